@@ -1,0 +1,57 @@
+/*
+ * What went wrong, as data.
+ *
+ * Mechanism never prints: it returns a code and fills a struct fault with the
+ * errno, the stage and the object. cli/message.c alone makes words of it.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+enum fault_code {
+    FAULT_NONE = 0,
+    FAULT_INTERNAL, /* a bug, or the tool's own host refused it something (memory, descriptors) */
+    FAULT_GONE,     /* no such process, or it ended, or its thread did */
+    FAULT_ZOMBIE,   /* it has ended and waits for its parent */
+    FAULT_REUSED,   /* the pid belongs to another process now */
+    FAULT_EXECED,   /* it replaced itself by another program */
+    FAULT_KERNEL_THREAD, /* it has no memory of its own */
+    FAULT_FOREIGN_ABI,   /* 32-bit, or another machine's code */
+    FAULT_DENIED,        /* the kernel said EPERM or EACCES, no cause known */
+    FAULT_DENIED_UID,    /* it belongs to another user */
+    FAULT_DENIED_YAMA,   /* kernel.yama.ptrace_scope forbids it */
+    FAULT_DENIED_CAPS,   /* it is not dumpable, or has capabilities that the tool lacks */
+    FAULT_TRACED,        /* another tracer holds it */
+    FAULT_STOPPED,       /* stopped by job control (SIGSTOP, SIGTSTP) */
+    FAULT_NO_STOP,       /* the thread did not stop in time (frozen, uninterruptible) */
+    FAULT_NO_ALLOCATOR,  /* no jemalloc found in it */
+    FAULT_UNSUPPORTED,   /* it uses something that a forged call would break */
+    FAULT_NO_SAFE_POINT, /* no thread could be proven outside the allocator in time */
+    FAULT_NO_SCRATCH,    /* the kernel refused the scratch memory */
+    FAULT_CALL_DEADLINE, /* the call did not return in time; left to finish by itself */
+    FAULT_INTERRUPTED,   /* the operator asked to stop */
+    FAULT_PROF_ABSENT,   /* config.prof is false */
+    FAULT_PROF_DISABLED, /* opt.prof is false */
+    FAULT_CTL_REFUSED,   /* mallctl returned an error */
+    FAULT_DUMP_OPEN,     /* the target could not open the profile; err is the errno of its open */
+    FAULT_DUMP_WRITE, /* the target could not write it all; err is the errno, or 0 if cut short */
+    FAULT_TOO_LARGE,  /* it grew beyond the limit that the tool sets itself */
+    FAULT_OUTPUT,     /* the tool's own output could not be written */
+};
+
+struct fault {
+    enum fault_code code;
+    int err;           /* errno, or a return code of mallctl; 0: none */
+    const char *stage; /* what was being done, static text: "seize", "read maps" */
+    char what[256];    /* the object: a path, a name, a thread, a reason */
+    int pid;           /* a second process that matters: the other tracer; 0: none */
+};
+
+/*
+ * Fills *fault (unless it is NULL) and returns code, so that a caller can
+ * write: return fault_set(f, FAULT_GONE, ESRCH, "seize", "thread %d", tid);
+ */
+__attribute__((format(printf, 5, 6))) enum fault_code fault_set(struct fault *fault,
+                                                                enum fault_code code, int err,
+                                                                const char *stage, const char *fmt,
+                                                                ...);

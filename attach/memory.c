@@ -1,0 +1,201 @@
+#include "attach/memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+
+#define PAGE_EMPTY 1u
+
+enum fault_code memory_open(struct memory *memory, const struct target *target, struct gate *gate,
+                            struct fault *fault)
+{
+    memset(memory, 0, sizeof *memory);
+    memory->pid = target->pid;
+    memory->gate = gate;
+    memory->cache = malloc(MEMORY_CACHE_PAGES * sizeof *memory->cache);
+    if (!memory->cache)
+        return fault_set(fault, FAULT_INTERNAL, ENOMEM, "open memory", "%d", target->pid);
+    memory_forget(memory);
+    memory->memfd = procfs_openf(target->proc, O_RDWR, "%d/mem", (int)target->pid);
+    memory->memfd_writable = memory->memfd >= 0;
+    if (memory->memfd < 0)
+        memory->memfd = procfs_openf(target->proc, O_RDONLY, "%d/mem", (int)target->pid);
+    if (memory->memfd < 0)
+        memory->memfd = -1;
+    return FAULT_NONE;
+}
+
+void memory_close(struct memory *memory)
+{
+    util_close(&memory->memfd);
+    free(memory->cache);
+    memset(memory, 0, sizeof *memory);
+    memory->memfd = -1;
+}
+
+void memory_forget(struct memory *memory)
+{
+    for (size_t i = 0; i < MEMORY_CACHE_PAGES; i++)
+        memory->cache[i].addr = PAGE_EMPTY;
+}
+
+static bool read_vm(struct memory *memory, remote_addr addr, void *buf, size_t len)
+{
+    struct iovec local = {buf, len};
+    struct iovec remote = {(void *)(uintptr_t)addr, len};
+
+    if (memory->no_vm)
+        return false;
+    ssize_t n = process_vm_readv(memory->pid, &local, 1, &remote, 1, 0);
+    if (n < 0 && (errno == EPERM || errno == ENOSYS))
+        memory->no_vm = true;
+    if (n >= 0 && (size_t)n != len)
+        errno = EFAULT;
+    return n >= 0 && (size_t)n == len;
+}
+
+static bool read_mem(struct memory *memory, remote_addr addr, void *buf, size_t len)
+{
+    if (memory->memfd < 0)
+        return false;
+    ssize_t n = pread(memory->memfd, buf, len, (off_t)addr);
+    if (n >= 0 && (size_t)n != len)
+        errno = EFAULT;
+    return n >= 0 && (size_t)n == len;
+}
+
+/* Word by word; the word that holds the last bytes may reach beyond them. */
+static bool read_peek(struct memory *memory, remote_addr addr, void *buf, size_t len)
+{
+    unsigned char *out = buf;
+
+    while (len > 0) {
+        uint64_t word;
+        size_t skip = addr & 7, n = 8 - skip < len ? 8 - skip : len;
+        if (gate_ptrace(memory->gate, PTRACE_PEEKDATA, memory->stopped_tid, addr - skip,
+                        (uint64_t)(uintptr_t)&word) < 0)
+            return false;
+        memcpy(out, (char *)&word + skip, n);
+        out += n;
+        addr += n;
+        len -= n;
+    }
+    return true;
+}
+
+bool memory_read(struct memory *memory, remote_addr addr, void *buf, size_t len)
+{
+    if (addr + len < addr) {
+        errno = EFAULT;
+        return false;
+    }
+    if (read_vm(memory, addr, buf, len))
+        return true;
+    if (!memory->no_vm)
+        return false;
+    if (memory->memfd >= 0)
+        return read_mem(memory, addr, buf, len);
+    if (!memory->stopped_tid)
+        return false;
+    return read_peek(memory, addr, buf, len);
+}
+
+static struct memory_page *cached_page(struct memory *memory, remote_addr page)
+{
+    struct memory_page *slot = &memory->cache[(page / MEMORY_PAGE) % MEMORY_CACHE_PAGES];
+
+    if (slot->addr == page)
+        return slot;
+    slot->addr = PAGE_EMPTY;
+    if (!memory_read(memory, page, slot->bytes, MEMORY_PAGE))
+        return NULL;
+    slot->addr = page;
+    return slot;
+}
+
+bool memory_read_cached(struct memory *memory, remote_addr addr, void *buf, size_t len)
+{
+    unsigned char *out = buf;
+
+    if (len > 4 * MEMORY_PAGE)
+        return memory_read(memory, addr, buf, len);
+    while (len > 0) {
+        size_t skip = addr % MEMORY_PAGE;
+        size_t n = MEMORY_PAGE - skip < len ? MEMORY_PAGE - skip : len;
+        const struct memory_page *page = cached_page(memory, addr - skip);
+        if (!page)
+            return false;
+        memcpy(out, page->bytes + skip, n);
+        out += n;
+        addr += n;
+        len -= n;
+    }
+    return true;
+}
+
+ssize_t memory_read_string(struct memory *memory, remote_addr addr, char *buf, size_t size)
+{
+    size_t used = 0;
+
+    while (used < size) {
+        size_t in_page = MEMORY_PAGE - (addr + used) % MEMORY_PAGE;
+        size_t n = in_page < size - used ? in_page : size - used;
+        if (!memory_read(memory, addr + used, buf + used, n))
+            return -1;
+        const char *nul = memchr(buf + used, 0, n);
+        if (nul)
+            return nul - buf;
+        used += n;
+    }
+    errno = ENAMETOOLONG;
+    return -1;
+}
+
+/* Whole words; a part of a word is read first, so that its other bytes stay. */
+static bool write_poke(struct memory *memory, remote_addr addr, const void *buf, size_t len)
+{
+    const unsigned char *in = buf;
+
+    while (len > 0) {
+        uint64_t word = 0;
+        size_t skip = addr & 7, n = 8 - skip < len ? 8 - skip : len;
+        if (n < 8 && !read_peek(memory, addr - skip, &word, 8))
+            return false;
+        memcpy((char *)&word + skip, in, n);
+        if (gate_ptrace(memory->gate, PTRACE_POKEDATA, memory->stopped_tid, addr - skip, word) < 0)
+            return false;
+        in += n;
+        addr += n;
+        len -= n;
+    }
+    return true;
+}
+
+static bool write_mem(struct memory *memory, remote_addr addr, const void *buf, size_t len)
+{
+    if (!memory->memfd_writable)
+        return false;
+    ssize_t n = gate_mem_write(memory->gate, memory->memfd, addr, buf, len);
+    return n >= 0 && (size_t)n == len;
+}
+
+bool memory_write(struct memory *memory, remote_addr addr, const void *buf, size_t len)
+{
+    if (!memory->no_vm) {
+        ssize_t n = gate_vm_write(memory->gate, memory->pid, addr, buf, len);
+        if (n >= 0 && (size_t)n == len)
+            return true;
+        if (n < 0 && (errno == EPERM || errno == ENOSYS))
+            memory->no_vm = true;
+    }
+    return memory_write_code(memory, addr, buf, len);
+}
+
+bool memory_write_code(struct memory *memory, remote_addr addr, const void *buf, size_t len)
+{
+    if (write_mem(memory, addr, buf, len))
+        return true;
+    return memory->stopped_tid && write_poke(memory, addr, buf, len);
+}

@@ -1,0 +1,60 @@
+/*
+ * Parsers of /proc texts. They take a buffer and a length, never a path, and
+ * trust nothing: the target chooses its own name and the names of its files.
+ */
+#pragma once
+
+#include "attach/util.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Of /proc/PID/stat and /proc/PID/task/TID/stat. */
+struct proc_stat {
+    int pid;
+    char comm[64]; /* as the kernel has it: may hold spaces, parentheses, control characters */
+    char state;    /* R S D T t Z X I */
+    int ppid;
+    unsigned flags;     /* PF_*; PF_KTHREAD 0x00200000 */
+    uint64_t cpu_ticks; /* utime + stime, clock ticks */
+    uint64_t start;     /* starttime, clock ticks since boot: with the pid it names one process */
+    int cpu;            /* processor it last ran on */
+};
+
+bool parse_stat(const char *text, size_t len, struct proc_stat *out);
+
+/* Of /proc/PID/status; a field that is missing stays 0. */
+struct proc_status {
+    int tracer; /* TracerPid */
+    int ns_pid; /* the last field of NSpid: its pid in its innermost pid namespace */
+    uid_t uid, euid;
+    int seccomp;       /* 0 off, 1 strict, 2 filter */
+    bool shadow_stack; /* x86_Thread_features names shstk */
+    bool core_dumping;
+    uint64_t sig_pending, sig_shared_pending, sig_blocked; /* bit n-1 is signal n */
+    uint64_t cap_permitted;
+    uint64_t rss_bytes; /* VmRSS */
+};
+
+bool parse_status(const char *text, size_t len, struct proc_status *out);
+
+enum { MAP_READ = 1, MAP_WRITE = 2, MAP_EXEC = 4, MAP_SHARED_ = 8 };
+
+/* One line of /proc/PID/maps. */
+struct map_entry {
+    remote_addr start, end;
+    unsigned prot;   /* MAP_READ | MAP_WRITE | MAP_EXEC | MAP_SHARED_ */
+    uint64_t offset; /* bytes into the file */
+    unsigned dev_major, dev_minor;
+    uint64_t inode;   /* 0: no file */
+    const char *path; /* points into the text, not NUL-terminated; octal \012 is a newline */
+    size_t path_len;  /* 0: anonymous */
+};
+
+/*
+ * Takes the next line off *text, of which *len bytes are left. Returns 1 for
+ * an entry, 0 at the end, -1 for a line that is not one (it is skipped).
+ */
+int parse_map_line(const char **text, size_t *len, struct map_entry *out);

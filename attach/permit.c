@@ -1,0 +1,61 @@
+#include "attach/permit.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool read_status_of(const struct target *target, const char *who, struct proc_status *out)
+{
+    char text[8192];
+    ssize_t n = procfs_read(target->proc, text, sizeof text, "%s/status", who);
+    return n > 0 && parse_status(text, (size_t)n, out);
+}
+
+static int yama_scope(const struct target *target)
+{
+    char text[16];
+    ssize_t n = procfs_read(target->proc, text, sizeof text, "sys/kernel/yama/ptrace_scope");
+    return n > 0 ? text[0] - '0' : 0;
+}
+
+static enum fault_code explain_tracer(const struct target *target, int tracer, struct fault *fault)
+{
+    char text[1024];
+    struct proc_stat stat = {.comm = "?"};
+    ssize_t n = procfs_read(target->proc, text, sizeof text, "%d/stat", tracer);
+
+    if (n > 0)
+        parse_stat(text, (size_t)n, &stat);
+    fault_set(fault, FAULT_TRACED, EPERM, "attach", "%s", stat.comm);
+    if (fault)
+        fault->pid = tracer;
+    return FAULT_TRACED;
+}
+
+enum fault_code permit_explain(const struct target *target, struct fault *fault)
+{
+    const uint64_t cap_sys_ptrace = 1u << 19; /* linux/capability.h */
+    struct proc_status its, own;
+    char pid[16];
+
+    snprintf(pid, sizeof pid, "%d", (int)target->pid);
+    if (!read_status_of(target, pid, &its) || !read_status_of(target, "self", &own))
+        return FAULT_DENIED;
+    if (its.tracer)
+        return explain_tracer(target, its.tracer, fault);
+    bool capable = own.cap_permitted & cap_sys_ptrace;
+    int yama = yama_scope(target);
+    if (yama == 3)
+        return fault_set(fault, FAULT_DENIED_YAMA, EPERM, "attach", "3");
+    if (capable)
+        return FAULT_DENIED;
+    if (its.uid != own.euid || its.euid != own.euid)
+        return fault_set(fault, FAULT_DENIED_UID, EPERM, "attach", "uid %u, the tool runs as %u",
+                         its.uid, own.euid);
+    if (its.cap_permitted & ~own.cap_permitted)
+        return fault_set(fault, FAULT_DENIED_CAPS, EPERM, "attach", "it has capabilities %#llx",
+                         (unsigned long long)(its.cap_permitted & ~own.cap_permitted));
+    if (yama > 0)
+        return fault_set(fault, FAULT_DENIED_YAMA, EPERM, "attach", "%d", yama);
+    return fault_set(fault, FAULT_DENIED_CAPS, EPERM, "attach", "it is not dumpable");
+}

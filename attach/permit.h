@@ -1,0 +1,12 @@
+/* Why the kernel refused an attach: the one cause that applies. */
+#pragma once
+
+#include "attach/target.h"
+
+/*
+ * Refines *fault, which holds a FAULT_DENIED from ptrace(2) or /proc, into the
+ * cause: another tracer, another user, capabilities or dumpable, yama. Leaves
+ * FAULT_DENIED where none of them explains it. Order and rules: ptrace(2),
+ * "Ptrace access mode checking", and kernel/ptrace.c, __ptrace_may_access.
+ */
+enum fault_code permit_explain(const struct target *target, struct fault *fault);

@@ -1,0 +1,176 @@
+#include "attach/session.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+
+static bool is_stopped(const struct session *session)
+{
+    return session->state >= SESSION_EVENT && session->state <= SESSION_EXECED;
+}
+
+static uint64_t as_word(const void *p)
+{
+    return (uint64_t)(uintptr_t)p;
+}
+
+enum fault_code session_seize(struct session *session, const struct target *target, pid_t tid,
+                              struct gate *gate, struct fault *fault)
+{
+    const uint64_t options = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXIT | PTRACE_O_TRACEEXEC;
+
+    memset(session, 0, sizeof *session);
+    session->target = target;
+    session->gate = gate;
+    session->tid = tid;
+    if (gate_ptrace(gate, PTRACE_SEIZE, tid, 0, options) < 0) {
+        int err = errno;
+        session->state = SESSION_LOST;
+        return fault_set(fault, err == ESRCH ? FAULT_GONE : FAULT_DENIED, err, "seize", "thread %d",
+                         (int)tid);
+    }
+    session->state = SESSION_RUNNING;
+    return FAULT_NONE;
+}
+
+enum fault_code session_interrupt(struct session *session, struct fault *fault)
+{
+    assert(session->state == SESSION_RUNNING);
+    session->stopped_at = clock_now();
+    if (gate_ptrace(session->gate, PTRACE_INTERRUPT, session->tid, 0, 0) < 0) {
+        session->state = SESSION_LOST;
+        return fault_set(fault, FAULT_GONE, errno, "interrupt", "thread %d", (int)session->tid);
+    }
+    return FAULT_NONE;
+}
+
+/*
+ * ptrace(2): an event stop has its event in bits 16 up. PTRACE_EVENT_STOP with
+ * SIGTRAP is ours; with a stopping signal it is a group stop.
+ */
+static void classify(struct session *session, int status)
+{
+    int event = status >> 16, signal = WSTOPSIG(status);
+
+    session->signal = 0;
+    if (!WIFSTOPPED(status)) {
+        session->state = SESSION_LOST;
+    } else if (event == PTRACE_EVENT_STOP) {
+        session->state = signal == SIGTRAP ? SESSION_EVENT : SESSION_GROUP;
+    } else if (event == PTRACE_EVENT_EXIT) {
+        session->state = SESSION_EXITING;
+    } else if (event == PTRACE_EVENT_EXEC) {
+        session->state = SESSION_EXECED;
+    } else if (signal == (SIGTRAP | 0x80)) {
+        session->state = SESSION_SYSCALL;
+    } else {
+        session->state = SESSION_SIGNAL;
+        session->signal = signal;
+    }
+}
+
+enum fault_code session_wait(struct session *session, const struct deadline *deadline,
+                             bool interruptible, struct fault *fault)
+{
+    int status;
+
+    assert(session->state == SESSION_RUNNING);
+    for (;;) {
+        pid_t got = waitpid(session->tid, &status, __WALL);
+        if (got == session->tid) {
+            classify(session, status);
+            return FAULT_NONE;
+        }
+        if (got < 0 && errno != EINTR) {
+            session->state = SESSION_LOST;
+            return FAULT_NONE;
+        }
+        if (interruptible && deadline_interrupted(deadline))
+            return fault_set(fault, FAULT_INTERRUPTED, EINTR, "wait", "thread %d", session->tid);
+        if (deadline_passed(deadline))
+            return fault_set(fault, FAULT_CALL_DEADLINE, ETIMEDOUT, "wait", "thread %d",
+                             session->tid);
+    }
+}
+
+static enum fault_code resume(struct session *session, int request, struct fault *fault)
+{
+    assert(is_stopped(session));
+    int signal = session->signal;
+    session->signal = 0;
+    session->state = SESSION_RUNNING;
+    if (gate_ptrace(session->gate, request, session->tid, 0, (uint64_t)signal) == 0)
+        return FAULT_NONE;
+    if (errno == ESRCH) /* killed while stopped: the wait will say so */
+        return FAULT_NONE;
+    session->state = SESSION_LOST;
+    return fault_set(fault, FAULT_INTERNAL, errno, "resume", "thread %d", (int)session->tid);
+}
+
+enum fault_code session_to_syscall(struct session *session, struct fault *fault)
+{
+    return resume(session, PTRACE_SYSCALL, fault);
+}
+
+enum fault_code session_continue(struct session *session, struct fault *fault)
+{
+    return resume(session, PTRACE_CONT, fault);
+}
+
+void session_detach(struct session *session)
+{
+    if (is_stopped(session))
+        gate_ptrace(session->gate, PTRACE_DETACH, session->tid, 0, (uint64_t)session->signal);
+    session->state = SESSION_IDLE;
+}
+
+bool session_get_regset(struct session *session, unsigned type, void *buf, size_t *len)
+{
+    struct iovec iov = {buf, *len};
+
+    assert(is_stopped(session));
+    if (gate_ptrace(session->gate, (int)PTRACE_GETREGSET, session->tid, type, as_word(&iov)) < 0)
+        return false;
+    *len = iov.iov_len;
+    return true;
+}
+
+bool session_set_regset(struct session *session, unsigned type, const void *buf, size_t len)
+{
+    struct iovec iov = {(void *)(uintptr_t)buf, len};
+
+    assert(is_stopped(session));
+    return gate_ptrace(session->gate, (int)PTRACE_SETREGSET, session->tid, type, as_word(&iov)) ==
+           0;
+}
+
+bool session_get_sigmask(struct session *session, uint64_t *mask)
+{
+    assert(is_stopped(session));
+    return gate_ptrace(session->gate, (int)PTRACE_GETSIGMASK, session->tid, sizeof *mask,
+                       as_word(mask)) == 0;
+}
+
+bool session_set_sigmask(struct session *session, uint64_t mask)
+{
+    assert(is_stopped(session));
+    return gate_ptrace(session->gate, (int)PTRACE_SETSIGMASK, session->tid, sizeof mask,
+                       as_word(&mask)) == 0;
+}
+
+bool session_syscall_info(struct session *session, struct __ptrace_syscall_info *info)
+{
+    assert(is_stopped(session));
+    return gate_ptrace(session->gate, PTRACE_GET_SYSCALL_INFO, session->tid, sizeof *info,
+                       as_word(info)) > 0;
+}
+
+bool session_rseq(struct session *session, struct __ptrace_rseq_configuration *out)
+{
+    assert(is_stopped(session));
+    return gate_ptrace(session->gate, PTRACE_GET_RSEQ_CONFIGURATION, session->tid, sizeof *out,
+                       as_word(out)) > 0 &&
+           out->rseq_abi_pointer != 0;
+}

@@ -1,0 +1,131 @@
+#include "attach/target.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#define PF_KTHREAD 0x00200000u /* include/linux/sched.h */
+
+static enum fault_code read_stat(const struct target *target, struct proc_stat *out,
+                                 struct fault *fault)
+{
+    char text[1024];
+    ssize_t n = procfs_read(target->proc, text, sizeof text, "%d/stat", (int)target->pid);
+
+    if (n == -ENOENT || n == -ESRCH)
+        return fault_set(fault, FAULT_GONE, ESRCH, "look up the process", "%d", (int)target->pid);
+    if (n < 0)
+        return fault_set(fault, FAULT_DENIED, (int)-n, "read stat", "%d", (int)target->pid);
+    if (!parse_stat(text, (size_t)n, out))
+        return fault_set(fault, FAULT_INTERNAL, 0, "parse stat", "%d", (int)target->pid);
+    return FAULT_NONE;
+}
+
+static enum fault_code judge_state(const struct target *target, const struct proc_stat *stat,
+                                   struct fault *fault)
+{
+    if (stat->start != target->stat.start)
+        return fault_set(fault, FAULT_REUSED, 0, "look up the process", "%d", (int)target->pid);
+    if (stat->state == 'Z' || stat->state == 'X')
+        return fault_set(fault, FAULT_ZOMBIE, 0, "look up the process", "%d (%s), parent %d",
+                         (int)target->pid, stat->comm, stat->ppid);
+    if (stat->flags & PF_KTHREAD)
+        return fault_set(fault, FAULT_KERNEL_THREAD, 0, "look up the process", "%d (%s)",
+                         (int)target->pid, stat->comm);
+    return FAULT_NONE;
+}
+
+/* /proc/TID exists for every thread, hidden from listings; only a leader is a process. */
+static enum fault_code refuse_plain_thread(const struct target *target, struct fault *fault)
+{
+    char text[8192];
+    const char *tgid;
+    ssize_t n = procfs_read(target->proc, text, sizeof text, "%d/status", (int)target->pid);
+
+    if (n < 0)
+        return fault_set(fault, FAULT_GONE, (int)-n, "read status", "%d", (int)target->pid);
+    tgid = strstr(text, "\nTgid:");
+    if (tgid && atoi(tgid + 6) != (int)target->pid)
+        return fault_set(fault, FAULT_GONE, 0, "look up the process",
+                         "%d is a thread of process %d", (int)target->pid, atoi(tgid + 6));
+    return FAULT_NONE;
+}
+
+static void read_status(struct target *target)
+{
+    char text[8192];
+    ssize_t n = procfs_read(target->proc, text, sizeof text, "%d/status", (int)target->pid);
+
+    if (n > 0)
+        parse_status(text, (size_t)n, &target->status);
+}
+
+enum fault_code target_open(struct target *target, struct procfs *proc, pid_t pid,
+                            struct fault *fault)
+{
+    enum fault_code rc;
+
+    memset(target, 0, sizeof *target);
+    target->proc = proc;
+    target->pid = pid;
+    target->pidfd = -1;
+    rc = read_stat(target, &target->stat, fault);
+    if (rc == FAULT_NONE)
+        rc = judge_state(target, &target->stat, fault);
+    if (rc == FAULT_NONE)
+        rc = refuse_plain_thread(target, fault);
+    if (rc != FAULT_NONE)
+        return rc;
+    target->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    read_status(target);
+    /* Read again behind the pidfd: now both name the same process. */
+    return target_check(target, fault);
+}
+
+void target_close(struct target *target)
+{
+    util_close(&target->pidfd);
+    target->pidfd = -1;
+}
+
+enum fault_code target_check(const struct target *target, struct fault *fault)
+{
+    struct pollfd p = {target->pidfd, POLLIN, 0};
+    struct proc_stat now;
+    enum fault_code rc;
+
+    if (target->pidfd >= 0 && poll(&p, 1, 0) == 1)
+        return fault_set(fault, FAULT_GONE, ESRCH, "look up the process", "%d", (int)target->pid);
+    rc = read_stat(target, &now, fault);
+    return rc == FAULT_NONE ? judge_state(target, &now, fault) : rc;
+}
+
+bool target_has_own_root(const struct target *target)
+{
+    char own[64], its[64];
+    struct stat here, there;
+
+    if (procfs_readlink(target->proc, own, sizeof own, "self/ns/mnt") < 0)
+        return false;
+    if (procfs_readlink(target->proc, its, sizeof its, "%d/ns/mnt", (int)target->pid) < 0)
+        return false;
+    if (strcmp(own, its) != 0)
+        return true;
+    char root[32];
+    snprintf(root, sizeof root, "%d/root/.", (int)target->pid);
+    if (stat("/", &here) || fstatat(target->proc->dirfd, root, &there, 0))
+        return false;
+    return here.st_dev != there.st_dev || here.st_ino != there.st_ino;
+}
+
+void target_path_from_here(const struct target *target, const char *path, char *out, size_t size)
+{
+    if (target_has_own_root(target))
+        snprintf(out, size, "/proc/%d/root%s", (int)target->pid, path);
+    else
+        snprintf(out, size, "%s", path);
+}

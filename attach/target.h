@@ -1,0 +1,37 @@
+/*
+ * The identity of a target: pid, start time and pidfd, so that a pid that has
+ * been reused meanwhile is never touched.
+ */
+#pragma once
+
+#include "attach/fault.h"
+#include "attach/parse.h"
+#include "attach/procfs.h"
+
+struct target {
+    struct procfs *proc;
+    pid_t pid;
+    int pidfd;             /* -1: the kernel has no pidfd_open(2) */
+    struct proc_stat stat; /* as first seen; stat.start is the identity */
+    struct proc_status status;
+};
+
+/*
+ * Fills *target. Refuses the missing, the ended, kernel threads and pids that
+ * are a thread of another process. proc must outlive the target.
+ */
+enum fault_code target_open(struct target *target, struct procfs *proc, pid_t pid,
+                            struct fault *fault);
+void target_close(struct target *target);
+
+/* FAULT_NONE while it is the process that was opened; else GONE, ZOMBIE or REUSED. */
+enum fault_code target_check(const struct target *target, struct fault *fault);
+
+/* True if the target sees another file tree than the tool: a container or a chroot. */
+bool target_has_own_root(const struct target *target);
+
+/*
+ * The path by which the tool opens what the target calls path, which is
+ * absolute: the same, or below /proc/PID/root. Writes at most size bytes.
+ */
+void target_path_from_here(const struct target *target, const char *path, char *out, size_t size);

@@ -1,0 +1,81 @@
+#include "attach/threads.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+bool thread_refresh(struct thread *thread, const struct target *target)
+{
+    char text[1024];
+    struct proc_stat stat;
+    ssize_t n = procfs_read(target->proc, text, sizeof text, "%d/task/%d/stat", (int)target->pid,
+                            (int)thread->tid);
+
+    if (n <= 0 || !parse_stat(text, (size_t)n, &stat))
+        return false;
+    thread->state = stat.state;
+    thread->cpu = stat.cpu;
+    thread->cpu_ticks = stat.cpu_ticks;
+    memcpy(thread->comm, stat.comm, sizeof thread->comm);
+    thread->comm[sizeof thread->comm - 1] = '\0';
+    return stat.state != 'Z' && stat.state != 'X';
+}
+
+static bool threads_grow(struct threads *threads, size_t *room)
+{
+    if (threads->count < *room)
+        return true;
+    size_t larger = *room ? *room * 2 : 64;
+    struct thread *list = reallocarray(threads->list, larger, sizeof *list);
+    if (!list)
+        return false;
+    threads->list = list;
+    *room = larger;
+    return true;
+}
+
+static enum fault_code collect(struct threads *threads, const struct target *target, DIR *dir,
+                               struct fault *fault)
+{
+    size_t room = 0;
+    const struct dirent *entry;
+
+    while ((entry = readdir(dir)) && threads->count < THREADS_MAX) {
+        struct thread thread = {.tid = (pid_t)atoi(entry->d_name)};
+        if (thread.tid <= 0 || !thread_refresh(&thread, target))
+            continue;
+        if (!threads_grow(threads, &room))
+            return fault_set(fault, FAULT_INTERNAL, ENOMEM, "list threads", "%d", target->pid);
+        threads->list[threads->count++] = thread;
+    }
+    if (threads->count == 0)
+        return fault_set(fault, FAULT_GONE, 0, "list threads", "%d has none left", target->pid);
+    return FAULT_NONE;
+}
+
+enum fault_code threads_list(struct threads *threads, const struct target *target,
+                             struct fault *fault)
+{
+    int fd = procfs_openf(target->proc, O_RDONLY | O_DIRECTORY, "%d/task", (int)target->pid);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    enum fault_code rc;
+
+    memset(threads, 0, sizeof *threads);
+    if (!dir) {
+        rc = fault_set(fault, FAULT_GONE, fd < 0 ? -fd : errno, "list threads", "%d", target->pid);
+        util_close(&fd);
+        return rc;
+    }
+    rc = collect(threads, target, dir, fault);
+    closedir(dir);
+    if (rc != FAULT_NONE)
+        threads_free(threads);
+    return rc;
+}
+
+void threads_free(struct threads *threads)
+{
+    free(threads->list);
+    memset(threads, 0, sizeof *threads);
+}

@@ -1,0 +1,27 @@
+/* The threads of a target, as /proc/PID/task shows them without stopping any. */
+#pragma once
+
+#include "attach/target.h"
+
+struct thread {
+    pid_t tid;
+    char state;         /* as in struct proc_stat */
+    int cpu;            /* processor it last ran on */
+    uint64_t cpu_ticks; /* processor time it has used, clock ticks */
+    char comm[16];      /* untrusted: the process names its threads */
+};
+
+struct threads {
+    struct thread *list;
+    size_t count;
+};
+
+enum { THREADS_MAX = 1 << 20 };
+
+/* Lists the threads; threads_free releases them. A thread that ends meanwhile is left out. */
+enum fault_code threads_list(struct threads *threads, const struct target *target,
+                             struct fault *fault);
+void threads_free(struct threads *threads);
+
+/* One thread's present state; false if it has ended. */
+bool thread_refresh(struct thread *thread, const struct target *target);

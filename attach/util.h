@@ -1,0 +1,49 @@
+/* Ownership and time: the few things that every layer needs. */
+#pragma once
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+/* An address in the target. Never a pointer: it means nothing here. */
+typedef uint64_t remote_addr;
+
+static inline void util_close(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+}
+
+static inline void util_free(void *where)
+{
+    free(*(void **)where);
+}
+
+#define AUTO_CLOSE __attribute__((cleanup(util_close)))
+#define AUTO_FREE  __attribute__((cleanup(util_free)))
+
+#define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+
+static inline int steal_fd(int *fd)
+{
+    int taken = *fd;
+    *fd = -1;
+    return taken;
+}
+
+static inline void *steal_ptr_impl(void *where)
+{
+    void *taken = *(void **)where;
+    *(void **)where = NULL;
+    return taken;
+}
+#define steal_ptr(p) ((__typeof__(*(p)))steal_ptr_impl(p))
+
+/* CLOCK_MONOTONIC in nanoseconds. */
+static inline uint64_t clock_now(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}

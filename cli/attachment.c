@@ -1,0 +1,203 @@
+#include "cli/attachment.h"
+#include "attach/permit.h"
+#include "cli/interrupt.h"
+#include "inject/acquire.h"
+#include "inject/selfcheck.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The variable's name is the prefix in capitals, then MALLOC_CONF (jemalloc(3), INSTALL). */
+static void name_variable(struct attachment *attachment)
+{
+    char *out = attachment->variable;
+
+    for (const char *p = attachment->instance.prefix; *p; p++)
+        *out++ = (char)toupper((unsigned char)*p);
+    memcpy(out, "MALLOC_CONF", sizeof "MALLOC_CONF");
+    attachment->subject.variable = attachment->variable;
+}
+
+/* A refusal by the kernel gets its cause. */
+static enum fault_code explained(struct attachment *attachment, enum fault_code code,
+                                 struct fault *fault)
+{
+    return code == FAULT_DENIED ? permit_explain(&attachment->target, fault) : code;
+}
+
+static enum fault_code open_target(struct attachment *attachment, pid_t pid, struct fault *fault)
+{
+    enum fault_code rc;
+    int err = procfs_open(&attachment->proc, "/proc");
+
+    if (err)
+        return fault_set(fault, FAULT_INTERNAL, -err, "open", "/proc");
+    rc = target_open(&attachment->target, &attachment->proc, pid, fault);
+    if (rc != FAULT_NONE)
+        return rc;
+    attachment->subject.name = attachment->target.stat.comm;
+    if (attachment->target.status.tracer) {
+        fault_set(fault, FAULT_DENIED, EPERM, "attach", "%d", pid);
+        return permit_explain(&attachment->target, fault);
+    }
+    return FAULT_NONE;
+}
+
+static enum fault_code find_allocator(struct attachment *attachment, struct fault *fault)
+{
+    enum fault_code rc =
+        memory_open(&attachment->memory, &attachment->target, &attachment->gate, fault);
+
+    if (rc == FAULT_NONE)
+        rc = modules_load(&attachment->modules, &attachment->target, fault);
+    if (rc == FAULT_NONE)
+        rc = instance_find(&attachment->instance, &attachment->modules, &attachment->target,
+                           &attachment->memory, fault);
+    if (rc == FAULT_NONE)
+        name_variable(attachment);
+    return rc;
+}
+
+static enum fault_code make_plan(struct attachment *attachment, struct fault *fault)
+{
+    enum fault_code rc = plan_make(&attachment->plan, &attachment->modules, &attachment->target,
+                                   &attachment->memory, fault);
+
+    if (rc == FAULT_NONE)
+        rc = instance_forbid(&attachment->instance, &attachment->plan, &attachment->target,
+                             &attachment->memory, fault);
+    plan_seal(&attachment->plan);
+    return rc;
+}
+
+enum fault_code attachment_open(struct attachment *attachment, const struct options *options,
+                                pid_t pid, const char *verb, struct fault *fault)
+{
+    enum fault_code rc;
+
+    memset(attachment, 0, sizeof *attachment);
+    attachment->options = options;
+    attachment->proc.dirfd = attachment->target.pidfd = attachment->memory.memfd = -1;
+    attachment->subject = (struct subject){.pid = pid, .verb = verb};
+    gate_init(&attachment->gate, options->verbose > 1 ? stderr : NULL);
+    rc = deadline_start(&attachment->deadline, options->timeout_ns, interrupt_flag(), fault);
+    if (rc == FAULT_NONE)
+        rc = open_target(attachment, pid, fault);
+    if (rc == FAULT_NONE)
+        rc = find_allocator(attachment, fault);
+    if (rc == FAULT_NONE)
+        rc = make_plan(attachment, fault);
+    return explained(attachment, rc, fault);
+}
+
+static struct injection_env make_env(struct attachment *attachment)
+{
+    return (struct injection_env){
+        .target = &attachment->target,
+        .memory = &attachment->memory,
+        .modules = &attachment->modules,
+        .plan = &attachment->plan,
+        .gate = &attachment->gate,
+        .deadline = &attachment->deadline,
+        .only_thread = attachment->options->thread,
+    };
+}
+
+static void tell_search(const struct attachment *attachment)
+{
+    const struct injection_report *report = &attachment->injection.report;
+    char took[32];
+
+    if (attachment->options->verbose < 1)
+        return;
+    message("thread %d is at a safe point: %zu bytes of stack without a way into jemalloc; found "
+            "after %u stops, %s",
+            (int)report->tid, report->scanned, report->attempts,
+            message_duration(report->search_ns, took, sizeof took));
+}
+
+enum fault_code attachment_hold(struct attachment *attachment, struct fault *fault)
+{
+    const struct injection_env env = make_env(attachment);
+    enum fault_code rc = selfcheck_run(&attachment->proc, fault);
+
+    if (rc == FAULT_NONE)
+        rc = target_check(&attachment->target, fault);
+    if (rc == FAULT_NONE && deadline_interrupted(&attachment->deadline))
+        rc = fault_set(fault, FAULT_INTERRUPTED, EINTR, "hold", "%d", attachment->target.pid);
+    if (rc == FAULT_NONE)
+        rc = injection_begin(&attachment->injection, &env, fault);
+    if (rc != FAULT_NONE)
+        return explained(attachment, rc, fault);
+    attachment->begun = true;
+    tell_search(attachment);
+    return FAULT_NONE;
+}
+
+enum fault_code attachment_release(struct attachment *attachment, struct fault *fault)
+{
+    if (!attachment->begun)
+        return FAULT_NONE;
+    attachment->begun = false;
+    return injection_end(&attachment->injection, fault);
+}
+
+void attachment_close(struct attachment *attachment)
+{
+    attachment_release(attachment, NULL);
+    deadline_stop(&attachment->deadline);
+    plan_free(&attachment->plan);
+    modules_free(&attachment->modules);
+    memory_close(&attachment->memory);
+    target_close(&attachment->target);
+    procfs_close(&attachment->proc);
+}
+
+void attachment_closing_line(const struct attachment *attachment)
+{
+    const struct injection_report *report = &attachment->injection.report;
+    const char *name = syscall_name(report->syscall_nr);
+    char clean[64], held[32], where[48];
+
+    if (attachment->options->quiet || !report->tid)
+        return;
+    if (report->syscall_nr < 0)
+        snprintf(where, sizeof where, "running again");
+    else if (name)
+        snprintf(where, sizeof where, "back in %s", name);
+    else
+        snprintf(where, sizeof where, "back in system call %ld", report->syscall_nr);
+    message("%s[%d] thread %d held %s, %u call%s, %s",
+            message_clean(attachment->target.stat.comm, clean, sizeof clean),
+            (int)attachment->target.pid, (int)report->tid,
+            message_duration(report->held_ns, held, sizeof held), report->calls,
+            report->calls == 1 ? "" : "s", where);
+}
+
+enum fault_code attachment_describe(struct attachment *attachment, const char *const *calls,
+                                    size_t count, struct fault *fault)
+{
+    const struct injection_env env = make_env(attachment);
+    const struct instance *instance = &attachment->instance;
+    char path[512], comm[32];
+    struct thread thread;
+    size_t candidates;
+    enum fault_code rc = acquire_preview(&env, &thread, &candidates, fault);
+
+    if (rc != FAULT_NONE)
+        return rc;
+    printf("jemalloc   %s, %smallctl at %#llx\n",
+           message_clean(instance->module->path, path, sizeof path), instance->prefix,
+           (unsigned long long)instance->mallctl);
+    printf("thread     %d (%s), the first of %zu that may be used\n", (int)thread.tid,
+           message_clean(thread.comm, comm, sizeof comm), candidates);
+    printf("borrowed   system call at %#llx, sigreturn at %#llx\n",
+           (unsigned long long)attachment->plan.gadgets.syscall_return,
+           (unsigned long long)attachment->plan.gadgets.sigreturn);
+    printf("avoided    %zu ranges of code\n", attachment->plan.forbidden.count);
+    for (size_t i = 0; i < count; i++)
+        printf("%s%s\n", i ? "           " : "calls      ", calls[i]);
+    return FAULT_NONE;
+}

@@ -1,0 +1,19 @@
+/* One JSON object on a stream, written member by member. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct json {
+    FILE *out;
+    bool any;
+};
+
+void json_begin(struct json *json, FILE *out);
+/* Text comes from the target: bytes that are no UTF-8 become U+FFFD. */
+void json_text(struct json *json, const char *name, const char *text);
+void json_number(struct json *json, const char *name, uint64_t value);
+void json_bool(struct json *json, const char *name, bool value);
+void json_null(struct json *json, const char *name);
+void json_end(struct json *json);

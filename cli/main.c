@@ -1,0 +1,87 @@
+#include "cli/help.h"
+#include "cli/interrupt.h"
+#include "cli/message.h"
+#include "cli/verbs.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct verb {
+    const char *name;
+    int (*run)(const struct options *options, pid_t pid);
+    unsigned takes;
+} verbs[] = {
+    {"on", verb_on, 0},
+    {"off", verb_off, 0},
+    {"dump", verb_dump, TAKES_OUTPUT | TAKES_PATH},
+    {"status", verb_status, 0},
+};
+
+static const struct verb *find_verb(const char *name)
+{
+    for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
+        if (strcmp(verbs[i].name, name) == 0)
+            return &verbs[i];
+    return NULL;
+}
+
+/* Every target in turn; one that fails does not keep the others from being done. */
+static int run_verb(const struct verb *verb, int argc, char **argv)
+{
+    struct options options;
+    int worst = EXIT_DONE;
+
+    if (!options_parse(&options, verb->takes, argc, argv)) {
+        fprintf(stderr, "  fix:   jeattach %s --help\n", verb->name);
+        return EXIT_USAGE;
+    }
+    if (options.help)
+        return help_print(verb->name);
+    for (size_t i = 0; i < options.pid_count; i++) {
+        int code = verb->run(&options, options.pids[i]);
+        if (code > worst)
+            worst = code;
+        if (code == EXIT_INTERRUPTED)
+            break;
+    }
+    return worst;
+}
+
+/* A closed descriptor 0, 1 or 2 would be taken by the next file that is opened. */
+static bool standard_streams_open(void)
+{
+    bool out_closed = fcntl(STDOUT_FILENO, F_GETFD) < 0;
+
+    for (int fd = open("/dev/null", O_RDWR); fd >= 0 && fd <= STDERR_FILENO;)
+        fd = dup(fd);
+    return !out_closed;
+}
+
+int main(int argc, char **argv)
+{
+    const struct verb *verb;
+
+    if (!standard_streams_open()) {
+        message("cannot write the output\n  cause: stdout is closed\n"
+                "  fix:   nothing was done; run it with stdout open");
+        return EXIT_OUTPUT;
+    }
+    interrupt_init();
+    if (argc < 2)
+        return help_usage();
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+        strcmp(argv[1], "help") == 0)
+        return help_print(argc > 2 ? argv[2] : NULL);
+    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0)
+        return printf("jeattach %s\n", JEATTACH_VERSION) < 0 ? EXIT_OUTPUT : EXIT_DONE;
+    verb = find_verb(argv[1]);
+    if (!verb) {
+        char clean[64];
+        message("there is no verb '%s'", message_clean(argv[1], clean, sizeof clean));
+        help_usage();
+        return EXIT_USAGE;
+    }
+    return run_verb(verb, argc - 1, argv + 1);
+}

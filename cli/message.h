@@ -1,0 +1,45 @@
+/* Words: what the operator reads on stderr, and the exit codes. */
+#pragma once
+
+#include "attach/fault.h"
+#include "cli/options.h"
+
+#include <stddef.h>
+
+enum exit_code {
+    EXIT_DONE = 0,
+    EXIT_INTERNAL = 1,
+    EXIT_USAGE = 2,
+    EXIT_GONE = 3,
+    EXIT_DENIED = 4,
+    EXIT_NO_ALLOCATOR = 5,
+    EXIT_NO_PROFILING = 6,
+    EXIT_NO_SAFE_POINT = 7,
+    EXIT_CALL_DEADLINE = 8,
+    EXIT_OUTPUT = 9,
+    EXIT_REFUSED = 10,
+    EXIT_INTERRUPTED = 130,
+};
+
+/* What the message is about. name may be NULL: not known yet. */
+struct subject {
+    int pid;
+    const char *name;
+    const char *verb;     /* "dump" */
+    const char *variable; /* the environment variable that configures this jemalloc */
+};
+
+/* Prints the fault in three lines (what, cause, fix) and returns its exit code. */
+int message_fault(const struct subject *subject, const struct fault *fault);
+
+/* "jeattach: ..." on stderr. */
+__attribute__((format(printf, 1, 2))) void message(const char *fmt, ...);
+
+/*
+ * Copies text with everything a terminal might act on replaced by '?': names
+ * and paths come from the target. Returns out.
+ */
+const char *message_clean(const char *text, char *out, size_t size);
+
+/* "1.2 ms" */
+const char *message_duration(unsigned long long ns, char *out, size_t size);

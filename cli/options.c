@@ -1,0 +1,162 @@
+#include "cli/options.h"
+#include "cli/message.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PID_LIMIT = 4 << 20 }; /* PID_MAX_LIMIT, include/linux/threads.h */
+enum { OPT_JSON = 256, OPT_TIMEOUT, OPT_THREAD, OPT_PATH, OPT_DRY_RUN };
+
+static const struct option long_options[] = {
+    {"output", required_argument, NULL, 'o'},
+    {"pid", required_argument, NULL, 'p'},
+    {"quiet", no_argument, NULL, 'q'},
+    {"verbose", no_argument, NULL, 'v'},
+    {"help", no_argument, NULL, 'h'},
+    {"json", no_argument, NULL, OPT_JSON},
+    {"timeout", required_argument, NULL, OPT_TIMEOUT},
+    {"thread", required_argument, NULL, OPT_THREAD},
+    {"path", required_argument, NULL, OPT_PATH},
+    {"dry-run", no_argument, NULL, OPT_DRY_RUN},
+    {NULL, 0, NULL, 0},
+};
+
+bool parse_pid(const char *text, pid_t *pid)
+{
+    unsigned long value = 0;
+
+    for (const char *p = text; *p; p++) {
+        if (*p < '0' || *p > '9')
+            return false;
+        value = value * 10 + (unsigned long)(*p - '0');
+        if (value > PID_LIMIT)
+            return false;
+    }
+    *pid = (pid_t)value;
+    return value > 0;
+}
+
+bool parse_duration(const char *text, uint64_t *ns)
+{
+    static const struct {
+        const char *unit;
+        double seconds;
+    } units[] = {{"", 1}, {"ms", 1e-3}, {"s", 1}, {"m", 60}, {"h", 3600}};
+    char *end;
+
+    if (*text < '0' || *text > '9') /* neither a sign, nor "inf" or "nan" */
+        return false;
+    double value = strtod(text, &end);
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        double seconds = value * units[i].seconds;
+        if (strcmp(end, units[i].unit) != 0)
+            continue;
+        *ns = (uint64_t)(seconds * 1e9);
+        return seconds > 0 && seconds <= 24 * 3600;
+    }
+    return false;
+}
+
+static bool add_pid(struct options *options, const char *text)
+{
+    if (options->pid_count == OPTIONS_PIDS_MAX) {
+        message("at most %d processes at once", OPTIONS_PIDS_MAX);
+        return false;
+    }
+    if (!parse_pid(text, &options->pids[options->pid_count])) {
+        char clean[64];
+        message("'%s' is not a process id", message_clean(text, clean, sizeof clean));
+        return false;
+    }
+    options->pid_count++;
+    return true;
+}
+
+static bool take_value(struct options *options, int option)
+{
+    switch (option) {
+    case OPT_TIMEOUT:
+        if (parse_duration(optarg, &options->timeout_ns))
+            return true;
+        message("'%s' is not a duration: use 500ms, 30s, 5m, 1h", optarg);
+        return false;
+    case OPT_THREAD:
+        if (parse_pid(optarg, &options->thread))
+            return true;
+        message("'%s' is not a thread id", optarg);
+        return false;
+    case 'p':
+        return add_pid(options, optarg);
+    case 'o':
+        options->output = optarg;
+        return true;
+    default:
+        options->path = optarg;
+        return true;
+    }
+}
+
+static bool take_option(struct options *options, unsigned takes, int option)
+{
+    if ((option == 'o' && !(takes & TAKES_OUTPUT)) ||
+        (option == OPT_PATH && !(takes & TAKES_PATH))) {
+        message("this verb has no option %s", option == 'o' ? "-o" : "--path");
+        return false;
+    }
+    switch (option) {
+    case 'q':
+        options->quiet = true;
+        return true;
+    case 'v':
+        options->verbose++;
+        return true;
+    case 'h':
+        options->help = true;
+        return true;
+    case OPT_JSON:
+        options->json = true;
+        return true;
+    case OPT_DRY_RUN:
+        options->dry_run = true;
+        return true;
+    case '?':
+        return false; /* getopt has said what is wrong */
+    default:
+        return take_value(options, option);
+    }
+}
+
+static bool options_consistent(const struct options *options)
+{
+    if (options->pid_count == 0) {
+        message("which process? Give its pid");
+        return false;
+    }
+    if (options->output && options->path) {
+        message("-o writes here, --path in the target: use one of them");
+        return false;
+    }
+    if (options->pid_count > 1 && (options->output || options->path || options->thread)) {
+        message("-o, --path and --thread go with one process");
+        return false;
+    }
+    return true;
+}
+
+bool options_parse(struct options *options, unsigned takes, int argc, char **argv)
+{
+    int option;
+
+    memset(options, 0, sizeof *options);
+    options->timeout_ns = 30ull * 1000000000;
+    optind = 1;
+    while ((option = getopt_long(argc, argv, "o:p:qvh", long_options, NULL)) != -1)
+        if (!take_option(options, takes, option))
+            return false;
+    for (; optind < argc; optind++)
+        if (!add_pid(options, argv[optind]))
+            return false;
+    return options->help || options_consistent(options);
+}

@@ -1,0 +1,118 @@
+#include "cli/output.h"
+#include "attach/util.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static enum fault_code failed(struct fault *fault, int err, const char *path)
+{
+    return fault_set(fault, FAULT_OUTPUT, err, "write output", "%s", path);
+}
+
+/* What already exists and is no regular file (FIFO, device) is written as it is. */
+static bool is_special(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && !S_ISREG(st.st_mode);
+}
+
+/* Through links to the file itself, so that a link stays a link. */
+static char *final_name(const char *path)
+{
+    char *real = realpath(path, NULL);
+    return real ? real : strdup(path);
+}
+
+static enum fault_code open_temporary(struct output *output, struct fault *fault)
+{
+    mode_t mask = umask(0);
+
+    umask(mask);
+    if (asprintf(&output->temporary, "%s.XXXXXX", output->path) < 0) {
+        output->temporary = NULL;
+        return failed(fault, ENOMEM, output->path);
+    }
+    output->fd = mkostemp(output->temporary, O_CLOEXEC);
+    if (output->fd < 0) {
+        int err = errno;
+        free(output->temporary);
+        output->temporary = NULL;
+        return failed(fault, err, output->path);
+    }
+    fchmod(output->fd, 0666 & ~mask);
+    return FAULT_NONE;
+}
+
+enum fault_code output_open(struct output *output, const char *path, struct fault *fault)
+{
+    memset(output, 0, sizeof *output);
+    output->fd = -1;
+    if (strcmp(path, "-") == 0) {
+        output->fd = dup(STDOUT_FILENO);
+        output->path = strdup("stdout");
+        return output->fd < 0 ? failed(fault, errno, "stdout") : FAULT_NONE;
+    }
+    output->path = final_name(path);
+    if (!output->path)
+        return failed(fault, ENOMEM, path);
+    if (!is_special(path))
+        return open_temporary(output, fault);
+    output->fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    return output->fd < 0 ? failed(fault, errno, path) : FAULT_NONE;
+}
+
+static int write_all(int fd, const unsigned char *bytes, size_t len)
+{
+    while (len > 0) {
+        ssize_t n = write(fd, bytes, len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return errno;
+        bytes += n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
+enum fault_code output_finish(struct output *output, const void *bytes, size_t len,
+                              struct fault *fault)
+{
+    int err = write_all(output->fd, bytes, len);
+
+    if (!err && output->temporary && fsync(output->fd))
+        err = errno;
+    if (!err && close(output->fd))
+        err = errno;
+    if (!err)
+        output->fd = -1;
+    if (!err && output->temporary && rename(output->temporary, output->path))
+        err = errno;
+    if (err)
+        return failed(fault, err, output->path);
+    free(output->temporary);
+    output->temporary = NULL;
+    return FAULT_NONE;
+}
+
+void output_close(struct output *output)
+{
+    util_close(&output->fd);
+    if (output->temporary)
+        unlink(output->temporary);
+    free(output->temporary);
+    free(output->path);
+    memset(output, 0, sizeof *output);
+    output->fd = -1;
+}
+
+enum fault_code output_stdout_check(struct fault *fault)
+{
+    errno = 0;
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return FAULT_NONE;
+    return failed(fault, errno, "stdout");
+}

@@ -1,0 +1,91 @@
+/* jeattach on, jeattach off */
+#include "cli/attachment.h"
+#include "cli/json.h"
+#include "cli/output.h"
+#include "cli/verbs.h"
+#include "jemalloc/prof.h"
+
+#include <stdio.h>
+
+static const char *truth(bool value)
+{
+    return value ? "true" : "false";
+}
+
+static void print_json(const struct attachment *attachment, bool former, bool active)
+{
+    struct json json;
+
+    json_begin(&json, stdout);
+    json_number(&json, "pid", (uint64_t)attachment->target.pid);
+    json_text(&json, "name", attachment->target.stat.comm);
+    json_bool(&json, "old", former);
+    json_bool(&json, "new", active);
+    json_number(&json, "thread", (uint64_t)attachment->injection.report.tid);
+    json_number(&json, "held_ns", attachment->injection.report.held_ns);
+    json_number(&json, "calls", attachment->injection.report.calls);
+    json_end(&json);
+}
+
+static void print_text(bool former, bool active)
+{
+    if (former == active)
+        printf("prof.active: %s (unchanged)\n", truth(active));
+    else
+        printf("prof.active: %s -> %s\n", truth(former), truth(active));
+}
+
+static enum fault_code run(struct attachment *attachment, bool active, struct fault *fault)
+{
+    static const char *const calls[] = {
+        "mallctl version, config.prof, opt.prof, prof.active, ... (read)",
+        "mallctl prof.active (write, then read back), if it is another value",
+    };
+    bool former = false;
+    enum fault_code rc, released;
+
+    if (attachment->options->dry_run)
+        return attachment_describe(attachment, calls, ARRAY_LEN(calls), fault);
+    rc = attachment_hold(attachment, fault);
+    if (rc != FAULT_NONE)
+        return rc;
+    rc = prof_switch(&attachment->injection, &attachment->instance, active, &former, fault);
+    released = attachment_release(attachment, rc == FAULT_NONE ? fault : NULL);
+    if (rc == FAULT_NONE)
+        rc = released;
+    if (rc == FAULT_NONE && attachment->options->json)
+        print_json(attachment, former, active);
+    else if (rc == FAULT_NONE)
+        print_text(former, active);
+    return rc;
+}
+
+static int switch_to(const struct options *options, pid_t pid, bool active)
+{
+    struct attachment attachment;
+    struct fault fault;
+    int code = EXIT_DONE;
+    enum fault_code rc =
+        attachment_open(&attachment, options, pid,
+                        active ? "switch profiling on in" : "switch profiling off in", &fault);
+
+    if (rc == FAULT_NONE)
+        rc = run(&attachment, active, &fault);
+    if (rc == FAULT_NONE)
+        rc = output_stdout_check(&fault);
+    if (rc != FAULT_NONE)
+        code = message_fault(&attachment.subject, &fault);
+    attachment_closing_line(&attachment);
+    attachment_close(&attachment);
+    return code;
+}
+
+int verb_on(const struct options *options, pid_t pid)
+{
+    return switch_to(options, pid, true);
+}
+
+int verb_off(const struct options *options, pid_t pid)
+{
+    return switch_to(options, pid, false);
+}

@@ -1,0 +1,9 @@
+/* The verbs; one file each. Each returns an exit code. */
+#pragma once
+
+#include "cli/options.h"
+
+int verb_on(const struct options *options, pid_t pid);
+int verb_off(const struct options *options, pid_t pid);
+int verb_dump(const struct options *options, pid_t pid);
+int verb_status(const struct options *options, pid_t pid);

@@ -1,0 +1,368 @@
+#include "elf/image.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { NOTES_MAX = 64 << 10, STRTAB_MAX = 64 << 20, CHAIN_MAX = 1 << 20, NAME_MAX_ = 256 };
+
+static bool header_valid(const Elf64_Ehdr *header)
+{
+    return memcmp(header->e_ident, ELFMAG, SELFMAG) == 0 &&
+           header->e_ident[EI_CLASS] == ELFCLASS64 && header->e_ident[EI_DATA] == ELFDATA2LSB &&
+           header->e_phentsize == sizeof(Elf64_Phdr) && header->e_phnum > 0 &&
+           header->e_phnum <= IMAGE_PHDRS_MAX;
+}
+
+static bool read_phdrs(struct image *image)
+{
+    image->phdr_count = image->header.e_phnum;
+    return memory_read_cached(image->memory, image->base + image->header.e_phoff, image->phdrs,
+                              image->phdr_count * sizeof *image->phdrs);
+}
+
+/* The header is the start of the first PT_LOAD, whose p_vaddr is therefore at base. */
+static bool find_bias(struct image *image)
+{
+    for (size_t i = 0; i < image->phdr_count; i++) {
+        const Elf64_Phdr *ph = &image->phdrs[i];
+        if (ph->p_type != PT_LOAD)
+            continue;
+        image->bias = image->base - (ph->p_vaddr - ph->p_offset);
+        return true;
+    }
+    return false;
+}
+
+/* glibc stores runtime addresses into .dynamic, musl and ld.so itself leave link-time ones. */
+static remote_addr dynamic_address(const struct image *image, uint64_t value)
+{
+    return value >= image->base ? value : value + image->bias;
+}
+
+static void dynamic_entry(struct image *image, const Elf64_Dyn *dyn)
+{
+    switch (dyn->d_tag) {
+    case DT_SYMTAB:
+        image->symtab = dynamic_address(image, dyn->d_un.d_ptr);
+        break;
+    case DT_STRTAB:
+        image->strtab = dynamic_address(image, dyn->d_un.d_ptr);
+        break;
+    case DT_STRSZ:
+        image->strtab_size = dyn->d_un.d_val;
+        break;
+    case DT_GNU_HASH:
+        image->gnu_hash = dynamic_address(image, dyn->d_un.d_ptr);
+        break;
+    case DT_HASH:
+        image->sysv_hash = dynamic_address(image, dyn->d_un.d_ptr);
+        break;
+    default:
+        break;
+    }
+}
+
+static void read_dynamic(struct image *image)
+{
+    const Elf64_Phdr *dynamic = NULL;
+
+    for (size_t i = 0; i < image->phdr_count; i++)
+        if (image->phdrs[i].p_type == PT_DYNAMIC)
+            dynamic = &image->phdrs[i];
+    if (!dynamic)
+        return;
+    remote_addr at = dynamic->p_vaddr + image->bias;
+    for (size_t i = 0; i < 256 && i < dynamic->p_memsz / sizeof(Elf64_Dyn); i++) {
+        Elf64_Dyn dyn;
+        if (!memory_read_cached(image->memory, at + i * sizeof dyn, &dyn, sizeof dyn))
+            return;
+        if (dyn.d_tag == DT_NULL)
+            return;
+        dynamic_entry(image, &dyn);
+    }
+}
+
+bool image_open(struct image *image, struct memory *memory, remote_addr base)
+{
+    memset(image, 0, sizeof *image);
+    image->memory = memory;
+    image->base = base;
+    if (!memory_read_cached(memory, base, &image->header, sizeof image->header))
+        return false;
+    if (!header_valid(&image->header) || !read_phdrs(image) || !find_bias(image))
+        return false;
+    read_dynamic(image);
+    return true;
+}
+
+static bool read_symbol(const struct image *image, uint64_t index, Elf64_Sym *sym)
+{
+    return memory_read_cached(image->memory, image->symtab + index * sizeof *sym, sym, sizeof *sym);
+}
+
+static bool name_is(const struct image *image, const Elf64_Sym *sym, const char *name)
+{
+    char text[NAME_MAX_];
+    size_t n = strlen(name) + 1;
+
+    if (n > sizeof text || sym->st_name >= image->strtab_size)
+        return false;
+    return memory_read_cached(image->memory, image->strtab + sym->st_name, text, n) &&
+           memcmp(text, name, n) == 0;
+}
+
+static void symbol_fill(const struct image *image, const Elf64_Sym *sym, struct symbol *out)
+{
+    out->address = sym->st_value + image->bias;
+    out->size = sym->st_size;
+    out->type = ELF64_ST_TYPE(sym->st_info);
+}
+
+static bool symbol_matches(const struct image *image, uint64_t index, const char *name,
+                           struct symbol *out)
+{
+    Elf64_Sym sym;
+
+    if (!read_symbol(image, index, &sym) || sym.st_shndx == SHN_UNDEF ||
+        !name_is(image, &sym, name))
+        return false;
+    symbol_fill(image, &sym, out);
+    return true;
+}
+
+static uint32_t gnu_hash_of(const char *name)
+{
+    uint32_t h = 5381;
+
+    for (; *name; name++)
+        h = h * 33 + (unsigned char)*name;
+    return h;
+}
+
+struct gnu_header {
+    uint32_t buckets, first_symbol, bloom_words, bloom_shift;
+};
+
+static bool read_word(const struct image *image, remote_addr at, uint32_t *out)
+{
+    return memory_read_cached(image->memory, at, out, sizeof *out);
+}
+
+/* Of the bloom filter's 64-bit word two bits must be set (glibc, elf/dl-lookup.c, do_lookup_x). */
+static bool gnu_bloom_passes(const struct image *image, const struct gnu_header *gnu, uint32_t hash)
+{
+    uint64_t word;
+    remote_addr at = image->gnu_hash + sizeof *gnu + hash / 64 % gnu->bloom_words * 8;
+
+    if (!memory_read_cached(image->memory, at, &word, sizeof word))
+        return false;
+    return word >> (hash % 64) & word >> ((hash >> (gnu->bloom_shift & 31)) % 64) & 1;
+}
+
+static bool gnu_lookup(const struct image *image, const char *name, struct symbol *out)
+{
+    uint32_t hash = gnu_hash_of(name), index, entry;
+    struct gnu_header gnu;
+
+    if (!memory_read_cached(image->memory, image->gnu_hash, &gnu, sizeof gnu) || !gnu.buckets ||
+        !gnu.bloom_words || !gnu_bloom_passes(image, &gnu, hash))
+        return false;
+    remote_addr buckets = image->gnu_hash + sizeof gnu + gnu.bloom_words * 8ull;
+    remote_addr chains = buckets + gnu.buckets * 4ull;
+    if (!read_word(image, buckets + hash % gnu.buckets * 4ull, &index) || index < gnu.first_symbol)
+        return false;
+    for (unsigned step = 0; step < CHAIN_MAX; step++, index++) {
+        if (!read_word(image, chains + (uint64_t)(index - gnu.first_symbol) * 4, &entry))
+            return false;
+        if ((entry | 1) == (hash | 1) && symbol_matches(image, index, name, out))
+            return true;
+        if (entry & 1)
+            return false;
+    }
+    return false;
+}
+
+static uint32_t sysv_hash_of(const char *name)
+{
+    uint32_t h = 0;
+
+    for (; *name; name++) {
+        h = (h << 4) + (unsigned char)*name;
+        h ^= (h >> 24) & 0xf0;
+        h &= 0x0fffffff;
+    }
+    return h;
+}
+
+static bool sysv_lookup(const struct image *image, const char *name, struct symbol *out)
+{
+    uint32_t counts[2], index;
+
+    if (!memory_read_cached(image->memory, image->sysv_hash, counts, sizeof counts) || !counts[0])
+        return false;
+    remote_addr buckets = image->sysv_hash + 8, chains = buckets + counts[0] * 4ull;
+    if (!read_word(image, buckets + sysv_hash_of(name) % counts[0] * 4ull, &index))
+        return false;
+    for (unsigned step = 0; index && index < counts[1] && step < CHAIN_MAX; step++) {
+        if (symbol_matches(image, index, name, out))
+            return true;
+        if (!read_word(image, chains + index * 4ull, &index))
+            return false;
+    }
+    return false;
+}
+
+bool image_symbol(const struct image *image, const char *name, struct symbol *out)
+{
+    if (!image->symtab || !image->strtab)
+        return false;
+    if (image->gnu_hash)
+        return gnu_lookup(image, name, out);
+    return image->sysv_hash && sysv_lookup(image, name, out);
+}
+
+/* Number of .dynsym entries: the end of the chain of the highest bucket. */
+static uint64_t gnu_symbol_count(const struct image *image)
+{
+    struct gnu_header gnu;
+    uint32_t highest = 0, value;
+
+    if (!memory_read_cached(image->memory, image->gnu_hash, &gnu, sizeof gnu))
+        return 0;
+    if (gnu.buckets > CHAIN_MAX || gnu.bloom_words > CHAIN_MAX)
+        return 0;
+    remote_addr buckets = image->gnu_hash + sizeof gnu + gnu.bloom_words * 8ull;
+    for (uint32_t i = 0; i < gnu.buckets; i++)
+        if (read_word(image, buckets + i * 4ull, &value) && value > highest)
+            highest = value;
+    if (highest < gnu.first_symbol)
+        return gnu.first_symbol;
+    remote_addr chains = buckets + gnu.buckets * 4ull;
+    for (unsigned step = 0; step < CHAIN_MAX; step++, highest++)
+        if (!read_word(image, chains + (uint64_t)(highest - gnu.first_symbol) * 4, &value) ||
+            value & 1)
+            return highest + 1ull;
+    return 0;
+}
+
+static uint64_t symbol_count(const struct image *image)
+{
+    uint32_t counts[2];
+
+    if (image->gnu_hash)
+        return gnu_symbol_count(image);
+    if (image->sysv_hash &&
+        memory_read_cached(image->memory, image->sysv_hash, counts, sizeof counts))
+        return counts[1];
+    return 0;
+}
+
+static bool is_defined_function(const Elf64_Sym *sym)
+{
+    return sym->st_shndx != SHN_UNDEF && sym->st_value &&
+           (ELF64_ST_TYPE(sym->st_info) == STT_FUNC || ELF64_ST_TYPE(sym->st_info) == STT_NOTYPE);
+}
+
+static bool ends_in(const char *text, size_t n, const char *suffix)
+{
+    size_t m = strlen(suffix);
+    return n >= m && memcmp(text + n - m, suffix, m) == 0;
+}
+
+void image_symbols_ending(const struct image *image, const char *suffix, symbol_visitor visit,
+                          void *ctx)
+{
+    uint64_t size = image->strtab_size, count;
+    AUTO_FREE char *names = NULL;
+
+    if (!image->symtab || !size || size > STRTAB_MAX || !(names = malloc(size + 1)) ||
+        !memory_read(image->memory, image->strtab, names, size))
+        return;
+    names[size] = '\0';
+    if (!memmem(names, size + 1, suffix, strlen(suffix) + 1))
+        return;
+    count = symbol_count(image);
+    for (uint64_t i = 1; i < count; i++) {
+        Elf64_Sym sym;
+        struct symbol symbol;
+        if (!read_symbol(image, i, &sym))
+            return;
+        if (!is_defined_function(&sym) || sym.st_name >= size ||
+            !ends_in(names + sym.st_name, strlen(names + sym.st_name), suffix))
+            continue;
+        symbol_fill(image, &sym, &symbol);
+        if (!visit(ctx, names + sym.st_name, &symbol))
+            return;
+    }
+}
+
+static uint64_t align4(uint64_t n)
+{
+    return (n + 3) & ~3ull;
+}
+
+/* Walks ELF notes; namesz and descsz are untrusted 32-bit numbers. */
+static bool notes_build_id(const unsigned char *notes, size_t len, struct build_id *out)
+{
+    size_t at = 0;
+
+    while (len - at >= sizeof(Elf64_Nhdr)) {
+        Elf64_Nhdr note;
+        memcpy(&note, notes + at, sizeof note);
+        uint64_t desc = at + sizeof note + align4(note.n_namesz);
+        uint64_t next = desc + align4(note.n_descsz);
+        if (desc + note.n_descsz > len)
+            return false;
+        if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && note.n_descsz > 0 &&
+            note.n_descsz <= BUILD_ID_MAX && memcmp(notes + at + sizeof note, "GNU", 4) == 0) {
+            out->len = note.n_descsz;
+            memcpy(out->bytes, notes + desc, out->len);
+            return true;
+        }
+        if (next > len)
+            return false;
+        at = (size_t)next;
+    }
+    return false;
+}
+
+bool image_build_id(const struct image *image, struct build_id *out)
+{
+    for (size_t i = 0; i < image->phdr_count; i++) {
+        const Elf64_Phdr *ph = &image->phdrs[i];
+        AUTO_FREE unsigned char *notes = NULL;
+        if (ph->p_type != PT_NOTE || ph->p_filesz > NOTES_MAX || !ph->p_filesz)
+            continue;
+        notes = malloc(ph->p_filesz);
+        if (notes &&
+            memory_read_cached(image->memory, ph->p_vaddr + image->bias, notes, ph->p_filesz) &&
+            notes_build_id(notes, ph->p_filesz, out))
+            return true;
+    }
+    return false;
+}
+
+static bool file_read(int fd, uint64_t offset, void *buf, size_t len)
+{
+    return offset <= INT64_MAX && pread(fd, buf, len, (off_t)offset) == (ssize_t)len;
+}
+
+bool file_build_id(int fd, struct build_id *out)
+{
+    Elf64_Ehdr header;
+    Elf64_Phdr phdrs[IMAGE_PHDRS_MAX];
+
+    if (!file_read(fd, 0, &header, sizeof header) || !header_valid(&header) ||
+        !file_read(fd, header.e_phoff, phdrs, header.e_phnum * sizeof *phdrs))
+        return false;
+    for (size_t i = 0; i < header.e_phnum; i++) {
+        AUTO_FREE unsigned char *notes = NULL;
+        if (phdrs[i].p_type != PT_NOTE || phdrs[i].p_filesz > NOTES_MAX || !phdrs[i].p_filesz)
+            continue;
+        notes = malloc(phdrs[i].p_filesz);
+        if (notes && file_read(fd, phdrs[i].p_offset, notes, phdrs[i].p_filesz) &&
+            notes_build_id(notes, phdrs[i].p_filesz, out))
+            return true;
+    }
+    return false;
+}

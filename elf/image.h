@@ -1,0 +1,54 @@
+/*
+ * One ELF object as it lies in the target's memory, and its file.
+ *
+ * What the dynamic loader needs (program headers, .dynsym, .gnu.hash) is
+ * always mapped; read from there it is right whatever has become of the file.
+ * Everything read is untrusted: each offset and count is bounded, each read
+ * may fail.
+ */
+#pragma once
+
+#include "attach/memory.h"
+
+#include <elf.h>
+
+enum { IMAGE_PHDRS_MAX = 64, BUILD_ID_MAX = 64 };
+
+struct build_id {
+    size_t len;
+    unsigned char bytes[BUILD_ID_MAX];
+};
+
+struct image {
+    struct memory *memory;
+    remote_addr base; /* where the ELF header is mapped */
+    uint64_t bias;    /* runtime address = st_value + bias, modulo 2^64 */
+    Elf64_Ehdr header;
+    Elf64_Phdr phdrs[IMAGE_PHDRS_MAX];
+    size_t phdr_count;
+    remote_addr symtab, strtab; /* .dynsym, .dynstr; 0: it has none */
+    uint64_t strtab_size;
+    remote_addr gnu_hash, sysv_hash;
+};
+
+struct symbol {
+    remote_addr address; /* runtime */
+    uint64_t size;       /* bytes; 0: unknown */
+    unsigned char type;  /* STT_* */
+};
+
+/* False if there is no 64-bit ELF header of this machine at base, or it is malformed. */
+bool image_open(struct image *image, struct memory *memory, remote_addr base);
+
+/* Finds a defined symbol of .dynsym through .gnu.hash, else through .hash. */
+bool image_symbol(const struct image *image, const char *name, struct symbol *out);
+
+/* The NT_GNU_BUILD_ID note of the mapped object, and of an open file. */
+bool image_build_id(const struct image *image, struct build_id *out);
+bool file_build_id(int fd, struct build_id *out);
+
+/* Visits the defined function symbols of .dynsym whose name ends in suffix, until visit is false.
+ */
+typedef bool (*symbol_visitor)(void *ctx, const char *name, const struct symbol *symbol);
+void image_symbols_ending(const struct image *image, const char *suffix, symbol_visitor visit,
+                          void *ctx);

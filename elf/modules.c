@@ -1,0 +1,261 @@
+#include "elf/modules.h"
+#include "elf/image.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+
+/* maps writes a newline of a name as \012 and leaves the rest as it is (seq_file_path). */
+static char *path_decode(const char *text, size_t len)
+{
+    char *path = malloc(len + 1), *out = path;
+
+    if (!path)
+        return NULL;
+    for (size_t i = 0; i < len; i++) {
+        if (len - i >= 4 && memcmp(text + i, "\\012", 4) == 0) {
+            *out++ = '\n';
+            i += 3;
+        } else {
+            *out++ = text[i];
+        }
+    }
+    *out = '\0';
+    return path;
+}
+
+static bool path_cut_deleted(char *path)
+{
+    static const char mark[] = " (deleted)";
+    size_t n = strlen(path);
+
+    if (n < sizeof mark || strcmp(path + n - (sizeof mark - 1), mark) != 0)
+        return false;
+    path[n - (sizeof mark - 1)] = '\0';
+    return true;
+}
+
+static bool entry_named(const struct map_entry *entry, const char *name)
+{
+    return entry->path_len == strlen(name) && memcmp(entry->path, name, entry->path_len) == 0;
+}
+
+static void *list_grow(void *list, size_t count, size_t item)
+{
+    if (count & (count - 1)) /* room for the next power of two is there already */
+        return list;
+    return reallocarray(list, count ? count * 2 : 1, item);
+}
+
+static bool same_file(const struct module *module, const struct map_entry *entry)
+{
+    return module->inode == entry->inode && module->dev_major == entry->dev_major &&
+           module->dev_minor == entry->dev_minor;
+}
+
+static bool module_append(struct modules *modules, const struct map_entry *entry)
+{
+    struct module *list = list_grow(modules->list, modules->count, sizeof *list);
+    struct module module = {
+        .start = entry->start,
+        .first_end = entry->end,
+        .dev_major = entry->dev_major,
+        .dev_minor = entry->dev_minor,
+        .inode = entry->inode,
+    };
+
+    if (!list)
+        return false;
+    modules->list = list;
+    module.path = path_decode(entry->path, entry->path_len);
+    if (!module.path)
+        return false;
+    module.deleted = entry->inode && path_cut_deleted(module.path);
+    modules->list[modules->count++] = module;
+    return true;
+}
+
+static void module_extend(struct module *module, const struct map_entry *entry)
+{
+    module->end = entry->end;
+    if (!(entry->prot & MAP_EXEC))
+        return;
+    if (module->exec_start == module->exec_end)
+        module->exec_start = entry->start;
+    module->exec_end = entry->end;
+}
+
+/* The module of a mapping, a new one if need be; -1: none; -2: out of memory. */
+static int module_of_entry(struct modules *modules, const struct map_entry *entry)
+{
+    struct module *last = modules->count ? &modules->list[modules->count - 1] : NULL;
+
+    if (entry->inode == 0 && !entry_named(entry, "[vdso]"))
+        return -1;
+    if (!last || !same_file(last, entry) || entry->inode == 0) {
+        if (!module_append(modules, entry))
+            return -2;
+        last = &modules->list[modules->count - 1];
+    }
+    module_extend(last, entry);
+    return (int)(modules->count - 1);
+}
+
+static bool vma_append(struct modules *modules, const struct map_entry *entry)
+{
+    struct vma *vmas = list_grow(modules->vmas, modules->vma_count, sizeof *vmas);
+    int module;
+
+    if (!vmas)
+        return false;
+    modules->vmas = vmas;
+    module = module_of_entry(modules, entry);
+    if (module == -2)
+        return false;
+    modules->vmas[modules->vma_count++] = (struct vma){
+        .start = entry->start,
+        .end = entry->end,
+        .prot = entry->prot,
+        .stack = entry->inode == 0 && entry_named(entry, "[stack]"),
+        .module = module,
+    };
+    return true;
+}
+
+bool modules_parse(struct modules *modules, const char *text, size_t len)
+{
+    struct map_entry entry;
+    remote_addr last_end = 0;
+    int rc;
+
+    memset(modules, 0, sizeof *modules);
+    while ((rc = parse_map_line(&text, &len, &entry)) != 0) {
+        if (rc < 0 || entry.start < last_end) /* the kernel writes them in order */
+            continue;
+        last_end = entry.end;
+        if (!vma_append(modules, &entry)) {
+            modules_free(modules);
+            return false;
+        }
+    }
+    return true;
+}
+
+enum fault_code modules_load(struct modules *modules, const struct target *target,
+                             struct fault *fault)
+{
+    AUTO_FREE char *text = NULL;
+    ssize_t n = procfs_slurp(target->proc, &text, MODULES_MAPS_LIMIT, "%d/maps", target->pid);
+
+    memset(modules, 0, sizeof *modules);
+    if (n == -ESRCH || n == -ENOENT)
+        return fault_set(fault, FAULT_GONE, (int)-n, "read maps", "%d", target->pid);
+    if (n == -EACCES || n == -EPERM)
+        return fault_set(fault, FAULT_DENIED, (int)-n, "read maps", "%d", target->pid);
+    if (n < 0)
+        return fault_set(fault, FAULT_INTERNAL, (int)-n, "read maps", "%d", target->pid);
+    if (n == 0) /* its memory is gone: it is ending */
+        return fault_set(fault, FAULT_GONE, ESRCH, "read maps", "%d", target->pid);
+    if (!modules_parse(modules, text, (size_t)n))
+        return fault_set(fault, FAULT_INTERNAL, ENOMEM, "read maps", "%d", target->pid);
+    return FAULT_NONE;
+}
+
+void modules_free(struct modules *modules)
+{
+    for (size_t i = 0; i < modules->count; i++)
+        free(modules->list[i].path);
+    free(modules->list);
+    free(modules->vmas);
+    memset(modules, 0, sizeof *modules);
+}
+
+const struct vma *modules_vma_at(const struct modules *modules, remote_addr addr)
+{
+    size_t low = 0, high = modules->vma_count;
+
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (addr >= modules->vmas[mid].end)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    if (low == modules->vma_count || addr < modules->vmas[low].start)
+        return NULL;
+    return &modules->vmas[low];
+}
+
+const struct module *modules_at(const struct modules *modules, remote_addr addr)
+{
+    const struct vma *vma = modules_vma_at(modules, addr);
+    return vma && vma->module >= 0 ? &modules->list[vma->module] : NULL;
+}
+
+const char *module_name(const struct module *module)
+{
+    const char *slash = strrchr(module->path, '/');
+    return slash ? slash + 1 : module->path;
+}
+
+/* openat2(2) below the target's root: no link in the path can lead outside. */
+static int open_in_root(const struct target *target, const char *path)
+{
+    struct open_how how = {
+        .flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
+        .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
+    };
+    AUTO_CLOSE int root = procfs_openf(target->proc, O_PATH | O_DIRECTORY, "%d/root", target->pid);
+
+    if (root < 0)
+        return root;
+    long fd = syscall(SYS_openat2, root, path, &how, sizeof how);
+    return fd < 0 ? -errno : (int)fd;
+}
+
+static bool build_ids_agree(int fd, const struct module *module, struct memory *memory, bool *known)
+{
+    struct build_id file, mapped;
+    struct image image;
+
+    *known = image_open(&image, memory, module->start) && image_build_id(&image, &mapped) &&
+             file_build_id(fd, &file);
+    return *known && file.len == mapped.len && memcmp(file.bytes, mapped.bytes, file.len) == 0;
+}
+
+static bool is_mapped_file(int fd, const struct module *module, struct memory *memory)
+{
+    struct stat st;
+    bool known;
+
+    if (fstat(fd, &st) || !S_ISREG(st.st_mode))
+        return false;
+    bool agree = build_ids_agree(fd, module, memory, &known);
+    if (known)
+        return agree;
+    return st.st_ino == module->inode && major(st.st_dev) == module->dev_major &&
+           minor(st.st_dev) == module->dev_minor;
+}
+
+int module_open(const struct module *module, const struct target *target, struct memory *memory)
+{
+    AUTO_CLOSE int fd = -1;
+
+    if (module->inode == 0)
+        return -ENOENT;
+    fd = procfs_openf(target->proc, O_RDONLY | O_NONBLOCK | O_NOCTTY, "%d/map_files/%llx-%llx",
+                      target->pid, (unsigned long long)module->start,
+                      (unsigned long long)module->first_end);
+    if (fd < 0 && !module->deleted)
+        fd = open_in_root(target, module->path);
+    if (fd < 0)
+        return fd;
+    if (!is_mapped_file(fd, module, memory))
+        return -ESTALE;
+    return steal_fd(&fd);
+}

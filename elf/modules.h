@@ -1,0 +1,58 @@
+/*
+ * What is mapped into a target: its mappings, and the ELF files among them.
+ */
+#pragma once
+
+#include "attach/memory.h"
+
+#include <elf.h>
+
+struct vma {
+    remote_addr start, end;
+    unsigned prot; /* MAP_* */
+    bool stack;    /* the kernel's own name for it is [stack] */
+    int module;    /* index into modules.list, or -1 */
+};
+
+struct module {
+    char *path;                       /* as the target sees it, without " (deleted)"; or "[vdso]" */
+    bool deleted;                     /* unlinked since it was mapped */
+    remote_addr start, end;           /* hull of its mappings */
+    remote_addr exec_start, exec_end; /* hull of its executable ones; equal: none */
+    remote_addr first_end; /* end of the mapping at start: /proc/PID/map_files/start-first_end */
+    unsigned dev_major, dev_minor;
+    uint64_t inode; /* 0: [vdso] */
+};
+
+struct modules {
+    struct vma *vmas;
+    size_t vma_count;
+    struct module *list;
+    size_t count;
+};
+
+enum { MODULES_MAPS_LIMIT = 256 << 20 }; /* bytes of /proc/PID/maps that are read at most */
+
+/* Reads /proc/PID/maps once. modules_free releases everything. */
+enum fault_code modules_load(struct modules *modules, const struct target *target,
+                             struct fault *fault);
+/* The same from a text, which is not kept. */
+bool modules_parse(struct modules *modules, const char *text, size_t len);
+void modules_free(struct modules *modules);
+
+/* The mapping that holds addr, or NULL. */
+const struct vma *modules_vma_at(const struct modules *modules, remote_addr addr);
+/* The module whose mapping holds addr, or NULL. */
+const struct module *modules_at(const struct modules *modules, remote_addr addr);
+
+/* The last part of a module's path. */
+const char *module_name(const struct module *module);
+
+/*
+ * Opens the file behind a module for reading: through /proc/PID/map_files,
+ * which is the very file, else below the target's own root, never outside it.
+ * It is a regular file and its build-id is that of the mapped note (without
+ * build-ids: device and inode agree). Returns a descriptor or -errno; -ESTALE:
+ * another file stands there now.
+ */
+int module_open(const struct module *module, const struct target *target, struct memory *memory);

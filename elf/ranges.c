@@ -1,0 +1,63 @@
+#include "elf/ranges.h"
+
+#include <string.h>
+
+bool ranges_add(struct code_ranges *ranges, remote_addr start, remote_addr end, const char *what)
+{
+    struct code_range *list;
+
+    if (start >= end)
+        return true;
+    list = reallocarray(ranges->list, ranges->count + 1, sizeof *list);
+    if (!list)
+        return false;
+    ranges->list = list;
+    list[ranges->count++] = (struct code_range){start, end, what};
+    return true;
+}
+
+static int compare_start(const void *a, const void *b)
+{
+    const struct code_range *x = a, *y = b;
+    return (x->start > y->start) - (x->start < y->start);
+}
+
+/* Overlapping ranges become one, so that a binary search by start suffices. */
+void ranges_sort(struct code_ranges *ranges)
+{
+    size_t kept = 0;
+
+    if (ranges->count == 0)
+        return;
+    qsort(ranges->list, ranges->count, sizeof *ranges->list, compare_start);
+    for (size_t i = 1; i < ranges->count; i++) {
+        struct code_range *last = &ranges->list[kept], *next = &ranges->list[i];
+        if (next->start >= last->end)
+            ranges->list[++kept] = *next;
+        else if (next->end > last->end)
+            last->end = next->end;
+    }
+    ranges->count = kept + 1;
+}
+
+const struct code_range *ranges_find(const struct code_ranges *ranges, remote_addr addr)
+{
+    size_t low = 0, high = ranges->count;
+
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (addr >= ranges->list[mid].end)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    if (low == ranges->count || addr < ranges->list[low].start)
+        return NULL;
+    return &ranges->list[low];
+}
+
+void ranges_free(struct code_ranges *ranges)
+{
+    free(ranges->list);
+    memset(ranges, 0, sizeof *ranges);
+}

@@ -1,0 +1,25 @@
+/* Sorted ranges of code addresses, asked for every word of a stack. */
+#pragma once
+
+#include "attach/util.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct code_range {
+    remote_addr start, end;
+    const char *what; /* static text, for messages: "jemalloc" */
+};
+
+struct code_ranges {
+    struct code_range *list;
+    size_t count;
+};
+
+/* Adds [start, end); an empty one is ignored. False: out of memory. */
+bool ranges_add(struct code_ranges *ranges, remote_addr start, remote_addr end, const char *what);
+/* To be called once after the last ranges_add. */
+void ranges_sort(struct code_ranges *ranges);
+/* The range that holds addr, or NULL. */
+const struct code_range *ranges_find(const struct code_ranges *ranges, remote_addr addr);
+void ranges_free(struct code_ranges *ranges);

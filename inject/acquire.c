@@ -1,0 +1,307 @@
+#include "inject/acquire.h"
+#include "inject/resume.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum {
+    PAUSE_MIN_NS = 20000, /* between two rounds over all threads, random */
+    PAUSE_SPAN_NS = 80000,
+    STOP_WAIT_NS = 1000000000,
+    RELOAD_EVERY = 16, /* rounds after which threads and mappings are read again */
+};
+
+/* One thread's stop: safe, unsafe (try another), or a fault that ends the search. */
+enum attempt { ATTEMPT_SAFE, ATTEMPT_UNSAFE, ATTEMPT_FAULT };
+
+static bool is_avoided(const struct plan *plan, const struct thread *thread)
+{
+    for (size_t i = 0; i < plan->avoid_count; i++)
+        if (strcmp(thread->comm, plan->avoid[i]) == 0)
+            return true;
+    return false;
+}
+
+/* Uninterruptible (vfork, disk, frozen), stopped and ending threads do not stop for us in time. */
+static bool is_candidate(const struct injection_env *env, const struct thread *thread)
+{
+    if (env->only_thread && thread->tid != env->only_thread)
+        return false;
+    return (thread->state == 'S' || thread->state == 'R') && !is_avoided(env->plan, thread);
+}
+
+/* Sleepers before runners; then those that have used the least time: to hold them costs least. */
+static int compare_threads(const void *a, const void *b)
+{
+    const struct thread *x = a, *y = b;
+
+    if ((x->state == 'R') != (y->state == 'R'))
+        return x->state == 'R' ? 1 : -1;
+    return (x->cpu_ticks > y->cpu_ticks) - (x->cpu_ticks < y->cpu_ticks);
+}
+
+/* Keeps the candidates, best first. */
+static void rank(struct threads *threads, const struct injection_env *env)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < threads->count; i++)
+        if (is_candidate(env, &threads->list[i]))
+            threads->list[kept++] = threads->list[i];
+    threads->count = kept;
+    qsort(threads->list, kept, sizeof *threads->list, compare_threads);
+}
+
+/* Why there was no candidate: all stopped by job control, all uninterruptible, or none allowed. */
+static enum fault_code explain_none(const struct threads *all, const struct injection_env *env,
+                                    struct fault *fault)
+{
+    size_t stopped = 0, stuck = 0, wanted = 0;
+
+    for (size_t i = 0; i < all->count; i++) {
+        wanted += all->list[i].tid == env->only_thread;
+        stopped += all->list[i].state == 'T';
+        stuck += all->list[i].state == 'D';
+    }
+    if (env->only_thread && !wanted)
+        return fault_set(fault, FAULT_GONE, ESRCH, "choose a thread", "thread %d",
+                         (int)env->only_thread);
+    if (stopped)
+        return fault_set(fault, FAULT_STOPPED, 0, "choose a thread", "%zu of %zu threads", stopped,
+                         all->count);
+    if (stuck)
+        return fault_set(fault, FAULT_NO_STOP, 0, "choose a thread",
+                         "%zu of %zu threads are in an uninterruptible wait", stuck, all->count);
+    return fault_set(fault, FAULT_NO_SAFE_POINT, 0, "choose a thread",
+                     "none of %zu threads may be used", all->count);
+}
+
+static enum fault_code list_candidates(struct threads *threads, const struct injection_env *env,
+                                       struct fault *fault)
+{
+    struct threads all;
+    enum fault_code rc = threads_list(threads, env->target, fault);
+
+    if (rc != FAULT_NONE)
+        return rc;
+    all = *threads; /* rank() reorders, it does not forget */
+    rank(threads, env);
+    if (threads->count > 0)
+        return FAULT_NONE;
+    rc = explain_none(&all, env, fault);
+    threads_free(threads);
+    return rc;
+}
+
+/* Until the interrupt's own stop; every other stop is passed on. */
+static enum fault_code wait_for_stop(struct session *session, const struct deadline *deadline,
+                                     struct fault *fault)
+{
+    struct deadline soon = *deadline;
+    enum fault_code rc;
+
+    if (soon.at > clock_now() + STOP_WAIT_NS)
+        soon.at = clock_now() + STOP_WAIT_NS;
+    for (;;) {
+        rc = session_wait(session, &soon, true, fault);
+        if (rc == FAULT_CALL_DEADLINE)
+            return fault_set(fault, FAULT_NO_STOP, ETIMEDOUT, "stop", "thread %d", session->tid);
+        if (rc != FAULT_NONE || session->state != SESSION_SIGNAL)
+            return rc;
+        rc = session_continue(session, fault);
+        if (rc != FAULT_NONE)
+            return rc;
+    }
+}
+
+static enum fault_code judge_stop(struct session *session, struct fault *fault)
+{
+    switch (session->state) {
+    case SESSION_EVENT:
+        return FAULT_NONE;
+    case SESSION_GROUP:
+        return fault_set(fault, FAULT_STOPPED, 0, "stop", "thread %d", session->tid);
+    case SESSION_EXECED:
+        return fault_set(fault, FAULT_EXECED, 0, "stop", "thread %d", session->tid);
+    default:
+        return fault_set(fault, FAULT_GONE, ESRCH, "stop", "thread %d", session->tid);
+    }
+}
+
+static enum attempt judge_thread(struct injection *injection, struct fault *fault)
+{
+    const struct injection_env *env = &injection->env;
+    struct evidence evidence;
+
+    if (!arch_get_regs(&injection->session, &injection->original) ||
+        !arch_is_native(&injection->original)) {
+        fault_set(fault, FAULT_FOREIGN_ABI, 0, "read registers", "thread %d",
+                  injection->session.tid);
+        return ATTEMPT_FAULT;
+    }
+    injection->report.syscall_nr = arch_syscall_nr(&injection->original);
+    /* Room for the largest frames that can be: the true size is known only after the proof. */
+    evidence = safepoint_scan(env->plan, env->modules, env->memory, &injection->original,
+                              injection->session.tid == env->target->pid, 8192);
+    if (evidence.proof != PROOF_SAFE) {
+        injection->report.rejected = evidence;
+        injection->report.rejected_tid = injection->session.tid;
+        return ATTEMPT_UNSAFE;
+    }
+    injection->report.scanned = evidence.scanned;
+    if (resume_save(injection))
+        return ATTEMPT_SAFE;
+    fault_set(fault, FAULT_INTERNAL, errno, "save registers", "thread %d", injection->session.tid);
+    return ATTEMPT_FAULT;
+}
+
+/*
+ * A thread may end at any moment (the kernel says ESRCH, or EPERM while it is
+ * ending); only the end of the process ends the search.
+ */
+static enum attempt lost_thread(const struct injection *injection, const struct thread *thread,
+                                enum fault_code code, struct fault *fault)
+{
+    const struct injection_env *env = &injection->env;
+    struct thread now = *thread;
+
+    if ((code != FAULT_GONE && code != FAULT_DENIED) || env->only_thread ||
+        thread_refresh(&now, env->target))
+        return ATTEMPT_FAULT;
+    return target_check(env->target, fault) == FAULT_NONE ? ATTEMPT_UNSAFE : ATTEMPT_FAULT;
+}
+
+static enum attempt try_thread(struct injection *injection, const struct thread *thread,
+                               struct fault *fault)
+{
+    const struct injection_env *env = &injection->env;
+    struct session *session = &injection->session;
+    enum attempt result;
+    enum fault_code rc;
+
+    injection->report.attempts++;
+    rc = session_seize(session, env->target, thread->tid, env->gate, fault);
+    if (rc == FAULT_NONE)
+        rc = session_interrupt(session, fault);
+    if (rc == FAULT_NONE)
+        rc = wait_for_stop(session, env->deadline, fault);
+    if (rc == FAULT_NONE)
+        rc = judge_stop(session, fault);
+    env->memory->stopped_tid = thread->tid;
+    result = rc == FAULT_NONE ? judge_thread(injection, fault)
+                              : lost_thread(injection, thread, rc, fault);
+    if (result != ATTEMPT_SAFE) {
+        resume_untouched(injection);
+        env->memory->stopped_tid = 0;
+        return result;
+    }
+    injection->stopped_at = session->stopped_at;
+    injection->report.tid = thread->tid;
+    memcpy(injection->report.comm, thread->comm, sizeof injection->report.comm);
+    return ATTEMPT_SAFE;
+}
+
+static enum attempt try_round(struct injection *injection, const struct threads *threads,
+                              struct fault *fault)
+{
+    const struct deadline *deadline = injection->env.deadline;
+
+    for (size_t i = 0; i < threads->count; i++) {
+        enum attempt result = try_thread(injection, &threads->list[i], fault);
+        if (result != ATTEMPT_UNSAFE)
+            return result;
+        if (deadline_interrupted(deadline)) {
+            fault_set(fault, FAULT_INTERRUPTED, EINTR, "find a safe point", "%d",
+                      injection->env.target->pid);
+            return ATTEMPT_FAULT;
+        }
+        if (deadline_passed(deadline))
+            break;
+    }
+    return ATTEMPT_UNSAFE;
+}
+
+static enum fault_code no_safe_point(const struct injection *injection, struct fault *fault)
+{
+    const struct injection_report *report = &injection->report;
+
+    return fault_set(
+        fault, FAULT_NO_SAFE_POINT, 0, "find a safe point", "%u stops; the last, thread %d, %s%s%s",
+        report->attempts, (int)report->rejected_tid, proof_text(report->rejected.proof),
+        report->rejected.what ? " " : "", report->rejected.what ? report->rejected.what : "");
+}
+
+static void pause_randomly(unsigned *seed)
+{
+    struct timespec ts = {0, PAUSE_MIN_NS + rand_r(seed) % PAUSE_SPAN_NS};
+    nanosleep(&ts, NULL);
+}
+
+/* New threads have new stacks: the mappings are read again together with the threads. */
+static enum fault_code reload(struct injection *injection, struct threads *threads,
+                              struct fault *fault)
+{
+    struct modules fresh;
+    enum fault_code rc = modules_load(&fresh, injection->env.target, fault);
+
+    if (rc != FAULT_NONE)
+        return rc;
+    modules_free(injection->env.modules);
+    *injection->env.modules = fresh;
+    threads_free(threads);
+    return list_candidates(threads, &injection->env, fault);
+}
+
+static enum fault_code search(struct injection *injection, struct threads *threads,
+                              struct fault *fault)
+{
+    unsigned seed = (unsigned)clock_now();
+
+    for (unsigned round = 1;; round++) {
+        enum fault_code rc;
+        switch (try_round(injection, threads, fault)) {
+        case ATTEMPT_SAFE:
+            return FAULT_NONE;
+        case ATTEMPT_FAULT:
+            return fault->code;
+        case ATTEMPT_UNSAFE:
+            break;
+        }
+        if (deadline_passed(injection->env.deadline))
+            return no_safe_point(injection, fault);
+        pause_randomly(&seed);
+        if (round % RELOAD_EVERY == 0 && (rc = reload(injection, threads, fault)) != FAULT_NONE)
+            return rc;
+    }
+}
+
+enum fault_code acquire_thread(struct injection *injection, struct fault *fault)
+{
+    uint64_t begun = clock_now();
+    struct threads threads;
+    struct fault own;
+    enum fault_code rc;
+
+    fault = fault ? fault : &own; /* the search reads the code back */
+    rc = list_candidates(&threads, &injection->env, fault);
+    if (rc != FAULT_NONE)
+        return rc;
+    rc = search(injection, &threads, fault);
+    threads_free(&threads);
+    injection->report.search_ns = clock_now() - begun;
+    return rc;
+}
+
+enum fault_code acquire_preview(const struct injection_env *env, struct thread *first,
+                                size_t *candidates, struct fault *fault)
+{
+    struct threads threads;
+    enum fault_code rc = list_candidates(&threads, env, fault);
+
+    if (rc != FAULT_NONE)
+        return rc;
+    *first = threads.list[0];
+    *candidates = threads.count;
+    threads_free(&threads);
+    return FAULT_NONE;
+}

@@ -1,0 +1,164 @@
+/*
+ * What differs from machine to machine: one list of prototypes, implemented in
+ * inject/x86_64*.c (CMake picks the files). No #if on the architecture stands
+ * anywhere else.
+ */
+#pragma once
+
+#include "attach/session.h"
+#include "attach/util.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/user.h>
+
+typedef struct user_regs_struct arch_regs;
+
+enum {
+    ARCH_FP_MAX = 16384, /* bytes of the largest extended state (with AMX: about 11 KiB) */
+    ARCH_FRAMES_MAX = 24576,
+    ARCH_CALL_WORDS = 9, /* 64-bit words of one call record, see struct arch_call */
+};
+
+/* Code that lies in the target already and that a forged call borrows. */
+struct arch_gadgets {
+    remote_addr syscall_return; /* a system call instruction, then a return */
+    remote_addr sigreturn;      /* the C library's signal restorer */
+};
+
+/* Floating-point and vector state, as NT_X86_XSTATE or the machine's like. */
+struct arch_fp {
+    size_t len;
+    _Alignas(64) unsigned char bytes[ARCH_FP_MAX];
+};
+
+/*
+ * The two signal frames on the thread's own stack, below its red zone:
+ *
+ *   sp      ->  (the thread's frames)
+ *   sp-128      red zone, untouched
+ *               extended state, shared by both frames
+ *   frame0  ->  restores the thread as it was
+ *   unmap   ->  makes it call munmap(scratch), whose return leads to frame0
+ *   addr    ->  lowest byte
+ */
+struct arch_frames {
+    remote_addr addr; /* where bytes[0] goes */
+    size_t len;
+    remote_addr frame0, unmap; /* stack pointers at which a return runs that frame */
+    remote_addr unmap_arg;     /* the 8 bytes that hold munmap's address; 1 until it is known */
+    unsigned char bytes[ARCH_FRAMES_MAX];
+};
+
+/* One record of the list that the trampoline works through; function 0 ends it. */
+struct arch_call {
+    uint64_t function;
+    uint64_t args[6];
+    uint64_t result;
+    uint64_t done; /* 1 once result is valid */
+};
+
+/* What stands before the first record. */
+struct arch_call_header {
+    uint64_t errno_location; /* address of the C library's function; 0: errno is not kept */
+    uint64_t fp_control;     /* control word that a called function expects */
+};
+
+/* --- code bytes --- */
+
+/* Offset of the first match in code, or SIZE_MAX. */
+size_t arch_find_syscall_return(const unsigned char *code, size_t len);
+size_t arch_find_sigreturn(const unsigned char *code, size_t len);
+/* Does a call instruction end where before[8] would be? */
+bool arch_follows_call(const unsigned char before[8]);
+/* The code that works through the records. Position-independent. */
+const unsigned char *arch_trampoline(size_t *len);
+/* The value of arch_call_header.fp_control. */
+uint64_t arch_fp_control(void);
+
+/* --- registers --- */
+
+bool arch_get_regs(struct session *session, arch_regs *regs);
+/* One system call: there is no state between the old registers and the new ones. */
+bool arch_set_regs(struct session *session, const arch_regs *regs);
+bool arch_get_fp(struct session *session, struct arch_fp *fp);
+bool arch_set_fp(struct session *session, const struct arch_fp *fp);
+
+remote_addr arch_pc(const arch_regs *regs);
+remote_addr arch_sp(const arch_regs *regs);
+remote_addr arch_tls(const arch_regs *regs);
+void arch_set_pc(arch_regs *regs, remote_addr pc);
+/* False in 32-bit code or with selectors of its own. */
+bool arch_is_native(const arch_regs *regs);
+/* Does *(tls) look like the C library's thread descriptor? head: its first 3 words. */
+bool arch_tls_is_libc(remote_addr tls, const uint64_t head[3]);
+/* Number of the interrupted system call, or -1. */
+long arch_syscall_nr(const arch_regs *regs);
+
+/* --- restart of an interrupted system call --- */
+
+/* It was interrupted and the kernel itself would restart it (-ERESTART...). */
+bool arch_restarts(const arch_regs *regs);
+/* Restarted by restart_syscall(2), with the remaining time. */
+bool arch_restarts_by_block(const arch_regs *regs);
+/* It returned EINTR only because of the stop: signal(7), calls never restarted. */
+bool arch_eintr_by_stop(const arch_regs *regs);
+/* Does this system call overwrite the block that arch_restarts_by_block needs? */
+bool arch_uses_restart_block(uint64_t nr);
+/* Registers from which the system call is made again, from user space alone. */
+void arch_rewind(arch_regs *regs);
+
+/* --- forging --- */
+
+/* Bytes below the stack pointer that the frames need. */
+size_t arch_frames_need(const struct arch_fp *fp);
+/*
+ * Builds the frames for a thread whose registers were regs: frame0 leads to
+ * resume with mask as signal mask. False if the state cannot be kept.
+ */
+bool arch_forge(struct arch_frames *frames, const arch_regs *regs, const arch_regs *resume,
+                uint64_t mask, const struct arch_fp *fp, const struct arch_gadgets *gadgets,
+                uint64_t scratch_len);
+
+/* *regs, so that the thread makes a system call and then runs the frame at sp. */
+void arch_enter_syscall(arch_regs *regs, const struct arch_gadgets *gadgets, remote_addr sp,
+                        long nr, const uint64_t args[6]);
+/*
+ * The same for a thread at the entry of another system call, which nr takes
+ * the place of: the new call is made at once.
+ */
+void arch_become_syscall(arch_regs *regs, const struct arch_gadgets *gadgets, remote_addr sp,
+                         long nr, const uint64_t args[6]);
+/* *regs, so that the thread works through the records at header. */
+void arch_enter_trampoline(arch_regs *regs, remote_addr trampoline, remote_addr header,
+                           remote_addr stack_top, remote_addr unmap_frame);
+/*
+ * At a system call's entry: turns it into one that the kernel refuses without
+ * effect, whatever its arguments: munmap(2) of an odd address. So no seccomp
+ * filter ever sees a number that the allocator itself does not use, and a
+ * thread that loses its tracer here sees an ordinary failure.
+ */
+void arch_void_syscall(arch_regs *regs);
+/* Would arch_void_syscall be refused, with these arguments? */
+bool arch_can_void(const struct __ptrace_syscall_info *entry);
+/* Is it the sigreturn of the trampoline, about to run the frame at unmap? */
+bool arch_is_final_sigreturn(const struct __ptrace_syscall_info *entry, remote_addr unmap_frame);
+/* An open that may create or truncate a file: where its path lies. */
+bool arch_opens_for_writing(uint64_t nr, const uint64_t args[6], remote_addr *path);
+bool arch_is_write(uint64_t nr);
+bool arch_is_close(uint64_t nr);
+void arch_set_result(arch_regs *regs, int64_t result);
+
+/* --- self-check --- */
+
+/*
+ * In a child of the tool: fills every vector and control register with a
+ * pattern, waits until *go is not 0, and returns whether all are unchanged.
+ */
+bool arch_hold_pattern(volatile int *ready, volatile int *go);
+/* Changes every register that arch_hold_pattern fills. */
+void arch_wreck_fp(struct arch_fp *fp);
+/* *regs, so that the thread runs the frame at sp at once. */
+void arch_enter_sigreturn(arch_regs *regs, const struct arch_gadgets *gadgets, remote_addr sp);
+/* The address in the tool itself of a sigreturn that the child can run. */
+remote_addr arch_own_sigreturn(void);

@@ -1,0 +1,110 @@
+/*
+ * A function call made in one thread of a target, as if a signal handler ran.
+ *
+ *   injection_begin   stop a thread at a safe point, give it a scratch area
+ *   injection_put     place arguments there
+ *   injection_call    let it work through a list of calls (any number of times)
+ *   injection_get     read what they left
+ *   injection_end     take the scratch area away, let the thread go on as it was
+ *
+ * Should the tool die between any two of its own system calls, the thread
+ * finishes the list, unmaps the scratch area and restores itself through the
+ * frames on its own stack. The one exception, a death between the scratch
+ * area's mmap and the next write, leaves an unused mapping behind.
+ */
+#pragma once
+
+#include "attach/deadline.h"
+#include "attach/threads.h"
+#include "inject/plan.h"
+#include "inject/safepoint.h"
+#include "inject/syscalls.h"
+
+/*
+ * The scratch area:
+ *
+ *   base            trampoline, read and execute; it is also the stack's guard
+ *   base + 0x1000   call header, call records, arguments and results
+ *   ...
+ *   stack, downwards from the end
+ */
+enum {
+    SCRATCH_CODE = 4096,
+    SCRATCH_DATA = 16384,
+    SCRATCH_LEN = SCRATCH_CODE + (256 << 10),
+    INJECTION_CALLS_MAX = 64,
+};
+
+struct injection_env {
+    const struct target *target;
+    struct memory *memory;
+    struct modules *modules; /* reloaded when mappings have changed */
+    const struct plan *plan;
+    struct gate *gate;
+    const struct deadline *deadline;
+    pid_t only_thread; /* 0: any thread */
+};
+
+/* What happened, for the closing line and for -v. Times in nanoseconds. */
+struct injection_report {
+    pid_t tid;
+    char comm[16];
+    long syscall_nr;          /* in which it was asleep; -1: it was running */
+    unsigned attempts;        /* threads stopped until one was at a safe point */
+    struct evidence rejected; /* why the last unsafe one was not used */
+    pid_t rejected_tid;
+    size_t scanned;     /* bytes of stack without a way into forbidden code */
+    uint64_t search_ns; /* until the safe point */
+    uint64_t held_ns;   /* from the request to stop to the end of the detach */
+    unsigned calls;     /* functions called */
+    unsigned syscall_stops;
+};
+
+enum injection_stage {
+    STAGE_UNTOUCHED, /* the thread's registers are its own */
+    STAGE_ENTERED,   /* at the exit of a system call that the tool made it make */
+    STAGE_IN_CALL,   /* in the called function: it must run to its end */
+    STAGE_RETURNED,  /* at the entry of the trampoline's sigreturn */
+};
+
+struct injection {
+    struct injection_env env;
+    struct session session;
+    struct deadline until;
+    arch_regs original; /* at the first stop, rseq applied */
+    bool eintr_by_stop;
+    bool restart_block_used; /* a call of ours overwrote the thread's restart block */
+    uint64_t mask;
+    struct arch_fp fp;
+    struct arch_frames frames;
+    remote_addr scratch; /* 0: none yet */
+    unsigned char *data; /* what goes to base + SCRATCH_CODE */
+    size_t data_used;
+    bool code_written;
+    enum injection_stage stage;
+    uint64_t stopped_at; /* CLOCK_MONOTONIC ns */
+    struct injection_report report;
+};
+
+/*
+ * FAULT_NO_SAFE_POINT, FAULT_STOPPED, FAULT_NO_STOP, FAULT_GONE, FAULT_DENIED,
+ * FAULT_INTERRUPTED, FAULT_NO_SCRATCH, FAULT_UNSUPPORTED: the target is as it was.
+ */
+enum fault_code injection_begin(struct injection *injection, const struct injection_env *env,
+                                struct fault *fault);
+
+/* Copies len bytes for the next injection_call; 8-aligned. Returns their address, 0: no room. */
+remote_addr injection_put(struct injection *injection, const void *bytes, size_t len);
+
+/*
+ * Calls count functions in order and fills their results. watch may be NULL.
+ * FAULT_CALL_DEADLINE: detached, the calls finish by themselves.
+ */
+enum fault_code injection_call(struct injection *injection, struct arch_call *calls, size_t count,
+                               struct watch *watch, struct fault *fault);
+
+/* Reads back len bytes at an address from injection_put, until the next injection_put. */
+bool injection_get(struct injection *injection, remote_addr addr, void *out, size_t len);
+
+/* Ends what injection_begin began, in every state; idempotent. */
+enum fault_code injection_end(struct injection *injection, struct fault *fault);

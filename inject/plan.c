@@ -1,0 +1,247 @@
+#include "inject/plan.h"
+#include "elf/image.h"
+#include "elf/symtab.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { SEARCH_CHUNK = 256 << 10, SEARCH_OVERLAP = 16, SEARCH_NEAR = 64 << 10 };
+
+typedef size_t (*finder)(const unsigned char *code, size_t len);
+
+/* Searches [start, end) of the target's memory; 0: not found. */
+static remote_addr search(struct memory *memory, remote_addr start, remote_addr end, finder find)
+{
+    AUTO_FREE unsigned char *code = malloc(SEARCH_CHUNK);
+
+    while (code && start < end) {
+        size_t len = end - start < SEARCH_CHUNK ? (size_t)(end - start) : SEARCH_CHUNK;
+        if (!memory_read(memory, start, code, len))
+            return 0;
+        size_t at = find(code, len);
+        if (at != SIZE_MAX)
+            return start + at;
+        if (len < SEARCH_CHUNK)
+            break;
+        start += len - SEARCH_OVERLAP;
+    }
+    return 0;
+}
+
+/* First near a symbol that is known to stand close by, then in all of the module's code. */
+static remote_addr search_near(struct memory *memory, const struct module *module,
+                               const struct image *image, const char *symbol_name, finder find)
+{
+    struct symbol symbol;
+    remote_addr found = 0;
+
+    if (image_symbol(image, symbol_name, &symbol) && symbol.address >= module->exec_start &&
+        symbol.address < module->exec_end) {
+        remote_addr low = symbol.address - module->exec_start > SEARCH_NEAR
+                              ? symbol.address - SEARCH_NEAR
+                              : module->exec_start;
+        remote_addr high = module->exec_end - symbol.address > SEARCH_NEAR
+                               ? symbol.address + SEARCH_NEAR
+                               : module->exec_end;
+        found = search(memory, low, high, find);
+    }
+    return found ? found : search(memory, module->exec_start, module->exec_end, find);
+}
+
+static bool is_loader(const struct module *module)
+{
+    const char *name = module_name(module);
+    return strncmp(name, "ld-linux", 8) == 0 || strncmp(name, "ld.so", 5) == 0 ||
+           strncmp(name, "ld-2.", 5) == 0;
+}
+
+static bool is_unwinder(const struct module *module)
+{
+    const char *name = module_name(module);
+    return strncmp(name, "libgcc_s", 8) == 0 || strncmp(name, "libunwind", 9) == 0;
+}
+
+static enum fault_code forbid_function(struct plan *plan, const struct symbol *symbol,
+                                       const char *what, struct fault *fault)
+{
+    return plan_forbid(plan, symbol->address, symbol->address + symbol->size, what, fault);
+}
+
+/* Functions in which a thread holds, or is about to hold, every lock of the allocator, or in
+ * which it shares its memory with a child that has not yet called exec. */
+static const char *const libc_forbidden[] = {
+    "fork",
+    "vfork",
+    "_Fork",
+    "__libc_fork",
+    "posix_spawn",
+    "posix_spawnp",
+    "pthread_create",
+    "pthread_exit",
+    "__pthread_exit",
+    "dlopen",
+    "dlclose",
+    "dlmopen",
+    "__libc_dlopen_mode",
+};
+
+static enum fault_code forbid_libc(struct plan *plan, const struct image *libc, struct fault *fault)
+{
+    for (size_t i = 0; i < ARRAY_LEN(libc_forbidden); i++) {
+        struct symbol symbol;
+        enum fault_code rc;
+        if (!image_symbol(libc, libc_forbidden[i], &symbol))
+            continue;
+        rc = forbid_function(plan, &symbol, libc_forbidden[i], fault);
+        if (rc != FAULT_NONE)
+            return rc;
+    }
+    return FAULT_NONE;
+}
+
+/* What a statically linked program tells of its C library: all in one .symtab. */
+struct static_names {
+    struct plan *plan;
+    bool failed;
+};
+
+static bool visit_static(void *ctx, const char *name, const struct symbol *symbol)
+{
+    struct static_names *names = ctx;
+
+    if (strcmp(name, "__errno_location") == 0)
+        names->plan->errno_location = symbol->address;
+    if (strncmp(name, "_Unwind_", 8) == 0)
+        names->failed |= forbid_function(names->plan, symbol, "the unwinder", NULL) != FAULT_NONE;
+    for (size_t i = 0; i < ARRAY_LEN(libc_forbidden); i++)
+        if (strcmp(name, libc_forbidden[i]) == 0)
+            names->failed |=
+                forbid_function(names->plan, symbol, libc_forbidden[i], NULL) != FAULT_NONE;
+    return !names->failed;
+}
+
+static enum fault_code learn_static(struct plan *plan, const struct module *module,
+                                    const struct image *image, const struct target *target,
+                                    struct memory *memory, struct fault *fault)
+{
+    struct static_names names = {plan, false};
+    AUTO_CLOSE int fd = module_open(module, target, memory);
+
+    if (fd >= 0)
+        symtab_visit(fd, image->bias, "", visit_static, &names);
+    if (names.failed)
+        return fault_set(fault, FAULT_INTERNAL, ENOMEM, "plan", "%s", module->path);
+    return FAULT_NONE;
+}
+
+static void find_gadgets(struct plan *plan, const struct module *module, const struct image *image,
+                         struct memory *memory)
+{
+    if (!plan->gadgets.syscall_return)
+        plan->gadgets.syscall_return =
+            search_near(memory, module, image, "syscall", arch_find_syscall_return);
+    if (!plan->gadgets.sigreturn)
+        plan->gadgets.sigreturn =
+            search_near(memory, module, image, "sigaction", arch_find_sigreturn);
+}
+
+/* The module that defines the C library's errno; NULL: a static program without dynamic symbols. */
+static const struct module *find_libc(const struct modules *modules, struct memory *memory,
+                                      struct image *image, struct symbol *errno_location)
+{
+    for (size_t i = 0; i < modules->count; i++) {
+        const struct module *module = &modules->list[i];
+        if (module->exec_start == module->exec_end || module->inode == 0)
+            continue;
+        if (image_open(image, memory, module->start) &&
+            image_symbol(image, "__errno_location", errno_location))
+            return module;
+    }
+    return NULL;
+}
+
+static enum fault_code plan_dynamic(struct plan *plan, const struct modules *modules,
+                                    struct memory *memory, bool *found, struct fault *fault)
+{
+    struct image image;
+    struct symbol errno_location;
+    const struct module *libc = find_libc(modules, memory, &image, &errno_location);
+    enum fault_code rc = FAULT_NONE;
+
+    *found = libc != NULL;
+    if (!libc)
+        return FAULT_NONE;
+    plan->errno_location = errno_location.address;
+    find_gadgets(plan, libc, &image, memory);
+    rc = forbid_libc(plan, &image, fault);
+    for (size_t i = 0; i < modules->count && rc == FAULT_NONE; i++) {
+        const struct module *module = &modules->list[i];
+        if (is_loader(module) && module != libc)
+            rc = plan_forbid(plan, module->start, module->end, "the dynamic loader", fault);
+        else if (is_unwinder(module))
+            rc = plan_forbid(plan, module->start, module->end, "the unwinder", fault);
+    }
+    return rc;
+}
+
+static enum fault_code plan_static(struct plan *plan, const struct modules *modules,
+                                   const struct target *target, struct memory *memory,
+                                   struct fault *fault)
+{
+    for (size_t i = 0; i < modules->count; i++) {
+        const struct module *module = &modules->list[i];
+        struct image image;
+        if (module->exec_start == module->exec_end || module->inode == 0 ||
+            !image_open(&image, memory, module->start))
+            continue;
+        find_gadgets(plan, module, &image, memory);
+        enum fault_code rc = learn_static(plan, module, &image, target, memory, fault);
+        if (rc != FAULT_NONE)
+            return rc;
+    }
+    return FAULT_NONE;
+}
+
+enum fault_code plan_make(struct plan *plan, const struct modules *modules,
+                          const struct target *target, struct memory *memory, struct fault *fault)
+{
+    bool dynamic;
+    enum fault_code rc;
+
+    memset(plan, 0, sizeof *plan);
+    rc = plan_dynamic(plan, modules, memory, &dynamic, fault);
+    if (rc == FAULT_NONE && !dynamic)
+        rc = plan_static(plan, modules, target, memory, fault);
+    if (rc == FAULT_NONE && (!plan->gadgets.syscall_return || !plan->gadgets.sigreturn))
+        rc = fault_set(fault, FAULT_UNSUPPORTED, 0, "plan",
+                       "no %s instruction sequence found in its C library",
+                       plan->gadgets.sigreturn ? "system call" : "sigreturn");
+    if (rc != FAULT_NONE)
+        plan_free(plan);
+    return rc;
+}
+
+enum fault_code plan_forbid(struct plan *plan, remote_addr start, remote_addr end, const char *what,
+                            struct fault *fault)
+{
+    if (!ranges_add(&plan->forbidden, start, end, what))
+        return fault_set(fault, FAULT_INTERNAL, ENOMEM, "plan", "%s", what);
+    return FAULT_NONE;
+}
+
+void plan_avoid_thread(struct plan *plan, const char *comm)
+{
+    if (plan->avoid_count < PLAN_AVOID_MAX)
+        plan->avoid[plan->avoid_count++] = comm;
+}
+
+void plan_seal(struct plan *plan)
+{
+    ranges_sort(&plan->forbidden);
+}
+
+void plan_free(struct plan *plan)
+{
+    ranges_free(&plan->forbidden);
+    memset(plan, 0, sizeof *plan);
+}

@@ -1,0 +1,34 @@
+/*
+ * What a forged call needs to know about a target and can learn without
+ * stopping it: the code that it borrows, and the code in which no thread may
+ * be interrupted.
+ */
+#pragma once
+
+#include "elf/modules.h"
+#include "elf/ranges.h"
+#include "inject/arch.h"
+
+enum { PLAN_AVOID_MAX = 4 };
+
+struct plan {
+    struct arch_gadgets gadgets;
+    remote_addr errno_location;        /* __errno_location of the C library; 0: not found */
+    struct code_ranges forbidden;      /* a thread whose stack leads into these is not touched */
+    const char *avoid[PLAN_AVOID_MAX]; /* names of threads that are never used; static texts */
+    size_t avoid_count;
+};
+
+/*
+ * Finds the gadgets and forbids the dynamic loader, the unwinders and the C
+ * library's fork, thread and dlopen functions. FAULT_UNSUPPORTED if the target
+ * has no usable gadget. plan_free releases the plan.
+ */
+enum fault_code plan_make(struct plan *plan, const struct modules *modules,
+                          const struct target *target, struct memory *memory, struct fault *fault);
+/* Forbids more code; then plan_seal. what is static text for messages. */
+enum fault_code plan_forbid(struct plan *plan, remote_addr start, remote_addr end, const char *what,
+                            struct fault *fault);
+void plan_avoid_thread(struct plan *plan, const char *comm);
+void plan_seal(struct plan *plan);
+void plan_free(struct plan *plan);

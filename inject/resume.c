@@ -1,0 +1,84 @@
+#include "inject/resume.h"
+
+/*
+ * Inside a restartable sequence the thread must resume at the abort handler;
+ * the first resume clears rseq_cs, so it is read now (kernel/rseq.c,
+ * rseq_ip_fixup; struct rseq_cs in uapi/linux/rseq.h).
+ */
+static void apply_rseq(struct injection *injection)
+{
+    struct __ptrace_rseq_configuration rseq;
+    struct memory *memory = injection->env.memory;
+    uint64_t cs_addr = 0;
+    struct {
+        uint32_t version, flags;
+        uint64_t start, length, abort;
+    } cs;
+    uint32_t signature;
+
+    if (!session_rseq(&injection->session, &rseq) ||
+        !memory_read(memory, rseq.rseq_abi_pointer + 8, &cs_addr, sizeof cs_addr) || !cs_addr ||
+        !memory_read(memory, cs_addr, &cs, sizeof cs) || cs.version != 0 ||
+        arch_pc(&injection->original) - cs.start >= cs.length)
+        return;
+    if (memory_read(memory, cs.abort - sizeof signature, &signature, sizeof signature) &&
+        signature == rseq.signature)
+        arch_set_pc(&injection->original, cs.abort);
+}
+
+/*
+ * Is there a signal that the thread would take now? Then an EINTR is true. mask
+ * NULL: the mask in force, which during ppoll(2) and its like is the temporary one.
+ */
+static bool signal_waits(const struct injection *injection, const uint64_t *mask)
+{
+    const struct target *target = injection->env.target;
+    struct proc_status status;
+    char text[8192];
+    ssize_t n = procfs_read(target->proc, text, sizeof text, "%d/task/%d/status", (int)target->pid,
+                            (int)injection->session.tid);
+
+    if (n <= 0 || !parse_status(text, (size_t)n, &status))
+        return true;
+    return ((status.sig_pending | status.sig_shared_pending) &
+            ~(mask ? *mask : status.sig_blocked)) != 0;
+}
+
+bool resume_save(struct injection *injection)
+{
+    if (!arch_get_fp(&injection->session, &injection->fp) ||
+        !session_get_sigmask(&injection->session, &injection->mask))
+        return false;
+    apply_rseq(injection);
+    injection->eintr_by_stop =
+        arch_eintr_by_stop(&injection->original) && !signal_waits(injection, NULL);
+    return true;
+}
+
+void resume_by_frame(const struct injection *injection, arch_regs *regs)
+{
+    *regs = injection->original;
+    if (arch_restarts(regs) || injection->eintr_by_stop)
+        arch_rewind(regs);
+}
+
+void resume_by_tool(const struct injection *injection, arch_regs *regs)
+{
+    *regs = injection->original;
+    if (injection->eintr_by_stop && !signal_waits(injection, &injection->mask))
+        arch_rewind(regs);
+    else if (arch_restarts_by_block(regs) && injection->restart_block_used)
+        arch_rewind(regs);
+}
+
+void resume_untouched(struct injection *injection)
+{
+    arch_regs regs;
+
+    if (injection->session.state == SESSION_EVENT && arch_get_regs(&injection->session, &regs) &&
+        arch_eintr_by_stop(&regs) && !signal_waits(injection, NULL)) {
+        arch_rewind(&regs);
+        arch_set_regs(&injection->session, &regs);
+    }
+    session_detach(&injection->session);
+}

@@ -1,0 +1,123 @@
+#include "inject/safepoint.h"
+
+#include <string.h>
+
+enum { SCAN_CHUNK = 64 << 10 };
+
+static struct evidence verdict(enum proof proof, remote_addr address, const char *what)
+{
+    return (struct evidence){.proof = proof, .address = address, .what = what};
+}
+
+static bool is_return_address(struct memory *memory, remote_addr word)
+{
+    unsigned char before[8];
+
+    if (!memory_read_cached(memory, word - sizeof before, before, sizeof before))
+        return true; /* cannot be told: treat it as one */
+    return arch_follows_call(before);
+}
+
+/* Looks at count words that lie at address; PROOF_SAFE if there is nothing among them. */
+static struct evidence scan_words(const struct plan *plan, struct memory *memory,
+                                  const uint64_t *words, size_t count)
+{
+    const struct code_ranges *forbidden = &plan->forbidden;
+    remote_addr low = forbidden->list[0].start;
+    remote_addr high = forbidden->list[forbidden->count - 1].end;
+
+    for (size_t i = 0; i < count; i++) {
+        const struct code_range *range;
+        if (words[i] == plan->gadgets.sigreturn)
+            return verdict(PROOF_HANDLER, words[i], NULL);
+        if (words[i] < low || words[i] > high)
+            continue;
+        /* A call may be the last instruction of its range: look at the byte before. */
+        range = ranges_find(forbidden, words[i] - 1);
+        if (range && is_return_address(memory, words[i]))
+            return verdict(PROOF_STACK, words[i], range->what);
+    }
+    return verdict(PROOF_SAFE, 0, NULL);
+}
+
+static struct evidence scan_stack(const struct plan *plan, struct memory *memory, remote_addr from,
+                                  remote_addr to)
+{
+    uint64_t chunk[SCAN_CHUNK / 8];
+    struct evidence evidence = verdict(PROOF_SAFE, 0, NULL);
+
+    for (remote_addr at = from; at < to && evidence.proof == PROOF_SAFE;) {
+        size_t len = to - at < SCAN_CHUNK ? (size_t)(to - at) : SCAN_CHUNK;
+        if (!memory_read(memory, at, chunk, len))
+            return verdict(PROOF_UNREADABLE, 0, NULL);
+        evidence = scan_words(plan, memory, chunk, len / 8);
+        at += len;
+    }
+    evidence.scanned = (size_t)(to - from);
+    return evidence;
+}
+
+/*
+ * The mapping that holds the stack of this thread: [stack] for the first, for
+ * the others the one that also holds the thread descriptor, which every C
+ * library puts at the top of the stack it allocates.
+ */
+static const struct vma *own_stack(const struct modules *modules, const arch_regs *regs,
+                                   bool main_thread)
+{
+    const struct vma *vma = modules_vma_at(modules, arch_sp(regs));
+
+    if (!vma || (vma->prot & (MAP_READ | MAP_WRITE)) != (MAP_READ | MAP_WRITE))
+        return NULL;
+    if (main_thread)
+        return vma->stack ? vma : NULL;
+    return arch_tls(regs) >= vma->start && arch_tls(regs) < vma->end ? vma : NULL;
+}
+
+static bool has_libc_tls(struct memory *memory, const arch_regs *regs)
+{
+    uint64_t head[3];
+
+    return memory_read(memory, arch_tls(regs), head, sizeof head) &&
+           arch_tls_is_libc(arch_tls(regs), head);
+}
+
+struct evidence safepoint_scan(const struct plan *plan, const struct modules *modules,
+                               struct memory *memory, const arch_regs *regs, bool main_thread,
+                               size_t room)
+{
+    const struct code_range *range = ranges_find(&plan->forbidden, arch_pc(regs));
+    remote_addr sp = arch_sp(regs);
+    const struct vma *stack;
+
+    if (range)
+        return verdict(PROOF_PC, arch_pc(regs), range->what);
+    if (arch_pc(regs) == plan->gadgets.sigreturn)
+        return verdict(PROOF_HANDLER, arch_pc(regs), NULL);
+    stack = own_stack(modules, regs, main_thread);
+    if (!stack || sp % 8)
+        return verdict(PROOF_FOREIGN_STACK, sp, NULL);
+    if (sp - stack->start < room)
+        return verdict(PROOF_NO_ROOM, sp, NULL);
+    if (stack->end - sp > SAFEPOINT_SCAN_MAX)
+        return verdict(PROOF_TOO_LONG, sp, NULL);
+    if (!has_libc_tls(memory, regs))
+        return verdict(PROOF_NO_TLS, arch_tls(regs), NULL);
+    return scan_stack(plan, memory, sp, stack->end);
+}
+
+const char *proof_text(enum proof proof)
+{
+    static const char *const texts[] = {
+        [PROOF_SAFE] = "at a safe point",
+        [PROOF_PC] = "was running in",
+        [PROOF_STACK] = "was inside",
+        [PROOF_HANDLER] = "was running a signal handler",
+        [PROOF_FOREIGN_STACK] = "was not on its own stack",
+        [PROOF_NO_ROOM] = "had too little room on its stack",
+        [PROOF_TOO_LONG] = "had too much stack in use to look through",
+        [PROOF_NO_TLS] = "is no thread of the C library",
+        [PROOF_UNREADABLE] = "had an unreadable stack",
+    };
+    return texts[proof];
+}

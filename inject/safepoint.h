@@ -1,0 +1,44 @@
+/*
+ * A thread that provably holds none of the locks a call might need.
+ *
+ * The allocator's locks are not recursive. A frame inside the allocator, the
+ * loader, fork or an unwinder leaves a return address on the stack; a stopped
+ * thread whose pc is outside, and on whose used stack no such address lies, is
+ * in none of them. Nothing else counts as proof.
+ */
+#pragma once
+
+#include "attach/memory.h"
+#include "inject/plan.h"
+
+enum proof {
+    PROOF_SAFE,
+    PROOF_PC,            /* it runs in forbidden code */
+    PROOF_STACK,         /* a return address into forbidden code lies on its stack */
+    PROOF_HANDLER,       /* a signal handler runs: what it interrupted may lie elsewhere */
+    PROOF_FOREIGN_STACK, /* the stack pointer is not on the thread's own stack */
+    PROOF_NO_ROOM,       /* too little stack mapped below for the frames */
+    PROOF_TOO_LONG,      /* more stack in use than is scanned */
+    PROOF_NO_TLS,        /* no thread of the C library */
+    PROOF_UNREADABLE,    /* its stack could not be read */
+};
+
+struct evidence {
+    enum proof proof;
+    remote_addr address; /* PROOF_PC: pc; PROOF_STACK: the word; else 0 */
+    const char *what;    /* the forbidden range's name, or NULL */
+    size_t scanned;      /* bytes of stack */
+};
+
+enum { SAFEPOINT_SCAN_MAX = 8 << 20 }; /* bytes of stack, about 1 ms */
+
+/*
+ * Judges a stopped thread. room is what must be mapped below its stack
+ * pointer, in bytes. main_thread: its stack is the kernel's [stack].
+ */
+struct evidence safepoint_scan(const struct plan *plan, const struct modules *modules,
+                               struct memory *memory, const arch_regs *regs, bool main_thread,
+                               size_t room);
+
+/* One line for messages, without the address. */
+const char *proof_text(enum proof proof);

@@ -1,0 +1,26 @@
+/*
+ * Watching the system calls that a thread makes during our call, and standing
+ * in for some of them.
+ */
+#pragma once
+
+#include "attach/util.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum watch_verdict {
+    WATCH_PASS,    /* the kernel executes it */
+    WATCH_STAND_IN /* it is not executed; the thread sees *result */
+};
+
+struct watch {
+    /* At the entry. nr and args as in syscall(2). */
+    enum watch_verdict (*enter)(void *ctx, uint64_t nr, const uint64_t args[6], int64_t *result);
+    /* At the exit of one that was passed; result as the kernel gives it (-errno). */
+    void (*leave)(void *ctx, uint64_t nr, const uint64_t args[6], int64_t result);
+    void *ctx;
+};
+
+/* "epoll_wait", or NULL for a number without a name. */
+const char *syscall_name(long nr);

@@ -1,0 +1,363 @@
+/*
+ * x86-64: registers, code bytes and system call restart.
+ */
+#include "inject/arch.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+/* Kernel-internal restart codes (include/linux/errno.h); seen in rax at an event stop. */
+enum { ERESTARTSYS = 512, ERESTARTNOINTR = 513, ERESTARTNOHAND = 514, ERESTART_RESTARTBLOCK = 516 };
+
+enum {
+    USER_CS = 0x33,
+    SYSCALL_LEN = 2, /* bytes of the instruction */
+    FLAG_TF = 1 << 8,
+    FLAG_DF = 1 << 10,
+    FLAG_RF = 1 << 16,
+    FLAG_AC = 1 << 18,
+    MXCSR_DEFAULT = 0x1f80,
+};
+
+_Static_assert(sizeof(struct arch_call) == 72, "the trampoline steps by 72");
+_Static_assert(offsetof(struct arch_call, args) == 8, "read by the trampoline");
+_Static_assert(offsetof(struct arch_call, result) == 56, "written by the trampoline");
+_Static_assert(offsetof(struct arch_call, done) == 64, "written by the trampoline");
+_Static_assert(sizeof(struct arch_call_header) == 16, "skipped by the trampoline");
+
+/*
+ * In: rbx = header, r13 = stack pointer for rt_sigreturn, rsp aligned to 16.
+ * rbx, r13, r14 and r15 are kept by the functions that are called. errno is
+ * saved and restored here, so that it is also kept when the tool has died.
+ * The last instructions cannot fall through: a skipped sigreturn is tried again.
+ */
+__asm__(".pushsection .rodata\n"
+        ".balign 16\n"
+        "trampoline_begin:\n"
+        "   cld\n"
+        "   fninit\n"
+        "   ldmxcsr 8(%rbx)\n"
+        "   xorl %r14d, %r14d\n"
+        "   movq (%rbx), %rax\n"
+        "   testq %rax, %rax\n"
+        "   jz 1f\n"
+        "   call *%rax\n"
+        "   movq %rax, %r14\n"
+        "   movl (%r14), %r15d\n"
+        "1: addq $16, %rbx\n"
+        "2: movq (%rbx), %rax\n"
+        "   testq %rax, %rax\n"
+        "   jz 3f\n"
+        "   movq 8(%rbx), %rdi\n"
+        "   movq 16(%rbx), %rsi\n"
+        "   movq 24(%rbx), %rdx\n"
+        "   movq 32(%rbx), %rcx\n"
+        "   movq 40(%rbx), %r8\n"
+        "   movq 48(%rbx), %r9\n"
+        "   call *%rax\n"
+        "   movq %rax, 56(%rbx)\n"
+        "   movq $1, 64(%rbx)\n"
+        "   addq $72, %rbx\n"
+        "   jmp 2b\n"
+        "3: testq %r14, %r14\n"
+        "   jz 4f\n"
+        "   movl %r15d, (%r14)\n"
+        "4: movq %r13, %rsp\n"
+        "   movq $15, %rax\n"
+        "   syscall\n"
+        "   jmp 4b\n"
+        ".balign 8, 0xcc\n"
+        "trampoline_end:\n"
+        ".popsection\n");
+
+extern const unsigned char trampoline_begin[], trampoline_end[];
+
+const unsigned char *arch_trampoline(size_t *len)
+{
+    *len = (size_t)(trampoline_end - trampoline_begin);
+    return trampoline_begin;
+}
+
+uint64_t arch_fp_control(void)
+{
+    return MXCSR_DEFAULT;
+}
+
+static size_t find_bytes(const unsigned char *code, size_t len, const void *bytes, size_t n)
+{
+    const unsigned char *at = memmem(code, len, bytes, n);
+    return at ? (size_t)(at - code) : SIZE_MAX;
+}
+
+/*
+ * glibc's syscall(): syscall; cmp $-4095,%rax; jae ...; ret. The jae arm, which
+ * sets errno, is taken only when the call fails. Else any syscall; ret.
+ */
+size_t arch_find_syscall_return(const unsigned char *code, size_t len)
+{
+    static const unsigned char glibc[] = {0x0f, 0x05, 0x48, 0x3d, 0x01, 0xf0,
+                                          0xff, 0xff, 0x73, 0x01, 0xc3};
+    static const unsigned char plain[] = {0x0f, 0x05, 0xc3};
+    size_t at = find_bytes(code, len, glibc, sizeof glibc);
+
+    return at != SIZE_MAX ? at : find_bytes(code, len, plain, sizeof plain);
+}
+
+/* __restore_rt: mov $15,%rax; syscall. Unwinders know these very bytes, so every libc has them. */
+size_t arch_find_sigreturn(const unsigned char *code, size_t len)
+{
+    static const unsigned char bytes[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
+
+    return find_bytes(code, len, bytes, sizeof bytes);
+}
+
+/* Length of a call through ModRM (ff /2), from its ModRM byte; 0: not that instruction. */
+static size_t indirect_call_len(const unsigned char *modrm)
+{
+    unsigned mod = *modrm >> 6, reg = (*modrm >> 3) & 7, rm = *modrm & 7;
+
+    if (reg != 2)
+        return 0;
+    size_t len = mod != 3 && rm == 4 ? 3 : 2; /* opcode, ModRM, perhaps SIB */
+    if (mod == 1)
+        return len + 1;
+    if (mod == 2 || (mod == 0 && rm == 5))
+        return len + 4;
+    if (mod == 0 && rm == 4 && (modrm[1] & 7) == 5)
+        return len + 4;
+    return len;
+}
+
+bool arch_follows_call(const unsigned char before[8])
+{
+    if (before[3] == 0xe8) /* call rel32 */
+        return true;
+    for (size_t len = 2; len <= 7; len++)
+        if (before[8 - len] == 0xff && indirect_call_len(&before[9 - len]) == len)
+            return true;
+    return false;
+}
+
+bool arch_get_regs(struct session *session, arch_regs *regs)
+{
+    size_t len = sizeof *regs;
+
+    memset(regs, 0, sizeof *regs);
+    /* A shorter set is that of a 32-bit tracee; cs stays 0 and arch_is_native says no. */
+    return session_get_regset(session, NT_PRSTATUS, regs, &len) && len == sizeof *regs;
+}
+
+bool arch_set_regs(struct session *session, const arch_regs *regs)
+{
+    return session_set_regset(session, NT_PRSTATUS, regs, sizeof *regs);
+}
+
+bool arch_get_fp(struct session *session, struct arch_fp *fp)
+{
+    fp->len = sizeof fp->bytes;
+    return session_get_regset(session, NT_X86_XSTATE, fp->bytes, &fp->len);
+}
+
+bool arch_set_fp(struct session *session, const struct arch_fp *fp)
+{
+    return session_set_regset(session, NT_X86_XSTATE, fp->bytes, fp->len);
+}
+
+remote_addr arch_pc(const arch_regs *regs)
+{
+    return regs->rip;
+}
+
+remote_addr arch_sp(const arch_regs *regs)
+{
+    return regs->rsp;
+}
+
+remote_addr arch_tls(const arch_regs *regs)
+{
+    return regs->fs_base;
+}
+
+void arch_set_pc(arch_regs *regs, remote_addr pc)
+{
+    regs->rip = pc;
+}
+
+bool arch_is_native(const arch_regs *regs)
+{
+    return regs->cs == USER_CS;
+}
+
+/* tcbhead_t: tcb at 0, self at 16, both its own address (glibc, sysdeps/x86_64/nptl/tls.h);
+ * musl's struct pthread has self at 0. */
+bool arch_tls_is_libc(remote_addr tls, const uint64_t head[3])
+{
+    return tls != 0 && head[0] == tls;
+}
+
+long arch_syscall_nr(const arch_regs *regs)
+{
+    return (long)regs->orig_rax;
+}
+
+static int64_t syscall_error(const arch_regs *regs)
+{
+    return (int64_t)regs->orig_rax < 0 ? 0 : -(int64_t)regs->rax;
+}
+
+bool arch_restarts(const arch_regs *regs)
+{
+    switch (syscall_error(regs)) {
+    case ERESTARTSYS:
+    case ERESTARTNOINTR:
+    case ERESTARTNOHAND:
+    case ERESTART_RESTARTBLOCK:
+        return true;
+    default:
+        return false;
+    }
+}
+
+bool arch_restarts_by_block(const arch_regs *regs)
+{
+    return syscall_error(regs) == ERESTART_RESTARTBLOCK;
+}
+
+/* signal(7): "the following interfaces are never restarted". */
+bool arch_eintr_by_stop(const arch_regs *regs)
+{
+    static const uint16_t never_restarted[] = {
+        SYS_epoll_wait,     SYS_epoll_pwait, SYS_epoll_pwait2, SYS_rt_sigtimedwait,
+        SYS_semop,          SYS_semtimedop,  SYS_io_getevents, SYS_io_pgetevents,
+        SYS_io_uring_enter, SYS_recvfrom,    SYS_recvmsg,      SYS_recvmmsg,
+        SYS_sendto,         SYS_sendmsg,     SYS_sendmmsg,     SYS_accept,
+        SYS_accept4,        SYS_connect,     SYS_read,         SYS_readv,
+        SYS_write,          SYS_writev,      SYS_preadv2,      SYS_pwritev2,
+    };
+
+    if (syscall_error(regs) != EINTR)
+        return false;
+    for (size_t i = 0; i < ARRAY_LEN(never_restarted); i++)
+        if (regs->orig_rax == never_restarted[i])
+            return true;
+    return false;
+}
+
+/* kernel/time/hrtimer.c: each nanosleep sets its restart function at its entry. */
+bool arch_uses_restart_block(uint64_t nr)
+{
+    return nr == SYS_nanosleep || nr == SYS_clock_nanosleep || nr == SYS_restart_syscall;
+}
+
+void arch_rewind(arch_regs *regs)
+{
+    regs->rip -= SYSCALL_LEN;
+    regs->rax = regs->orig_rax;
+    regs->orig_rax = (unsigned long long)-1;
+}
+
+/* What the kernel clears before a handler runs (arch/x86/kernel/signal.c, handle_signal), and AC:
+ * the called code makes unaligned accesses. */
+static void clear_flags(arch_regs *regs)
+{
+    regs->eflags &= ~(unsigned long long)(FLAG_TF | FLAG_DF | FLAG_RF | FLAG_AC);
+}
+
+static void set_syscall_args(arch_regs *regs, const uint64_t args[6])
+{
+    regs->rdi = args[0];
+    regs->rsi = args[1];
+    regs->rdx = args[2];
+    regs->r10 = args[3];
+    regs->r8 = args[4];
+    regs->r9 = args[5];
+}
+
+void arch_enter_syscall(arch_regs *regs, const struct arch_gadgets *gadgets, remote_addr sp,
+                        long nr, const uint64_t args[6])
+{
+    clear_flags(regs);
+    set_syscall_args(regs, args);
+    regs->rax = (unsigned long long)nr;
+    regs->orig_rax = (unsigned long long)-1; /* no restart of the interrupted call */
+    regs->rip = gadgets->syscall_return;
+    regs->rsp = sp;
+}
+
+void arch_become_syscall(arch_regs *regs, const struct arch_gadgets *gadgets, remote_addr sp,
+                         long nr, const uint64_t args[6])
+{
+    arch_enter_syscall(regs, gadgets, sp, nr, args);
+    regs->orig_rax = (unsigned long long)nr;
+    regs->rip = gadgets->syscall_return + SYSCALL_LEN;
+}
+
+void arch_enter_trampoline(arch_regs *regs, remote_addr trampoline, remote_addr header,
+                           remote_addr stack_top, remote_addr unmap_frame)
+{
+    clear_flags(regs);
+    regs->rip = trampoline;
+    regs->rsp = stack_top & ~15ull;
+    regs->rbx = header;
+    regs->rbp = 0;
+    /* A return would have popped the frame's first word: rt_sigreturn reads below rsp. */
+    regs->r13 = unmap_frame + 8;
+    /* At a system call's entry it is made void: munmap(1, 1). Elsewhere orig_rax is not looked at,
+     * because rax is no restart code. */
+    regs->rdi = 1;
+    regs->rsi = 1;
+    regs->rax = 0;
+    regs->orig_rax = SYS_munmap;
+}
+
+void arch_void_syscall(arch_regs *regs)
+{
+    regs->orig_rax = SYS_munmap;
+}
+
+bool arch_can_void(const struct __ptrace_syscall_info *entry)
+{
+    return (entry->entry.args[0] & 0xfff) != 0;
+}
+
+bool arch_is_final_sigreturn(const struct __ptrace_syscall_info *entry, remote_addr unmap_frame)
+{
+    return entry->op == PTRACE_SYSCALL_INFO_ENTRY && entry->entry.nr == SYS_rt_sigreturn &&
+           entry->stack_pointer == unmap_frame + 8;
+}
+
+bool arch_opens_for_writing(uint64_t nr, const uint64_t args[6], remote_addr *path)
+{
+    switch (nr) {
+    case SYS_creat:
+        *path = args[0];
+        return true;
+    case SYS_open:
+        *path = args[0];
+        return args[1] & O_CREAT;
+    case SYS_openat:
+        *path = args[1];
+        return args[2] & O_CREAT;
+    default:
+        return false;
+    }
+}
+
+bool arch_is_write(uint64_t nr)
+{
+    return nr == SYS_write;
+}
+
+bool arch_is_close(uint64_t nr)
+{
+    return nr == SYS_close;
+}
+
+void arch_set_result(arch_regs *regs, int64_t result)
+{
+    regs->rax = (unsigned long long)result;
+}

@@ -1,0 +1,133 @@
+/*
+ * x86-64: the pattern that the self-check holds in every extended register.
+ */
+#include "inject/arch.h"
+
+#include <cpuid.h>
+#include <string.h>
+
+enum { XSAVE_MAX = 16384, HEADER = 512, LEGACY_XMM = 160, MXCSR_AT = 24, FCW_AT = 0 };
+
+#define FEATURE_PKRU 9
+#define FEATURES_AMX (3ull << 17)
+
+/* Components without reserved bits: AVX, opmask, ZMM_Hi256, Hi16_ZMM. */
+static const unsigned free_form[] = {2, 5, 6, 7};
+
+static uint64_t enabled_features(void)
+{
+    uint32_t low, high;
+    unsigned eax, ebx, ecx = 0, edx;
+
+    if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx) || !(ecx & bit_OSXSAVE))
+        return 0;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return ((uint64_t)high << 32 | low) & ~FEATURES_AMX & ~(1ull << FEATURE_PKRU);
+}
+
+static void fill(unsigned char *at, size_t len, unsigned seed)
+{
+    for (size_t i = 0; i < len; i++)
+        at[i] = (unsigned char)(seed + i * 7 + (i >> 5) * 13);
+}
+
+/* Only state without reserved bits is made up: xmm, ymm, zmm, mask registers, MXCSR, x87 control.
+ */
+static uint64_t make_pattern(unsigned char *area, uint64_t features)
+{
+    const uint32_t mxcsr = 0x1f80 | 0x6000;   /* round towards zero */
+    const uint16_t control = 0x037f | 0x0400; /* x87: round down */
+    uint64_t used = 3;
+
+    memset(area, 0, XSAVE_MAX);
+    memcpy(area + FCW_AT, &control, sizeof control);
+    memcpy(area + MXCSR_AT, &mxcsr, sizeof mxcsr);
+    fill(area + LEGACY_XMM, 256, 1);
+    for (size_t i = 0; i < ARRAY_LEN(free_form); i++) {
+        unsigned eax, ebx, ecx, edx, n = free_form[i];
+        if (!(features >> n & 1) || !__get_cpuid_count(0xd, n, &eax, &ebx, &ecx, &edx))
+            continue;
+        fill(area + ebx, eax, n * 31);
+        used |= 1ull << n;
+    }
+    memcpy(area + HEADER, &used, sizeof used);
+    return used;
+}
+
+/* Between the two instructions nothing may touch a vector register: one asm block. */
+static void hold(unsigned char *before, unsigned char *after, uint64_t used, volatile int *ready,
+                 volatile int *go)
+{
+    __asm__ volatile("xrstor64 (%[before])\n"
+                     "movl $1, (%[ready])\n"
+                     "1: pause\n"
+                     "cmpl $0, (%[go])\n"
+                     "je 1b\n"
+                     "xsave64 (%[after])\n"
+                     :
+                     : [before] "r"(before), [after] "r"(after), [ready] "r"(ready), [go] "r"(go),
+                       "a"((uint32_t)used), "d"((uint32_t)(used >> 32))
+                     : "memory", "cc");
+}
+
+static bool feature_equal(const unsigned char *before, const unsigned char *after, unsigned n)
+{
+    unsigned eax, ebx, ecx, edx;
+
+    if (!__get_cpuid_count(0xd, n, &eax, &ebx, &ecx, &edx))
+        return true;
+    return memcmp(before + ebx, after + ebx, eax) == 0;
+}
+
+bool arch_hold_pattern(volatile int *ready, volatile int *go)
+{
+    static _Alignas(64) unsigned char before[XSAVE_MAX], after[XSAVE_MAX];
+    uint64_t features = enabled_features();
+
+    if (!features)
+        return false;
+    uint64_t used = make_pattern(before, features);
+    hold(before, after, used, ready, go);
+    if (memcmp(before + LEGACY_XMM, after + LEGACY_XMM, 256) != 0 ||
+        memcmp(before + MXCSR_AT, after + MXCSR_AT, 4) != 0 ||
+        memcmp(before + FCW_AT, after + FCW_AT, 2) != 0)
+        return false;
+    for (unsigned n = 2; n < 9; n++)
+        if (used >> n & 1 && !feature_equal(before, after, n))
+            return false;
+    return true;
+}
+
+void arch_wreck_fp(struct arch_fp *fp)
+{
+    uint64_t used;
+
+    memset(fp->bytes + LEGACY_XMM, 0x5a, 256);
+    memcpy(&used, fp->bytes + HEADER, sizeof used);
+    for (size_t i = 0; i < ARRAY_LEN(free_form); i++) {
+        unsigned eax, ebx, ecx, edx;
+        if (used >> free_form[i] & 1 &&
+            __get_cpuid_count(0xd, free_form[i], &eax, &ebx, &ecx, &edx) && ebx + eax <= fp->len)
+            memset(fp->bytes + ebx, 0x5a, eax);
+    }
+}
+
+void arch_enter_sigreturn(arch_regs *regs, const struct arch_gadgets *gadgets, remote_addr sp)
+{
+    regs->rip = gadgets->sigreturn;
+    regs->rsp = sp + 8;
+    regs->orig_rax = (unsigned long long)-1;
+}
+
+__asm__(".pushsection .text\n"
+        ".balign 16\n"
+        "own_sigreturn:\n"
+        "   movq $15, %rax\n"
+        "   syscall\n"
+        ".popsection\n");
+extern const unsigned char own_sigreturn[];
+
+remote_addr arch_own_sigreturn(void)
+{
+    return (remote_addr)(uintptr_t)own_sigreturn;
+}

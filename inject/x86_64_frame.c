@@ -1,0 +1,184 @@
+/*
+ * x86-64: the signal frames.
+ *
+ * The kernel restores a thread from a frame without asking who wrote it; the
+ * rules are those of arch/x86/kernel/signal_64.c (rt_sigreturn,
+ * restore_sigcontext) and arch/x86/kernel/fpu/signal.c (fpu__restore_sig).
+ */
+#include "inject/arch.h"
+
+#include <cpuid.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+enum {
+    RED_ZONE = 128,
+    FRAME_SIZE = 440,
+    XSAVE_LEGACY = 512, /* FXSAVE area */
+    XSAVE_HEADER = 576, /* with the XSAVE header */
+    SW_RESERVED = 464,  /* bytes of the FXSAVE area left to software */
+    XSTATE_BV = 512,    /* first word of the XSAVE header */
+    MAGIC2_LEN = 4,
+    UC_FLAGS = 7, /* UC_FP_XSTATE | UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS */
+};
+
+#define XFEATURES_AMX   (3ull << 17) /* XTILECFG, XTILEDATA */
+#define XFEATURES_FPSSE 3ull
+/* An invalid mode: the kernel refuses it and leaves the alternate stack as it is
+ * (restore_altstack squashes the error). SS_DISABLE or zeros could change it. */
+#define ALTSTACK_LEFT_ALONE 0x40000000
+
+/* struct rt_sigframe with struct ucontext and struct sigcontext laid open. */
+struct frame {
+    uint64_t pretcode;
+    uint64_t uc_flags, uc_link;
+    uint64_t ss_sp;
+    uint32_t ss_flags, ss_pad;
+    uint64_t ss_size;
+    uint64_t r8, r9, r10, r11, r12, r13, r14, r15, di, si, bp, bx, dx, ax, cx, sp, ip, flags;
+    uint16_t cs, gs, fs, ss;
+    uint64_t err, trapno, oldmask, cr2, fpstate, reserved[8];
+    uint64_t sigmask;
+    unsigned char info[128];
+};
+
+_Static_assert(sizeof(struct frame) == FRAME_SIZE, "struct rt_sigframe");
+_Static_assert(offsetof(struct frame, uc_flags) == 8, "struct ucontext begins here");
+_Static_assert(offsetof(struct frame, r8) == 8 + 40, "uc_mcontext");
+_Static_assert(offsetof(struct frame, ip) == 8 + 40 + 128, "sigcontext.ip");
+_Static_assert(offsetof(struct frame, cs) == 8 + 40 + 144, "sigcontext.cs");
+_Static_assert(offsetof(struct frame, fpstate) == 8 + 40 + 184, "sigcontext.fpstate");
+_Static_assert(offsetof(struct frame, sigmask) == 8 + 40 + 256, "uc_sigmask");
+
+/* struct _fpx_sw_bytes (uapi/asm/sigcontext.h). */
+struct sw_bytes {
+    uint32_t magic1, extended_size;
+    uint64_t xfeatures;
+    uint32_t xstate_size, padding[7];
+};
+_Static_assert(sizeof(struct sw_bytes) == XSAVE_LEGACY - SW_RESERVED, "_fpx_sw_bytes");
+
+static uint64_t load64(const unsigned char *at)
+{
+    uint64_t word;
+    memcpy(&word, at, sizeof word);
+    return word;
+}
+
+/*
+ * Size of the task's own XSAVE area: of the enabled features without AMX, which
+ * a task has only after it asked for it. The register set is always as large as
+ * the largest (CPUID leaf 0xd: eax size, ebx offset of each feature).
+ */
+static size_t user_size(uint64_t xfeatures)
+{
+    size_t size = XSAVE_HEADER;
+
+    for (unsigned i = 2; i < 63; i++) {
+        unsigned eax, ebx, ecx, edx;
+        if (!(xfeatures >> i & 1) || !__get_cpuid_count(0xd, i, &eax, &ebx, &ecx, &edx))
+            continue;
+        if (ebx + eax > size)
+            size = ebx + eax;
+    }
+    return size;
+}
+
+/*
+ * Turns a register set's image into a frame's: the kernel keeps XCR0 where the
+ * frame has magic1, so a plain copy would silently restore x87 and SSE alone.
+ * magic2 goes behind both sizes, because kernels differ in where they look.
+ */
+static bool image_for_frame(unsigned char *image, const struct arch_fp *fp)
+{
+    struct sw_bytes sw = {.magic1 = FP_XSTATE_MAGIC1};
+    const uint32_t magic2 = FP_XSTATE_MAGIC2;
+    uint64_t xcr0 = load64(fp->bytes + SW_RESERVED), used = load64(fp->bytes + XSTATE_BV);
+
+    if (fp->len < XSAVE_HEADER)
+        return false;
+    if (!(used & XFEATURES_AMX))
+        xcr0 &= ~XFEATURES_AMX;
+    size_t size = user_size(xcr0);
+    if (size > fp->len)
+        return false;
+    sw.xfeatures = xcr0;
+    sw.xstate_size = (uint32_t)size;
+    sw.extended_size = (uint32_t)size + MAGIC2_LEN;
+    used |= XFEATURES_FPSSE; /* as save_xstate_epilog does; the set holds their initial values */
+    memcpy(image, fp->bytes, fp->len);
+    memcpy(image + fp->len, &magic2, sizeof magic2);
+    memcpy(image + size, &magic2, sizeof magic2);
+    memcpy(image + SW_RESERVED, &sw, sizeof sw);
+    memcpy(image + XSTATE_BV, &used, sizeof used);
+    return true;
+}
+
+static void fill_frame(struct frame *frame, const arch_regs *regs, remote_addr fpstate,
+                       uint64_t mask, remote_addr restorer)
+{
+    *frame = (struct frame){
+        .pretcode = restorer,
+        .uc_flags = UC_FLAGS,
+        .ss_flags = ALTSTACK_LEFT_ALONE,
+        .r8 = regs->r8,
+        .r9 = regs->r9,
+        .r10 = regs->r10,
+        .r11 = regs->r11,
+        .r12 = regs->r12,
+        .r13 = regs->r13,
+        .r14 = regs->r14,
+        .r15 = regs->r15,
+        .di = regs->rdi,
+        .si = regs->rsi,
+        .bp = regs->rbp,
+        .bx = regs->rbx,
+        .dx = regs->rdx,
+        .ax = regs->rax,
+        .cx = regs->rcx,
+        .sp = regs->rsp,
+        .ip = regs->rip,
+        .flags = regs->eflags,
+        .cs = (uint16_t)regs->cs,
+        .ss = (uint16_t)regs->ss,
+        .fpstate = fpstate,
+        .sigmask = mask,
+    };
+}
+
+size_t arch_frames_need(const struct arch_fp *fp)
+{
+    return RED_ZONE + fp->len + MAGIC2_LEN + 64 + 2 * (FRAME_SIZE + 16);
+}
+
+/* The kernel's own alignment: 8 more than a multiple of 16, as after a call. */
+static remote_addr frame_below(remote_addr top)
+{
+    return ((top - FRAME_SIZE) & ~15ull) - 8;
+}
+
+bool arch_forge(struct arch_frames *frames, const arch_regs *regs, const arch_regs *resume,
+                uint64_t mask, const struct arch_fp *fp, const struct arch_gadgets *gadgets,
+                uint64_t scratch_len)
+{
+    const uint64_t unmap_args[6] = {1, scratch_len, 0, 0, 0, 0};
+    const uint64_t image_size = fp->len + MAGIC2_LEN;
+    remote_addr fpstate = (arch_sp(regs) - RED_ZONE - image_size) & ~63ull;
+    arch_regs unmap = *regs;
+    struct frame frame;
+
+    frames->frame0 = frame_below(fpstate);
+    frames->unmap = frame_below(frames->frame0);
+    frames->addr = frames->unmap;
+    frames->unmap_arg = frames->unmap + offsetof(struct frame, di);
+    frames->len = (size_t)(fpstate + image_size - frames->addr);
+    if (frames->len > sizeof frames->bytes)
+        return false;
+    memset(frames->bytes, 0, frames->len);
+    fill_frame(&frame, resume, fpstate, mask, gadgets->sigreturn);
+    memcpy(frames->bytes + (frames->frame0 - frames->addr), &frame, sizeof frame);
+    arch_enter_syscall(&unmap, gadgets, frames->frame0, SYS_munmap, unmap_args);
+    fill_frame(&frame, &unmap, fpstate, mask, gadgets->sigreturn);
+    memcpy(frames->bytes, &frame, sizeof frame);
+    return image_for_frame(frames->bytes + (fpstate - frames->addr), fp);
+}

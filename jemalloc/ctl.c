@@ -1,0 +1,98 @@
+#include "jemalloc/ctl.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Where one operation's operands lie in the scratch area. */
+struct operands {
+    remote_addr name, old, old_len, new;
+};
+
+static size_t type_size(enum ctl_type type)
+{
+    return type == CTL_BOOL ? 1 : 8;
+}
+
+static bool put_operands(struct injection *injection, const struct ctl_op *op,
+                         struct operands *operands)
+{
+    const uint64_t zero = 0, len = type_size(op->type);
+    uint64_t new_value = op->type == CTL_STRING ? op->new_text : op->new_value;
+
+    operands->name = injection_put(injection, op->name, strlen(op->name) + 1);
+    operands->old = injection_put(injection, &zero, sizeof zero);
+    operands->old_len = injection_put(injection, &len, sizeof len);
+    operands->new = injection_put(injection, &new_value, sizeof new_value);
+    return operands->name && operands->old && operands->old_len && operands->new;
+}
+
+/* int mallctl(const char *name, void *oldp, size_t *oldlenp, void *newp, size_t newlen) */
+static struct arch_call make_call(const struct instance *instance, const struct ctl_op *op,
+                                  const struct operands *operands)
+{
+    struct arch_call call = {.function = instance->mallctl};
+
+    call.args[0] = operands->name;
+    if (!op->write_only) {
+        call.args[1] = operands->old;
+        call.args[2] = operands->old_len;
+    }
+    /* A null path is "no new value", not a pointer to a null pointer (ctl.c, prof_dump_ctl). */
+    if (op->writes && (op->type != CTL_STRING || op->new_text)) {
+        call.args[3] = operands->new;
+        call.args[4] = type_size(op->type);
+    }
+    return call;
+}
+
+static void take_text(struct injection *injection, struct ctl_op *op)
+{
+    char text[CTL_TEXT_MAX];
+
+    if (op->value && memory_read_string(injection->env.memory, op->value, text, sizeof text) >= 0)
+        op->text = strdup(text);
+}
+
+static bool take_result(struct injection *injection, struct ctl_op *op,
+                        const struct operands *operands, const struct arch_call *call)
+{
+    op->rc = (int)call->result;
+    op->value = 0;
+    op->text = NULL;
+    if (op->rc != 0 || op->write_only)
+        return true;
+    if (!injection_get(injection, operands->old, &op->value, type_size(op->type)))
+        return false;
+    if (op->type == CTL_STRING)
+        take_text(injection, op);
+    return true;
+}
+
+enum fault_code ctl_run(struct injection *injection, const struct instance *instance,
+                        struct ctl_op *ops, size_t count, struct watch *watch, struct fault *fault)
+{
+    struct operands operands[CTL_OPS_MAX];
+    struct arch_call calls[CTL_OPS_MAX];
+    enum fault_code rc;
+
+    if (count > CTL_OPS_MAX)
+        return fault_set(fault, FAULT_INTERNAL, E2BIG, "mallctl", "%zu operations", count);
+    for (size_t i = 0; i < count; i++) {
+        if (!put_operands(injection, &ops[i], &operands[i]))
+            return fault_set(fault, FAULT_INTERNAL, E2BIG, "mallctl", "%s", ops[i].name);
+        calls[i] = make_call(instance, &ops[i], &operands[i]);
+    }
+    rc = injection_call(injection, calls, count, watch, fault);
+    for (size_t i = 0; i < count && rc == FAULT_NONE; i++)
+        if (!take_result(injection, &ops[i], &operands[i], &calls[i]))
+            rc = fault_set(fault, FAULT_INTERNAL, 0, "mallctl", "%s", ops[i].name);
+    return rc;
+}
+
+void ctl_free(struct ctl_op *ops, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        free(ops[i].text);
+        ops[i].text = NULL;
+    }
+}

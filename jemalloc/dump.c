@@ -1,0 +1,213 @@
+#include "jemalloc/dump.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/*
+ * The descriptor that a stood-in open returns: no process can have it
+ * (fs.nr_open is below 2^30), so when the tool dies in mid-stream the target's
+ * next write fails with EBADF and touches nothing. Not a multiple of 4096.
+ */
+enum { STREAM_FD = 0x3fffffff };
+
+struct dump_watch {
+    struct injection *injection;
+    struct sink *sink;       /* NULL: the file is written by the target */
+    remote_addr stream_path; /* the name that only our open uses, by its address */
+    int64_t fd;              /* of the profile; -1: not open */
+    bool opening;            /* between entry and exit of the open */
+    bool opened, closed;
+    int open_errno, write_errno;
+    bool cut_short, overflow;
+    uint64_t written;
+    char path[DUMP_PATH_MAX];
+};
+
+/* Takes count bytes at addr into the sink; a target may claim any count. */
+static int64_t stream_write(struct dump_watch *watch, remote_addr addr, uint64_t count)
+{
+    unsigned char *room = sink_reserve(watch->sink, count);
+
+    if (!room) {
+        watch->overflow = true;
+        return -ENOSPC;
+    }
+    if (!memory_read(watch->injection->env.memory, addr, room, count)) {
+        watch->write_errno = errno;
+        return -EFAULT;
+    }
+    watch->sink->len += count;
+    watch->written += count;
+    return (int64_t)count;
+}
+
+static enum watch_verdict stream_enter(void *ctx, uint64_t nr, const uint64_t args[6],
+                                       int64_t *result)
+{
+    struct dump_watch *watch = ctx;
+    remote_addr path;
+
+    if (!watch->opened && arch_opens_for_writing(nr, args, &path) && path == watch->stream_path) {
+        watch->opened = true;
+        *result = STREAM_FD;
+        return WATCH_STAND_IN;
+    }
+    if (!watch->opened || watch->closed || args[0] != STREAM_FD)
+        return WATCH_PASS;
+    if (arch_is_write(nr)) {
+        *result = stream_write(watch, args[1], args[2]);
+        return WATCH_STAND_IN;
+    }
+    if (arch_is_close(nr)) {
+        watch->closed = true;
+        *result = 0;
+        return WATCH_STAND_IN;
+    }
+    return WATCH_PASS;
+}
+
+static void stream_leave(void *ctx, uint64_t nr, const uint64_t args[6], int64_t result)
+{
+    (void)ctx;
+    (void)nr;
+    (void)args;
+    (void)result;
+}
+
+/* prof.dump creates one file; the maps that it also opens are only read. */
+static enum watch_verdict file_enter(void *ctx, uint64_t nr, const uint64_t args[6],
+                                     int64_t *result)
+{
+    struct dump_watch *watch = ctx;
+    remote_addr path;
+
+    (void)result;
+    if (!watch->opened && !watch->open_errno && arch_opens_for_writing(nr, args, &path)) {
+        watch->opening = true;
+        if (memory_read_string(watch->injection->env.memory, path, watch->path,
+                               sizeof watch->path) < 0)
+            watch->path[0] = '\0';
+    }
+    return WATCH_PASS;
+}
+
+/* What was asked for may be relative, or go through links: the descriptor knows. */
+static void confirm_path(struct dump_watch *watch)
+{
+    const struct target *target = watch->injection->env.target;
+    char real[DUMP_PATH_MAX], cwd[DUMP_PATH_MAX];
+
+    if (procfs_readlink(target->proc, real, sizeof real, "%d/fd/%lld", target->pid,
+                        (long long)watch->fd) > 0) {
+        memcpy(watch->path, real, sizeof watch->path);
+        return;
+    }
+    if (watch->path[0] == '/' ||
+        procfs_readlink(target->proc, cwd, sizeof cwd, "%d/cwd", target->pid) <= 0)
+        return;
+    int n = snprintf(real, sizeof real, "%s/%s", cwd, watch->path);
+    if (n > 0 && (size_t)n < sizeof real)
+        memcpy(watch->path, real, sizeof watch->path);
+}
+
+static void file_opened(struct dump_watch *watch, int64_t result)
+{
+    watch->opening = false;
+    if (result < 0) {
+        watch->open_errno = (int)-result;
+        return;
+    }
+    watch->opened = true;
+    watch->fd = result;
+    confirm_path(watch);
+}
+
+static void file_leave(void *ctx, uint64_t nr, const uint64_t args[6], int64_t result)
+{
+    struct dump_watch *watch = ctx;
+
+    if (watch->opening) {
+        file_opened(watch, result);
+    } else if (watch->opened && !watch->closed && (int64_t)args[0] == watch->fd) {
+        if (arch_is_close(nr))
+            watch->closed = true;
+        else if (arch_is_write(nr) && result < 0)
+            watch->write_errno = (int)-result;
+        else if (arch_is_write(nr)) {
+            watch->written += (uint64_t)result;
+            watch->cut_short |= (uint64_t)result < args[2];
+        }
+    }
+}
+
+/* What was seen counts, not the return code alone: up to 5.3.0 a short write is still "success". */
+static enum fault_code judge(const struct dump_watch *watch, int rc, struct fault *fault)
+{
+    if (watch->open_errno)
+        return fault_set(fault, FAULT_DUMP_OPEN, watch->open_errno, "prof.dump", "%s", watch->path);
+    if (watch->overflow)
+        return fault_set(fault, FAULT_TOO_LARGE, 0, "prof.dump", "%zu bytes", watch->sink->limit);
+    if (watch->write_errno || watch->cut_short)
+        return fault_set(fault, FAULT_DUMP_WRITE, watch->write_errno, "prof.dump", "%s",
+                         watch->path);
+    if (rc != 0)
+        return fault_set(fault, FAULT_CTL_REFUSED, rc, "mallctl", "prof.dump");
+    if (!watch->opened || !watch->closed || watch->written == 0)
+        return fault_set(fault, FAULT_INTERNAL, 0, "prof.dump",
+                         "it returned success, but no profile was seen to be written");
+    return FAULT_NONE;
+}
+
+/*
+ * An odd address: its system call can be made void whatever the kernel's page
+ * size. The name exists nowhere, should the open ever be executed.
+ */
+static remote_addr put_stream_path(struct injection *injection)
+{
+    static const char text[] = "\0/proc/self/jeattach-stream/none";
+    remote_addr at = injection_put(injection, text, sizeof text);
+
+    return at ? at + 1 : 0;
+}
+
+static enum fault_code run_watched(struct dump_watch *watch, const struct instance *instance,
+                                   const char *path, struct fault *fault)
+{
+    struct injection *injection = watch->injection;
+    struct watch calls = {watch->sink ? stream_enter : file_enter,
+                          watch->sink ? stream_leave : file_leave, watch};
+    struct ctl_op op = {
+        .name = "prof.dump", .type = CTL_STRING, .writes = true, .write_only = true};
+    enum fault_code rc;
+
+    if (watch->sink)
+        op.new_text = watch->stream_path = put_stream_path(injection);
+    else if (path)
+        op.new_text = injection_put(injection, path, strlen(path) + 1);
+    if ((watch->sink || path) && !op.new_text)
+        return fault_set(fault, FAULT_DUMP_OPEN, ENAMETOOLONG, "prof.dump", "%s", path);
+    rc = ctl_run(injection, instance, &op, 1, &calls, fault);
+    return rc == FAULT_NONE ? judge(watch, op.rc, fault) : rc;
+}
+
+enum fault_code dump_run(struct injection *injection, const struct instance *instance,
+                         const struct dump_request *request, struct dump_result *result,
+                         struct fault *fault)
+{
+    struct dump_watch watch = {.injection = injection, .sink = request->stream, .fd = -1};
+    struct prof_state state;
+    enum fault_code rc = prof_read(injection, instance, &state, fault);
+
+    memset(result, 0, sizeof *result);
+    if (rc == FAULT_NONE)
+        rc = prof_usable(&state, fault);
+    if (rc == FAULT_NONE)
+        rc = run_watched(&watch, instance, request->path, fault);
+    if (rc != FAULT_NONE)
+        return rc;
+    if (!request->stream)
+        snprintf(result->target_path, sizeof result->target_path, "%s", watch.path);
+    result->bytes = watch.written;
+    return FAULT_NONE;
+}

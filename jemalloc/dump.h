@@ -1,0 +1,32 @@
+/*
+ * prof.dump, watched: the file it writes is seen at the open, or, streamed, is
+ * never opened at all.
+ */
+#pragma once
+
+#include "jemalloc/prof.h"
+#include "jemalloc/sink.h"
+
+enum { DUMP_PATH_MAX = 4200 };
+
+struct dump_request {
+    const char *path;    /* in the target; NULL: the name that jemalloc makes */
+    struct sink *stream; /* not NULL: nothing is created on the target's side, path is not used */
+};
+
+struct dump_result {
+    char target_path[DUMP_PATH_MAX]; /* as the kernel names the open file; "" when streamed */
+    uint64_t bytes;                  /* written, as seen at the system calls */
+};
+
+/*
+ * Makes the held thread call prof.dump.
+ *
+ * FAULT_PROF_*: it cannot. FAULT_DUMP_OPEN: fault.what is the path, fault.err
+ * the errno of the open. FAULT_DUMP_WRITE: likewise, err 0 if a write was cut
+ * short. FAULT_TOO_LARGE: more than the sink takes. FAULT_CTL_REFUSED: mallctl
+ * failed without a system call that did.
+ */
+enum fault_code dump_run(struct injection *injection, const struct instance *instance,
+                         const struct dump_request *request, struct dump_result *result,
+                         struct fault *fault);

@@ -1,0 +1,329 @@
+#include "jemalloc/instance.h"
+#include "elf/symtab.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char suffix[] = "mallctl", sibling[] = "malloc_stats_print";
+
+/* Prefixes in use: none, configure's default elsewhere, Rust's crate, DuckDB, Apache Arrow. */
+static const char *const known_prefixes[] = {"", "je_", "_rjem_", "duckdb_je_", "je_arrow_"};
+
+enum {
+    LIBRARY_CODE_MAX = 2 << 20, /* a library with more code than this holds more than jemalloc */
+    CLUSTER_GAP = 64 << 10,     /* functions nearer than this were linked from one archive */
+    CLUSTER_PAD = 8 << 10,      /* static functions before the first and behind the last name */
+};
+
+static bool in_code(const struct module *module, remote_addr address)
+{
+    return address >= module->exec_start && address < module->exec_end;
+}
+
+static bool has_interpreter(const struct image *image)
+{
+    for (size_t i = 0; i < image->phdr_count; i++)
+        if (image->phdrs[i].p_type == PT_INTERP)
+            return true;
+    return false;
+}
+
+/* A library of its own or part of a program? A static program has no dynamic loader at all. */
+static bool is_program(const struct module *module, const struct image *image)
+{
+    const char *name = module_name(module);
+
+    if (has_interpreter(image) || image->header.e_type == ET_EXEC)
+        return strncmp(name, "libjemalloc", 11) != 0;
+    return module->exec_end - module->exec_start > LIBRARY_CODE_MAX || !strstr(name, ".so");
+}
+
+static void instance_fill(struct instance *instance, const struct module *module,
+                          const struct image *image, const char *prefix, size_t prefix_len,
+                          enum found_by found_by)
+{
+    memset(instance, 0, sizeof *instance);
+    instance->module = module;
+    instance->bias = image->bias;
+    memcpy(instance->prefix, prefix, prefix_len);
+    instance->found_by = found_by;
+    instance->in_program = is_program(module, image);
+}
+
+static bool try_prefix(struct instance *instance, const struct module *module,
+                       const struct image *image, const char *prefix, size_t prefix_len)
+{
+    char name[PREFIX_MAX + sizeof sibling];
+    struct symbol mallctl, stats;
+
+    if (prefix_len >= PREFIX_MAX)
+        return false;
+    snprintf(name, sizeof name, "%.*s%s", (int)prefix_len, prefix, suffix);
+    if (!image_symbol(image, name, &mallctl) || mallctl.type != STT_FUNC ||
+        !in_code(module, mallctl.address))
+        return false;
+    snprintf(name, sizeof name, "%.*s%s", (int)prefix_len, prefix, sibling);
+    if (!image_symbol(image, name, &stats) || !in_code(module, stats.address))
+        return false;
+    instance_fill(instance, module, image, prefix, prefix_len, FOUND_DYNSYM);
+    instance->mallctl = mallctl.address;
+    instance->stats_print = stats.address;
+    return true;
+}
+
+/* A name that ends in "mallctl", whatever stands before it. */
+struct suffix_search {
+    struct instance *instance;
+    const struct module *module;
+    const struct image *image;
+    bool found;
+};
+
+static bool visit_dynamic(void *ctx, const char *name, const struct symbol *symbol)
+{
+    struct suffix_search *search = ctx;
+
+    (void)symbol;
+    search->found = try_prefix(search->instance, search->module, search->image, name,
+                               strlen(name) - (sizeof suffix - 1));
+    return !search->found;
+}
+
+/* The names of .symtab come in any order: both are remembered until they agree. */
+struct symtab_search {
+    const struct module *module;
+    struct {
+        char prefix[PREFIX_MAX];
+        remote_addr mallctl, stats;
+    } seen[16];
+    size_t count;
+    size_t complete; /* index + 1 of the first with both */
+};
+
+static bool visit_symtab(void *ctx, const char *name, const struct symbol *symbol)
+{
+    struct symtab_search *search = ctx;
+    size_t n = strlen(name), cut = 0, i;
+
+    if (n >= sizeof suffix - 1 && strcmp(name + n - (sizeof suffix - 1), suffix) == 0)
+        cut = sizeof suffix - 1;
+    else if (n >= sizeof sibling - 1 && strcmp(name + n - (sizeof sibling - 1), sibling) == 0)
+        cut = sizeof sibling - 1;
+    if (!cut || n - cut >= PREFIX_MAX || !in_code(search->module, symbol->address))
+        return true;
+    for (i = 0; i < search->count; i++)
+        if (strlen(search->seen[i].prefix) == n - cut &&
+            memcmp(search->seen[i].prefix, name, n - cut) == 0)
+            break;
+    if (i == ARRAY_LEN(search->seen))
+        return true;
+    if (i == search->count) {
+        search->count++;
+        memcpy(search->seen[i].prefix, name, n - cut);
+    }
+    if (cut == sizeof suffix - 1)
+        search->seen[i].mallctl = symbol->address;
+    else
+        search->seen[i].stats = symbol->address;
+    if (search->seen[i].mallctl && search->seen[i].stats && !search->complete)
+        search->complete = i + 1;
+    return !search->complete;
+}
+
+static bool try_symtab(struct instance *instance, const struct module *module,
+                       const struct image *image, const struct target *target,
+                       struct memory *memory)
+{
+    struct symtab_search search = {.module = module};
+    AUTO_CLOSE int fd = module_open(module, target, memory);
+
+    /* Both names contain "mall"; the common part keeps the visit to one pass. */
+    if (fd < 0 || !symtab_visit(fd, image->bias, "mall", visit_symtab, &search) || !search.complete)
+        return false;
+    const char *prefix = search.seen[search.complete - 1].prefix;
+    instance_fill(instance, module, image, prefix, strlen(prefix), FOUND_SYMTAB);
+    instance->mallctl = search.seen[search.complete - 1].mallctl;
+    instance->stats_print = search.seen[search.complete - 1].stats;
+    return true;
+}
+
+enum pass { PASS_KNOWN, PASS_SUFFIX, PASS_SYMTAB, PASS_COUNT };
+
+static bool try_module(struct instance *instance, enum pass pass, const struct module *module,
+                       const struct image *image, const struct target *target,
+                       struct memory *memory)
+{
+    struct suffix_search search = {instance, module, image, false};
+
+    switch (pass) {
+    case PASS_KNOWN:
+        for (size_t i = 0; i < ARRAY_LEN(known_prefixes); i++)
+            if (try_prefix(instance, module, image, known_prefixes[i], strlen(known_prefixes[i])))
+                return true;
+        return false;
+    case PASS_SUFFIX:
+        image_symbols_ending(image, suffix, visit_dynamic, &search);
+        return search.found;
+    default:
+        return try_symtab(instance, module, image, target, memory);
+    }
+}
+
+/* One pass over all modules; *foreign counts those of another class of ELF. */
+static bool run_pass(struct instance *instance, enum pass pass, const struct modules *modules,
+                     const struct target *target, struct memory *memory, size_t *native)
+{
+    bool found = false;
+
+    for (size_t i = 0; i < modules->count; i++) {
+        const struct module *module = &modules->list[i];
+        struct instance candidate;
+        struct image image;
+        if (module->inode == 0 || module->exec_start == module->exec_end ||
+            !image_open(&image, memory, module->start))
+            continue;
+        (*native)++;
+        if (!try_module(&candidate, pass, module, &image, target, memory))
+            continue;
+        if (!found || (!candidate.prefix[0] && instance->prefix[0]))
+            *instance = candidate;
+        found = true;
+    }
+    return found;
+}
+
+/* Nothing at all could be read as a 64-bit ELF: is it for want of permission, or a 32-bit one? */
+static enum fault_code explain_unreadable(const struct modules *modules,
+                                          const struct target *target, struct memory *memory,
+                                          struct fault *fault)
+{
+    unsigned char ident[EI_NIDENT];
+
+    for (size_t i = 0; i < modules->count; i++) {
+        if (modules->list[i].inode == 0)
+            continue;
+        if (!memory_read(memory, modules->list[i].start, ident, sizeof ident))
+            return fault_set(fault, errno == ESRCH ? FAULT_GONE : FAULT_DENIED, errno,
+                             "read memory", "%d", target->pid);
+        if (memcmp(ident, ELFMAG, SELFMAG) == 0 && ident[EI_CLASS] == ELFCLASS32)
+            return fault_set(fault, FAULT_FOREIGN_ABI, 0, "look for jemalloc", "%s",
+                             modules->list[i].path);
+    }
+    return fault_set(fault, FAULT_NO_ALLOCATOR, 0, "look for jemalloc", "%zu modules",
+                     modules->count);
+}
+
+enum fault_code instance_find(struct instance *instance, const struct modules *modules,
+                              const struct target *target, struct memory *memory,
+                              struct fault *fault)
+{
+    size_t native = 0;
+
+    for (enum pass pass = PASS_KNOWN; pass < PASS_COUNT; pass++)
+        if (run_pass(instance, pass, modules, target, memory, &native))
+            return FAULT_NONE;
+    if (native == 0)
+        return explain_unreadable(modules, target, memory, fault);
+    return fault_set(fault, FAULT_NO_ALLOCATOR, 0, "look for jemalloc", "%zu modules",
+                     native / PASS_COUNT);
+}
+
+/* ---- the allocator's code inside a program ---- */
+
+struct function {
+    remote_addr start, end;
+};
+
+struct functions {
+    const struct instance *instance;
+    struct function *list;
+    size_t count, room;
+    bool failed;
+};
+
+/* Internal names have the prefix and "je_" (4.0 to 5.3: private_namespace), public ones the prefix.
+ */
+static bool is_internal(const char *prefix, const char *name)
+{
+    return strncmp(name, "je_", 3) == 0 || (*prefix && strncmp(name, prefix, strlen(prefix)) == 0);
+}
+
+static bool visit_function(void *ctx, const char *name, const struct symbol *symbol)
+{
+    struct functions *functions = ctx;
+
+    if (!is_internal(functions->instance->prefix, name))
+        return true;
+    if (functions->count == functions->room) {
+        size_t room = functions->room ? functions->room * 2 : 256;
+        struct function *list = reallocarray(functions->list, room, sizeof *list);
+        if (!list) {
+            functions->failed = true;
+            return false;
+        }
+        functions->list = list;
+        functions->room = room;
+    }
+    functions->list[functions->count++] =
+        (struct function){symbol->address, symbol->address + (symbol->size ? symbol->size : 1)};
+    return true;
+}
+
+static int compare_functions(const void *a, const void *b)
+{
+    const struct function *x = a, *y = b;
+    return (x->start > y->start) - (x->start < y->start);
+}
+
+static enum fault_code forbid_clusters(struct functions *functions, struct plan *plan,
+                                       struct fault *fault)
+{
+    struct function *list = functions->list;
+    enum fault_code rc = FAULT_NONE;
+
+    qsort(list, functions->count, sizeof *list, compare_functions);
+    for (size_t i = 0; i < functions->count && rc == FAULT_NONE;) {
+        remote_addr start = list[i].start, end = list[i].end;
+        for (i++; i < functions->count && list[i].start < end + CLUSTER_GAP; i++)
+            if (list[i].end > end)
+                end = list[i].end;
+        rc = plan_forbid(plan, start - CLUSTER_PAD, end + CLUSTER_PAD, "jemalloc", fault);
+    }
+    return rc;
+}
+
+static enum fault_code forbid_functions(const struct instance *instance, struct plan *plan,
+                                        const struct target *target, struct memory *memory,
+                                        struct fault *fault)
+{
+    struct functions functions = {.instance = instance};
+    AUTO_CLOSE int fd = module_open(instance->module, target, memory);
+    enum fault_code rc;
+
+    if (fd >= 0)
+        symtab_visit(fd, instance->bias, "je", visit_function, &functions);
+    if (functions.failed)
+        rc = fault_set(fault, FAULT_INTERNAL, ENOMEM, "plan", "%s", instance->module->path);
+    else if (functions.count < 100) /* every jemalloc since 4.0 has several hundred */
+        rc = fault_set(fault, FAULT_UNSUPPORTED, 0, "plan",
+                       "jemalloc is linked into %s, whose symbols are stripped: its code cannot "
+                       "be told from the program's",
+                       instance->module->path);
+    else
+        rc = forbid_clusters(&functions, plan, fault);
+    free(functions.list);
+    return rc;
+}
+
+enum fault_code instance_forbid(const struct instance *instance, struct plan *plan,
+                                const struct target *target, struct memory *memory,
+                                struct fault *fault)
+{
+    const struct module *module = instance->module;
+
+    plan_avoid_thread(plan, "jemalloc_bg_thd"); /* 5.0: background_thread.c */
+    if (instance->in_program)
+        return forbid_functions(instance, plan, target, memory, fault);
+    return plan_forbid(plan, module->start, module->end, "jemalloc", fault);
+}

@@ -1,0 +1,39 @@
+/*
+ * Where jemalloc is in a target: its mallctl, found by name under any prefix.
+ */
+#pragma once
+
+#include "elf/modules.h"
+#include "inject/plan.h"
+
+enum { PREFIX_MAX = 64 };
+
+enum found_by { FOUND_DYNSYM, FOUND_SYMTAB };
+
+struct instance {
+    const struct module *module;
+    uint64_t bias;           /* load bias of that module */
+    char prefix[PREFIX_MAX]; /* "", "je_", "_rjem_" */
+    enum found_by found_by;
+    bool in_program; /* linked into the main program, not a library of its own */
+    remote_addr mallctl;
+    remote_addr stats_print;
+};
+
+/*
+ * Finds the jemalloc that serves malloc if there are several: the one without
+ * a prefix, else the first. FAULT_NO_ALLOCATOR; FAULT_FOREIGN_ABI if the
+ * target is a 32-bit program.
+ */
+enum fault_code instance_find(struct instance *instance, const struct modules *modules,
+                              const struct target *target, struct memory *memory,
+                              struct fault *fault);
+
+/*
+ * Forbids the allocator's code in the plan: a shared library whole; of a
+ * program that it is linked into, the ranges of its functions, for which that
+ * program's .symtab is needed (FAULT_UNSUPPORTED without).
+ */
+enum fault_code instance_forbid(const struct instance *instance, struct plan *plan,
+                                const struct target *target, struct memory *memory,
+                                struct fault *fault);

@@ -1,0 +1,103 @@
+#include "jemalloc/prof.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { OP_VERSION, OP_CONFIG_PROF, OP_OPT_PROF, OP_ACTIVE, OP_THREAD_INIT, OP_LG_SAMPLE };
+enum { OP_PREFIX = OP_LG_SAMPLE + 1, OP_CONFIG_STATS, OP_COUNT };
+
+/* thread.prof.* is not among them: up to 5.2.1 even reading it crashes a target with prof:false. */
+static const struct ctl_op state_ops[OP_COUNT] = {
+    [OP_VERSION] = {.name = "version", .type = CTL_STRING},
+    [OP_CONFIG_PROF] = {.name = "config.prof", .type = CTL_BOOL},
+    [OP_OPT_PROF] = {.name = "opt.prof", .type = CTL_BOOL},
+    [OP_ACTIVE] = {.name = "prof.active", .type = CTL_BOOL},
+    [OP_THREAD_INIT] = {.name = "prof.thread_active_init", .type = CTL_BOOL},
+    [OP_LG_SAMPLE] = {.name = "prof.lg_sample", .type = CTL_SIZE},
+    [OP_PREFIX] = {.name = "opt.prof_prefix", .type = CTL_STRING},
+    [OP_CONFIG_STATS] = {.name = "config.stats", .type = CTL_BOOL},
+};
+
+static bool is_true(const struct ctl_op *op)
+{
+    return op->rc == 0 && op->value != 0;
+}
+
+static void copy_text(char *out, size_t size, const struct ctl_op *op)
+{
+    snprintf(out, size, "%s", op->text ? op->text : "");
+}
+
+static void state_fill(struct prof_state *state, const struct ctl_op *ops)
+{
+    copy_text(state->version, sizeof state->version, &ops[OP_VERSION]);
+    copy_text(state->prefix, sizeof state->prefix, &ops[OP_PREFIX]);
+    state->compiled_in = is_true(&ops[OP_CONFIG_PROF]);
+    state->enabled = is_true(&ops[OP_OPT_PROF]);
+    state->active = is_true(&ops[OP_ACTIVE]);
+    state->thread_active_init = is_true(&ops[OP_THREAD_INIT]);
+    state->lg_sample = ops[OP_LG_SAMPLE].rc == 0 ? ops[OP_LG_SAMPLE].value : 0;
+    state->stats = is_true(&ops[OP_CONFIG_STATS]);
+}
+
+enum fault_code prof_read(struct injection *injection, const struct instance *instance,
+                          struct prof_state *state, struct fault *fault)
+{
+    struct ctl_op ops[OP_COUNT];
+    enum fault_code rc;
+
+    memcpy(ops, state_ops, sizeof ops);
+    memset(state, 0, sizeof *state);
+    rc = ctl_run(injection, instance, ops, OP_COUNT, NULL, fault);
+    if (rc == FAULT_NONE && ops[OP_VERSION].rc != 0)
+        rc = fault_set(fault, FAULT_CTL_REFUSED, ops[OP_VERSION].rc, "mallctl", "version");
+    if (rc == FAULT_NONE)
+        state_fill(state, ops);
+    ctl_free(ops, OP_COUNT);
+    return rc;
+}
+
+enum fault_code prof_usable(const struct prof_state *state, struct fault *fault)
+{
+    if (!state->compiled_in)
+        return fault_set(fault, FAULT_PROF_ABSENT, 0, "read config.prof", "jemalloc %s",
+                         state->version);
+    if (!state->enabled)
+        return fault_set(fault, FAULT_PROF_DISABLED, 0, "read opt.prof", "jemalloc %s",
+                         state->version);
+    return FAULT_NONE;
+}
+
+/* Writes and reads back in one list of calls. */
+static enum fault_code write_active(struct injection *injection, const struct instance *instance,
+                                    bool active, struct fault *fault)
+{
+    struct ctl_op ops[] = {
+        {.name = "prof.active", .type = CTL_BOOL, .writes = true, .new_value = active},
+        {.name = "prof.active", .type = CTL_BOOL},
+    };
+    enum fault_code rc = ctl_run(injection, instance, ops, ARRAY_LEN(ops), NULL, fault);
+
+    if (rc != FAULT_NONE)
+        return rc;
+    if (ops[0].rc != 0)
+        return fault_set(fault, FAULT_CTL_REFUSED, ops[0].rc, "mallctl", "prof.active");
+    if (ops[1].rc != 0 || is_true(&ops[1]) != active)
+        return fault_set(fault, FAULT_CTL_REFUSED, ops[1].rc, "mallctl",
+                         "prof.active, which reads back %s", ops[1].value ? "true" : "false");
+    return FAULT_NONE;
+}
+
+enum fault_code prof_switch(struct injection *injection, const struct instance *instance,
+                            bool active, bool *former, struct fault *fault)
+{
+    struct prof_state state;
+    enum fault_code rc = prof_read(injection, instance, &state, fault);
+
+    if (rc == FAULT_NONE)
+        rc = prof_usable(&state, fault);
+    if (rc != FAULT_NONE)
+        return rc;
+    *former = state.active;
+    return state.active == active ? FAULT_NONE : write_active(injection, instance, active, fault);
+}

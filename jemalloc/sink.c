@@ -1,0 +1,47 @@
+#include "jemalloc/sink.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+enum { SINK_FIRST = 4 << 20 };
+
+void sink_init(struct sink *sink, size_t limit)
+{
+    memset(sink, 0, sizeof *sink);
+    sink->limit = limit;
+}
+
+/* Grown by mremap(2): pages move, bytes are never copied. */
+static bool sink_grow(struct sink *sink, size_t wanted)
+{
+    size_t size = sink->mapped ? sink->mapped : SINK_FIRST;
+    void *at;
+
+    while (size < wanted)
+        size *= 2;
+    if (sink->mapped)
+        at = mremap(sink->bytes, sink->mapped, size, MREMAP_MAYMOVE);
+    else
+        at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED)
+        return false;
+    sink->bytes = at;
+    sink->mapped = size;
+    return true;
+}
+
+unsigned char *sink_reserve(struct sink *sink, size_t len)
+{
+    if (len > sink->limit - sink->len)
+        return NULL;
+    if (sink->len + len > sink->mapped && !sink_grow(sink, sink->len + len))
+        return NULL;
+    return sink->bytes + sink->len;
+}
+
+void sink_free(struct sink *sink)
+{
+    if (sink->mapped)
+        munmap(sink->bytes, sink->mapped);
+    memset(sink, 0, sizeof *sink);
+}
