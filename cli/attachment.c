@@ -105,19 +105,6 @@ static struct injection_env make_env(struct attachment *attachment)
     };
 }
 
-static void tell_search(const struct attachment *attachment)
-{
-    const struct injection_report *report = &attachment->injection.report;
-    char took[32];
-
-    if (attachment->options->verbose < 1)
-        return;
-    message("thread %d is at a safe point: %zu bytes of stack without a way into jemalloc; found "
-            "after %u stops, %s",
-            (int)report->tid, report->scanned, report->attempts,
-            message_duration(report->search_ns, took, sizeof took));
-}
-
 enum fault_code attachment_hold(struct attachment *attachment, struct fault *fault)
 {
     const struct injection_env env = make_env(attachment);
@@ -132,7 +119,6 @@ enum fault_code attachment_hold(struct attachment *attachment, struct fault *fau
     if (rc != FAULT_NONE)
         return explained(attachment, rc, fault);
     attachment->begun = true;
-    tell_search(attachment);
     return FAULT_NONE;
 }
 
@@ -155,12 +141,26 @@ void attachment_close(struct attachment *attachment)
     procfs_close(&attachment->proc);
 }
 
+static void tell_search(const struct attachment *attachment)
+{
+    const struct injection_report *report = &attachment->injection.report;
+    char took[32];
+
+    if (attachment->options->verbose < 1 || !report->tid)
+        return;
+    message("thread %d is at a safe point: %zu bytes of stack without a way into jemalloc; found "
+            "after %u stops, %s",
+            (int)report->tid, report->scanned, report->attempts,
+            message_duration(report->search_ns, took, sizeof took));
+}
+
 void attachment_closing_line(const struct attachment *attachment)
 {
     const struct injection_report *report = &attachment->injection.report;
     const char *name = syscall_name(report->syscall_nr);
     char clean[64], held[32], where[48];
 
+    tell_search(attachment); /* only now: a slow terminal must not hold the target */
     if (attachment->options->quiet || !report->tid)
         return;
     if (report->syscall_nr < 0)

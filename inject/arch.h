@@ -152,10 +152,10 @@ void arch_set_result(arch_regs *regs, int64_t result);
 /* --- self-check --- */
 
 /*
- * In a child of the tool: fills every vector and control register with a
- * pattern, waits until *go is not 0, and returns whether all are unchanged.
+ * In a traced child of the tool: fills every vector and control register with
+ * a pattern, stops itself by SIGSTOP, and returns whether all are unchanged.
  */
-bool arch_hold_pattern(volatile int *ready, volatile int *go);
+bool arch_hold_pattern(void);
 /* Changes every register that arch_hold_pattern fills. */
 void arch_wreck_fp(struct arch_fp *fp);
 /* *regs, so that the thread runs the frame at sp at once. */

@@ -4,34 +4,19 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 
 enum { CHECK_TIMEOUT_NS = 2000000000, CHILD_GOOD = 42 };
 
-struct shared {
-    volatile int ready, go;
-};
-
 /* Runs in the child: never returns. */
-static void child_main(struct shared *shared, pid_t parent)
+static void child_main(pid_t parent)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
+    if (getppid() != parent || ptrace(PTRACE_TRACEME, 0, 0, 0))
         _exit(1);
-    _exit(arch_hold_pattern(&shared->ready, &shared->go) ? CHILD_GOOD : 1);
-}
-
-static bool stop_child(struct session *session, const struct target *target, struct gate *gate)
-{
-    struct deadline soon = {.at = clock_now() + CHECK_TIMEOUT_NS};
-
-    return session_seize(session, target, target->pid, gate, NULL) == FAULT_NONE &&
-           session_interrupt(session, NULL) == FAULT_NONE &&
-           session_wait(session, &soon, false, NULL) == FAULT_NONE &&
-           session->state == SESSION_EVENT;
+    _exit(arch_hold_pattern() ? CHILD_GOOD : 1);
 }
 
 static bool write_child(pid_t pid, remote_addr addr, const void *bytes, size_t len)
@@ -63,46 +48,51 @@ static bool wreck_and_forge(struct session *session)
            arch_set_fp(session, &wrecked) && arch_set_regs(session, &jump);
 }
 
-static bool check_child(struct procfs *proc, pid_t pid, struct shared *shared)
+/* The child stops itself with its registers full; neither side ever spins. */
+static bool check_child(const struct target *target, struct fault *fault)
 {
-    struct target target = {.proc = proc, .pid = pid, .pidfd = -1};
     struct gate gate = {0}; /* the child is no target: its calls are not counted */
-    struct session session;
-    bool good;
+    struct deadline soon = {.at = clock_now() + CHECK_TIMEOUT_NS};
+    struct session session = {
+        .target = target, .gate = &gate, .tid = target->pid, .state = SESSION_RUNNING};
+    bool good = session_wait(&session, &soon, false, NULL) == FAULT_NONE &&
+                session.state == SESSION_SIGNAL && session.signal == SIGSTOP &&
+                wreck_and_forge(&session);
 
-    while (!shared->ready)
-        if (waitpid(pid, NULL, WNOHANG) != 0)
-            return false;
-    good = stop_child(&session, &target, &gate) && wreck_and_forge(&session);
+    session.signal = 0;
     session_detach(&session);
-    shared->go = 1;
+    if (!good)
+        fault_set(fault, FAULT_UNSUPPORTED, 0, "check itself",
+                  "the tool cannot trace its own child (is it traced itself?)");
     return good;
+}
+
+static int collect_child(pid_t pid)
+{
+    int status = 0;
+
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        continue;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 enum fault_code selfcheck_run(struct procfs *proc, struct fault *fault)
 {
-    struct shared *shared =
-        mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    pid_t parent = getpid(), pid;
-    int status = 0;
-    bool good;
+    struct target target = {.proc = proc, .pidfd = -1};
+    pid_t parent = getpid();
 
-    if (shared == MAP_FAILED)
-        return fault_set(fault, FAULT_INTERNAL, errno, "check itself", "mmap");
-    pid = fork();
-    if (pid == 0)
-        child_main(shared, parent);
-    if (pid < 0)
+    target.pid = fork();
+    if (target.pid == 0)
+        child_main(parent);
+    if (target.pid < 0)
         return fault_set(fault, FAULT_INTERNAL, errno, "check itself", "fork");
-    good = check_child(proc, pid, shared);
-    if (!good)
-        kill(pid, SIGKILL);
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        continue;
-    munmap(shared, sizeof *shared);
-    if (good && WIFEXITED(status) && WEXITSTATUS(status) == CHILD_GOOD)
-        return FAULT_NONE;
-    return fault_set(fault, FAULT_UNSUPPORTED, 0, "check itself",
-                     good ? "a forged frame does not restore all registers on this kernel"
-                          : "the tool cannot trace its own child");
+    if (!check_child(&target, fault)) {
+        kill(target.pid, SIGKILL);
+        collect_child(target.pid);
+        return FAULT_UNSUPPORTED;
+    }
+    if (collect_child(target.pid) != CHILD_GOOD)
+        return fault_set(fault, FAULT_UNSUPPORTED, 0, "check itself",
+                         "a forged frame does not restore all registers on this kernel");
+    return FAULT_NONE;
 }

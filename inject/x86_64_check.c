@@ -4,7 +4,9 @@
 #include "inject/arch.h"
 
 #include <cpuid.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/syscall.h>
 
 enum { XSAVE_MAX = 16384, HEADER = 512, LEGACY_XMM = 160, MXCSR_AT = 24, FCW_AT = 0 };
 
@@ -55,19 +57,24 @@ static uint64_t make_pattern(unsigned char *area, uint64_t features)
 }
 
 /* Between the two instructions nothing may touch a vector register: one asm block. */
-static void hold(unsigned char *before, unsigned char *after, uint64_t used, volatile int *ready,
-                 volatile int *go)
+static void hold(unsigned char *before, unsigned char *after, uint64_t used, long pid)
 {
-    __asm__ volatile("xrstor64 (%[before])\n"
-                     "movl $1, (%[ready])\n"
-                     "1: pause\n"
-                     "cmpl $0, (%[go])\n"
-                     "je 1b\n"
+    register uint64_t features __asm__("r8") = used;
+
+    __asm__ volatile("movl %%r8d, %%eax\n"
+                     "movq %%r8, %%rdx\n"
+                     "shrq $32, %%rdx\n"
+                     "xrstor64 (%[before])\n"
+                     "movl %[kill], %%eax\n"
+                     "syscall\n"
+                     "movl %%r8d, %%eax\n"
+                     "movq %%r8, %%rdx\n"
+                     "shrq $32, %%rdx\n"
                      "xsave64 (%[after])\n"
                      :
-                     : [before] "r"(before), [after] "r"(after), [ready] "r"(ready), [go] "r"(go),
-                       "a"((uint32_t)used), "d"((uint32_t)(used >> 32))
-                     : "memory", "cc");
+                     : [before] "r"(before), [after] "r"(after), [kill] "i"(SYS_kill),
+                       "r"(features), "D"(pid), "S"((long)SIGSTOP)
+                     : "rax", "rcx", "rdx", "r11", "memory", "cc");
 }
 
 static bool feature_equal(const unsigned char *before, const unsigned char *after, unsigned n)
@@ -79,7 +86,7 @@ static bool feature_equal(const unsigned char *before, const unsigned char *afte
     return memcmp(before + ebx, after + ebx, eax) == 0;
 }
 
-bool arch_hold_pattern(volatile int *ready, volatile int *go)
+bool arch_hold_pattern(void)
 {
     static _Alignas(64) unsigned char before[XSAVE_MAX], after[XSAVE_MAX];
     uint64_t features = enabled_features();
@@ -87,7 +94,7 @@ bool arch_hold_pattern(volatile int *ready, volatile int *go)
     if (!features)
         return false;
     uint64_t used = make_pattern(before, features);
-    hold(before, after, used, ready, go);
+    hold(before, after, used, getpid());
     if (memcmp(before + LEGACY_XMM, after + LEGACY_XMM, 256) != 0 ||
         memcmp(before + MXCSR_AT, after + MXCSR_AT, 4) != 0 ||
         memcmp(before + FCW_AT, after + FCW_AT, 2) != 0)
