@@ -20,10 +20,15 @@ enum {
     ARCH_CALL_WORDS = 9, /* 64-bit words of one call record, see struct arch_call */
 };
 
+enum { ARCH_STORE_NONE, ARCH_STORE_PLAIN, ARCH_STORE_POPS };
+
 /* Code that lies in the target already and that a forged call borrows. */
 struct arch_gadgets {
     remote_addr syscall_return; /* a system call instruction, then a return */
     remote_addr sigreturn;      /* the C library's signal restorer */
+    remote_addr store;          /* stores a system call's result, then returns; 0: none */
+    unsigned char store_form;   /* ARCH_STORE_*: by which register, and whether it pops one */
+    int8_t store_disp;          /* displacement of its operand, bytes */
 };
 
 /* Floating-point and vector state, as NT_X86_XSTATE or the machine's like. */
@@ -40,12 +45,16 @@ struct arch_fp {
  *               extended state, shared by both frames
  *   frame0  ->  restores the thread as it was
  *   unmap   ->  makes it call munmap(scratch), whose return leads to frame0
+ *   map     ->  address of the store gadget: where the mmap of the scratch area
+ *               returns to. It puts the new address into the unmap frame, so
+ *               that not even a death just after the mmap leaves a mapping.
  *   addr    ->  lowest byte
  */
 struct arch_frames {
     remote_addr addr; /* where bytes[0] goes */
     size_t len;
     remote_addr frame0, unmap; /* stack pointers at which a return runs that frame */
+    remote_addr map;           /* and at which a return stores the result, then runs unmap */
     remote_addr unmap_arg;     /* the 8 bytes that hold munmap's address; 1 until it is known */
     unsigned char bytes[ARCH_FRAMES_MAX];
 };
@@ -69,6 +78,10 @@ struct arch_call_header {
 /* Offset of the first match in code, or SIZE_MAX. */
 size_t arch_find_syscall_return(const unsigned char *code, size_t len);
 size_t arch_find_sigreturn(const unsigned char *code, size_t len);
+size_t arch_find_store(const unsigned char *code, size_t len);
+/* Fills gadgets->store and its form from the instructions at address, 8 bytes of them. */
+void arch_decode_store(struct arch_gadgets *gadgets, remote_addr address,
+                       const unsigned char code[8]);
 /* Does a call instruction end where before[8] would be? */
 bool arch_follows_call(const unsigned char before[8]);
 /* The code that works through the records. Position-independent. */
@@ -120,6 +133,9 @@ bool arch_forge(struct arch_frames *frames, const arch_regs *regs, const arch_re
                 uint64_t mask, const struct arch_fp *fp, const struct arch_gadgets *gadgets,
                 uint64_t scratch_len);
 
+/* *regs, so that the thread maps the scratch area, stores its address and runs the unmap frame. */
+void arch_enter_map(arch_regs *regs, const struct arch_gadgets *gadgets,
+                    const struct arch_frames *frames, uint64_t scratch_len);
 /* *regs, so that the thread makes a system call and then runs the frame at sp. */
 void arch_enter_syscall(arch_regs *regs, const struct arch_gadgets *gadgets, remote_addr sp,
                         long nr, const uint64_t args[6]);

@@ -117,13 +117,11 @@ static enum fault_code enter_stage0(struct injection *injection, struct fault *f
 {
     const struct injection_env *env = &injection->env;
     const struct arch_frames *frames = &injection->frames;
-    const uint64_t args[6] = {
-        0, SCRATCH_LEN, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0};
     arch_regs regs = injection->original;
 
     if (!memory_write(env->memory, frames->addr, frames->bytes, frames->len))
         return broken(injection, "write frames", fault);
-    arch_enter_syscall(&regs, &env->plan->gadgets, frames->unmap, SYS_mmap, args);
+    arch_enter_map(&regs, &env->plan->gadgets, frames, SCRATCH_LEN);
     injection->stage = STAGE_ENTERED;
     if (!arch_set_regs(&injection->session, &regs) ||
         !session_set_sigmask(&injection->session, call_mask()))
@@ -173,7 +171,7 @@ static enum fault_code map_scratch(struct injection *injection, struct fault *fa
     if (is_error(result))
         return refused(result, fault);
     injection->scratch = (remote_addr)result;
-    /* The first act: from here on an orphan unmaps it. */
+    /* Orphaned so far, the thread would have stored it itself; from here on it need not. */
     if (!memory_write(env->memory, injection->frames.unmap_arg, &injection->scratch,
                       sizeof injection->scratch))
         return broken(injection, "write the scratch address", fault);

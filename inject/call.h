@@ -9,8 +9,8 @@
  *
  * Should the tool die between any two of its own system calls, the thread
  * finishes the list, unmaps the scratch area and restores itself through the
- * frames on its own stack. The one exception, a death between the scratch
- * area's mmap and the next write, leaves an unused mapping behind.
+ * frames on its own stack. Nothing stays mapped. (Where a target has no store
+ * gadget, a death around the scratch area's mmap leaves an unused mapping.)
  */
 #pragma once
 

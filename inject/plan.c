@@ -134,6 +134,15 @@ static enum fault_code learn_static(struct plan *plan, const struct module *modu
     return FAULT_NONE;
 }
 
+static void find_store(struct plan *plan, const struct module *module, struct memory *memory)
+{
+    unsigned char code[8];
+    remote_addr at = search(memory, module->exec_start, module->exec_end, arch_find_store);
+
+    if (at && memory_read(memory, at, code, sizeof code))
+        arch_decode_store(&plan->gadgets, at, code);
+}
+
 static void find_gadgets(struct plan *plan, const struct module *module, const struct image *image,
                          struct memory *memory)
 {
@@ -143,6 +152,8 @@ static void find_gadgets(struct plan *plan, const struct module *module, const s
     if (!plan->gadgets.sigreturn)
         plan->gadgets.sigreturn =
             search_near(memory, module, image, "sigaction", arch_find_sigreturn);
+    if (!plan->gadgets.store)
+        find_store(plan, module, memory);
 }
 
 /* The module that defines the C library's errno; NULL: a static program without dynamic symbols. */

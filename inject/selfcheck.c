@@ -32,7 +32,8 @@ static bool wreck_and_forge(struct session *session)
 {
     struct arch_fp fp, wrecked;
     struct arch_frames frames;
-    const struct arch_gadgets gadgets = {arch_own_sigreturn(), arch_own_sigreturn()};
+    const struct arch_gadgets gadgets = {.syscall_return = arch_own_sigreturn(),
+                                         .sigreturn = arch_own_sigreturn()};
     arch_regs regs, jump;
     uint64_t mask;
 

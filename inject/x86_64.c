@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 
 /* Kernel-internal restart codes (include/linux/errno.h); seen in rax at an event stop. */
@@ -113,6 +114,64 @@ size_t arch_find_sigreturn(const unsigned char *code, size_t len)
     static const unsigned char bytes[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
 
     return find_bytes(code, len, bytes, sizeof bytes);
+}
+
+/*
+ * mov %rax,disp(%rdi); ret  or  mov %rax,disp(%rbx); pop %rbx; ret, disp absent
+ * or one byte. Setters and constructors end so in every C library.
+ */
+/* Bytes of such a sequence at code, its return included; 0: it is none. Reads at most 6. */
+static int store_length(const unsigned char *code, unsigned char *form, int8_t *disp)
+{
+    unsigned mod = code[2] >> 6, regs = code[2] & 0x3f;
+    int at = 3 + (int)mod;
+
+    if (code[0] != 0x48 || code[1] != 0x89 || mod > 1 || (regs != 7 && regs != 3))
+        return 0;
+    *disp = mod ? (int8_t)code[3] : 0;
+    *form = regs == 7 ? ARCH_STORE_PLAIN : ARCH_STORE_POPS;
+    if (regs == 3 && code[at++] != 0x5b)
+        return 0;
+    return code[at] == 0xc3 ? at + 1 : 0;
+}
+
+/* Returns are rare: from each, look back at where the store would begin. */
+size_t arch_find_store(const unsigned char *code, size_t len)
+{
+    const unsigned char *ret = code + 8;
+
+    while (len > 8 && (ret = memchr(ret, 0xc3, (size_t)(code + len - ret)))) {
+        for (int length = 4; length <= 6; length++) {
+            const unsigned char *start = ret + 1 - length;
+            unsigned char form;
+            int8_t disp;
+            if (store_length(start, &form, &disp) == length)
+                return (size_t)(start - code);
+        }
+        ret++;
+    }
+    return SIZE_MAX;
+}
+
+void arch_decode_store(struct arch_gadgets *gadgets, remote_addr address,
+                       const unsigned char code[8])
+{
+    if (store_length(code, &gadgets->store_form, &gadgets->store_disp))
+        gadgets->store = address;
+}
+
+void arch_enter_map(arch_regs *regs, const struct arch_gadgets *gadgets,
+                    const struct arch_frames *frames, uint64_t scratch_len)
+{
+    const remote_addr slot = frames->unmap_arg - (uint64_t)(int64_t)gadgets->store_disp;
+    /* A hint that is taken already: the kernel chooses another address (mm/mmap.c). */
+    const uint64_t hint = gadgets->store && gadgets->store_form == ARCH_STORE_PLAIN ? slot : 0;
+    const uint64_t args[6] = {
+        hint, scratch_len, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0};
+
+    arch_enter_syscall(regs, gadgets, gadgets->store ? frames->map : frames->unmap, SYS_mmap, args);
+    if (gadgets->store)
+        regs->rbx = slot;
 }
 
 /* Length of a call through ModRM (ff /2), from its ModRM byte; 0: not that instruction. */

@@ -19,7 +19,8 @@ enum {
     SW_RESERVED = 464,  /* bytes of the FXSAVE area left to software */
     XSTATE_BV = 512,    /* first word of the XSAVE header */
     MAGIC2_LEN = 4,
-    UC_FLAGS = 7, /* UC_FP_XSTATE | UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS */
+    MAP_SLOTS = 16, /* the store gadget's address and a register that it may pop */
+    UC_FLAGS = 7,   /* UC_FP_XSTATE | UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS */
 };
 
 #define XFEATURES_AMX   (3ull << 17) /* XTILECFG, XTILEDATA */
@@ -148,7 +149,7 @@ static void fill_frame(struct frame *frame, const arch_regs *regs, remote_addr f
 
 size_t arch_frames_need(const struct arch_fp *fp)
 {
-    return RED_ZONE + fp->len + MAGIC2_LEN + 64 + 2 * (FRAME_SIZE + 16);
+    return RED_ZONE + fp->len + MAGIC2_LEN + 64 + 2 * (FRAME_SIZE + 16) + MAP_SLOTS;
 }
 
 /* The kernel's own alignment: 8 more than a multiple of 16, as after a call. */
@@ -169,7 +170,9 @@ bool arch_forge(struct arch_frames *frames, const arch_regs *regs, const arch_re
 
     frames->frame0 = frame_below(fpstate);
     frames->unmap = frame_below(frames->frame0);
-    frames->addr = frames->unmap;
+    frames->addr = frames->unmap - MAP_SLOTS;
+    /* A store that pops a register takes both slots, one that does not only the upper. */
+    frames->map = frames->addr + (gadgets->store_form == ARCH_STORE_POPS ? 0 : 8);
     frames->unmap_arg = frames->unmap + offsetof(struct frame, di);
     frames->len = (size_t)(fpstate + image_size - frames->addr);
     if (frames->len > sizeof frames->bytes)
@@ -179,6 +182,7 @@ bool arch_forge(struct arch_frames *frames, const arch_regs *regs, const arch_re
     memcpy(frames->bytes + (frames->frame0 - frames->addr), &frame, sizeof frame);
     arch_enter_syscall(&unmap, gadgets, frames->frame0, SYS_munmap, unmap_args);
     fill_frame(&frame, &unmap, fpstate, mask, gadgets->sigreturn);
-    memcpy(frames->bytes, &frame, sizeof frame);
+    memcpy(frames->bytes + MAP_SLOTS, &frame, sizeof frame);
+    memcpy(frames->bytes + (frames->map - frames->addr), &gadgets->store, sizeof gadgets->store);
     return image_for_frame(frames->bytes + (fpstate - frames->addr), fp);
 }
