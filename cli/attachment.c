@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 
 /* The variable's name is the prefix in capitals, then MALLOC_CONF (jemalloc(3), INSTALL). */
 static void name_variable(struct attachment *attachment)
@@ -148,10 +149,15 @@ static void tell_search(const struct attachment *attachment)
 
     if (attachment->options->verbose < 1 || !report->tid)
         return;
-    message("thread %d is at a safe point: %zu bytes of stack without a way into jemalloc; found "
-            "after %u stops, %s",
-            (int)report->tid, report->scanned, report->attempts,
-            message_duration(report->search_ns, took, sizeof took));
+    message_duration(report->search_ns, took, sizeof took);
+    if (report->safe.frames)
+        message("thread %d was at a safe point: none of its %u frames is in jemalloc; found after "
+                "%u stops, %s",
+                (int)report->tid, report->safe.frames, report->attempts, took);
+    else
+        message("thread %d was at a safe point: no way into jemalloc on %zu bytes of stack; found "
+                "after %u stops, %s",
+                (int)report->tid, report->safe.scanned, report->attempts, took);
 }
 
 void attachment_closing_line(const struct attachment *attachment)
@@ -165,6 +171,8 @@ void attachment_closing_line(const struct attachment *attachment)
         return;
     if (report->syscall_nr < 0)
         snprintf(where, sizeof where, "running again");
+    else if (report->syscall_nr == SYS_restart_syscall)
+        snprintf(where, sizeof where, "back in its sleep");
     else if (name)
         snprintf(where, sizeof where, "back in %s", name);
     else

@@ -1,14 +1,18 @@
 #include "inject/acquire.h"
 #include "inject/resume.h"
+#include "inject/unwind.h"
 
 #include <errno.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 enum {
     PAUSE_MIN_NS = 20000, /* between two rounds over all threads, random */
     PAUSE_SPAN_NS = 80000,
     STOP_WAIT_NS = 1000000000,
-    RELOAD_EVERY = 16, /* rounds after which threads and mappings are read again */
+    FRAMES_ROOM = 12288, /* bytes of stack that the largest frames need, with AMX state */
+    UNWIND_EVERY = 16,   /* stops of running threads after which one is unwound */
+    RELOAD_EVERY = 16,   /* rounds after which threads and mappings are read again */
 };
 
 /* One thread's stop: safe, unsafe (try another), or a fault that ends the search. */
@@ -128,6 +132,18 @@ static enum fault_code judge_stop(struct session *session, struct fault *fault)
     }
 }
 
+/*
+ * A thread that runs and whose scan is not clean is most often in the
+ * allocator in truth: to unwind it each time would only cost stops. One asleep
+ * is worth the walk, and now and then one that is never clean.
+ */
+static struct unwinder *unwinder_for(const struct injection *injection)
+{
+    bool asleep = arch_syscall_nr(&injection->original) >= 0;
+
+    return asleep || injection->report.attempts % UNWIND_EVERY == 0 ? injection->unwinder : NULL;
+}
+
 static enum attempt judge_thread(struct injection *injection, struct fault *fault)
 {
     const struct injection_env *env = &injection->env;
@@ -140,15 +156,15 @@ static enum attempt judge_thread(struct injection *injection, struct fault *faul
         return ATTEMPT_FAULT;
     }
     injection->report.syscall_nr = arch_syscall_nr(&injection->original);
-    /* Room for the largest frames that can be: the true size is known only after the proof. */
-    evidence = safepoint_scan(env->plan, env->modules, env->memory, &injection->original,
-                              injection->session.tid == env->target->pid, 8192);
+    evidence = safepoint_prove(env->plan, env->modules, env->memory, unwinder_for(injection),
+                               &injection->original, injection->session.tid == env->target->pid,
+                               FRAMES_ROOM);
     if (evidence.proof != PROOF_SAFE) {
         injection->report.rejected = evidence;
         injection->report.rejected_tid = injection->session.tid;
         return ATTEMPT_UNSAFE;
     }
-    injection->report.scanned = evidence.scanned;
+    injection->report.safe = evidence;
     if (resume_save(injection))
         return ATTEMPT_SAFE;
     fault_set(fault, FAULT_INTERNAL, errno, "save registers", "thread %d", injection->session.tid);
@@ -201,13 +217,27 @@ static enum attempt try_thread(struct injection *injection, const struct thread 
     return ATTEMPT_SAFE;
 }
 
+/* A thread that only the unwinder can judge is tried again at once, with it. */
+static enum attempt try_with_unwinder(struct injection *injection, const struct thread *thread,
+                                      struct fault *fault)
+{
+    enum attempt result = try_thread(injection, thread, fault);
+
+    if (result != ATTEMPT_UNSAFE || injection->unwinder_tried ||
+        !safepoint_wants_unwinder(injection->report.rejected.proof))
+        return result;
+    injection->unwinder_tried = true;
+    injection->unwinder = unwinder_new(injection->env.memory, injection->env.modules);
+    return injection->unwinder ? try_thread(injection, thread, fault) : result;
+}
+
 static enum attempt try_round(struct injection *injection, const struct threads *threads,
                               struct fault *fault)
 {
     const struct deadline *deadline = injection->env.deadline;
 
     for (size_t i = 0; i < threads->count; i++) {
-        enum attempt result = try_thread(injection, &threads->list[i], fault);
+        enum attempt result = try_with_unwinder(injection, &threads->list[i], fault);
         if (result != ATTEMPT_UNSAFE)
             return result;
         if (deadline_interrupted(deadline)) {
@@ -248,6 +278,7 @@ static enum fault_code reload(struct injection *injection, struct threads *threa
         return rc;
     modules_free(injection->env.modules);
     *injection->env.modules = fresh;
+    unwinder_forget(injection->unwinder);
     threads_free(threads);
     return list_candidates(threads, &injection->env, fault);
 }
@@ -283,11 +314,13 @@ enum fault_code acquire_thread(struct injection *injection, struct fault *fault)
     enum fault_code rc;
 
     fault = fault ? fault : &own; /* the search reads the code back */
+    prctl(PR_SET_TIMERSLACK, 1);  /* the pauses are shorter than the default slack of 50 us */
     rc = list_candidates(&threads, &injection->env, fault);
-    if (rc != FAULT_NONE)
-        return rc;
-    rc = search(injection, &threads, fault);
+    if (rc == FAULT_NONE)
+        rc = search(injection, &threads, fault);
     threads_free(&threads);
+    unwinder_free(injection->unwinder);
+    injection->unwinder = NULL;
     injection->report.search_ns = clock_now() - begun;
     return rc;
 }

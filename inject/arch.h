@@ -105,6 +105,8 @@ void arch_set_pc(arch_regs *regs, remote_addr pc);
 bool arch_is_native(const arch_regs *regs);
 /* Does *(tls) look like the C library's thread descriptor? head: its first 3 words. */
 bool arch_tls_is_libc(remote_addr tls, const uint64_t head[3]);
+/* By DWARF register number. False if it is none of the general ones or pc. */
+bool arch_unwind_register(const arch_regs *regs, int number, uint64_t *value);
 /* Number of the interrupted system call, or -1. */
 long arch_syscall_nr(const arch_regs *regs);
 
@@ -118,6 +120,8 @@ bool arch_restarts_by_block(const arch_regs *regs);
 bool arch_eintr_by_stop(const arch_regs *regs);
 /* Does this system call overwrite the block that arch_restarts_by_block needs? */
 bool arch_uses_restart_block(uint64_t nr);
+/* If it is restart_syscall(2), puts back the number that code, which ends at pc, had loaded. */
+void arch_name_restarted(arch_regs *regs, const unsigned char *code_end);
 /* Registers from which the system call is made again, from user space alone. */
 void arch_rewind(arch_regs *regs);
 

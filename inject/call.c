@@ -3,6 +3,7 @@
 #include "inject/resume.h"
 
 #include <errno.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -262,6 +263,21 @@ enum fault_code injection_end(struct injection *injection, struct fault *fault)
 
 /* ---- the beginning ---- */
 
+/*
+ * A shadow stack cannot be changed together with the registers in one step, so
+ * a death in between would kill the target; strict seccomp kills at the mmap.
+ */
+static enum fault_code refuse_unsupported(const struct target *target, struct fault *fault)
+{
+    if (target->status.shadow_stack)
+        return fault_set(fault, FAULT_UNSUPPORTED, 0, "begin",
+                         "it uses a shadow stack (x86 CET), which a forged call would violate");
+    if (target->status.seccomp == SECCOMP_MODE_STRICT)
+        return fault_set(fault, FAULT_UNSUPPORTED, 0, "begin",
+                         "it runs under strict seccomp, which kills it at any system call of ours");
+    return FAULT_NONE;
+}
+
 static enum fault_code prepare(struct injection *injection, const struct injection_env *env,
                                struct fault *fault)
 {
@@ -272,7 +288,7 @@ static enum fault_code prepare(struct injection *injection, const struct injecti
     injection->data = calloc(1, SCRATCH_DATA);
     if (!injection->data)
         return fault_set(fault, FAULT_INTERNAL, ENOMEM, "begin", "%d bytes", SCRATCH_DATA);
-    return FAULT_NONE;
+    return refuse_unsupported(env->target, fault);
 }
 
 enum fault_code injection_begin(struct injection *injection, const struct injection_env *env,

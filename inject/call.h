@@ -53,10 +53,10 @@ struct injection_report {
     unsigned attempts;        /* threads stopped until one was at a safe point */
     struct evidence rejected; /* why the last unsafe one was not used */
     pid_t rejected_tid;
-    size_t scanned;     /* bytes of stack without a way into forbidden code */
-    uint64_t search_ns; /* until the safe point */
-    uint64_t held_ns;   /* from the request to stop to the end of the detach */
-    unsigned calls;     /* functions called */
+    struct evidence safe; /* why it was held to be safe */
+    uint64_t search_ns;   /* until the safe point */
+    uint64_t held_ns;     /* from the request to stop to the end of the detach */
+    unsigned calls;       /* functions called */
     unsigned syscall_stops;
 };
 
@@ -70,6 +70,8 @@ enum injection_stage {
 struct injection {
     struct injection_env env;
     struct session session;
+    bool unwinder_tried;
+    struct unwinder *unwinder; /* while a thread is looked for */
     struct deadline until;
     arch_regs original; /* at the first stop, rseq applied */
     bool eintr_by_stop;

@@ -55,11 +55,30 @@ bool resume_save(struct injection *injection)
     return true;
 }
 
+/*
+ * The call that restart_syscall(2) stands for: a thread that has been stopped
+ * before in the same sleep. Its arguments are still in the registers, its
+ * number is in the instruction that loaded it.
+ */
+static void name_restarted_call(const struct injection *injection, arch_regs *regs)
+{
+    unsigned char code[16];
+
+    if (memory_read(injection->env.memory, arch_pc(regs) - sizeof code, code, sizeof code))
+        arch_name_restarted(regs, code + sizeof code);
+}
+
+static void rewind_call(const struct injection *injection, arch_regs *regs)
+{
+    name_restarted_call(injection, regs);
+    arch_rewind(regs);
+}
+
 void resume_by_frame(const struct injection *injection, arch_regs *regs)
 {
     *regs = injection->original;
     if (arch_restarts(regs) || injection->eintr_by_stop)
-        arch_rewind(regs);
+        rewind_call(injection, regs);
 }
 
 void resume_by_tool(const struct injection *injection, arch_regs *regs)
@@ -68,7 +87,7 @@ void resume_by_tool(const struct injection *injection, arch_regs *regs)
     if (injection->eintr_by_stop && !signal_waits(injection, &injection->mask))
         arch_rewind(regs);
     else if (arch_restarts_by_block(regs) && injection->restart_block_used)
-        arch_rewind(regs);
+        rewind_call(injection, regs);
 }
 
 void resume_untouched(struct injection *injection)

@@ -1,4 +1,5 @@
 #include "inject/safepoint.h"
+#include "inject/unwind.h"
 
 #include <string.h>
 
@@ -82,28 +83,48 @@ static bool has_libc_tls(struct memory *memory, const arch_regs *regs)
            arch_tls_is_libc(arch_tls(regs), head);
 }
 
-struct evidence safepoint_scan(const struct plan *plan, const struct modules *modules,
-                               struct memory *memory, const arch_regs *regs, bool main_thread,
-                               size_t room)
+/* What needs no look at the stack's words. */
+static struct evidence judge_registers(const struct plan *plan, struct memory *memory,
+                                       const arch_regs *regs, const struct vma *stack, size_t room)
 {
     const struct code_range *range = ranges_find(&plan->forbidden, arch_pc(regs));
     remote_addr sp = arch_sp(regs);
-    const struct vma *stack;
 
     if (range)
         return verdict(PROOF_PC, arch_pc(regs), range->what);
-    if (arch_pc(regs) == plan->gadgets.sigreturn)
-        return verdict(PROOF_HANDLER, arch_pc(regs), NULL);
-    stack = own_stack(modules, regs, main_thread);
     if (!stack || sp % 8)
         return verdict(PROOF_FOREIGN_STACK, sp, NULL);
     if (sp - stack->start < room)
         return verdict(PROOF_NO_ROOM, sp, NULL);
-    if (stack->end - sp > SAFEPOINT_SCAN_MAX)
-        return verdict(PROOF_TOO_LONG, sp, NULL);
     if (!has_libc_tls(memory, regs))
         return verdict(PROOF_NO_TLS, arch_tls(regs), NULL);
-    return scan_stack(plan, memory, sp, stack->end);
+    return verdict(PROOF_SAFE, 0, NULL);
+}
+
+bool safepoint_wants_unwinder(enum proof proof)
+{
+    return proof == PROOF_STACK || proof == PROOF_HANDLER || proof == PROOF_TOO_LONG;
+}
+
+struct evidence safepoint_prove(const struct plan *plan, const struct modules *modules,
+                                struct memory *memory, struct unwinder *unwinder,
+                                const arch_regs *regs, bool main_thread, size_t room)
+{
+    const struct vma *stack = own_stack(modules, regs, main_thread);
+    struct evidence evidence = judge_registers(plan, memory, regs, stack, room);
+    struct evidence unwound;
+
+    if (evidence.proof != PROOF_SAFE)
+        return evidence;
+    if (stack->end - arch_sp(regs) > SAFEPOINT_SCAN_MAX)
+        evidence = verdict(PROOF_TOO_LONG, arch_sp(regs), NULL);
+    else
+        evidence = scan_stack(plan, memory, arch_sp(regs), stack->end);
+    if (!unwinder || !safepoint_wants_unwinder(evidence.proof))
+        return evidence;
+    unwound = unwinder_prove(unwinder, plan, regs, stack->end);
+    /* That the walk failed says less than what the scan has seen. */
+    return unwound.proof == PROOF_UNWIND ? evidence : unwound;
 }
 
 const char *proof_text(enum proof proof)
@@ -118,6 +139,7 @@ const char *proof_text(enum proof proof)
         [PROOF_TOO_LONG] = "had too much stack in use to look through",
         [PROOF_NO_TLS] = "is no thread of the C library",
         [PROOF_UNREADABLE] = "had an unreadable stack",
+        [PROOF_UNWIND] = "could not be unwound",
     };
     return texts[proof];
 }

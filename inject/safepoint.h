@@ -21,6 +21,7 @@ enum proof {
     PROOF_TOO_LONG,      /* more stack in use than is scanned */
     PROOF_NO_TLS,        /* no thread of the C library */
     PROOF_UNREADABLE,    /* its stack could not be read */
+    PROOF_UNWIND,        /* its frames could not be followed to the outermost */
 };
 
 struct evidence {
@@ -28,17 +29,24 @@ struct evidence {
     remote_addr address; /* PROOF_PC: pc; PROOF_STACK: the word; else 0 */
     const char *what;    /* the forbidden range's name, or NULL */
     size_t scanned;      /* bytes of stack */
+    unsigned frames;     /* unwound; 0: the scan was proof enough, or nothing was */
 };
 
 enum { SAFEPOINT_SCAN_MAX = 8 << 20 }; /* bytes of stack, about 1 ms */
 
+struct unwinder;
+
 /*
- * Judges a stopped thread. room is what must be mapped below its stack
- * pointer, in bytes. main_thread: its stack is the kernel's [stack].
+ * Judges a stopped thread: by the scan, and where that is not clean by
+ * unwinding. room is what must be mapped below its stack pointer, in bytes.
+ * main_thread: its stack is the kernel's [stack].
  */
-struct evidence safepoint_scan(const struct plan *plan, const struct modules *modules,
-                               struct memory *memory, const arch_regs *regs, bool main_thread,
-                               size_t room);
+struct evidence safepoint_prove(const struct plan *plan, const struct modules *modules,
+                                struct memory *memory, struct unwinder *unwinder,
+                                const arch_regs *regs, bool main_thread, size_t room);
+
+/* Is it a verdict that unwinding might overturn? unwinder may be NULL until then. */
+bool safepoint_wants_unwinder(enum proof proof);
 
 /* One line for messages, without the address. */
 const char *proof_text(enum proof proof);

@@ -258,6 +258,21 @@ bool arch_tls_is_libc(remote_addr tls, const uint64_t head[3])
     return tls != 0 && head[0] == tls;
 }
 
+/* System V ABI, AMD64 supplement, "DWARF Register Number Mapping". */
+bool arch_unwind_register(const arch_regs *regs, int number, uint64_t *value)
+{
+    const unsigned long long by_number[] = {
+        regs->rax, regs->rdx, regs->rcx, regs->rbx, regs->rsi, regs->rdi,
+        regs->rbp, regs->rsp, regs->r8,  regs->r9,  regs->r10, regs->r11,
+        regs->r12, regs->r13, regs->r14, regs->r15, regs->rip,
+    };
+
+    if (number < 0 || (size_t)number >= ARRAY_LEN(by_number))
+        return false;
+    *value = by_number[number];
+    return true;
+}
+
 long arch_syscall_nr(const arch_regs *regs)
 {
     return (long)regs->orig_rax;
@@ -310,6 +325,19 @@ bool arch_eintr_by_stop(const arch_regs *regs)
 bool arch_uses_restart_block(uint64_t nr)
 {
     return nr == SYS_nanosleep || nr == SYS_clock_nanosleep || nr == SYS_restart_syscall;
+}
+
+/* mov $nr,%eax; syscall: how the C libraries make the calls that restart in this way. */
+void arch_name_restarted(arch_regs *regs, const unsigned char *code_end)
+{
+    const unsigned char *load = code_end - SYSCALL_LEN - 5;
+    uint32_t nr;
+
+    if (regs->orig_rax != SYS_restart_syscall || load[0] != 0xb8)
+        return;
+    memcpy(&nr, load + 1, sizeof nr);
+    if (nr == SYS_poll || nr == SYS_nanosleep || nr == SYS_clock_nanosleep || nr == SYS_futex)
+        regs->orig_rax = nr;
 }
 
 void arch_rewind(arch_regs *regs)

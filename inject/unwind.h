@@ -1,0 +1,30 @@
+/*
+ * The second proof: unwinding a stopped thread to its outermost frame.
+ *
+ * A scan of the stack also finds words that a finished call left behind. Call
+ * frame information tells which return addresses are alive. Only a walk that
+ * has it for every frame and reaches the outermost one is proof: a frame found
+ * by guessing, or an early end, is not.
+ */
+#pragma once
+
+#include "inject/safepoint.h"
+
+struct unwinder;
+
+/*
+ * Loads libunwind; about 1 ms, so never while a thread is held. NULL: it is
+ * not installed, or out of memory. The memory and the modules must outlive it.
+ */
+struct unwinder *unwinder_new(struct memory *memory, const struct modules *modules);
+/* To be called when the modules have been read again. unwinder may be NULL. */
+void unwinder_forget(struct unwinder *unwinder);
+void unwinder_free(struct unwinder *unwinder);
+
+/*
+ * Walks the frames of a stopped thread whose stack reaches up to stack_end.
+ * PROOF_SAFE; PROOF_PC or PROOF_STACK with the frame's address; PROOF_UNWIND
+ * if the walk could not be completed. evidence.frames is their number.
+ */
+struct evidence unwinder_prove(struct unwinder *unwinder, const struct plan *plan,
+                               const arch_regs *regs, remote_addr stack_end);
