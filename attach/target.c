@@ -1,7 +1,10 @@
 #include "attach/target.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
+#include <linux/openat2.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -128,4 +131,32 @@ void target_path_from_here(const struct target *target, const char *path, char *
         snprintf(out, size, "/proc/%d/root%s", (int)target->pid, path);
     else
         snprintf(out, size, "%s", path);
+}
+
+int target_stat(const struct target *target, const char *path, struct stat *st)
+{
+    struct open_how how = {.flags = O_PATH | O_CLOEXEC,
+                           .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
+    AUTO_CLOSE int base = procfs_openf(target->proc, O_PATH | O_DIRECTORY, "%d/%s",
+                                       (int)target->pid, path[0] == '/' ? "root" : "cwd");
+    AUTO_CLOSE int fd = -1;
+
+    if (base < 0)
+        return base;
+    fd = (int)syscall(SYS_openat2, base, path, &how, sizeof how);
+    return fd < 0 || fstat(fd, st) ? -errno : 0;
+}
+
+/* "Max file size             unlimited            unlimited            bytes" (fs/proc/base.c) */
+uint64_t target_file_size_limit(const struct target *target)
+{
+    static const char key[] = "Max file size";
+    char text[4096];
+    const char *line;
+    uint64_t limit;
+
+    if (procfs_read(target->proc, text, sizeof text, "%d/limits", (int)target->pid) <= 0 ||
+        !(line = strstr(text, key)) || sscanf(line + sizeof key, "%" SCNu64, &limit) != 1)
+        return UINT64_MAX;
+    return limit;
 }

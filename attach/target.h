@@ -8,6 +8,8 @@
 #include "attach/parse.h"
 #include "attach/procfs.h"
 
+#include <sys/stat.h>
+
 struct target {
     struct procfs *proc;
     pid_t pid;
@@ -35,3 +37,13 @@ bool target_has_own_root(const struct target *target);
  * absolute: the same, or below /proc/PID/root. Writes at most size bytes.
  */
 void target_path_from_here(const struct target *target, const char *path, char *out, size_t size);
+
+/*
+ * What the target would find at path, which is relative to its own working
+ * directory or absolute in its own root; no link leads the tool outside of
+ * that root. Returns 0 or -errno.
+ */
+int target_stat(const struct target *target, const char *path, struct stat *st);
+
+/* Its RLIMIT_FSIZE in bytes; UINT64_MAX: unlimited, or not to be read. */
+uint64_t target_file_size_limit(const struct target *target);

@@ -58,8 +58,10 @@ static enum fault_code call_dump(struct dump *dump, struct fault *fault)
     struct attachment *attachment = &dump->attachment;
     const struct options *options = attachment->options;
     struct dump_request request = {options->path, options->output ? &dump->sink : NULL};
-    enum fault_code rc = attachment_hold(attachment, fault), released;
+    enum fault_code rc = dump_check(&attachment->target, &request, fault), released;
 
+    if (rc == FAULT_NONE)
+        rc = attachment_hold(attachment, fault);
     if (rc != FAULT_NONE)
         return rc;
     rc = dump_run(&attachment->injection, &attachment->instance, &request, &dump->result, fault);

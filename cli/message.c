@@ -99,6 +99,8 @@ static const struct wording wordings[] = {
                          "use -o FILE, which needs no file on the target's side, or --path"},
     [FAULT_DUMP_WRITE] = {EXIT_REFUSED, "the target could not write all of %W%E",
                           "use -o FILE, which needs no room on the target's side, or --path"},
+    [FAULT_DUMP_UNSAFE] = {EXIT_REFUSED, "%W",
+                           "use -o FILE, which makes no file on the target's side"},
     [FAULT_TOO_LARGE] = {EXIT_OUTPUT, "the profile is larger than the limit of %W", NULL},
     [FAULT_OUTPUT] = {EXIT_OUTPUT, "%W%E", NULL},
 };

@@ -98,8 +98,10 @@ static bool take_value(struct options *options, int option)
     }
 }
 
-static bool take_option(struct options *options, unsigned takes, int option)
+static bool take_option(struct options *options, unsigned takes, int option, char **argv)
 {
+    char clean[64];
+
     if ((option == 'o' && !(takes & TAKES_OUTPUT)) ||
         (option == OPT_PATH && !(takes & TAKES_PATH))) {
         message("this verb has no option %s", option == 'o' ? "-o" : "--path");
@@ -121,8 +123,12 @@ static bool take_option(struct options *options, unsigned takes, int option)
     case OPT_DRY_RUN:
         options->dry_run = true;
         return true;
+    case ':':
+        message("option %s needs a value", argv[optind - 1]);
+        return false;
     case '?':
-        return false; /* getopt has said what is wrong */
+        message("there is no option '%s'", message_clean(argv[optind - 1], clean, sizeof clean));
+        return false;
     default:
         return take_value(options, option);
     }
@@ -152,8 +158,9 @@ bool options_parse(struct options *options, unsigned takes, int argc, char **arg
     memset(options, 0, sizeof *options);
     options->timeout_ns = 30ull * 1000000000;
     optind = 1;
-    while ((option = getopt_long(argc, argv, "o:p:qvh", long_options, NULL)) != -1)
-        if (!take_option(options, takes, option))
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, ":o:p:qvh", long_options, NULL)) != -1)
+        if (!take_option(options, takes, option, argv))
             return false;
     for (; optind < argc; optind++)
         if (!add_pid(options, argv[optind]))

@@ -191,6 +191,28 @@ static enum fault_code run_watched(struct dump_watch *watch, const struct instan
     return rc == FAULT_NONE ? judge(watch, op.rc, fault) : rc;
 }
 
+enum fault_code dump_check(const struct target *target, const struct dump_request *request,
+                           struct fault *fault)
+{
+    uint64_t limit = target_file_size_limit(target);
+    struct stat st;
+
+    if (request->stream)
+        return FAULT_NONE;
+    if (limit != UINT64_MAX)
+        return fault_set(fault, FAULT_DUMP_UNSAFE, 0, "prof.dump",
+                         "its file size limit is %llu bytes (RLIMIT_FSIZE): a larger profile would "
+                         "kill it",
+                         (unsigned long long)limit);
+    if (request->path && target_stat(target, request->path, &st) == 0 &&
+        (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)))
+        return fault_set(fault, FAULT_DUMP_UNSAFE, 0, "prof.dump",
+                         "%s is a FIFO or socket: it would wait for a reader with the allocator's "
+                         "locks held",
+                         request->path);
+    return FAULT_NONE;
+}
+
 enum fault_code dump_run(struct injection *injection, const struct instance *instance,
                          const struct dump_request *request, struct dump_result *result,
                          struct fault *fault)

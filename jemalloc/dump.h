@@ -20,6 +20,14 @@ struct dump_result {
 };
 
 /*
+ * Refuses (FAULT_DUMP_UNSAFE) a file whose writing could end or block the
+ * target: beyond RLIMIT_FSIZE the kernel kills it by SIGXFSZ, and the open of
+ * a FIFO waits for a reader with jemalloc's locks held. Without a stop.
+ */
+enum fault_code dump_check(const struct target *target, const struct dump_request *request,
+                           struct fault *fault);
+
+/*
  * Makes the held thread call prof.dump.
  *
  * FAULT_PROF_*: it cannot. FAULT_DUMP_OPEN: fault.what is the path, fault.err
