@@ -78,6 +78,7 @@ struct arch_call_header {
 /* Offset of the first match in code, or SIZE_MAX. */
 size_t arch_find_syscall_return(const unsigned char *code, size_t len);
 size_t arch_find_sigreturn(const unsigned char *code, size_t len);
+size_t arch_find_store_pops(const unsigned char *code, size_t len);
 size_t arch_find_store(const unsigned char *code, size_t len);
 /* Fills gadgets->store and its form from the instructions at address, 8 bytes of them. */
 void arch_decode_store(struct arch_gadgets *gadgets, remote_addr address,
@@ -139,7 +140,7 @@ bool arch_forge(struct arch_frames *frames, const arch_regs *regs, const arch_re
 
 /* *regs, so that the thread maps the scratch area, stores its address and runs the unmap frame. */
 void arch_enter_map(arch_regs *regs, const struct arch_gadgets *gadgets,
-                    const struct arch_frames *frames, uint64_t scratch_len);
+                    const struct arch_frames *frames, uint64_t scratch_len, int prot);
 /* *regs, so that the thread makes a system call and then runs the frame at sp. */
 void arch_enter_syscall(arch_regs *regs, const struct arch_gadgets *gadgets, remote_addr sp,
                         long nr, const uint64_t args[6]);
@@ -152,6 +153,30 @@ void arch_become_syscall(arch_regs *regs, const struct arch_gadgets *gadgets, re
 /* *regs, so that the thread works through the records at header. */
 void arch_enter_trampoline(arch_regs *regs, remote_addr trampoline, remote_addr header,
                            remote_addr stack_top, remote_addr unmap_frame);
+
+/* --- without executable memory --- */
+
+enum { ARCH_CHAIN_FRAME = 16 }; /* where in the chain the frame begins */
+
+/* Is there a store gadget that a function's return can lead into? */
+bool arch_can_call_directly(const struct arch_gadgets *gadgets);
+/*
+ * What a function returns through, to lie at 8 more than a multiple of 16: the
+ * store gadget, then a copy of the unmap frame for that scratch area. Returns
+ * its length.
+ */
+size_t arch_return_chain(unsigned char *out, size_t size, const struct arch_frames *frames,
+                         const struct arch_gadgets *gadgets, remote_addr scratch);
+/* *regs at a system call's exit, so that the thread calls a function and returns into the chain. */
+void arch_enter_direct(arch_regs *regs, const struct arch_gadgets *gadgets,
+                       const struct arch_call *call, remote_addr result_at, remote_addr chain);
+/* At a sigreturn's entry: makes it void, and to be made again. */
+void arch_repeat_sigreturn(arch_regs *regs, const struct arch_gadgets *gadgets);
+/* The state in which the ABI lets a function begin. */
+void arch_reset_fp(struct arch_fp *fp);
+
+/* --- system calls of the called function --- */
+
 /*
  * At a system call's entry: turns it into one that the kernel refuses without
  * effect, whatever its arguments: munmap(2) of an odd address. So no seccomp

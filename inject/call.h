@@ -31,6 +31,7 @@
 enum {
     SCRATCH_CODE = 4096,
     SCRATCH_DATA = 16384,
+    SCRATCH_ARGUMENTS = 4736, /* offset in the data at which arguments begin */
     SCRATCH_LEN = SCRATCH_CODE + (256 << 10),
     INJECTION_CALLS_MAX = 64,
 };
@@ -83,6 +84,9 @@ struct injection {
     unsigned char *data; /* what goes to base + SCRATCH_CODE */
     size_t data_used;
     bool code_written;
+    bool direct;          /* no executable memory: one call at a time */
+    remote_addr errno_at; /* direct: the thread's errno; 0: not known */
+    int errno_value;
     enum injection_stage stage;
     uint64_t stopped_at; /* CLOCK_MONOTONIC ns */
     struct injection_report report;
@@ -103,7 +107,7 @@ remote_addr injection_put(struct injection *injection, const void *bytes, size_t
  * FAULT_CALL_DEADLINE: detached, the calls finish by themselves.
  */
 enum fault_code injection_call(struct injection *injection, struct arch_call *calls, size_t count,
-                               struct watch *watch, struct fault *fault);
+                               const struct watch *watch, struct fault *fault);
 
 /* Reads back len bytes at an address from injection_put, until the next injection_put. */
 bool injection_get(struct injection *injection, remote_addr addr, void *out, size_t len);

@@ -137,8 +137,10 @@ static enum fault_code learn_static(struct plan *plan, const struct module *modu
 static void find_store(struct plan *plan, const struct module *module, struct memory *memory)
 {
     unsigned char code[8];
-    remote_addr at = search(memory, module->exec_start, module->exec_end, arch_find_store);
+    remote_addr at = search(memory, module->exec_start, module->exec_end, arch_find_store_pops);
 
+    if (!at)
+        at = search(memory, module->exec_start, module->exec_end, arch_find_store);
     if (at && memory_read(memory, at, code, sizeof code))
         arch_decode_store(&plan->gadgets, at, code);
 }

@@ -136,7 +136,7 @@ static int store_length(const unsigned char *code, unsigned char *form, int8_t *
 }
 
 /* Returns are rare: from each, look back at where the store would begin. */
-size_t arch_find_store(const unsigned char *code, size_t len)
+static size_t find_store(const unsigned char *code, size_t len, bool pops)
 {
     const unsigned char *ret = code + 8;
 
@@ -145,12 +145,22 @@ size_t arch_find_store(const unsigned char *code, size_t len)
             const unsigned char *start = ret + 1 - length;
             unsigned char form;
             int8_t disp;
-            if (store_length(start, &form, &disp) == length)
+            if (store_length(start, &form, &disp) == length && (!pops || form == ARCH_STORE_POPS))
                 return (size_t)(start - code);
         }
         ret++;
     }
     return SIZE_MAX;
+}
+
+size_t arch_find_store_pops(const unsigned char *code, size_t len)
+{
+    return find_store(code, len, true);
+}
+
+size_t arch_find_store(const unsigned char *code, size_t len)
+{
+    return find_store(code, len, false);
 }
 
 void arch_decode_store(struct arch_gadgets *gadgets, remote_addr address,
@@ -161,13 +171,13 @@ void arch_decode_store(struct arch_gadgets *gadgets, remote_addr address,
 }
 
 void arch_enter_map(arch_regs *regs, const struct arch_gadgets *gadgets,
-                    const struct arch_frames *frames, uint64_t scratch_len)
+                    const struct arch_frames *frames, uint64_t scratch_len, int prot)
 {
     const remote_addr slot = frames->unmap_arg - (uint64_t)(int64_t)gadgets->store_disp;
     /* A hint that is taken already: the kernel chooses another address (mm/mmap.c). */
     const uint64_t hint = gadgets->store && gadgets->store_form == ARCH_STORE_PLAIN ? slot : 0;
     const uint64_t args[6] = {
-        hint, scratch_len, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0};
+        hint, scratch_len, (uint64_t)prot, MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0};
 
     arch_enter_syscall(regs, gadgets, gadgets->store ? frames->map : frames->unmap, SYS_mmap, args);
     if (gadgets->store)
@@ -399,6 +409,38 @@ void arch_enter_trampoline(arch_regs *regs, remote_addr trampoline, remote_addr 
     regs->rsi = 1;
     regs->rax = 0;
     regs->orig_rax = SYS_munmap;
+}
+
+/* rbx is kept by every function; the store gadget that pops it is the one that can follow. */
+bool arch_can_call_directly(const struct arch_gadgets *gadgets)
+{
+    return gadgets->store && gadgets->store_form == ARCH_STORE_POPS;
+}
+
+void arch_enter_direct(arch_regs *regs, const struct arch_gadgets *gadgets,
+                       const struct arch_call *call, remote_addr result_at, remote_addr chain)
+{
+    clear_flags(regs);
+    regs->rip = call->function;
+    regs->rsp = chain;
+    regs->rbp = 0;
+    regs->rbx = result_at - (uint64_t)(int64_t)gadgets->store_disp;
+    regs->rdi = call->args[0];
+    regs->rsi = call->args[1];
+    regs->rdx = call->args[2];
+    regs->rcx = call->args[3];
+    regs->r8 = call->args[4];
+    regs->r9 = call->args[5];
+    regs->rax = 0;
+    regs->orig_rax = (unsigned long long)-1;
+}
+
+void arch_repeat_sigreturn(arch_regs *regs, const struct arch_gadgets *gadgets)
+{
+    regs->orig_rax = SYS_munmap;
+    regs->rdi = 1;
+    regs->rsi = 1;
+    regs->rip = gadgets->sigreturn;
 }
 
 void arch_void_syscall(arch_regs *regs)

@@ -17,7 +17,8 @@ enum {
     XSAVE_LEGACY = 512, /* FXSAVE area */
     XSAVE_HEADER = 576, /* with the XSAVE header */
     SW_RESERVED = 464,  /* bytes of the FXSAVE area left to software */
-    XSTATE_BV = 512,    /* first word of the XSAVE header */
+    MXCSR_AT = 24,
+    XSTATE_BV = 512, /* first word of the XSAVE header */
     MAGIC2_LEN = 4,
     MAP_SLOTS = 16, /* the store gadget's address and a register that it may pop */
     UC_FLAGS = 7,   /* UC_FP_XSTATE | UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS */
@@ -185,4 +186,28 @@ bool arch_forge(struct arch_frames *frames, const arch_regs *regs, const arch_re
     memcpy(frames->bytes + MAP_SLOTS, &frame, sizeof frame);
     memcpy(frames->bytes + (frames->map - frames->addr), &gadgets->store, sizeof gadgets->store);
     return image_for_frame(frames->bytes + (fpstate - frames->addr), fp);
+}
+
+size_t arch_return_chain(unsigned char *out, size_t size, const struct arch_frames *frames,
+                         const struct arch_gadgets *gadgets, remote_addr scratch)
+{
+    const size_t len = ARCH_CHAIN_FRAME + FRAME_SIZE;
+
+    if (size < len)
+        return 0;
+    memset(out, 0, ARCH_CHAIN_FRAME);
+    memcpy(out, &gadgets->store, sizeof gadgets->store);
+    memcpy(out + ARCH_CHAIN_FRAME, frames->bytes + MAP_SLOTS, FRAME_SIZE);
+    memcpy(out + ARCH_CHAIN_FRAME + offsetof(struct frame, di), &scratch, sizeof scratch);
+    return len;
+}
+
+/* An empty XSTATE_BV gives every component its initial value (XRSTOR); MXCSR is taken as it is. */
+void arch_reset_fp(struct arch_fp *fp)
+{
+    const uint64_t none = 0;
+    const uint32_t mxcsr = 0x1f80;
+
+    memcpy(fp->bytes + XSTATE_BV, &none, sizeof none);
+    memcpy(fp->bytes + MXCSR_AT, &mxcsr, sizeof mxcsr);
 }

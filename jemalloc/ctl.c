@@ -69,7 +69,8 @@ static bool take_result(struct injection *injection, struct ctl_op *op,
 }
 
 enum fault_code ctl_run(struct injection *injection, const struct instance *instance,
-                        struct ctl_op *ops, size_t count, struct watch *watch, struct fault *fault)
+                        struct ctl_op *ops, size_t count, const struct watch *watch,
+                        struct fault *fault)
 {
     struct operands operands[CTL_OPS_MAX];
     struct arch_call calls[CTL_OPS_MAX];

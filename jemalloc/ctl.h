@@ -30,5 +30,6 @@ struct ctl_op {
  * in op.rc and no fault. watch may be NULL.
  */
 enum fault_code ctl_run(struct injection *injection, const struct instance *instance,
-                        struct ctl_op *ops, size_t count, struct watch *watch, struct fault *fault);
+                        struct ctl_op *ops, size_t count, const struct watch *watch,
+                        struct fault *fault);
 void ctl_free(struct ctl_op *ops, size_t count);

@@ -1,0 +1,288 @@
+/* The calls themselves: how a held thread is sent into functions, and how it comes back. */
+#include "inject/perform.h"
+#include "inject/run.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+
+enum {
+    RECORDS_AT = sizeof(struct arch_call_header),
+    CHAIN_ROOM = 1024, /* at the top of the stack, for the way back of a direct call */
+};
+
+_Static_assert(RECORDS_AT + (INJECTION_CALLS_MAX + 1) * sizeof(struct arch_call) <=
+                   SCRATCH_ARGUMENTS,
+               "the arguments lie behind the records");
+
+static remote_addr data_address(const struct injection *injection)
+{
+    return injection->scratch + SCRATCH_CODE;
+}
+
+static remote_addr record_address(const struct injection *injection, size_t index)
+{
+    return data_address(injection) + RECORDS_AT + index * sizeof(struct arch_call);
+}
+
+static bool write_code(struct injection *injection)
+{
+    size_t len;
+    const unsigned char *code = arch_trampoline(&len);
+
+    if (injection->code_written || injection->direct)
+        return true;
+    injection->code_written =
+        memory_write_code(injection->env.memory, injection->scratch, code, len);
+    return injection->code_written;
+}
+
+static bool write_records(struct injection *injection, const struct arch_call *calls, size_t count)
+{
+    struct arch_call_header header = {injection->env.plan->errno_location, arch_fp_control()};
+
+    memcpy(injection->data, &header, sizeof header);
+    memset(injection->data + RECORDS_AT, 0, SCRATCH_ARGUMENTS - RECORDS_AT);
+    memcpy(injection->data + RECORDS_AT, calls, count * sizeof *calls);
+    return write_code(injection) && memory_write(injection->env.memory, data_address(injection),
+                                                 injection->data, injection->data_used);
+}
+
+/* One system call of the thread, from its entry to its exit. */
+struct watched {
+    bool entered; /* its entry was seen: not the void one that led into the call */
+    uint64_t nr, args[6];
+    bool stood_in;
+    int64_t result;
+};
+
+static enum fault_code at_entry(struct injection *injection, const struct watch *watch,
+                                const struct __ptrace_syscall_info *info, struct watched *call,
+                                struct fault *fault)
+{
+    arch_regs regs;
+
+    call->entered = true;
+    call->nr = info->entry.nr;
+    memcpy(call->args, info->entry.args, sizeof call->args);
+    call->stood_in =
+        watch && arch_can_void(info) &&
+        watch->enter(watch->ctx, call->nr, call->args, &call->result) == WATCH_STAND_IN;
+    if (arch_uses_restart_block(call->nr))
+        injection->restart_block_used = true;
+    if (!call->stood_in)
+        return FAULT_NONE;
+    if (!arch_get_regs(&injection->session, &regs))
+        return run_broken(injection, "read registers", fault);
+    arch_void_syscall(&regs);
+    if (!arch_set_regs(&injection->session, &regs))
+        return run_broken(injection, "set registers", fault);
+    return FAULT_NONE;
+}
+
+static enum fault_code at_exit(struct injection *injection, const struct watch *watch,
+                               const struct __ptrace_syscall_info *info, struct watched *call,
+                               struct fault *fault)
+{
+    arch_regs regs;
+
+    if (!call->stood_in) {
+        if (watch && call->entered)
+            watch->leave(watch->ctx, call->nr, call->args, info->exit.rval);
+        return FAULT_NONE;
+    }
+    call->stood_in = false;
+    if (!arch_get_regs(&injection->session, &regs))
+        return run_broken(injection, "read registers", fault);
+    arch_set_result(&regs, call->result);
+    if (!arch_set_regs(&injection->session, &regs))
+        return run_broken(injection, "set registers", fault);
+    return FAULT_NONE;
+}
+
+/* Runs the thread until it stands at the sigreturn that would run the unmap frame at frame. */
+static enum fault_code run_to_sigreturn(struct injection *injection, remote_addr frame,
+                                        const struct watch *watch, struct fault *fault)
+{
+    struct watched call = {0};
+
+    injection->stage = STAGE_IN_CALL;
+    for (;;) {
+        struct __ptrace_syscall_info info;
+        enum fault_code rc = run_step(injection, fault);
+        if (rc != FAULT_NONE)
+            return rc;
+        if (!session_syscall_info(&injection->session, &info))
+            return run_broken(injection, "system call information", fault);
+        if (arch_is_final_sigreturn(&info, frame))
+            break;
+        if (info.op == PTRACE_SYSCALL_INFO_ENTRY)
+            rc = at_entry(injection, watch, &info, &call, fault);
+        else if (info.op == PTRACE_SYSCALL_INFO_EXIT)
+            rc = at_exit(injection, watch, &info, &call, fault);
+        if (rc != FAULT_NONE)
+            return rc;
+    }
+    injection->stage = STAGE_RETURNED;
+    return FAULT_NONE;
+}
+
+/* ---- through the trampoline: one run for the whole list ---- */
+
+static enum fault_code run_trampoline(struct injection *injection, const struct watch *watch,
+                                      struct fault *fault)
+{
+    arch_regs regs = injection->original;
+
+    arch_enter_trampoline(&regs, injection->scratch, data_address(injection),
+                          injection->scratch + SCRATCH_LEN - 64, injection->frames.unmap);
+    if (!arch_set_regs(&injection->session, &regs))
+        return run_broken(injection, "set registers", fault);
+    return run_to_sigreturn(injection, injection->frames.unmap, watch, fault);
+}
+
+/* ---- directly: one run a call, without executable memory ---- */
+
+/*
+ * The function returns into the store gadget, which puts its result into the
+ * record, and from there into a frame above the scratch stack that leads to
+ * munmap, as the trampoline's does.
+ */
+static remote_addr chain_address(const struct injection *injection)
+{
+    return ((injection->scratch + SCRATCH_LEN - CHAIN_ROOM) & ~15ull) - 8;
+}
+
+/* At a sigreturn's entry registers cannot be set for a call yet: first to the exit of a void one.
+ */
+static enum fault_code leave_sigreturn(struct injection *injection, struct fault *fault)
+{
+    int64_t ignored;
+    arch_regs regs;
+
+    if (injection->stage != STAGE_RETURNED)
+        return FAULT_NONE;
+    if (!arch_get_regs(&injection->session, &regs))
+        return run_broken(injection, "read registers", fault);
+    arch_repeat_sigreturn(&regs, &injection->env.plan->gadgets);
+    if (!arch_set_regs(&injection->session, &regs))
+        return run_broken(injection, "set registers", fault);
+    return run_syscall(injection, true, &ignored, fault);
+}
+
+static enum fault_code run_direct(struct injection *injection, const struct arch_call *call,
+                                  remote_addr result_at, const struct watch *watch,
+                                  struct fault *fault)
+{
+    const struct arch_gadgets *gadgets = &injection->env.plan->gadgets;
+    unsigned char chain[CHAIN_ROOM];
+    remote_addr at = chain_address(injection);
+    arch_regs regs = injection->original;
+    struct arch_fp clean = injection->fp;
+    size_t len =
+        arch_return_chain(chain, sizeof chain, &injection->frames, gadgets, injection->scratch);
+    enum fault_code rc = leave_sigreturn(injection, fault);
+
+    if (rc != FAULT_NONE)
+        return rc;
+    arch_reset_fp(&clean);
+    arch_enter_direct(&regs, gadgets, call, result_at, at);
+    if (!memory_write(injection->env.memory, at, chain, len) ||
+        !arch_set_fp(&injection->session, &clean) || !arch_set_regs(&injection->session, &regs))
+        return run_broken(injection, "set registers", fault);
+    return run_to_sigreturn(injection, at + ARCH_CHAIN_FRAME, watch, fault);
+}
+
+/* What the trampoline does by itself: the thread's errno is read before the first call. */
+static enum fault_code save_errno(struct injection *injection, struct fault *fault)
+{
+    struct arch_call call = {.function = injection->env.plan->errno_location};
+    remote_addr at = record_address(injection, INJECTION_CALLS_MAX);
+    enum fault_code rc;
+
+    if (!call.function || injection->errno_at)
+        return FAULT_NONE;
+    rc = run_direct(injection, &call, at, NULL, fault);
+    if (rc == FAULT_NONE && (!memory_read(injection->env.memory, at, &injection->errno_at,
+                                          sizeof injection->errno_at) ||
+                             !memory_read(injection->env.memory, injection->errno_at,
+                                          &injection->errno_value, sizeof injection->errno_value)))
+        return run_broken(injection, "read errno", fault);
+    return rc;
+}
+
+static enum fault_code run_directly(struct injection *injection, struct arch_call *calls,
+                                    size_t count, const struct watch *watch, struct fault *fault)
+{
+    enum fault_code rc = save_errno(injection, fault);
+
+    for (size_t i = 0; i < count && rc == FAULT_NONE; i++) {
+        remote_addr at = record_address(injection, i) + offsetof(struct arch_call, result);
+        rc = run_direct(injection, &calls[i], at, watch, fault);
+    }
+    return rc;
+}
+
+/* ---- both ---- */
+
+static enum fault_code read_results(struct injection *injection, struct arch_call *calls,
+                                    size_t count, struct fault *fault)
+{
+    if (!memory_read(injection->env.memory, data_address(injection), injection->data,
+                     injection->data_used))
+        return run_broken(injection, "read results", fault);
+    memcpy(calls, injection->data + RECORDS_AT, count * sizeof *calls);
+    for (size_t i = 0; i < count; i++)
+        if (!calls[i].done && !injection->direct)
+            return fault_set(fault, FAULT_INTERNAL, 0, "call", "call %zu left no result", i);
+    injection->report.calls += (unsigned)count;
+    injection->data_used = SCRATCH_ARGUMENTS;
+    return FAULT_NONE;
+}
+
+/*
+ * While the thread makes many system calls the tool runs on its processor: the
+ * one always waits for the other, and a wake-up on another processor costs
+ * more than the switch.
+ */
+static bool share_processor(const struct injection *injection, cpu_set_t *former)
+{
+    struct thread thread = {.tid = injection->session.tid};
+    cpu_set_t one;
+
+    if (sched_getaffinity(0, sizeof *former, former) ||
+        !thread_refresh(&thread, injection->env.target) || thread.cpu >= CPU_SETSIZE)
+        return false;
+    CPU_ZERO(&one);
+    CPU_SET((unsigned)thread.cpu, &one);
+    return sched_setaffinity(0, sizeof one, &one) == 0;
+}
+
+enum fault_code perform_calls(struct injection *injection, struct arch_call *calls, size_t count,
+                              const struct watch *watch, struct fault *fault)
+{
+    cpu_set_t former;
+    enum fault_code rc;
+
+    if (!write_records(injection, calls, count))
+        return run_broken(injection, "write arguments", fault);
+    bool shared = watch && share_processor(injection, &former);
+    if (injection->direct)
+        rc = run_directly(injection, calls, count, watch, fault);
+    else
+        rc = run_trampoline(injection, watch, fault);
+    if (shared)
+        sched_setaffinity(0, sizeof former, &former);
+    return rc == FAULT_NONE ? read_results(injection, calls, count, fault) : rc;
+}
+
+void perform_restore_errno(struct injection *injection)
+{
+    int now;
+
+    if (injection->errno_at &&
+        memory_read(injection->env.memory, injection->errno_at, &now, sizeof now) &&
+        now != injection->errno_value)
+        memory_write(injection->env.memory, injection->errno_at, &injection->errno_value,
+                     sizeof injection->errno_value);
+}

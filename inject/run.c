@@ -1,0 +1,81 @@
+#include "inject/run.h"
+
+#include <errno.h>
+
+enum { ABANDON_WAIT_NS = 1000000000, LARGEST_ERRNO = 4095 };
+
+static enum fault_code lost(const struct injection *injection, struct fault *fault)
+{
+    const struct session *session = &injection->session;
+
+    if (session->state == SESSION_EXECED)
+        return fault_set(fault, FAULT_EXECED, 0, "call", "thread %d", session->tid);
+    return fault_set(fault, FAULT_GONE, ESRCH, "call", "thread %d", session->tid);
+}
+
+enum fault_code run_broken(const struct injection *injection, const char *what, struct fault *fault)
+{
+    if (errno == ESRCH)
+        return lost(injection, fault);
+    return fault_set(fault, FAULT_INTERNAL, errno, "call", "%s, thread %d", what,
+                     injection->session.tid);
+}
+
+/*
+ * The deadline has passed in the middle of the call. It is not torn down: the
+ * thread is let go; if it runs, it is stopped once more for that.
+ */
+static enum fault_code abandon(struct injection *injection, struct fault *fault)
+{
+    struct session *session = &injection->session;
+    struct deadline soon = {.at = clock_now() + ABANDON_WAIT_NS};
+
+    if (session->state == SESSION_RUNNING && session_interrupt(session, NULL) == FAULT_NONE)
+        session_wait(session, &soon, false, NULL);
+    session_detach(session);
+    return fault_set(fault, FAULT_CALL_DEADLINE, ETIMEDOUT, "call", "thread %d", session->tid);
+}
+
+enum fault_code run_step(struct injection *injection, struct fault *fault)
+{
+    struct session *session = &injection->session;
+
+    do {
+        enum fault_code rc;
+        if (deadline_passed(&injection->until))
+            return abandon(injection, fault);
+        rc = session_to_syscall(session, fault);
+        if (rc == FAULT_NONE)
+            rc = session_wait(session, &injection->until, false, fault);
+        if (rc == FAULT_CALL_DEADLINE)
+            return abandon(injection, fault);
+        if (rc != FAULT_NONE)
+            return rc;
+    } while (session->state == SESSION_SIGNAL || session->state == SESSION_GROUP ||
+             session->state == SESSION_EVENT);
+    if (session->state != SESSION_SYSCALL)
+        return lost(injection, fault);
+    injection->report.syscall_stops++;
+    return FAULT_NONE;
+}
+
+enum fault_code run_syscall(struct injection *injection, bool at_entry, int64_t *result,
+                            struct fault *fault)
+{
+    struct __ptrace_syscall_info info;
+    enum fault_code rc = at_entry ? FAULT_NONE : run_step(injection, fault);
+
+    if (rc == FAULT_NONE)
+        rc = run_step(injection, fault);
+    if (rc != FAULT_NONE)
+        return rc;
+    if (!session_syscall_info(&injection->session, &info) || info.op != PTRACE_SYSCALL_INFO_EXIT)
+        return run_broken(injection, "system call exit", fault);
+    *result = info.exit.rval;
+    return FAULT_NONE;
+}
+
+bool run_is_error(int64_t result)
+{
+    return result < 0 && result >= -LARGEST_ERRNO;
+}

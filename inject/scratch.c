@@ -1,0 +1,173 @@
+#include "inject/scratch.h"
+#include "inject/resume.h"
+#include "inject/run.h"
+
+#include <errno.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+/* Signals that an instruction of the call itself can raise: blocked they would kill, and handlers
+ * for them (guard pages, emulated calls) are part of how the target works. */
+static uint64_t call_mask(void)
+{
+    static const int synchronous[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
+    uint64_t mask = ~0ull;
+
+    for (size_t i = 0; i < ARRAY_LEN(synchronous); i++)
+        mask &= ~(1ull << (synchronous[i] - 1));
+    return mask;
+}
+
+static enum fault_code forge(struct injection *injection, struct fault *fault)
+{
+    arch_regs resume;
+
+    resume_by_frame(injection, &resume);
+    if (arch_forge(&injection->frames, &injection->original, &resume, injection->mask,
+                   &injection->fp, &injection->env.plan->gadgets, SCRATCH_LEN))
+        return FAULT_NONE;
+    return fault_set(fault, FAULT_UNSUPPORTED, 0, "forge frames",
+                     "extended register state of %zu bytes", injection->fp.len);
+}
+
+/*
+ * Sends the thread into mmap, with the frames behind it. Executable first: the
+ * data go over the upper part later. A filter might punish that with death, so
+ * under one only what an allocator itself does is done.
+ */
+static enum fault_code enter_map(struct injection *injection, struct fault *fault)
+{
+    const struct injection_env *env = &injection->env;
+    int prot = PROT_READ | (injection->direct ? PROT_WRITE : PROT_EXEC);
+    arch_regs regs = injection->original;
+
+    arch_enter_map(&regs, &env->plan->gadgets, &injection->frames, SCRATCH_LEN, prot);
+    injection->stage = STAGE_ENTERED;
+    if (!arch_set_regs(&injection->session, &regs))
+        return run_broken(injection, "set registers", fault);
+    return FAULT_NONE;
+}
+
+/*
+ * The frames are on the thread's stack before its registers change, so that
+ * from the first instruction on it can finish alone. Signals are blocked only
+ * after the registers are set: a death in between must not leave a thread with
+ * blocked signals.
+ */
+static enum fault_code enter_stage0(struct injection *injection, struct fault *fault)
+{
+    const struct arch_frames *frames = &injection->frames;
+    enum fault_code rc;
+
+    if (!memory_write(injection->env.memory, frames->addr, frames->bytes, frames->len))
+        return run_broken(injection, "write frames", fault);
+    rc = enter_map(injection, fault);
+    if (rc == FAULT_NONE && !session_set_sigmask(&injection->session, call_mask()))
+        return run_broken(injection, "block signals", fault);
+    return rc;
+}
+
+/* Above the code page, memory to read and write; the allocator's own system call, no other. */
+static enum fault_code map_data(struct injection *injection, int64_t *result, struct fault *fault)
+{
+    const struct injection_env *env = &injection->env;
+    const uint64_t args[6] = {injection->scratch + SCRATCH_CODE,
+                              SCRATCH_LEN - SCRATCH_CODE,
+                              PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+                              (uint64_t)-1,
+                              0};
+    arch_regs regs = injection->original;
+
+    arch_enter_syscall(&regs, &env->plan->gadgets, injection->frames.unmap, SYS_mmap, args);
+    if (!arch_set_regs(&injection->session, &regs))
+        return run_broken(injection, "set registers", fault);
+    return run_syscall(injection, false, result, fault);
+}
+
+/* Executable memory is refused (SELinux execmem, a seccomp filter): do without. */
+static bool wants_direct(const struct injection *injection, int64_t result)
+{
+    return !injection->direct && arch_can_call_directly(&injection->env.plan->gadgets) &&
+           (result == -EPERM || result == -EACCES);
+}
+
+static enum fault_code map_first(struct injection *injection, int64_t *result, struct fault *fault)
+{
+    enum fault_code rc = enter_stage0(injection, fault);
+
+    if (rc == FAULT_NONE)
+        rc = run_syscall(injection, false, result, fault);
+    if (rc != FAULT_NONE || !wants_direct(injection, *result))
+        return rc;
+    injection->direct = true;
+    rc = enter_map(injection, fault);
+    return rc == FAULT_NONE ? run_syscall(injection, false, result, fault) : rc;
+}
+
+static enum fault_code refused(int64_t result, struct fault *fault)
+{
+    return fault_set(fault, FAULT_NO_SCRATCH, (int)-result, "map scratch memory", "%d bytes",
+                     SCRATCH_LEN);
+}
+
+static enum fault_code choose_way(struct injection *injection, struct fault *fault)
+{
+    const struct injection_env *env = &injection->env;
+
+    injection->direct = env->target->status.seccomp == SECCOMP_MODE_FILTER;
+    if (injection->direct && !arch_can_call_directly(&env->plan->gadgets))
+        return fault_set(fault, FAULT_UNSUPPORTED, 0, "begin",
+                         "it runs under a seccomp filter, and its C library has no code to call "
+                         "through without executable memory");
+    return FAULT_NONE;
+}
+
+enum fault_code scratch_map(struct injection *injection, struct fault *fault)
+{
+    int64_t result = 0;
+    enum fault_code rc = choose_way(injection, fault);
+
+    if (rc == FAULT_NONE)
+        rc = forge(injection, fault);
+    if (rc == FAULT_NONE)
+        rc = map_first(injection, &result, fault);
+    if (rc != FAULT_NONE)
+        return rc;
+    if (run_is_error(result))
+        return refused(result, fault);
+    injection->scratch = (remote_addr)result;
+    /* Orphaned so far, the thread would have stored it itself; from here on it need not. */
+    if (!memory_write(injection->env.memory, injection->frames.unmap_arg, &injection->scratch,
+                      sizeof injection->scratch))
+        return run_broken(injection, "write the scratch address", fault);
+    if (injection->direct)
+        return FAULT_NONE;
+    rc = map_data(injection, &result, fault);
+    return rc == FAULT_NONE && run_is_error(result) ? refused(result, fault) : rc;
+}
+
+enum fault_code scratch_unmap(struct injection *injection, struct fault *fault)
+{
+    const struct arch_gadgets *gadgets = &injection->env.plan->gadgets;
+    const uint64_t args[6] = {injection->scratch, SCRATCH_LEN, 0, 0, 0, 0};
+    arch_regs regs = injection->original;
+    int64_t result = 0;
+    bool at_entry = injection->stage == STAGE_RETURNED;
+    enum fault_code rc;
+
+    if (at_entry)
+        arch_become_syscall(&regs, gadgets, injection->frames.frame0, SYS_munmap, args);
+    else
+        arch_enter_syscall(&regs, gadgets, injection->frames.frame0, SYS_munmap, args);
+    if (!arch_set_regs(&injection->session, &regs))
+        return run_broken(injection, "set registers", fault);
+    injection->stage = STAGE_ENTERED;
+    rc = run_syscall(injection, at_entry, &result, fault);
+    if (rc == FAULT_NONE && run_is_error(result))
+        return fault_set(fault, FAULT_INTERNAL, (int)-result, "unmap scratch memory", "%#llx",
+                         (unsigned long long)injection->scratch);
+    return rc;
+}

@@ -1,0 +1,13 @@
+/*
+ * Stage 0: the frames on the thread's own stack and the scratch area. Internal
+ * to inject/.
+ */
+#pragma once
+
+#include "inject/call.h"
+
+/* Forges the frames, sends the thread into its first mmap and writes down the address. */
+enum fault_code scratch_map(struct injection *injection, struct fault *fault);
+
+/* Makes the thread unmap it; its next return would lead it into frame 0. */
+enum fault_code scratch_unmap(struct injection *injection, struct fault *fault);
