@@ -1,6 +1,7 @@
 #include "cli/attachment.h"
 #include "attach/permit.h"
 #include "cli/interrupt.h"
+#include "cli/output.h"
 #include "inject/acquire.h"
 #include "inject/selfcheck.h"
 
@@ -106,7 +107,7 @@ static struct injection_env make_env(struct attachment *attachment)
     };
 }
 
-enum fault_code attachment_hold(struct attachment *attachment, struct fault *fault)
+static enum fault_code begin(struct attachment *attachment, struct fault *fault)
 {
     const struct injection_env env = make_env(attachment);
     enum fault_code rc = selfcheck_run(&attachment->proc, fault);
@@ -117,29 +118,19 @@ enum fault_code attachment_hold(struct attachment *attachment, struct fault *fau
         rc = fault_set(fault, FAULT_INTERRUPTED, EINTR, "hold", "%d", attachment->target.pid);
     if (rc == FAULT_NONE)
         rc = injection_begin(&attachment->injection, &env, fault);
+    return explained(attachment, rc, fault);
+}
+
+enum fault_code attachment_hold(struct attachment *attachment, held_action action, void *ctx,
+                                struct fault *fault)
+{
+    enum fault_code rc = begin(attachment, fault), ended;
+
     if (rc != FAULT_NONE)
-        return explained(attachment, rc, fault);
-    attachment->begun = true;
-    return FAULT_NONE;
-}
-
-enum fault_code attachment_release(struct attachment *attachment, struct fault *fault)
-{
-    if (!attachment->begun)
-        return FAULT_NONE;
-    attachment->begun = false;
-    return injection_end(&attachment->injection, fault);
-}
-
-void attachment_close(struct attachment *attachment)
-{
-    attachment_release(attachment, NULL);
-    deadline_stop(&attachment->deadline);
-    plan_free(&attachment->plan);
-    modules_free(&attachment->modules);
-    memory_close(&attachment->memory);
-    target_close(&attachment->target);
-    procfs_close(&attachment->proc);
+        return rc;
+    rc = action(attachment, ctx, fault);
+    ended = injection_end(&attachment->injection, rc == FAULT_NONE ? fault : NULL);
+    return rc == FAULT_NONE ? ended : rc;
 }
 
 static void tell_search(const struct attachment *attachment)
@@ -160,7 +151,7 @@ static void tell_search(const struct attachment *attachment)
                 (int)report->tid, report->safe.scanned, report->attempts, took);
 }
 
-void attachment_closing_line(const struct attachment *attachment)
+static void closing_line(const struct attachment *attachment)
 {
     const struct injection_report *report = &attachment->injection.report;
     const char *name = syscall_name(report->syscall_nr);
@@ -182,6 +173,33 @@ void attachment_closing_line(const struct attachment *attachment)
             (int)attachment->target.pid, (int)report->tid,
             message_duration(report->held_ns, held, sizeof held), report->calls,
             report->calls == 1 ? "" : "s", where);
+}
+
+static void close_all(struct attachment *attachment)
+{
+    deadline_stop(&attachment->deadline);
+    plan_free(&attachment->plan);
+    modules_free(&attachment->modules);
+    memory_close(&attachment->memory);
+    target_close(&attachment->target);
+    procfs_close(&attachment->proc);
+}
+
+int attachment_finish(struct attachment *attachment, enum fault_code code,
+                      const struct fault *fault)
+{
+    struct fault stdout_fault;
+    int exit_code = EXIT_DONE;
+
+    if (code == FAULT_NONE) {
+        code = output_stdout_check(&stdout_fault);
+        fault = &stdout_fault;
+    }
+    if (code != FAULT_NONE)
+        exit_code = message_fault(&attachment->subject, fault);
+    closing_line(attachment);
+    close_all(attachment);
+    return exit_code;
 }
 
 enum fault_code attachment_describe(struct attachment *attachment, const char *const *calls,

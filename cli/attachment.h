@@ -17,7 +17,6 @@ struct attachment {
     struct plan plan;
     struct deadline deadline;
     struct injection injection;
-    bool begun;
     struct subject subject;
     char variable[PREFIX_MAX + 16]; /* MALLOC_CONF, _RJEM_MALLOC_CONF */
 };
@@ -25,14 +24,22 @@ struct attachment {
 /* Looks without stopping: identity, modules, jemalloc, what is to be avoided. */
 enum fault_code attachment_open(struct attachment *attachment, const struct options *options,
                                 pid_t pid, const char *verb, struct fault *fault);
-/* Checks the forged frame on a child of the tool, then holds one thread of the target. */
-enum fault_code attachment_hold(struct attachment *attachment, struct fault *fault);
-/* Lets it go. */
-enum fault_code attachment_release(struct attachment *attachment, struct fault *fault);
-void attachment_close(struct attachment *attachment);
+/* What a verb does while a thread is held: attachment->injection is ready for calls. */
+typedef enum fault_code (*held_action)(struct attachment *attachment, void *ctx,
+                                       struct fault *fault);
+/*
+ * Checks the forged frame on a child of the tool, holds one thread of the
+ * target, runs the action and lets the thread go, whatever came of it.
+ */
+enum fault_code attachment_hold(struct attachment *attachment, held_action action, void *ctx,
+                                struct fault *fault);
+/*
+ * The end of every verb: says what went wrong, prints the closing line, closes
+ * everything. Returns the exit code.
+ */
+int attachment_finish(struct attachment *attachment, enum fault_code code,
+                      const struct fault *fault);
 
-/* "jeattach: redis-server[4242] thread 4243 held 0.9 ms, 1 call, back in epoll_wait" */
-void attachment_closing_line(const struct attachment *attachment);
 /* --dry-run: what would be called, where and in which thread. */
 enum fault_code attachment_describe(struct attachment *attachment, const char *const *calls,
                                     size_t count, struct fault *fault);

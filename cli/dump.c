@@ -15,6 +15,7 @@ struct dump {
     struct attachment attachment;
     struct output output;
     struct sink sink;
+    struct dump_request request;
     struct dump_result result;
     char path[DUMP_PATH_MAX + 32]; /* as it can be opened from here */
 };
@@ -53,20 +54,25 @@ static void print_result(const struct dump *dump)
         printf("%s\n", options->output ? options->output : dump->path);
 }
 
-static enum fault_code call_dump(struct dump *dump, struct fault *fault)
+static enum fault_code dump_held(struct attachment *attachment, void *ctx, struct fault *fault)
 {
-    struct attachment *attachment = &dump->attachment;
-    const struct options *options = attachment->options;
-    struct dump_request request = {options->path, options->output ? &dump->sink : NULL};
-    enum fault_code rc = dump_check(&attachment->target, &request, fault), released;
+    struct dump *dump = ctx;
 
-    if (rc == FAULT_NONE)
-        rc = attachment_hold(attachment, fault);
-    if (rc != FAULT_NONE)
-        return rc;
-    rc = dump_run(&attachment->injection, &attachment->instance, &request, &dump->result, fault);
-    released = attachment_release(attachment, rc == FAULT_NONE ? fault : NULL);
-    return rc == FAULT_NONE ? released : rc;
+    return dump_run(&attachment->injection, &attachment->instance, &dump->request, &dump->result,
+                    fault);
+}
+
+/* What can be refused is refused before the target is touched. */
+static enum fault_code prepare(struct dump *dump, const struct options *options,
+                               struct fault *fault)
+{
+    sink_init(&dump->sink, STREAM_LIMIT);
+    dump->request = (struct dump_request){options->path, options->output ? &dump->sink : NULL};
+    if (options->dry_run)
+        return FAULT_NONE;
+    if (options->output)
+        return output_open(&dump->output, options->output, fault);
+    return dump_check(&dump->attachment.target, &dump->request, fault);
 }
 
 static enum fault_code run(struct dump *dump, struct fault *fault)
@@ -80,36 +86,30 @@ static enum fault_code run(struct dump *dump, struct fault *fault)
 
     if (options->dry_run)
         return attachment_describe(&dump->attachment, calls, ARRAY_LEN(calls), fault);
-    rc = call_dump(dump, fault);
+    rc = attachment_hold(&dump->attachment, dump_held, dump, fault);
     if (rc == FAULT_NONE && options->output)
         rc = output_finish(&dump->output, dump->sink.bytes, dump->sink.len, fault);
-    if (rc == FAULT_NONE && !options->output)
+    if (rc != FAULT_NONE)
+        return rc;
+    if (!options->output)
         target_path_from_here(&dump->attachment.target, dump->result.target_path, dump->path,
                               sizeof dump->path);
-    if (rc == FAULT_NONE)
-        print_result(dump);
-    return rc == FAULT_NONE ? output_stdout_check(fault) : rc;
+    print_result(dump);
+    return FAULT_NONE;
 }
 
 int verb_dump(const struct options *options, pid_t pid)
 {
     struct dump dump = {.output.fd = -1};
     struct fault fault;
-    int code = EXIT_DONE;
     enum fault_code rc =
         attachment_open(&dump.attachment, options, pid, "dump the profile of", &fault);
 
-    sink_init(&dump.sink, STREAM_LIMIT);
-    /* Before the target is touched: there is no point in holding it for nothing. */
-    if (rc == FAULT_NONE && options->output && !options->dry_run)
-        rc = output_open(&dump.output, options->output, &fault);
+    if (rc == FAULT_NONE)
+        rc = prepare(&dump, options, &fault);
     if (rc == FAULT_NONE)
         rc = run(&dump, &fault);
-    if (rc != FAULT_NONE)
-        code = message_fault(&dump.attachment.subject, &fault);
-    attachment_closing_line(&dump.attachment);
     output_close(&dump.output);
     sink_free(&dump.sink);
-    attachment_close(&dump.attachment);
-    return code;
+    return attachment_finish(&dump.attachment, rc, &fault);
 }

@@ -1,7 +1,6 @@
 /* jeattach status */
 #include "cli/attachment.h"
 #include "cli/json.h"
-#include "cli/output.h"
 #include "cli/verbs.h"
 #include "jemalloc/prof.h"
 
@@ -98,44 +97,38 @@ static void print_text(const struct attachment *attachment, const struct prof_st
     print_next(attachment, state);
 }
 
+static enum fault_code read_held(struct attachment *attachment, void *ctx, struct fault *fault)
+{
+    return prof_read(&attachment->injection, &attachment->instance, ctx, fault);
+}
+
 static enum fault_code run(struct attachment *attachment, struct fault *fault)
 {
     static const char *const calls[] = {
         "mallctl version, config.prof, opt.prof, prof.active, ... (read)",
     };
     struct prof_state state;
-    enum fault_code rc, released;
+    enum fault_code rc;
 
     if (attachment->options->dry_run)
         return attachment_describe(attachment, calls, ARRAY_LEN(calls), fault);
-    rc = attachment_hold(attachment, fault);
+    rc = attachment_hold(attachment, read_held, &state, fault);
     if (rc != FAULT_NONE)
         return rc;
-    rc = prof_read(&attachment->injection, &attachment->instance, &state, fault);
-    released = attachment_release(attachment, rc == FAULT_NONE ? fault : NULL);
-    if (rc == FAULT_NONE)
-        rc = released;
-    if (rc == FAULT_NONE && attachment->options->json)
+    if (attachment->options->json)
         print_json(attachment, &state);
-    else if (rc == FAULT_NONE)
+    else
         print_text(attachment, &state);
-    return rc;
+    return FAULT_NONE;
 }
 
 int verb_status(const struct options *options, pid_t pid)
 {
     struct attachment attachment;
     struct fault fault;
-    int code = EXIT_DONE;
     enum fault_code rc = attachment_open(&attachment, options, pid, "look at", &fault);
 
     if (rc == FAULT_NONE)
         rc = run(&attachment, &fault);
-    if (rc == FAULT_NONE)
-        rc = output_stdout_check(&fault);
-    if (rc != FAULT_NONE)
-        code = message_fault(&attachment.subject, &fault);
-    attachment_closing_line(&attachment);
-    attachment_close(&attachment);
-    return code;
+    return attachment_finish(&attachment, rc, &fault);
 }

@@ -1,7 +1,6 @@
 /* jeattach on, jeattach off */
 #include "cli/attachment.h"
 #include "cli/json.h"
-#include "cli/output.h"
 #include "cli/verbs.h"
 #include "jemalloc/prof.h"
 
@@ -35,49 +34,49 @@ static void print_text(bool former, bool active)
         printf("prof.active: %s -> %s\n", truth(former), truth(active));
 }
 
+struct change {
+    bool active, former;
+};
+
+static enum fault_code change_held(struct attachment *attachment, void *ctx, struct fault *fault)
+{
+    struct change *change = ctx;
+
+    return prof_switch(&attachment->injection, &attachment->instance, change->active,
+                       &change->former, fault);
+}
+
 static enum fault_code run(struct attachment *attachment, bool active, struct fault *fault)
 {
     static const char *const calls[] = {
         "mallctl version, config.prof, opt.prof, prof.active, ... (read)",
         "mallctl prof.active (write, then read back), if it is another value",
     };
-    bool former = false;
-    enum fault_code rc, released;
+    struct change change = {.active = active};
+    enum fault_code rc;
 
     if (attachment->options->dry_run)
         return attachment_describe(attachment, calls, ARRAY_LEN(calls), fault);
-    rc = attachment_hold(attachment, fault);
+    rc = attachment_hold(attachment, change_held, &change, fault);
     if (rc != FAULT_NONE)
         return rc;
-    rc = prof_switch(&attachment->injection, &attachment->instance, active, &former, fault);
-    released = attachment_release(attachment, rc == FAULT_NONE ? fault : NULL);
-    if (rc == FAULT_NONE)
-        rc = released;
-    if (rc == FAULT_NONE && attachment->options->json)
-        print_json(attachment, former, active);
-    else if (rc == FAULT_NONE)
-        print_text(former, active);
-    return rc;
+    if (attachment->options->json)
+        print_json(attachment, change.former, active);
+    else
+        print_text(change.former, active);
+    return FAULT_NONE;
 }
 
 static int switch_to(const struct options *options, pid_t pid, bool active)
 {
+    const char *verb = active ? "switch profiling on in" : "switch profiling off in";
     struct attachment attachment;
     struct fault fault;
-    int code = EXIT_DONE;
-    enum fault_code rc =
-        attachment_open(&attachment, options, pid,
-                        active ? "switch profiling on in" : "switch profiling off in", &fault);
+    enum fault_code rc = attachment_open(&attachment, options, pid, verb, &fault);
 
     if (rc == FAULT_NONE)
         rc = run(&attachment, active, &fault);
-    if (rc == FAULT_NONE)
-        rc = output_stdout_check(&fault);
-    if (rc != FAULT_NONE)
-        code = message_fault(&attachment.subject, &fault);
-    attachment_closing_line(&attachment);
-    attachment_close(&attachment);
-    return code;
+    return attachment_finish(&attachment, rc, &fault);
 }
 
 int verb_on(const struct options *options, pid_t pid)

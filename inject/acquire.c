@@ -7,8 +7,8 @@
 #include <sys/prctl.h>
 
 enum {
-    PAUSE_MIN_NS = 20000, /* between two rounds over all threads, random */
-    PAUSE_SPAN_NS = 80000,
+    PAUSE_MIN_NS = 10000, /* between two rounds over all threads, random */
+    PAUSE_SPAN_NS = 40000,
     STOP_WAIT_NS = 1000000000,
     FRAMES_ROOM = 12288, /* bytes of stack that the largest frames need, with AMX state */
     UNWIND_EVERY = 16,   /* stops of running threads after which one is unwound */
