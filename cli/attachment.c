@@ -4,6 +4,7 @@
 #include "cli/output.h"
 #include "inject/acquire.h"
 #include "inject/selfcheck.h"
+#include "jemalloc/code.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -68,8 +69,8 @@ static enum fault_code make_plan(struct attachment *attachment, struct fault *fa
                                    &attachment->memory, fault);
 
     if (rc == FAULT_NONE)
-        rc = instance_forbid(&attachment->instance, &attachment->plan, &attachment->target,
-                             &attachment->memory, fault);
+        rc = code_forbid(&attachment->instance, &attachment->plan, &attachment->target,
+                         &attachment->memory, fault);
     plan_seal(&attachment->plan);
     return rc;
 }
@@ -133,6 +134,11 @@ enum fault_code attachment_hold(struct attachment *attachment, held_action actio
     return rc == FAULT_NONE ? ended : rc;
 }
 
+static const char *plural(unsigned n)
+{
+    return n == 1 ? "" : "s";
+}
+
 static void tell_search(const struct attachment *attachment)
 {
     const struct injection_report *report = &attachment->injection.report;
@@ -143,12 +149,14 @@ static void tell_search(const struct attachment *attachment)
     message_duration(report->search_ns, took, sizeof took);
     if (report->safe.frames)
         message("thread %d was at a safe point: none of its %u frames is in jemalloc; found after "
-                "%u stops, %s",
-                (int)report->tid, report->safe.frames, report->attempts, took);
+                "%u stop%s, %s",
+                (int)report->tid, report->safe.frames, report->attempts, plural(report->attempts),
+                took);
     else
         message("thread %d was at a safe point: no way into jemalloc on %zu bytes of stack; found "
-                "after %u stops, %s",
-                (int)report->tid, report->safe.scanned, report->attempts, took);
+                "after %u stop%s, %s",
+                (int)report->tid, report->safe.scanned, report->attempts, plural(report->attempts),
+                took);
 }
 
 static void closing_line(const struct attachment *attachment)
@@ -172,7 +180,7 @@ static void closing_line(const struct attachment *attachment)
             message_clean(attachment->target.stat.comm, clean, sizeof clean),
             (int)attachment->target.pid, (int)report->tid,
             message_duration(report->held_ns, held, sizeof held), report->calls,
-            report->calls == 1 ? "" : "s", where);
+            plural(report->calls), where);
 }
 
 static void close_all(struct attachment *attachment)
@@ -223,6 +231,11 @@ enum fault_code attachment_describe(struct attachment *attachment, const char *c
            (unsigned long long)attachment->plan.gadgets.syscall_return,
            (unsigned long long)attachment->plan.gadgets.sigreturn);
     printf("avoided    %zu ranges of code\n", attachment->plan.forbidden.count);
+    for (size_t i = 0; attachment->options->verbose && i < attachment->plan.forbidden.count; i++)
+        printf("           %#llx-%#llx %s\n",
+               (unsigned long long)attachment->plan.forbidden.list[i].start,
+               (unsigned long long)attachment->plan.forbidden.list[i].end,
+               attachment->plan.forbidden.list[i].what);
     for (size_t i = 0; i < count; i++)
         printf("%s%s\n", i ? "           " : "calls      ", calls[i]);
     return FAULT_NONE;

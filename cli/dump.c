@@ -34,7 +34,7 @@ static void print_json(const struct dump *dump)
         json_null(&json, "target_path");
     else
         json_text(&json, "target_path", dump->result.target_path);
-    json_number(&json, "bytes", dump->result.bytes);
+    json_number(&json, "bytes", output ? dump->sink.len : dump->result.bytes);
     json_number(&json, "thread", (uint64_t)attachment->injection.report.tid);
     json_number(&json, "held_ns", attachment->injection.report.held_ns);
     json_number(&json, "calls", attachment->injection.report.calls);
@@ -88,6 +88,8 @@ static enum fault_code run(struct dump *dump, struct fault *fault)
         return attachment_describe(&dump->attachment, calls, ARRAY_LEN(calls), fault);
     rc = attachment_hold(&dump->attachment, dump_held, dump, fault);
     if (rc == FAULT_NONE && options->output)
+        rc = dump_complete(&dump->attachment.target, &dump->sink, fault);
+    if (rc == FAULT_NONE && options->output)
         rc = output_finish(&dump->output, dump->sink.bytes, dump->sink.len, fault);
     if (rc != FAULT_NONE)
         return rc;
@@ -103,7 +105,7 @@ int verb_dump(const struct options *options, pid_t pid)
     struct dump dump = {.output.fd = -1};
     struct fault fault;
     enum fault_code rc =
-        attachment_open(&dump.attachment, options, pid, "dump the profile of", &fault);
+        attachment_open(&dump.attachment, options, pid, "dump the profile of process", &fault);
 
     if (rc == FAULT_NONE)
         rc = prepare(&dump, options, &fault);

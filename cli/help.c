@@ -83,3 +83,9 @@ int help_usage(void)
     fputs("usage: jeattach status|on|off|dump [options] PID...   (jeattach --help)\n", stderr);
     return EXIT_USAGE;
 }
+
+int help_version(void)
+{
+    printf("jeattach %s\n", JEATTACH_VERSION);
+    return check();
+}

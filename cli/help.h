@@ -5,3 +5,5 @@
 int help_print(const char *verb);
 /* The short usage on stderr. Returns EXIT_USAGE. */
 int help_usage(void);
+/* The version on stdout. */
+int help_version(void);

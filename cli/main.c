@@ -39,6 +39,8 @@ static int run_verb(const struct verb *verb, int argc, char **argv)
     }
     if (options.help)
         return help_print(verb->name);
+    if (options.version)
+        return help_version();
     for (size_t i = 0; i < options.pid_count; i++) {
         int code = verb->run(&options, options.pids[i]);
         if (code > worst)
@@ -75,7 +77,7 @@ int main(int argc, char **argv)
         strcmp(argv[1], "help") == 0)
         return help_print(argc > 2 ? argv[2] : NULL);
     if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0)
-        return printf("jeattach %s\n", JEATTACH_VERSION) < 0 ? EXIT_OUTPUT : EXIT_DONE;
+        return help_version();
     verb = find_verb(argv[1]);
     if (!verb) {
         char clean[64];

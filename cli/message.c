@@ -74,9 +74,11 @@ static const struct wording wordings[] = {
                        "continue it (kill -CONT %P), then try again"},
     [FAULT_NO_STOP] = {EXIT_NO_SAFE_POINT, "it does not come to a stop: %W",
                        "thaw it if its cgroup is frozen; else try again, or raise --timeout"},
-    [FAULT_NO_ALLOCATOR] = {EXIT_NO_ALLOCATOR, "no mallctl in any of its %W",
-                            "start it with LD_PRELOAD=libjemalloc.so.2 if it uses another malloc"},
-    [FAULT_UNSUPPORTED] = {EXIT_NO_SAFE_POINT, "%W", NULL},
+    [FAULT_NO_ALLOCATOR] = {EXIT_NO_ALLOCATOR, "no jemalloc found: no mallctl in any of its %W",
+                            "if it uses another malloc, start it with "
+                            "LD_PRELOAD=libjemalloc.so.2; if jemalloc is linked into it, use a "
+                            "binary that is not stripped"},
+    [FAULT_UNSUPPORTED] = {EXIT_NO_SAFE_POINT, "%W", "none; the target was not touched"},
     [FAULT_NO_SAFE_POINT] = {EXIT_NO_SAFE_POINT, "no thread was at a safe point: %W",
                              "try again, or raise --timeout; the target was not touched"},
     [FAULT_NO_SCRATCH] = {EXIT_NO_SAFE_POINT,
@@ -95,10 +97,12 @@ static const struct wording wordings[] = {
                              "start it with %V=prof:true,prof_active:false in its environment; no "
                              "jemalloc can enable it later"},
     [FAULT_CTL_REFUSED] = {EXIT_REFUSED, "mallctl refused %W%R", NULL},
-    [FAULT_DUMP_OPEN] = {EXIT_REFUSED, "the target could not create %W%E",
-                         "use -o FILE, which needs no file on the target's side, or --path"},
-    [FAULT_DUMP_WRITE] = {EXIT_REFUSED, "the target could not write all of %W%E",
-                          "use -o FILE, which needs no room on the target's side, or --path"},
+    [FAULT_DUMP_OPEN] =
+        {EXIT_REFUSED, "the target could not create %W%E",
+         "use -o FILE, which needs no file on the target's side, or another --path"},
+    [FAULT_DUMP_WRITE] =
+        {EXIT_REFUSED, "the target could not write all of %W%E",
+         "use -o FILE, which needs no room on the target's side, or another --path"},
     [FAULT_DUMP_UNSAFE] = {EXIT_REFUSED, "%W",
                            "use -o FILE, which makes no file on the target's side"},
     [FAULT_TOO_LARGE] = {EXIT_OUTPUT, "the profile is larger than the limit of %W", NULL},

@@ -20,6 +20,7 @@ static const struct option long_options[] = {
     {"thread", required_argument, NULL, OPT_THREAD},
     {"path", required_argument, NULL, OPT_PATH},
     {"dry-run", no_argument, NULL, OPT_DRY_RUN},
+    {"version", no_argument, NULL, 'V'},
     {NULL, 0, NULL, 0},
 };
 
@@ -117,6 +118,9 @@ static bool take_option(struct options *options, unsigned takes, int option, cha
     case 'h':
         options->help = true;
         return true;
+    case 'V':
+        options->version = true;
+        return true;
     case OPT_JSON:
         options->json = true;
         return true;
@@ -144,6 +148,10 @@ static bool options_consistent(const struct options *options)
         message("-o writes here, --path in the target: use one of them");
         return false;
     }
+    if (options->dry_run && options->json) {
+        message("--dry-run has no --json");
+        return false;
+    }
     if (options->pid_count > 1 && (options->output || options->path || options->thread)) {
         message("-o, --path and --thread go with one process");
         return false;
@@ -159,11 +167,11 @@ bool options_parse(struct options *options, unsigned takes, int argc, char **arg
     options->timeout_ns = 30ull * 1000000000;
     optind = 1;
     opterr = 0;
-    while ((option = getopt_long(argc, argv, ":o:p:qvh", long_options, NULL)) != -1)
+    while ((option = getopt_long(argc, argv, ":o:p:qvhV", long_options, NULL)) != -1)
         if (!take_option(options, takes, option, argv))
             return false;
     for (; optind < argc; optind++)
         if (!add_pid(options, argv[optind]))
             return false;
-    return options->help || options_consistent(options);
+    return options->help || options->version || options_consistent(options);
 }

@@ -17,7 +17,7 @@ struct options {
     pid_t thread;       /* 0: any */
     const char *output; /* -o; NULL: none */
     const char *path;   /* --path; NULL: none */
-    bool json, quiet, dry_run, help;
+    bool json, quiet, dry_run, help, version;
     int verbose;
 };
 

@@ -11,9 +11,9 @@ static const char *found_text(enum found_by found_by)
     return found_by == FOUND_DYNSYM ? ".dynsym" : ".symtab";
 }
 
-static const char *yes(bool value)
+static void print_row(const char *name, bool value, const char *when_true, const char *when_false)
 {
-    return value ? "yes" : "no";
+    printf("  %-13s %-4s %s\n", name, value ? "yes" : "no", value ? when_true : when_false);
 }
 
 static void print_json(const struct attachment *attachment, const struct prof_state *state)
@@ -38,6 +38,7 @@ static void print_json(const struct attachment *attachment, const struct prof_st
     json_text(&json, "opt.prof_prefix", state->prefix);
     json_number(&json, "thread", (uint64_t)attachment->injection.report.tid);
     json_number(&json, "held_ns", attachment->injection.report.held_ns);
+    json_number(&json, "calls", attachment->injection.report.calls);
     json_end(&json);
 }
 
@@ -82,13 +83,16 @@ static void print_text(const struct attachment *attachment, const struct prof_st
     printf("  module        %s (%smallctl in %s%s)\n",
            message_clean(instance->module->path, path, sizeof path), instance->prefix,
            found_text(instance->found_by), instance->module->deleted ? ", file deleted" : "");
-    printf("  config.prof   %-4s profiling is compiled in\n", yes(state->compiled_in));
-    printf("  opt.prof      %-4s it was enabled when the process was started\n",
-           yes(state->enabled));
-    printf("  prof.active   %-4s allocations are sampled now\n", yes(state->active));
+    print_row("config.prof", state->compiled_in, "profiling is compiled in",
+              "this jemalloc was built without profiling");
+    print_row("opt.prof", state->enabled, "profiling was enabled at start",
+              "profiling was not enabled at start");
+    print_row("prof.active", state->active, "allocations are sampled now",
+              "allocations are not sampled now");
     if (state->enabled) {
-        printf("  thread init   %-4s new threads sample (prof.thread_active_init)\n",
-               yes(state->thread_active_init));
+        print_row("thread init", state->thread_active_init,
+                  "new threads sample (prof.thread_active_init)",
+                  "new threads do not sample (prof.thread_active_init)");
         printf("  period        a sample every %s on average (prof.lg_sample %llu)\n", period,
                (unsigned long long)state->lg_sample);
         printf("  prefix        '%s' begins the names of dumps (opt.prof_prefix)\n",
@@ -126,7 +130,7 @@ int verb_status(const struct options *options, pid_t pid)
 {
     struct attachment attachment;
     struct fault fault;
-    enum fault_code rc = attachment_open(&attachment, options, pid, "look at", &fault);
+    enum fault_code rc = attachment_open(&attachment, options, pid, "look at process", &fault);
 
     if (rc == FAULT_NONE)
         rc = run(&attachment, &fault);

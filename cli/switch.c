@@ -26,8 +26,13 @@ static void print_json(const struct attachment *attachment, bool former, bool ac
     json_end(&json);
 }
 
-static void print_text(bool former, bool active)
+static void print_text(const struct attachment *attachment, bool former, bool active)
 {
+    char clean[64];
+
+    if (attachment->options->pid_count > 1)
+        printf("%s[%d] ", message_clean(attachment->target.stat.comm, clean, sizeof clean),
+               (int)attachment->target.pid);
     if (former == active)
         printf("prof.active: %s (unchanged)\n", truth(active));
     else
@@ -63,13 +68,14 @@ static enum fault_code run(struct attachment *attachment, bool active, struct fa
     if (attachment->options->json)
         print_json(attachment, change.former, active);
     else
-        print_text(change.former, active);
+        print_text(attachment, change.former, active);
     return FAULT_NONE;
 }
 
 static int switch_to(const struct options *options, pid_t pid, bool active)
 {
-    const char *verb = active ? "switch profiling on in" : "switch profiling off in";
+    const char *verb =
+        active ? "switch profiling on in process" : "switch profiling off in process";
     struct attachment attachment;
     struct fault fault;
     enum fault_code rc = attachment_open(&attachment, options, pid, verb, &fault);

@@ -116,6 +116,8 @@ static void symbol_fill(const struct image *image, const Elf64_Sym *sym, struct 
     out->address = sym->st_value + image->bias;
     out->size = sym->st_size;
     out->type = ELF64_ST_TYPE(sym->st_info);
+    out->local = ELF64_ST_BIND(sym->st_info) == STB_LOCAL;
+    out->file = NULL;
 }
 
 static bool symbol_matches(const struct image *image, uint64_t index, const char *name,

@@ -35,6 +35,8 @@ struct symbol {
     remote_addr address; /* runtime */
     uint64_t size;       /* bytes; 0: unknown */
     unsigned char type;  /* STT_* */
+    bool local;          /* STB_LOCAL: a static function, or one that the linker hid */
+    const char *file;    /* .symtab, local: the source file's name as long as the visit; or NULL */
 };
 
 /* False if there is no 64-bit ELF header of this machine at base, or it is malformed. */

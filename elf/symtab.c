@@ -67,21 +67,32 @@ struct search {
     const char *part;
     symbol_visitor visit;
     void *ctx;
+    const char
+        *file; /* of the local symbols that follow its STT_FILE symbol (ELF, "Symbol Table") */
 };
 
-static bool visit_symbol(const struct search *search, const Elf64_Sym *sym)
+static bool visit_symbol(struct search *search, const Elf64_Sym *sym)
 {
     const char *name = search->names + sym->st_name;
-    struct symbol symbol = {sym->st_value + search->bias, sym->st_size,
-                            ELF64_ST_TYPE(sym->st_info)};
+    struct symbol symbol = {
+        .address = sym->st_value + search->bias,
+        .size = sym->st_size,
+        .type = ELF64_ST_TYPE(sym->st_info),
+        .local = ELF64_ST_BIND(sym->st_info) == STB_LOCAL,
+    };
 
-    if (symbol.type != STT_FUNC || sym->st_shndx == SHN_UNDEF || !sym->st_value ||
-        sym->st_name >= search->names_size || !strstr(name, search->part))
+    if (sym->st_name >= search->names_size)
         return true;
+    if (symbol.type == STT_FILE)
+        search->file = name;
+    if (symbol.type != STT_FUNC || sym->st_shndx == SHN_UNDEF || !sym->st_value ||
+        !strstr(name, search->part))
+        return true;
+    symbol.file = symbol.local ? search->file : NULL;
     return search->visit(search->ctx, name, &symbol);
 }
 
-static void visit_all(int fd, const Elf64_Shdr *section, const struct search *search)
+static void visit_all(int fd, const Elf64_Shdr *section, struct search *search)
 {
     uint64_t count = section->sh_size / sizeof(Elf64_Sym);
     AUTO_FREE Elf64_Sym *chunk = malloc(CHUNK_SYMBOLS * sizeof *chunk);
@@ -110,7 +121,7 @@ bool symtab_visit(int fd, uint64_t bias, const char *part, symbol_visitor visit,
         return false;
     names[size] = '\0';
     if (memmem(names, size, part, strlen(part))) {
-        struct search search = {names, size, bias, part, visit, ctx};
+        struct search search = {names, size, bias, part, visit, ctx, NULL};
         visit_all(fd, &sections.symbols, &search);
     }
     return true;

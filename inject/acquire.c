@@ -9,6 +9,8 @@
 enum {
     PAUSE_MIN_NS = 10000, /* between two rounds over all threads, random */
     PAUSE_SPAN_NS = 40000,
+    PAUSE_GROWS_EVERY = 2048, /* rounds after which the pause doubles */
+    PAUSE_GROWTHS = 7,
     STOP_WAIT_NS = 1000000000,
     FRAMES_ROOM = 12288, /* bytes of stack that the largest frames need, with AMX state */
     UNWIND_EVERY = 16,   /* stops of running threads after which one is unwound */
@@ -68,7 +70,7 @@ static enum fault_code explain_none(const struct threads *all, const struct inje
         stuck += all->list[i].state == 'D';
     }
     if (env->only_thread && !wanted)
-        return fault_set(fault, FAULT_GONE, ESRCH, "choose a thread", "thread %d",
+        return fault_set(fault, FAULT_GONE, ESRCH, "choose a thread", "it has no thread %d",
                          (int)env->only_thread);
     if (stopped)
         return fault_set(fault, FAULT_STOPPED, 0, "choose a thread", "%zu of %zu threads", stopped,
@@ -261,9 +263,13 @@ static enum fault_code no_safe_point(const struct injection *injection, struct f
         report->rejected.what ? " " : "", report->rejected.what ? report->rejected.what : "");
 }
 
-static void pause_randomly(unsigned *seed)
+/* The longer none is found, the less is a target worn out with stops that may well be in vain. */
+static void pause_randomly(unsigned *seed, unsigned round)
 {
-    struct timespec ts = {0, PAUSE_MIN_NS + rand_r(seed) % PAUSE_SPAN_NS};
+    unsigned growths = round / PAUSE_GROWS_EVERY;
+    long ns = PAUSE_MIN_NS + rand_r(seed) % PAUSE_SPAN_NS;
+    struct timespec ts = {0, ns << (growths < PAUSE_GROWTHS ? growths : PAUSE_GROWTHS)};
+
     nanosleep(&ts, NULL);
 }
 
@@ -300,7 +306,7 @@ static enum fault_code search(struct injection *injection, struct threads *threa
         }
         if (deadline_passed(injection->env.deadline))
             return no_safe_point(injection, fault);
-        pause_randomly(&seed);
+        pause_randomly(&seed, round);
         if (round % RELOAD_EVERY == 0 && (rc = reload(injection, threads, fault)) != FAULT_NONE)
             return rc;
     }

@@ -66,8 +66,8 @@ static enum fault_code at_entry(struct injection *injection, const struct watch 
     call->nr = info->entry.nr;
     memcpy(call->args, info->entry.args, sizeof call->args);
     call->stood_in =
-        watch && arch_can_void(info) &&
-        watch->enter(watch->ctx, call->nr, call->args, &call->result) == WATCH_STAND_IN;
+        watch && watch->enter(watch->ctx, call->nr, call->args, &call->result) == WATCH_STAND_IN &&
+        arch_can_void(info);
     if (arch_uses_restart_block(call->nr))
         injection->restart_block_used = true;
     if (!call->stood_in)

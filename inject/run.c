@@ -22,8 +22,9 @@ enum fault_code run_broken(const struct injection *injection, const char *what, 
 }
 
 /*
- * The deadline has passed in the middle of the call. It is not torn down: the
- * thread is let go; if it runs, it is stopped once more for that.
+ * The deadline has passed. A call under way is not torn down: the thread is let
+ * go, and so is one that was only being prepared, whose frames restore it. If
+ * it runs, it is stopped once more for that.
  */
 static enum fault_code abandon(struct injection *injection, struct fault *fault)
 {
@@ -33,6 +34,9 @@ static enum fault_code abandon(struct injection *injection, struct fault *fault)
     if (session->state == SESSION_RUNNING && session_interrupt(session, NULL) == FAULT_NONE)
         session_wait(session, &soon, false, NULL);
     session_detach(session);
+    if (injection->stage != STAGE_IN_CALL)
+        return fault_set(fault, FAULT_NO_SAFE_POINT, ETIMEDOUT, "prepare the call",
+                         "one was found, but the time was over before the call could begin");
     return fault_set(fault, FAULT_CALL_DEADLINE, ETIMEDOUT, "call", "thread %d", session->tid);
 }
 

@@ -213,6 +213,25 @@ enum fault_code dump_check(const struct target *target, const struct dump_reques
     return FAULT_NONE;
 }
 
+enum fault_code dump_complete(const struct target *target, struct sink *sink, struct fault *fault)
+{
+    static const char title[] = "\nMAPPED_LIBRARIES:\n";
+    AUTO_FREE char *maps = NULL;
+
+    if (memmem(sink->bytes, sink->len, title, sizeof title - 1))
+        return FAULT_NONE;
+    ssize_t n = procfs_slurp(target->proc, &maps, MODULES_MAPS_LIMIT, "%d/maps", target->pid);
+    if (n < 0)
+        return fault_set(fault, FAULT_INTERNAL, (int)-n, "read maps", "%d", target->pid);
+    unsigned char *room = sink_reserve(sink, sizeof title - 1 + (size_t)n);
+    if (!room)
+        return fault_set(fault, FAULT_TOO_LARGE, 0, "prof.dump", "%zu bytes", sink->limit);
+    memcpy(room, title, sizeof title - 1);
+    memcpy(room + sizeof title - 1, maps, (size_t)n);
+    sink->len += sizeof title - 1 + (size_t)n;
+    return FAULT_NONE;
+}
+
 enum fault_code dump_run(struct injection *injection, const struct instance *instance,
                          const struct dump_request *request, struct dump_result *result,
                          struct fault *fault)
@@ -228,8 +247,8 @@ enum fault_code dump_run(struct injection *injection, const struct instance *ins
         rc = run_watched(&watch, instance, request->path, fault);
     if (rc != FAULT_NONE)
         return rc;
+    result->bytes = watch.written;
     if (!request->stream)
         snprintf(result->target_path, sizeof result->target_path, "%s", watch.path);
-    result->bytes = watch.written;
     return FAULT_NONE;
 }

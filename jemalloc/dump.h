@@ -16,7 +16,7 @@ struct dump_request {
 
 struct dump_result {
     char target_path[DUMP_PATH_MAX]; /* as the kernel names the open file; "" when streamed */
-    uint64_t bytes;                  /* written, as seen at the system calls */
+    uint64_t bytes;                  /* written by jemalloc, as seen at the system calls */
 };
 
 /*
@@ -38,3 +38,11 @@ enum fault_code dump_check(const struct target *target, const struct dump_reques
 enum fault_code dump_run(struct injection *injection, const struct instance *instance,
                          const struct dump_request *request, struct dump_result *result,
                          struct fault *fault);
+
+/*
+ * Adds the section MAPPED_LIBRARIES to a streamed profile that lacks it.
+ * jemalloc opens its maps itself; at its limit of descriptors it cannot, and
+ * since 5.3.0 it then leaves the section out without a word. To be called when
+ * the thread has been let go.
+ */
+enum fault_code dump_complete(const struct target *target, struct sink *sink, struct fault *fault);

@@ -12,8 +12,6 @@ static const char *const known_prefixes[] = {"", "je_", "_rjem_", "duckdb_je_", 
 
 enum {
     LIBRARY_CODE_MAX = 2 << 20, /* a library with more code than this holds more than jemalloc */
-    CLUSTER_GAP = 64 << 10,     /* functions nearer than this were linked from one archive */
-    CLUSTER_PAD = 8 << 10,      /* static functions before the first and behind the last name */
 };
 
 static bool in_code(const struct module *module, remote_addr address)
@@ -227,103 +225,4 @@ enum fault_code instance_find(struct instance *instance, const struct modules *m
         return explain_unreadable(modules, target, memory, fault);
     return fault_set(fault, FAULT_NO_ALLOCATOR, 0, "look for jemalloc", "%zu modules",
                      native / PASS_COUNT);
-}
-
-/* ---- the allocator's code inside a program ---- */
-
-struct function {
-    remote_addr start, end;
-};
-
-struct functions {
-    const struct instance *instance;
-    struct function *list;
-    size_t count, room;
-    bool failed;
-};
-
-/* Internal names have the prefix and "je_" (4.0 to 5.3: private_namespace), public ones the prefix.
- */
-static bool is_internal(const char *prefix, const char *name)
-{
-    return strncmp(name, "je_", 3) == 0 || (*prefix && strncmp(name, prefix, strlen(prefix)) == 0);
-}
-
-static bool visit_function(void *ctx, const char *name, const struct symbol *symbol)
-{
-    struct functions *functions = ctx;
-
-    if (!is_internal(functions->instance->prefix, name))
-        return true;
-    if (functions->count == functions->room) {
-        size_t room = functions->room ? functions->room * 2 : 256;
-        struct function *list = reallocarray(functions->list, room, sizeof *list);
-        if (!list) {
-            functions->failed = true;
-            return false;
-        }
-        functions->list = list;
-        functions->room = room;
-    }
-    functions->list[functions->count++] =
-        (struct function){symbol->address, symbol->address + (symbol->size ? symbol->size : 1)};
-    return true;
-}
-
-static int compare_functions(const void *a, const void *b)
-{
-    const struct function *x = a, *y = b;
-    return (x->start > y->start) - (x->start < y->start);
-}
-
-static enum fault_code forbid_clusters(struct functions *functions, struct plan *plan,
-                                       struct fault *fault)
-{
-    struct function *list = functions->list;
-    enum fault_code rc = FAULT_NONE;
-
-    qsort(list, functions->count, sizeof *list, compare_functions);
-    for (size_t i = 0; i < functions->count && rc == FAULT_NONE;) {
-        remote_addr start = list[i].start, end = list[i].end;
-        for (i++; i < functions->count && list[i].start < end + CLUSTER_GAP; i++)
-            if (list[i].end > end)
-                end = list[i].end;
-        rc = plan_forbid(plan, start - CLUSTER_PAD, end + CLUSTER_PAD, "jemalloc", fault);
-    }
-    return rc;
-}
-
-static enum fault_code forbid_functions(const struct instance *instance, struct plan *plan,
-                                        const struct target *target, struct memory *memory,
-                                        struct fault *fault)
-{
-    struct functions functions = {.instance = instance};
-    AUTO_CLOSE int fd = module_open(instance->module, target, memory);
-    enum fault_code rc;
-
-    if (fd >= 0)
-        symtab_visit(fd, instance->bias, "je", visit_function, &functions);
-    if (functions.failed)
-        rc = fault_set(fault, FAULT_INTERNAL, ENOMEM, "plan", "%s", instance->module->path);
-    else if (functions.count < 100) /* every jemalloc since 4.0 has several hundred */
-        rc = fault_set(fault, FAULT_UNSUPPORTED, 0, "plan",
-                       "jemalloc is linked into %s, whose symbols are stripped: its code cannot "
-                       "be told from the program's",
-                       instance->module->path);
-    else
-        rc = forbid_clusters(&functions, plan, fault);
-    free(functions.list);
-    return rc;
-}
-
-enum fault_code instance_forbid(const struct instance *instance, struct plan *plan,
-                                const struct target *target, struct memory *memory,
-                                struct fault *fault)
-{
-    const struct module *module = instance->module;
-
-    plan_avoid_thread(plan, "jemalloc_bg_thd"); /* 5.0: background_thread.c */
-    if (instance->in_program)
-        return forbid_functions(instance, plan, target, memory, fault);
-    return plan_forbid(plan, module->start, module->end, "jemalloc", fault);
 }

@@ -4,7 +4,6 @@
 #pragma once
 
 #include "elf/modules.h"
-#include "inject/plan.h"
 
 enum { PREFIX_MAX = 64 };
 
@@ -28,12 +27,3 @@ struct instance {
 enum fault_code instance_find(struct instance *instance, const struct modules *modules,
                               const struct target *target, struct memory *memory,
                               struct fault *fault);
-
-/*
- * Forbids the allocator's code in the plan: a shared library whole; of a
- * program that it is linked into, the ranges of its functions, for which that
- * program's .symtab is needed (FAULT_UNSUPPORTED without).
- */
-enum fault_code instance_forbid(const struct instance *instance, struct plan *plan,
-                                const struct target *target, struct memory *memory,
-                                struct fault *fault);
