@@ -72,6 +72,7 @@ struct injection {
     struct injection_env env;
     struct session session;
     bool unwinder_tried;
+    struct share *share;       /* while calls are watched */
     struct unwinder *unwinder; /* while a thread is looked for */
     struct deadline until;
     arch_regs original; /* at the first stop, rseq applied */

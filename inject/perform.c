@@ -1,9 +1,9 @@
 /* The calls themselves: how a held thread is sent into functions, and how it comes back. */
 #include "inject/perform.h"
 #include "inject/run.h"
+#include "inject/share.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <string.h>
 
 enum {
@@ -112,6 +112,8 @@ static enum fault_code run_to_sigreturn(struct injection *injection, remote_addr
         enum fault_code rc = run_step(injection, fault);
         if (rc != FAULT_NONE)
             return rc;
+        if (injection->share)
+            share_turn(injection->share);
         if (!session_syscall_info(&injection->session, &info))
             return run_broken(injection, "system call information", fault);
         if (arch_is_final_sigreturn(&info, frame))
@@ -240,39 +242,25 @@ static enum fault_code read_results(struct injection *injection, struct arch_cal
     return FAULT_NONE;
 }
 
-/*
- * While the thread makes many system calls the tool runs on its processor: the
- * one always waits for the other, and a wake-up on another processor costs
- * more than the switch.
- */
-static bool share_processor(const struct injection *injection, cpu_set_t *former)
-{
-    struct thread thread = {.tid = injection->session.tid};
-    cpu_set_t one;
-
-    if (sched_getaffinity(0, sizeof *former, former) ||
-        !thread_refresh(&thread, injection->env.target) || thread.cpu >= CPU_SETSIZE)
-        return false;
-    CPU_ZERO(&one);
-    CPU_SET((unsigned)thread.cpu, &one);
-    return sched_setaffinity(0, sizeof one, &one) == 0;
-}
-
 enum fault_code perform_calls(struct injection *injection, struct arch_call *calls, size_t count,
                               const struct watch *watch, struct fault *fault)
 {
-    cpu_set_t former;
+    struct share share;
     enum fault_code rc;
 
     if (!write_records(injection, calls, count))
         return run_broken(injection, "write arguments", fault);
-    bool shared = watch && share_processor(injection, &former);
+    if (watch) {
+        share_begin(&share, injection->env.target, injection->session.tid);
+        injection->share = &share;
+    }
     if (injection->direct)
         rc = run_directly(injection, calls, count, watch, fault);
     else
         rc = run_trampoline(injection, watch, fault);
-    if (shared)
-        sched_setaffinity(0, sizeof former, &former);
+    if (watch)
+        share_end(&share);
+    injection->share = NULL;
     return rc == FAULT_NONE ? read_results(injection, calls, count, fault) : rc;
 }
 

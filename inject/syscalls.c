@@ -23,11 +23,12 @@
     X(accept4)                                                                                     \
     X(connect)                                                                                     \
     X(recvfrom)                                                                                    \
-    X(recvmsg) X(recvmmsg) X(sendto) X(sendmsg) X(sendmmsg) X(rt_sigtimedwait) X(rt_sigsuspend)    \
-        X(wait4) X(waitid) X(flock) X(fcntl) X(semop) X(semtimedop) X(msgrcv) X(msgsnd)            \
-            X(mq_timedreceive) X(mq_timedsend) X(io_getevents) X(io_uring_enter) X(fsync)          \
-                X(fdatasync) X(splice) X(sendfile) X(openat) X(ioctl) X(sched_yield) X(munmap)     \
-                    X(mmap) X(madvise)
+    X(recvmsg)                                                                                     \
+    X(recvmmsg)                                                                                    \
+    X(sendto) X(sendmsg) X(sendmmsg) X(rt_sigtimedwait) X(rt_sigsuspend) X(wait4) X(waitid)        \
+        X(flock) X(fcntl) X(semop) X(semtimedop) X(msgrcv) X(msgsnd) X(mq_timedreceive)            \
+            X(mq_timedsend) X(io_getevents) X(io_uring_enter) X(fsync) X(fdatasync) X(splice)      \
+                X(sendfile) X(openat) X(ioctl) X(sched_yield) X(munmap) X(mmap) X(madvise)
 
 /* Only on machines as old as they. */
 #ifdef SYS_epoll_wait

@@ -2,13 +2,14 @@
  * x86-64: the pattern that the self-check holds in every extended register.
  */
 #include "inject/arch.h"
+#include "inject/x86_64_xstate.h"
 
 #include <cpuid.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
 
-enum { XSAVE_MAX = 16384, HEADER = 512, LEGACY_XMM = 160, MXCSR_AT = 24, FCW_AT = 0 };
+enum { XSAVE_MAX = 16384, FCW_AT = 0 };
 
 #define FEATURE_PKRU 9
 #define FEATURES_AMX (3ull << 17)
@@ -43,16 +44,16 @@ static uint64_t make_pattern(unsigned char *area, uint64_t features)
 
     memset(area, 0, XSAVE_MAX);
     memcpy(area + FCW_AT, &control, sizeof control);
-    memcpy(area + MXCSR_AT, &mxcsr, sizeof mxcsr);
-    fill(area + LEGACY_XMM, 256, 1);
+    memcpy(area + XSTATE_LEGACY_MXCSR, &mxcsr, sizeof mxcsr);
+    fill(area + XSTATE_LEGACY_XMM, 256, 1);
     for (size_t i = 0; i < ARRAY_LEN(free_form); i++) {
-        unsigned eax, ebx, ecx, edx, n = free_form[i];
-        if (!(features >> n & 1) || !__get_cpuid_count(0xd, n, &eax, &ebx, &ecx, &edx))
+        struct xstate_component component = xstate_component(free_form[i]);
+        if (!(features >> free_form[i] & 1))
             continue;
-        fill(area + ebx, eax, n * 31);
-        used |= 1ull << n;
+        fill(area + component.offset, component.size, free_form[i] * 31);
+        used |= 1ull << free_form[i];
     }
-    memcpy(area + HEADER, &used, sizeof used);
+    memcpy(area + XSTATE_BV, &used, sizeof used);
     return used;
 }
 
@@ -77,13 +78,11 @@ static void hold(unsigned char *before, unsigned char *after, uint64_t used, lon
                      : "rax", "rcx", "rdx", "r11", "memory", "cc");
 }
 
-static bool feature_equal(const unsigned char *before, const unsigned char *after, unsigned n)
+static bool component_equal(const unsigned char *before, const unsigned char *after, unsigned n)
 {
-    unsigned eax, ebx, ecx, edx;
+    struct xstate_component component = xstate_component(n);
 
-    if (!__get_cpuid_count(0xd, n, &eax, &ebx, &ecx, &edx))
-        return true;
-    return memcmp(before + ebx, after + ebx, eax) == 0;
+    return memcmp(before + component.offset, after + component.offset, component.size) == 0;
 }
 
 bool arch_hold_pattern(void)
@@ -95,12 +94,12 @@ bool arch_hold_pattern(void)
         return false;
     uint64_t used = make_pattern(before, features);
     hold(before, after, used, getpid());
-    if (memcmp(before + LEGACY_XMM, after + LEGACY_XMM, 256) != 0 ||
-        memcmp(before + MXCSR_AT, after + MXCSR_AT, 4) != 0 ||
+    if (memcmp(before + XSTATE_LEGACY_XMM, after + XSTATE_LEGACY_XMM, 256) != 0 ||
+        memcmp(before + XSTATE_LEGACY_MXCSR, after + XSTATE_LEGACY_MXCSR, 4) != 0 ||
         memcmp(before + FCW_AT, after + FCW_AT, 2) != 0)
         return false;
     for (unsigned n = 2; n < 9; n++)
-        if (used >> n & 1 && !feature_equal(before, after, n))
+        if (used >> n & 1 && !component_equal(before, after, n))
             return false;
     return true;
 }
@@ -109,13 +108,12 @@ void arch_wreck_fp(struct arch_fp *fp)
 {
     uint64_t used;
 
-    memset(fp->bytes + LEGACY_XMM, 0x5a, 256);
-    memcpy(&used, fp->bytes + HEADER, sizeof used);
+    memset(fp->bytes + XSTATE_LEGACY_XMM, 0x5a, 256);
+    memcpy(&used, fp->bytes + XSTATE_BV, sizeof used);
     for (size_t i = 0; i < ARRAY_LEN(free_form); i++) {
-        unsigned eax, ebx, ecx, edx;
-        if (used >> free_form[i] & 1 &&
-            __get_cpuid_count(0xd, free_form[i], &eax, &ebx, &ecx, &edx) && ebx + eax <= fp->len)
-            memset(fp->bytes + ebx, 0x5a, eax);
+        struct xstate_component component = xstate_component(free_form[i]);
+        if (used >> free_form[i] & 1 && component.offset + component.size <= fp->len)
+            memset(fp->bytes + component.offset, 0x5a, component.size);
     }
 }
 

@@ -6,8 +6,8 @@
  * restore_sigcontext) and arch/x86/kernel/fpu/signal.c (fpu__restore_sig).
  */
 #include "inject/arch.h"
+#include "inject/x86_64_xstate.h"
 
-#include <cpuid.h>
 #include <string.h>
 #include <sys/syscall.h>
 
@@ -15,10 +15,7 @@ enum {
     RED_ZONE = 128,
     FRAME_SIZE = 440,
     XSAVE_LEGACY = 512, /* FXSAVE area */
-    XSAVE_HEADER = 576, /* with the XSAVE header */
     SW_RESERVED = 464,  /* bytes of the FXSAVE area left to software */
-    MXCSR_AT = 24,
-    XSTATE_BV = 512, /* first word of the XSAVE header */
     MAGIC2_LEN = 4,
     MAP_SLOTS = 16, /* the store gadget's address and a register that it may pop */
     UC_FLAGS = 7,   /* UC_FP_XSTATE | UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS */
@@ -74,14 +71,14 @@ static uint64_t load64(const unsigned char *at)
  */
 static size_t user_size(uint64_t xfeatures)
 {
-    size_t size = XSAVE_HEADER;
+    size_t size = XSTATE_HEADER_END;
 
-    for (unsigned i = 2; i < 63; i++) {
-        unsigned eax, ebx, ecx, edx;
-        if (!(xfeatures >> i & 1) || !__get_cpuid_count(0xd, i, &eax, &ebx, &ecx, &edx))
+    for (unsigned i = 2; i < XSTATE_COMPONENTS; i++) {
+        if (!(xfeatures >> i & 1))
             continue;
-        if (ebx + eax > size)
-            size = ebx + eax;
+        struct xstate_component component = xstate_component(i);
+        if (component.offset + component.size > size)
+            size = component.offset + component.size;
     }
     return size;
 }
@@ -97,7 +94,7 @@ static bool image_for_frame(unsigned char *image, const struct arch_fp *fp)
     const uint32_t magic2 = FP_XSTATE_MAGIC2;
     uint64_t xcr0 = load64(fp->bytes + SW_RESERVED), used = load64(fp->bytes + XSTATE_BV);
 
-    if (fp->len < XSAVE_HEADER)
+    if (fp->len < XSTATE_HEADER_END)
         return false;
     if (!(used & XFEATURES_AMX))
         xcr0 &= ~XFEATURES_AMX;
@@ -209,5 +206,5 @@ void arch_reset_fp(struct arch_fp *fp)
     const uint32_t mxcsr = 0x1f80;
 
     memcpy(fp->bytes + XSTATE_BV, &none, sizeof none);
-    memcpy(fp->bytes + MXCSR_AT, &mxcsr, sizeof mxcsr);
+    memcpy(fp->bytes + XSTATE_LEGACY_MXCSR, &mxcsr, sizeof mxcsr);
 }
