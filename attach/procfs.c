@@ -19,7 +19,8 @@ void procfs_close(struct procfs *proc)
     proc->dirfd = -1;
 }
 
-static int name_format(char *name, size_t size, const char *fmt, va_list ap)
+__attribute__((format(printf, 3, 0))) static int name_format(char *name, size_t size,
+                                                             const char *fmt, va_list ap)
 {
     int n = vsnprintf(name, size, fmt, ap);
     return n < 0 || (size_t)n >= size ? -ENAMETOOLONG : 0;

@@ -23,10 +23,25 @@ static void name_variable(struct attachment *attachment)
     attachment->subject.variable = attachment->variable;
 }
 
-/* A refusal by the kernel gets its cause. */
+/* What can go wrong with a target of any kind because it is just ending. */
+static bool may_be_its_end(enum fault_code code)
+{
+    return code == FAULT_INTERNAL || code == FAULT_FOREIGN_ABI || code == FAULT_DENIED ||
+           code == FAULT_NO_ALLOCATOR || code == FAULT_UNSUPPORTED || code == FAULT_NO_STOP ||
+           code == FAULT_NO_SAFE_POINT || code == FAULT_NO_SCRATCH;
+}
+
+/* If the target has ended, that is the cause; a refusal by the kernel gets its own. */
 static enum fault_code explained(struct attachment *attachment, enum fault_code code,
                                  struct fault *fault)
 {
+    struct fault end;
+
+    if (attachment->target.pid && may_be_its_end(code) &&
+        target_check(&attachment->target, &end) != FAULT_NONE) {
+        *fault = end;
+        return end.code;
+    }
     return code == FAULT_DENIED ? permit_explain(&attachment->target, fault) : code;
 }
 
@@ -131,7 +146,7 @@ enum fault_code attachment_hold(struct attachment *attachment, held_action actio
         return rc;
     rc = action(attachment, ctx, fault);
     ended = injection_end(&attachment->injection, rc == FAULT_NONE ? fault : NULL);
-    return rc == FAULT_NONE ? ended : rc;
+    return explained(attachment, rc == FAULT_NONE ? ended : rc, fault);
 }
 
 static const char *plural(unsigned n)

@@ -11,6 +11,7 @@ enum {
     PAUSE_SPAN_NS = 40000,
     PAUSE_GROWS_EVERY = 2048, /* rounds after which the pause doubles */
     PAUSE_GROWTHS = 7,
+    PATIENCE_NS = 250000000, /* until also threads are used that may never have allocated */
     STOP_WAIT_NS = 1000000000,
     FRAMES_ROOM = 12288, /* bytes of stack that the largest frames need, with AMX state */
     UNWIND_EVERY = 16,   /* stops of running threads after which one is unwound */
@@ -36,26 +37,33 @@ static bool is_candidate(const struct injection_env *env, const struct thread *t
     return (thread->state == 'S' || thread->state == 'R') && !is_avoided(env->plan, thread);
 }
 
-/* Sleepers before runners; then those that have used the least time: to hold them costs least. */
-static int compare_threads(const void *a, const void *b)
+/*
+ * Has it ever run for long enough to have allocated? A thread that has not
+ * would get an arena of its own in the call, and perhaps a background thread
+ * of the allocator for it, both for good.
+ */
+static bool is_seasoned(const struct thread *thread, const struct target *target)
 {
-    const struct thread *x = a, *y = b;
-
-    if ((x->state == 'R') != (y->state == 'R'))
-        return x->state == 'R' ? 1 : -1;
-    return (x->cpu_ticks > y->cpu_ticks) - (x->cpu_ticks < y->cpu_ticks);
+    return thread->tid == target->pid || thread->cpu_ticks > 0;
 }
 
-/* Keeps the candidates, best first. */
-static void rank(struct threads *threads, const struct injection_env *env)
-{
-    size_t kept = 0;
+struct ranked {
+    struct thread thread;
+    bool seasoned;
+};
 
-    for (size_t i = 0; i < threads->count; i++)
-        if (is_candidate(env, &threads->list[i]))
-            threads->list[kept++] = threads->list[i];
-    threads->count = kept;
-    qsort(threads->list, kept, sizeof *threads->list, compare_threads);
+/* Seasoned ones first; then sleepers; then the least busy: to hold them costs least. */
+static int compare_ranked(const void *a, const void *b)
+{
+    const struct ranked *x = a, *y = b;
+    bool x_runs = x->thread.state == 'R', y_runs = y->thread.state == 'R';
+
+    if (x->seasoned != y->seasoned)
+        return x->seasoned ? -1 : 1;
+    if (x_runs != y_runs)
+        return x_runs ? 1 : -1;
+    return (x->thread.cpu_ticks > y->thread.cpu_ticks) -
+           (x->thread.cpu_ticks < y->thread.cpu_ticks);
 }
 
 /* Why there was no candidate: all stopped by job control, all uninterruptible, or none allowed. */
@@ -82,20 +90,45 @@ static enum fault_code explain_none(const struct threads *all, const struct inje
                      "none of %zu threads may be used", all->count);
 }
 
-static enum fault_code list_candidates(struct threads *threads, const struct injection_env *env,
-                                       struct fault *fault)
+/* The threads that may be used, best first; the first `seasoned` of them are seasoned. */
+struct candidates {
+    struct ranked *list;
+    size_t count, seasoned;
+};
+
+static bool rank(struct candidates *candidates, const struct threads *all,
+                 const struct injection_env *env)
+{
+    memset(candidates, 0, sizeof *candidates);
+    candidates->list = calloc(all->count, sizeof *candidates->list);
+    if (!candidates->list)
+        return false;
+    for (size_t i = 0; i < all->count; i++) {
+        struct ranked ranked = {all->list[i], is_seasoned(&all->list[i], env->target)};
+        if (!is_candidate(env, &ranked.thread))
+            continue;
+        candidates->seasoned += ranked.seasoned;
+        candidates->list[candidates->count++] = ranked;
+    }
+    qsort(candidates->list, candidates->count, sizeof *candidates->list, compare_ranked);
+    return true;
+}
+
+static enum fault_code list_candidates(struct candidates *candidates,
+                                       const struct injection_env *env, struct fault *fault)
 {
     struct threads all;
-    enum fault_code rc = threads_list(threads, env->target, fault);
+    enum fault_code rc = threads_list(&all, env->target, fault);
 
     if (rc != FAULT_NONE)
         return rc;
-    all = *threads; /* rank() reorders, it does not forget */
-    rank(threads, env);
-    if (threads->count > 0)
-        return FAULT_NONE;
-    rc = explain_none(&all, env, fault);
-    threads_free(threads);
+    if (!rank(candidates, &all, env))
+        rc = fault_set(fault, FAULT_INTERNAL, ENOMEM, "choose a thread", "%zu", all.count);
+    else if (candidates->count == 0) {
+        free(candidates->list);
+        rc = explain_none(&all, env, fault);
+    }
+    threads_free(&all);
     return rc;
 }
 
@@ -151,12 +184,14 @@ static enum attempt judge_thread(struct injection *injection, struct fault *faul
     const struct injection_env *env = &injection->env;
     struct evidence evidence;
 
+    errno = 0;
     if (!arch_get_regs(&injection->session, &injection->original) ||
         !arch_is_native(&injection->original)) {
-        fault_set(fault, FAULT_FOREIGN_ABI, 0, "read registers", "thread %d",
-                  injection->session.tid);
+        fault_set(fault, errno == ESRCH ? FAULT_GONE : FAULT_FOREIGN_ABI, errno, "read registers",
+                  "thread %d", injection->session.tid);
         return ATTEMPT_FAULT;
     }
+    resume_note_sleep(injection);
     injection->report.syscall_nr = arch_syscall_nr(&injection->original);
     evidence = safepoint_prove(env->plan, env->modules, env->memory, unwinder_for(injection),
                                &injection->original, injection->session.tid == env->target->pid,
@@ -233,13 +268,14 @@ static enum attempt try_with_unwinder(struct injection *injection, const struct 
     return injection->unwinder ? try_thread(injection, thread, fault) : result;
 }
 
-static enum attempt try_round(struct injection *injection, const struct threads *threads,
-                              struct fault *fault)
+static enum attempt try_round(struct injection *injection, const struct candidates *candidates,
+                              bool all, struct fault *fault)
 {
     const struct deadline *deadline = injection->env.deadline;
+    size_t count = all || !candidates->seasoned ? candidates->count : candidates->seasoned;
 
-    for (size_t i = 0; i < threads->count; i++) {
-        enum attempt result = try_with_unwinder(injection, &threads->list[i], fault);
+    for (size_t i = 0; i < count; i++) {
+        enum attempt result = try_with_unwinder(injection, &candidates->list[i].thread, fault);
         if (result != ATTEMPT_UNSAFE)
             return result;
         if (deadline_interrupted(deadline)) {
@@ -274,7 +310,7 @@ static void pause_randomly(unsigned *seed, unsigned round)
 }
 
 /* New threads have new stacks: the mappings are read again together with the threads. */
-static enum fault_code reload(struct injection *injection, struct threads *threads,
+static enum fault_code reload(struct injection *injection, struct candidates *candidates,
                               struct fault *fault)
 {
     struct modules fresh;
@@ -285,18 +321,20 @@ static enum fault_code reload(struct injection *injection, struct threads *threa
     modules_free(injection->env.modules);
     *injection->env.modules = fresh;
     unwinder_forget(injection->unwinder);
-    threads_free(threads);
-    return list_candidates(threads, &injection->env, fault);
+    free(candidates->list);
+    candidates->list = NULL;
+    return list_candidates(candidates, &injection->env, fault);
 }
 
-static enum fault_code search(struct injection *injection, struct threads *threads,
+static enum fault_code search(struct injection *injection, struct candidates *candidates,
                               struct fault *fault)
 {
-    unsigned seed = (unsigned)clock_now();
+    uint64_t patience = clock_now() + PATIENCE_NS;
+    unsigned seed = (unsigned)patience;
 
     for (unsigned round = 1;; round++) {
         enum fault_code rc;
-        switch (try_round(injection, threads, fault)) {
+        switch (try_round(injection, candidates, clock_now() > patience, fault)) {
         case ATTEMPT_SAFE:
             return FAULT_NONE;
         case ATTEMPT_FAULT:
@@ -307,7 +345,7 @@ static enum fault_code search(struct injection *injection, struct threads *threa
         if (deadline_passed(injection->env.deadline))
             return no_safe_point(injection, fault);
         pause_randomly(&seed, round);
-        if (round % RELOAD_EVERY == 0 && (rc = reload(injection, threads, fault)) != FAULT_NONE)
+        if (round % RELOAD_EVERY == 0 && (rc = reload(injection, candidates, fault)) != FAULT_NONE)
             return rc;
     }
 }
@@ -315,16 +353,17 @@ static enum fault_code search(struct injection *injection, struct threads *threa
 enum fault_code acquire_thread(struct injection *injection, struct fault *fault)
 {
     uint64_t begun = clock_now();
-    struct threads threads;
+    struct candidates candidates;
     struct fault own;
     enum fault_code rc;
 
     fault = fault ? fault : &own; /* the search reads the code back */
     prctl(PR_SET_TIMERSLACK, 1);  /* the pauses are shorter than the default slack of 50 us */
-    rc = list_candidates(&threads, &injection->env, fault);
-    if (rc == FAULT_NONE)
-        rc = search(injection, &threads, fault);
-    threads_free(&threads);
+    rc = list_candidates(&candidates, &injection->env, fault);
+    if (rc == FAULT_NONE) {
+        rc = search(injection, &candidates, fault);
+        free(candidates.list);
+    }
     unwinder_free(injection->unwinder);
     injection->unwinder = NULL;
     injection->report.search_ns = clock_now() - begun;
@@ -332,15 +371,15 @@ enum fault_code acquire_thread(struct injection *injection, struct fault *fault)
 }
 
 enum fault_code acquire_preview(const struct injection_env *env, struct thread *first,
-                                size_t *candidates, struct fault *fault)
+                                size_t *count, struct fault *fault)
 {
-    struct threads threads;
-    enum fault_code rc = list_candidates(&threads, env, fault);
+    struct candidates candidates;
+    enum fault_code rc = list_candidates(&candidates, env, fault);
 
     if (rc != FAULT_NONE)
         return rc;
-    *first = threads.list[0];
-    *candidates = threads.count;
-    threads_free(&threads);
+    *first = candidates.list[0].thread;
+    *count = candidates.count;
+    free(candidates.list);
     return FAULT_NONE;
 }

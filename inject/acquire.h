@@ -12,4 +12,4 @@ enum fault_code acquire_thread(struct injection *injection, struct fault *fault)
 
 /* The thread that would be tried first, without stopping any. For --dry-run. */
 enum fault_code acquire_preview(const struct injection_env *env, struct thread *first,
-                                size_t *candidates, struct fault *fault);
+                                size_t *count, struct fault *fault);

@@ -121,8 +121,12 @@ bool arch_restarts_by_block(const arch_regs *regs);
 bool arch_eintr_by_stop(const arch_regs *regs);
 /* Does this system call overwrite the block that arch_restarts_by_block needs? */
 bool arch_uses_restart_block(uint64_t nr);
-/* If it is restart_syscall(2), puts back the number that code, which ends at pc, had loaded. */
-void arch_name_restarted(arch_regs *regs, const unsigned char *code_end);
+/* Is it restart_syscall(2), which stands for a call that was interrupted before? */
+bool arch_is_restarted(const arch_regs *regs);
+/* Puts the number of that call in its place, if it is one that can be restarted so. */
+void arch_name_restarted(arch_regs *regs, long nr);
+/* The number that the code before a system call, which ends at pc, loads; -1: not recognized. */
+long arch_loaded_nr(const unsigned char *code_end);
 /* Registers from which the system call is made again, from user space alone. */
 void arch_rewind(arch_regs *regs);
 

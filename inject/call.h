@@ -34,6 +34,7 @@ enum {
     SCRATCH_ARGUMENTS = 4736, /* offset in the data at which arguments begin */
     SCRATCH_LEN = SCRATCH_CODE + (256 << 10),
     INJECTION_CALLS_MAX = 64,
+    INJECTION_SLEEPS = 64,
 };
 
 struct injection_env {
@@ -61,6 +62,16 @@ struct injection_report {
     unsigned syscall_stops;
 };
 
+/*
+ * A sleep that a stop has interrupted: should the same thread be stopped in it
+ * again, its registers no longer tell which system call it was.
+ */
+struct interrupted_sleep {
+    pid_t tid;
+    remote_addr pc, sp;
+    long nr;
+};
+
 enum injection_stage {
     STAGE_UNTOUCHED, /* the thread's registers are its own */
     STAGE_ENTERED,   /* at the exit of a system call that the tool made it make */
@@ -75,7 +86,8 @@ struct injection {
     struct share *share;       /* while calls are watched */
     struct unwinder *unwinder; /* while a thread is looked for */
     struct deadline until;
-    arch_regs original; /* at the first stop, rseq applied */
+    arch_regs original;                                /* at the first stop, rseq applied */
+    struct interrupted_sleep sleeps[INJECTION_SLEEPS]; /* by tid, modulo their number */
     bool eintr_by_stop;
     bool restart_block_used; /* a call of ours overwrote the thread's restart block */
     uint64_t mask;

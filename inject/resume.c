@@ -55,33 +55,53 @@ bool resume_save(struct injection *injection)
     return true;
 }
 
-/*
- * The call that restart_syscall(2) stands for: a thread that has been stopped
- * before in the same sleep. Its arguments are still in the registers, its
- * number is in the instruction that loaded it.
- */
-static void name_restarted_call(const struct injection *injection, arch_regs *regs)
+static struct interrupted_sleep *sleep_of(struct injection *injection)
 {
-    unsigned char code[16];
-
-    if (memory_read(injection->env.memory, arch_pc(regs) - sizeof code, code, sizeof code))
-        arch_name_restarted(regs, code + sizeof code);
+    return &injection->sleeps[(unsigned)injection->session.tid % INJECTION_SLEEPS];
 }
 
-static void rewind_call(const struct injection *injection, arch_regs *regs)
+void resume_note_sleep(struct injection *injection)
+{
+    const arch_regs *regs = &injection->original;
+
+    if (arch_restarts_by_block(regs) && !arch_is_restarted(regs))
+        *sleep_of(injection) = (struct interrupted_sleep){injection->session.tid, arch_pc(regs),
+                                                          arch_sp(regs), arch_syscall_nr(regs)};
+}
+
+/*
+ * The call that restart_syscall(2) stands for: a thread that has been stopped
+ * before in the same sleep. Its arguments are still in the registers; its
+ * number is known from that stop, or from the instruction that loaded it.
+ */
+static void name_restarted_call(struct injection *injection, arch_regs *regs)
+{
+    const struct interrupted_sleep *sleep = sleep_of(injection);
+    unsigned char code[16];
+
+    if (!arch_is_restarted(regs))
+        return;
+    if (sleep->tid == injection->session.tid && sleep->pc == arch_pc(regs) &&
+        sleep->sp == arch_sp(regs))
+        arch_name_restarted(regs, sleep->nr);
+    else if (memory_read(injection->env.memory, arch_pc(regs) - sizeof code, code, sizeof code))
+        arch_name_restarted(regs, arch_loaded_nr(code + sizeof code));
+}
+
+static void rewind_call(struct injection *injection, arch_regs *regs)
 {
     name_restarted_call(injection, regs);
     arch_rewind(regs);
 }
 
-void resume_by_frame(const struct injection *injection, arch_regs *regs)
+void resume_by_frame(struct injection *injection, arch_regs *regs)
 {
     *regs = injection->original;
     if (arch_restarts(regs) || injection->eintr_by_stop)
         rewind_call(injection, regs);
 }
 
-void resume_by_tool(const struct injection *injection, arch_regs *regs)
+void resume_by_tool(struct injection *injection, arch_regs *regs)
 {
     *regs = injection->original;
     if (injection->eintr_by_stop && !signal_waits(injection, &injection->mask))

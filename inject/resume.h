@@ -6,6 +6,9 @@
 
 #include "inject/call.h"
 
+/* Remembers which system call a stop has interrupted; original has been read. */
+void resume_note_sleep(struct injection *injection);
+
 /*
  * Fills original, fp, mask and eintr_by_stop of a thread at its event stop;
  * original has been read already. False with errno.
@@ -16,14 +19,14 @@ bool resume_save(struct injection *injection);
  * The registers for the frame: the kernel will not look at its restart codes,
  * so a call that the stop interrupted is made again from user space.
  */
-void resume_by_frame(const struct injection *injection, arch_regs *regs);
+void resume_by_frame(struct injection *injection, arch_regs *regs);
 
 /*
  * The registers for the tool's own ending: restart codes are left to the
  * kernel, which restarts the call after the detach, with the time that
  * remains, or delivers a signal first.
  */
-void resume_by_tool(const struct injection *injection, arch_regs *regs);
+void resume_by_tool(struct injection *injection, arch_regs *regs);
 
 /*
  * Lets a thread go that was only looked at. An EINTR that the stop alone

@@ -337,17 +337,27 @@ bool arch_uses_restart_block(uint64_t nr)
     return nr == SYS_nanosleep || nr == SYS_clock_nanosleep || nr == SYS_restart_syscall;
 }
 
-/* mov $nr,%eax; syscall: how the C libraries make the calls that restart in this way. */
-void arch_name_restarted(arch_regs *regs, const unsigned char *code_end)
+bool arch_is_restarted(const arch_regs *regs)
+{
+    return regs->orig_rax == SYS_restart_syscall;
+}
+
+void arch_name_restarted(arch_regs *regs, long nr)
+{
+    if (nr == SYS_poll || nr == SYS_nanosleep || nr == SYS_clock_nanosleep || nr == SYS_futex)
+        regs->orig_rax = (unsigned long long)nr;
+}
+
+/* mov $nr,%eax; syscall: how glibc makes the calls that restart in this way. */
+long arch_loaded_nr(const unsigned char *code_end)
 {
     const unsigned char *load = code_end - SYSCALL_LEN - 5;
     uint32_t nr;
 
-    if (regs->orig_rax != SYS_restart_syscall || load[0] != 0xb8)
-        return;
+    if (load[0] != 0xb8)
+        return -1;
     memcpy(&nr, load + 1, sizeof nr);
-    if (nr == SYS_poll || nr == SYS_nanosleep || nr == SYS_clock_nanosleep || nr == SYS_futex)
-        regs->orig_rax = nr;
+    return (long)nr;
 }
 
 void arch_rewind(arch_regs *regs)
