@@ -1,0 +1,188 @@
+"""Wrong words, and processes that cannot be attached to: a documented exit code, one clear
+message, and a target that is none the worse for it."""
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+
+import lib
+
+PF_KTHREAD = 0x00200000
+UNUSED_PID = 4194303
+
+
+def is_kernel_thread(pid):
+    try:
+        flags = int(lib.read_text("/proc/%d/stat" % pid).rpartition(")")[2].split()[6])
+    except OSError:
+        return False
+    return bool(flags & PF_KTHREAD)
+
+
+def kernel_thread():
+    pids = sorted(int(name) for name in os.listdir("/proc") if name.isdigit())
+    return next((pid for pid in pids if is_kernel_thread(pid)), None)
+
+
+class Words(lib.TestCase):
+    def assert_usage(self, *words):
+        result = lib.run_tool(*words)
+        self.assert_failed(result, lib.USAGE)
+        return result
+
+    def test_garbage_pids(self):
+        garbage = ("abc", "", " ", "12x", "0x10", "1.5", "-1", "0", "+", "1e3", "١٢")
+        for word in garbage + ("99999999999999999999", "4294967297", "2147483648"):
+            with self.subTest(word=word):
+                self.assert_usage("on", word)
+                self.assert_usage("on", "-p", word)
+
+    def test_no_pid(self):
+        for verb in ("on", "off", "dump", "status"):
+            self.assert_usage(verb)
+            self.assert_usage(verb, "-p")
+
+    def test_unknown_verb(self):
+        self.assert_failed(lib.run_tool("frobnicate", os.getpid()), lib.USAGE, "frobnicate")
+
+    def test_unknown_option(self):
+        self.assert_failed(lib.run_tool("on", "--frobnicate", os.getpid()), lib.USAGE, "frobnicate")
+
+    def test_bad_timeouts(self):
+        victim = self.victim()
+        for word in ("", "abc", "-5", "5x", "1h30", "99999999999999999999s"):
+            with self.subTest(word=word):
+                self.assert_usage("on", victim.pid, "--timeout", word)
+
+    def test_bad_threads(self):
+        victim = self.victim()
+        for word in ("", "abc", "-1", "0"):
+            with self.subTest(word=word):
+                self.assert_usage("on", victim.pid, "--thread", word)
+
+    def test_path_and_output_together(self):
+        victim = self.victim()
+        self.assert_usage("dump", victim.pid, "--path", "/tmp/x", "-o", "-")
+
+
+class Targets(lib.TestCase):
+    def test_dead_pid(self):
+        self.assertFalse(os.path.exists("/proc/%d" % UNUSED_PID))
+        for verb in ("on", "off", "dump", "status"):
+            self.assert_failed(lib.run_tool(verb, UNUSED_PID), lib.GONE, str(UNUSED_PID))
+
+    def test_zombie(self):
+        child = self.process(["true"])
+        self.assertTrue(lib.wait_until(lambda: lib.state_of(child.pid) == "Z"))
+        for verb in ("on", "dump", "status"):
+            self.assert_failed(lib.run_tool(verb, child.pid), lib.GONE, str(child.pid), "ended")
+
+    def test_kernel_thread(self):
+        pid = kernel_thread()
+        if not pid:
+            raise unittest.SkipTest("no kernel thread is visible in this pid namespace")
+        for verb in ("on", "dump", "status"):
+            result = lib.run_tool(verb, pid)
+            self.assert_failed(result, lib.NO_JEMALLOC, str(pid), "kernel")
+
+    def test_without_jemalloc(self):
+        plain = self.process(["sleep", "1000"])
+        lib.wait_until(lambda: "sleep" in lib.read_text("/proc/%d/maps" % plain.pid))
+        for verb in ("on", "dump", "status"):
+            result = lib.run_tool(verb, plain.pid)
+            self.assert_failed(result, lib.NO_JEMALLOC, "jemalloc", str(plain.pid))
+        self.assertIsNone(plain.poll())
+        self.assertEqual(lib.tracer_of(plain.pid), 0)
+
+    def test_32_bit(self):
+        program = os.path.join(lib.VICTIMS, "tiny32")
+        if not os.path.exists(program):
+            raise unittest.SkipTest("no 32-bit program could be built (gcc-multilib)")
+        try:
+            target = self.process([program])
+        except OSError as error:
+            raise unittest.SkipTest("this kernel runs no 32-bit program: %s" % error)
+        for verb in ("on", "dump"):
+            result = lib.run_tool(verb, target.pid)
+            self.assert_failed(result, lib.NO_JEMALLOC, str(target.pid), "32")
+        self.assertIsNone(target.poll())
+
+    def test_traced_by_another(self):
+        victim = self.victim()
+        holder = self.process(
+            [os.path.join(lib.VICTIMS, "hold"), str(victim.pid)], stdout=subprocess.PIPE
+        )
+        self.assertEqual(holder.stdout.readline(), b"holding\n")
+        for verb in ("on", "dump"):
+            result = lib.run_tool(verb, victim.pid)
+            self.assert_failed(result, lib.NOT_PERMITTED, "traced by", str(holder.pid), "hold")
+            self.assertIn("\n  cause: ", result.err)
+            self.assertIn("\n  fix:   ", result.err)
+        self.assertEqual(lib.tracer_of(victim.pid), holder.pid)
+        lib.end_process(holder)
+        self.switch(victim, "on")
+        self.assert_unharmed(victim)
+
+    def test_profiling_not_enabled(self):
+        victim = self.victim(prof=False)
+        before = lib.snapshot(victim.pid)
+        for words in (("on",), ("dump",), ("dump", "-o", "-")):
+            result = lib.run_tool(words[0], victim.pid, *words[1:])
+            self.assert_failed(result, lib.PROFILING_OFF, "opt.prof", "MALLOC_CONF", "prof:true")
+            self.assertIn("\n  cause: ", result.err)
+            self.assertIn("\n  fix:   ", result.err)
+        self.assertEqual(lib.snapshot_differences(victim.pid, before), [])
+        self.assert_unharmed(victim)
+
+    def test_another_user(self):
+        lib.require_root()
+        victim = self.victim()
+        place = self.directory()
+        os.chmod(place, 0o755)
+        tool = shutil.copy(lib.TOOL, place)
+        result = lib.run_tool("on", victim.pid, tool=tool, user=lib.NOBODY, group=lib.NOBODY)
+        self.assert_failed(result, lib.NOT_PERMITTED, str(victim.pid))
+        self.assertIn("\n  cause: ", result.err)
+        self.assert_unharmed(victim)
+
+    def test_stopped_by_job_control(self):
+        """It must stay stopped, and what is said must not take for ever."""
+        victim = self.victim()
+        os.kill(victim.pid, signal.SIGSTOP)
+        self.assertTrue(lib.wait_until(lambda: lib.state_of(victim.pid) == "T"))
+        result = lib.run_tool("on", victim.pid, "--timeout", "1")
+        self.assertIn(result.code, (lib.OK, lib.NO_SAFE_MOMENT, lib.CALL_LATE), result)
+        self.assertIn("prof.active" if result.code == lib.OK else "jeattach: ", str(result))
+        self.assertLess(result.seconds, 5)
+        self.assertEqual(lib.state_of(victim.pid), "T")
+        os.kill(victim.pid, signal.SIGCONT)
+        victim.wait_rounds(1)
+        self.assertEqual(lib.tracer_of(victim.pid), 0)
+        self.assertEqual(victim.counters()["errors"], 0, victim.counters())
+
+    def test_target_ends_meanwhile(self):
+        codes = set()
+        for verb in ("on", "dump"):
+            for _ in range(15):
+                victim = self.victim(ms=20)
+                tool = self.process(
+                    [lib.TOOL, verb, str(victim.pid)],
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.PIPE,
+                    env=lib.tool_environment(),
+                )
+                time.sleep(random.uniform(0, 0.008))
+                victim.process.kill()
+                _, err = tool.communicate(timeout=lib.TOOL_TIMEOUT)
+                self.assertIn(tool.returncode, (lib.OK, lib.GONE), err)
+                codes.add(tool.returncode)
+                victim.stop()
+        self.assertIn(lib.GONE, codes)
+
+
+if __name__ == "__main__":
+    lib.main()

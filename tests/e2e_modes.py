@@ -1,0 +1,86 @@
+"""A thread in each kind of system call, in a loop without one, and in the allocator: after every
+verb it goes on as if nothing had been."""
+
+import os
+
+import lib
+
+TURNS = 6
+
+
+class Modes(lib.TestCase):
+    def use(self, victim):
+        """After each use a whole round: a call that is restarted from its beginning must end."""
+        self.switch(victim, "on")
+        self.assertTrue(victim.wait_rounds(2), "hangs after on")
+        self.assert_profile(self.assert_ran(lib.run_tool("dump", victim.pid, "-o", "-")).out)
+        self.assertTrue(victim.wait_rounds(2), "hangs after a streamed dump")
+        self.switch(victim, "off")
+        self.assertTrue(victim.wait_rounds(2), "hangs after off")
+        path = self.assert_ran(lib.run_tool("dump", victim.pid)).text.rstrip("\n")
+        self.assertTrue(os.path.exists(path), path)
+        self.assertTrue(victim.wait_rounds(2), "hangs after dump")
+
+    def exercise(self, mode, *arguments):
+        victim = self.victim(mode, ms=30, arguments=arguments)
+        before = lib.snapshot(victim.pid)
+        for _ in range(TURNS):
+            self.use(victim)
+        differing = lib.snapshot_differences(victim.pid, before)
+        # What is allocated meanwhile is the victim's own.
+        self.assertEqual([name for name in differing if (mode, name) != ("malloc", "maps")], [])
+        self.assert_unharmed(victim)
+
+    def test_spin(self):
+        self.exercise("spin")
+
+    def test_nanosleep(self):
+        self.exercise("nanosleep")
+
+    def test_clock_nanosleep_abs(self):
+        self.exercise("clock_nanosleep_abs")
+
+    def test_epoll_wait(self):
+        self.exercise("epoll_wait")
+
+    def test_epoll_pwait(self):
+        self.exercise("epoll_pwait")
+
+    def test_poll(self):
+        self.exercise("poll")
+
+    def test_ppoll(self):
+        self.exercise("ppoll")
+
+    def test_select(self):
+        self.exercise("select")
+
+    def test_futex(self):
+        self.exercise("futex")
+
+    def test_read(self):
+        self.exercise("read")
+
+    def test_recv(self):
+        self.exercise("recv")
+
+    def test_sigtimedwait(self):
+        self.exercise("sigtimedwait")
+
+    def test_getppid(self):
+        self.exercise("getppid")
+
+    def test_malloc(self):
+        self.exercise("malloc")
+
+    def test_with_stale_words_on_the_stack(self):
+        """Return addresses of old calls into the allocator, above the frame that sleeps."""
+        self.exercise("nanosleep", "--stale")
+
+    def test_no_mode_is_forgotten(self):
+        tested = {name[len("test_") :] for name in dir(self) if name.startswith("test_")}
+        self.assertEqual(set(lib.victim_names("--modes")) - tested, set())
+
+
+if __name__ == "__main__":
+    lib.main()

@@ -1,0 +1,75 @@
+"""The victims themselves: each kind of damage is seen, and without damage nothing is."""
+
+import lib
+
+
+class Victims(lib.TestCase):
+    def counters_after(self, mode, what):
+        victim = self.victim(mode, ms=60, arguments=("--sabotage", what))
+        wanted = lambda: any(victim.counters()[name] for name in lib.FAULTS)
+        lib.wait_until(wanted, 6)
+        self.assertTrue(victim.alive(), "the victim died")
+        victim.wait_rounds(1)
+        return victim.counters()
+
+    def assert_seen(self, what, modes, counter, word=""):
+        for mode in modes:
+            with self.subTest(what=what, mode=mode):
+                counters = self.counters_after(mode, what)
+                self.assertGreater(counters[counter], 0, counters)
+                self.assertIn(word, counters["text"])
+
+    def test_general_registers(self):
+        self.assert_seen("gpr", ("spin", "read"), "errors", "register r13")
+        self.assert_seen("flags", ("spin", "read"), "errors", "flags")
+
+    def test_vector_registers(self):
+        self.assert_seen("xmm", ("spin", "read"), "errors", "xmm")
+        self.assert_seen("ymm", ("spin", "read"), "errors", "ymm")
+
+    def test_avx512_registers(self):
+        self.assert_seen("zmm", ("spin", "read"), "errors", "zmm16-31")
+        self.assert_seen("zmm-low", ("spin", "read"), "errors", "zmm0-15")
+        self.assert_seen("k", ("spin", "read"), "errors", "k0-7")
+
+    def test_control_registers(self):
+        self.assert_seen("mxcsr", ("spin", "read"), "errors", "mxcsr")
+        self.assert_seen("x87", ("spin", "read"), "errors", "x87")
+
+    def test_stack(self):
+        self.assert_seen("redzone", ("spin", "read"), "errors", "red zone")
+        self.assert_seen("canary", ("spin", "read"), "errors", "stack")
+
+    def test_signal_state(self):
+        self.assert_seen("mask", ("spin", "read"), "errors", "signal mask")
+        self.assert_seen("altstack", ("spin", "read"), "errors", "alternate")
+        self.assert_seen("disposition", ("spin", "read"), "errors", "disposition")
+
+    def test_errno(self):
+        self.assert_seen("errno", ("spin", "read"), "errno_lost")
+
+    def test_results(self):
+        self.assert_seen("result", ("nanosleep", "epoll_wait", "futex"), "errors", "returned -9")
+        self.assert_seen("eintr", ("nanosleep", "epoll_wait", "futex", "select"), "eintr")
+
+    def test_times(self):
+        self.assert_seen("early", ("nanosleep", "poll"), "early")
+        self.assert_seen("late", ("nanosleep",), "late")
+
+    def test_no_false_alarm(self):
+        victims = [self.victim(mode, ms=40) for mode in lib.victim_names("--modes")]
+        self.assertGreaterEqual(len(victims), 10)
+        for victim in victims:
+            with self.subTest(mode=victim.mode):
+                self.assert_unharmed(victim, 10)
+
+    def test_maps_stay_as_they_are(self):
+        for mode in ("spin", "epoll_wait"):
+            victim = self.victim(mode, ms=20)
+            before = lib.snapshot(victim.pid)
+            victim.wait_rounds(20)
+            self.assertEqual(lib.snapshot_differences(victim.pid, before), [])
+
+
+if __name__ == "__main__":
+    lib.main()

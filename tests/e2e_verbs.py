@@ -1,0 +1,289 @@
+"""What each verb prints and does on a process that is as it should be."""
+
+import json
+import os
+import re
+import subprocess
+
+import lib
+
+
+
+class Verbs(lib.TestCase):
+    def run_json(self, *args):
+        result = self.assert_ran(lib.run_tool(*args, "--json"))
+        return json.loads(result.text)
+
+    def active(self, victim):
+        return self.run_json("status", victim.pid)["prof.active"]
+
+    def test_on_off(self):
+        victim = self.victim()
+        expected = (
+            ("on", "prof.active: false -> true\n"),
+            ("on", "prof.active: true (unchanged)\n"),
+            ("off", "prof.active: true -> false\n"),
+            ("off", "prof.active: false (unchanged)\n"),
+        )
+        for verb, text in expected:
+            self.assertEqual(self.assert_ran(lib.run_tool(verb, victim.pid)).text, text)
+        self.assert_unharmed(victim)
+
+    def test_on_off_json(self):
+        victim = self.victim()
+        for verb, old, new in (("on", False, True), ("on", True, True), ("off", True, False)):
+            told = self.run_json(verb, victim.pid)
+            self.assertEqual((told["pid"], told["old"], told["new"]), (victim.pid, old, new))
+            self.assertEqual(told["thread"], victim.pid)
+            self.assertGreaterEqual(told["calls"], 1)
+            self.assertTrue(0 < told["held_ns"] < 10**9, told)
+        self.assert_unharmed(victim)
+
+    def test_on_is_seen_by_status(self):
+        victim = self.victim()
+        self.assertIs(self.active(victim), False)
+        self.switch(victim, "on")
+        self.assertIs(self.active(victim), True)
+        self.switch(victim, "off")
+        self.assertIs(self.active(victim), False)
+
+    def test_on_makes_new_samples(self):
+        victim = self.victim("malloc")
+        before = self.stream(victim)
+        self.switch(victim, "on")
+        self.assertTrue(victim.wait_rounds(10))
+        self.assertGreater(self.stacks(self.stream(victim)), self.stacks(before))
+        self.switch(victim, "off")
+        self.assert_unharmed(victim)
+
+    def stacks(self, profile):
+        return len(re.findall(rb"^@ 0x", profile, re.M))
+
+    def stream(self, victim):
+        result = self.assert_ran(lib.run_tool("dump", victim.pid, "-o", "-"))
+        self.assert_profile(result.out)
+        return result.out
+
+    def test_status(self):
+        victim = self.victim()
+        text = self.assert_ran(lib.run_tool("status", victim.pid)).text
+        for word in ("config.prof", "opt.prof", "prof.active"):
+            self.assertIn(word, text)
+        self.assert_unharmed(victim)
+
+    def test_status_json(self):
+        victim = self.victim()
+        told = self.run_json("status", victim.pid)
+        self.assertEqual(told["pid"], victim.pid)
+        self.assertRegex(told["version"], r"^\d+\.\d+\.\d+")
+        self.assertEqual(
+            [told["config.prof"], told["opt.prof"], told["prof.active"]], [True, True, False]
+        )
+        self.assert_unharmed(victim)
+
+    def test_status_without_profiling(self):
+        victim = self.victim(prof=False)
+        text = self.assert_ran(lib.run_tool("status", victim.pid)).text
+        self.assertIn("MALLOC_CONF", text)
+        self.assertIs(self.run_json("status", victim.pid)["opt.prof"], False)
+        self.assert_unharmed(victim)
+
+    def test_status_leaves_all_as_it_was(self):
+        victim = self.victim("epoll_wait")
+        before = lib.snapshot(victim.pid)
+        self.assertIn("opt.prof", self.assert_ran(lib.run_tool("status", victim.pid)).text)
+        self.assertEqual(lib.snapshot_differences(victim.pid, before), [])
+
+    def test_dump_with_the_name_of_jemalloc(self):
+        victim = self.victim()
+        paths = []
+        for _ in range(2):
+            result = self.assert_ran(lib.run_tool("dump", victim.pid))
+            self.assertRegex(result.text, r"\A[^\n]+\n\Z")
+            paths.append(result.text.rstrip("\n"))
+        self.assertNotEqual(paths[0], paths[1])
+        for path in paths:
+            self.assertRegex(os.path.basename(path), r"^jeprof\.%d\.\d+\.m\d+\.heap$" % victim.pid)
+            self.assert_profile(read(path), 60)
+        self.assert_unharmed(victim)
+
+    def test_dump_json(self):
+        victim = self.victim()
+        told = self.run_json("dump", victim.pid)
+        self.assertEqual(told["pid"], victim.pid)
+        self.assertEqual(os.path.dirname(told["target_path"]), victim.directory)
+        self.assertTrue(os.path.samefile(told["path"], told["target_path"]))
+        self.assertEqual(told["bytes"], os.path.getsize(told["path"]))
+        self.assertTrue(0 < told["held_ns"] < 10**10, told)
+        self.assert_unharmed(victim)
+
+    def test_dump_to_a_path(self):
+        victim = self.victim()
+        wanted = os.path.join(victim.directory, "with space.heap")
+        result = self.assert_ran(lib.run_tool("dump", victim.pid, "--path", wanted))
+        self.assertTrue(os.path.samefile(result.text.rstrip("\n"), wanted))
+        self.assert_profile(read(wanted), 60)
+        self.assertEqual(victim.new_files(), ["with space.heap"])
+        self.assert_unharmed(victim)
+
+    def test_dump_to_a_relative_path(self):
+        """It is the target's working directory that counts; the answer can be opened from here."""
+        victim = self.victim()
+        result = self.assert_ran(
+            lib.run_tool("dump", victim.pid, "--path", "relative.heap", cwd="/")
+        )
+        self.assertEqual(victim.new_files(), ["relative.heap"])
+        printed = result.text.rstrip("\n")
+        self.assertTrue(printed.startswith("/"), printed)
+        self.assertTrue(os.path.samefile(printed, os.path.join(victim.directory, "relative.heap")))
+
+    def test_dump_streamed_to_a_file(self):
+        victim = self.victim("epoll_wait")
+        before = lib.snapshot(victim.pid)
+        sink = os.path.join(self.directory(), "out.heap")
+        told = self.run_json("dump", victim.pid, "-o", sink)
+        self.assert_profile(read(sink), 60)
+        self.assertEqual(told["bytes"], os.path.getsize(sink))
+        self.assertEqual(victim.new_files(), [])
+        self.assertEqual(lib.snapshot_differences(victim.pid, before), [])
+        self.assert_unharmed(victim)
+
+    def test_dump_streamed_to_stdout(self):
+        victim = self.victim()
+        result = self.assert_ran(lib.run_tool("dump", victim.pid, "-o", "-"))
+        self.assert_profile(result.out, 60)
+        self.assertEqual(victim.new_files(), [])
+        self.assert_unharmed(victim)
+
+    def test_streamed_and_plain_dumps_agree(self):
+        victim = self.victim()
+        plain = self.assert_ran(lib.run_tool("dump", victim.pid)).text.rstrip("\n")
+        streamed = self.assert_ran(lib.run_tool("dump", victim.pid, "-o", "-")).out
+        self.assertEqual(samples(read(plain)), samples(streamed))
+
+    def test_a_plain_dump_after_a_streamed_one(self):
+        """A streamed dump must leave nothing in jemalloc that the next one stumbles over."""
+        victim = self.victim()
+        for _ in range(3):
+            self.assert_ran(lib.run_tool("dump", victim.pid, "-o", "-"))
+            path = self.assert_ran(lib.run_tool("dump", victim.pid)).text.rstrip("\n")
+            self.assert_profile(read(path), 60)
+        self.assertEqual(len(victim.new_files()), 3)
+        self.assert_unharmed(victim)
+
+    def test_last_line(self):
+        victim = self.victim("epoll_wait")
+        result = self.switch(victim, "on")
+        self.assertRegex(
+            result.err.splitlines()[-1],
+            r"^jeattach: victim\[%d\] thread %d held \d+(\.\d+)? (us|ms|s), \d+ calls?, back in \S+"
+            % (victim.pid, victim.pid),
+        )
+
+    def test_quiet(self):
+        victim = self.victim()
+        self.assertEqual(self.switch(victim, "on", "-q").err, "")
+        result = self.assert_ran(lib.run_tool("dump", "-q", victim.pid, "-o", "-"))
+        self.assertEqual(result.err, "")
+        self.assert_profile(result.out, 60)
+
+    def test_pid_as_an_option(self):
+        victim = self.victim()
+        result = self.assert_ran(lib.run_tool("on", "-p", victim.pid))
+        self.assertEqual(result.text, "prof.active: false -> true\n")
+
+    def test_options_after_the_pid(self):
+        victim = self.victim()
+        result = self.assert_ran(lib.run_tool("on", victim.pid, "-q", "--timeout", "5s"))
+        self.assertEqual(result.text, "prof.active: false -> true\n")
+
+    def test_verbose(self):
+        victim = self.victim()
+        plain, traced = (
+            self.assert_ran(lib.run_tool("off", victim.pid, *words)).err.splitlines()
+            for words in ((), ("-vv",))
+        )
+        self.assertGreater(len(traced), len(plain) + 10)
+        self.assertEqual(len(plain), 1, plain)
+
+    def test_dry_run_touches_nothing(self):
+        victim = self.victim()
+        before = lib.snapshot(victim.pid)
+        for words in (("on",), ("dump",), ("dump", "-o", "-")):
+            result = self.assert_ran(lib.run_tool(words[0], victim.pid, "--dry-run", *words[1:]))
+            self.assertNotRegex(result.err, r"\bheld\b")
+        self.assertIs(self.active(victim), False)
+        self.assertEqual(victim.new_files(), [])
+        self.assertEqual(lib.snapshot_differences(victim.pid, before), [])
+
+    def test_chosen_thread(self):
+        victim = self.victim(arguments=("--threads", "4"))
+        for tid in lib.threads(victim.pid):
+            told = self.run_json("on", victim.pid, "--thread", tid)
+            self.assertEqual(told["thread"], tid)
+        self.assert_unharmed(victim)
+
+    def test_thread_of_another_process(self):
+        victim = self.victim()
+        result = lib.run_tool("on", victim.pid, "--thread", os.getpid())
+        self.assertIn(result.code, (lib.USAGE, lib.GONE), result)
+        self.assertIs(self.active(victim), False)
+
+    def test_only_one_thread_is_stopped(self):
+        victim = self.victim("spin", arguments=("--threads", "8"))
+        seen = set()
+        for _ in range(20):
+            tool = self.process(
+                [lib.TOOL, "dump", str(victim.pid), "-o", "/dev/null"],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env=lib.tool_environment(),
+            )
+            while tool.poll() is None:
+                seen.add(len(traced_together(victim.pid)))
+        self.assertEqual(seen, {0, 1})
+        self.assert_unharmed(victim)
+
+    def test_many_threads(self):
+        victim = self.victim(arguments=("--threads", "64"))
+        before = lib.snapshot(victim.pid)
+        for _ in range(5):
+            self.switch(victim, "on")
+            self.switch(victim, "off")
+        self.assertEqual(lib.snapshot_differences(victim.pid, before), [])
+        self.assert_unharmed(victim)
+
+    def test_help_and_version(self):
+        for word in ("-h", "--help"):
+            text = self.assert_ran(lib.run_tool(word)).text
+            for verb in ("on", "off", "dump", "status"):
+                self.assertRegex(text, r"\b%s\b" % verb)
+        for word in ("-V", "--version"):
+            self.assertRegex(self.assert_ran(lib.run_tool(word)).text, r"\d+\.\d+")
+
+
+def traced_threads(pid, tids):
+    base = "/proc/%d/task" % pid
+    return [tid for tid in tids if "TracerPid:\t0\n" not in lib.read_text("%s/%d/status" % (base, tid))]
+
+
+def traced_together(pid):
+    """The threads that are traced. While the first pass reads, the tool may pass from one thread
+    to the next: only what is traced in a second pass as well counts."""
+    found = traced_threads(pid, lib.threads(pid))
+    return found if len(found) < 2 else traced_threads(pid, found)
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def samples(profile):
+    """The stacks with their counts; what follows is the maps of the process. The dump's own
+    buffers are not sampled while profiling is off."""
+    return profile.partition(b"\nMAPPED_LIBRARIES:\n")[0]
+
+
+if __name__ == "__main__":
+    lib.main()

@@ -1,0 +1,298 @@
+"""The kill matrix: the tool dies at each of its ptrace and write calls, and the target goes on.
+
+For each verb and each state of the target, the tool is run again and again: it kills itself just
+before (AT) or just after (AFTER) its k-th ptrace or memory-write call, k = 1, 2, ... until it gets
+to its end. After each death the victim must complete by itself and be what it was: alive, its own
+check without a fault, running, untraced, with the same signal masks, mappings, descriptors,
+threads, and with its text as it was. Exit code 1 on any fault.
+
+  kill_matrix.py [--verb on|dump|stream]... [--mode MODE]... [--long] [--ms MS]
+"""
+
+import argparse
+import contextlib
+import os
+import signal
+import shutil
+import sys
+import tempfile
+import unittest
+
+import lib
+
+MODES = ("spin", "nanosleep", "epoll_wait", "poll", "futex", "read")
+LONG_MODES = MODES + (
+    "clock_nanosleep_abs",
+    "epoll_pwait",
+    "ppoll",
+    "select",
+    "recv",
+    "sigtimedwait",
+    "getppid",
+    "malloc",
+)
+
+# These the kernel ends with EINTR as soon as the thread is stopped. The tool winds them back with
+# the first registers that it sets: a death before that shows the EINTR, a later one must not.
+EINTR_OF_STOP_MODES = ("epoll_wait", "epoll_pwait", "recv", "sigtimedwait")
+
+# Between the exit of the mmap of the scratch area and the write of its address, only the tool
+# knows the address: these two deaths leave the mapping behind.
+MAPPINGS_LEFT_ALLOWED = 0
+
+MAX_POINTS = 2000
+SECOND_USE_EVERY = 5
+KILLED = -signal.SIGKILL
+
+
+class Series:
+    """All deaths of one verb on one victim."""
+
+    def __init__(self, verb, victim, sink):
+        self.verb = verb
+        self.victim = victim
+        self.sink = sink
+        self.points = self.deaths = self.hangs = self.eintr = self.errno_lost = 0
+        self.lefts = []
+        self.faults = []
+        self.text_changed = 0
+        self.usable = True
+        self.eintr_allowed = 0
+
+    def fault(self, where, what):
+        self.faults.append("%s %s %s: %s" % (self.verb, self.victim.mode, where, what))
+
+    def arguments(self):
+        pid = self.victim.pid
+        words = {"on": ["on"], "dump": ["dump"], "stream": ["dump", "-o", self.sink]}[self.verb]
+        return words + ["-vv", pid]
+
+    # ---- one death ----
+
+    def point(self, variable, k):
+        """True when the tool died, False when it reached its end."""
+        where = "%s=%d" % (variable, k)
+        before = self.victim.counters()
+        result = lib.run_tool(*self.arguments(), env={variable: str(k)})
+        if result.code == KILLED:
+            self.points += 1
+        elif result.code != lib.OK:
+            self.hangs += result.code is None
+            self.fault(where, "neither killed nor successful: %s" % result)
+        self.eintr_allowed = self.allowed_eintr(result)
+        last = (result.err.splitlines() or ["no call"])[-1]
+        self.usable = self.aftermath("%s (after %s)" % (where, last), before)
+        return self.usable and result.code == KILLED
+
+    def allowed_eintr(self, result):
+        if result.code != KILLED:
+            return 0
+        mode = self.victim.mode
+        interrupts = result.err.rfind("INTERRUPT"), result.err.rfind("SETREGSET")
+        return int(
+            mode in EINTR_OF_STOP_MODES and interrupts[0] > interrupts[1]
+        )
+
+    def aftermath(self, where, before):
+        """False when the victim cannot be used any more."""
+        advanced = self.victim.wait_rounds(2)
+        if not self.victim.alive():
+            self.deaths += 1
+            self.fault(where, "the victim died: %s" % self.victim.process.returncode)
+            return False
+        if not advanced:
+            self.hangs += 1
+            self.fault(where, "the victim hangs in %s" % self.place())
+            return False
+        self.compare_counters(where, before)
+        self.compare_state(where)
+        self.compare_mappings(where)
+        return True
+
+    def place(self):
+        parts = ("wchan", "syscall", "status")
+        texts = []
+        for part in parts:
+            with contextlib.suppress(OSError):
+                texts.append(lib.read_text("/proc/%d/%s" % (self.victim.pid, part))[:200])
+        return "; ".join(" ".join(text.split()) for text in texts)
+
+    def compare_counters(self, where, before):
+        now = self.victim.counters()
+        if now["errors"] > before["errors"]:
+            self.fault(where, now["text"])
+        for name in ("early", "late"):
+            if now[name] > before[name]:
+                self.fault(where, "a timeout was %s" % name)
+        eintr = now["eintr"] - before["eintr"]
+        self.eintr += eintr
+        self.errno_lost += now["errno_lost"] - before["errno_lost"]
+        if eintr > self.eintr_allowed:
+            self.fault(where, "%d system calls ended with EINTR" % eintr)
+
+    def compare_state(self, where):
+        pid = self.victim.pid
+        if lib.tracer_of(pid) != 0 or lib.state_of(pid) not in "RSD":
+            self.fault(where, "stopped or traced: %s" % self.place())
+        if not lib.wait_until(lambda: lib.signal_masks(pid) == self.start.masks, 1):
+            self.fault(where, "signal masks: %s" % lib.signal_masks(pid))
+        if lib.threads(pid) != self.start.threads:
+            self.fault(where, "threads: %s" % lib.threads(pid))
+        if lib.descriptors(pid) != self.start.descriptors:
+            self.fault(where, "descriptors: %s" % lib.descriptors(pid))
+
+    def compare_mappings(self, where):
+        if self.victim.mode == "malloc":
+            return  # its mappings come and go by themselves
+        now = lib.covered(lib.mappings(self.victim.pid))
+        new = [m for m in now if m not in self.maps]
+        gone = [m for m in self.maps if m not in now]
+        if new or gone:
+            self.lefts.append(where)
+            if len(self.lefts) > MAPPINGS_LEFT_ALLOWED or gone and not grown(new, gone):
+                self.fault(where, "mappings: new %s, gone %s" % (texts(new), texts(gone)))
+        self.maps = now
+
+    # ---- the whole ----
+
+    def second_use(self, where):
+        """The tool still works on this target."""
+        result = lib.run_tool("off", self.victim.pid)
+        if result.code != lib.OK:
+            self.fault(where, "the next use fails: %s" % result)
+        self.victim.wait_rounds(2)
+
+    def deaths_of(self, variable):
+        for k in range(1, MAX_POINTS):
+            if not self.point(variable, k):
+                return self.usable
+            # `on` changes nothing when profiling is on already: switch it off each time.
+            if self.verb == "on" or k % SECOND_USE_EVERY == 0:
+                self.second_use("after %s=%d" % (variable, k))
+            if len(self.faults) > 20:
+                self.fault("", "too many faults, given up")
+                return False
+        self.fault("", "the tool makes more than %d calls" % MAX_POINTS)
+        return False
+
+    def final_uses(self):
+        for verb in ("on", "off"):
+            result = lib.run_tool(verb, self.victim.pid)
+            if result.code != lib.OK:
+                self.fault("at the end", "%s" % result)
+        self.eintr_allowed = 0
+        self.aftermath("at the end", self.victim.counters())
+
+    def compare_text(self):
+        now = lib.text_hashes(self.victim.pid)
+        self.text_changed = sum(now.get(key) != value for key, value in self.start.text.items())
+        if self.text_changed:
+            self.fault("at the end", "%d text mappings changed" % self.text_changed)
+
+    def run(self):
+        self.victim.wait_rounds(2)
+        self.start = lib.snapshot(self.victim.pid)
+        self.maps = self.start.maps
+        if self.deaths_of("JEATTACH_DIE_AT") and self.deaths_of("JEATTACH_DIE_AFTER"):
+            self.final_uses()
+        if self.victim.alive():
+            self.compare_text()
+        return self
+
+    def row(self):
+        return (
+            self.verb,
+            self.victim.mode,
+            self.points,
+            self.deaths,
+            self.hangs,
+            len(self.faults),
+            len(self.lefts),
+            self.text_changed,
+            self.eintr,
+            self.errno_lost,
+        )
+
+
+HEADINGS = ("verb", "mode", "points", "deaths", "hangs", "faults", "mappings left")
+HEADINGS += ("text changed", "EINTR", "errno lost")
+
+
+def grown(new, gone):
+    """Each mapping that is gone lies inside a new one: a left mapping joined its neighbour."""
+    return all(any(n[0] <= g[0] and g[1] <= n[1] and n[2] == g[2] for n in new) for g in gone)
+
+
+def texts(maps):
+    return ["%x-%x %s" % (start, end, " ".join(key).strip()) for start, end, key in maps]
+
+
+def print_table(rows):
+    widths = [max(len(str(row[i])) for row in [HEADINGS] + rows) for i in range(len(HEADINGS))]
+    for row in [HEADINGS] + rows:
+        print("  ".join(str(cell).ljust(width) for cell, width in zip(row, widths)).rstrip())
+    totals = [sum(row[i] for row in rows) for i in range(2, len(HEADINGS))]
+    print("points %d, deaths %d, hangs %d, faults %d, mappings left %d" % tuple(totals[:5]))
+
+
+def run_series(verb, mode, ms):
+    directory = tempfile.mkdtemp(prefix="jeattach-test.")
+    victim = None
+    try:
+        victim = lib.Victim(mode, directory, ms=ms)
+        series = Series(verb, victim, os.path.join(directory, "stream"))
+        return series.run()
+    finally:
+        if victim:
+            victim.stop()
+        shutil.rmtree(directory, True)
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--verb", action="append", choices=("on", "dump", "stream"))
+    parser.add_argument("--mode", action="append", choices=lib.victim_names("--modes"))
+    parser.add_argument("--long", action="store_true", help="every mode, and longer calls")
+    parser.add_argument("--ms", type=int, help="length of the victim's blocking calls")
+    options = parser.parse_args()
+    options.verb = options.verb or ["on", "dump", "stream"]
+    options.mode = options.mode or (LONG_MODES if options.long else MODES)
+    options.ms = options.ms or (60 if options.long else 25)
+    return options
+
+
+def hook_works():
+    """A tool built without the hook would pass everything here."""
+    directory = tempfile.mkdtemp(prefix="jeattach-test.")
+    victim = lib.Victim("nanosleep", directory, ms=25)
+    try:
+        return lib.run_tool("on", victim.pid, env={"JEATTACH_DIE_AT": "1"})
+    finally:
+        victim.stop()
+        shutil.rmtree(directory, True)
+
+
+def main():
+    lib.raise_on_signals()
+    options = parse_arguments()
+    result = hook_works()
+    if result.code != KILLED:
+        sys.exit("JEATTACH_DIE_AT=1 does not kill the tool: %s" % result)
+    rows, faults = [], []
+    for verb in options.verb:
+        for mode in options.mode:
+            series = run_series(verb, mode, options.ms)
+            rows.append(series.row())
+            faults += series.faults
+    print_table(rows)
+    for fault in faults:
+        print("FAULT: %s" % fault)
+    sys.exit(1 if faults else 0)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except unittest.SkipTest as reason:
+        print("SKIP: %s" % reason)
+        sys.exit(lib.SKIPPED)

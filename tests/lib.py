@@ -1,0 +1,486 @@
+"""What the tests share: running the tool, victims, redis-server, and looking at a process."""
+
+import contextlib
+import hashlib
+import mmap
+import os
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from collections import namedtuple
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+TOOL = os.path.abspath(os.environ.get("JEATTACH", os.path.join(ROOT, "build", "jeattach")))
+VICTIMS = os.path.abspath(
+    os.environ.get("JEATTACH_VICTIMS", os.path.join(ROOT, "build", "tests", "victims"))
+)
+SKIPPED = 77
+TOOL_TIMEOUT = 40
+NOBODY = 65534
+
+# Exit codes of the tool.
+OK, INTERNAL, USAGE, GONE, NOT_PERMITTED, NO_JEMALLOC = 0, 1, 2, 3, 4, 5
+PROFILING_OFF, NO_SAFE_MOMENT, CALL_LATE, OUTPUT_FAILED, REFUSED, INTERRUPTED = 6, 7, 8, 9, 10, 130
+
+
+class TestCase(unittest.TestCase):
+    """With temporary directories and processes that end with the test."""
+
+    longMessage = True
+
+    def directory(self):
+        path = tempfile.mkdtemp(prefix="jeattach-test.")
+        self.addCleanup(shutil.rmtree, path, True)
+        return path
+
+    def victim(self, mode="nanosleep", **options):
+        victim = Victim(mode, self.directory(), **options)
+        self.addCleanup(victim.stop)
+        return victim
+
+    def process(self, argv, **options):
+        process = subprocess.Popen(argv, **options)
+        self.addCleanup(end_process, process)
+        return process
+
+    def assert_unharmed(self, victim, rounds=2):
+        """The victim goes on, its self-check saw nothing, and nobody holds it."""
+        victim.wait_rounds(rounds)
+        counters = victim.counters()
+        faults = {name: counters[name] for name in FAULTS if counters[name]}
+        self.assertEqual(faults, {}, counters["text"])
+        self.assertEqual(tracer_of(victim.pid), 0, "still traced")
+        self.assertIn(state_of(victim.pid), "RSD", "not running")
+
+    def assert_failed(self, result, code, *words):
+        """Exit code, nothing on stdout, and a message of the one form with all of `words`."""
+        self.assertEqual(result.code, code, result)
+        self.assertEqual(result.out, b"", result)
+        self.assertTrue(result.err.startswith("jeattach: "), result)
+        for word in words:
+            self.assertIn(word.lower(), result.err.lower(), result)
+
+    def assert_ran(self, result):
+        self.assertEqual(result.code, OK, result)
+        return result
+
+    def switch(self, victim, verb, *words):
+        """`on` or `off`, with the answer that belongs to it."""
+        result = self.assert_ran(run_tool(verb, victim.pid, *words))
+        value = "true" if verb == "on" else "false"
+        other = "false" if verb == "on" else "true"
+        wanted = r"\Aprof\.active: (%s -> %s|%s \(unchanged\))\n\Z" % (other, value, value)
+        self.assertRegex(result.text, wanted)
+        return result
+
+    def assert_profile(self, data, stacks=1):
+        """`data` is a heap profile as jemalloc writes it."""
+        self.assertRegex(data[:64], rb"^heap_v2/\d+\n")
+        head, mark, tail = data.partition(b"\nMAPPED_LIBRARIES:\n")
+        self.assertTrue(mark, "no MAPPED_LIBRARIES")
+        self.assertIn(b"libjemalloc", tail)
+        self.assertTrue(data.endswith(b"\n"), "ends in the middle of a line")
+        self.assertGreaterEqual(len(re.findall(rb"^@ 0x", head, re.M)), stacks)
+
+
+FAULTS = ("errors", "eintr", "early", "late", "errno_lost")
+
+
+# ---- the tool ------------------------------------------------------------------------------
+
+
+class Result(namedtuple("Result", "args code out err seconds")):
+    @property
+    def text(self):
+        return self.out.decode()
+
+    def __str__(self):
+        return "jeattach %s: exit code %s after %.2f s\nstdout: %s\nstderr: %s" % (
+            " ".join(self.args),
+            self.code,
+            self.seconds,
+            self.out[:500],
+            self.err[-3000:],
+        )
+
+    __repr__ = __str__
+
+
+def tool_environment(extra=None):
+    env = {name: value for name, value in os.environ.items() if not name.startswith("JEATTACH_")}
+    env.pop("MALLOC_CONF", None)
+    env.update(extra or {})
+    return env
+
+
+def run_tool(*args, env=None, stdout=subprocess.PIPE, tool=None, timeout=TOOL_TIMEOUT, **options):
+    """Runs the tool to its end; a code of None says that it had to be ended."""
+    words = [str(word) for word in args]
+    started = time.monotonic()
+    process = subprocess.Popen(
+        [tool or TOOL] + words,
+        stdin=subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        env=tool_environment(env),
+        **options,
+    )
+    try:
+        out, err = process.communicate(timeout=timeout)
+        code = process.returncode
+    except subprocess.TimeoutExpired:
+        process.kill()
+        out, err = process.communicate()
+        code = None
+    seconds = time.monotonic() - started
+    result = Result(words, code, out or b"", err.decode(errors="replace"), seconds)
+    if "Sanitizer" in result.err or "runtime error:" in result.err:
+        raise AssertionError("a sanitizer reports: %s" % result)
+    return result
+
+
+# ---- processes -----------------------------------------------------------------------------
+
+
+def end_process(process):
+    """Ends one child and collects it."""
+    if process.poll() is None:
+        process.kill()
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe:
+            pipe.close()
+    process.wait()
+
+
+def wait_until(condition, timeout=20, pause=0.002):
+    """Calls `condition` until it is true; returns its last value."""
+    deadline = time.monotonic() + timeout
+    while True:
+        value = condition()
+        if value or time.monotonic() > deadline:
+            return value
+        time.sleep(pause)
+
+
+def read_text(path):
+    with open(path, "rb") as file:
+        return file.read().decode(errors="surrogateescape")
+
+
+def status_fields(pid):
+    """/proc/PID/status as a dictionary."""
+    lines = read_text("/proc/%d/status" % pid).splitlines()
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+
+def state_of(pid):
+    return status_fields(pid)["State"][0]
+
+
+def tracer_of(pid):
+    return int(status_fields(pid)["TracerPid"])
+
+
+def signal_masks(pid):
+    fields = status_fields(pid)
+    names = ("SigQ", "SigPnd", "ShdPnd", "SigBlk", "SigIgn", "SigCgt")
+    return {name: fields[name] for name in names if name != "SigQ"}
+
+
+def descriptors(pid):
+    base = "/proc/%d/fd" % pid
+    found = {}
+    for name in os.listdir(base):
+        with contextlib.suppress(OSError):
+            found[int(name)] = os.readlink("%s/%s" % (base, name))
+    return found
+
+
+def threads(pid):
+    return sorted(int(name) for name in os.listdir("/proc/%d/task" % pid))
+
+
+Mapping = namedtuple("Mapping", "start end perms offset device inode path")
+
+
+def mappings(pid):
+    """/proc/PID/maps: `start-end perms offset dev inode path`."""
+    found = []
+    for line in read_text("/proc/%d/maps" % pid).splitlines():
+        words = line.split(None, 5)
+        start, _, end = words[0].partition("-")
+        path = words[5] if len(words) > 5 else ""
+        found.append(Mapping(int(start, 16), int(end, 16), *words[1:5], path))
+    return found
+
+
+def covered(maps):
+    """(start, end, perms, path) with neighbours of one kind joined: how the kernel merges
+    anonymous mappings beside each other depends on the order in which they were made."""
+    joined = []
+    for m in maps:
+        key = (m.perms, m.path, m.inode)
+        if joined and joined[-1][1] == m.start and joined[-1][2] == key and m.inode == "0":
+            joined[-1] = (joined[-1][0], m.end, key)
+        else:
+            joined.append((m.start, m.end, key))
+    return joined
+
+
+def text_hashes(pid):
+    """Digest of each executable mapping of a file, as the process sees it."""
+    digests = {}
+    with open("/proc/%d/mem" % pid, "rb", buffering=0) as memory:
+        for m in mappings(pid):
+            if "x" in m.perms and m.inode != "0":
+                digests[(m.path, m.start)] = hash_range(memory, m.start, m.end - m.start)
+    return digests
+
+
+def hash_range(memory, start, size):
+    memory.seek(start)
+    digest = hashlib.blake2b(digest_size=16)
+    while size > 0:
+        data = memory.read(min(size, 1 << 20))
+        if not data:
+            break
+        digest.update(data)
+        size -= len(data)
+    return digest.hexdigest()
+
+
+# ---- victims -------------------------------------------------------------------------------
+
+REPORT = struct.Struct("<Qii10Q128s")
+REPORT_MAGIC = 0x6D69746369765F6A
+READY, FAILED = 1, 2
+COUNTERS = (
+    "magic pid state iterations errors eintr early late errno_lost max_late_ns "
+    "helper_rounds helper_late helper_max_late_ns text"
+).split()
+
+
+def malloc_conf(directory, sample=12):
+    return "prof:true,prof_active:false,lg_prof_sample:%d,prof_prefix:%s/jeprof" % (
+        sample,
+        directory,
+    )
+
+
+class Victim:
+    """One self-checking process (tests/victims/victim.c)."""
+
+    def __init__(self, mode, directory, ms=100, prof=True, conf=None, user=None, arguments=()):
+        self.directory = directory
+        self.report_path = os.path.join(directory, "report")
+        self.mode = mode
+        self.ms = ms
+        self.files_before = None
+        self._prepare_files(user)
+        env = tool_environment()
+        if prof:
+            env["MALLOC_CONF"] = conf or malloc_conf(directory)
+        argv = [os.path.join(VICTIMS, "victim"), mode, self.report_path, "--time", str(ms)]
+        self.process = subprocess.Popen(
+            argv + list(arguments),
+            env=env,
+            cwd=directory,
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            **({"user": user, "group": user, "extra_groups": []} if user else {}),
+        )
+        self.pid = self.process.pid
+        try:
+            self._wait_ready()
+        except BaseException:
+            self.stop()
+            raise
+        self.files_before = self.files()
+
+    def _prepare_files(self, user):
+        with open(self.report_path, "wb") as file:
+            file.truncate(REPORT.size)
+        if user:
+            os.chmod(self.directory, 0o755)
+            os.chown(self.report_path, user, user)
+        self._file = open(self.report_path, "rb")
+        self._map = mmap.mmap(self._file.fileno(), REPORT.size, prot=mmap.PROT_READ)
+
+    def _wait_ready(self):
+        if not wait_until(lambda: self.counters()["state"] or self.process.poll() is not None):
+            raise AssertionError("the victim does not start")
+        code = self.process.poll()
+        if code == SKIPPED:
+            raise unittest.SkipTest(self.process.stderr.read().decode().strip())
+        if code is not None or self.counters()["state"] != READY:
+            raise AssertionError("the victim ended: %s" % self.process.stderr.read().decode())
+
+    def counters(self):
+        values = dict(zip(COUNTERS, REPORT.unpack(self._map[: REPORT.size])))
+        values["text"] = values["text"].split(b"\0")[0].decode()
+        return values
+
+    def alive(self):
+        return self.process.poll() is None
+
+    def wait_rounds(self, count, timeout=None):
+        """Waits until `count` more rounds are done; False when they do not come, or it died."""
+        goal = self.counters()["iterations"] + count
+        limit = timeout or 10 + count * self.ms / 100
+        wait_until(lambda: self.counters()["iterations"] >= goal or not self.alive(), limit)
+        return self.alive() and self.counters()["iterations"] >= goal
+
+    def files(self):
+        return sorted(os.listdir(self.directory))
+
+    def new_files(self):
+        return [name for name in self.files() if name not in self.files_before]
+
+    def stop(self):
+        end_process(self.process)
+        self._map.close()
+        self._file.close()
+
+
+def victim_names(option):
+    victim = os.path.join(VICTIMS, "victim")
+    return subprocess.run([victim, option], capture_output=True, text=True).stdout.split()
+
+
+Snapshot = namedtuple("Snapshot", "maps masks descriptors threads text")
+
+
+def snapshot(pid):
+    """All that an attach must leave as it was."""
+    return Snapshot(
+        covered(mappings(pid)), signal_masks(pid), descriptors(pid), threads(pid), text_hashes(pid)
+    )
+
+
+def snapshot_differences(pid, before, timeout=1.0):
+    """Names of what differs. Masks and maps are given a moment: a thread may just be inside
+    a call with a temporary mask."""
+    differing = []
+
+    def compare():
+        now = snapshot(pid)
+        differing[:] = [name for name in now._fields if getattr(now, name) != getattr(before, name)]
+        return not differing
+
+    wait_until(compare, timeout, 0.02)
+    return list(differing)
+
+
+# ---- redis ---------------------------------------------------------------------------------
+
+
+class Redis:
+    """Debian's redis-server on a socket of its own, with its load."""
+
+    def __init__(self, directory, sample=14):
+        for program in ("redis-server", "redis-cli", "redis-benchmark", "setpriv"):
+            if not shutil.which(program):
+                raise unittest.SkipTest("%s is not installed" % program)
+        self.directory = directory
+        self.socket = os.path.join(directory, "socket")
+        self.load = None
+        argv = "redis-server --port 0 --daemonize no --appendonly no --save".split()
+        self.process = subprocess.Popen(
+            with_parent(argv + ["", "--dir", directory, "--unixsocket", self.socket]),
+            env=tool_environment({"MALLOC_CONF": malloc_conf(directory, sample)}),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+        )
+        self.pid = self.process.pid
+        if not wait_until(self.ping):
+            self.stop()
+            raise AssertionError("redis-server does not answer")
+
+    def ping(self):
+        return self.cli("ping") == "PONG"
+
+    def cli(self, *words):
+        argv = ["redis-cli", "-s", self.socket] + list(words)
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=20)
+        return done.stdout.strip()
+
+    def start_load(self):
+        words = "-q -n 1000000000 -t set,get -d 400 -r 100000 -c 20"
+        self.load = subprocess.Popen(
+            with_parent(["redis-benchmark", "-s", self.socket] + words.split()),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def commands_done(self):
+        return int(re.search(r"total_commands_processed:(\d+)", self.cli("info", "stats"))[1])
+
+    def stop(self):
+        if self.load:
+            end_process(self.load)
+        end_process(self.process)
+
+
+def with_parent(argv):
+    """The command, ended by the kernel when this process ends."""
+    return ["setpriv", "--pdeathsig", "KILL"] + argv
+
+
+# ---- running a file of tests ---------------------------------------------------------------
+
+
+class _Reasons(unittest.TextTestResult):
+    def addSkip(self, test, reason):
+        super().addSkip(test, reason)
+        print("SKIP: %s" % reason, flush=True)
+
+
+def _selected(names):
+    loaded = unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"])
+    cases = [case for group in loaded for case in group]
+    return unittest.TestSuite(
+        case for case in cases if not names or case.id().rsplit(".", 1)[1] in names
+    )
+
+
+def interrupted(number, frame):
+    raise KeyboardInterrupt
+
+
+def raise_on_signals():
+    """So that cleanups run when the test is told to end; unittest goes on after SystemExit."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, interrupted)
+
+
+def main():
+    """Runs the tests named in the arguments, else all. Exit code 77: nothing but skips."""
+    raise_on_signals()
+    suite = _selected(sys.argv[1:])
+    if not suite.countTestCases():
+        sys.exit("no such test: %s" % " ".join(sys.argv[1:]))
+    if not os.access(TOOL, os.X_OK):
+        sys.exit("the tool is not there: %s" % TOOL)
+    result = unittest.TextTestRunner(resultclass=_Reasons, verbosity=2).run(suite)
+    if not result.wasSuccessful():
+        sys.exit(1)
+    skipped = {getattr(test, "test_case", test).id() for test, _ in result.skipped}
+    sys.exit(SKIPPED if len(skipped) == result.testsRun else 0)
+
+
+def capability(number):
+    """Whether this process has the capability in its effective set."""
+    return bool(int(status_fields(os.getpid())["CapEff"], 16) >> number & 1)
+
+
+def require_root():
+    if os.geteuid() != 0:
+        raise unittest.SkipTest("needs root, to start processes of another user")
+
+

@@ -1,0 +1,48 @@
+/* What the victim's main thread does, round after round. */
+#ifndef VICTIM_MODES_H
+#define VICTIM_MODES_H
+
+#include "probe.h"
+#include "report.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct victim {
+    struct probe probe;
+    struct report *report;
+    const struct mode *mode;
+    uint64_t asked_ns;   /* length of one blocking call */
+    uint64_t spin_turns; /* turns of the empty loop that take about a millisecond */
+    int fd;              /* the descriptor of the modes that need one */
+};
+
+struct call {
+    long number;
+    uint64_t args[6];
+};
+
+struct mode {
+    const char *name;
+    /* Once at the start; false when the kernel refuses. */
+    bool (*setup)(struct victim *victim);
+    /* The system call of one round, with fresh arguments; NULL in modes without one. */
+    void (*arm)(struct victim *victim, struct call *call);
+    /* One round; modes with a system call share one. */
+    void (*round)(struct victim *victim);
+    int64_t expected; /* result of the system call */
+    bool untimed;     /* the call returns at once */
+};
+
+const struct mode *mode_find(const char *name);
+/* Names of all modes, one a line. */
+void modes_print(void);
+
+/* Counts one difference and keeps its text. */
+void victim_fault(struct victim *victim, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+uint64_t clock_now_ns(void);
+void report_max(uint64_t *slot, uint64_t value);
+
+#endif
