@@ -33,7 +33,7 @@ enum {
     SCRATCH_DATA = 16384,
     SCRATCH_ARGUMENTS = 4736, /* offset in the data at which arguments begin */
     SCRATCH_LEN = SCRATCH_CODE + (256 << 10),
-    INJECTION_CALLS_MAX = 64,
+    INJECTION_CALLS_MAX = 60,
     INJECTION_SLEEPS = 64,
 };
 

@@ -4,6 +4,7 @@
 #include "inject/share.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 
 enum {
@@ -11,7 +12,7 @@ enum {
     CHAIN_ROOM = 1024, /* at the top of the stack, for the way back of a direct call */
 };
 
-_Static_assert(RECORDS_AT + (INJECTION_CALLS_MAX + 1) * sizeof(struct arch_call) <=
+_Static_assert(RECORDS_AT + (INJECTION_CALLS_MAX + 3) * sizeof(struct arch_call) <=
                    SCRATCH_ARGUMENTS,
                "the arguments lie behind the records");
 
@@ -37,13 +38,39 @@ static bool write_code(struct injection *injection)
     return injection->code_written;
 }
 
-static bool write_records(struct injection *injection, const struct arch_call *calls, size_t count)
+/*
+ * The list for one run. While it is watched, between two records of ours: a
+ * cancellation that is pending for the thread would act at the dump's open and
+ * unwind it out of the allocator with its locks held. The first record disables
+ * that and puts the former state where the last one takes its argument from, so
+ * that it comes back also when the tool has died.
+ */
+static size_t fill_records(struct injection *injection, const struct arch_call *calls, size_t count,
+                           bool watched)
+{
+    struct arch_call *records = (struct arch_call *)(void *)(injection->data + RECORDS_AT);
+    remote_addr setcancelstate = watched ? injection->env.plan->setcancelstate : 0;
+
+    memset(records, 0, SCRATCH_ARGUMENTS - RECORDS_AT);
+    if (!setcancelstate) {
+        memcpy(records, calls, count * sizeof *calls);
+        return 0;
+    }
+    records[0] = (struct arch_call){
+        .function = setcancelstate,
+        .args = {PTHREAD_CANCEL_DISABLE,
+                 record_address(injection, count + 1) + offsetof(struct arch_call, args)},
+    };
+    memcpy(records + 1, calls, count * sizeof *calls);
+    records[count + 1] = (struct arch_call){.function = setcancelstate};
+    return 1;
+}
+
+static bool write_records(struct injection *injection)
 {
     struct arch_call_header header = {injection->env.plan->errno_location, arch_fp_control()};
 
     memcpy(injection->data, &header, sizeof header);
-    memset(injection->data + RECORDS_AT, 0, SCRATCH_ARGUMENTS - RECORDS_AT);
-    memcpy(injection->data + RECORDS_AT, calls, count * sizeof *calls);
     return write_code(injection) && memory_write(injection->env.memory, data_address(injection),
                                                  injection->data, injection->data_used);
 }
@@ -199,7 +226,7 @@ static enum fault_code run_direct(struct injection *injection, const struct arch
 static enum fault_code save_errno(struct injection *injection, struct fault *fault)
 {
     struct arch_call call = {.function = injection->env.plan->errno_location};
-    remote_addr at = record_address(injection, INJECTION_CALLS_MAX);
+    remote_addr at = record_address(injection, INJECTION_CALLS_MAX + 2);
     enum fault_code rc;
 
     if (!call.function || injection->errno_at)
@@ -213,14 +240,21 @@ static enum fault_code save_errno(struct injection *injection, struct fault *fau
     return rc;
 }
 
-static enum fault_code run_directly(struct injection *injection, struct arch_call *calls,
-                                    size_t count, const struct watch *watch, struct fault *fault)
+/* The records are read again each time: one may have filled in another's argument. */
+static enum fault_code run_directly(struct injection *injection, const struct watch *watch,
+                                    struct fault *fault)
 {
     enum fault_code rc = save_errno(injection, fault);
 
-    for (size_t i = 0; i < count && rc == FAULT_NONE; i++) {
-        remote_addr at = record_address(injection, i) + offsetof(struct arch_call, result);
-        rc = run_direct(injection, &calls[i], at, watch, fault);
+    for (size_t i = 0; rc == FAULT_NONE; i++) {
+        remote_addr at = record_address(injection, i);
+        struct arch_call call;
+        if (!memory_read(injection->env.memory, at, &call, sizeof call))
+            return run_broken(injection, "read a call", fault);
+        if (!call.function)
+            break;
+        at += offsetof(struct arch_call, result);
+        rc = run_direct(injection, &call, at, watch, fault);
     }
     return rc;
 }
@@ -228,12 +262,12 @@ static enum fault_code run_directly(struct injection *injection, struct arch_cal
 /* ---- both ---- */
 
 static enum fault_code read_results(struct injection *injection, struct arch_call *calls,
-                                    size_t count, struct fault *fault)
+                                    size_t count, size_t first, struct fault *fault)
 {
     if (!memory_read(injection->env.memory, data_address(injection), injection->data,
                      injection->data_used))
         return run_broken(injection, "read results", fault);
-    memcpy(calls, injection->data + RECORDS_AT, count * sizeof *calls);
+    memcpy(calls, injection->data + RECORDS_AT + first * sizeof *calls, count * sizeof *calls);
     for (size_t i = 0; i < count; i++)
         if (!calls[i].done && !injection->direct)
             return fault_set(fault, FAULT_INTERNAL, 0, "call", "call %zu left no result", i);
@@ -246,22 +280,23 @@ enum fault_code perform_calls(struct injection *injection, struct arch_call *cal
                               const struct watch *watch, struct fault *fault)
 {
     struct share share;
+    size_t first = fill_records(injection, calls, count, watch != NULL);
     enum fault_code rc;
 
-    if (!write_records(injection, calls, count))
+    if (!write_records(injection))
         return run_broken(injection, "write arguments", fault);
     if (watch) {
         share_begin(&share, injection->env.target, injection->session.tid);
         injection->share = &share;
     }
     if (injection->direct)
-        rc = run_directly(injection, calls, count, watch, fault);
+        rc = run_directly(injection, watch, fault);
     else
         rc = run_trampoline(injection, watch, fault);
     if (watch)
         share_end(&share);
     injection->share = NULL;
-    return rc == FAULT_NONE ? read_results(injection, calls, count, fault) : rc;
+    return rc == FAULT_NONE ? read_results(injection, calls, count, first, fault) : rc;
 }
 
 void perform_restore_errno(struct injection *injection)

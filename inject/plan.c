@@ -111,6 +111,8 @@ static bool visit_static(void *ctx, const char *name, const struct symbol *symbo
 
     if (strcmp(name, "__errno_location") == 0)
         names->plan->errno_location = symbol->address;
+    if (strcmp(name, "pthread_setcancelstate") == 0)
+        names->plan->setcancelstate = symbol->address;
     if (strncmp(name, "_Unwind_", 8) == 0)
         names->failed |= forbid_function(names->plan, symbol, "the unwinder", NULL) != FAULT_NONE;
     for (size_t i = 0; i < ARRAY_LEN(libc_forbidden); i++)
@@ -173,6 +175,21 @@ static const struct module *find_libc(const struct modules *modules, struct memo
     return NULL;
 }
 
+/* In libc, or before glibc 2.34 in libpthread. */
+static remote_addr find_function(const struct modules *modules, struct memory *memory,
+                                 const char *name)
+{
+    for (size_t i = 0; i < modules->count; i++) {
+        const struct module *module = &modules->list[i];
+        struct image image;
+        struct symbol symbol;
+        if (module->exec_start != module->exec_end && module->inode != 0 &&
+            image_open(&image, memory, module->start) && image_symbol(&image, name, &symbol))
+            return symbol.address;
+    }
+    return 0;
+}
+
 static enum fault_code plan_dynamic(struct plan *plan, const struct modules *modules,
                                     struct memory *memory, bool *found, struct fault *fault)
 {
@@ -187,6 +204,7 @@ static enum fault_code plan_dynamic(struct plan *plan, const struct modules *mod
     plan->errno_location = errno_location.address;
     find_gadgets(plan, libc, &image, memory);
     rc = forbid_libc(plan, &image, fault);
+    plan->setcancelstate = find_function(modules, memory, "pthread_setcancelstate");
     for (size_t i = 0; i < modules->count && rc == FAULT_NONE; i++) {
         const struct module *module = &modules->list[i];
         if (is_loader(module) && module != libc)

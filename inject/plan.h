@@ -14,6 +14,7 @@ enum { PLAN_AVOID_MAX = 4 };
 struct plan {
     struct arch_gadgets gadgets;
     remote_addr errno_location;        /* __errno_location of the C library; 0: not found */
+    remote_addr setcancelstate;        /* its pthread_setcancelstate; 0: not found */
     struct code_ranges forbidden;      /* a thread whose stack leads into these is not touched */
     const char *avoid[PLAN_AVOID_MAX]; /* names of threads that are never used; static texts */
     size_t avoid_count;
