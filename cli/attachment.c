@@ -225,6 +225,17 @@ int attachment_finish(struct attachment *attachment, enum fault_code code,
     return exit_code;
 }
 
+void attachment_json(const struct attachment *attachment, struct json *json)
+{
+    const struct injection_report *report = &attachment->injection.report;
+
+    json_number(json, "thread", (uint64_t)report->tid);
+    json_number(json, "held_ns", report->held_ns);
+    json_number(json, "calls", report->calls);
+    json_number(json, "stops", report->attempts);
+    json_number(json, "search_ns", report->search_ns);
+}
+
 enum fault_code attachment_describe(struct attachment *attachment, const char *const *calls,
                                     size_t count, struct fault *fault)
 {

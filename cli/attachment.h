@@ -1,6 +1,7 @@
 /* Everything that a verb needs of one target, opened in the order that stops nothing first. */
 #pragma once
 
+#include "cli/json.h"
 #include "cli/message.h"
 #include "cli/options.h"
 #include "inject/call.h"
@@ -40,6 +41,8 @@ enum fault_code attachment_hold(struct attachment *attachment, held_action actio
 int attachment_finish(struct attachment *attachment, enum fault_code code,
                       const struct fault *fault);
 
+/* The members that every verb's JSON has of the hold: thread, held_ns, calls, stops, search_ns. */
+void attachment_json(const struct attachment *attachment, struct json *json);
 /* --dry-run: what would be called, where and in which thread. */
 enum fault_code attachment_describe(struct attachment *attachment, const char *const *calls,
                                     size_t count, struct fault *fault);

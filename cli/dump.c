@@ -1,7 +1,6 @@
 /* jeattach dump */
 #include "jemalloc/dump.h"
 #include "cli/attachment.h"
-#include "cli/json.h"
 #include "cli/output.h"
 #include "cli/verbs.h"
 
@@ -35,9 +34,7 @@ static void print_json(const struct dump *dump)
     else
         json_text(&json, "target_path", dump->result.target_path);
     json_number(&json, "bytes", output ? dump->sink.len : dump->result.bytes);
-    json_number(&json, "thread", (uint64_t)attachment->injection.report.tid);
-    json_number(&json, "held_ns", attachment->injection.report.held_ns);
-    json_number(&json, "calls", attachment->injection.report.calls);
+    attachment_json(attachment, &json);
     json_end(&json);
 }
 

@@ -1,6 +1,5 @@
 /* jeattach status */
 #include "cli/attachment.h"
-#include "cli/json.h"
 #include "cli/verbs.h"
 #include "jemalloc/prof.h"
 
@@ -36,9 +35,7 @@ static void print_json(const struct attachment *attachment, const struct prof_st
     json_bool(&json, "prof.thread_active_init", state->thread_active_init);
     json_number(&json, "prof.lg_sample", state->lg_sample);
     json_text(&json, "opt.prof_prefix", state->prefix);
-    json_number(&json, "thread", (uint64_t)attachment->injection.report.tid);
-    json_number(&json, "held_ns", attachment->injection.report.held_ns);
-    json_number(&json, "calls", attachment->injection.report.calls);
+    attachment_json(attachment, &json);
     json_end(&json);
 }
 

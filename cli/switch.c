@@ -1,6 +1,5 @@
 /* jeattach on, jeattach off */
 #include "cli/attachment.h"
-#include "cli/json.h"
 #include "cli/verbs.h"
 #include "jemalloc/prof.h"
 
@@ -20,9 +19,7 @@ static void print_json(const struct attachment *attachment, bool former, bool ac
     json_text(&json, "name", attachment->target.stat.comm);
     json_bool(&json, "old", former);
     json_bool(&json, "new", active);
-    json_number(&json, "thread", (uint64_t)attachment->injection.report.tid);
-    json_number(&json, "held_ns", attachment->injection.report.held_ns);
-    json_number(&json, "calls", attachment->injection.report.calls);
+    attachment_json(attachment, &json);
     json_end(&json);
 }
 

@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+"""Calls into processes that do nothing but allocate: none may hang, none may be corrupted.
+
+Each cycle is on, dump -o, off. After each call every thread of the storm must go on, and no
+block may have lost its mark. At the end the target has no more descriptors, threads or scratch
+mappings than before. Prints the time to the safe point and the time of the hold.
+"""
+import argparse
+import contextlib
+import json
+import mmap
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+TOOL = os.environ["JEATTACH"]
+STORM = os.environ["JEATTACH_STORM"]
+THREADS_MAX = 256
+PROF = "prof:true,prof_active:false"
+# name: threads, smallest and largest block, configuration, cycles in short and in long
+SCENARIOS = {
+    "one": (1, 16, 4096, PROF + ",lg_prof_sample:19", 60, 700),
+    "small": (1, 16, 64, PROF + ",lg_prof_sample:19", 60, 700),
+    "large": (1, 16384, 262144, PROF + ",lg_prof_sample:19", 30, 300),
+    "no_tcache": (1, 16, 4096, PROF + ",lg_prof_sample:19,tcache:false", 30, 300),
+    "four": (4, 16, 4096, PROF + ",lg_prof_sample:19", 30, 700),
+    "sampled": (1, 16, 4096, PROF + ",lg_prof_sample:0", 8, 100),
+    "soak": (64, 16, 4096, PROF + ",lg_prof_sample:16", 20, 10000),
+}
+
+
+class Storm:
+    """A running storm and what it reports."""
+
+    def __init__(self, folder, threads, smallest, largest, conf):
+        self.threads = threads
+        self.path = os.path.join(folder, "report")
+        env = dict(os.environ, LD_PRELOAD="libjemalloc.so.2", MALLOC_CONF=conf)
+        self.process = subprocess.Popen(
+            [STORM, self.path, str(threads), str(smallest), str(largest)], env=env,
+            stdin=subprocess.DEVNULL, cwd=folder)
+        self.pid = self.process.pid
+        self.map = None
+
+    def read(self):
+        """corrupt, ticks, rounds of each thread"""
+        if self.map is None:
+            with open(self.path, "rb") as file:
+                self.map = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+        words = struct.unpack_from("<%dQ" % (2 + self.threads), self.map)
+        return words[0], words[1], words[2:]
+
+    def wait_for_rounds(self, before, seconds=20):
+        """True once every thread has gone on since before."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            rounds = self.read()[2]
+            if all(now > then for now, then in zip(rounds, before)):
+                return True
+            if self.process.poll() is not None:
+                return False
+            time.sleep(0.002)
+        return False
+
+    def start(self):
+        end = time.monotonic() + 20
+        while time.monotonic() < end:
+            with contextlib.suppress(OSError, ValueError):
+                if self.wait_for_rounds([0] * self.threads):
+                    return
+            time.sleep(0.05)
+        raise RuntimeError("the storm does not start")
+
+    def possessions(self):
+        """Descriptors, threads, executable mappings without a file: what a call could leave."""
+        proc = "/proc/%d/" % self.pid
+        with open(proc + "maps", encoding="utf-8", errors="replace") as maps:
+            scratch = [line for line in maps if " r-xp " in line and len(line.split()) == 5]
+        return len(os.listdir(proc + "fd")), len(os.listdir(proc + "task")), len(scratch)
+
+    def stop(self):
+        self.process.kill()
+        self.process.wait()
+
+
+def percentile(values, share):
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else 0
+
+
+class Run:
+    """One scenario: counts and times."""
+
+    def __init__(self, name, storm, cycles):
+        self.name, self.storm, self.cycles = name, storm, cycles
+        self.calls = self.late = 0
+        self.faults, self.search, self.held = [], [], []
+
+    def call(self, *words):
+        before = self.storm.read()[2]
+        result = subprocess.run([TOOL, *words, "--json", "-q", str(self.storm.pid)],
+                                capture_output=True, text=True, timeout=120, check=False)
+        self.calls += 1
+        if result.returncode == 7:
+            self.late += 1
+        elif result.returncode != 0:
+            self.faults.append("%s: exit %d: %s" % (words, result.returncode, result.stderr))
+        else:
+            seen = json.loads(result.stdout)
+            self.search.append(seen["search_ns"] / 1e6)
+            self.held.append(seen["held_ns"] / 1e6)
+        if not self.storm.wait_for_rounds(before):
+            self.faults.append("%s: a thread does not go on (exit status %s)"
+                               % (words, self.storm.process.poll()))
+
+    def cycle(self, profile):
+        self.call("on")
+        self.call("dump", "-o", profile)
+        with open(profile, "rb") as file:
+            text = file.read()
+        if not text.startswith(b"heap_v2/") or b"\nMAPPED_LIBRARIES:\n" not in text:
+            self.faults.append("a profile is not complete")
+        self.call("off")
+
+    def run(self, folder):
+        before = self.storm.possessions()
+        for _ in range(self.cycles):
+            self.cycle(os.path.join(folder, "profile"))
+            if self.faults:
+                break
+        if self.storm.read()[0]:
+            self.faults.append("%d blocks were changed" % self.storm.read()[0])
+        after = self.storm.possessions()
+        if after != before:
+            self.faults.append("descriptors, threads, mappings: %s, now %s" % (before, after))
+
+    def row(self):
+        return "%-10s %6d %5d %7d   %8.2f %8.2f %8.1f   %6.2f %6.2f" % (
+            self.name, self.calls, self.late, len(self.faults), percentile(self.search, 0.5),
+            percentile(self.search, 0.99), max(self.search or [0]), percentile(self.held, 0.5),
+            percentile(self.held, 0.99))
+
+
+def run_scenario(name, long):
+    threads, smallest, largest, conf, short_cycles, long_cycles = SCENARIOS[name]
+    with tempfile.TemporaryDirectory() as folder:
+        storm = Storm(folder, threads, smallest, largest, conf)
+        try:
+            storm.start()
+            run = Run(name, storm, long_cycles if long else short_cycles)
+            run.run(folder)
+        finally:
+            storm.stop()
+    return run
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help=", ".join(SCENARIOS))
+    parser.add_argument("--long", action="store_true")
+    options = parser.parse_args()
+    print("scenario    calls  late  faults   search/ms  p50      p99      max   held/ms p50    p99")
+    failed = False
+    for name in options.scenarios or SCENARIOS:
+        run = run_scenario(name, options.long)
+        print(run.row(), flush=True)
+        for fault in run.faults:
+            print("FAULT: %s: %s" % (name, fault))
+        # At most one call in a thousand may find no safe point before the default deadline.
+        failed = failed or run.faults or run.late * 1000 > run.calls
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
