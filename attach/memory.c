@@ -185,10 +185,9 @@ bool memory_write(struct memory *memory, remote_addr addr, const void *buf, size
 {
     if (!memory->no_vm) {
         ssize_t n = gate_vm_write(memory->gate, memory->pid, addr, buf, len);
-        if (n >= 0 && (size_t)n == len)
-            return true;
-        if (n < 0 && (errno == EPERM || errno == ENOSYS))
-            memory->no_vm = true;
+        if (n >= 0 || (errno != EPERM && errno != ENOSYS))
+            return n >= 0 && (size_t)n == len; /* not by force: a guard page stays one */
+        memory->no_vm = true;
     }
     return memory_write_code(memory, addr, buf, len);
 }

@@ -188,7 +188,8 @@ bool parse_status(const char *text, size_t len, struct proc_status *out)
     while (text < end) {
         const char *eol = memchr(text, '\n', (size_t)(end - text));
         struct cursor line = {text, eol ? eol : end};
-        any = any || line_has_key(&line, "Name:");
+        struct cursor name = line;
+        any = any || line_has_key(&name, "Name:");
         status_line(line, out);
         text = line.end + 1;
     }

@@ -133,17 +133,34 @@ void target_path_from_here(const struct target *target, const char *path, char *
         snprintf(out, size, "%s", path);
 }
 
+/* Its working directory as it sees it: the link's text without that of its root. */
+static int own_directory(const struct target *target, char *out, size_t size)
+{
+    char root[PATH_MAX], cwd[PATH_MAX];
+    ssize_t n = procfs_readlink(target->proc, root, sizeof root, "%d/root", (int)target->pid);
+    ssize_t m = procfs_readlink(target->proc, cwd, sizeof cwd, "%d/cwd", (int)target->pid);
+
+    if (n < 0 || m < 0)
+        return (int)(n < 0 ? n : m);
+    bool below = n > 1 && m >= n && memcmp(root, cwd, (size_t)n) == 0;
+    snprintf(out, size, "%s", below ? cwd + n : cwd);
+    return 0;
+}
+
 int target_stat(const struct target *target, const char *path, struct stat *st)
 {
     struct open_how how = {.flags = O_PATH | O_CLOEXEC,
                            .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
-    AUTO_CLOSE int base = procfs_openf(target->proc, O_PATH | O_DIRECTORY, "%d/%s",
-                                       (int)target->pid, path[0] == '/' ? "root" : "cwd");
+    AUTO_CLOSE int root =
+        procfs_openf(target->proc, O_PATH | O_DIRECTORY, "%d/root", (int)target->pid);
     AUTO_CLOSE int fd = -1;
+    char whole[2 * PATH_MAX] = "";
+    int rc = path[0] == '/' ? 0 : own_directory(target, whole, PATH_MAX);
 
-    if (base < 0)
-        return base;
-    fd = (int)syscall(SYS_openat2, base, path, &how, sizeof how);
+    if (root < 0 || rc < 0)
+        return root < 0 ? root : rc;
+    snprintf(whole + strlen(whole), sizeof whole - strlen(whole), "/%s", path);
+    fd = (int)syscall(SYS_openat2, root, whole, &how, sizeof how);
     return fd < 0 || fstat(fd, st) ? -errno : 0;
 }
 

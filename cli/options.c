@@ -45,17 +45,18 @@ bool parse_duration(const char *text, uint64_t *ns)
         const char *unit;
         double seconds;
     } units[] = {{"", 1}, {"ms", 1e-3}, {"s", 1}, {"m", 60}, {"h", 3600}};
-    char *end;
+    size_t digits = strspn(text, "0123456789."); /* strtod(3) takes more: 0x10, 1e9, inf */
+    char *end = NULL;
+    double value = digits ? strtod(text, &end) : 0;
 
-    if (*text < '0' || *text > '9') /* neither a sign, nor "inf" or "nan" */
+    if (*text == '.' || end != text + digits)
         return false;
-    double value = strtod(text, &end);
     for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
         double seconds = value * units[i].seconds;
-        if (strcmp(end, units[i].unit) != 0)
+        if (strcmp(text + digits, units[i].unit) != 0)
             continue;
-        *ns = (uint64_t)(seconds * 1e9);
-        return seconds > 0 && seconds <= 24 * 3600;
+        *ns = seconds <= 24 * 3600 ? (uint64_t)(seconds * 1e9) : 0;
+        return *ns > 0 && seconds <= 24 * 3600;
     }
     return false;
 }
@@ -99,10 +100,17 @@ static bool take_value(struct options *options, int option)
     }
 }
 
+/* getopt(3) names a letter, which may stand among others, in optopt. */
+static void tell_unknown(const char *word)
+{
+    char clean[64], letter[3] = {'-', (char)optopt, '\0'};
+
+    message("there is no option '%s'",
+            message_clean(optopt > 0 && optopt < 256 ? letter : word, clean, sizeof clean));
+}
+
 static bool take_option(struct options *options, unsigned takes, int option, char **argv)
 {
-    char clean[64];
-
     if ((option == 'o' && !(takes & TAKES_OUTPUT)) ||
         (option == OPT_PATH && !(takes & TAKES_PATH))) {
         message("this verb has no option %s", option == 'o' ? "-o" : "--path");
@@ -131,7 +139,7 @@ static bool take_option(struct options *options, unsigned takes, int option, cha
         message("option %s needs a value", argv[optind - 1]);
         return false;
     case '?':
-        message("there is no option '%s'", message_clean(argv[optind - 1], clean, sizeof clean));
+        tell_unknown(argv[optind - 1]);
         return false;
     default:
         return take_value(options, option);

@@ -1,11 +1,15 @@
 #include "cli/output.h"
 #include "attach/util.h"
+#include "cli/interrupt.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+
+enum { LINKS_MAX = 40 };
 
 static enum fault_code failed(struct fault *fault, int err, const char *path)
 {
@@ -19,11 +23,48 @@ static bool is_special(const char *path)
     return stat(path, &st) == 0 && !S_ISREG(st.st_mode);
 }
 
+/* Where a link leads that realpath(3) refuses because nothing is there yet; NULL: nowhere. */
+static char *follow_link(const char *path)
+{
+    char text[PATH_MAX], *whole;
+    ssize_t n = readlink(path, text, sizeof text - 1);
+    const char *slash = strrchr(path, '/');
+
+    if (n <= 0)
+        return NULL;
+    text[n] = '\0';
+    if (text[0] == '/' || !slash)
+        return strdup(text);
+    return asprintf(&whole, "%.*s%s", (int)(slash + 1 - path), path, text) < 0 ? NULL : whole;
+}
+
 /* Through links to the file itself, so that a link stays a link. */
 static char *final_name(const char *path)
 {
-    char *real = realpath(path, NULL);
-    return real ? real : strdup(path);
+    char *name = strdup(path), *real, *next;
+
+    for (int links = 0; name && links < LINKS_MAX; links++) {
+        real = realpath(name, NULL);
+        next = real ? real : follow_link(name);
+        if (!next)
+            return name;
+        free(name);
+        name = next;
+        if (real)
+            return name;
+    }
+    return name;
+}
+
+/* In the file's own directory, so that it can be renamed; short, whatever the name is. */
+static char *temporary_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *name;
+
+    if (asprintf(&name, "%.*s.jeattach.XXXXXX", slash ? (int)(slash + 1 - path) : 0, path) < 0)
+        return NULL;
+    return name;
 }
 
 static enum fault_code open_temporary(struct output *output, struct fault *fault)
@@ -31,10 +72,9 @@ static enum fault_code open_temporary(struct output *output, struct fault *fault
     mode_t mask = umask(0);
 
     umask(mask);
-    if (asprintf(&output->temporary, "%s.XXXXXX", output->path) < 0) {
-        output->temporary = NULL;
+    output->temporary = temporary_name(output->path);
+    if (!output->temporary)
         return failed(fault, ENOMEM, output->path);
-    }
     output->fd = mkostemp(output->temporary, O_CLOEXEC);
     if (output->fd < 0) {
         int err = errno;
@@ -55,12 +95,17 @@ enum fault_code output_open(struct output *output, const char *path, struct faul
         output->path = strdup("stdout");
         return output->fd < 0 ? failed(fault, errno, "stdout") : FAULT_NONE;
     }
+    if (!*path)
+        return failed(fault, ENOENT, "''");
     output->path = final_name(path);
     if (!output->path)
         return failed(fault, ENOMEM, path);
     if (!is_special(path))
         return open_temporary(output, fault);
-    output->fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    /* A FIFO waits for its reader, through the ticks of the deadline, but not through Ctrl-C. */
+    do
+        output->fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    while (output->fd < 0 && errno == EINTR && !*interrupt_flag());
     return output->fd < 0 ? failed(fault, errno, path) : FAULT_NONE;
 }
 

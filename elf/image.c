@@ -5,10 +5,14 @@
 
 enum { NOTES_MAX = 64 << 10, STRTAB_MAX = 64 << 20, CHAIN_MAX = 1 << 20, NAME_MAX_ = 256 };
 
+/* The header of the tool itself, by the linker: the one machine whose code it can call. */
+extern const Elf64_Ehdr __ehdr_start __attribute__((visibility("hidden")));
+
 static bool header_valid(const Elf64_Ehdr *header)
 {
     return memcmp(header->e_ident, ELFMAG, SELFMAG) == 0 &&
            header->e_ident[EI_CLASS] == ELFCLASS64 && header->e_ident[EI_DATA] == ELFDATA2LSB &&
+           header->e_machine == __ehdr_start.e_machine &&
            header->e_phentsize == sizeof(Elf64_Phdr) && header->e_phnum > 0 &&
            header->e_phnum <= IMAGE_PHDRS_MAX;
 }

@@ -17,7 +17,8 @@ typedef struct user_regs_struct arch_regs;
 enum {
     ARCH_FP_MAX = 16384, /* bytes of the largest extended state (with AMX: about 11 KiB) */
     ARCH_FRAMES_MAX = 24576,
-    ARCH_CALL_WORDS = 9, /* 64-bit words of one call record, see struct arch_call */
+    ARCH_SIGRETURN_LEN = 9, /* bytes of the restorer's code */
+    ARCH_CALL_WORDS = 9,    /* 64-bit words of one call record, see struct arch_call */
 };
 
 enum { ARCH_STORE_NONE, ARCH_STORE_PLAIN, ARCH_STORE_POPS };

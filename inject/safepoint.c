@@ -83,9 +83,9 @@ static bool has_libc_tls(struct memory *memory, const arch_regs *regs)
            arch_tls_is_libc(arch_tls(regs), head);
 }
 
-/* What needs no look at the stack's words. */
-static struct evidence judge_registers(const struct plan *plan, struct memory *memory,
-                                       const arch_regs *regs, const struct vma *stack, size_t room)
+/* Where the thread is, as far as its stack's words do not matter. */
+static struct evidence judge_place(const struct plan *plan, struct memory *memory,
+                                   const arch_regs *regs, const struct vma *stack, size_t room)
 {
     const struct code_range *range = ranges_find(&plan->forbidden, arch_pc(regs));
     remote_addr sp = arch_sp(regs);
@@ -101,6 +101,17 @@ static struct evidence judge_registers(const struct plan *plan, struct memory *m
     return verdict(PROOF_SAFE, 0, NULL);
 }
 
+static struct evidence judge_words(const struct plan *plan, struct memory *memory,
+                                   const arch_regs *regs, const struct vma *stack)
+{
+    /* In the restorer: what its frame restores need not look like a return address. */
+    if (arch_pc(regs) - plan->gadgets.sigreturn < ARCH_SIGRETURN_LEN)
+        return verdict(PROOF_HANDLER, arch_pc(regs), NULL);
+    if (stack->end - arch_sp(regs) > SAFEPOINT_SCAN_MAX)
+        return verdict(PROOF_TOO_LONG, arch_sp(regs), NULL);
+    return scan_stack(plan, memory, arch_sp(regs), stack->end);
+}
+
 bool safepoint_wants_unwinder(enum proof proof)
 {
     return proof == PROOF_STACK || proof == PROOF_HANDLER || proof == PROOF_TOO_LONG;
@@ -111,15 +122,10 @@ struct evidence safepoint_prove(const struct plan *plan, const struct modules *m
                                 const arch_regs *regs, bool main_thread, size_t room)
 {
     const struct vma *stack = own_stack(modules, regs, main_thread);
-    struct evidence evidence = judge_registers(plan, memory, regs, stack, room);
-    struct evidence unwound;
+    struct evidence evidence = judge_place(plan, memory, regs, stack, room), unwound;
 
-    if (evidence.proof != PROOF_SAFE)
-        return evidence;
-    if (stack->end - arch_sp(regs) > SAFEPOINT_SCAN_MAX)
-        evidence = verdict(PROOF_TOO_LONG, arch_sp(regs), NULL);
-    else
-        evidence = scan_stack(plan, memory, arch_sp(regs), stack->end);
+    if (evidence.proof == PROOF_SAFE)
+        evidence = judge_words(plan, memory, regs, stack);
     if (!unwinder || !safepoint_wants_unwinder(evidence.proof))
         return evidence;
     unwound = unwinder_prove(unwinder, plan, regs, stack->end);

@@ -120,32 +120,34 @@ size_t arch_find_sigreturn(const unsigned char *code, size_t len)
  * mov %rax,disp(%rdi); ret  or  mov %rax,disp(%rbx); pop %rbx; ret, disp absent
  * or one byte. Setters and constructors end so in every C library.
  */
-/* Bytes of such a sequence at code, its return included; 0: it is none. Reads at most 6. */
-static int store_length(const unsigned char *code, unsigned char *form, int8_t *disp)
+/* Bytes of such a sequence at code, its return included; 0: it is none in the len bytes there. */
+static size_t store_length(const unsigned char *code, size_t len, unsigned char *form, int8_t *disp)
 {
+    if (len < 4 || code[0] != 0x48 || code[1] != 0x89)
+        return 0;
     unsigned mod = code[2] >> 6, regs = code[2] & 0x3f;
-    int at = 3 + (int)mod;
-
-    if (code[0] != 0x48 || code[1] != 0x89 || mod > 1 || (regs != 7 && regs != 3))
+    size_t at = 3 + mod, whole = at + (regs == 3 ? 2 : 1);
+    if (mod > 1 || (regs != 7 && regs != 3) || whole > len)
         return 0;
     *disp = mod ? (int8_t)code[3] : 0;
     *form = regs == 7 ? ARCH_STORE_PLAIN : ARCH_STORE_POPS;
-    if (regs == 3 && code[at++] != 0x5b)
+    if (regs == 3 && code[at] != 0x5b)
         return 0;
-    return code[at] == 0xc3 ? at + 1 : 0;
+    return code[whole - 1] == 0xc3 ? whole : 0;
 }
 
 /* Returns are rare: from each, look back at where the store would begin. */
 static size_t find_store(const unsigned char *code, size_t len, bool pops)
 {
-    const unsigned char *ret = code + 8;
+    const unsigned char *ret = code + 5;
 
-    while (len > 8 && (ret = memchr(ret, 0xc3, (size_t)(code + len - ret)))) {
-        for (int length = 4; length <= 6; length++) {
+    while (len > 5 && (ret = memchr(ret, 0xc3, (size_t)(code + len - ret)))) {
+        for (size_t length = 4; length <= 6; length++) {
             const unsigned char *start = ret + 1 - length;
             unsigned char form;
             int8_t disp;
-            if (store_length(start, &form, &disp) == length && (!pops || form == ARCH_STORE_POPS))
+            if (store_length(start, length, &form, &disp) == length &&
+                (!pops || form == ARCH_STORE_POPS))
                 return (size_t)(start - code);
         }
         ret++;
@@ -166,7 +168,7 @@ size_t arch_find_store(const unsigned char *code, size_t len)
 void arch_decode_store(struct arch_gadgets *gadgets, remote_addr address,
                        const unsigned char code[8])
 {
-    if (store_length(code, &gadgets->store_form, &gadgets->store_disp))
+    if (store_length(code, 8, &gadgets->store_form, &gadgets->store_disp))
         gadgets->store = address;
 }
 
@@ -184,21 +186,20 @@ void arch_enter_map(arch_regs *regs, const struct arch_gadgets *gadgets,
         regs->rbx = slot;
 }
 
-/* Length of a call through ModRM (ff /2), from its ModRM byte; 0: not that instruction. */
-static size_t indirect_call_len(const unsigned char *modrm)
+/* Length of a call through ModRM (ff /2), of which len bytes lie at code; 0: it is none. */
+static size_t indirect_call_len(const unsigned char *code, size_t len)
 {
-    unsigned mod = *modrm >> 6, reg = (*modrm >> 3) & 7, rm = *modrm & 7;
+    unsigned mod = code[1] >> 6, reg = (code[1] >> 3) & 7, rm = code[1] & 7;
+    bool sib = mod != 3 && rm == 4;
+    size_t head = sib ? 3 : 2; /* opcode, ModRM, perhaps SIB */
 
-    if (reg != 2)
+    if (code[0] != 0xff || reg != 2 || head > len)
         return 0;
-    size_t len = mod != 3 && rm == 4 ? 3 : 2; /* opcode, ModRM, perhaps SIB */
     if (mod == 1)
-        return len + 1;
-    if (mod == 2 || (mod == 0 && rm == 5))
-        return len + 4;
-    if (mod == 0 && rm == 4 && (modrm[1] & 7) == 5)
-        return len + 4;
-    return len;
+        return head + 1;
+    if (mod == 2 || (mod == 0 && rm == 5) || (mod == 0 && sib && (code[2] & 7) == 5))
+        return head + 4;
+    return head;
 }
 
 bool arch_follows_call(const unsigned char before[8])
@@ -206,7 +207,7 @@ bool arch_follows_call(const unsigned char before[8])
     if (before[3] == 0xe8) /* call rel32 */
         return true;
     for (size_t len = 2; len <= 7; len++)
-        if (before[8 - len] == 0xff && indirect_call_len(&before[9 - len]) == len)
+        if (indirect_call_len(before + 8 - len, len) == len)
             return true;
     return false;
 }

@@ -36,7 +36,7 @@ unsigned char *sink_reserve(struct sink *sink, size_t len)
 {
     if (len > sink->limit - sink->len)
         return NULL;
-    if (sink->len + len > sink->mapped && !sink_grow(sink, sink->len + len))
+    if ((!sink->mapped || sink->len + len > sink->mapped) && !sink_grow(sink, sink->len + len))
         return NULL;
     return sink->bytes + sink->len;
 }
