@@ -12,16 +12,16 @@ enum fault_code memory_open(struct memory *memory, const struct target *target, 
                             struct fault *fault)
 {
     memset(memory, 0, sizeof *memory);
-    memory->pid = target->pid;
+    memory->pid = target_via(target);
     memory->gate = gate;
     memory->cache = malloc(MEMORY_CACHE_PAGES * sizeof *memory->cache);
     if (!memory->cache)
         return fault_set(fault, FAULT_INTERNAL, ENOMEM, "open memory", "%d", target->pid);
     memory_forget(memory);
-    memory->memfd = procfs_openf(target->proc, O_RDWR, "%d/mem", (int)target->pid);
+    memory->memfd = procfs_openf(target->proc, O_RDWR, "%d/mem", (int)target_via(target));
     memory->memfd_writable = memory->memfd >= 0;
     if (memory->memfd < 0)
-        memory->memfd = procfs_openf(target->proc, O_RDONLY, "%d/mem", (int)target->pid);
+        memory->memfd = procfs_openf(target->proc, O_RDONLY, "%d/mem", (int)target_via(target));
     if (memory->memfd < 0)
         memory->memfd = -1;
     return FAULT_NONE;

@@ -1,5 +1,6 @@
 #include "attach/target.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -11,7 +12,9 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#define PF_KTHREAD 0x00200000u /* include/linux/sched.h */
+/* include/linux/sched.h */
+#define PF_EXITING 0x00000004u
+#define PF_KTHREAD 0x00200000u
 
 static enum fault_code read_stat(const struct target *target, struct proc_stat *out,
                                  struct fault *fault)
@@ -28,12 +31,40 @@ static enum fault_code read_stat(const struct target *target, struct proc_stat *
     return FAULT_NONE;
 }
 
+static bool is_ending(const struct proc_stat *stat)
+{
+    return stat->state == 'Z' || stat->state == 'X' || stat->flags & PF_EXITING;
+}
+
+/* The first thread may have ended, and be a zombie, while others go on. */
+static pid_t find_live_thread(const struct target *target)
+{
+    int fd = procfs_openf(target->proc, O_RDONLY | O_DIRECTORY, "%d/task", (int)target->pid);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    const struct dirent *entry;
+    pid_t live = 0;
+
+    if (!dir)
+        util_close(&fd);
+    while (dir && !live && (entry = readdir(dir))) {
+        char text[1024];
+        struct proc_stat stat;
+        ssize_t n = procfs_read(target->proc, text, sizeof text, "%d/task/%d/stat",
+                                (int)target->pid, atoi(entry->d_name));
+        if (n > 0 && parse_stat(text, (size_t)n, &stat) && !is_ending(&stat))
+            live = stat.pid;
+    }
+    if (dir)
+        closedir(dir);
+    return live;
+}
+
 static enum fault_code judge_state(const struct target *target, const struct proc_stat *stat,
                                    struct fault *fault)
 {
     if (stat->start != target->stat.start)
         return fault_set(fault, FAULT_REUSED, 0, "look up the process", "%d", (int)target->pid);
-    if (stat->state == 'Z' || stat->state == 'X')
+    if (is_ending(stat) && !find_live_thread(target))
         return fault_set(fault, FAULT_ZOMBIE, 0, "look up the process", "%d (%s), parent %d",
                          (int)target->pid, stat->comm, stat->ppid);
     if (stat->flags & PF_KTHREAD)
@@ -83,6 +114,8 @@ enum fault_code target_open(struct target *target, struct procfs *proc, pid_t pi
         rc = refuse_plain_thread(target, fault);
     if (rc != FAULT_NONE)
         return rc;
+    if (is_ending(&target->stat))
+        target->live = find_live_thread(target);
     target->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
     read_status(target);
     /* Read again behind the pidfd: now both name the same process. */
@@ -114,12 +147,12 @@ bool target_has_own_root(const struct target *target)
 
     if (procfs_readlink(target->proc, own, sizeof own, "self/ns/mnt") < 0)
         return false;
-    if (procfs_readlink(target->proc, its, sizeof its, "%d/ns/mnt", (int)target->pid) < 0)
+    if (procfs_readlink(target->proc, its, sizeof its, "%d/ns/mnt", (int)target_via(target)) < 0)
         return false;
     if (strcmp(own, its) != 0)
         return true;
     char root[32];
-    snprintf(root, sizeof root, "%d/root/.", (int)target->pid);
+    snprintf(root, sizeof root, "%d/root/.", (int)target_via(target));
     if (stat("/", &here) || fstatat(target->proc->dirfd, root, &there, 0))
         return false;
     return here.st_dev != there.st_dev || here.st_ino != there.st_ino;
@@ -128,7 +161,7 @@ bool target_has_own_root(const struct target *target)
 void target_path_from_here(const struct target *target, const char *path, char *out, size_t size)
 {
     if (target_has_own_root(target))
-        snprintf(out, size, "/proc/%d/root%s", (int)target->pid, path);
+        snprintf(out, size, "/proc/%d/root%s", (int)target_via(target), path);
     else
         snprintf(out, size, "%s", path);
 }
@@ -137,8 +170,9 @@ void target_path_from_here(const struct target *target, const char *path, char *
 static int own_directory(const struct target *target, char *out, size_t size)
 {
     char root[PATH_MAX], cwd[PATH_MAX];
-    ssize_t n = procfs_readlink(target->proc, root, sizeof root, "%d/root", (int)target->pid);
-    ssize_t m = procfs_readlink(target->proc, cwd, sizeof cwd, "%d/cwd", (int)target->pid);
+    ssize_t n =
+        procfs_readlink(target->proc, root, sizeof root, "%d/root", (int)target_via(target));
+    ssize_t m = procfs_readlink(target->proc, cwd, sizeof cwd, "%d/cwd", (int)target_via(target));
 
     if (n < 0 || m < 0)
         return (int)(n < 0 ? n : m);
@@ -152,7 +186,7 @@ int target_stat(const struct target *target, const char *path, struct stat *st)
     struct open_how how = {.flags = O_PATH | O_CLOEXEC,
                            .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
     AUTO_CLOSE int root =
-        procfs_openf(target->proc, O_PATH | O_DIRECTORY, "%d/root", (int)target->pid);
+        procfs_openf(target->proc, O_PATH | O_DIRECTORY, "%d/root", (int)target_via(target));
     AUTO_CLOSE int fd = -1;
     char whole[2 * PATH_MAX] = "";
     int rc = path[0] == '/' ? 0 : own_directory(target, whole, PATH_MAX);

@@ -13,10 +13,20 @@
 struct target {
     struct procfs *proc;
     pid_t pid;
+    pid_t live;            /* a thread that lives, when the first one has ended; else 0 */
     int pidfd;             /* -1: the kernel has no pidfd_open(2) */
     struct proc_stat stat; /* as first seen; stat.start is the identity */
     struct proc_status status;
 };
+
+/*
+ * The id whose /proc entry shows the memory, files and root of the process: the
+ * first thread's entry is empty once that has ended (pthread_exit in main).
+ */
+static inline pid_t target_via(const struct target *target)
+{
+    return target->live ? target->live : target->pid;
+}
 
 /*
  * Fills *target. Refuses the missing, the ended, kernel threads and pids that

@@ -160,7 +160,8 @@ enum fault_code modules_load(struct modules *modules, const struct target *targe
                              struct fault *fault)
 {
     AUTO_FREE char *text = NULL;
-    ssize_t n = procfs_slurp(target->proc, &text, MODULES_MAPS_LIMIT, "%d/maps", target->pid);
+    ssize_t n =
+        procfs_slurp(target->proc, &text, MODULES_MAPS_LIMIT, "%d/maps", target_via(target));
 
     memset(modules, 0, sizeof *modules);
     if (n == -ESRCH || n == -ENOENT)
@@ -220,7 +221,8 @@ static int open_in_root(const struct target *target, const char *path)
         .flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
         .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
     };
-    AUTO_CLOSE int root = procfs_openf(target->proc, O_PATH | O_DIRECTORY, "%d/root", target->pid);
+    AUTO_CLOSE int root =
+        procfs_openf(target->proc, O_PATH | O_DIRECTORY, "%d/root", target_via(target));
 
     if (root < 0)
         return root;
@@ -259,7 +261,7 @@ int module_open(const struct module *module, const struct target *target, struct
     if (module->inode == 0)
         return -ENOENT;
     fd = procfs_openf(target->proc, O_RDONLY | O_NONBLOCK | O_NOCTTY, "%d/map_files/%llx-%llx",
-                      target->pid, (unsigned long long)module->start,
+                      target_via(target), (unsigned long long)module->start,
                       (unsigned long long)module->first_end);
     if (fd < 0 && !module->deleted)
         fd = open_in_root(target, module->path);

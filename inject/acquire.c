@@ -132,7 +132,11 @@ static enum fault_code list_candidates(struct candidates *candidates,
     return rc;
 }
 
-/* Until the interrupt's own stop; every other stop is passed on. */
+/*
+ * Until the interrupt's own stop; every other stop is passed on. Ctrl-C does
+ * not end this wait: the thread has been woken already, and only the stop lets
+ * its system call be made again.
+ */
 static enum fault_code wait_for_stop(struct session *session, const struct deadline *deadline,
                                      struct fault *fault)
 {
@@ -142,7 +146,7 @@ static enum fault_code wait_for_stop(struct session *session, const struct deadl
     if (soon.at > clock_now() + STOP_WAIT_NS)
         soon.at = clock_now() + STOP_WAIT_NS;
     for (;;) {
-        rc = session_wait(session, &soon, true, fault);
+        rc = session_wait(session, &soon, false, fault);
         if (rc == FAULT_CALL_DEADLINE)
             return fault_set(fault, FAULT_NO_STOP, ETIMEDOUT, "stop", "thread %d", session->tid);
         if (rc != FAULT_NONE || session->state != SESSION_SIGNAL)

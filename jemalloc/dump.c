@@ -98,13 +98,13 @@ static void confirm_path(struct dump_watch *watch)
     const struct target *target = watch->injection->env.target;
     char real[DUMP_PATH_MAX], cwd[DUMP_PATH_MAX];
 
-    if (procfs_readlink(target->proc, real, sizeof real, "%d/fd/%lld", target->pid,
+    if (procfs_readlink(target->proc, real, sizeof real, "%d/fd/%lld", target_via(target),
                         (long long)watch->fd) > 0) {
         memcpy(watch->path, real, sizeof watch->path);
         return;
     }
     if (watch->path[0] == '/' ||
-        procfs_readlink(target->proc, cwd, sizeof cwd, "%d/cwd", target->pid) <= 0)
+        procfs_readlink(target->proc, cwd, sizeof cwd, "%d/cwd", target_via(target)) <= 0)
         return;
     int n = snprintf(real, sizeof real, "%s/%s", cwd, watch->path);
     if (n > 0 && (size_t)n < sizeof real)
@@ -220,7 +220,8 @@ enum fault_code dump_complete(const struct target *target, struct sink *sink, st
 
     if (memmem(sink->bytes, sink->len, title, sizeof title - 1))
         return FAULT_NONE;
-    ssize_t n = procfs_slurp(target->proc, &maps, MODULES_MAPS_LIMIT, "%d/maps", target->pid);
+    ssize_t n =
+        procfs_slurp(target->proc, &maps, MODULES_MAPS_LIMIT, "%d/maps", target_via(target));
     if (n < 0)
         return fault_set(fault, FAULT_INTERNAL, (int)-n, "read maps", "%d", target->pid);
     unsigned char *room = sink_reserve(sink, sizeof title - 1 + (size_t)n);
