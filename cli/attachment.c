@@ -249,7 +249,7 @@ enum fault_code attachment_describe(struct attachment *attachment, const char *c
     if (rc != FAULT_NONE)
         return rc;
     printf("jemalloc   %s, %smallctl at %#llx\n",
-           message_clean(instance->module->path, path, sizeof path), instance->prefix,
+           message_clean(instance->module.path, path, sizeof path), instance->prefix,
            (unsigned long long)instance->mallctl);
     printf("thread     %d (%s), the first of %zu that may be used\n", (int)thread.tid,
            message_clean(thread.comm, comm, sizeof comm), candidates);

@@ -23,7 +23,7 @@ static void print_json(const struct attachment *attachment, const struct prof_st
     json_begin(&json, stdout);
     json_number(&json, "pid", (uint64_t)attachment->target.pid);
     json_text(&json, "name", attachment->target.stat.comm);
-    json_text(&json, "module", instance->module->path);
+    json_text(&json, "module", instance->module.path);
     json_text(&json, "prefix", instance->prefix);
     json_text(&json, "found_by", found_text(instance->found_by));
     json_text(&json, "variable", attachment->variable);
@@ -78,8 +78,8 @@ static void print_text(const struct attachment *attachment, const struct prof_st
            message_clean(attachment->target.stat.comm, name, sizeof name),
            (int)attachment->target.pid, message_clean(state->version, version, sizeof version));
     printf("  module        %s (%smallctl in %s%s)\n",
-           message_clean(instance->module->path, path, sizeof path), instance->prefix,
-           found_text(instance->found_by), instance->module->deleted ? ", file deleted" : "");
+           message_clean(instance->module.path, path, sizeof path), instance->prefix,
+           found_text(instance->found_by), instance->module.deleted ? ", file deleted" : "");
     print_row("config.prof", state->compiled_in, "profiling is compiled in",
               "this jemalloc was built without profiling");
     print_row("opt.prof", state->enabled, "profiling was enabled at start",

@@ -3,7 +3,13 @@
 #include <errno.h>
 #include <string.h>
 
-enum { NOTES_MAX = 64 << 10, STRTAB_MAX = 64 << 20, CHAIN_MAX = 1 << 20, NAME_MAX_ = 256 };
+enum {
+    NOTES_MAX = 64 << 10,
+    STRTAB_MAX = 64 << 20,
+    CHAIN_MAX = 1 << 16,
+    BUCKETS_MAX = 1 << 22,
+    NAME_MAX_ = 256
+};
 
 /* The header of the tool itself, by the linker: the one machine whose code it can call. */
 extern const Elf64_Ehdr __ehdr_start __attribute__((visibility("hidden")));
@@ -235,12 +241,14 @@ static uint64_t gnu_symbol_count(const struct image *image)
 
     if (!memory_read_cached(image->memory, image->gnu_hash, &gnu, sizeof gnu))
         return 0;
-    if (gnu.buckets > CHAIN_MAX || gnu.bloom_words > CHAIN_MAX)
+    if (gnu.buckets > BUCKETS_MAX || gnu.bloom_words > BUCKETS_MAX)
         return 0;
     remote_addr buckets = image->gnu_hash + sizeof gnu + gnu.bloom_words * 8ull;
-    for (uint32_t i = 0; i < gnu.buckets; i++)
-        if (read_word(image, buckets + i * 4ull, &value) && value > highest)
-            highest = value;
+    for (uint32_t i = 0; i < gnu.buckets; i++) {
+        if (!read_word(image, buckets + i * 4ull, &value))
+            return 0;
+        highest = value > highest ? value : highest;
+    }
     if (highest < gnu.first_symbol)
         return gnu.first_symbol;
     remote_addr chains = buckets + gnu.buckets * 4ull;
@@ -269,10 +277,11 @@ static bool is_defined_function(const Elf64_Sym *sym)
            (ELF64_ST_TYPE(sym->st_info) == STT_FUNC || ELF64_ST_TYPE(sym->st_info) == STT_NOTYPE);
 }
 
-static bool ends_in(const char *text, size_t n, const char *suffix)
+/* A name beyond the limit is none: hostile files have one that fills the whole table. */
+static bool ends_in(const char *text, const char *suffix)
 {
-    size_t m = strlen(suffix);
-    return n >= m && memcmp(text + n - m, suffix, m) == 0;
+    size_t n = strnlen(text, SYMBOL_NAME_MAX), m = strlen(suffix);
+    return n < SYMBOL_NAME_MAX && n >= m && memcmp(text + n - m, suffix, m) == 0;
 }
 
 void image_symbols_ending(const struct image *image, const char *suffix, symbol_visitor visit,
@@ -294,7 +303,7 @@ void image_symbols_ending(const struct image *image, const char *suffix, symbol_
         if (!read_symbol(image, i, &sym))
             return;
         if (!is_defined_function(&sym) || sym.st_name >= size ||
-            !ends_in(names + sym.st_name, strlen(names + sym.st_name), suffix))
+            !ends_in(names + sym.st_name, suffix))
             continue;
         symbol_fill(image, &sym, &symbol);
         if (!visit(ctx, names + sym.st_name, &symbol))

@@ -12,7 +12,7 @@
 
 #include <elf.h>
 
-enum { IMAGE_PHDRS_MAX = 64, BUILD_ID_MAX = 64 };
+enum { IMAGE_PHDRS_MAX = 64, BUILD_ID_MAX = 64, SYMBOL_NAME_MAX = 64 << 10 };
 
 struct build_id {
     size_t len;

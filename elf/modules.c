@@ -92,12 +92,14 @@ static void module_extend(struct module *module, const struct map_entry *entry)
 
 /*
  * A process may map a file of its own a second time, to read it. The ELF header
- * begins a group: a mapping of offset 0 that can only be read. (lld also gives
+ * begins a group: a mapping of offset 0 that can only be read,
+ * or that does not follow the one before. (lld also gives
  * code and data offset 0 if the file is small.)
  */
-static bool begins_group(const struct map_entry *entry)
+static bool begins_group(const struct module *last, const struct map_entry *entry)
 {
-    return entry->offset == 0 && !(entry->prot & (MAP_WRITE | MAP_EXEC));
+    return entry->offset == 0 &&
+           (!(entry->prot & (MAP_WRITE | MAP_EXEC)) || entry->start != last->end);
 }
 
 /* The module of a mapping, a new one if need be; -1: none; -2: out of memory. */
@@ -107,7 +109,7 @@ static int module_of_entry(struct modules *modules, const struct map_entry *entr
 
     if (entry->inode == 0 && !entry_named(entry, "[vdso]"))
         return -1;
-    if (!last || !same_file(last, entry) || entry->inode == 0 || begins_group(entry)) {
+    if (!last || !same_file(last, entry) || entry->inode == 0 || begins_group(last, entry)) {
         if (!module_append(modules, entry))
             return -2;
         last = &modules->list[modules->count - 1];

@@ -86,7 +86,7 @@ static bool visit_symbol(struct search *search, const Elf64_Sym *sym)
     if (symbol.type == STT_FILE)
         search->file = name;
     if (symbol.type != STT_FUNC || sym->st_shndx == SHN_UNDEF || !sym->st_value ||
-        !strstr(name, search->part))
+        strnlen(name, SYMBOL_NAME_MAX) == SYMBOL_NAME_MAX || !strstr(name, search->part))
         return true;
     symbol.file = symbol.local ? search->file : NULL;
     return search->visit(search->ctx, name, &symbol);

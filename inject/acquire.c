@@ -13,9 +13,9 @@ enum {
     PAUSE_GROWTHS = 7,
     PATIENCE_NS = 250000000, /* until also threads are used that may never have allocated */
     STOP_WAIT_NS = 1000000000,
-    FRAMES_ROOM = 12288, /* bytes of stack that the largest frames need, with AMX state */
-    UNWIND_EVERY = 16,   /* stops of running threads after which one is unwound */
-    RELOAD_EVERY = 16,   /* rounds after which threads and mappings are read again */
+    DENIALS_MAX = 3,   /* refusals that may pass */
+    UNWIND_EVERY = 16, /* stops of running threads after which one is unwound */
+    RELOAD_EVERY = 16, /* rounds after which threads and mappings are read again */
 };
 
 /* One thread's stop: safe, unsafe (try another), or a fault that ends the search. */
@@ -29,12 +29,13 @@ static bool is_avoided(const struct plan *plan, const struct thread *thread)
     return false;
 }
 
-/* Uninterruptible (vfork, disk, frozen), stopped and ending threads do not stop for us in time. */
+/* Uninterruptible (vfork, disk, frozen), stopped and ending threads do not stop for us in time. One
+ * that is traced ('t') is tried: the kernel's refusal leads to its tracer. */
 static bool is_candidate(const struct injection_env *env, const struct thread *thread)
 {
     if (env->only_thread && thread->tid != env->only_thread)
         return false;
-    return (thread->state == 'S' || thread->state == 'R') && !is_avoided(env->plan, thread);
+    return strchr("SRt", thread->state) && !is_avoided(env->plan, thread);
 }
 
 /*
@@ -124,9 +125,11 @@ static enum fault_code list_candidates(struct candidates *candidates,
         return rc;
     if (!rank(candidates, &all, env))
         rc = fault_set(fault, FAULT_INTERNAL, ENOMEM, "choose a thread", "%zu", all.count);
-    else if (candidates->count == 0) {
-        free(candidates->list);
+    else if (candidates->count == 0)
         rc = explain_none(&all, env, fault);
+    if (rc != FAULT_NONE) {
+        free(candidates->list);
+        candidates->list = NULL;
     }
     threads_free(&all);
     return rc;
@@ -151,7 +154,10 @@ static enum fault_code wait_for_stop(struct session *session, const struct deadl
             return fault_set(fault, FAULT_NO_STOP, ETIMEDOUT, "stop", "thread %d", session->tid);
         if (rc != FAULT_NONE || session->state != SESSION_SIGNAL)
             return rc;
+        /* Any stop uses up the interrupt (kernel/signal.c, ptrace_stop): it is asked for again. */
         rc = session_continue(session, fault);
+        if (rc == FAULT_NONE)
+            rc = session_interrupt(session, fault);
         if (rc != FAULT_NONE)
             return rc;
     }
@@ -183,6 +189,23 @@ static struct unwinder *unwinder_for(const struct injection *injection)
     return asleep || injection->report.attempts % UNWIND_EVERY == 0 ? injection->unwinder : NULL;
 }
 
+/*
+ * An exec between the look at the target and the attach gives no event, and the
+ * new program may even have its stack where the old one had it. The descriptor
+ * of /proc/PID/mem stays with the old memory and then reads nothing
+ * (fs/proc/base.c, mem_rw); the borrowed code must still be where it was.
+ */
+static bool is_same_program(const struct injection_env *env)
+{
+    unsigned char code[ARCH_SIGRETURN_LEN];
+    remote_addr at = env->plan->gadgets.sigreturn;
+
+    if (env->memory->memfd >= 0 && pread(env->memory->memfd, code, 1, (off_t)at) != 1)
+        return false;
+    return memory_read(env->memory, at, code, sizeof code) &&
+           arch_find_sigreturn(code, sizeof code) == 0;
+}
+
 static enum attempt judge_thread(struct injection *injection, struct fault *fault)
 {
     const struct injection_env *env = &injection->env;
@@ -195,11 +218,15 @@ static enum attempt judge_thread(struct injection *injection, struct fault *faul
                   "thread %d", injection->session.tid);
         return ATTEMPT_FAULT;
     }
+    if (!is_same_program(env)) {
+        fault_set(fault, FAULT_EXECED, 0, "stop", "thread %d", injection->session.tid);
+        return ATTEMPT_FAULT;
+    }
     resume_note_sleep(injection);
     injection->report.syscall_nr = arch_syscall_nr(&injection->original);
     evidence = safepoint_prove(env->plan, env->modules, env->memory, unwinder_for(injection),
                                &injection->original, injection->session.tid == env->target->pid,
-                               FRAMES_ROOM);
+                               arch_frames_room());
     if (evidence.proof != PROOF_SAFE) {
         injection->report.rejected = evidence;
         injection->report.rejected_tid = injection->session.tid;
@@ -214,17 +241,21 @@ static enum attempt judge_thread(struct injection *injection, struct fault *faul
 
 /*
  * A thread may end at any moment (the kernel says ESRCH, or EPERM while it is
- * ending); only the end of the process ends the search.
+ * ending); only the end of the process ends the search. EPERM may also have
+ * come from another tracer that has left again.
  */
-static enum attempt lost_thread(const struct injection *injection, const struct thread *thread,
+static enum attempt lost_thread(struct injection *injection, const struct thread *thread,
                                 enum fault_code code, struct fault *fault)
 {
     const struct injection_env *env = &injection->env;
     struct thread now = *thread;
 
-    if ((code != FAULT_GONE && code != FAULT_DENIED) || env->only_thread ||
-        thread_refresh(&now, env->target))
+    if ((code != FAULT_GONE && code != FAULT_DENIED) || env->only_thread)
         return ATTEMPT_FAULT;
+    if (thread_refresh(&now, env->target))
+        return code == FAULT_DENIED && now.state != 't' && injection->denials++ < DENIALS_MAX
+                   ? ATTEMPT_UNSAFE
+                   : ATTEMPT_FAULT;
     return target_check(env->target, fault) == FAULT_NONE ? ATTEMPT_UNSAFE : ATTEMPT_FAULT;
 }
 

@@ -133,8 +133,8 @@ void arch_rewind(arch_regs *regs);
 
 /* --- forging --- */
 
-/* Bytes below the stack pointer that the frames need. */
-size_t arch_frames_need(const struct arch_fp *fp);
+/* Bytes below the stack pointer that the frames of any thread on this machine need. */
+size_t arch_frames_room(void);
 /*
  * Builds the frames for a thread whose registers were regs: frame0 leads to
  * resume with mask as signal mask. False if the state cannot be kept.

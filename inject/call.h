@@ -82,6 +82,7 @@ enum injection_stage {
 struct injection {
     struct injection_env env;
     struct session session;
+    unsigned denials; /* EPERM of threads that were no longer traced when looked at */
     bool unwinder_tried;
     struct share *share;       /* while calls are watched */
     struct unwinder *unwinder; /* while a thread is looked for */

@@ -169,7 +169,9 @@ static const struct module *find_libc(const struct modules *modules, struct memo
         if (module->exec_start == module->exec_end || module->inode == 0)
             continue;
         if (image_open(image, memory, module->start) &&
-            image_symbol(image, "__errno_location", errno_location))
+            image_symbol(image, "__errno_location", errno_location) &&
+            errno_location->address >= module->exec_start &&
+            errno_location->address < module->exec_end)
             return module;
     }
     return NULL;
@@ -184,7 +186,8 @@ static remote_addr find_function(const struct modules *modules, struct memory *m
         struct image image;
         struct symbol symbol;
         if (module->exec_start != module->exec_end && module->inode != 0 &&
-            image_open(&image, memory, module->start) && image_symbol(&image, name, &symbol))
+            image_open(&image, memory, module->start) && image_symbol(&image, name, &symbol) &&
+            symbol.address >= module->exec_start && symbol.address < module->exec_end)
             return symbol.address;
     }
     return 0;

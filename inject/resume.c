@@ -50,8 +50,10 @@ bool resume_save(struct injection *injection)
         !session_get_sigmask(&injection->session, &injection->mask))
         return false;
     apply_rseq(injection);
+    /* By its own mask, with which it goes on: a signal that only a temporary one lets through is
+     * taken when epoll_pwait(2) is made again. */
     injection->eintr_by_stop =
-        arch_eintr_by_stop(&injection->original) && !signal_waits(injection, NULL);
+        arch_eintr_by_stop(&injection->original) && !signal_waits(injection, &injection->mask);
     return true;
 }
 

@@ -3,7 +3,13 @@
 
 #include <string.h>
 
-enum { SCAN_CHUNK = 64 << 10 };
+enum {
+    SCAN_CHUNK = 64 << 10,
+    STACK_MAX = 1 << 30,    /* bytes */
+    DESCRIPTOR_WORDS = 512, /* of the thread descriptor that are looked through; glibc's has 288 */
+    DESCRIPTOR_MAX =
+        8192, /* bytes between the end of musl's stack and its descriptor; a stack is larger */
+};
 
 static struct evidence verdict(enum proof proof, remote_addr address, const char *what)
 {
@@ -24,8 +30,8 @@ static struct evidence scan_words(const struct plan *plan, struct memory *memory
                                   const uint64_t *words, size_t count)
 {
     const struct code_ranges *forbidden = &plan->forbidden;
-    remote_addr low = forbidden->list[0].start;
-    remote_addr high = forbidden->list[forbidden->count - 1].end;
+    remote_addr low = forbidden->count ? forbidden->list[0].start : 0;
+    remote_addr high = forbidden->count ? forbidden->list[forbidden->count - 1].end : 0;
 
     for (size_t i = 0; i < count; i++) {
         const struct code_range *range;
@@ -58,21 +64,76 @@ static struct evidence scan_stack(const struct plan *plan, struct memory *memory
     return evidence;
 }
 
+/* The part of a mapping that is one thread's stack; start == end: none is known. */
+struct own_stack {
+    remote_addr start, end;
+};
+
+static bool holds(const struct own_stack *stack, remote_addr addr)
+{
+    return addr >= stack->start && addr < stack->end;
+}
+
 /*
- * The mapping that holds the stack of this thread: [stack] for the first, for
- * the others the one that also holds the thread descriptor, which every C
- * library puts at the top of the stack it allocates.
+ * Two adjacent words of the thread descriptor that tell its stack: glibc has
+ * the lowest address of the block, which also holds the descriptor, and its
+ * size (stackblock, stackblock_size); musl the end, just below the descriptor,
+ * and the size (stack, stack_size). Where they stand differs from version to
+ * version, what they must say does not.
  */
-static const struct vma *own_stack(const struct modules *modules, const arch_regs *regs,
-                                   bool main_thread)
+static bool words_tell_stack(const uint64_t words[2], remote_addr tls, const struct vma *vma,
+                             struct own_stack *out)
+{
+    uint64_t where = words[0], size = words[1];
+
+    if (size < DESCRIPTOR_MAX || size > STACK_MAX || where > tls)
+        return false;
+    if (tls - where < size && where + size <= vma->end) {
+        /* The lowest pages of the block are its guard, a mapping of their own. */
+        *out = (struct own_stack){where > vma->start ? where : vma->start, tls};
+        return true;
+    }
+    if (where > vma->start && tls - where < DESCRIPTOR_MAX && where - size < where) {
+        *out = (struct own_stack){where - size > vma->start ? where - size : vma->start, where};
+        return true;
+    }
+    return false;
+}
+
+/*
+ * The stack of a thread that is not the first. Mappings merge: what else lies
+ * in the mapping of its descriptor may be another's memory, a coroutine's stack
+ * for one, so the descriptor itself is asked.
+ */
+static struct own_stack described_stack(struct memory *memory, const arch_regs *regs,
+                                        const struct vma *vma)
+{
+    uint64_t words[DESCRIPTOR_WORDS];
+    struct own_stack stack = {0, 0};
+    remote_addr tls = arch_tls(regs);
+
+    if (tls < vma->start || tls >= vma->end || arch_sp(regs) >= tls)
+        return stack;
+    size_t len = vma->end - tls < sizeof words ? (size_t)(vma->end - tls) : sizeof words;
+    if (!memory_read(memory, tls, words, len & ~(size_t)7))
+        return stack;
+    for (size_t i = 0; i + 1 < len / 8; i++)
+        if (words_tell_stack(words + i, tls, vma, &stack))
+            break;
+    return stack;
+}
+
+/* [stack] for the first thread, what the descriptor says for the others. */
+static struct own_stack own_stack(const struct modules *modules, struct memory *memory,
+                                  const arch_regs *regs, bool main_thread)
 {
     const struct vma *vma = modules_vma_at(modules, arch_sp(regs));
 
     if (!vma || (vma->prot & (MAP_READ | MAP_WRITE)) != (MAP_READ | MAP_WRITE))
-        return NULL;
+        return (struct own_stack){0, 0};
     if (main_thread)
-        return vma->stack ? vma : NULL;
-    return arch_tls(regs) >= vma->start && arch_tls(regs) < vma->end ? vma : NULL;
+        return vma->stack ? (struct own_stack){vma->start, vma->end} : (struct own_stack){0, 0};
+    return described_stack(memory, regs, vma);
 }
 
 static bool has_libc_tls(struct memory *memory, const arch_regs *regs)
@@ -85,14 +146,15 @@ static bool has_libc_tls(struct memory *memory, const arch_regs *regs)
 
 /* Where the thread is, as far as its stack's words do not matter. */
 static struct evidence judge_place(const struct plan *plan, struct memory *memory,
-                                   const arch_regs *regs, const struct vma *stack, size_t room)
+                                   const arch_regs *regs, const struct own_stack *stack,
+                                   size_t room)
 {
     const struct code_range *range = ranges_find(&plan->forbidden, arch_pc(regs));
     remote_addr sp = arch_sp(regs);
 
     if (range)
         return verdict(PROOF_PC, arch_pc(regs), range->what);
-    if (!stack || sp % 8)
+    if (!holds(stack, sp) || sp % 8)
         return verdict(PROOF_FOREIGN_STACK, sp, NULL);
     if (sp - stack->start < room)
         return verdict(PROOF_NO_ROOM, sp, NULL);
@@ -102,7 +164,7 @@ static struct evidence judge_place(const struct plan *plan, struct memory *memor
 }
 
 static struct evidence judge_words(const struct plan *plan, struct memory *memory,
-                                   const arch_regs *regs, const struct vma *stack)
+                                   const arch_regs *regs, const struct own_stack *stack)
 {
     /* In the restorer: what its frame restores need not look like a return address. */
     if (arch_pc(regs) - plan->gadgets.sigreturn < ARCH_SIGRETURN_LEN)
@@ -121,14 +183,14 @@ struct evidence safepoint_prove(const struct plan *plan, const struct modules *m
                                 struct memory *memory, struct unwinder *unwinder,
                                 const arch_regs *regs, bool main_thread, size_t room)
 {
-    const struct vma *stack = own_stack(modules, regs, main_thread);
-    struct evidence evidence = judge_place(plan, memory, regs, stack, room), unwound;
+    const struct own_stack stack = own_stack(modules, memory, regs, main_thread);
+    struct evidence evidence = judge_place(plan, memory, regs, &stack, room), unwound;
 
     if (evidence.proof == PROOF_SAFE)
-        evidence = judge_words(plan, memory, regs, stack);
+        evidence = judge_words(plan, memory, regs, &stack);
     if (!unwinder || !safepoint_wants_unwinder(evidence.proof))
         return evidence;
-    unwound = unwinder_prove(unwinder, plan, regs, stack->end);
+    unwound = unwinder_prove(unwinder, plan, regs, stack.end);
     /* That the walk failed says less than what the scan has seen. */
     return unwound.proof == PROOF_UNWIND ? evidence : unwound;
 }

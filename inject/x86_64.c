@@ -291,7 +291,7 @@ long arch_syscall_nr(const arch_regs *regs)
 
 static int64_t syscall_error(const arch_regs *regs)
 {
-    return (int64_t)regs->orig_rax < 0 ? 0 : -(int64_t)regs->rax;
+    return (int64_t)regs->orig_rax < 0 ? 0 : (int64_t)(0 - regs->rax);
 }
 
 bool arch_restarts(const arch_regs *regs)

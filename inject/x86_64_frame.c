@@ -145,9 +145,11 @@ static void fill_frame(struct frame *frame, const arch_regs *regs, remote_addr f
     };
 }
 
-size_t arch_frames_need(const struct arch_fp *fp)
+size_t arch_frames_room(void)
 {
-    return RED_ZONE + fp->len + MAGIC2_LEN + 64 + 2 * (FRAME_SIZE + 16) + MAP_SLOTS;
+    size_t xstate = user_size(~0ull);
+
+    return RED_ZONE + xstate + MAGIC2_LEN + 64 + 2 * (FRAME_SIZE + 16) + MAP_SLOTS;
 }
 
 /* The kernel's own alignment: 8 more than a multiple of 16, as after a call. */

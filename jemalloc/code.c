@@ -249,18 +249,18 @@ static enum fault_code forbid_functions(const struct instance *instance, struct 
                                         struct fault *fault)
 {
     struct functions functions = {.prefix = instance->prefix};
-    AUTO_CLOSE int fd = module_open(instance->module, target, memory);
+    AUTO_CLOSE int fd = module_open(&instance->module, target, memory);
     enum fault_code rc;
 
     if (fd >= 0)
         symtab_visit(fd, instance->bias, "", visit_function, &functions);
     if (functions.failed)
-        rc = fault_set(fault, FAULT_INTERNAL, ENOMEM, "plan", "%s", instance->module->path);
+        rc = fault_set(fault, FAULT_INTERNAL, ENOMEM, "plan", "%s", instance->module.path);
     else if (functions.named < 100) /* every jemalloc since 4.0 has several hundred */
         rc = fault_set(fault, FAULT_UNSUPPORTED, 0, "plan",
                        "jemalloc is linked into %s, whose symbols are stripped: its code cannot "
                        "be told from the program's",
-                       instance->module->path);
+                       instance->module.path);
     else
         rc = forbid_runs(&functions, plan, fault);
     free(functions.list);
@@ -270,7 +270,7 @@ static enum fault_code forbid_functions(const struct instance *instance, struct 
 enum fault_code code_forbid(const struct instance *instance, struct plan *plan,
                             const struct target *target, struct memory *memory, struct fault *fault)
 {
-    const struct module *module = instance->module;
+    const struct module *module = &instance->module;
 
     plan_avoid_thread(plan, "jemalloc_bg_thd"); /* 5.0: background_thread.c */
     if (instance->in_program)

@@ -42,7 +42,7 @@ static void instance_fill(struct instance *instance, const struct module *module
                           enum found_by found_by)
 {
     memset(instance, 0, sizeof *instance);
-    instance->module = module;
+    instance->module = *module;
     instance->bias = image->bias;
     memcpy(instance->prefix, prefix, prefix_len);
     instance->found_by = found_by;
@@ -191,6 +191,14 @@ static bool run_pass(struct instance *instance, enum pass pass, const struct mod
     return found;
 }
 
+/* What was mapped a moment ago and is no longer there has been replaced by exec. */
+static enum fault_code read_fault(int err)
+{
+    if (err == ESRCH)
+        return FAULT_GONE;
+    return err == EFAULT ? FAULT_EXECED : FAULT_DENIED;
+}
+
 /* Nothing at all could be read as a 64-bit ELF: is it for want of permission, or a 32-bit one? */
 static enum fault_code explain_unreadable(const struct modules *modules,
                                           const struct target *target, struct memory *memory,
@@ -202,8 +210,7 @@ static enum fault_code explain_unreadable(const struct modules *modules,
         if (modules->list[i].inode == 0)
             continue;
         if (!memory_read(memory, modules->list[i].start, ident, sizeof ident))
-            return fault_set(fault, errno == ESRCH ? FAULT_GONE : FAULT_DENIED, errno,
-                             "read memory", "%d", target->pid);
+            return fault_set(fault, read_fault(errno), errno, "read memory", "%d", target->pid);
         if (memcmp(ident, ELFMAG, SELFMAG) == 0 && ident[EI_CLASS] == ELFCLASS32)
             return fault_set(fault, FAULT_FOREIGN_ABI, 0, "look for jemalloc", "%s",
                              modules->list[i].path);
@@ -218,9 +225,13 @@ enum fault_code instance_find(struct instance *instance, const struct modules *m
 {
     size_t native = 0;
 
-    for (enum pass pass = PASS_KNOWN; pass < PASS_COUNT; pass++)
-        if (run_pass(instance, pass, modules, target, memory, &native))
-            return FAULT_NONE;
+    for (enum pass pass = PASS_KNOWN; pass < PASS_COUNT; pass++) {
+        if (!run_pass(instance, pass, modules, target, memory, &native))
+            continue;
+        snprintf(instance->path, sizeof instance->path, "%s", instance->module.path);
+        instance->module.path = instance->path;
+        return FAULT_NONE;
+    }
     if (native == 0)
         return explain_unreadable(modules, target, memory, fault);
     return fault_set(fault, FAULT_NO_ALLOCATOR, 0, "look for jemalloc", "%zu modules",

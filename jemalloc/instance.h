@@ -10,7 +10,8 @@ enum { PREFIX_MAX = 64 };
 enum found_by { FOUND_DYNSYM, FOUND_SYMTAB };
 
 struct instance {
-    const struct module *module;
+    struct module module;    /* a copy: the list of modules may be read again meanwhile */
+    char path[4096];         /* its path */
     uint64_t bias;           /* load bias of that module */
     char prefix[PREFIX_MAX]; /* "", "je_", "_rjem_" */
     enum found_by found_by;

@@ -141,7 +141,7 @@ def run_tool(*args, env=None, stdout=subprocess.PIPE, tool=None, timeout=TOOL_TI
     seconds = time.monotonic() - started
     result = Result(words, code, out or b"", err.decode(errors="replace"), seconds)
     if "Sanitizer" in result.err or "runtime error:" in result.err:
-        raise AssertionError("a sanitizer reports: %s" % result)
+        raise AssertionError("a sanitizer reports: %s" % (result,))
     return result
 
 

@@ -1,0 +1,52 @@
+/* Code bytes: the finders read what they are given and no byte more. */
+#include "fuzz.h"
+#include "inject/arch.h"
+
+#include <string.h>
+
+typedef size_t (*finder)(const unsigned char *code, size_t len);
+
+/* What is found is found again when the code begins or ends there. */
+static void check_finder(finder find, const uint8_t *data, size_t size)
+{
+    size_t at = find(data, size);
+
+    if (at == SIZE_MAX)
+        return;
+    expect(at < size);
+    expect(find(data, at) == SIZE_MAX || find(data, at) < at);
+}
+
+static void check_store(const uint8_t *data, size_t size)
+{
+    size_t at = arch_find_store(data, size);
+    struct arch_gadgets gadgets = {0};
+
+    if (at == SIZE_MAX || size - at < 8)
+        return;
+    arch_decode_store(&gadgets, 1, data + at);
+    expect(gadgets.store == 1 && gadgets.store_form != ARCH_STORE_NONE);
+}
+
+/* Each return address that a scan could come upon: 8 bytes on their own. */
+static void check_calls(const uint8_t *data, size_t size)
+{
+    unsigned char *before = malloc(8);
+
+    expect(before != NULL);
+    for (size_t at = 0; at + 8 <= size; at++)
+        arch_follows_call(memcpy(before, data + at, 8));
+    free(before);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const finder finders[] = {arch_find_syscall_return, arch_find_sigreturn, arch_find_store,
+                                     arch_find_store_pops};
+
+    for (size_t i = 0; i < ARRAY_LEN(finders); i++)
+        check_finder(finders[i], data, size);
+    check_store(data, size);
+    check_calls(data, size);
+    return 0;
+}

@@ -1,0 +1,40 @@
+/* .symtab and the build-id of a file. */
+#include "elf/symtab.h"
+#include "fuzz.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+struct visit {
+    size_t count;
+    const char *part;
+};
+
+static bool visit_one(void *ctx, const char *name, const struct symbol *symbol)
+{
+    struct visit *visit = ctx;
+
+    expect(strstr(name, visit->part) != NULL && symbol->type == STT_FUNC);
+    expect(!symbol->file || (symbol->local && strlen(symbol->file) < SIZE_MAX));
+    return ++visit->count < 100000;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const char *const parts[] = {"", "mall", "je_"};
+    static int fd = -1;
+    struct build_id id;
+
+    if (fd < 0)
+        fd = memfd_create("elf", MFD_CLOEXEC);
+    expect(ftruncate(fd, 0) == 0 && pwrite(fd, data, size, 0) == (ssize_t)size);
+    for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+        struct visit visit = {0, parts[i]};
+        bool good = symtab_visit(fd, 0x1000, parts[i], visit_one, &visit);
+        expect(good || visit.count == 0);
+        expect(visit.count <= size / sizeof(Elf64_Sym));
+    }
+    if (file_build_id(fd, &id))
+        expect(id.len > 0 && id.len <= BUILD_ID_MAX && memmem(data, size, id.bytes, id.len));
+    return 0;
+}

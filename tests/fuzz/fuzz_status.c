@@ -1,0 +1,16 @@
+/* /proc/PID/status. */
+#include "attach/parse.h"
+#include "fuzz.h"
+
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct proc_status status;
+    bool good = parse_status((const char *)data, size, &status);
+
+    expect(!good || memmem(data, size, "Name:", 5));
+    expect(!status.shadow_stack || memmem(data, size, "shstk", 5));
+    expect(status.rss_bytes % 1024 == 0);
+    return 0;
+}

@@ -1,0 +1,64 @@
+/* One word or name: durations, pids, and what is printed of a target's names. */
+#include "cli/json.h"
+#include "cli/message.h"
+#include "fuzz.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Between the quotes there is neither a quote nor a control character, and each escape is whole. */
+static void check_json(const char *text)
+{
+    expect(text[0] == '"' && text[strlen(text) - 1] == '"');
+    for (text++; text[1]; text++) {
+        expect((unsigned char)*text >= 0x20 && *text != 0x7f && *text != '"');
+        if (*text == '\\' && *++text == 'u')
+            expect(strspn(text + 1, "0123456789abcdef") >= 4);
+    }
+}
+
+static void print_json(const char *word)
+{
+    struct json json;
+    char *out = NULL;
+    size_t size;
+    FILE *stream = open_memstream(&out, &size);
+
+    expect(stream != NULL);
+    json_begin(&json, stream);
+    json_text(&json, "", word);
+    fclose(stream);
+    expect(strncmp(out, "{\"\": ", 5) == 0);
+    check_json(out + 5);
+    free(out);
+}
+
+static void print_clean(const char *word)
+{
+    char out[64];
+
+    message_clean(word, out, sizeof out);
+    expect(strlen(out) == (strlen(word) < sizeof out ? strlen(word) : sizeof out - 1));
+    for (const char *p = out; *p; p++)
+        expect((unsigned char)*p >= 0x20 && *p != 0x7f &&
+               ((unsigned char)*p < 0x80 || (unsigned char)*p >= 0xa0));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char *word = malloc(size + 1);
+    uint64_t ns;
+    pid_t pid;
+
+    expect(word != NULL);
+    memcpy(word, data, size);
+    word[size] = '\0';
+    if (parse_duration(word, &ns))
+        expect(ns <= 24ull * 3600 * 1000000000);
+    if (parse_pid(word, &pid))
+        expect(pid > 0 && pid <= 4 << 20);
+    print_json(word);
+    print_clean(word);
+    free(word);
+    return 0;
+}

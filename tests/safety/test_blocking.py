@@ -1,0 +1,120 @@
+"""A thread in each kind of blocking call, attached to several times during that one call.
+
+No EINTR, no early return, the right result, errno and signal mask kept. A timeout is late by no
+more than the thread was held, or, for the calls that are never restarted (signal(7)), by a whole
+timeout from the last attach on. A call that had done part of its work when it began to wait
+(`CUT_SHORT`) is ended by any stop of the thread: there only the victim's life is checked.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from safety import VICTIMS, Failure, Table, Victim, hold_thread, is_asleep, lib, require, tool_ok
+
+ENDS_LATER, CUT_SHORT = 1, 2
+SLACK = 0.15
+EARLY = 0.02  # the time to start the thread, where another one ends the call
+WORDS = (("status",), ("on",), ("off",))
+
+
+def calls():
+    out = subprocess.run([os.path.join(VICTIMS, "blocking")], capture_output=True, text=True)
+    for line in out.stdout.splitlines():
+        name, flags, result, error = line.split()
+        yield name, int(flags), int(result), int(error)
+
+
+class Check:
+    def __init__(self, options):
+        self.sabotage = options.sabotage
+        self.ms = 1500 if options.long else 300
+        self.attaches = 20 if options.long else 3
+        self.victim = None
+
+    def disturb(self, tid, words, cut_short):
+        if self.sabotage:
+            hold_thread(self.victim.pid, tid, signal.SIGUSR2, self.ms / 1000 + 0.2)
+            return
+        codes = (lib.OK, lib.GONE) if cut_short else (lib.OK,)
+        self.held.append(tool_ok(*words, self.victim.pid, "--thread", tid, codes=codes))
+
+    def attach_during(self, tid, name, flags, begun):
+        """All attaches in the first three quarters of the call. Returns the end of the last."""
+        if name != "sched_yield":
+            lib.wait_until(lambda: is_asleep(self.victim.pid, tid), 1, 0.001)
+        self.held = []
+        for i in range(1 if self.sabotage else self.attaches):
+            if time.monotonic() - begun > self.ms * 0.75e-3 and i >= 2:
+                break
+            self.disturb(tid, WORDS[i % len(WORDS)], flags & CUT_SHORT)
+            time.sleep(0.01)
+        return time.monotonic()
+
+    def start_victim(self):
+        if not self.victim or not self.victim.alive():
+            self.victim = Victim("blocking", "-")
+
+    def one(self, *row):
+        try:
+            return self.once(*row)
+        except Failure:
+            self.victim.end()  # it may still be in that call
+            raise
+
+    def once(self, name, flags, result, error):
+        self.start_victim()
+        if self.sabotage:  # nobody waits until a thread that runs is in its call
+            self.ms = 2000 if name == "sched_yield" else 100
+        begun = time.monotonic()
+        tid = int(self.victim.ask(name, self.ms, key="tid")[0])
+        last = self.attach_during(tid, name, flags, begun)
+        got = self.victim.answer("done")
+        count = "%d attaches" % len(self.held)
+        if flags & CUT_SHORT and not self.sabotage:
+            return "%s, ended with %s" % (count, got[0])
+        self.judge(got, (result, error), flags, last - begun)
+        return "%s, %.0f ms" % (count, int(got[2]) / 1000)
+
+    def judge(self, got, wanted, flags, last):
+        outcome, seconds, fault = (int(got[0]), int(got[1])), int(got[2]) / 1e6, got[3]
+        outcome = outcome if outcome[0] < 0 else (outcome[0], 0)
+        text = "%s after %.3f s, errno %s, %s" % (got[0], seconds, got[1], fault)
+        require(outcome == wanted, "it returns %s", text)
+        require(fault == "-", "%s", text)
+        asked = self.ms / 1000
+        require(seconds > asked - EARLY, "too early: %s", text)
+        latest = asked + (last if flags & ENDS_LATER else 0) + SLACK
+        require(seconds < latest, "too late (%.3f s): %s", latest, text)
+        return text
+
+
+def no_call_is_forgotten(names):
+    """The calls of signal(7), by the names that they have here."""
+    wanted = """epoll_wait epoll_pwait poll ppoll select pselect nanosleep clock_nanosleep
+        futex_wait recv recv_timeout recvmsg_timeout send_timeout accept accept_timeout connect
+        connect_timeout sigtimedwait sigwaitinfo semop semtimedop io_getevents msgrcv msgsnd
+        mq_receive mq_timedreceive mq_timedsend pause sigsuspend read_inotify waitpid waitid flock
+        fcntl_setlkw open_fifo sem_wait""".split()
+    missing = set(wanted) - set(names)
+    if missing:
+        raise Failure("not tested: %s" % sorted(missing))
+
+
+def main():
+    table = Table(__doc__)
+    check = Check(table.options)
+    rows = list(calls())
+    table.add("list", no_call_is_forgotten, [row[0] for row in rows], sabotage=False)
+    for row in rows:
+        table.add(row[0], check.one, *row)
+    code = table.run()
+    if check.victim:
+        check.victim.end()
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,86 @@
+"""Signals of every kind, while the tool holds the thread that they are for.
+
+1 kHz timers, queued real-time signals with a number each, waits with a temporary mask, threads that
+block everything, children that end: none lost, none twice, none early, handlers on the alternate
+stack, and dispositions, masks and alternate stack as they were.
+"""
+
+import os
+import subprocess
+import sys
+import time
+
+from safety import VICTIMS, Table, Victim, lib, require, tool_ok
+
+VERBS = ("status", "on", "status", "off")
+
+
+def signal_state(pid, tid):
+    text = lib.read_text("/proc/%d/task/%d/status" % (pid, tid))
+    fields = dict(line.split(":\t", 1) for line in text.splitlines() if ":\t" in line)
+    return {name: fields[name] for name in ("SigBlk", "SigIgn", "SigCgt")}
+
+
+def steady_state(pid, tid, wanted=None):
+    """A thread in sigsuspend or a handler shows a temporary mask: the usual one counts."""
+    seen = []
+
+    def look():
+        seen.append(signal_state(pid, tid))
+        return seen[-1] == wanted if wanted else len(seen) > 20
+
+    lib.wait_until(look, 1, 0.001)
+    return wanted if wanted in seen else max(seen, key=seen.count)
+
+
+def attach_for(seconds, pid, tid):
+    end = time.monotonic() + seconds
+    count = 0
+    while time.monotonic() < end or count < 8:
+        tool_ok(VERBS[count % 4], pid, "--thread", tid)
+        count += 1
+    return count
+
+
+def check(name, options):
+    seconds = 20 if options.long else 1.2
+    words = ("lose",) if options.sabotage else ()
+    with Victim("signals", name, *words) as victim:
+        tid = int(victim.answer("tid")[0])
+        time.sleep(0.05)
+        before = steady_state(victim.pid, tid)
+        count = 0
+        if options.sabotage:
+            time.sleep(0.5)
+        else:
+            count = attach_for(seconds, victim.pid, tid)
+        after = steady_state(victim.pid, tid, before)
+        require(after == before, "signal state: %s, was %s", after, before)
+        sent, got, fault = victim.ask("stop", key="result")
+        return judge(name, int(sent), int(got), fault, count)
+
+
+def judge(name, sent, got, fault, count):
+    text = "sent %d, got %d, %d attaches, fault %s" % (sent, got, count, fault)
+    require(fault == "-", "%s", text)
+    if name == "itimer":  # one pending signal stands for all
+        require(got <= sent + 2 and got >= sent - 3 * count - sent // 10 - 3, "%s", text)
+    elif name.startswith("timer"):
+        allowed = 60 if name == "timer_fast" else 3  # 3 ms of it, between the two clocks
+        require(abs(sent - got) <= allowed, "%s", text)
+    else:
+        require(sent == got, "%s", text)
+    require(sent > 0, "%s", text)
+    return text
+
+
+def main():
+    table = Table(__doc__)
+    out = subprocess.run([os.path.join(VICTIMS, "signals")], capture_output=True, text=True)
+    for name in out.stdout.split():
+        table.add(name, check, name, table.options)
+    return table.run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,32 @@
+/* The test's own process as the target: its memory, its modules. */
+#pragma once
+
+#include "elf/image.h"
+#include "elf/modules.h"
+
+#include <string.h>
+
+struct own {
+    struct procfs proc;
+    struct target target;
+    struct gate gate;
+    struct memory memory;
+    struct modules modules;
+};
+
+static inline bool own_open(struct own *own)
+{
+    memset(own, 0, sizeof *own);
+    return procfs_open(&own->proc, "/proc") == 0 &&
+           target_open(&own->target, &own->proc, getpid(), NULL) == FAULT_NONE &&
+           memory_open(&own->memory, &own->target, &own->gate, NULL) == FAULT_NONE &&
+           modules_load(&own->modules, &own->target, NULL) == FAULT_NONE;
+}
+
+static inline void own_close(struct own *own)
+{
+    modules_free(&own->modules);
+    memory_close(&own->memory);
+    target_close(&own->target);
+    procfs_close(&own->proc);
+}

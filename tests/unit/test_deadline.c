@@ -1,0 +1,50 @@
+/* Until when to wait. */
+#include "attach/deadline.h"
+#include "check.h"
+
+#include <errno.h>
+
+static const uint64_t ms = 1000000;
+
+static void test_passing(void)
+{
+    struct deadline deadline;
+
+    CHECK(deadline_start(&deadline, 200 * ms, NULL, NULL) == FAULT_NONE && deadline.armed);
+    CHECK(!deadline_passed(&deadline));
+    /* A call that blocks is interrupted well before. */
+    uint64_t begun = clock_now();
+    CHECK(pause() == -1 && errno == EINTR);
+    CHECK(clock_now() - begun < 150 * ms);
+    while (!deadline_passed(&deadline))
+        pause();
+    CHECK(clock_now() - begun >= 150 * ms && clock_now() >= deadline.at);
+    deadline_stop(&deadline);
+    CHECK(!deadline.armed);
+    deadline_stop(&deadline);
+}
+
+static void test_borders(void)
+{
+    struct deadline past = {.at = clock_now()}, far = {.at = UINT64_MAX};
+
+    CHECK(deadline_passed(&past) && !deadline_passed(&far));
+}
+
+static void test_interrupted(void)
+{
+    volatile sig_atomic_t flag = 0;
+    struct deadline deadline = {.interrupted = &flag}, none = {0};
+
+    CHECK(!deadline_interrupted(&deadline) && !deadline_interrupted(&none));
+    flag = 1;
+    CHECK(deadline_interrupted(&deadline));
+}
+
+int main(void)
+{
+    test_passing();
+    test_borders();
+    test_interrupted();
+    return check_result();
+}

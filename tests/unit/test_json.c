@@ -1,0 +1,126 @@
+/* JSON: whatever the target's names are, it is valid. */
+#include "check.h"
+#include "cli/json.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Is {"k": "..."} what a text becomes? */
+static bool text_becomes(const char *text, const char *expected)
+{
+    struct json json;
+    char *out = NULL, *whole = NULL;
+    size_t size;
+    FILE *stream = open_memstream(&out, &size);
+
+    json_begin(&json, stream);
+    json_text(&json, "k", text);
+    json_end(&json);
+    fclose(stream);
+    if (asprintf(&whole, "{\"k\": \"%s\"}\n", expected) < 0)
+        abort();
+    bool same = strcmp(out, whole) == 0;
+    if (!same)
+        fprintf(stderr, "  got %s", out);
+    free(out);
+    free(whole);
+    return same;
+}
+
+static void test_escapes(void)
+{
+    CHECK(text_becomes("", ""));
+    CHECK(text_becomes("plain /path-1.0", "plain /path-1.0"));
+    CHECK(text_becomes("a\"b\\c/", "a\\\"b\\\\c/"));
+    CHECK(text_becomes("\n\t\r\b\f", "\\u000a\\u0009\\u000d\\u0008\\u000c"));
+    CHECK(text_becomes("\x01\x1f\x20\x7e\x7f", "\\u0001\\u001f ~\\u007f"));
+    CHECK(text_becomes("\x1b[31m", "\\u001b[31m"));
+    CHECK(text_becomes("\\u0041", "\\\\u0041"));
+}
+
+/* RFC 3629: these pass unchanged. */
+static void test_valid_utf8(void)
+{
+    static const char *const texts[] = {
+        "\xc2\x80",         "\xc3\xa9",         "\xdf\xbf",         "\xe0\xa0\x80",
+        "\xe2\x82\xac",     "\xed\x9f\xbf",     "\xee\x80\x80",     "\xef\xbf\xbf",
+        "\xf0\x90\x80\x80", "\xf0\x9f\x98\x80", "\xf4\x8f\xbf\xbf", "a\xc3\xa9z\xe2\x82\xac",
+    };
+
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        CHECK(text_becomes(texts[i], texts[i]));
+}
+
+static void test_invalid_utf8(void)
+{
+    static const struct {
+        const char *text;
+        const char *expected;
+    } rows[] = {
+        {"\x80", "\\ufffd"},
+        {"\xbf\xbf", "\\ufffd\\ufffd"},
+        {"\xc0\x80", "\\ufffd\\ufffd"}, /* too long a form */
+        {"\xc1\xbf", "\\ufffd\\ufffd"},
+        {"\xe0\x9f\xbf", "\\ufffd\\ufffd\\ufffd"},
+        {"\xf0\x8f\xbf\xbf", "\\ufffd\\ufffd\\ufffd\\ufffd"},
+        {"\xed\xa0\x80", "\\ufffd\\ufffd\\ufffd"},            /* a surrogate */
+        {"\xf4\x90\x80\x80", "\\ufffd\\ufffd\\ufffd\\ufffd"}, /* beyond U+10FFFF */
+        {"\xf5\x80\x80\x80", "\\ufffd\\ufffd\\ufffd\\ufffd"},
+        {"\xff\xfe", "\\ufffd\\ufffd"},
+        {"\xc3", "\\ufffd"}, /* cut short */
+        {"\xe2\x82", "\\ufffd\\ufffd"},
+        {"\xf0\x9f\x98", "\\ufffd\\ufffd\\ufffd"},
+        {"\xc3(", "\\ufffd("},
+        {"\xe2\x82\"", "\\ufffd\\ufffd\\\""},
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        CHECK(text_becomes(rows[i].text, rows[i].expected));
+}
+
+/* Of every single byte, and every byte after one that begins a sequence. */
+static void test_every_byte(void)
+{
+    for (unsigned byte = 1; byte < 256; byte++) {
+        char text[2] = {(char)byte, '\0'}, expected[8];
+        if (byte == '"' || byte == '\\')
+            snprintf(expected, sizeof expected, "\\%c", byte);
+        else if (byte < 0x20 || byte == 0x7f)
+            snprintf(expected, sizeof expected, "\\u%04x", byte);
+        else
+            snprintf(expected, sizeof expected, "%s", byte < 0x80 ? text : "\\ufffd");
+        CHECK(text_becomes(text, expected));
+    }
+}
+
+static void test_members(void)
+{
+    struct json json;
+    char *out = NULL;
+    size_t size;
+    FILE *stream = open_memstream(&out, &size);
+
+    json_begin(&json, stream);
+    json_number(&json, "n", UINT64_MAX);
+    json_bool(&json, "t", true);
+    json_bool(&json, "f", false);
+    json_null(&json, "0");
+    json_text(&json, "a\"b", "c");
+    json_end(&json);
+    json_begin(&json, stream);
+    json_end(&json);
+    fclose(stream);
+    CHECK(strcmp(out, "{\"n\": 18446744073709551615, \"t\": true, \"f\": false, \"0\": null, "
+                      "\"a\\\"b\": \"c\"}\n{}\n") == 0);
+    free(out);
+}
+
+int main(void)
+{
+    test_escapes();
+    test_valid_utf8();
+    test_invalid_utf8();
+    test_every_byte();
+    test_members();
+    return check_result();
+}

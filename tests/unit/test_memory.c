@@ -1,0 +1,159 @@
+/* Reading and writing a process's memory: the test's own. */
+#include "check.h"
+#include "guard.h"
+#include "own.h"
+
+#include <errno.h>
+
+static struct own own;
+static struct guard guard;
+
+static remote_addr address(const void *p)
+{
+    return (remote_addr)(uintptr_t)p;
+}
+
+static void test_read(void)
+{
+    const unsigned char *end = guard.base + guard.size;
+    unsigned char buf[64];
+
+    for (size_t i = 0; i < guard.size; i++)
+        guard.base[i] = (unsigned char)(i * 7 + (i >> 8));
+    CHECK(memory_read(&own.memory, address(end - 64), buf, 64) && !memcmp(buf, end - 64, 64));
+    errno = 0;
+    CHECK(!memory_read(&own.memory, address(end - 63), buf, 64) && errno == EFAULT);
+    CHECK(!memory_read(&own.memory, address(end), buf, 1) && errno == EFAULT);
+    CHECK(!memory_read(&own.memory, 0, buf, 1));
+    errno = 0;
+    CHECK(!memory_read(&own.memory, UINT64_MAX - 7, buf, 64) && errno == EFAULT);
+    CHECK(memory_read(&own.memory, address(end), buf, 0));
+}
+
+/* The same through /proc/PID/mem, where process_vm_readv(2) is refused; and with neither. */
+static void test_other_ways(void)
+{
+    const unsigned char *end = guard.base + guard.size;
+    int memfd = own.memory.memfd;
+    unsigned char buf[16];
+
+    own.memory.no_vm = true;
+    CHECK(memory_read(&own.memory, address(end - 16), buf, 16) && !memcmp(buf, end - 16, 16));
+    CHECK(!memory_read(&own.memory, 4096, buf, 16));
+    CHECK(!memory_read(&own.memory, UINT64_MAX - 7, buf, 16));
+    own.memory.memfd = -1;
+    CHECK(!memory_read(&own.memory, address(end - 16), buf, 16));
+    own.memory.memfd = memfd;
+    own.memory.no_vm = false;
+}
+
+static void test_cached(void)
+{
+    unsigned char buf[3 * GUARD_PAGE], before = guard.base[100];
+
+    memory_forget(&own.memory);
+    CHECK(memory_read_cached(&own.memory, address(guard.base + 4090), buf, 20));
+    CHECK(memcmp(buf, guard.base + 4090, 20) == 0);
+    CHECK(memory_read_cached(&own.memory, address(guard.base), buf, 3 * GUARD_PAGE));
+    CHECK(memcmp(buf, guard.base, 3 * GUARD_PAGE) == 0);
+    guard.base[100]++;
+    CHECK(memory_read_cached(&own.memory, address(guard.base + 100), buf, 1) && *buf == before);
+    memory_forget(&own.memory);
+    CHECK(memory_read_cached(&own.memory, address(guard.base + 100), buf, 1));
+    CHECK(*buf == (unsigned char)(before + 1));
+}
+
+static void test_cached_borders(void)
+{
+    const unsigned char *end = guard.base + guard.size;
+    unsigned char buf[2 * GUARD_PAGE];
+
+    CHECK(memory_read_cached(&own.memory, address(end - 8), buf, 8));
+    CHECK(!memory_read_cached(&own.memory, address(end - 8), buf, 9));
+    CHECK(!memory_read_cached(&own.memory, address(end), buf, 1));
+    CHECK(!memory_read_cached(&own.memory, UINT64_MAX, buf, 2));
+    CHECK(!memory_read_cached(&own.memory, UINT64_MAX - GUARD_PAGE, buf, sizeof buf));
+    CHECK(memory_read_cached(&own.memory, address(end - 8), buf, 8));
+}
+
+/* Pages that share a place in the cache: more of them than it has places. */
+static void test_cache_conflicts(void)
+{
+    const size_t stride = (size_t)MEMORY_CACHE_PAGES * MEMORY_PAGE;
+    unsigned char *base = mmap(NULL, 3 * stride, PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    if (!CHECK(base != MAP_FAILED))
+        return;
+    for (unsigned i = 0; i < 3; i++)
+        base[i * stride] = (unsigned char)(i + 1);
+    for (unsigned i = 0; i < 9; i++) {
+        unsigned char byte = 0;
+        CHECK(memory_read_cached(&own.memory, address(base + i % 3 * stride), &byte, 1));
+        CHECK(byte == i % 3 + 1);
+    }
+    munmap(base, 3 * stride);
+}
+
+static void test_string(void)
+{
+    char *end = (char *)guard.base + guard.size;
+    char buf[GUARD_PAGE * 2];
+
+    memset(guard.base, 'a', guard.size);
+    memcpy(end - 6, "hello", 6);
+    CHECK(memory_read_string(&own.memory, address(end - 6), buf, sizeof buf) == 5);
+    CHECK(strcmp(buf, "hello") == 0);
+    CHECK(memory_read_string(&own.memory, address(end - 6), buf, 6) == 5);
+    errno = 0;
+    CHECK(memory_read_string(&own.memory, address(end - 6), buf, 5) == -1);
+    CHECK(errno == ENAMETOOLONG);
+    CHECK(memory_read_string(&own.memory, address(end - 6 - 5000), buf, sizeof buf) == 5005);
+    end[-1] = 'x'; /* unterminated up to unreadable memory */
+    CHECK(memory_read_string(&own.memory, address(end - 6), buf, sizeof buf) == -1);
+    end[-1] = '\0';
+    CHECK(memory_read_string(&own.memory, address(end - 1), buf, sizeof buf) == 0);
+    CHECK(memory_read_string(&own.memory, 1, buf, sizeof buf) == -1);
+}
+
+static void test_write(void)
+{
+    unsigned char *end = guard.base + guard.size;
+    unsigned count = own.gate.count;
+
+    CHECK(memory_write(&own.memory, address(end - 8), "12345678", 8));
+    CHECK(memcmp(end - 8, "12345678", 8) == 0);
+    CHECK(own.gate.count == count + 1);
+    CHECK(!memory_write(&own.memory, 4096, "12345678", 8));
+}
+
+/* Into pages that the target may write itself, and into no others: a stack's guard stays one. */
+static void test_write_protected(void)
+{
+    unsigned char *end = guard.base + guard.size;
+
+    memcpy(end - 8, "abcdefgh", 8);
+    CHECK(!memory_write(&own.memory, address(end - 4), "12345678", 8));
+    CHECK(!memory_write(&own.memory, address(end), "12345678", 8));
+    CHECK(mprotect(guard.base, GUARD_PAGE, PROT_READ) == 0);
+    CHECK(!memory_write(&own.memory, address(guard.base), "12345678", 8));
+    CHECK(memcmp(guard.base, "12345678", 8) != 0);
+    CHECK(mprotect(guard.base, GUARD_PAGE, PROT_READ | PROT_WRITE) == 0);
+}
+
+int main(void)
+{
+    if (!CHECK(own_open(&own)) || !CHECK(guard_make(&guard, 4)))
+        return check_result();
+    test_read();
+    test_other_ways();
+    test_cached();
+    test_cached_borders();
+    test_cache_conflicts();
+    test_string();
+    test_write();
+    test_write_protected();
+    guard_free(&guard);
+    own_close(&own);
+    return check_result();
+}

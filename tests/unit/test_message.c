@@ -1,0 +1,127 @@
+/* Words for the operator. */
+#include "capture.h"
+#include "check.h"
+#include "cli/message.h"
+
+#include <errno.h>
+#include <string.h>
+
+static void test_clean(void)
+{
+    char out[8], all[257], cleaned[257];
+
+    CHECK(strcmp(message_clean("plain", out, sizeof out), "plain") == 0);
+    CHECK(strcmp(message_clean("a\nb\x1b[", out, sizeof out), "a?b?[") == 0);
+    CHECK(strcmp(message_clean("1234567890", out, sizeof out), "1234567") == 0);
+    CHECK(strcmp(message_clean("1234567890", out, 1), "") == 0);
+    for (unsigned i = 1; i <= 255; i++)
+        all[i - 1] = (char)i;
+    all[255] = '\0';
+    message_clean(all, cleaned, sizeof cleaned);
+    for (unsigned i = 1; i <= 255; i++) {
+        bool control = i < 0x20 || (i >= 0x7f && i < 0xa0); /* C0, DEL, C1 */
+        CHECK(cleaned[i - 1] == (control ? '?' : (char)i));
+    }
+}
+
+static void test_duration(void)
+{
+    static const struct {
+        unsigned long long ns;
+        const char *text;
+    } rows[] = {
+        {0, "0.00 ms"},         {999999, "1.00 ms"},      {1000000, "1.0 ms"},
+        {1234567, "1.2 ms"},    {230000, "0.23 ms"},      {999900000, "999.9 ms"},
+        {1000000000, "1.00 s"}, {12345678901, "12.35 s"}, {86400000000000, "86400.00 s"},
+    };
+    char out[32];
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        CHECK(strcmp(message_duration(rows[i].ns, out, sizeof out), rows[i].text) == 0);
+}
+
+/* The text that a fault becomes; *code is its exit code. */
+static const char *text_of(const struct fault *fault, const char *name, int *code, char *text,
+                           size_t size)
+{
+    const struct subject subject = {4242, name, "dump", "_RJEM_MALLOC_CONF"};
+    struct capture capture;
+
+    capture_begin(&capture);
+    *code = message_fault(&subject, fault);
+    return capture_end(&capture, text, size);
+}
+
+/* Each has a cause, and an exit code that is no success; none leaves a directive unexpanded. */
+static void test_every_fault(void)
+{
+    for (enum fault_code fault_code = FAULT_INTERNAL; fault_code <= FAULT_OUTPUT; fault_code++) {
+        struct fault fault = {.code = fault_code, .err = EACCES, .what = "\x1b]0;x\x07", .pid = 7};
+        char text[4096];
+        int code;
+        text_of(&fault, "na\nme", &code, text, sizeof text);
+        CHECK(code > EXIT_DONE && code <= EXIT_INTERRUPTED);
+        CHECK(strncmp(text, "jeattach: cannot ", 17) == 0);
+        CHECK(strstr(text, "\n  cause: ") != NULL);
+        CHECK(!strchr(text, '%') && !strchr(text, '\x1b') && !strstr(text, "na\nme"));
+        CHECK(text[strlen(text) - 1] == '\n');
+    }
+}
+
+static void test_details(void)
+{
+    struct fault fault;
+    char text[4096];
+    int code;
+
+    fault_set(&fault, FAULT_TRACED, EPERM, "attach", "gdb");
+    fault.pid = 99;
+    CHECK(strstr(text_of(&fault, "srv", &code, text, sizeof text), "traced by 99 (gdb)"));
+    CHECK(code == EXIT_DENIED && strstr(text, "cannot dump 4242 (srv)\n"));
+    fault_set(&fault, FAULT_DUMP_OPEN, EROFS, "prof.dump", "/x.heap");
+    text_of(&fault, NULL, &code, text, sizeof text);
+    CHECK(strstr(text, "/x.heap: Read-only file system (EROFS)\n") && code == EXIT_REFUSED);
+    CHECK(strstr(text, "cannot dump 4242\n"));
+    fault_set(&fault, FAULT_PROF_DISABLED, 0, "prof", "5.3.0");
+    text_of(&fault, "srv", &code, text, sizeof text);
+    CHECK(strstr(text, "_RJEM_MALLOC_CONF=prof:true") && code == EXIT_NO_PROFILING);
+    fault_set(&fault, FAULT_OUTPUT, 1 << 20, "write", "/out");
+    text_of(&fault, "srv", &code, text, sizeof text);
+    CHECK(strstr(text, "/out: unknown error (?)") && code == EXIT_OUTPUT);
+}
+
+/* Nothing is longer than what it is kept in. */
+static void test_long(void)
+{
+    struct fault fault;
+    char text[4096], name[1000];
+    int code;
+
+    memset(name, 'n', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    fault_set(&fault, FAULT_INTERNAL, ENOMEM, "stage", "%s%s", name, name);
+    CHECK(strlen(fault.what) == sizeof fault.what - 1);
+    text_of(&fault, name, &code, text, sizeof text);
+    CHECK(code == EXIT_INTERNAL && strstr(text, "(ENOMEM)"));
+}
+
+static void test_fault_set(void)
+{
+    struct fault fault = {.pid = 5};
+
+    CHECK(fault_set(&fault, FAULT_GONE, ESRCH, "look", "thread %d", 3) == FAULT_GONE);
+    CHECK(fault.code == FAULT_GONE && fault.err == ESRCH && fault.pid == 0);
+    CHECK(strcmp(fault.stage, "look") == 0 && strcmp(fault.what, "thread 3") == 0);
+    CHECK(fault_set(NULL, FAULT_GONE, ESRCH, "look", "x") == FAULT_GONE);
+}
+
+int main(void)
+{
+    test_clean();
+    test_duration();
+    test_every_fault();
+    test_details();
+    test_long();
+    test_fault_set();
+    return check_result();
+}

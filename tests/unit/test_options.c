@@ -1,0 +1,267 @@
+/* The words of the command line. */
+#include "capture.h"
+#include "check.h"
+#include "cli/options.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+static const uint64_t second = 1000000000;
+
+static void test_durations(void)
+{
+    static const struct {
+        const char *text;
+        uint64_t ns;
+    } rows[] = {
+        {"1", 1000000000},         {"30s", 30000000000},
+        {"500ms", 500000000},      {"5m", 300000000000},
+        {"1h", 3600000000000},     {"24h", 86400000000000},
+        {"0.5", 500000000},        {"1.5s", 1500000000},
+        {"86400", 86400000000000}, {"86400000ms", 86400000000000},
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        uint64_t ns = 0;
+        CHECK(parse_duration(rows[i].text, &ns) && ns == rows[i].ns);
+    }
+}
+
+static void test_wrong_durations(void)
+{
+    static const char *const texts[] = {
+        "",       " ",
+        "-1",     "+1",
+        " 1",     "1 ",
+        "5 m",    "s",
+        "nan",    "inf",
+        "1e9999", "1e300h",
+        "25h",    "86401",
+        "0",      "0s",
+        "0ms",    "1M",
+        "1sec",   "1us",
+        "1ns",    "1d",
+        "m5",     "1m30s",
+        ".5",     "1,5",
+        "1..5",   "1h ",
+        "0x",     "infinity",
+        "1e20ms", "999999999999999999",
+        "1\ns",   "\xc2\xa0\x31",
+        "24.1h",  "1441m",
+    };
+
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        uint64_t ns;
+        if (!CHECK(!parse_duration(texts[i], &ns)))
+            fprintf(stderr, "  '%s'\n", texts[i]);
+    }
+}
+
+/* Decimal digits, as documented: strtod(3) knows more than that. */
+static void test_hexadecimal(void)
+{
+    uint64_t ns;
+
+    CHECK(!parse_duration("0x10", &ns));
+    CHECK(!parse_duration("0x1p4s", &ns));
+}
+
+/* A time that is no time would end before anything is done. */
+static void test_too_short(void)
+{
+    uint64_t ns;
+
+    CHECK(!parse_duration("0.0000000001", &ns) || ns > 0);
+    CHECK(!parse_duration("1e-300h", &ns) || ns > 0);
+}
+
+static void test_pids(void)
+{
+    static const char *const wrong[] = {
+        "",           "0",   "00",      "-1",         "+1",
+        " 1",         "1 ",  "1.",      "0x1",        "1e3",
+        "a",          "1a",  "4194305", "9999999999", "18446744073709551617",
+        "4294967297", "\xb2"};
+    pid_t pid;
+
+    CHECK(parse_pid("1", &pid) && pid == 1);
+    CHECK(parse_pid("4242", &pid) && pid == 4242);
+    CHECK(parse_pid("0042", &pid) && pid == 42);
+    CHECK(parse_pid("4194303", &pid) && pid == 4194303);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        if (!CHECK(!parse_pid(wrong[i], &pid)))
+            fprintf(stderr, "  '%s'\n", wrong[i]);
+}
+
+static char said[4096]; /* what the last parse printed */
+
+static char words_text[8192]; /* the words; options point into it */
+
+static int split_words(char **argv, int room)
+{
+    char *rest = words_text;
+    int argc = 0;
+
+    for (char *word; argc < room - 1 && (word = strsep(&rest, " "));)
+        argv[argc++] = word;
+    argv[argc] = NULL;
+    return argc;
+}
+
+/* In a process of its own, as the tool does it: getopt(3) remembers where it was. */
+static bool parse_alone(struct options *options, unsigned takes, int argc, char **argv)
+{
+    struct options *shared =
+        mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    int status = -1;
+    pid_t pid = fork();
+
+    if (pid == 0)
+        _exit(options_parse(shared, takes, argc, argv) ? 42 : 43);
+    waitpid(pid, &status, 0);
+    *options = *shared;
+    munmap(shared, sizeof *shared);
+    CHECK(WIFEXITED(status) && (WEXITSTATUS(status) == 42 || WEXITSTATUS(status) == 43));
+    return WIFEXITED(status) && WEXITSTATUS(status) == 42;
+}
+
+/* Parses words, which are separated by blanks. */
+static bool parse(struct options *options, unsigned takes, const char *words)
+{
+    char *argv[OPTIONS_PIDS_MAX + 20];
+    struct capture capture;
+
+    snprintf(words_text, sizeof words_text, "dump %s", words);
+    int argc = split_words(argv, OPTIONS_PIDS_MAX + 20);
+    capture_begin(&capture);
+    bool good = parse_alone(options, takes, argc, argv);
+    capture_end(&capture, said, sizeof said);
+    CHECK(good == (*said == '\0')); /* a refusal is explained, a success is silent */
+    return good;
+}
+
+static void test_defaults(void)
+{
+    struct options options;
+
+    CHECK(parse(&options, 0, "42"));
+    CHECK(options.pid_count == 1 && options.pids[0] == 42);
+    CHECK(options.timeout_ns == 30 * second && options.thread == 0 && options.verbose == 0);
+    CHECK(!options.output && !options.path && !options.json && !options.quiet);
+    CHECK(!options.dry_run && !options.help);
+}
+
+static void test_all(void)
+{
+    struct options options;
+
+    CHECK(parse(&options, TAKES_OUTPUT, "-o out -qv --verbose --json --timeout 5m --thread 7 42"));
+    CHECK(options.output && strcmp(options.output, "out") == 0);
+    CHECK(options.quiet && options.verbose == 2 && options.json && options.thread == 7);
+    CHECK(options.timeout_ns == 300 * second && options.pids[0] == 42 && !options.dry_run);
+    CHECK(parse(&options, TAKES_PATH, "42 --path=/a=b --dry-run --timeout=1s"));
+    CHECK(options.path && strcmp(options.path, "/a=b") == 0 && options.dry_run);
+    CHECK(options.timeout_ns == second);
+    CHECK(parse(&options, TAKES_OUTPUT, "--output=- -p42") && strcmp(options.output, "-") == 0);
+    CHECK(options.pid_count == 1 && options.pids[0] == 42);
+    CHECK(parse(&options, TAKES_OUTPUT, "-oout 42") && strcmp(options.output, "out") == 0);
+}
+
+static void test_pid_words(void)
+{
+    struct options options;
+
+    CHECK(parse(&options, 0, "1 -p 2 3 --pid 4 -- 5"));
+    CHECK(options.pid_count == 5);
+    for (pid_t i = 0; i < 5; i++) /* those of -p come before the words */
+        CHECK(options.pids[i] >= 1 && options.pids[i] <= 5);
+    CHECK(!parse(&options, 0, "1 x"));
+    CHECK(!parse(&options, 0, "-- -1"));
+    CHECK(!parse(&options, 0, "-p 0"));
+    CHECK(!parse(&options, 0, "--thread 0 1"));
+    CHECK(!parse(&options, 0, "1\x1b[2J") && !strchr(said, '\x1b'));
+}
+
+static void test_many_pids(void)
+{
+    struct options options;
+    char words[4096] = "";
+
+    for (int i = 0; i < OPTIONS_PIDS_MAX; i++)
+        strcat(words, i ? " 7" : "7");
+    CHECK(parse(&options, 0, words) && options.pid_count == OPTIONS_PIDS_MAX);
+    strcat(words, " 7");
+    CHECK(!parse(&options, 0, words));
+}
+
+static void test_refused(void)
+{
+    static const struct {
+        unsigned takes;
+        const char *words;
+    } rows[] = {
+        {0, "-o x 1"},
+        {TAKES_PATH, "--output x 1"},
+        {0, "--path /x 1"},
+        {TAKES_OUTPUT, "--path /x 1"},
+        {TAKES_OUTPUT | TAKES_PATH, "-o x --path /x 1"},
+        {TAKES_OUTPUT, "-o x 1 2"},
+        {TAKES_PATH, "--path /x 1 2"},
+        {0, "--thread 5 1 2"},
+        {0, "--json --dry-run 1"},
+        {0, "--timeout 0 1"},
+        {0, "--timeout"},
+        {0, "-p"},
+        {0, "--no-such-option 1"},
+        {0, "-x 1"},
+        {0, "--json=yes 1"},
+        {0, "-q"},
+    };
+    struct options options;
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (!CHECK(!parse(&options, rows[i].takes, rows[i].words)))
+            fprintf(stderr, "  %s\n", rows[i].words);
+}
+
+/* The message names the word at fault, also where it is one of several letters. */
+static void test_unknown_named(void)
+{
+    struct options options;
+
+    CHECK(!parse(&options, 0, "1 --unknown"));
+    CHECK(strstr(said, "--unknown"));
+    CHECK(!parse(&options, 0, "1 -x"));
+    CHECK(strstr(said, "-x"));
+    CHECK(!parse(&options, 0, "-xq 1"));
+    CHECK(strstr(said, "x") && !strstr(said, "dump"));
+}
+
+/* No process is needed to ask for help; an error elsewhere still is one. */
+static void test_help(void)
+{
+    struct options options;
+
+    CHECK(parse(&options, 0, "--help") && options.help);
+    CHECK(parse(&options, 0, "-h 1 2 --thread 3") && options.help);
+    CHECK(!parse(&options, 0, "-h x"));
+}
+
+int main(void)
+{
+    test_durations();
+    test_wrong_durations();
+    test_hexadecimal();
+    test_too_short();
+    test_pids();
+    test_defaults();
+    test_all();
+    test_pid_words();
+    test_many_pids();
+    test_refused();
+    test_unknown_named();
+    test_help();
+    return check_result();
+}

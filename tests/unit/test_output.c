@@ -1,0 +1,422 @@
+/* The file of -o: complete or not there. */
+#include "check.h"
+#include "cli/output.h"
+#include "tree.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+
+static struct tree tree;
+static char name[TREE_PATH_MAX];
+
+static const char *path_of(const char *file)
+{
+    return tree_name(&tree, file, name);
+}
+
+static bool holds(const char *file, const char *text)
+{
+    char buf[256];
+    return tree_read(&tree, file, buf, sizeof buf) >= 0 && strcmp(buf, text) == 0;
+}
+
+static bool absent(const char *file)
+{
+    struct stat st;
+    return lstat(path_of(file), &st) != 0;
+}
+
+/* Entries of the directory: temporary files too. */
+static unsigned entries(void)
+{
+    DIR *dir = opendir(tree.path);
+    unsigned count = 0;
+
+    while (dir && readdir(dir))
+        count++;
+    if (dir)
+        closedir(dir);
+    return count - 2;
+}
+
+static mode_t mode_of(const char *file)
+{
+    struct stat st;
+    return stat(path_of(file), &st) ? 0 : st.st_mode & 07777;
+}
+
+static void test_new_file(void)
+{
+    struct output output;
+    unsigned count = entries();
+
+    umask(027);
+    CHECK(output_open(&output, path_of("new"), NULL) == FAULT_NONE);
+    CHECK(absent("new") && entries() == count + 1);
+    CHECK(fcntl(output.fd, F_GETFD) == FD_CLOEXEC);
+    CHECK(output_finish(&output, "profile", 7, NULL) == FAULT_NONE);
+    CHECK(holds("new", "profile") && entries() == count + 1);
+    CHECK(mode_of("new") == 0640);
+    output_close(&output);
+    CHECK(holds("new", "profile") && entries() == count + 1);
+    output_close(&output);
+    umask(022);
+}
+
+static void test_abandoned(void)
+{
+    struct output output;
+    unsigned count = entries();
+
+    CHECK(output_open(&output, path_of("never"), NULL) == FAULT_NONE);
+    output_close(&output);
+    CHECK(absent("never") && entries() == count && output.fd == -1);
+    output_close(&output);
+}
+
+/* Until it is finished, the former content stays. */
+static void test_existing(void)
+{
+    struct output output;
+    unsigned count = entries() + 1;
+
+    CHECK(tree_write(&tree, "old", "former"));
+    CHECK(output_open(&output, path_of("old"), NULL) == FAULT_NONE);
+    CHECK(holds("old", "former"));
+    output_close(&output);
+    CHECK(holds("old", "former") && entries() == count);
+    CHECK(output_open(&output, path_of("old"), NULL) == FAULT_NONE);
+    CHECK(output_finish(&output, "", 0, NULL) == FAULT_NONE);
+    output_close(&output);
+    CHECK(holds("old", "") && entries() == count);
+}
+
+static bool is_link(const char *file)
+{
+    struct stat st;
+    return lstat(path_of(file), &st) == 0 && S_ISLNK(st.st_mode);
+}
+
+static bool write_through(const char *file, const char *text)
+{
+    struct output output;
+    bool good = output_open(&output, path_of(file), NULL) == FAULT_NONE &&
+                output_finish(&output, text, strlen(text), NULL) == FAULT_NONE;
+
+    output_close(&output);
+    return good;
+}
+
+static void test_link(void)
+{
+    CHECK(tree_write(&tree, "sub/real", "former"));
+    CHECK(tree_link(&tree, "link", "sub/real"));
+    CHECK(write_through("link", "through"));
+    CHECK(is_link("link") && holds("sub/real", "through") && holds("link", "through"));
+}
+
+/* A link stays a link, also one whose file is to be made. */
+static void test_dangling_link(void)
+{
+    CHECK(tree_link(&tree, "dangling", "sub/later"));
+    CHECK(write_through("dangling", "made"));
+    CHECK(is_link("dangling"));
+    CHECK(holds("sub/later", "made"));
+}
+
+/* The longest name that the file system takes: a temporary name must be no longer. */
+static void test_long_name(void)
+{
+    char file[256];
+
+    memset(file, 'n', 255);
+    file[255] = '\0';
+    CHECK(write_through(file, "long"));
+    CHECK(holds(file, "long"));
+}
+
+/* Refused at once, before the target is touched. */
+static void refused(const char *path, int err)
+{
+    struct output output;
+    struct fault fault = {0};
+
+    CHECK(output_open(&output, path, &fault) == FAULT_OUTPUT);
+    if (!CHECK(fault.code == FAULT_OUTPUT && fault.err == err))
+        fprintf(stderr, "  '%s': %s\n", path, strerror(fault.err));
+    output_close(&output);
+}
+
+static void test_refused(void)
+{
+    unsigned count = entries();
+
+    refused(path_of("none/file"), ENOENT);
+    refused(path_of("new/file"), ENOTDIR);
+    refused(path_of("none/"), ENOENT);
+    refused(tree.path, EISDIR);
+    CHECK(entries() == count);
+}
+
+/* As for open(2), an empty name is none. */
+static void test_empty_name(void)
+{
+    char *former = getcwd(NULL, 0);
+
+    CHECK(chdir(tree.path) == 0);
+    refused("", ENOENT);
+    CHECK(former && chdir(former) == 0);
+    free(former);
+}
+
+/* Runs in a child that is an ordinary user; its checks count. */
+static bool as_nobody(void (*test)(void))
+{
+    int status = -1;
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        checks_failed = 0;
+        if (geteuid() == 0 && (setresgid(65534, 65534, 65534) || setresuid(65534, 65534, 65534)))
+            _exit(2);
+        test();
+        _exit(checks_failed != 0);
+    }
+    return waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+static void test_read_only(void)
+{
+    refused(path_of("locked/file"), EACCES);
+    refused(path_of("locked/existing"), EACCES);
+}
+
+static void test_permissions(void)
+{
+    CHECK(tree_write(&tree, "locked/existing", "former"));
+    CHECK(chmod(tree.path, 0755) == 0 && chmod(path_of("locked"), 0555) == 0);
+    CHECK(as_nobody(test_read_only));
+    CHECK(holds("locked/existing", "former"));
+    CHECK(chmod(path_of("locked"), 0755) == 0);
+}
+
+static void test_full_device(void)
+{
+    struct output output;
+    struct fault fault = {0};
+
+    CHECK(output_open(&output, "/dev/full", &fault) == FAULT_NONE);
+    CHECK(output_finish(&output, "x", 1, &fault) == FAULT_OUTPUT);
+    CHECK(fault.err == ENOSPC && strcmp(fault.what, "/dev/full") == 0);
+    output_close(&output);
+    CHECK(output_open(&output, "/dev/null", &fault) == FAULT_NONE);
+    CHECK(output_finish(&output, "x", 1, &fault) == FAULT_NONE);
+    output_close(&output);
+}
+
+/* A regular file that cannot take it all: nothing of it is to be seen. */
+static void cut_short(void)
+{
+    const struct rlimit limit = {65536, 65536};
+    static char bytes[100000];
+    struct output output;
+    struct fault fault = {0};
+
+    signal(SIGXFSZ, SIG_IGN);
+    CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+    CHECK(output_open(&output, path_of("open/old"), NULL) == FAULT_NONE);
+    CHECK(output_finish(&output, bytes, sizeof bytes, &fault) == FAULT_OUTPUT);
+    CHECK(fault.err == EFBIG && holds("open/old", "former"));
+    output_close(&output);
+}
+
+static void test_cut_short(void)
+{
+    CHECK(tree_write(&tree, "open/old", "former"));
+    CHECK(chmod(path_of("open"), 0777) == 0);
+    CHECK(as_nobody(cut_short));
+    CHECK(holds("open/old", "former"));
+    DIR *dir = opendir(path_of("open"));
+    unsigned count = 0;
+    while (dir && readdir(dir))
+        count++;
+    CHECK(count == 3);
+    if (dir)
+        closedir(dir);
+}
+
+/* The name is taken by a directory in the meantime. */
+static void test_rename_fails(void)
+{
+    struct output output;
+    struct fault fault = {0};
+    unsigned count = entries();
+
+    CHECK(output_open(&output, path_of("taken"), NULL) == FAULT_NONE);
+    CHECK(mkdir(path_of("taken"), 0755) == 0);
+    CHECK(output_finish(&output, "x", 1, &fault) == FAULT_OUTPUT && fault.err == EISDIR);
+    output_close(&output);
+    CHECK(entries() == count + 1);
+}
+
+static void *read_fifo(void *text)
+{
+    int fd = open(path_of("fifo"), O_RDONLY | O_CLOEXEC);
+    ssize_t n = read(fd, text, 63);
+
+    ((char *)text)[n > 0 ? n : 0] = '\0';
+    close(fd);
+    return NULL;
+}
+
+/* A FIFO stays one, and is written directly. */
+static void test_fifo(void)
+{
+    struct output output;
+    pthread_t reader;
+    char text[64] = "", path[TREE_PATH_MAX];
+    struct stat st;
+
+    CHECK(mkfifo(tree_name(&tree, "fifo", path), 0600) == 0);
+    if (!CHECK(pthread_create(&reader, NULL, read_fifo, text) == 0))
+        return;
+    CHECK(output_open(&output, path, NULL) == FAULT_NONE && !output.temporary);
+    CHECK(output_finish(&output, "streamed", 8, NULL) == FAULT_NONE);
+    output_close(&output);
+    pthread_join(reader, NULL);
+    CHECK(strcmp(text, "streamed") == 0);
+    CHECK(stat(path, &st) == 0 && S_ISFIFO(st.st_mode));
+}
+
+static void *read_fifo_later(void *text)
+{
+    usleep(200000);
+    return read_fifo(text);
+}
+
+static void tick(int signo)
+{
+    (void)signo;
+}
+
+/*
+ * The reader comes a moment later. Meanwhile the deadline's timer ticks every
+ * 50 ms, without SA_RESTART.
+ */
+static void test_late_reader(void)
+{
+    const struct itimerval every = {{0, 50000}, {0, 50000}}, never = {{0, 0}, {0, 0}};
+    struct sigaction action = {.sa_handler = tick};
+    struct output output;
+    struct fault fault = {0};
+    pthread_t reader;
+    char text[64] = "", path[TREE_PATH_MAX];
+
+    tree_name(&tree, "fifo", path);
+    sigset_t alarms;
+    sigemptyset(&alarms);
+    sigaddset(&alarms, SIGALRM);
+    CHECK(sigaction(SIGALRM, &action, NULL) == 0);
+    pthread_sigmask(SIG_BLOCK, &alarms, NULL); /* the ticks are for this thread alone */
+    if (!CHECK(pthread_create(&reader, NULL, read_fifo_later, text) == 0))
+        return;
+    pthread_sigmask(SIG_UNBLOCK, &alarms, NULL);
+    setitimer(ITIMER_REAL, &every, NULL);
+    CHECK(output_open(&output, path, &fault) == FAULT_NONE);
+    setitimer(ITIMER_REAL, &never, NULL);
+    if (output.fd < 0) /* or the reader waits for ever */
+        output.fd = open(path, O_WRONLY | O_CLOEXEC);
+    CHECK(output_finish(&output, "late", 4, NULL) == FAULT_NONE);
+    output_close(&output);
+    pthread_join(reader, NULL);
+    CHECK(strcmp(text, "late") == 0);
+}
+
+/* A pipe whose reader has gone. */
+static void test_broken_pipe(void)
+{
+    struct output output;
+    struct fault fault = {0};
+    int pipes[2], former = dup(STDOUT_FILENO);
+
+    signal(SIGPIPE, SIG_IGN);
+    fflush(stdout);
+    CHECK(pipe(pipes) == 0);
+    dup2(pipes[1], STDOUT_FILENO);
+    CHECK(output_open(&output, "-", NULL) == FAULT_NONE);
+    close(pipes[0]);
+    CHECK(output_finish(&output, "x", 1, &fault) == FAULT_OUTPUT && fault.err == EPIPE);
+    CHECK(strcmp(fault.what, "stdout") == 0);
+    output_close(&output);
+    dup2(former, STDOUT_FILENO);
+    close(former);
+    close(pipes[1]);
+}
+
+static void test_stdout(void)
+{
+    struct output output;
+    char text[16] = "";
+    int pipes[2], former = dup(STDOUT_FILENO);
+
+    fflush(stdout);
+    CHECK(pipe(pipes) == 0);
+    dup2(pipes[1], STDOUT_FILENO);
+    CHECK(output_open(&output, "-", NULL) == FAULT_NONE);
+    CHECK(output_finish(&output, "profile", 7, NULL) == FAULT_NONE);
+    output_close(&output);
+    CHECK(fcntl(STDOUT_FILENO, F_GETFD) >= 0); /* stdout itself stays open */
+    dup2(former, STDOUT_FILENO);
+    close(former);
+    close(pipes[1]);
+    CHECK(read(pipes[0], text, sizeof text) == 7 && strcmp(text, "profile") == 0);
+    close(pipes[0]);
+}
+
+static void test_stdout_check(void)
+{
+    struct fault fault = {0};
+    int former, full = open("/dev/full", O_WRONLY | O_CLOEXEC);
+
+    fflush(stdout);
+    former = dup(STDOUT_FILENO);
+    CHECK(output_stdout_check(&fault) == FAULT_NONE);
+    dup2(full, STDOUT_FILENO);
+    printf("a line\n");
+    CHECK(output_stdout_check(&fault) == FAULT_OUTPUT && fault.err == ENOSPC);
+    dup2(former, STDOUT_FILENO);
+    clearerr(stdout);
+    close(former);
+    close(full);
+}
+
+int main(void)
+{
+    if (!CHECK(tree_make(&tree)))
+        return check_result();
+    umask(022);
+    test_new_file();
+    test_abandoned();
+    test_existing();
+    test_link();
+    test_dangling_link();
+    test_long_name();
+    test_refused();
+    test_empty_name();
+    test_permissions();
+    test_full_device();
+    test_cut_short();
+    test_rename_fails();
+    test_fifo();
+    test_late_reader();
+    test_broken_pipe();
+    test_stdout();
+    test_stdout_check();
+    tree_remove(&tree);
+    return check_result();
+}
