@@ -1,11 +1,15 @@
 #include "inject/share.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
 
-enum { WATCH_NS = 1000000 };
+enum {
+    WATCH_NS = 1000000,
+    FOLLOW_EVERY = 4, /* turns */
+};
 
 static void set_policy(pid_t tid, int policy)
 {
@@ -36,27 +40,30 @@ static bool is_waiting_for_tool(const struct share *share)
     return thread_refresh(&thread, share->target) && thread.state == 't';
 }
 
+/* Two looks in a row without a turn while the thread stands still: the tool is starved. */
 static void *watch(void *arg)
 {
     struct share *share = arg;
-    unsigned seen = atomic_load(&share->turns);
+    unsigned seen = atomic_load(&share->turns), starved = 0;
     struct timespec until;
 
     clock_gettime(CLOCK_MONOTONIC, &until);
-    for (;;) {
+    while (starved < 2) {
         until.tv_nsec += WATCH_NS;
         until.tv_sec += until.tv_nsec / 1000000000;
         until.tv_nsec %= 1000000000;
         if (sem_clockwait(&share->over, CLOCK_MONOTONIC, &until) == 0)
             return NULL;
         unsigned now = atomic_load(&share->turns);
-        if (now == seen && is_waiting_for_tool(share) && atomic_load(&share->turns) == seen) {
-            sched_setaffinity(share->self, sizeof share->former, &share->former);
-            set_policy(share->self, SCHED_OTHER);
-            return NULL;
-        }
+        bool stuck =
+            now == seen && is_waiting_for_tool(share) && atomic_load(&share->turns) == seen;
+        starved = stuck ? starved + 1 : 0;
         seen = now;
     }
+    atomic_store(&share->given_up, true);
+    sched_setaffinity(share->self, sizeof share->former, &share->former);
+    set_policy(share->self, SCHED_OTHER);
+    return NULL;
 }
 
 /* Signals are for the main thread: they end its waits. */
@@ -74,30 +81,59 @@ static bool start_watchdog(struct share *share)
     return err == 0;
 }
 
-void share_begin(struct share *share, const struct target *target, pid_t tid)
+/* The processor on which the thread last ran; -1: not known. */
+static int processor_of(const struct share *share)
 {
-    struct thread thread = {.tid = tid};
+    char text[1024];
+    struct proc_stat stat;
+    ssize_t n = pread(share->stat, text, sizeof text, 0);
+
+    if (n <= 0 || !parse_stat(text, (size_t)n, &stat) || stat.cpu >= CPU_SETSIZE)
+        return -1;
+    return stat.cpu;
+}
+
+/* Moves the tool to where the thread is. */
+static bool follow(struct share *share)
+{
+    int cpu = processor_of(share);
     cpu_set_t one;
 
-    memset(share, 0, sizeof *share);
-    if (sched_getaffinity(0, sizeof share->former, &share->former) ||
-        !thread_refresh(&thread, target) || thread.cpu < 0 || thread.cpu >= CPU_SETSIZE)
-        return;
+    if (cpu < 0)
+        return false;
+    if (cpu == share->cpu)
+        return true;
     CPU_ZERO(&one);
-    CPU_SET((unsigned)thread.cpu, &one);
+    CPU_SET((unsigned)cpu, &one);
+    share->cpu = cpu;
+    return sched_setaffinity(0, sizeof one, &one) == 0;
+}
+
+void share_begin(struct share *share, const struct target *target, pid_t tid)
+{
+    memset(share, 0, sizeof *share);
     share->target = target;
+    share->cpu = -1;
     share->tid = tid;
     share->self = (pid_t)syscall(SYS_gettid);
+    share->stat =
+        procfs_openf(target->proc, O_RDONLY, "%d/task/%d/stat", (int)target->pid, (int)tid);
+    if (share->stat < 0 || sched_getaffinity(0, sizeof share->former, &share->former))
+        return;
     share->watched =
         sched_getscheduler(0) == SCHED_OTHER && may_raise(target) && start_watchdog(share);
-    share->pinned = sched_setaffinity(0, sizeof one, &one) == 0;
+    share->pinned = follow(share);
     if (share->watched && share->pinned)
         set_policy(0, SCHED_IDLE);
 }
 
+/* While it runs for long, balancing may move the thread: now and then the tool goes after it. */
 void share_turn(struct share *share)
 {
-    atomic_fetch_add_explicit(&share->turns, 1, memory_order_relaxed);
+    unsigned turn = atomic_fetch_add_explicit(&share->turns, 1, memory_order_relaxed);
+
+    if (turn % FOLLOW_EVERY == 0 && share->pinned && !atomic_load(&share->given_up))
+        follow(share);
 }
 
 void share_end(struct share *share)
@@ -110,5 +146,6 @@ void share_end(struct share *share)
     }
     if (share->pinned)
         sched_setaffinity(0, sizeof share->former, &share->former);
+    util_close(&share->stat);
     memset(share, 0, sizeof *share);
 }

@@ -15,7 +15,7 @@
  *
  * A SCHED_IDLE tool can be starved by any other work on that processor while
  * the thread is held. A second thread of the tool watches for that and raises
- * it again within two milliseconds. Only with CAP_SYS_NICE may it, so only
+ * it again within three milliseconds. Only with CAP_SYS_NICE may it, so only
  * then is the policy used.
  */
 #pragma once
@@ -29,11 +29,14 @@
 
 struct share {
     bool pinned, watched;
+    int cpu;          /* to which it is pinned; -1: none */
     cpu_set_t former; /* the tool's own processors */
     const struct target *target;
-    pid_t tid;         /* the thread that is followed */
-    pid_t self;        /* the thread of the tool that follows */
-    atomic_uint turns; /* how often it has come round */
+    pid_t tid;            /* the thread that is followed */
+    pid_t self;           /* the thread of the tool that follows */
+    int stat;             /* /proc/PID/task/TID/stat of the thread; negative: not opened */
+    atomic_bool given_up; /* by the watchdog */
+    atomic_uint turns;    /* how often it has come round */
     sem_t over;
     pthread_t watchdog;
 };
