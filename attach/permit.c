@@ -32,14 +32,17 @@ static enum fault_code explain_tracer(const struct target *target, int tracer, s
     return FAULT_TRACED;
 }
 
-enum fault_code permit_explain(const struct target *target, struct fault *fault)
+enum fault_code permit_explain(const struct target *target, pid_t tid, struct fault *fault)
 {
     const uint64_t cap_sys_ptrace = 1u << 19; /* linux/capability.h */
     struct proc_status its, own;
-    char pid[16];
+    char who[48];
 
-    snprintf(pid, sizeof pid, "%d", (int)target->pid);
-    if (!read_status_of(target, pid, &its) || !read_status_of(target, "self", &own))
+    if (tid)
+        snprintf(who, sizeof who, "%d/task/%d", (int)target->pid, (int)tid);
+    else
+        snprintf(who, sizeof who, "%d", (int)target->pid);
+    if (!read_status_of(target, who, &its) || !read_status_of(target, "self", &own))
         return FAULT_DENIED;
     if (its.tracer)
         return explain_tracer(target, its.tracer, fault);

@@ -6,7 +6,8 @@
 /*
  * Refines *fault, which holds a FAULT_DENIED from ptrace(2) or /proc, into the
  * cause: another tracer, another user, capabilities or dumpable, yama. Leaves
- * FAULT_DENIED where none of them explains it. Order and rules: ptrace(2),
+ * FAULT_DENIED where none of them explains it. tid: the thread that was refused,
+ * since each has a tracer of its own; 0: the first. Order and rules: ptrace(2),
  * "Ptrace access mode checking", and kernel/ptrace.c, __ptrace_may_access.
  */
-enum fault_code permit_explain(const struct target *target, struct fault *fault);
+enum fault_code permit_explain(const struct target *target, pid_t tid, struct fault *fault);

@@ -42,7 +42,7 @@ static enum fault_code explained(struct attachment *attachment, enum fault_code 
         *fault = end;
         return end.code;
     }
-    return code == FAULT_DENIED ? permit_explain(&attachment->target, fault) : code;
+    return code == FAULT_DENIED ? permit_explain(&attachment->target, attachment->options->thread, fault) : code;
 }
 
 static enum fault_code open_target(struct attachment *attachment, pid_t pid, struct fault *fault)
@@ -58,7 +58,7 @@ static enum fault_code open_target(struct attachment *attachment, pid_t pid, str
     attachment->subject.name = attachment->target.stat.comm;
     if (attachment->target.status.tracer) {
         fault_set(fault, FAULT_DENIED, EPERM, "attach", "%d", pid);
-        return permit_explain(&attachment->target, fault);
+        return permit_explain(&attachment->target, attachment->options->thread, fault);
     }
     return FAULT_NONE;
 }
@@ -154,24 +154,40 @@ static const char *plural(unsigned n)
     return n == 1 ? "" : "s";
 }
 
+/* "libc.so.6+0x10e0ad": file-relative, as objdump has it. */
+static const char *name_place(const struct attachment *attachment, remote_addr pc, char *out,
+                              size_t size)
+{
+    const struct module *module = modules_at(&attachment->modules, pc);
+    char clean[64];
+
+    if (module)
+        snprintf(out, size, "%s+%#llx", message_clean(module_name(module), clean, sizeof clean),
+                 (unsigned long long)(pc - module->start));
+    else
+        snprintf(out, size, "%#llx", (unsigned long long)pc);
+    return out;
+}
+
 static void tell_search(const struct attachment *attachment)
 {
     const struct injection_report *report = &attachment->injection.report;
-    char took[32];
+    char took[32], place[96];
 
     if (attachment->options->verbose < 1 || !report->tid)
         return;
     message_duration(report->search_ns, took, sizeof took);
+    name_place(attachment, report->pc, place, sizeof place);
     if (report->safe.frames)
-        message("thread %d was at a safe point: none of its %u frames is in jemalloc; found after "
-                "%u stop%s, %s",
-                (int)report->tid, report->safe.frames, report->attempts, plural(report->attempts),
-                took);
-    else
-        message("thread %d was at a safe point: no way into jemalloc on %zu bytes of stack; found "
+        message("thread %d was at a safe point, %s: none of its %u frames is in jemalloc; found "
                 "after %u stop%s, %s",
-                (int)report->tid, report->safe.scanned, report->attempts, plural(report->attempts),
-                took);
+                (int)report->tid, place, report->safe.frames, report->attempts,
+                plural(report->attempts), took);
+    else
+        message("thread %d was at a safe point, %s: no way into jemalloc on %zu bytes of stack; "
+                "found after %u stop%s, %s",
+                (int)report->tid, place, report->safe.scanned, report->attempts,
+                plural(report->attempts), took);
 }
 
 static void closing_line(const struct attachment *attachment)

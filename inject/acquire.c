@@ -1,4 +1,5 @@
 #include "inject/acquire.h"
+#include "attach/permit.h"
 #include "inject/resume.h"
 #include "inject/unwind.h"
 
@@ -13,7 +14,7 @@ enum {
     PAUSE_GROWTHS = 7,
     PATIENCE_NS = 250000000, /* until also threads are used that may never have allocated */
     STOP_WAIT_NS = 1000000000,
-    DENIALS_MAX = 3,   /* refusals that may pass */
+    DENIALS_MAX = 50,  /* refusals that may pass */
     UNWIND_EVERY = 16, /* stops of running threads after which one is unwound */
     RELOAD_EVERY = 16, /* rounds after which threads and mappings are read again */
 };
@@ -233,6 +234,7 @@ static enum attempt judge_thread(struct injection *injection, struct fault *faul
         return ATTEMPT_UNSAFE;
     }
     injection->report.safe = evidence;
+    injection->report.pc = arch_pc(&injection->original);
     if (resume_save(injection))
         return ATTEMPT_SAFE;
     fault_set(fault, FAULT_INTERNAL, errno, "save registers", "thread %d", injection->session.tid);
@@ -242,7 +244,7 @@ static enum attempt judge_thread(struct injection *injection, struct fault *faul
 /*
  * A thread may end at any moment (the kernel says ESRCH, or EPERM while it is
  * ending); only the end of the process ends the search. EPERM may also have
- * come from another tracer that has left again.
+ * come from another tracer that has left again: then no cause is to be seen.
  */
 static enum attempt lost_thread(struct injection *injection, const struct thread *thread,
                                 enum fault_code code, struct fault *fault)
@@ -253,7 +255,8 @@ static enum attempt lost_thread(struct injection *injection, const struct thread
     if ((code != FAULT_GONE && code != FAULT_DENIED) || env->only_thread)
         return ATTEMPT_FAULT;
     if (thread_refresh(&now, env->target))
-        return code == FAULT_DENIED && now.state != 't' && injection->denials++ < DENIALS_MAX
+        return code == FAULT_DENIED && permit_explain(env->target, thread->tid, fault) == code &&
+                       injection->denials++ < DENIALS_MAX
                    ? ATTEMPT_UNSAFE
                    : ATTEMPT_FAULT;
     return target_check(env->target, fault) == FAULT_NONE ? ATTEMPT_UNSAFE : ATTEMPT_FAULT;

@@ -55,6 +55,7 @@ struct injection_report {
     unsigned attempts;        /* threads stopped until one was at a safe point */
     struct evidence rejected; /* why the last unsafe one was not used */
     pid_t rejected_tid;
+    remote_addr pc;       /* at which it was stopped */
     struct evidence safe; /* why it was held to be safe */
     uint64_t search_ns;   /* until the safe point */
     uint64_t held_ns;     /* from the request to stop to the end of the detach */

@@ -218,6 +218,16 @@ static enum fault_code plan_dynamic(struct plan *plan, const struct modules *mod
     return rc;
 }
 
+/* A dynamic loader, but no C library: the program is just being loaded. */
+static enum fault_code refuse_half_loaded(const struct modules *modules, struct fault *fault)
+{
+    for (size_t i = 0; i < modules->count; i++)
+        if (is_loader(&modules->list[i]))
+            return fault_set(fault, FAULT_NO_SAFE_POINT, 0, "plan",
+                             "it is still being started: its C library is not loaded yet");
+    return FAULT_NONE;
+}
+
 static enum fault_code plan_static(struct plan *plan, const struct modules *modules,
                                    const struct target *target, struct memory *memory,
                                    struct fault *fault)
@@ -244,6 +254,8 @@ enum fault_code plan_make(struct plan *plan, const struct modules *modules,
 
     memset(plan, 0, sizeof *plan);
     rc = plan_dynamic(plan, modules, memory, &dynamic, fault);
+    if (rc == FAULT_NONE && !dynamic)
+        rc = refuse_half_loaded(modules, fault);
     if (rc == FAULT_NONE && !dynamic)
         rc = plan_static(plan, modules, target, memory, fault);
     if (rc == FAULT_NONE && (!plan->gadgets.syscall_return || !plan->gadgets.sigreturn))

@@ -235,11 +235,11 @@ def print_table(rows):
     print("points %d, deaths %d, hangs %d, faults %d, mappings left %d" % tuple(totals[:5]))
 
 
-def run_series(verb, mode, ms):
+def run_series(verb, mode, ms, arguments):
     directory = tempfile.mkdtemp(prefix="jeattach-test.")
     victim = None
     try:
-        victim = lib.Victim(mode, directory, ms=ms)
+        victim = lib.Victim(mode, directory, ms=ms, arguments=arguments)
         series = Series(verb, victim, os.path.join(directory, "stream"))
         return series.run()
     finally:
@@ -254,6 +254,10 @@ def parse_arguments():
     parser.add_argument("--mode", action="append", choices=lib.victim_names("--modes"))
     parser.add_argument("--long", action="store_true", help="every mode, and longer calls")
     parser.add_argument("--ms", type=int, help="length of the victim's blocking calls")
+    parser.add_argument("--filter", choices=("kill", "errno"),
+                        help="victims under a seccomp filter: calls without executable memory")
+    parser.add_argument("--stale", action="store_true",
+                        help="victims with old return addresses on the stack: retries, unwinding")
     options = parser.parse_args()
     options.verb = options.verb or ["on", "dump", "stream"]
     options.mode = options.mode or (LONG_MODES if options.long else MODES)
@@ -278,10 +282,12 @@ def main():
     result = hook_works()
     if result.code != KILLED:
         sys.exit("JEATTACH_DIE_AT=1 does not kill the tool: %s" % result)
+    arguments = ["--filter", options.filter] if options.filter else []
+    arguments += ["--stale"] if options.stale else []
     rows, faults = [], []
     for verb in options.verb:
         for mode in options.mode:
-            series = run_series(verb, mode, options.ms)
+            series = run_series(verb, mode, options.ms, arguments)
             rows.append(series.row())
             faults += series.faults
     print_table(rows)

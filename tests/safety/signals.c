@@ -74,7 +74,7 @@ static bool on_altstack(const void *local)
 
 static void count_expirations(int signo, siginfo_t *info, void *unused)
 {
-    int local;
+    int local = 0;
 
     (void)signo;
     (void)unused;
@@ -92,7 +92,7 @@ static void check_sequence(const siginfo_t *info)
 
 static void take_next(int signo, siginfo_t *info, void *unused)
 {
-    int local;
+    int local = 0;
 
     (void)signo;
     (void)unused;

@@ -1,6 +1,8 @@
 /*
- * storm REPORT THREADS SMALLEST LARGEST: threads that do nothing but allocate
- * and free, check what they wrote, and count their rounds in a shared file.
+ * storm REPORT THREADS SMALLEST LARGEST PAUSE: threads that do nothing but
+ * allocate and free, check what they wrote, and count their rounds in a shared
+ * file. After a burst of rounds a thread sleeps for up to PAUSE microseconds;
+ * 0: never.
  */
 #include <err.h>
 #include <fcntl.h>
@@ -15,7 +17,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-enum { THREADS_MAX = 256, BLOCKS = 32 };
+enum { THREADS_MAX = 256, BLOCKS = 32, BURST = 64 };
 
 struct report {
     _Atomic uint64_t corrupt; /* blocks that did not hold what was written */
@@ -27,6 +29,7 @@ struct worker {
     struct report *report;
     unsigned index;
     size_t smallest, span;
+    unsigned pause; /* microseconds */
 };
 
 static struct report *shared;
@@ -72,12 +75,14 @@ static void *work(void *arg)
     struct block blocks[BLOCKS];
     unsigned state = worker->index * 2654435761u + 1;
 
-    for (;;) {
+    for (unsigned round = 1;; round++) {
         for (unsigned i = 0; i < BLOCKS; i++)
             fill(&blocks[i], worker, &state);
         for (unsigned i = 0; i < BLOCKS; i++)
             check_and_free(&blocks[i], worker->report);
         atomic_fetch_add_explicit(&worker->report->rounds[worker->index], 1, memory_order_relaxed);
+        if (worker->pause && round % BURST == 0)
+            usleep(next_random(&state) % worker->pause);
     }
     return NULL;
 }
@@ -110,8 +115,8 @@ int main(int argc, char **argv)
     static struct worker workers[THREADS_MAX];
     unsigned count;
 
-    if (argc != 5)
-        errx(2, "usage: storm REPORT THREADS SMALLEST LARGEST");
+    if (argc != 6)
+        errx(2, "usage: storm REPORT THREADS SMALLEST LARGEST PAUSE");
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     shared = map_report(argv[1]);
     count = (unsigned)atoi(argv[2]);
@@ -121,7 +126,8 @@ int main(int argc, char **argv)
     for (unsigned i = 0; i < count; i++) {
         pthread_t thread;
         size_t smallest = (size_t)atol(argv[3]), largest = (size_t)atol(argv[4]);
-        workers[i] = (struct worker){shared, i, smallest, largest - smallest + 1};
+        workers[i] =
+            (struct worker){shared, i, smallest, largest - smallest + 1, (unsigned)atoi(argv[5])};
         if (i > 0 && pthread_create(&thread, NULL, work, &workers[i]))
             errx(1, "pthread_create");
     }

@@ -20,27 +20,31 @@ TOOL = os.environ["JEATTACH"]
 STORM = os.environ["JEATTACH_STORM"]
 THREADS_MAX = 256
 PROF = "prof:true,prof_active:false"
-# name: threads, smallest and largest block, configuration, cycles in short and in long
+# name: threads, smallest and largest block, pause, configuration, cycles in short and in long.
+# Without a pause each thread is always runnable: 64 on two processors wait for each other for
+# 100 ms at each stop. With one they fill the processors without standing in line for long.
 SCENARIOS = {
-    "one": (1, 16, 4096, PROF + ",lg_prof_sample:19", 60, 700),
-    "small": (1, 16, 64, PROF + ",lg_prof_sample:19", 60, 700),
-    "large": (1, 16384, 262144, PROF + ",lg_prof_sample:19", 30, 300),
-    "no_tcache": (1, 16, 4096, PROF + ",lg_prof_sample:19,tcache:false", 30, 300),
-    "four": (4, 16, 4096, PROF + ",lg_prof_sample:19", 30, 700),
-    "sampled": (1, 16, 4096, PROF + ",lg_prof_sample:0", 8, 100),
-    "soak": (64, 16, 4096, PROF + ",lg_prof_sample:16", 20, 10000),
+    "one": (1, 16, 4096, 0, PROF + ",lg_prof_sample:19", 60, 700),
+    "small": (1, 16, 64, 0, PROF + ",lg_prof_sample:19", 60, 700),
+    "large": (1, 16384, 262144, 0, PROF + ",lg_prof_sample:19", 30, 300),
+    "no_tcache": (1, 16, 4096, 0, PROF + ",lg_prof_sample:19,tcache:false", 30, 300),
+    "four": (4, 16, 4096, 0, PROF + ",lg_prof_sample:19", 30, 700),
+    "sampled": (1, 16, 4096, 0, PROF + ",lg_prof_sample:0", 8, 100),
+    "crowd": (64, 16, 4096, 0, PROF + ",lg_prof_sample:16", 8, 200),
+    "soak": (64, 16, 4096, 40000, PROF + ",lg_prof_sample:16", 100, 10000),
 }
 
 
 class Storm:
     """A running storm and what it reports."""
 
-    def __init__(self, folder, threads, smallest, largest, conf):
+    def __init__(self, folder, threads, smallest, largest, pause, conf):
         self.threads = threads
         self.path = os.path.join(folder, "report")
         env = dict(os.environ, LD_PRELOAD="libjemalloc.so.2", MALLOC_CONF=conf)
         self.process = subprocess.Popen(
-            [STORM, self.path, str(threads), str(smallest), str(largest)], env=env,
+            [STORM, self.path, str(threads), str(smallest), str(largest),
+             str(pause)], env=env,
             stdin=subprocess.DEVNULL, cwd=folder)
         self.pid = self.process.pid
         self.map = None
@@ -74,6 +78,11 @@ class Storm:
             time.sleep(0.05)
         raise RuntimeError("the storm does not start")
 
+    def resident(self):
+        """Bytes"""
+        with open("/proc/%d/statm" % self.pid, encoding="ascii") as statm:
+            return int(statm.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+
     def possessions(self):
         """Descriptors, threads, executable mappings without a file: what a call could leave."""
         proc = "/proc/%d/" % self.pid
@@ -97,6 +106,7 @@ class Run:
     def __init__(self, name, storm, cycles):
         self.name, self.storm, self.cycles = name, storm, cycles
         self.calls = self.late = 0
+        self.growth = 0.0
         self.faults, self.search, self.held = [], [], []
 
     def call(self, *words):
@@ -127,10 +137,15 @@ class Run:
 
     def run(self, folder):
         before = self.storm.possessions()
-        for _ in range(self.cycles):
+        self.cycle(os.path.join(folder, "profile"))
+        resident = self.storm.resident()
+        for _ in range(self.cycles - 1):
             self.cycle(os.path.join(folder, "profile"))
             if self.faults:
                 break
+        self.growth = (self.storm.resident() - resident) / 2**20
+        if self.growth > 16 + resident / 2**20:
+            self.faults.append("the target has grown by %.1f MiB" % self.growth)
         if self.storm.read()[0]:
             self.faults.append("%d blocks were changed" % self.storm.read()[0])
         after = self.storm.possessions()
@@ -138,16 +153,16 @@ class Run:
             self.faults.append("descriptors, threads, mappings: %s, now %s" % (before, after))
 
     def row(self):
-        return "%-10s %6d %5d %7d   %8.2f %8.2f %8.1f   %6.2f %6.2f" % (
+        return "%-10s %6d %5d %7d   %8.2f %8.2f %8.1f   %6.2f %6.2f   %7.1f" % (
             self.name, self.calls, self.late, len(self.faults), percentile(self.search, 0.5),
             percentile(self.search, 0.99), max(self.search or [0]), percentile(self.held, 0.5),
-            percentile(self.held, 0.99))
+            percentile(self.held, 0.99), self.growth)
 
 
 def run_scenario(name, long):
-    threads, smallest, largest, conf, short_cycles, long_cycles = SCENARIOS[name]
+    threads, smallest, largest, pause, conf, short_cycles, long_cycles = SCENARIOS[name]
     with tempfile.TemporaryDirectory() as folder:
-        storm = Storm(folder, threads, smallest, largest, conf)
+        storm = Storm(folder, threads, smallest, largest, pause, conf)
         try:
             storm.start()
             run = Run(name, storm, long_cycles if long else short_cycles)
@@ -162,7 +177,7 @@ def main():
     parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help=", ".join(SCENARIOS))
     parser.add_argument("--long", action="store_true")
     options = parser.parse_args()
-    print("scenario    calls  late  faults   search/ms  p50      p99      max   held/ms p50    p99")
+    print("scenario    calls  late  faults   search/ms  p50      p99      max   held/ms p50    p99   RSS/MiB")
     failed = False
     for name in options.scenarios or SCENARIOS:
         run = run_scenario(name, options.long)

@@ -72,7 +72,7 @@ static void test_situations(void)
         const struct target target = {.proc = &proc, .pid = 4242, .pidfd = -1};
         struct fault fault = {.code = FAULT_DENIED, .err = EPERM};
         record(&rows[i]);
-        enum fault_code code = permit_explain(&target, &fault);
+        enum fault_code code = permit_explain(&target, 0, &fault);
         if (!CHECK(code == rows[i].code && fault.code == code && strstr(fault.what, rows[i].what)))
             fprintf(stderr, "  row %zu: code %d, \"%s\"\n", i, (int)code, fault.what);
         CHECK(fault.pid == rows[i].tracer);
@@ -87,9 +87,9 @@ static void test_unknown_tracer(void)
     struct fault fault = {.code = FAULT_DENIED};
 
     record(&traced);
-    CHECK(permit_explain(&target, &fault) == FAULT_TRACED);
+    CHECK(permit_explain(&target, 0, &fault) == FAULT_TRACED);
     CHECK(fault.pid == 11 && strcmp(fault.what, "?") == 0);
-    CHECK(permit_explain(&target, NULL) == FAULT_TRACED);
+    CHECK(permit_explain(&target, 0, NULL) == FAULT_TRACED);
 }
 
 static void test_unreadable(void)
@@ -97,7 +97,7 @@ static void test_unreadable(void)
     const struct target target = {.proc = &proc, .pid = 4243, .pidfd = -1};
     struct fault fault = {.code = FAULT_DENIED, .err = EACCES, .stage = "read maps"};
 
-    CHECK(permit_explain(&target, &fault) == FAULT_DENIED);
+    CHECK(permit_explain(&target, 0, &fault) == FAULT_DENIED);
     CHECK(fault.code == FAULT_DENIED && fault.err == EACCES && !strcmp(fault.stage, "read maps"));
 }
 

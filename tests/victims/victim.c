@@ -2,6 +2,7 @@
  * A process that checks itself while others interrupt it.
  *
  *   victim MODE REPORT [--time MS] [--threads N] [--sabotage WHAT] [--no-warmup] [--stale]
+ *          [--filter kill|errno]
  *   victim --modes | --sabotages
  *
  * Round after round its main thread does what MODE says, with every register
@@ -11,6 +12,7 @@
  * It ends when its parent does. Exit codes: 77 when the CPU lacks what is
  * asked for, 2 for wrong arguments.
  */
+#include "filter.h"
 #include "modes.h"
 #include "sabotage.h"
 
@@ -45,6 +47,7 @@ struct options {
     const char *mode;
     const char *report;
     const char *sabotage;
+    const char *filter;
     uint64_t time_ms;
     unsigned int threads;
     bool warmup;
@@ -288,6 +291,8 @@ static bool parse_option(struct options *options, const char *name, const char *
         options->threads = (unsigned int)strtoul(value, NULL, 10);
     else if (!strcmp(name, "--sabotage"))
         options->sabotage = value;
+    else if (!strcmp(name, "--filter"))
+        options->filter = value;
     else
         return false;
     return options->time_ms > 0;
@@ -340,6 +345,8 @@ static __attribute__((noinline)) int prepare(struct victim *victim, const struct
         return fail(victim, 1, "no thread");
     if (options->warmup)
         warm_up(options->report);
+    if (options->filter && !filter_install(options->filter))
+        return fail(victim, EXIT_UNSUPPORTED, "no seccomp filter");
     return 0;
 }
 
@@ -364,7 +371,7 @@ int main(int argc, char **argv)
         return print_names(argv[1]);
     if (!parse_options(&options, argc, argv)) {
         fprintf(stderr, "usage: victim MODE REPORT [--time MS] [--threads N] [--sabotage WHAT] "
-                        "[--no-warmup] [--stale]\n");
+                        "[--no-warmup] [--stale] [--filter kill|errno]\n");
         return EXIT_USAGE;
     }
     int code = prepare(&victim, &options);

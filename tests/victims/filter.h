@@ -1,0 +1,7 @@
+/* Seccomp filters that the victim puts itself under, once it has warmed up. */
+#pragma once
+
+#include <stdbool.h>
+
+/* "kill": executable memory kills; "errno": it is refused. In both, unknown numbers kill. */
+bool filter_install(const char *kind);
