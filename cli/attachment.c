@@ -42,7 +42,9 @@ static enum fault_code explained(struct attachment *attachment, enum fault_code 
         *fault = end;
         return end.code;
     }
-    return code == FAULT_DENIED ? permit_explain(&attachment->target, attachment->options->thread, fault) : code;
+    return code == FAULT_DENIED
+               ? permit_explain(&attachment->target, attachment->options->thread, fault)
+               : code;
 }
 
 static enum fault_code open_target(struct attachment *attachment, pid_t pid, struct fault *fault)
