@@ -44,7 +44,7 @@ enum fault_code permit_explain(const struct target *target, pid_t tid, struct fa
         snprintf(who, sizeof who, "%d", (int)target->pid);
     if (!read_status_of(target, who, &its) || !read_status_of(target, "self", &own))
         return FAULT_DENIED;
-    if (its.tracer)
+    if (its.tracer && its.tracer != getpid()) /* its own attach may outlast a thread's end */
         return explain_tracer(target, its.tracer, fault);
     bool capable = own.cap_permitted & cap_sys_ptrace;
     int yama = yama_scope(target);

@@ -19,7 +19,7 @@ class Interrupt(lib.TestCase):
             stderr=subprocess.PIPE,
             env=lib.tool_environment(),
         )
-        time.sleep(random.uniform(0, 0.015))
+        time.sleep(random.uniform(0, random.choice((0.001, 0.004, 0.015))))
         tool.send_signal(number)
         _, err = tool.communicate(timeout=lib.TOOL_TIMEOUT)
         return tool.returncode, err.decode()
@@ -28,7 +28,9 @@ class Interrupt(lib.TestCase):
         victim = self.victim(mode, ms=30)
         before = lib.snapshot(victim.pid)
         codes = set()
-        for _ in range(TRIES):
+        for done in range(4 * TRIES):
+            if done >= TRIES and len(codes) > 1:
+                break
             code, err = self.interrupt(number, words[0], victim.pid, *words[1:])
             codes.add(code)
             self.assertIn(code, allowed, err)
