@@ -14,9 +14,9 @@ enum {
     PAUSE_GROWTHS = 7,
     PATIENCE_NS = 250000000, /* until also threads are used that may never have allocated */
     STOP_WAIT_NS = 1000000000,
-    DENIALS_MAX = 50,  /* refusals that may pass */
-    UNWIND_EVERY = 16, /* stops of running threads after which one is unwound */
-    RELOAD_EVERY = 16, /* rounds after which threads and mappings are read again */
+    DENIAL_NS = 1000000000, /* how long a refusal without a cause may last */
+    UNWIND_EVERY = 16,      /* stops of running threads after which one is unwound */
+    RELOAD_EVERY = 16,      /* rounds after which threads and mappings are read again */
 };
 
 /* One thread's stop: safe, unsafe (try another), or a fault that ends the search. */
@@ -241,6 +241,16 @@ static enum attempt judge_thread(struct injection *injection, struct fault *faul
     return ATTEMPT_FAULT;
 }
 
+/* A process that has been killed refuses an attach before /proc shows that it is ending. */
+static bool denial_may_pass(struct injection *injection)
+{
+    uint64_t now = clock_now();
+
+    if (!injection->denied_since)
+        injection->denied_since = now;
+    return now - injection->denied_since < DENIAL_NS;
+}
+
 /*
  * A thread may end at any moment (the kernel says ESRCH, or EPERM while it is
  * ending); only the end of the process ends the search. EPERM may also have
@@ -256,7 +266,7 @@ static enum attempt lost_thread(struct injection *injection, const struct thread
         return ATTEMPT_FAULT;
     if (thread_refresh(&now, env->target))
         return code == FAULT_DENIED && permit_explain(env->target, thread->tid, fault) == code &&
-                       injection->denials++ < DENIALS_MAX
+                       denial_may_pass(injection)
                    ? ATTEMPT_UNSAFE
                    : ATTEMPT_FAULT;
     return target_check(env->target, fault) == FAULT_NONE ? ATTEMPT_UNSAFE : ATTEMPT_FAULT;

@@ -83,7 +83,7 @@ enum injection_stage {
 struct injection {
     struct injection_env env;
     struct session session;
-    unsigned denials; /* EPERM of threads that were no longer traced when looked at */
+    uint64_t denied_since; /* CLOCK_MONOTONIC ns of the first EPERM without a cause; 0: none */
     bool unwinder_tried;
     struct share *share;       /* while calls are watched */
     struct unwinder *unwinder; /* while a thread is looked for */
