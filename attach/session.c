@@ -6,6 +6,8 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 
+enum { DEATH_LOOKS = 2000, DEATH_LOOK_NS = 500000 };
+
 static bool is_stopped(const struct session *session)
 {
     return session->state >= SESSION_EVENT && session->state <= SESSION_EXECED;
@@ -119,10 +121,32 @@ enum fault_code session_continue(struct session *session, struct fault *fault)
     return resume(session, PTRACE_CONT, fault);
 }
 
+/*
+ * A thread that is killed while it is stopped is no longer stopped, so it cannot
+ * be detached, but it stops once more, at PTRACE_EVENT_EXIT, and would wait
+ * there for its tracer.
+ */
+static void let_die(struct session *session)
+{
+    const struct timespec pause = {0, DEATH_LOOK_NS};
+    int status;
+
+    for (int look = 0; look < DEATH_LOOKS; look++) {
+        pid_t got = waitpid(session->tid, &status, __WALL | WNOHANG);
+        if (got == 0)
+            nanosleep(&pause, NULL);
+        else if (got < 0 || !WIFSTOPPED(status) ||
+                 gate_ptrace(session->gate, PTRACE_DETACH, session->tid, 0, 0) == 0)
+            return;
+    }
+}
+
 void session_detach(struct session *session)
 {
-    if (is_stopped(session))
-        gate_ptrace(session->gate, PTRACE_DETACH, session->tid, 0, (uint64_t)session->signal);
+    if (is_stopped(session) &&
+        gate_ptrace(session->gate, PTRACE_DETACH, session->tid, 0, (uint64_t)session->signal) < 0 &&
+        errno == ESRCH)
+        let_die(session);
     session->state = SESSION_IDLE;
 }
 

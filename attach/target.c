@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+enum { END_LOOKS = 40, END_LOOK_NS = 5000000 };
+
 /* include/linux/sched.h */
 #define PF_EXITING 0x00000004u
 #define PF_KTHREAD 0x00200000u
@@ -138,6 +140,18 @@ enum fault_code target_check(const struct target *target, struct fault *fault)
         return fault_set(fault, FAULT_GONE, ESRCH, "look up the process", "%d", (int)target->pid);
     rc = read_stat(target, &now, fault);
     return rc == FAULT_NONE ? judge_state(target, &now, fault) : rc;
+}
+
+enum fault_code target_check_end(const struct target *target, struct fault *fault)
+{
+    struct timespec pause = {0, END_LOOK_NS};
+    enum fault_code rc = target_check(target, fault);
+
+    for (int look = 0; look < END_LOOKS && rc == FAULT_NONE; look++) {
+        nanosleep(&pause, NULL);
+        rc = target_check(target, fault);
+    }
+    return rc;
 }
 
 bool target_has_own_root(const struct target *target)

@@ -39,6 +39,12 @@ void target_close(struct target *target);
 /* FAULT_NONE while it is the process that was opened; else GONE, ZOMBIE or REUSED. */
 enum fault_code target_check(const struct target *target, struct fault *fault);
 
+/*
+ * The same after up to 200 ms: a process that has been killed fails in many
+ * ways before it can be seen to have ended. For failures without another cause.
+ */
+enum fault_code target_check_end(const struct target *target, struct fault *fault);
+
 /* True if the target sees another file tree than the tool: a container or a chroot. */
 bool target_has_own_root(const struct target *target);
 

@@ -42,9 +42,14 @@ static enum fault_code explained(struct attachment *attachment, enum fault_code 
         *fault = end;
         return end.code;
     }
-    return code == FAULT_DENIED
-               ? permit_explain(&attachment->target, attachment->options->thread, fault)
-               : code;
+    if (code == FAULT_DENIED)
+        code = permit_explain(&attachment->target, attachment->options->thread, fault);
+    if ((code == FAULT_DENIED || code == FAULT_INTERNAL) && attachment->target.pid &&
+        target_check_end(&attachment->target, &end) != FAULT_NONE) {
+        *fault = end;
+        return end.code;
+    }
+    return code;
 }
 
 static enum fault_code open_target(struct attachment *attachment, pid_t pid, struct fault *fault)

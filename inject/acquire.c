@@ -237,7 +237,9 @@ static enum attempt judge_thread(struct injection *injection, struct fault *faul
     injection->report.pc = arch_pc(&injection->original);
     if (resume_save(injection))
         return ATTEMPT_SAFE;
-    fault_set(fault, FAULT_INTERNAL, errno, "save registers", "thread %d", injection->session.tid);
+    /* ESRCH of a stopped thread: it has just been killed (ptrace(2)). */
+    fault_set(fault, errno == ESRCH ? FAULT_GONE : FAULT_INTERNAL, errno, "save registers",
+              "thread %d", injection->session.tid);
     return ATTEMPT_FAULT;
 }
 
