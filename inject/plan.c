@@ -160,45 +160,30 @@ static void find_gadgets(struct plan *plan, const struct module *module, const s
         find_store(plan, module, memory);
 }
 
-/* The module that defines the C library's errno; NULL: a static program without dynamic symbols. */
-static const struct module *find_libc(const struct modules *modules, struct memory *memory,
-                                      struct image *image, struct symbol *errno_location)
+/* The first module whose code defines the function; NULL: none exports it. */
+static const struct module *find_function(const struct modules *modules, struct memory *memory,
+                                          const char *name, struct image *image,
+                                          struct symbol *function)
 {
     for (size_t i = 0; i < modules->count; i++) {
         const struct module *module = &modules->list[i];
         if (module->exec_start == module->exec_end || module->inode == 0)
             continue;
-        if (image_open(image, memory, module->start) &&
-            image_symbol(image, "__errno_location", errno_location) &&
-            errno_location->address >= module->exec_start &&
-            errno_location->address < module->exec_end)
+        if (image_open(image, memory, module->start) && image_symbol(image, name, function) &&
+            function->address >= module->exec_start && function->address < module->exec_end)
             return module;
     }
     return NULL;
 }
 
-/* In libc, or before glibc 2.34 in libpthread. */
-static remote_addr find_function(const struct modules *modules, struct memory *memory,
-                                 const char *name)
-{
-    for (size_t i = 0; i < modules->count; i++) {
-        const struct module *module = &modules->list[i];
-        struct image image;
-        struct symbol symbol;
-        if (module->exec_start != module->exec_end && module->inode != 0 &&
-            image_open(&image, memory, module->start) && image_symbol(&image, name, &symbol) &&
-            symbol.address >= module->exec_start && symbol.address < module->exec_end)
-            return symbol.address;
-    }
-    return 0;
-}
-
 static enum fault_code plan_dynamic(struct plan *plan, const struct modules *modules,
                                     struct memory *memory, bool *found, struct fault *fault)
 {
-    struct image image;
-    struct symbol errno_location;
-    const struct module *libc = find_libc(modules, memory, &image, &errno_location);
+    struct image image, other;
+    struct symbol errno_location, setcancelstate;
+    /* None: a static program without dynamic symbols. */
+    const struct module *libc =
+        find_function(modules, memory, "__errno_location", &image, &errno_location);
     enum fault_code rc = FAULT_NONE;
 
     *found = libc != NULL;
@@ -207,7 +192,9 @@ static enum fault_code plan_dynamic(struct plan *plan, const struct modules *mod
     plan->errno_location = errno_location.address;
     find_gadgets(plan, libc, &image, memory);
     rc = forbid_libc(plan, &image, fault);
-    plan->setcancelstate = find_function(modules, memory, "pthread_setcancelstate");
+    /* In libc, or before glibc 2.34 in libpthread. */
+    if (find_function(modules, memory, "pthread_setcancelstate", &other, &setcancelstate))
+        plan->setcancelstate = setcancelstate.address;
     for (size_t i = 0; i < modules->count && rc == FAULT_NONE; i++) {
         const struct module *module = &modules->list[i];
         if (is_loader(module) && module != libc)
