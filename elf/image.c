@@ -357,7 +357,7 @@ bool image_build_id(const struct image *image, struct build_id *out)
     return false;
 }
 
-static bool file_read(int fd, uint64_t offset, void *buf, size_t len)
+bool file_read(int fd, uint64_t offset, void *buf, size_t len)
 {
     return offset <= INT64_MAX && pread(fd, buf, len, (off_t)offset) == (ssize_t)len;
 }

@@ -49,6 +49,9 @@ bool image_symbol(const struct image *image, const char *name, struct symbol *ou
 bool image_build_id(const struct image *image, struct build_id *out);
 bool file_build_id(int fd, struct build_id *out);
 
+/* Reads exactly len bytes at a file offset with pread(2); false if the file has fewer. */
+bool file_read(int fd, uint64_t offset, void *buf, size_t len);
+
 /* Visits the defined function symbols of .dynsym whose name ends in suffix, until visit is false.
  */
 typedef bool (*symbol_visitor)(void *ctx, const char *name, const struct symbol *symbol);

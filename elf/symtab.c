@@ -9,11 +9,6 @@ struct sections {
     Elf64_Shdr symbols, strings;
 };
 
-static bool read_exact(int fd, uint64_t offset, void *buf, size_t len)
-{
-    return offset <= INT64_MAX && pread(fd, buf, len, (off_t)offset) == (ssize_t)len;
-}
-
 static bool section_in_file(int fd, const Elf64_Shdr *section)
 {
     struct stat st;
@@ -30,7 +25,7 @@ static bool section_count(int fd, const Elf64_Ehdr *header, uint64_t *count)
     *count = header->e_shnum;
     if (*count)
         return true;
-    if (!read_exact(fd, header->e_shoff, &zero, sizeof zero))
+    if (!file_read(fd, header->e_shoff, &zero, sizeof zero))
         return false;
     *count = zero.sh_size;
     return true;
@@ -41,20 +36,20 @@ static bool find_sections(int fd, struct sections *out)
     Elf64_Ehdr header;
     uint64_t count;
 
-    if (!read_exact(fd, 0, &header, sizeof header) || !header.e_shoff ||
+    if (!file_read(fd, 0, &header, sizeof header) || !header.e_shoff ||
         memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
         header.e_shentsize != sizeof(Elf64_Shdr) || !section_count(fd, &header, &count) ||
         count > SECTIONS_MAX)
         return false;
     for (uint64_t i = 0; i < count; i++) {
-        if (!read_exact(fd, header.e_shoff + i * sizeof out->symbols, &out->symbols,
-                        sizeof out->symbols))
+        if (!file_read(fd, header.e_shoff + i * sizeof out->symbols, &out->symbols,
+                       sizeof out->symbols))
             return false;
         if (out->symbols.sh_type != SHT_SYMTAB)
             continue;
         return out->symbols.sh_link < count &&
-               read_exact(fd, header.e_shoff + out->symbols.sh_link * sizeof out->strings,
-                          &out->strings, sizeof out->strings) &&
+               file_read(fd, header.e_shoff + out->symbols.sh_link * sizeof out->strings,
+                         &out->strings, sizeof out->strings) &&
                section_in_file(fd, &out->symbols) && section_in_file(fd, &out->strings);
     }
     return false;
@@ -99,7 +94,7 @@ static void visit_all(int fd, const Elf64_Shdr *section, struct search *search)
 
     for (uint64_t done = 0; chunk && done < count;) {
         size_t n = count - done < CHUNK_SYMBOLS ? (size_t)(count - done) : CHUNK_SYMBOLS;
-        if (!read_exact(fd, section->sh_offset + done * sizeof *chunk, chunk, n * sizeof *chunk))
+        if (!file_read(fd, section->sh_offset + done * sizeof *chunk, chunk, n * sizeof *chunk))
             return;
         for (size_t i = 0; i < n; i++)
             if (!visit_symbol(search, &chunk[i]))
@@ -117,7 +112,7 @@ bool symtab_visit(int fd, uint64_t bias, const char *part, symbol_visitor visit,
         return false;
     uint64_t size = sections.strings.sh_size;
     if (!size || size > SYMTAB_STRINGS_MAX || !(names = malloc(size + 1)) ||
-        !read_exact(fd, sections.strings.sh_offset, names, size))
+        !file_read(fd, sections.strings.sh_offset, names, size))
         return false;
     names[size] = '\0';
     if (memmem(names, size, part, strlen(part))) {
