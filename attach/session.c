@@ -74,7 +74,7 @@ static void classify(struct session *session, int status)
 }
 
 enum fault_code session_wait(struct session *session, const struct deadline *deadline,
-                             bool interruptible, struct fault *fault)
+                             struct fault *fault)
 {
     int status;
 
@@ -89,8 +89,6 @@ enum fault_code session_wait(struct session *session, const struct deadline *dea
             session->state = SESSION_LOST;
             return FAULT_NONE;
         }
-        if (interruptible && deadline_interrupted(deadline))
-            return fault_set(fault, FAULT_INTERRUPTED, EINTR, "wait", "thread %d", session->tid);
         if (deadline_passed(deadline))
             return fault_set(fault, FAULT_CALL_DEADLINE, ETIMEDOUT, "wait", "thread %d",
                              session->tid);

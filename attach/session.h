@@ -43,11 +43,11 @@ enum fault_code session_interrupt(struct session *session, struct fault *fault);
 
 /*
  * Waits for the next stop and sets session->state. FAULT_CALL_DEADLINE when
- * the deadline passes first; with interruptible set, FAULT_INTERRUPTED at
- * Ctrl-C. The thread's end, its exec and its exit are states, not faults.
+ * the deadline passes first. Ctrl-C does not end it: a thread that has been
+ * woken must be seen to its stop. The thread's end, its exec and its exit are states, not faults.
  */
 enum fault_code session_wait(struct session *session, const struct deadline *deadline,
-                             bool interruptible, struct fault *fault);
+                             struct fault *fault);
 
 /* Lets a stopped thread go on, to the next system call stop or without those. */
 enum fault_code session_to_syscall(struct session *session, struct fault *fault);

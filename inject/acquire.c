@@ -150,7 +150,7 @@ static enum fault_code wait_for_stop(struct session *session, const struct deadl
     if (soon.at > clock_now() + STOP_WAIT_NS)
         soon.at = clock_now() + STOP_WAIT_NS;
     for (;;) {
-        rc = session_wait(session, &soon, false, fault);
+        rc = session_wait(session, &soon, fault);
         if (rc == FAULT_CALL_DEADLINE)
             return fault_set(fault, FAULT_NO_STOP, ETIMEDOUT, "stop", "thread %d", session->tid);
         if (rc != FAULT_NONE || session->state != SESSION_SIGNAL)

@@ -32,7 +32,7 @@ static enum fault_code abandon(struct injection *injection, struct fault *fault)
     struct deadline soon = {.at = clock_now() + ABANDON_WAIT_NS};
 
     if (session->state == SESSION_RUNNING && session_interrupt(session, NULL) == FAULT_NONE)
-        session_wait(session, &soon, false, NULL);
+        session_wait(session, &soon, NULL);
     session_detach(session);
     if (injection->stage != STAGE_IN_CALL)
         return fault_set(fault, FAULT_NO_SAFE_POINT, ETIMEDOUT, "prepare the call",
@@ -50,7 +50,7 @@ enum fault_code run_step(struct injection *injection, struct fault *fault)
             return abandon(injection, fault);
         rc = session_to_syscall(session, fault);
         if (rc == FAULT_NONE)
-            rc = session_wait(session, &injection->until, false, fault);
+            rc = session_wait(session, &injection->until, fault);
         if (rc == FAULT_CALL_DEADLINE)
             return abandon(injection, fault);
         if (rc != FAULT_NONE)

@@ -56,7 +56,7 @@ static bool check_child(const struct target *target, struct fault *fault)
     struct deadline soon = {.at = clock_now() + CHECK_TIMEOUT_NS};
     struct session session = {
         .target = target, .gate = &gate, .tid = target->pid, .state = SESSION_RUNNING};
-    bool good = session_wait(&session, &soon, false, NULL) == FAULT_NONE &&
+    bool good = session_wait(&session, &soon, NULL) == FAULT_NONE &&
                 session.state == SESSION_SIGNAL && session.signal == SIGSTOP &&
                 wreck_and_forge(&session);
 
