@@ -18,6 +18,7 @@ enum {
     ARCH_FP_MAX = 16384, /* bytes of the largest extended state (with AMX: about 11 KiB) */
     ARCH_FRAMES_MAX = 24576,
     ARCH_SIGRETURN_LEN = 9, /* bytes of the restorer's code */
+    ARCH_SYSCALL_LEN = 2,   /* bytes of the instruction */
     ARCH_CALL_WORDS = 9,    /* 64-bit words of one call record, see struct arch_call */
 };
 
@@ -128,6 +129,10 @@ bool arch_is_restarted(const arch_regs *regs);
 void arch_name_restarted(arch_regs *regs, long nr);
 /* The number that the code before a system call, which ends at pc, loads; -1: not recognized. */
 long arch_loaded_nr(const unsigned char *code_end);
+/* Does it stand before a restart_syscall(2) that the kernel chose? code: what lies at pc. */
+bool arch_before_restart(const arch_regs *regs, const unsigned char code[ARCH_SYSCALL_LEN]);
+/* Back to the moment at which the kernel chose it, so that it will choose it again. */
+void arch_take_back_restart(arch_regs *regs);
 /* Registers from which the system call is made again, from user space alone. */
 void arch_rewind(arch_regs *regs);
 

@@ -62,10 +62,26 @@ static struct interrupted_sleep *sleep_of(struct injection *injection)
     return &injection->sleeps[(unsigned)injection->session.tid % INJECTION_SLEEPS];
 }
 
+/*
+ * Stopped before, and stopped again before it has made the restart_syscall(2) that followed: an
+ * rt_sigreturn(2) clears its restart block, and it would see EINTR (kernel/signal.c,
+ * do_no_restart_syscall).
+ */
+static void take_back_restart(struct injection *injection)
+{
+    arch_regs *regs = &injection->original;
+    unsigned char code[ARCH_SYSCALL_LEN];
+
+    if (memory_read(injection->env.memory, arch_pc(regs), code, sizeof code) &&
+        arch_before_restart(regs, code))
+        arch_take_back_restart(regs);
+}
+
 void resume_note_sleep(struct injection *injection)
 {
     const arch_regs *regs = &injection->original;
 
+    take_back_restart(injection);
     if (arch_restarts_by_block(regs) && !arch_is_restarted(regs))
         *sleep_of(injection) = (struct interrupted_sleep){injection->session.tid, arch_pc(regs),
                                                           arch_sp(regs), arch_syscall_nr(regs)};

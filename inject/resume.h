@@ -6,7 +6,10 @@
 
 #include "inject/call.h"
 
-/* Remembers which system call a stop has interrupted; original has been read. */
+/*
+ * Remembers which system call a stop has interrupted; original has been read. A thread on its way
+ * into restart_syscall(2) is put back to where the kernel will choose that again.
+ */
 void resume_note_sleep(struct injection *injection);
 
 /*

@@ -16,7 +16,6 @@ enum { ERESTARTSYS = 512, ERESTARTNOINTR = 513, ERESTARTNOHAND = 514, ERESTART_R
 
 enum {
     USER_CS = 0x33,
-    SYSCALL_LEN = 2, /* bytes of the instruction */
     FLAG_TF = 1 << 8,
     FLAG_DF = 1 << 10,
     FLAG_RF = 1 << 16,
@@ -349,10 +348,26 @@ void arch_name_restarted(arch_regs *regs, long nr)
         regs->orig_rax = (unsigned long long)nr;
 }
 
+bool arch_before_restart(const arch_regs *regs, const unsigned char code[ARCH_SYSCALL_LEN])
+{
+    return regs->rax == SYS_restart_syscall && code[0] == 0x0f && code[1] == 0x05;
+}
+
+/* arch/x86/kernel/signal.c, arch_do_signal_or_restart, the other way round. */
+void arch_take_back_restart(arch_regs *regs)
+{
+    long nr = arch_syscall_nr(regs);
+
+    regs->rip += ARCH_SYSCALL_LEN;
+    regs->rax = (unsigned long long)-ERESTART_RESTARTBLOCK;
+    regs->orig_rax = SYS_restart_syscall;
+    arch_name_restarted(regs, nr);
+}
+
 /* mov $nr,%eax; syscall: how glibc makes the calls that restart in this way. */
 long arch_loaded_nr(const unsigned char *code_end)
 {
-    const unsigned char *load = code_end - SYSCALL_LEN - 5;
+    const unsigned char *load = code_end - ARCH_SYSCALL_LEN - 5;
     uint32_t nr;
 
     if (load[0] != 0xb8)
@@ -363,7 +378,7 @@ long arch_loaded_nr(const unsigned char *code_end)
 
 void arch_rewind(arch_regs *regs)
 {
-    regs->rip -= SYSCALL_LEN;
+    regs->rip -= ARCH_SYSCALL_LEN;
     regs->rax = regs->orig_rax;
     regs->orig_rax = (unsigned long long)-1;
 }
@@ -401,7 +416,7 @@ void arch_become_syscall(arch_regs *regs, const struct arch_gadgets *gadgets, re
 {
     arch_enter_syscall(regs, gadgets, sp, nr, args);
     regs->orig_rax = (unsigned long long)nr;
-    regs->rip = gadgets->syscall_return + SYSCALL_LEN;
+    regs->rip = gadgets->syscall_return + ARCH_SYSCALL_LEN;
 }
 
 void arch_enter_trampoline(arch_regs *regs, remote_addr trampoline, remote_addr header,

@@ -150,6 +150,26 @@ static void test_name_restarted(void)
     }
 }
 
+/* The kernel's own restart, and back: rax names restart_syscall(2), pc is at the instruction. */
+static void test_before_restart(void)
+{
+    static const unsigned char in_call[] = {0x0f, 0x05}, elsewhere[] = {0x0f, 0x0b};
+    static const struct {
+        long last, named; /* orig_rax, which the kernel leaves as it was; -1 after an interrupt */
+    } rows[] = {{SYS_poll, SYS_poll},
+                {SYS_restart_syscall, SYS_restart_syscall},
+                {-1, SYS_restart_syscall}};
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        arch_regs regs = stopped(rows[i].last, SYS_restart_syscall);
+        CHECK(arch_before_restart(&regs, in_call) && !arch_before_restart(&regs, elsewhere));
+        arch_take_back_restart(&regs);
+        CHECK(!arch_before_restart(&regs, in_call));
+        CHECK(arch_restarts_by_block(&regs) && regs.rip == 0x401004);
+        CHECK((long)regs.orig_rax == rows[i].named);
+    }
+}
+
 static void test_opens(void)
 {
     static const struct {
@@ -244,6 +264,7 @@ int main(void)
     test_restart_block();
     test_loaded_nr();
     test_name_restarted();
+    test_before_restart();
     test_opens();
     test_void();
     test_final_sigreturn();
