@@ -171,6 +171,7 @@ bool session_set_regset(struct session *session, unsigned type, const void *buf,
 bool session_get_sigmask(struct session *session, uint64_t *mask)
 {
     assert(is_stopped(session));
+    *mask = 0;
     return gate_ptrace(session->gate, (int)PTRACE_GETSIGMASK, session->tid, sizeof *mask,
                        as_word(mask)) == 0;
 }
@@ -185,6 +186,7 @@ bool session_set_sigmask(struct session *session, uint64_t mask)
 bool session_syscall_info(struct session *session, struct __ptrace_syscall_info *info)
 {
     assert(is_stopped(session));
+    memset(info, 0, sizeof *info); /* an older kernel's structure may be shorter */
     return gate_ptrace(session->gate, PTRACE_GET_SYSCALL_INFO, session->tid, sizeof *info,
                        as_word(info)) > 0;
 }
@@ -192,6 +194,7 @@ bool session_syscall_info(struct session *session, struct __ptrace_syscall_info 
 bool session_rseq(struct session *session, struct __ptrace_rseq_configuration *out)
 {
     assert(is_stopped(session));
+    memset(out, 0, sizeof *out);
     return gate_ptrace(session->gate, PTRACE_GET_RSEQ_CONFIGURATION, session->tid, sizeof *out,
                        as_word(out)) > 0 &&
            out->rseq_abi_pointer != 0;

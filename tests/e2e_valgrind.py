@@ -1,0 +1,68 @@
+"""Every verb under valgrind: the tool reads nothing that it has not set, and loses no memory."""
+
+import os
+import shutil
+
+import lib
+
+# The exit code of a run in which valgrind has seen an error: none of the tool's own.
+SEEN = 99
+VALGRIND = ("valgrind", "--quiet", "--error-exitcode=%d" % SEEN, "--leak-check=full",
+            "--show-leak-kinds=definite", "--errors-for-leak-kinds=definite")
+
+
+class Valgrind(lib.TestCase):
+    def run_verb(self, code, *words):
+        if not shutil.which(VALGRIND[0]):
+            self.skipTest("valgrind is not installed")
+        result = lib.run_tool(*VALGRIND[1:], lib.TOOL, *words, tool=VALGRIND[0])
+        self.assertEqual(result.code, code, result)
+        return result
+
+    def on_each(self, *words):
+        """A sleeping thread, and one whose stack must be unwound."""
+        for mode in ("poll", "malloc"):
+            victim = self.victim(mode)
+            lib.run_tool("on", victim.pid)
+            self.run_verb(lib.OK, *words, victim.pid)
+            self.assert_unharmed(victim)
+
+    def test_on(self):
+        self.on_each("on")
+
+    def test_off(self):
+        self.on_each("off")
+
+    def test_status(self):
+        self.on_each("status")
+
+    def test_status_json(self):
+        self.on_each("status", "--json")
+
+    def test_dump(self):
+        self.on_each("dump")
+
+    def test_dump_to_a_path(self):
+        self.on_each("dump", "--path", os.path.join(self.directory(), "profile"))
+
+    def test_streamed_dump(self):
+        self.on_each("dump", "-o", os.path.join(self.directory(), "profile"))
+
+    def test_dry_run(self):
+        self.on_each("dump", "--dry-run")
+
+    def test_refusals(self):
+        self.run_verb(lib.USAGE, "no-verb")
+        self.run_verb(lib.USAGE, "on", "12x")
+        ended = self.process(["true"])
+        ended.wait()
+        self.run_verb(lib.GONE, "on", ended.pid)
+        self.run_verb(lib.NO_JEMALLOC, "on", self.process(["sleep", "60"]).pid)
+
+    def test_help(self):
+        for words in (["--help"], ["dump", "--help"], ["--version"]):
+            self.run_verb(lib.OK, *words)
+
+
+if __name__ == "__main__":
+    lib.main()
