@@ -196,6 +196,33 @@ bool parse_status(const char *text, size_t len, struct proc_status *out)
     return any;
 }
 
+static bool take_hex(struct cursor *c, uint64_t *out)
+{
+    skip_blanks(c);
+    return take_char(c, '0') && take_char(c, 'x') && take_number(c, 16, out);
+}
+
+/* "running", or "-1 sp pc", or "nr arg1 ... arg6 sp pc" (fs/proc/base.c, proc_pid_syscall). */
+bool parse_syscall(const char *text, size_t len, struct proc_syscall *out)
+{
+    static const char running[] = "running\n";
+    struct cursor c = {text, text + len};
+    uint64_t nr, arg;
+
+    *out = (struct proc_syscall){.nr = -1};
+    if (len == sizeof running - 1 && memcmp(text, running, len) == 0)
+        return true;
+    bool none = take_char(&c, '-');
+    if (!take_number(&c, 10, &nr) || nr > INT32_MAX)
+        return false;
+    for (int i = 0; !none && i < 6; i++)
+        if (!take_hex(&c, &arg))
+            return false;
+    out->nr = none ? -1 : (long)nr;
+    out->asleep = take_hex(&c, &out->sp) && take_hex(&c, &out->pc);
+    return out->asleep;
+}
+
 static bool take_prot(struct cursor *c, unsigned *prot)
 {
     static const struct {

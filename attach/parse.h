@@ -40,6 +40,15 @@ struct proc_status {
 
 bool parse_status(const char *text, size_t len, struct proc_status *out);
 
+/* /proc/PID/task/TID/syscall: where a thread that is asleep is, without stopping it. */
+struct proc_syscall {
+    bool asleep; /* in the kernel and not running; else the rest is not known */
+    long nr; /* number of the system call; -1: asleep for another reason, a page fault for one */
+    remote_addr sp, pc;
+};
+
+bool parse_syscall(const char *text, size_t len, struct proc_syscall *out);
+
 enum { MAP_READ = 1, MAP_WRITE = 2, MAP_EXEC = 4, MAP_SHARED_ = 8 };
 
 /* One line of /proc/PID/maps. */

@@ -79,3 +79,14 @@ void threads_free(struct threads *threads)
     free(threads->list);
     memset(threads, 0, sizeof *threads);
 }
+
+bool thread_asleep(const struct thread *thread, const struct target *target,
+                   struct proc_syscall *out)
+{
+    char text[256];
+    ssize_t n = procfs_read(target->proc, text, sizeof text, "%d/task/%d/syscall", (int)target->pid,
+                            (int)thread->tid);
+
+    *out = (struct proc_syscall){.nr = -1};
+    return n > 0 && parse_syscall(text, (size_t)n, out);
+}

@@ -23,5 +23,10 @@ enum fault_code threads_list(struct threads *threads, const struct target *targe
                              struct fault *fault);
 void threads_free(struct threads *threads);
 
+/* Where one is that is asleep, without stopping it; false if it has ended or may not be looked at.
+ */
+bool thread_asleep(const struct thread *thread, const struct target *target,
+                   struct proc_syscall *out);
+
 /* One thread's present state; false if it has ended. */
 bool thread_refresh(struct thread *thread, const struct target *target);

@@ -259,23 +259,49 @@ void attachment_json(const struct attachment *attachment, struct json *json)
     json_number(json, "search_ns", report->search_ns);
 }
 
+/* What a look at the thread tells of the proof that the stop would have to give. */
+static void describe_proof(const struct attachment *attachment, const struct preview *preview)
+{
+    const struct evidence *evidence = &preview->evidence;
+    const char *name = syscall_name(preview->asleep.nr);
+    char place[96];
+
+    printf("proof      ");
+    if (!preview->asleep.asleep) {
+        printf("it runs: only a stop can tell\n");
+        return;
+    }
+    name_place(attachment, preview->asleep.pc, place, sizeof place);
+    printf("asleep in %s at %s", name ? name : "the kernel", place);
+    if (evidence->proof == PROOF_SAFE)
+        printf(", no way into avoided code on %zu bytes of stack\n", evidence->scanned);
+    else if (safepoint_wants_unwinder(evidence->proof))
+        printf(", the stack is to be unwound: it %s%s%s\n",
+               evidence->proof == PROOF_STACK ? "may be inside" : proof_text(evidence->proof),
+               evidence->what ? " " : "", evidence->what ? evidence->what : "");
+    else
+        printf(", not safe: it %s%s%s\n", proof_text(evidence->proof), evidence->what ? " " : "",
+               evidence->what ? evidence->what : "");
+    printf("           (a look without a stop; the call is made only after the same at a stop)\n");
+}
+
 enum fault_code attachment_describe(struct attachment *attachment, const char *const *calls,
                                     size_t count, struct fault *fault)
 {
     const struct injection_env env = make_env(attachment);
     const struct instance *instance = &attachment->instance;
     char path[512], comm[32];
-    struct thread thread;
-    size_t candidates;
-    enum fault_code rc = acquire_preview(&env, &thread, &candidates, fault);
+    struct preview preview;
+    enum fault_code rc = acquire_preview(&env, &preview, fault);
 
     if (rc != FAULT_NONE)
         return rc;
     printf("jemalloc   %s, %smallctl at %#llx\n",
            message_clean(instance->module.path, path, sizeof path), instance->prefix,
            (unsigned long long)instance->mallctl);
-    printf("thread     %d (%s), the first of %zu that may be used\n", (int)thread.tid,
-           message_clean(thread.comm, comm, sizeof comm), candidates);
+    printf("thread     %d (%s), the first of %zu that may be used\n", (int)preview.thread.tid,
+           message_clean(preview.thread.comm, comm, sizeof comm), preview.candidates);
+    describe_proof(attachment, &preview);
     printf("borrowed   system call at %#llx, sigreturn at %#llx\n",
            (unsigned long long)attachment->plan.gadgets.syscall_return,
            (unsigned long long)attachment->plan.gadgets.sigreturn);

@@ -420,16 +420,20 @@ enum fault_code acquire_thread(struct injection *injection, struct fault *fault)
     return rc;
 }
 
-enum fault_code acquire_preview(const struct injection_env *env, struct thread *first,
-                                size_t *count, struct fault *fault)
+enum fault_code acquire_preview(const struct injection_env *env, struct preview *preview,
+                                struct fault *fault)
 {
     struct candidates candidates;
     enum fault_code rc = list_candidates(&candidates, env, fault);
 
     if (rc != FAULT_NONE)
         return rc;
-    *first = candidates.list[0].thread;
-    *count = candidates.count;
+    memset(preview, 0, sizeof *preview);
+    preview->thread = candidates.list[0].thread;
+    preview->candidates = candidates.count;
     free(candidates.list);
+    if (thread_asleep(&preview->thread, env->target, &preview->asleep) && preview->asleep.asleep)
+        preview->evidence = safepoint_look(env->plan, env->modules, env->memory, preview->asleep.sp,
+                                           preview->asleep.pc);
     return FAULT_NONE;
 }

@@ -10,6 +10,14 @@
  */
 enum fault_code acquire_thread(struct injection *injection, struct fault *fault);
 
-/* The thread that would be tried first, without stopping any. For --dry-run. */
-enum fault_code acquire_preview(const struct injection_env *env, struct thread *first,
-                                size_t *count, struct fault *fault);
+/* What can be said of the thread that would be tried first without stopping any. */
+struct preview {
+    struct thread thread;
+    size_t candidates;          /* threads that may be used */
+    struct proc_syscall asleep; /* where it is, if it is asleep */
+    struct evidence evidence;   /* asleep: what a look at its stack finds */
+};
+
+/* For --dry-run: nothing is stopped, nothing is written. */
+enum fault_code acquire_preview(const struct injection_env *env, struct preview *preview,
+                                struct fault *fault);

@@ -45,6 +45,14 @@ struct evidence safepoint_prove(const struct plan *plan, const struct modules *m
                                 struct memory *memory, struct unwinder *unwinder,
                                 const arch_regs *regs, bool main_thread, size_t room);
 
+/*
+ * A look at a thread that is asleep with this stack pointer and pc, and was not stopped: what the
+ * scan finds from there to the end of the mapping. No proof, for it may wake at any moment, and
+ * PROOF_STACK may be another stack's in the same mapping.
+ */
+struct evidence safepoint_look(const struct plan *plan, const struct modules *modules,
+                               struct memory *memory, remote_addr sp, remote_addr pc);
+
 /* Is it a verdict that unwinding might overturn? unwinder may be NULL until then. */
 bool safepoint_wants_unwinder(enum proof proof);
 

@@ -216,6 +216,16 @@ class Verbs(lib.TestCase):
         self.assertEqual(victim.new_files(), [])
         self.assertEqual(lib.snapshot_differences(victim.pid, before), [])
 
+    def test_dry_run_shows_what_would_be_proved(self):
+        for mode, wanted in (
+            ("poll", r"asleep in poll at victim\+0x[0-9a-f]+, (no way into|the stack is to be)"),
+            ("spin", "it runs: only a stop can tell"),
+        ):
+            victim = self.victim(mode, ms=500)
+            result = self.assert_ran(lib.run_tool("on", victim.pid, "--dry-run"))
+            self.assertRegex(result.text, r"(?m)^proof +" + wanted)
+            self.assert_unharmed(victim)
+
     def test_chosen_thread(self):
         victim = self.victim(arguments=("--threads", "4"))
         for tid in lib.threads(victim.pid):

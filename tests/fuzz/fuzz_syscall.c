@@ -1,0 +1,13 @@
+/* /proc/PID/task/TID/syscall. */
+#include "attach/parse.h"
+#include "fuzz.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct proc_syscall call;
+    bool good = parse_syscall((const char *)data, size, &call);
+
+    expect(good || !call.asleep);
+    expect(call.nr >= -1);
+    return 0;
+}
