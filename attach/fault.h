@@ -22,6 +22,7 @@ enum fault_code {
     FAULT_DENIED_YAMA,   /* kernel.yama.ptrace_scope forbids it */
     FAULT_DENIED_CAPS,   /* it is not dumpable, or has capabilities that the tool lacks */
     FAULT_TRACED,        /* another tracer holds it */
+    FAULT_TOOL_TRACED,   /* the tool itself is traced, and so can trace nobody */
     FAULT_STOPPED,       /* stopped by job control (SIGSTOP, SIGTSTP) */
     FAULT_NO_STOP,       /* the thread did not stop in time (frozen, uninterruptible) */
     FAULT_NO_ALLOCATOR,  /* no jemalloc found in it */

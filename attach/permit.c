@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool read_status_of(const struct target *target, const char *who, struct proc_status *out)
+static bool read_status_of(const struct procfs *proc, const char *who, struct proc_status *out)
 {
     char text[8192];
-    ssize_t n = procfs_read(target->proc, text, sizeof text, "%s/status", who);
+    ssize_t n = procfs_read(proc, text, sizeof text, "%s/status", who);
     return n > 0 && parse_status(text, (size_t)n, out);
 }
 
@@ -18,18 +18,19 @@ static int yama_scope(const struct target *target)
     return n > 0 ? text[0] - '0' : 0;
 }
 
-static enum fault_code explain_tracer(const struct target *target, int tracer, struct fault *fault)
+static enum fault_code name_tracer(const struct procfs *proc, int tracer, enum fault_code code,
+                                   struct fault *fault)
 {
     char text[1024];
     struct proc_stat stat = {.comm = "?"};
-    ssize_t n = procfs_read(target->proc, text, sizeof text, "%d/stat", tracer);
+    ssize_t n = procfs_read(proc, text, sizeof text, "%d/stat", tracer);
 
     if (n > 0)
         parse_stat(text, (size_t)n, &stat);
-    fault_set(fault, FAULT_TRACED, EPERM, "attach", "%s", stat.comm);
+    fault_set(fault, code, EPERM, "attach", "%s", stat.comm);
     if (fault)
         fault->pid = tracer;
-    return FAULT_TRACED;
+    return code;
 }
 
 enum fault_code permit_explain(const struct target *target, pid_t tid, struct fault *fault)
@@ -42,10 +43,10 @@ enum fault_code permit_explain(const struct target *target, pid_t tid, struct fa
         snprintf(who, sizeof who, "%d/task/%d", (int)target->pid, (int)tid);
     else
         snprintf(who, sizeof who, "%d", (int)target->pid);
-    if (!read_status_of(target, who, &its) || !read_status_of(target, "self", &own))
+    if (!read_status_of(target->proc, who, &its) || !read_status_of(target->proc, "self", &own))
         return FAULT_DENIED;
     if (its.tracer && its.tracer != getpid()) /* its own attach may outlast a thread's end */
-        return explain_tracer(target, its.tracer, fault);
+        return name_tracer(target->proc, its.tracer, FAULT_TRACED, fault);
     bool capable = own.cap_permitted & cap_sys_ptrace;
     int yama = yama_scope(target);
     if (yama == 3)
@@ -61,4 +62,14 @@ enum fault_code permit_explain(const struct target *target, pid_t tid, struct fa
     if (yama > 0)
         return fault_set(fault, FAULT_DENIED_YAMA, EPERM, "attach", "%d", yama);
     return fault_set(fault, FAULT_DENIED_CAPS, EPERM, "attach", "it is not dumpable");
+}
+
+bool permit_tool_is_traced(const struct procfs *proc, struct fault *fault)
+{
+    struct proc_status own;
+
+    if (!read_status_of(proc, "self", &own) || !own.tracer)
+        return false;
+    name_tracer(proc, own.tracer, FAULT_TOOL_TRACED, fault);
+    return true;
 }

@@ -11,3 +11,7 @@
  * "Ptrace access mode checking", and kernel/ptrace.c, __ptrace_may_access.
  */
 enum fault_code permit_explain(const struct target *target, pid_t tid, struct fault *fault);
+
+/* FAULT_TOOL_TRACED if the tool itself is traced: a child of it then has that tracer (strace -f).
+ */
+bool permit_tool_is_traced(const struct procfs *proc, struct fault *fault);

@@ -70,6 +70,8 @@ static const struct wording wordings[] = {
                            "run jeattach as root (sudo), or give it CAP_SYS_PTRACE"},
     [FAULT_TRACED] = {EXIT_DENIED, "it is already traced by %T (%W)",
                       "end that tracer, then try again"},
+    [FAULT_TOOL_TRACED] = {EXIT_DENIED, "jeattach itself is traced by %T (%W)",
+                           "run it outside that tracer (strace: without -f)"},
     [FAULT_STOPPED] = {EXIT_NO_SAFE_POINT, "it is stopped by job control (%W)",
                        "continue it (kill -CONT %P), then try again"},
     [FAULT_NO_STOP] = {EXIT_NO_SAFE_POINT, "it does not come to a stop: %W",

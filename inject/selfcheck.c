@@ -1,4 +1,5 @@
 #include "inject/selfcheck.h"
+#include "attach/permit.h"
 #include "inject/arch.h"
 
 #include <errno.h>
@@ -62,9 +63,9 @@ static bool check_child(const struct target *target, struct fault *fault)
 
     session.signal = 0;
     session_detach(&session);
-    if (!good)
+    if (!good && !permit_tool_is_traced(target->proc, fault))
         fault_set(fault, FAULT_UNSUPPORTED, 0, "check itself",
-                  "the tool cannot trace its own child (is it traced itself?)");
+                  "the tool cannot trace its own child");
     return good;
 }
 
@@ -90,7 +91,7 @@ enum fault_code selfcheck_run(struct procfs *proc, struct fault *fault)
     if (!check_child(&target, fault)) {
         kill(target.pid, SIGKILL);
         collect_child(target.pid);
-        return FAULT_UNSUPPORTED;
+        return fault ? fault->code : FAULT_UNSUPPORTED;
     }
     if (collect_child(target.pid) != CHILD_GOOD)
         return fault_set(fault, FAULT_UNSUPPORTED, 0, "check itself",

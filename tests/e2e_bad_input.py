@@ -41,6 +41,15 @@ class Words(lib.TestCase):
                 self.assert_usage("on", word)
                 self.assert_usage("on", "-p", word)
 
+    def test_the_tool_is_traced_itself(self):
+        if not shutil.which("strace"):
+            self.skipTest("strace is not installed")
+        victim = self.victim()
+        traced = ("-f", "-qq", "-e", "trace=none", "-e", "signal=none", lib.TOOL)
+        result = lib.run_tool(*traced, "on", victim.pid, tool="strace")
+        self.assert_failed(result, lib.NOT_PERMITTED, "jeattach itself is traced by", "strace")
+        self.assert_unharmed(victim)
+
     def test_no_pid(self):
         for verb in ("on", "off", "dump", "status"):
             self.assert_usage(verb)

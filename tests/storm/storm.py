@@ -107,6 +107,7 @@ class Run:
         self.name, self.storm, self.cycles = name, storm, cycles
         self.calls = self.late = 0
         self.growth = 0.0
+        self.reasons = set()
         self.faults, self.search, self.held = [], [], []
 
     def call(self, *words):
@@ -116,6 +117,7 @@ class Run:
         self.calls += 1
         if result.returncode == 7:
             self.late += 1
+            self.reasons.add(result.stderr.strip())
         elif result.returncode != 0:
             self.faults.append("%s: exit %d: %s" % (words, result.returncode, result.stderr))
         else:
@@ -184,6 +186,8 @@ def main():
         print(run.row(), flush=True)
         for fault in run.faults:
             print("FAULT: %s: %s" % (name, fault))
+        for reason in sorted(run.reasons):
+            print("late: %s: %s" % (name, reason))
         # At most one call in a thousand may find no safe point before the default deadline.
         failed = failed or run.faults or run.late * 1000 > run.calls
     sys.exit(1 if failed else 0)
