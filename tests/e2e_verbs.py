@@ -226,6 +226,19 @@ class Verbs(lib.TestCase):
             self.assertRegex(result.text, r"(?m)^proof +" + wanted)
             self.assert_unharmed(victim)
 
+    def test_executable_memory_refused(self):
+        """As by SELinux: the call is made without code of the tool's own."""
+        victim = self.victim()
+        wrote_code = "write to /proc/PID/mem"
+        plain = self.assert_ran(lib.run_tool("on", "-vv", victim.pid))
+        self.assertIn(wrote_code, plain.err)
+        for words in (("off",), ("on",), ("dump",), ("dump", "-o", "/dev/null"), ("status",)):
+            result = lib.run_tool(*words, "-vv", victim.pid, tool=lib.REFUSED_TOOL)
+            self.assertNotIn(wrote_code, self.assert_ran(result).err)
+        self.assertIs(self.active(victim), True)
+        self.assertEqual(len(victim.new_files()), 1)
+        self.assert_unharmed(victim)
+
     def test_chosen_thread(self):
         victim = self.victim(arguments=("--threads", "4"))
         for tid in lib.threads(victim.pid):

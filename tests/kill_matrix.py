@@ -12,6 +12,7 @@ threads, and with its text as it was. Exit code 1 on any fault.
 import argparse
 import contextlib
 import os
+import resource
 import signal
 import shutil
 import sys
@@ -48,10 +49,12 @@ KILLED = -signal.SIGKILL
 class Series:
     """All deaths of one verb on one victim."""
 
-    def __init__(self, verb, victim, sink):
+    def __init__(self, verb, victim, sink, refuse=None):
         self.verb = verb
         self.victim = victim
         self.sink = sink
+        self.tool = lib.REFUSED_TOOL if refuse == "exec" else None
+        self.no_memory = refuse == "all"
         self.points = self.deaths = self.hangs = self.eintr = self.errno_lost = 0
         self.lefts = []
         self.faults = []
@@ -67,16 +70,31 @@ class Series:
         words = {"on": ["on"], "dump": ["dump"], "stream": ["dump", "-o", self.sink]}[self.verb]
         return words + ["-vv", pid]
 
+    @contextlib.contextmanager
+    def limits(self):
+        """While the tool runs, the target may map nothing more."""
+        if not self.no_memory:
+            yield
+            return
+        both = resource.prlimit(self.victim.pid, resource.RLIMIT_AS)
+        resource.prlimit(self.victim.pid, resource.RLIMIT_AS, (1 << 20, both[1]))
+        try:
+            yield
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                resource.prlimit(self.victim.pid, resource.RLIMIT_AS, both)
+
     # ---- one death ----
 
     def point(self, variable, k):
         """True when the tool died, False when it reached its end."""
         where = "%s=%d" % (variable, k)
         before = self.victim.counters()
-        result = lib.run_tool(*self.arguments(), env={variable: str(k)})
+        with self.limits():
+            result = lib.run_tool(*self.arguments(), env={variable: str(k)}, tool=self.tool)
         if result.code == KILLED:
             self.points += 1
-        elif result.code != lib.OK:
+        elif result.code != (lib.NO_SAFE_MOMENT if self.no_memory else lib.OK):
             self.hangs += result.code is None
             self.fault(where, "neither killed nor successful: %s" % result)
         self.eintr_allowed = self.allowed_eintr(result)
@@ -235,12 +253,12 @@ def print_table(rows):
     print("points %d, deaths %d, hangs %d, faults %d, mappings left %d" % tuple(totals[:5]))
 
 
-def run_series(verb, mode, ms, arguments):
+def run_series(verb, mode, ms, arguments, refuse):
     directory = tempfile.mkdtemp(prefix="jeattach-test.")
     victim = None
     try:
         victim = lib.Victim(mode, directory, ms=ms, arguments=arguments)
-        series = Series(verb, victim, os.path.join(directory, "stream"))
+        series = Series(verb, victim, os.path.join(directory, "stream"), refuse)
         return series.run()
     finally:
         if victim:
@@ -258,6 +276,8 @@ def parse_arguments():
                         help="victims under a seccomp filter: calls without executable memory")
     parser.add_argument("--stale", action="store_true",
                         help="victims with old return addresses on the stack: retries, unwinding")
+    parser.add_argument("--refuse", choices=("exec", "all"),
+                        help="the mmap of the scratch area is refused: only as executable, or at all")
     options = parser.parse_args()
     options.verb = options.verb or ["on", "dump", "stream"]
     options.mode = options.mode or (LONG_MODES if options.long else MODES)
@@ -287,7 +307,7 @@ def main():
     rows, faults = [], []
     for verb in options.verb:
         for mode in options.mode:
-            series = run_series(verb, mode, options.ms, arguments)
+            series = run_series(verb, mode, options.ms, arguments, options.refuse)
             rows.append(series.row())
             faults += series.faults
     print_table(rows)

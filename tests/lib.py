@@ -20,6 +20,11 @@ TOOL = os.path.abspath(os.environ.get("JEATTACH", os.path.join(ROOT, "build", "j
 VICTIMS = os.path.abspath(
     os.environ.get("JEATTACH_VICTIMS", os.path.join(ROOT, "build", "tests", "victims"))
 )
+# The same tool, to which executable memory is refused (tests/refused).
+REFUSED_TOOL = os.path.abspath(
+    os.environ.get("JEATTACH_REFUSED",
+                   os.path.join(ROOT, "build", "tests", "refused", "jeattach-refused"))
+)
 SKIPPED = 77
 TOOL_TIMEOUT = 40
 NOBODY = 65534
