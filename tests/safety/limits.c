@@ -3,6 +3,7 @@
  *
  * Prints `ready TID`. The file `beats` has rounds done, and what was found wrong (states.c).
  */
+#include "beats.h"
 #include "safety.h"
 
 #include <errno.h>
@@ -31,24 +32,7 @@
 #define RETURN(action)           BPF_STMT(BPF_RET | BPF_K, (action))
 #define LAST_NUMBER              500 /* of a system call, with some room */
 
-static volatile uint64_t *beats;
 static volatile int trapped;
-
-static bool map_beats(void)
-{
-    int fd = open("beats", O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-
-    if (fd < 0 || ftruncate(fd, 16) != 0)
-        return false;
-    beats = mmap(NULL, 16, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    close(fd);
-    return beats != MAP_FAILED;
-}
-
-static void wrong(void)
-{
-    __atomic_add_fetch(&beats[1], 1, __ATOMIC_RELAXED);
-}
 
 /* ---- seccomp ---- */
 
@@ -253,7 +237,7 @@ int main(int argc, char **argv)
     for (;;) {
         if (nanosleep(&span, NULL) != 0)
             wrong();
-        __atomic_add_fetch(&beats[0], 1, __ATOMIC_RELAXED);
+        beat();
         beats[1] += (uint64_t)trapped;
         trapped = 0;
     }

@@ -4,6 +4,7 @@
  * Prints `ready TID`. The file `beats` has rounds done, and what was found wrong. The registers of
  * the vector unit are those of tests/victims. With `spoil` every 64th round is disturbed.
  */
+#include "beats.h"
 #include "safety.h"
 
 #include <asm/prctl.h>
@@ -27,24 +28,7 @@
     0xc040u /* flush to zero, towards minus infinity, denormals are zeros; no mask                 \
              */
 
-static volatile uint64_t *beats;
 static bool spoil;
-
-static bool map_beats(void)
-{
-    int fd = open("beats", O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-
-    if (fd < 0 || ftruncate(fd, 16) != 0)
-        return false;
-    beats = mmap(NULL, 16, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    close(fd);
-    return beats != MAP_FAILED;
-}
-
-static void wrong(void)
-{
-    __atomic_add_fetch(&beats[1], 1, __ATOMIC_RELAXED);
-}
 
 /* 1 in the rounds that are disturbed. */
 static uint64_t spoiled(void)
@@ -96,11 +80,12 @@ static void x87_stack(void)
     const double in[5] = {1.5, -2.25, 1e300, 3.0, 0.1};
     double out[5] = {0}, first = spoiled() ? 9 : in[0];
 
-    __asm__ volatile("fninit\n fldl %1\n fldl 8%2\n fldl 16%2\n fldl 24%2\n fldl 32%2\n" SPIN
-                     "fstpl 32%0\n fstpl 24%0\n fstpl 16%0\n fstpl 8%0\n fstpl %0\n"
-                     : "+o"(out)
-                     : "m"(first), "o"(in)
-                     : "rcx", "cc");
+    __asm__ volatile(
+        "fninit\n fldl %0\n fldl 8(%1)\n fldl 16(%1)\n fldl 24(%1)\n fldl 32(%1)\n" SPIN
+        "fstpl 32(%2)\n fstpl 24(%2)\n fstpl 16(%2)\n fstpl 8(%2)\n fstpl (%2)\n"
+        :
+        : "m"(first), "r"(in), "r"(out)
+        : "rcx", "cc", "memory");
     if (memcmp(in, out, sizeof(in)) != 0)
         wrong();
 }
@@ -281,7 +266,7 @@ static int run(void (*round)(void))
     wipe_stack();
     for (;;) {
         round();
-        __atomic_add_fetch(&beats[0], 1, __ATOMIC_RELAXED);
+        beat();
     }
 }
 

@@ -4,6 +4,7 @@
  * Prints `ready TID [ADDRESS]`. The file `beats` in its directory has two words: rounds done, and
  * what was found wrong.
  */
+#include "beats.h"
 #include "safety.h"
 
 #include <dlfcn.h>
@@ -26,30 +27,8 @@
 
 enum { SMALL_STACK = 16384, COROUTINE_STACK = 8192, CANARY = 0x5a };
 
-static volatile uint64_t *beats;
 static char **arguments;
 static long number;
-
-static void beat(void)
-{
-    __atomic_add_fetch(&beats[0], 1, __ATOMIC_RELAXED);
-}
-
-static void wrong(void)
-{
-    __atomic_add_fetch(&beats[1], 1, __ATOMIC_RELAXED);
-}
-
-static bool map_beats(void)
-{
-    int fd = open("beats", O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-
-    if (fd < 0 || ftruncate(fd, 16) != 0)
-        return false;
-    beats = mmap(NULL, 16, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    close(fd);
-    return beats != MAP_FAILED;
-}
 
 static void ready(const void *address)
 {
