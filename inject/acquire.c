@@ -75,7 +75,9 @@ static enum fault_code explain_none(const struct threads *all, const struct inje
     size_t stopped = 0, stuck = 0, wanted = 0;
 
     for (size_t i = 0; i < all->count; i++) {
-        wanted += all->list[i].tid == env->only_thread;
+        if (env->only_thread && all->list[i].tid != env->only_thread)
+            continue;
+        wanted++;
         stopped += all->list[i].state == 'T';
         stuck += all->list[i].state == 'D';
     }
@@ -84,10 +86,10 @@ static enum fault_code explain_none(const struct threads *all, const struct inje
                          (int)env->only_thread);
     if (stopped)
         return fault_set(fault, FAULT_STOPPED, 0, "choose a thread", "%zu of %zu threads", stopped,
-                         all->count);
+                         wanted);
     if (stuck)
         return fault_set(fault, FAULT_NO_STOP, 0, "choose a thread",
-                         "%zu of %zu threads are in an uninterruptible wait", stuck, all->count);
+                         "%zu of %zu threads are in an uninterruptible wait", stuck, wanted);
     return fault_set(fault, FAULT_NO_SAFE_POINT, 0, "choose a thread",
                      "none of %zu threads may be used", all->count);
 }
@@ -359,6 +361,28 @@ static void pause_randomly(unsigned *seed, unsigned round)
     nanosleep(&ts, NULL);
 }
 
+/*
+ * The threads there are. When all that may be used are in an uninterruptible
+ * wait (a vfork, a fork or a fault of another that holds the memory map), one
+ * comes out of it in time, or the deadline passes.
+ */
+static enum fault_code await_candidates(struct candidates *candidates,
+                                        const struct injection_env *env, struct fault *fault)
+{
+    unsigned seed = (unsigned)clock_now();
+    enum fault_code rc;
+
+    for (unsigned round = 1;; round++) {
+        rc = list_candidates(candidates, env, fault);
+        if (rc != FAULT_NO_STOP || deadline_passed(env->deadline))
+            return rc;
+        if (deadline_interrupted(env->deadline))
+            return fault_set(fault, FAULT_INTERRUPTED, EINTR, "choose a thread", "%d",
+                             env->target->pid);
+        pause_randomly(&seed, round);
+    }
+}
+
 /* New threads have new stacks: the mappings are read again together with the threads. */
 static enum fault_code reload(struct injection *injection, struct candidates *candidates,
                               struct fault *fault)
@@ -373,7 +397,7 @@ static enum fault_code reload(struct injection *injection, struct candidates *ca
     unwinder_forget(injection->unwinder);
     free(candidates->list);
     candidates->list = NULL;
-    return list_candidates(candidates, &injection->env, fault);
+    return await_candidates(candidates, &injection->env, fault);
 }
 
 static enum fault_code search(struct injection *injection, struct candidates *candidates,
@@ -409,7 +433,7 @@ enum fault_code acquire_thread(struct injection *injection, struct fault *fault)
 
     fault = fault ? fault : &own; /* the search reads the code back */
     prctl(PR_SET_TIMERSLACK, 1);  /* the pauses are shorter than the default slack of 50 us */
-    rc = list_candidates(&candidates, &injection->env, fault);
+    rc = await_candidates(&candidates, &injection->env, fault);
     if (rc == FAULT_NONE) {
         rc = search(injection, &candidates, fault);
         free(candidates.list);

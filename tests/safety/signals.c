@@ -335,6 +335,24 @@ static void count_time(void)
     sent = (now_ns() - timer_begun) / period_ns * (lose ? 2 : 1);
 }
 
+/*
+ * A thread that waits for a processor is behind its timer, and what is pending when a timer is
+ * disarmed is dropped: the two counts are taken while it runs, at a moment when they agree. What
+ * was lost before stays missing.
+ */
+static void take_counts(bool exact, uint64_t *expired, uint64_t *taken)
+{
+    uint64_t end = now_ns() + (lose ? 300000000 : 2000000000);
+
+    do {
+        *taken = got;
+        *expired = (now_ns() - timer_begun) / period_ns * (lose ? 2 : 1);
+        if (*taken + 1 >= *expired)
+            return;
+        usleep(200);
+    } while (exact && now_ns() < end);
+}
+
 /* ---- modes ---- */
 
 struct mode {
@@ -432,28 +450,33 @@ static void *sender(void *data)
     return NULL;
 }
 
-/* The timers stop first, then what is under way gets time to arrive. */
+/* The timers are read and stop first, then what is under way gets time to arrive. */
 static void finish(const struct mode *mode, pthread_t sending)
 {
     struct itimerspec none = {{0, 0}, {0, 0}};
     struct itimerval none_real = {{0, 0}, {0, 0}};
 
+    bool counted = mode->send == count_time;
+    uint64_t expired = 0, taken = 0;
+
+    if (counted)
+        take_counts(mode->full == count_expirations, &expired, &taken);
     if (mode->full == count_expirations)
         timer_settime(timer, 0, &none, NULL);
     if (mode->start == start_itimer)
         setitimer(ITIMER_REAL, &none_real, NULL);
-    if (mode->send == count_time)
-        sent = (now_ns() - timer_begun) / period_ns * (lose ? 2 : 1);
-    bool counted = mode->send == count_time;
-    uint64_t total = sent;
     stopping = true;
     usleep(50000);
+    for (int i = 0; i < (lose ? 300 : 2000) && !counted && got < sent; i++)
+        usleep(1000); /* what was sent last waits for the processor with its thread */
     if (mode->signo == SIGUSR1)
         pthread_kill(worker_thread, SIGUSR1);
     pthread_join(sending, NULL);
     pthread_join(worker_thread, NULL);
-    if (counted)
-        sent = total;
+    if (counted) {
+        sent = expired;
+        got = taken;
+    }
     if (mode->signo == SIGUSR1)
         got--;
 }
