@@ -69,7 +69,8 @@ static void print_names(void)
 {
     for (size_t i = 0; i < sizeof(tables) / sizeof(*tables); i++)
         for (const struct call *call = tables[i]; call->name; call++)
-            printf("%s %u %ld %d\n", call->name, call->flags, call->result, call->error);
+            printf("%s %u %ld %d\n", call->name, call->flags | (call->end ? IS_ENDED : 0u),
+                   call->result, call->error);
 }
 
 static void on_signal(int signo)

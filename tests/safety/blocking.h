@@ -14,6 +14,7 @@
 enum {
     ENDS_LATER = 1, /* restarted with its whole timeout: signal(7), "never restarted" */
     CUT_SHORT = 2,  /* the kernel ends it with what was done so far; nothing can continue it */
+    IS_ENDED = 4,   /* by another thread; only told to the driver, it follows from `end` */
 };
 
 struct context {

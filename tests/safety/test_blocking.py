@@ -14,7 +14,7 @@ import time
 
 from safety import VICTIMS, Failure, Table, Victim, hold_thread, is_asleep, lib, require, tool_ok
 
-ENDS_LATER, CUT_SHORT = 1, 2
+ENDS_LATER, CUT_SHORT, IS_ENDED = 1, 2, 4
 SLACK = 0.15
 EARLY = 0.02  # of a call that ends by itself
 EARLY_ENDED = 0.15  # of one that another thread ends: it counts from before the call
@@ -96,7 +96,7 @@ class Check:
         require(outcome == wanted, "it returns %s", text)
         require(fault == "-", "%s", text)
         asked = self.ms / 1000
-        early = EARLY if wanted[0] <= 0 else EARLY_ENDED
+        early = EARLY_ENDED if flags & IS_ENDED else EARLY
         require(seconds > asked - early, "too early: %s", text)
         latest = asked + (last if flags & ENDS_LATER else 0) + SLACK
         require(seconds < latest, "too late (%.3f s): %s", latest, text)
