@@ -78,6 +78,7 @@ int main(int argc, char **argv)
     const struct timespec pause = {0, 2000000};
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    signal(SIGPIPE, SIG_IGN); /* as every server does: a static program then has sigaction in it */
     if (argc < 2)
         return 2;
 #ifndef SUBJECT_STATIC
