@@ -27,7 +27,8 @@ import packages  # noqa: E402
 import subjects  # noqa: E402
 
 BY_NAME = (".dynsym", ".symtab")
-CONF = "prof:true,prof_active:false,lg_prof_sample:10"
+LG_SAMPLE = 10
+CONF = "prof:true,prof_active:false,lg_prof_sample:%d" % LG_SAMPLE
 RELEASE = r"\d+\.\d+\.\d+-\d+-g\w+"
 
 
@@ -43,6 +44,7 @@ class Cell:
     by_name: bool = True  # a symbol names it; else it is found without
     linkage: str = "static"
     prof: bool = True  # compiled in
+    enabled: bool = True  # and enabled at start
     long: bool = False
 
 
@@ -94,8 +96,15 @@ def start_linked(release, test):
     return start_subject(test, program)
 
 
-def start_prefixed(release, prefix, kind, stripped, test):
-    return start_subject(test, subjects.linked_in(release, prefix, kind, stripped))
+def start_prefixed(release, prefix, kind, stripped, test, **extra):
+    return start_subject(test, subjects.linked_in(release, prefix, kind, stripped), **extra)
+
+
+def start_twin(test):
+    """Another process of the same file comes first, elsewhere in memory and in another state."""
+    twin = functools.partial(start_prefixed, "5.3.0", "_rjem_", "static-pie", False, test)
+    twin(MALLOC_CONF="prof:true,prof_active:true")
+    return twin()
 
 
 def start_with_duckdb(test):
@@ -227,6 +236,30 @@ def prefixed_cells():
                     )
 
 
+def disabled_cells():
+    """Profiling is compiled in, and was not enabled at start."""
+    for release in subjects.RELEASES:
+        start = functools.partial(start_prefixed, release, "_rjem_", "static-pie", False)
+        yield Cell(
+            release + "-disabled",
+            functools.partial(start, MALLOC_CONF="prof:false"),
+            module="/%s-rjem-static-pie-whole$" % re.escape(release),
+            version=version_of(release),
+            prefix="_rjem_",
+            enabled=False,
+        )
+
+
+def twin_cells():
+    yield Cell(
+        "twin",
+        start_twin,
+        module="/5\\.3\\.0-rjem-static-pie-whole$",
+        version=version_of("5.3.0"),
+        prefix="_rjem_",
+    )
+
+
 def musl_cells():
     """Without profiling: musl's programs cannot be unwound while they start."""
     for stripped in (False, True):
@@ -298,7 +331,7 @@ def negative_cells():
 
 CELLS = {
     cell.name: cell
-    for group in (shared_cells, prefixed_cells, musl_cells, program_cells, negative_cells)
+    for group in (shared_cells, prefixed_cells, disabled_cells, twin_cells, musl_cells, program_cells, negative_cells)
     for cell in group()
 }
 
@@ -337,7 +370,6 @@ class Matrix(lib.TestCase):
         self.assertRegex(status["module"], cell.module)
         self.assertRegex(status["version"], r"\A(?:%s)\Z" % cell.version)
         self.assertEqual(status["found_by"] in BY_NAME, cell.by_name, status["found_by"])
-        self.assertEqual(status["config.prof"], cell.prof)
         if cell.prefix is not None:
             self.assertEqual(status["prefix"], cell.prefix)
         return status
@@ -358,14 +390,35 @@ class Matrix(lib.TestCase):
             self.assertEqual(rows[0][name], memory[name], name)
         self.assertEqual(rows[0]["linkage"], cell.linkage)
 
+    def assert_sampling(self, target, active):
+        """The state that a call has made is the one that is read, by a call or without."""
+        self.assertEqual(self.answer("status", target.pid)["prof.active"], active)
+        rows = [row for row in self.answer("ps")["processes"] if row["pid"] == target.pid]
+        self.assertIn(rows[0]["prof"], ("active" if active else "inactive", None))
+
     def check_profiling(self, target):
         self.switch(target, "on")
+        self.assert_sampling(target, True)
         self.assert_works(target)
         data = self.assert_ran(lib.run_tool("dump", target.pid, "-o", "-")).out
         self.assertRegex(data[:64], rb"^heap_v2/\d+\n")
         self.assertIn(b"\nMAPPED_LIBRARIES:\n", data)
         self.assertTrue(data.endswith(b"\n"), "ends in the middle of a line")
         self.switch(target, "off")
+        self.assert_sampling(target, False)
+
+    def check_prof(self, cell, target, status):
+        """What the subject was started with; `on` asks by a call what status may have read."""
+        self.assertEqual(status["config.prof"], cell.prof)
+        self.assertEqual(status["opt.prof"], cell.prof and cell.enabled)
+        self.assertFalse(status["prof.active"])
+        if not cell.prof or not cell.enabled:
+            self.assert_failed(lib.run_tool("on", target.pid), lib.PROFILING_OFF)
+            return
+        if cell.name != "redis-server":  # which the tests start in their own way
+            self.assertEqual(status["prof.lg_sample"], LG_SAMPLE)
+        self.assertIs(status["prof.thread_active_init"], True)
+        self.check_profiling(target)
 
     def check(self, cell):
         target = cell.start(self)
@@ -374,11 +427,7 @@ class Matrix(lib.TestCase):
         else:
             status = self.check_found(cell, target)
             self.check_without_call(cell, target, status)
-            if cell.prof:
-                self.assertTrue(status["opt.prof"], "the subject was not started with profiling")
-                self.check_profiling(target)
-            else:
-                self.assert_failed(lib.run_tool("on", target.pid), lib.PROFILING_OFF)
+            self.check_prof(cell, target, status)
         self.assert_works(target)
 
 
