@@ -249,8 +249,7 @@ void facts_read(const struct fact_places *places, struct memory *memory, struct 
     facts->compiled_in = read_compiled_in(places, facts);
     facts->active = read_bool(places, PLACE_ACTIVE, memory);
     facts->thread_active_init = read_bool(places, PLACE_THREAD_INIT, memory);
-    /* The variable may start as true; without opt.prof it means nothing (ctl.c, prof_active_ctl).
-     */
+    /* Up to 5.2.1 it can be set to true without opt.prof, and means nothing then. */
     if (facts->enabled == FACT_NO)
         facts->active = FACT_NO;
     read_sampling(places, memory, facts);

@@ -1,6 +1,7 @@
 /* jemalloc's version string among a file's constants. */
 #include "check.h"
 #include "jemalloc/facts.h"
+#include "own.h"
 
 #include <string.h>
 
@@ -86,8 +87,67 @@ static void test_complete(void)
     CHECK(!facts_complete(&facts));
 }
 
+/* jemalloc's variables, as a process of no profiling and one of it has them. */
+static struct {
+    unsigned char opt_prof, active, thread_init;
+    uint64_t lg_sample;
+    char prefix[4097];
+} variables = {1, 1, 0, 10, "jeprof"};
+
+static void place(struct fact_places *places, enum fact_place which, const void *at, uint64_t size)
+{
+    places->at[which].address = (remote_addr)(uintptr_t)at;
+    places->at[which].size = size;
+}
+
+static void test_nothing_known(struct own *own)
+{
+    const struct fact_places places = {.version = VERSION};
+    struct facts facts;
+
+    facts_read(&places, &own->memory, &facts);
+    CHECK(strcmp(facts.version, VERSION) == 0 && !facts_complete(&facts));
+    CHECK(!facts.enabled && !facts.active && !facts.lg_sample_known && !facts.prefix_known);
+}
+
+static void test_read(struct own *own)
+{
+    struct fact_places places = {.version = VERSION};
+    struct facts facts;
+
+    place(&places, PLACE_OPT_PROF, &variables.opt_prof, 1);
+    place(&places, PLACE_ACTIVE, &variables.active, 1);
+    place(&places, PLACE_THREAD_INIT, &variables.thread_init, 1);
+    place(&places, PLACE_LG_SAMPLE, &variables.lg_sample, 8);
+    place(&places, PLACE_PREFIX, variables.prefix, sizeof variables.prefix);
+    facts_read(&places, &own->memory, &facts);
+    CHECK(facts_complete(&facts) && facts.compiled_in == FACT_YES && facts.enabled == FACT_YES);
+    CHECK(facts.active == FACT_YES && facts.thread_active_init == FACT_NO);
+    CHECK(facts.lg_sample == 10 && strcmp(facts.prefix, "jeprof") == 0);
+
+    variables.opt_prof = 0; /* prof.active means nothing without it */
+    facts_read(&places, &own->memory, &facts);
+    CHECK(facts.enabled == FACT_NO && facts.compiled_in == FACT_YES && facts.active == FACT_NO);
+    places.at[PLACE_PREFIX].size = 1;
+    facts_read(&places, &own->memory, &facts);
+    CHECK(facts.compiled_in == FACT_NO);
+
+    variables.opt_prof = 7; /* no bool has that value: it is another variable */
+    variables.lg_sample = 64;
+    places.at[PLACE_ACTIVE].address = 8; /* nothing is mapped there */
+    facts_read(&places, &own->memory, &facts);
+    CHECK(!facts.enabled && !facts.active && !facts.lg_sample_known && !facts_complete(&facts));
+}
+
 int main(void)
 {
+    struct own own;
+
+    if (CHECK(own_open(&own))) {
+        test_nothing_known(&own);
+        test_read(&own);
+        own_close(&own);
+    }
     test_found();
     test_not_found();
     test_ambiguous();
