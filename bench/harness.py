@@ -268,6 +268,18 @@ class Gdb:
             return None
         return run
 
+    def find(self, name):
+        """Attaches, and prints the address of a function; nothing is called."""
+        if self.broken:
+            return None
+        run = self.bench.run([self.bench.gdb, "-nx", "-batch", "-p", self.pid, "-iex",
+                              "set debuginfod enabled off", "-ex", f"print &{name}"])
+        if run.code != 0 or f"<{name}>" not in run.out:
+            self.broken = True
+            self.bench.notes.append(f"gdb: did not find {name}")
+            return None
+        return run
+
     def toggle(self, active):
         value = "\\001" if active else "\\000"
         return self.call(f'(int)mallctl("prof.active", (void*)0, (void*)0, "{value}", (long)1)')

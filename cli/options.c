@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum { PID_LIMIT = 4 << 20 }; /* PID_MAX_LIMIT, include/linux/threads.h */
-enum { OPT_JSON = 256, OPT_TIMEOUT, OPT_THREAD, OPT_PATH, OPT_DRY_RUN };
+enum { OPT_JSON = 256, OPT_TIMEOUT, OPT_THREAD, OPT_PATH, OPT_DRY_RUN, OPT_NO_CALL };
 
 static const struct option long_options[] = {
     {"output", required_argument, NULL, 'o'},
@@ -20,6 +20,7 @@ static const struct option long_options[] = {
     {"thread", required_argument, NULL, OPT_THREAD},
     {"path", required_argument, NULL, OPT_PATH},
     {"dry-run", no_argument, NULL, OPT_DRY_RUN},
+    {"no-call", no_argument, NULL, OPT_NO_CALL},
     {"version", no_argument, NULL, 'V'},
     {NULL, 0, NULL, 0},
 };
@@ -109,13 +110,37 @@ static void tell_unknown(const char *word)
             message_clean(optopt > 0 && optopt < 256 ? letter : word, clean, sizeof clean));
 }
 
-static bool take_option(struct options *options, unsigned takes, int option, char **argv)
+/* The options that some verbs have: by those that they need, or that they exclude. */
+static bool option_belongs(unsigned takes, int option)
 {
-    if ((option == 'o' && !(takes & TAKES_OUTPUT)) ||
-        (option == OPT_PATH && !(takes & TAKES_PATH))) {
-        message("this verb has no option %s", option == 'o' ? "-o" : "--path");
+    static const struct {
+        int option;
+        unsigned needs, excludes;
+        const char *name;
+    } rows[] = {
+        {'o', TAKES_OUTPUT, 0, "-o"},
+        {OPT_PATH, TAKES_PATH, 0, "--path"},
+        {OPT_NO_CALL, TAKES_NO_CALL, 0, "--no-call"},
+        {'p', 0, TAKES_HOST, "-p"},
+        {OPT_THREAD, 0, TAKES_HOST, "--thread"},
+        {OPT_DRY_RUN, 0, TAKES_HOST, "--dry-run"},
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i].option != option)
+            continue;
+        if ((takes & rows[i].needs) == rows[i].needs && !(takes & rows[i].excludes))
+            return true;
+        message("this verb has no option %s", rows[i].name);
         return false;
     }
+    return true;
+}
+
+static bool take_option(struct options *options, unsigned takes, int option, char **argv)
+{
+    if (!option_belongs(takes, option))
+        return false;
     switch (option) {
     case 'q':
         options->quiet = true;
@@ -135,6 +160,9 @@ static bool take_option(struct options *options, unsigned takes, int option, cha
     case OPT_DRY_RUN:
         options->dry_run = true;
         return true;
+    case OPT_NO_CALL:
+        options->no_call = true;
+        return true;
     case ':':
         message("option %s needs a value", argv[optind - 1]);
         return false;
@@ -146,14 +174,22 @@ static bool take_option(struct options *options, unsigned takes, int option, cha
     }
 }
 
-static bool options_consistent(const struct options *options)
+static bool options_consistent(const struct options *options, unsigned takes)
 {
-    if (options->pid_count == 0) {
+    if (takes & TAKES_HOST && options->pid_count > 0) {
+        message("this verb is about all processes and takes no pid");
+        return false;
+    }
+    if (!(takes & TAKES_HOST) && options->pid_count == 0) {
         message("which process? Give its pid");
         return false;
     }
     if (options->output && options->path) {
         message("-o writes here, --path in the target: use one of them");
+        return false;
+    }
+    if (options->dry_run && options->no_call) {
+        message("--dry-run tells the calls, --no-call makes none: use one of them");
         return false;
     }
     if (options->dry_run && options->json) {
@@ -181,5 +217,5 @@ bool options_parse(struct options *options, unsigned takes, int argc, char **arg
     for (; optind < argc; optind++)
         if (!add_pid(options, argv[optind]))
             return false;
-    return options->help || options->version || options_consistent(options);
+    return options->help || options->version || options_consistent(options, takes);
 }

@@ -8,7 +8,12 @@
 enum { OPTIONS_PIDS_MAX = 256 };
 
 /* Which options a verb knows, besides those that every verb has. */
-enum { TAKES_OUTPUT = 1, TAKES_PATH = 2 };
+enum {
+    TAKES_OUTPUT = 1,
+    TAKES_PATH = 2,
+    TAKES_NO_CALL = 4, /* --no-call */
+    TAKES_HOST = 8,    /* no pid: it is about all processes */
+};
 
 struct options {
     pid_t pids[OPTIONS_PIDS_MAX];
@@ -17,7 +22,7 @@ struct options {
     pid_t thread;       /* 0: any */
     const char *output; /* -o; NULL: none */
     const char *path;   /* --path; NULL: none */
-    bool json, quiet, dry_run, help, version;
+    bool json, quiet, dry_run, no_call, help, version;
     int verbose;
 };
 

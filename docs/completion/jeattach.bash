@@ -1,17 +1,12 @@
 # bash completion for jeattach(1)                              -*- shell-script -*-
 
-# "PID NAME" of each process that has a file named like jemalloc mapped and whose
-# maps may be read. One that jemalloc is linked into is not seen here.
+# "PID NAME" of each process that uses jemalloc and may be read.
 _jeattach_processes()
 {
-    local maps pid name
-    while IFS= read -r maps; do
-        pid=${maps#/proc/}
-        pid=${pid%/maps}
-        name=
-        IFS= read -r name 2>/dev/null <"/proc/$pid/comm" || continue
-        printf '%s %s\n' "$pid" "${name//[^[:print:]]/?}"
-    done < <(grep -ls jemalloc /proc/[0-9]*/maps 2>/dev/null)
+    local pid ns_pid name rest
+    while read -r pid ns_pid name rest; do
+        [[ $pid =~ ^[0-9]+$ ]] && printf '%s %s\n' "$pid" "${name//[^[:print:]]/?}"
+    done < <("${COMP_WORDS[0]}" ps 2>/dev/null)
 }
 
 # "TID NAME" of each thread of the processes given as arguments.
@@ -58,7 +53,7 @@ _jeattach_files()
 _jeattach()
 {
     local cur=${COMP_WORDS[COMP_CWORD]} option='' verb=${COMP_WORDS[1]-} pids=() i
-    local verbs='status on off dump'
+    local verbs='ps status on off dump'
     local options='--pid --timeout --thread --dry-run --json --quiet --verbose --help'
 
     COMPREPLY=()
@@ -71,6 +66,11 @@ _jeattach()
         return
     fi
     [[ " $verbs " == *" $verb "* ]] || return
+    if [ "$verb" = ps ]; then
+        _jeattach_words '--timeout --json --quiet --help' "$cur"
+        return
+    fi
+    [ "$verb" = status ] && options+=' --no-call'
     [ "$verb" = dump ] && options+=' --output --path'
 
     # readline splits --option=value in three words.

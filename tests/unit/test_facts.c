@@ -1,0 +1,157 @@
+/* jemalloc's version string among a file's constants. */
+#include "check.h"
+#include "jemalloc/facts.h"
+#include "own.h"
+
+#include <string.h>
+
+#define VERSION "5.3.0-0-g54eaed1d8b56b1aa528be3bdd1877e59c56fa90c"
+
+/* Looks into a literal with its NUL; a byte stands before the first constant. */
+#define FIND(literal) find("\0" literal, sizeof("\0" literal))
+
+static char found[128];
+
+static int find(const char *bytes, size_t len)
+{
+    memset(found, 0, sizeof found);
+    return facts_version(bytes, len, found, sizeof found);
+}
+
+static bool finds(int rc, const char *version)
+{
+    return rc == 1 && strcmp(found, version) == 0;
+}
+
+static void test_found(void)
+{
+    CHECK(finds(FIND(VERSION), VERSION));
+    CHECK(finds(FIND("-g\0-0-g\0" VERSION "\0x"), VERSION));
+    CHECK(finds(FIND("5.3.0-0-g0"), "5.3.0-0-g0"));
+    CHECK(finds(FIND("0.0.0-0-g000000missing_version_try_git_fetch_tags"),
+                "0.0.0-0-g000000missing_version_try_git_fetch_tags"));
+    CHECK(finds(FIND("5.2.1-999-gabc\0\0"
+                     "5.2.1-999-gabc"),
+                "5.2.1-999-gabc"));
+}
+
+static void test_not_found(void)
+{
+    CHECK(FIND("") == 0);
+    CHECK(FIND("-g") == 0);
+    CHECK(FIND("5.3.0-0-g") == 0);
+    CHECK(FIND("5.3-0-gabc") == 0);
+    CHECK(FIND("5.3.0-gabc") == 0);
+    CHECK(FIND("5.3.0-0-gabc more") == 0);
+    CHECK(FIND("v5.3.0-0-gabc") == 0);
+    CHECK(FIND("lib-5.3.0-0-gabc") == 0);
+    CHECK(FIND("5.3.0-0123456789-gabc") == 0);
+    CHECK(find("5.3.0-0-gabc", 13) == 0); /* what stands before it is not known */
+    CHECK(find("\0"
+               "5.3.0-0-gabc",
+               13) == 0); /* nor how it ends */
+    CHECK(found[0] == '\0');
+}
+
+/* Two that differ: which of them is jemalloc's is not to be told. */
+static void test_ambiguous(void)
+{
+    CHECK(FIND("5.3.0-0-gabc\0"
+               "5.2.1-0-gabc") == -1);
+    CHECK(finds(FIND("5.3.0-0-gabc"), "5.3.0-0-gabc"));
+    CHECK(facts_version("\0"
+                        "5.2.1-0-gabc",
+                        14, found, sizeof found) == -1);
+}
+
+static void test_too_long(void)
+{
+    char text[300] = "";
+
+    memset(text + 1, 'a', sizeof text - 2);
+    memcpy(text + 1, "5.3.0-0-g", 9);
+    CHECK(find(text, sizeof text) == 0);
+}
+
+static void test_complete(void)
+{
+    struct facts facts = {.version = VERSION, .compiled_in = FACT_YES, .enabled = FACT_NO};
+
+    CHECK(facts_complete(&facts));
+    facts.enabled = FACT_YES;
+    CHECK(!facts_complete(&facts));
+    facts.active = facts.thread_active_init = FACT_NO;
+    facts.lg_sample_known = facts.prefix_known = true;
+    CHECK(facts_complete(&facts));
+    facts.version[0] = '\0';
+    CHECK(!facts_complete(&facts));
+}
+
+/* jemalloc's variables, as a process of no profiling and one of it has them. */
+static struct {
+    unsigned char opt_prof, active, thread_init;
+    uint64_t lg_sample;
+    char prefix[4097];
+} variables = {1, 1, 0, 10, "jeprof"};
+
+static void place(struct fact_places *places, enum fact_place which, const void *at, uint64_t size)
+{
+    places->at[which].address = (remote_addr)(uintptr_t)at;
+    places->at[which].size = size;
+}
+
+static void test_nothing_known(struct own *own)
+{
+    const struct fact_places places = {.version = VERSION};
+    struct facts facts;
+
+    facts_read(&places, &own->memory, &facts);
+    CHECK(strcmp(facts.version, VERSION) == 0 && !facts_complete(&facts));
+    CHECK(!facts.enabled && !facts.active && !facts.lg_sample_known && !facts.prefix_known);
+}
+
+static void test_read(struct own *own)
+{
+    struct fact_places places = {.version = VERSION};
+    struct facts facts;
+
+    place(&places, PLACE_OPT_PROF, &variables.opt_prof, 1);
+    place(&places, PLACE_ACTIVE, &variables.active, 1);
+    place(&places, PLACE_THREAD_INIT, &variables.thread_init, 1);
+    place(&places, PLACE_LG_SAMPLE, &variables.lg_sample, 8);
+    place(&places, PLACE_PREFIX, variables.prefix, sizeof variables.prefix);
+    facts_read(&places, &own->memory, &facts);
+    CHECK(facts_complete(&facts) && facts.compiled_in == FACT_YES && facts.enabled == FACT_YES);
+    CHECK(facts.active == FACT_YES && facts.thread_active_init == FACT_NO);
+    CHECK(facts.lg_sample == 10 && strcmp(facts.prefix, "jeprof") == 0);
+
+    variables.opt_prof = 0; /* prof.active means nothing without it */
+    facts_read(&places, &own->memory, &facts);
+    CHECK(facts.enabled == FACT_NO && facts.compiled_in == FACT_YES && facts.active == FACT_NO);
+    places.at[PLACE_PREFIX].size = 1;
+    facts_read(&places, &own->memory, &facts);
+    CHECK(facts.compiled_in == FACT_NO);
+
+    variables.opt_prof = 7; /* no bool has that value: it is another variable */
+    variables.lg_sample = 64;
+    places.at[PLACE_ACTIVE].address = 8; /* nothing is mapped there */
+    facts_read(&places, &own->memory, &facts);
+    CHECK(!facts.enabled && !facts.active && !facts.lg_sample_known && !facts_complete(&facts));
+}
+
+int main(void)
+{
+    struct own own;
+
+    if (CHECK(own_open(&own))) {
+        test_nothing_known(&own);
+        test_read(&own);
+        own_close(&own);
+    }
+    test_found();
+    test_not_found();
+    test_ambiguous();
+    test_too_long();
+    test_complete();
+    return check_result();
+}
