@@ -33,6 +33,8 @@ enum fault_code {
     FAULT_PROF_ABSENT,   /* config.prof is false */
     FAULT_PROF_DISABLED, /* opt.prof is false */
     FAULT_CTL_REFUSED,   /* mallctl returned an error */
+    FAULT_NAME_USAGE,    /* no such name of jemalloc's, or no such value */
+    FAULT_NAME_REFUSED,  /* a name that must not be used in this way, or that jemalloc refused */
     FAULT_DUMP_OPEN,     /* the target could not open the profile; err is the errno of its open */
     FAULT_DUMP_WRITE,  /* the target could not write it all; err is the errno, or 0 if cut short */
     FAULT_DUMP_UNSAFE, /* a dump to that file could harm the target */

@@ -17,6 +17,7 @@ static const struct verb {
     {"off", verb_off, 0},
     {"dump", verb_dump, TAKES_OUTPUT | TAKES_PATH},
     {"status", verb_status, 0},
+    {"mallctl", verb_mallctl, TAKES_NAMES},
 };
 
 static const struct verb *find_verb(const char *name)

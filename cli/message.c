@@ -97,6 +97,9 @@ static const struct wording wordings[] = {
                              "start it with %V=prof:true,prof_active:false in its environment; no "
                              "jemalloc can enable it later"},
     [FAULT_CTL_REFUSED] = {EXIT_REFUSED, "mallctl refused %W%R", NULL},
+    [FAULT_NAME_USAGE] = {EXIT_USAGE, "%W",
+                          "jeattach mallctl --help; the names: jeattach mallctl %P --list '*'"},
+    [FAULT_NAME_REFUSED] = {EXIT_REFUSED, "%W", NULL},
     [FAULT_DUMP_OPEN] =
         {EXIT_REFUSED, "the target could not create %W%E",
          "use -o FILE, which needs no file on the target's side, or another --path"},

@@ -8,6 +8,8 @@
 
 enum { PID_LIMIT = 4 << 20 }; /* PID_MAX_LIMIT, include/linux/threads.h */
 enum { OPT_JSON = 256, OPT_TIMEOUT, OPT_THREAD, OPT_PATH, OPT_DRY_RUN };
+enum { OPT_LIST = 0x300, OPT_LG_SAMPLE };
+enum { LG_SAMPLE_MAX = 63 }; /* what jemalloc clamps it to (prof_reset_ctl) */
 
 static const struct option long_options[] = {
     {"output", required_argument, NULL, 'o'},
@@ -20,6 +22,8 @@ static const struct option long_options[] = {
     {"thread", required_argument, NULL, OPT_THREAD},
     {"path", required_argument, NULL, OPT_PATH},
     {"dry-run", no_argument, NULL, OPT_DRY_RUN},
+    {"list", no_argument, NULL, OPT_LIST},
+    {"lg-sample", required_argument, NULL, OPT_LG_SAMPLE},
     {"version", no_argument, NULL, 'V'},
     {NULL, 0, NULL, 0},
 };
@@ -76,6 +80,34 @@ static bool add_pid(struct options *options, const char *text)
     return true;
 }
 
+static bool add_name(struct options *options, const char *text)
+{
+    if (options->name_count == OPTIONS_NAMES_MAX) {
+        message("at most %d names at once", OPTIONS_NAMES_MAX);
+        return false;
+    }
+    options->names[options->name_count++] = text;
+    return true;
+}
+
+/* Where names are taken, the first word is the process if no option has named it. */
+static bool add_word(struct options *options, unsigned takes, const char *text)
+{
+    if (takes & TAKES_NAMES && options->pid_count > 0)
+        return add_name(options, text);
+    return add_pid(options, text);
+}
+
+static bool parse_lg_sample(const char *text, int *lg_sample)
+{
+    size_t n = strspn(text, "0123456789");
+
+    if (n == 0 || n > 2 || text[n] != '\0' || atoi(text) > LG_SAMPLE_MAX)
+        return false;
+    *lg_sample = atoi(text);
+    return true;
+}
+
 static bool take_value(struct options *options, int option)
 {
     switch (option) {
@@ -88,6 +120,12 @@ static bool take_value(struct options *options, int option)
         if (parse_pid(optarg, &options->thread))
             return true;
         message("'%s' is not a thread id", optarg);
+        return false;
+    case OPT_LG_SAMPLE:
+        if (parse_lg_sample(optarg, &options->lg_sample))
+            return true;
+        message("'%s' is not the logarithm of a sampling period: use 0 to %d; 19 is 512 KiB",
+                optarg, LG_SAMPLE_MAX);
         return false;
     case 'p':
         return add_pid(options, optarg);
@@ -109,13 +147,33 @@ static void tell_unknown(const char *word)
             message_clean(optopt > 0 && optopt < 256 ? letter : word, clean, sizeof clean));
 }
 
-static bool take_option(struct options *options, unsigned takes, int option, char **argv)
+/* Options that not every verb has. */
+static bool is_taken(int option, unsigned takes)
 {
-    if ((option == 'o' && !(takes & TAKES_OUTPUT)) ||
-        (option == OPT_PATH && !(takes & TAKES_PATH))) {
-        message("this verb has no option %s", option == 'o' ? "-o" : "--path");
+    static const struct {
+        int option;
+        unsigned flag;
+        const char *name;
+    } rows[] = {
+        {'o', TAKES_OUTPUT, "-o"},
+        {OPT_PATH, TAKES_PATH, "--path"},
+        {OPT_LIST, TAKES_NAMES, "--list"},
+        {OPT_LG_SAMPLE, TAKES_LG_SAMPLE, "--lg-sample"},
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (option != rows[i].option || takes & rows[i].flag)
+            continue;
+        message("this verb has no option %s", rows[i].name);
         return false;
     }
+    return true;
+}
+
+static bool take_option(struct options *options, unsigned takes, int option, char **argv)
+{
+    if (!is_taken(option, takes))
+        return false;
     switch (option) {
     case 'q':
         options->quiet = true;
@@ -135,6 +193,9 @@ static bool take_option(struct options *options, unsigned takes, int option, cha
     case OPT_DRY_RUN:
         options->dry_run = true;
         return true;
+    case OPT_LIST:
+        options->list = true;
+        return true;
     case ':':
         message("option %s needs a value", argv[optind - 1]);
         return false;
@@ -146,10 +207,14 @@ static bool take_option(struct options *options, unsigned takes, int option, cha
     }
 }
 
-static bool options_consistent(const struct options *options)
+static bool options_consistent(const struct options *options, unsigned takes)
 {
     if (options->pid_count == 0) {
         message("which process? Give its pid");
+        return false;
+    }
+    if (takes & TAKES_NAMES && options->name_count == 0 && !options->list) {
+        message("which name? Give one, or --list");
         return false;
     }
     if (options->output && options->path) {
@@ -173,13 +238,14 @@ bool options_parse(struct options *options, unsigned takes, int argc, char **arg
 
     memset(options, 0, sizeof *options);
     options->timeout_ns = 30ull * 1000000000;
+    options->lg_sample = -1;
     optind = 1;
     opterr = 0;
     while ((option = getopt_long(argc, argv, ":o:p:qvhV", long_options, NULL)) != -1)
         if (!take_option(options, takes, option, argv))
             return false;
     for (; optind < argc; optind++)
-        if (!add_pid(options, argv[optind]))
+        if (!add_word(options, takes, argv[optind]))
             return false;
-    return options->help || options->version || options_consistent(options);
+    return options->help || options->version || options_consistent(options, takes);
 }

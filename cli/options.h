@@ -5,10 +5,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum { OPTIONS_PIDS_MAX = 256 };
+enum { OPTIONS_PIDS_MAX = 256, OPTIONS_NAMES_MAX = 20 };
 
 /* Which options a verb knows, besides those that every verb has. */
-enum { TAKES_OUTPUT = 1, TAKES_PATH = 2 };
+enum { TAKES_OUTPUT = 1, TAKES_PATH = 2, TAKES_NAMES = 0x100, TAKES_LG_SAMPLE = 0x200 };
 
 struct options {
     pid_t pids[OPTIONS_PIDS_MAX];
@@ -17,6 +17,10 @@ struct options {
     pid_t thread;       /* 0: any */
     const char *output; /* -o; NULL: none */
     const char *path;   /* --path; NULL: none */
+    const char *names[OPTIONS_NAMES_MAX]; /* the words after the process, with TAKES_NAMES */
+    size_t name_count;
+    bool list;     /* --list */
+    int lg_sample; /* --lg-sample: 0 to 63; -1: not given */
     bool json, quiet, dry_run, help, version;
     int verbose;
 };

@@ -6,4 +6,5 @@
 int verb_on(const struct options *options, pid_t pid);
 int verb_off(const struct options *options, pid_t pid);
 int verb_dump(const struct options *options, pid_t pid);
+int verb_mallctl(const struct options *options, pid_t pid);
 int verb_status(const struct options *options, pid_t pid);
