@@ -18,6 +18,8 @@ static const struct verb {
     {"dump", verb_dump, TAKES_OUTPUT | TAKES_PATH},
     {"status", verb_status, 0},
     {"mallctl", verb_mallctl, TAKES_NAMES},
+    {"reset", verb_reset, TAKES_LG_SAMPLE},
+    {"purge", verb_purge, 0},
 };
 
 static const struct verb *find_verb(const char *name)

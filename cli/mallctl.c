@@ -68,9 +68,8 @@ static enum fault_code refuse(const struct mallctl *mallctl, const struct access
     case NAME_ALLOWED:
         return FAULT_NONE;
     case NAME_NEEDS_PROF_COMPILED:
-        return fault_set(fault, FAULT_PROF_ABSENT, 0, "mallctl", "jemalloc %s", build->text);
     case NAME_NEEDS_PROF:
-        return fault_set(fault, FAULT_PROF_DISABLED, 0, "mallctl", "jemalloc %s", build->text);
+        return build_can_profile(build, fault);
     case NAME_OTHER_VERSION:
         return fault_set(fault, FAULT_NAME_USAGE, 0, "mallctl",
                          "%s is a name of jemalloc from %s; this is %s", access->name,

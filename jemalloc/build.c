@@ -70,3 +70,14 @@ enum fault_code build_read(struct injection *injection, const struct instance *i
         rc = guess_version(injection, instance, build, fault);
     return rc;
 }
+
+enum fault_code build_can_profile(const struct build *build, struct fault *fault)
+{
+    if (!build->prof_compiled_in)
+        return fault_set(fault, FAULT_PROF_ABSENT, 0, "read config.prof", "jemalloc %s",
+                         build->text);
+    if (!build->prof_enabled)
+        return fault_set(fault, FAULT_PROF_DISABLED, 0, "read opt.prof", "jemalloc %s",
+                         build->text);
+    return FAULT_NONE;
+}
