@@ -48,8 +48,11 @@ static const char *range_text(const struct ctl_name *name, char *out, size_t siz
 {
     unsigned first = name->first, last = name->last;
 
-    if (last % 100 == 99) /* the table's "any of 4.x" */
+    if (last % 10000 == 9999) /* the table's "any of 4.x" */
         snprintf(out, size, "%u.%u to %u.x", first / 10000, first / 100 % 100, last / 10000);
+    else if (last % 100 == 99)
+        snprintf(out, size, "%u.%u to %u.%u", first / 10000, first / 100 % 100, last / 10000,
+                 last / 100 % 100);
     else if (last)
         snprintf(out, size, "%u.%u.%u to %u.%u.%u", first / 10000, first / 100 % 100, first % 100,
                  last / 10000, last / 100 % 100, last % 100);

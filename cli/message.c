@@ -108,6 +108,14 @@ static const struct wording wordings[] = {
          "use -o FILE, which needs no room on the target's side, or another --path"},
     [FAULT_DUMP_UNSAFE] = {EXIT_REFUSED, "%W",
                            "use -o FILE, which makes no file on the target's side"},
+    [FAULT_DUMP_NAMELESS] = {EXIT_REFUSED,
+                             "jemalloc makes no name for it: the prefix of names (%W) is empty",
+                             "use --path, or -o FILE"},
+    [FAULT_DUMP_HOOK] = {EXIT_REFUSED,
+                         "the application has a hook of its own for finished dumps "
+                         "(experimental.hooks.prof_dump at %W), which would look for a file that "
+                         "is never made",
+                         "dump without -o: to a real file"},
     [FAULT_TOO_LARGE] = {EXIT_OUTPUT, "the profile is larger than the limit of %W", NULL},
     [FAULT_OUTPUT] = {EXIT_OUTPUT, "%W%E", NULL},
 };

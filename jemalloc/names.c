@@ -87,9 +87,11 @@ bool names_begin(const char *text)
     for (size_t i = 0; i < ctl_names_count; i++)
         for (const char *end = ctl_names[i].pattern; *end; end++) {
             char head[CTL_NAME_MAX];
+            if (*end != '.')
+                continue;
             snprintf(head, sizeof head, "%.*s", (int)(end - ctl_names[i].pattern),
                      ctl_names[i].pattern);
-            if (*end == '.' && pattern_matches(head, text))
+            if (pattern_matches(head, text))
                 return true;
         }
     return false;
