@@ -195,21 +195,41 @@ static int own_directory(const struct target *target, char *out, size_t size)
     return 0;
 }
 
-int target_stat(const struct target *target, const char *path, struct stat *st)
+static int open_in_root(const struct target *target, const char *path, int flags)
 {
-    struct open_how how = {.flags = O_PATH | O_CLOEXEC,
+    struct open_how how = {.flags = (unsigned)flags | O_CLOEXEC,
                            .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
     AUTO_CLOSE int root =
         procfs_openf(target->proc, O_PATH | O_DIRECTORY, "%d/root", (int)target_via(target));
-    AUTO_CLOSE int fd = -1;
     char whole[2 * PATH_MAX] = "";
     int rc = path[0] == '/' ? 0 : own_directory(target, whole, PATH_MAX);
 
     if (root < 0 || rc < 0)
         return root < 0 ? root : rc;
     snprintf(whole + strlen(whole), sizeof whole - strlen(whole), "/%s", path);
-    fd = (int)syscall(SYS_openat2, root, whole, &how, sizeof how);
-    return fd < 0 || fstat(fd, st) ? -errno : 0;
+    int fd = (int)syscall(SYS_openat2, root, whole, &how, sizeof how);
+    return fd < 0 ? -errno : fd;
+}
+
+int target_stat(const struct target *target, const char *path, struct stat *st)
+{
+    AUTO_CLOSE int fd = open_in_root(target, path, O_PATH);
+
+    if (fd < 0)
+        return fd;
+    return fstat(fd, st) ? -errno : 0;
+}
+
+int target_open_file(const struct target *target, const char *path)
+{
+    AUTO_CLOSE int fd = open_in_root(target, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+    struct stat st;
+
+    if (fd < 0)
+        return fd;
+    if (fstat(fd, &st))
+        return -errno;
+    return S_ISREG(st.st_mode) ? steal_fd(&fd) : -EINVAL;
 }
 
 /* "Max file size             unlimited            unlimited            bytes" (fs/proc/base.c) */

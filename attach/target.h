@@ -61,5 +61,11 @@ void target_path_from_here(const struct target *target, const char *path, char *
  */
 int target_stat(const struct target *target, const char *path, struct stat *st);
 
+/*
+ * Opens a regular file for reading, under the same rules; a FIFO or a device
+ * that stands there is not waited for. Returns a descriptor or -errno.
+ */
+int target_open_file(const struct target *target, const char *path);
+
 /* Its RLIMIT_FSIZE in bytes; UINT64_MAX: unlimited, or not to be read. */
 uint64_t target_file_size_limit(const struct target *target);

@@ -6,11 +6,13 @@
 
 static const char overview[] =
     "jeattach VERB [options] PID...\n"
+    "jeattach                        (the same as jeattach ps)\n"
     "\n"
     "Attaches to a running process that uses jemalloc, makes one of its threads call\n"
     "mallctl, and lets it go on as if nothing had been. The process needs no\n"
     "preparation and is not restarted; only one thread is ever stopped.\n"
     "\n"
+    "  ps       which processes use jemalloc, on the whole host\n"
     "  status   is jemalloc in there, can it profile, does it, and what to do next\n"
     "  on       start to sample allocations (prof.active)\n"
     "  off      stop to sample them\n"
@@ -39,7 +41,26 @@ static const struct {
                "\n"
                "Shows which jemalloc a process uses, whether profiling is compiled in\n"
                "(config.prof), was enabled at start (opt.prof) and is active now (prof.active),\n"
-               "the sampling period, and the one next step. Makes read-only calls.\n"},
+               "the sampling period, and the one next step. What the memory of the process does\n"
+               "not tell is asked by read-only calls.\n"
+               "\n"
+               "      --no-call       make none and stop nothing; what is then unknown is a ?\n"},
+    {"ps", "jeattach ps [--json] [--timeout D]\n"
+           "\n"
+           "Lists the processes of this host that use jemalloc, those in containers included.\n"
+           "Nothing is stopped and nothing is called; what cannot be read from outside is a ?.\n"
+           "\n"
+           "  PID        as it is seen from here\n"
+           "  NSPID      as the process sees itself, in its own pid namespace\n"
+           "  JEMALLOC   its version, and the prefix of its functions if there is one\n"
+           "  LINKAGE    shared, preloaded (LD_PRELOAD), static (linked into a program)\n"
+           "  PROF       active, inactive (can be switched on), disabled (opt.prof is false),\n"
+           "             absent (built without profiling)\n"
+           "  RSS        resident memory\n"
+           "  CONTAINER  engine and id, and the pod, from the names of its control groups\n"
+           "\n"
+           "The exit code is 0 also when no process uses jemalloc. Processes that may not be\n"
+           "read are counted on stderr; root sees all.\n"},
     {"on", "jeattach on [options] PID...\n"
            "\n"
            "Sets prof.active to true and reads it back; prints the former and the new value.\n"
@@ -80,7 +101,7 @@ int help_print(const char *verb)
 
 int help_usage(void)
 {
-    fputs("usage: jeattach status|on|off|dump [options] PID...   (jeattach --help)\n", stderr);
+    fputs("usage: jeattach ps|status|on|off|dump [options] PID...   (jeattach --help)\n", stderr);
     return EXIT_USAGE;
 }
 

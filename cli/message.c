@@ -214,8 +214,10 @@ static void print_head(const struct subject *subject, const struct fault *fault)
     else if (subject->name)
         message("cannot %s %d (%s)", subject->verb, subject->pid,
                 message_clean(subject->name, clean, sizeof clean));
-    else
+    else if (subject->pid)
         message("cannot %s %d", subject->verb, subject->pid);
+    else
+        message("cannot %s", subject->verb);
 }
 
 int message_fault(const struct subject *subject, const struct fault *fault)

@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum { PID_LIMIT = 4 << 20 }; /* PID_MAX_LIMIT, include/linux/threads.h */
-enum { OPT_JSON = 256, OPT_TIMEOUT, OPT_THREAD, OPT_PATH, OPT_DRY_RUN };
+enum { OPT_JSON = 256, OPT_TIMEOUT, OPT_THREAD, OPT_PATH, OPT_DRY_RUN, OPT_NO_CALL };
 enum { OPT_LIST = 0x300, OPT_LG_SAMPLE };
 enum { LG_SAMPLE_MAX = 63 }; /* what jemalloc clamps it to (prof_reset_ctl) */
 
@@ -24,6 +24,7 @@ static const struct option long_options[] = {
     {"dry-run", no_argument, NULL, OPT_DRY_RUN},
     {"list", no_argument, NULL, OPT_LIST},
     {"lg-sample", required_argument, NULL, OPT_LG_SAMPLE},
+    {"no-call", no_argument, NULL, OPT_NO_CALL},
     {"version", no_argument, NULL, 'V'},
     {NULL, 0, NULL, 0},
 };
@@ -147,23 +148,29 @@ static void tell_unknown(const char *word)
             message_clean(optopt > 0 && optopt < 256 ? letter : word, clean, sizeof clean));
 }
 
-/* Options that not every verb has. */
-static bool is_taken(int option, unsigned takes)
+/* The options that some verbs have: by those that they need, or that they exclude. */
+static bool option_belongs(unsigned takes, int option)
 {
     static const struct {
         int option;
-        unsigned flag;
+        unsigned needs, excludes;
         const char *name;
     } rows[] = {
-        {'o', TAKES_OUTPUT, "-o"},
-        {OPT_PATH, TAKES_PATH, "--path"},
-        {OPT_LIST, TAKES_NAMES, "--list"},
-        {OPT_LG_SAMPLE, TAKES_LG_SAMPLE, "--lg-sample"},
+        {'o', TAKES_OUTPUT, 0, "-o"},
+        {OPT_PATH, TAKES_PATH, 0, "--path"},
+        {OPT_NO_CALL, TAKES_NO_CALL, 0, "--no-call"},
+        {OPT_LIST, TAKES_NAMES, 0, "--list"},
+        {OPT_LG_SAMPLE, TAKES_LG_SAMPLE, 0, "--lg-sample"},
+        {'p', 0, TAKES_HOST, "-p"},
+        {OPT_THREAD, 0, TAKES_HOST, "--thread"},
+        {OPT_DRY_RUN, 0, TAKES_HOST, "--dry-run"},
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (option != rows[i].option || takes & rows[i].flag)
+        if (rows[i].option != option)
             continue;
+        if ((takes & rows[i].needs) == rows[i].needs && !(takes & rows[i].excludes))
+            return true;
         message("this verb has no option %s", rows[i].name);
         return false;
     }
@@ -172,7 +179,7 @@ static bool is_taken(int option, unsigned takes)
 
 static bool take_option(struct options *options, unsigned takes, int option, char **argv)
 {
-    if (!is_taken(option, takes))
+    if (!option_belongs(takes, option))
         return false;
     switch (option) {
     case 'q':
@@ -196,6 +203,9 @@ static bool take_option(struct options *options, unsigned takes, int option, cha
     case OPT_LIST:
         options->list = true;
         return true;
+    case OPT_NO_CALL:
+        options->no_call = true;
+        return true;
     case ':':
         message("option %s needs a value", argv[optind - 1]);
         return false;
@@ -209,7 +219,11 @@ static bool take_option(struct options *options, unsigned takes, int option, cha
 
 static bool options_consistent(const struct options *options, unsigned takes)
 {
-    if (options->pid_count == 0) {
+    if (takes & TAKES_HOST && options->pid_count > 0) {
+        message("this verb is about all processes and takes no pid");
+        return false;
+    }
+    if (!(takes & TAKES_HOST) && options->pid_count == 0) {
         message("which process? Give its pid");
         return false;
     }
@@ -219,6 +233,10 @@ static bool options_consistent(const struct options *options, unsigned takes)
     }
     if (options->output && options->path) {
         message("-o writes here, --path in the target: use one of them");
+        return false;
+    }
+    if (options->dry_run && options->no_call) {
+        message("--dry-run tells the calls, --no-call makes none: use one of them");
         return false;
     }
     if (options->dry_run && options->json) {

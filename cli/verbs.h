@@ -9,4 +9,5 @@ int verb_dump(const struct options *options, pid_t pid);
 int verb_mallctl(const struct options *options, pid_t pid);
 int verb_reset(const struct options *options, pid_t pid);
 int verb_purge(const struct options *options, pid_t pid);
+int verb_ps(const struct options *options, pid_t pid); /* pid: 0, it is about all */
 int verb_status(const struct options *options, pid_t pid);

@@ -169,6 +169,17 @@ static void test_all(void)
     CHECK(parse(&options, TAKES_OUTPUT, "-oout 42") && strcmp(options.output, "out") == 0);
 }
 
+/* What only some verbs have, and a verb that is about all processes. */
+static void test_of_one_verb(void)
+{
+    struct options options;
+
+    CHECK(parse(&options, TAKES_NO_CALL, "--no-call 1") && options.no_call);
+    CHECK(parse(&options, TAKES_NO_CALL, "1") && !options.no_call);
+    CHECK(parse(&options, TAKES_HOST, "-v") && options.pid_count == 0);
+    CHECK(parse(&options, TAKES_HOST, "-q --json --timeout 1s") && options.json);
+}
+
 static void test_pid_words(void)
 {
     struct options options;
@@ -218,6 +229,12 @@ static void test_refused(void)
         {0, "-x 1"},
         {0, "--json=yes 1"},
         {0, "-q"},
+        {0, "--no-call 1"},
+        {TAKES_NO_CALL, "--no-call --dry-run 1"},
+        {TAKES_HOST, "1"},
+        {TAKES_HOST, "-p 1"},
+        {TAKES_HOST, "--thread 1"},
+        {TAKES_HOST, "--dry-run"},
     };
     struct options options;
 
@@ -258,6 +275,7 @@ int main(void)
     test_pids();
     test_defaults();
     test_all();
+    test_of_one_verb();
     test_pid_words();
     test_many_pids();
     test_refused();
