@@ -1,7 +1,9 @@
 """mallctl, reset and purge on a process that is as it should be, and on redis-server."""
 
 import json
+import os
 import re
+import subprocess
 
 import lib
 
@@ -271,6 +273,41 @@ class Names(lib.TestCase):
         for name in ("resident_before", "resident_after", "rss_before", "rss_after"):
             self.assertGreater(told[name], 1 << 16)
         self.assert_unharmed(victim)
+
+
+class Hooked(lib.TestCase):
+    """An application's own hook for finished dumps (tests/victims/hooked.c)."""
+
+    def start(self):
+        directory = self.directory()
+        self.log = os.path.join(directory, "log")
+        program = os.path.join(lib.VICTIMS, "hooked")
+        conf = lib.malloc_conf(directory, 10).replace("prof_active:false", "prof_active:true")
+        process = self.process(
+            [program, self.log], env=lib.tool_environment({"MALLOC_CONF": conf}), cwd=directory,
+            stdin=subprocess.DEVNULL,
+        )
+        lib.wait_until(lambda: process.poll() is not None or os.path.exists(self.log), 5)
+        lib.wait_until(lambda: process.poll() is not None or lib.state_of(process.pid) == "S", 5)
+        if process.poll() == lib.SKIPPED:
+            self.skipTest("this jemalloc has no hook for dumps")
+        self.assertIsNone(process.poll())
+        return process.pid
+
+    def test_a_plain_dump_says_so(self):
+        pid = self.start()
+        result = self.assert_ran(lib.run_tool("dump", pid))
+        self.assertIn("own hook", result.err)
+        path = result.text.rstrip("\n")
+        self.assertEqual(lib.read_text(self.log), path + " found\n")
+
+    def test_a_streamed_dump_is_refused(self):
+        pid = self.start()
+        result = lib.run_tool("dump", pid, "-o", "-")
+        self.assert_failed(result, lib.REFUSED, "experimental.hooks.prof_dump", "without -o")
+        self.assertEqual(lib.read_text(self.log), "")
+        line = self.assert_ran(lib.run_tool("mallctl", pid, "experimental.hooks.prof_dump")).text
+        self.assertRegex(line, r" = 0x[0-9a-f]{6,}\n\Z")
 
 
 class OfRedis(lib.TestCase):

@@ -1,6 +1,6 @@
 /* The table of jemalloc's names, what is found in it, and what is refused. */
 #include "check.h"
-#include "jemalloc/names.h"
+#include "jemalloc/access.h"
 
 #include <string.h>
 
@@ -189,6 +189,36 @@ static void test_wildcards(void)
     CHECK(covers("opt.prof", "", NULL) && covers("opt.prof", "[", NULL));
 }
 
+/* Success is what was read back, unless jemalloc rounds it or cannot be asked. */
+static void test_kept(void)
+{
+    struct access access = {.entry = names_find("prof.active", any),
+                            .type = CTL_BOOL,
+                            .use = NAME_WRITE,
+                            .value = 1,
+                            .has_now = true,
+                            .now_value = 1};
+
+    CHECK(access_kept(&access));
+    access.now_value = 0;
+    CHECK(!access_kept(&access));
+    access.has_now = false;
+    CHECK(access_kept(&access));
+    access.has_now = true;
+    access.entry = names_find("epoch", any);
+    CHECK(access_kept(&access));
+    access = (struct access){.entry = names_find("arena.0.dss", any),
+                             .type = CTL_STRING,
+                             .use = NAME_WRITE,
+                             .text = "primary",
+                             .has_now = true};
+    CHECK(!access_kept(&access)); /* a text that could not be read */
+    access.now_text = (char[]){"primary"};
+    CHECK(access_kept(&access));
+    access.now_text = (char[]){"secondary"};
+    CHECK(!access_kept(&access));
+}
+
 int main(void)
 {
     test_table();
@@ -199,5 +229,6 @@ int main(void)
     test_arena_indices();
     test_suggestions();
     test_wildcards();
+    test_kept();
     return check_result();
 }
