@@ -17,6 +17,9 @@ static const char overview[] =
     "  on       start to sample allocations (prof.active)\n"
     "  off      stop to sample them\n"
     "  dump     write a heap profile, in the target or streamed out of it\n"
+    "  reset    drop what was sampled so far, perhaps change the sampling period\n"
+    "  purge    give memory that jemalloc keeps unused back to the kernel\n"
+    "  mallctl  read or write any setting or counter of jemalloc's, by its name\n"
     "\n"
     "Options of every verb:\n"
     "  -p, --pid PID       the process, as an option\n"
@@ -78,6 +81,35 @@ static const struct {
              "  -o, --output FILE   streamed: nothing is created on the target's side, it needs\n"
              "                      no file, no descriptor, no room on a disk; FILE is written\n"
              "                      here, complete or not at all; - is stdout\n"},
+    {"reset", "jeattach reset [options] PID...\n"
+              "\n"
+              "Drops all that was sampled so far (prof.reset); prints prof.lg_sample, the\n"
+              "logarithm of the sampling period, before and after. Profiling stays on or off.\n"
+              "\n"
+              "      --lg-sample N   sample every 2^N bytes on average from now on: 0 to 63;\n"
+              "                      19 is 512 KiB, jemalloc's default\n"},
+    {"purge", "jeattach purge [options] PID...\n"
+              "\n"
+              "Makes jemalloc give the pages back to the kernel that it keeps for later use, of\n"
+              "all arenas (arena.<all>.purge); prints its resident memory and that of the process\n"
+              "before and after. Memory in use is not touched. The thread that does it is held\n"
+              "meanwhile: the more there is to give back, the longer.\n"},
+    {"mallctl",
+     "jeattach mallctl [options] PID NAME[=VALUE]...\n"
+     "jeattach mallctl [options] PID --list [PATTERN]...\n"
+     "\n"
+     "Reads, writes or does what jemalloc knows by a name, up to 20 in one stop; a name\n"
+     "that was written is read back. Statistics (stats.*) are brought up to date first.\n"
+     "All names are checked before the first is used: what would crash the process, free\n"
+     "memory in use, or act on a thread by chance is refused, with the reason.\n"
+     "\n"
+     "  VALUE      true or false; a number; a size may end in K, M, G or T; a text\n"
+     "  --list     with their values: names that cost nothing to read; with a PATTERN\n"
+     "             (* and ?) all that match: 'opt.*', 'stats.arenas.0.bins.3.*'\n"
+     "  NAME:TYPE  a name of opt.* or config.* that is newer than this program: bool,\n"
+     "             unsigned, size_t, ssize_t, uint64_t, int64_t or string\n"
+     "\n"
+     "Names of thread.* are those of the one thread that is held (see --thread).\n"},
 };
 
 static int check(void)
@@ -101,7 +133,9 @@ int help_print(const char *verb)
 
 int help_usage(void)
 {
-    fputs("usage: jeattach ps|status|on|off|dump [options] PID...   (jeattach --help)\n", stderr);
+    fputs("usage: jeattach ps|status|on|off|dump|reset|purge|mallctl [options] PID...   "
+          "(jeattach --help)\n",
+          stderr);
     return EXIT_USAGE;
 }
 

@@ -81,6 +81,25 @@ void json_null(struct json *json, const char *name)
     fputs("null", json->out);
 }
 
+void json_signed(struct json *json, const char *name, int64_t value)
+{
+    write_name(json, name);
+    fprintf(json->out, "%" PRId64, value);
+}
+
+void json_open(struct json *json, const char *name)
+{
+    write_name(json, name);
+    fputc('{', json->out);
+    json->any = false;
+}
+
+void json_close(struct json *json)
+{
+    fputc('}', json->out);
+    json->any = true;
+}
+
 void json_text_or_null(struct json *json, const char *name, const char *text)
 {
     if (text && *text)

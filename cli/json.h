@@ -18,6 +18,10 @@ void json_bool(struct json *json, const char *name, bool value);
 /* The text, or null if it is NULL or empty. */
 void json_text_or_null(struct json *json, const char *name, const char *text);
 void json_null(struct json *json, const char *name);
+void json_signed(struct json *json, const char *name, int64_t value);
+/* A member that is an object: what is written until json_close is in it. */
+void json_open(struct json *json, const char *name);
+void json_close(struct json *json);
 void json_end(struct json *json);
 
 /*

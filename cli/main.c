@@ -17,6 +17,9 @@ static const struct verb {
     {"off", verb_off, 0},
     {"dump", verb_dump, TAKES_OUTPUT | TAKES_PATH},
     {"status", verb_status, TAKES_NO_CALL},
+    {"mallctl", verb_mallctl, TAKES_NAMES},
+    {"reset", verb_reset, TAKES_LG_SAMPLE},
+    {"purge", verb_purge, 0},
     {"ps", verb_ps, TAKES_HOST},
 };
 

@@ -99,6 +99,9 @@ static const struct wording wordings[] = {
                              "start it with %V=prof:true,prof_active:false in its environment; no "
                              "jemalloc can enable it later"},
     [FAULT_CTL_REFUSED] = {EXIT_REFUSED, "mallctl refused %W%R", NULL},
+    [FAULT_NAME_USAGE] = {EXIT_USAGE, "%W",
+                          "jeattach mallctl --help; the names: jeattach mallctl %P --list '*'"},
+    [FAULT_NAME_REFUSED] = {EXIT_REFUSED, "%W", NULL},
     [FAULT_DUMP_OPEN] =
         {EXIT_REFUSED, "the target could not create %W%E",
          "use -o FILE, which needs no file on the target's side, or another --path"},
@@ -107,6 +110,14 @@ static const struct wording wordings[] = {
          "use -o FILE, which needs no room on the target's side, or another --path"},
     [FAULT_DUMP_UNSAFE] = {EXIT_REFUSED, "%W",
                            "use -o FILE, which makes no file on the target's side"},
+    [FAULT_DUMP_NAMELESS] = {EXIT_REFUSED,
+                             "jemalloc makes no name for it: the prefix of names (%W) is empty",
+                             "use --path, or -o FILE"},
+    [FAULT_DUMP_HOOK] = {EXIT_REFUSED,
+                         "the application has a hook of its own for finished dumps "
+                         "(experimental.hooks.prof_dump at %W), which would look for a file that "
+                         "is never made",
+                         "dump without -o: to a real file"},
     [FAULT_TOO_LARGE] = {EXIT_OUTPUT, "the profile is larger than the limit of %W", NULL},
     [FAULT_OUTPUT] = {EXIT_OUTPUT, "%W%E", NULL},
 };

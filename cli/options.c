@@ -8,6 +8,8 @@
 
 enum { PID_LIMIT = 4 << 20 }; /* PID_MAX_LIMIT, include/linux/threads.h */
 enum { OPT_JSON = 256, OPT_TIMEOUT, OPT_THREAD, OPT_PATH, OPT_DRY_RUN, OPT_NO_CALL };
+enum { OPT_LIST = 0x300, OPT_LG_SAMPLE };
+enum { LG_SAMPLE_MAX = 63 }; /* what jemalloc clamps it to (prof_reset_ctl) */
 
 static const struct option long_options[] = {
     {"output", required_argument, NULL, 'o'},
@@ -20,6 +22,8 @@ static const struct option long_options[] = {
     {"thread", required_argument, NULL, OPT_THREAD},
     {"path", required_argument, NULL, OPT_PATH},
     {"dry-run", no_argument, NULL, OPT_DRY_RUN},
+    {"list", no_argument, NULL, OPT_LIST},
+    {"lg-sample", required_argument, NULL, OPT_LG_SAMPLE},
     {"no-call", no_argument, NULL, OPT_NO_CALL},
     {"version", no_argument, NULL, 'V'},
     {NULL, 0, NULL, 0},
@@ -77,6 +81,34 @@ static bool add_pid(struct options *options, const char *text)
     return true;
 }
 
+static bool add_name(struct options *options, const char *text)
+{
+    if (options->name_count == OPTIONS_NAMES_MAX) {
+        message("at most %d names at once", OPTIONS_NAMES_MAX);
+        return false;
+    }
+    options->names[options->name_count++] = text;
+    return true;
+}
+
+/* Where names are taken, the first word is the process if no option has named it. */
+static bool add_word(struct options *options, unsigned takes, const char *text)
+{
+    if (takes & TAKES_NAMES && options->pid_count > 0)
+        return add_name(options, text);
+    return add_pid(options, text);
+}
+
+static bool parse_lg_sample(const char *text, int *lg_sample)
+{
+    size_t n = strspn(text, "0123456789");
+
+    if (n == 0 || n > 2 || text[n] != '\0' || atoi(text) > LG_SAMPLE_MAX)
+        return false;
+    *lg_sample = atoi(text);
+    return true;
+}
+
 static bool take_value(struct options *options, int option)
 {
     switch (option) {
@@ -89,6 +121,12 @@ static bool take_value(struct options *options, int option)
         if (parse_pid(optarg, &options->thread))
             return true;
         message("'%s' is not a thread id", optarg);
+        return false;
+    case OPT_LG_SAMPLE:
+        if (parse_lg_sample(optarg, &options->lg_sample))
+            return true;
+        message("'%s' is not the logarithm of a sampling period: use 0 to %d; 19 is 512 KiB",
+                optarg, LG_SAMPLE_MAX);
         return false;
     case 'p':
         return add_pid(options, optarg);
@@ -121,6 +159,8 @@ static bool option_belongs(unsigned takes, int option)
         {'o', TAKES_OUTPUT, 0, "-o"},
         {OPT_PATH, TAKES_PATH, 0, "--path"},
         {OPT_NO_CALL, TAKES_NO_CALL, 0, "--no-call"},
+        {OPT_LIST, TAKES_NAMES, 0, "--list"},
+        {OPT_LG_SAMPLE, TAKES_LG_SAMPLE, 0, "--lg-sample"},
         {'p', 0, TAKES_HOST, "-p"},
         {OPT_THREAD, 0, TAKES_HOST, "--thread"},
         {OPT_DRY_RUN, 0, TAKES_HOST, "--dry-run"},
@@ -160,6 +200,9 @@ static bool take_option(struct options *options, unsigned takes, int option, cha
     case OPT_DRY_RUN:
         options->dry_run = true;
         return true;
+    case OPT_LIST:
+        options->list = true;
+        return true;
     case OPT_NO_CALL:
         options->no_call = true;
         return true;
@@ -182,6 +225,10 @@ static bool options_consistent(const struct options *options, unsigned takes)
     }
     if (!(takes & TAKES_HOST) && options->pid_count == 0) {
         message("which process? Give its pid");
+        return false;
+    }
+    if (takes & TAKES_NAMES && options->name_count == 0 && !options->list) {
+        message("which name? Give one, or --list");
         return false;
     }
     if (options->output && options->path) {
@@ -209,13 +256,14 @@ bool options_parse(struct options *options, unsigned takes, int argc, char **arg
 
     memset(options, 0, sizeof *options);
     options->timeout_ns = 30ull * 1000000000;
+    options->lg_sample = -1;
     optind = 1;
     opterr = 0;
     while ((option = getopt_long(argc, argv, ":o:p:qvhV", long_options, NULL)) != -1)
         if (!take_option(options, takes, option, argv))
             return false;
     for (; optind < argc; optind++)
-        if (!add_pid(options, argv[optind]))
+        if (!add_word(options, takes, argv[optind]))
             return false;
     return options->help || options->version || options_consistent(options, takes);
 }

@@ -6,7 +6,7 @@ to its end. After each death the victim must complete by itself and be what it w
 check without a fault, running, untraced, with the same signal masks, mappings, descriptors,
 threads, and with its text as it was. Exit code 1 on any fault.
 
-  kill_matrix.py [--verb on|dump|stream]... [--mode MODE]... [--long] [--ms MS]
+  kill_matrix.py [--verb on|dump|stream|mallctl|reset|purge]... [--mode MODE]... [--long] [--ms MS]
 """
 
 import argparse
@@ -41,6 +41,10 @@ EINTR_OF_STOP_MODES = ("epoll_wait", "epoll_pwait", "recv", "sigtimedwait")
 # knows the address: these two deaths leave the mapping behind.
 MAPPINGS_LEFT_ALLOWED = 0
 
+# Each kind of use: reads, a write with its read-back, an action, statistics with their epoch.
+MALLCTL_NAMES = ["opt.prof", "prof.gdump=false", "arena.0.decay", "stats.resident", "version"]
+
+VERBS = ("on", "dump", "stream", "mallctl", "reset", "purge")
 MAX_POINTS = 2000
 SECOND_USE_EVERY = 5
 KILLED = -signal.SIGKILL
@@ -67,8 +71,15 @@ class Series:
 
     def arguments(self):
         pid = self.victim.pid
-        words = {"on": ["on"], "dump": ["dump"], "stream": ["dump", "-o", self.sink]}[self.verb]
-        return words + ["-vv", pid]
+        words = {
+            "on": ["on"],
+            "dump": ["dump"],
+            "stream": ["dump", "-o", self.sink],
+            "mallctl": ["mallctl"],
+            "reset": ["reset", "--lg-sample", "12"],
+            "purge": ["purge"],
+        }[self.verb]
+        return words + ["-vv", pid] + MALLCTL_NAMES * (self.verb == "mallctl")
 
     @contextlib.contextmanager
     def limits(self):
@@ -268,7 +279,7 @@ def run_series(verb, mode, ms, arguments, refuse):
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--verb", action="append", choices=("on", "dump", "stream"))
+    parser.add_argument("--verb", action="append", choices=VERBS)
     parser.add_argument("--mode", action="append", choices=lib.victim_names("--modes"))
     parser.add_argument("--long", action="store_true", help="every mode, and longer calls")
     parser.add_argument("--ms", type=int, help="length of the victim's blocking calls")
@@ -279,7 +290,7 @@ def parse_arguments():
     parser.add_argument("--refuse", choices=("exec", "all"),
                         help="the mmap of the scratch area is refused: only as executable, or at all")
     options = parser.parse_args()
-    options.verb = options.verb or ["on", "dump", "stream"]
+    options.verb = options.verb or list(VERBS)
     options.mode = options.mode or (LONG_MODES if options.long else MODES)
     options.ms = options.ms or (60 if options.long else 25)
     return options

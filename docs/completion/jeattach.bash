@@ -53,7 +53,7 @@ _jeattach_files()
 _jeattach()
 {
     local cur=${COMP_WORDS[COMP_CWORD]} option='' verb=${COMP_WORDS[1]-} pids=() i
-    local verbs='ps status on off dump'
+    local verbs='ps status on off dump reset purge mallctl'
     local options='--pid --timeout --thread --dry-run --json --quiet --verbose --help'
 
     COMPREPLY=()
@@ -72,6 +72,8 @@ _jeattach()
     fi
     [ "$verb" = status ] && options+=' --no-call'
     [ "$verb" = dump ] && options+=' --output --path'
+    [ "$verb" = reset ] && options+=' --lg-sample'
+    [ "$verb" = mallctl ] && options+=' --list'
 
     # readline splits --option=value in three words.
     option=${COMP_WORDS[COMP_CWORD - 1]}
@@ -83,7 +85,7 @@ _jeattach()
     for ((i = 2; i < ${#COMP_WORDS[@]}; i++)); do
         [ "$i" -eq "$COMP_CWORD" ] && continue
         case ${COMP_WORDS[i - 1]} in
-            -o | --output | --path | --timeout | --thread) continue ;;
+            -o | --output | --path | --timeout | --thread | --lg-sample) continue ;;
         esac
         [[ ${COMP_WORDS[i]} =~ ^[0-9]+$ ]] && pids+=("${COMP_WORDS[i]}")
     done
@@ -94,6 +96,10 @@ _jeattach()
             return
             ;;
         --path) return ;;
+        --lg-sample)
+            _jeattach_words '12 14 16 19 21' "$cur"
+            return
+            ;;
         --timeout)
             _jeattach_words '500ms 5s 30s 5m' "$cur"
             return
@@ -105,6 +111,10 @@ _jeattach()
     esac
     if [[ $cur == -* ]]; then
         _jeattach_words "$options" "$cur"
+    elif [ "$verb" = mallctl ] && [ ${#pids[@]} -gt 0 ]; then
+        _jeattach_words 'version epoch opt. config. prof.active prof.gdump prof.lg_sample prof.prefix=
+            prof.thread_active_init stats.allocated stats.active stats.metadata stats.resident
+            stats.mapped stats.retained arenas.narenas arena.0. arena.4096.purge arena.4096.decay' "$cur"
     else
         _jeattach_offer "$cur" "${pids[*]}" < <(_jeattach_processes)
     fi

@@ -266,6 +266,43 @@ static void test_help(void)
     CHECK(!parse(&options, 0, "-h x"));
 }
 
+/* With names the first word is the process, unless an option has named it. */
+static void test_names(void)
+{
+    struct options options;
+
+    CHECK(parse(&options, TAKES_NAMES, "42 opt.prof 7 -q prof.active=true"));
+    CHECK(options.pid_count == 1 && options.pids[0] == 42 && options.name_count == 3);
+    CHECK(options.quiet && strcmp(options.names[0], "opt.prof") == 0);
+    CHECK(strcmp(options.names[1], "7") == 0 && strcmp(options.names[2], "prof.active=true") == 0);
+    CHECK(parse(&options, TAKES_NAMES, "opt.prof -p 42") && options.name_count == 1);
+    CHECK(parse(&options, TAKES_NAMES, "42 --list") && options.list && options.name_count == 0);
+    CHECK(parse(&options, TAKES_NAMES, "42 --list opt.*") && options.name_count == 1);
+    CHECK(!parse(&options, TAKES_NAMES, "42") && strstr(said, "--list"));
+    CHECK(!parse(&options, TAKES_NAMES, "opt.prof") && strstr(said, "process id"));
+    CHECK(!parse(&options, TAKES_NAMES, "--list") && strstr(said, "which process"));
+    CHECK(parse(&options, TAKES_NAMES, "1 a b c d e f g h i j k l m n o p q r s t"));
+    CHECK(options.name_count == OPTIONS_NAMES_MAX);
+    CHECK(!parse(&options, TAKES_NAMES, "1 a b c d e f g h i j k l m n o p q r s t u"));
+    CHECK(!parse(&options, 0, "1 a") && !parse(&options, 0, "1 --list"));
+}
+
+static void test_lg_sample(void)
+{
+    static const char *const wrong[] = {"64", "-1", "x", "1x", "100", "0x1", "1e1", "+1"};
+    struct options options;
+
+    CHECK(parse(&options, TAKES_LG_SAMPLE, "42") && options.lg_sample == -1);
+    CHECK(parse(&options, TAKES_LG_SAMPLE, "42 --lg-sample 0") && options.lg_sample == 0);
+    CHECK(parse(&options, TAKES_LG_SAMPLE, "--lg-sample=63 42") && options.lg_sample == 63);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char words[64];
+        snprintf(words, sizeof words, "42 --lg-sample=%s", wrong[i]);
+        CHECK(!parse(&options, TAKES_LG_SAMPLE, words) && strstr(said, "0 to 63"));
+    }
+    CHECK(!parse(&options, 0, "42 --lg-sample 19") && strstr(said, "no option --lg-sample"));
+}
+
 int main(void)
 {
     test_durations();
@@ -281,5 +318,7 @@ int main(void)
     test_refused();
     test_unknown_named();
     test_help();
+    test_names();
+    test_lg_sample();
     return check_result();
 }

@@ -1,0 +1,28 @@
+/*
+ * Which jemalloc: the number in its version string, to compare with.
+ *
+ * The string is "MAJOR.MINOR.BUGFIX-NREV-gGID" (jemalloc(3), "version"):
+ * "5.3.0-0-g54eaed1d8b56..."; NREV counts the commits since that release.
+ * Builds of a tree without tags have "0.0.0-0-g000000missing_version_...",
+ * --with-version=VERSION takes any text: redis has "5.3.0-0-g0".
+ */
+#pragma once
+
+#include <stdbool.h>
+
+/* For tables and comparisons: VERSION_NUMBER(5, 2, 1) is 50201. */
+#define VERSION_NUMBER(major, minor, bugfix) ((major)*10000u + (minor)*100u + (bugfix))
+
+struct version {
+    unsigned number;  /* VERSION_NUMBER; 0: not known, then no comparison holds */
+    unsigned commits; /* since that release; a tree that is on its way to the next one */
+};
+
+/* Of a version string; number 0 if it names no release ("0.0.0-...", no digits, NULL). */
+struct version version_parse(const char *text);
+
+/*
+ * Is it a release from first to last, both included? last 0: no end. A tree
+ * with commits after a release counts as that release. Not known: false.
+ */
+bool version_within(struct version version, unsigned first, unsigned last);
