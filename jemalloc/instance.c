@@ -1,5 +1,5 @@
 #include "jemalloc/instance.h"
-#include "elf/symtab.h"
+#include "elf/symbols.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -129,24 +129,39 @@ static bool visit_symtab(void *ctx, const char *name, const struct symbol *symbo
     return !search->complete;
 }
 
-static bool try_symtab(struct instance *instance, const struct module *module,
-                       const struct image *image, const struct target *target,
-                       struct memory *memory)
+static enum found_by found_at(enum symbol_place place)
+{
+    static const enum found_by found[SYMBOLS_PLACES] = {
+        [SYMBOLS_DYNSYM] = FOUND_DYNSYM,
+        [SYMBOLS_SYMTAB] = FOUND_SYMTAB,
+        [SYMBOLS_MINIDEBUG] = FOUND_MINIDEBUG,
+        [SYMBOLS_DEBUGFILE] = FOUND_DEBUGFILE,
+    };
+    return found[place];
+}
+
+/* First the one name, which few modules have; the other for those that have it. */
+static bool try_file(struct instance *instance, const struct module *module,
+                     const struct image *image, const struct target *target, struct memory *memory)
 {
     struct symtab_search search = {.module = module};
-    AUTO_CLOSE int fd = module_open(module, target, memory);
+    enum symbol_place place;
+    struct symbols symbols;
 
-    /* Both names contain "mall"; the common part keeps the visit to one pass. */
-    if (fd < 0 || !symtab_visit(fd, image->bias, "mall", visit_symtab, &search) || !search.complete)
+    if (symbols_open(&symbols, module, target, memory) &&
+        symbols_visit_file(&symbols, suffix, visit_symtab, &search, &place) && search.count)
+        symbols_visit_file(&symbols, sibling, visit_symtab, &search, &place);
+    symbols_close(&symbols);
+    if (!search.complete)
         return false;
     const char *prefix = search.seen[search.complete - 1].prefix;
-    instance_fill(instance, module, image, prefix, strlen(prefix), FOUND_SYMTAB);
+    instance_fill(instance, module, image, prefix, strlen(prefix), found_at(place));
     instance->mallctl = search.seen[search.complete - 1].mallctl;
     instance->stats_print = search.seen[search.complete - 1].stats;
     return true;
 }
 
-enum pass { PASS_KNOWN, PASS_SUFFIX, PASS_SYMTAB, PASS_COUNT };
+enum pass { PASS_KNOWN, PASS_SUFFIX, PASS_FILE, PASS_COUNT };
 
 static bool try_module(struct instance *instance, enum pass pass, const struct module *module,
                        const struct image *image, const struct target *target,
@@ -164,7 +179,7 @@ static bool try_module(struct instance *instance, enum pass pass, const struct m
         image_symbols_ending(image, suffix, visit_dynamic, &search);
         return search.found;
     default:
-        return try_symtab(instance, module, image, target, memory);
+        return try_file(instance, module, image, target, memory);
     }
 }
 
