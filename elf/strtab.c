@@ -109,10 +109,8 @@ static bool scan_next(const struct strtab *strtab, struct scan *scan)
 
 static bool spans_add(struct strtab_spans *spans, uint64_t first, uint64_t last)
 {
-    struct strtab_span *end = spans->list + spans->count;
-
-    if (spans->count && first <= end[-1].last) {
-        end[-1].last = last;
+    if (spans->count && first <= spans->list[spans->count - 1].last) {
+        spans->list[spans->count - 1].last = last;
         return true;
     }
     if (spans->count == STRTAB_SPANS_MAX)

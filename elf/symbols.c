@@ -107,7 +107,7 @@ bool symbols_visit_file(const struct symbols *symbols, const char *part, symbol_
     for (*place = SYMBOLS_SYMTAB; *place < SYMBOLS_PLACES; ++*place) {
         if (!symbols_visit(symbols, *place, part, visit_on, &both))
             continue;
-        if (*place == SYMBOLS_MINIDEBUG && !both.ended)
+        if (*place == SYMBOLS_MINIDEBUG)
             visit_dynsym(symbols, part, visit_on, &both);
         return true;
     }
