@@ -7,6 +7,8 @@ enum {
     NOTES_MAX = 64 << 10,
     DYNSTR_MAX = 64 << 20,
     CHAIN_MAX = 1 << 16,
+    DYNSYM_MAX = 4 << 20,  /* symbols that are visited at most */
+    DYNAMES_MAX = 1 << 30, /* bytes of their names */
     BUCKETS_MAX = 1 << 22,
     NAME_MAX_ = 256
 };
@@ -278,16 +280,16 @@ static bool is_defined_function(const Elf64_Sym *sym)
 }
 
 /* A name beyond the limit is none: hostile files have one that fills the whole table. */
-static bool ends_in(const char *text, const char *suffix)
+static bool ends_in(const char *text, size_t n, const char *suffix)
 {
-    size_t n = strnlen(text, SYMBOL_NAME_MAX), m = strlen(suffix);
+    size_t m = strlen(suffix);
     return n < SYMBOL_NAME_MAX && n >= m && memcmp(text + n - m, suffix, m) == 0;
 }
 
 void image_symbols_ending(const struct image *image, const char *suffix, symbol_visitor visit,
                           void *ctx)
 {
-    uint64_t size = image->strtab_size, count;
+    uint64_t size = image->strtab_size, count, looked_at = 0;
     AUTO_FREE char *names = NULL;
 
     if (!image->symtab || !size || size > DYNSTR_MAX || !(names = malloc(size + 1)) ||
@@ -297,13 +299,16 @@ void image_symbols_ending(const struct image *image, const char *suffix, symbol_
     if (!memmem(names, size + 1, suffix, strlen(suffix) + 1))
         return;
     count = symbol_count(image);
-    for (uint64_t i = 1; i < count; i++) {
+    for (uint64_t i = 1; i < count && i < DYNSYM_MAX && looked_at < DYNAMES_MAX; i++) {
         Elf64_Sym sym;
         struct symbol symbol;
         if (!read_symbol(image, i, &sym))
             return;
-        if (!is_defined_function(&sym) || sym.st_name >= size ||
-            !ends_in(names + sym.st_name, suffix))
+        if (!is_defined_function(&sym) || sym.st_name >= size)
+            continue;
+        size_t len = strnlen(names + sym.st_name, SYMBOL_NAME_MAX);
+        looked_at += len;
+        if (!ends_in(names + sym.st_name, len, suffix))
             continue;
         symbol_fill(image, &sym, &symbol);
         if (!visit(ctx, names + sym.st_name, &symbol))

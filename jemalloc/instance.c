@@ -11,6 +11,7 @@ static const char suffix[] = "mallctl", sibling[] = "malloc_stats_print";
 static const char *const known_prefixes[] = {"", "je_", "_rjem_", "duckdb_je_", "je_arrow_"};
 
 enum {
+    SEARCH_MAX = 10, /* seconds; a target may map any number of files, each of any size */
     LIBRARY_CODE_MAX = 2 << 20, /* a library with more code than this holds more than jemalloc */
 };
 
@@ -183,13 +184,14 @@ static bool try_module(struct instance *instance, enum pass pass, const struct m
     }
 }
 
-/* One pass over all modules; *foreign counts those of another class of ELF. */
+/* One pass over all modules, until then at most; *native counts those that could be read. */
 static bool run_pass(struct instance *instance, enum pass pass, const struct modules *modules,
-                     const struct target *target, struct memory *memory, size_t *native)
+                     const struct target *target, struct memory *memory, uint64_t until,
+                     size_t *native)
 {
     bool found = false;
 
-    for (size_t i = 0; i < modules->count; i++) {
+    for (size_t i = 0; i < modules->count && clock_now() < until; i++) {
         const struct module *module = &modules->list[i];
         struct instance candidate;
         struct image image;
@@ -238,10 +240,11 @@ enum fault_code instance_find(struct instance *instance, const struct modules *m
                               const struct target *target, struct memory *memory,
                               struct fault *fault)
 {
+    const uint64_t until = clock_now() + SEARCH_MAX * 1000000000ull;
     size_t native = 0;
 
     for (enum pass pass = PASS_KNOWN; pass < PASS_COUNT; pass++) {
-        if (!run_pass(instance, pass, modules, target, memory, &native))
+        if (!run_pass(instance, pass, modules, target, memory, until, &native))
             continue;
         snprintf(instance->path, sizeof instance->path, "%s", instance->module.path);
         instance->module.path = instance->path;
@@ -249,6 +252,7 @@ enum fault_code instance_find(struct instance *instance, const struct modules *m
     }
     if (native == 0)
         return explain_unreadable(modules, target, memory, fault);
-    return fault_set(fault, FAULT_NO_ALLOCATOR, 0, "look for jemalloc", "%zu modules",
-                     native / PASS_COUNT);
+    return fault_set(fault, FAULT_NO_ALLOCATOR, 0, "look for jemalloc", "%zu modules%s",
+                     native / PASS_COUNT,
+                     clock_now() < until ? "" : " that could be searched in time");
 }

@@ -128,6 +128,14 @@ class Modules(lib.TestCase):
         need("ld.lld")
         self.assert_program_found("-fuse-ld=lld", "-Wl,-z,separate-loadable-segments", "-no-pie")
 
+    def test_moved_code(self):
+        """All of the code in anonymous memory, as for huge pages."""
+        path = self.link("-pie")
+        process = self.start(path, "--move")
+        code = [m for m in lib.mappings(process.pid) if "x" in m.perms and m.path == path]
+        self.assertEqual(code, [])
+        self.assert_found(process, path)
+
     def test_library_with_its_own_base(self):
         library = self.library("-Wl,-Ttext-segment=0x3000000000")
         self.assert_found(self.preloaded(library), library, ".dynsym")
