@@ -38,6 +38,7 @@ enum fault_code {
     FAULT_DUMP_UNSAFE, /* a dump to that file could harm the target */
     FAULT_TOO_LARGE,   /* it grew beyond the limit that the tool sets itself */
     FAULT_OUTPUT,      /* the tool's own output could not be written */
+    FAULT_PROFILE,     /* a file is no heap profile, or cannot be read */
 };
 
 struct fault {

@@ -107,6 +107,8 @@ static const struct wording wordings[] = {
                            "use -o FILE, which makes no file on the target's side"},
     [FAULT_TOO_LARGE] = {EXIT_OUTPUT, "the profile is larger than the limit of %W", NULL},
     [FAULT_OUTPUT] = {EXIT_OUTPUT, "%W%E", NULL},
+    [FAULT_PROFILE] = {EXIT_USAGE, "%W%E",
+                       "give a heap profile in jemalloc's own format, as dump writes it"},
 };
 
 /* mallctl's return codes are errno values with meanings of their own (jemalloc(3)). */

@@ -1,0 +1,14 @@
+/*
+ * A flame graph as one HTML file that needs nothing else: the data as JSON in
+ * front of a fixed page, profile/flame.html, which draws them.
+ */
+#pragma once
+
+#include "profile/stacks.h"
+
+/*
+ * Calls that hold less than view->least of the total are not written one by
+ * one but as one box of their caller; where the file would become too large,
+ * larger ones too. False: out of memory; errors of out are the caller's to check.
+ */
+bool flame_write(const struct samples *samples, const struct view *view, FILE *out);
