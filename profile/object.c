@@ -1,4 +1,5 @@
 #include "profile/object.h"
+#include "elf/sections.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -43,31 +44,19 @@ const void *object_section(struct object *object, const Elf64_Shdr *section)
     return object_bytes(object, section->sh_offset, section->sh_size);
 }
 
-/* More than 0xff00 sections: count and name table stand in section 0 ("extended numbering"). */
 static bool sections_load(struct object *object)
 {
-    const Elf64_Ehdr *header = &object->header;
-    uint64_t count = header->e_shnum;
-    const void *bytes;
+    struct sections sections;
 
-    if (!header->e_shoff)
+    if (!sections_open(&sections, object->fd))
         return true;
-    bytes = object_bytes(object, header->e_shoff, sizeof(Elf64_Shdr));
-    if (header->e_shentsize != sizeof(Elf64_Shdr) || !bytes)
+    object->sections = calloc(sections.count + 1, sizeof *object->sections);
+    if (!object->sections)
         return false;
-    if (!count) {
-        Elf64_Shdr zero;
-        memcpy(&zero, bytes, sizeof zero);
-        count = zero.sh_size;
-    }
-    if (count > OBJECT_SECTIONS_MAX)
-        return false;
-    bytes = object_bytes(object, header->e_shoff, count * sizeof(Elf64_Shdr));
-    object->sections = calloc(count + 1, sizeof(Elf64_Shdr));
-    if (!bytes || !object->sections)
-        return false;
-    memcpy(object->sections, bytes, count * sizeof(Elf64_Shdr));
-    object->section_count = count;
+    while (object->section_count < sections.count &&
+           section_at(&sections, object->section_count, &object->sections[object->section_count]))
+        object->section_count++;
+    object->names = sections.names;
     return true;
 }
 
@@ -139,16 +128,10 @@ void object_free(struct object *object)
 
 const char *object_section_name(struct object *object, const Elf64_Shdr *section)
 {
-    size_t index = object->header.e_shstrndx;
-    const char *names;
+    const char *names = object_section(object, &object->names);
 
-    if (index == SHN_XINDEX && object->section_count)
-        index = object->sections[0].sh_link;
-    if (index >= object->section_count)
-        return "";
-    const Elf64_Shdr *table = &object->sections[index];
-    names = object_section(object, table);
-    if (!names || section->sh_name >= table->sh_size || names[table->sh_size - 1] != '\0')
+    if (!names || section->sh_name >= object->names.sh_size ||
+        names[object->names.sh_size - 1] != '\0')
         return "";
     return names + section->sh_name;
 }

@@ -8,7 +8,7 @@
 
 #include "elf/image.h"
 
-enum { OBJECT_BLOCK = 16 << 10, OBJECT_SECTIONS_MAX = 1 << 20 };
+enum { OBJECT_BLOCK = 16 << 10 };
 #define OBJECT_SIZE_MAX (64ull << 30) /* bytes of a file, most of which is never read */
 #define OBJECT_READ_MAX (1ull << 30)  /* bytes that are read of it at most */
 
@@ -21,6 +21,7 @@ struct object {
     Elf64_Ehdr header;
     Elf64_Shdr *sections;
     size_t section_count;
+    Elf64_Shdr names; /* .shstrtab */
     Elf64_Phdr phdrs[IMAGE_PHDRS_MAX];
     size_t phdr_count;
 };
