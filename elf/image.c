@@ -317,7 +317,7 @@ static uint64_t align4(uint64_t n)
 }
 
 /* Walks ELF notes; namesz and descsz are untrusted 32-bit numbers. */
-static bool notes_build_id(const unsigned char *notes, size_t len, struct build_id *out)
+bool notes_build_id(const unsigned char *notes, size_t len, struct build_id *out)
 {
     size_t at = 0;
 

@@ -45,9 +45,10 @@ bool image_open(struct image *image, struct memory *memory, remote_addr base);
 /* Finds a defined symbol of .dynsym through .gnu.hash, else through .hash. */
 bool image_symbol(const struct image *image, const char *name, struct symbol *out);
 
-/* The NT_GNU_BUILD_ID note of the mapped object, and of an open file. */
+/* The NT_GNU_BUILD_ID note of the mapped object, of an open file, and among notes. */
 bool image_build_id(const struct image *image, struct build_id *out);
 bool file_build_id(int fd, struct build_id *out);
+bool notes_build_id(const unsigned char *notes, size_t len, struct build_id *out);
 
 /* Reads exactly len bytes at a file offset with pread(2); false if the file has fewer. */
 bool file_read(int fd, uint64_t offset, void *buf, size_t len);

@@ -1,14 +1,8 @@
 #include "elf/modules.h"
-#include "elf/image.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/sysmacros.h>
 
 /* maps writes a newline of a name as \012 and leaves the rest as it is (seq_file_path). */
 static char *path_decode(const char *text, size_t len)
@@ -214,62 +208,4 @@ const char *module_name(const struct module *module)
 {
     const char *slash = strrchr(module->path, '/');
     return slash ? slash + 1 : module->path;
-}
-
-/* openat2(2) below the target's root: no link in the path can lead outside. */
-static int open_in_root(const struct target *target, const char *path)
-{
-    struct open_how how = {
-        .flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
-        .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
-    };
-    AUTO_CLOSE int root =
-        procfs_openf(target->proc, O_PATH | O_DIRECTORY, "%d/root", target_via(target));
-
-    if (root < 0)
-        return root;
-    long fd = syscall(SYS_openat2, root, path, &how, sizeof how);
-    return fd < 0 ? -errno : (int)fd;
-}
-
-static bool build_ids_agree(int fd, const struct module *module, struct memory *memory, bool *known)
-{
-    struct build_id file, mapped;
-    struct image image;
-
-    *known = image_open(&image, memory, module->start) && image_build_id(&image, &mapped) &&
-             file_build_id(fd, &file);
-    return *known && file.len == mapped.len && memcmp(file.bytes, mapped.bytes, file.len) == 0;
-}
-
-static bool is_mapped_file(int fd, const struct module *module, struct memory *memory)
-{
-    struct stat st;
-    bool known;
-
-    if (fstat(fd, &st) || !S_ISREG(st.st_mode))
-        return false;
-    bool agree = build_ids_agree(fd, module, memory, &known);
-    if (known)
-        return agree;
-    return st.st_ino == module->inode && major(st.st_dev) == module->dev_major &&
-           minor(st.st_dev) == module->dev_minor;
-}
-
-int module_open(const struct module *module, const struct target *target, struct memory *memory)
-{
-    AUTO_CLOSE int fd = -1;
-
-    if (module->inode == 0)
-        return -ENOENT;
-    fd = procfs_openf(target->proc, O_RDONLY | O_NONBLOCK | O_NOCTTY, "%d/map_files/%llx-%llx",
-                      target_via(target), (unsigned long long)module->start,
-                      (unsigned long long)module->first_end);
-    if (fd < 0 && !module->deleted)
-        fd = open_in_root(target, module->path);
-    if (fd < 0)
-        return fd;
-    if (!is_mapped_file(fd, module, memory))
-        return -ESTALE;
-    return steal_fd(&fd);
 }

@@ -49,10 +49,12 @@ const struct module *modules_at(const struct modules *modules, remote_addr addr)
 const char *module_name(const struct module *module);
 
 /*
- * Opens the file behind a module for reading: through /proc/PID/map_files,
- * which is the very file, else below the target's own root, never outside it.
- * It is a regular file and its build-id is that of the mapped note (without
- * build-ids: device and inode agree). Returns a descriptor or -errno; -ESTALE:
- * another file stands there now.
+ * Opens the file behind a module for reading (modulefile.c): through
+ * /proc/PID/map_files, which is the very file and may be refused, through
+ * /proc/PID/exe, by its path below the target's own root, never outside it,
+ * and by its path from here. It is a regular file and its build-id is that of
+ * the mapped note; without build-ids, device and inode agree, or headers and
+ * code where a file system shows another device. Returns a descriptor, the
+ * caller's to close, or -errno; -ESTALE: another file stands there now.
  */
 int module_open(const struct module *module, const struct target *target, struct memory *memory);

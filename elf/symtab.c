@@ -1,58 +1,17 @@
 #include "elf/symtab.h"
+#include "elf/sections.h"
 
 #include <string.h>
-#include <sys/stat.h>
 
-enum { CHUNK_SYMBOLS = 16384, SECTIONS_MAX = 1 << 20 };
+enum { CHUNK_SYMBOLS = 16384 };
 
-struct sections {
-    Elf64_Shdr symbols, strings;
-};
-
-static bool section_in_file(int fd, const Elf64_Shdr *section)
+static bool find_tables(int fd, Elf64_Shdr *symbols, Elf64_Shdr *strings)
 {
-    struct stat st;
+    struct sections sections;
 
-    return fstat(fd, &st) == 0 && section->sh_offset <= (uint64_t)st.st_size &&
-           section->sh_size <= (uint64_t)st.st_size - section->sh_offset;
-}
-
-/* More than 0xff00 sections: the count stands in section 0 (ELF, "extended numbering"). */
-static bool section_count(int fd, const Elf64_Ehdr *header, uint64_t *count)
-{
-    Elf64_Shdr zero;
-
-    *count = header->e_shnum;
-    if (*count)
-        return true;
-    if (!file_read(fd, header->e_shoff, &zero, sizeof zero))
-        return false;
-    *count = zero.sh_size;
-    return true;
-}
-
-static bool find_sections(int fd, struct sections *out)
-{
-    Elf64_Ehdr header;
-    uint64_t count;
-
-    if (!file_read(fd, 0, &header, sizeof header) || !header.e_shoff ||
-        memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
-        header.e_shentsize != sizeof(Elf64_Shdr) || !section_count(fd, &header, &count) ||
-        count > SECTIONS_MAX)
-        return false;
-    for (uint64_t i = 0; i < count; i++) {
-        if (!file_read(fd, header.e_shoff + i * sizeof out->symbols, &out->symbols,
-                       sizeof out->symbols))
-            return false;
-        if (out->symbols.sh_type != SHT_SYMTAB)
-            continue;
-        return out->symbols.sh_link < count &&
-               file_read(fd, header.e_shoff + out->symbols.sh_link * sizeof out->strings,
-                         &out->strings, sizeof out->strings) &&
-               section_in_file(fd, &out->symbols) && section_in_file(fd, &out->strings);
-    }
-    return false;
+    return sections_open(&sections, fd) && section_of_type(&sections, SHT_SYMTAB, symbols) &&
+           section_at(&sections, symbols->sh_link, strings) &&
+           section_in_file(&sections, symbols) && section_in_file(&sections, strings);
 }
 
 struct search {
@@ -105,19 +64,19 @@ static void visit_all(int fd, const Elf64_Shdr *section, struct search *search)
 
 bool symtab_visit(int fd, uint64_t bias, const char *part, symbol_visitor visit, void *ctx)
 {
-    struct sections sections;
+    Elf64_Shdr symbols, strings;
     AUTO_FREE char *names = NULL;
 
-    if (!find_sections(fd, &sections))
+    if (!find_tables(fd, &symbols, &strings))
         return false;
-    uint64_t size = sections.strings.sh_size;
+    uint64_t size = strings.sh_size;
     if (!size || size > SYMTAB_STRINGS_MAX || !(names = malloc(size + 1)) ||
-        !file_read(fd, sections.strings.sh_offset, names, size))
+        !file_read(fd, strings.sh_offset, names, size))
         return false;
     names[size] = '\0';
     if (memmem(names, size, part, strlen(part))) {
         struct search search = {names, size, bias, part, visit, ctx, NULL};
-        visit_all(fd, &sections.symbols, &search);
+        visit_all(fd, &symbols, &search);
     }
     return true;
 }

@@ -1,0 +1,176 @@
+#include "elf/debugfile.h"
+#include "elf/rootfile.h"
+#include "elf/sections.h"
+
+#include <errno.h>
+#include <lzma.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { CHECKSUM_BLOCK = 256 << 10 };
+
+static const char debug_root[] = "/usr/lib/debug";
+
+struct search {
+    const struct debugfile_query *query;
+    struct build_id id; /* len 0: the module has none */
+    bool linked;
+    char link[NAME_MAX + 1];
+    uint32_t checksum;
+    int root;
+    struct debugfile *out;
+};
+
+/* The name, padded with NULs to a multiple of 4 bytes, then the checksum. */
+bool debugfile_link(int fd, char name[NAME_MAX + 1], uint32_t *checksum)
+{
+    unsigned char data[DEBUGFILE_LINK_MAX];
+    struct sections sections;
+    Elf64_Shdr section;
+    size_t len;
+
+    if (!sections_open(&sections, fd) || !section_named(&sections, ".gnu_debuglink", &section) ||
+        !section_in_file(&sections, &section) || section.sh_size > sizeof data ||
+        section.sh_flags & SHF_COMPRESSED ||
+        !file_read(fd, section.sh_offset, data, section.sh_size))
+        return false;
+    len = strnlen((const char *)data, section.sh_size);
+    size_t at = (len + 4) & ~(size_t)3;
+    if (len == 0 || len > NAME_MAX || at + sizeof *checksum > section.sh_size ||
+        memchr(data, '/', len))
+        return false;
+    memcpy(name, data, len + 1);
+    memcpy(checksum, data + at, sizeof *checksum);
+    return strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
+}
+
+/* The program headers of some debug files are those of the module: the section decides then. */
+static bool debug_build_id(int fd, struct build_id *out)
+{
+    unsigned char notes[256];
+    struct sections sections;
+    Elf64_Shdr section;
+
+    return file_build_id(fd, out) ||
+           (sections_open(&sections, fd) &&
+            section_named(&sections, ".note.gnu.build-id", &section) &&
+            section_in_file(&sections, &section) && section.sh_size <= sizeof notes &&
+            file_read(fd, section.sh_offset, notes, section.sh_size) &&
+            notes_build_id(notes, section.sh_size, out));
+}
+
+/* The CRC-32 of the whole file is the one that liblzma has as well (ISO 3309). */
+static bool checksum_agrees(int fd, uint64_t size, uint32_t wanted)
+{
+    AUTO_FREE unsigned char *block = malloc(CHECKSUM_BLOCK);
+    uint32_t checksum = 0;
+
+    if (!block || size > DEBUGFILE_CHECKSUM_MAX)
+        return false;
+    for (uint64_t done = 0; done < size;) {
+        size_t n = size - done < CHECKSUM_BLOCK ? (size_t)(size - done) : CHECKSUM_BLOCK;
+        if (!file_read(fd, done, block, n))
+            return false;
+        checksum = lzma_crc32(block, n, checksum);
+        done += n;
+    }
+    return checksum == wanted;
+}
+
+static bool is_module_itself(const struct search *search, const struct stat *st)
+{
+    struct stat module;
+
+    return search->query->fd >= 0 && fstat(search->query->fd, &module) == 0 &&
+           module.st_dev == st->st_dev && module.st_ino == st->st_ino;
+}
+
+static bool belongs(const struct search *search, int fd, enum debugfile_way way)
+{
+    struct build_id id;
+    struct stat st;
+    char magic[SELFMAG];
+
+    if (fstat(fd, &st) || is_module_itself(search, &st) || !file_read(fd, 0, magic, SELFMAG) ||
+        memcmp(magic, ELFMAG, SELFMAG) != 0)
+        return false;
+    if (search->id.len && debug_build_id(fd, &id))
+        return id.len == search->id.len && memcmp(id.bytes, search->id.bytes, id.len) == 0;
+    return way == DEBUGFILE_LINK && checksum_agrees(fd, (uint64_t)st.st_size, search->checksum);
+}
+
+/* True if the file at out->path is the one. */
+static bool try_path(struct search *search, enum debugfile_way way)
+{
+    AUTO_CLOSE int fd = root_open_file(search->root, search->out->path);
+
+    if (fd < 0 || !belongs(search, fd, way))
+        return false;
+    search->out->fd = steal_fd(&fd);
+    search->out->way = way;
+    return true;
+}
+
+static bool try_build_id(struct search *search)
+{
+    char *path = search->out->path;
+    int n;
+
+    if (search->id.len < 2)
+        return false;
+    n = snprintf(path, PATH_MAX, "%s/.build-id/%02x/", debug_root, search->id.bytes[0]);
+    for (size_t i = 1; i < search->id.len; i++)
+        n += snprintf(path + n, PATH_MAX - (size_t)n, "%02x", search->id.bytes[i]);
+    snprintf(path + n, PATH_MAX - (size_t)n, ".debug");
+    return try_path(search, DEBUGFILE_BUILD_ID);
+}
+
+/* before, the module's directory with its slash, after, the name. */
+static bool try_link(struct search *search, const char *before, const char *after)
+{
+    const char *path = search->query->path, *slash = strrchr(path, '/');
+    int n;
+
+    if (path[0] != '/')
+        return false;
+    n = snprintf(search->out->path, PATH_MAX, "%s%.*s/%s%s", before, (int)(slash - path), path,
+                 after, search->link);
+    return n < PATH_MAX && try_path(search, DEBUGFILE_LINK);
+}
+
+static bool search_root(struct search *search, const struct target *target, bool host)
+{
+    AUTO_CLOSE int root = root_open(target);
+
+    search->root = root;
+    search->out->host = host;
+    if (root < 0)
+        return false;
+    if (try_build_id(search))
+        return true;
+    if (!search->linked)
+        return false;
+    if (!host && (try_link(search, "", "") || try_link(search, "", ".debug/")))
+        return true;
+    return try_link(search, debug_root, "");
+}
+
+int debugfile_open(const struct debugfile_query *query, struct debugfile *out)
+{
+    struct search search = {.query = query, .out = out};
+
+    *out = (struct debugfile){.fd = -1};
+    if (query->id)
+        search.id = *query->id;
+    else if (query->fd < 0 || !file_build_id(query->fd, &search.id))
+        search.id.len = 0;
+    search.linked = query->fd >= 0 && debugfile_link(query->fd, search.link, &search.checksum);
+    if (!search.id.len && !search.linked)
+        return -ENOENT;
+    if (search_root(&search, query->target, false))
+        return 0;
+    if (query->target && target_has_own_root(query->target) && search_root(&search, NULL, true))
+        return 0;
+    return -ENOENT;
+}

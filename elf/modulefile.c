@@ -1,0 +1,139 @@
+/* module_open: the file behind a mapping, that one or none. */
+#include "elf/image.h"
+#include "elf/modules.h"
+#include "elf/rootfile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+enum { COMPARED_BLOCK = 16 << 10, COMPARED_MAX = 1 << 20 };
+
+static bool compare_bytes(const struct image *image, const Elf64_Phdr *ph, int fd)
+{
+    unsigned char mapped[COMPARED_BLOCK], file[COMPARED_BLOCK];
+    uint64_t size = ph->p_filesz < COMPARED_MAX ? ph->p_filesz : COMPARED_MAX;
+
+    for (uint64_t done = 0; done < size;) {
+        size_t n = size - done < COMPARED_BLOCK ? (size_t)(size - done) : COMPARED_BLOCK;
+        if (!memory_read(image->memory, ph->p_vaddr + image->bias + done, mapped, n) ||
+            !file_read(fd, ph->p_offset + done, file, n) || memcmp(mapped, file, n) != 0)
+            return false;
+        done += n;
+    }
+    return true;
+}
+
+/* The same headers and the same code, as far as it is looked at. */
+static bool same_content(const struct image *image, int fd)
+{
+    const size_t size = image->phdr_count * sizeof *image->phdrs;
+    Elf64_Phdr phdrs[IMAGE_PHDRS_MAX];
+    Elf64_Ehdr header;
+    bool compared = false;
+
+    if (!file_read(fd, 0, &header, sizeof header) ||
+        memcmp(&header, &image->header, sizeof header) != 0 ||
+        !file_read(fd, header.e_phoff, phdrs, size) || memcmp(phdrs, image->phdrs, size) != 0)
+        return false;
+    for (size_t i = 0; i < image->phdr_count; i++) {
+        const Elf64_Phdr *ph = &image->phdrs[i];
+        if (ph->p_type != PT_LOAD || !(ph->p_flags & PF_X) || ph->p_flags & PF_W)
+            continue;
+        if (!compare_bytes(image, ph, fd))
+            return false;
+        compared = true;
+    }
+    return compared;
+}
+
+/*
+ * Build-ids decide. Without them device and inode do; but maps shows those of
+ * the file below an overlay (ovl_mmap) or of the whole of a btrfs, where the
+ * file has another device: there the content decides.
+ */
+static bool is_mapped_file(int fd, const struct module *module, struct memory *memory)
+{
+    struct build_id file, mapped;
+    struct image image;
+    struct stat st;
+
+    if (fstat(fd, &st))
+        return false;
+    bool open = image_open(&image, memory, module->start);
+    if (open && image_build_id(&image, &mapped) && file_build_id(fd, &file))
+        return file.len == mapped.len && memcmp(file.bytes, mapped.bytes, file.len) == 0;
+    if (major(st.st_dev) == module->dev_major && minor(st.st_dev) == module->dev_minor)
+        return st.st_ino == module->inode;
+    return open && same_content(&image, fd);
+}
+
+static int open_named(int named)
+{
+    AUTO_CLOSE int close_named = named;
+
+    return named < 0 ? named : regular_open(close_named);
+}
+
+static int open_in_root(const struct target *root_of, const char *path)
+{
+    AUTO_CLOSE int root = root_open(root_of);
+
+    return root < 0 ? root : root_open_file(root, path);
+}
+
+/*
+ * maps writes a path as it is seen from the reader's root, or from that of the
+ * mount namespace, where a chroot of the target is a directory in front
+ * (d_path): what the link /proc/PID/root shows is taken off.
+ */
+static int open_below_chroot(const struct target *target, const char *path)
+{
+    char root[PATH_MAX];
+    ssize_t n = procfs_readlink(target->proc, root, sizeof root, "%d/root", target_via(target));
+
+    if (n <= 1 || strncmp(path, root, (size_t)n) != 0 || path[n] != '/')
+        return -ENOENT;
+    return open_in_root(target, path + n);
+}
+
+enum file_way { BY_MAPPING, BY_PROGRAM, BY_PATH, BELOW_CHROOT, BY_PATH_FROM_HERE, FILE_WAYS };
+
+static int open_way(enum file_way way, const struct module *module, const struct target *target)
+{
+    switch (way) {
+    case BY_MAPPING:
+        return open_named(procfs_openf(target->proc, O_PATH, "%d/map_files/%llx-%llx",
+                                       target_via(target), (unsigned long long)module->start,
+                                       (unsigned long long)module->first_end));
+    case BY_PROGRAM:
+        return open_named(procfs_openf(target->proc, O_PATH, "%d/exe", target_via(target)));
+    case BY_PATH:
+        return module->deleted ? -ENOENT : open_in_root(target, module->path);
+    case BELOW_CHROOT:
+        return module->deleted ? -ENOENT : open_below_chroot(target, module->path);
+    default:
+        return module->deleted ? -ENOENT : open_in_root(NULL, module->path);
+    }
+}
+
+int module_open(const struct module *module, const struct target *target, struct memory *memory)
+{
+    int result = -ENOENT;
+
+    if (module->inode == 0)
+        return -ENOENT;
+    for (enum file_way way = 0; way < FILE_WAYS; way++) {
+        AUTO_CLOSE int fd = open_way(way, module, target);
+        if (fd >= 0 && is_mapped_file(fd, module, memory))
+            return steal_fd(&fd);
+        if (way != BY_PROGRAM && (fd >= 0 || fd == -EINVAL))
+            result = -ESTALE;
+        else if (way == BY_MAPPING && fd != -ENOENT)
+            result = fd;
+    }
+    return result;
+}

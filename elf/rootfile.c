@@ -1,0 +1,41 @@
+#include "elf/rootfile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+int root_open(const struct target *target)
+{
+    if (target)
+        return procfs_openf(target->proc, O_PATH | O_DIRECTORY, "%d/root", target_via(target));
+    int fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+int regular_open(int named)
+{
+    char name[32];
+    struct stat st;
+
+    if (fstat(named, &st))
+        return -errno;
+    if (!S_ISREG(st.st_mode))
+        return -EINVAL;
+    snprintf(name, sizeof name, "/proc/self/fd/%d", named);
+    int fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* a lease: EWOULDBLOCK */
+    return fd < 0 ? -errno : fd;
+}
+
+int root_open_file(int root, const char *path)
+{
+    struct open_how how = {
+        .flags = O_PATH | O_CLOEXEC,
+        .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
+    };
+    AUTO_CLOSE int named = (int)syscall(SYS_openat2, root, path, &how, sizeof how);
+
+    return named < 0 ? -errno : regular_open(named);
+}

@@ -1,0 +1,191 @@
+#include "elf/sections.h"
+
+#include <endian.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { BLOCK_HEADERS = 256, SECTION_NAME_MAX = 32 };
+
+static bool header_valid(const Elf64_Ehdr *header)
+{
+    return memcmp(header->e_ident, ELFMAG, SELFMAG) == 0 &&
+           header->e_ident[EI_CLASS] == ELFCLASS64 && header->e_ident[EI_DATA] == ELFDATA2LSB &&
+           header->e_shoff != 0 && header->e_shentsize == sizeof(Elf64_Shdr);
+}
+
+bool section_at(const struct sections *sections, uint64_t index, Elf64_Shdr *out)
+{
+    return index < sections->count &&
+           file_read(sections->fd, sections->offset + index * sizeof *out, out, sizeof *out);
+}
+
+bool section_in_file(const struct sections *sections, const Elf64_Shdr *section)
+{
+    return section->sh_type != SHT_NOBITS && section->sh_offset <= sections->file_size &&
+           section->sh_size <= sections->file_size - section->sh_offset;
+}
+
+/* e_shnum 0: the count is sh_size of section 0; e_shstrndx SHN_XINDEX: the index is its sh_link. */
+static bool find_counts(struct sections *sections, const Elf64_Ehdr *header)
+{
+    uint64_t names = header->e_shstrndx;
+    Elf64_Shdr zero;
+
+    sections->offset = header->e_shoff;
+    sections->count = 1;
+    if (!section_at(sections, 0, &zero))
+        return false;
+    sections->count = header->e_shnum ? header->e_shnum : zero.sh_size;
+    if (sections->count == 0 || sections->count > SECTIONS_MAX)
+        return false;
+    if (sections->count > (sections->file_size - sections->offset) / sizeof zero)
+        sections->count = (sections->file_size - sections->offset) / sizeof zero;
+    if (names == SHN_XINDEX)
+        names = zero.sh_link;
+    if (names == SHN_UNDEF || !section_at(sections, names, &sections->names) ||
+        sections->names.sh_type != SHT_STRTAB || !section_in_file(sections, &sections->names))
+        sections->names.sh_size = 0;
+    return true;
+}
+
+bool sections_open(struct sections *sections, int fd)
+{
+    Elf64_Ehdr header;
+    struct stat st;
+
+    memset(sections, 0, sizeof *sections);
+    sections->fd = fd;
+    if (fstat(fd, &st) || !file_read(fd, 0, &header, sizeof header) || !header_valid(&header) ||
+        header.e_shoff > (uint64_t)st.st_size)
+        return false;
+    sections->file_size = (uint64_t)st.st_size;
+    return find_counts(sections, &header);
+}
+
+/* Visits the headers in order until visit is false. False if one cannot be read. */
+typedef bool (*header_visitor)(void *ctx, const Elf64_Shdr *section);
+
+static bool each_section(const struct sections *sections, header_visitor visit, void *ctx)
+{
+    Elf64_Shdr block[BLOCK_HEADERS];
+
+    for (uint64_t done = 0; done < sections->count; done += BLOCK_HEADERS) {
+        uint64_t left = sections->count - done;
+        size_t n = left < BLOCK_HEADERS ? (size_t)left : BLOCK_HEADERS;
+        if (!file_read(sections->fd, sections->offset + done * sizeof *block, block,
+                       n * sizeof *block))
+            return false;
+        for (size_t i = 0; i < n; i++)
+            if (!visit(ctx, &block[i]))
+                return true;
+    }
+    return true;
+}
+
+struct section_search {
+    const struct sections *sections;
+    uint32_t type;
+    const char *name; /* NULL: by type */
+    Elf64_Shdr *out;
+    bool found;
+};
+
+/* Reads the start of a name; what lies beyond the end of the table is NUL. */
+static void read_name(const struct sections *sections, const Elf64_Shdr *section,
+                      char name[SECTION_NAME_MAX])
+{
+    uint64_t size = sections->names.sh_size, at = section->sh_name;
+
+    memset(name, 0, SECTION_NAME_MAX);
+    if (at < size)
+        file_read(sections->fd, sections->names.sh_offset + at, name,
+                  size - at < SECTION_NAME_MAX - 1 ? (size_t)(size - at) : SECTION_NAME_MAX - 1);
+}
+
+static bool match_section(void *ctx, const Elf64_Shdr *section)
+{
+    struct section_search *search = ctx;
+    char name[SECTION_NAME_MAX];
+
+    if (!search->name) {
+        search->found = section->sh_type == search->type;
+    } else if (section->sh_type != SHT_NULL) {
+        read_name(search->sections, section, name);
+        search->found = strcmp(name, search->name) == 0;
+    }
+    if (search->found)
+        *search->out = *section;
+    return !search->found;
+}
+
+bool section_of_type(const struct sections *sections, uint32_t type, Elf64_Shdr *out)
+{
+    struct section_search search = {sections, type, NULL, out, false};
+
+    return each_section(sections, match_section, &search) && search.found;
+}
+
+bool section_named(const struct sections *sections, const char *name, Elf64_Shdr *out)
+{
+    struct section_search search = {sections, SHT_NULL, name, out, false};
+
+    return sections->names.sh_size > 0 && each_section(sections, match_section, &search) &&
+           search.found;
+}
+
+struct unpacked {
+    const struct sections *sections;
+    uint64_t size;
+};
+
+/* .zdebug_*: "ZLIB", then the size as a big-endian number (binutils, bfd/compress.c). */
+static uint64_t zdebug_size(const struct sections *sections, const Elf64_Shdr *section)
+{
+    struct {
+        char magic[4];
+        unsigned char size[8];
+    } head;
+    uint64_t size;
+
+    if (section->sh_size < sizeof head)
+        return 0;
+    if (!file_read(sections->fd, section->sh_offset, &head, sizeof head))
+        return UINT64_MAX;
+    memcpy(&size, head.size, sizeof size);
+    return memcmp(head.magic, "ZLIB", 4) == 0 ? be64toh(size) : 0;
+}
+
+static uint64_t unpacked_size(const struct sections *sections, const Elf64_Shdr *section)
+{
+    char name[SECTION_NAME_MAX];
+    Elf64_Chdr head;
+
+    if (section->sh_type == SHT_NOBITS)
+        return 0;
+    if (section->sh_flags & SHF_COMPRESSED)
+        return section->sh_size >= sizeof head &&
+                       file_read(sections->fd, section->sh_offset, &head, sizeof head)
+                   ? head.ch_size
+                   : UINT64_MAX;
+    read_name(sections, section, name);
+    return strncmp(name, ".zdebug", 7) == 0 ? zdebug_size(sections, section) : 0;
+}
+
+static bool add_unpacked(void *ctx, const Elf64_Shdr *section)
+{
+    struct unpacked *unpacked = ctx;
+    uint64_t size = unpacked_size(unpacked->sections, section);
+
+    if (size > INT64_MAX || unpacked->size + size > INT64_MAX)
+        unpacked->size = UINT64_MAX;
+    else
+        unpacked->size += size;
+    return unpacked->size != UINT64_MAX;
+}
+
+uint64_t sections_unpacked_size(const struct sections *sections)
+{
+    struct unpacked unpacked = {sections, 0};
+
+    return each_section(sections, add_unpacked, &unpacked) ? unpacked.size : UINT64_MAX;
+}
