@@ -198,10 +198,12 @@ static void expand(char *line, const char *template, const struct subject *subje
 
 static void print_head(const struct subject *subject, const struct fault *fault)
 {
-    char clean[64];
+    char clean[256];
 
     if (fault->code == FAULT_OUTPUT)
         message("cannot write the output");
+    else if (!subject->pid)
+        message("cannot %s %s", subject->verb, message_clean(subject->name, clean, sizeof clean));
     else if (subject->name)
         message("cannot %s %d (%s)", subject->verb, subject->pid,
                 message_clean(subject->name, clean, sizeof clean));

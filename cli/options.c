@@ -7,7 +7,26 @@
 #include <string.h>
 
 enum { PID_LIMIT = 4 << 20 }; /* PID_MAX_LIMIT, include/linux/threads.h */
-enum { OPT_JSON = 256, OPT_TIMEOUT, OPT_THREAD, OPT_PATH, OPT_DRY_RUN };
+enum {
+    OPT_JSON = 256,
+    OPT_TIMEOUT,
+    OPT_THREAD,
+    OPT_PATH,
+    OPT_DRY_RUN,
+    OPT_BASE,
+    OPT_FOCUS,
+    OPT_IGNORE,
+    OPT_HIDE,
+    OPT_SHOW,
+    OPT_UNIT,
+    OPT_VALUE,
+    OPT_ROWS,
+    OPT_ROOT,
+    OPT_BY_THREAD,
+    OPT_DEBUGINFOD,
+    OPT_NO_INLINES,
+    OPT_ALLOCATOR,
+};
 
 static const struct option long_options[] = {
     {"output", required_argument, NULL, 'o'},
@@ -21,6 +40,20 @@ static const struct option long_options[] = {
     {"path", required_argument, NULL, OPT_PATH},
     {"dry-run", no_argument, NULL, OPT_DRY_RUN},
     {"version", no_argument, NULL, 'V'},
+    {"format", required_argument, NULL, 'f'},
+    {"base", required_argument, NULL, OPT_BASE},
+    {"focus", required_argument, NULL, OPT_FOCUS},
+    {"ignore", required_argument, NULL, OPT_IGNORE},
+    {"hide", required_argument, NULL, OPT_HIDE},
+    {"show", required_argument, NULL, OPT_SHOW},
+    {"unit", required_argument, NULL, OPT_UNIT},
+    {"value", required_argument, NULL, OPT_VALUE},
+    {"rows", required_argument, NULL, OPT_ROWS},
+    {"root", required_argument, NULL, OPT_ROOT},
+    {"by-thread", no_argument, NULL, OPT_BY_THREAD},
+    {"debuginfod", no_argument, NULL, OPT_DEBUGINFOD},
+    {"no-inlines", no_argument, NULL, OPT_NO_INLINES},
+    {"allocator", no_argument, NULL, OPT_ALLOCATOR},
     {NULL, 0, NULL, 0},
 };
 
@@ -76,6 +109,37 @@ static bool add_pid(struct options *options, const char *text)
     return true;
 }
 
+/* The options that only keep a text. */
+static const char **text_of(struct options *options, int option)
+{
+    switch (option) {
+    case 'o':
+        return &options->output;
+    case OPT_PATH:
+        return &options->path;
+    case OPT_BASE:
+        return &options->base;
+    case 'f':
+        return &options->report.format;
+    case OPT_FOCUS:
+        return &options->report.focus;
+    case OPT_IGNORE:
+        return &options->report.ignore;
+    case OPT_HIDE:
+        return &options->report.hide;
+    case OPT_SHOW:
+        return &options->report.show;
+    case OPT_UNIT:
+        return &options->report.unit;
+    case OPT_VALUE:
+        return &options->report.value;
+    case OPT_ROWS:
+        return &options->report.rows;
+    default:
+        return &options->report.root;
+    }
+}
+
 static bool take_value(struct options *options, int option)
 {
     switch (option) {
@@ -91,11 +155,8 @@ static bool take_value(struct options *options, int option)
         return false;
     case 'p':
         return add_pid(options, optarg);
-    case 'o':
-        options->output = optarg;
-        return true;
     default:
-        options->path = optarg;
+        *text_of(options, option) = optarg;
         return true;
     }
 }
@@ -109,13 +170,46 @@ static void tell_unknown(const char *word)
             message_clean(optopt > 0 && optopt < 256 ? letter : word, clean, sizeof clean));
 }
 
+/* Which verbs an option is of; 0: of all that work on a process. */
+static unsigned verbs_of(int option)
+{
+    switch (option) {
+    case 'o':
+        return TAKES_OUTPUT;
+    case OPT_PATH:
+        return TAKES_PATH;
+    case OPT_BASE:
+    case OPT_ROOT:
+        return TAKES_FILE;
+    default:
+        return option == 'f' || option > OPT_BASE ? TAKES_FORMAT : 0;
+    }
+}
+
+static bool is_of_process(int option)
+{
+    return option == 'p' || (option >= OPT_JSON && option <= OPT_DRY_RUN);
+}
+
+static bool is_known(unsigned takes, int option)
+{
+    unsigned verbs = verbs_of(option);
+    const struct option *known = long_options;
+
+    if (option == '?' || option == ':')
+        return true;
+    if (!((takes & TAKES_FILE) && is_of_process(option)) && (!verbs || (takes & verbs)))
+        return true;
+    while (known->val != option)
+        known++;
+    message("this verb has no option --%s", known->name);
+    return false;
+}
+
 static bool take_option(struct options *options, unsigned takes, int option, char **argv)
 {
-    if ((option == 'o' && !(takes & TAKES_OUTPUT)) ||
-        (option == OPT_PATH && !(takes & TAKES_PATH))) {
-        message("this verb has no option %s", option == 'o' ? "-o" : "--path");
+    if (!is_known(takes, option))
         return false;
-    }
     switch (option) {
     case 'q':
         options->quiet = true;
@@ -135,6 +229,18 @@ static bool take_option(struct options *options, unsigned takes, int option, cha
     case OPT_DRY_RUN:
         options->dry_run = true;
         return true;
+    case OPT_BY_THREAD:
+        options->report.by_thread = true;
+        return true;
+    case OPT_DEBUGINFOD:
+        options->report.debuginfod = true;
+        return true;
+    case OPT_NO_INLINES:
+        options->report.no_inlines = true;
+        return true;
+    case OPT_ALLOCATOR:
+        options->report.keep_allocator = true;
+        return true;
     case ':':
         message("option %s needs a value", argv[optind - 1]);
         return false;
@@ -144,6 +250,32 @@ static bool take_option(struct options *options, unsigned takes, int option, cha
     default:
         return take_value(options, option);
     }
+}
+
+/* A word that is no option. */
+static bool take_word(struct options *options, unsigned takes, const char *word)
+{
+    if (!(takes & TAKES_FILE))
+        return add_pid(options, word);
+    if (options->file) {
+        message("one profile at a time; --base names the one to compare it with");
+        return false;
+    }
+    options->file = word;
+    return true;
+}
+
+static bool file_consistent(const struct options *options)
+{
+    if (!options->file) {
+        message("which profile? Give its file, or - for stdin");
+        return false;
+    }
+    if (options->base && strcmp(options->file, "-") == 0 && strcmp(options->base, "-") == 0) {
+        message("only one of the two profiles can come from stdin");
+        return false;
+    }
+    return true;
 }
 
 static bool options_consistent(const struct options *options)
@@ -175,11 +307,17 @@ bool options_parse(struct options *options, unsigned takes, int argc, char **arg
     options->timeout_ns = 30ull * 1000000000;
     optind = 1;
     opterr = 0;
-    while ((option = getopt_long(argc, argv, ":o:p:qvhV", long_options, NULL)) != -1)
+    while ((option = getopt_long(argc, argv, ":o:p:f:qvhV", long_options, NULL)) != -1)
         if (!take_option(options, takes, option, argv))
             return false;
     for (; optind < argc; optind++)
-        if (!add_pid(options, argv[optind]))
+        if (!take_word(options, takes, argv[optind]))
             return false;
-    return options->help || options->version || options_consistent(options);
+    /* A profile that is shown in another form is streamed; where to, is stdout if nothing is said.
+     */
+    if (!options->output && (options->report.format || (takes & TAKES_FILE)))
+        options->output = "-";
+    if (options->help || options->version)
+        return true;
+    return (takes & TAKES_FILE) ? file_consistent(options) : options_consistent(options);
 }

@@ -8,7 +8,19 @@
 enum { OPTIONS_PIDS_MAX = 256 };
 
 /* Which options a verb knows, besides those that every verb has. */
-enum { TAKES_OUTPUT = 1, TAKES_PATH = 2 };
+enum {
+    TAKES_OUTPUT = 1,
+    TAKES_PATH = 2,
+    TAKES_FORMAT = 4, /* how a profile is shown */
+    TAKES_FILE = 8,   /* works on a file, not on a process */
+};
+
+/* How a profile is shown; NULL, 0 or false: not said. */
+struct report_options {
+    const char *format, *focus, *ignore, *hide, *show, *unit, *value, *root;
+    const char *rows;
+    bool by_thread, debuginfod, no_inlines, keep_allocator;
+};
 
 struct options {
     pid_t pids[OPTIONS_PIDS_MAX];
@@ -17,6 +29,9 @@ struct options {
     pid_t thread;       /* 0: any */
     const char *output; /* -o; NULL: none */
     const char *path;   /* --path; NULL: none */
+    const char *file;   /* TAKES_FILE: the profile; "-" is stdin */
+    const char *base;   /* --base; NULL: none */
+    struct report_options report;
     bool json, quiet, dry_run, help, version;
     int verbose;
 };

@@ -7,3 +7,5 @@ int verb_on(const struct options *options, pid_t pid);
 int verb_off(const struct options *options, pid_t pid);
 int verb_dump(const struct options *options, pid_t pid);
 int verb_status(const struct options *options, pid_t pid);
+/* Of a file: the pid is not used. */
+int verb_report(const struct options *options, pid_t pid);

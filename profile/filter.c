@@ -86,7 +86,7 @@ static bool is_allocator_name(const char *name)
     return is_entry(name) || is_internal(name);
 }
 
-static bool is_allocator_module(const struct location_mapping *mapping)
+bool filter_is_allocator_module(const struct location_mapping *mapping)
 {
     const char *slash = strrchr(mapping->path, '/');
     return slash && strstr(slash, "jemalloc") != NULL;
@@ -95,7 +95,7 @@ static bool is_allocator_module(const struct location_mapping *mapping)
 static bool is_allocator(const struct locations *locations, const struct location *location)
 {
     if (location->mapping != TABLE_NONE &&
-        is_allocator_module(&locations->mappings[location->mapping]))
+        filter_is_allocator_module(&locations->mappings[location->mapping]))
         return true;
     for (uint32_t i = 0; i < location->count; i++) {
         const struct location_line *line = &locations->lines[location->first + i];

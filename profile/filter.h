@@ -31,6 +31,9 @@ struct filter_mark {
  */
 struct filter_mark *filter_apply(const struct filter *filter, struct locations *locations);
 
+/* A library of jemalloc's name: all calls in it are the allocator's. */
+bool filter_is_allocator_module(const struct location_mapping *mapping);
+
 /*
  * How many of the innermost calls of a stack are the allocator's. At least one
  * call is left. list: depth locations, innermost first.

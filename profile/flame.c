@@ -7,9 +7,6 @@
 /* Characters of the data at most: browsers are quick with it, mail takes it. */
 enum { DATA_LIMIT = 1500 << 10 };
 
-extern const unsigned char flame_page[];
-extern const size_t flame_page_size;
-
 struct flame_node {
     uint32_t name; /* a group, or NAME_SMALLER */
     uint32_t depth;

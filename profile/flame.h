@@ -6,6 +6,10 @@
 
 #include "profile/stacks.h"
 
+/* profile/flame.html, up to the data. */
+extern const unsigned char flame_page[];
+extern const size_t flame_page_size;
+
 /*
  * Calls that hold less than view->least of the total are not written one by
  * one but as one box of their caller; where the file would become too large,

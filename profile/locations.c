@@ -162,7 +162,7 @@ static bool add_unknown(struct locations *locations, struct location *location)
     const char *slash;
 
     if (location->mapping == TABLE_NONE) {
-        snprintf(name, sizeof name, "%#llx", (unsigned long long)location->address);
+        snprintf(name, sizeof name, "0x%llx", (unsigned long long)location->address);
     } else {
         mapping = &locations->mappings[location->mapping];
         slash = strrchr(mapping->path, '/');

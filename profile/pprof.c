@@ -1,5 +1,6 @@
 #include "profile/pprof.h"
 #include "profile/gzip.h"
+#include "profile/text.h"
 #include "profile/wire.h"
 
 #include <stdio.h>
@@ -246,14 +247,23 @@ static void write_function(struct pprof *pprof, size_t number)
     emit(pprof, PROFILE_FUNCTION);
 }
 
-static void write_strings(struct pprof *pprof)
+/* Strings of a protocol buffer are UTF-8; names of a target may hold anything. */
+static void write_string(struct pprof *pprof, const char *text)
 {
-    for (size_t i = 0; i < pprof->string_count; i++) {
-        wire_reset(&pprof->field);
-        wire_bytes(&pprof->field, PROFILE_STRING, pprof->strings[i], strlen(pprof->strings[i]));
-        if (!pprof->field.no_memory)
-            gzip_write(pprof->gzip, pprof->field.bytes, pprof->field.len);
+    AUTO_FREE char *clean = NULL;
+    size_t len = 0;
+    FILE *memory = open_memstream(&clean, &len);
+
+    if (memory)
+        text_write_clean(memory, text, "");
+    if (!memory || fclose(memory) != 0) {
+        pprof->no_memory = true;
+        return;
     }
+    wire_reset(&pprof->field);
+    wire_bytes(&pprof->field, PROFILE_STRING, clean, len);
+    if (!pprof->field.no_memory)
+        gzip_write(pprof->gzip, pprof->field.bytes, pprof->field.len);
 }
 
 static void write_all(struct pprof *pprof, const struct view *view, const struct pprof_info *info)
@@ -274,7 +284,8 @@ static void write_all(struct pprof *pprof, const struct view *view, const struct
     emit_number(pprof, PROFILE_TIME_NANOS, info->time_ns);
     for (size_t i = 0; i < info->comment_count; i++)
         emit_number(pprof, PROFILE_COMMENT, string_number(pprof, info->comments[i]));
-    write_strings(pprof);
+    for (size_t i = 0; i < pprof->string_count; i++)
+        write_string(pprof, pprof->strings[i]);
     arena_free(&build_ids);
 }
 

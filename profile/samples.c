@@ -315,6 +315,7 @@ static bool build(struct builder *builder, struct part *parts, size_t count)
     good = builder->truncated != TABLE_NONE && add_threads(builder->samples, parts[0].profile);
     for (size_t i = 0; good && i < count; i++)
         good = add_locations(builder, &parts[i]);
+    builder->samples->first_location = parts[0].first_location;
     if (good)
         builder->marks = filter_apply(&builder->options->filter, locations);
     if (good && count > 1)

@@ -42,7 +42,8 @@ struct samples_options {
 
 struct samples {
     struct locations locations;
-    uint32_t *calls; /* in locations */
+    uint32_t first_location; /* of the profile's addresses; the base's have no fixed place */
+    uint32_t *calls;         /* in locations */
     size_t call_count, call_room;
     struct sample *list;
     size_t count, room;

@@ -14,15 +14,21 @@ static void write_name(const char *name, FILE *out)
     free(copy);
 }
 
-/* Callers come before what is inlined into them. */
+/*
+ * Callers come before what is inlined into them. jeprof leaves out the calls
+ * up to one that is named malloc: so are those of a jemalloc without symbols.
+ */
 static void write_address(const struct locations *locations, const struct location *location,
                           uint64_t address, FILE *out)
 {
+    bool allocator = !location->named && location->mapping != TABLE_NONE &&
+                     filter_is_allocator_module(&locations->mappings[location->mapping]);
+
     fprintf(out, "0x%016llx", (unsigned long long)address);
     for (uint32_t i = location->count; i-- > 0;) {
         const struct location_line *line = &locations->lines[location->first + i];
         fputs(i + 1 == location->count ? " " : "--", out);
-        write_name(locations->functions[line->function].name, out);
+        write_name(allocator ? "malloc" : locations->functions[line->function].name, out);
     }
     fputc('\n', out);
 }
@@ -43,8 +49,6 @@ void symbolized_write(const struct locations *locations, uint32_t first_location
     fputc('\n', out);
     for (size_t i = 0; i < profile->address_count; i++) {
         const struct location *location = &locations->list[first_location + i];
-        if (!location->named)
-            continue;
         write_address(locations, location, location->address, out);
         write_address(locations, location, profile->addresses[i], out);
     }
