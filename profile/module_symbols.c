@@ -1,53 +1,33 @@
 #include "profile/module_symbols.h"
 #include "profile/demangle.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 
-static int open_below_root(const struct symbols_options *options, const char *path)
-{
-    AUTO_CLOSE int root = open(options->root ? options->root : "/", O_PATH | O_CLOEXEC);
-    int fd;
+enum { LINES_MAX = 256 }; /* inlined calls at one address */
 
-    while (*path == '/')
-        path++;
-    if (root < 0)
-        return -errno;
-    fd = openat(root, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    return fd < 0 ? -errno : fd;
+/* Tables, the better first: what the debug file names, the stripped file has under .dynsym alone.
+ */
+static void load_index(struct module_symbols *module, struct arena *arena)
+{
+    struct object *const objects[] = {module->files.module, module->files.mini,
+                                      module->files.debug};
+    bool good = true;
+
+    for (size_t i = 0; i < ARRAY_LEN(objects); i++)
+        if (objects[i])
+            good = good && symbol_index_add(&module->index, objects[i], arena);
+    if (!good || !symbol_index_finish(&module->index))
+        symbol_index_free(&module->index);
 }
 
-static int open_file(const struct symbols_options *options, const struct symbol_mapping *mapping)
+static void load_debug(struct module_symbols *module, struct arena *arena)
 {
-    if (options->open)
-        return options->open(options->ctx, mapping);
-    if (!mapping->path || mapping->path[0] != '/')
-        return -ENOENT;
-    return open_below_root(options, mapping->path);
-}
+    struct object *const objects[] = {module->files.module, module->files.debug};
 
-static bool same_build_id(const struct build_id *a, const struct build_id *b)
-{
-    return a->len == b->len && memcmp(a->bytes, b->bytes, a->len) == 0;
-}
-
-static enum symbols_lack open_object(struct module_symbols *module,
-                                     const struct symbol_mapping *mapping,
-                                     const struct symbols_options *options)
-{
-    AUTO_CLOSE int fd = open_file(options, mapping);
-
-    if (fd < 0) {
-        module->err = -fd;
-        return fd == -ESTALE ? SYMBOLS_LACK_BUILD_ID : SYMBOLS_LACK_FILE;
-    }
-    if (!file_build_id(fd, &module->build_id))
-        module->build_id.len = 0;
-    if (mapping->build_id && !same_build_id(mapping->build_id, &module->build_id))
-        return SYMBOLS_LACK_BUILD_ID;
-    module->file = object_open(steal_fd(&fd));
-    return module->file ? SYMBOLS_LACK_NOTHING : SYMBOLS_LACK_ELF;
+    for (size_t i = 0; i < ARRAY_LEN(objects) && !module->debug; i++)
+        if (debug_info_present(objects[i]))
+            module->debug =
+                debug_info_open(objects[i], module->files.supplement, arena, &module->lack);
 }
 
 void module_symbols_open(struct module_symbols *module, const struct symbol_mapping *mapping,
@@ -56,36 +36,57 @@ void module_symbols_open(struct module_symbols *module, const struct symbol_mapp
     if (module->opened)
         return;
     module->opened = true;
-    module->lack = open_object(module, mapping, options);
-    if (!module->file)
+    module->lack = module_files_open(&module->files, mapping, options, &module->err);
+    if (module->lack)
         return;
-    if (!symbol_index_add(&module->index, module->file, arena) ||
-        !symbol_index_finish(&module->index))
-        symbol_index_free(&module->index);
+    load_index(module, arena);
     module->lack = module->index.count ? SYMBOLS_LACK_LINES : SYMBOLS_LACK_TABLE;
+    if (!options->no_inlines)
+        load_debug(module, arena);
 }
 
 void module_symbols_free(struct module_symbols *module)
 {
+    debug_info_free(module->debug);
     symbol_index_free(&module->index);
-    object_free(module->file);
+    module_files_close(&module->files);
+}
+
+/* A function that the debug information does not know, or not by name: from the symbol tables. */
+static size_t name_outermost(struct module_symbols *module, uint64_t address, struct arena *arena,
+                             struct symbol_line *lines, size_t count)
+{
+    struct symbol_line *last = count ? &lines[count - 1] : &lines[0];
+    const struct index_symbol *symbol;
+
+    if (count && last->function)
+        return count;
+    symbol = symbol_index_find(&module->index, address);
+    if (!symbol)
+        return count;
+    if (count == 0)
+        memset(last, 0, sizeof *last);
+    last->linkage = symbol->name;
+    last->function = demangle(arena, symbol->name);
+    return count ? count : 1;
 }
 
 size_t module_symbols_lines(struct module_symbols *module, uint64_t offset, struct arena *arena,
                             const struct symbol_line **lines)
 {
-    const struct index_symbol *symbol;
-    struct symbol_line *line;
+    struct symbol_line found[LINES_MAX], *copy;
+    size_t count = 0;
     uint64_t address;
 
-    if (!module->file || !object_code_address(module->file, offset, &address))
+    if (!module->files.module || !object_code_address(module->files.module, offset, &address))
         return 0;
-    symbol = symbol_index_find(&module->index, address);
-    line = symbol ? arena_alloc(arena, sizeof *line) : NULL;
-    if (!line)
+    if (module->debug)
+        count = debug_info_lines(module->debug, address, found, LINES_MAX);
+    count = name_outermost(module, address, arena, found, count);
+    copy = count ? arena_alloc(arena, count * sizeof *copy) : NULL;
+    if (!copy)
         return 0;
-    line->linkage = symbol->name;
-    line->function = demangle(arena, symbol->name);
-    *lines = line;
-    return line->function ? 1 : 0;
+    memcpy(copy, found, count * sizeof *copy);
+    *lines = copy;
+    return count;
 }

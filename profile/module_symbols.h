@@ -1,17 +1,18 @@
-/* What is known of the code of one module: its file, its debug files, their indexes. */
+/* What is known of the code of one module: its files and their indexes. */
 #pragma once
 
+#include "profile/debug_info.h"
+#include "profile/module_files.h"
 #include "profile/symbol_index.h"
-#include "profile/symbols.h"
 
 struct module_symbols {
     const char *path;
     bool opened;
     enum symbols_lack lack;
     int err;
-    struct build_id build_id; /* of the file; len 0: none */
-    struct object *file;      /* NULL: could not be opened */
+    struct module_files files;
     struct symbol_index index;
+    struct debug_info *debug; /* NULL: none, or not asked for */
     uint64_t addresses, with_function, with_line;
 };
 

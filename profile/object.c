@@ -1,6 +1,7 @@
 #include "profile/object.h"
 #include "elf/sections.h"
 
+#include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -134,6 +135,37 @@ const char *object_section_name(struct object *object, const Elf64_Shdr *section
         names[object->names.sh_size - 1] != '\0')
         return "";
     return names + section->sh_name;
+}
+
+const Elf64_Shdr *object_section_named(struct object *object, const char *name)
+{
+    for (size_t i = 0; i < object->section_count; i++) {
+        const Elf64_Shdr *section = &object->sections[i];
+        if (section->sh_type != SHT_NOBITS && section->sh_size &&
+            strcmp(object_section_name(object, section), name) == 0)
+            return section;
+    }
+    return NULL;
+}
+
+bool object_build_id(struct object *object, struct build_id *out)
+{
+    for (size_t i = 0; i < object->section_count; i++) {
+        const Elf64_Shdr *section = &object->sections[i];
+        const void *notes = section->sh_type == SHT_NOTE ? object_section(object, section) : NULL;
+        if (notes && notes_build_id(notes, section->sh_size, out))
+            return true;
+    }
+    return false;
+}
+
+void object_hide_section(struct object *object, size_t index)
+{
+    uint64_t at = object->header.e_shoff + index * sizeof(Elf64_Shdr);
+    const uint32_t none = SHT_NOBITS;
+
+    if (object_bytes(object, at, sizeof(Elf64_Shdr)))
+        memcpy(object->bytes + at + offsetof(Elf64_Shdr, sh_type), &none, sizeof none);
 }
 
 bool object_code_address(const struct object *object, uint64_t offset, uint64_t *address)

@@ -37,5 +37,12 @@ const void *object_section(struct object *object, const Elf64_Shdr *section);
 /* The name of a section, or "". */
 const char *object_section_name(struct object *object, const Elf64_Shdr *section);
 
+/* The first section of a name that has bytes, or NULL. */
+const Elf64_Shdr *object_section_named(struct object *object, const char *name);
+/* The NT_GNU_BUILD_ID among the section's notes: a file of debug sections alone has no segments. */
+bool object_build_id(struct object *object, struct build_id *out);
+/* Makes the section one without bytes for those who parse the copy. */
+void object_hide_section(struct object *object, size_t index);
+
 /* The link-time address of the code at a file offset; false: no executable segment holds it. */
 bool object_code_address(const struct object *object, uint64_t offset, uint64_t *address);

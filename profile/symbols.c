@@ -204,7 +204,7 @@ bool symbols_build_id(struct symbols *symbols, size_t index, struct build_id *ou
         const struct mapping *mapping = &symbols->mappings[i];
         if (mapping->index != index)
             continue;
-        *out = module_of(symbols, mapping)->build_id;
+        *out = module_of(symbols, mapping)->files.build_id;
         return out->len > 0;
     }
     return false;

@@ -29,7 +29,9 @@ struct symbol_mapping {
 
 struct symbols_options {
     const char *root;              /* directory that paths start at; NULL: "/" */
-    const char *const *debug_dirs; /* searched for debug files; NULL: /usr/lib/debug below root */
+    const struct target *target;   /* a live one, whose debug files serve too; NULL: none */
+    const char *const *debug_dirs; /* searched for .build-id/xx/rest.debug, besides
+                                      /usr/lib/debug of the root, the target and the host */
     size_t debug_dir_count;
     bool no_inlines; /* symbol tables alone: faster, less memory; no files and lines */
     bool debuginfod; /* ask the servers of $DEBUGINFOD_URLS for debug files */
