@@ -217,36 +217,20 @@ static enum fault_code present_parts(const struct presentation *presentation,
     return rc;
 }
 
-/* The output as a stream of its own, whose errors are seen at its close. */
-static FILE *open_stream(const struct output *output)
-{
-    int fd = dup(output->fd);
-    FILE *stream = fd < 0 ? NULL : fdopen(fd, "w");
-
-    if (!stream)
-        util_close(&fd);
-    return stream;
-}
-
 enum fault_code present(const struct presentation *presentation,
                         const struct present_source *profile, const struct present_source *base,
                         struct output *output, struct fault *fault)
 {
     enum fault_code rc;
     FILE *out;
-    bool written;
 
     if (presentation->format == FORMAT_RAW)
         return output_finish(output, profile->text->bytes, profile->text->len, fault);
-    out = open_stream(output);
+    out = output_stream(output);
     if (!out)
-        return fault_set(fault, FAULT_OUTPUT, errno, "write output", "%s", output->path);
+        return no_memory(fault);
     rc = present_parts(presentation, profile, base, out, fault);
-    errno = 0;
-    written = !ferror(out);
-    if (fclose(out) != 0)
-        written = false;
-    if (rc == FAULT_NONE && !written)
-        rc = fault_set(fault, FAULT_OUTPUT, errno, "write output", "%s", output->path);
+    if (fclose(out) != 0 && !output->err)
+        output->err = ENOMEM;
     return rc == FAULT_NONE ? output_finish(output, "", 0, fault) : rc;
 }

@@ -1,6 +1,7 @@
 """A headless Chromium, driven over its debugging pipe: JSON messages that end in a zero byte."""
 
 import base64
+import fcntl
 import json
 import os
 import select
@@ -16,23 +17,32 @@ TIMEOUT = 60
 class Browser:
     def __init__(self, width=1200, height=700):
         self.profile = tempfile.mkdtemp(prefix="jeattach-browser.")
-        self.received, self.number, self.session, self.errors = b"", 0, None, []
+        self.received, self.number, self.session = b"", 0, None
+        self.errors, self.loaded = [], False
         ours, theirs = os.pipe(), os.pipe()
+        # Above the two numbers that they get in the browser.
+        source = fcntl.fcntl(ours[0], fcntl.F_DUPFD_CLOEXEC, 16)
+        sink = fcntl.fcntl(theirs[1], fcntl.F_DUPFD_CLOEXEC, 16)
+
+        def place():
+            os.dup2(source, 3)
+            os.dup2(sink, 4)
+
         self.process = subprocess.Popen(
-            ["/bin/sh", "-c", 'exec "$@" 3<&%d 4>&%d' % (ours[0], theirs[1]), "sh", PROGRAM]
+            [PROGRAM]
             + ["--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run"]
             + ["--disable-dev-shm-usage", "--hide-scrollbars", "--remote-debugging-pipe"]
             + ["--window-size=%d,%d" % (width, height), "--user-data-dir=" + self.profile],
-            pass_fds=(ours[0], theirs[1]),
+            pass_fds=(3, 4),
+            preexec_fn=place,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
-        os.close(ours[0])
-        os.close(theirs[1])
+        for fd in (ours[0], theirs[1], source, sink):
+            os.close(fd)
         self.to, self.source = ours[1], theirs[0]
-        self.buffer = []
 
     def close(self):
         try:
