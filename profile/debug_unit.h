@@ -12,7 +12,7 @@ struct debug_scope {
     uint32_t parent; /* in scopes; SPANS_NONE: a function */
 };
 
-/* A namespace or a class, whose name belongs to those of its functions. */
+/* A namespace, class or function, whose name belongs to those of the functions in it. */
 struct debug_container {
     void *die;
     uint32_t parent; /* in containers, or SPANS_NONE */
