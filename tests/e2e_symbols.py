@@ -98,6 +98,10 @@ def symbolizer(path, addresses):
     return [chain_of(answer.splitlines()) for answer in answers]
 
 
+def symbol_addresses(program):
+    return {line.split()[0]: line.split()[2] for line in run(["nm", "-P", program]).splitlines() if len(line.split()) > 2}
+
+
 def demangle(*answers):
     """The names in answers, and what they stand for."""
     names = {line.linkage for chains in answers for chain in chains for line in chain}
@@ -118,10 +122,12 @@ class Programs(lib.TestCase):
         run([cxx, *options, *link, *objects, "-o", program])
         return program
 
-    def same_name(self, mine, other, demangled):
+    def same_name(self, mine, other, demangled, symbols):
         """A function may be named by the symbol table: one without a DW_AT_linkage_name, a part of
-        one (`.cold`), or one of several of an address (the constructors of a class)."""
+        one (`.cold`), or one of several of an address (constructors, functions of equal code)."""
         if mine.linkage == other.linkage:
+            return True
+        if mine.linkage in symbols and symbols[mine.linkage] == symbols.get(other.linkage):
             return True
         theirs = demangled[other.linkage.split(".")[0]]
         if mine.linkage.startswith(("_Z", "_R")):
@@ -147,7 +153,8 @@ class Programs(lib.TestCase):
         ours, _ = resolve(program, addresses, *options)
         need(*["llvm-symbolizer"] if not addr2line_too else [])
         if shutil.which("llvm-symbolizer"):
-            self.compare_with("llvm-symbolizer", ours, symbolizer(program, addresses), addresses)
+            theirs = symbolizer(program, addresses)
+            self.compare_with("llvm-symbolizer", program, ours, theirs, addresses)
         if not addr2line_too:
             return
         # It does not enter a class within a function, and gives what is in no function or unit the
@@ -160,15 +167,16 @@ class Programs(lib.TestCase):
         addresses, ours = [addresses[i] for i in known], [ours[i] for i in known]
         # Nor does it find an inlined call whose range reaches out of that of its caller.
         few = len(addresses) // 200
-        self.compare_with("eu-addr2line", ours, addr2line(program, addresses), addresses, few)
+        theirs = addr2line(program, addresses)
+        self.compare_with("eu-addr2line", program, ours, theirs, addresses, few)
         # A function without a linkage name has its namespaces here, and not there.
         named = lambda a, b: a.name == b.name or ("::" + a.name).endswith("::" + b.name)
         theirs = addr2line(program, addresses, "-C")
         self.assert_equal_chains("eu-addr2line -C", ours, theirs, addresses, named, few)
 
-    def compare_with(self, oracle, ours, theirs, addresses, allowed=0):
-        demangled = demangle(ours, theirs)
-        same = lambda a, b: a.place == b.place and self.same_name(a, b, demangled)
+    def compare_with(self, oracle, program, ours, theirs, addresses, allowed=0):
+        names = demangle(ours, theirs), symbol_addresses(program)
+        same = lambda a, b: a.place == b.place and self.same_name(a, b, *names)
         self.assert_equal_chains(oracle, ours, theirs, addresses, same, allowed)
 
     def test_gcc(self):
@@ -206,6 +214,168 @@ class Programs(lib.TestCase):
         options = ("-no-pie", "-fno-pie", "-ffunction-sections")
         link = ["-fuse-ld=lld", "-Wl,--gc-sections"]
         self.compare(self.build("clang++", "clang", *options, link=link))
+
+    def rust(self, *options):
+        need("rustc", "llvm-symbolizer")
+        program = os.path.join(self.directory(), "program")
+        source = os.path.join(SOURCES, "crate.rs")
+        command = ["rustc", "-g", "-O", "-Z", "unstable-options", *options, "--crate-name", "probe"]
+        environment = dict(os.environ, RUSTC_BOOTSTRAP="1")  # for the choice of a mangling
+        run([*command, source, "-o", program], env=environment)
+        return program
+
+    def test_rust(self):
+        """Every function of the crate and of what it uses, by each of the two manglings."""
+        for mangling in ("legacy", "v0"):
+            program = self.rust("-C", "symbol-mangling-version=" + mangling)
+            addresses = code_addresses(program, 13)
+            ours, _ = resolve(program, addresses)
+            names = {line.name for chain in ours for line in chain}
+            self.assertTrue(any("probe::Square as probe::Shape>::area" in name for name in names), mangling)
+            wrong = [name for name in names if "$LT$" in name or name.startswith(("_ZN", "_R"))]
+            self.assertEqual(wrong, [], mangling)
+            theirs = symbolizer(program, addresses)
+            self.compare_with("llvm-symbolizer", program, ours, theirs, addresses)
+
+    def test_supplement(self):
+        """What dwz moves into a file that several programs have in common."""
+        need("dwz")
+        program = self.build("g++", "gcc")
+        other, common = program + ".other", program + ".common"
+        shutil.copy(program, other)
+        addresses = code_addresses(program)
+        before, _ = resolve(program, addresses)
+        run(["dwz", "-m", common, "-M", common, program, other])
+        self.assertIn(".gnu_debugaltlink", run(["readelf", "-SW", program]))
+        self.assertEqual(resolve(program, addresses)[0], before)
+        os.unlink(common)
+        without, coverage = resolve(program, addresses)
+        self.assertEqual([bool(chain) for chain in without], [bool(chain) for chain in before])
+
+
+class Files(lib.TestCase):
+    """What strip took away, found again: and only if it belongs to the file."""
+
+    def setUp(self):
+        need("gcc", "objcopy", "strip", "readelf")
+        self.where = self.directory()
+        self.program = self.compile("program", "-O2")
+        self.addresses = code_addresses(self.program, 3)
+        self.full = self.lines(self.program)
+
+    def compile(self, name, *options):
+        path = os.path.join(self.where, name)
+        source = os.path.join(SOURCES, "plain.c")
+        with open(path + ".main.c", "w") as file:
+            file.write("long plain_entry(long); int main(int c, char **v) { return v && plain_entry(c) < 0; }")
+        run(["gcc", "-g", "-Wl,--build-id", *options, source, path + ".main.c", "-o", path])
+        return path
+
+    def lines(self, path, *options):
+        chains, coverage = resolve(path, self.addresses, *options)
+        return chains, coverage[1:5]
+
+    def stripped(self, name="stripped"):
+        path = os.path.join(self.where, name)
+        run(["strip", self.program, "-o", path])
+        return path
+
+    def debug_file(self, path, *options):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        run(["objcopy", "--only-keep-debug", *options, self.program, path])
+        return path
+
+    def build_id(self, path):
+        for line in run(["readelf", "-n", path]).splitlines():
+            if "Build ID:" in line:
+                return line.split()[-1]
+        raise AssertionError("no build-id: " + path)
+
+    def in_build_id_dir(self, root):
+        name = self.build_id(self.program)
+        return os.path.join(root, ".build-id", name[:2], name[2:] + ".debug")
+
+    def test_complete(self):
+        chains, (asked, named, placed, lack) = self.full
+        self.assertEqual((asked, lack), (str(len(self.addresses)), "0"))
+        self.assertGreater(int(placed), int(asked) // 3)
+        self.assertGreater(max(map(len, chains)), 2)
+
+    def test_stripped(self):
+        chains, coverage = self.lines(self.stripped())
+        self.assertTrue(all(len(chain) <= 1 and not any(line.place for line in chain) for chain in chains))
+        self.assertIn(coverage[3], ("4", "5"))
+
+    def test_build_id_directory(self):
+        self.debug_file(self.in_build_id_dir(self.where + "/debug"))
+        self.assertEqual(self.lines(self.stripped(), "--debug-dir", self.where + "/debug"), self.full)
+
+    def test_build_id_directory_of_a_root(self):
+        """Module and debug file below another root, as of an image that is not running."""
+        root = os.path.join(self.where, "root")
+        inside = os.path.join(root, self.stripped().lstrip("/"))
+        os.makedirs(os.path.dirname(inside))
+        os.rename(self.where + "/stripped", inside)
+        self.debug_file(self.in_build_id_dir(root + "/usr/lib/debug"))
+        # `resolve` reads the segments by the path as it is here.
+        os.symlink(inside, self.where + "/stripped")
+        self.assertEqual(self.lines(self.where + "/stripped", "--root", root), self.full)
+
+    def test_debuglink(self):
+        stripped = self.stripped()
+        debug = self.debug_file(os.path.join(self.where, ".debug", "program.debug"))
+        run(["objcopy", "--add-gnu-debuglink=" + debug, stripped])
+        self.assertEqual(self.lines(stripped), self.full)
+
+    def test_compressed_debug_file(self):
+        self.debug_file(self.in_build_id_dir(self.where + "/debug"), "--compress-debug-sections=zlib")
+        self.assertEqual(self.lines(self.stripped(), "--debug-dir", self.where + "/debug"), self.full)
+
+    def test_another_build(self):
+        """A debug file in the right place with another build-id is not used."""
+        stripped = self.lines(self.stripped())
+        where = self.in_build_id_dir(self.where + "/debug")
+        os.makedirs(os.path.dirname(where))
+        shutil.copy(self.compile("other", "-O0"), where)
+        self.assertEqual(self.lines(self.stripped(), "--debug-dir", self.where + "/debug"), stripped)
+
+    def test_minidebug(self):
+        need("xz", "nm")
+        functions = [line.split()[0] for line in run(["nm", self.program, "--format=posix", "--defined-only"]).splitlines()
+                     if line.split()[1] in "tT"]
+        mini, keep = os.path.join(self.where, "mini"), os.path.join(self.where, "keep")
+        with open(keep, "w") as file:
+            file.write("\n".join(functions))
+        run(["objcopy", "-S", "--remove-section", ".comment", "--keep-symbols=" + keep,
+             self.debug_file(self.where + "/full/debug"), mini])
+        run(["xz", "-k", mini])
+        stripped = self.stripped()
+        run(["objcopy", "--add-section", ".gnu_debugdata=" + mini + ".xz", stripped])
+        names = {line.name for chain in self.lines(stripped)[0] for line in chain}
+        self.assertTrue({"outermost", "complain", "plain_entry", "main"} <= names, names)
+
+    def test_split(self):
+        """Of split DWARF the lines stand in the program; its functions are those of the table."""
+        chains, coverage = self.lines(self.compile("split", "-O2", "-gsplit-dwarf"))
+        self.assertEqual(coverage[:3], self.full[1][:3])
+        names = lambda all: {chain[-1].name.split(".")[0] for chain in all if chain}
+        self.assertEqual(names(chains), names(self.full[0]))
+
+    def test_names_alone(self):
+        chains, coverage = self.lines(self.program, "--no-inlines")
+        self.assertEqual(coverage[0:2], self.full[1][0:2])
+        self.assertEqual(coverage[2], "0")
+        self.assertEqual(max(map(len, chains)), 1)
+
+    def test_cut_short(self):
+        """A file that ends anywhere gives less, and never a crash."""
+        size = os.path.getsize(self.program)
+        cut = os.path.join(self.where, "cut")
+        for part in range(1, 40):
+            shutil.copy(self.program, cut)
+            os.truncate(cut, size * part // 40)
+            result = subprocess.run([RESOLVE, cut], input=b"1200\n1234\n", stdout=subprocess.PIPE)
+            self.assertIn(result.returncode, (0, 1), part)
 
 
 if __name__ == "__main__":
