@@ -13,7 +13,7 @@ import lib
 
 SOURCES = os.path.join(lib.ROOT, "tests", "symbols")
 RESOLVE = os.path.abspath(
-    os.environ.get("JEATTACH_RESOLVE", os.path.join(lib.ROOT, "build", "tests", "symbols", "resolve"))
+    os.environ.get("JEATTACH_RESOLVE", os.path.join(lib.ROOT, "build/tests/symbols/resolve"))
 )
 STRIDE = 5
 
@@ -93,13 +93,14 @@ def addr2line(path, addresses, *options):
 
 def symbolizer(path, addresses):
     text = "".join("0x%x\n" % address for address in addresses)
-    command = ["llvm-symbolizer", "--inlines", "--functions=linkage", "--no-demangle", "--obj=" + path]
-    answers = run(command, input=text.encode()).rstrip("\n").split("\n\n")
+    command = ["llvm-symbolizer", "--inlines", "--functions=linkage", "--no-demangle"]
+    answers = run([*command, "--obj=" + path], input=text.encode()).rstrip("\n").split("\n\n")
     return [chain_of(answer.splitlines()) for answer in answers]
 
 
 def symbol_addresses(program):
-    return {line.split()[0]: line.split()[2] for line in run(["nm", "-P", program]).splitlines() if len(line.split()) > 2}
+    fields = [line.split() for line in run(["nm", "-P", program]).splitlines()]
+    return {field[0]: field[2] for field in fields if len(field) > 2}
 
 
 def demangle(*answers):
@@ -117,7 +118,8 @@ class Programs(lib.TestCase):
         for source in ("shapes.cc", "main.cc", "plain.c"):
             objects.append(os.path.join(where, source + ".o"))
             compiler = cxx if source.endswith(".cc") else cc
-            run([compiler, "-g", "-O2", *options, "-c", os.path.join(SOURCES, source), "-o", objects[-1]])
+            command = [compiler, "-g", "-O2", *options, "-c", os.path.join(SOURCES, source)]
+            run([*command, "-o", objects[-1]])
         program = os.path.join(where, "program")
         run([cxx, *options, *link, *objects, "-o", program])
         return program
@@ -231,7 +233,7 @@ class Programs(lib.TestCase):
             addresses = code_addresses(program, 13)
             ours, _ = resolve(program, addresses)
             names = {line.name for chain in ours for line in chain}
-            self.assertTrue(any("probe::Square as probe::Shape>::area" in name for name in names), mangling)
+            self.assertIn("<probe::Square as probe::Shape>::area", names, mangling)
             wrong = [name for name in names if "$LT$" in name or name.startswith(("_ZN", "_R"))]
             self.assertEqual(wrong, [], mangling)
             theirs = symbolizer(program, addresses)
@@ -267,7 +269,8 @@ class Files(lib.TestCase):
         path = os.path.join(self.where, name)
         source = os.path.join(SOURCES, "plain.c")
         with open(path + ".main.c", "w") as file:
-            file.write("long plain_entry(long); int main(int c, char **v) { return v && plain_entry(c) < 0; }")
+            file.write("long plain_entry(long);\n")
+            file.write("int main(int c, char **v) { return v && plain_entry(c) < 0; }\n")
         run(["gcc", "-g", "-Wl,--build-id", *options, source, path + ".main.c", "-o", path])
         return path
 
@@ -295,6 +298,9 @@ class Files(lib.TestCase):
         name = self.build_id(self.program)
         return os.path.join(root, ".build-id", name[:2], name[2:] + ".debug")
 
+    def with_debug_dir(self):
+        return self.lines(self.stripped(), "--debug-dir", self.where + "/debug")
+
     def test_complete(self):
         chains, (asked, named, placed, lack) = self.full
         self.assertEqual((asked, lack), (str(len(self.addresses)), "0"))
@@ -303,12 +309,13 @@ class Files(lib.TestCase):
 
     def test_stripped(self):
         chains, coverage = self.lines(self.stripped())
-        self.assertTrue(all(len(chain) <= 1 and not any(line.place for line in chain) for chain in chains))
+        self.assertEqual([line for chain in chains for line in chain if line.place], [])
+        self.assertLessEqual(max(map(len, chains)), 1)
         self.assertIn(coverage[3], ("4", "5"))
 
     def test_build_id_directory(self):
         self.debug_file(self.in_build_id_dir(self.where + "/debug"))
-        self.assertEqual(self.lines(self.stripped(), "--debug-dir", self.where + "/debug"), self.full)
+        self.assertEqual(self.with_debug_dir(), self.full)
 
     def test_build_id_directory_of_a_root(self):
         """Module and debug file below another root, as of an image that is not running."""
@@ -328,8 +335,9 @@ class Files(lib.TestCase):
         self.assertEqual(self.lines(stripped), self.full)
 
     def test_compressed_debug_file(self):
-        self.debug_file(self.in_build_id_dir(self.where + "/debug"), "--compress-debug-sections=zlib")
-        self.assertEqual(self.lines(self.stripped(), "--debug-dir", self.where + "/debug"), self.full)
+        packed = "--compress-debug-sections=zlib"
+        self.debug_file(self.in_build_id_dir(self.where + "/debug"), packed)
+        self.assertEqual(self.with_debug_dir(), self.full)
 
     def test_another_build(self):
         """A debug file in the right place with another build-id is not used."""
@@ -337,17 +345,17 @@ class Files(lib.TestCase):
         where = self.in_build_id_dir(self.where + "/debug")
         os.makedirs(os.path.dirname(where))
         shutil.copy(self.compile("other", "-O0"), where)
-        self.assertEqual(self.lines(self.stripped(), "--debug-dir", self.where + "/debug"), stripped)
+        self.assertEqual(self.with_debug_dir(), stripped)
 
     def test_minidebug(self):
         need("xz", "nm")
-        functions = [line.split()[0] for line in run(["nm", self.program, "--format=posix", "--defined-only"]).splitlines()
-                     if line.split()[1] in "tT"]
+        fields = [line.split() for line in run(["nm", "-P", self.program]).splitlines()]
+        functions = [field[0] for field in fields if field[1] in "tT"]
         mini, keep = os.path.join(self.where, "mini"), os.path.join(self.where, "keep")
         with open(keep, "w") as file:
             file.write("\n".join(functions))
-        run(["objcopy", "-S", "--remove-section", ".comment", "--keep-symbols=" + keep,
-             self.debug_file(self.where + "/full/debug"), mini])
+        debug = self.debug_file(self.where + "/full/debug")
+        run(["objcopy", "-S", "--remove-section", ".comment", "--keep-symbols=" + keep, debug, mini])
         run(["xz", "-k", mini])
         stripped = self.stripped()
         run(["objcopy", "--add-section", ".gnu_debugdata=" + mini + ".xz", stripped])
