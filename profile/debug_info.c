@@ -71,7 +71,7 @@ static Dwarf *open_dwarf(struct debug_info *info, struct object *object, Elf **e
     return *elf ? info->lib.dwarf_begin_elf(*elf, DWARF_C_READ, NULL) : NULL;
 }
 
-static bool add_unit(struct debug_info *info, Dwarf_Off die, Dwarf_Off end)
+static bool add_unit(struct debug_info *info, Dwarf *dwarf, Dwarf_Off die, Dwarf_Off end)
 {
     struct debug_unit *list =
         list_grow(info->units, &info->unit_room, info->unit_count, sizeof *list);
@@ -82,25 +82,23 @@ static bool add_unit(struct debug_info *info, Dwarf_Off die, Dwarf_Off end)
     info->units = list;
     unit = &list[info->unit_count];
     *unit = (struct debug_unit){.end = end};
-    if (!info->lib.dwarf_offdie(info->dwarf, die, &unit->die))
+    if (!info->lib.dwarf_offdie(dwarf, die, &unit->die))
         return true;
     unit->ranged = debug_ranges(info, &unit->die, 0, (uint32_t)info->unit_count, &info->index);
     info->unit_count++;
     return true;
 }
 
-static bool load_units(struct debug_info *info)
+static void load_units(struct debug_info *info, Dwarf *dwarf)
 {
     Dwarf_Off at = 0, next;
     size_t header;
 
-    while (info->lib.dwarf_nextcu(info->dwarf, at, &next, &header, NULL, NULL, NULL) == 0 &&
-           next > at) {
-        if (!add_unit(info, at + header, next))
+    while (info->lib.dwarf_nextcu(dwarf, at, &next, &header, NULL, NULL, NULL) == 0 && next > at) {
+        if (!add_unit(info, dwarf, at + header, next))
             break;
         at = next;
     }
-    return spans_finish(&info->index);
 }
 
 struct debug_info *debug_info_open(struct object *object, struct object *supplement,
@@ -124,7 +122,12 @@ struct debug_info *debug_info_open(struct object *object, struct object *supplem
         info->supplement = open_dwarf(info, supplement, &info->supplement_elf);
     if (info->supplement)
         info->lib.dwarf_setalt(info->dwarf, info->supplement);
-    if (!info->dwarf || !load_units(info)) {
+    if (info->dwarf)
+        load_units(info, info->dwarf);
+    info->own_count = info->unit_count;
+    if (info->supplement)
+        load_units(info, info->supplement);
+    if (!info->dwarf || !spans_finish(&info->index)) {
         debug_info_free(info);
         return NULL;
     }
@@ -152,34 +155,41 @@ void debug_info_free(struct debug_info *info)
     free(info);
 }
 
-struct debug_unit *debug_unit_of(struct debug_info *info, const Dwarf_Die *die)
+/* The one of count units of one .debug_info that holds an address of it, or NULL. */
+static struct debug_unit *unit_among(struct debug_info *info, struct debug_unit *units,
+                                     size_t count, const unsigned char *at)
 {
-    const unsigned char *first, *at = die->addr;
-    Dwarf_Off offset;
-    size_t low = 0, high = info->unit_count;
+    const unsigned char *first;
+    size_t low = 0, high = count;
 
-    if (!high)
+    if (!count)
         return NULL;
-    first =
-        (unsigned char *)info->units[0].die.addr - info->lib.dwarf_dieoffset(&info->units[0].die);
-    if (at < first || at >= first + info->units[high - 1].end)
+    first = (unsigned char *)units[0].die.addr - info->lib.dwarf_dieoffset(&units[0].die);
+    if (at < first || at >= first + units[count - 1].end)
         return NULL;
-    offset = (Dwarf_Off)(at - first);
     while (low < high) {
         size_t mid = low + (high - low) / 2;
-        if (offset >= info->units[mid].end)
+        if ((Dwarf_Off)(at - first) >= units[mid].end)
             low = mid + 1;
         else
             high = mid;
     }
-    return &info->units[low];
+    return &units[low];
+}
+
+struct debug_unit *debug_unit_of(struct debug_info *info, const Dwarf_Die *die)
+{
+    size_t own = info->own_count;
+    struct debug_unit *unit = unit_among(info, info->units, own, die->addr);
+
+    return unit ? unit : unit_among(info, info->units + own, info->unit_count - own, die->addr);
 }
 
 /* Units that do not tell where their code is: their functions do. Only when an address asks. */
 static void load_rest(struct debug_info *info)
 {
     info->rest_done = true;
-    for (size_t i = 0; i < info->unit_count; i++) {
+    for (size_t i = 0; i < info->own_count; i++) {
         struct debug_unit *unit = &info->units[i];
         if (unit->ranged)
             continue;

@@ -105,14 +105,23 @@ static bool prepend(char *buf, size_t *at, const char *text)
     return true;
 }
 
-/* Without a name, as the demangler has it. */
-static const char *container_name(struct debug_info *info, Dwarf_Die *die)
+/* Without a name, as the demangler has it. *whole: what is around it is in the name. */
+static const char *container_name(struct debug_info *info, Dwarf_Die *die, bool *whole)
 {
-    const char *name = debug_string(info, die, DW_AT_name);
+    struct symbol_line function = {0};
+    int tag = info->lib.dwarf_tag(die);
+    const char *name;
 
+    *whole = tag == DW_TAG_subprogram;
+    if (*whole) {
+        debug_name(info, die, &function);
+        name = function.function;
+    } else {
+        name = debug_string(info, die, DW_AT_name);
+    }
     if (name)
         return name;
-    return info->lib.dwarf_tag(die) == DW_TAG_namespace ? "(anonymous namespace)" : "{unnamed}";
+    return tag == DW_TAG_namespace ? "(anonymous namespace)" : "{unnamed}";
 }
 
 /* A static function has no linkage name: its own, with those of the classes and namespaces. */
@@ -132,7 +141,8 @@ static const char *qualified(struct debug_info *info, const Dwarf_Die *die, cons
     memcpy(buf + at, name, len);
     for (unsigned i = 0; i < CONTAINERS_MAX && container != SPANS_NONE; i++) {
         Dwarf_Die outer = {.addr = unit->containers[container].die, .cu = unit->die.cu};
-        if (!prepend(buf, &at, container_name(info, &outer)))
+        bool whole;
+        if (!prepend(buf, &at, container_name(info, &outer, &whole)) || whole)
             break;
         container = unit->containers[container].parent;
     }
@@ -202,11 +212,13 @@ void debug_name(struct debug_info *info, Dwarf_Die *die, struct symbol_line *lin
     if (place == TABLE_NONE)
         return;
     if (place == fresh) {
+        struct symbol_line found = {0};
         list[fresh] = (struct debug_function){.die = origin.addr};
         info->function_count++;
-        name_find(info, &origin, &list[fresh].line);
+        name_find(info, &origin, &found); /* may ask for the name of a function around it */
+        info->functions[fresh].line = found;
     }
-    *line = list[place].line;
+    *line = info->functions[place].line;
 }
 
 static bool same_path(const void *ctx, uint32_t place, const void *key)

@@ -129,7 +129,7 @@ static bool enter(struct walk *walk, Dwarf_Die *die, struct position *position)
     if (tag == DW_TAG_subprogram) {
         position->dropped = false;
         return note_place(walk->unit, die, position->container) &&
-               enter_scope(walk, die, true, position);
+               enter_container(walk->unit, die, position) && enter_scope(walk, die, true, position);
     }
     if (tag == DW_TAG_inlined_subroutine)
         return enter_scope(walk, die, false, position);

@@ -12,7 +12,7 @@ struct debug_scope {
     uint32_t parent; /* in scopes; SPANS_NONE: a function */
 };
 
-/* A namespace or a class, whose name belongs to those of its functions. */
+/* A namespace, class or function, whose name belongs to those of the functions in it. */
 struct debug_container {
     void *die;
     uint32_t parent; /* in containers, or SPANS_NONE */
@@ -51,8 +51,8 @@ struct debug_info {
     struct libdw lib;
     Elf *elf, *supplement_elf;
     Dwarf *dwarf, *supplement;
-    struct debug_unit *units; /* by offset */
-    size_t unit_count, unit_room;
+    struct debug_unit *units; /* by offset; those of the supplement last */
+    size_t own_count, unit_count, unit_room;
     struct spans index; /* of units */
     struct spans rest;  /* of units that do not tell where their code is */
     bool rest_done;
@@ -68,7 +68,7 @@ struct debug_info {
 /* Walks the DIEs of a unit once. What there was no memory for is missing. */
 void debug_unit_walk(struct debug_info *info, struct debug_unit *unit);
 void debug_unit_free(struct debug_unit *unit);
-/* The unit that a DIE is in, or NULL: it is in the supplement. */
+/* The unit that a DIE is in, or NULL. */
 struct debug_unit *debug_unit_of(struct debug_info *info, const Dwarf_Die *die);
 
 /* Adds the ranges of a DIE; false if it has none (or lies at 0, where a linker puts what it drops).

@@ -52,23 +52,32 @@ void module_symbols_free(struct module_symbols *module)
     module_files_close(&module->files);
 }
 
-/* A function that the debug information does not know, or not by name: from the symbol tables. */
+static const char unnamed[] = "(unnamed)";
+
+/*
+ * The outermost function, if the debug information does not know it or not by
+ * name: from the symbol tables. A line without any function is none.
+ */
 static size_t name_outermost(struct module_symbols *module, uint64_t address, struct arena *arena,
                              struct symbol_line *lines, size_t count)
 {
     struct symbol_line *last = count ? &lines[count - 1] : &lines[0];
-    const struct index_symbol *symbol;
+    const struct index_symbol *symbol = NULL;
 
-    if (count && last->function)
-        return count;
-    symbol = symbol_index_find(&module->index, address);
-    if (!symbol)
-        return count;
-    if (count == 0)
+    if (!count || !last->function)
+        symbol = symbol_index_find(&module->index, address);
+    if (!count)
         memset(last, 0, sizeof *last);
-    last->linkage = symbol->name;
-    last->function = demangle(arena, symbol->name);
-    return count ? count : 1;
+    if (symbol) {
+        last->linkage = symbol->name;
+        last->function = demangle(arena, symbol->name);
+    }
+    if (count <= 1)
+        return last->function ? 1 : 0;
+    for (size_t i = 0; i < count; i++)
+        if (!lines[i].function)
+            lines[i].function = lines[i].linkage = unnamed;
+    return count;
 }
 
 size_t module_symbols_lines(struct module_symbols *module, uint64_t offset, struct arena *arena,

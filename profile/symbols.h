@@ -11,7 +11,7 @@
 #include "elf/modules.h"
 
 /* One place in the source: of an inlined call or of the function itself.
- * Strings live as long as the symbols. */
+ * Strings live as long as the symbols; names are never NULL. */
 struct symbol_line {
     const char *function; /* demangled */
     const char *linkage;  /* as the linker knows it */

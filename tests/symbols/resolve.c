@@ -29,11 +29,10 @@ static size_t map_file(const char *path, struct symbol_mapping *mappings)
         return 0;
     for (size_t i = 0; i < header.e_phnum; i++)
         if (phdrs[i].p_type == PT_LOAD && (phdrs[i].p_flags & PF_X))
-            mappings[count++] =
-                (struct symbol_mapping){.start = phdrs[i].p_vaddr,
-                                        .end = phdrs[i].p_vaddr + phdrs[i].p_filesz,
-                                        .offset = phdrs[i].p_offset,
-                                        .path = path};
+            mappings[count++] = (struct symbol_mapping){.start = phdrs[i].p_vaddr,
+                                                        .end = phdrs[i].p_vaddr + phdrs[i].p_filesz,
+                                                        .offset = phdrs[i].p_offset,
+                                                        .path = path};
     return count;
 }
 
@@ -66,8 +65,8 @@ static void print_coverage(const struct symbols *symbols)
     }
     getrusage(RUSAGE_SELF, &usage);
     printf("end\t%llu\t%llu\t%llu\t%d\t%ld.%03ld\t%ld\n", (unsigned long long)all.addresses,
-           (unsigned long long)all.with_function, (unsigned long long)all.with_line,
-           (int)all.lack, (long)usage.ru_utime.tv_sec + (long)usage.ru_stime.tv_sec,
+           (unsigned long long)all.with_function, (unsigned long long)all.with_line, (int)all.lack,
+           (long)usage.ru_utime.tv_sec + (long)usage.ru_stime.tv_sec,
            (long)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1000 % 1000,
            usage.ru_maxrss / 1024);
 }
