@@ -43,6 +43,7 @@ enum fault_code {
     FAULT_DUMP_HOOK, /* a hook of the application's waits for a file that streaming never makes */
     FAULT_TOO_LARGE, /* it grew beyond the limit that the tool sets itself */
     FAULT_OUTPUT,    /* the tool's own output could not be written */
+    FAULT_PROFILE,   /* a file is no heap profile, or cannot be read */
 };
 
 struct fault {

@@ -2,6 +2,7 @@
 #include "jemalloc/dump.h"
 #include "cli/attachment.h"
 #include "cli/output.h"
+#include "cli/present.h"
 #include "cli/verbs.h"
 
 #include <stdio.h>
@@ -13,6 +14,7 @@
 struct dump {
     struct attachment attachment;
     struct output output;
+    struct presentation presentation;
     struct sink sink;
     struct dump_request request;
     struct dump_result result;
@@ -33,7 +35,7 @@ static void print_json(const struct dump *dump)
         json_null(&json, "target_path");
     else
         json_text(&json, "target_path", dump->result.target_path);
-    json_number(&json, "bytes", output ? dump->sink.len : dump->result.bytes);
+    json_number(&json, "bytes", dump->result.bytes);
     attachment_json(attachment, &json);
     json_end(&json);
 }
@@ -72,6 +74,26 @@ static enum fault_code prepare(struct dump *dump, const struct options *options,
     return dump_check(&dump->attachment.target, &dump->request, fault);
 }
 
+/* The names are those of the files that the target has mapped, wherever they are to be found. */
+static enum fault_code write_stream(struct dump *dump, struct fault *fault)
+{
+    struct attachment *attachment = &dump->attachment;
+    struct symbols_target live = {&attachment->modules, &attachment->target, &attachment->memory};
+    const struct report_options *report = &attachment->options->report;
+    const struct symbols_options symbols = {.no_inlines = report->no_inlines,
+                                            .debuginfod = report->debuginfod,
+                                            .open = symbols_open_live,
+                                            .ctx = &live};
+    struct present_source source = {.text = &dump->sink, .symbols = &symbols};
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    source.time_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    snprintf(dump->presentation.title, sizeof dump->presentation.title, "%s[%d]",
+             attachment->target.stat.comm, (int)attachment->target.pid);
+    return present(&dump->presentation, &source, NULL, &dump->output, fault);
+}
+
 static enum fault_code run(struct dump *dump, struct fault *fault)
 {
     static const char *const calls[] = {
@@ -86,8 +108,10 @@ static enum fault_code run(struct dump *dump, struct fault *fault)
     rc = attachment_hold(&dump->attachment, dump_held, dump, fault);
     if (rc == FAULT_NONE && options->output)
         rc = dump_complete(&dump->attachment.target, &dump->sink, fault);
-    if (rc == FAULT_NONE && options->output)
-        rc = output_finish(&dump->output, dump->sink.bytes, dump->sink.len, fault);
+    if (rc == FAULT_NONE && options->output) {
+        dump->result.bytes = dump->sink.len; /* which writing may release */
+        rc = write_stream(dump, fault);
+    }
     if (rc != FAULT_NONE)
         return rc;
     if (!options->output)
@@ -105,14 +129,19 @@ int verb_dump(const struct options *options, pid_t pid)
 {
     struct dump dump = {.output.fd = -1};
     struct fault fault;
-    enum fault_code rc =
-        attachment_open(&dump.attachment, options, pid, "dump the profile of process", &fault);
+    enum fault_code rc;
 
+    if (!presentation_init(&dump.presentation, options, FORMAT_RAW)) {
+        presentation_free(&dump.presentation);
+        return EXIT_USAGE;
+    }
+    rc = attachment_open(&dump.attachment, options, pid, "dump the profile of process", &fault);
     if (rc == FAULT_NONE)
         rc = prepare(&dump, options, &fault);
     if (rc == FAULT_NONE)
         rc = run(&dump, &fault);
     output_close(&dump.output);
     sink_free(&dump.sink);
+    presentation_free(&dump.presentation);
     return attachment_finish(&dump.attachment, rc, &fault);
 }

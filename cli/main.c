@@ -15,7 +15,8 @@ static const struct verb {
 } verbs[] = {
     {"on", verb_on, 0},
     {"off", verb_off, 0},
-    {"dump", verb_dump, TAKES_OUTPUT | TAKES_PATH},
+    {"dump", verb_dump, TAKES_OUTPUT | TAKES_PATH | TAKES_FORMAT},
+    {"report", verb_report, TAKES_OUTPUT | TAKES_FORMAT | TAKES_FILE},
     {"status", verb_status, TAKES_NO_CALL},
     {"mallctl", verb_mallctl, TAKES_NAMES},
     {"reset", verb_reset, TAKES_LG_SAMPLE},
@@ -45,7 +46,7 @@ static int run_verb(const struct verb *verb, int argc, char **argv)
         return help_print(verb->name);
     if (options.version)
         return help_version();
-    if (verb->takes & TAKES_HOST)
+    if (verb->takes & (TAKES_HOST | TAKES_FILE))
         return verb->run(&options, 0);
     for (size_t i = 0; i < options.pid_count; i++) {
         int code = verb->run(&options, options.pids[i]);

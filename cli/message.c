@@ -120,6 +120,8 @@ static const struct wording wordings[] = {
                          "dump without -o: to a real file"},
     [FAULT_TOO_LARGE] = {EXIT_OUTPUT, "the profile is larger than the limit of %W", NULL},
     [FAULT_OUTPUT] = {EXIT_OUTPUT, "%W%E", NULL},
+    [FAULT_PROFILE] = {EXIT_USAGE, "%W%E",
+                       "give a heap profile in jemalloc's own format, as dump writes it"},
 };
 
 /* mallctl's return codes are errno values with meanings of their own (jemalloc(3)). */
@@ -209,10 +211,12 @@ static void expand(char *line, const char *template, const struct subject *subje
 
 static void print_head(const struct subject *subject, const struct fault *fault)
 {
-    char clean[64];
+    char clean[256];
 
     if (fault->code == FAULT_OUTPUT)
         message("cannot write the output");
+    else if (!subject->pid)
+        message("cannot %s %s", subject->verb, message_clean(subject->name, clean, sizeof clean));
     else if (subject->name)
         message("cannot %s %d (%s)", subject->verb, subject->pid,
                 message_clean(subject->name, clean, sizeof clean));

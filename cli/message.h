@@ -21,7 +21,8 @@ enum exit_code {
     EXIT_INTERRUPTED = 130,
 };
 
-/* What the message is about. name may be NULL: not known yet; pid 0: no single process. */
+/* What the message is about. name may be NULL: not known yet; pid 0: no single process, or a file.
+ */
 struct subject {
     int pid;
     const char *name;

@@ -1,33 +1,105 @@
 #include "cli/options.h"
+#include "attach/util.h"
 #include "cli/message.h"
 
-#include <errno.h>
 #include <getopt.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { PID_LIMIT = 4 << 20 }; /* PID_MAX_LIMIT, include/linux/threads.h */
-enum { OPT_JSON = 256, OPT_TIMEOUT, OPT_THREAD, OPT_PATH, OPT_DRY_RUN, OPT_NO_CALL };
-enum { OPT_LIST = 0x300, OPT_LG_SAMPLE };
-enum { LG_SAMPLE_MAX = 63 }; /* what jemalloc clamps it to (prof_reset_ctl) */
+enum { LG_SAMPLE_MAX = 63 };  /* what jemalloc clamps it to (prof_reset_ctl) */
 
-static const struct option long_options[] = {
-    {"output", required_argument, NULL, 'o'},
-    {"pid", required_argument, NULL, 'p'},
-    {"quiet", no_argument, NULL, 'q'},
-    {"verbose", no_argument, NULL, 'v'},
-    {"help", no_argument, NULL, 'h'},
-    {"json", no_argument, NULL, OPT_JSON},
-    {"timeout", required_argument, NULL, OPT_TIMEOUT},
-    {"thread", required_argument, NULL, OPT_THREAD},
-    {"path", required_argument, NULL, OPT_PATH},
-    {"dry-run", no_argument, NULL, OPT_DRY_RUN},
-    {"list", no_argument, NULL, OPT_LIST},
-    {"lg-sample", required_argument, NULL, OPT_LG_SAMPLE},
-    {"no-call", no_argument, NULL, OPT_NO_CALL},
-    {"version", no_argument, NULL, 'V'},
-    {NULL, 0, NULL, 0},
+enum kind { FLAG, COUNT, TEXT, DURATION, PID, THREAD, INSTANCE, LG_SAMPLE };
+
+/* Every option: where its value goes, and which verbs have it. */
+struct row {
+    const char *name;
+    char letter; /* '\0': none */
+    enum kind kind;
+    size_t offset;     /* into struct options */
+    unsigned needs;    /* TAKES_*: one of these; 0: every verb has it, except */
+    unsigned excludes; /* those with one of these */
 };
+
+#define AT(member) offsetof(struct options, member)
+#define NO_TARGET  (TAKES_FILE | TAKES_HOST)
+
+static const struct row rows[] = {
+    {"help", 'h', FLAG, AT(help), 0, 0},
+    {"version", 'V', FLAG, AT(version), 0, 0},
+    {"quiet", 'q', FLAG, AT(quiet), 0, 0},
+    {"verbose", 'v', COUNT, AT(verbose), 0, 0},
+    {"pid", 'p', PID, 0, 0, NO_TARGET},
+    {"thread", '\0', THREAD, AT(thread), 0, NO_TARGET},
+    {"instance", '\0', INSTANCE, AT(instance), 0, NO_TARGET},
+    {"dry-run", '\0', FLAG, AT(dry_run), 0, NO_TARGET},
+    {"json", '\0', FLAG, AT(json), 0, TAKES_FILE},
+    {"timeout", '\0', DURATION, AT(timeout_ns), 0, TAKES_FILE},
+    {"output", 'o', TEXT, AT(output), TAKES_OUTPUT, 0},
+    {"path", '\0', TEXT, AT(path), TAKES_PATH, 0},
+    {"no-call", '\0', FLAG, AT(no_call), TAKES_NO_CALL, 0},
+    {"allow-reset", '\0', FLAG, AT(allow_reset), TAKES_ALLOW_RESET, 0},
+    {"lg-sample", '\0', LG_SAMPLE, AT(lg_sample), TAKES_LG_SAMPLE, 0},
+    {"list", '\0', FLAG, AT(list), TAKES_NAMES, 0},
+    {"full", '\0', FLAG, AT(full), TAKES_REPORT, 0},
+    {"prometheus", '\0', FLAG, AT(prometheus), TAKES_REPORT, 0},
+    {"allow-slow", '\0', FLAG, AT(allow_slow), TAKES_REPORT, 0},
+    {"base", '\0', TEXT, AT(base), TAKES_FILE, 0},
+    {"root", '\0', TEXT, AT(report.root), TAKES_FILE, 0},
+    {"format", 'f', TEXT, AT(report.format), TAKES_FORMAT, 0},
+    {"focus", '\0', TEXT, AT(report.focus), TAKES_FORMAT, 0},
+    {"ignore", '\0', TEXT, AT(report.ignore), TAKES_FORMAT, 0},
+    {"hide", '\0', TEXT, AT(report.hide), TAKES_FORMAT, 0},
+    {"show", '\0', TEXT, AT(report.show), TAKES_FORMAT, 0},
+    {"unit", '\0', TEXT, AT(report.unit), TAKES_FORMAT, 0},
+    {"value", '\0', TEXT, AT(report.value), TAKES_FORMAT, 0},
+    {"rows", '\0', TEXT, AT(report.rows), TAKES_FORMAT, 0},
+    {"by-thread", '\0', FLAG, AT(report.by_thread), TAKES_FORMAT, 0},
+    {"debuginfod", '\0', FLAG, AT(report.debuginfod), TAKES_FORMAT, 0},
+    {"no-inlines", '\0', FLAG, AT(report.no_inlines), TAKES_FORMAT, 0},
+    {"allocator", '\0', FLAG, AT(report.keep_allocator), TAKES_FORMAT, 0},
+};
+
+enum { FIRST_KEY = 256 }; /* of getopt_long(3), for the row with index 0 */
+
+/* The same, as getopt_long(3) wants it. */
+struct getopt_words {
+    struct option longs[ARRAY_LEN(rows) + 1];
+    char letters[2 * ARRAY_LEN(rows) + 2];
+};
+
+static bool has_value(enum kind kind)
+{
+    return kind != FLAG && kind != COUNT;
+}
+
+static void fill_words(struct getopt_words *words)
+{
+    char *letter = words->letters;
+
+    memset(words, 0, sizeof *words);
+    *letter++ = ':'; /* a value that is missing is told from an option that there is not */
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        int argument = has_value(rows[i].kind) ? required_argument : no_argument;
+        words->longs[i] = (struct option){rows[i].name, argument, NULL, FIRST_KEY + (int)i};
+        if (!rows[i].letter)
+            continue;
+        *letter++ = rows[i].letter;
+        if (argument == required_argument)
+            *letter++ = ':';
+    }
+}
+
+static const struct row *find_row(int key)
+{
+    if (key >= FIRST_KEY)
+        return &rows[key - FIRST_KEY];
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        if (rows[i].letter && rows[i].letter == key)
+            return &rows[i];
+    return NULL;
+}
 
 bool parse_pid(const char *text, pid_t *pid)
 {
@@ -91,9 +163,21 @@ static bool add_name(struct options *options, const char *text)
     return true;
 }
 
+static bool set_file(struct options *options, const char *text)
+{
+    if (options->file) {
+        message("one profile at a time; --base names the one to compare it with");
+        return false;
+    }
+    options->file = text;
+    return true;
+}
+
 /* Where names are taken, the first word is the process if no option has named it. */
 static bool add_word(struct options *options, unsigned takes, const char *text)
 {
+    if (takes & TAKES_FILE)
+        return set_file(options, text);
     if (takes & TAKES_NAMES && options->pid_count > 0)
         return add_name(options, text);
     return add_pid(options, text);
@@ -109,34 +193,53 @@ static bool parse_lg_sample(const char *text, int *lg_sample)
     return true;
 }
 
-static bool take_value(struct options *options, int option)
+/* Says what would have been right; false, for the caller. */
+static bool tell_wrong_value(enum kind kind, const char *text)
 {
-    switch (option) {
-    case OPT_TIMEOUT:
-        if (parse_duration(optarg, &options->timeout_ns))
-            return true;
-        message("'%s' is not a duration: use 500ms, 30s, 5m, 1h", optarg);
-        return false;
-    case OPT_THREAD:
-        if (parse_pid(optarg, &options->thread))
-            return true;
-        message("'%s' is not a thread id", optarg);
-        return false;
-    case OPT_LG_SAMPLE:
-        if (parse_lg_sample(optarg, &options->lg_sample))
-            return true;
-        message("'%s' is not the logarithm of a sampling period: use 0 to %d; 19 is 512 KiB",
-                optarg, LG_SAMPLE_MAX);
-        return false;
-    case 'p':
-        return add_pid(options, optarg);
-    case 'o':
-        options->output = optarg;
-        return true;
-    default:
-        options->path = optarg;
-        return true;
+    char clean[64];
+
+    message_clean(text, clean, sizeof clean);
+    if (kind == DURATION)
+        message("'%s' is not a duration: use 500ms, 30s, 5m, 1h", clean);
+    else if (kind == THREAD)
+        message("'%s' is not a thread id", clean);
+    else if (kind == INSTANCE)
+        message("'%s' is not the number of an instance: jeattach status tells them", clean);
+    else
+        message("'%s' is not the logarithm of a sampling period: use 0 to %d; 19 is 512 KiB", clean,
+                LG_SAMPLE_MAX);
+    return false;
+}
+
+static bool take_value(struct options *options, const struct row *row, const char *text)
+{
+    void *at = (char *)options + row->offset;
+    bool good = true;
+
+    switch (row->kind) {
+    case FLAG:
+        *(bool *)at = true;
+        break;
+    case COUNT:
+        ++*(int *)at;
+        break;
+    case TEXT:
+        *(const char **)at = text;
+        break;
+    case PID:
+        return add_pid(options, text);
+    case THREAD:
+    case INSTANCE:
+        good = parse_pid(text, at);
+        break;
+    case DURATION:
+        good = parse_duration(text, at);
+        break;
+    case LG_SAMPLE:
+        good = parse_lg_sample(text, at);
+        break;
     }
+    return good || tell_wrong_value(row->kind, text);
 }
 
 /* getopt(3) names a letter, which may stand among others, in optopt. */
@@ -145,125 +248,112 @@ static void tell_unknown(const char *word)
     char clean[64], letter[3] = {'-', (char)optopt, '\0'};
 
     message("there is no option '%s'",
-            message_clean(optopt > 0 && optopt < 256 ? letter : word, clean, sizeof clean));
+            message_clean(optopt > 0 && optopt < FIRST_KEY ? letter : word, clean, sizeof clean));
 }
 
-/* The options that some verbs have: by those that they need, or that they exclude. */
-static bool option_belongs(unsigned takes, int option)
+static bool take_option(struct options *options, unsigned takes, int key, const char *word)
 {
-    static const struct {
-        int option;
-        unsigned needs, excludes;
-        const char *name;
-    } rows[] = {
-        {'o', TAKES_OUTPUT, 0, "-o"},
-        {OPT_PATH, TAKES_PATH, 0, "--path"},
-        {OPT_NO_CALL, TAKES_NO_CALL, 0, "--no-call"},
-        {OPT_LIST, TAKES_NAMES, 0, "--list"},
-        {OPT_LG_SAMPLE, TAKES_LG_SAMPLE, 0, "--lg-sample"},
-        {'p', 0, TAKES_HOST, "-p"},
-        {OPT_THREAD, 0, TAKES_HOST, "--thread"},
-        {OPT_DRY_RUN, 0, TAKES_HOST, "--dry-run"},
-    };
+    const struct row *row;
 
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (rows[i].option != option)
-            continue;
-        if ((takes & rows[i].needs) == rows[i].needs && !(takes & rows[i].excludes))
-            return true;
-        message("this verb has no option %s", rows[i].name);
+    if (key == ':' || key == '?') {
+        if (key == ':')
+            message("option %s needs a value", word);
+        else
+            tell_unknown(word);
         return false;
     }
-    return true;
+    row = find_row(key);
+    if ((!row->needs || (takes & row->needs)) && !(takes & row->excludes))
+        return take_value(options, row, optarg);
+    if (row->letter)
+        message("this verb has no option -%c", row->letter);
+    else
+        message("this verb has no option --%s", row->name);
+    return false;
 }
 
-static bool take_option(struct options *options, unsigned takes, int option, char **argv)
+static const char *wrong_with_file(const struct options *options)
 {
-    if (!option_belongs(takes, option))
-        return false;
-    switch (option) {
-    case 'q':
-        options->quiet = true;
-        return true;
-    case 'v':
-        options->verbose++;
-        return true;
-    case 'h':
-        options->help = true;
-        return true;
-    case 'V':
-        options->version = true;
-        return true;
-    case OPT_JSON:
-        options->json = true;
-        return true;
-    case OPT_DRY_RUN:
-        options->dry_run = true;
-        return true;
-    case OPT_LIST:
-        options->list = true;
-        return true;
-    case OPT_NO_CALL:
-        options->no_call = true;
-        return true;
-    case ':':
-        message("option %s needs a value", argv[optind - 1]);
-        return false;
-    case '?':
-        tell_unknown(argv[optind - 1]);
-        return false;
-    default:
-        return take_value(options, option);
-    }
+    if (!options->file)
+        return "which profile? Give its file, or - for stdin";
+    if (options->base && strcmp(options->file, "-") == 0 && strcmp(options->base, "-") == 0)
+        return "only one of the two profiles can come from stdin";
+    return NULL;
 }
 
-static bool options_consistent(const struct options *options, unsigned takes)
+/* One thread, one file, one instance, one description: they are of one process. */
+static const char *wrong_with_several(const struct options *options)
 {
-    if (takes & TAKES_HOST && options->pid_count > 0) {
-        message("this verb is about all processes and takes no pid");
-        return false;
-    }
-    if (!(takes & TAKES_HOST) && options->pid_count == 0) {
-        message("which process? Give its pid");
-        return false;
-    }
-    if (takes & TAKES_NAMES && options->name_count == 0 && !options->list) {
-        message("which name? Give one, or --list");
-        return false;
-    }
-    if (options->output && options->path) {
-        message("-o writes here, --path in the target: use one of them");
-        return false;
-    }
-    if (options->dry_run && options->no_call) {
-        message("--dry-run tells the calls, --no-call makes none: use one of them");
-        return false;
-    }
-    if (options->dry_run && options->json) {
-        message("--dry-run has no --json");
-        return false;
-    }
-    if (options->pid_count > 1 && (options->output || options->path || options->thread)) {
-        message("-o, --path and --thread go with one process");
-        return false;
-    }
-    return true;
+    if (options->output || options->path || options->thread || options->instance)
+        return "-o, --path, --thread and --instance go with one process";
+    if (options->prometheus)
+        return "--prometheus goes with one process: its metrics may be described only once";
+    return NULL;
+}
+
+static const char *wrong_with_dry_run(const struct options *options)
+{
+    if (options->no_call)
+        return "--dry-run tells the calls, --no-call makes none: use one of them";
+    if (options->json)
+        return "--dry-run has no --json";
+    if (options->full || options->prometheus)
+        return "--dry-run shows the calls alone: leave --full and --prometheus out";
+    return NULL;
+}
+
+static const char *wrong_with_process(const struct options *options, unsigned takes)
+{
+    if (options->pid_count == 0)
+        return "which process? Give its pid";
+    if (takes & TAKES_NAMES && options->name_count == 0 && !options->list)
+        return "which name? Give one, or --list";
+    if (options->output && options->path)
+        return "-o writes here, --path in the target: use one of them";
+    if (options->json + options->full + options->prometheus > 1)
+        return "--json, --full and --prometheus are three forms: use one of them";
+    if (options->no_call && options->thread)
+        return "--no-call holds no thread: leave --thread out";
+    if (options->dry_run && wrong_with_dry_run(options))
+        return wrong_with_dry_run(options);
+    return options->pid_count > 1 ? wrong_with_several(options) : NULL;
+}
+
+/* What is wrong with the words together; NULL: nothing. */
+static const char *inconsistent(const struct options *options, unsigned takes)
+{
+    if (options->help || options->version)
+        return NULL;
+    if (takes & TAKES_FILE)
+        return wrong_with_file(options);
+    if (takes & TAKES_HOST)
+        return options->pid_count ? "this verb is about all processes and takes no pid" : NULL;
+    return wrong_with_process(options, takes);
 }
 
 bool options_parse(struct options *options, unsigned takes, int argc, char **argv)
 {
-    int option;
+    struct getopt_words words;
+    const char *wrong;
+    int key;
 
     memset(options, 0, sizeof *options);
     options->timeout_ns = 30ull * 1000000000;
     options->lg_sample = -1;
     optind = 1;
     opterr = 0;
-    while ((option = getopt_long(argc, argv, ":o:p:qvhV", long_options, NULL)) != -1)
-        if (!take_option(options, takes, option, argv))
+    fill_words(&words);
+    while ((key = getopt_long(argc, argv, words.letters, words.longs, NULL)) != -1)
+        if (!take_option(options, takes, key, argv[optind - 1]))
             return false;
     for (; optind < argc; optind++)
         if (!add_word(options, takes, argv[optind]))
             return false;
-    return options->help || options->version || options_consistent(options, takes);
+    /* A profile in another form is streamed: to stdout, if nothing else is said. */
+    if (!options->output && (options->report.format || (takes & TAKES_FILE)))
+        options->output = "-";
+    wrong = inconsistent(options, takes);
+    if (wrong)
+        message("%s", wrong);
+    return !wrong;
 }

@@ -7,14 +7,25 @@
 
 enum { OPTIONS_PIDS_MAX = 256, OPTIONS_NAMES_MAX = 20 };
 
-/* Which options a verb knows, besides those that every verb has. */
+/* Which options and words a verb knows, besides the options that every verb has. */
 enum {
-    TAKES_OUTPUT = 1,
-    TAKES_PATH = 2,
-    TAKES_NO_CALL = 4,       /* --no-call */
-    TAKES_HOST = 8,          /* no pid: it is about all processes */
-    TAKES_NAMES = 0x100,     /* names of jemalloc's after the process, --list */
-    TAKES_LG_SAMPLE = 0x200, /* --lg-sample */
+    TAKES_OUTPUT = 1 << 0, /* -o */
+    TAKES_PATH = 1 << 1,   /* --path */
+    TAKES_NO_CALL = 1 << 2,
+    TAKES_ALLOW_RESET = 1 << 3,
+    TAKES_LG_SAMPLE = 1 << 4,
+    TAKES_REPORT = 1 << 5, /* --full, --prometheus, --allow-slow */
+    TAKES_FORMAT = 1 << 6, /* how a profile is shown */
+    TAKES_NAMES = 1 << 7,  /* names of jemalloc's after the process, --list */
+    TAKES_FILE = 1 << 8,   /* works on a file, not on a process */
+    TAKES_HOST = 1 << 9,   /* no pid: it is about all processes */
+};
+
+/* How a profile is shown; NULL or false: not said. */
+struct report_options {
+    const char *format, *focus, *ignore, *hide, *show, *unit, *value, *root;
+    const char *rows;
+    bool by_thread, debuginfod, no_inlines, keep_allocator;
 };
 
 struct options {
@@ -22,14 +33,18 @@ struct options {
     size_t pid_count;
     uint64_t timeout_ns;
     pid_t thread;                         /* 0: any */
+    pid_t instance;                       /* --instance, from 1; 0: the default */
     const char *output;                   /* -o; NULL: none */
     const char *path;                     /* --path; NULL: none */
-    const char *names[OPTIONS_NAMES_MAX]; /* the words after the process, with TAKES_NAMES */
+    const char *file;                     /* TAKES_FILE: the profile; "-" is stdin */
+    const char *base;                     /* --base; NULL: none */
+    const char *names[OPTIONS_NAMES_MAX]; /* TAKES_NAMES: the words after the process */
     size_t name_count;
-    bool list;     /* --list */
     int lg_sample; /* --lg-sample: 0 to 63; -1: not given */
-    bool json, quiet, dry_run, no_call, help, version;
+    bool json, quiet, dry_run, help, version;
+    bool list, no_call, allow_reset, full, prometheus, allow_slow;
     int verbose;
+    struct report_options report;
 };
 
 /* Parses argv[1..]; false after a message on stderr about what is wrong. */

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { LINKS_MAX = 40 };
+enum { LINKS_MAX = 40, STREAM_BUFFER = 64 << 10 };
 
 static enum fault_code failed(struct fault *fault, int err, const char *path)
 {
@@ -123,10 +123,30 @@ static int write_all(int fd, const unsigned char *bytes, size_t len)
     return 0;
 }
 
+/* stdio keeps no errno for later: this does. */
+static ssize_t stream_write(void *cookie, const char *bytes, size_t len)
+{
+    struct output *output = cookie;
+
+    if (!output->err)
+        output->err = write_all(output->fd, (const unsigned char *)bytes, len);
+    return output->err ? 0 : (ssize_t)len;
+}
+
+FILE *output_stream(struct output *output)
+{
+    static const cookie_io_functions_t functions = {.write = stream_write};
+    FILE *stream = fopencookie(output, "w", functions);
+
+    if (stream)
+        setvbuf(stream, NULL, _IOFBF, STREAM_BUFFER);
+    return stream;
+}
+
 enum fault_code output_finish(struct output *output, const void *bytes, size_t len,
                               struct fault *fault)
 {
-    int err = write_all(output->fd, bytes, len);
+    int err = output->err ? output->err : write_all(output->fd, bytes, len);
 
     if (!err && output->temporary && fsync(output->fd))
         err = errno;

@@ -7,14 +7,18 @@
 #include "attach/fault.h"
 
 #include <stddef.h>
+#include <stdio.h>
 
 struct output {
     int fd;
     char *path;      /* as asked for; "-" is stdout */
     char *temporary; /* NULL: written directly (stdout, FIFO, device) */
+    int err;         /* of the first write to output_stream that failed */
 };
 
 enum fault_code output_open(struct output *output, const char *path, struct fault *fault);
+/* A stream onto the output; its errors are told by output_finish. NULL: out of memory. */
+FILE *output_stream(struct output *output);
 /* Writes all bytes, flushes them to the disk and gives the file its name. */
 enum fault_code output_finish(struct output *output, const void *bytes, size_t len,
                               struct fault *fault);

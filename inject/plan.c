@@ -1,6 +1,6 @@
 #include "inject/plan.h"
+#include "elf/function_names.h"
 #include "elf/image.h"
-#include "elf/symbols.h"
 
 #include <errno.h>
 #include <string.h>
@@ -128,11 +128,11 @@ static enum fault_code learn_static(struct plan *plan, const struct module *modu
 {
     struct static_names names = {plan, false};
     enum symbol_place place;
-    struct symbols symbols;
+    struct function_names symbols;
 
-    if (symbols_open(&symbols, module, target, memory))
-        symbols_visit_file(&symbols, "", visit_static, &names, &place);
-    symbols_close(&symbols);
+    if (function_names_open(&symbols, module, target, memory))
+        function_names_visit_file(&symbols, "", visit_static, &names, &place);
+    function_names_close(&symbols);
     if (names.failed)
         return fault_set(fault, FAULT_INTERNAL, ENOMEM, "plan", "%s", module->path);
     return FAULT_NONE;

@@ -1,5 +1,5 @@
 #include "jemalloc/code.h"
-#include "elf/symbols.h"
+#include "elf/function_names.h"
 
 #include <errno.h>
 #include <string.h>
@@ -250,12 +250,12 @@ static enum fault_code forbid_functions(const struct instance *instance, struct 
 {
     struct functions functions = {.prefix = instance->prefix};
     enum symbol_place place;
-    struct symbols symbols;
+    struct function_names symbols;
     enum fault_code rc;
 
-    if (symbols_open(&symbols, &instance->module, target, memory))
-        symbols_visit_file(&symbols, "", visit_function, &functions, &place);
-    symbols_close(&symbols);
+    if (function_names_open(&symbols, &instance->module, target, memory))
+        function_names_visit_file(&symbols, "", visit_function, &functions, &place);
+    function_names_close(&symbols);
     if (functions.failed)
         rc = fault_set(fault, FAULT_INTERNAL, ENOMEM, "plan", "%s", instance->module.path);
     else if (functions.named < 100) /* every jemalloc since 4.0 has several hundred */

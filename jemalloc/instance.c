@@ -1,5 +1,5 @@
 #include "jemalloc/instance.h"
-#include "elf/symbols.h"
+#include "elf/function_names.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -147,12 +147,12 @@ static bool try_file(struct instance *instance, const struct module *module,
 {
     struct symtab_search search = {.module = module};
     enum symbol_place place;
-    struct symbols symbols;
+    struct function_names symbols;
 
-    if (symbols_open(&symbols, module, target, memory) &&
-        symbols_visit_file(&symbols, suffix, visit_symtab, &search, &place) && search.count)
-        symbols_visit_file(&symbols, sibling, visit_symtab, &search, &place);
-    symbols_close(&symbols);
+    if (function_names_open(&symbols, module, target, memory) &&
+        function_names_visit_file(&symbols, suffix, visit_symtab, &search, &place) && search.count)
+        function_names_visit_file(&symbols, sibling, visit_symtab, &search, &place);
+    function_names_close(&symbols);
     if (!search.complete)
         return false;
     const char *prefix = search.seen[search.complete - 1].prefix;

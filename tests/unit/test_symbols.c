@@ -1,239 +1,193 @@
-/* The functions of a module at each of their places: one file has them all, mapped into the test.
- */
+/* Addresses of the test's own functions, and what is said when a file is not to be had. */
 #include "check.h"
-#include "elf/symbols.h"
-#include "elf_file.h"
-#include "elf_object.h"
 #include "own.h"
-#include "section_file.h"
-#include "tree.h"
+#include "profile/symbols.h"
 
-#include <lzma.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 
-enum { PACKED_MAX = 4096, NAMES_MAX = 16 };
+__attribute__((noinline)) int probed_function(int x);
+
+int probed_function(int x)
+{
+    __asm__ volatile("" : "+r"(x));
+    return x + 1;
+}
 
 static struct own own;
-static struct tree tree;
-static unsigned char packed[PACKED_MAX];
+static char path[PATH_MAX];
+static struct symbol_mapping mapping;
 
-/* The mapped module: an object with .dynsym, and the sections that a test adds. */
-static struct {
-    struct section_file file;
-    void *base;
-    struct module module;
-} mapped;
-
-static size_t pack(const struct elf_file *inner)
+static uint64_t probed(void)
 {
-    size_t used = 0;
-
-    CHECK(lzma_easy_buffer_encode(0, LZMA_CHECK_CRC64, NULL, (const void *)inner, sizeof *inner,
-                                  packed, &used, sizeof packed) == LZMA_OK);
-    return used;
+    return (uint64_t)(uintptr_t)probed_function;
 }
 
-static void begin(void)
+/* The executable mapping of the test itself, from its maps. */
+static bool find_mapping(void)
 {
-    struct object object;
+    AUTO_FREE char *text = NULL;
+    ssize_t len = procfs_slurp(&own.proc, &text, 1 << 20, "self/maps");
+    const char *at = text;
+    size_t left = len > 0 ? (size_t)len : 0;
+    struct map_entry entry;
 
-    object_make(&object, 0);
-    memset(&mapped, 0, sizeof mapped);
-    mapped.file.count = mapped.file.names_len = 1;
-    section_file_append(&mapped.file, &object, sizeof object);
+    while (left && parse_map_line(&at, &left, &entry) != 0)
+        if (probed() >= entry.start && probed() < entry.end && entry.path_len < sizeof path) {
+            memcpy(path, entry.path, entry.path_len);
+            mapping = (struct symbol_mapping){
+                .start = entry.start, .end = entry.end, .offset = entry.offset, .path = path};
+        }
+    return mapping.start != 0;
 }
 
-/* .symtab of one function, "je_own". */
-static void add_symtab(void)
+static bool names_probe(struct symbols *symbols, const struct symbol_line **lines)
 {
-    const Elf64_Sym symbols[2] = {{0},
-                                  {.st_name = 1,
-                                   .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC),
-                                   .st_shndx = 1,
-                                   .st_value = 0x40,
-                                   .st_size = 8}};
-    Elf64_Shdr *section =
-        section_file_add(&mapped.file, ".symtab", SHT_SYMTAB, symbols, sizeof symbols);
-
-    section->sh_link = (Elf64_Word)mapped.file.count;
-    section_file_add(&mapped.file, ".strtab", SHT_STRTAB, "\0je_own", 8);
+    return symbols_lines(symbols, probed(), lines) == 1 &&
+           strcmp((*lines)->function, "probed_function") == 0 &&
+           strcmp((*lines)->linkage, "probed_function") == 0;
 }
 
-/* As section_file_end, with the headers that the object has. */
-static bool end(void)
+static void test_own(void)
 {
-    char path[TREE_PATH_MAX];
-    struct object *object;
-    Elf64_Ehdr header;
-    Elf64_Phdr note;
+    const struct symbols_options options = {.no_inlines = true};
+    struct symbols *symbols = symbols_new(&mapping, 1, &options);
+    const struct symbol_line *lines, *again;
+    struct symbols_coverage coverage;
+    struct build_id id;
 
-    memcpy(&header, mapped.file.bytes, sizeof header);
-    memcpy(&note, mapped.file.bytes + sizeof header, sizeof note);
-    header.e_shentsize = sizeof(Elf64_Shdr);
-    mapped.file.header = header;
-    mapped.file.note = note;
-    section_file_end(&mapped.file);
-    object = (void *)mapped.file.bytes;
-    object->phdrs[0].p_filesz = object->phdrs[0].p_memsz = mapped.file.len;
-    CHECK(tree_write_bytes(&tree, "module", mapped.file.bytes, mapped.file.len));
-    AUTO_CLOSE int fd = open(tree_name(&tree, "module", path), O_RDONLY | O_CLOEXEC);
-    mapped.base = mmap(NULL, mapped.file.len, PROT_READ, MAP_PRIVATE, fd, 0);
-    modules_free(&own.modules);
-    if (!CHECK(mapped.base != MAP_FAILED) ||
-        !CHECK(modules_load(&own.modules, &own.target, NULL) == FAULT_NONE))
-        return false;
-    memory_forget(&own.memory);
-    mapped.module = *modules_at(&own.modules, (remote_addr)(uintptr_t)mapped.base);
-    return true;
+    CHECK(names_probe(symbols, &lines) && names_probe(symbols, &again) && lines == again);
+    CHECK(symbols_lines(symbols, mapping.start - 1, &lines) == 0 && !lines);
+    CHECK(symbols_lines(symbols, mapping.end, &lines) == 0);
+    CHECK(symbols_lines(symbols, 0, &lines) == 0 &&
+          symbols_lines(symbols, UINT64_MAX, &lines) == 0);
+    CHECK(symbols_coverage(symbols, 0, &coverage) && !symbols_coverage(symbols, 1, &coverage));
+    CHECK(strcmp(coverage.path, path) == 0 && coverage.lack == SYMBOLS_LACK_LINES);
+    CHECK(coverage.addresses == 1 && coverage.with_function == 1 && coverage.with_line == 0);
+    CHECK(symbols_build_id(symbols, 0, &id) && id.len > 0 && !symbols_build_id(symbols, 1, &id));
+    symbols_free(symbols);
 }
 
-static void unmap(void)
+/* What is asked of a mapping whose file is not the right one, or none. */
+static bool lacks(const struct symbol_mapping *asked, const struct symbols_options *options,
+                  enum symbols_lack lack, int err)
 {
-    munmap(mapped.base, mapped.file.len);
-    section_file_free(&mapped.file);
+    struct symbols *symbols = symbols_new(asked, 1, options);
+    const struct symbol_line *lines;
+    struct symbols_coverage coverage;
+    bool none = symbols_lines(symbols, probed(), &lines) == 0;
+    bool told = symbols_coverage(symbols, 0, &coverage) && coverage.lack == lack &&
+                coverage.err == err && coverage.addresses == 1 && coverage.with_function == 0;
+
+    symbols_free(symbols);
+    return none && told;
 }
 
-struct seen {
-    char names[NAMES_MAX][32];
-    uint64_t addresses[NAMES_MAX]; /* without the base of the module */
-    size_t count, limit;
-};
-
-static bool note_one(void *ctx, const char *name, const struct symbol *symbol)
+static int open_stale(void *ctx, const struct symbol_mapping *asked)
 {
-    struct seen *seen = ctx;
-
-    if (!CHECK(seen->count < NAMES_MAX))
-        return false;
-    snprintf(seen->names[seen->count], sizeof seen->names[0], "%s", name);
-    seen->addresses[seen->count++] = symbol->address - (uint64_t)(uintptr_t)mapped.base;
-    return seen->count < seen->limit;
+    (void)ctx;
+    (void)asked;
+    return -ESTALE;
 }
 
-static bool has(const struct seen *seen, const char *name, uint64_t address)
+static int open_text(void *ctx, const struct symbol_mapping *asked)
 {
-    for (size_t i = 0; i < seen->count; i++)
-        if (strcmp(seen->names[i], name) == 0)
-            return seen->addresses[i] == address;
-    return false;
+    (void)ctx;
+    (void)asked;
+    return open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
 }
 
-/* What symbols_visit_file sees, and at which place; SYMBOLS_PLACES: none. */
-static struct seen visit_file(const char *part, size_t limit, enum symbol_place *place)
+static void test_refused(void)
 {
-    struct seen seen = {.limit = limit};
-    struct symbols symbols;
+    const struct symbols_options plain = {0}, stale = {.open = open_stale},
+                                 text = {.open = open_text}, root = {.root = "/nonexistent"};
+    struct symbol_mapping other = mapping;
+    struct build_id id = {.len = 20, .bytes = {1, 2, 3}};
 
-    CHECK(symbols_open(&symbols, &mapped.module, &own.target, &own.memory));
-    CHECK(symbols.file >= 0);
-    if (!symbols_visit_file(&symbols, part, note_one, &seen, place))
-        *place = SYMBOLS_PLACES;
-    symbols_close(&symbols);
-    return seen;
+    other.build_id = &id;
+    CHECK(lacks(&other, &plain, SYMBOLS_LACK_BUILD_ID, 0));
+    CHECK(lacks(&mapping, &stale, SYMBOLS_LACK_BUILD_ID, ESTALE));
+    CHECK(lacks(&mapping, &text, SYMBOLS_LACK_ELF, 0));
+    CHECK(lacks(&mapping, &root, SYMBOLS_LACK_FILE, ENOENT));
+    other = mapping;
+    other.path = "/nonexistent";
+    CHECK(lacks(&other, &plain, SYMBOLS_LACK_FILE, ENOENT));
+    other.path = "[vdso]";
+    CHECK(lacks(&other, &plain, SYMBOLS_LACK_FILE, ENOENT));
+    other.path = NULL;
+    CHECK(lacks(&other, &plain, SYMBOLS_LACK_FILE, ENOENT));
+    other.path = "/dev/zero";
+    CHECK(lacks(&other, &plain, SYMBOLS_LACK_FILE, EINVAL));
 }
 
-static void test_none(void)
+/* The build-id that the profile states is the file's: it serves. */
+static void test_accepted(void)
 {
-    enum symbol_place place;
-    struct symbols symbols;
-    struct seen seen;
+    const struct symbols_options options = {.no_inlines = true};
+    struct symbol_mapping stated = mapping;
+    struct symbols *symbols = symbols_new(&mapping, 1, &options);
+    const struct symbol_line *lines;
+    struct build_id id;
 
-    begin();
-    if (!end())
-        return;
-    seen = visit_file("", NAMES_MAX, &place);
-    CHECK(place == SYMBOLS_PLACES && seen.count == 0);
-    seen.limit = NAMES_MAX;
-    CHECK(symbols_open(&symbols, &mapped.module, &own.target, &own.memory));
-    CHECK(symbols_visit(&symbols, SYMBOLS_DYNSYM, "eta", note_one, &seen));
-    CHECK(seen.count == 1 && has(&seen, "beta_alpha", object_value(BETA)));
-    CHECK(!symbols_visit(&symbols, SYMBOLS_SYMTAB, "", note_one, &seen));
-    CHECK(!symbols_visit(&symbols, SYMBOLS_MINIDEBUG, "", note_one, &seen));
-    CHECK(!symbols_visit(&symbols, SYMBOLS_DEBUGFILE, "", note_one, &seen));
-    symbols_close(&symbols);
-    unmap();
-    mapped.module.start = mapped.module.end = 0;
-    CHECK(!symbols_open(&symbols, &mapped.module, &own.target, &own.memory));
-    symbols_close(&symbols);
+    CHECK(symbols_build_id(symbols, 0, &id));
+    symbols_free(symbols);
+    stated.build_id = &id;
+    symbols = symbols_new(&stated, 1, &options);
+    CHECK(names_probe(symbols, &lines));
+    symbols_free(symbols);
 }
 
-/* The first place that there is, and no further. */
-static void test_symtab_first(void)
+static void test_live(void)
 {
-    enum symbol_place place;
-    struct elf_file inner;
-    struct seen seen;
+    struct symbols_target live = {&own.modules, &own.target, &own.memory};
+    const struct symbols_options options = {
+        .open = symbols_open_live, .ctx = &live, .target = &own.target};
+    struct symbol_mapping asked = mapping;
+    struct symbols *symbols;
+    const struct symbol_line *lines;
 
-    begin();
-    add_symtab();
-    file_make(&inner);
-    section_file_add(&mapped.file, ".gnu_debugdata", SHT_PROGBITS, packed, pack(&inner));
-    if (!end())
-        return;
-    seen = visit_file("", NAMES_MAX, &place);
-    CHECK(place == SYMBOLS_SYMTAB && seen.count == 1 && has(&seen, "je_own", 0x40));
-    seen = visit_file("je_three", NAMES_MAX, &place);
-    CHECK(place == SYMBOLS_SYMTAB && seen.count == 0);
-    unmap();
+    asked.path = "/gone/and/deleted"; /* found by its address all the same */
+    symbols = symbols_new(&asked, 1, &options);
+    CHECK(names_probe(symbols, &lines));
+    symbols_free(symbols);
 }
 
-/* .gnu_debugdata has what .dynsym lacks: both, but not after the visitor has had enough. */
-static void test_minidebug(void)
+static void test_many_mappings(void)
 {
-    enum symbol_place place;
-    struct elf_file inner;
-    struct seen seen;
+    const struct symbols_options options = {.no_inlines = true};
+    struct symbol_mapping all[] = {
+        {.start = mapping.end, .end = mapping.end + 0x1000, .path = "/nonexistent/b"},
+        mapping,
+        {.start = mapping.start - 0x1000, .end = mapping.start, .path = path},
+        {.start = 0x1000, .end = 0x2000, .path = ""},
+    };
+    struct symbols *symbols = symbols_new(all, 4, &options);
+    const struct symbol_line *lines;
+    struct symbols_coverage coverage;
+    struct build_id id;
+    size_t modules = 0;
 
-    begin();
-    file_make(&inner);
-    inner.phdrs[0].p_vaddr = 0x500; /* a base of its own: prelink has moved the module */
-    section_file_add(&mapped.file, ".gnu_debugdata", SHT_PROGBITS, packed, pack(&inner));
-    if (!end())
-        return;
-    seen = visit_file("", NAMES_MAX, &place);
-    CHECK(place == SYMBOLS_MINIDEBUG && seen.count == 4 + 4);
-    CHECK(has(&seen, "je_one", 0x1000 - 0x500) && has(&seen, "je_three", 0x4000 - 0x500));
-    CHECK(has(&seen, "alpha", object_value(ALPHA)) && has(&seen, "last", object_value(LAST)));
-    seen = visit_file("", 4, &place);
-    CHECK(seen.count == 4 && has(&seen, "je_three", 0x4000 - 0x500));
-    seen = visit_file("", 5, &place);
-    CHECK(seen.count == 5 && has(&seen, "alpha", object_value(ALPHA)));
-    seen = visit_file("three", NAMES_MAX, &place);
-    CHECK(place == SYMBOLS_MINIDEBUG && seen.count == 1);
-    unmap();
-}
-
-/* By .gnu_debuglink, beside the module. */
-static void test_debugfile(void)
-{
-    unsigned char link[16] = "m.debug";
-    enum symbol_place place;
-    struct elf_file debug;
-    struct seen seen;
-
-    begin();
-    file_make(&debug);
-    memset(&debug.note, 0, sizeof debug.note);
-    debug.phdrs[0].p_type = debug.phdrs[1].p_type = PT_NULL;
-    uint32_t checksum = lzma_crc32((const void *)&debug, sizeof debug, 0);
-    memcpy(link + 8, &checksum, sizeof checksum);
-    section_file_add(&mapped.file, ".gnu_debuglink", SHT_PROGBITS, link, 12);
-    CHECK(tree_write_bytes(&tree, "m.debug", &debug, sizeof debug));
-    if (!end())
-        return;
-    seen = visit_file("je_t", NAMES_MAX, &place);
-    CHECK(place == SYMBOLS_DEBUGFILE && seen.count == 1 && has(&seen, "je_three", 0x4000));
-    unmap();
+    CHECK(names_probe(symbols, &lines));
+    CHECK(symbols_lines(symbols, mapping.end, &lines) == 0);
+    while (symbols_coverage(symbols, modules, &coverage))
+        modules++;
+    CHECK(modules == 3); /* two mappings are of one file */
+    CHECK(symbols_build_id(symbols, 1, &id) && symbols_build_id(symbols, 2, &id));
+    CHECK(!symbols_build_id(symbols, 0, &id) && !symbols_build_id(symbols, 3, &id));
+    symbols_free(symbols);
 }
 
 int main(void)
 {
-    if (!CHECK(own_open(&own)) || !CHECK(tree_make(&tree)))
-        return check_result();
-    test_none();
-    test_symtab_first();
-    test_minidebug();
-    test_debugfile();
-    tree_remove(&tree);
+    CHECK(probed_function(1) == 2);
+    if (CHECK(own_open(&own)) && CHECK(find_mapping())) {
+        test_own();
+        test_refused();
+        test_accepted();
+        test_live();
+        test_many_mappings();
+    }
     own_close(&own);
     return check_result();
 }

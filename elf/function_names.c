@@ -1,21 +1,22 @@
-#include "elf/symbols.h"
+#include "elf/function_names.h"
 #include "elf/debugfile.h"
 #include "elf/minidebug.h"
 #include "elf/symtab.h"
 
 #include <string.h>
 
-bool symbols_open(struct symbols *symbols, const struct module *module, const struct target *target,
-                  struct memory *memory)
+bool function_names_open(struct function_names *symbols, const struct module *module,
+                         const struct target *target, struct memory *memory)
 {
-    *symbols = (struct symbols){.module = module, .target = target, .memory = memory, .file = -1};
+    *symbols =
+        (struct function_names){.module = module, .target = target, .memory = memory, .file = -1};
     if (!image_open(&symbols->image, memory, module->start))
         return false;
     symbols->file = module_open(module, target, memory);
     return true;
 }
 
-void symbols_close(struct symbols *symbols)
+void function_names_close(struct function_names *symbols)
 {
     util_close(&symbols->file);
     symbols->file = -1;
@@ -35,8 +36,8 @@ static bool visit_dynamic(void *ctx, const char *name, const struct symbol *symb
            search->visit(search->ctx, name, symbol);
 }
 
-static bool visit_dynsym(const struct symbols *symbols, const char *part, symbol_visitor visit,
-                         void *ctx)
+static bool visit_dynsym(const struct function_names *symbols, const char *part,
+                         symbol_visitor visit, void *ctx)
 {
     struct dynamic_search search = {part, visit, ctx};
 
@@ -46,7 +47,7 @@ static bool visit_dynsym(const struct symbols *symbols, const char *part, symbol
     return true;
 }
 
-static int open_debugfile(const struct symbols *symbols)
+static int open_debugfile(const struct function_names *symbols)
 {
     struct build_id id;
     struct debugfile found;
@@ -61,8 +62,8 @@ static int open_debugfile(const struct symbols *symbols)
     return rc ? rc : found.fd;
 }
 
-static bool visit_separate(const struct symbols *symbols, enum symbol_place place, const char *part,
-                           symbol_visitor visit, void *ctx)
+static bool visit_separate(const struct function_names *symbols, enum symbol_place place,
+                           const char *part, symbol_visitor visit, void *ctx)
 {
     AUTO_CLOSE int fd =
         place == SYMBOLS_MINIDEBUG ? minidebug_open(symbols->file) : open_debugfile(symbols);
@@ -70,8 +71,8 @@ static bool visit_separate(const struct symbols *symbols, enum symbol_place plac
     return fd >= 0 && symtab_visit(fd, image_file_bias(&symbols->image, fd), part, visit, ctx);
 }
 
-bool symbols_visit(const struct symbols *symbols, enum symbol_place place, const char *part,
-                   symbol_visitor visit, void *ctx)
+bool function_names_visit(const struct function_names *symbols, enum symbol_place place,
+                          const char *part, symbol_visitor visit, void *ctx)
 {
     switch (place) {
     case SYMBOLS_DYNSYM:
@@ -99,13 +100,13 @@ static bool visit_on(void *ctx, const char *name, const struct symbol *symbol)
     return !both->ended;
 }
 
-bool symbols_visit_file(const struct symbols *symbols, const char *part, symbol_visitor visit,
-                        void *ctx, enum symbol_place *place)
+bool function_names_visit_file(const struct function_names *symbols, const char *part,
+                               symbol_visitor visit, void *ctx, enum symbol_place *place)
 {
     struct long_visit both = {visit, ctx, false};
 
     for (*place = SYMBOLS_SYMTAB; *place < SYMBOLS_PLACES; ++*place) {
-        if (!symbols_visit(symbols, *place, part, visit_on, &both))
+        if (!function_names_visit(symbols, *place, part, visit_on, &both))
             continue;
         if (*place == SYMBOLS_MINIDEBUG)
             visit_dynsym(symbols, part, visit_on, &both);

@@ -15,7 +15,7 @@ enum symbol_place {
     SYMBOLS_PLACES
 };
 
-struct symbols {
+struct function_names {
     const struct module *module; /* these three are borrowed */
     const struct target *target;
     struct memory *memory;
@@ -23,23 +23,23 @@ struct symbols {
     int file; /* the module's; -1: not to be had */
 };
 
-/* False if no ELF object of this machine is mapped there; symbols_close in any case. */
-bool symbols_open(struct symbols *symbols, const struct module *module, const struct target *target,
-                  struct memory *memory);
-void symbols_close(struct symbols *symbols);
+/* False if no ELF object of this machine is mapped there; function_names_close in any case. */
+bool function_names_open(struct function_names *symbols, const struct module *module,
+                         const struct target *target, struct memory *memory);
+void function_names_close(struct function_names *symbols);
 
 /*
  * Visits the defined functions at one place whose name contains part ("":
  * all), with addresses at run time, until visit returns false. False if the
  * module has no symbols there, or not all could be read.
  */
-bool symbols_visit(const struct symbols *symbols, enum symbol_place place, const char *part,
-                   symbol_visitor visit, void *ctx);
+bool function_names_visit(const struct function_names *symbols, enum symbol_place place,
+                          const char *part, symbol_visitor visit, void *ctx);
 
 /*
  * The same at the first place but .dynsym where there are symbols; *place tells
  * which. The symbols of .gnu_debugdata are those that .dynsym lacks, so that
  * both are visited then.
  */
-bool symbols_visit_file(const struct symbols *symbols, const char *part, symbol_visitor visit,
-                        void *ctx, enum symbol_place *place);
+bool function_names_visit_file(const struct function_names *symbols, const char *part,
+                               symbol_visitor visit, void *ctx, enum symbol_place *place);

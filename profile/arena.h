@@ -1,0 +1,18 @@
+/* Memory that is given back all at once. */
+#pragma once
+
+#include "attach/util.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct arena {
+    struct arena_chunk *chunks;
+    size_t used; /* of the newest chunk */
+};
+
+/* Zeroed and aligned for any type. NULL: out of memory. */
+void *arena_alloc(struct arena *arena, size_t size);
+/* A copy of len bytes and a NUL. */
+char *arena_string(struct arena *arena, const char *text, size_t len);
+void arena_free(struct arena *arena);

@@ -1,0 +1,265 @@
+#include "profile/debug_unit.h"
+#include "profile/demangle.h"
+
+#include <dwarf.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ORIGINS_MAX = 16, CONTAINERS_MAX = 64, QUALIFIED_MAX = 4 << 10 };
+
+/* Without the supplement libdw would look for one by itself, in the tool's own root. */
+static bool form_readable(const struct debug_info *info, Dwarf_Attribute *attribute)
+{
+    switch (info->lib.dwarf_whatform(attribute)) {
+    case DW_FORM_GNU_ref_alt:
+    case DW_FORM_GNU_strp_alt:
+    case DW_FORM_ref_sup4:
+    case DW_FORM_ref_sup8:
+    case DW_FORM_strp_sup:
+        return info->supplement != NULL;
+    case DW_FORM_ref_sig8: /* of types only */
+        return false;
+    default:
+        return true;
+    }
+}
+
+static bool attribute_of(const struct debug_info *info, Dwarf_Die *die, unsigned name,
+                         Dwarf_Attribute *out)
+{
+    return info->lib.dwarf_attr(die, name, out) && form_readable(info, out);
+}
+
+/* libdw trusts a string within .debug_info to end; it must, within what is mapped of the section.
+ */
+static bool string_ends(struct debug_info *info, Dwarf_Attribute *attribute, const char *text)
+{
+    struct debug_unit *unit;
+    Dwarf_Die die = {.addr = attribute->valp, .cu = attribute->cu};
+
+    if (info->lib.dwarf_whatform(attribute) != DW_FORM_string)
+        return true;
+    unit = debug_unit_of(info, &die);
+    if (!unit)
+        return strnlen(text, SYMBOL_NAME_MAX) < SYMBOL_NAME_MAX;
+    return memchr(text, 0, unit->end - info->lib.dwarf_dieoffset(&die)) != NULL;
+}
+
+const char *debug_string(struct debug_info *info, Dwarf_Die *die, unsigned name)
+{
+    Dwarf_Attribute attribute;
+    const char *text;
+
+    if (!attribute_of(info, die, name, &attribute))
+        return NULL;
+    text = info->lib.dwarf_formstring(&attribute);
+    if (!text || !string_ends(info, &attribute, text) || !*text)
+        return NULL;
+    return strnlen(text, SYMBOL_NAME_MAX) < SYMBOL_NAME_MAX ? text : NULL;
+}
+
+unsigned debug_number(struct debug_info *info, Dwarf_Die *die, unsigned name)
+{
+    Dwarf_Attribute attribute;
+    Dwarf_Word value;
+
+    if (!attribute_of(info, die, name, &attribute) ||
+        info->lib.dwarf_formudata(&attribute, &value) != 0 || value > UINT32_MAX)
+        return 0;
+    return (unsigned)value;
+}
+
+bool debug_reference(struct debug_info *info, Dwarf_Die *die, unsigned name, Dwarf_Die *out)
+{
+    Dwarf_Attribute attribute;
+
+    return attribute_of(info, die, name, &attribute) &&
+           info->lib.dwarf_formref_die(&attribute, out) != NULL;
+}
+
+/* The container of the functions that begin at a DIE's address, or SPANS_NONE. */
+static uint32_t container_of(const struct debug_unit *unit, const Dwarf_Die *die)
+{
+    size_t low = 0, high = unit->place_count;
+
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if ((unsigned char *)unit->places[mid].die <= (unsigned char *)die->addr)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low ? unit->places[low - 1].container : SPANS_NONE;
+}
+
+/* Puts text and "::" before what is in buf from *at on; false: no room. */
+static bool prepend(char *buf, size_t *at, const char *text)
+{
+    size_t len = strlen(text);
+
+    if (*at < len + 2)
+        return false;
+    memcpy(buf + *at - 2, "::", 2);
+    *at -= len + 2;
+    memcpy(buf + *at, text, len);
+    return true;
+}
+
+/* Without a name, as the demangler has it. *whole: what is around it is in the name. */
+static const char *container_name(struct debug_info *info, Dwarf_Die *die, bool *whole)
+{
+    struct symbol_line function = {0};
+    int tag = info->lib.dwarf_tag(die);
+    const char *name;
+
+    *whole = tag == DW_TAG_subprogram;
+    if (*whole) {
+        debug_name(info, die, &function);
+        name = function.function;
+    } else {
+        name = debug_string(info, die, DW_AT_name);
+    }
+    if (name)
+        return name;
+    return tag == DW_TAG_namespace ? "(anonymous namespace)" : "{unnamed}";
+}
+
+/* A static function has no linkage name: its own, with those of the classes and namespaces. */
+static const char *qualified(struct debug_info *info, const Dwarf_Die *die, const char *name)
+{
+    char buf[QUALIFIED_MAX];
+    size_t len = strlen(name), at = sizeof buf - len;
+    struct debug_unit *unit = debug_unit_of(info, die);
+    uint32_t container;
+
+    if (!unit || len >= sizeof buf)
+        return name;
+    debug_unit_walk(info, unit);
+    container = container_of(unit, die);
+    if (container == SPANS_NONE)
+        return name;
+    memcpy(buf + at, name, len);
+    for (unsigned i = 0; i < CONTAINERS_MAX && container != SPANS_NONE; i++) {
+        Dwarf_Die outer = {.addr = unit->containers[container].die, .cu = unit->die.cu};
+        bool whole;
+        if (!prepend(buf, &at, container_name(info, &outer, &whole)) || whole)
+            break;
+        container = unit->containers[container].parent;
+    }
+    return arena_string(info->arena, buf + at, sizeof buf - at);
+}
+
+struct naming {
+    const char *linkage, *name;
+    Dwarf_Die named; /* the DIE of name */
+    unsigned line;
+};
+
+/* The attributes of a function are spread over its code, its origin and its declaration. */
+static void collect(struct debug_info *info, Dwarf_Die die, struct naming *naming)
+{
+    for (unsigned i = 0; i < ORIGINS_MAX; i++) {
+        Dwarf_Die next;
+        if (!naming->linkage)
+            naming->linkage = debug_string(info, &die, DW_AT_linkage_name);
+        if (!naming->linkage)
+            naming->linkage = debug_string(info, &die, DW_AT_MIPS_linkage_name);
+        if (!naming->name && (naming->name = debug_string(info, &die, DW_AT_name)))
+            naming->named = die;
+        if (!naming->line)
+            naming->line = debug_number(info, &die, DW_AT_decl_line);
+        if (!debug_reference(info, &die, DW_AT_abstract_origin, &next) &&
+            !debug_reference(info, &die, DW_AT_specification, &next))
+            return;
+        die = next;
+    }
+}
+
+static bool same_function(const void *ctx, uint32_t place, const void *key)
+{
+    const struct debug_info *info = ctx;
+    return info->functions[place].die == *(void *const *)key;
+}
+
+static void name_find(struct debug_info *info, Dwarf_Die *die, struct symbol_line *line)
+{
+    struct naming naming = {0};
+
+    collect(info, *die, &naming);
+    line->start_line = naming.line;
+    line->linkage = naming.linkage ? naming.linkage : naming.name;
+    if (naming.linkage)
+        line->function = demangle(info->arena, naming.linkage);
+    else if (naming.name)
+        line->function = qualified(info, &naming.named, naming.name);
+}
+
+void debug_name(struct debug_info *info, Dwarf_Die *die, struct symbol_line *line)
+{
+    struct debug_function *list =
+        list_grow(info->functions, &info->function_room, info->function_count, sizeof *list);
+    uint32_t fresh = (uint32_t)info->function_count, place;
+    Dwarf_Die origin;
+
+    if (!list || info->function_count >= TABLE_NONE)
+        return;
+    info->functions = list;
+    if (!debug_reference(info, die, DW_AT_abstract_origin, &origin))
+        origin = *die;
+    place = table_put(&info->function_table,
+                      table_hash_number(&info->function_table, (uintptr_t)origin.addr),
+                      same_function, info, &origin.addr, fresh);
+    if (place == TABLE_NONE)
+        return;
+    if (place == fresh) {
+        struct symbol_line found = {0};
+        list[fresh] = (struct debug_function){.die = origin.addr};
+        info->function_count++;
+        name_find(info, &origin, &found); /* may ask for the name of a function around it */
+        info->functions[fresh].line = found;
+    }
+    *line = info->functions[place].line;
+}
+
+static bool same_path(const void *ctx, uint32_t place, const void *key)
+{
+    const struct debug_info *info = ctx;
+    return info->paths[place].given == *(const char *const *)key;
+}
+
+/* DW_AT_comp_dir and a relative path. */
+static const char *join(struct debug_info *info, struct debug_unit *unit, const char *path)
+{
+    const char *dir = debug_string(info, &unit->die, DW_AT_comp_dir);
+    size_t dir_len = dir ? strlen(dir) : 0, len = strnlen(path, SYMBOL_NAME_MAX);
+    char *whole = dir_len ? arena_alloc(info->arena, dir_len + 1 + len + 1) : NULL;
+
+    if (!whole)
+        return path;
+    memcpy(whole, dir, dir_len);
+    whole[dir_len] = '/';
+    memcpy(whole + dir_len + 1, path, len);
+    return whole;
+}
+
+const char *debug_path(struct debug_info *info, struct debug_unit *unit, const char *path)
+{
+    struct debug_path *list;
+    uint32_t fresh = (uint32_t)info->path_count, place;
+
+    if (!path || *path == '/')
+        return path;
+    list = list_grow(info->paths, &info->path_room, info->path_count, sizeof *list);
+    if (!list || info->path_count >= TABLE_NONE)
+        return path;
+    info->paths = list;
+    place = table_put(&info->path_table, table_hash_number(&info->path_table, (uintptr_t)path),
+                      same_path, info, &path, fresh);
+    if (place == TABLE_NONE)
+        return path;
+    if (place == fresh) {
+        list[fresh] = (struct debug_path){path, join(info, unit, path)};
+        info->path_count++;
+    }
+    return list[place].path;
+}

@@ -1,0 +1,220 @@
+#include "profile/debug_unit.h"
+
+#include <dwarf.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WALK_DEPTH_MAX = 256 };
+
+struct walk {
+    struct debug_info *info;
+    struct debug_unit *unit;
+};
+
+/* Where in the tree a DIE is. */
+struct position {
+    uint32_t scope, container; /* SPANS_NONE: none */
+    uint32_t depth;            /* scopes around it */
+    uint32_t level;            /* DIEs around it */
+    bool dropped;              /* within a function that the linker dropped */
+};
+
+bool debug_ranges(struct debug_info *info, Dwarf_Die *die, uint32_t depth, uint32_t value,
+                  struct spans *spans)
+{
+    Dwarf_Addr base = 0, start, end;
+    ptrdiff_t at = 0;
+    bool any = false;
+
+    while (info->budget && (at = info->lib.dwarf_ranges(die, at, &base, &start, &end)) > 0) {
+        info->budget--;
+        if (start == 0 || start >= end)
+            continue;
+        if (!spans_add(spans, (struct span){start, end, depth, value}))
+            return any;
+        any = true;
+    }
+    return any;
+}
+
+static bool is_container(int tag)
+{
+    switch (tag) {
+    case DW_TAG_namespace:
+    case DW_TAG_class_type:
+    case DW_TAG_structure_type:
+    case DW_TAG_union_type:
+    case DW_TAG_interface_type:
+    case DW_TAG_enumeration_type:
+    case DW_TAG_module:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool is_block(int tag)
+{
+    switch (tag) {
+    case DW_TAG_lexical_block:
+    case DW_TAG_try_block:
+    case DW_TAG_catch_block:
+    case DW_TAG_with_stmt:
+    case DW_TAG_common_block:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool enter_container(struct debug_unit *unit, const Dwarf_Die *die,
+                            struct position *position)
+{
+    struct debug_container *list =
+        list_grow(unit->containers, &unit->container_room, unit->container_count, sizeof *list);
+
+    if (!list || unit->container_count >= SPANS_NONE)
+        return false;
+    unit->containers = list;
+    list[unit->container_count] = (struct debug_container){die->addr, position->container};
+    position->container = (uint32_t)unit->container_count++;
+    return true;
+}
+
+static bool note_place(struct debug_unit *unit, const Dwarf_Die *die, uint32_t container)
+{
+    const struct debug_place *last =
+        unit->place_count ? &unit->places[unit->place_count - 1] : NULL;
+    struct debug_place *list;
+
+    if (last ? last->container == container : container == SPANS_NONE)
+        return true;
+    list = list_grow(unit->places, &unit->place_room, unit->place_count, sizeof *list);
+    if (!list)
+        return false;
+    unit->places = list;
+    list[unit->place_count++] = (struct debug_place){die->addr, container};
+    return true;
+}
+
+/* A function ends the chain of calls, an inlined one continues it. */
+static bool enter_scope(struct walk *walk, Dwarf_Die *die, bool function, struct position *position)
+{
+    struct debug_unit *unit = walk->unit;
+    struct debug_scope *list =
+        list_grow(unit->scopes, &unit->scope_room, unit->scope_count, sizeof *list);
+    uint32_t scope = (uint32_t)unit->scope_count;
+
+    if (!list || unit->scope_count >= SPANS_NONE)
+        return false;
+    unit->scopes = list;
+    if (function)
+        position->scope = SPANS_NONE;
+    if (position->dropped || !debug_ranges(walk->info, die, position->depth, scope, &unit->spans)) {
+        position->dropped = position->dropped || function;
+        return true;
+    }
+    list[unit->scope_count++] = (struct debug_scope){die->addr, position->scope};
+    position->scope = scope;
+    position->depth++;
+    return true;
+}
+
+/* What a DIE means for those in it; false: nothing of interest is in it. */
+static bool enter(struct walk *walk, Dwarf_Die *die, struct position *position)
+{
+    int tag = walk->info->lib.dwarf_tag(die);
+
+    position->level++;
+    if (tag == DW_TAG_subprogram) {
+        position->dropped = false;
+        return note_place(walk->unit, die, position->container) &&
+               enter_container(walk->unit, die, position) && enter_scope(walk, die, true, position);
+    }
+    if (tag == DW_TAG_inlined_subroutine)
+        return enter_scope(walk, die, false, position);
+    if (is_container(tag))
+        return enter_container(walk->unit, die, position);
+    return is_block(tag);
+}
+
+static unsigned char *unit_end(const struct walk *walk)
+{
+    Dwarf_Die *die = &walk->unit->die;
+
+    return (unsigned char *)die->addr - walk->info->lib.dwarf_dieoffset(die) + walk->unit->end;
+}
+
+/*
+ * After a walk of its children the terminator of their list is known, and the
+ * next DIE of the same parent follows it: that spares searching for it where
+ * there is no DW_AT_sibling (clang). False: it was the last; its address is
+ * that of the terminator then, or NULL.
+ */
+static bool next_after(const struct walk *walk, Dwarf_Die *die, unsigned char *terminator)
+{
+    Dwarf_Die next = {.addr = terminator + 1, .cu = die->cu};
+
+    if (terminator + 1 >= unit_end(walk))
+        next.addr = NULL;
+    *die = next;
+    return next.addr && terminator[1];
+}
+
+/* The same by searching; libdw too makes use of where its search has ended. */
+static bool next_search(const struct walk *walk, Dwarf_Die *die)
+{
+    Dwarf_Die next = {0};
+    int rc = walk->info->lib.dwarf_siblingof(die, &next);
+    bool forward = (unsigned char *)next.addr > (unsigned char *)die->addr;
+
+    if (rc < 0 || !forward)
+        next.addr = NULL;
+    *die = next;
+    return rc == 0 && forward;
+}
+
+static void walk_children(struct walk *walk, Dwarf_Die *parent, struct position around,
+                          void **terminator)
+{
+    struct debug_info *info = walk->info;
+    Dwarf_Die die;
+
+    *terminator = NULL;
+    if (around.level > WALK_DEPTH_MAX || info->lib.dwarf_child(parent, &die) != 0)
+        return;
+    for (;;) {
+        struct position position = around;
+        void *inner = NULL;
+        if (!info->budget)
+            return;
+        info->budget--;
+        if (enter(walk, &die, &position))
+            walk_children(walk, &die, position, &inner);
+        if (!(inner ? next_after(walk, &die, inner) : next_search(walk, &die)))
+            break;
+    }
+    *terminator = die.addr;
+}
+
+void debug_unit_walk(struct debug_info *info, struct debug_unit *unit)
+{
+    struct walk walk = {info, unit};
+    struct position top = {SPANS_NONE, SPANS_NONE, 0, 0, false};
+    void *terminator;
+
+    if (unit->walked)
+        return;
+    unit->walked = true;
+    walk_children(&walk, &unit->die, top, &terminator);
+    if (!spans_finish(&unit->spans))
+        spans_free(&unit->spans);
+}
+
+void debug_unit_free(struct debug_unit *unit)
+{
+    free(unit->scopes);
+    free(unit->containers);
+    free(unit->places);
+    spans_free(&unit->spans);
+}

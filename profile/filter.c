@@ -1,0 +1,173 @@
+#include "profile/filter.h"
+
+#include <string.h>
+
+/* What a function matches, found out once for each. */
+enum { MATCH_FOCUS = 1, MATCH_IGNORE = 2, MATCH_HIDE = 4, MATCH_SHOW = 8 };
+
+static bool matches(const regex_t *regex, const char *text)
+{
+    return regex && *text && regexec(regex, text, 0, NULL, 0) == 0;
+}
+
+static unsigned char match_text(const struct filter *filter, const char *text)
+{
+    return (unsigned char)((matches(filter->focus, text) ? MATCH_FOCUS : 0) |
+                           (matches(filter->ignore, text) ? MATCH_IGNORE : 0) |
+                           (matches(filter->hide, text) ? MATCH_HIDE : 0) |
+                           (matches(filter->show, text) ? MATCH_SHOW : 0));
+}
+
+static unsigned char *match_functions(const struct filter *filter,
+                                      const struct locations *locations)
+{
+    unsigned char *found = calloc(locations->function_count + 1, 1);
+
+    for (size_t i = 0; found && i < locations->function_count; i++)
+        found[i] = match_text(filter, locations->functions[i].name) |
+                   match_text(filter, locations->functions[i].file);
+    return found;
+}
+
+static unsigned char *match_mappings(const struct filter *filter, const struct locations *locations)
+{
+    unsigned char *found = calloc(locations->mapping_count + 1, 1);
+
+    for (size_t i = 0; found && i < locations->mapping_count; i++)
+        found[i] = match_text(filter, locations->mappings[i].path);
+    return found;
+}
+
+/* The prefixes of jemalloc's builds (configure --with-jemalloc-prefix), then its functions. */
+static const char *strip_prefix(const char *name)
+{
+    static const char *const prefixes[] = {"je_", "_rjem_je_", "_rjem_", "jemalloc_", "__libc_"};
+
+    for (size_t i = 0; i < ARRAY_LEN(prefixes); i++)
+        if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
+            return name + strlen(prefixes[i]);
+    return name;
+}
+
+static bool is_entry(const char *name)
+{
+    static const char *const entries[] = {
+        "malloc",        "calloc",         "realloc",        "reallocarray", "posix_memalign",
+        "aligned_alloc", "memalign",       "valloc",         "pvalloc",      "mallocx",
+        "rallocx",       "xallocx",        "malloc_default", "smallocx",     "do_rallocx",
+        "fallback_impl", "newImpl<false>", "newImpl<true>",  "handleOOM",
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(entries); i++)
+        if (strcmp(name, entries[i]) == 0)
+            return true;
+    return strncmp(name, "operator new", strlen("operator new")) == 0 ||
+           strncmp(name, "newImpl", strlen("newImpl")) == 0 ||
+           strncmp(name, "void* newImpl", strlen("void* newImpl")) == 0;
+}
+
+/* With the prefix that hides them, these are nobody else's. */
+static bool is_internal(const char *name)
+{
+    static const char *const begins[] = {"prof_backtrace", "prof_alloc_prep", "prof_tctx_create",
+                                         "imalloc",        "ialloc",          "arena_malloc",
+                                         "arena_palloc",   "arena_ralloc",    "iralloc",
+                                         "ipalloc",        "large_malloc",    "tcache_alloc"};
+
+    for (size_t i = 0; i < ARRAY_LEN(begins); i++)
+        if (strncmp(name, begins[i], strlen(begins[i])) == 0)
+            return true;
+    return false;
+}
+
+static bool is_allocator_name(const char *name)
+{
+    name = strip_prefix(name);
+    return is_entry(name) || is_internal(name);
+}
+
+bool filter_is_allocator_module(const struct location_mapping *mapping)
+{
+    const char *slash = strrchr(mapping->path, '/');
+    return slash && strstr(slash, "jemalloc") != NULL;
+}
+
+static bool is_allocator(const struct locations *locations, const struct location *location)
+{
+    if (location->mapping != TABLE_NONE &&
+        filter_is_allocator_module(&locations->mappings[location->mapping]))
+        return true;
+    for (uint32_t i = 0; i < location->count; i++) {
+        const struct location_line *line = &locations->lines[location->first + i];
+        if (!is_allocator_name(locations->functions[line->function].name))
+            return false;
+    }
+    return true;
+}
+
+/* Takes the hidden lines out. A mapping's file counts for all lines of its locations. */
+static void hide_lines(const struct filter *filter, struct locations *locations,
+                       struct location *location, unsigned char of_mapping,
+                       const unsigned char *functions)
+{
+    struct location_line *lines = &locations->lines[location->first];
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < location->count; i++) {
+        unsigned char found = functions[lines[i].function];
+        bool hidden = filter->hide && ((found | of_mapping) & MATCH_HIDE);
+        bool shown = !filter->show || ((found | of_mapping) & MATCH_SHOW);
+        if (!hidden && shown)
+            lines[kept++] = lines[i];
+    }
+    location->count = kept;
+}
+
+static struct filter_mark mark(const struct filter *filter, struct locations *locations,
+                               struct location *location, const unsigned char *functions,
+                               const unsigned char *mappings)
+{
+    unsigned char of_mapping = location->mapping == TABLE_NONE ? 0 : mappings[location->mapping],
+                  found = of_mapping;
+    struct filter_mark result;
+
+    for (uint32_t i = 0; i < location->count; i++)
+        found |= functions[locations->lines[location->first + i].function];
+    result.ignored = filter->ignore && (found & MATCH_IGNORE);
+    result.focused = !result.ignored && (!filter->focus || (found & MATCH_FOCUS));
+    result.certain = is_allocator(locations, location);
+    result.allocator = result.certain || !location->named;
+    hide_lines(filter, locations, location, of_mapping, functions);
+    result.hidden = location->count == 0;
+    return result;
+}
+
+struct filter_mark *filter_apply(const struct filter *filter, struct locations *locations)
+{
+    AUTO_FREE unsigned char *functions = match_functions(filter, locations);
+    AUTO_FREE unsigned char *mappings = match_mappings(filter, locations);
+    struct filter_mark *marks = calloc(locations->count + 1, sizeof *marks);
+
+    if (!functions || !mappings || !marks) {
+        free(marks);
+        return NULL;
+    }
+    for (size_t i = 0; i < locations->count; i++)
+        marks[i] = mark(filter, locations, &locations->list[i], functions, mappings);
+    return marks;
+}
+
+/*
+ * Through calls without a name too, but only when the allocator's name comes
+ * after them: in a stripped program its inner functions have none.
+ */
+uint32_t filter_allocator_calls(const struct filter_mark *marks, const uint32_t *list,
+                                uint32_t depth)
+{
+    uint32_t trimmed = 0;
+
+    for (uint32_t i = 0; i + 1 < depth && marks[list[i]].allocator; i++)
+        if (marks[list[i]].certain)
+            trimmed = i + 1;
+    return trimmed;
+}

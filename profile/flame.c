@@ -1,0 +1,243 @@
+#include "profile/flame.h"
+#include "profile/text.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Characters of the data at most: browsers are quick with it, mail takes it. */
+enum { DATA_LIMIT = 1500 << 10 };
+
+struct flame_node {
+    uint32_t name; /* a group, or NAME_SMALLER */
+    uint32_t depth;
+    uint32_t joined; /* of NAME_SMALLER: how many calls it stands for */
+    struct amount amount;
+};
+
+enum { NAME_SMALLER = UINT32_MAX };
+
+/* The tree in the order of the stacks: a node, then all below it. */
+struct flame {
+    struct flame_node *nodes;
+    size_t count, room;
+    uint32_t *open; /* the nodes from the root to where the walk is */
+    uint32_t open_count;
+    struct flame_node *smaller; /* for each open node, what was too small below it */
+    double least;
+};
+
+static double weight(const struct amount *amount)
+{
+    double now = fabs((double)amount->now), base = fabs((double)amount->base);
+    return now > base ? now : base;
+}
+
+static struct flame_node *add_node(struct flame *flame, uint32_t name, uint32_t depth)
+{
+    struct flame_node *moved =
+        list_grow(flame->nodes, &flame->room, flame->count, sizeof *flame->nodes);
+
+    if (!moved || flame->count >= UINT32_MAX)
+        return NULL;
+    flame->nodes = moved;
+    flame->nodes[flame->count] = (struct flame_node){.name = name, .depth = depth};
+    return &flame->nodes[flame->count++];
+}
+
+/* A node that is too small goes, with all below it, into the box of its caller. */
+static bool close_node(struct flame *flame)
+{
+    uint32_t level = --flame->open_count;
+    struct flame_node *node = &flame->nodes[flame->open[level]], *box = &flame->smaller[level];
+
+    if (weight(&node->amount) < flame->least && level > 0) {
+        struct flame_node *outer = &flame->smaller[level - 1];
+        outer->joined++;
+        amount_add(&outer->amount, &node->amount);
+        flame->count = flame->open[level];
+        return true;
+    }
+    if (!box->joined)
+        return true;
+    node = add_node(flame, NAME_SMALLER, level + 1);
+    if (!node)
+        return false;
+    node->joined = box->joined;
+    node->amount = box->amount;
+    return true;
+}
+
+static bool open_node(struct flame *flame, uint32_t name)
+{
+    uint32_t level = flame->open_count;
+
+    if (!add_node(flame, name, level))
+        return false;
+    flame->open[level] = (uint32_t)flame->count - 1;
+    flame->smaller[level] = (struct flame_node){.name = NAME_SMALLER};
+    flame->open_count++;
+    return true;
+}
+
+/* From the stack before to this one: back to where they part, then on. Level 0 is the root. */
+static bool add_stack(struct flame *flame, const struct stacks *stacks,
+                      const struct named_stack *stack, uint32_t common)
+{
+    while (flame->open_count > common + 1)
+        if (!close_node(flame))
+            return false;
+    for (uint32_t i = common; i < stack->depth; i++)
+        if (!open_node(flame, stacks->names[stack->first + i]))
+            return false;
+    for (uint32_t i = 0; i < flame->open_count; i++)
+        amount_add(&flame->nodes[flame->open[i]].amount, &stack->amount);
+    return true;
+}
+
+static bool grow_tree(struct flame *flame, const struct stacks *stacks)
+{
+    const struct named_stack *last = NULL;
+
+    flame->count = flame->open_count = 0;
+    if (!open_node(flame, NAME_SMALLER))
+        return false;
+    for (size_t i = 0; i < stacks->count; i++) {
+        const struct named_stack *stack = &stacks->list[i];
+        uint32_t common = last ? stacks_common(stacks, last, stack) : 0;
+        if (weight(&stack->amount) == 0)
+            continue;
+        if (!add_stack(flame, stacks, stack, common))
+            return false;
+        last = stack;
+    }
+    while (flame->open_count)
+        if (!close_node(flame))
+            return false;
+    return true;
+}
+
+static bool make_room(struct flame *flame, const struct stacks *stacks)
+{
+    uint32_t deepest = 0;
+
+    for (size_t i = 0; i < stacks->count; i++)
+        if (stacks->list[i].depth > deepest)
+            deepest = stacks->list[i].depth;
+    flame->open = reallocarray(NULL, (size_t)deepest + 1, sizeof *flame->open);
+    flame->smaller = reallocarray(NULL, (size_t)deepest + 1, sizeof *flame->smaller);
+    return flame->open && flame->smaller;
+}
+
+/* The names that the tree has, numbered from 1 in the order they are written; 0: joined calls. */
+static bool write_names(const struct flame *flame, const struct locations *locations,
+                        uint32_t *numbers, FILE *out)
+{
+    uint32_t count = 0;
+
+    memset(numbers, 0, locations->group_count * sizeof *numbers);
+    fputs("\"names\":[\"\"", out);
+    for (size_t i = 0; i < flame->count; i++) {
+        uint32_t name = flame->nodes[i].name;
+        if (name == NAME_SMALLER || numbers[name])
+            continue;
+        numbers[name] = ++count;
+        fputc(',', out);
+        text_write_json(out, locations->groups[name]);
+    }
+    fputs("],\n", out);
+    return true;
+}
+
+/*
+ * Four or six numbers a node: depth, name, value, joined calls; of a comparison
+ * value now, value before and the error.
+ */
+static void write_nodes(const struct flame *flame, const uint32_t *numbers, bool compares,
+                        FILE *out)
+{
+    fputs("\"nodes\":[", out);
+    for (size_t i = 0; i < flame->count; i++) {
+        const struct flame_node *node = &flame->nodes[i];
+        fprintf(out, "%s%u,%u,%lld,%u", i ? "," : "", node->depth,
+                node->name == NAME_SMALLER ? 0 : numbers[node->name], (long long)node->amount.now,
+                node->joined);
+        if (compares)
+            fprintf(out, ",%lld,%.0f", (long long)node->amount.base, amount_error(&node->amount));
+    }
+    fputs("]}\n", out);
+}
+
+static bool write_data(const struct flame *flame, const struct samples *samples,
+                       const struct view *view, FILE *out)
+{
+    AUTO_FREE uint32_t *numbers = calloc(samples->locations.group_count + 1, sizeof *numbers);
+
+    if (!numbers)
+        return false;
+    fputs("{\"title\":", out);
+    text_write_json(out, view->title ? view->title : "heap profile");
+    fprintf(out, ",\"value\":\"%s\",\"bytes\":%s,\"compares\":%s,\"period\":%llu,\"least\":%.0f,\n",
+            value_name(view->value), view_is_bytes(view) ? "true" : "false",
+            samples->compares ? "true" : "false", (unsigned long long)samples->period,
+            flame->least);
+    write_names(flame, &samples->locations, numbers, out);
+    write_nodes(flame, numbers, samples->compares, out);
+    return true;
+}
+
+/* The data as text; NULL: out of memory. */
+static char *make_data(const struct flame *flame, const struct samples *samples,
+                       const struct view *view, size_t *size)
+{
+    char *text = NULL;
+    FILE *out = open_memstream(&text, size);
+    bool good = out && write_data(flame, samples, view, out);
+
+    if (out && fclose(out) != 0)
+        good = false;
+    if (good)
+        return text;
+    free(text);
+    return NULL;
+}
+
+/* Less and less detail until the data are small enough; a root and one box always are. */
+static char *fit_data(struct flame *flame, const struct stacks *stacks,
+                      const struct samples *samples, const struct view *view, size_t *size)
+{
+    char *text;
+
+    for (;; flame->least = flame->least * 2 + 1) {
+        if (!grow_tree(flame, stacks))
+            return NULL;
+        text = make_data(flame, samples, view, size);
+        if (!text || *size <= DATA_LIMIT || flame->count <= 2)
+            return text;
+        free(text);
+    }
+}
+
+bool flame_write(const struct samples *samples, const struct view *view, FILE *out)
+{
+    struct amount total = samples_total(samples, view->value);
+    struct flame flame = {.least = weight(&total) * view->least};
+    struct stacks stacks;
+    char *data = NULL;
+    size_t size = 0;
+
+    if (!stacks_make(&stacks, samples, view->value))
+        return false;
+    if (make_room(&flame, &stacks))
+        data = fit_data(&flame, &stacks, samples, view, &size);
+    if (data) {
+        fwrite(flame_page, 1, flame_page_size, out);
+        fwrite(data, 1, size, out);
+        fputs("</script>\n</html>\n", out);
+    }
+    free(data);
+    free(flame.nodes);
+    free(flame.open);
+    free(flame.smaller);
+    stacks_free(&stacks);
+    return data != NULL;
+}

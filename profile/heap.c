@@ -1,0 +1,486 @@
+#include "profile/heap.h"
+#include "attach/parse.h"
+#include "profile/table.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+enum { MAPPING_PATH_MAX = 4096 };
+
+struct parser {
+    struct heap_profile *profile;
+    const char *at, *end; /* what is left of the text */
+    struct table addresses, uids;
+    size_t address_room, frame_room, stack_room, line_room, thread_line_room, thread_room,
+        mapping_room;
+    bool threaded; /* heap_v2/N, not "heap profile:" */
+    bool no_memory;
+};
+
+/* One line of the text. */
+struct words {
+    const char *at, *end;
+};
+
+static bool next_line(struct parser *parser, struct words *line)
+{
+    const char *newline;
+
+    if (parser->at == parser->end)
+        return false;
+    newline = memchr(parser->at, '\n', (size_t)(parser->end - parser->at));
+    if (!newline) { /* the number at its end may lack digits */
+        parser->profile->cut_short = true;
+        parser->at = parser->end;
+        return false;
+    }
+    line->at = parser->at;
+    line->end = newline;
+    parser->at = newline + 1;
+    return true;
+}
+
+static bool begins(const struct words *line, const char *text)
+{
+    size_t len = strlen(text);
+    return (size_t)(line->end - line->at) >= len && memcmp(line->at, text, len) == 0;
+}
+
+static bool take_text(struct words *line, const char *text)
+{
+    if (!begins(line, text))
+        return false;
+    line->at += strlen(text);
+    return true;
+}
+
+static void take_spaces(struct words *line)
+{
+    while (line->at < line->end && (*line->at == ' ' || *line->at == '\r'))
+        line->at++;
+}
+
+static bool take_decimal(struct words *line, uint64_t *value)
+{
+    const char *start;
+
+    take_spaces(line);
+    start = line->at;
+    for (*value = 0; line->at < line->end && *line->at >= '0' && *line->at <= '9'; line->at++)
+        if (__builtin_mul_overflow(*value, 10u, value) ||
+            __builtin_add_overflow(*value, (unsigned)(*line->at - '0'), value))
+            return false;
+    return line->at > start;
+}
+
+static int hex_digit(char ch)
+{
+    if (ch >= '0' && ch <= '9')
+        return ch - '0';
+    if (ch >= 'a' && ch <= 'f')
+        return ch - 'a' + 10;
+    return ch >= 'A' && ch <= 'F' ? ch - 'A' + 10 : -1;
+}
+
+/* "0x55d0"; jemalloc's "%#lx" of 0 is "0". */
+static bool take_address(struct words *line, uint64_t *value)
+{
+    const char *start;
+    int digit;
+
+    take_spaces(line);
+    if (line->end - line->at > 2 && line->at[0] == '0' && line->at[1] == 'x')
+        line->at += 2;
+    start = line->at;
+    for (*value = 0; line->at < line->end && (digit = hex_digit(*line->at)) >= 0; line->at++) {
+        if (*value >> 60)
+            return false;
+        *value = *value << 4 | (unsigned)digit;
+    }
+    return line->at > start;
+}
+
+/* "28: 4526080 [0: 0]" */
+static bool take_counts(struct words *line, struct heap_counts *counts)
+{
+    if (!take_decimal(line, &counts->objects) || !take_text(line, ":") ||
+        !take_decimal(line, &counts->bytes))
+        return false;
+    take_spaces(line);
+    return take_text(line, "[") && take_decimal(line, &counts->total_objects) &&
+           take_text(line, ":") && take_decimal(line, &counts->total_bytes) && take_text(line, "]");
+}
+
+#define GROW(parser, list, room, count)                                                            \
+    grow_list(parser, (void **)&(list), &(room), count, sizeof *(list))
+
+static bool grow_list(struct parser *parser, void **list, size_t *room, size_t count, size_t item)
+{
+    void *moved = count < TABLE_NONE ? list_grow(*list, room, count, item) : NULL;
+
+    if (!moved)
+        parser->no_memory = true;
+    else
+        *list = moved;
+    return moved != NULL;
+}
+
+static bool same_address(const void *ctx, uint32_t place, const void *key)
+{
+    const struct heap_profile *profile = ctx;
+    return profile->addresses[place] == *(const uint64_t *)key;
+}
+
+static bool add_frame(struct parser *parser, uint64_t address)
+{
+    struct heap_profile *profile = parser->profile;
+    uint32_t place;
+
+    if (!GROW(parser, profile->addresses, parser->address_room, profile->address_count) ||
+        !GROW(parser, profile->frames, parser->frame_room, profile->frame_count))
+        return false;
+    place = table_put(&parser->addresses, table_hash_number(&parser->addresses, address),
+                      same_address, profile, &address, (uint32_t)profile->address_count);
+    if (place == TABLE_NONE) {
+        parser->no_memory = true;
+        return false;
+    }
+    if (place == profile->address_count)
+        profile->addresses[profile->address_count++] = address;
+    profile->frames[profile->frame_count++] = place;
+    return true;
+}
+
+/* The addresses after the '@'. A word that is none makes the stack end there. */
+static bool add_stack(struct parser *parser, struct words *line)
+{
+    struct heap_profile *profile = parser->profile;
+    uint32_t first = (uint32_t)profile->frame_count;
+    uint64_t address;
+
+    while (take_address(line, &address))
+        if (!add_frame(parser, address))
+            return false;
+    take_spaces(line);
+    if (line->at != line->end)
+        profile->odd_lines++;
+    if (!GROW(parser, profile->stacks, parser->stack_room, profile->stack_count))
+        return false;
+    profile->stacks[profile->stack_count++] =
+        (struct heap_stack){first, (uint32_t)profile->frame_count - first};
+    if (profile->frame_count - first > profile->deepest)
+        profile->deepest = (uint32_t)profile->frame_count - first;
+    return true;
+}
+
+static void add_line(struct parser *parser, const struct heap_counts *counts)
+{
+    struct heap_profile *profile = parser->profile;
+
+    if (!GROW(parser, profile->lines, parser->line_room, profile->line_count))
+        return;
+    if (counts->total_objects || counts->total_bytes)
+        profile->accumulates = true;
+    profile->lines[profile->line_count++] =
+        (struct heap_line){(uint32_t)profile->stack_count - 1, TABLE_NONE, *counts};
+}
+
+static bool same_uid(const void *ctx, uint32_t place, const void *key)
+{
+    const struct heap_profile *profile = ctx;
+    return profile->threads[place].uid == *(const uint64_t *)key;
+}
+
+/* The thread's place; one that the header does not have is added without a name. */
+static uint32_t find_thread(struct parser *parser, uint64_t uid)
+{
+    struct heap_profile *profile = parser->profile;
+    uint32_t place;
+
+    if (!GROW(parser, profile->threads, parser->thread_room, profile->thread_count))
+        return TABLE_NONE;
+    place = table_put(&parser->uids, table_hash_number(&parser->uids, uid), same_uid, profile, &uid,
+                      (uint32_t)profile->thread_count);
+    if (place == TABLE_NONE)
+        parser->no_memory = true;
+    else if (place == profile->thread_count)
+        profile->threads[profile->thread_count++] = (struct heap_thread){uid, NULL};
+    return place;
+}
+
+static void name_thread(struct parser *parser, uint64_t uid, const struct words *rest)
+{
+    uint32_t place = find_thread(parser, uid);
+    struct heap_thread *thread;
+
+    if (place == TABLE_NONE || rest->at == rest->end)
+        return;
+    thread = &parser->profile->threads[place];
+    free(thread->name);
+    thread->name = strndup(rest->at, (size_t)(rest->end - rest->at));
+    if (!thread->name)
+        parser->no_memory = true;
+}
+
+static void add_thread_line(struct parser *parser, uint64_t uid, const struct heap_counts *counts)
+{
+    struct heap_profile *profile = parser->profile;
+    uint32_t thread = find_thread(parser, uid);
+
+    if (thread == TABLE_NONE ||
+        !GROW(parser, profile->thread_lines, parser->thread_line_room, profile->thread_line_count))
+        return;
+    profile->thread_lines[profile->thread_line_count++] =
+        (struct heap_line){(uint32_t)profile->stack_count - 1, thread, *counts};
+}
+
+/* "t*: ..." and "t3: ...", of the header before the first stack, then of the stack before it. */
+static bool take_thread(struct parser *parser, struct words *line)
+{
+    struct heap_profile *profile = parser->profile;
+    struct heap_counts counts;
+    uint64_t uid = 0;
+    bool all;
+
+    if (!take_text(line, "t"))
+        return false;
+    all = take_text(line, "*");
+    if ((!all && !take_decimal(line, &uid)) || !take_text(line, ":") || !take_counts(line, &counts))
+        return false;
+    take_spaces(line);
+    if (all && profile->stack_count == 0)
+        profile->header = counts;
+    else if (all)
+        add_line(parser, &counts);
+    else if (profile->stack_count == 0)
+        name_thread(parser, uid, line);
+    else
+        add_thread_line(parser, uid, &counts);
+    return true;
+}
+
+/* "28: 4526080 [0: 0] @ 0x7f1 0x55d0" */
+static bool take_old_line(struct parser *parser, struct words *line)
+{
+    struct heap_counts counts;
+
+    if (!take_counts(line, &counts))
+        return false;
+    take_spaces(line);
+    if (!take_text(line, "@"))
+        return false;
+    if (add_stack(parser, line))
+        add_line(parser, &counts);
+    return true;
+}
+
+static void take_line(struct parser *parser, struct words *line)
+{
+    bool taken;
+
+    take_spaces(line);
+    if (line->at == line->end)
+        return;
+    if (!parser->threaded)
+        taken = take_old_line(parser, line);
+    else if (take_text(line, "@"))
+        taken = add_stack(parser, line);
+    else
+        taken = take_thread(parser, line);
+    if (!taken)
+        parser->profile->odd_lines++;
+}
+
+static char *copy_path(const struct map_entry *entry, bool *deleted)
+{
+    static const char mark[] = " (deleted)";
+    size_t len = entry->path_len;
+
+    *deleted = len >= sizeof mark - 1 &&
+               memcmp(entry->path + len - (sizeof mark - 1), mark, sizeof mark - 1) == 0;
+    if (*deleted)
+        len -= sizeof mark - 1;
+    return strndup(len ? entry->path : "", len < MAPPING_PATH_MAX ? len : MAPPING_PATH_MAX);
+}
+
+static bool continues(const struct heap_mapping *last, const struct heap_mapping *next)
+{
+    return last->end == next->start && *next->path && strcmp(last->path, next->path) == 0 &&
+           last->offset + (last->end - last->start) == next->offset;
+}
+
+static void add_mapping(struct parser *parser, const struct map_entry *entry)
+{
+    struct heap_profile *profile = parser->profile;
+    struct heap_mapping next = {entry->start, entry->end, entry->offset, NULL, false};
+
+    next.path = copy_path(entry, &next.deleted);
+    if (!next.path ||
+        !GROW(parser, profile->mappings, parser->mapping_room, profile->mapping_count)) {
+        parser->no_memory = true;
+        free(next.path);
+    } else if (profile->mapping_count &&
+               continues(&profile->mappings[profile->mapping_count - 1], &next)) {
+        profile->mappings[profile->mapping_count - 1].end = next.end;
+        free(next.path);
+    } else {
+        profile->mappings[profile->mapping_count++] = next;
+    }
+}
+
+static int by_start(const void *a, const void *b)
+{
+    const struct heap_mapping *x = a, *y = b;
+    return x->start < y->start ? -1 : x->start > y->start;
+}
+
+/* So that an address has one mapping at most, whatever was written. */
+static void sort_mappings(struct heap_profile *profile)
+{
+    size_t kept = 0;
+
+    if (profile->mapping_count)
+        qsort(profile->mappings, profile->mapping_count, sizeof *profile->mappings, by_start);
+    for (size_t i = 0; i < profile->mapping_count; i++) {
+        struct heap_mapping *mapping = &profile->mappings[i];
+        if (mapping->start < mapping->end &&
+            (!kept || profile->mappings[kept - 1].end <= mapping->start))
+            profile->mappings[kept++] = *mapping;
+        else
+            free(mapping->path);
+    }
+    profile->mapping_count = kept;
+}
+
+static void take_maps(struct parser *parser)
+{
+    size_t left = (size_t)(parser->end - parser->at);
+    struct map_entry entry;
+    int found;
+
+    parser->profile->has_maps = true;
+    while (!parser->no_memory && (found = parse_map_line(&parser->at, &left, &entry)) != 0)
+        if (found > 0 && (entry.prot & MAP_EXEC))
+            add_mapping(parser, &entry);
+    sort_mappings(parser->profile);
+}
+
+/* "heap profile: 28: 4526080 [0: 0] @ heap_v2/524288"; the period may be left out. */
+static bool take_old_header(struct parser *parser, struct words *line)
+{
+    struct heap_profile *profile = parser->profile;
+
+    if (!take_counts(line, &profile->header))
+        return false;
+    take_spaces(line);
+    profile->sampling = HEAP_EXACT;
+    profile->period = 1;
+    if (!take_text(line, "@"))
+        return true;
+    take_spaces(line);
+    if (take_text(line, "heap_v2/") || take_text(line, "heapz_v2/"))
+        profile->sampling = HEAP_POISSON;
+    else if (take_text(line, "heap/"))
+        profile->sampling = HEAP_UNIFORM;
+    else
+        return take_text(line, "heapprofile");
+    return take_decimal(line, &profile->period);
+}
+
+static bool take_header(struct parser *parser)
+{
+    struct heap_profile *profile = parser->profile;
+    struct words line;
+    bool good;
+
+    if (!next_line(parser, &line))
+        return false;
+    parser->threaded = take_text(&line, "heap_v2/");
+    if (parser->threaded)
+        good = take_decimal(&line, &profile->period);
+    else
+        good = take_text(&line, "heap profile:") && take_old_header(parser, &line);
+    if (profile->sampling == HEAP_UNIFORM)
+        profile->period /= 2; /* what is written is twice the mean (jeprof's ReadHeapProfile) */
+    if (profile->period <= 1)
+        profile->sampling = HEAP_EXACT;
+    take_spaces(&line);
+    return good && profile->period > 0 && line.at == line.end;
+}
+
+enum fault_code heap_parse(struct heap_profile *profile, const char *text, size_t len,
+                           struct fault *fault)
+{
+    struct parser parser = {.profile = profile, .at = text, .end = text + len};
+    struct words line;
+    bool good;
+
+    memset(profile, 0, sizeof *profile);
+    table_init(&parser.addresses);
+    table_init(&parser.uids);
+    good = take_header(&parser);
+    while (good && !parser.no_memory && next_line(&parser, &line)) {
+        if (begins(&line, "MAPPED_LIBRARIES:")) {
+            take_maps(&parser);
+            break;
+        }
+        take_line(&parser, &line);
+    }
+    table_free(&parser.addresses);
+    table_free(&parser.uids);
+    if (parser.no_memory)
+        return fault_set(fault, FAULT_INTERNAL, ENOMEM, "parse", "the profile");
+    if (!good)
+        return fault_set(fault, FAULT_PROFILE, 0, "parse", "it does not begin with heap_v2/");
+    return FAULT_NONE;
+}
+
+void heap_free(struct heap_profile *profile)
+{
+    for (size_t i = 0; i < profile->thread_count; i++)
+        free(profile->threads[i].name);
+    for (size_t i = 0; i < profile->mapping_count; i++)
+        free(profile->mappings[i].path);
+    free(profile->addresses);
+    free(profile->frames);
+    free(profile->stacks);
+    free(profile->lines);
+    free(profile->thread_lines);
+    free(profile->threads);
+    free(profile->mappings);
+    memset(profile, 0, sizeof *profile);
+}
+
+/*
+ * An allocation of z bytes is sampled with probability p = 1 - exp(-z/period),
+ * so a sample stands for 1/p allocations. The variance of a sum of n samples of
+ * z/p each is estimated without bias by n * (z/p)^2 * (1 - p) (Horvitz-Thompson).
+ */
+static struct heap_estimate estimate_poisson(double period, double n, double s)
+{
+    double size = s / n, p = -expm1(-size / period), spread = n * (1 - p) / (p * p);
+
+    return (struct heap_estimate){n / p, s / p, spread * size * size, spread};
+}
+
+struct heap_estimate heap_estimate(const struct heap_profile *profile, uint64_t objects,
+                                   uint64_t bytes)
+{
+    double n = (double)objects, s = (double)bytes, period = (double)profile->period;
+
+    if (objects == 0 || bytes == 0 || profile->sampling == HEAP_EXACT)
+        return (struct heap_estimate){n, s, 0, 0};
+    if (profile->sampling == HEAP_POISSON)
+        return estimate_poisson(period, n, s);
+    double scale = s / n < period ? period / (s / n) : 1;
+    return (struct heap_estimate){n * scale, s * scale, (scale - 1) * scale * s * s / n,
+                                  (scale - 1) * scale * n};
+}
+
+bool heap_stack_cut(const struct heap_profile *profile, const struct heap_stack *stack)
+{
+    uint32_t limit = profile->deepest > HEAP_DEPTH_LIMIT ? profile->deepest : HEAP_DEPTH_LIMIT;
+
+    return stack->depth >= limit;
+}

@@ -1,0 +1,42 @@
+/*
+ * libdw and libelf of elfutils, loaded when a report first needs them: linked,
+ * they and what they depend on would slow down the start of every command.
+ */
+#pragma once
+
+#include <elfutils/libdw.h>
+#include <stdbool.h>
+
+#define LIBDW_FUNCTIONS(X)                                                                         \
+    X(elf_version)                                                                                 \
+    X(elf_memory)                                                                                  \
+    X(elf_end)                                                                                     \
+    X(dwarf_begin_elf)                                                                             \
+    X(dwarf_end)                                                                                   \
+    X(dwarf_setalt)                                                                                \
+    X(dwarf_nextcu)                                                                                \
+    X(dwarf_offdie)                                                                                \
+    X(dwarf_dieoffset)                                                                             \
+    X(dwarf_tag)                                                                                   \
+    X(dwarf_child)                                                                                 \
+    X(dwarf_siblingof)                                                                             \
+    X(dwarf_ranges)                                                                                \
+    X(dwarf_attr)                                                                                  \
+    X(dwarf_whatform)                                                                              \
+    X(dwarf_formstring)                                                                            \
+    X(dwarf_formudata)                                                                             \
+    X(dwarf_formref_die)                                                                           \
+    X(dwarf_getsrc_die)                                                                            \
+    X(dwarf_linesrc)                                                                               \
+    X(dwarf_lineno)                                                                                \
+    X(dwarf_getsrcfiles)                                                                           \
+    X(dwarf_filesrc)
+
+struct libdw {
+#define LIBDW_POINTER(function) __typeof__(function) *function;
+    LIBDW_FUNCTIONS(LIBDW_POINTER)
+#undef LIBDW_POINTER
+};
+
+/* False: it is not installed, or lacks a function. What was loaded stays until the program ends. */
+bool libdw_load(struct libdw *library);

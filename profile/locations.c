@@ -1,0 +1,291 @@
+#include "profile/locations.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { NAME_SIZE = 512 };
+
+void locations_init(struct locations *locations)
+{
+    memset(locations, 0, sizeof *locations);
+    table_init(&locations->function_table);
+    table_init(&locations->group_table);
+}
+
+void locations_free(struct locations *locations)
+{
+    arena_free(&locations->strings);
+    free(locations->functions);
+    free(locations->lines);
+    free(locations->list);
+    free(locations->mappings);
+    free(locations->groups);
+    table_free(&locations->function_table);
+    table_free(&locations->group_table);
+    memset(locations, 0, sizeof *locations);
+}
+
+#define GROW(list, room, count) grow_list((void **)&(list), &(room), count, sizeof *(list))
+
+static bool grow_list(void **list, size_t *room, size_t count, size_t item)
+{
+    void *moved = count < TABLE_NONE ? list_grow(*list, room, count, item) : NULL;
+
+    if (moved)
+        *list = moved;
+    return moved != NULL;
+}
+
+static const char *keep(struct locations *locations, const char *text)
+{
+    return *text ? arena_string(&locations->strings, text, strlen(text)) : "";
+}
+
+static bool same_group(const void *ctx, uint32_t place, const void *key)
+{
+    const struct locations *locations = ctx;
+    return strcmp(locations->groups[place], key) == 0;
+}
+
+static uint32_t find_group(struct locations *locations, const char *name)
+{
+    uint64_t hash = table_hash_bytes(&locations->group_table, name, strlen(name));
+    uint32_t place;
+
+    if (!GROW(locations->groups, locations->group_room, locations->group_count))
+        return TABLE_NONE;
+    place = table_put(&locations->group_table, hash, same_group, locations, name,
+                      (uint32_t)locations->group_count);
+    if (place == TABLE_NONE || place != locations->group_count)
+        return place;
+    locations->groups[place] = keep(locations, name);
+    if (!locations->groups[place])
+        return TABLE_NONE;
+    locations->group_count++;
+    return place;
+}
+
+static bool same_function(const void *ctx, uint32_t place, const void *key)
+{
+    const struct locations *locations = ctx;
+    const struct function *have = &locations->functions[place], *want = key;
+
+    return have->group == want->group && have->start_line == want->start_line &&
+           strcmp(have->file, want->file) == 0 && strcmp(have->linkage, want->linkage) == 0;
+}
+
+static uint64_t hash_function(const struct table *table, const struct function *function)
+{
+    return table_hash_number(table, (uint64_t)function->group << 32 | function->start_line) ^
+           table_hash_bytes(table, function->file, strlen(function->file)) ^
+           table_hash_bytes(table, function->linkage, strlen(function->linkage)) << 1;
+}
+
+/* The number of the function, whose strings are copied when it is new. */
+static uint32_t find_function(struct locations *locations, struct function function)
+{
+    struct function *kept;
+    uint32_t place;
+
+    if (strcmp(function.linkage, function.name) == 0)
+        function.linkage = "";
+    function.group = find_group(locations, function.name);
+    if (function.group == TABLE_NONE ||
+        !GROW(locations->functions, locations->function_room, locations->function_count))
+        return TABLE_NONE;
+    place =
+        table_put(&locations->function_table, hash_function(&locations->function_table, &function),
+                  same_function, locations, &function, (uint32_t)locations->function_count);
+    if (place == TABLE_NONE || place != locations->function_count)
+        return place;
+    kept = &locations->functions[place];
+    *kept = function;
+    kept->name = locations->groups[function.group];
+    kept->linkage = keep(locations, function.linkage);
+    kept->file = keep(locations, function.file);
+    if (!kept->linkage || !kept->file)
+        return TABLE_NONE;
+    locations->function_count++;
+    return place;
+}
+
+static bool add_line(struct locations *locations, struct location *location,
+                     const struct function *function, unsigned line)
+{
+    uint32_t number = find_function(locations, *function);
+
+    if (number == TABLE_NONE ||
+        !GROW(locations->lines, locations->line_room, locations->line_count))
+        return false;
+    locations->lines[locations->line_count++] = (struct location_line){number, line};
+    location->count++;
+    return true;
+}
+
+/* What the profile's mapping says of its locations as a whole. */
+static void note_line(struct locations *locations, const struct location *location,
+                      const struct symbol_line *line)
+{
+    struct location_mapping *mapping;
+
+    if (location->mapping == TABLE_NONE)
+        return;
+    mapping = &locations->mappings[location->mapping];
+    mapping->has_functions = true;
+    mapping->has_files |= line->file && *line->file;
+    mapping->has_lines |= line->line > 0;
+    mapping->has_inlines |= location->count > 1;
+}
+
+static bool add_known(struct locations *locations, struct location *location,
+                      const struct symbol_line *lines, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct function function = {.name = lines[i].function ? lines[i].function : "??",
+                                    .linkage = lines[i].linkage ? lines[i].linkage : "",
+                                    .file = lines[i].file ? lines[i].file : "",
+                                    .start_line = lines[i].start_line};
+        if (!add_line(locations, location, &function, lines[i].line))
+            return false;
+        note_line(locations, location, &lines[i]);
+    }
+    location->named = true;
+    return true;
+}
+
+/* "libz.so.1+0x1234": an offset into the file, as objdump has it where offsets are addresses. */
+static bool add_unknown(struct locations *locations, struct location *location)
+{
+    const struct location_mapping *mapping;
+    struct function function = {.linkage = "", .file = ""};
+    char name[NAME_SIZE];
+    const char *slash;
+
+    if (location->mapping == TABLE_NONE) {
+        snprintf(name, sizeof name, "0x%llx", (unsigned long long)location->address);
+    } else {
+        mapping = &locations->mappings[location->mapping];
+        slash = strrchr(mapping->path, '/');
+        snprintf(name, sizeof name, "%.400s+%#llx",
+                 slash            ? slash + 1
+                 : *mapping->path ? mapping->path
+                                  : "[anon]",
+                 (unsigned long long)(location->address - mapping->start + mapping->offset));
+    }
+    function.name = name;
+    return add_line(locations, location, &function, 0);
+}
+
+static uint32_t find_mapping(const struct locations *locations, size_t first, uint64_t address)
+{
+    size_t low = first, high = locations->mapping_count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const struct location_mapping *mapping = &locations->mappings[middle];
+        if (address < mapping->start)
+            high = middle;
+        else if (address >= mapping->end)
+            low = middle + 1;
+        else
+            return (uint32_t)middle;
+    }
+    return TABLE_NONE;
+}
+
+static bool add_mappings(struct locations *locations, const struct heap_profile *profile,
+                         struct symbols *symbols)
+{
+    for (size_t i = 0; i < profile->mapping_count; i++) {
+        const struct heap_mapping *from = &profile->mappings[i];
+        struct location_mapping to = {.start = from->start,
+                                      .end = from->end,
+                                      .offset = from->offset,
+                                      .path = keep(locations, from->path),
+                                      .deleted = from->deleted};
+        if (!to.path ||
+            !GROW(locations->mappings, locations->mapping_room, locations->mapping_count))
+            return false;
+        if (*to.path == '/' && !symbols_build_id(symbols, i, &to.build_id))
+            to.build_id.len = 0;
+        locations->mappings[locations->mapping_count++] = to;
+    }
+    return true;
+}
+
+/* In the order of addresses, the symbolizer's pages and units are each visited once. */
+static int by_address(const void *a, const void *b, void *ctx)
+{
+    const uint64_t *addresses = ctx, x = addresses[*(const uint32_t *)a],
+                   y = addresses[*(const uint32_t *)b];
+    return x < y ? -1 : x > y;
+}
+
+static uint32_t *address_order(const struct heap_profile *profile)
+{
+    uint32_t *order = reallocarray(NULL, profile->address_count + 1, sizeof *order);
+
+    for (size_t i = 0; order && i < profile->address_count; i++)
+        order[i] = (uint32_t)i;
+    if (order)
+        qsort_r(order, profile->address_count, sizeof *order, by_address, profile->addresses);
+    return order;
+}
+
+static bool resolve(struct locations *locations, struct location *location, size_t first_mapping,
+                    struct symbols *symbols)
+{
+    const struct symbol_line *lines;
+    size_t count = symbols_lines(symbols, location->address, &lines);
+
+    location->mapping = find_mapping(locations, first_mapping, location->address);
+    location->first = (uint32_t)locations->line_count;
+    return count ? add_known(locations, location, lines, count) : add_unknown(locations, location);
+}
+
+bool locations_add(struct locations *locations, const struct heap_profile *profile,
+                   struct symbols *symbols)
+{
+    size_t first = locations->count, first_mapping = locations->mapping_count;
+    AUTO_FREE uint32_t *order = address_order(profile);
+
+    if (!order || !add_mappings(locations, profile, symbols))
+        return false;
+    for (size_t i = 0; i < profile->address_count; i++) {
+        if (!GROW(locations->list, locations->room, locations->count))
+            return false;
+        locations->list[locations->count++] =
+            (struct location){.address = profile->addresses[i] - (profile->addresses[i] > 0)};
+    }
+    for (size_t i = 0; i < profile->address_count; i++)
+        if (!resolve(locations, &locations->list[first + order[i]], first_mapping, symbols))
+            return false;
+    return true;
+}
+
+uint32_t locations_pseudo(struct locations *locations, const char *name)
+{
+    struct function function = {.name = name, .linkage = "", .file = ""};
+    struct location location = {
+        .mapping = TABLE_NONE, .first = (uint32_t)locations->line_count, .named = true};
+
+    if (!GROW(locations->list, locations->room, locations->count) ||
+        !add_line(locations, &location, &function, 0))
+        return TABLE_NONE;
+    locations->list[locations->count] = location;
+    return (uint32_t)locations->count++;
+}
+
+struct symbols *locations_symbols(const struct heap_profile *profile,
+                                  const struct symbols_options *options)
+{
+    AUTO_FREE struct symbol_mapping *mappings =
+        calloc(profile->mapping_count + 1, sizeof *mappings);
+
+    for (size_t i = 0; mappings && i < profile->mapping_count; i++)
+        mappings[i] = (struct symbol_mapping){.start = profile->mappings[i].start,
+                                              .end = profile->mappings[i].end,
+                                              .offset = profile->mappings[i].offset,
+                                              .path = profile->mappings[i].path};
+    return mappings ? symbols_new(mappings, profile->mapping_count, options) : NULL;
+}

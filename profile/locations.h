@@ -1,0 +1,71 @@
+/*
+ * The addresses of one or two profiles as places in the source, in the terms of
+ * pprof's profile.proto: a location is a call, as one line a function that was
+ * inlined into it and one of the function itself.
+ *
+ * Two profiles share the functions, so that a difference is taken of names,
+ * not of addresses, which move from one run to the next.
+ */
+#pragma once
+
+#include "profile/arena.h"
+#include "profile/heap.h"
+#include "profile/symbols.h"
+#include "profile/table.h"
+
+struct function {
+    const char *name;    /* demangled, or "module+0x1234" */
+    const char *linkage; /* as the linker knows it; "": as name */
+    const char *file;    /* "": unknown */
+    unsigned start_line; /* 0: unknown */
+    uint32_t group;      /* in groups: all functions of this name */
+};
+
+struct location_line {
+    uint32_t function;
+    unsigned line; /* 0: unknown */
+};
+
+struct location {
+    uint64_t address;      /* of the call: one before the return address; 0: no code, see pseudo */
+    uint32_t mapping;      /* in mappings, or TABLE_NONE */
+    uint32_t first, count; /* in lines, innermost first */
+    bool named;            /* a symbol was found */
+};
+
+struct location_mapping {
+    remote_addr start, end;
+    uint64_t offset;
+    const char *path;
+    bool deleted;
+    struct build_id build_id;                              /* len 0: unknown */
+    bool has_functions, has_files, has_lines, has_inlines; /* of at least one location */
+};
+
+struct locations {
+    struct arena strings;
+    struct function *functions;
+    struct location_line *lines;
+    struct location *list;
+    struct location_mapping *mappings;
+    const char **groups; /* distinct names */
+    size_t function_count, line_count, count, mapping_count, group_count;
+    size_t function_room, line_room, room, mapping_room, group_room;
+    struct table function_table, group_table;
+};
+
+/* An all-zero struct is not ready: this makes one that is. */
+void locations_init(struct locations *locations);
+/*
+ * Adds a location for each address of the profile, in the profile's order; the
+ * first one gets the number that locations->count was. False: out of memory.
+ */
+bool locations_add(struct locations *locations, const struct heap_profile *profile,
+                   struct symbols *symbols);
+/* A location that stands for no code: "[truncated]". TABLE_NONE: out of memory. */
+uint32_t locations_pseudo(struct locations *locations, const char *name);
+void locations_free(struct locations *locations);
+
+/* The symbolizer's mappings: those of the profile, which must outlive the call. NULL: no memory. */
+struct symbols *locations_symbols(const struct heap_profile *profile,
+                                  const struct symbols_options *options);

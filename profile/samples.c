@@ -1,0 +1,359 @@
+#include "profile/samples.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { THREAD_NAME_SIZE = 128 };
+
+/* One of the two profiles. */
+struct part {
+    const struct heap_profile *profile;
+    struct symbols *symbols;
+    uint32_t first_location; /* of its addresses */
+    uint32_t first_thread;   /* location of the name of its first thread */
+    bool is_base;
+};
+
+struct builder {
+    struct samples *samples;
+    const struct samples_options *options;
+    struct filter_mark *marks;
+    uint32_t *same; /* the location that stands for all of the same lines; NULL: nothing compared */
+    struct table table;      /* of the samples that are compared */
+    uint32_t truncated;      /* the location of that name */
+    const struct part *part; /* that is being added */
+};
+
+static int64_t add_saturating(int64_t a, int64_t b)
+{
+    int64_t sum;
+
+    if (__builtin_add_overflow(a, b, &sum))
+        return a < 0 ? INT64_MIN + 1 : INT64_MAX;
+    return sum;
+}
+
+void amount_add(struct amount *sum, const struct amount *part)
+{
+    sum->now = add_saturating(sum->now, part->now);
+    sum->base = add_saturating(sum->base, part->base);
+    sum->variance += part->variance;
+}
+
+int64_t amount_growth(const struct amount *amount)
+{
+    return add_saturating(amount->now, -amount->base);
+}
+
+double amount_error(const struct amount *amount)
+{
+    return 2 * sqrt(amount->variance);
+}
+
+struct amount samples_total(const struct samples *samples, enum value value)
+{
+    struct amount total = {0};
+
+    for (size_t i = 0; i < samples->count; i++)
+        amount_add(&total, &samples->list[i].values[value]);
+    return total;
+}
+
+/* Of a number that is not negative. */
+static int64_t to_integer(double value)
+{
+    return value < 9.2e18 ? llrint(value) : INT64_MAX;
+}
+
+static void add_amount(struct amount *amount, double value, double variance, bool is_base)
+{
+    struct amount part = {.variance = variance};
+
+    *(is_base ? &part.base : &part.now) = to_integer(value);
+    amount_add(amount, &part);
+}
+
+static void add_values(const struct builder *builder, struct sample *sample,
+                       const struct heap_counts *counts)
+{
+    const struct heap_profile *profile = builder->part->profile;
+    struct heap_estimate live = heap_estimate(profile, counts->objects, counts->bytes),
+                         total = heap_estimate(profile, counts->total_objects, counts->total_bytes);
+    bool is_base = builder->part->is_base;
+
+    add_amount(&sample->values[VALUE_OBJECTS], live.objects, live.objects_variance, is_base);
+    add_amount(&sample->values[VALUE_BYTES], live.bytes, live.bytes_variance, is_base);
+    add_amount(&sample->values[VALUE_TOTAL_OBJECTS], total.objects, total.objects_variance,
+               is_base);
+    add_amount(&sample->values[VALUE_TOTAL_BYTES], total.bytes, total.bytes_variance, is_base);
+}
+
+static bool add_call(struct samples *samples, uint32_t location)
+{
+    uint32_t *moved =
+        list_grow(samples->calls, &samples->call_room, samples->call_count, sizeof *moved);
+
+    if (!moved || samples->call_count >= TABLE_NONE)
+        return false;
+    samples->calls = moved;
+    samples->calls[samples->call_count++] = location;
+    return true;
+}
+
+/* The calls of a stack, and those that stand for no code, innermost first. */
+static bool add_calls(struct builder *builder, const struct heap_line *line)
+{
+    struct samples *samples = builder->samples;
+    const struct part *part = builder->part;
+    const struct heap_stack *stack = &part->profile->stacks[line->stack];
+    const uint32_t *frames = &part->profile->frames[stack->first];
+
+    for (uint32_t i = 0; i < stack->depth; i++)
+        if (!add_call(samples, part->first_location + frames[i]))
+            return false;
+    if (heap_stack_cut(part->profile, stack)) {
+        samples->cut++;
+        if (!add_call(samples, builder->truncated))
+            return false;
+    }
+    /* The numbers of threads mean nothing in another run: compared are their names. */
+    if (line->thread != TABLE_NONE && (builder->options->thread_frames || builder->same))
+        return add_call(samples, part->first_thread + line->thread);
+    return true;
+}
+
+/* Leaves the calls from first on that are to be shown; false: the sample is not. */
+static bool select_calls(struct builder *builder, uint32_t first)
+{
+    struct samples *samples = builder->samples;
+    uint32_t *calls = &samples->calls[first], depth = (uint32_t)samples->call_count - first,
+             trimmed = 0, kept = 0;
+    bool focused = false;
+
+    if (!builder->options->keep_allocator)
+        trimmed = filter_allocator_calls(builder->marks, calls, depth);
+    samples->trimmed += trimmed;
+    for (uint32_t i = trimmed; i < depth; i++) {
+        const struct filter_mark *mark = &builder->marks[calls[i]];
+        if (mark->ignored)
+            return false;
+        focused |= mark->focused;
+        if (!mark->hidden)
+            calls[kept++] = builder->same ? builder->same[calls[i]] : calls[i];
+    }
+    samples->call_count = first + kept;
+    return focused && kept > 0;
+}
+
+static bool same_stack(const void *ctx, uint32_t place, const void *key)
+{
+    const struct samples *samples = ctx;
+    const struct sample *have = &samples->list[place], *want = key;
+
+    return have->depth == want->depth &&
+           memcmp(&samples->calls[have->first], &samples->calls[want->first],
+                  have->depth * sizeof *samples->calls) == 0;
+}
+
+/* The sample of these calls: a new one, or when two profiles are compared, perhaps one of before.
+ */
+static struct sample *find_sample(struct builder *builder, const struct sample *fresh)
+{
+    struct samples *samples = builder->samples;
+    uint32_t place = (uint32_t)samples->count;
+    struct sample *moved = list_grow(samples->list, &samples->room, samples->count, sizeof *moved);
+
+    if (!moved)
+        return NULL;
+    samples->list = moved;
+    if (builder->same) {
+        uint64_t hash = table_hash_bytes(&builder->table, &samples->calls[fresh->first],
+                                         fresh->depth * sizeof *samples->calls);
+        place = table_put(&builder->table, hash, same_stack, samples, fresh, place);
+    }
+    if (place == TABLE_NONE)
+        return NULL;
+    if (place < samples->count)
+        samples->call_count = fresh->first;
+    else
+        samples->list[samples->count++] = *fresh;
+    return &samples->list[place];
+}
+
+static bool add_sample(struct builder *builder, const struct heap_line *line)
+{
+    struct samples *samples = builder->samples;
+    struct sample fresh = {.first = (uint32_t)samples->call_count, .thread = TABLE_NONE};
+    struct sample *sample;
+
+    if (!add_calls(builder, line))
+        return false;
+    if (!select_calls(builder, fresh.first)) {
+        samples->call_count = fresh.first;
+        return true;
+    }
+    fresh.depth = (uint32_t)samples->call_count - fresh.first;
+    if (!builder->same)
+        fresh.thread = line->thread;
+    if (line->counts.objects)
+        fresh.size = line->counts.bytes / line->counts.objects;
+    sample = find_sample(builder, &fresh);
+    if (sample)
+        add_values(builder, sample, &line->counts);
+    return sample != NULL;
+}
+
+static const char *thread_name(const struct heap_thread *thread, char *out, size_t size)
+{
+    if (thread->name)
+        snprintf(out, size, "[thread %s]", thread->name);
+    else
+        snprintf(out, size, "[thread %llu]", (unsigned long long)thread->uid);
+    return out;
+}
+
+/* A location for each thread of a profile, in its order. */
+static bool add_thread_locations(struct locations *locations, struct part *part)
+{
+    char name[THREAD_NAME_SIZE];
+
+    part->first_thread = (uint32_t)locations->count;
+    for (size_t i = 0; i < part->profile->thread_count; i++) {
+        thread_name(&part->profile->threads[i], name, sizeof name);
+        if (locations_pseudo(locations, name) == TABLE_NONE)
+            return false;
+    }
+    return true;
+}
+
+/* For the labels of samples; without the brackets. */
+static bool add_threads(struct samples *samples, const struct heap_profile *profile)
+{
+    samples->threads = calloc(profile->thread_count + 1, sizeof *samples->threads);
+    if (!samples->threads)
+        return false;
+    for (size_t i = 0; i < profile->thread_count; i++) {
+        const char *name = profile->threads[i].name ? profile->threads[i].name : "";
+        samples->threads[i] = (struct sample_thread){
+            profile->threads[i].uid, arena_string(&samples->locations.strings, name, strlen(name))};
+        if (!samples->threads[i].name)
+            return false;
+    }
+    samples->thread_count = profile->thread_count;
+    return true;
+}
+
+static bool same_lines(const void *ctx, uint32_t place, const void *key)
+{
+    const struct locations *locations = ctx;
+    const struct location *have = &locations->list[place], *want = key;
+
+    for (uint32_t i = 0; have->count == want->count && i < have->count; i++) {
+        const struct location_line *x = &locations->lines[have->first + i],
+                                   *y = &locations->lines[want->first + i];
+        if (x->function != y->function || x->line != y->line)
+            return false;
+    }
+    return have->count == want->count;
+}
+
+/* For each location the first of the same lines: that is how stacks of two runs are compared. */
+static uint32_t *find_same(const struct locations *locations)
+{
+    uint32_t *same = reallocarray(NULL, locations->count + 1, sizeof *same);
+    struct table table;
+
+    table_init(&table);
+    for (size_t i = 0; same && i < locations->count; i++) {
+        const struct location *location = &locations->list[i];
+        uint64_t hash = location->count;
+        for (uint32_t j = 0; j < location->count; j++) {
+            const struct location_line *line = &locations->lines[location->first + j];
+            hash = table_hash_number(&table, hash ^ ((uint64_t)line->function << 32 | line->line));
+        }
+        same[i] = table_put(&table, hash, same_lines, locations, location, (uint32_t)i);
+        if (same[i] == TABLE_NONE) {
+            free(same);
+            same = NULL;
+        }
+    }
+    table_free(&table);
+    return same;
+}
+
+static bool add_locations(struct builder *builder, struct part *part)
+{
+    struct locations *locations = &builder->samples->locations;
+
+    part->first_location = (uint32_t)locations->count;
+    return locations_add(locations, part->profile, part->symbols) &&
+           add_thread_locations(locations, part);
+}
+
+static bool add_samples(struct builder *builder, const struct part *part)
+{
+    const struct heap_profile *profile = part->profile;
+    bool by_thread = builder->options->by_thread && profile->thread_line_count;
+    const struct heap_line *lines = by_thread ? profile->thread_lines : profile->lines;
+    size_t count = by_thread ? profile->thread_line_count : profile->line_count;
+
+    builder->part = part;
+    for (size_t i = 0; i < count; i++)
+        if (!add_sample(builder, &lines[i]))
+            return false;
+    return true;
+}
+
+/* All locations first: a filter and a comparison look at every one of them once. */
+static bool build(struct builder *builder, struct part *parts, size_t count)
+{
+    struct locations *locations = &builder->samples->locations;
+    bool good;
+
+    builder->truncated = locations_pseudo(locations, "[truncated]");
+    good = builder->truncated != TABLE_NONE && add_threads(builder->samples, parts[0].profile);
+    for (size_t i = 0; good && i < count; i++)
+        good = add_locations(builder, &parts[i]);
+    builder->samples->first_location = parts[0].first_location;
+    if (good)
+        builder->marks = filter_apply(&builder->options->filter, locations);
+    if (good && count > 1)
+        builder->same = find_same(locations);
+    good = good && builder->marks && (count == 1 || builder->same);
+    for (size_t i = 0; good && i < count; i++)
+        good = add_samples(builder, &parts[i]);
+    return good;
+}
+
+bool samples_build(struct samples *samples, const struct samples_options *options,
+                   const struct heap_profile *profile, struct symbols *symbols,
+                   const struct heap_profile *base, struct symbols *base_symbols)
+{
+    struct builder builder = {.samples = samples, .options = options};
+    struct part parts[] = {{.profile = profile, .symbols = symbols},
+                           {.profile = base, .symbols = base_symbols, .is_base = true}};
+    bool good;
+
+    memset(samples, 0, sizeof *samples);
+    locations_init(&samples->locations);
+    table_init(&builder.table);
+    samples->period = profile->period;
+    samples->base_period = base ? base->period : profile->period;
+    samples->compares = base != NULL;
+    samples->accumulates = profile->accumulates || (base && base->accumulates);
+    good = build(&builder, parts, base ? 2 : 1);
+    free(builder.marks);
+    free(builder.same);
+    table_free(&builder.table);
+    return good;
+}
+
+void samples_free(struct samples *samples)
+{
+    locations_free(&samples->locations);
+    free(samples->calls);
+    free(samples->list);
+    free(samples->threads);
+    memset(samples, 0, sizeof *samples);
+}

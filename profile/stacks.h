@@ -1,0 +1,31 @@
+/* The stacks of a profile as lists of function names: equal ones are one, sorted from the root. */
+#pragma once
+
+#include "profile/view.h"
+
+#include <stdio.h>
+
+struct named_stack {
+    size_t first;
+    uint32_t depth; /* in names; outermost first */
+    struct amount amount;
+};
+
+struct stacks {
+    uint32_t *names; /* groups of the locations */
+    struct named_stack *list;
+    size_t count;
+};
+
+/* False: out of memory. */
+bool stacks_make(struct stacks *stacks, const struct samples *samples, enum value value);
+void stacks_free(struct stacks *stacks);
+/* Calls that two stacks have in common, from the root. */
+uint32_t stacks_common(const struct stacks *stacks, const struct named_stack *a,
+                       const struct named_stack *b);
+
+/*
+ * One stack a line, "outer;inner 123"; of a comparison "outer;inner 100 123",
+ * before and now. False: out of memory; errors of out are the caller's to check.
+ */
+bool folded_write(const struct samples *samples, const struct view *view, FILE *out);

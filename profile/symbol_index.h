@@ -1,0 +1,27 @@
+/* The symbol tables of one module, .symtab and .dynsym of all its files, as one index. */
+#pragma once
+
+#include "profile/arena.h"
+#include "profile/object.h"
+#include "profile/spans.h"
+
+struct index_symbol {
+    uint64_t address, size; /* link-time; bytes, 0: not told */
+    const char *name;       /* in the object, or in the arena if a version was cut off */
+    unsigned char binding;  /* STB_* */
+    bool code;              /* STT_FUNC, not a mere label */
+};
+
+struct symbol_index {
+    struct index_symbol *symbols;
+    size_t count, room;
+    struct spans spans; /* of places in symbols */
+};
+
+/* Adds the functions of an object, which must outlive the index. False: out of memory. */
+bool symbol_index_add(struct symbol_index *index, struct object *object, struct arena *arena);
+/* To be called once after the last symbol_index_add. False: out of memory. */
+bool symbol_index_finish(struct symbol_index *index);
+/* The symbol of the function at a link-time address, or NULL. */
+const struct index_symbol *symbol_index_find(const struct symbol_index *index, uint64_t address);
+void symbol_index_free(struct symbol_index *index);

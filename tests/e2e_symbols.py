@@ -1,0 +1,390 @@
+"""Functions, inlined calls and lines of programs of several compilers and linkers, address by
+address, against eu-addr2line and llvm-symbolizer."""
+
+import itertools
+import os
+import re
+import shutil
+import subprocess
+import unittest
+from collections import namedtuple
+
+import lib
+
+SOURCES = os.path.join(lib.ROOT, "tests", "symbols")
+RESOLVE = os.path.abspath(
+    os.environ.get("JEATTACH_RESOLVE", os.path.join(lib.ROOT, "build/tests/symbols/resolve"))
+)
+STRIDE = 5
+
+# name: what `resolve` prints first, the name in the source; an oracle has the one it was asked for.
+Line = namedtuple("Line", "name linkage place")
+
+
+def need(*programs):
+    for program in programs:
+        if not shutil.which(program):
+            raise unittest.SkipTest("%s is not installed" % program)
+
+
+def run(argv, may_fail=False, **options):
+    result = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+    if result.returncode and not may_fail:
+        raise AssertionError("%s: %s" % (argv[0], result.stderr.decode(errors="replace")[-2000:]))
+    return result.stdout.decode(errors="replace")
+
+
+def code_addresses(path, stride=STRIDE):
+    """Every `stride`-th address of the executable sections that are not linkage tables."""
+    found = []
+    for line in run(["readelf", "-SW", path]).splitlines():
+        fields = line.replace("[ ", "[").split()
+        if len(fields) > 7 and fields[1] in (".text", ".init", ".fini"):
+            start, size = int(fields[3], 16), int(fields[5], 16)
+            found.extend(range(start, start + size, stride))
+    return found
+
+
+def place(path, line):
+    """None: unknown. The file of an STT_FILE symbol (`crtstuff.c:0` of llvm-symbolizer) is none."""
+    line = int(line or 0)
+    if path in ("", "??") or (line == 0 and not path.startswith("/")):
+        return None
+    return os.path.normpath(path), line
+
+
+def resolve(path, addresses, *options):
+    """The chain of each address, and the line of the coverage."""
+    text = "".join("%x\n" % address for address in addresses)
+    lines = run([RESOLVE, *options, path], input=text.encode()).splitlines()
+    chains, at = [], 0
+    for address in addresses:
+        head = lines[at].split("\t")
+        assert int(head[0], 16) == address
+        fields = [line.split("\t") for line in lines[at + 1 : at + 1 + int(head[1])]]
+        chains.append([Line(f[0], f[1], place(f[2], f[3])) for f in fields])
+        at += 1 + len(fields)
+    return chains, lines[at].split("\t")
+
+
+def chain_of(names_and_places):
+    """Names and places as they alternate in an oracle's answer; without any name there is none."""
+    chain = []
+    for name, where in zip(names_and_places[::2], names_and_places[1::2]):
+        where = where.split(" (discriminator")[0]
+        path, line = where.rsplit(":", 2)[:2] if where.count(":") > 1 else where.rsplit(":", 1)
+        name = name.split(" inlined at ")[0]
+        chain.append(Line(name, name, place(path, line)))
+    return chain if any(line.name != "??" for line in chain) else []
+
+
+def addr2line(path, addresses, *options):
+    text = "".join("0x%x\n" % address for address in addresses)
+    command = ["eu-addr2line", "-a", "-i", "-f", "-A", *options, "-e", path]
+    answers = []
+    # Its exit code is 1 when it knows nothing of one address.
+    for line in run(command, may_fail=True, input=text.encode()).splitlines():
+        if line.startswith("0x"):
+            answers.append([])
+        else:
+            answers[-1].append(line)
+    return [chain_of(answer) for answer in answers]
+
+
+def symbolizer(path, addresses):
+    text = "".join("0x%x\n" % address for address in addresses)
+    command = ["llvm-symbolizer", "--inlines", "--functions=linkage", "--no-demangle"]
+    answers = run([*command, "--obj=" + path], input=text.encode()).rstrip("\n").split("\n\n")
+    return [chain_of(answer.splitlines()) for answer in answers]
+
+
+def symbol_addresses(program):
+    fields = [line.split() for line in run(["nm", "-P", program]).splitlines()]
+    return {field[0]: field[2] for field in fields if len(field) > 2}
+
+
+def demangle(*answers):
+    """The names in answers, and what they stand for."""
+    names = {line.linkage for chains in answers for chain in chains for line in chain}
+    names = sorted(names | {name.split(".")[0] for name in names})
+    return dict(zip(names, run(["c++filt"], input="\n".join(names).encode()).splitlines()))
+
+
+class Programs(lib.TestCase):
+    def build(self, cxx, cc, *options, link=()):
+        need(cxx, cc, "eu-addr2line", "readelf")
+        where = self.directory()
+        objects = []
+        for source in ("shapes.cc", "main.cc", "plain.c"):
+            objects.append(os.path.join(where, source + ".o"))
+            compiler = cxx if source.endswith(".cc") else cc
+            command = [compiler, "-g", "-O2", *options, "-c", os.path.join(SOURCES, source)]
+            run([*command, "-o", objects[-1]])
+        program = os.path.join(where, "program")
+        run([cxx, *options, *link, *objects, "-o", program])
+        return program
+
+    def same_name(self, mine, other, demangled, symbols):
+        """A function may be named by the symbol table: one without a DW_AT_linkage_name, a part of
+        one (`.cold`), or one of several of an address (constructors, functions of equal code)."""
+        if mine.linkage == other.linkage:
+            return True
+        if mine.linkage in symbols and symbols[mine.linkage] == symbols.get(other.linkage):
+            return True
+        theirs = demangled[other.linkage.split(".")[0]]
+        if mine.linkage.startswith(("_Z", "_R")):
+            return demangled[mine.linkage] == theirs
+        # Compilers and demanglers write the arguments of templates differently.
+        name = re.escape(mine.linkage.split("<")[0])
+        return re.search(r"(^|::| )%s([<(]|$)" % name, theirs) is not None
+
+    def assert_equal_chains(self, oracle, ours, theirs, addresses, same, allowed=0):
+        self.assertEqual(len(ours), len(theirs))
+        different = []
+        for address, mine, other in zip(addresses, ours, theirs):
+            pairs = list(itertools.zip_longest(mine, other))
+            wrong = [pair for pair in pairs if None in pair or not same(*pair)]
+            different += ["%x: %s" % (address, wrong[0])] if wrong else []
+        print("%s: %d of %d equal" % (oracle, len(ours) - len(different), len(ours)))
+        self.assertLessEqual(len(different), allowed, "\n".join(different[:5]))
+        self.assertGreater(sum(len(chain) > 1 for chain in theirs), len(addresses) // 50)
+
+    def compare(self, program, addr2line_too=False, options=()):
+        addresses = code_addresses(program)
+        self.assertGreater(len(addresses), 500)
+        ours, _ = resolve(program, addresses, *options)
+        need(*["llvm-symbolizer"] if not addr2line_too else [])
+        if shutil.which("llvm-symbolizer"):
+            theirs = symbolizer(program, addresses)
+            self.compare_with("llvm-symbolizer", program, ours, theirs, addresses)
+        if not addr2line_too:
+            return
+        # It does not enter a class within a function, and gives what is in no function or unit the
+        # line of what is before; llvm-symbolizer agrees about these.
+        known = [
+            i
+            for i, chain in enumerate(ours)
+            if chain and chain[-1].place and "::Local::" not in chain[-1].name
+        ]
+        addresses, ours = [addresses[i] for i in known], [ours[i] for i in known]
+        # Nor does it find an inlined call whose range reaches out of that of its caller.
+        few = len(addresses) // 200
+        theirs = addr2line(program, addresses)
+        self.compare_with("eu-addr2line", program, ours, theirs, addresses, few)
+        # A function without a linkage name has its namespaces here, and not there.
+        named = lambda a, b: a.name == b.name or ("::" + a.name).endswith("::" + b.name)
+        theirs = addr2line(program, addresses, "-C")
+        self.assert_equal_chains("eu-addr2line -C", ours, theirs, addresses, named, few)
+
+    def compare_with(self, oracle, program, ours, theirs, addresses, allowed=0):
+        names = demangle(ours, theirs), symbol_addresses(program)
+        same = lambda a, b: a.place == b.place and self.same_name(a, b, *names)
+        self.assert_equal_chains(oracle, ours, theirs, addresses, same, allowed)
+
+    def test_gcc(self):
+        self.compare(self.build("g++", "gcc"), addr2line_too=True)
+
+    def test_gcc_no_pie(self):
+        self.compare(self.build("g++", "gcc", "-no-pie", "-fno-pie"), addr2line_too=True)
+
+    def test_gcc_dwarf4(self):
+        self.compare(self.build("g++", "gcc", "-gdwarf-4"), addr2line_too=True)
+
+    def test_gcc_sections(self):
+        """Functions in sections of their own, some of which the linker drops."""
+        options = ("-ffunction-sections", "-fdata-sections")
+        self.compare(self.build("g++", "gcc", *options, link=["-Wl,--gc-sections"]))
+
+    def test_gcc_compressed(self):
+        self.compare(self.build("g++", "gcc", "-gz"), addr2line_too=True)
+
+    def test_gcc_lto(self):
+        self.compare(self.build("g++", "gcc", "-flto"))
+
+    def test_clang(self):
+        self.compare(self.build("clang++", "clang"))
+
+    def test_clang_dwarf4(self):
+        self.compare(self.build("clang++", "clang", "-gdwarf-4"))
+
+    def test_lld(self):
+        need("ld.lld")
+        self.compare(self.build("clang++", "clang", link=["-fuse-ld=lld"]))
+
+    def test_lld_no_pie(self):
+        need("ld.lld")
+        options = ("-no-pie", "-fno-pie", "-ffunction-sections")
+        link = ["-fuse-ld=lld", "-Wl,--gc-sections"]
+        self.compare(self.build("clang++", "clang", *options, link=link))
+
+    def rust(self, *options):
+        need("rustc", "llvm-symbolizer")
+        program = os.path.join(self.directory(), "program")
+        source = os.path.join(SOURCES, "crate.rs")
+        command = ["rustc", "-g", "-O", "-Z", "unstable-options", *options, "--crate-name", "probe"]
+        environment = dict(os.environ, RUSTC_BOOTSTRAP="1")  # for the choice of a mangling
+        run([*command, source, "-o", program], env=environment)
+        return program
+
+    def test_rust(self):
+        """Every function of the crate and of what it uses, by each of the two manglings."""
+        for mangling in ("legacy", "v0"):
+            program = self.rust("-C", "symbol-mangling-version=" + mangling)
+            addresses = code_addresses(program, 13)
+            ours, _ = resolve(program, addresses)
+            names = {line.name for chain in ours for line in chain}
+            self.assertIn("<probe::Square as probe::Shape>::area", names, mangling)
+            wrong = [name for name in names if "$LT$" in name or name.startswith(("_ZN", "_R"))]
+            self.assertEqual(wrong, [], mangling)
+            theirs = symbolizer(program, addresses)
+            self.compare_with("llvm-symbolizer", program, ours, theirs, addresses)
+
+    def test_supplement(self):
+        """What dwz moves into a file that several programs have in common."""
+        need("dwz")
+        program = self.build("g++", "gcc")
+        other, common = program + ".other", program + ".common"
+        shutil.copy(program, other)
+        addresses = code_addresses(program)
+        before, _ = resolve(program, addresses)
+        run(["dwz", "-m", common, "-M", common, program, other])
+        self.assertIn(".gnu_debugaltlink", run(["readelf", "-SW", program]))
+        self.assertEqual(resolve(program, addresses)[0], before)
+        os.unlink(common)
+        without, coverage = resolve(program, addresses)
+        self.assertEqual([bool(chain) for chain in without], [bool(chain) for chain in before])
+
+
+class Files(lib.TestCase):
+    """What strip took away, found again: and only if it belongs to the file."""
+
+    def setUp(self):
+        need("gcc", "objcopy", "strip", "readelf")
+        self.where = self.directory()
+        self.program = self.compile("program", "-O2")
+        self.addresses = code_addresses(self.program, 3)
+        self.full = self.lines(self.program)
+
+    def compile(self, name, *options):
+        path = os.path.join(self.where, name)
+        source = os.path.join(SOURCES, "plain.c")
+        with open(path + ".main.c", "w") as file:
+            file.write("long plain_entry(long);\n")
+            file.write("int main(int c, char **v) { return v && plain_entry(c) < 0; }\n")
+        run(["gcc", "-g", "-Wl,--build-id", *options, source, path + ".main.c", "-o", path])
+        return path
+
+    def lines(self, path, *options):
+        chains, coverage = resolve(path, self.addresses, *options)
+        return chains, coverage[1:5]
+
+    def stripped(self, name="stripped"):
+        path = os.path.join(self.where, name)
+        run(["strip", self.program, "-o", path])
+        return path
+
+    def debug_file(self, path, *options):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        run(["objcopy", "--only-keep-debug", *options, self.program, path])
+        return path
+
+    def build_id(self, path):
+        for line in run(["readelf", "-n", path]).splitlines():
+            if "Build ID:" in line:
+                return line.split()[-1]
+        raise AssertionError("no build-id: " + path)
+
+    def in_build_id_dir(self, root):
+        name = self.build_id(self.program)
+        return os.path.join(root, ".build-id", name[:2], name[2:] + ".debug")
+
+    def with_debug_dir(self):
+        return self.lines(self.stripped(), "--debug-dir", self.where + "/debug")
+
+    def test_complete(self):
+        chains, (asked, named, placed, lack) = self.full
+        self.assertEqual((asked, lack), (str(len(self.addresses)), "0"))
+        self.assertGreater(int(placed), int(asked) // 3)
+        self.assertGreater(max(map(len, chains)), 2)
+
+    def test_stripped(self):
+        chains, coverage = self.lines(self.stripped())
+        self.assertEqual([line for chain in chains for line in chain if line.place], [])
+        self.assertLessEqual(max(map(len, chains)), 1)
+        self.assertIn(coverage[3], ("4", "5"))
+
+    def test_build_id_directory(self):
+        self.debug_file(self.in_build_id_dir(self.where + "/debug"))
+        self.assertEqual(self.with_debug_dir(), self.full)
+
+    def test_build_id_directory_of_a_root(self):
+        """Module and debug file below another root, as of an image that is not running."""
+        root = os.path.join(self.where, "root")
+        inside = os.path.join(root, self.stripped().lstrip("/"))
+        os.makedirs(os.path.dirname(inside))
+        os.rename(self.where + "/stripped", inside)
+        self.debug_file(self.in_build_id_dir(root + "/usr/lib/debug"))
+        # `resolve` reads the segments by the path as it is here.
+        os.symlink(inside, self.where + "/stripped")
+        self.assertEqual(self.lines(self.where + "/stripped", "--root", root), self.full)
+
+    def test_debuglink(self):
+        stripped = self.stripped()
+        debug = self.debug_file(os.path.join(self.where, ".debug", "program.debug"))
+        run(["objcopy", "--add-gnu-debuglink=" + debug, stripped])
+        self.assertEqual(self.lines(stripped), self.full)
+
+    def test_compressed_debug_file(self):
+        packed = "--compress-debug-sections=zlib"
+        self.debug_file(self.in_build_id_dir(self.where + "/debug"), packed)
+        self.assertEqual(self.with_debug_dir(), self.full)
+
+    def test_another_build(self):
+        """A debug file in the right place with another build-id is not used."""
+        stripped = self.lines(self.stripped())
+        where = self.in_build_id_dir(self.where + "/debug")
+        os.makedirs(os.path.dirname(where))
+        shutil.copy(self.compile("other", "-O0"), where)
+        self.assertEqual(self.with_debug_dir(), stripped)
+
+    def test_minidebug(self):
+        need("xz", "nm")
+        fields = [line.split() for line in run(["nm", "-P", self.program]).splitlines()]
+        functions = [field[0] for field in fields if field[1] in "tT"]
+        mini, keep = os.path.join(self.where, "mini"), os.path.join(self.where, "keep")
+        with open(keep, "w") as file:
+            file.write("\n".join(functions))
+        debug = self.debug_file(self.where + "/full/debug")
+        run(["objcopy", "-S", "--remove-section", ".comment", "--keep-symbols=" + keep, debug, mini])
+        run(["xz", "-k", mini])
+        stripped = self.stripped()
+        run(["objcopy", "--add-section", ".gnu_debugdata=" + mini + ".xz", stripped])
+        names = {line.name for chain in self.lines(stripped)[0] for line in chain}
+        self.assertTrue({"outermost", "complain", "plain_entry", "main"} <= names, names)
+
+    def test_split(self):
+        """Of split DWARF the lines stand in the program; its functions are those of the table."""
+        chains, coverage = self.lines(self.compile("split", "-O2", "-gsplit-dwarf"))
+        self.assertEqual(coverage[:3], self.full[1][:3])
+        names = lambda all: {chain[-1].name.split(".")[0] for chain in all if chain}
+        self.assertEqual(names(chains), names(self.full[0]))
+
+    def test_names_alone(self):
+        chains, coverage = self.lines(self.program, "--no-inlines")
+        self.assertEqual(coverage[0:2], self.full[1][0:2])
+        self.assertEqual(coverage[2], "0")
+        self.assertEqual(max(map(len, chains)), 1)
+
+    def test_cut_short(self):
+        """A file that ends anywhere gives less, and never a crash."""
+        size = os.path.getsize(self.program)
+        cut = os.path.join(self.where, "cut")
+        for part in range(1, 40):
+            shutil.copy(self.program, cut)
+            os.truncate(cut, size * part // 40)
+            result = subprocess.run([RESOLVE, cut], input=b"1200\n1234\n", stdout=subprocess.PIPE)
+            self.assertIn(result.returncode, (0, 1), part)
+
+
+if __name__ == "__main__":
+    lib.main()

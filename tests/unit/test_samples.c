@@ -1,0 +1,415 @@
+/* Profiles as samples: the allocator's calls, filters, threads, differences, and what is written.
+ */
+#include "check.h"
+#include "profile/dot.h"
+#include "profile/flame.h"
+#include "profile/symbolized.h"
+#include "profile/text.h"
+#include "profile/top.h"
+#include "stub_symbols.h"
+
+#include <math.h>
+#include <string.h>
+
+#define MAPS                                                                                       \
+    "\nMAPPED_LIBRARIES:\n"                                                                        \
+    "1000-2000 r-xp 00000000 08:02 1 /bin/app\n"                                                   \
+    "8000-9000 r-xp 00000000 08:02 2 /lib/libjemalloc.so.2\n"                                      \
+    "a000-b000 r-xp 00004000 08:02 3 /lib/libz.so\n"
+
+#define EVIL "</script><script>alert(1)</script>\"'&;\n\x1b[31m\xff--\\"
+
+static const struct stub_symbol app[] = {
+    {0x1100, 0x1200, {{"main", "main", "/src/main.c", 10, 1}}},
+    {0x1200, 0x1300, {{"parse", "parse", "/src/parse.c", 20, 1}}},
+    {0x1300,
+     0x1400,
+     {{"grow", "grow", "/src/list.h", 5, 1}, {"load", "load", "/src/load.c", 30, 1}}},
+    {0x1400, 0x1500, {{"malloc", "malloc", NULL, 0, 0}}},
+    {0x1500, 0x1600, {{EVIL, "evil", NULL, 0, 0}}},
+    {0x1600, 0x1700, {{"operator new(unsigned long)", "_Znwm", NULL, 0, 0}}},
+    {0, 0, {{0}}},
+};
+
+/* The same program, as another run has it. */
+static const struct stub_symbol moved[] = {
+    {0x51100, 0x51200, {{"main", "main", "/src/main.c", 10, 1}}},
+    {0x51200, 0x51300, {{"parse", "parse", "/src/parse.c", 20, 1}}},
+    {0x51300,
+     0x51400,
+     {{"grow", "grow", "/src/list.h", 5, 1}, {"load", "load", "/src/load.c", 30, 1}}},
+    {0, 0, {{0}}},
+};
+
+static const char two_stacks[] = "heap_v2/1\n"
+                                 "  t*: 3: 300 [0: 0]\n"
+                                 "  t0: 2: 100 [0: 0] worker\n"
+                                 "  t1: 1: 200 [0: 0]\n"
+                                 "@ 0x8100 0x8200 0x1301 0x1101\n"
+                                 "  t*: 2: 100 [0: 0]\n"
+                                 "  t0: 2: 100 [0: 0]\n"
+                                 "@ 0x8100 0x1201 0x1101\n"
+                                 "  t*: 1: 200 [0: 0]\n"
+                                 "  t1: 1: 200 [0: 0]\n" MAPS;
+
+struct made {
+    struct heap_profile profile, base;
+    struct symbols *symbols, *base_symbols;
+    struct samples samples;
+};
+
+static bool make_pair(struct made *made, const struct samples_options *options, const char *text,
+                      const struct stub_symbol *table, const char *base,
+                      const struct stub_symbol *base_table)
+{
+    struct symbols_options none = {0};
+    bool good;
+
+    memset(made, 0, sizeof *made);
+    stub_next = table;
+    good = heap_parse(&made->profile, text, strlen(text), NULL) == FAULT_NONE;
+    made->symbols = locations_symbols(&made->profile, &none);
+    stub_next = base_table;
+    if (base) {
+        good = good && heap_parse(&made->base, base, strlen(base), NULL) == FAULT_NONE;
+        made->base_symbols = locations_symbols(&made->base, &none);
+    }
+    return samples_build(&made->samples, options, &made->profile, made->symbols,
+                         base ? &made->base : NULL, made->base_symbols) &&
+           good;
+}
+
+static bool make(struct made *made, const struct samples_options *options, const char *text)
+{
+    return make_pair(made, options, text, app, NULL, NULL);
+}
+
+static void unmake(struct made *made)
+{
+    samples_free(&made->samples);
+    heap_free(&made->profile);
+    heap_free(&made->base);
+    symbols_free(made->symbols);
+    symbols_free(made->base_symbols);
+}
+
+typedef bool (*writer)(const struct samples *samples, const struct view *view, FILE *out);
+
+/* What a writer makes of it; the caller frees it. */
+static char *written(const struct made *made, writer write, enum value value)
+{
+    struct view view = {.value = value, .unit = UNIT_BYTES, .title = EVIL};
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+
+    CHECK(write(&made->samples, &view, out));
+    fclose(out);
+    return text;
+}
+
+static bool folds_to(const struct made *made, const char *expected)
+{
+    char *text = written(made, folded_write, VALUE_BYTES);
+    bool same = strcmp(text, expected) == 0;
+
+    if (!same)
+        fprintf(stderr, "  got %s", text);
+    free(text);
+    return same;
+}
+
+static void check_folded(const struct samples_options *options, const char *text,
+                         const char *expected)
+{
+    struct made made;
+
+    if (CHECK(make(&made, options, text)))
+        CHECK(folds_to(&made, expected));
+    unmake(&made);
+}
+
+/* Sorted as the stacks are: by the order in which names came up. */
+static void test_plain(void)
+{
+    struct samples_options options = {0};
+
+    check_folded(&options, two_stacks, "main;parse 200\nmain;load;grow 100\n");
+}
+
+/* By the module's name, by the function's, and through what has no name before it. */
+static void test_allocator_calls(void)
+{
+    struct samples_options options = {0};
+
+    check_folded(&options, "heap_v2/1\n@ 0x1901 0x1401 0x1601 0x1201\n t*: 1: 8 [0: 0]\n" MAPS,
+                 "parse 8\n");
+    check_folded(&options, "heap_v2/1\n@ 0x1901 0x1201 0x1401\n t*: 1: 8 [0: 0]\n" MAPS,
+                 "malloc;parse;app+0x900 8\n");
+    check_folded(&options, "heap_v2/1\n@ 0x8101\n t*: 1: 8 [0: 0]\n" MAPS,
+                 "libjemalloc.so.2+0x100 8\n");
+    options.keep_allocator = true;
+    check_folded(&options, "heap_v2/1\n@ 0x1401 0x1201\n t*: 1: 8 [0: 0]\n" MAPS,
+                 "parse;malloc 8\n");
+}
+
+static void test_unknown(void)
+{
+    struct samples_options options = {0};
+
+    check_folded(&options, "heap_v2/1\n@ 0xa011 0xf001 0x1101\n t*: 1: 8 [0: 0]\n" MAPS,
+                 "main;0xf000;libz.so+0x4010 8\n");
+    check_folded(&options, "heap_v2/1\n@\n t*: 1: 8 [0: 0]\n", "");
+}
+
+static void check_filter(struct filter filter, const char *expected)
+{
+    struct samples_options options = {.filter = filter};
+    check_folded(&options, two_stacks, expected);
+}
+
+/* pprof's Profile.FilterSamplesByName. */
+static void test_filters(void)
+{
+    regex_t load, parse, list, module, none;
+
+    CHECK(regcomp(&load, "^load$", REG_EXTENDED | REG_NOSUB) == 0);
+    CHECK(regcomp(&parse, "parse|x", REG_EXTENDED | REG_NOSUB) == 0);
+    CHECK(regcomp(&list, "list\\.h", REG_EXTENDED | REG_NOSUB) == 0);
+    CHECK(regcomp(&module, "/bin/app", REG_EXTENDED | REG_NOSUB) == 0);
+    CHECK(regcomp(&none, "nothing", REG_EXTENDED | REG_NOSUB) == 0);
+    check_filter((struct filter){.focus = &load}, "main;load;grow 100\n");
+    check_filter((struct filter){.ignore = &load}, "main;parse 200\n");
+    check_filter((struct filter){.focus = &load, .ignore = &list}, "");
+    check_filter((struct filter){.hide = &list}, "main;parse 200\nmain;load 100\n");
+    check_filter((struct filter){.hide = &parse}, "main 200\nmain;load;grow 100\n");
+    check_filter((struct filter){.show = &list}, "grow 100\n");
+    check_filter((struct filter){.show = &module}, "main;parse 200\nmain;load;grow 100\n");
+    check_filter((struct filter){.hide = &module}, "");
+    check_filter((struct filter){.focus = &none}, "");
+    regfree(&load);
+    regfree(&parse);
+    regfree(&list);
+    regfree(&module);
+    regfree(&none);
+}
+
+static void test_threads(void)
+{
+    struct samples_options options = {.by_thread = true, .thread_frames = true};
+    struct made made;
+
+    check_folded(&options, two_stacks,
+                 "[thread worker];main;load;grow 100\n[thread 1];main;parse 200\n");
+    options.thread_frames = false;
+    if (CHECK(make(&made, &options, two_stacks)) && CHECK(made.samples.count == 2)) {
+        CHECK(strcmp(made.samples.threads[made.samples.list[0].thread].name, "worker") == 0);
+        CHECK(made.samples.threads[made.samples.list[1].thread].uid == 1);
+        CHECK(folds_to(&made, "main;parse 200\nmain;load;grow 100\n"));
+    }
+    unmake(&made);
+}
+
+static void test_truncated(void)
+{
+    struct samples_options options = {0};
+    char text[4096] = "heap_v2/1\n@";
+    struct made made;
+
+    for (unsigned i = 0; i < HEAP_DEPTH_LIMIT; i++)
+        strcat(text, i ? " 0x1101" : " 0x1201");
+    strcat(text, "\n t*: 1: 8 [0: 0]\n" MAPS);
+    if (CHECK(make(&made, &options, text))) {
+        char *folded = written(&made, folded_write, VALUE_BYTES);
+        CHECK(strncmp(folded, "[truncated];main;", strlen("[truncated];main;")) == 0);
+        CHECK(made.samples.cut == 1);
+        free(folded);
+    }
+    unmake(&made);
+}
+
+/* A recursion counts once; the sums are those of the stacks. */
+static void test_top(void)
+{
+    struct samples_options options = {0};
+    struct view view = {.value = VALUE_BYTES};
+    struct made made;
+    struct top top;
+
+    if (CHECK(make(&made, &options,
+                   "heap_v2/1\n@ 0x1301 0x1201 0x1301 0x1101\n t*: 4: 100 [0: 0]\n"
+                   "@ 0x1201 0x1101\n t*: 1: 60 [0: 0]\n" MAPS)) &&
+        CHECK(top_make(&top, &made.samples, &view))) {
+        const char **names = made.samples.locations.groups;
+        CHECK(top.total.now == 160 && top.objects.now == 5);
+        CHECK(strcmp(names[top.rows[0].group], "grow") == 0 && top.rows[0].flat.now == 100 &&
+              top.rows[0].whole.now == 100 && top.rows[0].objects.now == 4);
+        CHECK(strcmp(names[top.rows[1].group], "parse") == 0 && top.rows[1].flat.now == 60 &&
+              top.rows[1].whole.now == 160);
+        CHECK(strcmp(names[top.rows[2].group], "main") == 0 && top.rows[2].flat.now == 0 &&
+              top.rows[2].whole.now == 160);
+        free(top.rows);
+    }
+    unmake(&made);
+}
+
+/* Addresses have moved, names have not: nothing grew. */
+static void test_no_difference(void)
+{
+    static const char other[] = "heap_v2/1\n"
+                                "@ 0x51201 0x51101\n t*: 1: 200 [0: 0]\n"
+                                "@ 0x51301 0x51101\n t*: 2: 100 [0: 0]\n"
+                                "\nMAPPED_LIBRARIES:\n51000-52000 r-xp 0 08:02 1 /bin/app\n";
+    struct samples_options options = {0};
+    struct made made;
+
+    if (CHECK(make_pair(&made, &options, two_stacks, app, other, moved))) {
+        char *rows = written(&made, top_write, VALUE_BYTES);
+        CHECK(made.samples.count == 2);
+        CHECK(folds_to(&made, ""));
+        CHECK(!strstr(rows, "main"));
+        free(rows);
+    }
+    unmake(&made);
+}
+
+static void test_difference(void)
+{
+    static const char other[] = "heap_v2/1\n"
+                                "@ 0x51201 0x51101\n t*: 1: 50 [0: 0]\n"
+                                "@ 0x51101\n t*: 1: 7 [0: 0]\n"
+                                "\nMAPPED_LIBRARIES:\n51000-52000 r-xp 0 08:02 1 /bin/app\n";
+    struct samples_options options = {0};
+    struct view view = {.value = VALUE_BYTES};
+    struct made made;
+    struct top top;
+
+    if (CHECK(make_pair(&made, &options, two_stacks, app, other, moved)) &&
+        CHECK(top_make(&top, &made.samples, &view))) {
+        CHECK(top.total.now == 300 && top.total.base == 57);
+        CHECK(amount_growth(&top.rows[0].flat) == 150);
+        CHECK(folds_to(&made, "main 7 0\nmain;parse 50 200\nmain;load;grow 0 100\n"));
+        free(top.rows);
+    }
+    unmake(&made);
+}
+
+/* Numbers that no process can have: sums stop at the largest, nothing overflows. */
+static void test_huge(void)
+{
+    static const char text[] = "heap_v2/524288\n"
+                               "@ 0x1201\n t*: 18446744073709551615: 18446744073709551615 [0: 0]\n"
+                               "@ 0x1101\n t*: 1: 18446744073709551615 [0: 0]\n" MAPS;
+    struct samples_options options = {0};
+    struct made made;
+
+    if (CHECK(make_pair(&made, &options, text, app, text, app))) {
+        struct amount total = samples_total(&made.samples, VALUE_BYTES);
+        CHECK(total.now == INT64_MAX && total.base == INT64_MAX);
+        free(written(&made, top_write, VALUE_BYTES));
+        free(written(&made, flame_write, VALUE_BYTES));
+        free(written(&made, dot_write, VALUE_OBJECTS));
+    }
+    unmake(&made);
+}
+
+/* A sampled growth has an error, of two standard deviations of both profiles together. */
+static void test_error(void)
+{
+    static const char text[] = "heap_v2/1000\n@ 0x1201\n t*: 10: 20000 [0: 0]\n" MAPS;
+    struct samples_options options = {0};
+    struct made made;
+    double p = 1 - exp(-2);
+
+    if (CHECK(make_pair(&made, &options, text, app, text, app))) {
+        struct amount total = samples_total(&made.samples, VALUE_BYTES);
+        double expected = 2 * sqrt(2 * 10 * 2000.0 * 2000 * (1 - p) / (p * p));
+        CHECK(fabs(amount_error(&total) - expected) < 1e-6 * expected);
+        CHECK(total.now == llrint(20000 / p) && amount_growth(&total) == 0);
+    }
+    unmake(&made);
+}
+
+static const char evil[] = "heap_v2/1\n@ 0x1501 0x1101\n t*: 1: 8 [0: 0]\n" MAPS;
+
+/* A name is a name, whatever it holds, in every format. */
+static void test_hostile_names(void)
+{
+    struct samples_options options = {0};
+    struct made made;
+
+    if (CHECK(make(&made, &options, evil))) {
+        char *page = written(&made, flame_write, VALUE_BYTES),
+             *graph = written(&made, dot_write, VALUE_BYTES),
+             *rows = written(&made, top_write, VALUE_BYTES);
+        const char *data = strstr(page, "id=\"data\">");
+        CHECK(data && !strstr(data, "alert(1)<") && !strstr(data, "<script"));
+        CHECK(data && strstr(data, "\\u003c/script\\u003e"));
+        CHECK(strstr(graph, "alert(1)</script>\\\"'&;??[31m?--\\\\\\n8 (100.00%)"));
+        CHECK(strstr(rows, "</script>\"'&;??[31m?--\\\n") && !strchr(rows, '\x1b'));
+        CHECK(folds_to(&made, "main;</script><script>alert(1)</script>\"'&???[31m?--\\ 8\n"));
+        free(page);
+        free(graph);
+        free(rows);
+    }
+    unmake(&made);
+}
+
+/* jeprof splits names at "--", and looks for a first address as it is. */
+static void test_symbolized(void)
+{
+    struct samples_options options = {0};
+    struct made made;
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+
+    if (CHECK(make(&made, &options, evil)))
+        symbolized_write(&made.samples.locations, made.samples.first_location, &made.profile, evil,
+                         strlen(evil), out);
+    fclose(out);
+    CHECK(strncmp(text, "--- symbol\nbinary=/bin/app\n", 27) == 0);
+    CHECK(strstr(text, "\n0x0000000000001100 main\n") &&
+          strstr(text, "\n0x0000000000001101 main\n"));
+    CHECK(strstr(text, "[31m?-_\\\n") && strstr(text, "\n---\n--- heap\nheap_v2/1\n"));
+    free(text);
+    unmake(&made);
+}
+
+/* What is too small to be drawn is one box, and nothing is lost. */
+static void test_flame_pruned(void)
+{
+    struct samples_options options = {0};
+    struct view view = {.value = VALUE_BYTES, .least = 0.5};
+    struct made made;
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+
+    if (CHECK(make(&made, &options, two_stacks)))
+        CHECK(flame_write(&made.samples, &view, out));
+    fclose(out);
+    CHECK(strstr(text, "\"names\":[\"\",\"main\",\"parse\"]"));
+    CHECK(strstr(text, "\"nodes\":[0,0,300,0,1,1,300,0,2,2,200,0,2,0,100,1]}"));
+    free(text);
+    unmake(&made);
+}
+
+int main(void)
+{
+    test_plain();
+    test_allocator_calls();
+    test_unknown();
+    test_filters();
+    test_threads();
+    test_truncated();
+    test_top();
+    test_no_difference();
+    test_difference();
+    test_huge();
+    test_error();
+    test_hostile_names();
+    test_symbolized();
+    test_flame_pruned();
+    return check_result();
+}
