@@ -104,6 +104,12 @@ class Releases(lib.TestCase):
         self.assertEqual([name for name in wanted if name in told["values"]], names)
         if release == "5.3.1":
             self.assertEqual(self.value(pid, "arena.0.name"), "auto_0")
+            told = self.told("mallctl", pid, "arena.0.name=mine")
+            self.assertEqual(told["old"], {"arena.0.name": "auto_0"})
+            self.assertEqual(told["values"], {"arena.0.name": "mine"})
+            long = self.tool("mallctl", pid, "arena.0.name=" + "x" * 40)
+            self.assertEqual(long.code, lib.REFUSED, long)
+            self.assertIn('reads back "xxx', long.err)
         else:
             self.assert_worded(self.tool("mallctl", pid, "arena.0.name"), lib.USAGE, "5.3.1 on")
 
@@ -139,10 +145,13 @@ class Releases(lib.TestCase):
         self.assertEqual(self.value(pid, "prof.lg_sample"), 13)
         self.assert_ran(self.tool("reset", pid, "--lg-sample", lg_sample))
 
-    def check_active(self, pid):
+    def check_active(self, release, pid):
         before = self.value(pid, "prof.active")
         for value in (not before, before):
-            told = self.told("mallctl", pid, "prof.active=%s" % str(value).lower())
+            word = "prof.active=%s" % str(value).lower()
+            noted = "jeattach on" in self.assert_ran(self.tool("mallctl", pid, word)).err
+            self.assertEqual(noted, release == "5.2.1")
+            told = self.told("mallctl", pid, word)
             self.assertEqual(told["values"], {"prof.active": value})
         self.assertIs(self.value(pid, "thread.prof.active"), True)
 
@@ -168,9 +177,9 @@ class Releases(lib.TestCase):
         }.items():
             self.assert_failed(self.tool("dump", pid, "--path", path), lib.REFUSED, *words)
 
-    def check_profiling(self, pid, conf):
+    def check_profiling(self, release, pid, conf):
         lg_sample = int(re.search(r"lg_prof_sample:(\d+)", conf)[1])
-        self.check_active(pid)
+        self.check_active(release, pid)
         self.check_reset(pid, lg_sample)
         self.check_dump(pid, lg_sample)
 
@@ -201,7 +210,7 @@ class Releases(lib.TestCase):
         if state == "off":
             self.check_no_profiling(release, pid)
         else:
-            self.check_profiling(pid, conf)
+            self.check_profiling(release, pid, conf)
         self.assert_works(pid)
 
     def check_names_of_dumps(self, release, kind):
