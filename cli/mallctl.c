@@ -250,8 +250,11 @@ static enum fault_code mallctl_held(struct attachment *attachment, void *ctx, st
 
 static void print_text(const struct attachment *attachment, const struct access *access)
 {
-    char old[VALUE_TEXT], now[VALUE_TEXT];
+    char old[VALUE_TEXT], now[VALUE_TEXT], clean[64];
 
+    if (attachment->options->pid_count > 1)
+        printf("%s[%d] ", message_clean(attachment->target.stat.comm, clean, sizeof clean),
+               (int)attachment->target.pid);
     printf("%s", access->name);
     value_format(access->type, access->now_value, access->now_text, now, sizeof now);
     value_format(access->type, access->old_value, access->old_text, old, sizeof old);
@@ -260,7 +263,7 @@ static void print_text(const struct attachment *attachment, const struct access 
     else if (access->use == NAME_WRITE && !access->has_now)
         printf(": written; it cannot be read back");
     else if (access->use == NAME_WRITE && strcmp(old, now) == 0)
-        printf(" = %s (unchanged)", now);
+        printf(" = %s (%s)", now, access->entry->traits & NAME_ADJUSTS ? "written" : "unchanged");
     else if (access->use == NAME_WRITE)
         printf(" = %s -> %s", old, now);
     else
@@ -368,18 +371,20 @@ static enum fault_code outcome(const struct mallctl *mallctl, struct fault *faul
     return FAULT_NONE;
 }
 
-/* A list that goes on would hold the thread longer than anyone reads. */
+static bool is_broken_switch(const struct mallctl *mallctl, const struct access *access)
+{
+    return access->use == NAME_WRITE && strcmp(access->name, "prof.active") == 0 &&
+           version_within(mallctl->build.version, VERSION_NUMBER(5, 2, 0), VERSION_NUMBER(5, 2, 1));
+}
+
 static void tell_notes(const struct mallctl *mallctl)
 {
-    if (mallctl->left_out)
+    if (mallctl->left_out) /* no list holds the thread longer than anyone reads */
         message("%zu more names match: use a narrower pattern", mallctl->left_out);
     for (size_t i = 0; i < mallctl->count; i++)
-        if (mallctl->list[i].use == NAME_WRITE && mallctl->list[i].value &&
-            strcmp(mallctl->list[i].name, "prof.active") == 0 &&
-            version_within(mallctl->build.version, VERSION_NUMBER(5, 2, 0),
-                           VERSION_NUMBER(5, 2, 1)))
-            message("jemalloc 5.2 does not sample in threads that allocated while prof.active was "
-                    "false: use jeattach on");
+        if (is_broken_switch(mallctl, &mallctl->list[i]))
+            message("jemalloc 5.2 does not sample again in threads that allocate while prof.active "
+                    "is false: use jeattach on");
 }
 
 static enum fault_code describe(struct attachment *attachment, const struct mallctl *mallctl,

@@ -126,15 +126,20 @@ static unsigned least(unsigned a, unsigned b, unsigned c)
     return ab < c ? ab : c;
 }
 
-/* Insertions, deletions and exchanges of one character that make one of the other. */
-static unsigned edit_distance(const char *a, const char *b)
+/*
+ * Insertions, deletions and exchanges of one character that make one of the
+ * other; limit if there are so many or more.
+ */
+static unsigned edit_distance(const char *a, const char *b, unsigned limit)
 {
     unsigned row[CTL_NAME_MAX];
-    size_t n = strlen(b);
+    size_t m = strlen(a), n = strlen(b);
 
+    if ((m > n ? m - n : n - m) >= limit)
+        return limit;
     for (size_t j = 0; j <= n; j++)
         row[j] = (unsigned)j;
-    for (size_t i = 0; a[i]; i++) {
+    for (size_t i = 0; i < m; i++) {
         unsigned corner = row[0];
         row[0] = (unsigned)i + 1;
         for (size_t j = 0; j < n; j++) {
@@ -167,7 +172,7 @@ bool names_suggest(const char *text, struct version version, char out[CTL_NAME_M
         if (!name_in_version(&ctl_names[i], version))
             continue;
         fill_indices(ctl_names[i].pattern, text, name);
-        unsigned distance = is_tail(text, name) ? 1 : edit_distance(text, name);
+        unsigned distance = is_tail(text, name) ? 1 : edit_distance(text, name, best);
         if (distance >= best)
             continue;
         best = distance;

@@ -133,6 +133,19 @@ class Names(lib.TestCase):
         self.assertEqual(sorted(set(seen)), seen)
         self.assert_unharmed(victim)
 
+    def test_an_epoch_is_made(self):
+        victim = self.victim()
+        first, second = (self.values(victim.pid, "epoch=1")["values"]["epoch"] for _ in range(2))
+        self.assertEqual(second, first + 1)
+        self.assertRegex(self.lines(victim.pid, "epoch=7")[0], r"^epoch = \d+ \(written\)$")
+
+    def test_several_processes(self):
+        victims = [self.victim() for _ in range(2)]
+        pids = [word for victim in victims for word in ("-p", victim.pid)]
+        result = self.assert_ran(lib.run_tool("mallctl", *pids, "opt.prof"))
+        wanted = ["victim[%d] opt.prof = true" % victim.pid for victim in victims]
+        self.assertEqual(sorted(result.text.splitlines()), sorted(wanted))
+
     def test_names_of_a_thread_say_so(self):
         victim = self.victim(arguments=("--threads", "3"))
         tid = lib.threads(victim.pid)[-1]

@@ -40,15 +40,18 @@ def names_in(release, names):
 
 
 class Releases(lib.TestCase):
-    def start(self, release, kind, conf):
+    def start(self, release, kind, conf, libraries=None):
         self.directory_of_target = self.directory()
         counter = os.path.join(self.directory_of_target, "counter")
         with open(counter, "wb") as file:
             file.write(bytes(8))
         argv = self.command(release, kind) + [counter]
+        variables = {"MALLOC_CONF": conf, "_RJEM_MALLOC_CONF": conf}
+        if libraries:
+            variables["LD_LIBRARY_PATH"] = libraries
         process = self.process(
             argv,
-            env=lib.tool_environment({"MALLOC_CONF": conf, "_RJEM_MALLOC_CONF": conf}),
+            env=lib.tool_environment(variables),
             cwd=self.directory_of_target,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -101,6 +104,12 @@ class Releases(lib.TestCase):
         self.assertEqual([name for name in wanted if name in told["values"]], names)
         if release == "5.3.1":
             self.assertEqual(self.value(pid, "arena.0.name"), "auto_0")
+            told = self.told("mallctl", pid, "arena.0.name=mine")
+            self.assertEqual(told["old"], {"arena.0.name": "auto_0"})
+            self.assertEqual(told["values"], {"arena.0.name": "mine"})
+            long = self.tool("mallctl", pid, "arena.0.name=" + "x" * 40)
+            self.assertEqual(long.code, lib.REFUSED, long)
+            self.assertIn('reads back "xxx', long.err)
         else:
             self.assert_worded(self.tool("mallctl", pid, "arena.0.name"), lib.USAGE, "5.3.1 on")
 
@@ -136,10 +145,13 @@ class Releases(lib.TestCase):
         self.assertEqual(self.value(pid, "prof.lg_sample"), 13)
         self.assert_ran(self.tool("reset", pid, "--lg-sample", lg_sample))
 
-    def check_active(self, pid):
+    def check_active(self, release, pid):
         before = self.value(pid, "prof.active")
         for value in (not before, before):
-            told = self.told("mallctl", pid, "prof.active=%s" % str(value).lower())
+            word = "prof.active=%s" % str(value).lower()
+            noted = "jeattach on" in self.assert_ran(self.tool("mallctl", pid, word)).err
+            self.assertEqual(noted, release == "5.2.1")
+            told = self.told("mallctl", pid, word)
             self.assertEqual(told["values"], {"prof.active": value})
         self.assertIs(self.value(pid, "thread.prof.active"), True)
 
@@ -165,9 +177,9 @@ class Releases(lib.TestCase):
         }.items():
             self.assert_failed(self.tool("dump", pid, "--path", path), lib.REFUSED, *words)
 
-    def check_profiling(self, pid, conf):
+    def check_profiling(self, release, pid, conf):
         lg_sample = int(re.search(r"lg_prof_sample:(\d+)", conf)[1])
-        self.check_active(pid)
+        self.check_active(release, pid)
         self.check_reset(pid, lg_sample)
         self.check_dump(pid, lg_sample)
 
@@ -198,7 +210,7 @@ class Releases(lib.TestCase):
         if state == "off":
             self.check_no_profiling(release, pid)
         else:
-            self.check_profiling(pid, conf)
+            self.check_profiling(release, pid, conf)
         self.assert_works(pid)
 
     def check_names_of_dumps(self, release, kind):
@@ -218,10 +230,31 @@ class Releases(lib.TestCase):
             self.assertRegex(path, r"/jeprof\.%d\.%d\.0\.m0\.heap$" % (inode, pid))
             self.assertTrue(read(path).startswith(b"heap_v2/"))
 
+    def check_without_version(self, release):
+        """A build from a tree without tags: its names tell the release that it has at least."""
+        directory = self.directory()
+        library = read(subjects.shared_library(release))
+        own, none = b"%s-0-g" % release.encode(), b"0.0.0-0-g"
+        self.assertIn(own, library)
+        with open(os.path.join(directory, "libjemalloc.so.2"), "wb") as file:
+            file.write(library.replace(own, none))
+        pid = self.start(release, "shared", "prof:false", directory)
+        self.assertTrue(self.value(pid, "version").startswith("0.0.0-0-g"))
+        after = {"5.2.1": "opt.hpa", "5.3.0": "arena.0.name"}[release]
+        self.assert_worded(self.tool("mallctl", pid, after), lib.USAGE, "this is 0.0.0")
+        self.assert_ran(self.tool("mallctl", pid, "opt.confirm_conf", "arena.4096.purge"))
+        # When in doubt, it crashes.
+        crashing = self.tool("mallctl", pid, "thread.prof.active")
+        self.assert_worded(crashing, lib.REFUSED, "would crash the process")
+        self.assert_works(pid)
+
     def check(self, release, kind):
         for state in STATES:
             with self.subTest(state=state):
                 self.check_state(release, kind, state)
+        if kind == "shared" and release != "5.3.1":  # whose program finds it by its rpath first
+            with self.subTest(state="no version"):
+                self.check_without_version(release)
         with self.subTest(state="names"):
             self.check_names_of_dumps(release, kind)
 
