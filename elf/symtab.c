@@ -110,7 +110,7 @@ bool symtab_visit(int fd, uint64_t bias, const char *part, symbol_visitor visit,
 
     if (!find_tables(fd, &sections, &symbols, &strings))
         return false;
-    good = strtab_open(&names, &sections, &strings);
+    good = strtab_open(&names, &sections, &strings, part[0] ? STRTAB_BLOCK : STRTAB_WINDOW);
     if (good) {
         struct search search = {
             .names = &names, .bias = bias, .part = part, .visit = visit, .ctx = ctx};

@@ -11,15 +11,20 @@ static char table[TABLE + 1];
 static struct strtab strtab;
 
 /* A table in a file behind so many other bytes. */
-static int open_table(const char *bytes, size_t len)
+static int open_table_in(const char *bytes, size_t len, size_t window)
 {
     int fd = memfd_create("strtab", MFD_CLOEXEC);
     struct sections sections = {.fd = fd, .file_size = GAP + len};
     Elf64_Shdr section = {.sh_type = SHT_STRTAB, .sh_offset = GAP, .sh_size = len};
 
     CHECK(fd >= 0 && pwrite(fd, bytes, len, GAP) == (ssize_t)len);
-    CHECK(strtab_open(&strtab, &sections, &section));
+    CHECK(strtab_open(&strtab, &sections, &section, window));
     return fd;
+}
+
+static int open_table(const char *bytes, size_t len)
+{
+    return open_table_in(bytes, len, STRTAB_BLOCK);
 }
 
 static void put_name(size_t at, const char *name)
@@ -60,12 +65,12 @@ static void place_names(const char *stem)
     }
 }
 
-static void test_names(void)
+static void test_names(size_t window)
 {
     char name[16];
 
     place_names("n_");
-    AUTO_CLOSE int fd = open_table(table, TABLE);
+    AUTO_CLOSE int fd = open_table_in(table, TABLE, window);
     for (size_t turn = 0; turn < 3; turn++) /* forward, back, anyhow */
         for (size_t i = 0; i < ARRAY_LEN(places); i++) {
             size_t n = turn == 0   ? i
@@ -77,8 +82,17 @@ static void test_names(void)
     CHECK(name_is(0, "") && name_is(TABLE - 1, ""));
     CHECK(!strtab_name(&strtab, TABLE) && !strtab_name(&strtab, UINT64_MAX));
     CHECK(!strtab_exhausted(&strtab));
-    CHECK(ftruncate(fd, GAP + 100) == 0); /* while it is read */
-    CHECK(!strtab_name(&strtab, TABLE / 2));
+    strtab_close(&strtab);
+}
+
+/* It becomes shorter while it is read. */
+static void test_cut(size_t window)
+{
+    place_names("n_");
+    AUTO_CLOSE int fd = open_table_in(table, TABLE, window);
+    CHECK(ftruncate(fd, GAP + STRTAB_BLOCK) == 0);
+    CHECK(!strtab_name(&strtab, TABLE / 2) && !strtab_name(&strtab, TABLE - 1));
+    CHECK(name_is(1, "n_0"));
     strtab_close(&strtab);
 }
 
@@ -121,13 +135,13 @@ static void test_refused(void)
     struct sections sections = {.fd = -1, .file_size = 4ull << 30};
     Elf64_Shdr section = {.sh_type = SHT_STRTAB};
 
-    CHECK(!strtab_open(&strtab, &sections, &section));
+    CHECK(!strtab_open(&strtab, &sections, &section, STRTAB_BLOCK));
     strtab_close(&strtab);
     section.sh_size = STRTAB_MAX + 1ull;
-    CHECK(!strtab_open(&strtab, &sections, &section));
+    CHECK(!strtab_open(&strtab, &sections, &section, STRTAB_BLOCK));
     strtab_close(&strtab);
     section.sh_size = 5ull << 30;
-    CHECK(!strtab_open(&strtab, &sections, &section));
+    CHECK(!strtab_open(&strtab, &sections, &section, STRTAB_BLOCK));
     strtab_close(&strtab);
 }
 
@@ -195,7 +209,10 @@ static void test_find_hostile(void)
 
 int main(void)
 {
-    test_names();
+    for (size_t window = STRTAB_BLOCK; window <= STRTAB_WINDOW; window *= 4) {
+        test_names(window);
+        test_cut(window);
+    }
     test_lengths();
     test_exhausted();
     test_refused();
