@@ -8,6 +8,7 @@ enum { CHUNK_SYMBOLS = 16384, FILE_NAME_MAX = 4096 };
 struct search {
     struct strtab *names;
     const struct strtab_spans *spans; /* NULL: every name */
+    unsigned char type;               /* STT_FUNC or STT_OBJECT */
     uint64_t bias;
     const char *part;
     symbol_visitor visit;
@@ -61,7 +62,7 @@ static bool visit_symbol(struct search *search, const Elf64_Sym *sym)
 
     if (symbol.type == STT_FILE)
         remember_file(search, sym);
-    if (symbol.type != STT_FUNC || sym->st_shndx == SHN_UNDEF || !sym->st_value ||
+    if (symbol.type != search->type || sym->st_shndx == SHN_UNDEF || !sym->st_value ||
         (search->spans && !strtab_spans_hold(search->spans, sym->st_name)))
         return true;
     symbol.file = symbol.local ? file_of(search) : NULL;
@@ -101,7 +102,8 @@ static bool visit_part(int fd, const Elf64_Shdr *symbols, struct search *search)
     return good;
 }
 
-bool symtab_visit(int fd, uint64_t bias, const char *part, symbol_visitor visit, void *ctx)
+static bool visit_type(int fd, uint64_t bias, unsigned char type, const char *part,
+                       symbol_visitor visit, void *ctx)
 {
     struct sections sections;
     Elf64_Shdr symbols, strings;
@@ -113,9 +115,19 @@ bool symtab_visit(int fd, uint64_t bias, const char *part, symbol_visitor visit,
     good = strtab_open(&names, &sections, &strings, part[0] ? STRTAB_BLOCK : STRTAB_WINDOW);
     if (good) {
         struct search search = {
-            .names = &names, .bias = bias, .part = part, .visit = visit, .ctx = ctx};
+            .names = &names, .type = type, .bias = bias, .part = part, .visit = visit, .ctx = ctx};
         good = visit_part(fd, &symbols, &search);
     }
     strtab_close(&names);
     return good;
+}
+
+bool symtab_visit(int fd, uint64_t bias, const char *part, symbol_visitor visit, void *ctx)
+{
+    return visit_type(fd, bias, STT_FUNC, part, visit, ctx);
+}
+
+bool symtab_visit_objects(int fd, uint64_t bias, const char *part, symbol_visitor visit, void *ctx)
+{
+    return visit_type(fd, bias, STT_OBJECT, part, visit, ctx);
 }

@@ -18,3 +18,6 @@ enum { SYMTAB_SYMBOLS_MAX = 32 << 20 }; /* a table with more is refused */
  * if the file has no .symtab, or one that could not be read to its end.
  */
 bool symtab_visit(int fd, uint64_t bias, const char *part, symbol_visitor visit, void *ctx);
+
+/* The same of the defined data symbols. */
+bool symtab_visit_objects(int fd, uint64_t bias, const char *part, symbol_visitor visit, void *ctx);
