@@ -1,6 +1,5 @@
 #include "elf/sections.h"
 
-#include <endian.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -147,61 +146,4 @@ bool section_named(const struct sections *sections, const char *name, Elf64_Shdr
 
     return sections->names.sh_size > 0 && each_section(sections, match_section, &search) &&
            search.found;
-}
-
-struct unpacked {
-    const struct sections *sections;
-    uint64_t size;
-};
-
-/* .zdebug_*: "ZLIB", then the size as a big-endian number (binutils, bfd/compress.c). */
-static uint64_t zdebug_size(const struct sections *sections, const Elf64_Shdr *section)
-{
-    struct {
-        char magic[4];
-        unsigned char size[8];
-    } head;
-    uint64_t size;
-
-    if (section->sh_size < sizeof head)
-        return 0;
-    if (!file_read(sections->fd, section->sh_offset, &head, sizeof head))
-        return UINT64_MAX;
-    memcpy(&size, head.size, sizeof size);
-    return memcmp(head.magic, "ZLIB", 4) == 0 ? be64toh(size) : 0;
-}
-
-static uint64_t unpacked_size(const struct sections *sections, const Elf64_Shdr *section)
-{
-    char name[SECTION_NAME_MAX];
-    Elf64_Chdr head;
-
-    if (section->sh_type == SHT_NOBITS)
-        return 0;
-    if (section->sh_flags & SHF_COMPRESSED)
-        return section->sh_size >= sizeof head &&
-                       file_read(sections->fd, section->sh_offset, &head, sizeof head)
-                   ? head.ch_size
-                   : UINT64_MAX;
-    read_name(sections, section, name);
-    return strncmp(name, ".zdebug", 7) == 0 ? zdebug_size(sections, section) : 0;
-}
-
-static bool add_unpacked(void *ctx, const Elf64_Shdr *section)
-{
-    struct unpacked *unpacked = ctx;
-    uint64_t size = unpacked_size(unpacked->sections, section);
-
-    if (size > INT64_MAX || unpacked->size + size > INT64_MAX)
-        unpacked->size = UINT64_MAX;
-    else
-        unpacked->size += size;
-    return unpacked->size != UINT64_MAX;
-}
-
-uint64_t sections_unpacked_size(const struct sections *sections)
-{
-    struct unpacked unpacked = {sections, 0};
-
-    return each_section(sections, add_unpacked, &unpacked) ? unpacked.size : UINT64_MAX;
 }

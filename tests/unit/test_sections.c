@@ -4,8 +4,6 @@
 #include "elf_file.h"
 #include "section_file.h"
 
-#include <endian.h>
-
 static struct section_file file;
 
 static void make(void)
@@ -136,39 +134,6 @@ static void test_in_file(void)
     CHECK(!section_in_file(&sections, &(Elf64_Shdr){.sh_type = SHT_NOBITS}));
 }
 
-static uint64_t unpacked_of(uint64_t first, uint64_t second, bool cut)
-{
-    Elf64_Chdr head = {.ch_type = ELFCOMPRESS_ZLIB, .ch_size = first};
-    unsigned char old[12] = "ZLIB";
-    struct sections sections;
-    uint64_t size;
-
-    second = htobe64(second);
-    memcpy(old + 4, &second, sizeof second);
-    section_file_begin(&file);
-    section_file_add(&file, ".debug_info", SHT_PROGBITS, &head, cut ? 8 : sizeof head)->sh_flags =
-        SHF_COMPRESSED;
-    section_file_add(&file, ".zdebug_line", SHT_PROGBITS, old, sizeof old);
-    section_file_add(&file, ".zdebug_str", SHT_PROGBITS, "ZLIB", 4);
-    section_file_add(&file, ".debug_abbrev", SHT_PROGBITS, old, sizeof old);
-    section_file_end(&file);
-    AUTO_CLOSE int fd = file_put(file.bytes, file.len);
-    size = sections_open(&sections, fd) ? sections_unpacked_size(&sections) : 1;
-    section_file_free(&file);
-    return size;
-}
-
-static void test_unpacked(void)
-{
-    CHECK(unpacked_of(0, 0, false) == 0);
-    CHECK(unpacked_of(1000, 0, false) == 1000);
-    CHECK(unpacked_of(1000, 1ull << 40, false) == 1000 + (1ull << 40));
-    CHECK(unpacked_of(1ull << 62, 1ull << 62, false) == UINT64_MAX);
-    CHECK(unpacked_of(UINT64_MAX, 1, false) == UINT64_MAX);
-    CHECK(unpacked_of(1, UINT64_MAX, false) == UINT64_MAX);
-    CHECK(unpacked_of(1000, 0, true) == UINT64_MAX);
-}
-
 /* A header at 0, a table at the end of a terabyte of nothing. */
 static void test_sparse(void)
 {
@@ -195,7 +160,6 @@ int main(void)
     test_many_names();
     test_truncated();
     test_in_file();
-    test_unpacked();
     test_sparse();
     return check_result();
 }

@@ -180,6 +180,8 @@ static void test_sections(void)
         {2, offsetof(Elf64_Shdr, sh_size), 8, UINT64_MAX},
         {2, offsetof(Elf64_Shdr, sh_size), 8, sizeof(struct elf_file)},
         {2, offsetof(Elf64_Shdr, sh_type), 4, SHT_DYNSYM},
+        {2, offsetof(Elf64_Shdr, sh_flags), 8, SHF_COMPRESSED},
+        {3, offsetof(Elf64_Shdr, sh_flags), 8, SHF_COMPRESSED},
         {3, offsetof(Elf64_Shdr, sh_offset), 8, sizeof(struct elf_file) + 1},
         {3, offsetof(Elf64_Shdr, sh_size), 8, UINT64_MAX},
         {3, offsetof(Elf64_Shdr, sh_size), 8, 1ull << 40},
