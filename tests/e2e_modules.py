@@ -11,7 +11,7 @@ import unittest
 
 import lib
 
-SOURCE = os.path.join(lib.ROOT, "tests", "victims", "linked.c")
+SOURCE = os.path.join(lib.ROOT, "tests", "victims", "anyhow.c")
 # Rights by which /proc/PID/map_files can be read (fs/proc/base.c, proc_map_files_get_link).
 WITHOUT_MAP_FILES = ["setpriv", "--bounding-set=-sys_admin,-checkpoint_restore"]
 
