@@ -1,6 +1,5 @@
 #include "elf/sections.h"
 
-#include <endian.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -25,6 +24,16 @@ bool section_in_file(const struct sections *sections, const Elf64_Shdr *section)
            section->sh_size <= sections->file_size - section->sh_offset;
 }
 
+static bool read_first_names(struct sections *sections)
+{
+    const Elf64_Shdr *names = &sections->names;
+    size_t n = sizeof sections->first_names;
+
+    if (names->sh_size < n)
+        n = (size_t)names->sh_size;
+    return !n || file_read(sections->fd, names->sh_offset, sections->first_names, n);
+}
+
 /* e_shnum 0: the count is sh_size of section 0; e_shstrndx SHN_XINDEX: the index is its sh_link. */
 static bool find_counts(struct sections *sections, const Elf64_Ehdr *header)
 {
@@ -45,7 +54,7 @@ static bool find_counts(struct sections *sections, const Elf64_Ehdr *header)
     if (names == SHN_UNDEF || !section_at(sections, names, &sections->names) ||
         sections->names.sh_type != SHT_STRTAB || !section_in_file(sections, &sections->names))
         sections->names.sh_size = 0;
-    return true;
+    return read_first_names(sections);
 }
 
 bool sections_open(struct sections *sections, int fd)
@@ -95,11 +104,17 @@ static void read_name(const struct sections *sections, const Elf64_Shdr *section
                       char name[SECTION_NAME_MAX])
 {
     uint64_t size = sections->names.sh_size, at = section->sh_name;
+    size_t n = SECTION_NAME_MAX - 1;
 
     memset(name, 0, SECTION_NAME_MAX);
-    if (at < size)
-        file_read(sections->fd, sections->names.sh_offset + at, name,
-                  size - at < SECTION_NAME_MAX - 1 ? (size_t)(size - at) : SECTION_NAME_MAX - 1);
+    if (at >= size)
+        return;
+    if (size - at < n)
+        n = (size_t)(size - at);
+    if (at + n <= sizeof sections->first_names)
+        memcpy(name, sections->first_names + at, n);
+    else
+        file_read(sections->fd, sections->names.sh_offset + at, name, n);
 }
 
 static bool match_section(void *ctx, const Elf64_Shdr *section)
@@ -131,61 +146,4 @@ bool section_named(const struct sections *sections, const char *name, Elf64_Shdr
 
     return sections->names.sh_size > 0 && each_section(sections, match_section, &search) &&
            search.found;
-}
-
-struct unpacked {
-    const struct sections *sections;
-    uint64_t size;
-};
-
-/* .zdebug_*: "ZLIB", then the size as a big-endian number (binutils, bfd/compress.c). */
-static uint64_t zdebug_size(const struct sections *sections, const Elf64_Shdr *section)
-{
-    struct {
-        char magic[4];
-        unsigned char size[8];
-    } head;
-    uint64_t size;
-
-    if (section->sh_size < sizeof head)
-        return 0;
-    if (!file_read(sections->fd, section->sh_offset, &head, sizeof head))
-        return UINT64_MAX;
-    memcpy(&size, head.size, sizeof size);
-    return memcmp(head.magic, "ZLIB", 4) == 0 ? be64toh(size) : 0;
-}
-
-static uint64_t unpacked_size(const struct sections *sections, const Elf64_Shdr *section)
-{
-    char name[SECTION_NAME_MAX];
-    Elf64_Chdr head;
-
-    if (section->sh_type == SHT_NOBITS)
-        return 0;
-    if (section->sh_flags & SHF_COMPRESSED)
-        return section->sh_size >= sizeof head &&
-                       file_read(sections->fd, section->sh_offset, &head, sizeof head)
-                   ? head.ch_size
-                   : UINT64_MAX;
-    read_name(sections, section, name);
-    return strncmp(name, ".zdebug", 7) == 0 ? zdebug_size(sections, section) : 0;
-}
-
-static bool add_unpacked(void *ctx, const Elf64_Shdr *section)
-{
-    struct unpacked *unpacked = ctx;
-    uint64_t size = unpacked_size(unpacked->sections, section);
-
-    if (size > INT64_MAX || unpacked->size + size > INT64_MAX)
-        unpacked->size = UINT64_MAX;
-    else
-        unpacked->size += size;
-    return unpacked->size != UINT64_MAX;
-}
-
-uint64_t sections_unpacked_size(const struct sections *sections)
-{
-    struct unpacked unpacked = {sections, 0};
-
-    return each_section(sections, add_unpacked, &unpacked) ? unpacked.size : UINT64_MAX;
 }

@@ -4,16 +4,18 @@
 
 enum { STRAY_FIRST = 256 };
 
-bool strtab_open(struct strtab *strtab, const struct sections *sections, const Elf64_Shdr *section)
+bool strtab_open(struct strtab *strtab, const struct sections *sections, const Elf64_Shdr *section,
+                 size_t window)
 {
     *strtab =
         (struct strtab){.fd = sections->fd, .offset = section->sh_offset, .size = section->sh_size};
     if (!section_in_file(sections, section) || !section->sh_size || section->sh_size > STRTAB_MAX)
         return false;
-    strtab->window = malloc(STRTAB_BLOCK + 1 + SYMBOL_NAME_MAX + 1);
+    strtab->room = section->sh_size < window ? section->sh_size : window;
+    strtab->window = malloc(strtab->room + 1 + SYMBOL_NAME_MAX + 1);
     if (!strtab->window)
         return false;
-    strtab->stray = strtab->window + STRTAB_BLOCK + 1;
+    strtab->stray = strtab->window + strtab->room + 1;
     return true;
 }
 
@@ -59,11 +61,15 @@ static bool window_holds(const struct strtab *strtab, uint64_t at)
 /* It moves by half of it at least, or to the end of the table: never more reads than that. */
 static bool window_move(struct strtab *strtab, uint64_t at)
 {
-    if (strtab->end && (at < strtab->at + STRTAB_BLOCK / 2 || strtab->end == strtab->size))
+    if (strtab->room == strtab->size) /* all of it */
+        at = 0;
+    if (strtab->end && (at < strtab->at + strtab->room / 2 || strtab->end == strtab->size))
         return false;
-    size_t n = read_at(strtab, at, strtab->window, STRTAB_BLOCK);
+    size_t n = read_at(strtab, at, strtab->window, strtab->room);
     strtab->at = at;
     strtab->end = at + n;
+    if (!n) /* the file became shorter: no second try */
+        strtab->room = 0;
     return window_holds(strtab, at);
 }
 

@@ -9,6 +9,7 @@
 
 enum {
     STRTAB_BLOCK = 256 << 10,
+    STRTAB_WINDOW = 16 << 20,       /* where all names are asked for: those of most programs */
     STRTAB_MAX = 1 << 30,           /* bytes of a table; a larger one is refused */
     STRTAB_LOOKED_AT_MAX = 1 << 30, /* bytes of names: millions may share one of 60 KB */
     STRTAB_SPANS_MAX = 1 << 16,     /* names that strtab_find tells apart at most */
@@ -18,12 +19,18 @@ struct strtab {
     int fd; /* borrowed */
     uint64_t offset, size;
     char *window, *stray; /* one allocation */
+    uint64_t room;        /* bytes of the window */
     uint64_t at, end;     /* of the window, in the table */
     uint64_t looked_at;   /* bytes of names so far */
 };
 
-/* False: not in the file, empty, too large, no memory. strtab_close in any case. */
-bool strtab_open(struct strtab *strtab, const struct sections *sections, const Elf64_Shdr *section);
+/*
+ * window: about how many bytes of the table to hold at once, STRTAB_BLOCK or
+ * STRTAB_WINDOW. False: not in the file, empty, too large, no memory;
+ * strtab_close in any case.
+ */
+bool strtab_open(struct strtab *strtab, const struct sections *sections, const Elf64_Shdr *section,
+                 size_t window);
 void strtab_close(struct strtab *strtab);
 
 /*

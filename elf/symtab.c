@@ -8,8 +8,8 @@ enum { CHUNK_SYMBOLS = 16384, FILE_NAME_MAX = 4096 };
 struct search {
     struct strtab *names;
     const struct strtab_spans *spans; /* NULL: every name */
+    unsigned char type;               /* STT_FUNC or STT_OBJECT */
     uint64_t bias;
-    unsigned char type; /* STT_FUNC or STT_OBJECT */
     const char *part;
     symbol_visitor visit;
     void *ctx;
@@ -112,10 +112,10 @@ static bool visit_type(int fd, uint64_t bias, unsigned char type, const char *pa
 
     if (!find_tables(fd, &sections, &symbols, &strings))
         return false;
-    good = strtab_open(&names, &sections, &strings);
+    good = strtab_open(&names, &sections, &strings, part[0] ? STRTAB_BLOCK : STRTAB_WINDOW);
     if (good) {
         struct search search = {
-            .names = &names, .bias = bias, .type = type, .part = part, .visit = visit, .ctx = ctx};
+            .names = &names, .type = type, .bias = bias, .part = part, .visit = visit, .ctx = ctx};
         good = visit_part(fd, &symbols, &search);
     }
     strtab_close(&names);

@@ -11,7 +11,7 @@ import unittest
 
 import lib
 
-SOURCE = os.path.join(lib.ROOT, "tests", "victims", "linked.c")
+SOURCE = os.path.join(lib.ROOT, "tests", "victims", "anyhow.c")
 # Rights by which /proc/PID/map_files can be read (fs/proc/base.c, proc_map_files_get_link).
 WITHOUT_MAP_FILES = ["setpriv", "--bounding-set=-sys_admin,-checkpoint_restore"]
 
@@ -45,10 +45,10 @@ class Modules(lib.TestCase):
         os.makedirs(os.path.dirname(path), exist_ok=True)
         return path
 
-    def link(self, *flags, name="program", after=()):
+    def link(self, *flags, name="program"):
         """A program with jemalloc in it."""
         path = self.path(name)
-        run("cc", "-O2", SOURCE, "-o", path, *flags, archive("libjemalloc.a"), "-lm", *after)
+        run("cc", "-O2", SOURCE, "-o", path, *flags, archive("libjemalloc.a"), "-lm")
         return path
 
     def library(self, *flags, name="libother.so"):
@@ -69,14 +69,14 @@ class Modules(lib.TestCase):
         run("cc", "-O2", SOURCE, "-o", plain)
         return self.start(plain, env={"LD_PRELOAD": library})
 
+    def run_behind(self, before, process):
+        """`status`, by a command that runs the tool, if there is one."""
+        argv = [*before, lib.TOOL, "status", process.pid, "--json"]
+        return lib.run_tool(*argv[1:], tool=argv[0])
+
     def status(self, process, before=()):
         """What `status` says; it has made calls, whose answers are plausible."""
-        if not before:
-            result = lib.run_tool("status", process.pid, "--json")
-        else:
-            argv = [*before[1:], lib.TOOL, "status", process.pid, "--json"]
-            result = lib.run_tool(*argv, tool=before[0])
-        self.assert_ran(result)
+        result = self.assert_ran(self.run_behind(before, process))
         self.assertEqual(process.poll(), None)
         answer = json.loads(result.text)
         self.assertRegex(answer["version"], r"^[45]\.\d+\.\d+-")
@@ -167,8 +167,8 @@ class Modules(lib.TestCase):
         with open(names, "w") as file:
             symbols = run("nm", debug, "--format=posix", "--defined-only").splitlines()
             file.write("".join(s.split()[0] + "\n" for s in symbols if s.split()[1] in "tTwW"))
-        run("objcopy", "-S", "--remove-section=.gdb_index", "--remove-section=.comment",
-            "--keep-symbols=" + names, debug, mini)  # fmt: skip
+        removed = ["--remove-section=.gdb_index", "--remove-section=.comment"]
+        run("objcopy", "-S", *removed, "--keep-symbols=" + names, debug, mini)
         run("xz", "--force", mini)
         run("objcopy", "--add-section", ".gnu_debugdata=%s.xz" % mini, path)
         os.unlink(debug)
@@ -285,9 +285,7 @@ class Modules(lib.TestCase):
         os.unlink(library)
         self.assert_found(process, library)
         need("setpriv")
-        blind = lib.run_tool(*WITHOUT_MAP_FILES[1:], lib.TOOL, "status", process.pid,
-                             tool=WITHOUT_MAP_FILES[0])  # fmt: skip
-        self.assert_failed(blind, lib.NO_JEMALLOC)
+        self.assert_failed(self.run_behind(WITHOUT_MAP_FILES, process), lib.NO_JEMALLOC)
 
     def replace(self, path, *flags):
         """Another program under the same name, its functions elsewhere."""
@@ -304,16 +302,13 @@ class Modules(lib.TestCase):
 
     def test_replaced_library(self):
         """The file of that name has other addresses: it is not used."""
-        library = self.library("-Wl,--exclude-libs,ALL", "-Wl,--build-id")
+        flags = ["-Wl,--exclude-libs,ALL", "-Wl,--build-id"]
+        library = self.library(*flags)
         process = self.preloaded(library)
-        moved = self.library("-Wl,--exclude-libs,ALL", "-Wl,--build-id",
-                             "-Wl,--section-start=.text=0x100000", name="new.so")  # fmt: skip
-        os.rename(moved, library)
+        os.rename(self.library(*flags, "-Wl,--section-start=.text=0x100000", name="new"), library)
         self.assert_found(process, library)
         need("setpriv")
-        blind = lib.run_tool(*WITHOUT_MAP_FILES[1:], lib.TOOL, "status", process.pid,
-                             tool=WITHOUT_MAP_FILES[0])  # fmt: skip
-        self.assert_failed(blind, lib.NO_JEMALLOC)
+        self.assert_failed(self.run_behind(WITHOUT_MAP_FILES, process), lib.NO_JEMALLOC)
 
     def test_memory_file_program(self):
         path = self.link("-static-pie")
@@ -371,12 +366,13 @@ class Modules(lib.TestCase):
         """maps shows device and inode of the file below; without build-ids the content decides."""
         lib.require_root()
         need("unshare", "mount", "setpriv")
-        lower, work, upper, merged = (self.path(n, "") for n in ("lower", "work", "upper", "merged"))
+        names = ("lower", "upper", "work", "merged")
+        lower, upper, work, merged = (self.path(name, "") for name in names)
         plain = self.path("plain")
         run("cc", "-O2", SOURCE, "-o", plain)
         self.library("-Wl,--exclude-libs,ALL", "-Wl,--build-id=none", name="lower/libother.so")
         options = "lowerdir=%s,upperdir=%s,workdir=%s" % (lower, upper, work)
-        # In the end the test's own directory must be free of mounts: the namespace ends with it.
+        # In a mount namespace of the target's own, which ends with it.
         mount = 'mount -t overlay overlay -o "$1" "$2" && shift 2 && exec "$@"'
         inside = ["unshare", "-m", "sh", "-c", mount, "sh", options, merged]
         probe = subprocess.run([*inside, "true"], capture_output=True)
@@ -411,10 +407,8 @@ class Modules(lib.TestCase):
         """An answer within seconds, in little memory."""
         need("setpriv")
         for before in ([], WITHOUT_MAP_FILES):
-            argv = [*before, lib.TOOL, "status", process.pid]
             limited = ["prlimit", "--as=%d" % (512 << 20)] if "asan" not in lib.TOOL else []
-            argv = limited + argv
-            result = lib.run_tool(*argv[1:], tool=argv[0])
+            result = self.run_behind(limited + before, process)
             self.assertIn(result.code, codes, result)
             self.assertLess(result.seconds, 15, result)
             self.assertEqual(process.poll(), None)

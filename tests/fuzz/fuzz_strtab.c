@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct sections sections = {.fd = fd, .file_size = size};
     Elf64_Shdr section = {.sh_type = SHT_STRTAB, .sh_size = size};
     struct strtab strtab;
-    if (strtab_open(&strtab, &sections, &section))
+    if (strtab_open(&strtab, &sections, &section, STRTAB_BLOCK))
         compare(&strtab, part);
     strtab_close(&strtab);
     return 0;

@@ -11,15 +11,25 @@ static char table[TABLE + 1];
 static struct strtab strtab;
 
 /* A table in a file behind so many other bytes. */
-static int open_table(const char *bytes, size_t len)
+static void open_table_in(const char *bytes, size_t len, size_t window)
 {
     int fd = memfd_create("strtab", MFD_CLOEXEC);
     struct sections sections = {.fd = fd, .file_size = GAP + len};
     Elf64_Shdr section = {.sh_type = SHT_STRTAB, .sh_offset = GAP, .sh_size = len};
 
     CHECK(fd >= 0 && pwrite(fd, bytes, len, GAP) == (ssize_t)len);
-    CHECK(strtab_open(&strtab, &sections, &section));
-    return fd;
+    CHECK(strtab_open(&strtab, &sections, &section, window));
+}
+
+static void open_table(const char *bytes, size_t len)
+{
+    open_table_in(bytes, len, STRTAB_BLOCK);
+}
+
+static void close_table(void)
+{
+    close(strtab.fd);
+    strtab_close(&strtab);
 }
 
 static void put_name(size_t at, const char *name)
@@ -60,12 +70,12 @@ static void place_names(const char *stem)
     }
 }
 
-static void test_names(void)
+static void test_names(size_t window)
 {
     char name[16];
 
     place_names("n_");
-    AUTO_CLOSE int fd = open_table(table, TABLE);
+    open_table_in(table, TABLE, window);
     for (size_t turn = 0; turn < 3; turn++) /* forward, back, anyhow */
         for (size_t i = 0; i < ARRAY_LEN(places); i++) {
             size_t n = turn == 0   ? i
@@ -77,9 +87,18 @@ static void test_names(void)
     CHECK(name_is(0, "") && name_is(TABLE - 1, ""));
     CHECK(!strtab_name(&strtab, TABLE) && !strtab_name(&strtab, UINT64_MAX));
     CHECK(!strtab_exhausted(&strtab));
-    CHECK(ftruncate(fd, GAP + 100) == 0); /* while it is read */
-    CHECK(!strtab_name(&strtab, TABLE / 2));
-    strtab_close(&strtab);
+    close_table();
+}
+
+/* It becomes shorter while it is read. */
+static void test_cut(size_t window)
+{
+    place_names("n_");
+    open_table_in(table, TABLE, window);
+    CHECK(ftruncate(strtab.fd, GAP + STRTAB_BLOCK) == 0);
+    CHECK(!strtab_name(&strtab, TABLE / 2) && !strtab_name(&strtab, TABLE - 1));
+    CHECK(name_is(1, "n_0"));
+    close_table();
 }
 
 /* The end of the table is one of the name; SYMBOL_NAME_MAX bytes are too many. */
@@ -88,7 +107,7 @@ static void test_lengths(void)
     memset(table, 'a', sizeof table);
     table[SYMBOL_NAME_MAX - 1] = '\0';
     table[2 * SYMBOL_NAME_MAX] = '\0';
-    AUTO_CLOSE int fd = open_table(table, TABLE);
+    open_table(table, TABLE);
     const char *name = strtab_name(&strtab, 0);
     CHECK(name && strlen(name) == SYMBOL_NAME_MAX - 1);
     CHECK(!strtab_name(&strtab, SYMBOL_NAME_MAX)); /* of exactly that many */
@@ -98,7 +117,7 @@ static void test_lengths(void)
     name = strtab_name(&strtab, TABLE - SYMBOL_NAME_MAX + 1);
     CHECK(name && strlen(name) == SYMBOL_NAME_MAX - 1);
     CHECK(name_is(TABLE - 2, "aa"));
-    strtab_close(&strtab);
+    close_table();
 }
 
 /* What is looked at is bounded, however often a name is asked for. */
@@ -108,12 +127,12 @@ static void test_exhausted(void)
 
     memset(table, 'a', sizeof table);
     table[SYMBOL_NAME_MAX - 1] = '\0';
-    AUTO_CLOSE int fd = open_table(table, TABLE);
+    open_table(table, TABLE);
     while (asked < 40000 && strtab_name(&strtab, 0))
         asked++;
     CHECK(asked > 16000 && asked < 17000 && strtab_exhausted(&strtab));
     CHECK(!strtab_name(&strtab, TABLE - 1));
-    strtab_close(&strtab);
+    close_table();
 }
 
 static void test_refused(void)
@@ -121,13 +140,13 @@ static void test_refused(void)
     struct sections sections = {.fd = -1, .file_size = 4ull << 30};
     Elf64_Shdr section = {.sh_type = SHT_STRTAB};
 
-    CHECK(!strtab_open(&strtab, &sections, &section));
+    CHECK(!strtab_open(&strtab, &sections, &section, STRTAB_BLOCK));
     strtab_close(&strtab);
     section.sh_size = STRTAB_MAX + 1ull;
-    CHECK(!strtab_open(&strtab, &sections, &section));
+    CHECK(!strtab_open(&strtab, &sections, &section, STRTAB_BLOCK));
     strtab_close(&strtab);
     section.sh_size = 5ull << 30;
-    CHECK(!strtab_open(&strtab, &sections, &section));
+    CHECK(!strtab_open(&strtab, &sections, &section, STRTAB_BLOCK));
     strtab_close(&strtab);
 }
 
@@ -161,7 +180,7 @@ static void test_find(void)
     put_name(600, "parpart");
     put_name(700, "par");
     put_name(704, "t");
-    AUTO_CLOSE int fd = open_table(table, TABLE);
+    open_table(table, TABLE);
     compare_with_all("part");
     compare_with_all("t");
     CHECK(strtab_find(&strtab, "part", &spans) && spans.count == ARRAY_LEN(places) + 2);
@@ -170,7 +189,7 @@ static void test_find(void)
     CHECK(!strtab_spans_hold(&spans, 0));
     free(spans.list);
     CHECK(!strtab_find(&strtab, "", &spans));
-    strtab_close(&strtab);
+    close_table();
 }
 
 /* One name of megabytes, all of it parts: linear, not quadratic. Names without number. */
@@ -180,22 +199,25 @@ static void test_find_hostile(void)
 
     for (size_t i = 0; i < TABLE; i++)
         table[i] = "part"[i % 4];
-    AUTO_CLOSE int long_one = open_table(table, TABLE);
+    open_table(table, TABLE);
     CHECK(strtab_find(&strtab, "part", &spans) && spans.count >= 1);
     CHECK(spans.count <= TABLE / STRTAB_BLOCK + 1 && strtab_spans_hold(&spans, 0));
     free(spans.list);
-    strtab_close(&strtab);
+    close_table();
     for (size_t i = 0; i < TABLE; i++)
         table[i] = "part"[i % 5];
-    AUTO_CLOSE int many = open_table(table, TABLE);
+    open_table(table, TABLE);
     CHECK(!strtab_find(&strtab, "part", &spans) && spans.count == STRTAB_SPANS_MAX);
     free(spans.list);
-    strtab_close(&strtab);
+    close_table();
 }
 
 int main(void)
 {
-    test_names();
+    for (size_t window = STRTAB_BLOCK; window <= STRTAB_WINDOW; window *= 4) {
+        test_names(window);
+        test_cut(window);
+    }
     test_lengths();
     test_exhausted();
     test_refused();

@@ -73,6 +73,29 @@ static void test_kinds(void)
     CHECK(visited(&file, "") == 1 << 4);
 }
 
+static bool visit_data(void *ctx, const char *name, const struct symbol *symbol)
+{
+    size_t *count = ctx;
+
+    ++*count;
+    return CHECK(strcmp(name, "je_one") == 0 && symbol->address == BIAS + 0x1000 &&
+                 symbol->size == 16 && symbol->type == STT_OBJECT);
+}
+
+/* Data by itself. */
+static void test_objects(void)
+{
+    struct elf_file file;
+    size_t count = 0;
+
+    file_make(&file);
+    file.symbols[1].st_info = ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT);
+    AUTO_CLOSE int fd = file_put(&file, sizeof file);
+    CHECK(symtab_visit_objects(fd, BIAS, "", visit_data, &count) && count == 1);
+    CHECK(symtab_visit_objects(fd, BIAS, "je_o", visit_data, &count) && count == 2);
+    CHECK(symtab_visit_objects(fd, BIAS, "three", visit_data, &count) && count == 2);
+}
+
 static void test_name_offsets(void)
 {
     struct elf_file file;
@@ -157,6 +180,8 @@ static void test_sections(void)
         {2, offsetof(Elf64_Shdr, sh_size), 8, UINT64_MAX},
         {2, offsetof(Elf64_Shdr, sh_size), 8, sizeof(struct elf_file)},
         {2, offsetof(Elf64_Shdr, sh_type), 4, SHT_DYNSYM},
+        {2, offsetof(Elf64_Shdr, sh_flags), 8, SHF_COMPRESSED},
+        {3, offsetof(Elf64_Shdr, sh_flags), 8, SHF_COMPRESSED},
         {3, offsetof(Elf64_Shdr, sh_offset), 8, sizeof(struct elf_file) + 1},
         {3, offsetof(Elf64_Shdr, sh_size), 8, UINT64_MAX},
         {3, offsetof(Elf64_Shdr, sh_size), 8, 1ull << 40},
@@ -364,6 +389,7 @@ int main(void)
 {
     test_whole();
     test_kinds();
+    test_objects();
     test_name_offsets();
     test_truncated();
     test_headers();
