@@ -379,3 +379,12 @@ def ratio(a, b):
 
 def at_most(value, limit):
     return value <= limit if value is not None and limit is not None else None
+
+
+def jemalloc_find():
+    """The shared jemalloc that the dynamic linker knows."""
+    listed = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True, check=False)
+    for line in listed.stdout.splitlines():
+        if line.split()[:1] == ["libjemalloc.so.2"]:
+            return line.split()[-1]
+    raise Failure("no libjemalloc.so.2: install libjemalloc2")
