@@ -5,6 +5,7 @@
 #include "inject/acquire.h"
 #include "inject/selfcheck.h"
 #include "jemalloc/code.h"
+#include "jemalloc/ctl.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -70,7 +71,36 @@ static enum fault_code open_target(struct attachment *attachment, pid_t pid, str
     return FAULT_NONE;
 }
 
-static enum fault_code find_allocator(struct attachment *attachment, struct fault *fault)
+/* Takes one of the instances: that of --instance, or the default. */
+static enum fault_code choose_instance(struct attachment *attachment, struct fault *fault)
+{
+    struct instances *instances = &attachment->instances;
+    unsigned wanted = attachment->options->instance;
+
+    if (wanted > instances->count)
+        return fault_set(fault, FAULT_NO_INSTANCE, 0, "look for jemalloc", "%zu", instances->count);
+    if (wanted)
+        instances->chosen = wanted - 1;
+    attachment->instance = instances->list[instances->chosen];
+    attachment->instance.module.path = attachment->instance.path;
+    return FAULT_NONE;
+}
+
+static enum fault_code find_instances(struct attachment *attachment, bool every,
+                                      struct fault *fault)
+{
+    enum fault_code rc;
+
+    if (!every && !attachment->options->instance)
+        return instance_find(&attachment->instance, &attachment->modules, &attachment->target,
+                             &attachment->memory, fault);
+    rc = instances_find(&attachment->instances, &attachment->modules, &attachment->target,
+                        &attachment->memory, fault);
+    return rc == FAULT_NONE ? choose_instance(attachment, fault) : rc;
+}
+
+static enum fault_code find_allocator(struct attachment *attachment, bool every,
+                                      struct fault *fault)
 {
     enum fault_code rc =
         memory_open(&attachment->memory, &attachment->target, &attachment->gate, fault);
@@ -78,8 +108,7 @@ static enum fault_code find_allocator(struct attachment *attachment, struct faul
     if (rc == FAULT_NONE)
         rc = modules_load(&attachment->modules, &attachment->target, fault);
     if (rc == FAULT_NONE)
-        rc = instance_find(&attachment->instance, &attachment->modules, &attachment->target,
-                           &attachment->memory, fault);
+        rc = find_instances(attachment, every, fault);
     if (rc == FAULT_NONE)
         name_variable(attachment);
     return rc;
@@ -97,8 +126,8 @@ static enum fault_code make_plan(struct attachment *attachment, struct fault *fa
     return rc;
 }
 
-enum fault_code attachment_open(struct attachment *attachment, const struct options *options,
-                                pid_t pid, const char *verb, struct fault *fault)
+static enum fault_code open_all(struct attachment *attachment, const struct options *options,
+                                pid_t pid, const char *verb, bool every, struct fault *fault)
 {
     enum fault_code rc;
 
@@ -111,10 +140,22 @@ enum fault_code attachment_open(struct attachment *attachment, const struct opti
     if (rc == FAULT_NONE)
         rc = open_target(attachment, pid, fault);
     if (rc == FAULT_NONE)
-        rc = find_allocator(attachment, fault);
+        rc = find_allocator(attachment, every, fault);
     if (rc == FAULT_NONE)
         rc = make_plan(attachment, fault);
     return explained(attachment, rc, fault);
+}
+
+enum fault_code attachment_open(struct attachment *attachment, const struct options *options,
+                                pid_t pid, const char *verb, struct fault *fault)
+{
+    return open_all(attachment, options, pid, verb, false, fault);
+}
+
+enum fault_code attachment_open_every(struct attachment *attachment, const struct options *options,
+                                      pid_t pid, const char *verb, struct fault *fault)
+{
+    return open_all(attachment, options, pid, verb, true, fault);
 }
 
 static struct injection_env make_env(struct attachment *attachment)
@@ -151,7 +192,9 @@ enum fault_code attachment_hold(struct attachment *attachment, held_action actio
 
     if (rc != FAULT_NONE)
         return rc;
-    rc = action(attachment, ctx, fault);
+    rc = ctl_confirm(&attachment->injection, &attachment->instance, fault);
+    if (rc == FAULT_NONE)
+        rc = action(attachment, ctx, fault);
     ended = injection_end(&attachment->injection, rc == FAULT_NONE ? fault : NULL);
     return explained(attachment, rc == FAULT_NONE ? ended : rc, fault);
 }
@@ -225,6 +268,7 @@ static void close_all(struct attachment *attachment)
 {
     deadline_stop(&attachment->deadline);
     plan_free(&attachment->plan);
+    instances_free(&attachment->instances);
     modules_free(&attachment->modules);
     memory_close(&attachment->memory);
     target_close(&attachment->target);

@@ -14,7 +14,8 @@ struct attachment {
     struct gate gate;
     struct memory memory;
     struct modules modules;
-    struct instance instance;
+    struct instance instance;   /* the one that the verb is about */
+    struct instances instances; /* all, if `every` was asked for; else none */
     struct plan plan;
     struct deadline deadline;
     struct injection injection;
@@ -22,9 +23,15 @@ struct attachment {
     char variable[PREFIX_MAX + 16]; /* MALLOC_CONF, _RJEM_MALLOC_CONF */
 };
 
-/* Looks without stopping: identity, modules, jemalloc, what is to be avoided. */
+/*
+ * Looks without stopping: identity, modules, jemalloc, what is to be avoided.
+ * With options->instance, or in attachment_open_every, all instances are
+ * looked for, else no more than the default.
+ */
 enum fault_code attachment_open(struct attachment *attachment, const struct options *options,
                                 pid_t pid, const char *verb, struct fault *fault);
+enum fault_code attachment_open_every(struct attachment *attachment, const struct options *options,
+                                      pid_t pid, const char *verb, struct fault *fault);
 /* What a verb does while a thread is held: attachment->injection is ready for calls. */
 typedef enum fault_code (*held_action)(struct attachment *attachment, void *ctx,
                                        struct fault *fault);

@@ -20,6 +20,7 @@ static const char overview[] =
     "  -p, --pid PID       the process, as an option\n"
     "      --timeout D     for everything together: 500ms, 30s, 5m (default 30s)\n"
     "      --thread TID    use this thread only\n"
+    "      --instance N    this jemalloc, of several in the process (see status)\n"
     "      --dry-run       say what would be called, where and in which thread\n"
     "      --json          the result as one JSON object\n"
     "  -q, --quiet         no closing line on stderr\n"
@@ -39,7 +40,9 @@ static const struct {
                "\n"
                "Shows which jemalloc a process uses, whether profiling is compiled in\n"
                "(config.prof), was enabled at start (opt.prof) and is active now (prof.active),\n"
-               "the sampling period, and the one next step. Makes read-only calls.\n"},
+               "the sampling period, and the one next step. Makes read-only calls.\n"
+               "Several jemallocs in one process are listed; the one that serves malloc is\n"
+               "meant unless --instance N says another.\n"},
     {"on", "jeattach on [options] PID...\n"
            "\n"
            "Sets prof.active to true and reads it back; prints the former and the new value.\n"

@@ -85,3 +85,24 @@ void json_end(struct json *json)
 {
     fputs("}\n", json->out);
 }
+
+void json_list_begin(struct json *json, const char *name)
+{
+    write_name(json, name);
+    fputc('[', json->out);
+    json->any = false;
+}
+
+void json_list_item(struct json *list, struct json *item)
+{
+    if (list->any)
+        fputs(", ", list->out);
+    list->any = true;
+    json_begin(item, list->out);
+}
+
+void json_list_end(struct json *json)
+{
+    fputc(']', json->out);
+    json->any = true;
+}

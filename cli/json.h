@@ -17,3 +17,11 @@ void json_number(struct json *json, const char *name, uint64_t value);
 void json_bool(struct json *json, const char *name, bool value);
 void json_null(struct json *json, const char *name);
 void json_end(struct json *json);
+
+/*
+ * A member that is a list of objects: json_list_item begins each, json_end
+ * ends it, json_list_end ends the list.
+ */
+void json_list_begin(struct json *json, const char *name);
+void json_list_item(struct json *list, struct json *item);
+void json_list_end(struct json *json);
