@@ -32,6 +32,7 @@ struct hull {
     uint16_t *marks;          /* one a function */
     size_t first, last;       /* of the piece around mallctl */
     size_t jumped;
+    struct code_ranges targets; /* where those begin */
     bool changed;
     bool failed; /* out of memory */
 };
@@ -255,14 +256,34 @@ static void visit_jump(void *ctx, const struct ref *ref)
 static void visit_caller(void *ctx, const struct ref *ref)
 {
     struct hull *hull = ctx;
-    size_t to = frames_at(hull->frames, ref->target), from;
+    size_t to, from;
 
-    if (to == SIZE_MAX || !(hull->marks[to] & MARK_JUMPED) ||
-        frames_start(hull->frames, to) != ref->target)
+    if (!ranges_find(&hull->targets, ref->target))
         return;
+    to = frames_from(hull->frames, ref->target);
     from = frames_at(hull->frames, ref->at);
     if (from == SIZE_MAX || !(hull->marks[from] & MARK_FORBIDDEN))
         hull->marks[to] |= MARK_CALLED;
+}
+
+/* What begins there is not forbidden as yet, but jumped to: do others call it? */
+static bool find_callers(struct hull *hull)
+{
+    struct ref_query calls = {.kinds = REF_CALL, .visit = visit_caller, .ctx = hull};
+    const struct code_ranges *targets = &hull->targets;
+    bool done;
+
+    for (size_t i = 0; i < hull->frames->count; i++) {
+        remote_addr start = frames_start(hull->frames, i);
+        if (hull->marks[i] & MARK_JUMPED && !(hull->marks[i] & MARK_FORBIDDEN))
+            hull->failed |= !ranges_add(&hull->targets, start, start + 1, "");
+    }
+    ranges_sort(&hull->targets);
+    calls.low = targets->list[0].start;
+    calls.high = targets->list[targets->count - 1].end;
+    done = xrefs_visit_code(hull->view, &calls);
+    ranges_free(&hull->targets);
+    return done;
 }
 
 /* One round: what is jumped to from the functions that were new. */
@@ -270,7 +291,6 @@ static bool follow_jumps(struct hull *hull)
 {
     const struct ref_query jumps = {
         .kinds = REF_JUMP | REF_ADDRESS, .visit = visit_jump, .ctx = hull};
-    const struct ref_query calls = {.kinds = REF_CALL, .visit = visit_caller, .ctx = hull};
 
     hull->jumped = 0;
     for (size_t i = 0; i < hull->frames->count; i++) {
@@ -280,7 +300,7 @@ static bool follow_jumps(struct hull *hull)
         if (!xrefs_visit_function(hull->view, hull->frames, i, &jumps))
             return false;
     }
-    return !hull->jumped || xrefs_visit_code(hull->view, &calls);
+    return !hull->jumped || find_callers(hull);
 }
 
 /*
