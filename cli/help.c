@@ -25,6 +25,7 @@ static const char overview[] =
     "  -p, --pid PID       the process, as an option\n"
     "      --timeout D     for everything together: 500ms, 30s, 5m (default 30s)\n"
     "      --thread TID    use this thread only\n"
+    "      --instance N    this jemalloc, of several in the process (see status)\n"
     "      --dry-run       say what would be called, where and in which thread\n"
     "      --json          the result as one JSON object\n"
     "  -q, --quiet         no closing line on stderr\n"
@@ -40,14 +41,16 @@ static const char overview[] =
 static const struct {
     const char *verb, *text;
 } helps[] = {
-    {"status", "jeattach status [options] PID...\n"
-               "\n"
-               "Shows which jemalloc a process uses, whether profiling is compiled in\n"
-               "(config.prof), was enabled at start (opt.prof) and is active now (prof.active),\n"
-               "the sampling period, and the one next step. What the memory of the process does\n"
-               "not tell is asked by read-only calls.\n"
-               "\n"
-               "      --no-call       make none and stop nothing; what is then unknown is a ?\n"},
+    {"status",
+     "jeattach status [options] PID...\n"
+     "\n"
+     "Shows which jemalloc a process uses, whether profiling is compiled in\n"
+     "(config.prof), was enabled at start (opt.prof) and is active now (prof.active),\n"
+     "the sampling period, and the one next step. What the memory of the process does\n"
+     "not tell is asked by read-only calls. Several jemallocs in one process are listed;\n"
+     "the one that serves malloc is meant unless --instance N says another.\n"
+     "\n"
+     "      --no-call       make none and stop nothing; what is then unknown is a ?\n"},
     {"ps", "jeattach ps [--json] [--timeout D]\n"
            "\n"
            "Lists the processes of this host that use jemalloc, those in containers included.\n"

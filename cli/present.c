@@ -115,7 +115,7 @@ static enum fault_code write_svg(const struct presentation *presentation,
     AUTO_FREE char *graph = NULL;
     size_t len = 0;
     FILE *memory = open_memstream(&graph, &len);
-    bool good = memory && dot_write(samples, &presentation->view, memory);
+    bool good = memory && dot_write(samples, &presentation->display, memory);
 
     if (memory && fclose(memory) != 0)
         good = false;
@@ -139,7 +139,7 @@ static enum fault_code write_pprof(const struct presentation *presentation,
         snprintf(sampling, sizeof sampling, "every allocation was sampled");
     snprintf(counts, sizeof counts, "%zu calls of the allocator left out; %zu stacks truncated",
              samples->trimmed, samples->cut);
-    switch (pprof_write(samples, &presentation->view, &info, out)) {
+    switch (pprof_write(samples, &presentation->display, &info, out)) {
     case PPROF_DONE:
         return FAULT_NONE;
     case PPROF_NO_ZLIB:
@@ -153,7 +153,7 @@ static enum fault_code write_samples(const struct presentation *presentation,
                                      const struct samples *samples, const struct part *part,
                                      FILE *out, struct fault *fault)
 {
-    const struct view *view = &presentation->view;
+    const struct display *display = &presentation->display;
     bool good;
 
     switch (presentation->format) {
@@ -162,13 +162,13 @@ static enum fault_code write_samples(const struct presentation *presentation,
     case FORMAT_SVG:
         return write_svg(presentation, samples, out, fault);
     case FORMAT_FOLDED:
-        good = folded_write(samples, view, out);
+        good = folded_write(samples, display, out);
         break;
     case FORMAT_FLAME:
-        good = flame_write(samples, view, out);
+        good = flame_write(samples, display, out);
         break;
     case FORMAT_DOT:
-        good = dot_write(samples, view, out);
+        good = dot_write(samples, display, out);
         break;
     case FORMAT_SYMBOLIZED: /* the locations begin with those of samples_build's own */
         symbolized_write(&samples->locations, samples->first_location, &part->profile,
@@ -176,7 +176,7 @@ static enum fault_code write_samples(const struct presentation *presentation,
         good = true;
         break;
     default:
-        good = top_write(samples, view, out);
+        good = top_write(samples, display, out);
         break;
     }
     return good ? FAULT_NONE : no_memory(fault);

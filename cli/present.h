@@ -7,7 +7,7 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "jemalloc/sink.h"
-#include "profile/view.h"
+#include "profile/display.h"
 
 enum format {
     FORMAT_RAW,        /* as jemalloc writes it */
@@ -30,7 +30,7 @@ struct present_source {
 struct presentation {
     const struct options *options;
     enum format format;
-    struct view view;
+    struct display display;
     struct samples_options samples;
     regex_t regexes[4];
     size_t regex_count;

@@ -63,7 +63,7 @@ static bool take_unit(struct presentation *presentation)
 
     for (enum unit i = UNIT_AUTO; i < ARRAY_LEN(units); i++)
         if (!name || strcmp(name, units[i]) == 0) {
-            presentation->view.unit = i;
+            presentation->display.unit = i;
             return true;
         }
     return refuse("unit", name, "auto, B, KiB, MiB, GiB");
@@ -73,12 +73,12 @@ static bool take_value(struct presentation *presentation)
 {
     const char *name = presentation->options->report.value;
 
-    presentation->view.value = VALUE_BYTES;
+    presentation->display.value = VALUE_BYTES;
     if (!name)
         return true;
     for (enum value i = VALUE_TOTAL_OBJECTS; i < VALUE_KINDS; i++)
         if (strcmp(name, value_name(i)) == 0) {
-            presentation->view.value = i;
+            presentation->display.value = i;
             return true;
         }
     return refuse("value", name, "inuse_space, inuse_objects, alloc_space, alloc_objects");
@@ -90,15 +90,15 @@ static bool take_rows(struct presentation *presentation)
     const char *text = presentation->options->report.rows;
     char *end;
 
-    presentation->view.least = presentation->format == FORMAT_FLAME ? LEAST_FLAME : LEAST_ROW;
+    presentation->display.least = presentation->format == FORMAT_FLAME ? LEAST_FLAME : LEAST_ROW;
     if (!text)
         return true;
     errno = 0;
-    presentation->view.rows = strtoul(text, &end, 10);
+    presentation->display.rows = strtoul(text, &end, 10);
     if (errno || end == text || *end || *text < '0' || *text > '9')
         return refuse("rows", text, "the whole numbers; 0 is all");
-    if (presentation->view.rows == 0 && presentation->format != FORMAT_FLAME)
-        presentation->view.least = 0;
+    if (presentation->display.rows == 0 && presentation->format != FORMAT_FLAME)
+        presentation->display.least = 0;
     return true;
 }
 
@@ -157,7 +157,7 @@ static bool may_be_written(struct presentation *presentation)
                 "use -o FILE.dot, or FILE.html for a flame graph");
         return false;
     }
-    presentation->view.colors = to_stdout && isatty(STDOUT_FILENO);
+    presentation->display.colors = to_stdout && isatty(STDOUT_FILENO);
     return true;
 }
 
@@ -166,7 +166,7 @@ bool presentation_init(struct presentation *presentation, const struct options *
 {
     memset(presentation, 0, sizeof *presentation);
     presentation->options = options;
-    presentation->view.title = presentation->title;
+    presentation->display.title = presentation->title;
     return take_format(presentation, fallback) && take_unit(presentation) &&
            take_value(presentation) && take_rows(presentation) && take_filter(presentation) &&
            may_be_written(presentation);

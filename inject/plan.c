@@ -1,6 +1,7 @@
 #include "inject/plan.h"
 #include "elf/function_names.h"
 #include "elf/image.h"
+#include "inject/nameless.h"
 
 #include <errno.h>
 #include <string.h>
@@ -122,9 +123,27 @@ static bool visit_static(void *ctx, const char *name, const struct symbol *symbo
     return !names->failed;
 }
 
+/*
+ * ld gives a non-PIE static program no .eh_frame_hdr, whose table the unwinder
+ * searches: here it is made from the records themselves.
+ */
+static void learn_frames(struct plan *plan, const struct module *module, const struct image *image,
+                         const struct target *target, struct memory *memory)
+{
+    struct view view;
+
+    for (size_t i = 0; i < image->phdr_count; i++)
+        if (image->phdrs[i].p_type == PT_GNU_EH_FRAME)
+            return;
+    if (plan->frames.count || !view_open(&view, module, target, memory))
+        return;
+    frames_load(&plan->frames, &view);
+    view_close(&view);
+}
+
 static enum fault_code learn_static(struct plan *plan, const struct module *module,
-                                    const struct target *target, struct memory *memory,
-                                    struct fault *fault)
+                                    const struct image *image, const struct target *target,
+                                    struct memory *memory, struct fault *fault)
 {
     struct static_names names = {plan, false};
     enum symbol_place place;
@@ -135,6 +154,9 @@ static enum fault_code learn_static(struct plan *plan, const struct module *modu
     function_names_close(&symbols);
     if (names.failed)
         return fault_set(fault, FAULT_INTERNAL, ENOMEM, "plan", "%s", module->path);
+    learn_frames(plan, module, image, target, memory);
+    if (!plan->errno_location) /* stripped */
+        return nameless_learn(plan, module, target, memory, fault);
     return FAULT_NONE;
 }
 
@@ -228,7 +250,7 @@ static enum fault_code plan_static(struct plan *plan, const struct modules *modu
             !image_open(&image, memory, module->start))
             continue;
         find_gadgets(plan, module, &image, memory);
-        enum fault_code rc = learn_static(plan, module, target, memory, fault);
+        enum fault_code rc = learn_static(plan, module, &image, target, memory, fault);
         if (rc != FAULT_NONE)
             return rc;
     }
@@ -278,5 +300,6 @@ void plan_seal(struct plan *plan)
 void plan_free(struct plan *plan)
 {
     ranges_free(&plan->forbidden);
+    frames_free(&plan->frames);
     memset(plan, 0, sizeof *plan);
 }

@@ -13,7 +13,7 @@ struct edge {
 
 struct graph {
     const struct samples *samples;
-    const struct view *view;
+    const struct display *display;
     struct top top;
     uint32_t *numbers; /* of a group: 1 + its row, 0: not drawn */
     struct edge *edges;
@@ -40,7 +40,7 @@ static int by_whole(const void *a, const void *b)
 /* The functions that are drawn: those with the most, also by what they call. */
 static bool choose_nodes(struct graph *graph)
 {
-    size_t limit = graph->view->rows ? graph->view->rows : DOT_NODES, kept = 0;
+    size_t limit = graph->display->rows ? graph->display->rows : DOT_NODES, kept = 0;
 
     graph->numbers = calloc(graph->samples->locations.group_count + 1, sizeof *graph->numbers);
     if (!graph->numbers)
@@ -52,7 +52,7 @@ static bool choose_nodes(struct graph *graph)
     for (; kept < graph->top.count && kept < limit; kept++) {
         const struct top_row *row = &graph->top.rows[kept];
         double size = size_of(&row->whole);
-        if (size == 0 || size < graph->view->least * fabs(graph->total))
+        if (size == 0 || size < graph->display->least * fabs(graph->total))
             break;
         graph->numbers[row->group] = (uint32_t)kept + 1;
     }
@@ -120,7 +120,7 @@ static bool add_sample(struct graph *graph, const struct sample *sample, uint32_
 {
     const struct locations *locations = &graph->samples->locations;
     struct walk walk = {
-        .last = TABLE_NONE, .number = number, .amount = &sample->values[graph->view->value]};
+        .last = TABLE_NONE, .number = number, .amount = &sample->values[graph->display->value]};
 
     for (uint32_t i = sample->depth; i-- > 0;) {
         const struct location *location =
@@ -159,15 +159,15 @@ static void write_node(const struct graph *graph, size_t number, FILE *out)
     const struct top_row *row = &graph->top.rows[number];
     double flat = (double)amount_growth(&row->flat), whole = (double)amount_growth(&row->whole);
     double part = graph->total != 0 ? fmin(1, fabs(flat / graph->total)) : 0;
-    char text[VIEW_NUMBER_SIZE];
+    char text[DISPLAY_NUMBER_SIZE];
 
     fprintf(out, "  N%zu [label=\"", number + 1);
     write_quoted(out, graph->samples->locations.groups[row->group]);
-    fprintf(out, "\\n%s (%.2f%%)", view_number(graph->view, flat, text),
-            view_percent(flat, graph->total));
+    fprintf(out, "\\n%s (%.2f%%)", display_number(graph->display, flat, text),
+            display_percent(flat, graph->total));
     if (flat != whole)
-        fprintf(out, "\\nof %s (%.2f%%)", view_number(graph->view, whole, text),
-                view_percent(whole, graph->total));
+        fprintf(out, "\\nof %s (%.2f%%)", display_number(graph->display, whole, text),
+                display_percent(whole, graph->total));
     fprintf(out, "\" fontsize=%.0f fillcolor=\"%s %.3f 1.0\"];\n", 8 + 16 * sqrt(part),
             whole < 0 ? "0.35" : "0.05",
             graph->total != 0 ? 0.05 + 0.35 * fmin(1, fabs(whole / graph->total)) : 0.05);
@@ -177,13 +177,13 @@ static void write_edge(const struct graph *graph, const struct edge *edge, FILE 
 {
     double size = (double)amount_growth(&edge->amount);
     double part = graph->total != 0 ? fmin(1, fabs(size / graph->total)) : 0;
-    char text[VIEW_NUMBER_SIZE];
+    char text[DISPLAY_NUMBER_SIZE];
 
     if (size == 0)
         return;
     fprintf(out, "  N%u -> N%u [label=\" %s\" penwidth=%.1f weight=%.0f%s];\n",
             graph->numbers[edge->from], graph->numbers[edge->to],
-            view_number(graph->view, size, text), 1 + 5 * part, 1 + 100 * part,
+            display_number(graph->display, size, text), 1 + 5 * part, 1 + 100 * part,
             edge->skips ? " style=dashed" : "");
 }
 
@@ -193,7 +193,7 @@ static void write_graph(const struct graph *graph, FILE *out)
           "  node [shape=box style=filled fontname=\"sans-serif\" fillcolor=white];\n"
           "  edge [fontname=\"sans-serif\" fontsize=9];\n  label=\"",
           out);
-    write_quoted(out, graph->view->title ? graph->view->title : "heap profile");
+    write_quoted(out, graph->display->title ? graph->display->title : "heap profile");
     fputs("\";\n  labelloc=t;\n", out);
     for (size_t i = 0; i < graph->top.count; i++)
         write_node(graph, i, out);
@@ -202,13 +202,13 @@ static void write_graph(const struct graph *graph, FILE *out)
     fputs("}\n", out);
 }
 
-bool dot_write(const struct samples *samples, const struct view *view, FILE *out)
+bool dot_write(const struct samples *samples, const struct display *display, FILE *out)
 {
-    struct graph graph = {.samples = samples, .view = view};
+    struct graph graph = {.samples = samples, .display = display};
     bool good;
 
     table_init(&graph.table);
-    good = top_make(&graph.top, samples, view) && choose_nodes(&graph);
+    good = top_make(&graph.top, samples, display) && choose_nodes(&graph);
     for (size_t i = 0; good && i < samples->count; i++)
         good = add_sample(&graph, &samples->list[i], (uint32_t)i + 1);
     if (good)

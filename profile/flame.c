@@ -168,16 +168,16 @@ static void write_nodes(const struct flame *flame, const uint32_t *numbers, bool
 }
 
 static bool write_data(const struct flame *flame, const struct samples *samples,
-                       const struct view *view, FILE *out)
+                       const struct display *display, FILE *out)
 {
     AUTO_FREE uint32_t *numbers = calloc(samples->locations.group_count + 1, sizeof *numbers);
 
     if (!numbers)
         return false;
     fputs("{\"title\":", out);
-    text_write_json(out, view->title ? view->title : "heap profile");
+    text_write_json(out, display->title ? display->title : "heap profile");
     fprintf(out, ",\"value\":\"%s\",\"bytes\":%s,\"compares\":%s,\"period\":%llu,\"least\":%.0f,\n",
-            value_name(view->value), view_is_bytes(view) ? "true" : "false",
+            value_name(display->value), display_is_bytes(display) ? "true" : "false",
             samples->compares ? "true" : "false", (unsigned long long)samples->period,
             flame->least);
     write_names(flame, &samples->locations, numbers, out);
@@ -187,11 +187,11 @@ static bool write_data(const struct flame *flame, const struct samples *samples,
 
 /* The data as text; NULL: out of memory. */
 static char *make_data(const struct flame *flame, const struct samples *samples,
-                       const struct view *view, size_t *size)
+                       const struct display *display, size_t *size)
 {
     char *text = NULL;
     FILE *out = open_memstream(&text, size);
-    bool good = out && write_data(flame, samples, view, out);
+    bool good = out && write_data(flame, samples, display, out);
 
     if (out && fclose(out) != 0)
         good = false;
@@ -203,32 +203,32 @@ static char *make_data(const struct flame *flame, const struct samples *samples,
 
 /* Less and less detail until the data are small enough; a root and one box always are. */
 static char *fit_data(struct flame *flame, const struct stacks *stacks,
-                      const struct samples *samples, const struct view *view, size_t *size)
+                      const struct samples *samples, const struct display *display, size_t *size)
 {
     char *text;
 
     for (;; flame->least = flame->least * 2 + 1) {
         if (!grow_tree(flame, stacks))
             return NULL;
-        text = make_data(flame, samples, view, size);
+        text = make_data(flame, samples, display, size);
         if (!text || *size <= DATA_LIMIT || flame->count <= 2)
             return text;
         free(text);
     }
 }
 
-bool flame_write(const struct samples *samples, const struct view *view, FILE *out)
+bool flame_write(const struct samples *samples, const struct display *display, FILE *out)
 {
-    struct amount total = samples_total(samples, view->value);
-    struct flame flame = {.least = weight(&total) * view->least};
+    struct amount total = samples_total(samples, display->value);
+    struct flame flame = {.least = weight(&total) * display->least};
     struct stacks stacks;
     char *data = NULL;
     size_t size = 0;
 
-    if (!stacks_make(&stacks, samples, view->value))
+    if (!stacks_make(&stacks, samples, display->value))
         return false;
     if (make_room(&flame, &stacks))
-        data = fit_data(&flame, &stacks, samples, view, &size);
+        data = fit_data(&flame, &stacks, samples, display, &size);
     if (data) {
         fwrite(flame_page, 1, flame_page_size, out);
         fwrite(data, 1, size, out);

@@ -38,11 +38,11 @@ static void write_stack(const struct stacks *stacks, const struct named_stack *s
     fprintf(out, " %lld\n", (long long)stack->amount.now);
 }
 
-bool folded_write(const struct samples *samples, const struct view *view, FILE *out)
+bool folded_write(const struct samples *samples, const struct display *display, FILE *out)
 {
     struct stacks stacks;
     char **clean = clean_names(&samples->locations);
-    bool good = clean && stacks_make(&stacks, samples, view->value);
+    bool good = clean && stacks_make(&stacks, samples, display->value);
 
     for (size_t i = 0; good && i < stacks.count; i++) {
         const struct named_stack *stack = &stacks.list[i];

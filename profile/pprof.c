@@ -110,7 +110,7 @@ static enum value first_value(const struct pprof *pprof)
     return pprof->samples->accumulates ? VALUE_TOTAL_OBJECTS : VALUE_OBJECTS;
 }
 
-static void write_types(struct pprof *pprof, const struct view *view)
+static void write_types(struct pprof *pprof, const struct display *display)
 {
     for (enum value value = first_value(pprof); value < VALUE_KINDS; value++) {
         bool bytes = value == VALUE_BYTES || value == VALUE_TOTAL_BYTES;
@@ -118,7 +118,8 @@ static void write_types(struct pprof *pprof, const struct view *view)
     }
     emit_value_type(pprof, PROFILE_PERIOD_TYPE, "space", "bytes");
     emit_number(pprof, PROFILE_PERIOD, pprof->samples->period);
-    emit_number(pprof, PROFILE_DEFAULT_SAMPLE_TYPE, string_number(pprof, value_name(view->value)));
+    emit_number(pprof, PROFILE_DEFAULT_SAMPLE_TYPE,
+                string_number(pprof, value_name(display->value)));
 }
 
 static void add_label(struct pprof *pprof, const char *key, const char *text, uint64_t number,
@@ -266,13 +267,14 @@ static void write_string(struct pprof *pprof, const char *text)
         gzip_write(pprof->gzip, pprof->field.bytes, pprof->field.len);
 }
 
-static void write_all(struct pprof *pprof, const struct view *view, const struct pprof_info *info)
+static void write_all(struct pprof *pprof, const struct display *display,
+                      const struct pprof_info *info)
 {
     const struct locations *locations = &pprof->samples->locations;
     struct arena build_ids = {0};
 
     string_number(pprof, "");
-    write_types(pprof, view);
+    write_types(pprof, display);
     for (size_t i = 0; i < pprof->samples->count; i++)
         write_sample(pprof, &pprof->samples->list[i]);
     for (size_t i = 0; i < locations->mapping_count; i++)
@@ -289,7 +291,7 @@ static void write_all(struct pprof *pprof, const struct view *view, const struct
     arena_free(&build_ids);
 }
 
-enum pprof_result pprof_write(const struct samples *samples, const struct view *view,
+enum pprof_result pprof_write(const struct samples *samples, const struct display *display,
                               const struct pprof_info *info, FILE *out)
 {
     struct pprof pprof = {.samples = samples, .gzip = gzip_open(out)};
@@ -299,7 +301,7 @@ enum pprof_result pprof_write(const struct samples *samples, const struct view *
     table_init(&pprof.string_table);
     pprof.used = calloc(samples->locations.count + 1, sizeof *pprof.used);
     if (pprof.used)
-        write_all(&pprof, view, info);
+        write_all(&pprof, display, info);
     if (!gzip_close(pprof.gzip) || !pprof.used)
         pprof.no_memory = true;
     pprof.no_memory |= pprof.field.no_memory || pprof.message.no_memory || pprof.inner.no_memory;

@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "profile/view.h"
+#include "profile/display.h"
 
 #include <stdio.h>
 
@@ -21,5 +21,5 @@ enum pprof_result {
 };
 
 /* Errors of out are the caller's to check. */
-enum pprof_result pprof_write(const struct samples *samples, const struct view *view,
+enum pprof_result pprof_write(const struct samples *samples, const struct display *display,
                               const struct pprof_info *info, FILE *out);

@@ -1,7 +1,7 @@
 /* The stacks of a profile as lists of function names: equal ones are one, sorted from the root. */
 #pragma once
 
-#include "profile/view.h"
+#include "profile/display.h"
 
 #include <stdio.h>
 
@@ -28,4 +28,4 @@ uint32_t stacks_common(const struct stacks *stacks, const struct named_stack *a,
  * One stack a line, "outer;inner 123"; of a comparison "outer;inner 100 123",
  * before and now. False: out of memory; errors of out are the caller's to check.
  */
-bool folded_write(const struct samples *samples, const struct view *view, FILE *out);
+bool folded_write(const struct samples *samples, const struct display *display, FILE *out);

@@ -1,7 +1,7 @@
 /* The functions of a profile with what they hold, largest first, as a table. */
 #pragma once
 
-#include "profile/view.h"
+#include "profile/display.h"
 
 #include <stdio.h>
 
@@ -20,7 +20,7 @@ struct top {
 };
 
 /* False: out of memory. The caller frees rows. */
-bool top_make(struct top *top, const struct samples *samples, const struct view *view);
+bool top_make(struct top *top, const struct samples *samples, const struct display *display);
 
 /* The table as text. False: out of memory; errors of out are the caller's to check. */
-bool top_write(const struct samples *samples, const struct view *view, FILE *out);
+bool top_write(const struct samples *samples, const struct display *display, FILE *out);

@@ -93,17 +93,17 @@ static void unmake(struct made *made)
     symbols_free(made->base_symbols);
 }
 
-typedef bool (*writer)(const struct samples *samples, const struct view *view, FILE *out);
+typedef bool (*writer)(const struct samples *samples, const struct display *display, FILE *out);
 
 /* What a writer makes of it; the caller frees it. */
 static char *written(const struct made *made, writer write, enum value value)
 {
-    struct view view = {.value = value, .unit = UNIT_BYTES, .title = EVIL};
+    struct display display = {.value = value, .unit = UNIT_BYTES, .title = EVIL};
     char *text = NULL;
     size_t size;
     FILE *out = open_memstream(&text, &size);
 
-    CHECK(write(&made->samples, &view, out));
+    CHECK(write(&made->samples, &display, out));
     fclose(out);
     return text;
 }
@@ -232,14 +232,14 @@ static void test_truncated(void)
 static void test_top(void)
 {
     struct samples_options options = {0};
-    struct view view = {.value = VALUE_BYTES};
+    struct display display = {.value = VALUE_BYTES};
     struct made made;
     struct top top;
 
     if (CHECK(make(&made, &options,
                    "heap_v2/1\n@ 0x1301 0x1201 0x1301 0x1101\n t*: 4: 100 [0: 0]\n"
                    "@ 0x1201 0x1101\n t*: 1: 60 [0: 0]\n" MAPS)) &&
-        CHECK(top_make(&top, &made.samples, &view))) {
+        CHECK(top_make(&top, &made.samples, &display))) {
         const char **names = made.samples.locations.groups;
         CHECK(top.total.now == 160 && top.objects.now == 5);
         CHECK(strcmp(names[top.rows[0].group], "grow") == 0 && top.rows[0].flat.now == 100 &&
@@ -280,12 +280,12 @@ static void test_difference(void)
                                 "@ 0x51101\n t*: 1: 7 [0: 0]\n"
                                 "\nMAPPED_LIBRARIES:\n51000-52000 r-xp 0 08:02 1 /bin/app\n";
     struct samples_options options = {0};
-    struct view view = {.value = VALUE_BYTES};
+    struct display display = {.value = VALUE_BYTES};
     struct made made;
     struct top top;
 
     if (CHECK(make_pair(&made, &options, two_stacks, app, other, moved)) &&
-        CHECK(top_make(&top, &made.samples, &view))) {
+        CHECK(top_make(&top, &made.samples, &display))) {
         CHECK(top.total.now == 300 && top.total.base == 57);
         CHECK(amount_growth(&top.rows[0].flat) == 150);
         CHECK(folds_to(&made, "main 7 0\nmain;parse 50 200\nmain;load;grow 0 100\n"));
@@ -380,14 +380,14 @@ static void test_symbolized(void)
 static void test_flame_pruned(void)
 {
     struct samples_options options = {0};
-    struct view view = {.value = VALUE_BYTES, .least = 0.5};
+    struct display display = {.value = VALUE_BYTES, .least = 0.5};
     struct made made;
     char *text = NULL;
     size_t size;
     FILE *out = open_memstream(&text, &size);
 
     if (CHECK(make(&made, &options, two_stacks)))
-        CHECK(flame_write(&made.samples, &view, out));
+        CHECK(flame_write(&made.samples, &display, out));
     fclose(out);
     CHECK(strstr(text, "\"names\":[\"\",\"main\",\"parse\"]"));
     CHECK(strstr(text, "\"nodes\":[0,0,300,0,1,1,300,0,2,2,200,0,2,0,100,1]}"));

@@ -5,7 +5,7 @@
 
 enum unit { UNIT_AUTO, UNIT_BYTES, UNIT_KIB, UNIT_MIB, UNIT_GIB };
 
-struct view {
+struct display {
     enum value value;
     enum unit unit; /* of bytes; objects are counted */
     size_t rows;    /* of a table, or nodes of a graph; 0: all */
@@ -14,16 +14,18 @@ struct view {
     const char *title;
 };
 
-enum { VIEW_NUMBER_SIZE = 32 };
+enum { DISPLAY_NUMBER_SIZE = 32 };
 
 /* "12.3 MiB", "1234" */
-const char *view_number(const struct view *view, double number, char out[VIEW_NUMBER_SIZE]);
-/* Of bytes, whatever the view's value is. */
-const char *view_bytes(const struct view *view, double bytes, char out[VIEW_NUMBER_SIZE]);
-bool view_is_bytes(const struct view *view);
-/* The objects that belong to the view's value: in use, or accumulated. */
-enum value view_objects(const struct view *view);
+const char *display_number(const struct display *display, double number,
+                           char out[DISPLAY_NUMBER_SIZE]);
+/* Of bytes, whatever the display's value is. */
+const char *display_bytes(const struct display *display, double bytes,
+                          char out[DISPLAY_NUMBER_SIZE]);
+bool display_is_bytes(const struct display *display);
+/* The objects that belong to the display's value: in use, or accumulated. */
+enum value display_objects(const struct display *display);
 /* 100 * part / whole; 0 of nothing. */
-double view_percent(double part, double whole);
+double display_percent(double part, double whole);
 /* "inuse_space", as pprof calls them. */
 const char *value_name(enum value value);
