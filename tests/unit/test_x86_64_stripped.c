@@ -55,7 +55,7 @@ static void test_no_tables(void)
         (unsigned char *)&program->root[4].count,
         (unsigned char *)&program->root[0].named,
         (unsigned char *)&program->super.children,
-        (unsigned char *)&program->super.name,
+        (unsigned char *)&program->super.name + 5,
         (unsigned char *)&program->super.named,
         (unsigned char *)&program->config[0].name,
         (unsigned char *)&program->opt[0].function + 5,
