@@ -8,6 +8,7 @@ enum {
     HULL_MAX = 2 << 20, /* bytes; 5.3.1 has about 700 KiB */
     SIGNS_MIN = 100,    /* functions with signs; measured: 300 and more */
     JUMPED_MAX = 4096,  /* functions outside that are jumped to */
+    NEIGHBOURS = 4,     /* functions to either side */
     ROUNDS_MAX = 8,     /* jumps one behind the other */
 };
 
@@ -303,22 +304,41 @@ static bool follow_jumps(struct hull *hull)
     return !hull->jumped || find_callers(hull);
 }
 
+/* Is it next to other functions that are jumped to, or forbidden? */
+static bool has_company(const struct hull *hull, size_t i)
+{
+    size_t from = i < NEIGHBOURS ? 0 : i - NEIGHBOURS;
+
+    for (size_t k = from; k <= i + NEIGHBOURS && k < hull->frames->count; k++)
+        if (k != i && hull->marks[k] & (MARK_FORBIDDEN | MARK_JUMPED))
+            return true;
+    return false;
+}
+
 /*
- * Forbids what was jumped to. A part that was split off is never called, so a
- * jump into the middle of a function that others call is none (bytes that only
- * look like one); nor are system calls that others use too.
+ * Is what was jumped to jemalloc's, or where it makes its last call?
+ *
+ * A jump into the middle leads to a part that was split off. Such parts are
+ * never called, and the linker puts those of one archive together: one that
+ * others call, or that is alone, was not jumped to at all, but bytes looked
+ * like it. (Were a function of the program forbidden that lies below all that
+ * a thread does, no safe point would be found again.) A jump to the beginning
+ * is a last call. Not of interest are system calls that others make too.
  */
+static bool belongs(const struct hull *hull, size_t i)
+{
+    if (!(hull->marks[i] & MARK_BEGUN))
+        return !(hull->marks[i] & MARK_CALLED) && has_company(hull, i);
+    return !(hull->marks[i] & MARK_CALLED) || !xrefs_makes_syscall(hull->view, hull->frames, i);
+}
+
 static bool forbid_jumped(struct hull *hull)
 {
-    for (size_t i = 0; i < hull->frames->count; i++) {
-        uint16_t *marks = &hull->marks[i];
-        if (!(*marks & MARK_JUMPED) || *marks & MARK_FORBIDDEN)
-            continue;
-        if (*marks & MARK_CALLED &&
-            (!(*marks & MARK_BEGUN) || xrefs_makes_syscall(hull->view, hull->frames, i)))
-            continue;
-        *marks |= MARK_FORBIDDEN | MARK_NEW;
-    }
+    const unsigned either = MARK_JUMPED | MARK_FORBIDDEN;
+
+    for (size_t i = 0; i < hull->frames->count; i++)
+        if ((hull->marks[i] & either) == MARK_JUMPED && belongs(hull, i))
+            hull->marks[i] |= MARK_FORBIDDEN | MARK_NEW;
     return hull->jumped <= JUMPED_MAX;
 }
 

@@ -53,8 +53,8 @@ _jeattach_files()
 _jeattach()
 {
     local cur=${COMP_WORDS[COMP_CWORD]} option='' verb=${COMP_WORDS[1]-} pids=() i
-    local verbs='ps status on off dump reset purge mallctl'
-    local options='--pid --timeout --thread --dry-run --json --quiet --verbose --help'
+    local verbs='ps status on off dump report reset purge mallctl'
+    local options='--pid --timeout --thread --instance --dry-run --json --quiet --verbose --help'
 
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
@@ -85,7 +85,7 @@ _jeattach()
     for ((i = 2; i < ${#COMP_WORDS[@]}; i++)); do
         [ "$i" -eq "$COMP_CWORD" ] && continue
         case ${COMP_WORDS[i - 1]} in
-            -o | --output | --path | --timeout | --thread | --lg-sample) continue ;;
+            -o | --output | --path | --timeout | --thread | --instance | --lg-sample) continue ;;
         esac
         [[ ${COMP_WORDS[i]} =~ ^[0-9]+$ ]] && pids+=("${COMP_WORDS[i]}")
     done
@@ -95,7 +95,7 @@ _jeattach()
             [ "$verb" = dump ] && _jeattach_files "$cur"
             return
             ;;
-        --path) return ;;
+        --path | --instance) return ;;
         --lg-sample)
             _jeattach_words '12 14 16 19 21' "$cur"
             return
