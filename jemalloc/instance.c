@@ -12,6 +12,9 @@ static const char suffix[] = "mallctl", sibling[] = "malloc_stats_print";
 /* Prefixes in use: none, configure's default elsewhere, Rust's crate, DuckDB, Apache Arrow. */
 static const char *const known_prefixes[] = {"", "je_", "_rjem_", "duckdb_je_", "je_arrow_"};
 
+/* A hostile target may map sparse files of any size: some seconds' worth are looked through. */
+static const uint64_t tables_search_max = 8ull << 30;
+
 enum {
     LIBRARY_CODE_MAX = 2 << 20, /* a library with more code than this holds more than jemalloc */
 };
@@ -96,6 +99,7 @@ struct lookup {
     struct memory *memory;
     struct instances *out;
     bool all;
+    uint64_t searched;            /* bytes of modules looked through for tables */
     size_t native;                /* modules that could be read */
     const char *why;              /* why a jemalloc that is there cannot be used */
     const struct module *refused; /* and where it is */
@@ -194,8 +198,10 @@ static void find_by_tables(struct lookup *lookup, const struct module *module,
     struct instance instance;
     const char *why = NULL;
 
-    if (has_instance(lookup->out, module))
+    if (has_instance(lookup->out, module) ||
+        module->end - module->start > tables_search_max - lookup->searched)
         return;
+    lookup->searched += module->end - module->start;
     for (size_t nth = 0; nth < INSTANCES_MAX; nth++) {
         instance_fill(&instance, module, image, "", 0, FOUND_TABLES);
         if (!stripped_find(&instance, module, lookup->target, lookup->memory, nth, &why) && !why)
@@ -346,7 +352,7 @@ enum fault_code instances_find(struct instances *instances, const struct modules
                                const struct target *target, struct memory *memory,
                                struct fault *fault)
 {
-    struct lookup lookup = {modules, target, memory, instances, true, 0, NULL, NULL};
+    struct lookup lookup = {modules, target, memory, instances, true, 0, 0, NULL, NULL};
     enum fault_code rc;
 
     memset(instances, 0, sizeof *instances);
@@ -374,7 +380,7 @@ enum fault_code instance_find(struct instance *instance, const struct modules *m
                               struct fault *fault)
 {
     struct instances instances = {NULL, 0, 0};
-    struct lookup lookup = {modules, target, memory, &instances, false, 0, NULL, NULL};
+    struct lookup lookup = {modules, target, memory, &instances, false, 0, 0, NULL, NULL};
     enum fault_code rc = look(&lookup, fault);
 
     if (rc == FAULT_NONE)
