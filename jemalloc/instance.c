@@ -12,6 +12,9 @@ static const char suffix[] = "mallctl", sibling[] = "malloc_stats_print";
 /* Prefixes in use: none, configure's default elsewhere, Rust's crate, DuckDB, Apache Arrow. */
 static const char *const known_prefixes[] = {"", "je_", "_rjem_", "duckdb_je_", "je_arrow_"};
 
+/* A hostile target may map sparse files of any size: some seconds' worth are looked through. */
+static const uint64_t tables_search_max = 8ull << 30;
+
 enum {
     SEARCH_MAX = 10, /* seconds; a target may map any number of files, each of any size */
     LIBRARY_CODE_MAX = 2 << 20, /* a library with more code than this holds more than jemalloc */
@@ -98,6 +101,7 @@ struct lookup {
     struct instances *out;
     bool all;
     uint64_t until;               /* CLOCK_MONOTONIC ns: no further module after that */
+    uint64_t searched;            /* bytes of modules looked through for tables */
     size_t native;                /* modules that could be read */
     const char *why;              /* why a jemalloc that is there cannot be used */
     const struct module *refused; /* and where it is */
@@ -215,8 +219,10 @@ static void find_by_tables(struct lookup *lookup, const struct module *module,
     struct instance instance;
     const char *why = NULL;
 
-    if (has_instance(lookup->out, module))
+    if (has_instance(lookup->out, module) ||
+        module->end - module->start > tables_search_max - lookup->searched)
         return;
+    lookup->searched += module->end - module->start;
     for (size_t nth = 0; nth < INSTANCES_MAX; nth++) {
         instance_fill(&instance, module, image, "", 0, FOUND_TABLES);
         if (!stripped_find(&instance, module, lookup->target, lookup->memory, nth, &why) && !why)
@@ -368,7 +374,12 @@ enum fault_code instances_find(struct instances *instances, const struct modules
                                const struct target *target, struct memory *memory,
                                struct fault *fault)
 {
-    struct lookup lookup = {modules, target, memory, instances, true, search_end(), 0, NULL, NULL};
+    struct lookup lookup = {.modules = modules,
+                            .target = target,
+                            .memory = memory,
+                            .out = instances,
+                            .all = true,
+                            .until = search_end()};
     enum fault_code rc;
 
     memset(instances, 0, sizeof *instances);
@@ -396,8 +407,11 @@ enum fault_code instance_find(struct instance *instance, const struct modules *m
                               struct fault *fault)
 {
     struct instances instances = {NULL, 0, 0};
-    struct lookup lookup = {modules,      target, memory, &instances, false,
-                            search_end(), 0,      NULL,   NULL};
+    struct lookup lookup = {.modules = modules,
+                            .target = target,
+                            .memory = memory,
+                            .out = &instances,
+                            .until = search_end()};
     enum fault_code rc = look(&lookup, fault);
 
     if (rc == FAULT_NONE)
@@ -410,7 +424,8 @@ bool instance_in_module(struct instance *instance, const struct module *module,
                         const struct target *target, struct memory *memory)
 {
     struct instances instances = {NULL, 0, 0};
-    struct lookup lookup = {NULL, target, memory, &instances, false, search_end(), 0, NULL, NULL};
+    struct lookup lookup = {
+        .target = target, .memory = memory, .out = &instances, .until = search_end()};
     struct image image;
 
     if (!image_open(&image, memory, module->start))

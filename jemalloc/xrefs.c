@@ -282,7 +282,7 @@ static const char *elect(struct xrefs *xrefs, const struct view *view, const str
 
 struct callers {
     const struct ballot *ballot;
-    struct users found;
+    struct users found, taken; /* those whose address is taken */
 };
 
 static void visit_caller(void *ctx, const struct ref *ref)
@@ -297,24 +297,68 @@ static void visit_caller(void *ctx, const struct ref *ref)
         users_add(&callers->found, caller);
 }
 
-/* malloc_stats_print is the one caller of the function that has the headline (stats_print). */
+static void visit_taken(void *ctx, const struct ref *ref)
+{
+    struct callers *callers = ctx;
+
+    if (frames_begin_at(callers->ballot->frames, ref->target))
+        users_add(&callers->taken, frames_from(callers->ballot->frames, ref->target));
+}
+
+/* Visits the code around the report. */
+static bool visit_around(const struct view *view, const struct ballot *ballot,
+                         const struct ref_query *query)
+{
+    struct code_visit visit = {view, complete(view, query)};
+    remote_addr start = frames_start(ballot->frames, ballot->of_headline.list[0]), end;
+    struct segment segment;
+
+    if (!view_segment_at(view, start, &segment))
+        return false;
+    end = segment.end - start > REPORT_REACH ? start + REPORT_REACH : segment.end;
+    start = start - segment.start > REPORT_REACH ? start - REPORT_REACH : segment.start;
+    return view_scan(view, start, end, REF_OVERLAP, visit_code, &visit);
+}
+
+/* The one address among the callers that is not taken; 0: none, or several. */
+static remote_addr only_caller(const struct callers *callers)
+{
+    size_t only = SIZE_MAX, count = 0;
+
+    for (size_t i = 0; i < callers->found.count; i++) {
+        if (users_have(&callers->taken, callers->found.list[i]))
+            continue;
+        only = callers->found.list[i];
+        count++;
+    }
+    return count == 1 ? frames_start(callers->ballot->frames, only) : 0;
+}
+
+/*
+ * malloc_stats_print is the one caller of the function that has the headline
+ * (stats_print). Compilers may inline it into the handler that runs at exit,
+ * whose address is taken for atexit(3).
+ */
 static remote_addr find_stats_print(const struct view *view, const struct ballot *ballot)
 {
     struct callers callers = {.ballot = ballot};
-    const struct ref_query query = {
-        .kinds = REF_CALL | REF_JUMP, .visit = visit_caller, .ctx = &callers};
-    struct code_visit visit = {view, complete(view, &query)};
-    struct segment segment;
+    struct ref_query query = {.kinds = REF_CALL | REF_JUMP, .visit = visit_caller, .ctx = &callers};
 
-    if (!ballot->of_headline.count)
+    if (!ballot->of_headline.count || !visit_around(view, ballot, &query))
         return 0;
-    remote_addr start = frames_start(ballot->frames, ballot->of_headline.list[0]), end;
-    if (!view_segment_at(view, start, &segment))
-        return 0;
-    end = segment.end - start > REPORT_REACH ? start + REPORT_REACH : segment.end;
-    start = start - segment.start > REPORT_REACH ? start - REPORT_REACH : segment.start;
-    view_scan(view, start, end, REF_OVERLAP, visit_code, &visit);
-    return callers.found.count == 1 ? frames_start(ballot->frames, callers.found.list[0]) : 0;
+    if (callers.found.count == 1)
+        return frames_start(ballot->frames, callers.found.list[0]);
+    for (size_t i = 0; i < callers.found.count; i++) {
+        remote_addr start = frames_start(ballot->frames, callers.found.list[i]);
+        query = (struct ref_query){.kinds = REF_ADDRESS,
+                                   .low = start,
+                                   .high = start + 1,
+                                   .visit = visit_taken,
+                                   .ctx = &callers};
+        if (!visit_around(view, ballot, &query))
+            return 0;
+    }
+    return only_caller(&callers);
 }
 
 const char *xrefs_find(struct xrefs *xrefs, const struct view *view, const struct frames *frames,

@@ -41,6 +41,19 @@ static void test_found(void)
     CHECK(!stripped_find(&instance, &module, &own.target, &own.memory, 1, &why) && !why);
 }
 
+/* malloc_stats_print, inlined into the handler that runs at exit: two functions make the report. */
+static void test_inlined_report(void)
+{
+    struct instance instance;
+    const char *why;
+
+    program_make(program);
+    program_put(program->code[140], "\xe8", 1, function(F_REPORT));
+    CHECK(find(&instance, &why) && instance.stats_print == 0);
+    program_put(program->code[F_MALLOC] + 32, "\x48\x8d\x3d", 3, function(140));
+    CHECK(find(&instance, &why) && instance.stats_print == function(F_STATS_PRINT));
+}
+
 /* Without these there is no jemalloc at all. */
 static void test_no_tables(void)
 {
@@ -230,6 +243,7 @@ int main(int argc, char **argv)
                              .exec_start = function(0),
                              .exec_end = (uint64_t)(uintptr_t)&program->super};
     test_found();
+    test_inlined_report();
     test_no_tables();
     test_refused();
     test_forbidden();
