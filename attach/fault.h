@@ -25,6 +25,7 @@ enum fault_code {
     FAULT_STOPPED,       /* stopped by job control (SIGSTOP, SIGTSTP) */
     FAULT_NO_STOP,       /* the thread did not stop in time (frozen, uninterruptible) */
     FAULT_NO_ALLOCATOR,  /* no jemalloc found in it */
+    FAULT_NO_INSTANCE,   /* no jemalloc of that number */
     FAULT_UNSUPPORTED,   /* it uses something that a forged call would break */
     FAULT_NO_SAFE_POINT, /* no thread could be proven outside the allocator in time */
     FAULT_NO_SCRATCH,    /* the kernel refused the scratch memory */

@@ -5,6 +5,7 @@
 #include "inject/acquire.h"
 #include "inject/selfcheck.h"
 #include "jemalloc/code.h"
+#include "jemalloc/ctl.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -74,7 +75,36 @@ static enum fault_code refuse_traced(struct attachment *attachment, struct fault
     return permit_explain(&attachment->target, attachment->options->thread, fault);
 }
 
-static enum fault_code find_allocator(struct attachment *attachment, struct fault *fault)
+/* Takes one of the instances: that of --instance, or the default. */
+static enum fault_code choose_instance(struct attachment *attachment, struct fault *fault)
+{
+    struct instances *instances = &attachment->instances;
+    unsigned wanted = attachment->options->instance;
+
+    if (wanted > instances->count)
+        return fault_set(fault, FAULT_NO_INSTANCE, 0, "look for jemalloc", "%zu", instances->count);
+    if (wanted)
+        instances->chosen = wanted - 1;
+    attachment->instance = instances->list[instances->chosen];
+    attachment->instance.module.path = attachment->instance.path;
+    return FAULT_NONE;
+}
+
+static enum fault_code find_instances(struct attachment *attachment, bool every,
+                                      struct fault *fault)
+{
+    enum fault_code rc;
+
+    if (!every && !attachment->options->instance)
+        return instance_find(&attachment->instance, &attachment->modules, &attachment->target,
+                             &attachment->memory, fault);
+    rc = instances_find(&attachment->instances, &attachment->modules, &attachment->target,
+                        &attachment->memory, fault);
+    return rc == FAULT_NONE ? choose_instance(attachment, fault) : rc;
+}
+
+static enum fault_code find_allocator(struct attachment *attachment, bool every,
+                                      struct fault *fault)
 {
     enum fault_code rc =
         memory_open(&attachment->memory, &attachment->target, &attachment->gate, fault);
@@ -82,8 +112,7 @@ static enum fault_code find_allocator(struct attachment *attachment, struct faul
     if (rc == FAULT_NONE)
         rc = modules_load(&attachment->modules, &attachment->target, fault);
     if (rc == FAULT_NONE)
-        rc = instance_find(&attachment->instance, &attachment->modules, &attachment->target,
-                           &attachment->memory, fault);
+        rc = find_instances(attachment, every, fault);
     if (rc == FAULT_NONE)
         name_variable(attachment);
     return rc;
@@ -123,7 +152,7 @@ enum fault_code attachment_look(struct attachment *attachment, const struct opti
     enum fault_code rc = open_unmapped(attachment, options, pid, verb, fault);
 
     if (rc == FAULT_NONE)
-        rc = find_allocator(attachment, fault);
+        rc = find_allocator(attachment, true, fault);
     return explained(attachment, rc, fault);
 }
 
@@ -144,7 +173,7 @@ enum fault_code attachment_open(struct attachment *attachment, const struct opti
     if (rc == FAULT_NONE)
         rc = refuse_traced(attachment, fault);
     if (rc == FAULT_NONE)
-        rc = find_allocator(attachment, fault);
+        rc = find_allocator(attachment, false, fault);
     if (rc == FAULT_NONE)
         rc = make_plan(attachment, fault);
     return explained(attachment, rc, fault);
@@ -184,7 +213,9 @@ enum fault_code attachment_hold(struct attachment *attachment, held_action actio
 
     if (rc != FAULT_NONE)
         return rc;
-    rc = action(attachment, ctx, fault);
+    rc = ctl_confirm(&attachment->injection, &attachment->instance, fault);
+    if (rc == FAULT_NONE)
+        rc = action(attachment, ctx, fault);
     ended = injection_end(&attachment->injection, rc == FAULT_NONE ? fault : NULL);
     return explained(attachment, rc == FAULT_NONE ? ended : rc, fault);
 }
@@ -258,6 +289,7 @@ static void close_all(struct attachment *attachment)
 {
     deadline_stop(&attachment->deadline);
     plan_free(&attachment->plan);
+    instances_free(&attachment->instances);
     modules_free(&attachment->modules);
     memory_close(&attachment->memory);
     target_close(&attachment->target);

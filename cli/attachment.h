@@ -14,7 +14,8 @@ struct attachment {
     struct gate gate;
     struct memory memory;
     struct modules modules;
-    struct instance instance;
+    struct instance instance;   /* the one that the verb is about */
+    struct instances instances; /* all, if `every` was asked for; else none */
     struct plan plan;
     struct deadline deadline;
     struct injection injection;
@@ -22,7 +23,11 @@ struct attachment {
     char variable[PREFIX_MAX + 16]; /* MALLOC_CONF, _RJEM_MALLOC_CONF */
 };
 
-/* Looks without stopping: identity, modules, jemalloc, what is to be avoided. */
+/*
+ * Looks without stopping: identity, modules, jemalloc, what is to be avoided.
+ * With options->instance, or in attachment_look, all instances are
+ * looked for, else no more than the default.
+ */
 enum fault_code attachment_open(struct attachment *attachment, const struct options *options,
                                 pid_t pid, const char *verb, struct fault *fault);
 /* The same without what a call needs: a traced process can be looked at too. */

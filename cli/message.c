@@ -76,8 +76,9 @@ static const struct wording wordings[] = {
                        "thaw it if its cgroup is frozen; else try again, or raise --timeout"},
     [FAULT_NO_ALLOCATOR] = {EXIT_NO_ALLOCATOR, "no jemalloc found: no mallctl in any of its %W",
                             "if it uses another malloc, start it with "
-                            "LD_PRELOAD=libjemalloc.so.2; if jemalloc is linked into it, use a "
-                            "binary that is not stripped"},
+                            "LD_PRELOAD=libjemalloc.so.2"},
+    [FAULT_NO_INSTANCE] = {EXIT_USAGE, "it has no jemalloc of that number; instances found: %W",
+                           "jeattach status %P lists them, --instance takes their number"},
     [FAULT_UNSUPPORTED] = {EXIT_NO_SAFE_POINT, "%W", "none; the target was not touched"},
     [FAULT_NO_SAFE_POINT] = {EXIT_NO_SAFE_POINT, "no thread was at a safe point: %W",
                              "try again, or raise --timeout; the target was not touched"},

@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum { PID_LIMIT = 4 << 20 }; /* PID_MAX_LIMIT, include/linux/threads.h */
-enum { OPT_JSON = 256, OPT_TIMEOUT, OPT_THREAD, OPT_PATH, OPT_DRY_RUN, OPT_NO_CALL };
+enum { OPT_JSON = 256, OPT_TIMEOUT, OPT_THREAD, OPT_PATH, OPT_DRY_RUN, OPT_NO_CALL, OPT_INSTANCE };
 
 static const struct option long_options[] = {
     {"output", required_argument, NULL, 'o'},
@@ -21,6 +21,7 @@ static const struct option long_options[] = {
     {"path", required_argument, NULL, OPT_PATH},
     {"dry-run", no_argument, NULL, OPT_DRY_RUN},
     {"no-call", no_argument, NULL, OPT_NO_CALL},
+    {"instance", required_argument, NULL, OPT_INSTANCE},
     {"version", no_argument, NULL, 'V'},
     {NULL, 0, NULL, 0},
 };
@@ -77,6 +78,20 @@ static bool add_pid(struct options *options, const char *text)
     return true;
 }
 
+static bool take_instance(struct options *options, const char *text)
+{
+    char clean[64];
+    pid_t number;
+
+    if (!parse_pid(text, &number)) {
+        message("'%s' is not the number of an instance: jeattach status tells them",
+                message_clean(text, clean, sizeof clean));
+        return false;
+    }
+    options->instance = (unsigned)number;
+    return true;
+}
+
 static bool take_value(struct options *options, int option)
 {
     switch (option) {
@@ -90,6 +105,8 @@ static bool take_value(struct options *options, int option)
             return true;
         message("'%s' is not a thread id", optarg);
         return false;
+    case OPT_INSTANCE:
+        return take_instance(options, optarg);
     case 'p':
         return add_pid(options, optarg);
     case 'o':
@@ -196,8 +213,9 @@ static bool options_consistent(const struct options *options, unsigned takes)
         message("--dry-run has no --json");
         return false;
     }
-    if (options->pid_count > 1 && (options->output || options->path || options->thread)) {
-        message("-o, --path and --thread go with one process");
+    if (options->pid_count > 1 &&
+        (options->output || options->path || options->thread || options->instance)) {
+        message("-o, --path, --thread and --instance go with one process");
         return false;
     }
     return true;

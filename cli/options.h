@@ -22,6 +22,7 @@ struct options {
     pid_t thread;       /* 0: any */
     const char *output; /* -o; NULL: none */
     const char *path;   /* --path; NULL: none */
+    unsigned instance;  /* --instance, from 1; 0: the default */
     bool json, quiet, dry_run, no_call, help, version;
     int verbose;
 };

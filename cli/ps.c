@@ -48,8 +48,10 @@ static const char *prof_text(const struct facts *facts)
         return "absent";
     if (facts->enabled == FACT_NO)
         return "disabled";
-    if (facts->enabled == FACT_UNKNOWN || facts->active == FACT_UNKNOWN)
+    if (facts->enabled == FACT_UNKNOWN)
         return NULL;
+    if (facts->active == FACT_UNKNOWN)
+        return "enabled";
     return facts->active == FACT_YES ? "active" : "inactive";
 }
 

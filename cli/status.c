@@ -3,12 +3,72 @@
 #include "cli/facts_json.h"
 #include "cli/verbs.h"
 #include "jemalloc/facts.h"
+#include "jemalloc/stripped.h"
 
 #include <stdio.h>
 
 static const char *found_text(enum found_by found_by)
 {
-    return found_by == FOUND_DYNSYM ? ".dynsym" : ".symtab";
+    static const char *const texts[] = {
+        [FOUND_DYNSYM] = ".dynsym",
+        [FOUND_SYMTAB] = ".symtab",
+        [FOUND_TABLES] = "tables",
+    };
+    return texts[found_by];
+}
+
+/* "mallctl in .dynsym" */
+static const char *describe(const struct instance *instance, char *out, size_t size)
+{
+    if (instance->found_by == FOUND_TABLES)
+        snprintf(out, size, "mallctl at %#llx, without a name, by its tables",
+                 (unsigned long long)instance->mallctl);
+    else
+        snprintf(out, size, "%smallctl in %s", instance->prefix, found_text(instance->found_by));
+    return out;
+}
+
+static void list_json(struct attachment *attachment, struct json *json)
+{
+    const struct instances *instances = &attachment->instances;
+
+    json_list_begin(json, "instances");
+    for (size_t i = 0; i < instances->count; i++) {
+        const struct instance *instance = &instances->list[i];
+        char version[VERSION_MAX] = "";
+        struct json item;
+        stripped_version(instance, &attachment->target, &attachment->memory, version,
+                         sizeof version);
+        json_list_item(json, &item);
+        json_number(&item, "instance", i + 1);
+        json_text(&item, "module", instance->module.path);
+        json_text(&item, "prefix", instance->prefix);
+        json_text(&item, "version", version);
+        json_text(&item, "found_by", found_text(instance->found_by));
+        json_bool(&item, "chosen", i == instances->chosen);
+        json_end(&item);
+    }
+    json_list_end(json);
+}
+
+static void list_text(struct attachment *attachment)
+{
+    const struct instances *instances = &attachment->instances;
+    char path[512], place[160], clean[VERSION_MAX];
+
+    if (instances->count < 2)
+        return;
+    printf("  instances     %zu; --instance N chooses\n", instances->count);
+    for (size_t i = 0; i < instances->count; i++) {
+        const struct instance *instance = &instances->list[i];
+        char version[VERSION_MAX] = "?";
+        stripped_version(instance, &attachment->target, &attachment->memory, version,
+                         sizeof version);
+        printf("   %c%2zu %s, %s (%s)\n", i == instances->chosen ? '*' : ' ', i + 1,
+               message_clean(version, clean, sizeof clean),
+               message_clean(instance->module.path, path, sizeof path),
+               describe(instance, place, sizeof place));
+    }
 }
 
 static void print_row(const char *name, enum fact value, const char *when_true,
@@ -26,7 +86,7 @@ static void print_row(const char *name, enum fact value, const char *when_true,
     printf("  %-13s %-4s %s\n", name, words[value], text);
 }
 
-static void print_json(const struct attachment *attachment, const struct facts *facts)
+static void print_json(struct attachment *attachment, const struct facts *facts)
 {
     const struct instance *instance = &attachment->instance;
     struct json json;
@@ -53,6 +113,7 @@ static void print_json(const struct attachment *attachment, const struct facts *
         json_text(&json, "opt.prof_prefix", facts->prefix);
     else
         json_null(&json, "opt.prof_prefix");
+    list_json(attachment, &json);
     attachment_json(attachment, &json);
     json_end(&json);
 }
@@ -88,19 +149,20 @@ static void print_next(const struct attachment *attachment, const struct facts *
         printf("next: jeattach dump %d\n", pid);
 }
 
-static void print_text(const struct attachment *attachment, const struct facts *facts)
+static void print_text(struct attachment *attachment, const struct facts *facts)
 {
     const struct instance *instance = &attachment->instance;
-    char name[64], path[512], version[128], prefix[512], period[32];
+    char name[64], path[512], version[128], prefix[512], period[32], place[160];
 
     format_period(facts->lg_sample, period, sizeof period);
     printf("%s[%d] uses jemalloc %s\n",
            message_clean(attachment->target.stat.comm, name, sizeof name),
            (int)attachment->target.pid,
            facts->version[0] ? message_clean(facts->version, version, sizeof version) : "?");
-    printf("  module        %s (%smallctl in %s%s)\n",
-           message_clean(instance->module.path, path, sizeof path), instance->prefix,
-           found_text(instance->found_by), instance->module.deleted ? ", file deleted" : "");
+    printf("  module        %s (%s%s)\n", message_clean(instance->module.path, path, sizeof path),
+           describe(instance, place, sizeof place),
+           instance->module.deleted ? ", file deleted" : "");
+    list_text(attachment);
     print_row("config.prof", facts->compiled_in, "profiling is compiled in",
               "this jemalloc was built without profiling");
     print_row("opt.prof", facts->enabled, "profiling was enabled at start",
@@ -140,8 +202,8 @@ static void read_memory(struct attachment *attachment, struct facts *facts)
     facts_read(&places, &attachment->memory, facts);
 }
 
-static enum fault_code describe(struct attachment *attachment, const struct facts *facts,
-                                struct fault *fault)
+static enum fault_code dry_run(struct attachment *attachment, const struct facts *facts,
+                               struct fault *fault)
 {
     static const char *const calls[] = {
         "mallctl version, config.prof, opt.prof, prof.active, ... (read)",
@@ -175,7 +237,7 @@ static enum fault_code run(struct attachment *attachment, struct fault *fault)
 
     read_memory(attachment, &facts);
     if (attachment->options->dry_run)
-        return describe(attachment, &facts, fault);
+        return dry_run(attachment, &facts, fault);
     rc = complete(attachment, &facts, fault);
     if (rc != FAULT_NONE)
         return rc;

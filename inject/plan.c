@@ -1,6 +1,7 @@
 #include "inject/plan.h"
 #include "elf/image.h"
 #include "elf/symtab.h"
+#include "inject/nameless.h"
 
 #include <errno.h>
 #include <string.h>
@@ -133,6 +134,8 @@ static enum fault_code learn_static(struct plan *plan, const struct module *modu
         symtab_visit(fd, image->bias, "", visit_static, &names);
     if (names.failed)
         return fault_set(fault, FAULT_INTERNAL, ENOMEM, "plan", "%s", module->path);
+    if (!plan->errno_location) /* stripped */
+        return nameless_learn(plan, module, target, memory, fault);
     return FAULT_NONE;
 }
 

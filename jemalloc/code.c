@@ -1,5 +1,6 @@
 #include "jemalloc/code.h"
 #include "elf/symtab.h"
+#include "jemalloc/stripped.h"
 
 #include <errno.h>
 #include <string.h>
@@ -257,10 +258,7 @@ static enum fault_code forbid_functions(const struct instance *instance, struct 
     if (functions.failed)
         rc = fault_set(fault, FAULT_INTERNAL, ENOMEM, "plan", "%s", instance->module.path);
     else if (functions.named < 100) /* every jemalloc since 4.0 has several hundred */
-        rc = fault_set(fault, FAULT_UNSUPPORTED, 0, "plan",
-                       "jemalloc is linked into %s, whose symbols are stripped: its code cannot "
-                       "be told from the program's",
-                       instance->module.path);
+        rc = stripped_forbid(instance, plan, target, memory, fault);
     else
         rc = forbid_runs(&functions, plan, fault);
     free(functions.list);

@@ -7,8 +7,8 @@
 /*
  * Forbids the allocator's code in the plan, and its background threads: of a
  * shared library the whole; of a program that it is linked into, the ranges of
- * its functions, for which that program's .symtab is needed (FAULT_UNSUPPORTED
- * without).
+ * its functions, by that program's .symtab or, without one, by jemalloc/hull.h
+ * (FAULT_UNSUPPORTED if that cannot tell them for certain).
  */
 enum fault_code code_forbid(const struct instance *instance, struct plan *plan,
                             const struct target *target, struct memory *memory,

@@ -97,3 +97,20 @@ void ctl_free(struct ctl_op *ops, size_t count)
         ops[i].text = NULL;
     }
 }
+
+enum fault_code ctl_confirm(struct injection *injection, const struct instance *instance,
+                            struct fault *fault)
+{
+    struct ctl_op op = {.name = "version", .type = CTL_STRING};
+    enum fault_code rc;
+
+    if (instance->found_by != FOUND_TABLES)
+        return FAULT_NONE;
+    rc = ctl_run(injection, instance, &op, 1, NULL, fault);
+    if (rc == FAULT_NONE && (op.rc != 0 || !op.text || strcmp(op.text, instance->version) != 0))
+        rc = fault_set(fault, FAULT_UNSUPPORTED, 0, "read version",
+                       "what was taken for mallctl in %s does not return its version",
+                       instance->path);
+    ctl_free(&op, 1);
+    return rc;
+}

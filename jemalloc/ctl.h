@@ -33,3 +33,11 @@ enum fault_code ctl_run(struct injection *injection, const struct instance *inst
                         struct ctl_op *ops, size_t count, const struct watch *watch,
                         struct fault *fault);
 void ctl_free(struct ctl_op *ops, size_t count);
+
+/*
+ * The first call of an instance that was found by its tables: "version", alone,
+ * which must be the text that its constants have. FAULT_UNSUPPORTED otherwise.
+ * Of one that was found by name nothing is asked.
+ */
+enum fault_code ctl_confirm(struct injection *injection, const struct instance *instance,
+                            struct fault *fault);

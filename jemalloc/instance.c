@@ -1,5 +1,7 @@
 #include "jemalloc/instance.h"
+#include "elf/scope.h"
 #include "elf/symtab.h"
+#include "jemalloc/stripped.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -70,22 +72,51 @@ static bool try_prefix(struct instance *instance, const struct module *module,
     return true;
 }
 
+static bool instances_add(struct instances *instances, const struct instance *instance)
+{
+    struct instance *slot;
+
+    for (size_t i = 0; i < instances->count; i++)
+        if (instances->list[i].mallctl == instance->mallctl) /* another name of the same */
+            return true;
+    if (!instances->list)
+        instances->list = calloc(INSTANCES_MAX, sizeof *instances->list);
+    if (!instances->list || instances->count == INSTANCES_MAX)
+        return false;
+    slot = &instances->list[instances->count++];
+    *slot = *instance;
+    snprintf(slot->path, sizeof slot->path, "%s", instance->module.path);
+    return true;
+}
+
+/* One look for all instances, or for the first ones. */
+struct lookup {
+    const struct modules *modules;
+    const struct target *target;
+    struct memory *memory;
+    struct instances *out;
+    bool all;
+    size_t native;                /* modules that could be read */
+    const char *why;              /* why a jemalloc that is there cannot be used */
+    const struct module *refused; /* and where it is */
+};
+
 /* A name that ends in "mallctl", whatever stands before it. */
 struct suffix_search {
-    struct instance *instance;
+    struct instances *out;
     const struct module *module;
     const struct image *image;
-    bool found;
 };
 
 static bool visit_dynamic(void *ctx, const char *name, const struct symbol *symbol)
 {
     struct suffix_search *search = ctx;
+    struct instance instance;
 
     (void)symbol;
-    search->found = try_prefix(search->instance, search->module, search->image, name,
-                               strlen(name) - (sizeof suffix - 1));
-    return !search->found;
+    return !try_prefix(&instance, search->module, search->image, name,
+                       strlen(name) - (sizeof suffix - 1)) ||
+           instances_add(search->out, &instance);
 }
 
 /* The names of .symtab come in any order: both are remembered until they agree. */
@@ -96,7 +127,7 @@ struct symtab_search {
         remote_addr mallctl, stats;
     } seen[16];
     size_t count;
-    size_t complete; /* index + 1 of the first with both */
+    bool all, complete; /* one has both names */
 };
 
 static bool visit_symtab(void *ctx, const char *name, const struct symbol *symbol)
@@ -124,71 +155,141 @@ static bool visit_symtab(void *ctx, const char *name, const struct symbol *symbo
         search->seen[i].mallctl = symbol->address;
     else
         search->seen[i].stats = symbol->address;
-    if (search->seen[i].mallctl && search->seen[i].stats && !search->complete)
-        search->complete = i + 1;
-    return !search->complete;
+    search->complete |= search->seen[i].mallctl && search->seen[i].stats;
+    return search->all || !search->complete;
 }
 
-static bool try_symtab(struct instance *instance, const struct module *module,
-                       const struct image *image, const struct target *target,
-                       struct memory *memory)
+static void find_in_symtab(struct lookup *lookup, const struct module *module,
+                           const struct image *image)
 {
-    struct symtab_search search = {.module = module};
-    AUTO_CLOSE int fd = module_open(module, target, memory);
+    struct symtab_search search = {.module = module, .all = lookup->all};
+    AUTO_CLOSE int fd = module_open(module, lookup->target, lookup->memory);
 
     /* Both names contain "mall"; the common part keeps the visit to one pass. */
-    if (fd < 0 || !symtab_visit(fd, image->bias, "mall", visit_symtab, &search) || !search.complete)
-        return false;
-    const char *prefix = search.seen[search.complete - 1].prefix;
-    instance_fill(instance, module, image, prefix, strlen(prefix), FOUND_SYMTAB);
-    instance->mallctl = search.seen[search.complete - 1].mallctl;
-    instance->stats_print = search.seen[search.complete - 1].stats;
-    return true;
+    if (fd < 0 || !symtab_visit(fd, image->bias, "mall", visit_symtab, &search))
+        return;
+    for (size_t i = 0; i < search.count; i++) {
+        const char *prefix = search.seen[i].prefix;
+        struct instance instance;
+        if (!search.seen[i].mallctl || !search.seen[i].stats)
+            continue;
+        instance_fill(&instance, module, image, prefix, strlen(prefix), FOUND_SYMTAB);
+        instance.mallctl = search.seen[i].mallctl;
+        instance.stats_print = search.seen[i].stats;
+        instances_add(lookup->out, &instance);
+    }
 }
 
-enum pass { PASS_KNOWN, PASS_SUFFIX, PASS_SYMTAB, PASS_COUNT };
-
-static bool try_module(struct instance *instance, enum pass pass, const struct module *module,
-                       const struct image *image, const struct target *target,
-                       struct memory *memory)
+static bool has_instance(const struct instances *instances, const struct module *module)
 {
-    struct suffix_search search = {instance, module, image, false};
+    for (size_t i = 0; i < instances->count; i++)
+        if (instances->list[i].module.start == module->start)
+            return true;
+    return false;
+}
+
+static void find_by_tables(struct lookup *lookup, const struct module *module,
+                           const struct image *image)
+{
+    struct instance instance;
+    const char *why = NULL;
+
+    if (has_instance(lookup->out, module))
+        return;
+    for (size_t nth = 0; nth < INSTANCES_MAX; nth++) {
+        instance_fill(&instance, module, image, "", 0, FOUND_TABLES);
+        if (!stripped_find(&instance, module, lookup->target, lookup->memory, nth, &why) && !why)
+            return;
+        if (why) {
+            lookup->why = why;
+            lookup->refused = module;
+        } else {
+            instances_add(lookup->out, &instance);
+        }
+    }
+}
+
+enum pass { PASS_KNOWN, PASS_SUFFIX, PASS_SYMTAB, PASS_TABLES, PASS_COUNT };
+
+static void find_in_module(struct lookup *lookup, enum pass pass, const struct module *module,
+                           const struct image *image)
+{
+    struct suffix_search search = {lookup->out, module, image};
+    struct instance instance;
 
     switch (pass) {
     case PASS_KNOWN:
         for (size_t i = 0; i < ARRAY_LEN(known_prefixes); i++)
-            if (try_prefix(instance, module, image, known_prefixes[i], strlen(known_prefixes[i])))
-                return true;
-        return false;
+            if (try_prefix(&instance, module, image, known_prefixes[i], strlen(known_prefixes[i])))
+                instances_add(lookup->out, &instance);
+        break;
     case PASS_SUFFIX:
         image_symbols_ending(image, suffix, visit_dynamic, &search);
-        return search.found;
+        break;
+    case PASS_SYMTAB:
+        find_in_symtab(lookup, module, image);
+        break;
     default:
-        return try_symtab(instance, module, image, target, memory);
+        find_by_tables(lookup, module, image);
+        break;
     }
 }
 
-/* One pass over all modules; *foreign counts those of another class of ELF. */
-static bool run_pass(struct instance *instance, enum pass pass, const struct modules *modules,
-                     const struct target *target, struct memory *memory, size_t *native)
+/* One pass over all modules. */
+static void run_pass(struct lookup *lookup, enum pass pass)
 {
-    bool found = false;
-
-    for (size_t i = 0; i < modules->count; i++) {
-        const struct module *module = &modules->list[i];
-        struct instance candidate;
+    lookup->native = 0;
+    for (size_t i = 0; i < lookup->modules->count; i++) {
+        const struct module *module = &lookup->modules->list[i];
         struct image image;
         if (module->inode == 0 || module->exec_start == module->exec_end ||
-            !image_open(&image, memory, module->start))
+            !image_open(&image, lookup->memory, module->start))
             continue;
-        (*native)++;
-        if (!try_module(&candidate, pass, module, &image, target, memory))
-            continue;
-        if (!found || (!candidate.prefix[0] && instance->prefix[0]))
-            *instance = candidate;
-        found = true;
+        lookup->native++;
+        find_in_module(lookup, pass, module, &image);
     }
-    return found;
+}
+
+/* The passes over one module, until there is something. */
+static void run_module(struct lookup *lookup, const struct module *module)
+{
+    struct symbol symbol;
+    struct image image;
+
+    /* That glibc serves malloc itself is the common case, and it is no jemalloc. */
+    if (!image_open(&image, lookup->memory, module->start) ||
+        image_symbol(&image, "__libc_start_main", &symbol))
+        return;
+    for (enum pass pass = PASS_KNOWN; pass < PASS_COUNT && !lookup->out->count; pass++)
+        find_in_module(lookup, pass, module, &image);
+}
+
+static int compare_instances(const void *a, const void *b)
+{
+    const struct instance *x = a, *y = b;
+    return (x->mallctl > y->mallctl) - (x->mallctl < y->mallctl);
+}
+
+/* How well an instance suits as the default; the first of the best is taken. */
+static unsigned suits(const struct instance *instance, const struct module *serving)
+{
+    return (serving && instance->module.start == serving->start ? 4u : 0u) +
+           (instance->prefix[0] ? 0u : 2u) + (instance->in_program ? 1u : 0u);
+}
+
+/* Sorts, so that the numbers stay the same from one call of the tool to the next. */
+static void instances_settle(struct instances *instances, const struct module *serving)
+{
+    if (!instances->count)
+        return;
+    qsort(instances->list, instances->count, sizeof *instances->list, compare_instances);
+    instances->chosen = 0;
+    for (size_t i = 0; i < instances->count; i++) {
+        struct instance *instance = &instances->list[i];
+        instance->module.path = instance->path;
+        if (suits(instance, serving) > suits(&instances->list[instances->chosen], serving))
+            instances->chosen = i;
+    }
 }
 
 /* What was mapped a moment ago and is no longer there has been replaced by exec. */
@@ -219,34 +320,84 @@ static enum fault_code explain_unreadable(const struct modules *modules,
                      modules->count);
 }
 
+static enum fault_code look(struct lookup *lookup, struct fault *fault)
+{
+    const struct module *serving = scope_find(lookup->modules, lookup->memory, "malloc");
+
+    if (serving && !lookup->all)
+        run_module(lookup, serving);
+    for (enum pass pass = PASS_KNOWN; pass < PASS_COUNT; pass++)
+        if (lookup->all || !lookup->out->count)
+            run_pass(lookup, pass);
+    instances_settle(lookup->out, serving);
+    if (lookup->out->count)
+        return FAULT_NONE;
+    if (lookup->native == 0)
+        return explain_unreadable(lookup->modules, lookup->target, lookup->memory, fault);
+    if (lookup->why)
+        return fault_set(fault, FAULT_UNSUPPORTED, 0, "look for jemalloc",
+                         "%s holds a jemalloc without names, and %s", lookup->refused->path,
+                         lookup->why);
+    return fault_set(fault, FAULT_NO_ALLOCATOR, 0, "look for jemalloc", "%zu modules",
+                     lookup->native);
+}
+
+enum fault_code instances_find(struct instances *instances, const struct modules *modules,
+                               const struct target *target, struct memory *memory,
+                               struct fault *fault)
+{
+    struct lookup lookup = {modules, target, memory, instances, true, 0, NULL, NULL};
+    enum fault_code rc;
+
+    memset(instances, 0, sizeof *instances);
+    rc = look(&lookup, fault);
+    if (rc != FAULT_NONE)
+        instances_free(instances);
+    return rc;
+}
+
+void instances_free(struct instances *instances)
+{
+    free(instances->list);
+    memset(instances, 0, sizeof *instances);
+}
+
+/* A copy that owns its path. */
+static void instance_copy(struct instance *out, const struct instance *instance)
+{
+    *out = *instance;
+    out->module.path = out->path;
+}
+
 enum fault_code instance_find(struct instance *instance, const struct modules *modules,
                               const struct target *target, struct memory *memory,
                               struct fault *fault)
 {
-    size_t native = 0;
+    struct instances instances = {NULL, 0, 0};
+    struct lookup lookup = {modules, target, memory, &instances, false, 0, NULL, NULL};
+    enum fault_code rc = look(&lookup, fault);
 
-    for (enum pass pass = PASS_KNOWN; pass < PASS_COUNT; pass++) {
-        if (!run_pass(instance, pass, modules, target, memory, &native))
-            continue;
-        snprintf(instance->path, sizeof instance->path, "%s", instance->module.path);
-        instance->module.path = instance->path;
-        return FAULT_NONE;
-    }
-    if (native == 0)
-        return explain_unreadable(modules, target, memory, fault);
-    return fault_set(fault, FAULT_NO_ALLOCATOR, 0, "look for jemalloc", "%zu modules",
-                     native / PASS_COUNT);
+    if (rc == FAULT_NONE)
+        instance_copy(instance, &instances.list[instances.chosen]);
+    instances_free(&instances);
+    return rc;
 }
 
 bool instance_in_module(struct instance *instance, const struct module *module,
                         const struct target *target, struct memory *memory)
 {
+    struct instances instances = {NULL, 0, 0};
+    struct lookup lookup = {NULL, target, memory, &instances, false, 0, NULL, NULL};
     struct image image;
 
     if (!image_open(&image, memory, module->start))
         return false;
-    for (enum pass pass = PASS_KNOWN; pass < PASS_COUNT; pass++)
-        if (try_module(instance, pass, module, &image, target, memory))
-            return true;
-    return false;
+    for (enum pass pass = PASS_KNOWN; pass < PASS_COUNT && !instances.count; pass++)
+        find_in_module(&lookup, pass, module, &image);
+    instances_settle(&instances, NULL);
+    bool found = instances.count > 0;
+    if (found)
+        instance_copy(instance, &instances.list[instances.chosen]);
+    instances_free(&instances);
+    return found;
 }

@@ -1,0 +1,364 @@
+#include "elf/frames.h"
+
+#include <string.h>
+
+enum {
+    RECORD_HEAD = 64, /* bytes of a record that are looked at */
+    CIES_MAX = 65536,
+    SECTIONS_MAX = 4096,
+    EH_FRAME_MAX = 1 << 30,
+    /* Pointer encodings (LSB, "DWARF Exception Header Encoding"). */
+    PE_FORMAT = 0x0f,
+    PE_ABSPTR = 0x00,
+    PE_UDATA4 = 0x03,
+    PE_UDATA8 = 0x04,
+    PE_SDATA4 = 0x0b,
+    PE_SDATA8 = 0x0c,
+    PE_APPLICATION = 0xf0,
+    PE_PCREL = 0x10,
+};
+
+struct cie {
+    remote_addr at;
+    unsigned char encoding;
+    bool usable;
+};
+
+struct walk {
+    const struct view *view;
+    struct frames *frames;
+    size_t room;
+    struct cie *cies;
+    size_t cie_count, last; /* the CIE that was used last */
+    remote_addr skip_to;    /* the next record begins here */
+    bool ended, failed;
+};
+
+static void *grown(void *list, size_t count, size_t *room, size_t item)
+{
+    if (count < *room)
+        return list;
+    *room = *room ? *room * 2 : 1024;
+    return reallocarray(list, *room, item);
+}
+
+static uint32_t word32(const unsigned char *at)
+{
+    uint32_t value;
+    memcpy(&value, at, sizeof value);
+    return value;
+}
+
+/* Skips a LEB128 number; false: it does not end in time. */
+static bool skip_leb(const unsigned char *bytes, size_t len, size_t *at)
+{
+    while (*at < len)
+        if (!(bytes[(*at)++] & 0x80))
+            return true;
+    return false;
+}
+
+/* The encoding of a CIE's pointers: the operand of 'R' in its augmentation. */
+static bool cie_encoding(const unsigned char *record, size_t len, unsigned char *out)
+{
+    const char *augmentation = (const char *)record + 9;
+    size_t at = 9;
+
+    *out = PE_ABSPTR;
+    if (len < 12 || !memchr(augmentation, 0, len - 9))
+        return false;
+    at += strlen(augmentation) + 1;
+    if (!skip_leb(record, len, &at) || !skip_leb(record, len, &at) || !skip_leb(record, len, &at))
+        return false;
+    if (*augmentation == '\0')
+        return true;
+    if (*augmentation++ != 'z' || !skip_leb(record, len, &at))
+        return false;
+    for (; *augmentation; augmentation++) {
+        static const unsigned char sizes[] = {8, 0, 2, 4, 8};
+        if (at >= len)
+            return false;
+        if (*augmentation == 'R') {
+            *out = record[at];
+            return true;
+        } else if (*augmentation == 'P') {
+            unsigned char format = record[at] & 7;
+            if (format == 1 || format >= sizeof sizes)
+                return false;
+            at += 1 + sizes[format];
+        } else if (*augmentation == 'L') {
+            at++;
+        } else if (*augmentation != 'S' && *augmentation != 'B') {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void walk_add_cie(struct walk *walk, remote_addr at, const unsigned char *record, size_t len)
+{
+    struct cie *cies;
+    struct cie cie = {.at = at};
+
+    if (walk->cie_count == CIES_MAX) {
+        walk->failed = true;
+        return;
+    }
+    cie.usable = cie_encoding(record, len, &cie.encoding);
+    if ((walk->cie_count & (walk->cie_count - 1)) == 0) {
+        cies = reallocarray(walk->cies, walk->cie_count ? walk->cie_count * 2 : 1, sizeof *cies);
+        if (!cies) {
+            walk->failed = true;
+            return;
+        }
+        walk->cies = cies;
+    }
+    walk->cies[walk->cie_count++] = cie;
+}
+
+/* CIEs are met in the order of their addresses. */
+static const struct cie *walk_cie(struct walk *walk, remote_addr at)
+{
+    size_t low = 0, high = walk->cie_count;
+
+    if (walk->last < high && walk->cies[walk->last].at == at)
+        return &walk->cies[walk->last];
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (walk->cies[mid].at < at)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    if (low == walk->cie_count || walk->cies[low].at != at)
+        return NULL;
+    walk->last = low;
+    return &walk->cies[low];
+}
+
+/* An encoded pointer at bytes, which lie at `where`; its size in bytes, 0: not understood. */
+static size_t read_pointer(unsigned char encoding, const unsigned char *bytes, remote_addr where,
+                           uint64_t *out)
+{
+    size_t size = 8;
+
+    switch (encoding & PE_FORMAT) {
+    case PE_SDATA4:
+        *out = (uint64_t)(int64_t)(int32_t)word32(bytes);
+        size = 4;
+        break;
+    case PE_UDATA4:
+        *out = word32(bytes);
+        size = 4;
+        break;
+    case PE_ABSPTR:
+    case PE_UDATA8:
+    case PE_SDATA8:
+        memcpy(out, bytes, sizeof *out);
+        break;
+    default:
+        return 0;
+    }
+    if ((encoding & PE_APPLICATION) == PE_PCREL)
+        *out += where;
+    else if (encoding & PE_APPLICATION)
+        return 0;
+    return size;
+}
+
+static void walk_add_fde(struct walk *walk, remote_addr at, const unsigned char *record, size_t len)
+{
+    const struct module *module = walk->view->module;
+    const struct cie *cie = walk_cie(walk, at + 4 - word32(record + 4));
+    uint64_t start, size;
+    size_t n;
+
+    if (!cie || !cie->usable || len < 16 ||
+        !(n = read_pointer(cie->encoding, record + 8, at + 8, &start)) ||
+        !read_pointer(cie->encoding & PE_FORMAT, record + 8 + n, 0, &size)) {
+        walk->failed = true; /* a function that would be overlooked */
+        return;
+    }
+    /* Of a function that the linker has dropped a pointer to nowhere is left. */
+    if (start < module->exec_start || start >= module->exec_end || !size ||
+        size > module->exec_end - start || module->exec_end - module->start > UINT32_MAX)
+        return;
+    walk->frames->list =
+        grown(walk->frames->list, walk->frames->count, &walk->room, sizeof *walk->frames->list);
+    walk->failed = !walk->frames->list || walk->frames->count == FRAMES_COUNT_MAX;
+    if (!walk->failed)
+        walk->frames->list[walk->frames->count++] =
+            (struct frame){(uint32_t)(start - walk->frames->base), (uint32_t)size};
+}
+
+/* A record: its length, then 0 for a CIE, else the distance back to its CIE. */
+static void visit_record(struct walk *walk, remote_addr at, const unsigned char *record, size_t len)
+{
+    uint32_t length = word32(record);
+
+    walk->ended = length == 0;
+    walk->failed = length == UINT32_MAX || (length && length < 4);
+    if (walk->ended || walk->failed)
+        return;
+    walk->skip_to = at + 4 + length;
+    if (len > 4 + (size_t)length)
+        len = 4 + (size_t)length;
+    if (len < 8)
+        return;
+    if (word32(record + 4) == 0)
+        walk_add_cie(walk, at, record, len);
+    else
+        walk_add_fde(walk, at, record, len);
+}
+
+static bool visit_piece(void *ctx, const struct piece *piece)
+{
+    struct walk *walk = ctx;
+
+    while (!walk->ended && !walk->failed && walk->skip_to - piece->at < piece->fresh) {
+        size_t offset = (size_t)(walk->skip_to - piece->at), left = piece->len - offset;
+        unsigned char record[RECORD_HEAD] = {0}; /* the last one may be shorter */
+        if (left < 4)
+            return false;
+        left = left < RECORD_HEAD ? left : RECORD_HEAD;
+        memcpy(record, piece->bytes + offset, left);
+        visit_record(walk, walk->skip_to, record, left);
+    }
+    return !walk->ended && !walk->failed;
+}
+
+/* PT_GNU_EH_FRAME: .eh_frame_hdr, version 1, whose first pointer leads to .eh_frame. */
+static bool find_by_header(const struct view *view, remote_addr *start, remote_addr *end)
+{
+    for (size_t i = 0; i < view->image.phdr_count; i++) {
+        const Elf64_Phdr *ph = &view->image.phdrs[i];
+        remote_addr at = ph->p_vaddr + view->image.bias;
+        unsigned char header[12];
+        struct segment segment;
+        if (ph->p_type != PT_GNU_EH_FRAME || !view_read(view, at, header, sizeof header) ||
+            header[0] != 1 || !read_pointer(header[1], header + 4, at + 4, start) ||
+            !view_segment_at(view, *start, &segment))
+            continue;
+        *end = segment.end;
+        return true;
+    }
+    return false;
+}
+
+/* ld gives a non-PIE static program no PT_GNU_EH_FRAME; strip leaves the section headers. */
+static bool find_by_section(const struct view *view, remote_addr *start, remote_addr *end)
+{
+    const Elf64_Ehdr *header = &view->image.header;
+    Elf64_Shdr names, section;
+    char name[16];
+
+    if (view->fd < 0 || !header->e_shoff || header->e_shentsize != sizeof section ||
+        header->e_shnum > SECTIONS_MAX || header->e_shstrndx >= header->e_shnum ||
+        !file_read(view->fd, header->e_shoff + header->e_shstrndx * sizeof names, &names,
+                   sizeof names))
+        return false;
+    for (unsigned i = 0; i < header->e_shnum; i++) {
+        if (!file_read(view->fd, header->e_shoff + i * sizeof section, &section, sizeof section))
+            return false;
+        if (!(section.sh_flags & SHF_ALLOC) ||
+            !file_read(view->fd, names.sh_offset + section.sh_name, name, sizeof ".eh_frame") ||
+            memcmp(name, ".eh_frame", sizeof ".eh_frame") != 0)
+            continue;
+        *start = section.sh_addr + view->image.bias;
+        *end = *start + section.sh_size;
+        return *end > *start && section.sh_size < EH_FRAME_MAX;
+    }
+    return false;
+}
+
+static int compare_frames(const void *a, const void *b)
+{
+    const struct frame *x = a, *y = b;
+    return (x->start > y->start) - (x->start < y->start);
+}
+
+/* Sorted, none twice, none reaching into the next. */
+static void frames_settle(struct frames *frames)
+{
+    size_t kept = 0;
+
+    qsort(frames->list, frames->count, sizeof *frames->list, compare_frames);
+    for (size_t i = 1; i < frames->count; i++) {
+        struct frame *last = &frames->list[kept], *next = &frames->list[i];
+        if (next->start == last->start) {
+            last->size = next->size > last->size ? next->size : last->size;
+            continue;
+        }
+        if (last->size > next->start - last->start)
+            last->size = next->start - last->start;
+        frames->list[++kept] = *next;
+    }
+    frames->count = kept + 1;
+}
+
+bool frames_load(struct frames *frames, const struct view *view)
+{
+    struct walk walk = {.view = view, .frames = frames};
+    remote_addr start, end;
+    struct segment segment;
+
+    *frames = (struct frames){.base = view->module->start};
+    if (!find_by_header(view, &start, &end) && !find_by_section(view, &start, &end))
+        return false;
+    if (!view_segment_at(view, start, &segment) || end > segment.end || end - start > EH_FRAME_MAX)
+        return false;
+    walk.skip_to = start;
+    bool whole = view_scan(view, start, end, RECORD_HEAD, visit_piece, &walk);
+    free(walk.cies);
+    if (walk.failed || (!whole && !walk.ended) || !frames->count) {
+        frames_free(frames);
+        return false;
+    }
+    frames_settle(frames);
+    return true;
+}
+
+void frames_free(struct frames *frames)
+{
+    free(frames->list);
+    memset(frames, 0, sizeof *frames);
+}
+
+size_t frames_from(const struct frames *frames, remote_addr addr)
+{
+    size_t low = 0, high = frames->count;
+
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (frames_start(frames, mid) < addr)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+size_t frames_at(const struct frames *frames, remote_addr addr)
+{
+    size_t i = frames_from(frames, addr);
+
+    if (i < frames->count && frames_start(frames, i) == addr)
+        return i;
+    return i > 0 && addr < frames_end(frames, i - 1) ? i - 1 : SIZE_MAX;
+}
+
+bool frames_begin_at(const struct frames *frames, remote_addr addr)
+{
+    size_t i = frames_from(frames, addr);
+    return i < frames->count && frames_start(frames, i) == addr;
+}
+
+remote_addr frames_start(const struct frames *frames, size_t i)
+{
+    return frames->base + frames->list[i].start;
+}
+
+remote_addr frames_end(const struct frames *frames, size_t i)
+{
+    return frames_start(frames, i) + frames->list[i].size;
+}

@@ -1,0 +1,113 @@
+#include "elf/view.h"
+
+#include <string.h>
+
+enum { PIECE = 1 << 20 };
+
+bool view_open(struct view *view, const struct module *module, const struct target *target,
+               struct memory *memory)
+{
+    view->module = module;
+    view->fd = -1;
+    if (!image_open(&view->image, memory, module->start))
+        return false;
+    view->fd = module_open(module, target, memory);
+    if (view->fd < 0)
+        view->fd = -1;
+    return true;
+}
+
+void view_close(struct view *view)
+{
+    util_close(&view->fd);
+    view->fd = -1;
+}
+
+bool view_segment(const struct view *view, size_t i, struct segment *out)
+{
+    const Elf64_Phdr *ph = &view->image.phdrs[i];
+    const struct module *module = view->module;
+
+    if (ph->p_type != PT_LOAD || ph->p_filesz > ph->p_memsz)
+        return false;
+    out->start = ph->p_vaddr + view->image.bias;
+    out->flags = ph->p_flags;
+    if (out->start < module->start || out->start >= module->end)
+        return false;
+    out->end = ph->p_filesz < module->end - out->start ? out->start + ph->p_filesz : module->end;
+    return out->start < out->end;
+}
+
+bool view_segment_at(const struct view *view, remote_addr addr, struct segment *out)
+{
+    for (size_t i = 0; i < view->image.phdr_count; i++)
+        if (view_segment(view, i, out) && addr >= out->start && addr < out->end)
+            return true;
+    return false;
+}
+
+/* Where the file has [addr, addr + len); false: nowhere, or what is mapped may differ from it. */
+static bool file_offset(const struct view *view, remote_addr addr, size_t len, uint64_t *offset)
+{
+    for (size_t i = 0; i < view->image.phdr_count && view->fd >= 0; i++) {
+        const Elf64_Phdr *ph = &view->image.phdrs[i];
+        struct segment segment;
+        if (!view_segment(view, i, &segment) || addr < segment.start || addr >= segment.end)
+            continue;
+        if (segment.flags & PF_W || len > segment.end - addr)
+            return false;
+        *offset = ph->p_offset + (addr - segment.start);
+        return true;
+    }
+    return false;
+}
+
+bool view_read(const struct view *view, remote_addr addr, void *buf, size_t len)
+{
+    uint64_t offset;
+
+    if (file_offset(view, addr, len, &offset))
+        return file_read(view->fd, offset, buf, len);
+    return memory_read(view->image.memory, addr, buf, len);
+}
+
+bool view_read_string(const struct view *view, remote_addr addr, char *buf, size_t size)
+{
+    struct segment segment;
+
+    if (!view_segment_at(view, addr, &segment))
+        return false;
+    size_t len = segment.end - addr < size ? (size_t)(segment.end - addr) : size;
+    return view_read(view, addr, buf, len) && memchr(buf, 0, len);
+}
+
+bool view_scan(const struct view *view, remote_addr start, remote_addr end, size_t overlap,
+               piece_visitor visit, void *ctx)
+{
+    AUTO_FREE unsigned char *bytes = malloc(PIECE);
+
+    if (!bytes || overlap >= PIECE / 2)
+        return false;
+    for (remote_addr at = start; at < end;) {
+        size_t len = end - at < PIECE ? (size_t)(end - at) : PIECE;
+        size_t fresh = end - at <= PIECE ? len : PIECE - overlap;
+        const struct piece piece = {at, bytes, len, fresh};
+        if (!view_read(view, at, bytes, len) || !visit(ctx, &piece))
+            return false;
+        at += fresh;
+    }
+    return true;
+}
+
+bool view_scan_segments(const struct view *view, uint32_t mask, uint32_t wanted, size_t overlap,
+                        piece_visitor visit, void *ctx)
+{
+    for (size_t i = 0; i < view->image.phdr_count; i++) {
+        struct segment segment;
+        if (!view_segment(view, i, &segment) || (segment.flags & mask) != wanted)
+            continue;
+        if (!view_scan(view, segment.start, segment.end, overlap, visit, ctx))
+            return false;
+    }
+    return true;
+}

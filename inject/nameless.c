@@ -1,0 +1,147 @@
+#include "inject/nameless.h"
+#include "elf/frames.h"
+#include "inject/refs.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum {
+    MAKERS_MAX = 64,    /* functions that make a process */
+    PATTERN_MAX = 64,   /* bytes of code that a finder must see at once */
+    AROUND_CALL = 1024, /* bytes around a place in code without call frame information */
+};
+
+struct range {
+    remote_addr start, end;
+};
+
+struct learner {
+    struct plan *plan;
+    const struct view *view;
+    struct frames frames;
+    struct range makers[MAKERS_MAX];
+    size_t maker_count;
+    int32_t errno_offset;
+    bool has_errno;
+    bool failed;
+};
+
+/* The function around addr; where nothing tells it (musl), the bytes around. */
+static struct range function_around(const struct learner *learner, remote_addr addr)
+{
+    size_t i = frames_at(&learner->frames, addr);
+
+    if (i != SIZE_MAX)
+        return (struct range){frames_start(&learner->frames, i), frames_end(&learner->frames, i)};
+    return (struct range){addr - AROUND_CALL, addr + AROUND_CALL};
+}
+
+static void forbid(struct learner *learner, const struct range *range)
+{
+    learner->failed |=
+        plan_forbid(learner->plan, range->start, range->end, "fork", NULL) != FAULT_NONE;
+}
+
+static bool visit_makers(void *ctx, const struct piece *piece)
+{
+    struct learner *learner = ctx;
+    size_t at = 0, found;
+
+    while (at < piece->fresh &&
+           (found = refs_find_fork(piece->bytes + at, piece->len - at)) != SIZE_MAX) {
+        struct range range = function_around(learner, piece->at + at + found);
+        at += found + 1;
+        if (learner->maker_count == MAKERS_MAX)
+            return false;
+        forbid(learner, &range);
+        learner->makers[learner->maker_count++] = range;
+    }
+    return true;
+}
+
+static void visit_caller(void *ctx, const struct ref *ref)
+{
+    struct learner *learner = ctx;
+
+    for (size_t i = 0; i < learner->maker_count; i++) {
+        const struct range *maker = &learner->makers[i];
+        struct range caller;
+        if (ref->target < maker->start || ref->target >= maker->end ||
+            (ref->at >= maker->start && ref->at < maker->end))
+            continue;
+        caller = function_around(learner, ref->at);
+        forbid(learner, &caller);
+    }
+}
+
+static bool visit_calls(void *ctx, const struct piece *piece)
+{
+    struct learner *learner = ctx;
+    const struct ref_query query = {.kinds = REF_CALL,
+                                    .low = learner->view->module->exec_start,
+                                    .high = learner->view->module->exec_end,
+                                    .visit = visit_caller,
+                                    .ctx = learner};
+
+    refs_visit(piece->bytes, piece->len, piece->fresh, piece->at, &query);
+    return true;
+}
+
+static bool visit_errno_offset(void *ctx, const struct piece *piece)
+{
+    struct learner *learner = ctx;
+
+    learner->has_errno = refs_errno_offset(piece->bytes, piece->len, &learner->errno_offset);
+    return !learner->has_errno;
+}
+
+static bool visit_errno_location(void *ctx, const struct piece *piece)
+{
+    struct learner *learner = ctx;
+    size_t at = refs_find_errno_location(piece->bytes, piece->len, learner->errno_offset);
+
+    if (at != SIZE_MAX)
+        learner->plan->errno_location = piece->at + at;
+    return at == SIZE_MAX;
+}
+
+static bool scan_code(struct learner *learner, piece_visitor visit)
+{
+    return view_scan_segments(learner->view, PF_X, PF_X, PATTERN_MAX, visit, learner);
+}
+
+static enum fault_code learn(struct learner *learner, struct fault *fault)
+{
+    const char *path = learner->view->module->path;
+
+    if (!frames_load(&learner->frames, learner->view))
+        return fault_set(fault, FAULT_UNSUPPORTED, 0, "plan",
+                         "%s has neither symbols nor .eh_frame: its fork cannot be found", path);
+    scan_code(learner, visit_errno_offset);
+    if (learner->has_errno)
+        scan_code(learner, visit_errno_location);
+    if (!scan_code(learner, visit_makers))
+        return fault_set(fault, FAULT_UNSUPPORTED, 0, "plan",
+                         "%s has no symbols, and too much in it looks like fork", path);
+    if (learner->maker_count)
+        scan_code(learner, visit_calls);
+    if (learner->failed)
+        return fault_set(fault, FAULT_INTERNAL, ENOMEM, "plan", "%s", path);
+    return FAULT_NONE;
+}
+
+enum fault_code nameless_learn(struct plan *plan, const struct module *module,
+                               const struct target *target, struct memory *memory,
+                               struct fault *fault)
+{
+    struct view view;
+    struct learner learner = {.plan = plan, .view = &view};
+    enum fault_code rc;
+
+    if (!view_open(&view, module, target, memory))
+        return FAULT_NONE;
+    rc = learn(&learner, fault);
+    frames_free(&learner.frames);
+    view_close(&view);
+    return rc;
+}

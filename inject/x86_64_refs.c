@@ -1,0 +1,224 @@
+/* References of x86-64 code (Intel SDM, volume 2, 2.1 and appendix A). */
+#include "inject/refs.h"
+
+#include <string.h>
+
+/* What an opcode's ModRM operand is for. */
+enum {
+    OPERAND_NONE,
+    OPERAND_PLAIN,
+    OPERAND_IMM8, /* an immediate follows the displacement, which counts from its end */
+    OPERAND_IMM32,
+    OPERAND_TEST8, /* as IMM8 if ModRM.reg is 0 or 1 */
+    OPERAND_TEST32,
+    OPERAND_ADDRESS, /* lea */
+};
+
+/* One-byte opcodes that a compiler gives a memory operand. */
+static const unsigned char operands[256] = {
+    [0x01] = OPERAND_PLAIN, [0x03] = OPERAND_PLAIN,   [0x09] = OPERAND_PLAIN,
+    [0x0b] = OPERAND_PLAIN, [0x21] = OPERAND_PLAIN,   [0x23] = OPERAND_PLAIN,
+    [0x29] = OPERAND_PLAIN, [0x2b] = OPERAND_PLAIN,   [0x31] = OPERAND_PLAIN,
+    [0x33] = OPERAND_PLAIN, [0x38] = OPERAND_PLAIN,   [0x39] = OPERAND_PLAIN,
+    [0x3a] = OPERAND_PLAIN, [0x3b] = OPERAND_PLAIN,   [0x63] = OPERAND_PLAIN,
+    [0x69] = OPERAND_IMM32, [0x6b] = OPERAND_IMM8,    [0x80] = OPERAND_IMM8,
+    [0x81] = OPERAND_IMM32, [0x83] = OPERAND_IMM8,    [0x84] = OPERAND_PLAIN,
+    [0x85] = OPERAND_PLAIN, [0x86] = OPERAND_PLAIN,   [0x87] = OPERAND_PLAIN,
+    [0x88] = OPERAND_PLAIN, [0x89] = OPERAND_PLAIN,   [0x8a] = OPERAND_PLAIN,
+    [0x8b] = OPERAND_PLAIN, [0x8d] = OPERAND_ADDRESS, [0xc6] = OPERAND_IMM8,
+    [0xc7] = OPERAND_IMM32, [0xf6] = OPERAND_TEST8,   [0xf7] = OPERAND_TEST32,
+    [0xfe] = OPERAND_PLAIN, [0xff] = OPERAND_PLAIN,
+};
+
+/* The same behind 0f: moves of vectors, cmov, movzx, movsx, cmpxchg, xadd. */
+static bool is_long_opcode(unsigned char opcode)
+{
+    return (opcode >= 0x40 && opcode < 0x50) || (opcode >= 0x10 && opcode <= 0x17) ||
+           (opcode >= 0x28 && opcode <= 0x2f) || (opcode >= 0x51 && opcode <= 0x7f) ||
+           (opcode >= 0xb6 && opcode <= 0xbf) || opcode == 0xaf || opcode == 0xb0 ||
+           opcode == 0xb1 || opcode == 0xc0 || opcode == 0xc1 || opcode >= 0xd0;
+}
+
+static remote_addr displacement(const unsigned char *at)
+{
+    int32_t value;
+    memcpy(&value, at, sizeof value);
+    return (remote_addr)(int64_t)value;
+}
+
+static void tell(const struct ref_query *query, remote_addr at, enum ref_kind kind,
+                 remote_addr target)
+{
+    const struct ref ref = {at, target, kind};
+
+    if ((query->kinds & kind) && target >= query->low && target < query->high)
+        query->visit(query->ctx, &ref);
+}
+
+/* What the ModRM byte at code[i] is the operand of; *after: bytes behind the displacement. */
+static enum ref_kind operand_kind(const unsigned char *code, size_t i, size_t *after)
+{
+    unsigned reg = code[i] >> 3 & 7;
+
+    *after = 0;
+    if (i >= 2 && code[i - 2] == 0x0f && is_long_opcode(code[i - 1]))
+        return REF_DATA;
+    switch (i >= 1 ? operands[code[i - 1]] : OPERAND_NONE) {
+    case OPERAND_NONE:
+        return 0;
+    case OPERAND_ADDRESS: /* a 64-bit address: REX.W */
+        return i >= 2 && (code[i - 2] & 0xfb) == 0x48 ? REF_ADDRESS : 0;
+    case OPERAND_IMM8:
+        *after = 1;
+        break;
+    case OPERAND_IMM32:
+        *after = 4;
+        break;
+    case OPERAND_TEST8:
+        *after = reg < 2 ? 1 : 0;
+        break;
+    case OPERAND_TEST32:
+        *after = reg < 2 ? 4 : 0;
+        break;
+    default:
+        break;
+    }
+    return REF_DATA;
+}
+
+/* A displacement or immediate that is itself the address: 32 bits, sign-extended. */
+static void visit_absolute(const unsigned char *code, size_t i, remote_addr address,
+                           const struct ref_query *query)
+{
+    unsigned char byte = code[i], modrm = code[i + 1];
+    size_t after;
+
+    if ((byte & 0xf8) == 0xb8 || byte == 0x68) /* mov $imm32,%reg; push $imm32 */
+        tell(query, address + i, REF_ADDRESS, displacement(code + i + 1));
+    if ((byte == 0xc7 && (modrm & 0xf8) == 0xc0) || (byte == 0x81 && (modrm & 0xf8) == 0xf8))
+        tell(query, address + i, REF_ADDRESS, displacement(code + i + 2)); /* mov, cmp */
+    if (byte == 0x3d && i > 0 && code[i - 1] == 0x48)
+        tell(query, address + i, REF_ADDRESS, displacement(code + i + 1)); /* cmp $imm32,%rax */
+    /* As ModRM: disp32(%base), disp32(%base,%index), disp32(,%index). */
+    bool sib = (byte & 7) == 4;
+    if ((byte & 0xc0) != 0x80 && !((byte & 0xc7) == 4 && (modrm & 7) == 5))
+        return;
+    enum ref_kind kind = operand_kind(code, i, &after);
+    if (kind)
+        tell(query, address + i, kind, displacement(code + i + 1 + sib));
+}
+
+static void visit_byte(const unsigned char *code, size_t i, remote_addr address,
+                       const struct ref_query *query)
+{
+    unsigned char byte = code[i];
+    size_t after;
+
+    if (byte == 0xe8)
+        tell(query, address + i, REF_CALL, address + i + 5 + displacement(code + i + 1));
+    else if (byte == 0xe9)
+        tell(query, address + i, REF_JUMP, address + i + 5 + displacement(code + i + 1));
+    else if ((byte & 0xf0) == 0x80 && i > 0 && code[i - 1] == 0x0f) /* jcc rel32 */
+        tell(query, address + i, REF_JUMP, address + i + 5 + displacement(code + i + 1));
+    if ((byte & 0xc7) == 5) { /* ModRM: disp32(%rip) */
+        enum ref_kind kind = operand_kind(code, i, &after);
+        if (kind)
+            tell(query, address + i, kind, address + i + 5 + after + displacement(code + i + 1));
+    }
+}
+
+void refs_visit(const unsigned char *code, size_t len, size_t fresh, remote_addr address,
+                const struct ref_query *query)
+{
+    /* From the third byte on, so that an opcode before ModRM is in the same piece. */
+    for (size_t i = 2; i < fresh + 2 && i + 7 <= len; i++) {
+        visit_byte(code, i, address, query);
+        if (query->absolute)
+            visit_absolute(code, i, address, query);
+    }
+}
+
+bool refs_make_syscall(const unsigned char *code, size_t len)
+{
+    return memmem(code, len, "\x0f\x05", 2) != NULL;
+}
+
+enum { NUMBER_NEAR = 48, THREAD_NEAR = 48 };
+
+/* mov $nr,%eax, or %al, for clone 56, fork 57, vfork 58, clone3 435. */
+static bool loads_fork_number(const unsigned char *code, size_t len)
+{
+    static const unsigned char numbers[][5] = {{0xb8, 56}, {0xb8, 57}, {0xb8, 58}, {0xb8, 179, 1}};
+
+    for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
+        if (len >= 5 && memcmp(code, numbers[i], 5) == 0)
+            return true;
+    return len >= 2 && code[0] == 0xb0 && code[1] >= 56 && code[1] <= 58;
+}
+
+/* call *%reg: the first function of a thread. */
+static bool calls_register(const unsigned char *code, size_t len)
+{
+    for (size_t i = 0; i + 2 <= len && i < THREAD_NEAR; i++)
+        if (code[i] == 0xff && (code[i + 1] & 0xf8) == 0xd0)
+            return true;
+    return false;
+}
+
+size_t refs_find_fork(const unsigned char *code, size_t len)
+{
+    static const unsigned char instruction[] = {0x0f, 0x05};
+    const unsigned char *at = code;
+
+    while ((at = memmem(at, (size_t)(code + len - at), instruction, sizeof instruction))) {
+        size_t offset = (size_t)(at - code);
+        size_t back = offset < NUMBER_NEAR ? offset : NUMBER_NEAR;
+        for (const unsigned char *number = at - back; number < at; number++)
+            if (loads_fork_number(number, (size_t)(at - number)) &&
+                !calls_register(at + 2, len - offset - 2))
+                return offset;
+        at += sizeof instruction;
+    }
+    return SIZE_MAX;
+}
+
+/*
+ * glibc:  mov $offset,%rcx; neg %eax; mov %eax,%fs:(%rcx)
+ * musl:   mov %fs:0,%rax; ... mov %ecx,0x34(%rax) has no form of its own; its
+ *         __errno_location is recognized alone.
+ */
+bool refs_errno_offset(const unsigned char *code, size_t len, int32_t *offset)
+{
+    static const unsigned char store[] = {0xf7, 0xd8, 0x64, 0x89, 0x01};
+    static const unsigned char load[] = {0x48, 0xc7, 0xc1};
+    static const unsigned char musl[] = {0x64, 0x48, 0x8b, 0x04, 0x25, 0,    0,
+                                         0,    0,    0x48, 0x83, 0xc0, 0x34, 0xc3};
+    const unsigned char *at = code;
+
+    while ((at = memmem(at, (size_t)(code + len - at), store, sizeof store))) {
+        if (at - code >= 7 && memcmp(at - 7, load, sizeof load) == 0) {
+            memcpy(offset, at - 4, sizeof *offset);
+            return true;
+        }
+        at++;
+    }
+    *offset = 0x34;
+    return memmem(code, len, musl, sizeof musl) != NULL;
+}
+
+size_t refs_find_errno_location(const unsigned char *code, size_t len, int32_t offset)
+{
+    /* mov $offset,%rax; add %fs:0,%rax; ret   or   mov %fs:0,%rax; add $offset,%rax; ret */
+    unsigned char glibc[] = {0x48, 0xc7, 0xc0, 0, 0, 0, 0, 0x64, 0x48,
+                             0x03, 0x04, 0x25, 0, 0, 0, 0, 0xc3};
+    unsigned char musl[] = {0x64, 0x48, 0x8b, 0x04, 0x25, 0, 0, 0, 0, 0x48, 0x83, 0xc0, 0, 0xc3};
+    const unsigned char *at;
+
+    memcpy(glibc + 3, &offset, sizeof offset);
+    at = memmem(code, len, glibc, sizeof glibc);
+    if (!at && offset >= 0 && offset < 128) {
+        musl[12] = (unsigned char)offset;
+        at = memmem(code, len, musl, sizeof musl);
+    }
+    return at ? (size_t)(at - code) : SIZE_MAX;
+}
