@@ -109,8 +109,8 @@ class Ps(lib.TestCase):
     def test_prof_state(self):
         """The answer is never another one than that of a call."""
         for conf, answers in (
-            ("prof:true,prof_active:false", ("inactive", None)),
-            ("prof:true", ("active", None)),
+            ("prof:true,prof_active:false", ("inactive", "enabled", None)),
+            ("prof:true", ("active", "enabled", None)),
             ("prof:false", ("disabled", "absent", None)),
         ):
             sleeper = self.preloaded(["sleep", "600"], conf)

@@ -394,7 +394,7 @@ class Matrix(lib.TestCase):
         """The state that a call has made is the one that is read, by a call or without."""
         self.assertEqual(self.answer("status", target.pid)["prof.active"], active)
         rows = [row for row in self.answer("ps")["processes"] if row["pid"] == target.pid]
-        self.assertIn(rows[0]["prof"], ("active" if active else "inactive", None))
+        self.assertIn(rows[0]["prof"], ("active" if active else "inactive", "enabled", None))
 
     def check_profiling(self, target):
         self.switch(target, "on")
