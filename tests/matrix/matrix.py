@@ -45,6 +45,7 @@ class Cell:
     linkage: str = "static"
     prof: bool = True  # compiled in
     enabled: bool = True  # and enabled at start
+    provable: bool = True  # a thread of it is at a safe point most of the time
     long: bool = False
 
 
@@ -282,7 +283,17 @@ def program_cells():
     yield Cell("varnishd", start_varnishd, linkage="shared", **shared)
     yield Cell("node", start_node, linkage="preloaded", **shared)
     yield Cell("ruff", start_ruff, module="/ruff$", prefix=None, by_name=False)
-    yield Cell("ripgrep", start_ripgrep, module="/rg$", prefix="_rjem_", by_name=False, prof=False)
+    # Its one thread sleeps with old addresses of jemalloc on its stack, in a system call of musl
+    # that has no call frame information.
+    yield Cell(
+        "ripgrep",
+        start_ripgrep,
+        module="/rg$",
+        prefix="_rjem_",
+        by_name=False,
+        prof=False,
+        provable=False,
+    )
     yield Cell("anvil", start_anvil, module="/anvil$", prefix="_rjem_", prof=False, long=True)
     yield Cell(
         "duckdb",
@@ -366,7 +377,8 @@ class Matrix(lib.TestCase):
         self.assertNotIn(target.pid, pids)
 
     def check_found(self, cell, target):
-        status = self.answer("status", target.pid)
+        words = () if cell.provable else ("--no-call",)
+        status = self.answer("status", target.pid, *words)
         self.assertRegex(status["module"], cell.module)
         self.assertRegex(status["version"], r"\A(?:%s)\Z" % cell.version)
         self.assertEqual(status["found_by"] in BY_NAME, cell.by_name, status["found_by"])
@@ -407,6 +419,12 @@ class Matrix(lib.TestCase):
         self.switch(target, "off")
         self.assert_sampling(target, False)
 
+    def check_refusal(self, target):
+        """A safe point may not be found; then nothing is touched."""
+        result = lib.run_tool("on", target.pid, "--timeout", "1s")
+        self.assertIn(result.code, (lib.NO_SAFE_MOMENT, lib.PROFILING_OFF), result)
+        self.assertEqual(result.out, b"")
+
     def check_prof(self, cell, target, status):
         """What the subject was started with; `on` asks by a call what status may have read."""
         self.assertEqual(status["config.prof"], cell.prof)
@@ -427,7 +445,10 @@ class Matrix(lib.TestCase):
         else:
             status = self.check_found(cell, target)
             self.check_without_call(cell, target, status)
-            self.check_prof(cell, target, status)
+            if cell.provable:
+                self.check_prof(cell, target, status)
+            else:
+                self.check_refusal(target)
         self.assert_works(target)
 
 
