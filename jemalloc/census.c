@@ -1,4 +1,5 @@
 #include "jemalloc/census.h"
+#include "attach/codefiles.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@ struct resident {
 
 struct file_key {
     uint64_t inode, content;
+    uint64_t code_size; /* 0 in the keys of whole files */
     unsigned dev_major, dev_minor;
 };
 
@@ -23,9 +25,14 @@ struct file_slot {
     struct resident *resident; /* NULL: no jemalloc in this file */
 };
 
+/*
+ * Two kinds of keys: by the first page of a file, for what it holds, and by the
+ * first bytes of its code, for what is known to hold nothing (code_key).
+ */
 struct census {
     struct file_slot *slots; /* open addressing; the size is a power of two */
     size_t size, count;
+    struct code_file *code; /* of the process that is looked at */
     struct gate gate;
 };
 
@@ -33,11 +40,15 @@ struct census *census_new(void)
 {
     struct census *census = calloc(1, sizeof *census);
 
-    if (!census || !(census->slots = calloc(SLOTS_FIRST, sizeof *census->slots))) {
-        free(census);
+    if (!census)
+        return NULL;
+    census->size = SLOTS_FIRST;
+    census->slots = calloc(SLOTS_FIRST, sizeof *census->slots);
+    census->code = calloc(CODE_FILES_MAX, sizeof *census->code);
+    if (!census->slots || !census->code) {
+        census_free(census);
         return NULL;
     }
-    census->size = SLOTS_FIRST;
     gate_init(&census->gate, NULL);
     return census;
 }
@@ -46,9 +57,10 @@ void census_free(struct census *census)
 {
     if (!census)
         return;
-    for (size_t i = 0; i < census->size; i++)
+    for (size_t i = 0; census->slots && i < census->size; i++)
         free(census->slots[i].resident);
     free(census->slots);
+    free(census->code);
     free(census);
 }
 
@@ -76,6 +88,22 @@ static bool file_key(struct memory *memory, const struct module *module, struct 
     key->dev_major = module->dev_major;
     key->dev_minor = module->dev_minor;
     return true;
+}
+
+/* The part of a file that is mapped as code; never a key of file_key, which has no size. */
+static void code_key(const struct code_file *code, struct file_key *key)
+{
+    uint64_t words[CODE_HEAD / sizeof(uint64_t)], hash = mix(code->size, code->offset);
+
+    memcpy(words, code->head, sizeof words);
+    for (size_t i = 0; i < ARRAY_LEN(words); i++)
+        hash = mix(hash, words[i]);
+    memset(key, 0, sizeof *key);
+    key->inode = code->inode;
+    key->content = hash;
+    key->code_size = code->size;
+    key->dev_major = code->dev_major;
+    key->dev_minor = code->dev_minor;
 }
 
 /* The slot of a file, or the free one where it belongs. */
@@ -108,6 +136,18 @@ static bool slots_grow(struct census *census)
     return true;
 }
 
+/* Is all code of the process known to be of files that hold no jemalloc? */
+static bool all_known(const struct census *census, ssize_t count)
+{
+    for (ssize_t i = 0; i < count; i++) {
+        struct file_key key;
+        code_key(&census->code[i], &key);
+        if (!slot_find(census, &key)->used)
+            return false;
+    }
+    return count > 0;
+}
+
 /* One process while it is looked at. */
 struct look {
     struct census *census;
@@ -115,7 +155,37 @@ struct look {
     struct modules modules;
     struct memory memory;
     bool opened; /* target is more than a pid */
+    bool missed; /* not all of its files could be looked into */
 };
+
+static bool is_examined(const struct look *look, const struct code_file *code)
+{
+    for (size_t i = 0; i < look->modules.count; i++) {
+        const struct module *module = &look->modules.list[i];
+        if (module->inode == code->inode && module->dev_major == code->dev_major &&
+            module->dev_minor == code->dev_minor && module->exec_start != module->exec_end)
+            return true;
+    }
+    return false;
+}
+
+/*
+ * Remembers the code of a process without jemalloc, of count mappings. The list
+ * was made before the files were looked into: it may be of another program, if
+ * an exec came in between, and then has files that were not examined.
+ */
+static void remember(struct look *look, ssize_t count)
+{
+    for (ssize_t i = 0; i < count && !look->missed && slots_grow(look->census); i++) {
+        struct file_key key;
+        code_key(&look->census->code[i], &key);
+        struct file_slot *slot = slot_find(look->census, &key);
+        if (slot->used || !is_examined(look, &look->census->code[i]))
+            continue;
+        *slot = (struct file_slot){key, true, NULL};
+        look->census->count++;
+    }
+}
 
 /* Looks into a file that is seen for the first time; NULL also if out of memory. */
 static struct resident *resolve(struct look *look, const struct module *module)
@@ -153,6 +223,7 @@ static enum fault_code module_resident(struct look *look, const struct module *m
     if (!file_key(&look->memory, module, &key)) {
         if (errno == EPERM || errno == EACCES)
             return fault_set(fault, FAULT_DENIED, errno, "read memory", "%d", look->target.pid);
+        look->missed = true;
         return FAULT_NONE; /* beyond the end of its file, or of another process by now */
     }
     if (!slots_grow(look->census))
@@ -321,7 +392,14 @@ enum fault_code census_look(struct census *census, struct procfs *proc, pid_t pi
         .target = {.proc = proc, .pid = pid, .pidfd = -1},
         .memory = {.memfd = -1},
     };
-    enum fault_code rc = look_at(&look, entry, fault);
+    ssize_t code = code_files(proc, pid, census->code);
+    enum fault_code rc;
+
+    if (all_known(census, code))
+        return fault_set(fault, FAULT_NO_ALLOCATOR, 0, "look for jemalloc", "%zd files", code);
+    rc = look_at(&look, entry, fault);
+    if (rc == FAULT_NO_ALLOCATOR)
+        remember(&look, code);
 
     modules_free(&look.modules);
     memory_close(&look.memory);
