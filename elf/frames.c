@@ -188,7 +188,8 @@ static void walk_add_fde(struct walk *walk, remote_addr at, const unsigned char 
     walk->failed = !walk->frames->list || walk->frames->count == FRAMES_COUNT_MAX;
     if (!walk->failed)
         walk->frames->list[walk->frames->count++] =
-            (struct frame){(uint32_t)(start - walk->frames->base), (uint32_t)size};
+            (struct frame){(uint32_t)(start - walk->frames->base), (uint32_t)size,
+                           (uint32_t)(at - walk->frames->base)};
 }
 
 /* A record: its length, then 0 for a CIE, else the distance back to its CIE. */

@@ -12,6 +12,7 @@ enum { FRAMES_COUNT_MAX = 4 << 20 };
 
 struct frame {
     uint32_t start, size; /* start: offset from the base */
+    uint32_t record;      /* offset from the base of its FDE */
 };
 
 struct frames {

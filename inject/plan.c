@@ -123,6 +123,24 @@ static bool visit_static(void *ctx, const char *name, const struct symbol *symbo
     return !names->failed;
 }
 
+/*
+ * ld gives a non-PIE static program no .eh_frame_hdr, whose table the unwinder
+ * searches: here it is made from the records themselves.
+ */
+static void learn_frames(struct plan *plan, const struct module *module, const struct image *image,
+                         const struct target *target, struct memory *memory)
+{
+    struct view view;
+
+    for (size_t i = 0; i < image->phdr_count; i++)
+        if (image->phdrs[i].p_type == PT_GNU_EH_FRAME)
+            return;
+    if (plan->frames.count || !view_open(&view, module, target, memory))
+        return;
+    frames_load(&plan->frames, &view);
+    view_close(&view);
+}
+
 static enum fault_code learn_static(struct plan *plan, const struct module *module,
                                     const struct image *image, const struct target *target,
                                     struct memory *memory, struct fault *fault)
@@ -134,6 +152,7 @@ static enum fault_code learn_static(struct plan *plan, const struct module *modu
         symtab_visit(fd, image->bias, "", visit_static, &names);
     if (names.failed)
         return fault_set(fault, FAULT_INTERNAL, ENOMEM, "plan", "%s", module->path);
+    learn_frames(plan, module, image, target, memory);
     if (!plan->errno_location) /* stripped */
         return nameless_learn(plan, module, target, memory, fault);
     return FAULT_NONE;
@@ -279,5 +298,6 @@ void plan_seal(struct plan *plan)
 void plan_free(struct plan *plan)
 {
     ranges_free(&plan->forbidden);
+    frames_free(&plan->frames);
     memset(plan, 0, sizeof *plan);
 }

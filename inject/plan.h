@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "elf/frames.h"
 #include "elf/modules.h"
 #include "elf/ranges.h"
 #include "inject/arch.h"
@@ -15,6 +16,7 @@ struct plan {
     struct arch_gadgets gadgets;
     remote_addr errno_location;        /* __errno_location of the C library; 0: not found */
     remote_addr setcancelstate;        /* its pthread_setcancelstate; 0: not found */
+    struct frames frames;              /* of a static program without .eh_frame_hdr; else empty */
     struct code_ranges forbidden;      /* a thread whose stack leads into these is not touched */
     const char *avoid[PLAN_AVOID_MAX]; /* names of threads that are never used; static texts */
     size_t avoid_count;

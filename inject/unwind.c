@@ -51,13 +51,20 @@ static bool library_load(struct library *library)
 
 enum { FRAMES_MAX = 10000, SNAPSHOT_MAX = 256 << 10 };
 
+/*
+ * Where libunwind is told that a table lies that only the tool has: in the
+ * kernel's half of the address space. access_mem answers for it.
+ */
+static const remote_addr own_table = 0xffff000000000000;
+
 struct unwinder {
     struct library library;
     struct memory *memory;
     const struct modules *modules;
     unw_addr_space_t space;
-    const arch_regs *regs;   /* of the walk under way */
-    remote_addr stack_start; /* what of the stack lies in snapshot */
+    const arch_regs *regs;       /* of the walk under way */
+    const struct frames *frames; /* its plan's */
+    remote_addr stack_start;     /* what of the stack lies in snapshot */
     size_t stack_len;
     bool guessed; /* a frame had no call frame information */
     unsigned char snapshot[SNAPSHOT_MAX];
@@ -73,6 +80,33 @@ struct eh_frame_hdr {
     int32_t eh_frame;
     uint32_t count;
 };
+
+/* The same two offsets for each function, in place of a table that the program lacks. */
+static bool find_own_table(const struct unwinder *unwinder, const struct module *module,
+                           unw_dyn_info_t *info)
+{
+    const struct frames *frames = unwinder->frames;
+
+    if (!frames->count || frames->base != module->start || module->end - module->start > INT32_MAX)
+        return false;
+    info->format = UNW_INFO_FORMAT_REMOTE_TABLE;
+    info->start_ip = module->start;
+    info->end_ip = module->end;
+    info->u.rti.segbase = frames->base;
+    info->u.rti.table_data = own_table;
+    info->u.rti.table_len = frames->count;
+    return true;
+}
+
+static bool read_own_table(const struct frames *frames, remote_addr addr, unw_word_t *value)
+{
+    uint64_t i = (addr - own_table) / sizeof *value;
+
+    if (addr < own_table || addr % sizeof *value || i >= frames->count)
+        return false;
+    *value = frames->list[i].start | (unw_word_t)frames->list[i].record << 32;
+    return true;
+}
 
 static bool find_table(struct unwinder *unwinder, const struct module *module, unw_dyn_info_t *info)
 {
@@ -97,7 +131,7 @@ static bool find_table(struct unwinder *unwinder, const struct module *module, u
         info->u.rti.table_len = header.count * 8ul / sizeof(unw_word_t);
         return true;
     }
-    return false;
+    return find_own_table(unwinder, module, info);
 }
 
 static int find_proc_info(unw_addr_space_t space, unw_word_t ip, unw_proc_info_t *info, int need,
@@ -145,6 +179,8 @@ static int access_mem(unw_addr_space_t space, unw_word_t addr, unw_word_t *value
         memcpy(value, unwinder->snapshot + offset, sizeof *value);
         return 0;
     }
+    if (read_own_table(unwinder->frames, addr, value))
+        return 0;
     return memory_read_cached(unwinder->memory, addr, value, sizeof *value) ? 0 : -UNW_EINVAL;
 }
 
@@ -283,6 +319,7 @@ struct evidence unwinder_prove(struct unwinder *unwinder, const struct plan *pla
     unw_cursor_t cursor;
 
     unwinder->regs = regs;
+    unwinder->frames = &plan->frames;
     unwinder->guessed = false;
     take_snapshot(unwinder, arch_sp(regs), stack_end);
     if (unwinder->library.init(&cursor, unwinder->space, unwinder) < 0)

@@ -4,6 +4,9 @@
 Each cycle is on, dump -o, off. After each call every thread of the storm must go on, and no
 block may have lost its mark. At the end the target has no more descriptors, threads or scratch
 mappings than before. Prints the time to the safe point and the time of the hold.
+
+With --linked, jemalloc is not preloaded but linked into the storm, which is stripped: mallctl
+and the code in which no thread may be interrupted are found without any name.
 """
 import argparse
 import contextlib
@@ -15,6 +18,9 @@ import subprocess
 import sys
 import tempfile
 import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir))
+import linked  # noqa: E402
 
 TOOL = os.environ["JEATTACH"]
 STORM = os.environ["JEATTACH_STORM"]
@@ -38,12 +44,14 @@ SCENARIOS = {
 class Storm:
     """A running storm and what it reports."""
 
-    def __init__(self, folder, threads, smallest, largest, pause, conf):
+    def __init__(self, folder, program, threads, smallest, largest, pause, conf):
         self.threads = threads
         self.path = os.path.join(folder, "report")
-        env = dict(os.environ, LD_PRELOAD="libjemalloc.so.2", MALLOC_CONF=conf)
+        env = dict(os.environ, MALLOC_CONF=conf)
+        if program == STORM:
+            env["LD_PRELOAD"] = "libjemalloc.so.2"
         self.process = subprocess.Popen(
-            [STORM, self.path, str(threads), str(smallest), str(largest),
+            [program, self.path, str(threads), str(smallest), str(largest),
              str(pause)], env=env,
             stdin=subprocess.DEVNULL, cwd=folder)
         self.pid = self.process.pid
@@ -129,7 +137,8 @@ class Run:
     def cycle(self, profile):
         self.call("on")
         self.call("dump", "-o", profile)
-        with open(profile, "rb") as file:
+        text = b""
+        with contextlib.suppress(FileNotFoundError), open(profile, "rb") as file:
             text = file.read()
         if not text.startswith(b"heap_v2/") or b"\nMAPPED_LIBRARIES:\n" not in text:
             self.faults.append("a profile is not complete")
@@ -159,10 +168,16 @@ class Run:
             percentile(self.held, 0.99), self.growth)
 
 
-def run_scenario(name, long):
+def linked_storm(link, folder):
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "storm.c")
+    return linked.build(source, link, "_rjem_", folder)
+
+
+def run_scenario(name, long, link):
     threads, smallest, largest, pause, conf, short_cycles, long_cycles = SCENARIOS[name]
     with tempfile.TemporaryDirectory() as folder:
-        storm = Storm(folder, threads, smallest, largest, pause, conf)
+        program = linked_storm(link, folder) if link else STORM
+        storm = Storm(folder, program, threads, smallest, largest, pause, conf)
         try:
             storm.start()
             run = Run(name, storm, long_cycles if long else short_cycles)
@@ -176,11 +191,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help=", ".join(SCENARIOS))
     parser.add_argument("--long", action="store_true")
+    parser.add_argument("--linked", choices=sorted(linked.LINKS))
     options = parser.parse_args()
+    if options.linked and linked.missing():
+        print("SKIP: " + linked.missing())
+        sys.exit(77)
     print("scenario    calls  late  faults   search/ms  p50      p99      max   held/ms p50    p99   RSS/MiB")
     failed = False
     for name in options.scenarios or SCENARIOS:
-        run = run_scenario(name, options.long)
+        run = run_scenario(name, options.long, options.linked)
         print(run.row(), flush=True)
         for fault in run.faults:
             print("FAULT: %s: %s" % (name, fault))

@@ -1,0 +1,158 @@
+"""jemalloc linked into programs, with and without symbols; several of them; none at all."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+import lib
+import linked
+
+SOURCE = os.path.join(lib.ROOT, "tests", "victims", "linked.c")
+VERSION = r"^\d+\.\d+\.\d+-"
+
+
+class Linked(lib.TestCase):
+    """All that are built are kept for the whole run of this file."""
+
+    @classmethod
+    def setUpClass(cls):
+        why = linked.missing()
+        if why:
+            raise unittest.SkipTest(why)
+        cls.folder = tempfile.mkdtemp(prefix="jeattach-linked.")
+        cls.addClassCleanup(shutil.rmtree, cls.folder, True)
+
+    def start(self, program, preload=None):
+        directory = self.directory()
+        ready = os.path.join(directory, "ready")
+        env = dict(os.environ, MALLOC_CONF=lib.malloc_conf(directory))
+        if preload:
+            env["LD_PRELOAD"] = preload
+        process = self.process([program, ready], env=env, stdin=subprocess.DEVNULL)
+        self.assertTrue(lib.wait_until(lambda: os.path.exists(ready)), "does not start")
+        return process
+
+    def status(self, pid, *words):
+        return json.loads(self.assert_ran(lib.run_tool("status", pid, "--json", *words)).text)
+
+    def check_calls(self, process):
+        for verb, text in (("on", "false -> true"), ("off", "true -> false")):
+            result = self.assert_ran(lib.run_tool(verb, process.pid))
+            self.assertEqual(result.text, "prof.active: %s\n" % text)
+            profile = self.assert_ran(lib.run_tool("dump", process.pid, "-o", "-")).out
+            self.assertRegex(profile[:64], rb"^heap_v2/\d+\n")
+        self.assertIsNone(process.poll())
+
+    def check_cell(self, link, prefix, strip):
+        process = self.start(linked.build(SOURCE, link, prefix, self.folder, strip))
+        told = self.status(process.pid)
+        self.assertRegex(told["version"], VERSION)
+        self.assertEqual(told["found_by"], "tables" if strip else ".symtab", told)
+        self.assertEqual(len(told["instances"]), 1, told)
+        self.assertEqual(told["instances"][0]["version"], told["version"])
+        if not strip:
+            self.assertEqual(told["prefix"], prefix)
+        self.check_calls(process)
+
+    def check_link(self, link):
+        for prefix in ("_rjem_", "je_", "foo_"):
+            for strip in (True, False):
+                with self.subTest(prefix=prefix, strip=strip):
+                    self.check_cell(link, prefix, strip)
+
+    def test_static_pie(self):
+        self.check_link("static-pie")
+
+    def test_static(self):
+        self.check_link("static")
+
+    def test_no_pie(self):
+        self.check_link("no-pie")
+
+    def test_pie(self):
+        self.check_link("pie")
+
+    def test_same_address_as_symbol(self):
+        """What is found without names is what the names say."""
+        for link in linked.LINKS:
+            named = linked.build(SOURCE, link, "je_", self.folder, strip=False)
+            stripped = self.start(linked.build(SOURCE, link, "je_", self.folder, strip=True))
+            wanted = re.search(r"^([0-9a-f]+) T je_mallctl$", linked.run("nm", named), re.M)
+            text = self.assert_ran(lib.run_tool("status", stripped.pid, "--dry-run")).text
+            told = int(re.search(r"mallctl at 0x([0-9a-f]+)", text).group(1), 16)
+            self.assertEqual((told - int(wanted.group(1), 16)) % 4096, 0, text)
+            maps = [m for m in lib.mappings(stripped.pid) if m.path.endswith("-stripped")]
+            bias = maps[0].start if link in ("static-pie", "pie") else 0
+            self.assertEqual(told - bias, int(wanted.group(1), 16), link)
+
+    def test_without_eh_frame(self):
+        """Nothing tells where functions begin: refused, with the reason."""
+        program = linked.build(SOURCE, "static", "bar_", self.folder)
+        linked.run("objcopy", "--rename-section", ".eh_frame=.nothing", program)
+        process = self.start(program)
+        result = lib.run_tool("on", process.pid)
+        self.assert_failed(result, lib.NO_SAFE_MOMENT, ".eh_frame", "not touched")
+
+    def test_two_instances(self):
+        """One linked in under a prefix, one preloaded, which serves malloc."""
+        program = linked.build(SOURCE, "pie", "je_", self.folder, strip=False)
+        process = self.start(program, preload="libjemalloc.so.2")
+        told = self.status(process.pid)
+        found = sorted((i["prefix"], i["found_by"]) for i in told["instances"])
+        self.assertEqual(found, [("", ".dynsym"), ("je_", ".symtab")])
+        self.assertEqual(told["prefix"], "", "the one that serves malloc is the default")
+        self.assertEqual([i["prefix"] for i in told["instances"] if i["chosen"]], [""])
+        for instance in told["instances"]:
+            self.assertRegex(instance["version"], VERSION)
+            chosen = self.status(process.pid, "--instance", instance["instance"])
+            self.assertEqual(chosen["prefix"], instance["prefix"])
+        text = self.assert_ran(lib.run_tool("status", process.pid)).text
+        self.assertIn("instances     2", text)
+        self.check_calls_apart(process, told["instances"])
+
+    def check_calls_apart(self, process, instances):
+        """What is switched in one is not switched in the other."""
+        other = next(i["instance"] for i in instances if i["prefix"] == "je_")
+        self.assert_ran(lib.run_tool("on", process.pid, "--instance", other))
+        self.assertIs(self.status(process.pid)["prof.active"], False)
+        self.assertIs(self.status(process.pid, "--instance", other)["prof.active"], True)
+
+    def test_two_instances_stripped(self):
+        program = linked.build(SOURCE, "pie", "je_", self.folder, strip=True)
+        process = self.start(program, preload="libjemalloc.so.2")
+        told = self.status(process.pid)
+        self.assertEqual(sorted(i["found_by"] for i in told["instances"]), [".dynsym", "tables"])
+        self.assertEqual(told["found_by"], ".dynsym")
+
+    def test_no_such_instance(self):
+        process = self.start(linked.build(SOURCE, "pie", "je_", self.folder, strip=False))
+        for number in (2, 99):
+            result = lib.run_tool("on", process.pid, "--instance", number)
+            self.assert_failed(result, lib.USAGE, "instances found: 1")
+        self.assert_failed(lib.run_tool("on", process.pid, "--instance", "x"), lib.USAGE, "'x'")
+
+    def decoy(self, define, link, strip):
+        name = "%s-%s-%s" % (define, link, strip)
+        program = os.path.join(self.folder, name)
+        linked.run("gcc", "-O1", "-D_GNU_SOURCE", "-D" + define, *linked.LINKS[link], SOURCE, "-o",
+                   program, *(["-s"] if strip else []))
+        return self.start(program)
+
+    def test_decoys(self):
+        """Names and texts alone, or a table without the rest, are no jemalloc."""
+        for define in ("DECOY", "FORGED", "NOTHING"):
+            for link in linked.LINKS:
+                for strip in (False, True):
+                    with self.subTest(define=define, link=link, strip=strip):
+                        process = self.decoy(define, link, strip)
+                        result = lib.run_tool("status", process.pid)
+                        self.assert_failed(result, lib.NO_JEMALLOC, "no jemalloc found")
+                        self.assertIsNone(process.poll())
+
+
+if __name__ == "__main__":
+    lib.main()

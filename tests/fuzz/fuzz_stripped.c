@@ -1,0 +1,87 @@
+/*
+ * A program without symbols: the input lies at a fixed address of the
+ * program's own memory, between pages that cannot be read. The seed's pointers
+ * are made for that address (test_x86_64_stripped FILE writes it).
+ */
+#include "fuzz.h"
+#include "jemalloc/stripped.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+enum { PAGE = 4096, PAGES = 32 };
+
+static const uintptr_t base = 0x200000000000;
+
+static struct procfs proc;
+static struct target target;
+static struct memory memory;
+
+static void prepare(void)
+{
+    static struct gate gate;
+    void *area = mmap((void *)(base - PAGE), (PAGES + 2) * PAGE, PROT_NONE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+
+    expect(area == (void *)(base - PAGE));
+    expect(mprotect((void *)base, PAGES * PAGE, PROT_READ | PROT_WRITE) == 0);
+    expect(procfs_open(&proc, "/proc") == 0);
+    target = (struct target){.proc = &proc, .pid = getpid(), .pidfd = -1};
+    expect(memory_open(&memory, &target, &gate, NULL) == FAULT_NONE);
+}
+
+static void check_plan(struct plan *plan)
+{
+    plan_seal(plan);
+    for (size_t i = 0; i < plan->forbidden.count; i++) {
+        const struct code_range *range = &plan->forbidden.list[i];
+        expect(range->start < range->end && range->start >= base);
+        expect(range->end <= base + PAGES * PAGE);
+    }
+    plan_free(plan);
+}
+
+static void look(const struct module *module)
+{
+    static struct instance instance;
+    struct plan plan = {.errno_location = 0};
+    struct fault fault;
+    const char *why;
+    char version[VERSION_MAX];
+
+    instance.module = *module;
+    for (size_t nth = 0; nth < 3; nth++) {
+        if (!stripped_find(&instance, module, &target, &memory, nth, &why))
+            continue;
+        expect(!why && instance.mallctl >= base && instance.mallctl < base + PAGES * PAGE);
+        expect(memchr(instance.version, 0, sizeof instance.version) != NULL);
+        expect(memchr(instance.prefix, 0, sizeof instance.prefix) != NULL);
+    }
+    stripped_version(&instance, &target, &memory, version, sizeof version);
+    if (stripped_forbid(&instance, &plan, &target, &memory, &fault) == FAULT_NONE)
+        expect(plan.forbidden.count > 0);
+    check_plan(&plan);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static size_t former;
+    static char path[] = "input";
+    const struct module module = {.path = path,
+                                  .start = base,
+                                  .end = base + PAGES * PAGE,
+                                  .exec_start = base + PAGE,
+                                  .exec_end = base + PAGES * PAGE};
+
+    if (!memory.cache)
+        prepare();
+    if (size > PAGES * PAGE)
+        return -1;
+    memcpy((void *)base, data, size);
+    if (former > size)
+        memset((void *)(base + size), 0, former - size);
+    former = size;
+    memory_forget(&memory);
+    look(&module);
+    return 0;
+}

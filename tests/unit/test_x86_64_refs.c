@@ -1,0 +1,165 @@
+/* What x86-64 code refers to. The bytes are what gcc, clang and ld make of the lines beside them.
+ */
+#include "check.h"
+#include "inject/refs.h"
+
+#include <string.h>
+
+enum { BASE = 0x401000, MARGIN = 16 };
+
+static struct ref seen[64];
+static size_t seen_count;
+
+static void visit(void *ctx, const struct ref *ref)
+{
+    (void)ctx;
+    if (seen_count < ARRAY_LEN(seen))
+        seen[seen_count++] = *ref;
+}
+
+/* The code lies between harmless bytes at BASE + MARGIN. */
+static void look(const unsigned char *code, size_t len, bool absolute)
+{
+    unsigned char bytes[64];
+    const struct ref_query query = {.kinds = REF_ADDRESS | REF_DATA | REF_CALL | REF_JUMP,
+                                    .absolute = absolute,
+                                    .low = 0x400000,
+                                    .high = 0x600000,
+                                    .visit = visit};
+
+    memset(bytes, 0x90, sizeof bytes);
+    memcpy(bytes + MARGIN, code, len);
+    seen_count = 0;
+    refs_visit(bytes, sizeof bytes, sizeof bytes, BASE, &query);
+}
+
+static bool is_seen(enum ref_kind kind, remote_addr target)
+{
+    for (size_t i = 0; i < seen_count; i++)
+        if (seen[i].kind == kind && seen[i].target == target)
+            return true;
+    return false;
+}
+
+struct form {
+    unsigned char code[12];
+    size_t len;
+    bool absolute;
+    enum ref_kind kind;
+    remote_addr target;
+};
+
+/* The displacement is 0x1000 in all that are relative. */
+static const struct form forms[] = {
+    {{0x48, 0x8d, 0x3d, 0, 0x10}, 7, false, REF_ADDRESS, 0x1000 + 7},    /* lea x(%rip),%rdi */
+    {{0x4c, 0x8d, 0x05, 0, 0x10}, 7, false, REF_ADDRESS, 0x1000 + 7},    /* lea x(%rip),%r8 */
+    {{0x0f, 0xb6, 0x05, 0, 0x10}, 7, false, REF_DATA, 0x1000 + 7},       /* movzbl x(%rip),%eax */
+    {{0x8a, 0x05, 0, 0x10}, 6, false, REF_DATA, 0x1000 + 6},             /* mov x(%rip),%al */
+    {{0x48, 0x8b, 0x05, 0, 0x10}, 7, false, REF_DATA, 0x1000 + 7},       /* mov x(%rip),%rax */
+    {{0x80, 0x3d, 0, 0x10, 0, 0, 1}, 7, false, REF_DATA, 0x1000 + 7},    /* cmpb $1,x(%rip) */
+    {{0xc6, 0x05, 0, 0x10, 0, 0, 1}, 7, false, REF_DATA, 0x1000 + 7},    /* movb $1,x(%rip) */
+    {{0xc7, 0x05, 0, 0x10, 0, 0, 1}, 10, false, REF_DATA, 0x1000 + 10},  /* movl $1,x(%rip) */
+    {{0xf6, 0x05, 0, 0x10, 0, 0, 1}, 7, false, REF_DATA, 0x1000 + 7},    /* testb $1,x(%rip) */
+    {{0xf0, 0x0f, 0xb1, 0x0d, 0, 0x10}, 8, false, REF_DATA, 0x1000 + 8}, /* lock cmpxchg */
+    {{0xe8, 0, 0x10}, 5, false, REF_CALL, 0x1000 + 5},
+    {{0x67, 0xe8, 0, 0x10}, 6, false, REF_CALL, 0x1000 + 6}, /* addr32 call: ld's relaxation */
+    {{0xe9, 0, 0x10}, 5, false, REF_JUMP, 0x1000 + 5},
+    {{0x0f, 0x84, 0, 0x10}, 6, false, REF_JUMP, 0x1000 + 6},                /* je */
+    {{0xbf, 0, 0x20, 0x40}, 5, true, REF_ADDRESS, 0x402000},                /* mov $x,%edi */
+    {{0x41, 0xb8, 0, 0x20, 0x40}, 6, true, REF_ADDRESS, 0x402000},          /* mov $x,%r8d */
+    {{0x48, 0xc7, 0xc7, 0, 0x20, 0x40}, 7, true, REF_ADDRESS, 0x402000},    /* mov $x,%rdi */
+    {{0x68, 0, 0x20, 0x40}, 5, true, REF_ADDRESS, 0x402000},                /* push $x */
+    {{0x48, 0x8b, 0x04, 0xc5, 0, 0x20, 0x40}, 8, true, REF_DATA, 0x402000}, /* x(,%rax,8) */
+    {{0x0f, 0xb6, 0x80, 0, 0x20, 0x40}, 7, true, REF_DATA, 0x402000},       /* x(%rax) */
+    {{0x48, 0x8b, 0x84, 0xc3, 0, 0x20, 0x40}, 8, true, REF_DATA, 0x402000}, /* x(%rbx,%rax,8) */
+};
+
+static void test_forms(void)
+{
+    for (size_t i = 0; i < ARRAY_LEN(forms); i++) {
+        const struct form *form = &forms[i];
+        remote_addr at = form->absolute ? 0 : BASE + MARGIN;
+        look(form->code, form->len, form->absolute);
+        if (!CHECK(is_seen(form->kind, form->target + at)))
+            fprintf(stderr, "form %zu\n", i);
+    }
+}
+
+/* Absolute forms are none where code can lie anywhere. */
+static void test_not_absolute(void)
+{
+    for (size_t i = 0; i < ARRAY_LEN(forms); i++) {
+        if (!forms[i].absolute)
+            continue;
+        look(forms[i].code, forms[i].len, false);
+        CHECK(!is_seen(forms[i].kind, forms[i].target));
+    }
+}
+
+/* Cut into pieces anywhere, everything is seen once. */
+static void test_pieces(void)
+{
+    unsigned char bytes[96];
+    const struct ref_query query = {
+        .kinds = REF_CALL, .low = 0x400000, .high = 0x600000, .visit = visit};
+
+    memset(bytes, 0x90, sizeof bytes);
+    for (size_t i = 10; i < 60; i += 10)
+        memcpy(bytes + i, "\xe8\x00\x10\x00\x00", 5);
+    for (size_t cut = 1; cut < sizeof bytes - REF_OVERLAP; cut++) {
+        seen_count = 0;
+        refs_visit(bytes, cut + REF_OVERLAP, cut, BASE, &query);
+        refs_visit(bytes + cut, sizeof bytes - cut, sizeof bytes - cut, BASE + cut, &query);
+        if (!CHECK(seen_count == 5))
+            fprintf(stderr, "cut at %zu: %zu\n", cut, seen_count);
+    }
+}
+
+static void test_fork(void)
+{
+    /* _Fork of glibc 2.36: mov $0x38,%eax; mov $0x1200011,%edi; syscall; cmp; ret */
+    static const unsigned char fork_code[] = {0xb8, 0x38, 0,    0,    0, 0xbf, 0x11, 0,    0x20, 1,
+                                              0x0f, 0x05, 0x48, 0x3d, 0, 0xf0, 0xff, 0xff, 0xc3};
+    /* musl: mov $0x39,%eax; syscall */
+    static const unsigned char musl[] = {0xb8, 0x39, 0, 0, 0, 0x0f, 0x05, 0xc3};
+    /* clone: the child calls its function; read: another number */
+    static const unsigned char thread[] = {0xb8, 0x38, 0, 0,    0,    0x0f, 0x05, 0x48, 0x85,
+                                           0xc0, 0x74, 1, 0xc3, 0x58, 0x5f, 0xff, 0xd0};
+    static const unsigned char other[] = {0xb8, 0, 0, 0, 0, 0x0f, 0x05, 0xc3};
+
+    CHECK(refs_find_fork(fork_code, sizeof fork_code) == 10);
+    CHECK(refs_find_fork(musl, sizeof musl) == 5);
+    CHECK(refs_find_fork(thread, sizeof thread) == SIZE_MAX);
+    CHECK(refs_find_fork(other, sizeof other) == SIZE_MAX);
+    CHECK(refs_make_syscall(other, sizeof other));
+    CHECK(!refs_make_syscall(other, 5));
+}
+
+static void test_errno(void)
+{
+    /* mov $-80,%rcx; neg %eax; mov %eax,%fs:(%rcx) */
+    static const unsigned char tail[] = {0x48, 0xc7, 0xc1, 0xb0, 0xff, 0xff,
+                                         0xff, 0xf7, 0xd8, 0x64, 0x89, 0x01};
+    static const unsigned char location[] = {0x48, 0xc7, 0xc0, 0xb0, 0xff, 0xff, 0xff, 0x64, 0x48,
+                                             0x03, 0x04, 0x25, 0,    0,    0,    0,    0xc3};
+    static const unsigned char musl[] = {0x64, 0x48, 0x8b, 0x04, 0x25, 0,    0,
+                                         0,    0,    0x48, 0x83, 0xc0, 0x34, 0xc3};
+    int32_t offset = 0;
+
+    CHECK(refs_errno_offset(tail, sizeof tail, &offset) && offset == -80);
+    CHECK(refs_find_errno_location(location, sizeof location, -80) == 0);
+    CHECK(refs_find_errno_location(location, sizeof location, -72) == SIZE_MAX);
+    CHECK(refs_errno_offset(musl, sizeof musl, &offset) && offset == 0x34);
+    CHECK(refs_find_errno_location(musl, sizeof musl, 0x34) == 0);
+    CHECK(!refs_errno_offset(tail + 7, sizeof tail - 7, &offset));
+}
+
+int main(void)
+{
+    test_forms();
+    test_not_absolute();
+    test_pieces();
+    test_fork();
+    test_errno();
+    return check_result();
+}
