@@ -7,10 +7,12 @@ import os
 import shutil
 import subprocess
 import tarfile
+import time
 import unittest
 
 ARCHITECTURE = "amd64"
 PATIENCE = 240  # seconds that one download may take
+FORGET = 900  # seconds after which what could not be had is tried again
 
 
 def cache():
@@ -50,15 +52,32 @@ def once(name, make):
         fcntl.flock(lock, fcntl.LOCK_EX)
         if os.path.exists(path):
             return path
+        refuse_again(path + ".failed")
         unfinished = path + ".unfinished"
         remove(unfinished)
         try:
             make(unfinished)
-        except BaseException:
+        except BaseException as error:
             remove(unfinished)
+            if isinstance(error, Unavailable):
+                with open(path + ".failed", "w") as file:
+                    file.write(str(error))
             raise
         os.rename(unfinished, path)
     return path
+
+
+def refuse_again(failed):
+    """Without a network each of many cells would wait for it to time out."""
+    try:
+        age = time.time() - os.stat(failed).st_mtime
+        with open(failed) as file:
+            reason = file.read()
+    except OSError:
+        return
+    if age < FORGET:
+        raise Unavailable(reason)
+    remove(failed)
 
 
 def remove(path):
@@ -96,7 +115,8 @@ class Suite:
             "APT::Sandbox::User": "root",
             "Acquire::Languages": "none",
             "Acquire::Check-Valid-Until": "false",
-            "Acquire::Retries": "2",
+            "Acquire::Retries": "1",
+            "Acquire::http::Timeout": "30",
             "Debug::NoLocking": "true",
         }
         return [word for item in settings.items() for word in ("-o", "%s=%s" % item)]
