@@ -38,7 +38,7 @@ def run(argv, **options):
     except (OSError, subprocess.TimeoutExpired) as error:
         raise Unavailable(str(error)) from error
     if done.returncode:
-        lines = (done.stderr + done.stdout).strip().splitlines() or ["no message"]
+        lines = (done.stderr.strip() or done.stdout.strip()).splitlines() or ["no message"]
         raise Unavailable("%s: %s" % (os.path.basename(argv[0]), lines[-1]))
     return done.stdout
 
@@ -114,6 +114,7 @@ class Suite:
             "APT::Architectures": ARCHITECTURE,
             "APT::Sandbox::User": "root",
             "Acquire::Languages": "none",
+            "APT::Update::Error-Mode": "any",
             "Acquire::Check-Valid-Until": "false",
             "Acquire::Retries": "1",
             "Acquire::http::Timeout": "30",
@@ -130,6 +131,8 @@ class Suite:
             file.write("deb %s %s main\n" % (mirror(), self.name))
             file.write("deb-src %s %s main\n" % (mirror(), self.name))
         run(["apt-get", "-q"] + self._options(directory) + ["update"])
+        if not glob.glob(directory + "/lists/*_Packages*"):
+            raise Unavailable("no list of packages of %s can be had" % self.name)
 
     def _fetch(self, package, directory):
         lists = once("lists/" + self.name, self._update)
@@ -173,7 +176,8 @@ def npm_unpacked(package):
 
     def fetch(directory):
         os.makedirs(directory)
-        run(["npm", "pack", "--silent", package], cwd=directory)
+        words = ["--silent", "--fetch-retries=1", "--fetch-timeout=60000"]
+        run(["npm", "pack"] + words + [package], cwd=directory)
         (archive,) = glob.glob(directory + "/*.tgz")
         with tarfile.open(archive) as tar:
             tar.extractall(directory)
