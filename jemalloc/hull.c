@@ -8,6 +8,7 @@ enum {
     HULL_MAX = 2 << 20, /* bytes; 5.3.1 has about 700 KiB */
     SIGNS_MIN = 100,    /* functions with signs; measured: 300 and more */
     JUMPED_MAX = 4096,  /* functions outside that are jumped to */
+    NEIGHBOURS = 4,     /* functions to either side */
     ROUNDS_MAX = 8,     /* jumps one behind the other */
 };
 
@@ -32,6 +33,7 @@ struct hull {
     uint16_t *marks;          /* one a function */
     size_t first, last;       /* of the piece around mallctl */
     size_t jumped;
+    struct code_ranges targets; /* where those begin */
     bool changed;
     bool failed; /* out of memory */
 };
@@ -255,14 +257,34 @@ static void visit_jump(void *ctx, const struct ref *ref)
 static void visit_caller(void *ctx, const struct ref *ref)
 {
     struct hull *hull = ctx;
-    size_t to = frames_at(hull->frames, ref->target), from;
+    size_t to, from;
 
-    if (to == SIZE_MAX || !(hull->marks[to] & MARK_JUMPED) ||
-        frames_start(hull->frames, to) != ref->target)
+    if (!ranges_find(&hull->targets, ref->target))
         return;
+    to = frames_from(hull->frames, ref->target);
     from = frames_at(hull->frames, ref->at);
     if (from == SIZE_MAX || !(hull->marks[from] & MARK_FORBIDDEN))
         hull->marks[to] |= MARK_CALLED;
+}
+
+/* What begins there is not forbidden as yet, but jumped to: do others call it? */
+static bool find_callers(struct hull *hull)
+{
+    struct ref_query calls = {.kinds = REF_CALL, .visit = visit_caller, .ctx = hull};
+    const struct code_ranges *targets = &hull->targets;
+    bool done;
+
+    for (size_t i = 0; i < hull->frames->count; i++) {
+        remote_addr start = frames_start(hull->frames, i);
+        if (hull->marks[i] & MARK_JUMPED && !(hull->marks[i] & MARK_FORBIDDEN))
+            hull->failed |= !ranges_add(&hull->targets, start, start + 1, "");
+    }
+    ranges_sort(&hull->targets);
+    calls.low = targets->list[0].start;
+    calls.high = targets->list[targets->count - 1].end;
+    done = xrefs_visit_code(hull->view, &calls);
+    ranges_free(&hull->targets);
+    return done;
 }
 
 /* One round: what is jumped to from the functions that were new. */
@@ -270,7 +292,6 @@ static bool follow_jumps(struct hull *hull)
 {
     const struct ref_query jumps = {
         .kinds = REF_JUMP | REF_ADDRESS, .visit = visit_jump, .ctx = hull};
-    const struct ref_query calls = {.kinds = REF_CALL, .visit = visit_caller, .ctx = hull};
 
     hull->jumped = 0;
     for (size_t i = 0; i < hull->frames->count; i++) {
@@ -280,25 +301,44 @@ static bool follow_jumps(struct hull *hull)
         if (!xrefs_visit_function(hull->view, hull->frames, i, &jumps))
             return false;
     }
-    return !hull->jumped || xrefs_visit_code(hull->view, &calls);
+    return !hull->jumped || find_callers(hull);
+}
+
+/* Is it next to other functions that are jumped to, or forbidden? */
+static bool has_company(const struct hull *hull, size_t i)
+{
+    size_t from = i < NEIGHBOURS ? 0 : i - NEIGHBOURS;
+
+    for (size_t k = from; k <= i + NEIGHBOURS && k < hull->frames->count; k++)
+        if (k != i && hull->marks[k] & (MARK_FORBIDDEN | MARK_JUMPED))
+            return true;
+    return false;
 }
 
 /*
- * Forbids what was jumped to. A part that was split off is never called, so a
- * jump into the middle of a function that others call is none (bytes that only
- * look like one); nor are system calls that others use too.
+ * Is what was jumped to jemalloc's, or where it makes its last call?
+ *
+ * A jump into the middle leads to a part that was split off. Such parts are
+ * never called, and the linker puts those of one archive together: one that
+ * others call, or that is alone, was not jumped to at all, but bytes looked
+ * like it. (Were a function of the program forbidden that lies below all that
+ * a thread does, no safe point would be found again.) A jump to the beginning
+ * is a last call. Not of interest are system calls that others make too.
  */
+static bool belongs(const struct hull *hull, size_t i)
+{
+    if (!(hull->marks[i] & MARK_BEGUN))
+        return !(hull->marks[i] & MARK_CALLED) && has_company(hull, i);
+    return !(hull->marks[i] & MARK_CALLED) || !xrefs_makes_syscall(hull->view, hull->frames, i);
+}
+
 static bool forbid_jumped(struct hull *hull)
 {
-    for (size_t i = 0; i < hull->frames->count; i++) {
-        uint16_t *marks = &hull->marks[i];
-        if (!(*marks & MARK_JUMPED) || *marks & MARK_FORBIDDEN)
-            continue;
-        if (*marks & MARK_CALLED &&
-            (!(*marks & MARK_BEGUN) || xrefs_makes_syscall(hull->view, hull->frames, i)))
-            continue;
-        *marks |= MARK_FORBIDDEN | MARK_NEW;
-    }
+    const unsigned either = MARK_JUMPED | MARK_FORBIDDEN;
+
+    for (size_t i = 0; i < hull->frames->count; i++)
+        if ((hull->marks[i] & either) == MARK_JUMPED && belongs(hull, i))
+            hull->marks[i] |= MARK_FORBIDDEN | MARK_NEW;
     return hull->jumped <= JUMPED_MAX;
 }
 

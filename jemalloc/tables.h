@@ -15,7 +15,7 @@
 
 #include "elf/view.h"
 
-enum { CTL_NODES_MAX = 2048, CTL_TABLES_MAX = 256, CTL_NAME_MAX = 64, CTL_ANCHORS_MAX = 64 };
+enum { CTL_NODES_MAX = 2048, CTL_TABLES_MAX = 256, CTL_NAME_MAX = 96, CTL_ANCHORS_MAX = 64 };
 
 struct ctl_node {
     char name[CTL_NAME_MAX];

@@ -85,9 +85,57 @@ class Linked(lib.TestCase):
             text = self.assert_ran(lib.run_tool("status", stripped.pid, "--dry-run")).text
             told = int(re.search(r"mallctl at 0x([0-9a-f]+)", text).group(1), 16)
             self.assertEqual((told - int(wanted.group(1), 16)) % 4096, 0, text)
-            maps = [m for m in lib.mappings(stripped.pid) if m.path.endswith("-stripped")]
-            bias = maps[0].start if link in ("static-pie", "pie") else 0
+            bias = self.bias(stripped.pid, link)
             self.assertEqual(told - bias, int(wanted.group(1), 16), link)
+
+    def bias(self, pid, link):
+        first = next(m for m in lib.mappings(pid) if m.path.endswith("-stripped"))
+        return first.start if link in ("static-pie", "pie") else 0
+
+    def forbidden(self, pid):
+        text = self.assert_ran(lib.run_tool("status", pid, "--dry-run", "-v")).text
+        found = re.findall(r"^ +0x([0-9a-f]+)-0x([0-9a-f]+) (.*)$", text, re.M)
+        self.assertTrue(found, text)
+        return [(int(start, 16), int(end, 16), what) for start, end, what in found]
+
+    def functions(self, program):
+        """Name: addresses, of the twin with symbols."""
+        found = {}
+        for line in linked.run("nm", "--defined-only", program).splitlines():
+            address, kind, name = line.split()[:3]
+            if kind in "tTwW":
+                found.setdefault(name, []).append(int(address, 16))
+        return found
+
+    def test_forbidden(self):
+        """Where a lock can be held without a trace in another forbidden function, and where not."""
+        entries = ["foo_" + name for name in linked.PUBLIC if not name.startswith("malloc_conf")
+                   and name != "malloc_message"]
+        entries += ["je_tsd_cleanup", "je_tcache_arena_associate", "je_prof_mdump", "ctl_lookup",
+                    "je_jemalloc_prefork", "je_jemalloc_postfork_parent", "prof_active_ctl",
+                    "stats_print_atexit", "je_arena_malloc_hard", "je_malloc_mutex_lock_slow"]
+        for link in linked.LINKS:
+            names = self.functions(linked.build(SOURCE, link, "foo_", self.folder, strip=False))
+            process = self.start(linked.build(SOURCE, link, "foo_", self.folder, strip=True))
+            ranges = self.forbidden(process.pid)
+            bias = self.bias(process.pid, link)
+
+            def inside(name, what):
+                return [any(start <= at + bias < end and what in text for start, end, text in ranges)
+                        for at in names.get(name, ())]
+
+            present = [name for name in entries if name in names]
+            self.assertGreater(len(present), 20, "a build with other names")
+            for name in present:
+                self.assertTrue(all(inside(name, "jemalloc")), (link, name))
+            for name in names:
+                if name.endswith(".cold") and name.startswith(("je_", "foo_")):
+                    self.assertTrue(all(inside(name, "jemalloc")), (link, name))
+            if link.startswith("static"):
+                self.assertTrue(all(inside("_Fork", "fork") + inside("__libc_fork", "fork")))
+            for name in ("main", "_start", "__libc_start_main", "__nanosleep", "__clock_nanosleep",
+                         "start_thread", "__read", "__poll", "clone"):
+                self.assertFalse(any(inside(name, "")), (link, name))
 
     def test_without_eh_frame(self):
         """Nothing tells where functions begin: refused, with the reason."""

@@ -54,7 +54,7 @@ _jeattach()
 {
     local cur=${COMP_WORDS[COMP_CWORD]} option='' verb=${COMP_WORDS[1]-} pids=() i
     local verbs='ps status on off dump'
-    local options='--pid --timeout --thread --dry-run --json --quiet --verbose --help'
+    local options='--pid --timeout --thread --instance --dry-run --json --quiet --verbose --help'
 
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
@@ -83,7 +83,7 @@ _jeattach()
     for ((i = 2; i < ${#COMP_WORDS[@]}; i++)); do
         [ "$i" -eq "$COMP_CWORD" ] && continue
         case ${COMP_WORDS[i - 1]} in
-            -o | --output | --path | --timeout | --thread) continue ;;
+            -o | --output | --path | --timeout | --thread | --instance) continue ;;
         esac
         [[ ${COMP_WORDS[i]} =~ ^[0-9]+$ ]] && pids+=("${COMP_WORDS[i]}")
     done
@@ -93,7 +93,7 @@ _jeattach()
             [ "$verb" = dump ] && _jeattach_files "$cur"
             return
             ;;
-        --path) return ;;
+        --path | --instance) return ;;
         --timeout)
             _jeattach_words '500ms 5s 30s 5m' "$cur"
             return

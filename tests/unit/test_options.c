@@ -157,7 +157,9 @@ static void test_all(void)
 {
     struct options options;
 
-    CHECK(parse(&options, TAKES_OUTPUT, "-o out -qv --verbose --json --timeout 5m --thread 7 42"));
+    CHECK(parse(&options, TAKES_OUTPUT,
+                "-o out -qv --verbose --json --timeout 5m --thread 7 --instance 3 42"));
+    CHECK(options.instance == 3);
     CHECK(options.output && strcmp(options.output, "out") == 0);
     CHECK(options.quiet && options.verbose == 2 && options.json && options.thread == 7);
     CHECK(options.timeout_ns == 300 * second && options.pids[0] == 42 && !options.dry_run);
@@ -221,6 +223,9 @@ static void test_refused(void)
         {TAKES_OUTPUT, "-o x 1 2"},
         {TAKES_PATH, "--path /x 1 2"},
         {0, "--thread 5 1 2"},
+        {0, "--instance 2 1 2"},
+        {0, "--instance 0 1"},
+        {0, "--instance 1x 1"},
         {0, "--json --dry-run 1"},
         {0, "--timeout 0 1"},
         {0, "--timeout"},

@@ -55,7 +55,7 @@ static void test_no_tables(void)
         (unsigned char *)&program->root[4].count,
         (unsigned char *)&program->root[0].named,
         (unsigned char *)&program->super.children,
-        (unsigned char *)&program->super.name,
+        (unsigned char *)&program->super.name + 5,
         (unsigned char *)&program->super.named,
         (unsigned char *)&program->config[0].name,
         (unsigned char *)&program->opt[0].function + 5,
@@ -139,7 +139,11 @@ static void test_forbidden(void)
     for (unsigned i = F_MALLOC; i < F_CTL + 124; i++)
         missed += !forbids(&plan, function(i) + 5);
     CHECK(missed == 0);
-    CHECK(forbids(&plan, function(F_COLD))); /* jumped to, not called */
+    CHECK(!forbids(&plan, function(F_COLD))); /* jumped to, but alone: it only looks so */
+    plan_free(&plan);
+    program_put(program->code[F_MALLCTL] + 16, "\xe9", 1, function(F_COLD - 1) + 8);
+    CHECK(forbid(&plan, &fault) == FAULT_NONE);
+    CHECK(forbids(&plan, function(F_COLD)) && forbids(&plan, function(F_COLD - 1)));
     plan_free(&plan);
     /* The same function called by the program: bytes that only look like a jump into it. */
     program_put(program->code[F_PROGRAM] + 16, "\xe8", 1, function(F_COLD));

@@ -106,10 +106,19 @@ static inline struct program_node program_parent(struct program *program, const 
 
 static inline void program_make_tables(struct program *program)
 {
-    static const char *const names[PROGRAM_OPTIONS] = {
-        "abort", "narenas", "retain", "dss",    "thp",    "zero",
-        "junk",  "xmalloc", "tcache", "utrace", "percpu", "stats_print"};
-    char name[16];
+    static const char *const names[PROGRAM_OPTIONS] = {"abort",
+                                                       "narenas",
+                                                       "retain",
+                                                       "dss",
+                                                       "thp",
+                                                       "zero",
+                                                       "junk",
+                                                       "xmalloc",
+                                                       "tcache",
+                                                       "utrace",
+                                                       "experimental_hpa_start_huge_if_thp_always",
+                                                       "stats_print"};
+    char name[48];
 
     program->root[0] = program_leaf(program, "version");
     program->root[1] = program_leaf(program, "epoch");
