@@ -204,8 +204,8 @@ static void read_memory(struct attachment *attachment, struct facts *facts)
     facts_read(&places, &attachment->memory, facts);
 }
 
-static enum fault_code describe(struct attachment *attachment, const struct facts *facts,
-                                struct fault *fault)
+static enum fault_code dry_run(struct attachment *attachment, const struct facts *facts,
+                               struct fault *fault)
 {
     static const char *const calls[] = {
         "mallctl version, config.prof, opt.prof, prof.active, ... (read)",
@@ -239,7 +239,7 @@ static enum fault_code run(struct attachment *attachment, struct fault *fault)
 
     read_memory(attachment, &facts);
     if (attachment->options->dry_run)
-        return describe(attachment, &facts, fault);
+        return dry_run(attachment, &facts, fault);
     rc = complete(attachment, &facts, fault);
     if (rc != FAULT_NONE)
         return rc;

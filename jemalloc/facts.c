@@ -1,5 +1,6 @@
 #include "jemalloc/facts.h"
 #include "elf/symtab.h"
+#include "jemalloc/stripped.h"
 
 #include <ctype.h>
 #include <stddef.h>
@@ -119,14 +120,23 @@ static int module_version(const struct modules *modules, size_t module, bool in_
     return found;
 }
 
-/* A second version that differs belongs to something else; which one, is not to be told. */
+/*
+ * What the tables tell is jemalloc's for certain. Without them all constants
+ * are looked through; a second version that differs belongs to something else,
+ * and which one is not to be told.
+ */
 static void locate_version(struct fact_places *places, const struct instance *instance,
-                           const struct modules *modules, struct memory *memory)
+                           const struct modules *modules, const struct target *target,
+                           struct memory *memory)
 {
     const struct module *module = modules_at(modules, instance->mallctl);
-    AUTO_FREE char *buf = malloc(CHUNK + OVERLAP);
+    AUTO_FREE char *buf = NULL;
     int found = 0;
 
+    if (stripped_version(instance, target, memory, places->version, sizeof places->version))
+        return;
+    places->version[0] = '\0';
+    buf = malloc(CHUNK + OVERLAP);
     if (!module || !buf)
         return;
     for (int in_code = 0; in_code < 2 && found == 0; in_code++)
@@ -197,8 +207,10 @@ void facts_locate(struct fact_places *places, const struct instance *instance,
                   const struct modules *modules, const struct target *target, struct memory *memory)
 {
     memset(places, 0, sizeof *places);
-    locate_version(places, instance, modules, memory);
+    locate_version(places, instance, modules, target, memory);
     locate_variables(places, instance, target, memory);
+    if (!places->at[PLACE_OPT_PROF].address)
+        places->at[PLACE_OPT_PROF].address = stripped_opt_prof(instance, target, memory);
 }
 
 static enum fact fact_of(bool value)

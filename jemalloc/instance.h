@@ -55,6 +55,6 @@ enum fault_code instance_find(struct instance *instance, const struct modules *m
                               const struct target *target, struct memory *memory,
                               struct fault *fault);
 
-/* The same in one module alone; false if it holds none. instance->path is empty. */
+/* The same in one module alone; false if it holds none. */
 bool instance_in_module(struct instance *instance, const struct module *module,
                         const struct target *target, struct memory *memory);

@@ -106,6 +106,21 @@ bool stripped_version(const struct instance *instance, const struct target *targ
     return found;
 }
 
+remote_addr stripped_opt_prof(const struct instance *instance, const struct target *target,
+                              struct memory *memory)
+{
+    struct search search;
+    remote_addr variable = 0;
+
+    if (instance->found_by == FOUND_TABLES)
+        return instance->opt_prof;
+    if (open_instance(&search, instance, target, memory) &&
+        frames_load(&search.frames, &search.view))
+        variable = xrefs_variable(&search.view, &search.frames, search.tables, "opt.prof");
+    close_search(&search);
+    return variable;
+}
+
 static enum fault_code refuse(const struct instance *instance, const char *why, struct fault *fault)
 {
     return fault_set(fault, FAULT_UNSUPPORTED, 0, "plan",

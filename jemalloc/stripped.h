@@ -27,6 +27,13 @@ bool stripped_version(const struct instance *instance, const struct target *targ
                       struct memory *memory, char *out, size_t size);
 
 /*
+ * The variable opt.prof of an instance, however it was found; 0: it is not
+ * known, or this build has no profiling.
+ */
+remote_addr stripped_opt_prof(const struct instance *instance, const struct target *target,
+                              struct memory *memory);
+
+/*
  * Forbids the code of an instance, however it was found, in a module without
  * .symtab (jemalloc/hull.h). FAULT_UNSUPPORTED with the reason if it cannot be
  * told for certain.

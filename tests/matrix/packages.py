@@ -7,10 +7,12 @@ import os
 import shutil
 import subprocess
 import tarfile
+import time
 import unittest
 
 ARCHITECTURE = "amd64"
 PATIENCE = 240  # seconds that one download may take
+FORGET = 900  # seconds after which what could not be had is tried again
 
 
 def cache():
@@ -36,7 +38,7 @@ def run(argv, **options):
     except (OSError, subprocess.TimeoutExpired) as error:
         raise Unavailable(str(error)) from error
     if done.returncode:
-        lines = (done.stderr + done.stdout).strip().splitlines() or ["no message"]
+        lines = (done.stderr.strip() or done.stdout.strip()).splitlines() or ["no message"]
         raise Unavailable("%s: %s" % (os.path.basename(argv[0]), lines[-1]))
     return done.stdout
 
@@ -50,15 +52,32 @@ def once(name, make):
         fcntl.flock(lock, fcntl.LOCK_EX)
         if os.path.exists(path):
             return path
+        refuse_again(path + ".failed")
         unfinished = path + ".unfinished"
         remove(unfinished)
         try:
             make(unfinished)
-        except BaseException:
+        except BaseException as error:
             remove(unfinished)
+            if isinstance(error, Unavailable):
+                with open(path + ".failed", "w") as file:
+                    file.write(str(error))
             raise
         os.rename(unfinished, path)
     return path
+
+
+def refuse_again(failed):
+    """Without a network each of many cells would wait for it to time out."""
+    try:
+        age = time.time() - os.stat(failed).st_mtime
+        with open(failed) as file:
+            reason = file.read()
+    except OSError:
+        return
+    if age < FORGET:
+        raise Unavailable(reason)
+    remove(failed)
 
 
 def remove(path):
@@ -95,8 +114,10 @@ class Suite:
             "APT::Architectures": ARCHITECTURE,
             "APT::Sandbox::User": "root",
             "Acquire::Languages": "none",
+            "APT::Update::Error-Mode": "any",
             "Acquire::Check-Valid-Until": "false",
-            "Acquire::Retries": "2",
+            "Acquire::Retries": "1",
+            "Acquire::http::Timeout": "30",
             "Debug::NoLocking": "true",
         }
         return [word for item in settings.items() for word in ("-o", "%s=%s" % item)]
@@ -110,6 +131,8 @@ class Suite:
             file.write("deb %s %s main\n" % (mirror(), self.name))
             file.write("deb-src %s %s main\n" % (mirror(), self.name))
         run(["apt-get", "-q"] + self._options(directory) + ["update"])
+        if not glob.glob(directory + "/lists/*_Packages*"):
+            raise Unavailable("no list of packages of %s can be had" % self.name)
 
     def _fetch(self, package, directory):
         lists = once("lists/" + self.name, self._update)
@@ -153,7 +176,8 @@ def npm_unpacked(package):
 
     def fetch(directory):
         os.makedirs(directory)
-        run(["npm", "pack", "--silent", package], cwd=directory)
+        words = ["--silent", "--fetch-retries=1", "--fetch-timeout=60000"]
+        run(["npm", "pack"] + words + [package], cwd=directory)
         (archive,) = glob.glob(directory + "/*.tgz")
         with tarfile.open(archive) as tar:
             tar.extractall(directory)
