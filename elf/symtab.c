@@ -60,6 +60,7 @@ struct search {
     uint64_t names_size;
     uint64_t bias;
     const char *part;
+    unsigned char type; /* STT_* of the symbols that are visited */
     symbol_visitor visit;
     void *ctx;
     const char
@@ -80,7 +81,7 @@ static bool visit_symbol(struct search *search, const Elf64_Sym *sym)
         return true;
     if (symbol.type == STT_FILE)
         search->file = name;
-    if (symbol.type != STT_FUNC || sym->st_shndx == SHN_UNDEF || !sym->st_value ||
+    if (symbol.type != search->type || sym->st_shndx == SHN_UNDEF || !sym->st_value ||
         strnlen(name, SYMBOL_NAME_MAX) == SYMBOL_NAME_MAX || !strstr(name, search->part))
         return true;
     symbol.file = symbol.local ? search->file : NULL;
@@ -103,7 +104,8 @@ static void visit_all(int fd, const Elf64_Shdr *section, struct search *search)
     }
 }
 
-bool symtab_visit(int fd, uint64_t bias, const char *part, symbol_visitor visit, void *ctx)
+static bool visit_file(int fd, uint64_t bias, const char *part, unsigned char type,
+                       symbol_visitor visit, void *ctx)
 {
     struct sections sections;
     AUTO_FREE char *names = NULL;
@@ -116,8 +118,18 @@ bool symtab_visit(int fd, uint64_t bias, const char *part, symbol_visitor visit,
         return false;
     names[size] = '\0';
     if (memmem(names, size, part, strlen(part))) {
-        struct search search = {names, size, bias, part, visit, ctx, NULL};
+        struct search search = {names, size, bias, part, type, visit, ctx, NULL};
         visit_all(fd, &sections.symbols, &search);
     }
     return true;
+}
+
+bool symtab_visit(int fd, uint64_t bias, const char *part, symbol_visitor visit, void *ctx)
+{
+    return visit_file(fd, bias, part, STT_FUNC, visit, ctx);
+}
+
+bool symtab_visit_objects(int fd, uint64_t bias, const char *part, symbol_visitor visit, void *ctx)
+{
+    return visit_file(fd, bias, part, STT_OBJECT, visit, ctx);
 }

@@ -16,3 +16,5 @@ enum { SYMTAB_STRINGS_MAX = 512 << 20 }; /* bytes of .strtab that are read at mo
  * readable .symtab.
  */
 bool symtab_visit(int fd, uint64_t bias, const char *part, symbol_visitor visit, void *ctx);
+/* The same for defined variables. */
+bool symtab_visit_objects(int fd, uint64_t bias, const char *part, symbol_visitor visit, void *ctx);

@@ -25,13 +25,15 @@
  *
  *   base            trampoline, read and execute; it is also the stack's guard
  *   base + 0x1000   call header, call records, arguments and results
+ *   base + 0x5000   text that a called function hands to a gathering callback
  *   ...
  *   stack, downwards from the end
  */
 enum {
     SCRATCH_CODE = 4096,
     SCRATCH_DATA = 16384,
-    SCRATCH_ARGUMENTS = 4736, /* offset in the data at which arguments begin */
+    SCRATCH_ARGUMENTS = 4736,   /* offset in the data at which arguments begin */
+    SCRATCH_GATHER = 128 << 10, /* bytes; what is left is more than any call's stack */
     SCRATCH_LEN = SCRATCH_CODE + (256 << 10),
     INJECTION_CALLS_MAX = 60,
     INJECTION_SLEEPS = 64,
@@ -114,6 +116,9 @@ struct injection {
 enum fault_code injection_begin(struct injection *injection, const struct injection_env *env,
                                 struct fault *fault);
 
+/* Gives what is still to come another deadline than the search for the thread had. */
+void injection_extend(struct injection *injection, const struct deadline *deadline);
+
 /* Copies len bytes for the next injection_call; 8-aligned. Returns their address, 0: no room. */
 remote_addr injection_put(struct injection *injection, const void *bytes, size_t len);
 
@@ -126,6 +131,21 @@ enum fault_code injection_call(struct injection *injection, struct arch_call *ca
 
 /* Reads back len bytes at an address from injection_put, until the next injection_put. */
 bool injection_get(struct injection *injection, remote_addr addr, void *out, size_t len);
+
+/*
+ * A callback for functions that report by void (*)(void *context, const char
+ * *text): it gathers the texts in the scratch area. When that is full, and when
+ * flush, a record for the end of the list of calls, says so, the thread makes a
+ * write(2) to a descriptor that no process has; the watch takes it (gather_is_write)
+ * and stands in for it. False where there is no executable memory for it.
+ */
+struct gather {
+    remote_addr function, context;
+    struct arch_call flush;
+};
+bool injection_gather(struct injection *injection, struct gather *gather);
+/* For watch.enter: is it that write? Then args[1] is the text's address, args[2] its length. */
+bool gather_is_write(const struct gather *gather, uint64_t nr, const uint64_t args[6]);
 
 /* Ends what injection_begin began, in every state; idempotent. */
 enum fault_code injection_end(struct injection *injection, struct fault *fault);
