@@ -34,10 +34,12 @@ enum fault_code {
     FAULT_PROF_DISABLED, /* opt.prof is false */
     FAULT_CTL_REFUSED,   /* mallctl returned an error */
     FAULT_DUMP_OPEN,     /* the target could not open the profile; err is the errno of its open */
-    FAULT_DUMP_WRITE,  /* the target could not write it all; err is the errno, or 0 if cut short */
-    FAULT_DUMP_UNSAFE, /* a dump to that file could harm the target */
-    FAULT_TOO_LARGE,   /* it grew beyond the limit that the tool sets itself */
-    FAULT_OUTPUT,      /* the tool's own output could not be written */
+    FAULT_DUMP_WRITE,   /* the target could not write it all; err is the errno, or 0 if cut short */
+    FAULT_DUMP_UNSAFE,  /* a dump to that file could harm the target */
+    FAULT_STATS_ABSENT, /* config.stats is false */
+    FAULT_STATS_MESSAGE, /* a function of the program stands where its report would come out */
+    FAULT_TOO_LARGE,     /* it grew beyond the limit that the tool sets itself */
+    FAULT_OUTPUT,        /* the tool's own output could not be written */
 };
 
 struct fault {

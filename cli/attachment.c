@@ -5,23 +5,12 @@
 #include "inject/acquire.h"
 #include "inject/selfcheck.h"
 #include "jemalloc/code.h"
+#include "jemalloc/conf.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
-
-/* The variable's name is the prefix in capitals, then MALLOC_CONF (jemalloc(3), INSTALL). */
-static void name_variable(struct attachment *attachment)
-{
-    char *out = attachment->variable;
-
-    for (const char *p = attachment->instance.prefix; *p; p++)
-        *out++ = (char)toupper((unsigned char)*p);
-    memcpy(out, "MALLOC_CONF", sizeof "MALLOC_CONF");
-    attachment->subject.variable = attachment->variable;
-}
 
 /* What can go wrong with a target of any kind because it is just ending. */
 static bool may_be_its_end(enum fault_code code)
@@ -81,7 +70,8 @@ static enum fault_code find_allocator(struct attachment *attachment, struct faul
         rc = instance_find(&attachment->instance, &attachment->modules, &attachment->target,
                            &attachment->memory, fault);
     if (rc == FAULT_NONE)
-        name_variable(attachment);
+        conf_variable_name(attachment->instance.prefix, attachment->variable,
+                           sizeof attachment->variable);
     return rc;
 }
 
@@ -105,7 +95,8 @@ enum fault_code attachment_open(struct attachment *attachment, const struct opti
     memset(attachment, 0, sizeof *attachment);
     attachment->options = options;
     attachment->proc.dirfd = attachment->target.pidfd = attachment->memory.memfd = -1;
-    attachment->subject = (struct subject){.pid = pid, .verb = verb};
+    attachment->subject =
+        (struct subject){.pid = pid, .verb = verb, .variable = attachment->variable};
     gate_init(&attachment->gate, options->verbose > 1 ? stderr : NULL);
     rc = deadline_start(&attachment->deadline, options->timeout_ns, interrupt_flag(), fault);
     if (rc == FAULT_NONE)
@@ -117,7 +108,7 @@ enum fault_code attachment_open(struct attachment *attachment, const struct opti
     return explained(attachment, rc, fault);
 }
 
-static struct injection_env make_env(struct attachment *attachment)
+struct injection_env attachment_env(struct attachment *attachment)
 {
     return (struct injection_env){
         .target = &attachment->target,
@@ -132,7 +123,7 @@ static struct injection_env make_env(struct attachment *attachment)
 
 static enum fault_code begin(struct attachment *attachment, struct fault *fault)
 {
-    const struct injection_env env = make_env(attachment);
+    const struct injection_env env = attachment_env(attachment);
     enum fault_code rc = selfcheck_run(&attachment->proc, fault);
 
     if (rc == FAULT_NONE)
@@ -262,7 +253,7 @@ void attachment_json(const struct attachment *attachment, struct json *json)
 enum fault_code attachment_describe(struct attachment *attachment, const char *const *calls,
                                     size_t count, struct fault *fault)
 {
-    const struct injection_env env = make_env(attachment);
+    const struct injection_env env = attachment_env(attachment);
     const struct instance *instance = &attachment->instance;
     char path[512], comm[32];
     struct thread thread;

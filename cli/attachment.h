@@ -34,6 +34,8 @@ typedef enum fault_code (*held_action)(struct attachment *attachment, void *ctx,
  */
 enum fault_code attachment_hold(struct attachment *attachment, held_action action, void *ctx,
                                 struct fault *fault);
+/* For what holds threads by itself, after a hold that has checked the frame. */
+struct injection_env attachment_env(struct attachment *attachment);
 /*
  * The end of every verb: says what went wrong, prints the closing line, closes
  * everything. Returns the exit code.

@@ -13,10 +13,11 @@ static const struct verb {
     int (*run)(const struct options *options, pid_t pid);
     unsigned takes;
 } verbs[] = {
-    {"on", verb_on, 0},
+    {"on", verb_on, TAKES_ALLOW_RESET},
     {"off", verb_off, 0},
     {"dump", verb_dump, TAKES_OUTPUT | TAKES_PATH},
-    {"status", verb_status, 0},
+    {"status", verb_status, TAKES_NO_CALL},
+    {"stats", verb_stats, TAKES_REPORT},
 };
 
 static const struct verb *find_verb(const char *name)

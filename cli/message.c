@@ -105,7 +105,17 @@ static const struct wording wordings[] = {
          "use -o FILE, which needs no room on the target's side, or another --path"},
     [FAULT_DUMP_UNSAFE] = {EXIT_REFUSED, "%W",
                            "use -o FILE, which makes no file on the target's side"},
-    [FAULT_TOO_LARGE] = {EXIT_OUTPUT, "the profile is larger than the limit of %W", NULL},
+    [FAULT_STATS_ABSENT] = {EXIT_REFUSED,
+                            "this jemalloc was built without statistics (config.stats is false): "
+                            "%W",
+                            "use a jemalloc built with --enable-stats (Rust: the feature 'stats'); "
+                            "--full and --json show what there is without them"},
+    [FAULT_STATS_MESSAGE] =
+        {EXIT_REFUSED,
+         "the program has put a function of its own into %W, and where no executable memory is "
+         "allowed that would be called with the report",
+         "jeattach stats without --full and --json"},
+    [FAULT_TOO_LARGE] = {EXIT_OUTPUT, "it is larger than the limit of %W", NULL},
     [FAULT_OUTPUT] = {EXIT_OUTPUT, "%W%E", NULL},
 };
 
@@ -173,7 +183,7 @@ static void append_directive(char *line, char directive, const struct subject *s
         append_number(line, fault->pid);
         break;
     case 'V':
-        append(line, subject->variable ? subject->variable : "MALLOC_CONF");
+        append(line, subject->variable && *subject->variable ? subject->variable : "MALLOC_CONF");
         break;
     default:
         append(line, refusal_text(fault->err));
@@ -220,4 +230,14 @@ int message_fault(const struct subject *subject, const struct fault *fault)
         fprintf(stderr, "  fix:   %s\n", line);
     }
     return wording->exit;
+}
+
+const char *message_cause(const struct subject *subject, const struct fault *fault, char *out,
+                          size_t size)
+{
+    char line[LINE_SIZE];
+
+    expand(line, wordings[fault->code].cause, subject, fault);
+    snprintf(out, size, "%s", line);
+    return out;
 }

@@ -8,6 +8,7 @@
 
 enum { PID_LIMIT = 4 << 20 }; /* PID_MAX_LIMIT, include/linux/threads.h */
 enum { OPT_JSON = 256, OPT_TIMEOUT, OPT_THREAD, OPT_PATH, OPT_DRY_RUN };
+enum { OPT_FULL = 300, OPT_PROMETHEUS, OPT_NO_CALL, OPT_ALLOW_RESET };
 
 static const struct option long_options[] = {
     {"output", required_argument, NULL, 'o'},
@@ -21,6 +22,10 @@ static const struct option long_options[] = {
     {"path", required_argument, NULL, OPT_PATH},
     {"dry-run", no_argument, NULL, OPT_DRY_RUN},
     {"version", no_argument, NULL, 'V'},
+    {"full", no_argument, NULL, OPT_FULL},
+    {"prometheus", no_argument, NULL, OPT_PROMETHEUS},
+    {"no-call", no_argument, NULL, OPT_NO_CALL},
+    {"allow-reset", no_argument, NULL, OPT_ALLOW_RESET},
     {NULL, 0, NULL, 0},
 };
 
@@ -109,31 +114,70 @@ static void tell_unknown(const char *word)
             message_clean(optopt > 0 && optopt < 256 ? letter : word, clean, sizeof clean));
 }
 
-static bool take_option(struct options *options, unsigned takes, int option, char **argv)
+/* The options that only some verbs have. */
+static const struct {
+    int option;
+    unsigned takes;
+    const char *name;
+} particular[] = {
+    {'o', TAKES_OUTPUT, "-o"},
+    {OPT_PATH, TAKES_PATH, "--path"},
+    {OPT_FULL, TAKES_REPORT, "--full"},
+    {OPT_PROMETHEUS, TAKES_REPORT, "--prometheus"},
+    {OPT_NO_CALL, TAKES_NO_CALL, "--no-call"},
+    {OPT_ALLOW_RESET, TAKES_ALLOW_RESET, "--allow-reset"},
+};
+
+static bool is_known(unsigned takes, int option)
 {
-    if ((option == 'o' && !(takes & TAKES_OUTPUT)) ||
-        (option == OPT_PATH && !(takes & TAKES_PATH))) {
-        message("this verb has no option %s", option == 'o' ? "-o" : "--path");
-        return false;
-    }
+    for (size_t i = 0; i < sizeof particular / sizeof *particular; i++)
+        if (particular[i].option == option && !(takes & particular[i].takes)) {
+            message("this verb has no option %s", particular[i].name);
+            return false;
+        }
+    return true;
+}
+
+/* A word that is there or not. */
+static bool *flag_of(struct options *options, int option)
+{
     switch (option) {
     case 'q':
-        options->quiet = true;
+        return &options->quiet;
+    case 'h':
+        return &options->help;
+    case 'V':
+        return &options->version;
+    case OPT_JSON:
+        return &options->json;
+    case OPT_DRY_RUN:
+        return &options->dry_run;
+    case OPT_FULL:
+        return &options->full;
+    case OPT_PROMETHEUS:
+        return &options->prometheus;
+    case OPT_NO_CALL:
+        return &options->no_call;
+    case OPT_ALLOW_RESET:
+        return &options->allow_reset;
+    default:
+        return NULL;
+    }
+}
+
+static bool take_option(struct options *options, unsigned takes, int option, char **argv)
+{
+    bool *flag = flag_of(options, option);
+
+    if (!is_known(takes, option))
+        return false;
+    if (flag) {
+        *flag = true;
         return true;
+    }
+    switch (option) {
     case 'v':
         options->verbose++;
-        return true;
-    case 'h':
-        options->help = true;
-        return true;
-    case 'V':
-        options->version = true;
-        return true;
-    case OPT_JSON:
-        options->json = true;
-        return true;
-    case OPT_DRY_RUN:
-        options->dry_run = true;
         return true;
     case ':':
         message("option %s needs a value", argv[optind - 1]);
@@ -158,6 +202,22 @@ static bool options_consistent(const struct options *options)
     }
     if (options->dry_run && options->json) {
         message("--dry-run has no --json");
+        return false;
+    }
+    if (options->json + options->full + options->prometheus > 1) {
+        message("--json, --full and --prometheus are three forms: use one of them");
+        return false;
+    }
+    if (options->prometheus && options->pid_count > 1) {
+        message("--prometheus goes with one process: its metrics may be described only once");
+        return false;
+    }
+    if (options->no_call && options->thread) {
+        message("--no-call holds no thread: leave --thread out");
+        return false;
+    }
+    if (options->dry_run && (options->full || options->prometheus || options->no_call)) {
+        message("--dry-run shows the calls alone: leave --full, --prometheus and --no-call out");
         return false;
     }
     if (options->pid_count > 1 && (options->output || options->path || options->thread)) {

@@ -8,7 +8,13 @@
 enum { OPTIONS_PIDS_MAX = 256 };
 
 /* Which options a verb knows, besides those that every verb has. */
-enum { TAKES_OUTPUT = 1, TAKES_PATH = 2 };
+enum {
+    TAKES_OUTPUT = 1,
+    TAKES_PATH = 2,
+    TAKES_REPORT = 4, /* --full, --prometheus */
+    TAKES_NO_CALL = 8,
+    TAKES_ALLOW_RESET = 16,
+};
 
 struct options {
     pid_t pids[OPTIONS_PIDS_MAX];
@@ -18,6 +24,7 @@ struct options {
     const char *output; /* -o; NULL: none */
     const char *path;   /* --path; NULL: none */
     bool json, quiet, dry_run, help, version;
+    bool full, prometheus, no_call, allow_reset;
     int verbose;
 };
 

@@ -7,3 +7,4 @@ int verb_on(const struct options *options, pid_t pid);
 int verb_off(const struct options *options, pid_t pid);
 int verb_dump(const struct options *options, pid_t pid);
 int verb_status(const struct options *options, pid_t pid);
+int verb_stats(const struct options *options, pid_t pid);
