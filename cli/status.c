@@ -79,15 +79,37 @@ static void json_state(struct json *json, const struct status *status)
     attachment_json(&status->attachment, json);
 }
 
-static void json_peek(struct json *json, const struct prof_peek *peek)
+/* What was seen, as if it had been read: what was not has the value that changes no verdict. */
+static bool peek_state(const struct prof_peek *peek, struct prof_state *state)
 {
+    memset(state, 0, sizeof *state);
+    state->compiled_in = state->thread_active_init = true;
+    state->enabled = peek->enabled;
+    state->active = peek->active;
+    state->lg_sample = peek->lg_sample_known ? peek->lg_sample : PROF_LG_DEFAULT;
+    return peek->enabled_known && (peek->active_known || !peek->enabled);
+}
+
+static void json_peek(struct json *json, const struct status *status)
+{
+    const struct prof_peek *peek = &status->peek;
+    struct prof_state state;
+    char next[2048];
+
     json_maybe(json, "opt.prof", peek->enabled_known, peek->enabled);
-    json_maybe(json, "prof.active", peek->active_known, peek->active);
+    json_maybe(json, "prof.active", peek->active_known, peek->enabled && peek->active);
     if (peek->lg_sample_known)
         json_number(json, "prof.lg_sample", peek->lg_sample);
     else
         json_null(json, "prof.lg_sample");
-    json_null(json, "verdict");
+    if (peek_state(peek, &state)) {
+        verdict_next(&state, &status->conf, (int)status->attachment.target.pid, next, sizeof next);
+        json_text(json, "verdict", verdict_name(prof_judge(&state)));
+        json_text(json, "next", next);
+    } else {
+        json_null(json, "verdict");
+        json_null(json, "next");
+    }
     json_number(json, "calls", 0);
 }
 
@@ -107,7 +129,7 @@ static void print_json(const struct status *status)
     if (status->called)
         json_state(&json, status);
     else
-        json_peek(&json, &status->peek);
+        json_peek(&json, status);
     json_end(&json);
 }
 
@@ -222,16 +244,22 @@ static const char *peek_text(bool known, bool value)
 static void print_peek(const struct status *status)
 {
     const struct prof_peek *peek = &status->peek;
-    bool disabled = peek->enabled_known && !peek->enabled;
+    int pid = (int)status->attachment.target.pid;
+    struct prof_state state;
+    char next[2048];
 
     print_head(status);
     printf("  opt.prof      %s\n", peek_text(peek->enabled_known, peek->enabled));
-    printf("  prof.active   %s\n",
-           peek_text(peek->active_known || disabled, peek->active && !disabled));
+    printf("  prof.active   %s\n", peek_text(peek->active_known, peek->enabled && peek->active));
     print_conf(&status->conf, "");
-    printf("verdict: %s\nnext: jeattach status %d   (makes calls that only read)\n",
-           disabled ? verdict_text(PROF_DISABLED) : "not known without a call",
-           (int)status->attachment.target.pid);
+    if (peek_state(peek, &state)) {
+        verdict_next(&state, &status->conf, pid, next, sizeof next);
+        printf("verdict: %s\nnext: %s\n", verdict_text(prof_judge(&state)), next);
+    } else {
+        printf("verdict: not known without a call\n"
+               "next: jeattach status %d   (makes calls that only read)\n",
+               pid);
+    }
 }
 
 /* ---- the verb ---- */

@@ -102,8 +102,7 @@ static enum fault_code run(struct change *change, struct fault *fault)
     static const char *const calls[] = {
         "mallctl version, config.prof, opt.prof, prof.active, ... (read)",
         "mallctl prof.active (write, then read back), if it is another value",
-        "on 5.2.0 and 5.2.1, on: mallctl thread.allocatedp, thread.deallocatedp (read), in every "
-        "thread",
+        "on 5.2: mallctl thread.allocatedp, thread.deallocatedp (read), in every thread",
     };
     struct attachment *attachment = &change->attachment;
     enum fault_code rc;

@@ -101,13 +101,3 @@ void conf_read(struct conf *conf, const struct instance *instance, const struct 
     read_link(&conf->link, target);
     read_variable(conf, target);
 }
-
-bool conf_has_option(const char *text, const char *option)
-{
-    size_t n = strlen(option);
-
-    for (const char *p = text; *p; p += strcspn(p, ","), p += *p == ',')
-        if (strncmp(p, option, n) == 0 && (p[n] == ',' || !p[n]))
-            return true;
-    return false;
-}

@@ -36,6 +36,3 @@ void conf_read(struct conf *conf, const struct instance *instance, const struct 
  * several counts, as for getenv(3).
  */
 void conf_parse_environ(struct conf *conf, const char *text, size_t len);
-
-/* Does an option string hold that option, as "prof:true"? */
-bool conf_has_option(const char *text, const char *option);

@@ -116,3 +116,44 @@ def command(version, argv):
         if os.path.exists(loader):
             return [loader, "--library-path", directories, "--preload", library] + argv, {}
     raise unittest.SkipTest("libc6 of sid has no dynamic loader where it was")
+
+
+def _public_names(archive):
+    """What jemalloc(3) calls by its plain name; internal ones begin with je_ and stay."""
+    listed = subprocess.run(
+        ["nm", "-g", "--defined-only", archive], capture_output=True, text=True, check=True
+    ).stdout
+    names = {line.split()[-1] for line in listed.splitlines() if len(line.split()) == 3}
+    return sorted(name for name in names if not name.startswith(("je_", "_Z")))
+
+
+def static_allocator(version, prefix="_rjem_"):
+    """tests/victims/allocator.c, static, with that release under a prefix: the path of the
+    program. Renaming symbols does not rename the variable: it reads MALLOC_CONF."""
+    archive = os.path.join(release(version), ARCHIVE)
+    where = os.path.join(HOME, version, "static-%s" % prefix)
+    program = os.path.join(where, "allocator")
+    os.makedirs(where, exist_ok=True)
+    with open(os.path.join(where, "lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not os.path.exists(program):
+            _link_static(archive, prefix, where, program)
+    return program
+
+
+def _link_static(archive, prefix, where, program):
+    renamed = os.path.join(where, "jemalloc.a")
+    names = os.path.join(where, "names")
+    with open(names, "w") as file:
+        for name in _public_names(archive):
+            file.write("%s %s%s\n" % (name, prefix, name))
+        file.write("__isoc23_strtol strtol\n")  # a younger C library's name for it
+    _run(["objcopy", "--redefine-syms=" + names, archive, renamed], where)
+    members = subprocess.run(["ar", "t", renamed], capture_output=True, text=True).stdout.split()
+    for member in members:
+        if "cpp" in member:
+            _run(["ar", "d", renamed, member], where)
+    source = os.path.join(lib.ROOT, "tests", "victims", "allocator.c")
+    words = ["cc", "-O1", "-D_GNU_SOURCE", "-DPREFIX=" + prefix, source, renamed]
+    _run(words + ["-static-pie", "-fPIE", "-pthread", "-lm", "-o", program + ".new"], where)
+    os.rename(program + ".new", program)

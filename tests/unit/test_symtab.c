@@ -69,6 +69,27 @@ static void test_kinds(void)
     CHECK(visited(&file, "") == 1 << 4);
 }
 
+static bool visit_object(void *ctx, const char *name, const struct symbol *symbol)
+{
+    size_t *count = ctx;
+
+    *count += strcmp(name, "je_one") == 0 && symbol->type == STT_OBJECT &&
+              symbol->address == BIAS + 0x1000;
+    return true;
+}
+
+static void test_objects(void)
+{
+    struct elf_file file;
+    size_t count = 0;
+
+    file_make(&file);
+    file.symbols[1].st_info = ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT);
+    AUTO_CLOSE int fd = file_put(&file, sizeof file);
+    CHECK(symtab_visit_objects(fd, BIAS, "je_", visit_object, &count) && count == 1);
+    CHECK(symtab_visit_objects(fd, BIAS, "two", visit_object, &count) && count == 1);
+}
+
 static void test_name_offsets(void)
 {
     struct elf_file file;
@@ -304,6 +325,7 @@ int main(void)
 {
     test_whole();
     test_kinds();
+    test_objects();
     test_name_offsets();
     test_truncated();
     test_headers();
