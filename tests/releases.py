@@ -153,7 +153,8 @@ def _link_static(archive, prefix, where, program):
     for member in members:
         if "cpp" in member:
             _run(["ar", "d", renamed, member], where)
-    source = os.path.join(lib.ROOT, "tests", "victims", "allocator.c")
-    words = ["cc", "-O1", "-D_GNU_SOURCE", "-DPREFIX=" + prefix, source, renamed]
+    victims = os.path.join(lib.ROOT, "tests", "victims")
+    sources = [os.path.join(victims, name) for name in ("allocator.c", "filter.c")]
+    words = ["cc", "-O1", "-D_GNU_SOURCE", "-DPREFIX=" + prefix] + sources + [renamed]
     _run(words + ["-static-pie", "-fPIE", "-pthread", "-lm", "-o", program + ".new"], where)
     os.rename(program + ".new", program)

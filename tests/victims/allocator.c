@@ -1,9 +1,12 @@
 /*
  * A program with threads that allocate when they are told to.
  *
- *   allocator [--threads N] [--busy] [--named] [--close-stderr]
+ *   allocator [--threads N] [--busy] [--named] [--close-stderr] [--chatty] [--filter]
  *
  * Each worker allocates once and sleeps, or with --busy goes on allocating.
+ * --chatty: one more thread writes the numbers from 0 to descriptor 2, a line
+ * each. --filter: under a seccomp filter that refuses executable memory.
+ *
  * Commands come on stdin, a line each, and are answered by a line "ok" or
  * "error":
  *
@@ -16,6 +19,9 @@
  * It ends at the end of stdin, or when its parent does. PREFIX is that of the
  * jemalloc it is linked with; without, it uses the one that is preloaded.
  */
+#include "filter.h"
+
+#include <fcntl.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -54,7 +60,7 @@ struct worker {
 
 static struct worker workers[WORKERS_MAX];
 static unsigned worker_count = 4;
-static bool busy, named;
+static bool busy, named, chatty, filtered;
 
 static void allocate(struct worker *worker, unsigned long count)
 {
@@ -104,6 +110,27 @@ static void *worker_main(void *data)
     return NULL;
 }
 
+static void *chat_main(void *data)
+{
+    char line[32];
+
+    prctl(PR_SET_NAME, "chatty");
+    for (unsigned long i = 0;; i++) {
+        int n = snprintf(line, sizeof(line), "%lu\n", i);
+        if (write(STDERR_FILENO, line, (size_t)n) != n)
+            abort();
+        usleep(20);
+    }
+    return data;
+}
+
+static bool start_chat(void)
+{
+    pthread_t thread;
+
+    return !chatty || pthread_create(&thread, NULL, chat_main, NULL) == 0;
+}
+
 static bool tell_workers(unsigned long count)
 {
     if (busy)
@@ -118,20 +145,31 @@ static bool tell_workers(unsigned long count)
     return true;
 }
 
+/* Static: what it allocates would be in the report. */
+static char report[32 << 20];
+static size_t report_len;
+
 static void append(void *ctx, const char *text)
 {
-    fputs(text, ctx);
+    size_t len = strlen(text), room = sizeof(report) - report_len;
+
+    (void)ctx;
+    memcpy(report + report_len, text, len < room ? len : room);
+    report_len += len < room ? len : room;
 }
 
 static bool print_stats(char *words)
 {
     const char *options = strtok(words, " \n"), *path = strtok(NULL, " \n");
-    FILE *file = path ? fopen(path, "w") : NULL;
+    int fd = path ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) : -1;
 
-    if (!file)
+    if (fd < 0)
         return false;
-    JE(malloc_stats_print)(append, file, strcmp(options, "-") == 0 ? "" : options);
-    return fclose(file) == 0;
+    report_len = 0;
+    JE(malloc_stats_print)(append, NULL, strcmp(options, "-") == 0 ? "" : options);
+    bool whole = write(fd, report, report_len) == (ssize_t)report_len;
+    close(fd);
+    return whole;
 }
 
 static void own_message(void *ctx, const char *text)
@@ -169,6 +207,10 @@ static bool parse(int argc, char **argv)
             busy = true;
         else if (strcmp(argv[i], "--named") == 0)
             named = true;
+        else if (strcmp(argv[i], "--chatty") == 0)
+            chatty = true;
+        else if (strcmp(argv[i], "--filter") == 0)
+            filtered = true;
         else if (strcmp(argv[i], "--close-stderr") == 0)
             close(STDERR_FILENO);
         else
@@ -182,7 +224,7 @@ int main(int argc, char **argv)
     static char line[4096];
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (!parse(argc, argv))
+    if (!parse(argc, argv) || (filtered && !filter_install("errno")))
         return 2;
     for (unsigned i = 0; i < worker_count; i++) {
         workers[i].index = i;
@@ -193,6 +235,8 @@ int main(int argc, char **argv)
         while (sem_wait(&workers[i].done))
             ;
     }
+    if (!start_chat())
+        return 1;
     puts("ready");
     fflush(stdout);
     while (fgets(line, sizeof(line), stdin)) {
