@@ -1,4 +1,5 @@
 #include "jemalloc/activate.h"
+#include "attach/permit.h"
 
 #include <errno.h>
 #include <math.h>
@@ -270,7 +271,8 @@ static enum fault_code visit_all(const struct injection_env *env, const struct v
     return FAULT_NONE;
 }
 
-static void name_missed(struct activation *activation, const struct pending *list, size_t count)
+static void name_missed(struct activation *activation, const struct injection_env *env,
+                        const struct pending *list, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         if (list[i].done)
@@ -280,6 +282,8 @@ static void name_missed(struct activation *activation, const struct pending *lis
             missed->tid = list[i].thread.tid;
             memcpy(missed->comm, list[i].thread.comm, sizeof missed->comm);
             missed->fault = list[i].fault;
+            if (missed->fault.code == FAULT_DENIED)
+                permit_explain(env->target, missed->tid, &missed->fault);
         }
         activation->missed++;
     }
@@ -298,6 +302,6 @@ enum fault_code activation_run(const struct injection_env *env, const struct ins
         return rc;
     size_t count = activation->threads;
     rc = visit_all(env, &visit, list, count, fault);
-    name_missed(activation, list, count);
+    name_missed(activation, env, list, count);
     return rc;
 }

@@ -6,7 +6,7 @@ to its end. After each death the victim must complete by itself and be what it w
 check without a fault, running, untraced, with the same signal masks, mappings, descriptors,
 threads, and with its text as it was. Exit code 1 on any fault.
 
-  kill_matrix.py [--verb on|dump|stream]... [--mode MODE]... [--long] [--ms MS]
+  kill_matrix.py [--verb on|dump|stream|stats|report]... [--mode MODE]... [--long] [--ms MS] [--jemalloc VERSION]
 """
 
 import argparse
@@ -19,6 +19,7 @@ import tempfile
 import unittest
 
 import lib
+import releases
 
 MODES = ("spin", "nanosleep", "epoll_wait", "poll", "futex", "read")
 LONG_MODES = MODES + (
@@ -40,6 +41,7 @@ EINTR_OF_STOP_MODES = ("epoll_wait", "epoll_pwait", "recv", "sigtimedwait")
 # knows the address: these two deaths leave the mapping behind.
 MAPPINGS_LEFT_ALLOWED = 0
 
+VERBS = ("on", "dump", "stream", "stats", "report")
 MAX_POINTS = 2000
 SECOND_USE_EVERY = 5
 KILLED = -signal.SIGKILL
@@ -64,8 +66,14 @@ class Series:
 
     def arguments(self):
         pid = self.victim.pid
-        words = {"on": ["on"], "dump": ["dump"], "stream": ["dump", "-o", self.sink]}[self.verb]
-        return words + ["-vv", pid]
+        words = {
+            "on": ["on"],
+            "dump": ["dump"],
+            "stream": ["dump", "-o", self.sink],
+            "stats": ["stats"],
+            "report": ["stats", "--json"],
+        }
+        return words[self.verb] + ["-vv", pid]
 
     # ---- one death ----
 
@@ -235,11 +243,11 @@ def print_table(rows):
     print("points %d, deaths %d, hangs %d, faults %d, mappings left %d" % tuple(totals[:5]))
 
 
-def run_series(verb, mode, ms, arguments):
+def run_series(verb, mode, ms, arguments, library):
     directory = tempfile.mkdtemp(prefix="jeattach-test.")
     victim = None
     try:
-        victim = lib.Victim(mode, directory, ms=ms, arguments=arguments)
+        victim = lib.Victim(mode, directory, ms=ms, arguments=arguments, library=library)
         series = Series(verb, victim, os.path.join(directory, "stream"))
         return series.run()
     finally:
@@ -250,7 +258,7 @@ def run_series(verb, mode, ms, arguments):
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--verb", action="append", choices=("on", "dump", "stream"))
+    parser.add_argument("--verb", action="append", choices=VERBS)
     parser.add_argument("--mode", action="append", choices=lib.victim_names("--modes"))
     parser.add_argument("--long", action="store_true", help="every mode, and longer calls")
     parser.add_argument("--ms", type=int, help="length of the victim's blocking calls")
@@ -258,8 +266,10 @@ def parse_arguments():
                         help="victims under a seccomp filter: calls without executable memory")
     parser.add_argument("--stale", action="store_true",
                         help="victims with old return addresses on the stack: retries, unwinding")
+    parser.add_argument("--jemalloc", choices=releases.SUITES,
+                        help="victims with that release, and more threads for `on` to visit")
     options = parser.parse_args()
-    options.verb = options.verb or ["on", "dump", "stream"]
+    options.verb = options.verb or list(VERBS)
     options.mode = options.mode or (LONG_MODES if options.long else MODES)
     options.ms = options.ms or (60 if options.long else 25)
     return options
@@ -284,10 +294,14 @@ def main():
         sys.exit("JEATTACH_DIE_AT=1 does not kill the tool: %s" % result)
     arguments = ["--filter", options.filter] if options.filter else []
     arguments += ["--stale"] if options.stale else []
+    library = None
+    if options.jemalloc:
+        library = os.path.join(releases.release(options.jemalloc), releases.LIBRARY)
+        arguments += ["--threads", "2"]
     rows, faults = [], []
     for verb in options.verb:
         for mode in options.mode:
-            series = run_series(verb, mode, options.ms, arguments)
+            series = run_series(verb, mode, options.ms, arguments, library)
             rows.append(series.row())
             faults += series.faults
     print_table(rows)
