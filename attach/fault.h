@@ -38,6 +38,7 @@ enum fault_code {
     FAULT_DUMP_UNSAFE,  /* a dump to that file could harm the target */
     FAULT_STATS_ABSENT, /* config.stats is false */
     FAULT_STATS_MESSAGE, /* a function of the program stands where its report would come out */
+    FAULT_STATS_SLOW,    /* its report would be taken out in thousands of stops */
     FAULT_TOO_LARGE,     /* it grew beyond the limit that the tool sets itself */
     FAULT_OUTPUT,        /* the tool's own output could not be written */
 };

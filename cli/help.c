@@ -15,6 +15,7 @@ static const char overview[] =
     "  on       start to sample allocations (prof.active)\n"
     "  off      stop to sample them\n"
     "  dump     write a heap profile, in the target or streamed out of it\n"
+    "  stats    where its memory is: jemalloc's counts beside the RSS\n"
     "\n"
     "Options of every verb:\n"
     "  -p, --pid PID       the process, as an option\n"
@@ -39,12 +40,22 @@ static const struct {
                "\n"
                "Shows which jemalloc a process uses, whether profiling is compiled in\n"
                "(config.prof), was enabled at start (opt.prof) and is active now (prof.active),\n"
-               "the sampling period, and the one next step. Makes read-only calls.\n"},
+               "the sampling period, where its options came from, a verdict and the one next\n"
+               "step. Makes read-only calls.\n"
+               "\n"
+               "      --no-call   stop nothing: only what its memory and /proc tell\n"},
     {"on", "jeattach on [options] PID...\n"
            "\n"
            "Sets prof.active to true and reads it back; prints the former and the new value.\n"
            "Doing it twice is harmless. Allocations made from now on are sampled; those that\n"
-           "exist already are not seen. The process must have been started with prof:true.\n"},
+           "exist already are not seen. The process must have been started with prof:true.\n"
+           "\n"
+           "jemalloc 5.2.0 and 5.2.1 do not sample in threads that allocated while it was\n"
+           "false. There each thread is held once, and its count of bytes until the next\n"
+           "sample drawn anew; exit 7 if some could not be reached.\n"
+           "\n"
+           "      --allow-reset   with these versions, if they were built without statistics:\n"
+           "                      prof.reset may be called; it drops what was sampled so far\n"},
     {"off", "jeattach off [options] PID...\n"
             "\n"
             "Sets prof.active to false and reads it back; prints the former and the new value.\n"},
@@ -57,6 +68,17 @@ static const struct {
              "  -o, --output FILE   streamed: nothing is created on the target's side, it needs\n"
              "                      no file, no descriptor, no room on a disk; FILE is written\n"
              "                      here, complete or not at all; - is stdout\n"},
+    {"stats", "jeattach stats [options] PID...\n"
+              "\n"
+              "Shows what jemalloc counts beside what the kernel counts, in rows that add up to\n"
+              "the RSS: in use, fragmentation, dirty pages, metadata, what is not jemalloc's.\n"
+              "\n"
+              "      --json         jemalloc's own report in JSON, byte for byte as\n"
+              "                     malloc_stats_print(\"J\") gives it (since 4.3)\n"
+              "      --full         the same as jemalloc's text\n"
+              "      --prometheus   the rows as metrics\n"
+              "      --allow-slow   --json and --full also of jemalloc before 5.3 under a seccomp\n"
+              "                     filter, where they hold a thread for seconds\n"},
 };
 
 static int check(void)
@@ -80,7 +102,8 @@ int help_print(const char *verb)
 
 int help_usage(void)
 {
-    fputs("usage: jeattach status|on|off|dump [options] PID...   (jeattach --help)\n", stderr);
+    fputs("usage: jeattach status|on|off|dump|stats [options] PID...   (jeattach --help)\n",
+          stderr);
     return EXIT_USAGE;
 }
 

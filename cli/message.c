@@ -115,6 +115,12 @@ static const struct wording wordings[] = {
          "the program has put a function of its own into %W, and where no executable memory is "
          "allowed that would be called with the report",
          "jeattach stats without --full and --json"},
+    [FAULT_STATS_SLOW] =
+        {EXIT_REFUSED,
+         "%W reports in 30,000 pieces and more, and where no executable memory is allowed (a "
+         "seccomp filter) each would be a stop of a thread: it would be held for seconds",
+         "jeattach stats without --full and --json; or --allow-slow, with a --timeout that is long "
+         "enough: what is left at its end goes to the target's stderr"},
     [FAULT_TOO_LARGE] = {EXIT_OUTPUT, "it is larger than the limit of %W", NULL},
     [FAULT_OUTPUT] = {EXIT_OUTPUT, "%W%E", NULL},
 };

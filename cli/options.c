@@ -8,7 +8,7 @@
 
 enum { PID_LIMIT = 4 << 20 }; /* PID_MAX_LIMIT, include/linux/threads.h */
 enum { OPT_JSON = 256, OPT_TIMEOUT, OPT_THREAD, OPT_PATH, OPT_DRY_RUN };
-enum { OPT_FULL = 300, OPT_PROMETHEUS, OPT_NO_CALL, OPT_ALLOW_RESET };
+enum { OPT_FULL = 300, OPT_PROMETHEUS, OPT_NO_CALL, OPT_ALLOW_RESET, OPT_ALLOW_SLOW };
 
 static const struct option long_options[] = {
     {"output", required_argument, NULL, 'o'},
@@ -25,6 +25,7 @@ static const struct option long_options[] = {
     {"full", no_argument, NULL, OPT_FULL},
     {"prometheus", no_argument, NULL, OPT_PROMETHEUS},
     {"no-call", no_argument, NULL, OPT_NO_CALL},
+    {"allow-slow", no_argument, NULL, OPT_ALLOW_SLOW},
     {"allow-reset", no_argument, NULL, OPT_ALLOW_RESET},
     {NULL, 0, NULL, 0},
 };
@@ -124,6 +125,7 @@ static const struct {
     {OPT_PATH, TAKES_PATH, "--path"},
     {OPT_FULL, TAKES_REPORT, "--full"},
     {OPT_PROMETHEUS, TAKES_REPORT, "--prometheus"},
+    {OPT_ALLOW_SLOW, TAKES_REPORT, "--allow-slow"},
     {OPT_NO_CALL, TAKES_NO_CALL, "--no-call"},
     {OPT_ALLOW_RESET, TAKES_ALLOW_RESET, "--allow-reset"},
 };
@@ -158,6 +160,8 @@ static bool *flag_of(struct options *options, int option)
         return &options->prometheus;
     case OPT_NO_CALL:
         return &options->no_call;
+    case OPT_ALLOW_SLOW:
+        return &options->allow_slow;
     case OPT_ALLOW_RESET:
         return &options->allow_reset;
     default:

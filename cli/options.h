@@ -11,7 +11,7 @@ enum { OPTIONS_PIDS_MAX = 256 };
 enum {
     TAKES_OUTPUT = 1,
     TAKES_PATH = 2,
-    TAKES_REPORT = 4, /* --full, --prometheus */
+    TAKES_REPORT = 4, /* --full, --prometheus, --allow-slow */
     TAKES_NO_CALL = 8,
     TAKES_ALLOW_RESET = 16,
 };
@@ -24,7 +24,7 @@ struct options {
     const char *output; /* -o; NULL: none */
     const char *path;   /* --path; NULL: none */
     bool json, quiet, dry_run, help, version;
-    bool full, prometheus, no_call, allow_reset;
+    bool full, prometheus, no_call, allow_reset, allow_slow;
     int verbose;
 };
 

@@ -28,12 +28,14 @@ static bool wants_report(const struct options *options)
 static enum fault_code stats_held(struct attachment *attachment, void *ctx, struct fault *fault)
 {
     struct stats *stats = ctx;
+    const struct stats_request request = {.options = attachment->options->json ? "J" : "",
+                                          .message_at = stats->message_at,
+                                          .allow_slow = attachment->options->allow_slow,
+                                          .sink = &stats->sink};
 
     if (!wants_report(attachment->options))
         return stats_read(&attachment->injection, &attachment->instance, &stats->gauges, fault);
-    return stats_print(&attachment->injection, &attachment->instance,
-                       attachment->options->json ? "J" : "", stats->message_at, &stats->sink,
-                       fault);
+    return stats_print(&attachment->injection, &attachment->instance, &request, fault);
 }
 
 /* As jemalloc made it, not a byte more: stdout is flushed by output_stdout_check. */

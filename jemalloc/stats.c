@@ -1,5 +1,6 @@
 #include "jemalloc/stats.h"
 #include "jemalloc/variable.h"
+#include "jemalloc/version.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -124,25 +125,45 @@ static enum fault_code judge_report(const struct report *report, struct fault *f
     return FAULT_NONE;
 }
 
-/* void malloc_stats_print(void (*write_cb)(void *, const char *), void *, const char *opts) */
-enum fault_code stats_print(struct injection *injection, const struct instance *instance,
-                            const char *options, remote_addr message_at, struct sink *sink,
-                            struct fault *fault)
+/* May it be taken at descriptor 2? In one piece of 64 KiB after the other, since 5.3.0. */
+static enum fault_code check_direct(struct injection *injection, const struct instance *instance,
+                                    const struct stats_request *request, struct fault *fault)
 {
-    struct report report = {.injection = injection, .sink = sink};
-    const struct watch watch = {report_enter, report_leave, &report};
-    struct arch_call calls[2] = {{.function = instance->stats_print}};
+    struct ctl_op op = {.name = "version", .type = CTL_STRING};
     enum fault_code rc;
 
-    report.gathers = injection_gather(injection, &report.gather);
-    if (!report.gathers && variable_value(message_at, injection->env.memory))
+    if (variable_value(request->message_at, injection->env.memory))
         return fault_set(fault, FAULT_STATS_MESSAGE, 0, "malloc_stats_print", "malloc_message");
+    if (request->allow_slow)
+        return FAULT_NONE;
+    rc = ctl_run(injection, instance, &op, 1, NULL, fault);
+    if (rc == FAULT_NONE && !version_within(version_parse(op.text), VERSION_NUMBER(5, 3, 0), 0))
+        rc = fault_set(fault, FAULT_STATS_SLOW, 0, "malloc_stats_print", "jemalloc %s",
+                       op.text ? op.text : "of unknown version");
+    ctl_free(&op, 1);
+    return rc;
+}
+
+/* void malloc_stats_print(void (*write_cb)(void *, const char *), void *, const char *opts) */
+enum fault_code stats_print(struct injection *injection, const struct instance *instance,
+                            const struct stats_request *request, struct fault *fault)
+{
+    struct report report = {.injection = injection, .sink = request->sink};
+    const struct watch watch = {report_enter, report_leave, &report};
+    struct arch_call calls[2] = {{.function = instance->stats_print}};
+    enum fault_code rc = FAULT_NONE;
+
+    report.gathers = injection_gather(injection, &report.gather);
+    if (!report.gathers)
+        rc = check_direct(injection, instance, request, fault);
+    if (rc != FAULT_NONE)
+        return rc;
     if (report.gathers) {
         calls[0].args[0] = report.gather.function;
         calls[0].args[1] = report.gather.context;
         calls[1] = report.gather.flush;
     }
-    calls[0].args[2] = injection_put(injection, options, strlen(options) + 1);
+    calls[0].args[2] = injection_put(injection, request->options, strlen(request->options) + 1);
     rc = injection_call(injection, calls, report.gathers ? 2 : 1, &watch, fault);
     return rc == FAULT_NONE ? judge_report(&report, fault) : rc;
 }

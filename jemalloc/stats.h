@@ -23,15 +23,24 @@ struct stats_gauges {
 enum fault_code stats_read(struct injection *injection, const struct instance *instance,
                            struct stats_gauges *gauges, struct fault *fault);
 
+struct stats_request {
+    const char *options;    /* of malloc_stats_print: "J" is JSON since 4.3, "" the text */
+    remote_addr message_at; /* address of malloc_message; 0: it was not found */
+    bool allow_slow;
+    struct sink *sink; /* the report is appended */
+};
+
 /*
- * Appends to the sink what malloc_stats_print(..., options) reports: "J" is
- * JSON since 4.3, "" the text. Nothing is written in the target. message_at is
- * the address of malloc_message, 0 if it was not found: where the report can
- * only be taken on its way to descriptor 2 (no executable memory), a function
- * that the program has put there would run instead, and FAULT_STATS_MESSAGE
- * refuses. FAULT_TOO_LARGE: more than the sink takes. FAULT_INTERNAL: nothing
- * was reported.
+ * Makes the held thread call malloc_stats_print. Nothing is written in the
+ * target.
+ *
+ * Without executable memory the report can only be taken on its way to
+ * descriptor 2. Then a function that the program has put into malloc_message
+ * would run instead (FAULT_STATS_MESSAGE); and up to 5.2.1 each of its pieces,
+ * 30,000 and more, would be a stop (FAULT_STATS_SLOW, unless allowed).
+ *
+ * FAULT_TOO_LARGE: more than the sink takes. FAULT_INTERNAL: nothing was
+ * reported.
  */
 enum fault_code stats_print(struct injection *injection, const struct instance *instance,
-                            const char *options, remote_addr message_at, struct sink *sink,
-                            struct fault *fault);
+                            const struct stats_request *request, struct fault *fault);

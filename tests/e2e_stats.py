@@ -158,6 +158,20 @@ class Stats(allocators.TestCase):
                 self.assertEqual(lines, [str(i) for i in range(len(lines))])
                 self.assertGreater(len(lines), 100)
 
+    def test_many_pieces_under_a_filter(self):
+        """Thousands of stops only when they are allowed; of 5.3 there are few."""
+        for version, slow in (("5.2.1", True), ("5.3.0", False), ("5.3.1", False)):
+            with self.subTest(version=version):
+                words = ("--threads", 1, "--filter")
+                allocator = self.allocator(version, words=words)
+                if slow:
+                    result = lib.run_tool("stats", "--json", allocator.pid)
+                    self.assert_failed(result, lib.REFUSED, "pieces", version)
+                    self.assertIn("RSS", self.stats(allocator).text)
+                report = self.stats(allocator, "--json", "--allow-slow")
+                self.assertIn("jemalloc", json.loads(report.text))
+                self.assert_well(allocator)
+
     def test_message_under_a_filter(self):
         """There the program's function would be called: refused, and the gauges still work."""
         for link in allocators.LINKS:

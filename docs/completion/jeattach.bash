@@ -58,7 +58,7 @@ _jeattach_files()
 _jeattach()
 {
     local cur=${COMP_WORDS[COMP_CWORD]} option='' verb=${COMP_WORDS[1]-} pids=() i
-    local verbs='status on off dump'
+    local verbs='status on off dump stats'
     local options='--pid --timeout --thread --dry-run --json --quiet --verbose --help'
 
     COMPREPLY=()
@@ -71,7 +71,12 @@ _jeattach()
         return
     fi
     [[ " $verbs " == *" $verb "* ]] || return
-    [ "$verb" = dump ] && options+=' --output --path'
+    case $verb in
+        dump) options+=' --output --path' ;;
+        status) options+=' --no-call' ;;
+        on) options+=' --allow-reset' ;;
+        stats) options+=' --full --prometheus --allow-slow' ;;
+    esac
 
     # readline splits --option=value in three words.
     option=${COMP_WORDS[COMP_CWORD - 1]}
