@@ -48,6 +48,7 @@ static void json_conf(struct json *json, const struct conf *conf)
 {
     json_text(json, "variable", conf->variable.name);
     json_source(json, "variable", &conf->variable);
+    json_bool(json, "environment_overwritten", conf->overwritten);
     json_text(json, "link", conf->link.name);
     json_source(json, "link", &conf->link);
     json_text(json, "symbol", conf->symbol.name);
@@ -170,6 +171,8 @@ static void print_conf(const struct conf *conf, const char *built_in)
     char text[CONF_TEXT_MAX], name[CONF_NAME_MAX];
 
     print_source("environment", &conf->variable, true);
+    if (conf->overwritten)
+        printf("  %-13s as it is now: the one it was started with has been overwritten\n", "");
     print_source("link", &conf->link, false);
     if (conf->symbol.set)
         print_source("in the code", &conf->symbol, false);

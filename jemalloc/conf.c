@@ -8,7 +8,7 @@
 
 static const char suffix[] = "MALLOC_CONF";
 
-enum { ENVIRON_LIMIT = 8 << 20, LINK_MAX = 4096 };
+enum { ENVIRON_LIMIT = 8 << 20, LINK_MAX = 4096, STRINGS_MAX = 4096 };
 
 void conf_variable_name(const char *prefix, char *out, size_t size)
 {
@@ -43,23 +43,49 @@ static void take_string(struct conf *conf, const char *text, size_t len)
     source_set(source, value, len - n - 1);
 }
 
-void conf_parse_environ(struct conf *conf, const char *text, size_t len)
+bool conf_parse_environ(struct conf *conf, const char *text, size_t len)
 {
+    bool intact = true;
+
     conf->variable.known = conf->foreign.known = true;
     for (size_t at = 0; at < len;) {
         size_t n = strnlen(text + at, len - at);
         take_string(conf, text + at, n);
+        intact = intact && n > 0;
         at += n + 1;
     }
+    return intact;
 }
 
-static void read_variable(struct conf *conf, const struct target *target)
+/* environ as it is now, by way of its pointers, at most STRINGS_MAX of them. */
+static bool read_present(struct conf *conf, remote_addr environ_at, struct memory *memory)
+{
+    remote_addr list = variable_value(environ_at, memory);
+    char text[LINK_MAX];
+
+    for (unsigned i = 0; list && i < STRINGS_MAX; i++) {
+        remote_addr string = variable_value(list + i * sizeof string, memory);
+        ssize_t n = string ? memory_read_string(memory, string, text, sizeof text) : -1;
+        if (!string)
+            break;
+        if (n > 0)
+            take_string(conf, text, (size_t)n);
+    }
+    return list != 0;
+}
+
+static void read_variable(struct conf *conf, const struct instance *instance,
+                          const struct modules *modules, const struct target *target,
+                          struct memory *memory)
 {
     AUTO_FREE char *text = NULL;
     ssize_t n = procfs_slurp(target->proc, &text, ENVIRON_LIMIT, "%d/environ", target_via(target));
 
-    if (n >= 0)
-        conf_parse_environ(conf, text, (size_t)n);
+    if (n < 0 || conf_parse_environ(conf, text, (size_t)n) || conf->variable.set)
+        return;
+    conf->overwritten = true;
+    conf->variable.known = conf->foreign.known =
+        read_present(conf, variable_find_environ(instance, modules, target, memory), memory);
 }
 
 static void read_link(struct conf_source *link, const struct target *target)
@@ -99,5 +125,5 @@ void conf_read(struct conf *conf, const struct instance *instance, const struct 
     conf_variable_name(instance->prefix, conf->variable.name, sizeof conf->variable.name);
     read_symbol(&conf->symbol, instance, modules, target, memory);
     read_link(&conf->link, target);
-    read_variable(conf, target);
+    read_variable(conf, instance, modules, target, memory);
 }

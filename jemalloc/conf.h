@@ -19,6 +19,13 @@ struct conf_source {
 
 struct conf {
     struct conf_source symbol, link, variable;
+    /*
+     * The environment that it was started with is no longer there: the program
+     * has written its title over it (redis, nginx, PostgreSQL). variable and
+     * foreign are then from the environment as it is now, which jemalloc did
+     * not read.
+     */
+    bool overwritten;
     /* Set too, but this build does not read it: the same variable under another prefix. */
     struct conf_source foreign;
 };
@@ -33,6 +40,7 @@ void conf_read(struct conf *conf, const struct instance *instance, const struct 
 /*
  * Of an environment as /proc/PID/environ has it (strings, each ended by a NUL):
  * fills conf->variable, whose name is set, and conf->foreign. The first of
- * several counts, as for getenv(3).
+ * several counts, as for getenv(3). False if it is none any more: there are
+ * empty strings in it.
  */
-void conf_parse_environ(struct conf *conf, const char *text, size_t len);
+bool conf_parse_environ(struct conf *conf, const char *text, size_t len);

@@ -39,24 +39,55 @@ static remote_addr find_dynamic(const char *name, const struct module *module, b
     return symbol.address;
 }
 
+static remote_addr find_in_symtab(const char *name, const struct instance *instance,
+                                  const struct target *target, struct memory *memory)
+{
+    struct search search = {name, 0};
+    AUTO_CLOSE int fd = module_open(&instance->module, target, memory);
+
+    if (fd >= 0)
+        symtab_visit_objects(fd, instance->bias, name, visit_variable, &search);
+    return search.address;
+}
+
+static remote_addr find_in_modules(const char *name, const struct modules *modules, bool main_only,
+                                   struct memory *memory)
+{
+    remote_addr address = 0;
+
+    for (size_t i = 0; i < modules->count && !address; i++)
+        address = find_dynamic(name, &modules->list[i], main_only, memory);
+    return address;
+}
+
 remote_addr variable_find(const struct instance *instance, const char *name,
                           const struct modules *modules, const struct target *target,
                           struct memory *memory)
 {
     char whole[PREFIX_MAX + 64];
-    struct search search = {whole, 0};
+    remote_addr address;
 
     snprintf(whole, sizeof whole, "%s%s", instance->prefix, name);
-    for (size_t i = 0; i < modules->count && !search.address; i++)
-        search.address = find_dynamic(whole, &modules->list[i], true, memory);
-    if (!search.address)
-        search.address = find_dynamic(whole, &instance->module, false, memory);
-    if (!search.address) {
-        AUTO_CLOSE int fd = module_open(&instance->module, target, memory);
-        if (fd >= 0)
-            symtab_visit_objects(fd, instance->bias, whole, visit_variable, &search);
-    }
-    return search.address;
+    address = find_in_modules(whole, modules, true, memory);
+    if (!address)
+        address = find_dynamic(whole, &instance->module, false, memory);
+    return address ? address : find_in_symtab(whole, instance, target, memory);
+}
+
+/* A program that uses it has the copy that counts (a copy relocation); so too for its aliases. */
+remote_addr variable_find_environ(const struct instance *instance, const struct modules *modules,
+                                  const struct target *target, struct memory *memory)
+{
+    static const char *const names[] = {"environ", "__environ", "_environ"};
+    remote_addr address = 0;
+
+    for (size_t i = 0; i < ARRAY_LEN(names) && !address; i++)
+        address = find_in_modules(names[i], modules, true, memory);
+    for (size_t i = 0; i < ARRAY_LEN(names) && !address; i++)
+        address = find_in_modules(names[i], modules, false, memory);
+    for (size_t i = 0; i < ARRAY_LEN(names) && !address; i++)
+        address = find_in_symtab(names[i], instance, target, memory);
+    return address;
 }
 
 remote_addr variable_value(remote_addr address, struct memory *memory)

@@ -13,5 +13,9 @@ remote_addr variable_find(const struct instance *instance, const char *name,
                           const struct modules *modules, const struct target *target,
                           struct memory *memory);
 
+/* The same of the C library's environ, wherever it is defined. */
+remote_addr variable_find_environ(const struct instance *instance, const struct modules *modules,
+                                  const struct target *target, struct memory *memory);
+
 /* What the pointer variable at address holds; 0 also if address is 0 or cannot be read. */
 remote_addr variable_value(remote_addr address, struct memory *memory);

@@ -38,6 +38,22 @@ static void test_environment(void)
     CHECK(conf.variable.known && !conf.variable.set);
 }
 
+/* Does that environment look as one that nobody has written over? */
+static bool is_intact(const char *environment, size_t len)
+{
+    struct conf conf = {.variable.name = "MALLOC_CONF"};
+
+    return conf_parse_environ(&conf, environment, len);
+}
+
+static void test_overwritten(void)
+{
+    static const char zeros[100], plain[] = "A=1\0B=2", title[] = "redis *:6379\0\0\0\0B=2";
+
+    CHECK(is_intact(plain, sizeof plain) && is_intact("", 0));
+    CHECK(!is_intact(zeros, sizeof zeros) && !is_intact(title, sizeof title));
+}
+
 static void test_long_values(void)
 {
     size_t n = 100000;
@@ -143,6 +159,7 @@ static void test_next_steps(void)
 int main(void)
 {
     test_environment();
+    test_overwritten();
     test_long_values();
     test_names();
     test_verdicts();
