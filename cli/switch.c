@@ -9,7 +9,8 @@ struct change {
     struct attachment attachment;
     bool active; /* to what it is switched */
     struct prof_state former;
-    bool visited; /* every thread, as some versions need it */
+    bool visited;     /* every thread, as some versions need it */
+    bool interrupted; /* before that was done */
     struct activation activation;
 };
 
@@ -92,9 +93,13 @@ static enum fault_code visit_threads(struct change *change, struct fault *fault)
     const struct injection_env env = attachment_env(attachment);
     const struct activation_options options = {attachment->options->allow_reset,
                                                change->former.lg_sample};
+    enum fault_code rc;
 
     change->visited = true;
-    return activation_run(&env, &attachment->instance, &options, &change->activation, fault);
+    rc = activation_run(&env, &attachment->instance, &options, &change->activation, fault);
+    /* prof.active is switched, and some threads are done: that is a result, of a kind. */
+    change->interrupted = rc == FAULT_INTERRUPTED;
+    return change->interrupted ? FAULT_NONE : rc;
 }
 
 static enum fault_code run(struct change *change, struct fault *fault)
@@ -110,15 +115,24 @@ static enum fault_code run(struct change *change, struct fault *fault)
     if (attachment->options->dry_run)
         return attachment_describe(attachment, calls, ARRAY_LEN(calls), fault);
     rc = attachment_hold(attachment, change_held, change, fault);
-    if (rc == FAULT_NONE && change->active && activation_needed(change->former.version))
-        rc = visit_threads(change, fault);
     if (rc != FAULT_NONE)
         return rc;
+    if (change->active && activation_needed(change->former.version))
+        rc = visit_threads(change, fault);
     if (attachment->options->json)
         print_json(change);
     else
         print_text(change);
-    return FAULT_NONE;
+    return rc;
+}
+
+static const char *missed_cause(const struct change *change, const struct fault *fault, char *out,
+                                size_t size)
+{
+    if (fault->code != FAULT_NONE && fault->code != FAULT_INTERRUPTED)
+        return message_cause(&change->attachment.subject, fault, out, size);
+    return change->interrupted ? "interrupted before it was done"
+                               : "the time was over before it was its turn";
 }
 
 /* What is not as it was asked for, on stderr. Returns the exit code that it deserves. */
@@ -132,8 +146,7 @@ static int tell_missed(const struct change *change)
         const struct activation_missed *missed = &activation->first_missed[i];
         message("thread %d (%s) does not sample yet: %s", (int)missed->tid,
                 message_clean(missed->comm, name, sizeof name),
-                missed->fault.code ? message_cause(subject, &missed->fault, cause, sizeof cause)
-                                   : "the time was over before it was its turn");
+                missed_cause(change, &missed->fault, cause, sizeof cause));
     }
     if (activation->missed > ACTIVATION_NAMED)
         message("and %zu more threads", activation->missed - ACTIVATION_NAMED);
@@ -144,6 +157,8 @@ static int tell_missed(const struct change *change)
                 "so it does not tell; jeattach on --allow-reset %d makes them all sample, and "
                 "drops what was sampled so far",
                 activation->unsure, subject->pid);
+    if (change->interrupted)
+        return EXIT_INTERRUPTED;
     return activation->missed ? EXIT_NO_SAFE_POINT : EXIT_DONE;
 }
 

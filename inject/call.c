@@ -55,11 +55,6 @@ enum fault_code injection_begin(struct injection *injection, const struct inject
     return rc;
 }
 
-void injection_extend(struct injection *injection, const struct deadline *deadline)
-{
-    injection->until = *deadline;
-}
-
 /* ---- the call ---- */
 
 remote_addr injection_put(struct injection *injection, const void *bytes, size_t len)

@@ -46,7 +46,8 @@ struct injection_env {
     const struct plan *plan;
     struct gate *gate;
     const struct deadline *deadline;
-    pid_t only_thread; /* 0: any thread */
+    pid_t only_thread;  /* 0: any thread */
+    uint64_t search_ns; /* how long a safe point is looked for; 0: until the deadline */
 };
 
 /* What happened, for the closing line and for -v. Times in nanoseconds. */
@@ -115,9 +116,6 @@ struct injection {
  */
 enum fault_code injection_begin(struct injection *injection, const struct injection_env *env,
                                 struct fault *fault);
-
-/* Gives what is still to come another deadline than the search for the thread had. */
-void injection_extend(struct injection *injection, const struct deadline *deadline);
 
 /* Copies len bytes for the next injection_call; 8-aligned. Returns their address, 0: no room. */
 remote_addr injection_put(struct injection *injection, const void *bytes, size_t len);

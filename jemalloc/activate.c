@@ -132,9 +132,8 @@ static void note(struct activation *activation, const struct injection *injectio
         activation->longest_ns = injection->report.held_ns;
 }
 
-/* The time to find a safe point is the slice's; a call that has begun may take all there is. */
-static enum fault_code hold(const struct injection_env *env, const struct deadline *whole,
-                            const struct visit *visit, struct fault *fault)
+static enum fault_code hold(const struct injection_env *env, const struct visit *visit,
+                            struct fault *fault)
 {
     enum outcome outcome = OUTCOME_UNSURE;
     struct injection injection;
@@ -142,7 +141,6 @@ static enum fault_code hold(const struct injection_env *env, const struct deadli
 
     if (rc != FAULT_NONE)
         return rc;
-    injection_extend(&injection, whole);
     rc = act(&injection, visit, &outcome, fault);
     ended = injection_end(&injection, rc == FAULT_NONE ? fault : NULL);
     rc = rc == FAULT_NONE ? ended : rc;
@@ -187,12 +185,17 @@ static struct pending *list_pending(const struct injection_env *env, struct acti
     return list;
 }
 
-/* Is the whole at an end, not just this thread? */
-static bool ends_all(enum fault_code code)
+/*
+ * Is the whole at an end, not just this thread? One that was asked to stop and
+ * has not is attached to until the tool ends, and will be held from when it
+ * stops at last: so the tool must end soon.
+ */
+static bool ends_all(const struct fault *fault)
 {
-    switch (code) {
-    case FAULT_NO_SAFE_POINT:
+    switch (fault->code) {
     case FAULT_NO_STOP:
+        return fault->err == ETIMEDOUT;
+    case FAULT_NO_SAFE_POINT:
     case FAULT_STOPPED:
     case FAULT_GONE:
     case FAULT_DENIED:
@@ -210,28 +213,16 @@ static bool is_worth_retrying(const struct pending *pending, unsigned round)
                               pending->fault.code == FAULT_NO_SAFE_POINT);
 }
 
-static struct injection_env env_of_thread(const struct injection_env *env, pid_t tid,
-                                          struct deadline *deadline, uint64_t slice)
-{
-    struct injection_env own = *env;
-
-    *deadline = *env->deadline;
-    if (deadline->at > clock_now() + slice)
-        deadline->at = clock_now() + slice;
-    own.deadline = deadline;
-    own.only_thread = tid;
-    return own;
-}
-
 static enum fault_code visit_one(const struct injection_env *env, const struct visit *visit,
                                  struct pending *pending, uint64_t slice, struct fault *fault)
 {
-    struct deadline deadline;
-    const struct injection_env own = env_of_thread(env, pending->thread.tid, &deadline, slice);
+    struct injection_env own = *env;
     enum fault_code rc;
 
+    own.only_thread = pending->thread.tid;
+    own.search_ns = slice;
     memset(&pending->fault, 0, sizeof pending->fault);
-    rc = hold(&own, env->deadline, visit, &pending->fault);
+    rc = hold(&own, visit, &pending->fault);
     pending->done = rc == FAULT_NONE;
     if (rc == FAULT_GONE && (rc = target_check(env->target, fault)) != FAULT_NONE)
         return rc;
@@ -239,7 +230,7 @@ static enum fault_code visit_one(const struct injection_env *env, const struct v
         pending->done = true; /* it has ended: it needs nothing */
         visit->activation->threads--;
     }
-    if (rc == FAULT_NONE || !ends_all(rc))
+    if (rc == FAULT_NONE || !ends_all(&pending->fault))
         return FAULT_NONE;
     *fault = pending->fault;
     return rc;
@@ -260,6 +251,9 @@ static enum fault_code visit_all(const struct injection_env *env, const struct v
                 continue;
             if (deadline_passed(env->deadline))
                 return FAULT_NONE;
+            if (deadline_interrupted(env->deadline))
+                return fault_set(fault, FAULT_INTERRUPTED, EINTR, "activate", "thread %d",
+                                 (int)list[i].thread.tid);
             rc = visit_one(env, visit, &list[i], slice, fault);
             if (rc != FAULT_NONE)
                 return rc;

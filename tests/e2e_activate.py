@@ -6,6 +6,7 @@ On 5.2.1 threads that allocated while profiling was not active never sample agai
 import json
 import os
 import signal
+import subprocess
 import time
 
 import allocators
@@ -176,16 +177,26 @@ class Activate(allocators.TestCase):
         self.assert_all_sample(allocator)
 
     def test_interrupted(self):
-        """Ctrl-C in the middle: the rest of the threads is as it was, and all go on."""
-        allocator = self.warm("5.2.1", words=("--busy",))
-        for delay in (0.0, 0.002, 0.005, 0.01, 0.02):
-            tool = self.process([lib.TOOL, "on", "-q", str(allocator.pid)],
-                                stdout=-3, stderr=-3, env=lib.tool_environment())
+        """Ctrl-C in the middle: what was done is said, the others are as they were, all go on."""
+        allocator = self.warm("5.2.1", words=("--threads", 300))
+        seen = set()
+        for delay in (0.01, 0.02, 0.04, 0.08, 0.005, 0.03):
+            tool = self.process([lib.TOOL, "on", str(allocator.pid)], stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True, env=lib.tool_environment())
             time.sleep(delay)
             tool.send_signal(signal.SIGINT)
-            self.assertIn(tool.wait(20), (lib.OK, lib.INTERRUPTED, -signal.SIGINT))
-            self.assertTrue(allocator.alive())
-        self.assertEqual(self.on(allocator)["threads_sampling"], THREADS + 1)
+            out, err = tool.communicate(timeout=20)
+            seen.add(tool.returncode)
+            if tool.returncode == lib.INTERRUPTED and "prof.active" in out:
+                self.assertRegex(out, r"threads: \d+ of 301 sample")
+                self.assertIn("interrupted before it was done", err)
+                self.assertNotIn("not changed", err)
+            elif tool.returncode == lib.INTERRUPTED:
+                self.assertIn("the target was not changed", err)
+        self.assertIn(lib.INTERRUPTED, seen)
+        self.assertLessEqual(seen, {lib.OK, lib.INTERRUPTED, -signal.SIGINT})
+        self.assertEqual(self.on(allocator)["threads_sampling"], 301)
+        self.assert_well(allocator)
 
 
 if __name__ == "__main__":
