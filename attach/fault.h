@@ -33,10 +33,14 @@ enum fault_code {
     FAULT_PROF_ABSENT,   /* config.prof is false */
     FAULT_PROF_DISABLED, /* opt.prof is false */
     FAULT_CTL_REFUSED,   /* mallctl returned an error */
+    FAULT_NAME_USAGE,    /* no such name of jemalloc's, or no such value */
+    FAULT_NAME_REFUSED,  /* a name that must not be used in this way, or that jemalloc refused */
     FAULT_DUMP_OPEN,     /* the target could not open the profile; err is the errno of its open */
-    FAULT_DUMP_WRITE,   /* the target could not write it all; err is the errno, or 0 if cut short */
-    FAULT_DUMP_UNSAFE,  /* a dump to that file could harm the target */
-    FAULT_STATS_ABSENT, /* config.stats is false */
+    FAULT_DUMP_WRITE,  /* the target could not write it all; err is the errno, or 0 if cut short */
+    FAULT_DUMP_UNSAFE, /* a dump to that file could harm the target */
+    FAULT_DUMP_NAMELESS, /* jemalloc has no name for the profile */
+    FAULT_DUMP_HOOK, /* a hook of the application's waits for a file that streaming never makes */
+    FAULT_STATS_ABSENT,  /* config.stats is false */
     FAULT_STATS_MESSAGE, /* a function of the program stands where its report would come out */
     FAULT_STATS_SLOW,    /* its report would be taken out in thousands of stops */
     FAULT_TOO_LARGE,     /* it grew beyond the limit that the tool sets itself */

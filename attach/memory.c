@@ -14,10 +14,7 @@ enum fault_code memory_open(struct memory *memory, const struct target *target, 
     memset(memory, 0, sizeof *memory);
     memory->pid = target_via(target);
     memory->gate = gate;
-    memory->cache = malloc(MEMORY_CACHE_PAGES * sizeof *memory->cache);
-    if (!memory->cache)
-        return fault_set(fault, FAULT_INTERNAL, ENOMEM, "open memory", "%d", target->pid);
-    memory_forget(memory);
+    (void)fault;
     memory->memfd = procfs_openf(target->proc, O_RDWR, "%d/mem", (int)target_via(target));
     memory->memfd_writable = memory->memfd >= 0;
     if (memory->memfd < 0)
@@ -37,7 +34,7 @@ void memory_close(struct memory *memory)
 
 void memory_forget(struct memory *memory)
 {
-    for (size_t i = 0; i < MEMORY_CACHE_PAGES; i++)
+    for (size_t i = 0; memory->cache && i < MEMORY_CACHE_PAGES; i++)
         memory->cache[i].addr = PAGE_EMPTY;
 }
 
@@ -102,10 +99,23 @@ bool memory_read(struct memory *memory, remote_addr addr, void *buf, size_t len)
     return read_peek(memory, addr, buf, len);
 }
 
+/* Made at the first use: of most processes of a host a few bytes alone are read. */
+static bool have_cache(struct memory *memory)
+{
+    if (memory->cache)
+        return true;
+    memory->cache = malloc(MEMORY_CACHE_PAGES * sizeof *memory->cache);
+    memory_forget(memory);
+    return memory->cache != NULL;
+}
+
 static struct memory_page *cached_page(struct memory *memory, remote_addr page)
 {
-    struct memory_page *slot = &memory->cache[(page / MEMORY_PAGE) % MEMORY_CACHE_PAGES];
+    struct memory_page *slot;
 
+    if (!have_cache(memory))
+        return NULL;
+    slot = &memory->cache[(page / MEMORY_PAGE) % MEMORY_CACHE_PAGES];
     if (slot->addr == page)
         return slot;
     slot->addr = PAGE_EMPTY;

@@ -195,38 +195,47 @@ static int own_directory(const struct target *target, char *out, size_t size)
     return 0;
 }
 
-/* A descriptor of what is at an absolute path of the target, O_PATH, or -errno. */
-static int open_in_root(const struct target *target, const char *path)
+static int open_in_root(const struct target *target, const char *path, int flags)
 {
-    struct open_how how = {.flags = O_PATH | O_CLOEXEC,
+    struct open_how how = {.flags = (unsigned)flags | O_CLOEXEC,
                            .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
     AUTO_CLOSE int root =
         procfs_openf(target->proc, O_PATH | O_DIRECTORY, "%d/root", (int)target_via(target));
+    char whole[2 * PATH_MAX] = "";
+    int rc = path[0] == '/' ? 0 : own_directory(target, whole, PATH_MAX);
 
-    if (root < 0)
-        return root;
-    int fd = (int)syscall(SYS_openat2, root, path, &how, sizeof how);
+    if (root < 0 || rc < 0)
+        return root < 0 ? root : rc;
+    snprintf(whole + strlen(whole), sizeof whole - strlen(whole), "/%s", path);
+    int fd = (int)syscall(SYS_openat2, root, whole, &how, sizeof how);
     return fd < 0 ? -errno : fd;
 }
 
 int target_stat(const struct target *target, const char *path, struct stat *st)
 {
-    char whole[2 * PATH_MAX] = "";
-    int rc = path[0] == '/' ? 0 : own_directory(target, whole, PATH_MAX);
+    AUTO_CLOSE int fd = open_in_root(target, path, O_PATH);
 
-    if (rc < 0)
-        return rc;
-    snprintf(whole + strlen(whole), sizeof whole - strlen(whole), "/%s", path);
-    AUTO_CLOSE int fd = open_in_root(target, whole);
     if (fd < 0)
         return fd;
     return fstat(fd, st) ? -errno : 0;
 }
 
+int target_open_file(const struct target *target, const char *path)
+{
+    AUTO_CLOSE int fd = open_in_root(target, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+    struct stat st;
+
+    if (fd < 0)
+        return fd;
+    if (fstat(fd, &st))
+        return -errno;
+    return S_ISREG(st.st_mode) ? steal_fd(&fd) : -EINVAL;
+}
+
 ssize_t target_readlink(const struct target *target, const char *dir, const char *name, char *out,
                         size_t size)
 {
-    AUTO_CLOSE int fd = open_in_root(target, dir);
+    AUTO_CLOSE int fd = open_in_root(target, dir, O_PATH);
     ssize_t n = fd < 0 ? fd : readlinkat(fd, name, out, size - 1);
 
     if (fd < 0 || n < 0) {

@@ -62,6 +62,12 @@ void target_path_from_here(const struct target *target, const char *path, char *
 int target_stat(const struct target *target, const char *path, struct stat *st);
 
 /*
+ * Opens a regular file for reading, under the same rules; a FIFO or a device
+ * that stands there is not waited for. Returns a descriptor or -errno.
+ */
+int target_open_file(const struct target *target, const char *path);
+
+/*
  * The text of the symbolic link `name` in the directory that the target calls
  * dir, which is absolute; no other link leads outside of its root, and this one
  * is not followed. NUL-terminated. Returns its length or -errno.

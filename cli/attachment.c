@@ -52,11 +52,15 @@ static enum fault_code open_target(struct attachment *attachment, pid_t pid, str
     if (rc != FAULT_NONE)
         return rc;
     attachment->subject.name = attachment->target.stat.comm;
-    if (attachment->target.status.tracer) {
-        fault_set(fault, FAULT_DENIED, EPERM, "attach", "%d", pid);
-        return permit_explain(&attachment->target, attachment->options->thread, fault);
-    }
     return FAULT_NONE;
+}
+
+static enum fault_code refuse_traced(struct attachment *attachment, struct fault *fault)
+{
+    if (!attachment->target.status.tracer)
+        return FAULT_NONE;
+    fault_set(fault, FAULT_DENIED, EPERM, "attach", "%d", attachment->target.pid);
+    return permit_explain(&attachment->target, attachment->options->thread, fault);
 }
 
 static enum fault_code find_allocator(struct attachment *attachment, struct fault *fault)
@@ -87,8 +91,8 @@ static enum fault_code make_plan(struct attachment *attachment, struct fault *fa
     return rc;
 }
 
-enum fault_code attachment_open(struct attachment *attachment, const struct options *options,
-                                pid_t pid, const char *verb, struct fault *fault)
+static enum fault_code open_unmapped(struct attachment *attachment, const struct options *options,
+                                     pid_t pid, const char *verb, struct fault *fault)
 {
     enum fault_code rc;
 
@@ -101,6 +105,35 @@ enum fault_code attachment_open(struct attachment *attachment, const struct opti
     rc = deadline_start(&attachment->deadline, options->timeout_ns, interrupt_flag(), fault);
     if (rc == FAULT_NONE)
         rc = open_target(attachment, pid, fault);
+    return rc;
+}
+
+enum fault_code attachment_look(struct attachment *attachment, const struct options *options,
+                                pid_t pid, const char *verb, struct fault *fault)
+{
+    enum fault_code rc = open_unmapped(attachment, options, pid, verb, fault);
+
+    if (rc == FAULT_NONE)
+        rc = find_allocator(attachment, fault);
+    return explained(attachment, rc, fault);
+}
+
+enum fault_code attachment_prepare(struct attachment *attachment, struct fault *fault)
+{
+    enum fault_code rc = refuse_traced(attachment, fault);
+
+    if (rc == FAULT_NONE)
+        rc = make_plan(attachment, fault);
+    return explained(attachment, rc, fault);
+}
+
+enum fault_code attachment_open(struct attachment *attachment, const struct options *options,
+                                pid_t pid, const char *verb, struct fault *fault)
+{
+    enum fault_code rc = open_unmapped(attachment, options, pid, verb, fault);
+
+    if (rc == FAULT_NONE)
+        rc = refuse_traced(attachment, fault);
     if (rc == FAULT_NONE)
         rc = find_allocator(attachment, fault);
     if (rc == FAULT_NONE)

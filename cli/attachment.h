@@ -25,6 +25,11 @@ struct attachment {
 /* Looks without stopping: identity, modules, jemalloc, what is to be avoided. */
 enum fault_code attachment_open(struct attachment *attachment, const struct options *options,
                                 pid_t pid, const char *verb, struct fault *fault);
+/* The same without what a call needs: a traced process can be looked at too. */
+enum fault_code attachment_look(struct attachment *attachment, const struct options *options,
+                                pid_t pid, const char *verb, struct fault *fault);
+/* After attachment_look: what it left out, so that a call can be made. */
+enum fault_code attachment_prepare(struct attachment *attachment, struct fault *fault);
 /* What a verb does while a thread is held: attachment->injection is ready for calls. */
 typedef enum fault_code (*held_action)(struct attachment *attachment, void *ctx,
                                        struct fault *fault);

@@ -94,6 +94,10 @@ static enum fault_code run(struct dump *dump, struct fault *fault)
         target_path_from_here(&dump->attachment.target, dump->result.target_path, dump->path,
                               sizeof dump->path);
     print_result(dump);
+    if (dump->result.hook)
+        message("the application's own hook for finished dumps ran in the call "
+                "(experimental.hooks.prof_dump at %#llx)",
+                (unsigned long long)dump->result.hook);
     return FAULT_NONE;
 }
 

@@ -6,16 +6,21 @@
 
 static const char overview[] =
     "jeattach VERB [options] PID...\n"
+    "jeattach                        (the same as jeattach ps)\n"
     "\n"
     "Attaches to a running process that uses jemalloc, makes one of its threads call\n"
     "mallctl, and lets it go on as if nothing had been. The process needs no\n"
     "preparation and is not restarted; only one thread is ever stopped.\n"
     "\n"
+    "  ps       which processes use jemalloc, on the whole host\n"
     "  status   is jemalloc in there, can it profile, does it, and what to do next\n"
     "  on       start to sample allocations (prof.active)\n"
     "  off      stop to sample them\n"
     "  dump     write a heap profile, in the target or streamed out of it\n"
     "  stats    where its memory is: jemalloc's counts beside the RSS\n"
+    "  reset    drop what was sampled so far, perhaps change the sampling period\n"
+    "  purge    give memory that jemalloc keeps unused back to the kernel\n"
+    "  mallctl  read or write any setting or counter of jemalloc's, by its name\n"
     "\n"
     "Options of every verb:\n"
     "  -p, --pid PID       the process, as an option\n"
@@ -41,9 +46,25 @@ static const struct {
                "Shows which jemalloc a process uses, whether profiling is compiled in\n"
                "(config.prof), was enabled at start (opt.prof) and is active now (prof.active),\n"
                "the sampling period, where its options came from, a verdict and the one next\n"
-               "step. Makes read-only calls.\n"
+               "step. What the memory of the process does not tell is asked by read-only calls.\n"
                "\n"
-               "      --no-call   stop nothing: only what its memory and /proc tell\n"},
+               "      --no-call       make none and stop nothing; what is then unknown is a ?\n"},
+    {"ps", "jeattach ps [--json] [--timeout D]\n"
+           "\n"
+           "Lists the processes of this host that use jemalloc, those in containers included.\n"
+           "Nothing is stopped and nothing is called; what cannot be read from outside is a ?.\n"
+           "\n"
+           "  PID        as it is seen from here\n"
+           "  NSPID      as the process sees itself, in its own pid namespace\n"
+           "  JEMALLOC   its version, and the prefix of its functions if there is one\n"
+           "  LINKAGE    shared, preloaded (LD_PRELOAD), static (linked into a program)\n"
+           "  PROF       active, inactive (can be switched on), disabled (opt.prof is false),\n"
+           "             absent (built without profiling)\n"
+           "  RSS        resident memory\n"
+           "  CONTAINER  engine and id, and the pod, from the names of its control groups\n"
+           "\n"
+           "The exit code is 0 also when no process uses jemalloc. Processes that may not be\n"
+           "read are counted on stderr; root sees all.\n"},
     {"on", "jeattach on [options] PID...\n"
            "\n"
            "Sets prof.active to true and reads it back; prints the former and the new value.\n"
@@ -79,6 +100,35 @@ static const struct {
               "      --prometheus   the rows as metrics\n"
               "      --allow-slow   --json and --full also of jemalloc before 5.3 under a seccomp\n"
               "                     filter, where they hold a thread for seconds\n"},
+    {"reset", "jeattach reset [options] PID...\n"
+              "\n"
+              "Drops all that was sampled so far (prof.reset); prints prof.lg_sample, the\n"
+              "logarithm of the sampling period, before and after. Profiling stays on or off.\n"
+              "\n"
+              "      --lg-sample N   sample every 2^N bytes on average from now on: 0 to 63;\n"
+              "                      19 is 512 KiB, jemalloc's default\n"},
+    {"purge", "jeattach purge [options] PID...\n"
+              "\n"
+              "Makes jemalloc give the pages back to the kernel that it keeps for later use, of\n"
+              "all arenas (arena.<all>.purge); prints its resident memory and that of the process\n"
+              "before and after. Memory in use is not touched. The thread that does it is held\n"
+              "meanwhile: the more there is to give back, the longer.\n"},
+    {"mallctl",
+     "jeattach mallctl [options] PID NAME[=VALUE]...\n"
+     "jeattach mallctl [options] PID --list [PATTERN]...\n"
+     "\n"
+     "Reads, writes or does what jemalloc knows by a name, up to 20 in one stop; a name\n"
+     "that was written is read back. Statistics (stats.*) are brought up to date first.\n"
+     "All names are checked before the first is used: what would crash the process, free\n"
+     "memory in use, or act on a thread by chance is refused, with the reason.\n"
+     "\n"
+     "  VALUE      true or false; a number; a size may end in K, M, G or T; a text\n"
+     "  --list     with their values: names that cost nothing to read; with a PATTERN\n"
+     "             (* and ?) all that match: 'opt.*', 'stats.arenas.0.bins.3.*'\n"
+     "  NAME:TYPE  a name of opt.* or config.* that is newer than this program: bool,\n"
+     "             unsigned, size_t, ssize_t, uint64_t, int64_t or string\n"
+     "\n"
+     "Names of thread.* are those of the one thread that is held (see --thread).\n"},
 };
 
 static int check(void)
@@ -102,7 +152,8 @@ int help_print(const char *verb)
 
 int help_usage(void)
 {
-    fputs("usage: jeattach status|on|off|dump|stats [options] PID...   (jeattach --help)\n",
+    fputs("usage: jeattach ps|status|on|off|dump|stats|reset|purge|mallctl [options] PID...   "
+          "(jeattach --help)\n",
           stderr);
     return EXIT_USAGE;
 }

@@ -81,6 +81,54 @@ void json_null(struct json *json, const char *name)
     fputs("null", json->out);
 }
 
+void json_signed(struct json *json, const char *name, int64_t value)
+{
+    write_name(json, name);
+    fprintf(json->out, "%" PRId64, value);
+}
+
+void json_open(struct json *json, const char *name)
+{
+    write_name(json, name);
+    fputc('{', json->out);
+    json->any = false;
+}
+
+void json_close(struct json *json)
+{
+    fputc('}', json->out);
+    json->any = true;
+}
+
+void json_text_or_null(struct json *json, const char *name, const char *text)
+{
+    if (text && *text)
+        json_text(json, name, text);
+    else
+        json_null(json, name);
+}
+
+void json_list_begin(struct json *json, const char *name)
+{
+    write_name(json, name);
+    fputc('[', json->out);
+    json->any = false;
+}
+
+void json_list_item(struct json *list, struct json *item)
+{
+    if (list->any)
+        fputs(", ", list->out);
+    list->any = true;
+    json_begin(item, list->out);
+}
+
+void json_list_end(struct json *json)
+{
+    fputc(']', json->out);
+    json->any = true;
+}
+
 void json_end(struct json *json)
 {
     fputs("}\n", json->out);

@@ -15,5 +15,19 @@ void json_begin(struct json *json, FILE *out);
 void json_text(struct json *json, const char *name, const char *text);
 void json_number(struct json *json, const char *name, uint64_t value);
 void json_bool(struct json *json, const char *name, bool value);
+/* The text, or null if it is NULL or empty. */
+void json_text_or_null(struct json *json, const char *name, const char *text);
 void json_null(struct json *json, const char *name);
+void json_signed(struct json *json, const char *name, int64_t value);
+/* A member that is an object: what is written until json_close is in it. */
+void json_open(struct json *json, const char *name);
+void json_close(struct json *json);
 void json_end(struct json *json);
+
+/*
+ * A member that is a list of objects: json_list_item begins each, json_end
+ * ends it, json_list_end ends the list.
+ */
+void json_list_begin(struct json *json, const char *name);
+void json_list_item(struct json *list, struct json *item);
+void json_list_end(struct json *json);

@@ -17,6 +17,10 @@ static const struct verb {
     {"off", verb_off, 0},
     {"dump", verb_dump, TAKES_OUTPUT | TAKES_PATH},
     {"status", verb_status, TAKES_NO_CALL},
+    {"mallctl", verb_mallctl, TAKES_NAMES},
+    {"reset", verb_reset, TAKES_LG_SAMPLE},
+    {"purge", verb_purge, 0},
+    {"ps", verb_ps, TAKES_HOST},
     {"stats", verb_stats, TAKES_REPORT},
 };
 
@@ -42,6 +46,8 @@ static int run_verb(const struct verb *verb, int argc, char **argv)
         return help_print(verb->name);
     if (options.version)
         return help_version();
+    if (verb->takes & TAKES_HOST)
+        return verb->run(&options, 0);
     for (size_t i = 0; i < options.pid_count; i++) {
         int code = verb->run(&options, options.pids[i]);
         if (code > worst)
@@ -64,6 +70,7 @@ static bool standard_streams_open(void)
 
 int main(int argc, char **argv)
 {
+    char *const all[] = {"ps", NULL};
     const struct verb *verb;
 
     if (!standard_streams_open()) {
@@ -73,7 +80,7 @@ int main(int argc, char **argv)
     }
     interrupt_init();
     if (argc < 2)
-        return help_usage();
+        return run_verb(find_verb("ps"), 1, (char **)all);
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
         strcmp(argv[1], "help") == 0)
         return help_print(argc > 2 ? argv[2] : NULL);

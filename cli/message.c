@@ -97,6 +97,9 @@ static const struct wording wordings[] = {
                              "start it with %V=prof:true,prof_active:false in its environment; no "
                              "jemalloc can enable it later"},
     [FAULT_CTL_REFUSED] = {EXIT_REFUSED, "mallctl refused %W%R", NULL},
+    [FAULT_NAME_USAGE] = {EXIT_USAGE, "%W",
+                          "jeattach mallctl --help; the names: jeattach mallctl %P --list '*'"},
+    [FAULT_NAME_REFUSED] = {EXIT_REFUSED, "%W", NULL},
     [FAULT_DUMP_OPEN] =
         {EXIT_REFUSED, "the target could not create %W%E",
          "use -o FILE, which needs no file on the target's side, or another --path"},
@@ -122,6 +125,14 @@ static const struct wording wordings[] = {
          "jeattach stats without --full and --json; or --allow-slow, with a --timeout that is long "
          "enough: what is left at its end goes to the target's stderr"},
     [FAULT_TOO_LARGE] = {EXIT_OUTPUT, "it is larger than the limit of %W", NULL},
+    [FAULT_DUMP_NAMELESS] = {EXIT_REFUSED,
+                             "jemalloc makes no name for it: the prefix of names (%W) is empty",
+                             "use --path, or -o FILE"},
+    [FAULT_DUMP_HOOK] = {EXIT_REFUSED,
+                         "the application has a hook of its own for finished dumps "
+                         "(experimental.hooks.prof_dump at %W), which would look for a file that "
+                         "is never made",
+                         "dump without -o: to a real file"},
     [FAULT_OUTPUT] = {EXIT_OUTPUT, "%W%E", NULL},
 };
 
@@ -219,8 +230,10 @@ static void print_head(const struct subject *subject, const struct fault *fault)
     else if (subject->name)
         message("cannot %s %d (%s)", subject->verb, subject->pid,
                 message_clean(subject->name, clean, sizeof clean));
-    else
+    else if (subject->pid)
         message("cannot %s %d", subject->verb, subject->pid);
+    else
+        message("cannot %s", subject->verb);
 }
 
 int message_fault(const struct subject *subject, const struct fault *fault)

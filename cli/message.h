@@ -21,7 +21,7 @@ enum exit_code {
     EXIT_INTERRUPTED = 130,
 };
 
-/* What the message is about. name may be NULL: not known yet. */
+/* What the message is about. name may be NULL: not known yet; pid 0: no single process. */
 struct subject {
     int pid;
     const char *name;

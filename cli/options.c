@@ -7,8 +7,10 @@
 #include <string.h>
 
 enum { PID_LIMIT = 4 << 20 }; /* PID_MAX_LIMIT, include/linux/threads.h */
-enum { OPT_JSON = 256, OPT_TIMEOUT, OPT_THREAD, OPT_PATH, OPT_DRY_RUN };
-enum { OPT_FULL = 300, OPT_PROMETHEUS, OPT_NO_CALL, OPT_ALLOW_RESET, OPT_ALLOW_SLOW };
+enum { OPT_JSON = 256, OPT_TIMEOUT, OPT_THREAD, OPT_PATH, OPT_DRY_RUN, OPT_NO_CALL };
+enum { OPT_LIST = 0x300, OPT_LG_SAMPLE };
+enum { OPT_FULL = 0x400, OPT_PROMETHEUS, OPT_ALLOW_RESET, OPT_ALLOW_SLOW };
+enum { LG_SAMPLE_MAX = 63 }; /* what jemalloc clamps it to (prof_reset_ctl) */
 
 static const struct option long_options[] = {
     {"output", required_argument, NULL, 'o'},
@@ -21,10 +23,12 @@ static const struct option long_options[] = {
     {"thread", required_argument, NULL, OPT_THREAD},
     {"path", required_argument, NULL, OPT_PATH},
     {"dry-run", no_argument, NULL, OPT_DRY_RUN},
+    {"list", no_argument, NULL, OPT_LIST},
+    {"lg-sample", required_argument, NULL, OPT_LG_SAMPLE},
+    {"no-call", no_argument, NULL, OPT_NO_CALL},
     {"version", no_argument, NULL, 'V'},
     {"full", no_argument, NULL, OPT_FULL},
     {"prometheus", no_argument, NULL, OPT_PROMETHEUS},
-    {"no-call", no_argument, NULL, OPT_NO_CALL},
     {"allow-slow", no_argument, NULL, OPT_ALLOW_SLOW},
     {"allow-reset", no_argument, NULL, OPT_ALLOW_RESET},
     {NULL, 0, NULL, 0},
@@ -82,6 +86,34 @@ static bool add_pid(struct options *options, const char *text)
     return true;
 }
 
+static bool add_name(struct options *options, const char *text)
+{
+    if (options->name_count == OPTIONS_NAMES_MAX) {
+        message("at most %d names at once", OPTIONS_NAMES_MAX);
+        return false;
+    }
+    options->names[options->name_count++] = text;
+    return true;
+}
+
+/* Where names are taken, the first word is the process if no option has named it. */
+static bool add_word(struct options *options, unsigned takes, const char *text)
+{
+    if (takes & TAKES_NAMES && options->pid_count > 0)
+        return add_name(options, text);
+    return add_pid(options, text);
+}
+
+static bool parse_lg_sample(const char *text, int *lg_sample)
+{
+    size_t n = strspn(text, "0123456789");
+
+    if (n == 0 || n > 2 || text[n] != '\0' || atoi(text) > LG_SAMPLE_MAX)
+        return false;
+    *lg_sample = atoi(text);
+    return true;
+}
+
 static bool take_value(struct options *options, int option)
 {
     switch (option) {
@@ -94,6 +126,12 @@ static bool take_value(struct options *options, int option)
         if (parse_pid(optarg, &options->thread))
             return true;
         message("'%s' is not a thread id", optarg);
+        return false;
+    case OPT_LG_SAMPLE:
+        if (parse_lg_sample(optarg, &options->lg_sample))
+            return true;
+        message("'%s' is not the logarithm of a sampling period: use 0 to %d; 19 is 512 KiB",
+                optarg, LG_SAMPLE_MAX);
         return false;
     case 'p':
         return add_pid(options, optarg);
@@ -115,28 +153,36 @@ static void tell_unknown(const char *word)
             message_clean(optopt > 0 && optopt < 256 ? letter : word, clean, sizeof clean));
 }
 
-/* The options that only some verbs have. */
-static const struct {
-    int option;
-    unsigned takes;
-    const char *name;
-} particular[] = {
-    {'o', TAKES_OUTPUT, "-o"},
-    {OPT_PATH, TAKES_PATH, "--path"},
-    {OPT_FULL, TAKES_REPORT, "--full"},
-    {OPT_PROMETHEUS, TAKES_REPORT, "--prometheus"},
-    {OPT_ALLOW_SLOW, TAKES_REPORT, "--allow-slow"},
-    {OPT_NO_CALL, TAKES_NO_CALL, "--no-call"},
-    {OPT_ALLOW_RESET, TAKES_ALLOW_RESET, "--allow-reset"},
-};
-
-static bool is_known(unsigned takes, int option)
+/* The options that some verbs have: by those that they need, or that they exclude. */
+static bool option_belongs(unsigned takes, int option)
 {
-    for (size_t i = 0; i < sizeof particular / sizeof *particular; i++)
-        if (particular[i].option == option && !(takes & particular[i].takes)) {
-            message("this verb has no option %s", particular[i].name);
-            return false;
-        }
+    static const struct {
+        int option;
+        unsigned needs, excludes;
+        const char *name;
+    } rows[] = {
+        {'o', TAKES_OUTPUT, 0, "-o"},
+        {OPT_PATH, TAKES_PATH, 0, "--path"},
+        {OPT_NO_CALL, TAKES_NO_CALL, 0, "--no-call"},
+        {OPT_LIST, TAKES_NAMES, 0, "--list"},
+        {OPT_LG_SAMPLE, TAKES_LG_SAMPLE, 0, "--lg-sample"},
+        {OPT_FULL, TAKES_REPORT, 0, "--full"},
+        {OPT_PROMETHEUS, TAKES_REPORT, 0, "--prometheus"},
+        {OPT_ALLOW_SLOW, TAKES_REPORT, 0, "--allow-slow"},
+        {OPT_ALLOW_RESET, TAKES_ALLOW_RESET, 0, "--allow-reset"},
+        {'p', 0, TAKES_HOST, "-p"},
+        {OPT_THREAD, 0, TAKES_HOST, "--thread"},
+        {OPT_DRY_RUN, 0, TAKES_HOST, "--dry-run"},
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i].option != option)
+            continue;
+        if ((takes & rows[i].needs) == rows[i].needs && !(takes & rows[i].excludes))
+            return true;
+        message("this verb has no option %s", rows[i].name);
+        return false;
+    }
     return true;
 }
 
@@ -154,6 +200,8 @@ static bool *flag_of(struct options *options, int option)
         return &options->json;
     case OPT_DRY_RUN:
         return &options->dry_run;
+    case OPT_LIST:
+        return &options->list;
     case OPT_FULL:
         return &options->full;
     case OPT_PROMETHEUS:
@@ -173,7 +221,7 @@ static bool take_option(struct options *options, unsigned takes, int option, cha
 {
     bool *flag = flag_of(options, option);
 
-    if (!is_known(takes, option))
+    if (!option_belongs(takes, option))
         return false;
     if (flag) {
         *flag = true;
@@ -194,14 +242,26 @@ static bool take_option(struct options *options, unsigned takes, int option, cha
     }
 }
 
-static bool options_consistent(const struct options *options)
+static bool options_consistent(const struct options *options, unsigned takes)
 {
-    if (options->pid_count == 0) {
+    if (takes & TAKES_HOST && options->pid_count > 0) {
+        message("this verb is about all processes and takes no pid");
+        return false;
+    }
+    if (!(takes & TAKES_HOST) && options->pid_count == 0) {
         message("which process? Give its pid");
+        return false;
+    }
+    if (takes & TAKES_NAMES && options->name_count == 0 && !options->list) {
+        message("which name? Give one, or --list");
         return false;
     }
     if (options->output && options->path) {
         message("-o writes here, --path in the target: use one of them");
+        return false;
+    }
+    if (options->dry_run && options->no_call) {
+        message("--dry-run tells the calls, --no-call makes none: use one of them");
         return false;
     }
     if (options->dry_run && options->json) {
@@ -220,8 +280,8 @@ static bool options_consistent(const struct options *options)
         message("--no-call holds no thread: leave --thread out");
         return false;
     }
-    if (options->dry_run && (options->full || options->prometheus || options->no_call)) {
-        message("--dry-run shows the calls alone: leave --full, --prometheus and --no-call out");
+    if (options->dry_run && (options->full || options->prometheus)) {
+        message("--dry-run shows the calls alone: leave --full and --prometheus out");
         return false;
     }
     if (options->pid_count > 1 && (options->output || options->path || options->thread)) {
@@ -237,13 +297,14 @@ bool options_parse(struct options *options, unsigned takes, int argc, char **arg
 
     memset(options, 0, sizeof *options);
     options->timeout_ns = 30ull * 1000000000;
+    options->lg_sample = -1;
     optind = 1;
     opterr = 0;
     while ((option = getopt_long(argc, argv, ":o:p:qvhV", long_options, NULL)) != -1)
         if (!take_option(options, takes, option, argv))
             return false;
     for (; optind < argc; optind++)
-        if (!add_pid(options, argv[optind]))
+        if (!add_word(options, takes, argv[optind]))
             return false;
-    return options->help || options->version || options_consistent(options);
+    return options->help || options->version || options_consistent(options, takes);
 }

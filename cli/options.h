@@ -5,26 +5,33 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum { OPTIONS_PIDS_MAX = 256 };
+enum { OPTIONS_PIDS_MAX = 256, OPTIONS_NAMES_MAX = 20 };
 
 /* Which options a verb knows, besides those that every verb has. */
 enum {
     TAKES_OUTPUT = 1,
     TAKES_PATH = 2,
-    TAKES_REPORT = 4, /* --full, --prometheus, --allow-slow */
-    TAKES_NO_CALL = 8,
-    TAKES_ALLOW_RESET = 16,
+    TAKES_NO_CALL = 4,       /* --no-call */
+    TAKES_HOST = 8,          /* no pid: it is about all processes */
+    TAKES_NAMES = 0x100,     /* names of jemalloc's after the process, --list */
+    TAKES_LG_SAMPLE = 0x200, /* --lg-sample */
+    TAKES_REPORT = 0x400,    /* --full, --prometheus, --allow-slow */
+    TAKES_ALLOW_RESET = 0x800,
 };
 
 struct options {
     pid_t pids[OPTIONS_PIDS_MAX];
     size_t pid_count;
     uint64_t timeout_ns;
-    pid_t thread;       /* 0: any */
-    const char *output; /* -o; NULL: none */
-    const char *path;   /* --path; NULL: none */
-    bool json, quiet, dry_run, help, version;
-    bool full, prometheus, no_call, allow_reset, allow_slow;
+    pid_t thread;                         /* 0: any */
+    const char *output;                   /* -o; NULL: none */
+    const char *path;                     /* --path; NULL: none */
+    const char *names[OPTIONS_NAMES_MAX]; /* the words after the process, with TAKES_NAMES */
+    size_t name_count;
+    bool list;     /* --list */
+    int lg_sample; /* --lg-sample: 0 to 63; -1: not given */
+    bool json, quiet, dry_run, no_call, help, version;
+    bool full, prometheus, allow_reset, allow_slow;
     int verbose;
 };
 

@@ -1,9 +1,10 @@
 /* jeattach status */
 #include "cli/attachment.h"
+#include "cli/facts_json.h"
 #include "cli/verbs.h"
 #include "cli/verdict.h"
 #include "jemalloc/activate.h"
-#include "jemalloc/peek.h"
+#include "jemalloc/facts.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -11,9 +12,9 @@
 struct status {
     struct attachment attachment;
     struct conf conf;
-    bool called;             /* state was read by a call */
-    struct prof_state state; /* else what the memory tells is in peek */
-    struct prof_peek peek;
+    struct facts facts;
+    struct prof_state state; /* as far as the facts go; what they leave open changes no verdict */
+    bool judged;             /* they go as far as a verdict needs */
 };
 
 static const char *found_text(enum found_by found_by)
@@ -21,15 +22,33 @@ static const char *found_text(enum found_by found_by)
     return found_by == FOUND_DYNSYM ? ".dynsym" : ".symtab";
 }
 
-/* ---- JSON ---- */
-
-static void json_maybe(struct json *json, const char *name, bool known, bool value)
+/* The state for the verdict; built_in and version are only known from a call. */
+static void judge(struct status *status)
 {
-    if (known)
-        json_bool(json, name, value);
-    else
-        json_null(json, name);
+    const struct facts *facts = &status->facts;
+    struct prof_state *state = &status->state;
+    bool enabled = facts->enabled == FACT_YES;
+
+    state->compiled_in = facts->compiled_in != FACT_NO;
+    state->enabled = enabled;
+    state->active = enabled && facts->active == FACT_YES;
+    state->thread_active_init = facts->thread_active_init != FACT_NO;
+    state->lg_sample = facts->lg_sample_known ? facts->lg_sample : PROF_LG_DEFAULT;
+    status->judged = facts->compiled_in == FACT_NO || facts->enabled == FACT_NO ||
+                     (enabled && facts->active != FACT_UNKNOWN);
 }
+
+static void next_step(const struct status *status, char *out, size_t size)
+{
+    int pid = (int)status->attachment.target.pid;
+
+    if (status->judged)
+        verdict_next(&status->state, &status->conf, pid, out, size);
+    else
+        snprintf(out, size, "jeattach status %d, without --no-call, to have it asked", pid);
+}
+
+/* ---- JSON ---- */
 
 static void json_source(struct json *json, const char *kind, const struct conf_source *source)
 {
@@ -60,66 +79,32 @@ static void json_conf(struct json *json, const struct conf *conf)
     json_source(json, "other_variable", &conf->foreign);
 }
 
-static void json_state(struct json *json, const struct status *status)
+static void json_facts(struct json *json, const struct facts *facts)
 {
-    const struct prof_state *state = &status->state;
-    char next[2048];
-
-    json_text(json, "version", state->version);
-    json_bool(json, "config.prof", state->compiled_in);
-    json_bool(json, "config.stats", state->stats);
-    json_text(json, "config.malloc_conf", state->built_in);
-    json_bool(json, "opt.prof", state->enabled);
-    json_bool(json, "prof.active", state->active);
-    json_bool(json, "prof.thread_active_init", state->thread_active_init);
-    json_number(json, "prof.lg_sample", state->lg_sample);
-    json_text(json, "opt.prof_prefix", state->prefix);
-    json_text(json, "verdict", verdict_name(prof_judge(state)));
-    verdict_next(state, &status->conf, (int)status->attachment.target.pid, next, sizeof next);
-    json_text(json, "next", next);
-    attachment_json(&status->attachment, json);
-}
-
-/* What was seen, as if it had been read: what was not has the value that changes no verdict. */
-static bool peek_state(const struct prof_peek *peek, struct prof_state *state)
-{
-    memset(state, 0, sizeof *state);
-    state->compiled_in = state->thread_active_init = true;
-    state->enabled = peek->enabled;
-    state->active = peek->active;
-    state->lg_sample = peek->lg_sample_known ? peek->lg_sample : PROF_LG_DEFAULT;
-    return peek->enabled_known && (peek->active_known || !peek->enabled);
-}
-
-static void json_peek(struct json *json, const struct status *status)
-{
-    const struct prof_peek *peek = &status->peek;
-    struct prof_state state;
-    char next[2048];
-
-    json_maybe(json, "opt.prof", peek->enabled_known, peek->enabled);
-    json_maybe(json, "prof.active", peek->active_known, peek->enabled && peek->active);
-    if (peek->lg_sample_known)
-        json_number(json, "prof.lg_sample", peek->lg_sample);
+    json_text_or_null(json, "version", facts->version);
+    facts_json(json, "config.prof", facts->compiled_in);
+    facts_json(json, "config.stats", facts->stats);
+    facts_json(json, "opt.prof", facts->enabled);
+    facts_json(json, "prof.active", facts->active);
+    facts_json(json, "prof.thread_active_init", facts->thread_active_init);
+    if (facts->lg_sample_known)
+        json_number(json, "prof.lg_sample", facts->lg_sample);
     else
         json_null(json, "prof.lg_sample");
-    if (peek_state(peek, &state)) {
-        verdict_next(&state, &status->conf, (int)status->attachment.target.pid, next, sizeof next);
-        json_text(json, "verdict", verdict_name(prof_judge(&state)));
-        json_text(json, "next", next);
-    } else {
-        json_null(json, "verdict");
-        json_null(json, "next");
-    }
-    json_number(json, "calls", 0);
+    if (facts->prefix_known)
+        json_text(json, "opt.prof_prefix", facts->prefix);
+    else
+        json_null(json, "opt.prof_prefix");
 }
 
 static void print_json(const struct status *status)
 {
     const struct attachment *attachment = &status->attachment;
     const struct instance *instance = &attachment->instance;
+    char next[2048];
     struct json json;
 
+    next_step(status, next, sizeof next);
     json_begin(&json, stdout);
     json_number(&json, "pid", (uint64_t)attachment->target.pid);
     json_text(&json, "name", attachment->target.stat.comm);
@@ -127,18 +112,30 @@ static void print_json(const struct status *status)
     json_text(&json, "prefix", instance->prefix);
     json_text(&json, "found_by", found_text(instance->found_by));
     json_conf(&json, &status->conf);
-    if (status->called)
-        json_state(&json, status);
-    else
-        json_peek(&json, status);
+    json_text(&json, "source", attachment->injection.report.tid ? "call" : "memory");
+    json_facts(&json, &status->facts);
+    json_text_or_null(&json, "verdict",
+                      status->judged ? verdict_name(prof_judge(&status->state)) : "");
+    json_text(&json, "next", next);
+    attachment_json(attachment, &json);
     json_end(&json);
 }
 
 /* ---- text ---- */
 
-static void print_row(const char *name, bool value, const char *when_true, const char *when_false)
+static void print_row(const char *name, enum fact value, const char *when_true,
+                      const char *when_false)
 {
-    printf("  %-13s %-4s %s\n", name, value ? "yes" : "no", value ? when_true : when_false);
+    static const char *const words[] = {
+        [FACT_UNKNOWN] = "?",
+        [FACT_NO] = "no",
+        [FACT_YES] = "yes",
+    };
+    const char *text = value == FACT_UNKNOWN ? "its memory does not tell"
+                       : value == FACT_YES   ? when_true
+                                             : when_false;
+
+    printf("  %-13s %-4s %s\n", name, words[value], text);
 }
 
 /* "64 KiB" */
@@ -184,85 +181,61 @@ static void print_conf(const struct conf *conf, const char *built_in)
                message_clean(conf->foreign.text, text, sizeof text), conf->variable.name);
 }
 
-static void print_state(const struct prof_state *state)
-{
-    char prefix[512], period[32];
-
-    format_period(state->lg_sample, period, sizeof period);
-    print_row("config.prof", state->compiled_in, "profiling is compiled in",
-              "this jemalloc was built without profiling");
-    print_row("opt.prof", state->enabled, "profiling was enabled at start",
-              "profiling was not enabled at start");
-    print_row("prof.active", state->enabled && state->active, "allocations are sampled now",
-              "allocations are not sampled now");
-    if (!state->enabled)
-        return;
-    print_row("thread init", state->thread_active_init,
-              "new threads sample (prof.thread_active_init)",
-              "new threads do not sample (prof.thread_active_init)");
-    printf("  period        a sample every %s on average (prof.lg_sample %llu)\n", period,
-           (unsigned long long)state->lg_sample);
-    printf("  prefix        '%s' begins the names of dumps (opt.prof_prefix)\n",
-           message_clean(state->prefix, prefix, sizeof prefix));
-}
-
 static void print_head(const struct status *status)
 {
     const struct attachment *attachment = &status->attachment;
     const struct instance *instance = &attachment->instance;
+    const char *known = status->facts.version;
     char name[64], path[512], version[128];
 
-    printf("%s[%d] uses jemalloc%s%s\n",
-           message_clean(attachment->target.stat.comm, name, sizeof name),
-           (int)attachment->target.pid, status->called ? " " : "",
-           message_clean(status->state.version, version, sizeof version));
+    printf(
+        "%s[%d] uses jemalloc %s\n", message_clean(attachment->target.stat.comm, name, sizeof name),
+        (int)attachment->target.pid, *known ? message_clean(known, version, sizeof version) : "?");
     printf("  module        %s (%smallctl in %s%s)\n",
            message_clean(instance->module.path, path, sizeof path), instance->prefix,
            found_text(instance->found_by), instance->module.deleted ? ", file deleted" : "");
 }
 
+static void print_facts(const struct facts *facts)
+{
+    char prefix[512], period[32];
+
+    format_period(facts->lg_sample, period, sizeof period);
+    print_row("config.prof", facts->compiled_in, "profiling is compiled in",
+              "this jemalloc was built without profiling");
+    print_row("opt.prof", facts->enabled, "profiling was enabled at start",
+              "profiling was not enabled at start");
+    print_row("prof.active", facts->active, "allocations are sampled now",
+              "allocations are not sampled now");
+    if (facts->enabled != FACT_YES)
+        return;
+    print_row("thread init", facts->thread_active_init,
+              "new threads sample (prof.thread_active_init)",
+              "new threads do not sample (prof.thread_active_init)");
+    if (facts->lg_sample_known)
+        printf("  period        a sample every %s on average (prof.lg_sample %llu)\n", period,
+               (unsigned long long)facts->lg_sample);
+    if (facts->prefix_known)
+        printf("  prefix        '%s' begins the names of dumps (opt.prof_prefix)\n",
+               message_clean(facts->prefix, prefix, sizeof prefix));
+}
+
 static void print_text(const struct status *status)
 {
-    const struct prof_state *state = &status->state;
-    enum prof_verdict verdict = prof_judge(state);
     char next[2048];
 
+    next_step(status, next, sizeof next);
     print_head(status);
-    print_state(state);
-    print_conf(&status->conf, state->built_in);
-    if (state->active && state->enabled && activation_needed(state->version))
+    print_facts(&status->facts);
+    print_conf(&status->conf, status->state.built_in);
+    if (status->state.active && activation_needed(status->facts.version))
         printf(
             "  note          on this version threads that allocated while it was not active stay "
             "silent until: jeattach on %d\n",
             (int)status->attachment.target.pid);
-    verdict_next(state, &status->conf, (int)status->attachment.target.pid, next, sizeof next);
-    printf("verdict: %s\nnext: %s\n", verdict_text(verdict), next);
-}
-
-static const char *peek_text(bool known, bool value)
-{
-    return !known ? "?    not to be seen without a call" : value ? "yes" : "no";
-}
-
-static void print_peek(const struct status *status)
-{
-    const struct prof_peek *peek = &status->peek;
-    int pid = (int)status->attachment.target.pid;
-    struct prof_state state;
-    char next[2048];
-
-    print_head(status);
-    printf("  opt.prof      %s\n", peek_text(peek->enabled_known, peek->enabled));
-    printf("  prof.active   %s\n", peek_text(peek->active_known, peek->enabled && peek->active));
-    print_conf(&status->conf, "");
-    if (peek_state(peek, &state)) {
-        verdict_next(&state, &status->conf, pid, next, sizeof next);
-        printf("verdict: %s\nnext: %s\n", verdict_text(prof_judge(&state)), next);
-    } else {
-        printf("verdict: not known without a call\n"
-               "next: jeattach status %d   (makes calls that only read)\n",
-               pid);
-    }
+    printf("verdict: %s\nnext: %s\n",
+           status->judged ? verdict_text(prof_judge(&status->state)) : "not known without a call",
+           next);
 }
 
 /* ---- the verb ---- */
@@ -270,51 +243,79 @@ static void print_peek(const struct status *status)
 static enum fault_code read_held(struct attachment *attachment, void *ctx, struct fault *fault)
 {
     struct status *status = ctx;
+    enum fault_code rc =
+        prof_read(&attachment->injection, &attachment->instance, &status->state, fault);
 
-    return prof_read(&attachment->injection, &attachment->instance, &status->state, fault);
+    if (rc == FAULT_NONE)
+        facts_of_state(&status->state, &status->facts);
+    return rc;
 }
 
-static enum fault_code look(struct status *status, struct fault *fault)
+static void read_memory(struct status *status)
 {
     struct attachment *attachment = &status->attachment;
+    struct fact_places places;
 
+    facts_locate(&places, &attachment->instance, &attachment->modules, &attachment->target,
+                 &attachment->memory);
+    facts_read(&places, &attachment->memory, &status->facts);
     conf_read(&status->conf, &attachment->instance, &attachment->modules, &attachment->target,
               &attachment->memory);
-    status->called = !attachment->options->no_call;
-    if (status->called)
-        return attachment_hold(attachment, read_held, status, fault);
-    prof_peek(&status->peek, &attachment->instance, &attachment->target, &attachment->memory);
-    return FAULT_NONE;
 }
 
-static enum fault_code run(struct status *status, struct fault *fault)
+static enum fault_code describe(struct attachment *attachment, const struct facts *facts,
+                                struct fault *fault)
 {
     static const char *const calls[] = {
         "mallctl version, config.prof, opt.prof, prof.active, ... (read)",
     };
+    enum fault_code rc;
+
+    if (facts_complete(facts)) {
+        printf("calls      none: the memory of the process tells it all\n");
+        return FAULT_NONE;
+    }
+    rc = attachment_prepare(attachment, fault);
+    return rc == FAULT_NONE ? attachment_describe(attachment, calls, ARRAY_LEN(calls), fault) : rc;
+}
+
+/* What was read is this process's only if it is still there. */
+static enum fault_code complete(struct status *status, struct fault *fault)
+{
     struct attachment *attachment = &status->attachment;
     enum fault_code rc;
 
+    if (attachment->options->no_call || facts_complete(&status->facts))
+        return target_check(&attachment->target, fault);
+    rc = attachment_prepare(attachment, fault);
+    return rc == FAULT_NONE ? attachment_hold(attachment, read_held, status, fault) : rc;
+}
+
+static enum fault_code run(struct status *status, struct fault *fault)
+{
+    struct attachment *attachment = &status->attachment;
+    enum fault_code rc;
+
+    read_memory(status);
     if (attachment->options->dry_run)
-        return attachment_describe(attachment, calls, ARRAY_LEN(calls), fault);
-    rc = look(status, fault);
+        return describe(attachment, &status->facts, fault);
+    rc = complete(status, fault);
     if (rc != FAULT_NONE)
         return rc;
+    judge(status);
     if (attachment->options->json)
         print_json(status);
-    else if (status->called)
-        print_text(status);
     else
-        print_peek(status);
+        print_text(status);
     return FAULT_NONE;
 }
 
 int verb_status(const struct options *options, pid_t pid)
 {
-    struct status status = {.called = false};
+    struct status status = {.judged = false};
     struct fault fault;
     enum fault_code rc =
-        attachment_open(&status.attachment, options, pid, "look at process", &fault);
+        attachment_look(&status.attachment, options, pid, "look at process", &fault);
 
     if (rc == FAULT_NONE)
         rc = run(&status, &fault);

@@ -6,5 +6,9 @@
 int verb_on(const struct options *options, pid_t pid);
 int verb_off(const struct options *options, pid_t pid);
 int verb_dump(const struct options *options, pid_t pid);
+int verb_mallctl(const struct options *options, pid_t pid);
+int verb_reset(const struct options *options, pid_t pid);
+int verb_purge(const struct options *options, pid_t pid);
+int verb_ps(const struct options *options, pid_t pid); /* pid: 0, it is about all */
 int verb_status(const struct options *options, pid_t pid);
 int verb_stats(const struct options *options, pid_t pid);

@@ -59,8 +59,8 @@ struct search {
     const char *names;
     uint64_t names_size;
     uint64_t bias;
+    unsigned char type; /* STT_FUNC or STT_OBJECT */
     const char *part;
-    unsigned char type; /* STT_* of the symbols that are visited */
     symbol_visitor visit;
     void *ctx;
     const char
@@ -104,7 +104,7 @@ static void visit_all(int fd, const Elf64_Shdr *section, struct search *search)
     }
 }
 
-static bool visit_file(int fd, uint64_t bias, const char *part, unsigned char type,
+static bool visit_type(int fd, uint64_t bias, unsigned char type, const char *part,
                        symbol_visitor visit, void *ctx)
 {
     struct sections sections;
@@ -118,7 +118,7 @@ static bool visit_file(int fd, uint64_t bias, const char *part, unsigned char ty
         return false;
     names[size] = '\0';
     if (memmem(names, size, part, strlen(part))) {
-        struct search search = {names, size, bias, part, type, visit, ctx, NULL};
+        struct search search = {names, size, bias, type, part, visit, ctx, NULL};
         visit_all(fd, &sections.symbols, &search);
     }
     return true;
@@ -126,10 +126,10 @@ static bool visit_file(int fd, uint64_t bias, const char *part, unsigned char ty
 
 bool symtab_visit(int fd, uint64_t bias, const char *part, symbol_visitor visit, void *ctx)
 {
-    return visit_file(fd, bias, part, STT_FUNC, visit, ctx);
+    return visit_type(fd, bias, STT_FUNC, part, visit, ctx);
 }
 
 bool symtab_visit_objects(int fd, uint64_t bias, const char *part, symbol_visitor visit, void *ctx)
 {
-    return visit_file(fd, bias, part, STT_OBJECT, visit, ctx);
+    return visit_type(fd, bias, STT_OBJECT, part, visit, ctx);
 }

@@ -16,5 +16,6 @@ enum { SYMTAB_STRINGS_MAX = 512 << 20 }; /* bytes of .strtab that are read at mo
  * readable .symtab.
  */
 bool symtab_visit(int fd, uint64_t bias, const char *part, symbol_visitor visit, void *ctx);
-/* The same for defined variables. */
+
+/* The same of the defined data symbols. */
 bool symtab_visit_objects(int fd, uint64_t bias, const char *part, symbol_visitor visit, void *ctx);

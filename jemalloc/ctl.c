@@ -8,19 +8,37 @@ struct operands {
     remote_addr name, old, old_len, new;
 };
 
-static size_t type_size(enum ctl_type type)
+/* A name that is copied into the reader's buffer has 32 bytes (ARENA_NAME_LEN, 5.3.1). */
+enum { TEXT_BUFFER = 256 };
+
+size_t ctl_type_size(enum ctl_type type)
 {
-    return type == CTL_BOOL ? 1 : 8;
+    switch (type) {
+    case CTL_BOOL:
+        return 1;
+    case CTL_UNSIGNED:
+    case CTL_FIXED:
+        return 4;
+    case CTL_VOID:
+    case CTL_STRUCT:
+        return 0;
+    default:
+        return 8;
+    }
 }
 
 static bool put_operands(struct injection *injection, const struct ctl_op *op,
                          struct operands *operands)
 {
-    const uint64_t zero = 0, len = type_size(op->type);
+    static const char buffer[TEXT_BUFFER];
+    const uint64_t len = ctl_type_size(op->type);
+    const uint64_t old = op->into_buffer ? injection_put(injection, buffer, sizeof buffer) : 0;
     uint64_t new_value = op->type == CTL_STRING ? op->new_text : op->new_value;
 
+    if (op->into_buffer && !old)
+        return false;
     operands->name = injection_put(injection, op->name, strlen(op->name) + 1);
-    operands->old = injection_put(injection, &zero, sizeof zero);
+    operands->old = injection_put(injection, &old, sizeof old);
     operands->old_len = injection_put(injection, &len, sizeof len);
     operands->new = injection_put(injection, &new_value, sizeof new_value);
     return operands->name && operands->old && operands->old_len && operands->new;
@@ -33,14 +51,14 @@ static struct arch_call make_call(const struct instance *instance, const struct 
     struct arch_call call = {.function = instance->mallctl};
 
     call.args[0] = operands->name;
-    if (!op->write_only) {
+    if (!op->write_only && op->type != CTL_VOID) {
         call.args[1] = operands->old;
         call.args[2] = operands->old_len;
     }
     /* A null path is "no new value", not a pointer to a null pointer (ctl.c, prof_dump_ctl). */
     if (op->writes && (op->type != CTL_STRING || op->new_text)) {
         call.args[3] = operands->new;
-        call.args[4] = type_size(op->type);
+        call.args[4] = ctl_type_size(op->type);
     }
     return call;
 }
@@ -59,9 +77,9 @@ static bool take_result(struct injection *injection, struct ctl_op *op,
     op->rc = (int)call->result;
     op->value = 0;
     op->text = NULL;
-    if (op->rc != 0 || op->write_only)
+    if (op->rc != 0 || op->write_only || op->type == CTL_VOID)
         return true;
-    if (!injection_get(injection, operands->old, &op->value, type_size(op->type)))
+    if (!injection_get(injection, operands->old, &op->value, ctl_type_size(op->type)))
         return false;
     if (op->type == CTL_STRING)
         take_text(injection, op);
@@ -79,6 +97,8 @@ enum fault_code ctl_run(struct injection *injection, const struct instance *inst
     if (count > CTL_OPS_MAX)
         return fault_set(fault, FAULT_INTERNAL, E2BIG, "mallctl", "%zu operations", count);
     for (size_t i = 0; i < count; i++) {
+        if (ops[i].type == CTL_STRUCT)
+            return fault_set(fault, FAULT_INTERNAL, EINVAL, "mallctl", "%s", ops[i].name);
         if (!put_operands(injection, &ops[i], &operands[i]))
             return fault_set(fault, FAULT_INTERNAL, E2BIG, "mallctl", "%s", ops[i].name);
         calls[i] = make_call(instance, &ops[i], &operands[i]);

@@ -5,26 +5,37 @@
 #include "jemalloc/instance.h"
 
 enum ctl_type {
-    CTL_BOOL,   /* bool: exactly 1 byte */
-    CTL_SIZE,   /* size_t, also uint64_t */
-    CTL_STRING, /* const char * */
+    CTL_BOOL,     /* bool: exactly 1 byte */
+    CTL_SIZE,     /* size_t */
+    CTL_UINT64,   /* uint64_t */
+    CTL_STRING,   /* const char * */
+    CTL_UNSIGNED, /* unsigned, uint32_t: 4 bytes */
+    CTL_SSIZE,    /* ssize_t */
+    CTL_INT64,    /* int64_t */
+    CTL_FIXED,    /* fxp_t: 16 bits before the point and 16 behind it */
+    CTL_POINTER,  /* an address in the target */
+    CTL_VOID,     /* neither read nor written */
+    CTL_STRUCT,   /* anything else: ctl_run does not take it */
 };
 
-enum { CTL_TEXT_MAX = 4160, CTL_OPS_MAX = 16 };
+enum { CTL_TEXT_MAX = 4160, CTL_OPS_MAX = 48 };
 
 struct ctl_op {
     const char *name;
     enum ctl_type type;
     bool writes;          /* new_value is written; a readable name gives its former value too */
     bool write_only;      /* prof.dump: EPERM if asked for the old value */
-    uint64_t new_value;   /* CTL_BOOL, CTL_SIZE */
+    bool into_buffer;     /* CTL_STRING: jemalloc copies the text to where the old value points */
+    uint64_t new_value;   /* all types but CTL_STRING, signed ones as two's complement */
     remote_addr new_text; /* CTL_STRING: an address in the target; 0: a null pointer */
     /* out */
     int rc;         /* mallctl's return: 0, ENOENT, EPERM, EINVAL, EFAULT, EAGAIN */
-    uint64_t value; /* CTL_BOOL, CTL_SIZE */
+    uint64_t value; /* as new_value; CTL_STRING: its address */
     char *text;     /* CTL_STRING: the caller's to free; NULL: null pointer or unreadable */
 };
 
+/* Bytes of a value; 0 for CTL_VOID and CTL_STRUCT. */
+size_t ctl_type_size(enum ctl_type type);
 /*
  * Runs count operations in order in the held thread. What mallctl refuses is
  * in op.rc and no fault. watch may be NULL.

@@ -1,4 +1,5 @@
 #include "jemalloc/dump.h"
+#include "jemalloc/version.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@ struct dump_watch {
     struct injection *injection;
     struct sink *sink;       /* NULL: the file is written by the target */
     remote_addr stream_path; /* the name that only our open uses, by its address */
+    const char *asked_path;  /* NULL: jemalloc makes the name */
     int64_t fd;              /* of the profile; -1: not open */
     bool opening;            /* between entry and exit of the open */
     bool opened, closed;
@@ -86,8 +88,9 @@ static enum watch_verdict file_enter(void *ctx, uint64_t nr, const uint64_t args
     if (!watch->opened && !watch->open_errno && arch_opens_for_writing(nr, args, &path)) {
         watch->opening = true;
         if (memory_read_string(watch->injection->env.memory, path, watch->path,
-                               sizeof watch->path) < 0)
-            watch->path[0] = '\0';
+                               sizeof watch->path) < 0) /* longer than any path can be */
+            snprintf(watch->path, sizeof watch->path, "%s",
+                     watch->asked_path ? watch->asked_path : "");
     }
     return WATCH_PASS;
 }
@@ -142,7 +145,8 @@ static void file_leave(void *ctx, uint64_t nr, const uint64_t args[6], int64_t r
 }
 
 /* What was seen counts, not the return code alone: up to 5.3.0 a short write is still "success". */
-static enum fault_code judge(const struct dump_watch *watch, int rc, struct fault *fault)
+static enum fault_code judge(const struct dump_watch *watch, const struct prof_state *state, int rc,
+                             struct fault *fault)
 {
     if (watch->open_errno)
         return fault_set(fault, FAULT_DUMP_OPEN, watch->open_errno, "prof.dump", "%s", watch->path);
@@ -151,6 +155,8 @@ static enum fault_code judge(const struct dump_watch *watch, int rc, struct faul
     if (watch->write_errno || watch->cut_short)
         return fault_set(fault, FAULT_DUMP_WRITE, watch->write_errno, "prof.dump", "%s",
                          watch->path);
+    if (rc == EFAULT && !watch->opened && !watch->asked_path && !watch->sink && !state->prefix[0])
+        return fault_set(fault, FAULT_DUMP_NAMELESS, 0, "prof.dump", "opt.prof_prefix");
     if (rc != 0)
         return fault_set(fault, FAULT_CTL_REFUSED, rc, "mallctl", "prof.dump");
     if (!watch->opened || !watch->closed || watch->written == 0)
@@ -172,9 +178,10 @@ static remote_addr put_stream_path(struct injection *injection)
 }
 
 static enum fault_code run_watched(struct dump_watch *watch, const struct instance *instance,
-                                   const char *path, struct fault *fault)
+                                   const struct prof_state *state, struct fault *fault)
 {
     struct injection *injection = watch->injection;
+    const char *path = watch->asked_path;
     struct watch calls = {watch->sink ? stream_enter : file_enter,
                           watch->sink ? stream_leave : file_leave, watch};
     struct ctl_op op = {
@@ -188,7 +195,7 @@ static enum fault_code run_watched(struct dump_watch *watch, const struct instan
     if ((watch->sink || path) && !op.new_text)
         return fault_set(fault, FAULT_DUMP_OPEN, ENAMETOOLONG, "prof.dump", "%s", path);
     rc = ctl_run(injection, instance, &op, 1, &calls, fault);
-    return rc == FAULT_NONE ? judge(watch, op.rc, fault) : rc;
+    return rc == FAULT_NONE ? judge(watch, state, op.rc, fault) : rc;
 }
 
 enum fault_code dump_check(const struct target *target, const struct dump_request *request,
@@ -233,11 +240,37 @@ enum fault_code dump_complete(const struct target *target, struct sink *sink, st
     return FAULT_NONE;
 }
 
+/*
+ * A hook of the application's is called when the file has been closed, with its
+ * name, under the lock of the dump (5.3.0 prof_sys.c, prof_dump): it runs in
+ * our call, and would look for a file that streaming never makes.
+ */
+static enum fault_code find_hook(struct injection *injection, const struct instance *instance,
+                                 const struct prof_state *state, bool streamed, remote_addr *hook,
+                                 struct fault *fault)
+{
+    struct ctl_op op = {.name = "experimental.hooks.prof_dump", .type = CTL_POINTER};
+    enum fault_code rc;
+
+    *hook = 0;
+    if (!version_within(version_parse(state->version), VERSION_NUMBER(5, 3, 0), 0))
+        return FAULT_NONE;
+    rc = ctl_run(injection, instance, &op, 1, NULL, fault);
+    if (rc != FAULT_NONE)
+        return rc;
+    *hook = op.rc == 0 ? op.value : 0;
+    if (*hook && streamed)
+        return fault_set(fault, FAULT_DUMP_HOOK, 0, "prof.dump", "%#llx",
+                         (unsigned long long)*hook);
+    return FAULT_NONE;
+}
+
 enum fault_code dump_run(struct injection *injection, const struct instance *instance,
                          const struct dump_request *request, struct dump_result *result,
                          struct fault *fault)
 {
-    struct dump_watch watch = {.injection = injection, .sink = request->stream, .fd = -1};
+    struct dump_watch watch = {
+        .injection = injection, .sink = request->stream, .asked_path = request->path, .fd = -1};
     struct prof_state state;
     enum fault_code rc = prof_read(injection, instance, &state, fault);
 
@@ -245,7 +278,9 @@ enum fault_code dump_run(struct injection *injection, const struct instance *ins
     if (rc == FAULT_NONE)
         rc = prof_usable(&state, fault);
     if (rc == FAULT_NONE)
-        rc = run_watched(&watch, instance, request->path, fault);
+        rc = find_hook(injection, instance, &state, request->stream != NULL, &result->hook, fault);
+    if (rc == FAULT_NONE)
+        rc = run_watched(&watch, instance, &state, fault);
     if (rc != FAULT_NONE)
         return rc;
     result->bytes = watch.written;

@@ -17,6 +17,7 @@ struct dump_request {
 struct dump_result {
     char target_path[DUMP_PATH_MAX]; /* as the kernel names the open file; "" when streamed */
     uint64_t bytes;                  /* written by jemalloc, as seen at the system calls */
+    remote_addr hook;                /* the application's own, which ran in the call; 0: none */
 };
 
 /*
@@ -33,7 +34,9 @@ enum fault_code dump_check(const struct target *target, const struct dump_reques
  * FAULT_PROF_*: it cannot. FAULT_DUMP_OPEN: fault.what is the path, fault.err
  * the errno of the open. FAULT_DUMP_WRITE: likewise, err 0 if a write was cut
  * short. FAULT_TOO_LARGE: more than the sink takes. FAULT_CTL_REFUSED: mallctl
- * failed without a system call that did.
+ * failed without a system call that did. FAULT_DUMP_NAMELESS: opt.prof_prefix
+ * is empty, and no path was given. FAULT_DUMP_HOOK: streaming would deceive the
+ * application's hook (experimental.hooks.prof_dump); what is its address.
  */
 enum fault_code dump_run(struct injection *injection, const struct instance *instance,
                          const struct dump_request *request, struct dump_result *result,

@@ -237,3 +237,16 @@ enum fault_code instance_find(struct instance *instance, const struct modules *m
     return fault_set(fault, FAULT_NO_ALLOCATOR, 0, "look for jemalloc", "%zu modules",
                      native / PASS_COUNT);
 }
+
+bool instance_in_module(struct instance *instance, const struct module *module,
+                        const struct target *target, struct memory *memory)
+{
+    struct image image;
+
+    if (!image_open(&image, memory, module->start))
+        return false;
+    for (enum pass pass = PASS_KNOWN; pass < PASS_COUNT; pass++)
+        if (try_module(instance, pass, module, &image, target, memory))
+            return true;
+    return false;
+}

@@ -28,3 +28,7 @@ struct instance {
 enum fault_code instance_find(struct instance *instance, const struct modules *modules,
                               const struct target *target, struct memory *memory,
                               struct fault *fault);
+
+/* The same in one module alone; false if it holds none. instance->path is empty. */
+bool instance_in_module(struct instance *instance, const struct module *module,
+                        const struct target *target, struct memory *memory);

@@ -6,7 +6,7 @@ to its end. After each death the victim must complete by itself and be what it w
 check without a fault, running, untraced, with the same signal masks, mappings, descriptors,
 threads, and with its text as it was. Exit code 1 on any fault.
 
-  kill_matrix.py [--verb on|dump|stream|stats|report]... [--mode MODE]... [--long] [--ms MS] [--jemalloc VERSION]
+  kill_matrix.py [--verb on|dump|stream|stats|report|mallctl|reset|purge]... [--mode MODE]... [--long] [--ms MS] [--jemalloc VERSION]
 """
 
 import argparse
@@ -41,7 +41,10 @@ EINTR_OF_STOP_MODES = ("epoll_wait", "epoll_pwait", "recv", "sigtimedwait")
 # knows the address: these two deaths leave the mapping behind.
 MAPPINGS_LEFT_ALLOWED = 0
 
-VERBS = ("on", "dump", "stream", "stats", "report")
+# Each kind of use: reads, a write with its read-back, an action, statistics with their epoch.
+MALLCTL_NAMES = ["opt.prof", "prof.gdump=false", "arena.0.decay", "stats.resident", "version"]
+
+VERBS = ("on", "dump", "stream", "stats", "report", "mallctl", "reset", "purge")
 MAX_POINTS = 2000
 SECOND_USE_EVERY = 5
 KILLED = -signal.SIGKILL
@@ -72,8 +75,11 @@ class Series:
             "stream": ["dump", "-o", self.sink],
             "stats": ["stats"],
             "report": ["stats", "--json"],
-        }
-        return words[self.verb] + ["-vv", pid]
+            "mallctl": ["mallctl"],
+            "reset": ["reset", "--lg-sample", "12"],
+            "purge": ["purge"],
+        }[self.verb]
+        return words + ["-vv", pid] + MALLCTL_NAMES * (self.verb == "mallctl")
 
     # ---- one death ----
 

@@ -58,7 +58,7 @@ _jeattach_files()
 _jeattach()
 {
     local cur=${COMP_WORDS[COMP_CWORD]} option='' verb=${COMP_WORDS[1]-} pids=() i
-    local verbs='status on off dump stats'
+    local verbs='status on off dump stats reset purge mallctl'
     local options='--pid --timeout --thread --dry-run --json --quiet --verbose --help'
 
     COMPREPLY=()
@@ -75,6 +75,8 @@ _jeattach()
         dump) options+=' --output --path' ;;
         status) options+=' --no-call' ;;
         on) options+=' --allow-reset' ;;
+        reset) options+=' --lg-sample' ;;
+        mallctl) options+=' --list' ;;
         stats) options+=' --full --prometheus --allow-slow' ;;
     esac
 
@@ -88,7 +90,7 @@ _jeattach()
     for ((i = 2; i < ${#COMP_WORDS[@]}; i++)); do
         [ "$i" -eq "$COMP_CWORD" ] && continue
         case ${COMP_WORDS[i - 1]} in
-            -o | --output | --path | --timeout | --thread) continue ;;
+            -o | --output | --path | --timeout | --thread | --lg-sample) continue ;;
         esac
         [[ ${COMP_WORDS[i]} =~ ^[0-9]+$ ]] && pids+=("${COMP_WORDS[i]}")
     done
@@ -99,6 +101,10 @@ _jeattach()
             return
             ;;
         --path) return ;;
+        --lg-sample)
+            _jeattach_words '12 14 16 19 21' "$cur"
+            return
+            ;;
         --timeout)
             _jeattach_words '500ms 5s 30s 5m' "$cur"
             return
@@ -110,6 +116,10 @@ _jeattach()
     esac
     if [[ $cur == -* ]]; then
         _jeattach_words "$options" "$cur"
+    elif [ "$verb" = mallctl ] && [ ${#pids[@]} -gt 0 ]; then
+        _jeattach_words 'version epoch opt. config. prof.active prof.gdump prof.lg_sample prof.prefix=
+            prof.thread_active_init stats.allocated stats.active stats.metadata stats.resident
+            stats.mapped stats.retained arenas.narenas arena.0. arena.4096.purge arena.4096.decay' "$cur"
     else
         _jeattach_offer "$cur" "${pids[*]}" < <(_jeattach_processes)
     fi

@@ -115,6 +115,29 @@ static void test_members(void)
     free(out);
 }
 
+/* An object in an object, and members after it. */
+static void test_objects(void)
+{
+    struct json json;
+    char *out = NULL;
+    size_t size;
+    FILE *stream = open_memstream(&out, &size);
+
+    json_begin(&json, stream);
+    json_open(&json, "a");
+    json_close(&json);
+    json_open(&json, "b");
+    json_signed(&json, "least", INT64_MIN);
+    json_signed(&json, "most", INT64_MAX);
+    json_close(&json);
+    json_signed(&json, "c", -1);
+    json_end(&json);
+    fclose(stream);
+    CHECK(strcmp(out, "{\"a\": {}, \"b\": {\"least\": -9223372036854775808, "
+                      "\"most\": 9223372036854775807}, \"c\": -1}\n") == 0);
+    free(out);
+}
+
 int main(void)
 {
     test_escapes();
@@ -122,5 +145,6 @@ int main(void)
     test_invalid_utf8();
     test_every_byte();
     test_members();
+    test_objects();
     return check_result();
 }

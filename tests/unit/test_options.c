@@ -169,6 +169,17 @@ static void test_all(void)
     CHECK(parse(&options, TAKES_OUTPUT, "-oout 42") && strcmp(options.output, "out") == 0);
 }
 
+/* What only some verbs have, and a verb that is about all processes. */
+static void test_of_one_verb(void)
+{
+    struct options options;
+
+    CHECK(parse(&options, TAKES_NO_CALL, "--no-call 1") && options.no_call);
+    CHECK(parse(&options, TAKES_NO_CALL, "1") && !options.no_call);
+    CHECK(parse(&options, TAKES_HOST, "-v") && options.pid_count == 0);
+    CHECK(parse(&options, TAKES_HOST, "-q --json --timeout 1s") && options.json);
+}
+
 static void test_pid_words(void)
 {
     struct options options;
@@ -218,6 +229,12 @@ static void test_refused(void)
         {0, "-x 1"},
         {0, "--json=yes 1"},
         {0, "-q"},
+        {0, "--no-call 1"},
+        {TAKES_NO_CALL, "--no-call --dry-run 1"},
+        {TAKES_HOST, "1"},
+        {TAKES_HOST, "-p 1"},
+        {TAKES_HOST, "--thread 1"},
+        {TAKES_HOST, "--dry-run"},
     };
     struct options options;
 
@@ -268,6 +285,43 @@ static void test_particular(void)
     CHECK(!parse(&options, TAKES_REPORT | TAKES_NO_CALL, "--allow-reset 1"));
 }
 
+/* With names the first word is the process, unless an option has named it. */
+static void test_names(void)
+{
+    struct options options;
+
+    CHECK(parse(&options, TAKES_NAMES, "42 opt.prof 7 -q prof.active=true"));
+    CHECK(options.pid_count == 1 && options.pids[0] == 42 && options.name_count == 3);
+    CHECK(options.quiet && strcmp(options.names[0], "opt.prof") == 0);
+    CHECK(strcmp(options.names[1], "7") == 0 && strcmp(options.names[2], "prof.active=true") == 0);
+    CHECK(parse(&options, TAKES_NAMES, "opt.prof -p 42") && options.name_count == 1);
+    CHECK(parse(&options, TAKES_NAMES, "42 --list") && options.list && options.name_count == 0);
+    CHECK(parse(&options, TAKES_NAMES, "42 --list opt.*") && options.name_count == 1);
+    CHECK(!parse(&options, TAKES_NAMES, "42") && strstr(said, "--list"));
+    CHECK(!parse(&options, TAKES_NAMES, "opt.prof") && strstr(said, "process id"));
+    CHECK(!parse(&options, TAKES_NAMES, "--list") && strstr(said, "which process"));
+    CHECK(parse(&options, TAKES_NAMES, "1 a b c d e f g h i j k l m n o p q r s t"));
+    CHECK(options.name_count == OPTIONS_NAMES_MAX);
+    CHECK(!parse(&options, TAKES_NAMES, "1 a b c d e f g h i j k l m n o p q r s t u"));
+    CHECK(!parse(&options, 0, "1 a") && !parse(&options, 0, "1 --list"));
+}
+
+static void test_lg_sample(void)
+{
+    static const char *const wrong[] = {"64", "-1", "x", "1x", "100", "0x1", "1e1", "+1"};
+    struct options options;
+
+    CHECK(parse(&options, TAKES_LG_SAMPLE, "42") && options.lg_sample == -1);
+    CHECK(parse(&options, TAKES_LG_SAMPLE, "42 --lg-sample 0") && options.lg_sample == 0);
+    CHECK(parse(&options, TAKES_LG_SAMPLE, "--lg-sample=63 42") && options.lg_sample == 63);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char words[64];
+        snprintf(words, sizeof words, "42 --lg-sample=%s", wrong[i]);
+        CHECK(!parse(&options, TAKES_LG_SAMPLE, words) && strstr(said, "0 to 63"));
+    }
+    CHECK(!parse(&options, 0, "42 --lg-sample 19") && strstr(said, "no option --lg-sample"));
+}
+
 int main(void)
 {
     test_particular();
@@ -278,10 +332,13 @@ int main(void)
     test_pids();
     test_defaults();
     test_all();
+    test_of_one_verb();
     test_pid_words();
     test_many_pids();
     test_refused();
     test_unknown_named();
     test_help();
+    test_names();
+    test_lg_sample();
     return check_result();
 }

@@ -1,0 +1,23 @@
+/* The container and the pod of a process, from the names of its control groups. */
+#pragma once
+
+#include "attach/procfs.h"
+
+#include <stdbool.h>
+
+enum { CONTAINER_ID_LEN = 64, POD_MAX = 40 };
+
+struct container {
+    const char *engine; /* static text: "docker", "podman", "cri-o"; NULL: in no container */
+    char id[CONTAINER_ID_LEN + 1]; /* hexadecimal digits */
+    char pod[POD_MAX]; /* the pod's uid as Kubernetes writes it; "": none, or not to be told */
+};
+
+/*
+ * Of the text of /proc/PID/cgroup. True if it is in a container or a pod; of
+ * nested ones the innermost.
+ */
+bool cgroup_parse(const char *text, size_t len, struct container *out);
+
+/* The same of a process; false also if its file cannot be read. */
+bool cgroup_read(const struct procfs *proc, pid_t pid, struct container *out);

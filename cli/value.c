@@ -1,0 +1,175 @@
+#include "cli/value.h"
+#include "cli/message.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool parse_bool(const char *text, uint64_t *value)
+{
+    static const char *const words[][2] = {
+        {"false", "true"}, {"off", "on"}, {"no", "yes"}, {"0", "1"}};
+
+    for (size_t i = 0; i < ARRAY_LEN(words); i++)
+        for (*value = 0; *value < 2; (*value)++)
+            if (strcmp(text, words[i][*value]) == 0)
+                return true;
+    return false;
+}
+
+/* Decimal digits up to limit; *rest is what follows. */
+static bool parse_digits(const char *text, uint64_t limit, uint64_t *value, const char **rest)
+{
+    const char *p = text;
+
+    *value = 0;
+    for (; *p >= '0' && *p <= '9'; p++) {
+        uint64_t digit = (uint64_t)(*p - '0');
+        if (*value > (limit - digit) / 10)
+            return false;
+        *value = *value * 10 + digit;
+    }
+    *rest = p;
+    return p != text;
+}
+
+static bool parse_number(const char *text, uint64_t limit, uint64_t *value)
+{
+    const char *rest;
+
+    return parse_digits(text, limit, value, &rest) && *rest == '\0';
+}
+
+static bool parse_signed(const char *text, uint64_t *value)
+{
+    bool minus = *text == '-';
+
+    if (!parse_number(text + minus, (uint64_t)INT64_MAX + minus, value))
+        return false;
+    *value = minus ? 0 - *value : *value;
+    return true;
+}
+
+static bool parse_size(const char *text, uint64_t *value)
+{
+    static const char units[] = "KMGT";
+    const char *rest, *unit;
+    unsigned shift;
+
+    if (!parse_digits(text, UINT64_MAX, value, &rest))
+        return false;
+    if (*rest == '\0')
+        return true;
+    unit = strchr(units, *rest);
+    if (!unit || rest[1] != '\0')
+        return false;
+    shift = 10 * (unsigned)(unit - units + 1);
+    if (*value > UINT64_MAX >> shift)
+        return false;
+    *value <<= shift;
+    return true;
+}
+
+bool value_parse(enum ctl_type type, const char *text, uint64_t *value)
+{
+    switch (type) {
+    case CTL_BOOL:
+        return parse_bool(text, value);
+    case CTL_UNSIGNED:
+        return parse_number(text, UINT32_MAX, value);
+    case CTL_UINT64:
+        return parse_number(text, UINT64_MAX, value);
+    case CTL_SIZE:
+        return parse_size(text, value);
+    case CTL_SSIZE:
+    case CTL_INT64:
+        return parse_signed(text, value);
+    default:
+        return false;
+    }
+}
+
+const char *value_wanted(enum ctl_type type)
+{
+    switch (type) {
+    case CTL_BOOL:
+        return "true or false";
+    case CTL_UNSIGNED:
+    case CTL_UINT64:
+        return "a number";
+    case CTL_SIZE:
+        return "a number, or a size as 64K, 16M, 1G";
+    case CTL_SSIZE:
+    case CTL_INT64:
+        return "a number, which may be negative";
+    default:
+        return "another type than can be written";
+    }
+}
+
+const char *value_format(enum ctl_type type, uint64_t value, const char *text, char *out,
+                         size_t size)
+{
+    switch (type) {
+    case CTL_BOOL:
+        snprintf(out, size, "%s", value ? "true" : "false");
+        break;
+    case CTL_STRING:
+        if (!text) {
+            snprintf(out, size, "%s", value ? "(unreadable)" : "(null)");
+            break;
+        }
+        out[0] = '"';
+        message_clean(text, out + 1, size - 2);
+        strcat(out, "\"");
+        break;
+    case CTL_SSIZE:
+    case CTL_INT64:
+        snprintf(out, size, "%" PRId64, (int64_t)value);
+        break;
+    case CTL_FIXED:
+        if (value == UINT32_MAX)
+            snprintf(out, size, "-1");
+        else
+            snprintf(out, size, "%g", (double)value / 65536);
+        break;
+    case CTL_POINTER:
+        snprintf(out, size, "%#" PRIx64, value);
+        break;
+    default:
+        snprintf(out, size, "%" PRIu64, value);
+        break;
+    }
+    return out;
+}
+
+bool value_type(const char *text, enum ctl_type *type)
+{
+    static const struct {
+        const char *name;
+        enum ctl_type type;
+    } rows[] = {
+        {"bool", CTL_BOOL},         {"unsigned", CTL_UNSIGNED}, {"size_t", CTL_SIZE},
+        {"ssize_t", CTL_SSIZE},     {"uint64_t", CTL_UINT64},   {"int64_t", CTL_INT64},
+        {"uint32_t", CTL_UNSIGNED}, {"string", CTL_STRING},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        *type = rows[i].type;
+        if (strcmp(rows[i].name, text) == 0)
+            return true;
+    }
+    return false;
+}
+
+const char *value_bytes(uint64_t bytes, char *out, size_t size)
+{
+    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    double scaled = (double)bytes;
+    size_t unit = 0;
+
+    for (; scaled >= 1024 && unit + 1 < ARRAY_LEN(units); unit++)
+        scaled /= 1024;
+    snprintf(out, size, unit ? "%.1f %s" : "%.0f %s", scaled, units[unit]);
+    return out;
+}

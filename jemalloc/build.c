@@ -1,0 +1,83 @@
+#include "jemalloc/build.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { OP_VERSION, OP_CONFIG_PROF, OP_OPT_PROF, OP_CONFIG_STATS, OP_COUNT };
+
+/* Names that came with a release and that no option of configure takes away. */
+static const struct {
+    unsigned number;
+    struct ctl_op op;
+} marks[] = {
+    {VERSION_NUMBER(4, 0, 0), {.name = "opt.abort", .type = CTL_BOOL}},
+    {VERSION_NUMBER(4, 1, 0), {.name = "config.malloc_conf", .type = CTL_STRING}},
+    {VERSION_NUMBER(5, 0, 0), {.name = "opt.retain", .type = CTL_BOOL}},
+    {VERSION_NUMBER(5, 1, 0), {.name = "opt.max_background_threads", .type = CTL_SIZE}},
+    {VERSION_NUMBER(5, 2, 0), {.name = "opt.confirm_conf", .type = CTL_BOOL}},
+    {VERSION_NUMBER(5, 3, 0), {.name = "opt.trust_madvise", .type = CTL_BOOL}},
+    {VERSION_NUMBER(5, 3, 1), {.name = "opt.process_madvise_max_batch", .type = CTL_SIZE}},
+};
+
+static enum fault_code guess_version(struct injection *injection, const struct instance *instance,
+                                     struct build *build, struct fault *fault)
+{
+    struct ctl_op ops[ARRAY_LEN(marks)];
+    enum fault_code rc;
+
+    for (size_t i = 0; i < ARRAY_LEN(marks); i++)
+        ops[i] = marks[i].op;
+    rc = ctl_run(injection, instance, ops, ARRAY_LEN(ops), NULL, fault);
+    if (rc != FAULT_NONE)
+        return rc;
+    for (size_t i = 0; i < ARRAY_LEN(marks); i++)
+        if (ops[i].rc == 0)
+            build->version.number = marks[i].number;
+    build->guessed = true;
+    ctl_free(ops, ARRAY_LEN(ops));
+    return FAULT_NONE;
+}
+
+static bool is_true(const struct ctl_op *op)
+{
+    return op->rc == 0 && op->value != 0;
+}
+
+enum fault_code build_read(struct injection *injection, const struct instance *instance,
+                           struct build *build, struct fault *fault)
+{
+    struct ctl_op ops[OP_COUNT] = {
+        [OP_VERSION] = {.name = "version", .type = CTL_STRING},
+        [OP_CONFIG_PROF] = {.name = "config.prof", .type = CTL_BOOL},
+        [OP_OPT_PROF] = {.name = "opt.prof", .type = CTL_BOOL},
+        [OP_CONFIG_STATS] = {.name = "config.stats", .type = CTL_BOOL},
+    };
+    enum fault_code rc = ctl_run(injection, instance, ops, OP_COUNT, NULL, fault);
+
+    memset(build, 0, sizeof *build);
+    if (rc != FAULT_NONE)
+        return rc;
+    if (ops[OP_VERSION].rc != 0)
+        rc = fault_set(fault, FAULT_CTL_REFUSED, ops[OP_VERSION].rc, "mallctl", "version");
+    snprintf(build->text, sizeof build->text, "%s",
+             ops[OP_VERSION].text ? ops[OP_VERSION].text : "");
+    build->version = version_parse(build->text);
+    build->prof_compiled_in = is_true(&ops[OP_CONFIG_PROF]);
+    build->prof_enabled = is_true(&ops[OP_OPT_PROF]);
+    build->stats = is_true(&ops[OP_CONFIG_STATS]);
+    ctl_free(ops, OP_COUNT);
+    if (rc == FAULT_NONE && build->version.number == 0)
+        rc = guess_version(injection, instance, build, fault);
+    return rc;
+}
+
+enum fault_code build_can_profile(const struct build *build, struct fault *fault)
+{
+    if (!build->prof_compiled_in)
+        return fault_set(fault, FAULT_PROF_ABSENT, 0, "read config.prof", "jemalloc %s",
+                         build->text);
+    if (!build->prof_enabled)
+        return fault_set(fault, FAULT_PROF_DISABLED, 0, "read opt.prof", "jemalloc %s",
+                         build->text);
+    return FAULT_NONE;
+}

@@ -1,0 +1,330 @@
+#include "jemalloc/census.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { HEAD_BYTES = 4096, SLOTS_FIRST = 1024, ENVIRON_MAX = 4 << 20 };
+
+/* A jemalloc in a file: addresses are those of the process that it was first seen in. */
+struct resident {
+    struct instance instance; /* instance.module.path is not kept */
+    struct fact_places places;
+};
+
+struct file_key {
+    uint64_t inode, content;
+    unsigned dev_major, dev_minor;
+};
+
+struct file_slot {
+    struct file_key key;
+    bool used;
+    struct resident *resident; /* NULL: no jemalloc in this file */
+};
+
+struct census {
+    struct file_slot *slots; /* open addressing; the size is a power of two */
+    size_t size, count;
+    struct gate gate;
+};
+
+struct census *census_new(void)
+{
+    struct census *census = calloc(1, sizeof *census);
+
+    if (!census || !(census->slots = calloc(SLOTS_FIRST, sizeof *census->slots))) {
+        free(census);
+        return NULL;
+    }
+    census->size = SLOTS_FIRST;
+    gate_init(&census->gate, NULL);
+    return census;
+}
+
+void census_free(struct census *census)
+{
+    if (!census)
+        return;
+    for (size_t i = 0; i < census->size; i++)
+        free(census->slots[i].resident);
+    free(census->slots);
+    free(census);
+}
+
+static uint64_t mix(uint64_t hash, uint64_t word)
+{
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+    return hash ^ hash >> 29;
+}
+
+/*
+ * The first page as it is mapped: the ELF header, the program headers and, in
+ * what today's linkers make, the build-id.
+ */
+static bool file_key(struct memory *memory, const struct module *module, struct file_key *key)
+{
+    uint64_t words[HEAD_BYTES / sizeof(uint64_t)], hash = 0;
+
+    if (!memory_read(memory, module->start, words, sizeof words))
+        return false;
+    for (size_t i = 0; i < ARRAY_LEN(words); i++)
+        hash = mix(hash, words[i]);
+    memset(key, 0, sizeof *key);
+    key->inode = module->inode;
+    key->content = hash;
+    key->dev_major = module->dev_major;
+    key->dev_minor = module->dev_minor;
+    return true;
+}
+
+/* The slot of a file, or the free one where it belongs. */
+static struct file_slot *slot_find(const struct census *census, const struct file_key *key)
+{
+    uint64_t hash = mix(mix(key->content, key->inode), key->dev_minor);
+
+    for (size_t i = hash & (census->size - 1);; i = (i + 1) & (census->size - 1)) {
+        struct file_slot *slot = &census->slots[i];
+        if (!slot->used || memcmp(&slot->key, key, sizeof *key) == 0)
+            return slot;
+    }
+}
+
+static bool slots_grow(struct census *census)
+{
+    struct census larger = {.size = census->size * 2};
+
+    if (census->count * 2 < census->size)
+        return true;
+    larger.slots = calloc(larger.size, sizeof *larger.slots);
+    if (!larger.slots)
+        return false;
+    for (size_t i = 0; i < census->size; i++)
+        if (census->slots[i].used)
+            *slot_find(&larger, &census->slots[i].key) = census->slots[i];
+    free(census->slots);
+    census->slots = larger.slots;
+    census->size = larger.size;
+    return true;
+}
+
+/* One process while it is looked at. */
+struct look {
+    struct census *census;
+    struct target target;
+    struct modules modules;
+    struct memory memory;
+    bool opened; /* target is more than a pid */
+};
+
+/* Looks into a file that is seen for the first time; NULL also if out of memory. */
+static struct resident *resolve(struct look *look, const struct module *module)
+{
+    struct resident *resident = malloc(sizeof *resident);
+
+    if (!resident ||
+        !instance_in_module(&resident->instance, module, &look->target, &look->memory)) {
+        free(resident);
+        return NULL;
+    }
+    facts_locate(&resident->places, &resident->instance, &look->modules, &look->target,
+                 &look->memory);
+    resident->instance.module.path = NULL;
+    return resident;
+}
+
+static enum fault_code target_open_once(struct look *look, struct fault *fault)
+{
+    if (look->opened)
+        return FAULT_NONE;
+    look->opened = true;
+    return target_open(&look->target, look->target.proc, look->target.pid, fault);
+}
+
+/* What is known about a module's file, found out now if need be. */
+static enum fault_code module_resident(struct look *look, const struct module *module,
+                                       const struct resident **out, struct fault *fault)
+{
+    struct file_key key;
+    struct file_slot *slot;
+    enum fault_code rc;
+
+    *out = NULL;
+    if (!file_key(&look->memory, module, &key)) {
+        if (errno == EPERM || errno == EACCES)
+            return fault_set(fault, FAULT_DENIED, errno, "read memory", "%d", look->target.pid);
+        return FAULT_NONE; /* beyond the end of its file, or of another process by now */
+    }
+    if (!slots_grow(look->census))
+        return fault_set(fault, FAULT_INTERNAL, ENOMEM, "remember files", "%d", look->target.pid);
+    slot = slot_find(look->census, &key);
+    if (!slot->used) {
+        rc = target_open_once(look, fault);
+        if (rc != FAULT_NONE)
+            return rc;
+        struct resident *resident = resolve(look, module);
+        /* A process that ended meanwhile says nothing about the file. */
+        if (!resident && (rc = target_check(&look->target, fault)) != FAULT_NONE)
+            return rc;
+        *slot = (struct file_slot){key, true, resident};
+        look->census->count++;
+    }
+    *out = slot->resident;
+    return FAULT_NONE;
+}
+
+/* The jemalloc that serves malloc, as instance_find chooses: without a prefix, else the first. */
+static enum fault_code choose(struct look *look, const struct resident **best,
+                              const struct module **where, struct fault *fault)
+{
+    *best = NULL;
+    for (size_t i = 0; i < look->modules.count; i++) {
+        const struct module *module = &look->modules.list[i];
+        const struct resident *resident;
+        if (module->inode == 0 || module->exec_start == module->exec_end)
+            continue;
+        enum fault_code rc = module_resident(look, module, &resident, fault);
+        if (rc != FAULT_NONE)
+            return rc;
+        if (!resident || (*best && (resident->instance.prefix[0] || !(*best)->instance.prefix[0])))
+            continue;
+        *best = resident;
+        *where = module;
+    }
+    if (!*best)
+        return fault_set(fault, FAULT_NO_ALLOCATOR, 0, "look for jemalloc", "%zu modules",
+                         look->modules.count);
+    return FAULT_NONE;
+}
+
+/* "libjemalloc.so" and "libjemalloc.so.2" are one library under two names. */
+static bool same_library(const char *a, size_t a_len, const char *b)
+{
+    const char *slash = memrchr(a, '/', a_len);
+    const char *end = a + a_len, *a_so, *b_so = strstr(b, ".so");
+
+    a = slash ? slash + 1 : a;
+    a_so = memmem(a, (size_t)(end - a), ".so", 3);
+    if (a_so && b_so)
+        return a_so - a == b_so - b && memcmp(a, b, (size_t)(a_so - a)) == 0;
+    return strlen(b) == (size_t)(end - a) && memcmp(a, b, (size_t)(end - a)) == 0;
+}
+
+/* Names are separated by blanks and colons (ld.so(8), LD_PRELOAD). */
+static bool list_names(const char *list, const char *name)
+{
+    while (*(list += strspn(list, " \t\n:"))) {
+        size_t n = strcspn(list, " \t\n:");
+        if (same_library(list, n, name))
+            return true;
+        list += n;
+    }
+    return false;
+}
+
+/* In the environment as it was at exec: strings that end with a NUL each. */
+static bool environ_preloads(const struct look *look, const char *name)
+{
+    static const char variable[] = "LD_PRELOAD=";
+    AUTO_FREE char *text = NULL;
+    ssize_t n = procfs_slurp(look->target.proc, &text, ENVIRON_MAX, "%d/environ",
+                             target_via(&look->target));
+
+    for (ssize_t at = 0; at < n; at += (ssize_t)strlen(text + at) + 1)
+        if (strncmp(text + at, variable, sizeof variable - 1) == 0)
+            return list_names(text + at + sizeof variable - 1, name);
+    return false;
+}
+
+static bool file_preloads(const struct look *look, const char *name)
+{
+    char text[4096];
+    AUTO_CLOSE int fd = target_open_file(&look->target, "/etc/ld.so.preload");
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+
+    if (n <= 0)
+        return false;
+    text[n] = '\0';
+    return list_names(text, name);
+}
+
+static enum linkage linkage_of(const struct look *look, const struct resident *resident,
+                               const struct module *module)
+{
+    if (resident->instance.in_program)
+        return LINKAGE_STATIC;
+    if (environ_preloads(look, module_name(module)) || file_preloads(look, module_name(module)))
+        return LINKAGE_PRELOADED;
+    return LINKAGE_SHARED;
+}
+
+/* Moves the addresses to where the file lies in this process. */
+static void places_move(struct fact_places *places, uint64_t by)
+{
+    for (size_t i = 0; i < PLACE_COUNT; i++)
+        if (places->at[i].address)
+            places->at[i].address += by;
+}
+
+static void entry_fill(struct look *look, const struct resident *resident,
+                       const struct module *module, struct census_entry *entry)
+{
+    struct fact_places places = resident->places;
+
+    places_move(&places, module->start - resident->instance.module.start);
+    entry->stat = look->target.stat;
+    entry->status = look->target.status;
+    snprintf(entry->path, sizeof entry->path, "%s", module->path);
+    memcpy(entry->prefix, resident->instance.prefix, sizeof entry->prefix);
+    entry->found_by = resident->instance.found_by;
+    entry->linkage = linkage_of(look, resident, module);
+    facts_read(&places, &look->memory, &entry->facts);
+}
+
+/*
+ * A process without a first thread, and one without any memory, show no
+ * mappings; target_open tells them apart.
+ */
+static enum fault_code load(struct look *look, struct fault *fault)
+{
+    enum fault_code rc = modules_load(&look->modules, &look->target, fault);
+
+    if (rc != FAULT_GONE)
+        return rc;
+    rc = target_open_once(look, fault);
+    return rc == FAULT_NONE ? modules_load(&look->modules, &look->target, fault) : rc;
+}
+
+static enum fault_code look_at(struct look *look, struct census_entry *entry, struct fault *fault)
+{
+    const struct resident *resident = NULL;
+    const struct module *module = NULL;
+    enum fault_code rc = load(look, fault);
+
+    if (rc == FAULT_NONE)
+        rc = memory_open(&look->memory, &look->target, &look->census->gate, fault);
+    if (rc == FAULT_NONE)
+        rc = choose(look, &resident, &module, fault);
+    if (rc == FAULT_NONE)
+        rc = target_open_once(look, fault);
+    if (rc != FAULT_NONE)
+        return rc;
+    entry_fill(look, resident, module, entry);
+    return target_check(&look->target, fault);
+}
+
+enum fault_code census_look(struct census *census, struct procfs *proc, pid_t pid,
+                            struct census_entry *entry, struct fault *fault)
+{
+    struct look look = {
+        .census = census,
+        .target = {.proc = proc, .pid = pid, .pidfd = -1},
+        .memory = {.memfd = -1},
+    };
+    enum fault_code rc = look_at(&look, entry, fault);
+
+    modules_free(&look.modules);
+    memory_close(&look.memory);
+    target_close(&look.target);
+    return rc;
+}

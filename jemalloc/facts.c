@@ -1,0 +1,279 @@
+#include "jemalloc/facts.h"
+#include "elf/symtab.h"
+
+#include <ctype.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    CHUNK = 1 << 20,
+    OVERLAP = 256,            /* longer than any version string, so that none is cut in two */
+    CONSTANTS_MAX = 256 << 20 /* bytes of one file that are read at most */
+};
+
+/* The digits and points before position at: where a version must begin. */
+static size_t version_start(const char *bytes, size_t at)
+{
+    unsigned hyphens = 0;
+
+    while (at > 0 && (isdigit((unsigned char)bytes[at - 1]) || bytes[at - 1] == '.' ||
+                      (bytes[at - 1] == '-' && ++hyphens < 2)))
+        at--;
+    return at;
+}
+
+/* "MAJOR.MINOR.PATCH-N-g" and one word (configure.ac, jemalloc_version, from git describe). */
+static size_t version_len(const char *text, size_t len)
+{
+    static const char shape[] = "#.#.#-#-g";
+    size_t n = 0, word;
+
+    for (const char *p = shape; *p; p++) {
+        size_t first = n;
+        if (*p != '#') {
+            if (n == len || text[n++] != *p)
+                return 0;
+            continue;
+        }
+        while (n < len && isdigit((unsigned char)text[n]))
+            n++;
+        if (n == first || n - first > 9)
+            return 0;
+    }
+    for (word = n; n < len && (isalnum((unsigned char)text[n]) || text[n] == '_');)
+        n++;
+    return n > word && n < len && text[n] == '\0' ? n : 0;
+}
+
+/* A word in front of it makes it the version of something else: "v1.2.3-0-gabc". */
+static bool stands_alone(const char *bytes, size_t start)
+{
+    return start > 0 && !isgraph((unsigned char)bytes[start - 1]);
+}
+
+int facts_version(const char *bytes, size_t len, char *out, size_t size)
+{
+    const char *end = bytes + len, *mark = bytes;
+    int found = 0;
+
+    for (; (mark = memmem(mark, (size_t)(end - mark), "-g", 2)); mark += 2) {
+        size_t start = version_start(bytes, (size_t)(mark - bytes));
+        size_t n = version_len(bytes + start, len - start);
+        if (!n || n >= size || !stands_alone(bytes, start))
+            continue;
+        if (out[0] && (strlen(out) != n || memcmp(out, bytes + start, n) != 0))
+            return -1;
+        memcpy(out, bytes + start, n);
+        out[n] = '\0';
+        found = 1;
+    }
+    return found;
+}
+
+/* Chunk by chunk, in buf, of which the last bytes stay for the next. */
+static int vma_version(const struct vma *vma, struct memory *memory, char *buf, char *out,
+                       size_t size)
+{
+    size_t kept = 1;
+    int found = 0;
+
+    buf[0] = '\0';
+    for (remote_addr at = vma->start; at < vma->end;) {
+        size_t n = vma->end - at < CHUNK ? (size_t)(vma->end - at) : CHUNK;
+        if (!memory_read(memory, at, buf + kept, n))
+            return found;
+        int rc = facts_version(buf, kept + n, out, size);
+        if (rc < 0)
+            return rc;
+        found |= rc;
+        at += n;
+        n += kept;
+        kept = n < OVERLAP ? n : OVERLAP;
+        memmove(buf, buf + n - kept, kept);
+    }
+    return found;
+}
+
+/* Constants lie in mappings that are neither written nor executed; with an old linker, in code. */
+static bool holds_constants(const struct vma *vma, size_t module, bool in_code)
+{
+    return vma->module == (int)module && !(vma->prot & MAP_WRITE) &&
+           ((vma->prot & MAP_EXEC) != 0) == in_code;
+}
+
+static int module_version(const struct modules *modules, size_t module, bool in_code,
+                          struct memory *memory, char *buf, char *out, size_t size)
+{
+    uint64_t left = CONSTANTS_MAX;
+    int found = 0;
+
+    for (size_t i = 0; i < modules->vma_count && found >= 0; i++) {
+        const struct vma *vma = &modules->vmas[i];
+        if (!holds_constants(vma, module, in_code) || vma->end - vma->start > left)
+            continue;
+        left -= vma->end - vma->start;
+        int rc = vma_version(vma, memory, buf, out, size);
+        found = rc < 0 ? rc : found | rc;
+    }
+    return found;
+}
+
+/* A second version that differs belongs to something else; which one, is not to be told. */
+static void locate_version(struct fact_places *places, const struct instance *instance,
+                           const struct modules *modules, struct memory *memory)
+{
+    const struct module *module = modules_at(modules, instance->mallctl);
+    AUTO_FREE char *buf = malloc(CHUNK + OVERLAP);
+    int found = 0;
+
+    if (!module || !buf)
+        return;
+    for (int in_code = 0; in_code < 2 && found == 0; in_code++)
+        found = module_version(modules, (size_t)(module - modules->list), in_code, memory, buf,
+                               places->version, sizeof places->version);
+    if (found < 0)
+        places->version[0] = '\0';
+}
+
+/* Private names: with the private namespace in front, "je_" unless the build says otherwise. */
+static const struct {
+    const char *name;
+    enum fact_place place;
+    uint64_t size; /* 0: any */
+} variables[] = {
+    {"opt_prof", PLACE_OPT_PROF, 1},        {"prof_active", PLACE_ACTIVE, 1},
+    {"prof_active_state", PLACE_ACTIVE, 1}, {"prof_thread_active_init", PLACE_THREAD_INIT, 1},
+    {"lg_prof_sample", PLACE_LG_SAMPLE, 8}, {"opt_prof_prefix", PLACE_PREFIX, 0},
+};
+
+struct place_search {
+    struct fact_places *places;
+    bool twice[PLACE_COUNT];
+};
+
+static bool is_private_name(const char *name, const char *variable)
+{
+    size_t n = strlen(name), m = strlen(variable);
+
+    if (n < m || strcmp(name + n - m, variable) != 0)
+        return false;
+    return n == m || (n - m >= 3 && memcmp(name + n - m - 3, "je_", 3) == 0);
+}
+
+static bool visit_variable(void *ctx, const char *name, const struct symbol *symbol)
+{
+    struct place_search *search = ctx;
+
+    for (size_t i = 0; i < ARRAY_LEN(variables); i++) {
+        enum fact_place place = variables[i].place;
+        if (!is_private_name(name, variables[i].name) ||
+            (variables[i].size && symbol->size != variables[i].size))
+            continue;
+        if (search->places->at[place].address &&
+            search->places->at[place].address != symbol->address)
+            search->twice[place] = true;
+        search->places->at[place].address = symbol->address;
+        search->places->at[place].size = symbol->size;
+    }
+    return true;
+}
+
+/* Two jemallocs in one file: their variables cannot be told apart by name. */
+static void locate_variables(struct fact_places *places, const struct instance *instance,
+                             const struct target *target, struct memory *memory)
+{
+    struct place_search search = {.places = places};
+    AUTO_CLOSE int fd = module_open(&instance->module, target, memory);
+
+    if (fd < 0 || !symtab_visit_objects(fd, instance->bias, "prof", visit_variable, &search))
+        return;
+    for (size_t i = 0; i < PLACE_COUNT; i++)
+        if (search.twice[i])
+            places->at[i].address = 0;
+}
+
+void facts_locate(struct fact_places *places, const struct instance *instance,
+                  const struct modules *modules, const struct target *target, struct memory *memory)
+{
+    memset(places, 0, sizeof *places);
+    locate_version(places, instance, modules, memory);
+    locate_variables(places, instance, target, memory);
+}
+
+static enum fact fact_of(bool value)
+{
+    return value ? FACT_YES : FACT_NO;
+}
+
+/* A C bool is 0 or 1; anything else is not the variable that it was taken for. */
+static enum fact read_bool(const struct fact_places *places, enum fact_place place,
+                           struct memory *memory)
+{
+    unsigned char value;
+
+    if (!places->at[place].address ||
+        !memory_read(memory, places->at[place].address, &value, sizeof value) || value > 1)
+        return FACT_UNKNOWN;
+    return fact_of(value);
+}
+
+/* Without profiling opt_prof_prefix is one byte, else a path (src/prof.c, PROF_DUMP_FILENAME_LEN).
+ */
+static enum fact read_compiled_in(const struct fact_places *places, const struct facts *facts)
+{
+    if (facts->enabled == FACT_YES)
+        return FACT_YES;
+    if (!places->at[PLACE_PREFIX].address)
+        return FACT_UNKNOWN;
+    return fact_of(places->at[PLACE_PREFIX].size > 1);
+}
+
+static void read_sampling(const struct fact_places *places, struct memory *memory,
+                          struct facts *facts)
+{
+    facts->lg_sample_known =
+        places->at[PLACE_LG_SAMPLE].address &&
+        memory_read(memory, places->at[PLACE_LG_SAMPLE].address, &facts->lg_sample, 8) &&
+        facts->lg_sample < 64;
+    facts->prefix_known = places->at[PLACE_PREFIX].address &&
+                          memory_read_string(memory, places->at[PLACE_PREFIX].address,
+                                             facts->prefix, sizeof facts->prefix) >= 0;
+}
+
+void facts_read(const struct fact_places *places, struct memory *memory, struct facts *facts)
+{
+    memset(facts, 0, sizeof *facts);
+    memcpy(facts->version, places->version, sizeof facts->version);
+    facts->enabled = read_bool(places, PLACE_OPT_PROF, memory);
+    facts->compiled_in = read_compiled_in(places, facts);
+    facts->active = read_bool(places, PLACE_ACTIVE, memory);
+    facts->thread_active_init = read_bool(places, PLACE_THREAD_INIT, memory);
+    /* The variable may start as true; without opt.prof it means nothing (ctl.c, prof_active_ctl).
+     */
+    if (facts->enabled == FACT_NO)
+        facts->active = FACT_NO;
+    read_sampling(places, memory, facts);
+}
+
+void facts_of_state(const struct prof_state *state, struct facts *facts)
+{
+    memset(facts, 0, sizeof *facts);
+    memcpy(facts->version, state->version, sizeof facts->version);
+    facts->compiled_in = fact_of(state->compiled_in);
+    facts->enabled = fact_of(state->enabled);
+    facts->active = fact_of(state->active);
+    facts->thread_active_init = fact_of(state->thread_active_init);
+    facts->stats = fact_of(state->stats);
+    facts->lg_sample_known = facts->prefix_known = true;
+    facts->lg_sample = state->lg_sample;
+    memcpy(facts->prefix, state->prefix, sizeof facts->prefix);
+}
+
+bool facts_complete(const struct facts *facts)
+{
+    if (!facts->version[0] || !facts->compiled_in || !facts->enabled)
+        return false;
+    return facts->enabled == FACT_NO || (facts->active && facts->thread_active_init &&
+                                         facts->lg_sample_known && facts->prefix_known);
+}

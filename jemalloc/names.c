@@ -1,0 +1,266 @@
+#include "jemalloc/names.h"
+
+#include <fnmatch.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    INDEX_LIMIT = 65536,
+    ARENAS_LIMIT = 4095, /* MALLOCX_ARENA_LIMIT: entries of arenas[] */
+    ARENAS_ALL = 4096,   /* MALLCTL_ARENAS_ALL, since 5.0 */
+};
+
+static const char index_part[] = "<i>";
+
+/* Length of the part of a name up to the next dot. */
+static size_t part_len(const char *text)
+{
+    return strcspn(text, ".");
+}
+
+static bool is_index_part(const char *pattern)
+{
+    return strncmp(pattern, index_part, sizeof index_part - 1) == 0;
+}
+
+/* Decimal digits alone, below INDEX_LIMIT. */
+static bool parse_index(const char *text, size_t len, unsigned *index)
+{
+    *index = 0;
+    for (size_t i = 0; i < len; i++) {
+        if (text[i] < '0' || text[i] > '9')
+            return false;
+        *index = *index * 10 + (unsigned)(text[i] - '0');
+        if (*index >= INDEX_LIMIT)
+            return false;
+    }
+    return len > 0;
+}
+
+/* The part after this one; at the end NULL. */
+static const char *next_part(const char *text)
+{
+    text += part_len(text);
+    return *text ? text + 1 : NULL;
+}
+
+static bool pattern_matches(const char *pattern, const char *text)
+{
+    unsigned ignored;
+
+    while (pattern && text) {
+        size_t n = part_len(text);
+        if (is_index_part(pattern) ? !parse_index(text, n, &ignored)
+                                   : part_len(pattern) != n || memcmp(pattern, text, n) != 0)
+            return false;
+        pattern = next_part(pattern);
+        text = next_part(text);
+    }
+    return !pattern && !text;
+}
+
+bool name_in_version(const struct ctl_name *name, struct version version)
+{
+    if (version.number == 0)
+        return true;
+    if (name->last && version.number > name->last)
+        return false;
+    return version.number >= name->first || version.commits > 0;
+}
+
+const struct ctl_name *names_find(const char *text, struct version version)
+{
+    const struct ctl_name *other = NULL;
+
+    for (size_t i = 0; i < ctl_names_count; i++) {
+        if (!pattern_matches(ctl_names[i].pattern, text))
+            continue;
+        if (name_in_version(&ctl_names[i], version))
+            return &ctl_names[i];
+        other = &ctl_names[i];
+    }
+    return other;
+}
+
+bool names_begin(const char *text)
+{
+    for (size_t i = 0; i < ctl_names_count; i++)
+        for (const char *end = ctl_names[i].pattern; *end; end++) {
+            char head[CTL_NAME_MAX];
+            if (*end != '.')
+                continue;
+            snprintf(head, sizeof head, "%.*s", (int)(end - ctl_names[i].pattern),
+                     ctl_names[i].pattern);
+            if (pattern_matches(head, text))
+                return true;
+        }
+    return false;
+}
+
+/* ---- what was probably meant ---- */
+
+/* The pattern with the indices that stand in the same places of text, else 0. */
+static void fill_indices(const char *pattern, const char *text, char out[CTL_NAME_MAX])
+{
+    size_t used = 0;
+    unsigned index;
+
+    for (; pattern; pattern = next_part(pattern), text = text ? next_part(text) : NULL) {
+        const char *part = pattern;
+        size_t n = part_len(pattern);
+        if (is_index_part(pattern)) {
+            n = text ? part_len(text) : 0;
+            part = text && parse_index(text, n, &index) ? text : "0";
+            n = part == text ? n : 1;
+        }
+        used += (size_t)snprintf(out + used, CTL_NAME_MAX - used, "%s%.*s", used ? "." : "", (int)n,
+                                 part);
+        if (used >= CTL_NAME_MAX)
+            break;
+    }
+}
+
+static unsigned least(unsigned a, unsigned b, unsigned c)
+{
+    unsigned ab = a < b ? a : b;
+    return ab < c ? ab : c;
+}
+
+/*
+ * Insertions, deletions and exchanges of one character that make one of the
+ * other; limit if there are so many or more.
+ */
+static unsigned edit_distance(const char *a, const char *b, unsigned limit)
+{
+    unsigned row[CTL_NAME_MAX];
+    size_t m = strlen(a), n = strlen(b);
+
+    if ((m > n ? m - n : n - m) >= limit)
+        return limit;
+    for (size_t j = 0; j <= n; j++)
+        row[j] = (unsigned)j;
+    for (size_t i = 0; i < m; i++) {
+        unsigned corner = row[0];
+        row[0] = (unsigned)i + 1;
+        for (size_t j = 0; j < n; j++) {
+            unsigned above = row[j + 1];
+            row[j + 1] = least(corner + (a[i] != b[j]), above + 1, row[j] + 1);
+            corner = above;
+        }
+    }
+    return row[n];
+}
+
+/* "lg_sample" for "prof.lg_sample". */
+static bool is_tail(const char *tail, const char *name)
+{
+    size_t n = strlen(tail), len = strlen(name);
+
+    return n > 0 && len > n && name[len - n - 1] == '.' && strcmp(name + len - n, tail) == 0;
+}
+
+bool names_suggest(const char *text, struct version version, char out[CTL_NAME_MAX])
+{
+    size_t len = strlen(text);
+    unsigned best = (unsigned)len / 3 + 2;
+    bool found = false;
+
+    if (len == 0 || len >= CTL_NAME_MAX)
+        return false;
+    for (size_t i = 0; i < ctl_names_count; i++) {
+        char name[CTL_NAME_MAX];
+        if (!name_in_version(&ctl_names[i], version))
+            continue;
+        fill_indices(ctl_names[i].pattern, text, name);
+        unsigned distance = is_tail(text, name) ? 1 : edit_distance(text, name, best);
+        if (distance >= best)
+            continue;
+        best = distance;
+        found = true;
+        memcpy(out, name, sizeof name);
+    }
+    return found;
+}
+
+/* ---- lists ---- */
+
+bool name_covered(const struct ctl_name *name, const char *wildcard, char out[CTL_NAME_MAX])
+{
+    char filled[CTL_NAME_MAX];
+    const char *pattern = name->pattern, *part = wildcard;
+    unsigned ignored;
+
+    for (; pattern; pattern = next_part(pattern), part = part ? next_part(part) : NULL)
+        if (is_index_part(pattern) && (!part || !parse_index(part, part_len(part), &ignored)))
+            return false;
+    fill_indices(name->pattern, wildcard, filled);
+    if (fnmatch(wildcard, filled, 0) != 0)
+        return false;
+    memcpy(out, filled, sizeof filled);
+    return true;
+}
+
+/* ---- what may be used ---- */
+
+/*
+ * arena_get reads arenas[index] without a check (jemalloc_internal_inlines_a.h),
+ * and most of arena.<i>.* call it with what was given: the two special indices
+ * lie beyond that array.
+ */
+static bool index_is_safe(const struct ctl_name *name, const char *text)
+{
+    static const char arena[] = "arena.";
+    unsigned index;
+
+    if (strncmp(text, arena, sizeof arena - 1) != 0)
+        return true;
+    text += sizeof arena - 1;
+    if (!parse_index(text, part_len(text), &index))
+        return false;
+    return index < ARENAS_LIMIT || (index == ARENAS_ALL && name->traits & NAME_ALL_ARENAS);
+}
+
+static enum name_refusal judge_direction(const struct ctl_name *name, unsigned use)
+{
+    if (name->access & use)
+        return NAME_ALLOWED;
+    if (use == NAME_WRITE)
+        return name->access & NAME_READ ? NAME_READ_ONLY : NAME_TAKES_NO_VALUE;
+    return NAME_WRITE_ONLY;
+}
+
+unsigned name_use(const struct ctl_name *name, bool has_value)
+{
+    if (has_value)
+        return NAME_WRITE;
+    return name->access & NAME_ACT ? NAME_ACT : NAME_READ;
+}
+
+/* What is said of profiling is asked of the process first, never concluded from a return code. */
+static enum name_refusal judge_prof(const struct ctl_name *name, unsigned use,
+                                    const struct build *build)
+{
+    if (name->traits & NAME_OF_PROF && use != NAME_READ && !build->prof_compiled_in)
+        return NAME_NEEDS_PROF_COMPILED;
+    if (name->traits & NAME_OF_PROF && use != NAME_READ && !build->prof_enabled)
+        return NAME_NEEDS_PROF;
+    if (name->traits & NAME_OF_PROF_THREAD && !build->prof_enabled &&
+        !(version_within(build->version, VERSION_NUMBER(5, 3, 0), 0) && !build->guessed))
+        return NAME_REFUSE_PROF_THREAD;
+    return NAME_ALLOWED;
+}
+
+enum name_refusal name_judge(const struct ctl_name *name, const char *text, unsigned use,
+                             const struct build *build)
+{
+    enum name_refusal always = use == NAME_READ ? name->read : name->write, refusal;
+
+    if (!name_in_version(name, build->version))
+        return NAME_OTHER_VERSION;
+    if (always != NAME_ALLOWED)
+        return always;
+    refusal = judge_direction(name, use);
+    if (refusal == NAME_ALLOWED && !index_is_safe(name, text))
+        refusal = NAME_REFUSE_INDEX;
+    return refusal == NAME_ALLOWED ? judge_prof(name, use, build) : refusal;
+}

@@ -1,0 +1,17 @@
+/* arena.<all>.purge: unused dirty pages of all arenas go back to the kernel. */
+#pragma once
+
+#include "jemalloc/build.h"
+
+struct purge_result {
+    bool measured;                            /* config.stats: the two below were read */
+    uint64_t resident_before, resident_after; /* stats.resident, bytes */
+};
+
+/*
+ * The purge itself is madvise or munmap of every unused run of dirty pages, in
+ * the held thread: its time grows with what there is to give back.
+ * FAULT_CTL_REFUSED if jemalloc refuses it.
+ */
+enum fault_code purge_run(struct injection *injection, const struct instance *instance,
+                          struct purge_result *result, struct fault *fault);

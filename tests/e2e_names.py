@@ -1,0 +1,363 @@
+"""mallctl, reset and purge on a process that is as it should be, and on redis-server."""
+
+import json
+import os
+import re
+import subprocess
+
+import lib
+
+# What it must never do, whatever is asked; each with a word of the reason.
+REFUSED = (
+    ("arena.0.reset", "in use"),
+    ("arena.0.destroy", "in use"),
+    ("background_thread=true", "threads"),
+    ("background_thread=false", "threads"),
+    ("max_background_threads=2", "threads"),
+    ("arena.0.extent_hooks=1", "functions"),
+    ("experimental.hooks.prof_dump=1", "functions"),
+    ("experimental.hooks.install=1", "functions"),
+    ("experimental.utilization.query", "structure"),
+    ("thread.arena=1", "held"),
+    ("thread.tcache.enabled=false", "held"),
+    ("thread.tcache.flush", "held"),
+    ("thread.idle", "held"),
+    ("thread.prof.active=true", "held"),
+    ("tcache.flush=0", "cache"),
+    ("tcache.destroy=0", "cache"),
+    ("tcache.create", "stays"),
+    ("arenas.create", "stays"),
+    ("prof.dump=/tmp/x", "jeattach dump"),
+    ("prof.log_start=/tmp/x", "record"),
+    ("arena.4096.dirty_decay_ms", "index"),
+    ("arena.4097.purge", "index"),
+)
+
+# Wrong words: exit code 2, and the target is not even stopped.
+MISTAKEN = (
+    ("prof.actve", "did you mean prof.active?"),
+    ("lg_sample", "did you mean prof.lg_sample?"),
+    ("stats.arenas.3.pactiv", "did you mean stats.arenas.3.pactive?"),
+    ("stats.arenas", "--list 'stats.arenas.*'"),
+    ("qqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqq", "has no"),
+    ("opt.prof=true", "only be read"),
+    ("prof.prefix", "only be written"),
+    ("arena.0.purge=1", "takes no value"),
+    ("prof.active=2", "true or false"),
+    ("prof.active=", "true or false"),
+    ("arena.0.dirty_decay_ms=1s", "number"),
+    ("arena.0.retain_grow_limit=1.5M", "64K"),
+    ("prof.reset=64", "0 to 63"),
+    ("opt.new_one:float", "type"),
+    ("arena.0.new_one:bool", "type"),
+    ("prof.prefix=" + "x" * 2000, "too long"),
+)
+
+
+class Names(lib.TestCase):
+    def mallctl(self, pid, *words):
+        return lib.run_tool("mallctl", pid, *words)
+
+    def values(self, pid, *words):
+        return json.loads(self.assert_ran(self.mallctl(pid, *words, "--json")).text)
+
+    def lines(self, pid, *words):
+        return self.assert_ran(self.mallctl(pid, *words)).text.splitlines()
+
+    def test_reads_of_each_type(self):
+        victim = self.victim()
+        names = ("opt.prof", "opt.narenas", "opt.lg_prof_sample", "opt.lg_prof_interval")
+        names += ("prof.interval", "opt.prof_prefix", "opt.hpa_dirty_mult", "arena.0.extent_hooks")
+        lines = self.lines(victim.pid, *names)
+        self.assertEqual([line.split(" = ")[0] for line in lines], list(names))
+        patterns = ("true", r"\d+", "12", "-1", "0", '"%s/jeprof"' % re.escape(victim.directory))
+        patterns += (r"0\.\d+", "0x[0-9a-f]+")
+        for line, pattern in zip(lines, patterns):
+            self.assertRegex(line.split(" = ")[1], r"\A%s\Z" % pattern)
+        self.assert_unharmed(victim)
+
+    def test_reads_as_json(self):
+        victim = self.victim()
+        told = self.values(victim.pid, "opt.prof", "opt.lg_prof_interval", "opt.prof_prefix")
+        self.assertEqual(
+            told["values"],
+            {
+                "opt.prof": True,
+                "opt.lg_prof_interval": -1,
+                "opt.prof_prefix": victim.directory + "/jeprof",
+            },
+        )
+        self.assertEqual((told["old"], told["done"], told["pid"]), ({}, {}, victim.pid))
+        self.assertTrue(0 < told["held_ns"] < 10**9, told)
+
+    def test_writes_are_read_back(self):
+        victim = self.victim()
+        for words in (("false", "true"), ("true", "true"), ("true", "false")):
+            old, new = words
+            arrow = "%s -> %s" % words if old != new else "%s (unchanged)" % new
+            line = self.lines(victim.pid, "prof.active=" + new)
+            self.assertEqual(line, ["prof.active = " + arrow])
+            told = self.values(victim.pid, "prof.active")["values"]["prof.active"]
+            self.assertIs(told, new == "true")
+        self.assert_unharmed(victim)
+
+    def test_several_in_one_stop(self):
+        victim = self.victim()
+        words = ("arena.0.dirty_decay_ms=-1", "prof.gdump=off", "arena.0.purge", "version")
+        told = self.values(victim.pid, *words)
+        self.assertEqual(told["old"]["arena.0.dirty_decay_ms"], 10000)
+        self.assertEqual(told["values"]["arena.0.dirty_decay_ms"], -1)
+        self.assertEqual(
+            told["done"], {"arena.0.dirty_decay_ms": True, "prof.gdump": True, "arena.0.purge": True}
+        )
+        self.assert_unharmed(victim)
+
+    def test_a_text_is_written(self):
+        victim = self.victim()
+        prefix = victim.directory + "/other"
+        lines = self.lines(victim.pid, "prof.prefix=" + prefix, "arena.0.dss=secondary")
+        self.assertEqual(lines[0], "prof.prefix: written; it cannot be read back")
+        self.assertEqual(lines[1], 'arena.0.dss = "secondary" (unchanged)')
+        self.assert_ran(lib.run_tool("dump", victim.pid))
+        self.assertTrue(victim.new_files()[0].startswith("other."), victim.new_files())
+        self.assert_unharmed(victim)
+
+    def test_statistics_are_of_now(self):
+        """They stand still between two epochs: reading one makes a new epoch."""
+        victim = self.victim("malloc")
+        name = "stats.arenas.4096.small.nmalloc"
+        seen = []
+        for _ in range(3):
+            seen.append(self.values(victim.pid, name, "stats.mutexes.ctl.num_ops")["values"][name])
+            victim.wait_rounds(3)
+        self.assertEqual(sorted(set(seen)), seen)
+        self.assert_unharmed(victim)
+
+    def test_an_epoch_is_made(self):
+        victim = self.victim()
+        first, second = (self.values(victim.pid, "epoch=1")["values"]["epoch"] for _ in range(2))
+        self.assertEqual(second, first + 1)
+        self.assertRegex(self.lines(victim.pid, "epoch=7")[0], r"^epoch = \d+ \(written\)$")
+
+    def test_several_processes(self):
+        victims = [self.victim() for _ in range(2)]
+        pids = [word for victim in victims for word in ("-p", victim.pid)]
+        result = self.assert_ran(lib.run_tool("mallctl", *pids, "opt.prof"))
+        wanted = ["victim[%d] opt.prof = true" % victim.pid for victim in victims]
+        self.assertEqual(sorted(result.text.splitlines()), sorted(wanted))
+
+    def test_names_of_a_thread_say_so(self):
+        victim = self.victim(arguments=("--threads", "3"))
+        tid = lib.threads(victim.pid)[-1]
+        (line,) = self.lines(victim.pid, "thread.arena", "--thread", tid)
+        self.assertRegex(line, r"^thread\.arena = \d+   \(of thread %d alone" % tid)
+
+    def test_list(self):
+        victim = self.victim()
+        lines = self.lines(victim.pid, "--list")
+        names = [line.split(" = ")[0] for line in lines]
+        self.assertGreater(len(names), 60)
+        self.assertEqual(len(set(names)), len(names))
+        for tree in ("stats.", "thread.", "arena.", "experimental."):
+            self.assertFalse([name for name in names if name.startswith(tree)], names)
+        self.assertIn("opt.prof = true", lines)
+        self.assert_unharmed(victim)
+
+    def test_list_of_a_pattern(self):
+        victim = self.victim()
+        told = self.values(victim.pid, "--list", "stats.arenas.0.bins.2.*", "prof.*")
+        self.assertIn("stats.arenas.0.bins.2.nmalloc", told["values"])
+        self.assertIn("prof.active", told["values"])
+        self.assertFalse([name for name in told["values"] if name.startswith("opt.")])
+        everything = self.values(victim.pid, "--list", "*")
+        self.assertGreater(len(everything["values"]), 150)
+        self.assertLess(everything["held_ns"], 50 * 10**6)
+        self.assert_unharmed(victim)
+
+    def test_refused(self):
+        victim = self.victim()
+        before = lib.snapshot(victim.pid)
+        for word, reason in REFUSED:
+            result = self.mallctl(victim.pid, word)
+            self.assert_failed(result, lib.REFUSED, "cause: " + word.partition("=")[0], reason)
+            self.assertNotIn("held", result.err.splitlines()[-1].replace("is held", ""))
+        self.assertEqual(lib.snapshot_differences(victim.pid, before), [])
+        self.assert_unharmed(victim)
+
+    def test_one_refused_name_keeps_all_from_being_used(self):
+        victim = self.victim()
+        result = self.mallctl(victim.pid, "prof.active=true", "arena.0.reset")
+        self.assert_failed(result, lib.REFUSED, "arena.0.reset")
+        self.assertIs(self.values(victim.pid, "prof.active")["values"]["prof.active"], False)
+
+    def test_mistaken(self):
+        victim = self.victim()
+        for word, said in MISTAKEN:
+            result = self.mallctl(victim.pid, word)
+            self.assert_failed(result, lib.USAGE, said)
+            self.assertNotRegex(result.err, r"thread \d+ held")
+
+    def test_mistaken_options(self):
+        victim = self.victim()
+        for words in (("mallctl", victim.pid), ("on", victim.pid, "--list")):
+            self.assert_failed(lib.run_tool(*words), lib.USAGE)
+        for value in ("64", "-1", "x", "", "019", "1e1"):
+            result = lib.run_tool("reset", victim.pid, "--lg-sample", value)
+            self.assert_failed(result, lib.USAGE, "0 to 63")
+
+    def test_a_type_that_is_given(self):
+        """opt.* and config.* are constants: a name that is not known may be read there."""
+        victim = self.victim()
+        result = self.mallctl(victim.pid, "opt.not_yet_known:size_t")
+        self.assert_failed(result, lib.REFUSED, "opt.not_yet_known", "does not have it")
+        self.assertEqual(self.lines(victim.pid, "opt.prof:bool"), ["opt.prof = true"])
+
+    def test_what_jemalloc_refuses(self):
+        """In words, with what did work on stdout."""
+        victim = self.victim()
+        for word, said in (
+            ("arena.999.purge", "no such index"),
+            ("arena.0.dirty_decay_ms=-2", "out of range"),
+            ("arena.0.dss=nonsense", "does not take that value"),
+        ):
+            result = self.mallctl(victim.pid, "version", word)
+            self.assertEqual(result.code, lib.REFUSED, result)
+            self.assertRegex(result.text, r'\Aversion = "\d')
+            self.assertIn(said, result.err)
+            self.assertNotRegex(result.err, r"Invalid argument|No such file|EINVAL|ENOENT|EFAULT")
+        self.assert_unharmed(victim)
+
+    def test_without_profiling(self):
+        victim = self.victim(prof=False)
+        for word in ("prof.active=true", "prof.active=false", "prof.reset", "prof.gdump=true"):
+            self.assert_failed(
+                self.mallctl(victim.pid, word), lib.PROFILING_OFF, "opt.prof", "MALLOC_CONF"
+            )
+        self.assert_failed(lib.run_tool("reset", victim.pid), lib.PROFILING_OFF, "opt.prof")
+        self.assertEqual(self.lines(victim.pid, "prof.active"), ["prof.active = false"])
+        self.assert_ran(lib.run_tool("purge", victim.pid))
+        self.assert_unharmed(victim)
+
+    def test_nothing_is_left_behind(self):
+        victim = self.victim("epoll_wait")
+        before = lib.snapshot(victim.pid)
+        self.lines(victim.pid, "--list", "*")
+        self.lines(victim.pid, "prof.gdump=false", "epoch=1", "arena.0.decay")
+        self.assertEqual(lib.snapshot_differences(victim.pid, before), [])
+        self.assert_unharmed(victim)
+
+    def test_dry_run(self):
+        victim = self.victim()
+        for words in (("mallctl", "prof.active=true"), ("reset",), ("purge",), ("mallctl", "--list")):
+            result = self.assert_ran(
+                lib.run_tool(words[0], victim.pid, "--dry-run", *words[1:])
+            )
+            self.assertRegex(result.text, r"(?m)^calls +mallctl")
+            self.assertNotRegex(result.err, r"\bheld\b")
+        self.assertIs(self.values(victim.pid, "prof.active")["values"]["prof.active"], False)
+
+    # ---- reset ----
+
+    def stacks(self, victim):
+        profile = self.assert_ran(lib.run_tool("dump", victim.pid, "-o", "-")).out
+        return int(re.match(rb"heap_v2/(\d+)", profile)[1]), len(re.findall(rb"(?m)^@ 0x", profile))
+
+    def test_reset(self):
+        victim = self.victim()
+        period, stacks = self.stacks(victim)
+        self.assertEqual(period, 1 << 12)
+        self.assertGreater(stacks, 0)
+        result = self.assert_ran(lib.run_tool("reset", victim.pid, "--lg-sample", "16"))
+        self.assertIn("dropped", result.text)
+        self.assertIn("prof.lg_sample: 12 -> 16 (a sample every 64.0 KiB)", result.text)
+        self.assertEqual(self.stacks(victim), (1 << 16, 0))
+        told = json.loads(self.assert_ran(lib.run_tool("reset", victim.pid, "--json")).text)
+        self.assertEqual((told["old_lg_sample"], told["new_lg_sample"]), (16, 16))
+        self.assert_unharmed(victim)
+
+    # ---- purge ----
+
+    def test_purge(self):
+        victim = self.victim("malloc")
+        result = self.assert_ran(lib.run_tool("purge", victim.pid))
+        number = r"(\d+) -> (\d+) bytes \(\S+ \S+ -> \S+ \S+\)"
+        self.assertRegex(result.text, r"\Aresident: %s, .*\nrss: %s, .*\n\Z" % (number, number))
+        told = json.loads(self.assert_ran(lib.run_tool("purge", victim.pid, "--json")).text)
+        for name in ("resident_before", "resident_after", "rss_before", "rss_after"):
+            self.assertGreater(told[name], 1 << 16)
+        self.assert_unharmed(victim)
+
+
+class Hooked(lib.TestCase):
+    """An application's own hook for finished dumps (tests/victims/hooked.c)."""
+
+    def start(self):
+        directory = self.directory()
+        self.log = os.path.join(directory, "log")
+        program = os.path.join(lib.VICTIMS, "hooked")
+        conf = lib.malloc_conf(directory, 10).replace("prof_active:false", "prof_active:true")
+        process = self.process(
+            [program, self.log], env=lib.tool_environment({"MALLOC_CONF": conf}), cwd=directory,
+            stdin=subprocess.DEVNULL,
+        )
+        lib.wait_until(lambda: process.poll() is not None or os.path.exists(self.log), 5)
+        lib.wait_until(lambda: process.poll() is not None or lib.state_of(process.pid) == "S", 5)
+        if process.poll() == lib.SKIPPED:
+            self.skipTest("this jemalloc has no hook for dumps")
+        self.assertIsNone(process.poll())
+        return process.pid
+
+    def test_a_plain_dump_says_so(self):
+        pid = self.start()
+        result = self.assert_ran(lib.run_tool("dump", pid))
+        self.assertIn("own hook", result.err)
+        path = result.text.rstrip("\n")
+        self.assertEqual(lib.read_text(self.log), path + " found\n")
+
+    def test_a_streamed_dump_is_refused(self):
+        pid = self.start()
+        result = lib.run_tool("dump", pid, "-o", "-")
+        self.assert_failed(result, lib.REFUSED, "experimental.hooks.prof_dump", "without -o")
+        self.assertEqual(lib.read_text(self.log), "")
+        line = self.assert_ran(lib.run_tool("mallctl", pid, "experimental.hooks.prof_dump")).text
+        self.assertRegex(line, r" = 0x[0-9a-f]{6,}\n\Z")
+
+
+class OfRedis(lib.TestCase):
+    def redis(self, load=False):
+        redis = lib.Redis(self.directory())
+        self.addCleanup(redis.stop)
+        if load:
+            redis.start_load()
+            lib.wait_until(lambda: redis.commands_done() > 1000)
+        return redis
+
+    def test_purge_of_freed_memory(self):
+        """20 MB that redis has freed and jemalloc has kept: they go back to the kernel."""
+        redis = self.redis()
+        self.assert_ran(lib.run_tool("mallctl", redis.pid, "arena.0.dirty_decay_ms=-1"))
+        fill = "for i = 1, 100000 do redis.call('set', i, string.rep('x', 200)) end"
+        redis.cli("eval", fill, "0")
+        redis.cli("eval", "for i = 1, 100000 do redis.call('del', i) end", "0")
+        told = json.loads(self.assert_ran(lib.run_tool("purge", redis.pid, "--json")).text)
+        self.assertLess(told["resident_after"] + (8 << 20), told["resident_before"], told)
+        self.assertLess(told["rss_after"] + (8 << 20), told["rss_before"], told)
+        self.assertTrue(redis.ping())
+
+    def test_all_under_load(self):
+        redis = self.redis(True)
+        text = lib.text_hashes(redis.pid)
+        for _ in range(5):
+            done = redis.commands_done()
+            self.assert_ran(lib.run_tool("mallctl", redis.pid, "--list", "*"))
+            self.assert_ran(lib.run_tool("mallctl", redis.pid, "prof.active=true", "stats.active"))
+            self.assert_ran(lib.run_tool("reset", redis.pid, "--lg-sample", "15"))
+            self.assert_ran(lib.run_tool("purge", redis.pid))
+            self.assertGreater(redis.commands_done(), done)
+        self.assertEqual(lib.text_hashes(redis.pid), text)
+        self.assertIsNone(redis.load.poll(), "redis-benchmark gave up")
+        self.assertTrue(redis.ping())
+
+
+if __name__ == "__main__":
+    lib.main()

@@ -1,0 +1,96 @@
+/*
+ * A program that allocates and counts: what the cells of the matrix attach to.
+ *
+ *   subject COUNTER [LIBRARY]
+ *
+ * COUNTER is a file of 8 bytes that it maps and counts its rounds in. LIBRARY
+ * is one that it loads with dlopen and whose functions it uses no more.
+ * SUBJECT_PREFIX is what stands before the names of the allocator's functions.
+ */
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifdef SUBJECT_PREFIX
+#define JOIN_(a, b) a##b
+#define JOIN(a, b)  JOIN_(a, b)
+#define ALLOCATE    JOIN(SUBJECT_PREFIX, malloc)
+#define RELEASE     JOIN(SUBJECT_PREFIX, free)
+/* Makes the linker take in the whole interface, as a program does that uses it. */
+int JOIN(SUBJECT_PREFIX, mallctl)(const char *, void *, size_t *, void *, size_t);
+void JOIN(SUBJECT_PREFIX, malloc_stats_print)(void (*)(void *, const char *), void *, const char *);
+void *ALLOCATE(size_t);
+void RELEASE(void *);
+#else
+#define ALLOCATE malloc
+#define RELEASE  free
+#endif
+
+enum { KEPT = 64, BLOCK = 40000 };
+
+static void take_interface(void)
+{
+#ifdef SUBJECT_PREFIX
+    if (getenv("SUBJECT_STATS"))
+        JOIN(SUBJECT_PREFIX, malloc_stats_print)(NULL, NULL, NULL);
+    if (getenv("SUBJECT_EPOCH"))
+        (void)JOIN(SUBJECT_PREFIX, mallctl)("epoch", NULL, NULL, NULL, 0);
+#endif
+}
+
+static volatile uint64_t *map_counter(const char *path)
+{
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    void *map = fd < 0 ? MAP_FAILED
+                       : mmap(NULL, sizeof(uint64_t), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+    if (map == MAP_FAILED) {
+        perror(path);
+        exit(1);
+    }
+    close(fd);
+    return map;
+}
+
+/* A round: a block is given back and another taken, each of them written to. */
+static void run_round(void **kept, uint64_t round)
+{
+    void **slot = &kept[round % KEPT];
+
+    RELEASE(*slot);
+    *slot = ALLOCATE(BLOCK);
+    if (!*slot)
+        abort();
+    memset(*slot, (int)round, BLOCK);
+}
+
+int main(int argc, char **argv)
+{
+    static void *kept[KEPT];
+    const struct timespec pause = {0, 2000000};
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (argc < 2)
+        return 2;
+#ifndef SUBJECT_STATIC
+    if (argc > 2 && !dlopen(argv[2], RTLD_NOW)) {
+        fprintf(stderr, "%s\n", dlerror());
+        return 1;
+    }
+#endif
+    take_interface();
+    volatile uint64_t *counter = map_counter(argv[1]);
+    for (uint64_t round = 0;; round++) {
+        run_round(kept, round);
+        *counter = round + 1;
+        nanosleep(&pause, NULL);
+    }
+}

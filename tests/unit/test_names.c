@@ -1,0 +1,234 @@
+/* The table of jemalloc's names, what is found in it, and what is refused. */
+#include "check.h"
+#include "jemalloc/access.h"
+
+#include <string.h>
+
+static const struct version any = {0};
+
+static struct build build_of(const char *version, bool prof)
+{
+    struct build build = {.prof_compiled_in = true, .prof_enabled = prof, .stats = true};
+
+    build.version = version_parse(version);
+    return build;
+}
+
+static enum name_refusal judge(const char *text, bool has_value, const char *version, bool prof)
+{
+    struct build build = build_of(version, prof);
+    const struct ctl_name *name = names_find(text, build.version);
+
+    if (!CHECK(name != NULL))
+        return NAME_OTHER_VERSION;
+    return name_judge(name, text, name_use(name, has_value), &build);
+}
+
+static void test_table(void)
+{
+    for (size_t i = 0; i < ctl_names_count; i++) {
+        const struct ctl_name *name = &ctl_names[i];
+        bool good = strlen(name->pattern) < CTL_NAME_MAX && name->access != 0 &&
+                    name->first >= VERSION_NUMBER(4, 0, 0) &&
+                    (name->last == 0 || name->last >= name->first) &&
+                    (name->type != CTL_STRUCT || name->read != NAME_ALLOWED) &&
+                    (name->type != CTL_STRUCT || !(name->access & NAME_WRITE) ||
+                     name->write != NAME_ALLOWED) &&
+                    (name->type != CTL_POINTER || !(name->access & NAME_WRITE) ||
+                     name->write != NAME_ALLOWED) &&
+                    (name->type == CTL_VOID) == (name->access == NAME_ACT);
+        if (!CHECK(good))
+            fprintf(stderr, "  %s\n", name->pattern);
+        for (size_t j = 0; j < i; j++) /* the same name twice: in ranges of versions of their own */
+            if (strcmp(name->pattern, ctl_names[j].pattern) == 0)
+                CHECK((name->last && name->last < ctl_names[j].first) ||
+                      (ctl_names[j].last && ctl_names[j].last < name->first));
+    }
+}
+
+static void test_find(void)
+{
+    const struct ctl_name *name = names_find("stats.arenas.4096.bins.12.nmalloc", any);
+
+    CHECK(name && strcmp(name->pattern, "stats.arenas.<i>.bins.<i>.nmalloc") == 0);
+    CHECK(name && name->type == CTL_UINT64);
+    CHECK(names_find("opt.prof", any) && names_find("version", any));
+    CHECK(!names_find("", any) && !names_find(".", any) && !names_find("opt", any));
+    CHECK(!names_find("opt.prof.", any) && !names_find("opt.pro", any));
+    CHECK(!names_find("opt.prof.active", any) && !names_find("Opt.prof", any));
+    CHECK(!names_find("arena.<i>.purge", any) && !names_find("arena..purge", any));
+    CHECK(!names_find("arena.-1.purge", any) && !names_find("arena.65536.purge", any));
+    CHECK(!names_find("arena.0x1.purge", any) && !names_find("arena.4294967296.purge", any));
+    CHECK(names_find("arena.65535.purge", any) && names_find("arena.0.purge", any));
+    CHECK(names_begin("stats") && names_begin("stats.arenas.3") && names_begin("opt"));
+    CHECK(!names_begin("") && !names_begin("opt.prof") && !names_begin("sta"));
+}
+
+static void test_versions(void)
+{
+    struct version old = version_parse("4.5.0"), last = version_parse("5.3.1");
+    const struct ctl_name *before = names_find("opt.thp", old),
+                          *after = names_find("opt.thp", last);
+
+    CHECK(before && before->type == CTL_BOOL && after && after->type == CTL_STRING);
+    CHECK(judge("prof.prefix", true, "5.2.1", true) == NAME_OTHER_VERSION);
+    CHECK(judge("prof.prefix", true, "5.3.0", true) == NAME_ALLOWED);
+    CHECK(judge("arena.0.lg_dirty_mult", false, "5.0.0", true) == NAME_OTHER_VERSION);
+    CHECK(judge("arena.0.lg_dirty_mult", false, "4.5.0", true) == NAME_ALLOWED);
+    /* A tree between two releases may have what came with the next one, not what is gone. */
+    CHECK(judge("arena.0.name", false, "5.3.0-0-g1", true) == NAME_OTHER_VERSION);
+    CHECK(judge("arena.0.name", false, "5.3.0-185-g1", true) == NAME_ALLOWED);
+    CHECK(judge("stats.cactive", false, "5.0.1-3-g1", true) == NAME_OTHER_VERSION);
+}
+
+static void test_directions(void)
+{
+    CHECK(judge("opt.prof", true, "5.3.0", true) == NAME_READ_ONLY);
+    CHECK(judge("prof.prefix", false, "5.3.0", true) == NAME_WRITE_ONLY); /* crashes 5.3.0 */
+    CHECK(judge("arena.0.purge", true, "5.3.0", true) == NAME_TAKES_NO_VALUE);
+    CHECK(judge("arena.0.purge", false, "5.3.0", true) == NAME_ALLOWED);
+    CHECK(judge("prof.reset", false, "5.3.0", true) == NAME_ALLOWED);
+    CHECK(judge("prof.reset", true, "5.3.0", true) == NAME_ALLOWED);
+    CHECK(judge("epoch", false, "5.3.0", true) == NAME_ALLOWED);
+    CHECK(judge("epoch", true, "5.3.0", true) == NAME_ALLOWED);
+}
+
+/* Each of these has crashed a process, or would end what it is doing. */
+static void test_crashers(void)
+{
+    static const char *const versions[] = {"4.0.4", "4.5.0", "5.0.1", "5.2.1", "0.0.0-0-g0"};
+
+    for (size_t i = 0; i < ARRAY_LEN(versions); i++) {
+        const char *version = versions[i];
+        CHECK(judge("thread.prof.active", false, version, false) == NAME_REFUSE_PROF_THREAD);
+        CHECK(judge("thread.prof.name", false, version, false) == NAME_REFUSE_PROF_THREAD);
+        CHECK(judge("thread.prof.active", false, version, true) == NAME_ALLOWED);
+        CHECK(judge("prof.reset", false, version, false) == NAME_NEEDS_PROF);
+        CHECK(judge("prof.active", true, version, false) == NAME_NEEDS_PROF);
+        CHECK(judge("prof.active", false, version, false) == NAME_ALLOWED);
+    }
+    CHECK(judge("thread.prof.active", false, "5.3.0", false) == NAME_ALLOWED);
+    CHECK(judge("arena.0.reset", false, "5.3.0", true) == NAME_REFUSE_FREES);
+    CHECK(judge("arena.0.destroy", false, "5.3.0", true) == NAME_REFUSE_FREES);
+    CHECK(judge("background_thread", true, "5.3.0", true) == NAME_REFUSE_THREADS);
+    CHECK(judge("background_thread", false, "5.3.0", true) == NAME_ALLOWED);
+    CHECK(judge("max_background_threads", true, "5.3.0", true) == NAME_REFUSE_THREADS);
+    CHECK(judge("arena.0.extent_hooks", true, "5.3.0", true) == NAME_REFUSE_HOOK);
+    CHECK(judge("arena.0.extent_hooks", false, "5.3.0", true) == NAME_ALLOWED);
+    CHECK(judge("experimental.hooks.prof_dump", true, "5.3.0", true) == NAME_REFUSE_HOOK);
+    CHECK(judge("experimental.hooks.install", true, "5.3.0", true) == NAME_REFUSE_HOOK);
+    CHECK(judge("experimental.utilization.query", false, "5.3.0", true) == NAME_REFUSE_STRUCT);
+    CHECK(judge("thread.arena", true, "5.3.0", true) == NAME_REFUSE_HELD);
+    CHECK(judge("thread.tcache.flush", false, "5.3.0", true) == NAME_REFUSE_HELD);
+    CHECK(judge("thread.idle", false, "5.3.0", true) == NAME_REFUSE_HELD);
+    CHECK(judge("tcache.destroy", true, "5.3.0", true) == NAME_REFUSE_TCACHE);
+    CHECK(judge("arenas.create", false, "5.3.0", true) == NAME_REFUSE_CREATES);
+    CHECK(judge("prof.dump", true, "5.3.0", true) == NAME_REFUSE_DUMP);
+    CHECK(judge("prof.dump", false, "5.3.0", true) == NAME_REFUSE_DUMP);
+}
+
+/* arena_get has no check of its own; 4096 and 4097 lie behind the array. */
+static void test_arena_indices(void)
+{
+    static const char *const unsafe[] = {"arena.4096.dirty_decay_ms",
+                                         "arena.4096.muzzy_decay_ms",
+                                         "arena.4095.purge",
+                                         "arena.4097.purge",
+                                         "arena.4097.decay",
+                                         "arena.9999.dss",
+                                         "arena.4096.retain_grow_limit"};
+
+    for (size_t i = 0; i < ARRAY_LEN(unsafe); i++)
+        CHECK(judge(unsafe[i], false, "5.3.0", true) == NAME_REFUSE_INDEX);
+    CHECK(judge("arena.4096.purge", false, "5.3.0", true) == NAME_ALLOWED);
+    CHECK(judge("arena.4094.dirty_decay_ms", false, "5.3.0", true) == NAME_ALLOWED);
+    CHECK(judge("stats.arenas.4096.pactive", false, "5.3.0", true) == NAME_ALLOWED);
+}
+
+static bool suggests(const char *text, const char *version, const char *wanted)
+{
+    char out[CTL_NAME_MAX] = "";
+    bool found = names_suggest(text, version_parse(version), out);
+
+    return wanted ? found && strcmp(out, wanted) == 0 : !found;
+}
+
+static void test_suggestions(void)
+{
+    CHECK(suggests("prof.actve", "", "prof.active"));
+    CHECK(suggests("Prof.active", "", "prof.active"));
+    CHECK(suggests("lg_sample", "", "prof.lg_sample"));
+    CHECK(suggests("stats.alocated", "5.3.0", "stats.allocated"));
+    CHECK(suggests("stats.arenas.17.pactiv", "5.3.0", "stats.arenas.17.pactive"));
+    CHECK(suggests("arena.4096.purg", "5.3.0", "arena.4096.purge"));
+    CHECK(suggests("prof.prefx", "5.2.1", "prof.reset") ||
+          !suggests("prof.prefx", "5.2.1", "prof.prefix"));
+    CHECK(suggests("", "", NULL) && suggests("qqqqqqqqqqqqqqqqqqqqqqqqqqqq", "", NULL));
+}
+
+static bool covers(const char *pattern, const char *wildcard, const char *wanted)
+{
+    char out[CTL_NAME_MAX] = "";
+
+    for (size_t i = 0; i < ctl_names_count; i++)
+        if (strcmp(ctl_names[i].pattern, pattern) == 0)
+            return name_covered(&ctl_names[i], wildcard, out) ? wanted && strcmp(out, wanted) == 0
+                                                              : !wanted;
+    return false;
+}
+
+static void test_wildcards(void)
+{
+    CHECK(covers("opt.prof", "*", "opt.prof") && covers("opt.prof", "opt.*", "opt.prof"));
+    CHECK(covers("opt.prof", "*prof", "opt.prof") && covers("opt.prof", "config.*", NULL));
+    CHECK(covers("arena.<i>.purge", "*", NULL) && covers("arena.<i>.purge", "arena.*", NULL));
+    CHECK(covers("arena.<i>.purge", "arena.3.*", "arena.3.purge"));
+    CHECK(covers("stats.arenas.<i>.bins.<i>.nmalloc", "stats.arenas.0.*", NULL));
+    CHECK(covers("stats.arenas.<i>.bins.<i>.nmalloc", "stats.arenas.0.bins.7.*",
+                 "stats.arenas.0.bins.7.nmalloc"));
+    CHECK(covers("opt.prof", "", NULL) && covers("opt.prof", "[", NULL));
+}
+
+/* Success is what was read back, unless jemalloc rounds it or cannot be asked. */
+static void test_kept(void)
+{
+    struct access access = {.entry = names_find("prof.active", any),
+                            .type = CTL_BOOL,
+                            .use = NAME_WRITE,
+                            .value = 1,
+                            .has_now = true,
+                            .now_value = 1};
+
+    CHECK(access_kept(&access));
+    access.now_value = 0;
+    CHECK(!access_kept(&access));
+    access.has_now = false;
+    CHECK(access_kept(&access));
+    access.has_now = true;
+    access.entry = names_find("epoch", any);
+    CHECK(access_kept(&access));
+    access = (struct access){.entry = names_find("arena.0.dss", any),
+                             .type = CTL_STRING,
+                             .use = NAME_WRITE,
+                             .text = "primary",
+                             .has_now = true};
+    CHECK(!access_kept(&access)); /* a text that could not be read */
+    access.now_text = (char[]){"primary"};
+    CHECK(access_kept(&access));
+    access.now_text = (char[]){"secondary"};
+    CHECK(!access_kept(&access));
+}
+
+int main(void)
+{
+    test_table();
+    test_find();
+    test_versions();
+    test_directions();
+    test_crashers();
+    test_arena_indices();
+    test_suggestions();
+    test_wildcards();
+    test_kept();
+    return check_result();
+}
