@@ -151,6 +151,7 @@ struct injection_env attachment_env(struct attachment *attachment)
         .gate = &attachment->gate,
         .deadline = &attachment->deadline,
         .only_thread = attachment->options->thread,
+        .sleeps = attachment->sleeps,
     };
 }
 

@@ -18,6 +18,7 @@ struct attachment {
     struct plan plan;
     struct deadline deadline;
     struct injection injection;
+    struct interrupted_sleep sleeps[INJECTION_SLEEPS]; /* from one hold to the next */
     struct subject subject;
     char variable[PREFIX_MAX + 16]; /* MALLOC_CONF, _RJEM_MALLOC_CONF */
 };

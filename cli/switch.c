@@ -11,6 +11,7 @@ struct change {
     struct prof_state former;
     bool visited;     /* every thread, as some versions need it */
     bool interrupted; /* before that was done */
+    struct activation_layout layout;
     struct activation activation;
 };
 
@@ -82,17 +83,24 @@ static void print_text(const struct change *change)
 static enum fault_code change_held(struct attachment *attachment, void *ctx, struct fault *fault)
 {
     struct change *change = ctx;
+    enum fault_code rc = prof_switch(&attachment->injection, &attachment->instance, change->active,
+                                     &change->former, fault);
 
-    return prof_switch(&attachment->injection, &attachment->instance, change->active,
-                       &change->former, fault);
+    if (rc == FAULT_NONE && change->active && activation_needed(change->former.version))
+        rc =
+            activation_learn(&attachment->injection, &attachment->instance, &change->layout, fault);
+    return rc;
 }
 
 static enum fault_code visit_threads(struct change *change, struct fault *fault)
 {
     struct attachment *attachment = &change->attachment;
     const struct injection_env env = attachment_env(attachment);
-    const struct activation_options options = {attachment->options->allow_reset,
-                                               change->former.lg_sample};
+    const struct activation_options options = {
+        .layout = change->layout,
+        .may_reset = attachment->options->allow_reset,
+        .lg_sample = change->former.lg_sample,
+    };
     enum fault_code rc;
 
     change->visited = true;
@@ -107,7 +115,7 @@ static enum fault_code run(struct change *change, struct fault *fault)
     static const char *const calls[] = {
         "mallctl version, config.prof, opt.prof, prof.active, ... (read)",
         "mallctl prof.active (write, then read back), if it is another value",
-        "on 5.2: mallctl thread.allocatedp, thread.deallocatedp (read), in every thread",
+        "on 5.2: mallctl thread.allocatedp, thread.deallocatedp (read); then a look at each thread",
     };
     struct attachment *attachment = &change->attachment;
     enum fault_code rc;

@@ -39,6 +39,16 @@ enum {
     INJECTION_SLEEPS = 64,
 };
 
+/*
+ * A sleep that a stop has interrupted: should the same thread be stopped in it
+ * again, its registers no longer tell which system call it was.
+ */
+struct interrupted_sleep {
+    pid_t tid;
+    remote_addr pc, sp;
+    long nr;
+};
+
 struct injection_env {
     const struct target *target;
     struct memory *memory;
@@ -48,6 +58,7 @@ struct injection_env {
     const struct deadline *deadline;
     pid_t only_thread;  /* 0: any thread */
     uint64_t search_ns; /* how long a safe point is looked for; 0: until the deadline */
+    struct interrupted_sleep *sleeps; /* INJECTION_SLEEPS, kept from one to the next; NULL: none */
 };
 
 /* What happened, for the closing line and for -v. Times in nanoseconds. */
@@ -66,16 +77,6 @@ struct injection_report {
     unsigned syscall_stops;
 };
 
-/*
- * A sleep that a stop has interrupted: should the same thread be stopped in it
- * again, its registers no longer tell which system call it was.
- */
-struct interrupted_sleep {
-    pid_t tid;
-    remote_addr pc, sp;
-    long nr;
-};
-
 enum injection_stage {
     STAGE_UNTOUCHED, /* the thread's registers are its own */
     STAGE_ENTERED,   /* at the exit of a system call that the tool made it make */
@@ -91,8 +92,9 @@ struct injection {
     struct share *share;       /* while calls are watched */
     struct unwinder *unwinder; /* while a thread is looked for */
     struct deadline until;
-    arch_regs original;                                /* at the first stop, rseq applied */
-    struct interrupted_sleep sleeps[INJECTION_SLEEPS]; /* by tid, modulo their number */
+    arch_regs original;               /* at the first stop, rseq applied */
+    struct interrupted_sleep *sleeps; /* by tid, modulo their number */
+    struct interrupted_sleep own_sleeps[INJECTION_SLEEPS];
     bool eintr_by_stop;
     bool restart_block_used; /* a call of ours overwrote the thread's restart block */
     uint64_t mask;
@@ -116,6 +118,14 @@ struct injection {
  */
 enum fault_code injection_begin(struct injection *injection, const struct injection_env *env,
                                 struct fault *fault);
+
+/*
+ * The beginning of that alone: a thread stopped at a safe point, its registers
+ * in injection->original, nothing of it changed. For a look, and then
+ * injection_end. No calls can be made.
+ */
+enum fault_code injection_stop(struct injection *injection, const struct injection_env *env,
+                               struct fault *fault);
 
 /* Copies len bytes for the next injection_call; 8-aligned. Returns their address, 0: no room. */
 remote_addr injection_put(struct injection *injection, const void *bytes, size_t len);

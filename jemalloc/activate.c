@@ -8,6 +8,7 @@
 #include <sys/random.h>
 
 enum {
+    STATIC_TLS_MAX = 1 << 20, /* bytes that its block may have; it begins at the thread pointer */
     FIRST_SLICE_NS =
         50000000,            /* for one thread, before the next one is tried; doubled each round */
     ROUNDS_WITHOUT_STOP = 3, /* a thread that does not stop is not asked more often */
@@ -64,6 +65,19 @@ static enum fault_code find_count(struct injection *injection, const struct inst
     return rc;
 }
 
+enum fault_code activation_learn(struct injection *injection, const struct instance *instance,
+                                 struct activation_layout *layout, struct fault *fault)
+{
+    remote_addr at;
+    enum fault_code rc = find_count(injection, instance, &at, fault);
+
+    layout->offset = (int64_t)(at - arch_tls(&injection->original));
+    /* Else it is not in the static TLS block, or this thread has none. */
+    layout->known = rc == FAULT_NONE && at && layout->offset > -STATIC_TLS_MAX &&
+                    layout->offset < STATIC_TLS_MAX;
+    return rc;
+}
+
 /* One aligned word, in one write: there is no state in between. */
 static enum fault_code wake(struct injection *injection, remote_addr at, uint64_t lg_sample,
                             enum outcome *outcome, struct fault *fault)
@@ -111,9 +125,12 @@ static enum fault_code start_anew(struct injection *injection, const struct visi
 static enum fault_code act(struct injection *injection, const struct visit *visit,
                            enum outcome *outcome, struct fault *fault)
 {
-    remote_addr at;
-    enum fault_code rc = find_count(injection, visit->instance, &at, fault);
+    const struct activation_layout *layout = &visit->options->layout;
+    remote_addr at = arch_tls(&injection->original) + (uint64_t)layout->offset;
+    enum fault_code rc = FAULT_NONE;
 
+    if (!layout->known)
+        rc = find_count(injection, visit->instance, &at, fault);
     if (rc != FAULT_NONE)
         return rc;
     if (at)
@@ -137,8 +154,12 @@ static enum fault_code hold(const struct injection_env *env, const struct visit 
 {
     enum outcome outcome = OUTCOME_UNSURE;
     struct injection injection;
-    enum fault_code rc = injection_begin(&injection, env, fault), ended;
+    enum fault_code rc, ended;
 
+    if (visit->options->layout.known)
+        rc = injection_stop(&injection, env, fault);
+    else
+        rc = injection_begin(&injection, env, fault);
     if (rc != FAULT_NONE)
         return rc;
     rc = act(&injection, visit, &outcome, fault);

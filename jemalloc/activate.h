@@ -8,9 +8,12 @@
  * is held once, at a safe point of its own, and its count drawn anew, as
  * jemalloc would have done (prof.c, prof_sample_threshold_update).
  *
- * The count lies behind what thread.deallocatedp names (tsd.h, MALLOC_TSD). It
- * is written only where it has such a value that nothing else can have, and
- * nothing but that word is. A build without statistics does not tell where it
+ * The count lies behind what thread.deallocatedp names (tsd.h, MALLOC_TSD), and
+ * with static TLS, which jemalloc has by default (initial-exec), at the same
+ * distance from each thread's pointer: so one thread is asked, and in the others
+ * no call is made; a thread that never allocated stays as it is. It is written
+ * only where it has such a value that nothing else can have, and nothing but
+ * that word is. A build without statistics does not tell where it
  * is: there thread.prof.active, read in the thread itself, draws the count, if
  * the thread has never sampled or if prof.reset has made it start anew. That
  * drops all that was sampled, so it is done only when it is allowed.
@@ -21,7 +24,14 @@
 
 enum { ACTIVATION_NAMED = 16 };
 
+/* Where a thread's count lies. */
+struct activation_layout {
+    bool known;
+    int64_t offset; /* from the thread pointer, bytes */
+};
+
 struct activation_options {
+    struct activation_layout layout;
     bool may_reset;     /* prof.reset is allowed where nothing else helps */
     uint64_t lg_sample; /* prof.lg_sample */
 };
@@ -44,6 +54,10 @@ struct activation {
     unsigned calls;
     uint64_t longest_ns; /* the longest time that one was held */
 };
+
+/* Asks the held thread where its count lies; not known is no fault. */
+enum fault_code activation_learn(struct injection *injection, const struct instance *instance,
+                                 struct activation_layout *layout, struct fault *fault);
 
 /* Has this version the fault? */
 bool activation_needed(const char *version);
