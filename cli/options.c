@@ -242,20 +242,9 @@ static bool take_option(struct options *options, unsigned takes, int option, cha
     }
 }
 
-static bool options_consistent(const struct options *options, unsigned takes)
+/* Options that exclude each other. */
+static bool options_agree(const struct options *options)
 {
-    if (takes & TAKES_HOST && options->pid_count > 0) {
-        message("this verb is about all processes and takes no pid");
-        return false;
-    }
-    if (!(takes & TAKES_HOST) && options->pid_count == 0) {
-        message("which process? Give its pid");
-        return false;
-    }
-    if (takes & TAKES_NAMES && options->name_count == 0 && !options->list) {
-        message("which name? Give one, or --list");
-        return false;
-    }
     if (options->output && options->path) {
         message("-o writes here, --path in the target: use one of them");
         return false;
@@ -289,6 +278,23 @@ static bool options_consistent(const struct options *options, unsigned takes)
         return false;
     }
     return true;
+}
+
+static bool options_consistent(const struct options *options, unsigned takes)
+{
+    if (takes & TAKES_HOST && options->pid_count > 0) {
+        message("this verb is about all processes and takes no pid");
+        return false;
+    }
+    if (!(takes & TAKES_HOST) && options->pid_count == 0) {
+        message("which process? Give its pid");
+        return false;
+    }
+    if (takes & TAKES_NAMES && options->name_count == 0 && !options->list) {
+        message("which name? Give one, or --list");
+        return false;
+    }
+    return options_agree(options);
 }
 
 bool options_parse(struct options *options, unsigned takes, int argc, char **argv)
