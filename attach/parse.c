@@ -223,6 +223,44 @@ bool parse_syscall(const char *text, size_t len, struct proc_syscall *out)
     return out->asleep;
 }
 
+static void add_kilobytes(uint64_t *sum, struct cursor line)
+{
+    uint64_t value = line_number(line, 10);
+
+    *sum = value > (UINT64_MAX - *sum) / 1024 ? UINT64_MAX : *sum + value * 1024;
+}
+
+/* Is it the line that must be there? */
+static bool usage_line(struct cursor line, struct proc_usage *out)
+{
+    if (line_has_key(&line, "Rss:") || line_has_key(&line, "VmRSS:")) {
+        add_kilobytes(&out->rss, line);
+        return true;
+    }
+    if (line_has_key(&line, "Anonymous:") || line_has_key(&line, "RssAnon:"))
+        add_kilobytes(&out->anonymous, line);
+    else if (line_has_key(&line, "LazyFree:"))
+        add_kilobytes(&out->lazy_free, line);
+    else if (line_has_key(&line, "Swap:") || line_has_key(&line, "VmSwap:"))
+        add_kilobytes(&out->swap, line);
+    return false;
+}
+
+bool parse_usage(const char *text, size_t len, struct proc_usage *out)
+{
+    const char *end = text + len;
+    bool any = false;
+
+    memset(out, 0, sizeof *out);
+    while (text < end) {
+        const char *eol = memchr(text, '\n', (size_t)(end - text));
+        struct cursor line = {text, eol ? eol : end};
+        any |= usage_line(line, out);
+        text = line.end + 1;
+    }
+    return any;
+}
+
 static bool take_prot(struct cursor *c, unsigned *prot)
 {
     static const struct {

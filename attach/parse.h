@@ -49,6 +49,21 @@ struct proc_syscall {
 
 bool parse_syscall(const char *text, size_t len, struct proc_syscall *out);
 
+/* What of a process is in memory, bytes. */
+struct proc_usage {
+    uint64_t rss;
+    uint64_t anonymous; /* of rss: not backed by a file */
+    uint64_t lazy_free; /* of rss: given up by MADV_FREE, not yet taken back by the kernel */
+    uint64_t swap;
+};
+
+/*
+ * Of /proc/PID/smaps_rollup ("Rss:  1234 kB"), or of /proc/PID/smaps, whose
+ * mappings are added up; else of /proc/PID/status ("VmRSS:", "VmSwap:"). False
+ * if neither Rss nor VmRSS is in it.
+ */
+bool parse_usage(const char *text, size_t len, struct proc_usage *out);
+
 enum { MAP_READ = 1, MAP_WRITE = 2, MAP_EXEC = 4, MAP_SHARED_ = 8 };
 
 /* One line of /proc/PID/maps. */

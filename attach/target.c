@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-enum { END_LOOKS = 40, END_LOOK_NS = 5000000 };
+enum { END_LOOKS = 40, END_LOOK_NS = 5000000, SMAPS_LIMIT = 256 << 20 };
 
 /* include/linux/sched.h */
 #define PF_EXITING 0x00000004u
@@ -232,6 +232,20 @@ int target_open_file(const struct target *target, const char *path)
     return S_ISREG(st.st_mode) ? steal_fd(&fd) : -EINVAL;
 }
 
+ssize_t target_readlink(const struct target *target, const char *dir, const char *name, char *out,
+                        size_t size)
+{
+    AUTO_CLOSE int fd = open_in_root(target, dir, O_PATH);
+    ssize_t n = fd < 0 ? fd : readlinkat(fd, name, out, size - 1);
+
+    if (fd < 0 || n < 0) {
+        out[0] = '\0';
+        return fd < 0 ? fd : -errno;
+    }
+    out[n] = '\0';
+    return n;
+}
+
 /* "Max file size             unlimited            unlimited            bytes" (fs/proc/base.c) */
 uint64_t target_file_size_limit(const struct target *target)
 {
@@ -244,4 +258,24 @@ uint64_t target_file_size_limit(const struct target *target)
         !(line = strstr(text, key)) || sscanf(line + sizeof key, "%" SCNu64, &limit) != 1)
         return UINT64_MAX;
     return limit;
+}
+
+enum fault_code target_usage(const struct target *target, struct proc_usage *usage,
+                             enum usage_source *source, struct fault *fault)
+{
+    static const char *const files[] = {
+        [USAGE_ROLLUP] = "smaps_rollup", [USAGE_SMAPS] = "smaps", [USAGE_STATUS] = "status"};
+    ssize_t n = 0;
+
+    for (unsigned i = 0; i < ARRAY_LEN(files); i++) {
+        AUTO_FREE char *text = NULL;
+        n = procfs_slurp(target->proc, &text, SMAPS_LIMIT, "%d/%s", (int)target_via(target),
+                         files[i]);
+        if (n > 0 && parse_usage(text, (size_t)n, usage)) {
+            *source = (enum usage_source)i;
+            return FAULT_NONE;
+        }
+    }
+    return fault_set(fault, n == -ESRCH || n == -ENOENT ? FAULT_GONE : FAULT_INTERNAL,
+                     n < 0 ? (int)-n : 0, "read the memory use", "%d", target->pid);
 }

@@ -67,5 +67,24 @@ int target_stat(const struct target *target, const char *path, struct stat *st);
  */
 int target_open_file(const struct target *target, const char *path);
 
+/*
+ * The text of the symbolic link `name` in the directory that the target calls
+ * dir, which is absolute; no other link leads outside of its root, and this one
+ * is not followed. NUL-terminated. Returns its length or -errno.
+ */
+ssize_t target_readlink(const struct target *target, const char *dir, const char *name, char *out,
+                        size_t size);
+
 /* Its RLIMIT_FSIZE in bytes; UINT64_MAX: unlimited, or not to be read. */
 uint64_t target_file_size_limit(const struct target *target);
+
+/* By what it uses of the machine's memory, in order of exactness. */
+enum usage_source { USAGE_ROLLUP, USAGE_SMAPS, USAGE_STATUS };
+
+/*
+ * Fills *usage from /proc/PID/smaps_rollup, else smaps, else status. Takes the
+ * time of a walk over its page tables, in which it cannot change its mappings:
+ * not to be called while one of its threads is held.
+ */
+enum fault_code target_usage(const struct target *target, struct proc_usage *usage,
+                             enum usage_source *source, struct fault *fault);

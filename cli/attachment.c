@@ -5,24 +5,13 @@
 #include "inject/acquire.h"
 #include "inject/selfcheck.h"
 #include "jemalloc/code.h"
+#include "jemalloc/conf.h"
 #include "jemalloc/ctl.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
-
-/* The variable's name is the prefix in capitals, then MALLOC_CONF (jemalloc(3), INSTALL). */
-static void name_variable(struct attachment *attachment)
-{
-    char *out = attachment->variable;
-
-    for (const char *p = attachment->instance.prefix; *p; p++)
-        *out++ = (char)toupper((unsigned char)*p);
-    memcpy(out, "MALLOC_CONF", sizeof "MALLOC_CONF");
-    attachment->subject.variable = attachment->variable;
-}
 
 /* What can go wrong with a target of any kind because it is just ending. */
 static bool may_be_its_end(enum fault_code code)
@@ -114,7 +103,8 @@ static enum fault_code find_allocator(struct attachment *attachment, bool every,
     if (rc == FAULT_NONE)
         rc = find_instances(attachment, every, fault);
     if (rc == FAULT_NONE)
-        name_variable(attachment);
+        conf_variable_name(attachment->instance.prefix, attachment->variable,
+                           sizeof attachment->variable);
     return rc;
 }
 
@@ -138,7 +128,8 @@ static enum fault_code open_unmapped(struct attachment *attachment, const struct
     memset(attachment, 0, sizeof *attachment);
     attachment->options = options;
     attachment->proc.dirfd = attachment->target.pidfd = attachment->memory.memfd = -1;
-    attachment->subject = (struct subject){.pid = pid, .verb = verb};
+    attachment->subject =
+        (struct subject){.pid = pid, .verb = verb, .variable = attachment->variable};
     gate_init(&attachment->gate, options->verbose > 1 ? stderr : NULL);
     rc = deadline_start(&attachment->deadline, options->timeout_ns, interrupt_flag(), fault);
     if (rc == FAULT_NONE)
@@ -179,7 +170,7 @@ enum fault_code attachment_open(struct attachment *attachment, const struct opti
     return explained(attachment, rc, fault);
 }
 
-static struct injection_env make_env(struct attachment *attachment)
+struct injection_env attachment_env(struct attachment *attachment)
 {
     return (struct injection_env){
         .target = &attachment->target,
@@ -189,12 +180,13 @@ static struct injection_env make_env(struct attachment *attachment)
         .gate = &attachment->gate,
         .deadline = &attachment->deadline,
         .only_thread = attachment->options->thread,
+        .sleeps = attachment->sleeps,
     };
 }
 
 static enum fault_code begin(struct attachment *attachment, struct fault *fault)
 {
-    const struct injection_env env = make_env(attachment);
+    const struct injection_env env = attachment_env(attachment);
     enum fault_code rc = selfcheck_run(&attachment->proc, fault);
 
     if (rc == FAULT_NONE)
@@ -353,7 +345,7 @@ static void describe_proof(const struct attachment *attachment, const struct pre
 enum fault_code attachment_describe(struct attachment *attachment, const char *const *calls,
                                     size_t count, struct fault *fault)
 {
-    const struct injection_env env = make_env(attachment);
+    const struct injection_env env = attachment_env(attachment);
     const struct instance *instance = &attachment->instance;
     char path[512], comm[32];
     struct preview preview;

@@ -19,6 +19,7 @@ struct attachment {
     struct plan plan;
     struct deadline deadline;
     struct injection injection;
+    struct interrupted_sleep sleeps[INJECTION_SLEEPS]; /* from one hold to the next */
     struct subject subject;
     char variable[PREFIX_MAX + 16]; /* MALLOC_CONF, _RJEM_MALLOC_CONF */
 };
@@ -44,6 +45,8 @@ typedef enum fault_code (*held_action)(struct attachment *attachment, void *ctx,
  */
 enum fault_code attachment_hold(struct attachment *attachment, held_action action, void *ctx,
                                 struct fault *fault);
+/* For what holds threads by itself, after a hold that has checked the frame. */
+struct injection_env attachment_env(struct attachment *attachment);
 /*
  * The end of every verb: says what went wrong, prints the closing line, closes
  * everything. Returns the exit code.

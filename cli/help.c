@@ -17,6 +17,7 @@ static const char overview[] =
     "  on       start to sample allocations (prof.active)\n"
     "  off      stop to sample them\n"
     "  dump     write a heap profile, in the target or streamed out of it\n"
+    "  stats    where its memory is: jemalloc's counts beside the RSS\n"
     "  reset    drop what was sampled so far, perhaps change the sampling period\n"
     "  purge    give memory that jemalloc keeps unused back to the kernel\n"
     "  mallctl  read or write any setting or counter of jemalloc's, by its name\n"
@@ -41,16 +42,16 @@ static const char overview[] =
 static const struct {
     const char *verb, *text;
 } helps[] = {
-    {"status",
-     "jeattach status [options] PID...\n"
-     "\n"
-     "Shows which jemalloc a process uses, whether profiling is compiled in\n"
-     "(config.prof), was enabled at start (opt.prof) and is active now (prof.active),\n"
-     "the sampling period, and the one next step. What the memory of the process does\n"
-     "not tell is asked by read-only calls. Several jemallocs in one process are listed;\n"
-     "the one that serves malloc is meant unless --instance N says another.\n"
-     "\n"
-     "      --no-call       make none and stop nothing; what is then unknown is a ?\n"},
+    {"status", "jeattach status [options] PID...\n"
+               "\n"
+               "Shows which jemalloc a process uses, whether profiling is compiled in\n"
+               "(config.prof), was enabled at start (opt.prof) and is active now (prof.active),\n"
+               "the sampling period, where its options came from, a verdict and the one next\n"
+               "step. What the memory of the process does not tell is asked by read-only calls.\n"
+               "Several jemallocs in one process are listed; the one that serves malloc is meant\n"
+               "unless --instance N says another.\n"
+               "\n"
+               "      --no-call       make none and stop nothing; what is then unknown is a ?\n"},
     {"ps", "jeattach ps [--json] [--timeout D]\n"
            "\n"
            "Lists the processes of this host that use jemalloc, those in containers included.\n"
@@ -71,7 +72,14 @@ static const struct {
            "\n"
            "Sets prof.active to true and reads it back; prints the former and the new value.\n"
            "Doing it twice is harmless. Allocations made from now on are sampled; those that\n"
-           "exist already are not seen. The process must have been started with prof:true.\n"},
+           "exist already are not seen. The process must have been started with prof:true.\n"
+           "\n"
+           "jemalloc 5.2.0 and 5.2.1 do not sample in threads that allocated while it was\n"
+           "false. There each thread is held once, and its count of bytes until the next\n"
+           "sample drawn anew; exit 7 if some could not be reached.\n"
+           "\n"
+           "      --allow-reset   with these versions, if they were built without statistics:\n"
+           "                      prof.reset may be called; it drops what was sampled so far\n"},
     {"off", "jeattach off [options] PID...\n"
             "\n"
             "Sets prof.active to false and reads it back; prints the former and the new value.\n"},
@@ -84,6 +92,17 @@ static const struct {
              "  -o, --output FILE   streamed: nothing is created on the target's side, it needs\n"
              "                      no file, no descriptor, no room on a disk; FILE is written\n"
              "                      here, complete or not at all; - is stdout\n"},
+    {"stats", "jeattach stats [options] PID...\n"
+              "\n"
+              "Shows what jemalloc counts beside what the kernel counts, in rows that add up to\n"
+              "the RSS: in use, fragmentation, dirty pages, metadata, what is not jemalloc's.\n"
+              "\n"
+              "      --json         jemalloc's own report in JSON, byte for byte as\n"
+              "                     malloc_stats_print(\"J\") gives it (since 4.3)\n"
+              "      --full         the same as jemalloc's text\n"
+              "      --prometheus   the rows as metrics\n"
+              "      --allow-slow   --json and --full also of jemalloc before 5.3 under a seccomp\n"
+              "                     filter, where they hold a thread for seconds\n"},
     {"reset", "jeattach reset [options] PID...\n"
               "\n"
               "Drops all that was sampled so far (prof.reset); prints prof.lg_sample, the\n"
@@ -136,7 +155,7 @@ int help_print(const char *verb)
 
 int help_usage(void)
 {
-    fputs("usage: jeattach ps|status|on|off|dump|reset|purge|mallctl [options] PID...   "
+    fputs("usage: jeattach ps|status|on|off|dump|stats|reset|purge|mallctl [options] PID...   "
           "(jeattach --help)\n",
           stderr);
     return EXIT_USAGE;

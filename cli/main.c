@@ -13,7 +13,7 @@ static const struct verb {
     int (*run)(const struct options *options, pid_t pid);
     unsigned takes;
 } verbs[] = {
-    {"on", verb_on, 0},
+    {"on", verb_on, TAKES_ALLOW_RESET},
     {"off", verb_off, 0},
     {"dump", verb_dump, TAKES_OUTPUT | TAKES_PATH | TAKES_FORMAT},
     {"report", verb_report, TAKES_OUTPUT | TAKES_FORMAT | TAKES_FILE},
@@ -22,6 +22,7 @@ static const struct verb {
     {"reset", verb_reset, TAKES_LG_SAMPLE},
     {"purge", verb_purge, 0},
     {"ps", verb_ps, TAKES_HOST},
+    {"stats", verb_stats, TAKES_REPORT},
 };
 
 static const struct verb *find_verb(const char *name)

@@ -111,6 +111,23 @@ static const struct wording wordings[] = {
          "use -o FILE, which needs no room on the target's side, or another --path"},
     [FAULT_DUMP_UNSAFE] = {EXIT_REFUSED, "%W",
                            "use -o FILE, which makes no file on the target's side"},
+    [FAULT_STATS_ABSENT] = {EXIT_REFUSED,
+                            "this jemalloc was built without statistics (config.stats is false): "
+                            "%W",
+                            "use a jemalloc built with --enable-stats (Rust: the feature 'stats'); "
+                            "--full and --json show what there is without them"},
+    [FAULT_STATS_MESSAGE] =
+        {EXIT_REFUSED,
+         "the program has put a function of its own into %W, and where no executable memory is "
+         "allowed that would be called with the report",
+         "jeattach stats without --full and --json"},
+    [FAULT_STATS_SLOW] =
+        {EXIT_REFUSED,
+         "%W reports in 30,000 pieces and more, and where no executable memory is allowed (a "
+         "seccomp filter) each would be a stop of a thread: it would be held for seconds",
+         "jeattach stats without --full and --json; or --allow-slow, with a --timeout that is long "
+         "enough: what is left at its end goes to the target's stderr"},
+    [FAULT_TOO_LARGE] = {EXIT_OUTPUT, "it is larger than the limit of %W", NULL},
     [FAULT_DUMP_NAMELESS] = {EXIT_REFUSED,
                              "jemalloc makes no name for it: the prefix of names (%W) is empty",
                              "use --path, or -o FILE"},
@@ -119,7 +136,6 @@ static const struct wording wordings[] = {
                          "(experimental.hooks.prof_dump at %W), which would look for a file that "
                          "is never made",
                          "dump without -o: to a real file"},
-    [FAULT_TOO_LARGE] = {EXIT_OUTPUT, "the profile is larger than the limit of %W", NULL},
     [FAULT_OUTPUT] = {EXIT_OUTPUT, "%W%E", NULL},
     [FAULT_PROFILE] = {EXIT_USAGE, "%W%E",
                        "give a heap profile in jemalloc's own format, as dump writes it"},
@@ -189,7 +205,7 @@ static void append_directive(char *line, char directive, const struct subject *s
         append_number(line, fault->pid);
         break;
     case 'V':
-        append(line, subject->variable ? subject->variable : "MALLOC_CONF");
+        append(line, subject->variable && *subject->variable ? subject->variable : "MALLOC_CONF");
         break;
     default:
         append(line, refusal_text(fault->err));
@@ -240,4 +256,14 @@ int message_fault(const struct subject *subject, const struct fault *fault)
         fprintf(stderr, "  fix:   %s\n", line);
     }
     return wording->exit;
+}
+
+const char *message_cause(const struct subject *subject, const struct fault *fault, char *out,
+                          size_t size)
+{
+    char line[LINE_SIZE];
+
+    expand(line, wordings[fault->code].cause, subject, fault);
+    snprintf(out, size, "%s", line);
+    return out;
 }

@@ -33,6 +33,10 @@ struct subject {
 /* Prints the fault in three lines (what, cause, fix) and returns its exit code. */
 int message_fault(const struct subject *subject, const struct fault *fault);
 
+/* The words of its cause alone. Returns out. */
+const char *message_cause(const struct subject *subject, const struct fault *fault, char *out,
+                          size_t size);
+
 /* "jeattach: ..." on stderr. */
 __attribute__((format(printf, 1, 2))) void message(const char *fmt, ...);
 

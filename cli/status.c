@@ -2,10 +2,21 @@
 #include "cli/attachment.h"
 #include "cli/facts_json.h"
 #include "cli/verbs.h"
+#include "cli/verdict.h"
+#include "jemalloc/activate.h"
 #include "jemalloc/facts.h"
 #include "jemalloc/stripped.h"
 
 #include <stdio.h>
+#include <string.h>
+
+struct status {
+    struct attachment attachment;
+    struct conf conf;
+    struct facts facts;
+    struct prof_state state; /* as far as the facts go; what they leave open changes no verdict */
+    bool judged;             /* they go as far as a verdict needs */
+};
 
 static const char *found_text(enum found_by found_by)
 {
@@ -73,6 +84,108 @@ static void list_text(struct attachment *attachment)
     }
 }
 
+/* The state for the verdict; built_in and version are only known from a call. */
+static void judge(struct status *status)
+{
+    const struct facts *facts = &status->facts;
+    struct prof_state *state = &status->state;
+    bool enabled = facts->enabled == FACT_YES;
+
+    state->compiled_in = facts->compiled_in != FACT_NO;
+    state->enabled = enabled;
+    state->active = enabled && facts->active == FACT_YES;
+    state->thread_active_init = facts->thread_active_init != FACT_NO;
+    state->lg_sample = facts->lg_sample_known ? facts->lg_sample : PROF_LG_DEFAULT;
+    status->judged = facts->compiled_in == FACT_NO || facts->enabled == FACT_NO ||
+                     (enabled && facts->active != FACT_UNKNOWN);
+}
+
+static void next_step(const struct status *status, char *out, size_t size)
+{
+    int pid = (int)status->attachment.target.pid;
+
+    if (status->judged)
+        verdict_next(&status->state, &status->conf, pid, out, size);
+    else
+        snprintf(out, size, "jeattach status %d, without --no-call, to have it asked", pid);
+}
+
+/* ---- JSON ---- */
+
+static void json_source(struct json *json, const char *kind, const struct conf_source *source)
+{
+    char member[64];
+
+    snprintf(member, sizeof member, "%s_known", kind);
+    json_bool(json, member, source->known);
+    snprintf(member, sizeof member, "%s_value", kind);
+    if (source->set)
+        json_text(json, member, source->text);
+    else
+        json_null(json, member);
+}
+
+static void json_conf(struct json *json, const struct conf *conf)
+{
+    json_text(json, "variable", conf->variable.name);
+    json_source(json, "variable", &conf->variable);
+    json_bool(json, "environment_overwritten", conf->overwritten);
+    json_text(json, "link", conf->link.name);
+    json_source(json, "link", &conf->link);
+    json_text(json, "symbol", conf->symbol.name);
+    json_source(json, "symbol", &conf->symbol);
+    if (conf->foreign.set)
+        json_text(json, "other_variable", conf->foreign.name);
+    else
+        json_null(json, "other_variable");
+    json_source(json, "other_variable", &conf->foreign);
+}
+
+static void json_facts(struct json *json, const struct facts *facts)
+{
+    json_text_or_null(json, "version", facts->version);
+    facts_json(json, "config.prof", facts->compiled_in);
+    facts_json(json, "config.stats", facts->stats);
+    facts_json(json, "opt.prof", facts->enabled);
+    facts_json(json, "prof.active", facts->active);
+    facts_json(json, "prof.thread_active_init", facts->thread_active_init);
+    if (facts->lg_sample_known)
+        json_number(json, "prof.lg_sample", facts->lg_sample);
+    else
+        json_null(json, "prof.lg_sample");
+    if (facts->prefix_known)
+        json_text(json, "opt.prof_prefix", facts->prefix);
+    else
+        json_null(json, "opt.prof_prefix");
+}
+
+static void print_json(struct status *status)
+{
+    const struct attachment *attachment = &status->attachment;
+    const struct instance *instance = &attachment->instance;
+    char next[2048];
+    struct json json;
+
+    next_step(status, next, sizeof next);
+    json_begin(&json, stdout);
+    json_number(&json, "pid", (uint64_t)attachment->target.pid);
+    json_text(&json, "name", attachment->target.stat.comm);
+    json_text(&json, "module", instance->module.path);
+    json_text(&json, "prefix", instance->prefix);
+    json_text(&json, "found_by", found_text(instance->found_by));
+    json_conf(&json, &status->conf);
+    json_text(&json, "source", attachment->injection.report.tid ? "call" : "memory");
+    json_facts(&json, &status->facts);
+    json_text_or_null(&json, "verdict",
+                      status->judged ? verdict_name(prof_judge(&status->state)) : "");
+    json_text(&json, "next", next);
+    list_json(&status->attachment, &json);
+    attachment_json(attachment, &json);
+    json_end(&json);
+}
+
+/* ---- text ---- */
+
 static void print_row(const char *name, enum fact value, const char *when_true,
                       const char *when_false)
 {
@@ -88,38 +201,6 @@ static void print_row(const char *name, enum fact value, const char *when_true,
     printf("  %-13s %-4s %s\n", name, words[value], text);
 }
 
-static void print_json(struct attachment *attachment, const struct facts *facts)
-{
-    const struct instance *instance = &attachment->instance;
-    struct json json;
-
-    json_begin(&json, stdout);
-    json_number(&json, "pid", (uint64_t)attachment->target.pid);
-    json_text(&json, "name", attachment->target.stat.comm);
-    json_text(&json, "module", instance->module.path);
-    json_text(&json, "prefix", instance->prefix);
-    json_text(&json, "found_by", found_text(instance->found_by));
-    json_text(&json, "variable", attachment->variable);
-    json_text(&json, "source", attachment->injection.report.tid ? "call" : "memory");
-    json_text_or_null(&json, "version", facts->version);
-    facts_json(&json, "config.prof", facts->compiled_in);
-    facts_json(&json, "config.stats", facts->stats);
-    facts_json(&json, "opt.prof", facts->enabled);
-    facts_json(&json, "prof.active", facts->active);
-    facts_json(&json, "prof.thread_active_init", facts->thread_active_init);
-    if (facts->lg_sample_known)
-        json_number(&json, "prof.lg_sample", facts->lg_sample);
-    else
-        json_null(&json, "prof.lg_sample");
-    if (facts->prefix_known)
-        json_text(&json, "opt.prof_prefix", facts->prefix);
-    else
-        json_null(&json, "opt.prof_prefix");
-    list_json(attachment, &json);
-    attachment_json(attachment, &json);
-    json_end(&json);
-}
-
 /* "64 KiB" */
 static void format_period(uint64_t lg_sample, char *out, size_t size)
 {
@@ -132,76 +213,118 @@ static void format_period(uint64_t lg_sample, char *out, size_t size)
         snprintf(out, size, "%u %s", 1u << (lg_sample % 10), units[unit]);
 }
 
-/* The verdict: which state this is, and the one next step. */
-static void print_next(const struct attachment *attachment, const struct facts *facts)
+/* One place that options can come from. */
+static void print_source(const char *label, const struct conf_source *source, bool always)
 {
-    int pid = (int)attachment->target.pid;
+    char text[CONF_TEXT_MAX];
 
-    if (!facts->compiled_in || !facts->enabled || (facts->enabled == FACT_YES && !facts->active))
-        printf("next: jeattach status %d, without --no-call, to have it asked\n", pid);
-    else if (facts->compiled_in == FACT_NO)
-        printf("next: none here: this jemalloc was built without profiling (--enable-prof)\n");
-    else if (facts->enabled == FACT_NO)
-        printf("next: start it with %s=prof:true,prof_active:false; opt.prof cannot be changed "
-               "in a running process\n",
-               attachment->variable);
-    else if (facts->active == FACT_NO)
-        printf("next: jeattach on %d\n", pid);
-    else
-        printf("next: jeattach dump %d\n", pid);
+    if (source->set)
+        printf("  %-13s %s='%s'\n", label, source->name,
+               message_clean(source->text, text, sizeof text));
+    else if (always || !source->known)
+        printf("  %-13s %s %s\n", label, source->name,
+               source->known ? "is not set" : "cannot be looked at");
 }
 
-static void print_text(struct attachment *attachment, const struct facts *facts)
+static void print_conf(const struct conf *conf, const char *built_in)
 {
-    const struct instance *instance = &attachment->instance;
-    char name[64], path[512], version[128], prefix[512], period[32], place[160];
+    char text[CONF_TEXT_MAX], name[CONF_NAME_MAX];
 
-    format_period(facts->lg_sample, period, sizeof period);
-    printf("%s[%d] uses jemalloc %s\n",
-           message_clean(attachment->target.stat.comm, name, sizeof name),
-           (int)attachment->target.pid,
-           facts->version[0] ? message_clean(facts->version, version, sizeof version) : "?");
+    print_source("environment", &conf->variable, true);
+    if (conf->overwritten)
+        printf("  %-13s as it is now: the one it was started with has been overwritten\n", "");
+    print_source("link", &conf->link, false);
+    if (conf->symbol.set)
+        print_source("in the code", &conf->symbol, false);
+    if (*built_in)
+        printf("  %-13s '%s'\n", "built in", message_clean(built_in, text, sizeof text));
+    if (conf->foreign.set)
+        printf("  %-13s %s='%s' is set, but this jemalloc reads %s\n", "not read",
+               message_clean(conf->foreign.name, name, sizeof name),
+               message_clean(conf->foreign.text, text, sizeof text), conf->variable.name);
+}
+
+static void print_head(struct status *status)
+{
+    const struct attachment *attachment = &status->attachment;
+    const struct instance *instance = &attachment->instance;
+    const char *known = status->facts.version;
+    char name[64], path[512], version[128], place[160];
+
+    printf(
+        "%s[%d] uses jemalloc %s\n", message_clean(attachment->target.stat.comm, name, sizeof name),
+        (int)attachment->target.pid, *known ? message_clean(known, version, sizeof version) : "?");
     printf("  module        %s (%s%s)\n", message_clean(instance->module.path, path, sizeof path),
            found_where(instance, place, sizeof place),
            instance->module.deleted ? ", file deleted" : "");
-    list_text(attachment);
+    list_text(&status->attachment);
+}
+
+static void print_facts(const struct facts *facts)
+{
+    char prefix[512], period[32];
+
+    format_period(facts->lg_sample, period, sizeof period);
     print_row("config.prof", facts->compiled_in, "profiling is compiled in",
               "this jemalloc was built without profiling");
     print_row("opt.prof", facts->enabled, "profiling was enabled at start",
               "profiling was not enabled at start");
     print_row("prof.active", facts->active, "allocations are sampled now",
               "allocations are not sampled now");
-    if (facts->enabled == FACT_YES) {
-        print_row("thread init", facts->thread_active_init,
-                  "new threads sample (prof.thread_active_init)",
-                  "new threads do not sample (prof.thread_active_init)");
-        if (facts->lg_sample_known)
-            printf("  period        a sample every %s on average (prof.lg_sample %llu)\n", period,
-                   (unsigned long long)facts->lg_sample);
-        if (facts->prefix_known)
-            printf("  prefix        '%s' begins the names of dumps (opt.prof_prefix)\n",
-                   message_clean(facts->prefix, prefix, sizeof prefix));
-    }
-    print_next(attachment, facts);
+    if (facts->enabled != FACT_YES)
+        return;
+    print_row("thread init", facts->thread_active_init,
+              "new threads sample (prof.thread_active_init)",
+              "new threads do not sample (prof.thread_active_init)");
+    if (facts->lg_sample_known)
+        printf("  period        a sample every %s on average (prof.lg_sample %llu)\n", period,
+               (unsigned long long)facts->lg_sample);
+    if (facts->prefix_known)
+        printf("  prefix        '%s' begins the names of dumps (opt.prof_prefix)\n",
+               message_clean(facts->prefix, prefix, sizeof prefix));
 }
+
+static void print_text(struct status *status)
+{
+    char next[2048];
+
+    next_step(status, next, sizeof next);
+    print_head(status);
+    print_facts(&status->facts);
+    print_conf(&status->conf, status->state.built_in);
+    if (status->state.active && activation_needed(status->facts.version))
+        printf(
+            "  note          on this version threads that allocated while it was not active stay "
+            "silent until: jeattach on %d\n",
+            (int)status->attachment.target.pid);
+    printf("verdict: %s\nnext: %s\n",
+           status->judged ? verdict_text(prof_judge(&status->state)) : "not known without a call",
+           next);
+}
+
+/* ---- the verb ---- */
 
 static enum fault_code read_held(struct attachment *attachment, void *ctx, struct fault *fault)
 {
-    struct prof_state state;
-    enum fault_code rc = prof_read(&attachment->injection, &attachment->instance, &state, fault);
+    struct status *status = ctx;
+    enum fault_code rc =
+        prof_read(&attachment->injection, &attachment->instance, &status->state, fault);
 
     if (rc == FAULT_NONE)
-        facts_of_state(&state, ctx);
+        facts_of_state(&status->state, &status->facts);
     return rc;
 }
 
-static void read_memory(struct attachment *attachment, struct facts *facts)
+static void read_memory(struct status *status)
 {
+    struct attachment *attachment = &status->attachment;
     struct fact_places places;
 
     facts_locate(&places, &attachment->instance, &attachment->modules, &attachment->target,
                  &attachment->memory);
-    facts_read(&places, &attachment->memory, facts);
+    facts_read(&places, &attachment->memory, &status->facts);
+    conf_read(&status->conf, &attachment->instance, &attachment->modules, &attachment->target,
+              &attachment->memory);
 }
 
 static enum fault_code dry_run(struct attachment *attachment, const struct facts *facts,
@@ -221,42 +344,44 @@ static enum fault_code dry_run(struct attachment *attachment, const struct facts
 }
 
 /* What was read is this process's only if it is still there. */
-static enum fault_code complete(struct attachment *attachment, struct facts *facts,
-                                struct fault *fault)
+static enum fault_code complete(struct status *status, struct fault *fault)
 {
+    struct attachment *attachment = &status->attachment;
     enum fault_code rc;
 
-    if (attachment->options->no_call || facts_complete(facts))
+    if (attachment->options->no_call || facts_complete(&status->facts))
         return target_check(&attachment->target, fault);
     rc = attachment_prepare(attachment, fault);
-    return rc == FAULT_NONE ? attachment_hold(attachment, read_held, facts, fault) : rc;
+    return rc == FAULT_NONE ? attachment_hold(attachment, read_held, status, fault) : rc;
 }
 
-static enum fault_code run(struct attachment *attachment, struct fault *fault)
+static enum fault_code run(struct status *status, struct fault *fault)
 {
-    struct facts facts;
+    struct attachment *attachment = &status->attachment;
     enum fault_code rc;
 
-    read_memory(attachment, &facts);
+    read_memory(status);
     if (attachment->options->dry_run)
-        return dry_run(attachment, &facts, fault);
-    rc = complete(attachment, &facts, fault);
+        return dry_run(attachment, &status->facts, fault);
+    rc = complete(status, fault);
     if (rc != FAULT_NONE)
         return rc;
+    judge(status);
     if (attachment->options->json)
-        print_json(attachment, &facts);
+        print_json(status);
     else
-        print_text(attachment, &facts);
+        print_text(status);
     return FAULT_NONE;
 }
 
 int verb_status(const struct options *options, pid_t pid)
 {
-    struct attachment attachment;
+    struct status status = {.judged = false};
     struct fault fault;
-    enum fault_code rc = attachment_look(&attachment, options, pid, "look at process", &fault);
+    enum fault_code rc =
+        attachment_look(&status.attachment, options, pid, "look at process", &fault);
 
     if (rc == FAULT_NONE)
-        rc = run(&attachment, &fault);
-    return attachment_finish(&attachment, rc, &fault);
+        rc = run(&status, &fault);
+    return attachment_finish(&status.attachment, rc, &fault);
 }

@@ -403,7 +403,8 @@ static enum fault_code reload(struct injection *injection, struct candidates *ca
 static enum fault_code search(struct injection *injection, struct candidates *candidates,
                               struct fault *fault)
 {
-    uint64_t patience = clock_now() + PATIENCE_NS;
+    uint64_t begun = clock_now(), patience = begun + PATIENCE_NS;
+    uint64_t longest = injection->env.search_ns ? injection->env.search_ns : UINT64_MAX;
     unsigned seed = (unsigned)patience;
 
     for (unsigned round = 1;; round++) {
@@ -416,7 +417,7 @@ static enum fault_code search(struct injection *injection, struct candidates *ca
         case ATTEMPT_UNSAFE:
             break;
         }
-        if (deadline_passed(injection->env.deadline))
+        if (deadline_passed(injection->env.deadline) || clock_now() - begun >= longest)
             return no_safe_point(injection, fault);
         pause_randomly(&seed, round);
         if (round % RELOAD_EVERY == 0 && (rc = reload(injection, candidates, fault)) != FAULT_NONE)

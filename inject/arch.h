@@ -75,6 +75,17 @@ struct arch_call_header {
     uint64_t fp_control;     /* control word that a called function expects */
 };
 
+/*
+ * What the gathering function fills: a text that a called function hands out
+ * in thousands of pieces leaves the target in few large ones.
+ */
+struct arch_gather {
+    uint64_t used; /* bytes of text so far */
+    uint64_t size; /* room for them; when it is used up they are flushed */
+    uint64_t fd;   /* that the system call names; no process has it */
+    /* then the text */
+};
+
 /* --- code bytes --- */
 
 /* Offset of the first match in code, or SIZE_MAX. */
@@ -89,6 +100,12 @@ void arch_decode_store(struct arch_gadgets *gadgets, remote_addr address,
 bool arch_follows_call(const unsigned char before[8]);
 /* The code that works through the records. Position-independent. */
 const unsigned char *arch_trampoline(size_t *len);
+/*
+ * Offsets in the trampoline's code of void gather(struct arch_gather *, const
+ * char *text), which appends a text, and of void flush(struct arch_gather *),
+ * which calls write(2) with what there is. False: this machine has none.
+ */
+bool arch_gather_functions(size_t *gather, size_t *flush);
 /* The value of arch_call_header.fp_control. */
 uint64_t arch_fp_control(void);
 

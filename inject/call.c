@@ -34,6 +34,7 @@ static enum fault_code prepare(struct injection *injection, const struct injecti
     memset(injection, 0, sizeof *injection);
     injection->env = *env;
     injection->until = *env->deadline;
+    injection->sleeps = env->sleeps ? env->sleeps : injection->own_sleeps;
     injection->data_used = SCRATCH_ARGUMENTS;
     injection->data = calloc(1, SCRATCH_DATA);
     if (!injection->data)
@@ -41,15 +42,26 @@ static enum fault_code prepare(struct injection *injection, const struct injecti
     return refuse_unsupported(env->target, fault);
 }
 
-enum fault_code injection_begin(struct injection *injection, const struct injection_env *env,
-                                struct fault *fault)
+enum fault_code injection_stop(struct injection *injection, const struct injection_env *env,
+                               struct fault *fault)
 {
     enum fault_code rc = prepare(injection, env, fault);
 
     if (rc == FAULT_NONE)
         rc = acquire_thread(injection, fault);
-    if (rc == FAULT_NONE)
-        rc = scratch_map(injection, fault);
+    if (rc != FAULT_NONE)
+        injection_end(injection, NULL);
+    return rc;
+}
+
+enum fault_code injection_begin(struct injection *injection, const struct injection_env *env,
+                                struct fault *fault)
+{
+    enum fault_code rc = injection_stop(injection, env, fault);
+
+    if (rc != FAULT_NONE)
+        return rc;
+    rc = scratch_map(injection, fault);
     if (rc != FAULT_NONE)
         injection_end(injection, NULL);
     return rc;

@@ -25,16 +25,28 @@
  *
  *   base            trampoline, read and execute; it is also the stack's guard
  *   base + 0x1000   call header, call records, arguments and results
+ *   base + 0x5000   text that a called function hands to a gathering callback
  *   ...
  *   stack, downwards from the end
  */
 enum {
     SCRATCH_CODE = 4096,
     SCRATCH_DATA = 16384,
-    SCRATCH_ARGUMENTS = 4736, /* offset in the data at which arguments begin */
+    SCRATCH_ARGUMENTS = 4736,   /* offset in the data at which arguments begin */
+    SCRATCH_GATHER = 128 << 10, /* bytes; what is left is more than any call's stack */
     SCRATCH_LEN = SCRATCH_CODE + (256 << 10),
     INJECTION_CALLS_MAX = 60,
     INJECTION_SLEEPS = 64,
+};
+
+/*
+ * A sleep that a stop has interrupted: should the same thread be stopped in it
+ * again, its registers no longer tell which system call it was.
+ */
+struct interrupted_sleep {
+    pid_t tid;
+    remote_addr pc, sp;
+    long nr;
 };
 
 struct injection_env {
@@ -44,7 +56,9 @@ struct injection_env {
     const struct plan *plan;
     struct gate *gate;
     const struct deadline *deadline;
-    pid_t only_thread; /* 0: any thread */
+    pid_t only_thread;  /* 0: any thread */
+    uint64_t search_ns; /* how long a safe point is looked for; 0: until the deadline */
+    struct interrupted_sleep *sleeps; /* INJECTION_SLEEPS, kept from one to the next; NULL: none */
 };
 
 /* What happened, for the closing line and for -v. Times in nanoseconds. */
@@ -63,16 +77,6 @@ struct injection_report {
     unsigned syscall_stops;
 };
 
-/*
- * A sleep that a stop has interrupted: should the same thread be stopped in it
- * again, its registers no longer tell which system call it was.
- */
-struct interrupted_sleep {
-    pid_t tid;
-    remote_addr pc, sp;
-    long nr;
-};
-
 enum injection_stage {
     STAGE_UNTOUCHED, /* the thread's registers are its own */
     STAGE_ENTERED,   /* at the exit of a system call that the tool made it make */
@@ -88,8 +92,9 @@ struct injection {
     struct share *share;       /* while calls are watched */
     struct unwinder *unwinder; /* while a thread is looked for */
     struct deadline until;
-    arch_regs original;                                /* at the first stop, rseq applied */
-    struct interrupted_sleep sleeps[INJECTION_SLEEPS]; /* by tid, modulo their number */
+    arch_regs original;               /* at the first stop, rseq applied */
+    struct interrupted_sleep *sleeps; /* by tid, modulo their number */
+    struct interrupted_sleep own_sleeps[INJECTION_SLEEPS];
     bool eintr_by_stop;
     bool restart_block_used; /* a call of ours overwrote the thread's restart block */
     uint64_t mask;
@@ -114,6 +119,14 @@ struct injection {
 enum fault_code injection_begin(struct injection *injection, const struct injection_env *env,
                                 struct fault *fault);
 
+/*
+ * The beginning of that alone: a thread stopped at a safe point, its registers
+ * in injection->original, nothing of it changed. For a look, and then
+ * injection_end. No calls can be made.
+ */
+enum fault_code injection_stop(struct injection *injection, const struct injection_env *env,
+                               struct fault *fault);
+
 /* Copies len bytes for the next injection_call; 8-aligned. Returns their address, 0: no room. */
 remote_addr injection_put(struct injection *injection, const void *bytes, size_t len);
 
@@ -126,6 +139,21 @@ enum fault_code injection_call(struct injection *injection, struct arch_call *ca
 
 /* Reads back len bytes at an address from injection_put, until the next injection_put. */
 bool injection_get(struct injection *injection, remote_addr addr, void *out, size_t len);
+
+/*
+ * A callback for functions that report by void (*)(void *context, const char
+ * *text): it gathers the texts in the scratch area. When that is full, and when
+ * flush, a record for the end of the list of calls, says so, the thread makes a
+ * write(2) to a descriptor that no process has; the watch takes it (gather_is_write)
+ * and stands in for it. False where there is no executable memory for it.
+ */
+struct gather {
+    remote_addr function, context;
+    struct arch_call flush;
+};
+bool injection_gather(struct injection *injection, struct gather *gather);
+/* For watch.enter: is it that write? Then args[1] is the text's address, args[2] its length. */
+bool gather_is_write(const struct gather *gather, uint64_t nr, const uint64_t args[6]);
 
 /* Ends what injection_begin began, in every state; idempotent. */
 enum fault_code injection_end(struct injection *injection, struct fault *fault);

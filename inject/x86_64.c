@@ -28,12 +28,18 @@ _Static_assert(offsetof(struct arch_call, args) == 8, "read by the trampoline");
 _Static_assert(offsetof(struct arch_call, result) == 56, "written by the trampoline");
 _Static_assert(offsetof(struct arch_call, done) == 64, "written by the trampoline");
 _Static_assert(sizeof(struct arch_call_header) == 16, "skipped by the trampoline");
+_Static_assert(offsetof(struct arch_gather, size) == 8, "read by the gathering function");
+_Static_assert(offsetof(struct arch_gather, fd) == 16, "read by the flushing function");
+_Static_assert(sizeof(struct arch_gather) == 24, "the text follows");
 
 /*
  * In: rbx = header, r13 = stack pointer for rt_sigreturn, rsp aligned to 16.
  * rbx, r13, r14 and r15 are kept by the functions that are called. errno is
  * saved and restored here, so that it is also kept when the tool has died.
  * The last instructions cannot fall through: a skipped sigreturn is tried again.
+ *
+ * Behind it two functions that a called function may be given: gather(rdi =
+ * struct arch_gather, rsi = text) and flush(rdi = struct arch_gather).
  */
 __asm__(".pushsection .rodata\n"
         ".balign 16\n"
@@ -70,16 +76,52 @@ __asm__(".pushsection .rodata\n"
         "   movq $15, %rax\n"
         "   syscall\n"
         "   jmp 4b\n"
+        "gather_begin:\n"
+        "   movq (%rdi), %rax\n"
+        "5: movb (%rsi), %dl\n"
+        "   testb %dl, %dl\n"
+        "   jz 6f\n"
+        "   movb %dl, 24(%rdi,%rax)\n"
+        "   incq %rsi\n"
+        "   incq %rax\n"
+        "   cmpq 8(%rdi), %rax\n"
+        "   jb 5b\n"
+        "   movq %rax, (%rdi)\n"
+        "   pushq %rsi\n"
+        "   call gather_flush_begin\n"
+        "   popq %rsi\n"
+        "   xorl %eax, %eax\n"
+        "   jmp 5b\n"
+        "6: movq %rax, (%rdi)\n"
+        "   ret\n"
+        "gather_flush_begin:\n"
+        "   pushq %rdi\n"
+        "   leaq 24(%rdi), %rsi\n"
+        "   movq (%rdi), %rdx\n"
+        "   movq 16(%rdi), %rdi\n"
+        "   movl $1, %eax\n"
+        "   syscall\n"
+        "   popq %rdi\n"
+        "   movq $0, (%rdi)\n"
+        "   ret\n"
         ".balign 8, 0xcc\n"
         "trampoline_end:\n"
         ".popsection\n");
 
 extern const unsigned char trampoline_begin[], trampoline_end[];
+extern const unsigned char gather_begin[], gather_flush_begin[];
 
 const unsigned char *arch_trampoline(size_t *len)
 {
     *len = (size_t)(trampoline_end - trampoline_begin);
     return trampoline_begin;
+}
+
+bool arch_gather_functions(size_t *gather, size_t *flush)
+{
+    *gather = (size_t)(gather_begin - trampoline_begin);
+    *flush = (size_t)(gather_flush_begin - trampoline_begin);
+    return true;
 }
 
 uint64_t arch_fp_control(void)

@@ -4,7 +4,7 @@
 #include <string.h>
 
 enum { OP_VERSION, OP_CONFIG_PROF, OP_OPT_PROF, OP_ACTIVE, OP_THREAD_INIT, OP_LG_SAMPLE };
-enum { OP_PREFIX = OP_LG_SAMPLE + 1, OP_CONFIG_STATS, OP_COUNT };
+enum { OP_PREFIX = OP_LG_SAMPLE + 1, OP_CONFIG_STATS, OP_BUILT_IN, OP_COUNT };
 
 /* thread.prof.* is not among them: up to 5.2.1 even reading it crashes a target with prof:false. */
 static const struct ctl_op state_ops[OP_COUNT] = {
@@ -16,6 +16,7 @@ static const struct ctl_op state_ops[OP_COUNT] = {
     [OP_LG_SAMPLE] = {.name = "prof.lg_sample", .type = CTL_SIZE},
     [OP_PREFIX] = {.name = "opt.prof_prefix", .type = CTL_STRING},
     [OP_CONFIG_STATS] = {.name = "config.stats", .type = CTL_BOOL},
+    [OP_BUILT_IN] = {.name = "config.malloc_conf", .type = CTL_STRING},
 };
 
 static bool is_true(const struct ctl_op *op)
@@ -32,6 +33,7 @@ static void state_fill(struct prof_state *state, const struct ctl_op *ops)
 {
     copy_text(state->version, sizeof state->version, &ops[OP_VERSION]);
     copy_text(state->prefix, sizeof state->prefix, &ops[OP_PREFIX]);
+    copy_text(state->built_in, sizeof state->built_in, &ops[OP_BUILT_IN]);
     state->compiled_in = is_true(&ops[OP_CONFIG_PROF]);
     state->enabled = is_true(&ops[OP_OPT_PROF]);
     state->active = is_true(&ops[OP_ACTIVE]);
@@ -55,6 +57,21 @@ enum fault_code prof_read(struct injection *injection, const struct instance *in
         state_fill(state, ops);
     ctl_free(ops, OP_COUNT);
     return rc;
+}
+
+enum prof_verdict prof_judge(const struct prof_state *state)
+{
+    if (!state->compiled_in)
+        return PROF_ABSENT;
+    if (!state->enabled)
+        return PROF_DISABLED;
+    if (state->lg_sample <= PROF_LG_DENSE)
+        return PROF_DENSE;
+    if (state->lg_sample >= PROF_LG_SPARSE)
+        return PROF_SPARSE;
+    if (!state->active)
+        return PROF_INACTIVE;
+    return state->thread_active_init ? PROF_READY : PROF_OLD_THREADS;
 }
 
 enum fault_code prof_usable(const struct prof_state *state, struct fault *fault)
@@ -89,15 +106,13 @@ static enum fault_code write_active(struct injection *injection, const struct in
 }
 
 enum fault_code prof_switch(struct injection *injection, const struct instance *instance,
-                            bool active, bool *former, struct fault *fault)
+                            bool active, struct prof_state *former, struct fault *fault)
 {
-    struct prof_state state;
-    enum fault_code rc = prof_read(injection, instance, &state, fault);
+    enum fault_code rc = prof_read(injection, instance, former, fault);
 
     if (rc == FAULT_NONE)
-        rc = prof_usable(&state, fault);
-    if (rc != FAULT_NONE)
+        rc = prof_usable(former, fault);
+    if (rc != FAULT_NONE || former->active == active)
         return rc;
-    *former = state.active;
-    return state.active == active ? FAULT_NONE : write_active(injection, instance, active, fault);
+    return write_active(injection, instance, active, fault);
 }

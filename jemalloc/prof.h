@@ -9,6 +9,7 @@
 #pragma once
 
 #include "jemalloc/ctl.h"
+#include "jemalloc/version.h"
 
 struct prof_state {
     char version[128];       /* "5.3.0-0-g54eaed1d..." */
@@ -19,7 +20,23 @@ struct prof_state {
     uint64_t lg_sample;      /* prof.lg_sample: a sample every 2^n bytes on average */
     char prefix[4100];       /* opt.prof_prefix; "" if not compiled in */
     bool stats;              /* config.stats */
+    char built_in[1024];     /* config.malloc_conf: options that it was built with; since 4.1 */
 };
+
+/* What a state means; in this order, the first that holds. */
+enum prof_verdict {
+    PROF_ABSENT,      /* config.prof is false: it cannot profile */
+    PROF_DISABLED,    /* opt.prof is false: it would have to be restarted */
+    PROF_DENSE,       /* so many samples that it may be slowed down: PROF_LG_DENSE or less */
+    PROF_SPARSE,      /* so few that a profile says little: PROF_LG_SPARSE or more */
+    PROF_INACTIVE,    /* prof.active is false */
+    PROF_OLD_THREADS, /* prof.thread_active_init is false: threads to come do not sample */
+    PROF_READY,       /* it samples */
+};
+
+enum { PROF_LG_DENSE = 9, PROF_LG_SPARSE = 30, PROF_LG_DEFAULT = 19 };
+
+enum prof_verdict prof_judge(const struct prof_state *state);
 
 /* Reads the whole state in one go. */
 enum fault_code prof_read(struct injection *injection, const struct instance *instance,
@@ -29,9 +46,9 @@ enum fault_code prof_read(struct injection *injection, const struct instance *in
 enum fault_code prof_usable(const struct prof_state *state, struct fault *fault);
 
 /*
- * Sets prof.active and reads it back. *former is what it was. FAULT_PROF_*
+ * Sets prof.active and reads it back. *former is the state before. FAULT_PROF_*
  * when this process cannot profile at all, FAULT_CTL_REFUSED when the value
  * read back is not the one written.
  */
 enum fault_code prof_switch(struct injection *injection, const struct instance *instance,
-                            bool active, bool *former, struct fault *fault);
+                            bool active, struct prof_state *former, struct fault *fault);

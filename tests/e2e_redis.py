@@ -1,6 +1,8 @@
 """Debian's redis-server, idle and under load."""
 
+import json
 import os
+import re
 
 import lib
 
@@ -70,7 +72,27 @@ class RedisServer(lib.TestCase):
         redis = self.redis(False)
         result = self.assert_ran(lib.run_tool("status", redis.pid))
         self.assertIn("opt.prof", result.text)
+        # redis writes its title over the environment that it was started with.
+        self.assertIn("MALLOC_CONF='prof:true,prof_active:false,", result.text)
+        self.assertIn("has been overwritten", result.text)
         self.assertTrue(redis.ping())
+
+    def test_stats(self):
+        """The rows of a server of some size: they add up, and what it was filled with is there."""
+        for load in (False, True):
+            with self.subTest(load=load):
+                redis = self.redis(load)
+                text = self.assert_ran(lib.run_tool("stats", "--prometheus", redis.pid)).text
+                found = dict(re.findall(r"(?m)^jemalloc_(\w+)_bytes\{.*\} (-?\d+)$", text))
+                used = int(found["allocated"])
+                self.assertGreater(used, 1 << 20)
+                self.assertLess(used, int(found["process_resident"]))
+                own = int(re.search(r"allocator_allocated:(\d+)", redis.cli("info", "memory"))[1])
+                if not load:
+                    self.assertLess(abs(own - used), own / 10 + (1 << 20))
+                report = json.loads(self.assert_ran(lib.run_tool("stats", "--json", redis.pid)).text)
+                self.assertGreater(report["jemalloc"]["stats"]["allocated"], 1 << 20)
+                self.assertTrue(redis.ping())
 
 
 if __name__ == "__main__":

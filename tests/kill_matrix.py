@@ -6,7 +6,7 @@ to its end. After each death the victim must complete by itself and be what it w
 check without a fault, running, untraced, with the same signal masks, mappings, descriptors,
 threads, and with its text as it was. Exit code 1 on any fault.
 
-  kill_matrix.py [--verb on|dump|stream|mallctl|reset|purge]... [--mode MODE]... [--long] [--ms MS]
+  kill_matrix.py [--verb on|dump|stream|stats|report|mallctl|reset|purge]... [--mode MODE]... [--long] [--ms MS] [--jemalloc VERSION]
 """
 
 import argparse
@@ -20,6 +20,7 @@ import tempfile
 import unittest
 
 import lib
+import releases
 
 MODES = ("spin", "nanosleep", "epoll_wait", "poll", "futex", "read")
 LONG_MODES = MODES + (
@@ -44,7 +45,7 @@ MAPPINGS_LEFT_ALLOWED = 0
 # Each kind of use: reads, a write with its read-back, an action, statistics with their epoch.
 MALLCTL_NAMES = ["opt.prof", "prof.gdump=false", "arena.0.decay", "stats.resident", "version"]
 
-VERBS = ("on", "dump", "stream", "mallctl", "reset", "purge")
+VERBS = ("on", "dump", "stream", "stats", "report", "mallctl", "reset", "purge")
 MAX_POINTS = 2000
 SECOND_USE_EVERY = 5
 KILLED = -signal.SIGKILL
@@ -75,6 +76,8 @@ class Series:
             "on": ["on"],
             "dump": ["dump"],
             "stream": ["dump", "-o", self.sink],
+            "stats": ["stats"],
+            "report": ["stats", "--json"],
             "mallctl": ["mallctl"],
             "reset": ["reset", "--lg-sample", "12"],
             "purge": ["purge"],
@@ -264,11 +267,11 @@ def print_table(rows):
     print("points %d, deaths %d, hangs %d, faults %d, mappings left %d" % tuple(totals[:5]))
 
 
-def run_series(verb, mode, ms, arguments, refuse):
+def run_series(verb, mode, ms, arguments, refuse, library):
     directory = tempfile.mkdtemp(prefix="jeattach-test.")
     victim = None
     try:
-        victim = lib.Victim(mode, directory, ms=ms, arguments=arguments)
+        victim = lib.Victim(mode, directory, ms=ms, arguments=arguments, library=library)
         series = Series(verb, victim, os.path.join(directory, "stream"), refuse)
         return series.run()
     finally:
@@ -289,6 +292,8 @@ def parse_arguments():
                         help="victims with old return addresses on the stack: retries, unwinding")
     parser.add_argument("--refuse", choices=("exec", "all"),
                         help="the mmap of the scratch area is refused: only as executable, or at all")
+    parser.add_argument("--jemalloc", choices=releases.SUITES,
+                        help="victims with that release")
     options = parser.parse_args()
     options.verb = options.verb or list(VERBS)
     options.mode = options.mode or (LONG_MODES if options.long else MODES)
@@ -315,10 +320,16 @@ def main():
         sys.exit("JEATTACH_DIE_AT=1 does not kill the tool: %s" % result)
     arguments = ["--filter", options.filter] if options.filter else []
     arguments += ["--stale"] if options.stale else []
+    library = None
+    if options.jemalloc:
+        library = os.path.join(releases.release(options.jemalloc), releases.LIBRARY)
     rows, faults = [], []
     for verb in options.verb:
         for mode in options.mode:
-            series = run_series(verb, mode, options.ms, arguments, options.refuse)
+            # More threads for `on` to visit. They never allocate, so that a call in one of them
+            # would make mappings; those of this mode are not compared.
+            more = ["--threads", "2"] if library and mode == "malloc" else []
+            series = run_series(verb, mode, options.ms, arguments + more, options.refuse, library)
             rows.append(series.row())
             faults += series.faults
     print_table(rows)

@@ -192,6 +192,12 @@ def tracer_of(pid):
     return int(status_fields(pid)["TracerPid"])
 
 
+def tracer_of_thread(pid, tid):
+    """0: nobody; the leader may be free while another thread is held."""
+    text = read_text("/proc/%d/task/%d/status" % (pid, tid))
+    return int(re.search(r"^TracerPid:\s*(\d+)", text, re.M)[1])
+
+
 def signal_masks(pid):
     fields = status_fields(pid)
     names = ("SigQ", "SigPnd", "ShdPnd", "SigBlk", "SigIgn", "SigCgt")
@@ -281,7 +287,8 @@ def malloc_conf(directory, sample=12):
 class Victim:
     """One self-checking process (tests/victims/victim.c)."""
 
-    def __init__(self, mode, directory, ms=100, prof=True, conf=None, user=None, arguments=()):
+    def __init__(self, mode, directory, ms=100, prof=True, conf=None, user=None, arguments=(),
+                 library=None):
         self.directory = directory
         self.report_path = os.path.join(directory, "report")
         self.mode = mode
@@ -291,6 +298,8 @@ class Victim:
         env = tool_environment()
         if prof:
             env["MALLOC_CONF"] = conf or malloc_conf(directory)
+        if library:
+            env["LD_PRELOAD"] = library
         argv = [os.path.join(VICTIMS, "victim"), mode, self.report_path, "--time", str(ms)]
         self.process = subprocess.Popen(
             argv + list(arguments),

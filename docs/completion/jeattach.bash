@@ -53,7 +53,7 @@ _jeattach_files()
 _jeattach()
 {
     local cur=${COMP_WORDS[COMP_CWORD]} option='' verb=${COMP_WORDS[1]-} pids=() i
-    local verbs='ps status on off dump report reset purge mallctl'
+    local verbs='ps status on off dump report stats reset purge mallctl'
     local options='--pid --timeout --thread --instance --dry-run --json --quiet --verbose --help'
 
     COMPREPLY=()
@@ -70,10 +70,14 @@ _jeattach()
         _jeattach_words '--timeout --json --quiet --help' "$cur"
         return
     fi
-    [ "$verb" = status ] && options+=' --no-call'
-    [ "$verb" = dump ] && options+=' --output --path'
-    [ "$verb" = reset ] && options+=' --lg-sample'
-    [ "$verb" = mallctl ] && options+=' --list'
+    case $verb in
+        dump) options+=' --output --path' ;;
+        status) options+=' --no-call' ;;
+        on) options+=' --allow-reset' ;;
+        reset) options+=' --lg-sample' ;;
+        mallctl) options+=' --list' ;;
+        stats) options+=' --full --prometheus --allow-slow' ;;
+    esac
 
     # readline splits --option=value in three words.
     option=${COMP_WORDS[COMP_CWORD - 1]}

@@ -271,6 +271,25 @@ static void test_help(void)
     CHECK(!parse(&options, 0, "-h x"));
 }
 
+/* The options that only some verbs have, and those that exclude each other. */
+static void test_particular(void)
+{
+    struct options options;
+
+    CHECK(parse(&options, TAKES_REPORT, "--full 1") && options.full && !options.prometheus);
+    CHECK(parse(&options, TAKES_REPORT, "--prometheus 1") && options.prometheus);
+    CHECK(parse(&options, TAKES_NO_CALL, "--no-call --json 1 2") && options.no_call);
+    CHECK(parse(&options, TAKES_ALLOW_RESET, "--allow-reset 1 2") && options.allow_reset);
+    CHECK(!parse(&options, TAKES_REPORT, "--full --prometheus 1"));
+    CHECK(!parse(&options, TAKES_REPORT, "--full --json 1"));
+    CHECK(!parse(&options, TAKES_REPORT, "--prometheus 1 2"));
+    CHECK(!parse(&options, TAKES_REPORT, "--dry-run --full 1"));
+    CHECK(!parse(&options, TAKES_NO_CALL, "--no-call --thread 1 1"));
+    CHECK(!parse(&options, TAKES_NO_CALL, "--full 1"));
+    CHECK(!parse(&options, TAKES_REPORT, "--no-call 1"));
+    CHECK(!parse(&options, TAKES_REPORT | TAKES_NO_CALL, "--allow-reset 1"));
+}
+
 /* With names the first word is the process, unless an option has named it. */
 static void test_names(void)
 {
@@ -310,6 +329,7 @@ static void test_lg_sample(void)
 
 int main(void)
 {
+    test_particular();
     test_durations();
     test_wrong_durations();
     test_hexadecimal();

@@ -1,0 +1,74 @@
+#include "cli/verdict.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const char *name, *text;
+} verdicts[] = {
+    [PROF_ABSENT] = {"absent", "this jemalloc was built without profiling: it cannot profile"},
+    [PROF_DISABLED] = {"disabled", "profiling was not enabled when the process was started"},
+    [PROF_DENSE] = {"dense", "it can profile, with so many samples that it may become slow"},
+    [PROF_SPARSE] = {"sparse", "it can profile, with so few samples that a profile says little"},
+    [PROF_INACTIVE] = {"inactive", "it can profile, and does not now"},
+    [PROF_OLD_THREADS] = {"old_threads", "it profiles, but not in threads that start from now on"},
+    [PROF_READY] = {"active", "it profiles"},
+};
+
+const char *verdict_name(enum prof_verdict verdict)
+{
+    return verdicts[verdict].name;
+}
+
+const char *verdict_text(enum prof_verdict verdict)
+{
+    return verdicts[verdict].text;
+}
+
+static bool is_plain(const char *text)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "_:,./-";
+
+    return text[strspn(text, plain)] == '\0' && strlen(text) < CONF_TEXT_MAX - 1;
+}
+
+/* Later options override earlier ones, so what is there stays in front. */
+static void next_start(const struct conf *conf, char *out, size_t size)
+{
+    bool keeps = conf->variable.set && *conf->variable.text && is_plain(conf->variable.text);
+
+    snprintf(out, size,
+             "start it with %s=%s%sprof:true,prof_active:false; no jemalloc can enable profiling "
+             "later",
+             conf->variable.name, keeps ? conf->variable.text : "", keeps ? "," : "");
+}
+
+void verdict_next(const struct prof_state *state, const struct conf *conf, int pid, char *out,
+                  size_t size)
+{
+    switch (prof_judge(state)) {
+    case PROF_ABSENT:
+        snprintf(out, size,
+                 "start it with a jemalloc that was built with --enable-prof (LD_PRELOAD, or "
+                 "another build); none can be added to a running process");
+        break;
+    case PROF_DISABLED:
+        next_start(conf, out, size);
+        break;
+    case PROF_DENSE:
+    case PROF_SPARSE:
+        snprintf(out, size, "jeattach reset --lg-sample %d %d%s", PROF_LG_DEFAULT, pid,
+                 state->active ? "   (drops what was sampled so far)" : "");
+        break;
+    case PROF_INACTIVE:
+        snprintf(out, size, "jeattach on %d", pid);
+        break;
+    case PROF_OLD_THREADS:
+        snprintf(out, size, "jeattach mallctl %d prof.thread_active_init=true", pid);
+        break;
+    case PROF_READY:
+        snprintf(out, size, "jeattach dump %d", pid);
+        break;
+    }
+}

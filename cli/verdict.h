@@ -1,0 +1,18 @@
+/* What a state of profiling means, and the one next step: for status. */
+#pragma once
+
+#include "jemalloc/conf.h"
+#include "jemalloc/prof.h"
+
+#include <stddef.h>
+
+/* "disabled": for JSON. */
+const char *verdict_name(enum prof_verdict verdict);
+/* "profiling was not enabled at start" */
+const char *verdict_text(enum prof_verdict verdict);
+/*
+ * The next step, as a sentence or a command. The variable's present value is
+ * taken over only if a shell would take it as it is: it comes from the target.
+ */
+void verdict_next(const struct prof_state *state, const struct conf *conf, int pid, char *out,
+                  size_t size);

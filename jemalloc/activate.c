@@ -1,0 +1,322 @@
+#include "jemalloc/activate.h"
+#include "attach/permit.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+enum {
+    STATIC_TLS_MAX = 1 << 20, /* bytes that its block may have; it begins at the thread pointer */
+    FIRST_SLICE_NS =
+        50000000,            /* for one thread, before the next one is tried; doubled each round */
+    ROUNDS_WITHOUT_STOP = 3, /* a thread that does not stop is not asked more often */
+    ROUNDS_MAX = 64,
+};
+
+bool activation_needed(const char *version)
+{
+    return version_within(version_parse(version), VERSION_NUMBER(5, 2, 0), VERSION_NUMBER(5, 2, 1));
+}
+
+/* Left alone it counts down from SSIZE_MAX: no thread allocates half of that. */
+bool activation_is_asleep(int64_t bytes_until_sample)
+{
+    return bytes_until_sample > INT64_MAX / 2;
+}
+
+uint64_t activation_draw(uint64_t lg_sample, uint64_t random)
+{
+    if (lg_sample == 0)
+        return 0;
+    double unit = ((double)(random >> 11) + 1.0) / 9007199254740993.0; /* in (0, 1] */
+    double bytes = log(unit) / log1p(-ldexp(1.0, -(int)(lg_sample < 63 ? lg_sample : 63)));
+
+    return bytes < (double)(INT64_MAX / 2) ? (uint64_t)bytes + 1 : (uint64_t)INT64_MAX / 2;
+}
+
+/* ---- one thread, held ---- */
+
+enum outcome { OUTCOME_SAMPLING, OUTCOME_WOKEN, OUTCOME_UNSURE };
+
+struct visit {
+    const struct instance *instance;
+    const struct activation_options *options;
+    struct activation *activation;
+};
+
+/*
+ * Where the count lies: one word behind the counter of deallocated bytes, which
+ * lies behind that of the allocated ones. 0: not told.
+ */
+static enum fault_code find_count(struct injection *injection, const struct instance *instance,
+                                  remote_addr *at, struct fault *fault)
+{
+    struct ctl_op ops[] = {
+        {.name = "thread.allocatedp", .type = CTL_SIZE},
+        {.name = "thread.deallocatedp", .type = CTL_SIZE},
+    };
+    enum fault_code rc = ctl_run(injection, instance, ops, ARRAY_LEN(ops), NULL, fault);
+    bool told = rc == FAULT_NONE && ops[0].rc == 0 && ops[1].rc == 0 && ops[0].value % 8 == 0 &&
+                ops[1].value == ops[0].value + 8;
+
+    *at = told ? ops[1].value + 8 : 0;
+    return rc;
+}
+
+enum fault_code activation_learn(struct injection *injection, const struct instance *instance,
+                                 struct activation_layout *layout, struct fault *fault)
+{
+    remote_addr at;
+    enum fault_code rc = find_count(injection, instance, &at, fault);
+
+    layout->offset = (int64_t)(at - arch_tls(&injection->original));
+    /* Else it is not in the static TLS block, or this thread has none. */
+    layout->known = rc == FAULT_NONE && at && layout->offset > -STATIC_TLS_MAX &&
+                    layout->offset < STATIC_TLS_MAX;
+    return rc;
+}
+
+/* One aligned word, in one write: there is no state in between. */
+static enum fault_code wake(struct injection *injection, remote_addr at, uint64_t lg_sample,
+                            enum outcome *outcome, struct fault *fault)
+{
+    struct memory *memory = injection->env.memory;
+    uint64_t random, count;
+    int64_t now;
+
+    if (!memory_read(memory, at, &now, sizeof now))
+        return fault_set(fault, FAULT_INTERNAL, errno, "activate", "read the count");
+    if (!activation_is_asleep(now)) {
+        *outcome = OUTCOME_SAMPLING;
+        return FAULT_NONE;
+    }
+    if (getrandom(&random, sizeof random, 0) != sizeof random)
+        random = clock_now() * 0x9e3779b97f4a7c15u;
+    count = activation_draw(lg_sample, random);
+    if (!memory_write(memory, at, &count, sizeof count) ||
+        !memory_read(memory, at, &now, sizeof now) || activation_is_asleep(now))
+        return fault_set(fault, FAULT_INTERNAL, errno, "activate", "write the count");
+    *outcome = OUTCOME_WOKEN;
+    return FAULT_NONE;
+}
+
+/* The way by calls alone: a thread without data of its own, or with data that have expired. */
+static enum fault_code start_anew(struct injection *injection, const struct visit *visit,
+                                  enum outcome *outcome, struct fault *fault)
+{
+    struct activation *activation = visit->activation;
+    struct ctl_op reset = {
+        .name = "prof.reset", .type = CTL_STRING, .writes = true, .write_only = true};
+    struct ctl_op read = {.name = "thread.prof.active", .type = CTL_BOOL};
+    enum fault_code rc = FAULT_NONE;
+
+    if (visit->options->may_reset && !activation->did_reset) {
+        rc = ctl_run(injection, visit->instance, &reset, 1, NULL, fault);
+        activation->did_reset = rc == FAULT_NONE && reset.rc == 0;
+    }
+    if (rc == FAULT_NONE)
+        rc = ctl_run(injection, visit->instance, &read, 1, NULL, fault);
+    *outcome = activation->did_reset && read.rc == 0 ? OUTCOME_WOKEN : OUTCOME_UNSURE;
+    return rc;
+}
+
+static enum fault_code act(struct injection *injection, const struct visit *visit,
+                           enum outcome *outcome, struct fault *fault)
+{
+    const struct activation_layout *layout = &visit->options->layout;
+    remote_addr at = arch_tls(&injection->original) + (uint64_t)layout->offset;
+    enum fault_code rc = FAULT_NONE;
+
+    if (!layout->known)
+        rc = find_count(injection, visit->instance, &at, fault);
+    if (rc != FAULT_NONE)
+        return rc;
+    if (at)
+        return wake(injection, at, visit->options->lg_sample, outcome, fault);
+    return start_anew(injection, visit, outcome, fault);
+}
+
+static void note(struct activation *activation, const struct injection *injection,
+                 enum outcome outcome)
+{
+    activation->woken += outcome == OUTCOME_WOKEN;
+    activation->sampling += outcome != OUTCOME_UNSURE;
+    activation->unsure += outcome == OUTCOME_UNSURE;
+    activation->calls += injection->report.calls;
+    if (injection->report.held_ns > activation->longest_ns)
+        activation->longest_ns = injection->report.held_ns;
+}
+
+static enum fault_code hold(const struct injection_env *env, const struct visit *visit,
+                            struct fault *fault)
+{
+    enum outcome outcome = OUTCOME_UNSURE;
+    struct injection injection;
+    enum fault_code rc, ended;
+
+    if (visit->options->layout.known)
+        rc = injection_stop(&injection, env, fault);
+    else
+        rc = injection_begin(&injection, env, fault);
+    if (rc != FAULT_NONE)
+        return rc;
+    rc = act(&injection, visit, &outcome, fault);
+    ended = injection_end(&injection, rc == FAULT_NONE ? fault : NULL);
+    rc = rc == FAULT_NONE ? ended : rc;
+    if (rc == FAULT_NONE)
+        note(visit->activation, &injection, outcome);
+    return rc;
+}
+
+/* ---- all of them ---- */
+
+struct pending {
+    struct thread thread;
+    struct fault fault; /* why it has not been reached yet */
+    bool done;
+};
+
+static bool is_own(const struct injection_env *env, const struct thread *thread)
+{
+    for (size_t i = 0; i < env->plan->avoid_count; i++)
+        if (strcmp(thread->comm, env->plan->avoid[i]) == 0)
+            return true;
+    return false;
+}
+
+static struct pending *list_pending(const struct injection_env *env, struct activation *activation,
+                                    enum fault_code *rc, struct fault *fault)
+{
+    struct threads all;
+    struct pending *list;
+
+    *rc = threads_list(&all, env->target, fault);
+    if (*rc != FAULT_NONE)
+        return NULL;
+    list = calloc(all.count ? all.count : 1, sizeof *list);
+    if (!list)
+        *rc = fault_set(fault, FAULT_INTERNAL, ENOMEM, "activate", "%zu threads", all.count);
+    for (size_t i = 0; i < all.count && list; i++)
+        if (!is_own(env, &all.list[i]) &&
+            (!env->only_thread || env->only_thread == all.list[i].tid))
+            list[activation->threads++].thread = all.list[i];
+    threads_free(&all);
+    return list;
+}
+
+/*
+ * Is the whole at an end, not just this thread? One that was asked to stop and
+ * has not is attached to until the tool ends, and will be held from when it
+ * stops at last: so the tool must end soon.
+ */
+static bool ends_all(const struct fault *fault)
+{
+    switch (fault->code) {
+    case FAULT_NO_STOP:
+        return fault->err == ETIMEDOUT;
+    case FAULT_NO_SAFE_POINT:
+    case FAULT_STOPPED:
+    case FAULT_GONE:
+    case FAULT_DENIED:
+    case FAULT_FOREIGN_ABI:
+    case FAULT_NO_SCRATCH:
+        return false;
+    default:
+        return true;
+    }
+}
+
+static bool is_worth_retrying(const struct pending *pending, unsigned round)
+{
+    return !pending->done && (round < ROUNDS_WITHOUT_STOP || pending->fault.code == FAULT_NONE ||
+                              pending->fault.code == FAULT_NO_SAFE_POINT);
+}
+
+static enum fault_code visit_one(const struct injection_env *env, const struct visit *visit,
+                                 struct pending *pending, uint64_t slice, struct fault *fault)
+{
+    struct injection_env own = *env;
+    enum fault_code rc;
+
+    own.only_thread = pending->thread.tid;
+    own.search_ns = slice;
+    memset(&pending->fault, 0, sizeof pending->fault);
+    rc = hold(&own, visit, &pending->fault);
+    pending->done = rc == FAULT_NONE;
+    if (rc == FAULT_GONE && (rc = target_check(env->target, fault)) != FAULT_NONE)
+        return rc;
+    if (pending->fault.code == FAULT_GONE && !thread_refresh(&pending->thread, env->target)) {
+        pending->done = true; /* it has ended: it needs nothing */
+        visit->activation->threads--;
+    }
+    if (rc == FAULT_NONE || !ends_all(&pending->fault))
+        return FAULT_NONE;
+    *fault = pending->fault;
+    return rc;
+}
+
+/* Each in turn, a little longer each round, so that one that is never safe does not cost the others
+ * their time. */
+static enum fault_code visit_all(const struct injection_env *env, const struct visit *visit,
+                                 struct pending *list, size_t count, struct fault *fault)
+{
+    uint64_t slice = FIRST_SLICE_NS;
+
+    for (unsigned round = 0; round < ROUNDS_MAX; round++, slice *= slice < UINT64_MAX / 4 ? 2 : 1) {
+        bool left = false;
+        for (size_t i = 0; i < count; i++) {
+            enum fault_code rc;
+            if (!is_worth_retrying(&list[i], round))
+                continue;
+            if (deadline_passed(env->deadline))
+                return FAULT_NONE;
+            if (deadline_interrupted(env->deadline))
+                return fault_set(fault, FAULT_INTERRUPTED, EINTR, "activate", "thread %d",
+                                 (int)list[i].thread.tid);
+            rc = visit_one(env, visit, &list[i], slice, fault);
+            if (rc != FAULT_NONE)
+                return rc;
+            left |= !list[i].done;
+        }
+        if (!left)
+            break;
+    }
+    return FAULT_NONE;
+}
+
+static void name_missed(struct activation *activation, const struct injection_env *env,
+                        const struct pending *list, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (list[i].done)
+            continue;
+        if (activation->missed < ACTIVATION_NAMED) {
+            struct activation_missed *missed = &activation->first_missed[activation->missed];
+            missed->tid = list[i].thread.tid;
+            memcpy(missed->comm, list[i].thread.comm, sizeof missed->comm);
+            missed->fault = list[i].fault;
+            if (missed->fault.code == FAULT_DENIED)
+                permit_explain(env->target, missed->tid, &missed->fault);
+        }
+        activation->missed++;
+    }
+}
+
+enum fault_code activation_run(const struct injection_env *env, const struct instance *instance,
+                               const struct activation_options *options,
+                               struct activation *activation, struct fault *fault)
+{
+    const struct visit visit = {instance, options, activation};
+    enum fault_code rc;
+
+    memset(activation, 0, sizeof *activation);
+    AUTO_FREE struct pending *list = list_pending(env, activation, &rc, fault);
+    if (!list)
+        return rc;
+    size_t count = activation->threads;
+    rc = visit_all(env, &visit, list, count, fault);
+    name_missed(activation, env, list, count);
+    return rc;
+}

@@ -1,0 +1,169 @@
+#include "jemalloc/stats.h"
+#include "jemalloc/variable.h"
+#include "jemalloc/version.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- the gauges ---- */
+
+enum { OP_VERSION, OP_CONFIG_STATS, OP_EPOCH, OP_ALLOCATED, OP_ACTIVE, OP_METADATA };
+enum { OP_RESIDENT = OP_METADATA + 1, OP_MAPPED, OP_RETAINED, OP_COUNT };
+
+/* What is read is what the write of epoch before it has gathered (ctl.c, ctl_refresh). */
+static const struct ctl_op gauge_ops[OP_COUNT] = {
+    [OP_VERSION] = {.name = "version", .type = CTL_STRING},
+    [OP_CONFIG_STATS] = {.name = "config.stats", .type = CTL_BOOL},
+    [OP_EPOCH] = {.name = "epoch", .type = CTL_SIZE, .writes = true, .new_value = 1},
+    [OP_ALLOCATED] = {.name = "stats.allocated", .type = CTL_SIZE},
+    [OP_ACTIVE] = {.name = "stats.active", .type = CTL_SIZE},
+    [OP_METADATA] = {.name = "stats.metadata", .type = CTL_SIZE},
+    [OP_RESIDENT] = {.name = "stats.resident", .type = CTL_SIZE},
+    [OP_MAPPED] = {.name = "stats.mapped", .type = CTL_SIZE},
+    [OP_RETAINED] = {.name = "stats.retained", .type = CTL_SIZE},
+};
+
+static enum fault_code judge_gauges(const struct ctl_op *ops, struct fault *fault)
+{
+    if (ops[OP_CONFIG_STATS].rc == 0 && !ops[OP_CONFIG_STATS].value)
+        return fault_set(fault, FAULT_STATS_ABSENT, 0, "read config.stats", "jemalloc %s",
+                         ops[OP_VERSION].text ? ops[OP_VERSION].text : "of unknown version");
+    for (size_t i = OP_EPOCH; i < OP_RETAINED; i++)
+        if (ops[i].rc != 0)
+            return fault_set(fault, FAULT_CTL_REFUSED, ops[i].rc, "mallctl", "%s", ops[i].name);
+    return FAULT_NONE;
+}
+
+static void fill_gauges(struct stats_gauges *gauges, const struct ctl_op *ops)
+{
+    snprintf(gauges->version, sizeof gauges->version, "%s",
+             ops[OP_VERSION].text ? ops[OP_VERSION].text : "");
+    gauges->allocated = ops[OP_ALLOCATED].value;
+    gauges->active = ops[OP_ACTIVE].value;
+    gauges->metadata = ops[OP_METADATA].value;
+    gauges->resident = ops[OP_RESIDENT].value;
+    gauges->mapped = ops[OP_MAPPED].value;
+    gauges->has_retained = ops[OP_RETAINED].rc == 0;
+    gauges->retained = gauges->has_retained ? ops[OP_RETAINED].value : 0;
+}
+
+enum fault_code stats_read(struct injection *injection, const struct instance *instance,
+                           struct stats_gauges *gauges, struct fault *fault)
+{
+    struct ctl_op ops[OP_COUNT];
+    enum fault_code rc;
+
+    memcpy(ops, gauge_ops, sizeof ops);
+    memset(gauges, 0, sizeof *gauges);
+    rc = ctl_run(injection, instance, ops, OP_COUNT, NULL, fault);
+    if (rc == FAULT_NONE)
+        rc = judge_gauges(ops, fault);
+    if (rc == FAULT_NONE)
+        fill_gauges(gauges, ops);
+    ctl_free(ops, OP_COUNT);
+    return rc;
+}
+
+/* ---- the report ---- */
+
+struct report {
+    struct injection *injection;
+    struct sink *sink;
+    bool gathers; /* through a callback of ours; else on its way to descriptor 2 */
+    struct gather gather;
+    bool overflow;
+    int err;
+};
+
+/* A target may claim any count. */
+static int64_t take(struct report *report, remote_addr addr, uint64_t count)
+{
+    unsigned char *room = sink_reserve(report->sink, count);
+
+    if (!room) {
+        report->overflow = true;
+    } else if (!memory_read(report->injection->env.memory, addr, room, count)) {
+        report->err = errno;
+        return -EFAULT;
+    } else {
+        report->sink->len += count;
+    }
+    /* Since 5.3.1 jemalloc goes on with what was not written, for ever if that is nothing. */
+    return (int64_t)count;
+}
+
+static enum watch_verdict report_enter(void *ctx, uint64_t nr, const uint64_t args[6],
+                                       int64_t *result)
+{
+    struct report *report = ctx;
+    bool ours = report->gathers ? gather_is_write(&report->gather, nr, args)
+                                : arch_is_write(nr) && args[0] == STDERR_FILENO;
+
+    if (!ours)
+        return WATCH_PASS;
+    *result = take(report, args[1], args[2]);
+    return WATCH_STAND_IN;
+}
+
+static void report_leave(void *ctx, uint64_t nr, const uint64_t args[6], int64_t result)
+{
+    (void)ctx;
+    (void)nr;
+    (void)args;
+    (void)result;
+}
+
+static enum fault_code judge_report(const struct report *report, struct fault *fault)
+{
+    if (report->overflow)
+        return fault_set(fault, FAULT_TOO_LARGE, 0, "malloc_stats_print", "%zu bytes",
+                         report->sink->limit);
+    if (report->err || report->sink->len == 0)
+        return fault_set(fault, FAULT_INTERNAL, report->err, "malloc_stats_print",
+                         "its report was not seen");
+    return FAULT_NONE;
+}
+
+/* May it be taken at descriptor 2? In one piece of 64 KiB after the other, since 5.3.0. */
+static enum fault_code check_direct(struct injection *injection, const struct instance *instance,
+                                    const struct stats_request *request, struct fault *fault)
+{
+    struct ctl_op op = {.name = "version", .type = CTL_STRING};
+    enum fault_code rc;
+
+    if (variable_value(request->message_at, injection->env.memory))
+        return fault_set(fault, FAULT_STATS_MESSAGE, 0, "malloc_stats_print", "malloc_message");
+    if (request->allow_slow)
+        return FAULT_NONE;
+    rc = ctl_run(injection, instance, &op, 1, NULL, fault);
+    if (rc == FAULT_NONE && !version_within(version_parse(op.text), VERSION_NUMBER(5, 3, 0), 0))
+        rc = fault_set(fault, FAULT_STATS_SLOW, 0, "malloc_stats_print", "jemalloc %s",
+                       op.text ? op.text : "of unknown version");
+    ctl_free(&op, 1);
+    return rc;
+}
+
+/* void malloc_stats_print(void (*write_cb)(void *, const char *), void *, const char *opts) */
+enum fault_code stats_print(struct injection *injection, const struct instance *instance,
+                            const struct stats_request *request, struct fault *fault)
+{
+    struct report report = {.injection = injection, .sink = request->sink};
+    const struct watch watch = {report_enter, report_leave, &report};
+    struct arch_call calls[2] = {{.function = instance->stats_print}};
+    enum fault_code rc = FAULT_NONE;
+
+    report.gathers = injection_gather(injection, &report.gather);
+    if (!report.gathers)
+        rc = check_direct(injection, instance, request, fault);
+    if (rc != FAULT_NONE)
+        return rc;
+    if (report.gathers) {
+        calls[0].args[0] = report.gather.function;
+        calls[0].args[1] = report.gather.context;
+        calls[1] = report.gather.flush;
+    }
+    calls[0].args[2] = injection_put(injection, request->options, strlen(request->options) + 1);
+    rc = injection_call(injection, calls, report.gathers ? 2 : 1, &watch, fault);
+    return rc == FAULT_NONE ? judge_report(&report, fault) : rc;
+}

@@ -1,0 +1,46 @@
+/* What jemalloc counts: the gauges, and its own report (malloc_stats_print). */
+#pragma once
+
+#include "jemalloc/ctl.h"
+#include "jemalloc/sink.h"
+
+/* stats.* after a write of epoch, bytes of the whole process (jemalloc(3)). */
+struct stats_gauges {
+    char version[128];
+    uint64_t allocated; /* by the program */
+    uint64_t active;    /* in pages with allocations */
+    uint64_t metadata;  /* jemalloc's own records; included in resident */
+    uint64_t resident;  /* active, dirty and metadata pages: at most, as not all need be touched */
+    uint64_t mapped;    /* in active extents */
+    uint64_t retained;  /* address space kept, given back to the kernel otherwise; 4.2 */
+    bool has_retained;
+};
+
+/*
+ * Reads them in one list of calls. FAULT_STATS_ABSENT: built without
+ * statistics (config.stats).
+ */
+enum fault_code stats_read(struct injection *injection, const struct instance *instance,
+                           struct stats_gauges *gauges, struct fault *fault);
+
+struct stats_request {
+    const char *options;    /* of malloc_stats_print: "J" is JSON since 4.3, "" the text */
+    remote_addr message_at; /* address of malloc_message; 0: it was not found */
+    bool allow_slow;
+    struct sink *sink; /* the report is appended */
+};
+
+/*
+ * Makes the held thread call malloc_stats_print. Nothing is written in the
+ * target.
+ *
+ * Without executable memory the report can only be taken on its way to
+ * descriptor 2. Then a function that the program has put into malloc_message
+ * would run instead (FAULT_STATS_MESSAGE); and up to 5.2.1 each of its pieces,
+ * 30,000 and more, would be a stop (FAULT_STATS_SLOW, unless allowed).
+ *
+ * FAULT_TOO_LARGE: more than the sink takes. FAULT_INTERNAL: nothing was
+ * reported.
+ */
+enum fault_code stats_print(struct injection *injection, const struct instance *instance,
+                            const struct stats_request *request, struct fault *fault);

@@ -1,0 +1,99 @@
+"""tests/victims/allocator.c with each release of jemalloc: started, asked and looked at."""
+
+import os
+import re
+import subprocess
+
+import lib
+import releases
+
+CONF = "prof:true,prof_active:false,lg_prof_sample:12"
+# Shared ones, and the same under a prefix in a static program.
+VERSIONS = ("5.2.1", "5.3.0", "5.3.1")
+LINKS = ("shared", "static")
+CELLS = [(version, link) for version in VERSIONS for link in LINKS]
+
+
+class Allocator:
+    """One process; `ask` makes it do what a line says."""
+
+    def __init__(self, directory, argv, env, conf, words=()):
+        self.directory = directory
+        self.errors = os.path.join(directory, "stderr")
+        with open(self.errors, "wb") as errors:
+            self.process = subprocess.Popen(
+                argv + [str(word) for word in words],
+                env=lib.tool_environment(dict(env, MALLOC_CONF=conf) if conf else env),
+                cwd=directory,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
+        self.pid = self.process.pid
+        if self.process.stdout.readline() != "ready\n":
+            said = lib.read_text(self.errors)
+            self.stop()
+            raise AssertionError("the allocator does not start: %s" % said)
+
+    def ask(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline()
+        if answer != "ok\n":
+            raise AssertionError("%r was answered by %r" % (line, answer))
+
+    def own_stats(self, options):
+        """malloc_stats_print as the process itself makes it."""
+        path = os.path.join(self.directory, "own-stats")
+        self.ask("stats %s %s" % (options or "-", path))
+        with open(path, "rb") as file:
+            return file.read()
+
+    def said(self):
+        return lib.read_text(self.errors)
+
+    def alive(self):
+        return self.process.poll() is None
+
+    def workers(self):
+        """Their thread ids by name."""
+        found = {}
+        for tid in lib.threads(self.pid):
+            name = lib.read_text("/proc/%d/task/%d/comm" % (self.pid, tid)).strip()
+            if name.startswith("worker-"):
+                found[name] = tid
+        return found
+
+    def sampling_threads(self):
+        """How many threads have samples of their own: the lines tN of the profile's head."""
+        result = lib.run_tool("dump", "-q", "-o", "-", self.pid)
+        if result.code != lib.OK:
+            raise AssertionError(result)
+        head = result.out.decode(errors="replace").partition("\n@")[0]
+        return sum(int(n) > 0 for n in re.findall(r"^  t\d+: (\d+):", head, re.M))
+
+    def stop(self):
+        lib.end_process(self.process)
+
+
+class TestCase(lib.TestCase):
+    def allocator(self, version, link="shared", conf=CONF, words=(), library=None):
+        plain = [os.path.join(lib.VICTIMS, "allocator")]
+        if library:
+            argv, env = plain, {"LD_PRELOAD": library}
+        elif link == "static":
+            argv, env = [releases.static_allocator(version)], {}
+        else:
+            argv, env = releases.command(version, plain)
+        allocator = Allocator(self.directory(), argv, env, conf, words)
+        allocator.name = "%s %s" % (version, link)
+        self.addCleanup(allocator.stop)
+        return allocator
+
+    def assert_well(self, allocator):
+        """It lives, nobody holds it, it still does what it is told, and it has said nothing."""
+        self.assertTrue(allocator.alive(), allocator.process.returncode)
+        self.assertEqual(lib.tracer_of(allocator.pid), 0)
+        self.assertEqual(allocator.said(), "")
+        allocator.ask("work 10")

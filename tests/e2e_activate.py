@@ -1,0 +1,203 @@
+"""jeattach on, on every release: afterwards every thread that allocates is sampled.
+
+On 5.2.1 threads that allocated while profiling was not active never sample again by themselves.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+import allocators
+import lib
+
+THREADS = 12
+FAULTY = ("5.2.1",)
+
+
+class Activate(allocators.TestCase):
+    def warm(self, version, link="shared", words=(), **options):
+        """All threads have allocated much while profiling was not active."""
+        allocator = self.allocator(
+            version, link, words=("--threads", THREADS) + tuple(words), **options
+        )
+        if "--busy" not in words:
+            allocator.ask("work 1000")
+        return allocator
+
+    def on(self, allocator, *words):
+        return json.loads(self.assert_ran(lib.run_tool("on", "--json", *words, allocator.pid)).text)
+
+    def assert_all_sample(self, allocator):
+        """Each worker allocates 1 MB in blocks of 1 KB, and a sample comes every 4 KiB."""
+        allocator.ask("clear")
+        allocator.ask("work 1000")
+        self.assertEqual(allocator.sampling_threads(), THREADS, allocator.name)
+
+    def test_the_fault_is_there(self):
+        """Without the tool: what this file is about, else it shows nothing."""
+        allocator = self.warm("5.2.1")
+        allocator.ask("active 1")
+        allocator.ask("work 1000")
+        self.assertEqual(allocator.sampling_threads(), 0)
+
+    def test_every_thread_samples(self):
+        for version, link in allocators.CELLS:
+            with self.subTest(version=version, link=link):
+                allocator = self.warm(version, link)
+                told = self.on(allocator)
+                if version in FAULTY:
+                    self.assertEqual(told["threads"], THREADS + 1)
+                    self.assertEqual(told["threads_sampling"], THREADS + 1)
+                    self.assertGreaterEqual(told["threads_woken"], THREADS)
+                    self.assertFalse(told["did_reset"])
+                else:
+                    self.assertNotIn("threads", told)
+                self.assert_all_sample(allocator)
+                self.assert_well(allocator)
+
+    def test_named_threads(self):
+        """They have data of their own before they ever sample (thread.prof.name)."""
+        allocator = self.warm("5.2.1", words=("--named",))
+        self.on(allocator)
+        self.assert_all_sample(allocator)
+        profile = self.assert_ran(lib.run_tool("dump", "-o", "-", allocator.pid)).out.decode(
+            errors="replace"
+        )
+        head = profile.partition("\n@")[0]
+        for i in range(THREADS):
+            self.assertRegex(head, r"(?m)^  t\d+: [1-9]\d*: .* worker-%d$" % i)
+
+    def test_after_off(self):
+        """off and on again: threads with samples stop and start, and nothing is dropped."""
+        for version in allocators.VERSIONS:
+            with self.subTest(version=version):
+                allocator = self.warm(version)
+                for _ in range(3):
+                    self.on(allocator)
+                    self.assert_all_sample(allocator)
+                    self.assert_ran(lib.run_tool("off", allocator.pid))
+                    self.assertEqual(allocator.sampling_threads(), THREADS)  # kept
+                    allocator.ask("clear")
+                    allocator.ask("work 3000")
+                    self.assertEqual(allocator.sampling_threads(), 0)
+                self.assert_well(allocator)
+
+    def test_activated_by_the_program(self):
+        """prof.active is true already: on has still something to do."""
+        allocator = self.warm("5.2.1")
+        allocator.ask("active 1")
+        result = self.assert_ran(lib.run_tool("on", allocator.pid))
+        self.assertRegex(
+            result.text,
+            r"\Aprof\.active: true \(unchanged\)\nthreads: 13 of 13 sample; 1[23] of them had stopped",
+        )
+        self.assert_all_sample(allocator)
+        again = self.assert_ran(lib.run_tool("on", allocator.pid))
+        self.assertEqual(again.text, "prof.active: true (unchanged)\nthreads: 13 of 13 sample\n")
+
+    def test_busy_threads(self):
+        """Each is caught outside of the allocator, in which it spends its time."""
+        for version in FAULTY:
+            allocator = self.warm(version, words=("--busy",))
+            told = self.on(allocator)
+            self.assertEqual(told["threads_sampling"], THREADS + 1, told)
+            self.assertTrue(
+                lib.wait_until(lambda: allocator.sampling_threads() == THREADS, 20, 0.2)
+            )
+            self.assertTrue(allocator.alive())
+
+    def test_the_period_is_kept(self):
+        """Samples come as often as they should: some 4 KiB apart, not all at once."""
+        allocator = self.warm("5.2.1")
+        self.on(allocator)
+        allocator.ask("clear")
+        allocator.ask("work 64")
+        profile = self.assert_ran(lib.run_tool("dump", "-o", "-", allocator.pid)).out.decode(
+            errors="replace"
+        )
+        samples = int(profile.split("t*: ")[1].split(":")[0])
+        wanted = THREADS * 64 * 1000 / 4096 * 0.9
+        self.assertTrue(wanted / 2 < samples < wanted * 2, (samples, wanted))
+
+    def test_one_thread(self):
+        allocator = self.warm("5.2.1")
+        tid = allocator.workers()["worker-3"]
+        told = self.on(allocator, "--thread", tid)
+        self.assertEqual((told["threads"], told["threads_woken"], told["thread"]), (1, 1, tid))
+        allocator.ask("work 1000")
+        self.assertEqual(allocator.sampling_threads(), 1)
+
+    def test_a_thread_that_cannot_be_reached(self):
+        """It is named with the reason, the others sample, and the exit code says so."""
+        allocator = self.warm("5.2.1")
+        tid = allocator.workers()["worker-5"]
+        holder = self.process([os.path.join(lib.VICTIMS, "hold"), str(tid)])
+        self.assertTrue(lib.wait_until(lambda: lib.tracer_of_thread(allocator.pid, tid), 5))
+        result = lib.run_tool("on", "--timeout", "2s", allocator.pid)
+        self.assertEqual(result.code, lib.NO_SAFE_MOMENT, result)
+        self.assertIn("threads: 12 of 13 sample", result.text)
+        self.assertRegex(result.err, r"thread %d \(worker-5\) does not sample yet: " % tid)
+        self.assertIn("traced by %d" % holder.pid, result.err)
+        lib.end_process(holder)
+        self.assert_ran(lib.run_tool("on", allocator.pid))
+        self.assert_all_sample(allocator)
+
+    def test_target_is_as_it_was(self):
+        allocator = self.warm("5.2.1")
+        self.on(allocator)
+        self.assert_ran(lib.run_tool("off", allocator.pid))
+        before = lib.snapshot(allocator.pid)
+        self.on(allocator)
+        self.on(allocator)
+        self.assertEqual(lib.snapshot_differences(allocator.pid, before), [])
+        self.assert_well(allocator)
+
+    def test_period_of_nothing_and_of_much(self):
+        for sample in (0, 19):
+            conf = "prof:true,prof_active:false,lg_prof_sample:%d" % sample
+            with self.subTest(sample=sample):
+                allocator = self.warm("5.2.1", conf=conf)
+                self.on(allocator)
+                allocator.ask("work %d" % (100 if sample == 0 else 20000))
+                self.assert_ran(lib.run_tool("dump", "-o", "-", allocator.pid))
+                if sample == 0:
+                    self.assertEqual(allocator.sampling_threads(), THREADS)
+                self.assert_well(allocator)
+
+    def test_background_threads_are_left_alone(self):
+        conf = allocators.CONF + ",background_thread:true"
+        allocator = self.warm("5.2.1", conf=conf)
+        names = [lib.read_text("/proc/%d/task/%d/comm" % (allocator.pid, tid)).strip()
+                 for tid in lib.threads(allocator.pid)]
+        self.assertIn("jemalloc_bg_thd", names)
+        told = self.on(allocator)
+        self.assertEqual(told["threads"], THREADS + 1)
+        self.assert_all_sample(allocator)
+
+    def test_interrupted(self):
+        """Ctrl-C in the middle: what was done is said, the others are as they were, all go on."""
+        allocator = self.warm("5.2.1", words=("--threads", 300))
+        seen = set()
+        for delay in (0.01, 0.02, 0.04, 0.08, 0.005, 0.03):
+            tool = self.process([lib.TOOL, "on", str(allocator.pid)], stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True, env=lib.tool_environment())
+            time.sleep(delay)
+            tool.send_signal(signal.SIGINT)
+            out, err = tool.communicate(timeout=20)
+            seen.add(tool.returncode)
+            if tool.returncode == lib.INTERRUPTED and "prof.active" in out:
+                self.assertRegex(out, r"threads: \d+ of 301 sample")
+                self.assertIn("interrupted before it was done", err)
+                self.assertNotIn("not changed", err)
+            elif tool.returncode == lib.INTERRUPTED:
+                self.assertIn("the target was not changed", err)
+        self.assertIn(lib.INTERRUPTED, seen)
+        self.assertLessEqual(seen, {lib.OK, lib.INTERRUPTED, -signal.SIGINT})
+        self.assertEqual(self.on(allocator)["threads_sampling"], 301)
+        self.assert_well(allocator)
+
+
+if __name__ == "__main__":
+    lib.main()

@@ -1,0 +1,217 @@
+"""jeattach stats: the gauges, and jemalloc's own report byte for byte."""
+
+import json
+import os
+import re
+import subprocess
+
+import allocators
+import lib
+import releases
+
+
+def tokens(report):
+    return re.findall(rb"[0-9]+|[^0-9]+", report)
+
+
+class Stats(allocators.TestCase):
+    def stats(self, allocator, *words):
+        return self.assert_ran(lib.run_tool("stats", allocator.pid, *words))
+
+    def assert_report(self, allocator, options, word):
+        """Equal to what the process reports itself before and after, where those two agree."""
+        allocator.own_stats(options)  # the first may allocate buffers
+        before = allocator.own_stats(options)
+        result = self.stats(allocator, word)
+        after = allocator.own_stats(options)
+        rows = [tokens(report) for report in (before, result.out, after)]
+        self.assertEqual(len({len(row) for row in rows}), 1, [len(row) for row in rows])
+        settled = [(b, t) for b, t, a in zip(*rows) if a == b]
+        self.assertEqual([pair for pair in settled if pair[0] != pair[1]], [], allocator.name)
+        self.assertGreater(len(settled), 0.9 * len(rows[0]))
+        return result
+
+    def test_json_is_that_of_jemalloc(self):
+        for version, link in allocators.CELLS:
+            allocator = self.allocator(version, link)
+            result = self.assert_report(allocator, "J", "--json")
+            self.assertTrue(json.loads(result.text)["jemalloc"]["version"].startswith(version))
+            self.assert_well(allocator)
+
+    def test_full_is_that_of_jemalloc(self):
+        for version, link in allocators.CELLS:
+            allocator = self.allocator(version, link)
+            result = self.assert_report(allocator, "", "--full")
+            self.assertTrue(result.text.startswith("___ Begin jemalloc statistics ___\n"))
+            self.assertIn("--- End jemalloc statistics ---", result.text[-40:])
+            self.assert_well(allocator)
+
+    def test_many_arenas(self):
+        """A report of megabytes, which does not fit into the scratch area at once."""
+        for version in allocators.VERSIONS:
+            with self.subTest(version=version):
+                conf = allocators.CONF + ",narenas:64"
+                allocator = self.allocator(version, conf=conf, words=("--threads", 64))
+                result = self.assert_report(allocator, "J", "--json")
+                self.assertGreater(len(result.out), 500000)
+                self.assert_well(allocator)
+
+    def test_time(self):
+        """5.2.1 prints its report in some 30,000 pieces. The best of five: the machine is shared."""
+        for version, limit in (("5.2.1", 1.0), ("5.3.0", 0.1)):
+            with self.subTest(version=version):
+                allocator = self.allocator(version)
+                taken = [self.stats(allocator, "--json").seconds for _ in range(5)]
+                self.assertLess(min(taken), limit)
+
+    def test_closed_descriptor(self):
+        for version in allocators.VERSIONS:
+            with self.subTest(version=version):
+                allocator = self.allocator(version, words=("--close-stderr",))
+                self.assertNotIn(2, lib.descriptors(allocator.pid))
+                self.assert_report(allocator, "J", "--json")
+                self.assert_report(allocator, "", "--full")
+
+    def test_message_of_the_program_is_not_run(self):
+        for version, link in allocators.CELLS:
+            allocator = self.allocator(version, link)
+            allocator.ask("message")
+            self.assert_report(allocator, "J", "--json")
+            self.assertGreater(len(self.stats(allocator, "--full").out), 1000)
+            self.assert_well(allocator)
+
+    def test_target_is_as_it_was(self):
+        for version in allocators.VERSIONS:
+            with self.subTest(version=version):
+                allocator = self.allocator(version)
+                for words in ((), ("--json",), ("--full",)):
+                    self.stats(allocator, *words)
+                before = lib.snapshot(allocator.pid)
+                for words in ((), ("--json",), ("--full",), ("--prometheus",)):
+                    self.stats(allocator, *words)
+                self.assertEqual(lib.snapshot_differences(allocator.pid, before), [])
+                self.assert_well(allocator)
+
+    def test_gauges(self):
+        for version, link in allocators.CELLS:
+            allocator = self.allocator(version, link)
+            allocator.ask("work 5000")
+            metrics = self.metrics(allocator)
+            own = json.loads(allocator.own_stats("J"))["jemalloc"]["stats"]
+            for name in ("allocated", "active", "metadata", "resident", "mapped", "retained"):
+                self.assertLess(abs(metrics[name] - own[name]), 1 << 20, name)
+            parts = ("allocated", "fragmentation", "dirty", "metadata_resident", "other")
+            self.assertEqual(sum(metrics[name] for name in parts), metrics["process_resident"])
+            self.assertEqual(metrics["active"] - metrics["allocated"], metrics["fragmentation"])
+            self.assertLess(abs(metrics["process_resident"] - resident(allocator.pid)), 1 << 20)
+            self.assert_well(allocator)
+
+    def metrics(self, allocator):
+        text = self.stats(allocator, "--prometheus").text
+        found = re.findall(r"^jemalloc_(\w+)_bytes\{[^}]*\} (-?\d+)$", text, re.M)
+        self.assertEqual(len(found) * 3, len(text.splitlines()))
+        return {name: int(value) for name, value in found}
+
+    def test_table(self):
+        allocator = self.allocator("5.3.0")
+        text = self.stats(allocator).text
+        for row in ("allocated", "fragmentation", "dirty pages", "metadata", "other", "RSS",
+                    "swapped", "active", "resident", "mapped", "retained"):
+            self.assertRegex(text, r"(?m)^  %s +-?[\d.]+ [KMGT]?i?B " % row)
+        self.assertRegex(text, r"(?m)^  RSS .* 100\.0 %  .*smaps_rollup")
+
+    def test_with_background_threads(self):
+        conf = allocators.CONF + ",background_thread:true"
+        for version in allocators.VERSIONS:
+            with self.subTest(version=version):
+                allocator = self.allocator(version, conf=conf)
+                self.assertIn("allocated", self.stats(allocator).text)
+                self.assertIn(b'"background_thread": true'[:19], self.stats(allocator, "--json").out)
+                self.assert_well(allocator)
+
+    def test_without_profiling(self):
+        for version, conf in (("5.2.1", ""), ("5.3.0", "prof:false"), ("5.3.1", "")):
+            with self.subTest(version=version):
+                allocator = self.allocator(version, conf=conf)
+                self.assertIn("allocated", self.stats(allocator).text)
+                self.assert_report(allocator, "J", "--json")
+                self.assert_well(allocator)
+
+    def test_under_a_filter(self):
+        """No executable memory: the report is taken on its way to descriptor 2."""
+        victim = self.victim(arguments=("--filter", "errno"))
+        report = self.assert_ran(lib.run_tool("stats", "--json", victim.pid))
+        self.assertIn("jemalloc", json.loads(report.text))
+        self.assertIn("RSS", self.assert_ran(lib.run_tool("stats", victim.pid)).text)
+        self.assert_unharmed(victim)
+
+    def test_writes_of_others_go_where_they_went(self):
+        """Another thread writes to descriptor 2 all the time: not one line is taken or lost, also
+        where the report itself is taken on its way there (--filter)."""
+        for words in (("--chatty",), ("--chatty", "--filter")):
+            with self.subTest(words=words):
+                allocator = self.allocator("5.3.0", words=words)
+                for word in ("--json", "--full") * 10:
+                    self.assertGreater(len(self.stats(allocator, word, "-q").out), 10000)
+                allocator.stop()
+                lines = allocator.said().split("\n")[:-1]
+                self.assertEqual(lines, [str(i) for i in range(len(lines))])
+                self.assertGreater(len(lines), 100)
+
+    def test_many_pieces_under_a_filter(self):
+        """Thousands of stops only when they are allowed; of 5.3 there are few."""
+        for version, slow in (("5.2.1", True), ("5.3.0", False), ("5.3.1", False)):
+            with self.subTest(version=version):
+                words = ("--threads", 1, "--filter")
+                allocator = self.allocator(version, words=words)
+                if slow:
+                    result = lib.run_tool("stats", "--json", allocator.pid)
+                    self.assert_failed(result, lib.REFUSED, "pieces", version)
+                    self.assertIn("RSS", self.stats(allocator).text)
+                report = self.stats(allocator, "--json", "--allow-slow")
+                self.assertIn("jemalloc", json.loads(report.text))
+                self.assert_well(allocator)
+
+    def test_message_under_a_filter(self):
+        """There the program's function would be called: refused, and the gauges still work."""
+        for link in allocators.LINKS:
+            with self.subTest(link=link):
+                allocator = self.allocator("5.3.0", link, words=("--filter",))
+                self.stats(allocator, "--json")
+                allocator.ask("message")
+                for word in ("--json", "--full"):
+                    result = lib.run_tool("stats", allocator.pid, word)
+                    self.assert_failed(result, lib.REFUSED, "malloc_message")
+                self.assertIn("RSS", self.stats(allocator).text)
+                self.assert_well(allocator)
+
+    def test_promtool(self):
+        tool = promtool()
+        allocator = self.allocator("5.3.0")
+        text = self.stats(allocator, "--prometheus").out
+        done = subprocess.run([tool, "check", "metrics"], input=text, capture_output=True)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, b"", b""))
+
+    def test_forms_exclude_each_other(self):
+        for words in (("--json", "--full"), ("--full", "--prometheus"), ("--prometheus", os.getpid())):
+            self.assert_failed(lib.run_tool("stats", os.getpid(), *words), lib.USAGE)
+
+    def test_dry_run(self):
+        victim = self.victim()
+        before = lib.snapshot(victim.pid)
+        text = self.assert_ran(lib.run_tool("stats", "--dry-run", victim.pid)).text
+        self.assertIn("malloc_stats_print", text)
+        self.assertEqual(lib.snapshot_differences(victim.pid, before), [])
+
+
+def resident(pid):
+    return int(re.search(r"Rss:\s+(\d+)", lib.read_text("/proc/%d/smaps_rollup" % pid))[1]) * 1024
+
+
+def promtool():
+    root = releases.fetch("promtool", "bookworm", ("prometheus",))
+    return os.path.join(root, "usr/bin/promtool")
+
+
+if __name__ == "__main__":
+    lib.main()

@@ -1,0 +1,177 @@
+"""jeattach status: the verdict and the one next step for every state, and where it comes from."""
+
+import json
+import os
+import shutil
+import subprocess
+
+import allocators
+import lib
+import releases
+
+DENSE, SPARSE = "prof:true,prof_active:false,lg_prof_sample:0", "prof:true,lg_prof_sample:40"
+STATES = (
+    # conf, verdict, the next step begins with
+    ("", "disabled", "start it with %(variable)s=prof:true,prof_active:false;"),
+    ("prof:false", "disabled", "start it with "),
+    ("prof:true,prof_active:false", "inactive", "jeattach on %(pid)d"),
+    ("prof:true,prof_active:false,lg_prof_sample:19", "inactive", "jeattach on %(pid)d"),
+    ("prof:true", "active", "jeattach dump %(pid)d"),
+    ("prof:true,background_thread:true", "active", "jeattach dump %(pid)d"),
+    ("prof:true,prof_thread_active_init:false", "old_threads",
+     "jeattach mallctl %(pid)d prof.thread_active_init=true"),
+    (DENSE, "dense", "jeattach reset --lg-sample 19 %(pid)d"),
+    (SPARSE, "sparse", "jeattach reset --lg-sample 19 %(pid)d   (drops"),
+)
+# What strerror has for the codes of mallctl: no state is told in its words.
+STRERROR = ("no such file", "bad address", "invalid argument", "operation not permitted", "errno",
+            "enoent", "efault")
+
+
+class Status(allocators.TestCase):
+    def status(self, pid, *words):
+        return self.assert_ran(lib.run_tool("status", pid, *words))
+
+    def told(self, pid, *words):
+        return json.loads(self.status(pid, "--json", *words).text)
+
+    def assert_state(self, allocator, verdict, step):
+        variable = "_RJEM_MALLOC_CONF" if "static" in allocator.name else "MALLOC_CONF"
+        step %= {"pid": allocator.pid, "variable": variable}
+        told = self.told(allocator.pid)
+        self.assertEqual(told["verdict"], verdict)
+        self.assertTrue(told["next"].startswith(step), (told["next"], step))
+        self.assertEqual(told["variable"], variable)
+        text = self.status(allocator.pid).text
+        self.assertEqual(text.count("\nnext: "), 1)
+        self.assertIn("\nnext: " + told["next"], text)
+        self.assertIn("\nverdict: ", text)
+        for word in STRERROR:
+            self.assertNotIn(word, text.lower())
+
+    def test_every_state(self):
+        for version, link in allocators.CELLS:
+            for conf, verdict, step in STATES:
+                with self.subTest(version=version, link=link, conf=conf):
+                    allocator = self.allocator(version, link, conf=conf)
+                    self.assert_state(allocator, verdict, step)
+                    self.assert_well(allocator)
+                    allocator.stop()
+
+    def test_verbs_on_every_state(self):
+        """The exit code and the sentence of what cannot be done."""
+        for version, link in allocators.CELLS:
+            for conf, verdict, _ in STATES:
+                with self.subTest(version=version, link=link, conf=conf):
+                    allocator = self.allocator(version, link, conf=conf)
+                    if verdict == "disabled":
+                        self.assert_disabled(allocator)
+                    else:
+                        self.assert_usable(allocator)
+                    self.assert_well(allocator)
+                    allocator.stop()
+
+    def assert_disabled(self, allocator):
+        for words in (("on",), ("off",), ("dump",), ("dump", "-o", "-")):
+            result = lib.run_tool(words[0], allocator.pid, *words[1:])
+            self.assert_failed(result, lib.PROFILING_OFF, "opt.prof is false", "MALLOC_CONF=prof:true")
+            for word in STRERROR:
+                self.assertNotIn(word, result.err.lower())
+
+    def assert_usable(self, allocator):
+        for words in (("on",), ("dump", "-o", "-"), ("off",), ("stats",)):
+            self.assert_ran(lib.run_tool(words[0], allocator.pid, *words[1:]))
+
+    def test_variable_of_the_environment(self):
+        allocator = self.allocator("5.3.0", conf="background_thread:false")
+        told = self.told(allocator.pid)
+        self.assertEqual(told["variable_value"], "background_thread:false")
+        self.assertIn("MALLOC_CONF=background_thread:false,prof:true", told["next"])
+        self.assertIn("MALLOC_CONF='background_thread:false'", self.status(allocator.pid).text)
+
+    def test_hostile_value(self):
+        """Control characters do not reach the terminal, nor a shell what it would run."""
+        conf = "abort:false,x:\x1b[31m;touch /tmp/x$(reboot)"
+        allocator = self.allocator("5.3.0", conf=None)
+        allocator.stop()
+        allocator = self.with_environment({"MALLOC_CONF": conf})
+        text = self.status(allocator.pid).text
+        self.assertNotIn("\x1b", text)
+        self.assertIn("next: start it with MALLOC_CONF=prof:true,prof_active:false;", text)
+        self.assertEqual(self.told(allocator.pid)["variable_value"], conf)
+
+    def with_environment(self, env):
+        argv, more = releases.command("5.3.0", [os.path.join(lib.VICTIMS, "allocator")])
+        allocator = allocators.Allocator(self.directory(), argv, dict(more, **env), None)
+        self.addCleanup(allocator.stop)
+        return allocator
+
+    def test_variable_of_another_prefix(self):
+        allocator = self.with_environment({"_RJEM_MALLOC_CONF": "prof:true"})
+        told = self.told(allocator.pid)
+        self.assertIsNone(told["variable_value"])
+        self.assertEqual(told["other_variable"], "_RJEM_MALLOC_CONF")
+        self.assertIn("this jemalloc reads MALLOC_CONF", self.status(allocator.pid).text)
+
+    def test_without_a_call(self):
+        """Nothing is stopped; what memory does not tell is not made up."""
+        allocator = self.allocator("5.3.0")
+        result = self.status(allocator.pid, "--no-call")
+        self.assertNotRegex(result.err, r"\bheld\b")
+        self.assertIn("MALLOC_CONF='%s'" % allocators.CONF, result.text)
+        told = self.told(allocator.pid, "--no-call")
+        self.assertEqual((told["opt.prof"], told["prof.active"], told["verdict"]), (None,) * 3)
+        self.assertEqual(told["calls"], 0)
+        traced = self.status(allocator.pid, "--no-call", "-vv").err
+        self.assertNotIn("SEIZE", traced)
+
+    def test_without_a_call_where_symbols_tell(self):
+        for version in allocators.VERSIONS:
+            with self.subTest(version=version):
+                allocator = self.allocator(version, "static")
+                told = self.told(allocator.pid, "--no-call")
+                self.assertIs(told["opt.prof"], True)
+                self.assertIs(told["prof.active"], False)
+                self.assertEqual((told["prof.lg_sample"], told["verdict"]), (12, "inactive"))
+                self.assert_ran(lib.run_tool("on", allocator.pid))
+                self.assertEqual(self.told(allocator.pid, "--no-call")["verdict"], "active")
+                allocator = self.allocator(version, "static", conf="")
+                self.assertEqual(self.told(allocator.pid, "--no-call")["verdict"], "disabled")
+
+    def test_link_in_the_root_of_the_target(self):
+        """/etc/malloc.conf of the target's own root; the link is read, never followed."""
+        allocator = self.in_root("prof:true,prof_active:false")
+        told = self.told(allocator.pid)
+        self.assertEqual((told["link"], told["link_value"]),
+                         ("/etc/_rjem_malloc.conf", "prof:true,prof_active:false"))
+        self.assertEqual(told["verdict"], "inactive")
+        self.assertIn("/etc/_rjem_malloc.conf='prof:true", self.status(allocator.pid).text)
+
+    def in_root(self, link):
+        lib.require_root()
+        root = self.directory()
+        program = releases.static_allocator("5.3.0")
+        os.mkdir(os.path.join(root, "etc"))
+        os.symlink(link, os.path.join(root, "etc", "malloc.conf"))
+        # The renamed archive still reads the plain name: the tool looks for the prefixed one.
+        os.symlink(link, os.path.join(root, "etc", "_rjem_malloc.conf"))
+        shutil.copy(program, os.path.join(root, "allocator"))
+        argv = ["setpriv", "--pdeathsig", "KILL", "chroot", root, "/allocator"]
+        allocator = allocators.Allocator(self.directory(), argv, {}, None)
+        self.addCleanup(allocator.stop)
+        return allocator
+
+    def test_environment_that_cannot_be_read(self):
+        """Of another user's process only its owner sees it: said, not guessed."""
+        lib.require_root()
+        allocator = self.allocator("5.3.0")
+        done = subprocess.run(
+            ["setpriv", "--reuid", str(lib.NOBODY), "--regid", str(lib.NOBODY), "--clear-groups",
+             lib.TOOL, "status", "--no-call", str(allocator.pid)],
+            capture_output=True, text=True, env=lib.tool_environment(),
+        )
+        self.assertEqual((done.returncode, done.stdout), (lib.NOT_PERMITTED, ""), done.stderr)
+
+
+if __name__ == "__main__":
+    lib.main()

@@ -1,0 +1,196 @@
+"""Other releases of jemalloc, as Debian built them: fetched once, unpacked beside the victims.
+
+Nothing is installed and the machine's own apt is left alone: lists, cache and status are files of
+a directory in the build tree. A test that needs one skips when it cannot be had.
+"""
+
+import contextlib
+import fcntl
+import os
+import re
+import subprocess
+import unittest
+
+import lib
+
+HOME = os.path.join(os.path.dirname(lib.VICTIMS), "releases")
+
+# 5.3.1 needs a younger C library than stable has: it comes with its own.
+SUITES = {"5.2.1": "bullseye", "5.3.0": "bookworm", "5.3.1": "sid"}
+PACKAGES = {
+    "5.2.1": ("libjemalloc2", "libjemalloc-dev"),
+    "5.3.0": ("libjemalloc2", "libjemalloc-dev"),
+    "5.3.1": ("libjemalloc2", "libjemalloc-dev", "libc6", "libgcc-s1", "libstdc++6"),
+}
+LIBRARY = "usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
+ARCHIVE = "usr/lib/x86_64-linux-gnu/libjemalloc_pic.a"
+PATIENCE = 120
+
+
+def mirror():
+    """The URI of Debian's archive that this machine itself uses."""
+    for name in _source_files():
+        for line in lib.read_text(name).splitlines():
+            found = re.match(r"(?:deb\s+(?:\[[^]]*\]\s*)?|URIs:\s*)(\S+)", line)
+            if found and re.search(r"/debian/?$", found[1]):
+                return found[1]
+    raise unittest.SkipTest("this machine's apt sources name no Debian archive")
+
+
+def _source_files():
+    base = "/etc/apt/sources.list.d"
+    names = ["/etc/apt/sources.list"]
+    with contextlib.suppress(OSError):
+        names += [os.path.join(base, name) for name in sorted(os.listdir(base))]
+    return [name for name in names if os.access(name, os.R_OK)]
+
+
+def _apt_options(where, suite, kind="deb"):
+    sources = os.path.join(where, "sources.list")
+    os.makedirs(os.path.join(where, "lists", "partial"), exist_ok=True)
+    os.makedirs(os.path.join(where, "cache", "archives", "partial"), exist_ok=True)
+    with open(sources, "w") as file:
+        file.write("%s [trusted=yes] %s %s main\n" % (kind, mirror(), suite))
+    with open(os.path.join(where, "status"), "w"):
+        pass
+    settings = {
+        "Dir::Etc::sourcelist": sources,
+        "Dir::Etc::sourceparts": "-",
+        "Dir::State::Lists": os.path.join(where, "lists"),
+        "Dir::State::status": os.path.join(where, "status"),
+        "Dir::Cache": os.path.join(where, "cache"),
+        "APT::Sandbox::User": "root",
+        "APT::Architecture": "amd64",
+        "APT::Architectures": "amd64",
+        "Acquire::Languages": "none",
+        "Acquire::Check-Valid-Until": "false",
+    }
+    return [word for item in settings.items() for word in ("-o", "%s=%s" % item)]
+
+
+def _run(argv, where, patience=PATIENCE):
+    done = subprocess.run(
+        argv, cwd=where, stdin=subprocess.DEVNULL, capture_output=True, timeout=patience
+    )
+    if done.returncode:
+        last = (done.stderr.decode(errors="replace").strip().splitlines() or ["no message"])[-1]
+        raise unittest.SkipTest("%s cannot be had: %s" % (" ".join(argv[-2:]), last))
+
+
+def fetch(name, suite, packages):
+    """The directory with the packages of a suite unpacked into `root`, made at the first use."""
+    where = os.path.join(HOME, name)
+    done = os.path.join(where, "done")
+    os.makedirs(where, exist_ok=True)
+    with open(os.path.join(where, "lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not os.path.exists(done):
+            options = _apt_options(where, suite)
+            _run(["apt-get", "-q"] + options + ["update"], where)
+            _run(["apt-get", "-q"] + options + ["download"] + list(packages), where)
+            for file in sorted(os.listdir(where)):
+                if file.endswith(".deb"):
+                    _run(["dpkg", "-x", file, "root"], where)
+            with open(done, "w"):
+                pass
+    return os.path.join(where, "root")
+
+
+def release(version):
+    """The unpacked packages of a release of jemalloc."""
+    return fetch(version, SUITES[version], PACKAGES[version])
+
+
+def command(version, argv):
+    """The command line and the environment that run `argv` with that shared jemalloc."""
+    root = release(version)
+    library = os.path.join(root, LIBRARY)
+    if version != "5.3.1":
+        return argv, {"LD_PRELOAD": library}
+    directories = ":".join(
+        os.path.join(root, name) for name in ("usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu")
+    )
+    for name in ("usr/lib64/ld-linux-x86-64.so.2", "usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2",
+                 "lib64/ld-linux-x86-64.so.2"):
+        loader = os.path.join(root, name)
+        if os.path.exists(loader):
+            return [loader, "--library-path", directories, "--preload", library] + argv, {}
+    raise unittest.SkipTest("libc6 of sid has no dynamic loader where it was")
+
+
+def _public_names(archive):
+    """What jemalloc(3) calls by its plain name; internal ones begin with je_ and stay."""
+    listed = subprocess.run(
+        ["nm", "-g", "--defined-only", archive], capture_output=True, text=True, check=True
+    ).stdout
+    names = {line.split()[-1] for line in listed.splitlines() if len(line.split()) == 3}
+    return sorted(name for name in names if not name.startswith(("je_", "_Z")))
+
+
+def static_allocator(version, prefix="_rjem_"):
+    """tests/victims/allocator.c, static, with that release under a prefix: the path of the
+    program. Renaming symbols does not rename the variable: it reads MALLOC_CONF."""
+    archive = os.path.join(release(version), ARCHIVE)
+    where = os.path.join(HOME, version, "static-%s" % prefix)
+    program = os.path.join(where, "allocator")
+    os.makedirs(where, exist_ok=True)
+    with open(os.path.join(where, "lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not os.path.exists(program):
+            _link_static(archive, prefix, where, program)
+    return program
+
+
+def _link_static(archive, prefix, where, program):
+    renamed = os.path.join(where, "jemalloc.a")
+    names = os.path.join(where, "names")
+    with open(names, "w") as file:
+        for name in _public_names(archive):
+            file.write("%s %s%s\n" % (name, prefix, name))
+        file.write("__isoc23_strtol strtol\n")  # a younger C library's name for it
+    _run(["objcopy", "--redefine-syms=" + names, archive, renamed], where)
+    members = subprocess.run(["ar", "t", renamed], capture_output=True, text=True).stdout.split()
+    for member in members:
+        if "cpp" in member:
+            _run(["ar", "d", renamed, member], where)
+    victims = os.path.join(lib.ROOT, "tests", "victims")
+    sources = [os.path.join(victims, name) for name in ("allocator.c", "filter.c")]
+    words = ["cc", "-O1", "-D_GNU_SOURCE", "-DPREFIX=" + prefix] + sources + [renamed]
+    _run(words + ["-static-pie", "-fPIE", "-pthread", "-lm", "-o", program + ".new"], where)
+    os.rename(program + ".new", program)
+
+
+# ---- from source, for what Debian does not build: a minute and a half each, kept ----
+
+# 5.2.1 stands in redis 7.0, whose own changes to it are on by a macro of redis alone.
+SOURCES = {"5.3.0": ("jemalloc", "*"), "5.2.1": ("redis", "*/deps/jemalloc")}
+
+
+def built(version, *flags):
+    """A shared jemalloc of that version, configured with these flags: the path of the library."""
+    where = os.path.join(HOME, "%s%s" % (version, "".join(flags)))
+    library = os.path.join(where, "libjemalloc.so.2")
+    os.makedirs(where, exist_ok=True)
+    with open(os.path.join(where, "lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not os.path.exists(library):
+            tree = _source(version, where)
+            number = "--with-version=%s-0-g0" % version
+            _run(["sh", "./configure", "--enable-prof", number] + list(flags), tree, 300)
+            _run(["make", "-j2", "lib/libjemalloc.so.2"], tree, 900)
+            os.rename(os.path.join(tree, "lib", "libjemalloc.so.2"), library)
+    return library
+
+
+def _source(version, where):
+    package, pattern = SOURCES[version]
+    options = _apt_options(where, "bookworm", "deb-src")
+    _run(["apt-get", "-q"] + options + ["update"], where)
+    _run(["apt-get", "-q"] + options + ["source", "--download-only", package], where)
+    for name in sorted(os.listdir(where)):
+        if ".orig.tar." in name:
+            _run(["tar", "xf", name, "--wildcards", pattern], where)
+    for root, _, files in os.walk(where):
+        if "configure" in files and "jemalloc.pc.in" in files:
+            return root
+    raise unittest.SkipTest("the source of jemalloc %s is not where it was" % version)

@@ -1,0 +1,131 @@
+/* Memory use: what /proc says of it, and the rows that explain it. */
+#include "attach/parse.h"
+#include "attach/target.h"
+#include "check.h"
+#include "cli/usage.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool parse(const char *text, struct proc_usage *out)
+{
+    size_t len = strlen(text);
+    char *copy = malloc(len ? len : 1); /* no NUL behind it */
+    bool good = copy && parse_usage(memcpy(copy, text, len), len, out);
+
+    free(copy);
+    return good;
+}
+
+static const char rollup[] =
+    "55a5c0a00000-7ffd1d5fe000 ---p 00000000 00:00 0                          [rollup]\n"
+    "Rss:               10240 kB\n"
+    "Pss:                9000 kB\n"
+    "Shared_Clean:       1000 kB\n"
+    "Anonymous:          8192 kB\n"
+    "LazyFree:             64 kB\n"
+    "Swap:                 12 kB\n"
+    "SwapPss:              11 kB\n"
+    "Locked:                0 kB\n";
+
+static const char smaps[] =
+    "55a5c0a00000-55a5c0a01000 r--p 00000000 fe:00 1234                       /bin/Rss:\n"
+    "Rss:                   4 kB\n"
+    "Anonymous:             0 kB\n"
+    "Swap:                  0 kB\n"
+    "VmFlags: rd mr mw me\n"
+    "55a5c0a01000-55a5c0a09000 rw-p 00000000 00:00 0                          [heap]\n"
+    "Rss:                  32 kB\n"
+    "Anonymous:            32 kB\n"
+    "Swap:                  8 kB\n";
+
+static void test_parse(void)
+{
+    struct proc_usage usage;
+
+    CHECK(parse(rollup, &usage) && usage.rss == 10240 << 10 && usage.anonymous == 8192 << 10);
+    CHECK(usage.lazy_free == 64 << 10 && usage.swap == 12 << 10);
+    CHECK(parse(smaps, &usage) && usage.rss == 36 << 10 && usage.swap == 8 << 10);
+    CHECK(parse("Name:\tx\nVmRSS:\t  100 kB\nRssAnon:\t 60 kB\nVmSwap:\t 7 kB\n", &usage));
+    CHECK(usage.rss == 100 << 10 && usage.anonymous == 60 << 10 && usage.swap == 7 << 10);
+    CHECK(parse("Rss: 18446744073709551615 kB\nRss: 5 kB", &usage) && usage.rss == UINT64_MAX);
+    CHECK(!parse("", &usage) && !parse("Rs", &usage) && !parse("Pss: 5 kB\nSwap: 1 kB\n", &usage));
+}
+
+static void test_own(void)
+{
+    struct procfs proc;
+    struct target target;
+    struct proc_usage usage;
+    enum usage_source source;
+
+    if (!CHECK(procfs_open(&proc, "/proc") == 0) ||
+        !CHECK(target_open(&target, &proc, getpid(), NULL) == FAULT_NONE))
+        return;
+    CHECK(target_usage(&target, &usage, &source, NULL) == FAULT_NONE);
+    CHECK(usage.rss > 64 << 10 && usage.anonymous < usage.rss);
+    target_close(&target);
+    procfs_close(&proc);
+}
+
+static int64_t sum(const struct usage_row rows[USAGE_ROWS])
+{
+    int64_t total = 0;
+
+    for (size_t i = 0; i < USAGE_ROWS; i++)
+        total += rows[i].bytes;
+    return total;
+}
+
+static void test_rows(void)
+{
+    static const struct stats_gauges plain = {
+        .allocated = 600, .active = 700, .metadata = 50, .resident = 800};
+    static const struct stats_gauges untouched = {
+        .allocated = 600, .active = 700, .metadata = 500, .resident = 900};
+    struct usage usage = {.gauges = &plain, .process.rss = 1000};
+    struct usage_row rows[USAGE_ROWS];
+
+    usage_rows(&usage, rows);
+    CHECK(sum(rows) == 1000);
+    CHECK(rows[0].bytes == 600 && rows[1].bytes == 100 && rows[2].bytes == 50);
+    CHECK(rows[3].bytes == 50 && rows[4].bytes == 200);
+    CHECK(strstr(rows[4].meaning, "not jemalloc's"));
+
+    usage.gauges = &untouched; /* metadata are reserved more than used; RSS below resident */
+    usage.process.rss = 850;
+    usage_rows(&usage, rows);
+    CHECK(sum(rows) == 850);
+    CHECK(rows[2].bytes == 0 && rows[3].bytes == 200 && rows[4].bytes == -50);
+    CHECK(strstr(rows[4].meaning, "swapped out"));
+}
+
+static void test_metrics(void)
+{
+    static const struct stats_gauges gauges = {
+        .allocated = 600, .active = 700, .metadata = 50, .resident = 800, .has_retained = true};
+    const struct usage usage = {
+        .gauges = &gauges, .process.rss = 1000, .pid = 42, .name = "a\"b\\c\nd\xff"};
+    char text[8192] = "";
+    FILE *out = fmemopen(text, sizeof text, "w");
+
+    if (!CHECK(out))
+        return;
+    usage_print_metrics(&usage, out);
+    fclose(out);
+    CHECK(strncmp(text, "# HELP jemalloc_allocated_bytes ", 32) == 0);
+    CHECK(strstr(text, "\n# TYPE jemalloc_allocated_bytes gauge\n"
+                       "jemalloc_allocated_bytes{pid=\"42\",process=\"a\\\"b\\\\c?d?\"} 600\n"));
+    CHECK(strstr(text, "jemalloc_other_bytes{pid=\"42\",process=\"a\\\"b\\\\c?d?\"} 200\n"));
+    CHECK(strstr(text, "jemalloc_retained_bytes{"));
+}
+
+int main(void)
+{
+    test_parse();
+    test_own();
+    test_rows();
+    test_metrics();
+    return check_result();
+}

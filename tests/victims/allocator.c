@@ -1,0 +1,247 @@
+/*
+ * A program with threads that allocate when they are told to.
+ *
+ *   allocator [--threads N] [--busy] [--named] [--close-stderr] [--chatty] [--filter]
+ *
+ * Each worker allocates once and sleeps, or with --busy goes on allocating.
+ * --chatty: one more thread writes the numbers from 0 to descriptor 2, a line
+ * each. --filter: under a seccomp filter that refuses executable memory.
+ *
+ * Commands come on stdin, a line each, and are answered by a line "ok" or
+ * "error":
+ *
+ *   work N              each worker allocates N blocks and keeps the last ones
+ *   stats OPTIONS FILE  malloc_stats_print(OPTIONS) into FILE; - is no option
+ *   message             a malloc_message of its own, which writes to descriptor 2
+ *   active 0|1          writes prof.active
+ *   clear               frees what the workers keep, in the worker
+ *
+ * It ends at the end of stdin, or when its parent does. PREFIX is that of the
+ * jemalloc it is linked with; without, it uses the one that is preloaded.
+ */
+#include "filter.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#define JOIN_(a, b) a##b
+#define JOIN(a, b)  JOIN_(a, b)
+#ifdef PREFIX
+#define JE(name) JOIN(PREFIX, name)
+#define WEAK
+void *JE(malloc)(size_t size);
+void JE(free)(void *block);
+#else
+#define JE(name) name
+#define WEAK     __attribute__((weak))
+#endif
+
+WEAK int JE(mallctl)(const char *name, void *oldp, size_t *oldlenp, void *newp, size_t newlen);
+WEAK void JE(malloc_stats_print)(void (*write)(void *, const char *), void *ctx, const char *opts);
+extern WEAK void (*JE(malloc_message))(void *ctx, const char *text);
+
+enum { WORKERS_MAX = 512, KEPT = 64, BLOCK = 900 };
+
+struct worker {
+    pthread_t thread;
+    sem_t begin, done;
+    unsigned long count; /* 0: free what is kept */
+    unsigned index;
+    void *kept[KEPT];
+};
+
+static struct worker workers[WORKERS_MAX];
+static unsigned worker_count = 4;
+static bool busy, named, chatty, filtered;
+
+static void allocate(struct worker *worker, unsigned long count)
+{
+    for (unsigned long i = 0; i < count; i++) {
+        void **slot = &worker->kept[i % KEPT];
+        JE(free)(*slot);
+        *slot = JE(malloc)(BLOCK + i % 100);
+        *(volatile char *)*slot = 1;
+    }
+}
+
+static void clear(struct worker *worker)
+{
+    for (size_t i = 0; i < KEPT; i++) {
+        JE(free)(worker->kept[i]);
+        worker->kept[i] = NULL;
+    }
+}
+
+static void *worker_main(void *data)
+{
+    struct worker *worker = data;
+    char name[16];
+
+    snprintf(name, sizeof(name), "worker-%u", worker->index);
+    prctl(PR_SET_NAME, name);
+    if (named) {
+        const char *text = name;
+        JE(mallctl)("thread.prof.name", NULL, NULL, &text, sizeof(text));
+    }
+    allocate(worker, 8);
+    sem_post(&worker->done);
+    for (;;) {
+        if (busy) {
+            allocate(worker, 500);
+            usleep(worker->index % 2 * 500);
+            continue;
+        }
+        while (sem_wait(&worker->begin))
+            ;
+        if (worker->count)
+            allocate(worker, worker->count);
+        else
+            clear(worker);
+        sem_post(&worker->done);
+    }
+    return NULL;
+}
+
+static void *chat_main(void *data)
+{
+    char line[32];
+
+    prctl(PR_SET_NAME, "chatty");
+    for (unsigned long i = 0;; i++) {
+        int n = snprintf(line, sizeof(line), "%lu\n", i);
+        if (write(STDERR_FILENO, line, (size_t)n) != n)
+            abort();
+        usleep(20);
+    }
+    return data;
+}
+
+static bool start_chat(void)
+{
+    pthread_t thread;
+
+    return !chatty || pthread_create(&thread, NULL, chat_main, NULL) == 0;
+}
+
+static bool tell_workers(unsigned long count)
+{
+    if (busy)
+        return false;
+    for (unsigned i = 0; i < worker_count; i++) {
+        workers[i].count = count;
+        sem_post(&workers[i].begin);
+    }
+    for (unsigned i = 0; i < worker_count; i++)
+        while (sem_wait(&workers[i].done))
+            ;
+    return true;
+}
+
+/* Static: what it allocates would be in the report. */
+static char report[32 << 20];
+static size_t report_len;
+
+static void append(void *ctx, const char *text)
+{
+    size_t len = strlen(text), room = sizeof(report) - report_len;
+
+    (void)ctx;
+    memcpy(report + report_len, text, len < room ? len : room);
+    report_len += len < room ? len : room;
+}
+
+static bool print_stats(char *words)
+{
+    const char *options = strtok(words, " \n"), *path = strtok(NULL, " \n");
+    int fd = path ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) : -1;
+
+    if (fd < 0)
+        return false;
+    report_len = 0;
+    JE(malloc_stats_print)(append, NULL, strcmp(options, "-") == 0 ? "" : options);
+    bool whole = write(fd, report, report_len) == (ssize_t)report_len;
+    close(fd);
+    return whole;
+}
+
+static void own_message(void *ctx, const char *text)
+{
+    (void)ctx;
+    if (write(STDERR_FILENO, text, strlen(text)) < 0)
+        abort();
+}
+
+static bool obey(char *line)
+{
+    bool active = strncmp(line, "active 1", 8) == 0;
+
+    if (strncmp(line, "work ", 5) == 0)
+        return tell_workers(strtoul(line + 5, NULL, 10));
+    if (strncmp(line, "clear", 5) == 0)
+        return tell_workers(0);
+    if (strncmp(line, "stats ", 6) == 0)
+        return print_stats(line + 6);
+    if (strncmp(line, "active ", 7) == 0)
+        return JE(mallctl)("prof.active", NULL, NULL, &active, sizeof(active)) == 0;
+    if (strncmp(line, "message", 7) == 0) {
+        JE(malloc_message) = own_message;
+        return true;
+    }
+    return false;
+}
+
+static bool parse(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--threads") == 0 && i + 1 < argc)
+            worker_count = (unsigned)strtoul(argv[++i], NULL, 10);
+        else if (strcmp(argv[i], "--busy") == 0)
+            busy = true;
+        else if (strcmp(argv[i], "--named") == 0)
+            named = true;
+        else if (strcmp(argv[i], "--chatty") == 0)
+            chatty = true;
+        else if (strcmp(argv[i], "--filter") == 0)
+            filtered = true;
+        else if (strcmp(argv[i], "--close-stderr") == 0)
+            close(STDERR_FILENO);
+        else
+            return false;
+    }
+    return worker_count <= WORKERS_MAX;
+}
+
+int main(int argc, char **argv)
+{
+    static char line[4096];
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (!parse(argc, argv) || (filtered && !filter_install("errno")))
+        return 2;
+    for (unsigned i = 0; i < worker_count; i++) {
+        workers[i].index = i;
+        sem_init(&workers[i].begin, 0, 0);
+        sem_init(&workers[i].done, 0, 0);
+        if (pthread_create(&workers[i].thread, NULL, worker_main, &workers[i]))
+            return 1;
+        while (sem_wait(&workers[i].done))
+            ;
+    }
+    if (!start_chat())
+        return 1;
+    puts("ready");
+    fflush(stdout);
+    while (fgets(line, sizeof(line), stdin)) {
+        puts(obey(line) ? "ok" : "error");
+        fflush(stdout);
+    }
+    return 0;
+}
