@@ -58,7 +58,9 @@ _jeattach_files()
 _jeattach()
 {
     local cur=${COMP_WORDS[COMP_CWORD]} option='' verb=${COMP_WORDS[1]-} pids=() i
-    local verbs='status on off dump'
+    local verbs='status on off dump report'
+    local looks='--format --focus --ignore --hide --show --by-thread --allocator --value --unit'
+    looks+=' --rows --no-inlines --debuginfod --output'
     local options='--pid --timeout --thread --dry-run --json --quiet --verbose --help'
 
     COMPREPLY=()
@@ -71,7 +73,8 @@ _jeattach()
         return
     fi
     [[ " $verbs " == *" $verb "* ]] || return
-    [ "$verb" = dump ] && options+=' --output --path'
+    [ "$verb" = dump ] && options+=" --path $looks"
+    [ "$verb" = report ] && options="--base --root --quiet --help $looks"
 
     # readline splits --option=value in three words.
     option=${COMP_WORDS[COMP_CWORD - 1]}
@@ -83,17 +86,33 @@ _jeattach()
     for ((i = 2; i < ${#COMP_WORDS[@]}; i++)); do
         [ "$i" -eq "$COMP_CWORD" ] && continue
         case ${COMP_WORDS[i - 1]} in
-            -o | --output | --path | --timeout | --thread) continue ;;
+            -o | --output | --path | --timeout | --thread | --rows) continue ;;
         esac
         [[ ${COMP_WORDS[i]} =~ ^[0-9]+$ ]] && pids+=("${COMP_WORDS[i]}")
     done
 
     case $option in
         -o | --output)
-            [ "$verb" = dump ] && _jeattach_files "$cur"
+            [[ $options == *--output* ]] && _jeattach_files "$cur"
             return
             ;;
-        --path) return ;;
+        --base | --root)
+            _jeattach_files "$cur"
+            return
+            ;;
+        -f | --format)
+            _jeattach_words 'text flame pprof folded dot svg raw symbolized' "$cur"
+            return
+            ;;
+        --value)
+            _jeattach_words 'inuse_space inuse_objects alloc_space alloc_objects' "$cur"
+            return
+            ;;
+        --unit)
+            _jeattach_words 'auto B KiB MiB GiB' "$cur"
+            return
+            ;;
+        --path | --focus | --ignore | --hide | --show | --rows) return ;;
         --timeout)
             _jeattach_words '500ms 5s 30s 5m' "$cur"
             return
@@ -105,6 +124,8 @@ _jeattach()
     esac
     if [[ $cur == -* ]]; then
         _jeattach_words "$options" "$cur"
+    elif [ "$verb" = report ]; then
+        _jeattach_files "$cur"
     else
         _jeattach_offer "$cur" "${pids[*]}" < <(_jeattach_processes)
     fi
