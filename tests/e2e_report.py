@@ -203,10 +203,23 @@ class Refused(Case):
             (path, "--timeout", "1s"),
             (path, "--json"),
             (path, "--base", path, "-f", "raw"),
+            (path, "--focus", "x", "-f", "symbolized"),
+            (path, "--rows", "3", "-o", "/tmp/never-written.heap"),
             ("-", "--base", "-"),
         ):
             with self.subTest(words=words):
                 self.assert_failed(lib.run_tool("report", *words), lib.USAGE)
+
+    def test_dump_words(self):
+        """Before the target is touched."""
+        victim = self.victim()
+        for words in (("--focus", "x"), ("-f", "x"), ("-f", "text", "--path", "/x"), ("--rows", "1")):
+            with self.subTest(words=words):
+                result = lib.run_tool("dump", victim.pid, *words)
+                self.assert_failed(result, lib.USAGE)
+                self.assertNotIn("held", result.err)
+        self.assertEqual(victim.new_files(), [])
+        self.assert_unharmed(victim)
 
     def test_no_profile(self):
         self.assert_failed(lib.run_tool("report", "/nonexistent"), lib.USAGE, "No such file")
