@@ -7,7 +7,17 @@
 
 static const char *found_text(enum found_by found_by)
 {
-    return found_by == FOUND_DYNSYM ? ".dynsym" : ".symtab";
+    switch (found_by) {
+    case FOUND_DYNSYM:
+        return ".dynsym";
+    case FOUND_SYMTAB:
+        return ".symtab";
+    case FOUND_MINIDEBUG:
+        return ".gnu_debugdata";
+    case FOUND_DEBUGFILE:
+        return "debug file";
+    }
+    return "unknown";
 }
 
 static void print_row(const char *name, bool value, const char *when_true, const char *when_false)

@@ -9,10 +9,10 @@
 
 #include <limits.h>
 
-enum { DEBUGFILE_LINK_MAX = 4 << 10 }; /* bytes of .gnu_debuglink */
-
-/* Reading a file of this size for its checksum takes some seconds. */
-#define DEBUGFILE_CHECKSUM_MAX (4ull << 30)
+enum {
+    DEBUGFILE_LINK_MAX = 4 << 10,     /* bytes of .gnu_debuglink */
+    DEBUGFILE_CHECKSUM_MAX = 1 << 30, /* of a file that is read for its checksum: about 1 s */
+};
 
 enum debugfile_way { DEBUGFILE_BUILD_ID, DEBUGFILE_LINK };
 

@@ -5,8 +5,10 @@
 
 enum {
     NOTES_MAX = 64 << 10,
-    STRTAB_MAX = 64 << 20,
+    DYNSTR_MAX = 64 << 20,
     CHAIN_MAX = 1 << 16,
+    DYNSYM_MAX = 4 << 20,  /* symbols that are visited at most */
+    DYNAMES_MAX = 1 << 30, /* bytes of their names */
     BUCKETS_MAX = 1 << 22,
     NAME_MAX_ = 256
 };
@@ -278,32 +280,35 @@ static bool is_defined_function(const Elf64_Sym *sym)
 }
 
 /* A name beyond the limit is none: hostile files have one that fills the whole table. */
-static bool ends_in(const char *text, const char *suffix)
+static bool ends_in(const char *text, size_t n, const char *suffix)
 {
-    size_t n = strnlen(text, SYMBOL_NAME_MAX), m = strlen(suffix);
+    size_t m = strlen(suffix);
     return n < SYMBOL_NAME_MAX && n >= m && memcmp(text + n - m, suffix, m) == 0;
 }
 
 void image_symbols_ending(const struct image *image, const char *suffix, symbol_visitor visit,
                           void *ctx)
 {
-    uint64_t size = image->strtab_size, count;
+    uint64_t size = image->strtab_size, count, looked_at = 0;
     AUTO_FREE char *names = NULL;
 
-    if (!image->symtab || !size || size > STRTAB_MAX || !(names = malloc(size + 1)) ||
+    if (!image->symtab || !size || size > DYNSTR_MAX || !(names = malloc(size + 1)) ||
         !memory_read(image->memory, image->strtab, names, size))
         return;
     names[size] = '\0';
     if (!memmem(names, size + 1, suffix, strlen(suffix) + 1))
         return;
     count = symbol_count(image);
-    for (uint64_t i = 1; i < count; i++) {
+    for (uint64_t i = 1; i < count && i < DYNSYM_MAX && looked_at < DYNAMES_MAX; i++) {
         Elf64_Sym sym;
         struct symbol symbol;
         if (!read_symbol(image, i, &sym))
             return;
-        if (!is_defined_function(&sym) || sym.st_name >= size ||
-            !ends_in(names + sym.st_name, suffix))
+        if (!is_defined_function(&sym) || sym.st_name >= size)
+            continue;
+        size_t len = strnlen(names + sym.st_name, SYMBOL_NAME_MAX);
+        looked_at += len;
+        if (!ends_in(names + sym.st_name, len, suffix))
             continue;
         symbol_fill(image, &sym, &symbol);
         if (!visit(ctx, names + sym.st_name, &symbol))
@@ -362,15 +367,23 @@ bool file_read(int fd, uint64_t offset, void *buf, size_t len)
     return offset <= INT64_MAX && pread(fd, buf, len, (off_t)offset) == (ssize_t)len;
 }
 
-bool file_build_id(int fd, struct build_id *out)
+/* The count of program headers of a file, which are in phdrs then; 0: not an ELF file. */
+static size_t file_phdrs(int fd, Elf64_Phdr phdrs[IMAGE_PHDRS_MAX])
 {
     Elf64_Ehdr header;
-    Elf64_Phdr phdrs[IMAGE_PHDRS_MAX];
 
     if (!file_read(fd, 0, &header, sizeof header) || !header_valid(&header) ||
         !file_read(fd, header.e_phoff, phdrs, header.e_phnum * sizeof *phdrs))
-        return false;
-    for (size_t i = 0; i < header.e_phnum; i++) {
+        return 0;
+    return header.e_phnum;
+}
+
+bool file_build_id(int fd, struct build_id *out)
+{
+    Elf64_Phdr phdrs[IMAGE_PHDRS_MAX];
+    size_t count = file_phdrs(fd, phdrs);
+
+    for (size_t i = 0; i < count; i++) {
         AUTO_FREE unsigned char *notes = NULL;
         if (phdrs[i].p_type != PT_NOTE || phdrs[i].p_filesz > NOTES_MAX || !phdrs[i].p_filesz)
             continue;
@@ -380,4 +393,26 @@ bool file_build_id(int fd, struct build_id *out)
             return true;
     }
     return false;
+}
+
+static bool first_vaddr(const Elf64_Phdr *phdrs, size_t count, uint64_t *out)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (phdrs[i].p_type != PT_LOAD)
+            continue;
+        *out = phdrs[i].p_vaddr;
+        return true;
+    }
+    return false;
+}
+
+uint64_t image_file_bias(const struct image *image, int fd)
+{
+    Elf64_Phdr phdrs[IMAGE_PHDRS_MAX];
+    uint64_t its, own;
+
+    if (!first_vaddr(phdrs, file_phdrs(fd, phdrs), &its) ||
+        !first_vaddr(image->phdrs, image->phdr_count, &own))
+        return image->bias;
+    return image->bias + (own - its);
 }

@@ -50,6 +50,13 @@ bool image_build_id(const struct image *image, struct build_id *out);
 bool file_build_id(int fd, struct build_id *out);
 bool notes_build_id(const unsigned char *notes, size_t len, struct build_id *out);
 
+/*
+ * The bias for the addresses in another file of the same object: prelink moves
+ * those of a module (its p_vaddr), not those of a debug file that was split off
+ * before.
+ */
+uint64_t image_file_bias(const struct image *image, int fd);
+
 /* Reads exactly len bytes at a file offset with pread(2); false if the file has fewer. */
 bool file_read(int fd, uint64_t offset, void *buf, size_t len);
 

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -100,6 +101,18 @@ static int open_below_chroot(const struct target *target, const char *path)
     return open_in_root(target, path + n);
 }
 
+/* maps marks a file that is unlinked with " (deleted)"; a name may end so by itself. */
+static int open_by_path(const struct module *module, const struct target *target)
+{
+    char marked[PATH_MAX];
+
+    if (!module->deleted)
+        return open_in_root(target, module->path);
+    if (snprintf(marked, sizeof marked, "%s (deleted)", module->path) >= (int)sizeof marked)
+        return -ENOENT;
+    return open_in_root(target, marked);
+}
+
 enum file_way { BY_MAPPING, BY_PROGRAM, BY_PATH, BELOW_CHROOT, BY_PATH_FROM_HERE, FILE_WAYS };
 
 static int open_way(enum file_way way, const struct module *module, const struct target *target)
@@ -112,7 +125,7 @@ static int open_way(enum file_way way, const struct module *module, const struct
     case BY_PROGRAM:
         return open_named(procfs_openf(target->proc, O_PATH, "%d/exe", target_via(target)));
     case BY_PATH:
-        return module->deleted ? -ENOENT : open_in_root(target, module->path);
+        return open_by_path(module, target);
     case BELOW_CHROOT:
         return module->deleted ? -ENOENT : open_below_chroot(target, module->path);
     default:

@@ -133,6 +133,29 @@ static bool vma_append(struct modules *modules, const struct map_entry *entry)
     return true;
 }
 
+/*
+ * Some programs move all of their code into anonymous memory, for huge pages:
+ * it lies where the file says, between the other mappings of the file.
+ */
+static void adopt_moved_code(struct modules *modules)
+{
+    size_t at = 0;
+
+    for (size_t i = 0; i < modules->vma_count; i++) {
+        const struct vma *vma = &modules->vmas[i];
+        while (at < modules->count && modules->list[at].end <= vma->start)
+            at++;
+        if (at == modules->count)
+            return;
+        struct module *module = &modules->list[at];
+        bool has_code = module->exec_start != module->exec_end;
+        if (vma->module < 0 && vma->prot & MAP_EXEC && vma->start >= module->start && !has_code) {
+            module->exec_start = vma->start;
+            module->exec_end = vma->end;
+        }
+    }
+}
+
 bool modules_parse(struct modules *modules, const char *text, size_t len)
 {
     struct map_entry entry;
@@ -149,6 +172,7 @@ bool modules_parse(struct modules *modules, const char *text, size_t len)
             return false;
         }
     }
+    adopt_moved_code(modules);
     return true;
 }
 

@@ -29,13 +29,31 @@ int regular_open(int named)
     return fd < 0 ? -errno : fd;
 }
 
-int root_open_file(int root, const char *path)
+static bool is_own_root(int root)
+{
+    struct stat here, there;
+
+    return stat("/", &here) == 0 && fstat(root, &there) == 0 && here.st_dev == there.st_dev &&
+           here.st_ino == there.st_ino;
+}
+
+/* Before Linux 5.6 there is no openat2(2): of the tool's own root nothing leads outside. */
+static int name_in_root(int root, const char *path)
 {
     struct open_how how = {
         .flags = O_PATH | O_CLOEXEC,
         .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
     };
-    AUTO_CLOSE int named = (int)syscall(SYS_openat2, root, path, &how, sizeof how);
+    int named = (int)syscall(SYS_openat2, root, path, &how, sizeof how);
 
-    return named < 0 ? -errno : regular_open(named);
+    if (named < 0 && errno == ENOSYS && path[0] == '/' && is_own_root(root))
+        named = open(path, O_PATH | O_CLOEXEC);
+    return named < 0 ? -errno : named;
+}
+
+int root_open_file(int root, const char *path)
+{
+    AUTO_CLOSE int named = name_in_root(root, path);
+
+    return named < 0 ? named : regular_open(named);
 }

@@ -21,6 +21,7 @@ int regular_open(int named);
 /*
  * Opens a regular file for reading. path is taken from root on, with or
  * without its first slash; links in it are resolved inside root (openat2(2),
- * RESOLVE_IN_ROOT). Returns as regular_open.
+ * RESOLVE_IN_ROOT). Returns as regular_open; -ENOSYS: the kernel is older than
+ * 5.6, and root is not the tool's own.
  */
 int root_open_file(int root, const char *path);

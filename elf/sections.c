@@ -25,6 +25,16 @@ bool section_in_file(const struct sections *sections, const Elf64_Shdr *section)
            section->sh_size <= sections->file_size - section->sh_offset;
 }
 
+static bool read_first_names(struct sections *sections)
+{
+    const Elf64_Shdr *names = &sections->names;
+    size_t n = sizeof sections->first_names;
+
+    if (names->sh_size < n)
+        n = (size_t)names->sh_size;
+    return !n || file_read(sections->fd, names->sh_offset, sections->first_names, n);
+}
+
 /* e_shnum 0: the count is sh_size of section 0; e_shstrndx SHN_XINDEX: the index is its sh_link. */
 static bool find_counts(struct sections *sections, const Elf64_Ehdr *header)
 {
@@ -45,7 +55,7 @@ static bool find_counts(struct sections *sections, const Elf64_Ehdr *header)
     if (names == SHN_UNDEF || !section_at(sections, names, &sections->names) ||
         sections->names.sh_type != SHT_STRTAB || !section_in_file(sections, &sections->names))
         sections->names.sh_size = 0;
-    return true;
+    return read_first_names(sections);
 }
 
 bool sections_open(struct sections *sections, int fd)
@@ -95,11 +105,17 @@ static void read_name(const struct sections *sections, const Elf64_Shdr *section
                       char name[SECTION_NAME_MAX])
 {
     uint64_t size = sections->names.sh_size, at = section->sh_name;
+    size_t n = SECTION_NAME_MAX - 1;
 
     memset(name, 0, SECTION_NAME_MAX);
-    if (at < size)
-        file_read(sections->fd, sections->names.sh_offset + at, name,
-                  size - at < SECTION_NAME_MAX - 1 ? (size_t)(size - at) : SECTION_NAME_MAX - 1);
+    if (at >= size)
+        return;
+    if (size - at < n)
+        n = (size_t)(size - at);
+    if (at + n <= sizeof sections->first_names)
+        memcpy(name, sections->first_names + at, n);
+    else
+        file_read(sections->fd, sections->names.sh_offset + at, name, n);
 }
 
 static bool match_section(void *ctx, const Elf64_Shdr *section)

@@ -7,13 +7,14 @@
 
 #include "elf/image.h"
 
-enum { SECTIONS_MAX = 1 << 20 };
+enum { SECTIONS_MAX = 1 << 20, SECTION_NAMES_READ = 1 << 10 };
 
 struct sections {
     int fd; /* borrowed */
     uint64_t file_size;
     uint64_t offset, count; /* of the table: where it is; headers of it that are in the file */
     Elf64_Shdr names;       /* .shstrtab; sh_size 0: none */
+    char first_names[SECTION_NAMES_READ]; /* its start: in most files all of it */
 };
 
 /*

@@ -1,6 +1,6 @@
 #include "inject/plan.h"
 #include "elf/image.h"
-#include "elf/symtab.h"
+#include "elf/symbols.h"
 
 #include <errno.h>
 #include <string.h>
@@ -123,14 +123,16 @@ static bool visit_static(void *ctx, const char *name, const struct symbol *symbo
 }
 
 static enum fault_code learn_static(struct plan *plan, const struct module *module,
-                                    const struct image *image, const struct target *target,
-                                    struct memory *memory, struct fault *fault)
+                                    const struct target *target, struct memory *memory,
+                                    struct fault *fault)
 {
     struct static_names names = {plan, false};
-    AUTO_CLOSE int fd = module_open(module, target, memory);
+    enum symbol_place place;
+    struct symbols symbols;
 
-    if (fd >= 0)
-        symtab_visit(fd, image->bias, "", visit_static, &names);
+    if (symbols_open(&symbols, module, target, memory))
+        symbols_visit_file(&symbols, "", visit_static, &names, &place);
+    symbols_close(&symbols);
     if (names.failed)
         return fault_set(fault, FAULT_INTERNAL, ENOMEM, "plan", "%s", module->path);
     return FAULT_NONE;
@@ -226,7 +228,7 @@ static enum fault_code plan_static(struct plan *plan, const struct modules *modu
             !image_open(&image, memory, module->start))
             continue;
         find_gadgets(plan, module, &image, memory);
-        enum fault_code rc = learn_static(plan, module, &image, target, memory, fault);
+        enum fault_code rc = learn_static(plan, module, target, memory, fault);
         if (rc != FAULT_NONE)
             return rc;
     }

@@ -1,5 +1,5 @@
 #include "jemalloc/code.h"
-#include "elf/symtab.h"
+#include "elf/symbols.h"
 
 #include <errno.h>
 #include <string.h>
@@ -249,11 +249,13 @@ static enum fault_code forbid_functions(const struct instance *instance, struct 
                                         struct fault *fault)
 {
     struct functions functions = {.prefix = instance->prefix};
-    AUTO_CLOSE int fd = module_open(&instance->module, target, memory);
+    enum symbol_place place;
+    struct symbols symbols;
     enum fault_code rc;
 
-    if (fd >= 0)
-        symtab_visit(fd, instance->bias, "", visit_function, &functions);
+    if (symbols_open(&symbols, &instance->module, target, memory))
+        symbols_visit_file(&symbols, "", visit_function, &functions, &place);
+    symbols_close(&symbols);
     if (functions.failed)
         rc = fault_set(fault, FAULT_INTERNAL, ENOMEM, "plan", "%s", instance->module.path);
     else if (functions.named < 100) /* every jemalloc since 4.0 has several hundred */

@@ -1,5 +1,5 @@
 #include "jemalloc/instance.h"
-#include "elf/symtab.h"
+#include "elf/symbols.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -11,6 +11,7 @@ static const char suffix[] = "mallctl", sibling[] = "malloc_stats_print";
 static const char *const known_prefixes[] = {"", "je_", "_rjem_", "duckdb_je_", "je_arrow_"};
 
 enum {
+    SEARCH_MAX = 10, /* seconds; a target may map any number of files, each of any size */
     LIBRARY_CODE_MAX = 2 << 20, /* a library with more code than this holds more than jemalloc */
 };
 
@@ -129,24 +130,39 @@ static bool visit_symtab(void *ctx, const char *name, const struct symbol *symbo
     return !search->complete;
 }
 
-static bool try_symtab(struct instance *instance, const struct module *module,
-                       const struct image *image, const struct target *target,
-                       struct memory *memory)
+static enum found_by found_at(enum symbol_place place)
+{
+    static const enum found_by found[SYMBOLS_PLACES] = {
+        [SYMBOLS_DYNSYM] = FOUND_DYNSYM,
+        [SYMBOLS_SYMTAB] = FOUND_SYMTAB,
+        [SYMBOLS_MINIDEBUG] = FOUND_MINIDEBUG,
+        [SYMBOLS_DEBUGFILE] = FOUND_DEBUGFILE,
+    };
+    return found[place];
+}
+
+/* First the one name, which few modules have; the other for those that have it. */
+static bool try_file(struct instance *instance, const struct module *module,
+                     const struct image *image, const struct target *target, struct memory *memory)
 {
     struct symtab_search search = {.module = module};
-    AUTO_CLOSE int fd = module_open(module, target, memory);
+    enum symbol_place place;
+    struct symbols symbols;
 
-    /* Both names contain "mall"; the common part keeps the visit to one pass. */
-    if (fd < 0 || !symtab_visit(fd, image->bias, "mall", visit_symtab, &search) || !search.complete)
+    if (symbols_open(&symbols, module, target, memory) &&
+        symbols_visit_file(&symbols, suffix, visit_symtab, &search, &place) && search.count)
+        symbols_visit_file(&symbols, sibling, visit_symtab, &search, &place);
+    symbols_close(&symbols);
+    if (!search.complete)
         return false;
     const char *prefix = search.seen[search.complete - 1].prefix;
-    instance_fill(instance, module, image, prefix, strlen(prefix), FOUND_SYMTAB);
+    instance_fill(instance, module, image, prefix, strlen(prefix), found_at(place));
     instance->mallctl = search.seen[search.complete - 1].mallctl;
     instance->stats_print = search.seen[search.complete - 1].stats;
     return true;
 }
 
-enum pass { PASS_KNOWN, PASS_SUFFIX, PASS_SYMTAB, PASS_COUNT };
+enum pass { PASS_KNOWN, PASS_SUFFIX, PASS_FILE, PASS_COUNT };
 
 static bool try_module(struct instance *instance, enum pass pass, const struct module *module,
                        const struct image *image, const struct target *target,
@@ -164,17 +180,18 @@ static bool try_module(struct instance *instance, enum pass pass, const struct m
         image_symbols_ending(image, suffix, visit_dynamic, &search);
         return search.found;
     default:
-        return try_symtab(instance, module, image, target, memory);
+        return try_file(instance, module, image, target, memory);
     }
 }
 
-/* One pass over all modules; *foreign counts those of another class of ELF. */
+/* One pass over all modules, until then at most; *native counts those that could be read. */
 static bool run_pass(struct instance *instance, enum pass pass, const struct modules *modules,
-                     const struct target *target, struct memory *memory, size_t *native)
+                     const struct target *target, struct memory *memory, uint64_t until,
+                     size_t *native)
 {
     bool found = false;
 
-    for (size_t i = 0; i < modules->count; i++) {
+    for (size_t i = 0; i < modules->count && clock_now() < until; i++) {
         const struct module *module = &modules->list[i];
         struct instance candidate;
         struct image image;
@@ -223,10 +240,11 @@ enum fault_code instance_find(struct instance *instance, const struct modules *m
                               const struct target *target, struct memory *memory,
                               struct fault *fault)
 {
+    const uint64_t until = clock_now() + SEARCH_MAX * 1000000000ull;
     size_t native = 0;
 
     for (enum pass pass = PASS_KNOWN; pass < PASS_COUNT; pass++) {
-        if (!run_pass(instance, pass, modules, target, memory, &native))
+        if (!run_pass(instance, pass, modules, target, memory, until, &native))
             continue;
         snprintf(instance->path, sizeof instance->path, "%s", instance->module.path);
         instance->module.path = instance->path;
@@ -234,6 +252,7 @@ enum fault_code instance_find(struct instance *instance, const struct modules *m
     }
     if (native == 0)
         return explain_unreadable(modules, target, memory, fault);
-    return fault_set(fault, FAULT_NO_ALLOCATOR, 0, "look for jemalloc", "%zu modules",
-                     native / PASS_COUNT);
+    return fault_set(fault, FAULT_NO_ALLOCATOR, 0, "look for jemalloc", "%zu modules%s",
+                     native / PASS_COUNT,
+                     clock_now() < until ? "" : " that could be searched in time");
 }

@@ -7,7 +7,7 @@
 
 enum { PREFIX_MAX = 64 };
 
-enum found_by { FOUND_DYNSYM, FOUND_SYMTAB };
+enum found_by { FOUND_DYNSYM, FOUND_SYMTAB, FOUND_MINIDEBUG, FOUND_DEBUGFILE };
 
 struct instance {
     struct module module;    /* a copy: the list of modules may be read again meanwhile */

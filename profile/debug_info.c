@@ -6,7 +6,8 @@
 
 #define SECTIONS_UNPACKED_MAX OBJECT_READ_MAX
 
-enum { UNITS_MAX = 1 << 22 };
+/* libdw takes more than 1 KiB for a unit, whose smallest form has 11 bytes. */
+enum { UNITS_MAX = 1 << 18, ITEMS_MAX = 1 << 25 };
 
 static const char *const needed[] = {
     ".debug_abbrev", ".debug_addr",     ".debug_info", ".debug_line",        ".debug_line_str",
@@ -110,6 +111,7 @@ struct debug_info *debug_info_open(struct object *object, struct object *supplem
     if (!info)
         return NULL;
     info->arena = arena;
+    info->items_left = ITEMS_MAX;
     table_init(&info->function_table);
     table_init(&info->path_table);
     if (!libdw_load(&info->lib)) {

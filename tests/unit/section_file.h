@@ -15,7 +15,7 @@ struct section_file {
     Elf64_Ehdr header;
     Elf64_Phdr note; /* the build-id, if there is one */
     Elf64_Shdr sections[SECTION_FILE_MAX];
-    char names[256];
+    char names[2048];
     size_t count, names_len;
 };
 

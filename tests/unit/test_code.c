@@ -18,6 +18,7 @@ static struct program {
 
 static size_t symbol_count, names_used;
 static uint64_t next_address;
+static uint64_t bias; /* of the program as it was mapped */
 static struct own own;
 static struct tree tree;
 
@@ -82,6 +83,7 @@ static enum fault_code forbid(const char *prefix, struct plan *plan)
     modules_free(&own.modules);
     CHECK(base != MAP_FAILED && modules_load(&own.modules, &own.target, NULL) == FAULT_NONE);
     memory_forget(&own.memory);
+    bias = (uint64_t)(uintptr_t)base;
     instance.module = *modules_at(&own.modules, (remote_addr)(uintptr_t)base);
     snprintf(instance.prefix, sizeof instance.prefix, "%s", prefix);
     enum fault_code rc = code_forbid(&instance, plan, &own.target, &own.memory, NULL);
@@ -92,12 +94,14 @@ static enum fault_code forbid(const char *prefix, struct plan *plan)
 
 static bool forbidden(const struct plan *plan, uint64_t at)
 {
-    return ranges_find(&plan->forbidden, at) && ranges_find(&plan->forbidden, at + STEP - 0x11);
+    return ranges_find(&plan->forbidden, bias + at) &&
+           ranges_find(&plan->forbidden, bias + at + STEP - 0x11);
 }
 
 static bool allowed(const struct plan *plan, uint64_t at)
 {
-    return !ranges_find(&plan->forbidden, at) && !ranges_find(&plan->forbidden, at + STEP - 0x11);
+    return !ranges_find(&plan->forbidden, bias + at) &&
+           !ranges_find(&plan->forbidden, bias + at + STEP - 0x11);
 }
 
 /* Names tell, and for static functions their neighbours and their file. */
@@ -147,7 +151,8 @@ static void test_two_places(void)
     CHECK(forbidden(&plan, first) && forbidden(&plan, between - STEP));
     CHECK(allowed(&plan, between));
     CHECK(forbidden(&plan, second) && forbidden(&plan, last));
-    CHECK(!ranges_find(&plan.forbidden, first - 1) && !ranges_find(&plan.forbidden, last + STEP));
+    CHECK(!ranges_find(&plan.forbidden, bias + first - 1));
+    CHECK(!ranges_find(&plan.forbidden, bias + last + STEP));
     plan_free(&plan);
 }
 

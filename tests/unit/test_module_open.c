@@ -5,6 +5,7 @@
 #include "tree.h"
 
 #include <errno.h>
+#include <sys/sysmacros.h>
 
 static struct own own;
 static struct tree tree;
@@ -118,6 +119,10 @@ static void test_no_file(void)
     CHECK(mkfifo(path, 0644) == 0);
     CHECK(open_result(&module) == -ESTALE);
     unlink(path);
+    if (mknod(path, S_IFCHR | 0644, makedev(1, 99)) == 0) { /* to open it would give ENXIO */
+        CHECK(open_result(&module) == -ESTALE);
+        unlink(path);
+    }
     CHECK(mkdir(path, 0755) == 0);
     CHECK(open_result(&module) == -ESTALE);
     rmdir(path);
@@ -139,6 +144,48 @@ static void test_no_build_id(void)
     CHECK(open_result(&module) == -ESTALE);
 }
 
+/* The device that maps shows may be another than the file's (overlayfs): the content decides. */
+static void test_other_device(void)
+{
+    struct module module = by_path();
+    char copy[sizeof file.strings];
+
+    munmap(mapped.base, sizeof file);
+    file.phdrs[0].p_flags = PF_R | PF_X;
+    memcpy(copy, file.strings, sizeof copy);
+    CHECK(write_file());
+    if (!CHECK(map_file()))
+        return;
+    module = by_path();
+    module.dev_major++;
+    CHECK(open_result(&module) == 0);
+    file.strings[1]++; /* the same headers, other code */
+    CHECK(write_file());
+    CHECK(open_result(&module) == -ESTALE);
+    memcpy(file.strings, copy, sizeof copy);
+    file.header.e_flags++;
+    CHECK(write_file());
+    CHECK(open_result(&module) == -ESTALE);
+    file.header.e_flags--;
+    CHECK(write_file());
+    CHECK(open_result(&module) == 0);
+}
+
+/* Nothing executable to compare: that is no proof. */
+static void test_no_code(void)
+{
+    struct module module;
+
+    munmap(mapped.base, sizeof file);
+    file.phdrs[0].p_flags = PF_R;
+    CHECK(write_file());
+    if (!CHECK(map_file()))
+        return;
+    module = by_path();
+    module.dev_major++;
+    CHECK(open_result(&module) == -ESTALE);
+}
+
 int main(void)
 {
     if (!CHECK(own_open(&own)) || !CHECK(tree_make(&tree)))
@@ -151,6 +198,8 @@ int main(void)
         test_replaced();
         test_no_file();
         test_no_build_id();
+        test_other_device();
+        test_no_code();
     }
     munmap(mapped.base, sizeof file);
     tree_remove(&tree);

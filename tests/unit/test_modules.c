@@ -247,9 +247,31 @@ static void test_offsets_of_one(void)
     modules_free(&modules);
 }
 
+/* Code that a program has moved into anonymous memory, all of it; a JIT's is nobody's. */
+static void test_moved_code(void)
+{
+    static const char moved[] =
+        "555555400000-555555600000 r--p 00000000 08:01 100            /usr/bin/huge\n"
+        "555555600000-555555c00000 r-xp 00000000 00:00 0 \n"
+        "555555c00000-555555c10000 rw-p 00800000 08:01 100            /usr/bin/huge\n"
+        "555555d00000-555555d10000 r-xp 00000000 00:00 0 \n"
+        "7ffff7a00000-7ffff7a20000 r--p 00000000 08:01 200            /lib/libc.so.6\n"
+        "7ffff7a20000-7ffff7b00000 r-xp 00020000 08:01 200            /lib/libc.so.6\n"
+        "7ffff7b00000-7ffff7b10000 r-xp 00000000 00:00 0 \n"
+        "7ffff7b10000-7ffff7b18000 rw-p 00100000 08:01 200            /lib/libc.so.6\n";
+    struct modules modules = parse(moved);
+
+    if (CHECK(modules.count == 2)) {
+        check_module(&modules.list[0], "/usr/bin/huge", false, 0x810000, 0x600000);
+        check_module(&modules.list[1], "/lib/libc.so.6", false, 0x118000, 0xe0000);
+    }
+    modules_free(&modules);
+}
+
 int main(void)
 {
     test_ordinary();
+    test_moved_code();
     test_borders();
     test_stack();
     test_bad_lines();

@@ -93,6 +93,23 @@ static void test_names(void)
     section_file_free(&file);
 }
 
+/* More names than are kept: those behind are read one by one, one across the border. */
+static void test_many_names(void)
+{
+    char fill[SECTION_NAMES_READ - 7];
+
+    memset(fill, 'x', sizeof fill - 1);
+    fill[sizeof fill - 1] = '\0';
+    section_file_begin(&file);
+    section_file_add(&file, fill, SHT_PROGBITS, "a", 1);
+    section_file_add(&file, ".across.it", SHT_PROGBITS, "ab", 2);
+    section_file_add(&file, ".behind", SHT_PROGBITS, "abc", 3);
+    section_file_end(&file);
+    CHECK(named(".across.it") == 2 && named(".behind") == 3);
+    CHECK(named(".across") == -1 && named(".shstrtab") > SECTION_NAMES_READ);
+    section_file_free(&file);
+}
+
 static void test_truncated(void)
 {
     make();
@@ -175,6 +192,7 @@ int main(void)
     test_whole();
     test_extended();
     test_names();
+    test_many_names();
     test_truncated();
     test_in_file();
     test_unpacked();

@@ -3,6 +3,10 @@
 #include "elf/symtab.h"
 #include "elf_file.h"
 
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
 enum { BIAS = 0x10000000 };
 
 struct visit {
@@ -67,6 +71,29 @@ static void test_kinds(void)
     CHECK(visited(&file, "") == 1 << 4);
     file.symbols[4].st_info = ELF64_ST_INFO(STB_WEAK, STT_FUNC);
     CHECK(visited(&file, "") == 1 << 4);
+}
+
+static bool visit_data(void *ctx, const char *name, const struct symbol *symbol)
+{
+    size_t *count = ctx;
+
+    ++*count;
+    return CHECK(strcmp(name, "je_one") == 0 && symbol->address == BIAS + 0x1000 &&
+                 symbol->size == 16 && symbol->type == STT_OBJECT);
+}
+
+/* Data by itself. */
+static void test_objects(void)
+{
+    struct elf_file file;
+    size_t count = 0;
+
+    file_make(&file);
+    file.symbols[1].st_info = ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT);
+    AUTO_CLOSE int fd = file_put(&file, sizeof file);
+    CHECK(symtab_visit_objects(fd, BIAS, "", visit_data, &count) && count == 1);
+    CHECK(symtab_visit_objects(fd, BIAS, "je_o", visit_data, &count) && count == 2);
+    CHECK(symtab_visit_objects(fd, BIAS, "three", visit_data, &count) && count == 2);
 }
 
 static void test_name_offsets(void)
@@ -300,10 +327,67 @@ static void test_no_file(void)
     close(pipes[1]);
 }
 
+static bool count_any(void *ctx, const char *name, const struct symbol *symbol)
+{
+    size_t *count = ctx;
+
+    *count += strlen(name) < SYMBOL_NAME_MAX && symbol->type == STT_FUNC;
+    return true;
+}
+
+/* Writes other numbers into headers, symbols and names until it is ended, or its parent is. */
+static void keep_changing(int fd, const struct elf_file *file)
+{
+    static const uint64_t numbers[] = {0, 1, UINT32_MAX, UINT64_MAX, 1ull << 40, 64, 5, 2};
+    const char *bytes = (const char *)file;
+    uint64_t random = 88172645463325252;
+    off_t at = 0;
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    while (pwrite(fd, bytes + at, 8, at) == 8) {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        at = (off_t)(random % (sizeof *file / 8) * 8);
+        if (pwrite(fd, &numbers[random >> 61], 8, at) != 8)
+            break;
+        if ((random >> 52 & 63) == 0 &&
+            (ftruncate(fd, at) || pwrite(fd, file, sizeof *file, 0) < 0))
+            break;
+    }
+    _exit(1);
+}
+
+/* A file that changes while it is read: any answer, but in bounds. */
+static void test_changing(void)
+{
+    struct elf_file file;
+    size_t count = 0, good = 0;
+
+    file_make(&file);
+    AUTO_CLOSE int fd = file_put(&file, sizeof file);
+    pid_t child = fork();
+    if (child == 0)
+        keep_changing(fd, &file);
+    if (!CHECK(child > 0))
+        return;
+    size_t i = 0;
+    const uint64_t until = clock_now() + 10000000000;
+    for (; i < 20000 || ((!good || good == i) && clock_now() < until); i++) {
+        struct build_id id;
+        good += symtab_visit(fd, BIAS, i % 2 ? "je_" : "", count_any, &count);
+        CHECK(!file_build_id(fd, &id) || id.len <= BUILD_ID_MAX);
+    }
+    kill(child, SIGKILL);
+    CHECK(waitpid(child, NULL, 0) == child);
+    CHECK(good > 0 && good < i && count > 0);
+}
+
 int main(void)
 {
     test_whole();
     test_kinds();
+    test_objects();
     test_name_offsets();
     test_truncated();
     test_headers();
@@ -314,5 +398,6 @@ int main(void)
     test_many();
     test_build_id();
     test_no_file();
+    test_changing();
     return check_result();
 }

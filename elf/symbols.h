@@ -1,0 +1,45 @@
+/*
+ * The names of a module's functions, wherever they stand: in the mapped object
+ * itself, in its file, packed in its file, or in a debug file of its own.
+ */
+#pragma once
+
+#include "elf/image.h"
+#include "elf/modules.h"
+
+enum symbol_place {
+    SYMBOLS_DYNSYM,    /* .dynsym, as it is mapped */
+    SYMBOLS_SYMTAB,    /* .symtab of the module's file */
+    SYMBOLS_MINIDEBUG, /* .symtab within its .gnu_debugdata */
+    SYMBOLS_DEBUGFILE, /* .symtab of its separate debug file */
+    SYMBOLS_PLACES
+};
+
+struct symbols {
+    const struct module *module; /* these three are borrowed */
+    const struct target *target;
+    struct memory *memory;
+    struct image image;
+    int file; /* the module's; -1: not to be had */
+};
+
+/* False if no ELF object of this machine is mapped there; symbols_close in any case. */
+bool symbols_open(struct symbols *symbols, const struct module *module, const struct target *target,
+                  struct memory *memory);
+void symbols_close(struct symbols *symbols);
+
+/*
+ * Visits the defined functions at one place whose name contains part ("":
+ * all), with addresses at run time, until visit returns false. False if the
+ * module has no symbols there, or not all could be read.
+ */
+bool symbols_visit(const struct symbols *symbols, enum symbol_place place, const char *part,
+                   symbol_visitor visit, void *ctx);
+
+/*
+ * The same at the first place but .dynsym where there are symbols; *place tells
+ * which. The symbols of .gnu_debugdata are those that .dynsym lacks, so that
+ * both are visited then.
+ */
+bool symbols_visit_file(const struct symbols *symbols, const char *part, symbol_visitor visit,
+                        void *ctx, enum symbol_place *place);

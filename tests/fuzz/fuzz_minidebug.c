@@ -1,0 +1,53 @@
+/* .gnu_debugdata: the input is the section, or else the whole file; what it holds is read. */
+#include "elf/minidebug.h"
+#include "elf/symtab.h"
+#include "fuzz.h"
+#include "tests/unit/section_file.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+static bool visit_one(void *ctx, const char *name, const struct symbol *symbol)
+{
+    (void)name;
+    (void)symbol;
+    return ++*(size_t *)ctx < 100000;
+}
+
+static int memory_file(const void *bytes, size_t len)
+{
+    int fd = memfd_create("input", MFD_CLOEXEC);
+
+    expect(fd >= 0 && pwrite(fd, bytes, len, 0) == (ssize_t)len);
+    return fd;
+}
+
+static void unpack(int fd)
+{
+    AUTO_CLOSE int unpacked = minidebug_open(fd);
+    struct stat st;
+    size_t count = 0;
+
+    if (unpacked < 0) {
+        expect(unpacked == -ENOENT || unpacked == -EFBIG || unpacked == -EBADMSG);
+        return;
+    }
+    expect(fstat(unpacked, &st) == 0 && st.st_size <= MINIDEBUG_UNPACKED_MAX);
+    symtab_visit(unpacked, 0, "", visit_one, &count);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct section_file file;
+    AUTO_CLOSE int whole = memory_file(data, size);
+
+    unpack(whole);
+    section_file_begin(&file);
+    section_file_add(&file, ".gnu_debugdata", SHT_PROGBITS, data, size);
+    section_file_end(&file);
+    AUTO_CLOSE int wrapped = memory_file(file.bytes, file.len);
+    section_file_free(&file);
+    unpack(wrapped);
+    return 0;
+}
