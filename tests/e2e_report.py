@@ -368,6 +368,9 @@ class Known(Case):
         self.assertEqual(process.stdout.readline(), b"ready\n")
         os.unlink(copy)
         shutil.copy("/bin/true", copy)
+        later = self.report(self.dump(process), "--rows", "0")
+        self.assertIn("sites+0x", later)
+        self.assertNotRegex(later, r"(?m)  (keep_large|_start)$")
         result = lib.run_tool("dump", process.pid, "-f", "text", "--unit", "B", "--rows", "0")
         if result.text.count("sites+0x"):
             raise lib.unittest.SkipTest("map_files cannot be opened here (CAP_SYS_ADMIN)")
