@@ -302,8 +302,14 @@ class Known(Case):
                     self.assertEqual(ours[name], theirs[name], name)
 
     def test_pprof_has_lines_and_build_ids(self):
-        packed = self.dump(self.sites(), "x.pb.gz")
+        process = self.sites()
+        packed, profile = self.dump(process, "x.pb.gz"), open(self.dump(process)).read()
         raw = self.pprof(packed, "-raw")
+        returns = set(re.findall(r"0x[0-9a-f]+", profile.split("MAPPED_LIBRARIES")[0]))
+        calls = re.findall(r"(?m)^ +\d+: (0x[0-9a-f]+) M=", raw)
+        self.assertGreater(len(calls), 5)
+        for call in calls:
+            self.assertIn("0x%x" % (int(call, 16) + 1), returns)
         source = open(os.path.join(lib.ROOT, "tests", "victims", "sites.c")).read().splitlines()
         line = 1 + next(i for i, text in enumerate(source) if "malloc(size)" in text)
         self.assertRegex(raw, r"make \S*sites\.c:%d\b" % line)
