@@ -206,40 +206,44 @@ static bool is_known(unsigned takes, int option)
     return false;
 }
 
-static bool take_option(struct options *options, unsigned takes, int option, char **argv)
+/* The options that only say yes; NULL: it is none. */
+static bool *flag_of(struct options *options, int option)
 {
-    if (!is_known(takes, option))
-        return false;
     switch (option) {
     case 'q':
-        options->quiet = true;
-        return true;
+        return &options->quiet;
+    case 'h':
+        return &options->help;
+    case 'V':
+        return &options->version;
+    case OPT_JSON:
+        return &options->json;
+    case OPT_DRY_RUN:
+        return &options->dry_run;
+    case OPT_BY_THREAD:
+        return &options->report.by_thread;
+    case OPT_DEBUGINFOD:
+        return &options->report.debuginfod;
+    case OPT_NO_INLINES:
+        return &options->report.no_inlines;
+    case OPT_ALLOCATOR:
+        return &options->report.keep_allocator;
+    default:
+        return NULL;
+    }
+}
+
+static bool take_option(struct options *options, unsigned takes, int option, char **argv)
+{
+    bool *flag = flag_of(options, option);
+
+    if (!is_known(takes, option))
+        return false;
+    if (flag)
+        return *flag = true;
+    switch (option) {
     case 'v':
         options->verbose++;
-        return true;
-    case 'h':
-        options->help = true;
-        return true;
-    case 'V':
-        options->version = true;
-        return true;
-    case OPT_JSON:
-        options->json = true;
-        return true;
-    case OPT_DRY_RUN:
-        options->dry_run = true;
-        return true;
-    case OPT_BY_THREAD:
-        options->report.by_thread = true;
-        return true;
-    case OPT_DEBUGINFOD:
-        options->report.debuginfod = true;
-        return true;
-    case OPT_NO_INLINES:
-        options->report.no_inlines = true;
-        return true;
-    case OPT_ALLOCATOR:
-        options->report.keep_allocator = true;
         return true;
     case ':':
         message("option %s needs a value", argv[optind - 1]);

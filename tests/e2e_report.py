@@ -5,7 +5,9 @@ import os
 import pty
 import re
 import shutil
+import signal
 import subprocess
+import time
 
 import lib
 
@@ -180,6 +182,18 @@ class Recorded(Case):
             lib.run_tool("report", fixture("5.3.1"), "-f", "raw").out,
             open(fixture("5.3.1"), "rb").read(),
         )
+
+    def test_ctrl_c_ends_the_wait_for_stdin(self):
+        process = self.process(
+            [lib.TOOL, "report", "-"],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=lib.tool_environment(),
+        )
+        self.assertTrue(lib.wait_until(lambda: lib.state_of(process.pid) == "S"))
+        time.sleep(0.1)  # from the loader's sleep, if any, to the read
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(20), lib.INTERRUPTED)
 
     def test_profile_from_stdin(self):
         with open(fixture("5.3.1"), "rb") as source:
