@@ -74,11 +74,12 @@ static Dwarf *open_dwarf(struct debug_info *info, struct object *object, Elf **e
 
 static bool add_unit(struct debug_info *info, Dwarf *dwarf, Dwarf_Off die, Dwarf_Off end)
 {
-    struct debug_unit *list =
-        list_grow(info->units, &info->unit_room, info->unit_count, sizeof *list);
-    struct debug_unit *unit;
+    struct debug_unit *list, *unit;
 
-    if (!list || info->unit_count >= UNITS_MAX)
+    if (info->unit_count >= UNITS_MAX)
+        return false;
+    list = list_grow(info->units, &info->unit_room, info->unit_count, sizeof *list);
+    if (!list)
         return false;
     info->units = list;
     unit = &list[info->unit_count];
@@ -96,7 +97,8 @@ static void load_units(struct debug_info *info, Dwarf *dwarf)
     size_t header;
 
     while (info->lib.dwarf_nextcu(dwarf, at, &next, &header, NULL, NULL, NULL) == 0 && next > at) {
-        if (!add_unit(info, dwarf, at + header, next))
+        /* libdw would read the DIE of a unit that ends with its header. */
+        if (header < next - at && !add_unit(info, dwarf, at + header, next))
             break;
         at = next;
     }

@@ -9,6 +9,7 @@ enum { WALK_DEPTH_MAX = 256 };
 struct walk {
     struct debug_info *info;
     struct debug_unit *unit;
+    bool abandoned; /* too deep: to find the way out would take a search at each level */
 };
 
 /* Where in the tree a DIE is. */
@@ -82,9 +83,11 @@ static bool enter_container(struct walk *walk, const Dwarf_Die *die, struct posi
     struct debug_container *list =
         list_grow(unit->containers, &unit->container_room, unit->container_count, sizeof *list);
 
-    if (!list || !item_left(walk->info))
+    if (!list)
         return false;
     unit->containers = list;
+    if (!item_left(walk->info))
+        return false;
     list[unit->container_count] = (struct debug_container){die->addr, position->container};
     position->container = (uint32_t)unit->container_count++;
     return true;
@@ -100,9 +103,11 @@ static bool note_place(struct walk *walk, const Dwarf_Die *die, uint32_t contain
     if (last ? last->container == container : container == SPANS_NONE)
         return true;
     list = list_grow(unit->places, &unit->place_room, unit->place_count, sizeof *list);
-    if (!list || !item_left(walk->info))
+    if (!list)
         return false;
     unit->places = list;
+    if (!item_left(walk->info))
+        return false;
     list[unit->place_count++] = (struct debug_place){die->addr, container};
     return true;
 }
@@ -115,9 +120,11 @@ static bool enter_scope(struct walk *walk, Dwarf_Die *die, bool function, struct
         list_grow(unit->scopes, &unit->scope_room, unit->scope_count, sizeof *list);
     uint32_t scope = (uint32_t)unit->scope_count;
 
-    if (!list || !item_left(walk->info))
+    if (!list)
         return false;
     unit->scopes = list;
+    if (!item_left(walk->info))
+        return false;
     if (function)
         position->scope = SPANS_NONE;
     if (position->dropped || !debug_ranges(walk->info, die, position->depth, scope, &unit->spans)) {
@@ -195,7 +202,8 @@ static void walk_children(struct walk *walk, Dwarf_Die *parent, struct position 
     Dwarf_Die die;
 
     *terminator = NULL;
-    if (around.level > WALK_DEPTH_MAX || info->lib.dwarf_child(parent, &die) != 0)
+    walk->abandoned = walk->abandoned || around.level > WALK_DEPTH_MAX;
+    if (walk->abandoned || info->lib.dwarf_child(parent, &die) != 0)
         return;
     for (;;) {
         struct position position = around;
@@ -205,6 +213,8 @@ static void walk_children(struct walk *walk, Dwarf_Die *parent, struct position 
         info->budget--;
         if (enter(walk, &die, &position))
             walk_children(walk, &die, position, &inner);
+        if (walk->abandoned)
+            return;
         if (!(inner ? next_after(walk, &die, inner) : next_search(walk, &die)))
             break;
     }
@@ -213,7 +223,7 @@ static void walk_children(struct walk *walk, Dwarf_Die *parent, struct position 
 
 void debug_unit_walk(struct debug_info *info, struct debug_unit *unit)
 {
-    struct walk walk = {info, unit};
+    struct walk walk = {info, unit, false};
     struct position top = {SPANS_NONE, SPANS_NONE, 0, 0, false};
     void *terminator;
 

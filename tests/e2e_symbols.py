@@ -7,6 +7,7 @@ import itertools
 import os
 import re
 import shutil
+import struct
 import subprocess
 import threading
 import unittest
@@ -379,6 +380,38 @@ class Files(lib.TestCase):
         chains, _ = resolve(path, code_addresses(path, 1))
         lines = {line for chain in chains for line in chain}
         self.assertEqual(lines, {("space::function", "function", None)})
+
+    def with_debug_info(self, info, abbreviations):
+        """The program with other debug information, of DWARF 4."""
+        path = os.path.join(self.where, "forged")
+        for name, content in (("info", info), ("abbrev", abbreviations)):
+            with open(os.path.join(self.where, name), "wb") as file:
+                file.write(content)
+        sections = [
+            "--update-section=.debug_%s=%s/%s" % (name, self.where, name)
+            for name in ("info", "abbrev")
+        ]
+        run(["objcopy", *sections, self.program, path])
+        return path
+
+    def test_hostile(self):
+        """Very many units, and DIEs in DIEs without end: bounded time and memory, and the names
+        of the symbol table all the same."""
+        # Codes 1, DW_TAG_compile_unit, and 2, DW_TAG_subprogram, with children, no attributes.
+        codes = bytes([1, 0x11, 1, 0, 0, 2, 0x2E, 1, 0, 0, 0])
+        unit = lambda dies: struct.pack("<IHIB", 7 + len(dies), 4, 0, 8) + dies
+        for name, info in (
+            ("empty units", unit(b"") * 400000),
+            ("units", unit(b"\1") * 400000),
+            ("deep", unit(b"\1" + b"\2" * 4000000)),
+            ("wide", unit(b"\1" + b"\2\0" * 2000000)),
+        ):
+            with self.subTest(name):
+                path = self.with_debug_info(info, codes)
+                chains, end = resolve(path, self.addresses)
+                self.assertIn("outermost", {line.name for chain in chains for line in chain})
+                self.assertLess(float(end[5]), 10, "seconds")
+                self.assertLess(int(end[6]), 800, "MiB")
 
     def serve(self, path):
         """A debuginfod that has one file, and the requests it got."""
