@@ -6,6 +6,7 @@
 
 static const char overview[] =
     "jeattach VERB [options] PID...\n"
+    "jeattach report [options] FILE\n"
     "jeattach                        (the same as jeattach ps)\n"
     "\n"
     "Attaches to a running process that uses jemalloc, makes one of its threads call\n"
@@ -17,6 +18,7 @@ static const char overview[] =
     "  on       start to sample allocations (prof.active)\n"
     "  off      stop to sample them\n"
     "  dump     write a heap profile, in the target or streamed out of it\n"
+    "  report   show a profile from a file: table, flame graph, pprof, ...\n"
     "  stats    where its memory is: jemalloc's counts beside the RSS\n"
     "  reset    drop what was sampled so far, perhaps change the sampling period\n"
     "  purge    give memory that jemalloc keeps unused back to the kernel\n"
@@ -83,15 +85,52 @@ static const struct {
     {"off", "jeattach off [options] PID...\n"
             "\n"
             "Sets prof.active to false and reads it back; prints the former and the new value.\n"},
-    {"dump", "jeattach dump [options] PID...\n"
-             "\n"
-             "Makes the process write its heap profile and prints the path by which it can be\n"
-             "opened from here. By default jemalloc makes the name (opt.prof_prefix).\n"
-             "\n"
-             "      --path P        in the target: to this path (relative to its directory)\n"
-             "  -o, --output FILE   streamed: nothing is created on the target's side, it needs\n"
-             "                      no file, no descriptor, no room on a disk; FILE is written\n"
-             "                      here, complete or not at all; - is stdout\n"},
+    {"dump",
+     "jeattach dump [options] PID...\n"
+     "\n"
+     "Makes the process write its heap profile and prints the path by which it can be\n"
+     "opened from here. By default jemalloc makes the name (opt.prof_prefix).\n"
+     "\n"
+     "      --path P        in the target: to this path (relative to its directory)\n"
+     "  -o, --output FILE   streamed: nothing is created on the target's side, it needs\n"
+     "                      no file, no descriptor, no room on a disk; FILE is written\n"
+     "                      here, complete or not at all; - is stdout\n"
+     "  -f, --format F      streamed, in another form than jemalloc's: as report has them,\n"
+     "                      with the names of the very files that the target has mapped;\n"
+     "                      without -o to stdout. All options of report but --base and\n"
+     "                      --root go with it: jeattach report --help\n"},
+    {"report",
+     "jeattach report [options] FILE\n"
+     "\n"
+     "Shows a heap profile in jemalloc's own format, from anywhere; - is stdin. The numbers\n"
+     "are estimates of what is in use, made from the samples as jeprof and pprof make them.\n"
+     "No process is needed, but the binaries that it had mapped are.\n"
+     "\n"
+     "  -f, --format F      text        the functions, largest first (the default)\n"
+     "                      flame       flame graph, one HTML file that works offline (.html)\n"
+     "                      pprof       for go tool pprof and what reads its format (.pb.gz)\n"
+     "                      folded      one stack a line, for other flame graphs (.folded)\n"
+     "                      dot, svg    call graph; svg is drawn by Graphviz' dot\n"
+     "                      raw         as jemalloc wrote it (.heap)\n"
+     "                      symbolized  the same with names, for jeprof (.symbolized)\n"
+     "                      Without it the end of the output's name tells.\n"
+     "  -o, --output FILE   complete or not at all; - is stdout, the default\n"
+     "      --base FILE     what has grown since this profile; ~ or grey: the sampling alone\n"
+     "                      may have made it\n"
+     "      --focus RE      only stacks with a call that matches; like the next three a regular\n"
+     "                      expression for functions, source files and mapped files\n"
+     "      --ignore RE     no stack with a call that matches\n"
+     "      --hide RE       leave matching calls out of their stacks\n"
+     "      --show RE       leave all others out\n"
+     "      --by-thread     threads, by name, as the outermost calls\n"
+     "      --allocator     keep the allocator's own calls\n"
+     "      --value V       inuse_space (default), inuse_objects, alloc_space, alloc_objects\n"
+     "      --unit U        auto (default), B, KiB, MiB, GiB\n"
+     "      --rows N        of the table or graph at most; 0: all, however small\n"
+     "      --root DIR      look for the binaries below it\n"
+     "      --no-inlines    symbol tables only: faster, no inlined calls and no lines\n"
+     "      --debuginfod    ask the servers of $DEBUGINFOD_URLS for debug information\n"
+     "  -q, --quiet         say nothing of names that are missing\n"},
     {"stats", "jeattach stats [options] PID...\n"
               "\n"
               "Shows what jemalloc counts beside what the kernel counts, in rows that add up to\n"
@@ -147,7 +186,9 @@ int help_print(const char *verb)
     }
     for (size_t i = 0; i < sizeof helps / sizeof *helps; i++)
         if (strcmp(helps[i].verb, verb) == 0) {
-            printf("%s\nOptions of every verb: jeattach --help\n", helps[i].text);
+            fputs(helps[i].text, stdout);
+            if (strcmp(verb, "report") != 0) /* it works on no process */
+                puts("\nOptions of every verb: jeattach --help");
             return check();
         }
     return help_usage();
@@ -155,8 +196,8 @@ int help_print(const char *verb)
 
 int help_usage(void)
 {
-    fputs("usage: jeattach ps|status|on|off|dump|stats|reset|purge|mallctl [options] PID...   "
-          "(jeattach --help)\n",
+    fputs("usage: jeattach ps|status|on|off|dump|stats|reset|purge|mallctl [options] PID...\n"
+          "       jeattach report [options] FILE   (jeattach --help)\n",
           stderr);
     return EXIT_USAGE;
 }

@@ -58,7 +58,7 @@ static const char *lack_text(enum symbols_lack lack)
     case SYMBOLS_LACK_TABLE:
         return "it is stripped, and no debug file was found";
     default:
-        return "they lie in no function";
+        return "no symbol covers them";
     }
 }
 

@@ -136,6 +136,16 @@ static bool take_filter(struct presentation *presentation)
            take_regex(presentation, "--show", report->show, &filter->show);
 }
 
+/* What can only be done to a profile that is made into something else. */
+static bool changes_content(const struct options *options)
+{
+    const struct report_options *report = &options->report;
+
+    return options->base || report->focus || report->ignore || report->hide || report->show ||
+           report->unit || report->value || report->rows || report->by_thread ||
+           report->keep_allocator;
+}
+
 static bool may_be_written(struct presentation *presentation)
 {
     const char *output = presentation->options->output;
@@ -147,8 +157,9 @@ static bool may_be_written(struct presentation *presentation)
         message("this format is not for a terminal: use -o FILE");
         return false;
     }
-    if (unchanged && presentation->options->base) {
-        message("the formats raw and symbolized have no --base: use another with -f");
+    if (unchanged && changes_content(presentation->options)) {
+        message("the formats raw and symbolized are the whole profile as it is: "
+                "choose another with -f for --base, --focus and the like");
         return false;
     }
     if (presentation->format == FORMAT_SVG &&

@@ -1,4 +1,5 @@
 /* jeattach report */
+#include "cli/interrupt.h"
 #include "cli/message.h"
 #include "cli/present.h"
 #include "cli/verbs.h"
@@ -33,7 +34,9 @@ static enum fault_code read_all(struct input *input, int fd, const char *path, s
                              input->text.limit);
         do
             n = read(fd, room, READ_SIZE);
-        while (n < 0 && errno == EINTR);
+        while (n < 0 && errno == EINTR && !*interrupt_flag());
+        if (n < 0 && errno == EINTR)
+            return fault_set(fault, FAULT_INTERRUPTED, EINTR, "read profile", "%s", path);
         if (n < 0)
             return failed(fault, errno, path);
         if (n == 0)

@@ -6,7 +6,8 @@
 
 #define SECTIONS_UNPACKED_MAX OBJECT_READ_MAX
 
-enum { UNITS_MAX = 1 << 22 };
+/* libdw takes more than 1 KiB for a unit, whose smallest form has 11 bytes. */
+enum { UNITS_MAX = 1 << 18, ITEMS_MAX = 1 << 25 };
 
 static const char *const needed[] = {
     ".debug_abbrev", ".debug_addr",     ".debug_info", ".debug_line",        ".debug_line_str",
@@ -73,11 +74,12 @@ static Dwarf *open_dwarf(struct debug_info *info, struct object *object, Elf **e
 
 static bool add_unit(struct debug_info *info, Dwarf *dwarf, Dwarf_Off die, Dwarf_Off end)
 {
-    struct debug_unit *list =
-        list_grow(info->units, &info->unit_room, info->unit_count, sizeof *list);
-    struct debug_unit *unit;
+    struct debug_unit *list, *unit;
 
-    if (!list || info->unit_count >= UNITS_MAX)
+    if (info->unit_count >= UNITS_MAX)
+        return false;
+    list = list_grow(info->units, &info->unit_room, info->unit_count, sizeof *list);
+    if (!list)
         return false;
     info->units = list;
     unit = &list[info->unit_count];
@@ -95,7 +97,8 @@ static void load_units(struct debug_info *info, Dwarf *dwarf)
     size_t header;
 
     while (info->lib.dwarf_nextcu(dwarf, at, &next, &header, NULL, NULL, NULL) == 0 && next > at) {
-        if (!add_unit(info, dwarf, at + header, next))
+        /* libdw would read the DIE of a unit that ends with its header. */
+        if (header < next - at && !add_unit(info, dwarf, at + header, next))
             break;
         at = next;
     }
@@ -110,6 +113,7 @@ struct debug_info *debug_info_open(struct object *object, struct object *supplem
     if (!info)
         return NULL;
     info->arena = arena;
+    info->items_left = ITEMS_MAX;
     table_init(&info->function_table);
     table_init(&info->path_table);
     if (!libdw_load(&info->lib)) {

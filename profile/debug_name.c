@@ -201,9 +201,11 @@ void debug_name(struct debug_info *info, Dwarf_Die *die, struct symbol_line *lin
     uint32_t fresh = (uint32_t)info->function_count, place;
     Dwarf_Die origin;
 
-    if (!list || info->function_count >= TABLE_NONE)
+    if (!list)
         return;
     info->functions = list;
+    if (info->function_count >= TABLE_NONE)
+        return;
     if (!debug_reference(info, die, DW_AT_abstract_origin, &origin))
         origin = *die;
     place = table_put(&info->function_table,
@@ -250,9 +252,11 @@ const char *debug_path(struct debug_info *info, struct debug_unit *unit, const c
     if (!path || *path == '/')
         return path;
     list = list_grow(info->paths, &info->path_room, info->path_count, sizeof *list);
-    if (!list || info->path_count >= TABLE_NONE)
+    if (!list)
         return path;
     info->paths = list;
+    if (info->path_count >= TABLE_NONE)
+        return path;
     place = table_put(&info->path_table, table_hash_number(&info->path_table, (uintptr_t)path),
                       same_path, info, &path, fresh);
     if (place == TABLE_NONE)

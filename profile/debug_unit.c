@@ -9,6 +9,7 @@ enum { WALK_DEPTH_MAX = 256 };
 struct walk {
     struct debug_info *info;
     struct debug_unit *unit;
+    bool abandoned; /* too deep: to find the way out would take a search at each level */
 };
 
 /* Where in the tree a DIE is. */
@@ -18,6 +19,15 @@ struct position {
     uint32_t level;            /* DIEs around it */
     bool dropped;              /* within a function that the linker dropped */
 };
+
+/* A small file can describe very many things; all that is kept of them is counted. */
+static bool item_left(struct debug_info *info)
+{
+    if (!info->items_left)
+        return false;
+    info->items_left--;
+    return true;
+}
 
 bool debug_ranges(struct debug_info *info, Dwarf_Die *die, uint32_t depth, uint32_t value,
                   struct spans *spans)
@@ -30,7 +40,7 @@ bool debug_ranges(struct debug_info *info, Dwarf_Die *die, uint32_t depth, uint3
         info->budget--;
         if (start == 0 || start >= end)
             continue;
-        if (!spans_add(spans, (struct span){start, end, depth, value}))
+        if (!item_left(info) || !spans_add(spans, (struct span){start, end, depth, value}))
             return any;
         any = true;
     }
@@ -67,22 +77,25 @@ static bool is_block(int tag)
     }
 }
 
-static bool enter_container(struct debug_unit *unit, const Dwarf_Die *die,
-                            struct position *position)
+static bool enter_container(struct walk *walk, const Dwarf_Die *die, struct position *position)
 {
+    struct debug_unit *unit = walk->unit;
     struct debug_container *list =
         list_grow(unit->containers, &unit->container_room, unit->container_count, sizeof *list);
 
-    if (!list || unit->container_count >= SPANS_NONE)
+    if (!list)
         return false;
     unit->containers = list;
+    if (!item_left(walk->info))
+        return false;
     list[unit->container_count] = (struct debug_container){die->addr, position->container};
     position->container = (uint32_t)unit->container_count++;
     return true;
 }
 
-static bool note_place(struct debug_unit *unit, const Dwarf_Die *die, uint32_t container)
+static bool note_place(struct walk *walk, const Dwarf_Die *die, uint32_t container)
 {
+    struct debug_unit *unit = walk->unit;
     const struct debug_place *last =
         unit->place_count ? &unit->places[unit->place_count - 1] : NULL;
     struct debug_place *list;
@@ -93,6 +106,8 @@ static bool note_place(struct debug_unit *unit, const Dwarf_Die *die, uint32_t c
     if (!list)
         return false;
     unit->places = list;
+    if (!item_left(walk->info))
+        return false;
     list[unit->place_count++] = (struct debug_place){die->addr, container};
     return true;
 }
@@ -105,9 +120,11 @@ static bool enter_scope(struct walk *walk, Dwarf_Die *die, bool function, struct
         list_grow(unit->scopes, &unit->scope_room, unit->scope_count, sizeof *list);
     uint32_t scope = (uint32_t)unit->scope_count;
 
-    if (!list || unit->scope_count >= SPANS_NONE)
+    if (!list)
         return false;
     unit->scopes = list;
+    if (!item_left(walk->info))
+        return false;
     if (function)
         position->scope = SPANS_NONE;
     if (position->dropped || !debug_ranges(walk->info, die, position->depth, scope, &unit->spans)) {
@@ -120,21 +137,25 @@ static bool enter_scope(struct walk *walk, Dwarf_Die *die, bool function, struct
     return true;
 }
 
+static bool enter_function(struct walk *walk, Dwarf_Die *die, struct position *position)
+{
+    position->dropped = false;
+    return note_place(walk, die, position->container) && enter_scope(walk, die, true, position);
+}
+
 /* What a DIE means for those in it; false: nothing of interest is in it. */
 static bool enter(struct walk *walk, Dwarf_Die *die, struct position *position)
 {
     int tag = walk->info->lib.dwarf_tag(die);
+    bool function = tag == DW_TAG_subprogram;
 
     position->level++;
-    if (tag == DW_TAG_subprogram) {
-        position->dropped = false;
-        return note_place(walk->unit, die, position->container) &&
-               enter_container(walk->unit, die, position) && enter_scope(walk, die, true, position);
-    }
+    if (function && !enter_function(walk, die, position))
+        return false;
+    if (function || is_container(tag))
+        return walk->info->lib.dwarf_haschildren(die) > 0 && enter_container(walk, die, position);
     if (tag == DW_TAG_inlined_subroutine)
         return enter_scope(walk, die, false, position);
-    if (is_container(tag))
-        return enter_container(walk->unit, die, position);
     return is_block(tag);
 }
 
@@ -181,7 +202,8 @@ static void walk_children(struct walk *walk, Dwarf_Die *parent, struct position 
     Dwarf_Die die;
 
     *terminator = NULL;
-    if (around.level > WALK_DEPTH_MAX || info->lib.dwarf_child(parent, &die) != 0)
+    walk->abandoned = walk->abandoned || around.level > WALK_DEPTH_MAX;
+    if (walk->abandoned || info->lib.dwarf_child(parent, &die) != 0)
         return;
     for (;;) {
         struct position position = around;
@@ -191,6 +213,8 @@ static void walk_children(struct walk *walk, Dwarf_Die *parent, struct position 
         info->budget--;
         if (enter(walk, &die, &position))
             walk_children(walk, &die, position, &inner);
+        if (walk->abandoned)
+            return;
         if (!(inner ? next_after(walk, &die, inner) : next_search(walk, &die)))
             break;
     }
@@ -199,7 +223,7 @@ static void walk_children(struct walk *walk, Dwarf_Die *parent, struct position 
 
 void debug_unit_walk(struct debug_info *info, struct debug_unit *unit)
 {
-    struct walk walk = {info, unit};
+    struct walk walk = {info, unit, false};
     struct position top = {SPANS_NONE, SPANS_NONE, 0, 0, false};
     void *terminator;
 

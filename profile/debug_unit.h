@@ -56,7 +56,8 @@ struct debug_info {
     struct spans index; /* of units */
     struct spans rest;  /* of units that do not tell where their code is */
     bool rest_done;
-    uint64_t budget; /* DIEs and ranges that may still be read: no honest file has more */
+    uint64_t budget;     /* DIEs and ranges that may still be read: no honest file has more */
+    uint64_t items_left; /* of 16 to 24 bytes, that may still be kept of them */
     struct table function_table, path_table;
     struct debug_function *functions;
     size_t function_count, function_room;

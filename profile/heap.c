@@ -292,38 +292,45 @@ static void take_line(struct parser *parser, struct words *line)
         parser->profile->odd_lines++;
 }
 
-static char *copy_path(const struct map_entry *entry, bool *deleted)
+/* The text of the maps, and the path in it. */
+static bool copy_path(const struct map_entry *entry, struct heap_mapping *mapping)
 {
     static const char mark[] = " (deleted)";
-    size_t len = entry->path_len;
+    size_t len = entry->path_len < MAPPING_PATH_MAX ? entry->path_len : MAPPING_PATH_MAX;
 
-    *deleted = len >= sizeof mark - 1 &&
-               memcmp(entry->path + len - (sizeof mark - 1), mark, sizeof mark - 1) == 0;
-    if (*deleted)
+    mapping->text = strndup(len ? entry->path : "", len);
+    if (len >= sizeof mark - 1 &&
+        memcmp(entry->path + len - (sizeof mark - 1), mark, sizeof mark - 1) == 0)
         len -= sizeof mark - 1;
-    return strndup(len ? entry->path : "", len < MAPPING_PATH_MAX ? len : MAPPING_PATH_MAX);
+    mapping->path = strndup(len ? entry->path : "", len);
+    return mapping->text && mapping->path;
+}
+
+static void free_mapping(struct heap_mapping *mapping)
+{
+    free(mapping->path);
+    free(mapping->text);
 }
 
 static bool continues(const struct heap_mapping *last, const struct heap_mapping *next)
 {
-    return last->end == next->start && *next->path && strcmp(last->path, next->path) == 0 &&
+    return last->end == next->start && *next->path && strcmp(last->text, next->text) == 0 &&
            last->offset + (last->end - last->start) == next->offset;
 }
 
 static void add_mapping(struct parser *parser, const struct map_entry *entry)
 {
     struct heap_profile *profile = parser->profile;
-    struct heap_mapping next = {entry->start, entry->end, entry->offset, NULL, false};
+    struct heap_mapping next = {.start = entry->start, .end = entry->end, .offset = entry->offset};
 
-    next.path = copy_path(entry, &next.deleted);
-    if (!next.path ||
+    if (!copy_path(entry, &next) ||
         !GROW(parser, profile->mappings, parser->mapping_room, profile->mapping_count)) {
         parser->no_memory = true;
-        free(next.path);
+        free_mapping(&next);
     } else if (profile->mapping_count &&
                continues(&profile->mappings[profile->mapping_count - 1], &next)) {
         profile->mappings[profile->mapping_count - 1].end = next.end;
-        free(next.path);
+        free_mapping(&next);
     } else {
         profile->mappings[profile->mapping_count++] = next;
     }
@@ -348,7 +355,7 @@ static void sort_mappings(struct heap_profile *profile)
             (!kept || profile->mappings[kept - 1].end <= mapping->start))
             profile->mappings[kept++] = *mapping;
         else
-            free(mapping->path);
+            free_mapping(mapping);
     }
     profile->mapping_count = kept;
 }
@@ -441,7 +448,7 @@ void heap_free(struct heap_profile *profile)
     for (size_t i = 0; i < profile->thread_count; i++)
         free(profile->threads[i].name);
     for (size_t i = 0; i < profile->mapping_count; i++)
-        free(profile->mappings[i].path);
+        free_mapping(&profile->mappings[i]);
     free(profile->addresses);
     free(profile->frames);
     free(profile->stacks);

@@ -67,7 +67,7 @@ struct heap_mapping {
     remote_addr start, end;
     uint64_t offset; /* bytes into the file */
     char *path;      /* without " (deleted)"; "" for memory of no file */
-    bool deleted;
+    char *text;      /* as it stands in the maps */
 };
 
 struct heap_profile {

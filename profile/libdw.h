@@ -18,6 +18,7 @@
     X(dwarf_offdie)                                                                                \
     X(dwarf_dieoffset)                                                                             \
     X(dwarf_tag)                                                                                   \
+    X(dwarf_haschildren)                                                                           \
     X(dwarf_child)                                                                                 \
     X(dwarf_siblingof)                                                                             \
     X(dwarf_ranges)                                                                                \

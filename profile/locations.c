@@ -201,8 +201,7 @@ static bool add_mappings(struct locations *locations, const struct heap_profile 
         struct location_mapping to = {.start = from->start,
                                       .end = from->end,
                                       .offset = from->offset,
-                                      .path = keep(locations, from->path),
-                                      .deleted = from->deleted};
+                                      .path = keep(locations, from->path)};
         if (!to.path ||
             !GROW(locations->mappings, locations->mapping_room, locations->mapping_count))
             return false;
@@ -286,6 +285,6 @@ struct symbols *locations_symbols(const struct heap_profile *profile,
         mappings[i] = (struct symbol_mapping){.start = profile->mappings[i].start,
                                               .end = profile->mappings[i].end,
                                               .offset = profile->mappings[i].offset,
-                                              .path = profile->mappings[i].path};
+                                              .path = profile->mappings[i].text};
     return mappings ? symbols_new(mappings, profile->mapping_count, options) : NULL;
 }

@@ -37,7 +37,6 @@ struct location_mapping {
     remote_addr start, end;
     uint64_t offset;
     const char *path;
-    bool deleted;
     struct build_id build_id;                              /* len 0: unknown */
     bool has_functions, has_files, has_lines, has_inlines; /* of at least one location */
 };
@@ -66,6 +65,10 @@ bool locations_add(struct locations *locations, const struct heap_profile *profi
 uint32_t locations_pseudo(struct locations *locations, const char *name);
 void locations_free(struct locations *locations);
 
-/* The symbolizer's mappings: those of the profile, which must outlive the call. NULL: no memory. */
+/*
+ * The symbolizer of a profile. A file that was unlinked since it was mapped is
+ * looked for under its name with " (deleted)": what stands under the name
+ * itself now is another file, whose names would be wrong. NULL: out of memory.
+ */
 struct symbols *locations_symbols(const struct heap_profile *profile,
                                   const struct symbols_options *options);

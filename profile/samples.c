@@ -107,10 +107,9 @@ static bool add_calls(struct builder *builder, const struct heap_line *line)
     struct samples *samples = builder->samples;
     const struct part *part = builder->part;
     const struct heap_stack *stack = &part->profile->stacks[line->stack];
-    const uint32_t *frames = &part->profile->frames[stack->first];
 
     for (uint32_t i = 0; i < stack->depth; i++)
-        if (!add_call(samples, part->first_location + frames[i]))
+        if (!add_call(samples, part->first_location + part->profile->frames[stack->first + i]))
             return false;
     if (heap_stack_cut(part->profile, stack)) {
         samples->cut++;
@@ -127,10 +126,12 @@ static bool add_calls(struct builder *builder, const struct heap_line *line)
 static bool select_calls(struct builder *builder, uint32_t first)
 {
     struct samples *samples = builder->samples;
-    uint32_t *calls = &samples->calls[first], depth = (uint32_t)samples->call_count - first,
-             trimmed = 0, kept = 0;
+    uint32_t depth = (uint32_t)samples->call_count - first, trimmed = 0, kept = 0, *calls;
     bool focused = false;
 
+    if (depth == 0) /* perhaps there is no list yet */
+        return false;
+    calls = &samples->calls[first];
     if (!builder->options->keep_allocator)
         trimmed = filter_allocator_calls(builder->marks, calls, depth);
     samples->trimmed += trimmed;

@@ -10,6 +10,8 @@ bool spans_add(struct spans *spans, struct span span)
 
     if (span.start >= span.end)
         return true;
+    if (spans->count >= SPANS_MAX)
+        return false;
     list = list_grow(spans->list, &spans->room, spans->count, sizeof *list);
     if (!list)
         return false;
@@ -111,8 +113,6 @@ bool spans_finish(struct spans *spans)
 
     if (spans->count == 0)
         return true;
-    if (spans->count >= UINT32_MAX)
-        return false;
     qsort(spans->list, spans->count, sizeof *spans->list, compare_start);
     sweep.list = spans->list;
     sweep.heap = calloc(spans->count, sizeof *sweep.heap);

@@ -11,6 +11,8 @@
 
 #define SPANS_NONE UINT32_MAX
 
+enum { SPANS_MAX = 1 << 24 }; /* while it is sorted one takes up to 80 bytes */
+
 struct span {
     uint64_t start, end;
     uint32_t depth;
@@ -22,7 +24,7 @@ struct spans {
     size_t count, room;
 };
 
-/* An empty range is ignored. False: out of memory. */
+/* An empty range is ignored. False: out of memory, or there are SPANS_MAX of them. */
 bool spans_add(struct spans *spans, struct span span);
 /* To be called once after the last spans_add: the list is sorted and disjoint then. */
 bool spans_finish(struct spans *spans);

@@ -182,9 +182,11 @@ size_t symbols_lines(struct symbols *symbols, uint64_t address, const struct sym
     uint32_t fresh = (uint32_t)symbols->answer_count, place;
 
     *lines = NULL;
-    if (!list || symbols->answer_count >= TABLE_NONE)
+    if (!list)
         return 0;
     symbols->answers = list;
+    if (symbols->answer_count >= TABLE_NONE)
+        return 0;
     place = table_put(&symbols->table, table_hash_number(&symbols->table, address), same_address,
                       symbols, &address, fresh);
     if (place == TABLE_NONE)

@@ -5,7 +5,9 @@ import os
 import pty
 import re
 import shutil
+import signal
 import subprocess
+import time
 
 import lib
 
@@ -181,6 +183,18 @@ class Recorded(Case):
             open(fixture("5.3.1"), "rb").read(),
         )
 
+    def test_ctrl_c_ends_the_wait_for_stdin(self):
+        process = self.process(
+            [lib.TOOL, "report", "-"],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=lib.tool_environment(),
+        )
+        self.assertTrue(lib.wait_until(lambda: lib.state_of(process.pid) == "S"))
+        time.sleep(0.1)  # from the loader's sleep, if any, to the read
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(20), lib.INTERRUPTED)
+
     def test_profile_from_stdin(self):
         with open(fixture("5.3.1"), "rb") as source:
             done = subprocess.run([lib.TOOL, "report", "-"], stdin=source, capture_output=True)
@@ -203,10 +217,23 @@ class Refused(Case):
             (path, "--timeout", "1s"),
             (path, "--json"),
             (path, "--base", path, "-f", "raw"),
+            (path, "--focus", "x", "-f", "symbolized"),
+            (path, "--rows", "3", "-o", "/tmp/never-written.heap"),
             ("-", "--base", "-"),
         ):
             with self.subTest(words=words):
                 self.assert_failed(lib.run_tool("report", *words), lib.USAGE)
+
+    def test_dump_words(self):
+        """Before the target is touched."""
+        victim = self.victim()
+        for words in (("--focus", "x"), ("-f", "x"), ("-f", "text", "--path", "/x"), ("--rows", "1")):
+            with self.subTest(words=words):
+                result = lib.run_tool("dump", victim.pid, *words)
+                self.assert_failed(result, lib.USAGE)
+                self.assertNotIn("held", result.err)
+        self.assertEqual(victim.new_files(), [])
+        self.assert_unharmed(victim)
 
     def test_no_profile(self):
         self.assert_failed(lib.run_tool("report", "/nonexistent"), lib.USAGE, "No such file")
@@ -289,8 +316,14 @@ class Known(Case):
                     self.assertEqual(ours[name], theirs[name], name)
 
     def test_pprof_has_lines_and_build_ids(self):
-        packed = self.dump(self.sites(), "x.pb.gz")
+        process = self.sites()
+        packed, profile = self.dump(process, "x.pb.gz"), open(self.dump(process)).read()
         raw = self.pprof(packed, "-raw")
+        returns = set(re.findall(r"0x[0-9a-f]+", profile.split("MAPPED_LIBRARIES")[0]))
+        calls = re.findall(r"(?m)^ +\d+: (0x[0-9a-f]+) M=", raw)
+        self.assertGreater(len(calls), 5)
+        for call in calls:
+            self.assertIn("0x%x" % (int(call, 16) + 1), returns)
         source = open(os.path.join(lib.ROOT, "tests", "victims", "sites.c")).read().splitlines()
         line = 1 + next(i for i, text in enumerate(source) if "malloc(size)" in text)
         self.assertRegex(raw, r"make \S*sites\.c:%d\b" % line)
@@ -355,6 +388,9 @@ class Known(Case):
         self.assertEqual(process.stdout.readline(), b"ready\n")
         os.unlink(copy)
         shutil.copy("/bin/true", copy)
+        later = self.report(self.dump(process), "--rows", "0")
+        self.assertIn("sites+0x", later)
+        self.assertNotRegex(later, r"(?m)  (keep_large|_start)$")
         result = lib.run_tool("dump", process.pid, "-f", "text", "--unit", "B", "--rows", "0")
         if result.text.count("sites+0x"):
             raise lib.unittest.SkipTest("map_files cannot be opened here (CAP_SYS_ADMIN)")

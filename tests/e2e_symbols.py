@@ -1,11 +1,15 @@
 """Functions, inlined calls and lines of programs of several compilers and linkers, address by
 address, against eu-addr2line and llvm-symbolizer."""
 
+import ctypes.util
+import http.server
 import itertools
 import os
 import re
 import shutil
+import struct
 import subprocess
+import threading
 import unittest
 from collections import namedtuple
 
@@ -355,7 +359,7 @@ class Files(lib.TestCase):
         with open(keep, "w") as file:
             file.write("\n".join(functions))
         debug = self.debug_file(self.where + "/full/debug")
-        run(["objcopy", "-S", "--remove-section", ".comment", "--keep-symbols=" + keep, debug, mini])
+        run(["objcopy", "-S", "-R", ".comment", "--keep-symbols=" + keep, debug, mini])
         run(["xz", "-k", mini])
         stripped = self.stripped()
         run(["objcopy", "--add-section", ".gnu_debugdata=" + mini + ".xz", stripped])
@@ -368,6 +372,92 @@ class Files(lib.TestCase):
         self.assertEqual(coverage[:3], self.full[1][:3])
         names = lambda all: {chain[-1].name.split(".")[0] for chain in all if chain}
         self.assertEqual(names(chains), names(self.full[0]))
+
+    def test_unit_without_ranges(self):
+        """Its functions tell where its code is."""
+        path = os.path.join(self.where, "rangeless")
+        run(["gcc", "-nostdlib", "-static", os.path.join(SOURCES, "rangeless.S"), "-o", path])
+        chains, _ = resolve(path, code_addresses(path, 1))
+        lines = {line for chain in chains for line in chain}
+        self.assertEqual(lines, {("space::function", "function", None)})
+
+    def with_debug_info(self, info, abbreviations):
+        """The program with other debug information, of DWARF 4."""
+        path = os.path.join(self.where, "forged")
+        for name, content in (("info", info), ("abbrev", abbreviations)):
+            with open(os.path.join(self.where, name), "wb") as file:
+                file.write(content)
+        sections = [
+            "--update-section=.debug_%s=%s/%s" % (name, self.where, name)
+            for name in ("info", "abbrev")
+        ]
+        run(["objcopy", *sections, self.program, path])
+        return path
+
+    def test_hostile(self):
+        """Very many units, and DIEs in DIEs without end: bounded time and memory, and the names
+        of the symbol table all the same."""
+        # Codes 1, DW_TAG_compile_unit, and 2, DW_TAG_subprogram, with children, no attributes.
+        codes = bytes([1, 0x11, 1, 0, 0, 2, 0x2E, 1, 0, 0, 0])
+        unit = lambda dies: struct.pack("<IHIB", 7 + len(dies), 4, 0, 8) + dies
+        for name, info in (
+            ("empty units", unit(b"") * 400000),
+            ("units", unit(b"\1") * 400000),
+            ("deep", unit(b"\1" + b"\2" * 4000000)),
+            ("wide", unit(b"\1" + b"\2\0" * 2000000)),
+        ):
+            with self.subTest(name):
+                path = self.with_debug_info(info, codes)
+                chains, end = resolve(path, self.addresses)
+                self.assertIn("outermost", {line.name for chain in chains for line in chain})
+                self.assertLess(float(end[5]), 10, "seconds")
+                self.assertLess(int(end[6]), 800, "MiB")
+
+    def serve(self, path):
+        """A debuginfod that has one file, and the requests it got."""
+        requests = []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(handler):
+                requests.append(handler.path)
+                handler.send_response(200)
+                handler.end_headers()
+                with open(path, "rb") as file:
+                    handler.wfile.write(file.read())
+
+            def log_message(handler, *words):
+                pass
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        for name, value in (
+            ("DEBUGINFOD_URLS", "http://127.0.0.1:%d" % server.server_port),
+            ("DEBUGINFOD_CACHE_PATH", os.path.join(self.where, "cache")),
+        ):
+            self.addCleanup(os.environ.pop, name, None)
+            os.environ[name] = value
+        return requests
+
+    def test_debuginfod(self):
+        """Servers are asked when the operator wants it, and not believed."""
+        if not ctypes.util.find_library("debuginfod"):
+            self.skipTest("libdebuginfod is not installed")
+        requests = self.serve(self.debug_file(self.where + "/served"))
+        stripped = self.stripped()
+        self.assertNotEqual(self.lines(stripped), self.full)
+        self.assertEqual(requests, [])
+        self.assertEqual(self.lines(stripped, "--debuginfod"), self.full)
+        self.assertEqual(requests, ["/buildid/%s/debuginfo" % self.build_id(self.program)])
+
+    def test_debuginfod_of_another_build(self):
+        if not ctypes.util.find_library("debuginfod"):
+            self.skipTest("libdebuginfod is not installed")
+        requests = self.serve(self.compile("other", "-O0"))
+        stripped = self.stripped()
+        self.assertEqual(self.lines(stripped, "--debuginfod"), self.lines(stripped))
+        self.assertEqual(len(requests), 1)
 
     def test_names_alone(self):
         chains, coverage = self.lines(self.program, "--no-inlines")

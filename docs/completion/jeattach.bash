@@ -54,6 +54,8 @@ _jeattach()
 {
     local cur=${COMP_WORDS[COMP_CWORD]} option='' verb=${COMP_WORDS[1]-} pids=() i
     local verbs='ps status on off dump report stats reset purge mallctl'
+    local looks='--format --focus --ignore --hide --show --by-thread --allocator --value --unit'
+    looks+=' --rows --no-inlines --debuginfod --output'
     local options='--pid --timeout --thread --instance --dry-run --json --quiet --verbose --help'
 
     COMPREPLY=()
@@ -71,7 +73,8 @@ _jeattach()
         return
     fi
     case $verb in
-        dump) options+=' --output --path' ;;
+        dump) options+=" --path $looks" ;;
+        report) options="--base --root --quiet --help $looks" ;;
         status) options+=' --no-call' ;;
         on) options+=' --allow-reset' ;;
         reset) options+=' --lg-sample' ;;
@@ -89,21 +92,37 @@ _jeattach()
     for ((i = 2; i < ${#COMP_WORDS[@]}; i++)); do
         [ "$i" -eq "$COMP_CWORD" ] && continue
         case ${COMP_WORDS[i - 1]} in
-            -o | --output | --path | --timeout | --thread | --instance | --lg-sample) continue ;;
+            -o | --output | --path | --timeout | --thread | --instance | --lg-sample | --rows) continue ;;
         esac
         [[ ${COMP_WORDS[i]} =~ ^[0-9]+$ ]] && pids+=("${COMP_WORDS[i]}")
     done
 
     case $option in
         -o | --output)
-            [ "$verb" = dump ] && _jeattach_files "$cur"
+            [[ $options == *--output* ]] && _jeattach_files "$cur"
             return
             ;;
-        --path | --instance) return ;;
         --lg-sample)
             _jeattach_words '12 14 16 19 21' "$cur"
             return
             ;;
+        --base | --root)
+            _jeattach_files "$cur"
+            return
+            ;;
+        -f | --format)
+            _jeattach_words 'text flame pprof folded dot svg raw symbolized' "$cur"
+            return
+            ;;
+        --value)
+            _jeattach_words 'inuse_space inuse_objects alloc_space alloc_objects' "$cur"
+            return
+            ;;
+        --unit)
+            _jeattach_words 'auto B KiB MiB GiB' "$cur"
+            return
+            ;;
+        --path | --instance | --focus | --ignore | --hide | --show | --rows) return ;;
         --timeout)
             _jeattach_words '500ms 5s 30s 5m' "$cur"
             return
@@ -119,6 +138,8 @@ _jeattach()
         _jeattach_words 'version epoch opt. config. prof.active prof.gdump prof.lg_sample prof.prefix=
             prof.thread_active_init stats.allocated stats.active stats.metadata stats.resident
             stats.mapped stats.retained arenas.narenas arena.0. arena.4096.purge arena.4096.decay' "$cur"
+    elif [ "$verb" = report ]; then
+        _jeattach_files "$cur"
     else
         _jeattach_offer "$cur" "${pids[*]}" < <(_jeattach_processes)
     fi

@@ -41,7 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (size_t at = 0; at < size && argc <= WORDS_MAX; at += strlen(text + at) + 1)
         argv[argc++] = text + at;
     forget_place();
-    if (options_parse(&options, size % 4, argc, argv) && !options.help && !options.version)
+    if (options_parse(&options, size % 16, argc, argv) && !options.help && !options.version)
         check(&options);
     free(text);
     return 0;

@@ -1,5 +1,5 @@
 /*
- * resolve [--no-inlines] [--root DIR] [--debug-dir DIR] FILE < ADDRESSES
+ * resolve [--no-inlines] [--debuginfod] [--root DIR] [--debug-dir DIR] FILE < ADDRESSES
  *
  * Link-time addresses (hexadecimal, one a line) of an ELF file through
  * profile/symbols.h. For each: a line with the address and the number of lines
@@ -74,6 +74,7 @@ static void print_coverage(const struct symbols *symbols)
 int main(int argc, char **argv)
 {
     static const struct option words[] = {{"no-inlines", no_argument, NULL, 'n'},
+                                          {"debuginfod", no_argument, NULL, 's'},
                                           {"root", required_argument, NULL, 'r'},
                                           {"debug-dir", required_argument, NULL, 'd'},
                                           {0}};
@@ -87,9 +88,11 @@ int main(int argc, char **argv)
     while ((c = getopt_long(argc, argv, "", words, NULL)) != -1) {
         if (c == 'n')
             options.no_inlines = true;
+        else if (c == 's')
+            options.debuginfod = true;
         else if (c == 'r')
             options.root = optarg;
-        else if (c == 'd')
+        else if (c == 'd' && options.debug_dir_count == 0)
             dirs[options.debug_dir_count++] = optarg;
         else
             return 2;

@@ -78,9 +78,10 @@ static void test_mappings(void)
         return;
     if (CHECK(profile.mapping_count == 4)) {
         const struct heap_mapping *list = profile.mappings;
-        CHECK(list[0].start == 0x7f00 && list[0].deleted && strcmp(list[0].path, "/lib/x.so") == 0);
+        CHECK(list[0].start == 0x7f00 && strcmp(list[0].path, "/lib/x.so") == 0);
+        CHECK(strcmp(list[0].text, "/lib/x.so (deleted)") == 0);
         CHECK(list[1].start == 0x9f00 && strcmp(list[1].path, "") == 0);
-        CHECK(list[2].start == 0x400000 && list[2].end == 0x453000 && !list[2].deleted);
+        CHECK(list[2].start == 0x400000 && list[2].end == 0x453000);
         CHECK(strcmp(list[2].path, "/usr/bin/a b") == 0 && list[2].offset == 0);
         CHECK(strcmp(list[3].path, "[vdso]") == 0);
     }

@@ -85,7 +85,7 @@ static void test_every_byte(void)
         char text[2] = {(char)byte, '\0'}, expected[8];
         if (byte == '"' || byte == '\\')
             snprintf(expected, sizeof expected, "\\%c", byte);
-        else if (byte < 0x20 || byte == 0x7f || strchr("<>&", (int)byte)) /* safe in a page */
+        else if (byte < 0x20 || byte == 0x7f || strchr("<>&", (int)byte)) /* safe in <script> */
             snprintf(expected, sizeof expected, "\\u%04x", byte);
         else
             snprintf(expected, sizeof expected, "%s", byte < 0x80 ? text : "\\ufffd");

@@ -240,12 +240,54 @@ static void test_refused(void)
         {TAKES_HOST, "-p 1"},
         {TAKES_HOST, "--thread 1"},
         {TAKES_HOST, "--dry-run"},
+        {TAKES_OUTPUT, "-f text 1"},
+        {0, "--focus x 1"},
+        {TAKES_FORMAT, "--base x 1"},
+        {TAKES_FORMAT | TAKES_PATH, "-f text --path /x 1"},
+        {TAKES_FORMAT, "-f text 1 2"},
+        {TAKES_FILE | TAKES_FORMAT, "-q"},
+        {TAKES_FILE | TAKES_FORMAT, "a b"},
+        {TAKES_FILE | TAKES_FORMAT, "a -p 1"},
+        {TAKES_FILE | TAKES_FORMAT, "a --thread 1"},
+        {TAKES_FILE | TAKES_FORMAT, "a --dry-run"},
+        {TAKES_FILE | TAKES_FORMAT, "- --base -"},
     };
     struct options options;
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (!CHECK(!parse(&options, rows[i].takes, rows[i].words)))
             fprintf(stderr, "  %s\n", rows[i].words);
+}
+
+/* A verb that works on a file: a word is its name, even if it looks like a pid. */
+static void test_file(void)
+{
+    struct options options;
+    unsigned takes = TAKES_FILE | TAKES_FORMAT | TAKES_OUTPUT;
+
+    if (CHECK(parse(&options, takes, "42 --base b -f dot --focus a|b --rows 7 --by-thread"))) {
+        CHECK(strcmp(options.file, "42") == 0 && strcmp(options.base, "b") == 0);
+        CHECK(options.pid_count == 0 && strcmp(options.output, "-") == 0);
+        CHECK(strcmp(options.report.format, "dot") == 0 && options.report.by_thread);
+        CHECK(strcmp(options.report.focus, "a|b") == 0 && strcmp(options.report.rows, "7") == 0);
+        CHECK(!options.report.ignore && !options.report.debuginfod);
+    }
+    CHECK(
+        parse(&options, takes, "- --hide h --show s --ignore i --unit B --value v --root r -o x"));
+    CHECK(strcmp(options.report.hide, "h") == 0 && strcmp(options.report.show, "s") == 0);
+    CHECK(strcmp(options.report.ignore, "i") == 0 && strcmp(options.report.unit, "B") == 0);
+    CHECK(strcmp(options.report.value, "v") == 0 && strcmp(options.report.root, "r") == 0);
+    CHECK(strcmp(options.output, "x") == 0 && strcmp(options.file, "-") == 0);
+}
+
+/* A profile in another form is streamed, to stdout if nothing else is said. */
+static void test_format(void)
+{
+    struct options options;
+
+    CHECK(parse(&options, TAKES_FORMAT, "-f text 42") && strcmp(options.output, "-") == 0);
+    CHECK(parse(&options, TAKES_FORMAT, "42") && !options.output);
+    CHECK(parse(&options, TAKES_FORMAT, "--focus x 42") && !options.output);
 }
 
 /* The message names the word at fault, also where it is one of several letters. */
@@ -341,6 +383,8 @@ int main(void)
     test_pid_words();
     test_many_pids();
     test_refused();
+    test_file();
+    test_format();
     test_unknown_named();
     test_help();
     test_names();

@@ -1,0 +1,79 @@
+/* A profile through everything that is made of it: no number and no name may break a format. */
+#include "../unit/stub_symbols.h"
+#include "fuzz.h"
+#include "profile/dot.h"
+#include "profile/flame.h"
+#include "profile/pprof.h"
+#include "profile/symbolized.h"
+#include "profile/top.h"
+
+#include <string.h>
+
+enum { BASE_AND_THREADS = 1, KEEP_ALLOCATOR = 2, OBJECTS = 4 };
+
+/* Every other 256 bytes are code with a name that no format should choke on. */
+static const struct stub_symbol table[] = {
+    {0x1000, 0x1100, {{"malloc", "malloc", NULL, 0, 0}}},
+    {0x1200, 0x1300, {{"a;b</script>\"\\", "a", "/src/a.c", 1, 1}, {"outer", "outer", "", 0, 0}}},
+    {0x1400, 0x1500, {{"\xff\n\x1b", "", NULL, 7, 0}}},
+    {0, 0, {{0}}},
+};
+
+static void write_all(const struct samples *samples, const struct view *view, FILE *out)
+{
+    struct pprof_info info = {0};
+
+    expect(top_write(samples, view, out));
+    expect(folded_write(samples, view, out));
+    expect(flame_write(samples, view, out));
+    expect(dot_write(samples, view, out));
+    expect(pprof_write(samples, view, &info, out) == PPROF_DONE);
+}
+
+/* No sample is larger than the sum of all, unless there are so many that the sum stopped. */
+static void check_sums(const struct samples *samples, enum value value)
+{
+    struct amount total = samples_total(samples, value);
+
+    expect(total.now >= 0 && total.base >= 0);
+    for (size_t i = 0; i < samples->count; i++) {
+        expect(samples->list[i].depth > 0);
+        expect(samples->list[i].values[value].now <= total.now);
+        expect(samples->list[i].values[value].base <= total.base);
+    }
+}
+
+static void build(const struct heap_profile *profile, unsigned flags, const char *text, size_t len)
+{
+    static FILE *nowhere;
+    struct samples_options options = {.by_thread = flags & BASE_AND_THREADS,
+                                      .thread_frames = flags & OBJECTS,
+                                      .keep_allocator = flags & KEEP_ALLOCATOR};
+    struct view view = {.value = flags & OBJECTS ? VALUE_OBJECTS : VALUE_BYTES, .least = 0.01};
+    struct symbols_options none = {0};
+    struct symbols *symbols;
+    struct samples samples;
+
+    if (!nowhere)
+        nowhere = fopen("/dev/null", "we");
+    stub_next = table;
+    symbols = locations_symbols(profile, &none);
+    expect(nowhere && symbols);
+    expect(samples_build(&samples, &options, profile, symbols,
+                         flags & BASE_AND_THREADS ? profile : NULL, symbols));
+    check_sums(&samples, view.value);
+    write_all(&samples, &view, nowhere);
+    symbolized_write(&samples.locations, samples.first_location, profile, text, len, nowhere);
+    samples_free(&samples);
+    symbols_free(symbols);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct heap_profile profile;
+
+    if (heap_parse(&profile, (const char *)data, size, NULL) == FAULT_NONE)
+        build(&profile, size % 8, (const char *)data, size);
+    heap_free(&profile);
+    return 0;
+}
