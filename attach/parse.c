@@ -179,19 +179,27 @@ static void status_line(struct cursor line, struct proc_status *out)
         out->shadow_stack = memmem(line.p, (size_t)(line.end - line.p), "shstk", 5) != NULL;
 }
 
+/* Takes the next line, without its newline, off the rest of a text; false at its end. */
+static bool take_line(struct cursor *rest, struct cursor *line)
+{
+    if (rest->p >= rest->end)
+        return false;
+    const char *eol = memchr(rest->p, '\n', (size_t)(rest->end - rest->p));
+    *line = (struct cursor){rest->p, eol ? eol : rest->end};
+    rest->p = eol ? eol + 1 : rest->end;
+    return true;
+}
+
 bool parse_status(const char *text, size_t len, struct proc_status *out)
 {
-    const char *end = text + len;
+    struct cursor rest = {text, text + len}, line;
     bool any = false;
 
     memset(out, 0, sizeof *out);
-    while (text < end) {
-        const char *eol = memchr(text, '\n', (size_t)(end - text));
-        struct cursor line = {text, eol ? eol : end};
+    while (take_line(&rest, &line)) {
         struct cursor name = line;
         any = any || line_has_key(&name, "Name:");
         status_line(line, out);
-        text = line.end + 1;
     }
     return any;
 }
@@ -248,16 +256,12 @@ static bool usage_line(struct cursor line, struct proc_usage *out)
 
 bool parse_usage(const char *text, size_t len, struct proc_usage *out)
 {
-    const char *end = text + len;
+    struct cursor rest = {text, text + len}, line;
     bool any = false;
 
     memset(out, 0, sizeof *out);
-    while (text < end) {
-        const char *eol = memchr(text, '\n', (size_t)(end - text));
-        struct cursor line = {text, eol ? eol : end};
+    while (take_line(&rest, &line))
         any |= usage_line(line, out);
-        text = line.end + 1;
-    }
     return any;
 }
 
@@ -301,16 +305,12 @@ static bool map_fields(struct cursor *c, struct map_entry *out)
 
 int parse_map_line(const char **text, size_t *len, struct map_entry *out)
 {
-    const char *eol;
-    struct cursor c;
+    struct cursor rest = {*text, *text + *len}, c;
 
-    if (*len == 0)
+    if (!take_line(&rest, &c))
         return 0;
-    eol = memchr(*text, '\n', *len);
-    c.p = *text;
-    c.end = eol ? eol : *text + *len;
-    *len -= (size_t)(c.end - c.p) + (eol ? 1 : 0);
-    *text = c.end + (eol ? 1 : 0);
+    *text = rest.p;
+    *len = (size_t)(rest.end - rest.p);
     if (!map_fields(&c, out))
         return -1;
     skip_blanks(&c);
