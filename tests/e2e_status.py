@@ -120,7 +120,9 @@ class Status(allocators.TestCase):
         self.assertNotRegex(result.err, r"\bheld\b")
         self.assertIn("MALLOC_CONF='%s'" % allocators.CONF, result.text)
         told = self.told(allocator.pid, "--no-call")
-        self.assertEqual((told["opt.prof"], told["prof.active"], told["verdict"]), (None,) * 3)
+        # Debian's library has no .symtab: its tables tell opt.prof, nothing tells the rest.
+        self.assertEqual((told["opt.prof"], told["prof.active"], told["verdict"]),
+                         (True, None, None))
         self.assertEqual(told["calls"], 0)
         traced = self.status(allocator.pid, "--no-call", "-vv").err
         self.assertNotIn("SEIZE", traced)
