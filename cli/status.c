@@ -96,7 +96,8 @@ static void judge(struct status *status)
     state->active = enabled && facts->active == FACT_YES;
     state->thread_active_init = facts->thread_active_init != FACT_NO;
     state->lg_sample = facts->lg_sample_known ? facts->lg_sample : PROF_LG_DEFAULT;
-    status->judged = facts->compiled_in == FACT_NO || facts->enabled == FACT_NO ||
+    status->judged = facts->compiled_in == FACT_NO ||
+                     (facts->compiled_in == FACT_YES && facts->enabled == FACT_NO) ||
                      (enabled && facts->active != FACT_UNKNOWN);
 }
 
