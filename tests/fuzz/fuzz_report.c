@@ -19,15 +19,15 @@ static const struct stub_symbol table[] = {
     {0, 0, {{0}}},
 };
 
-static void write_all(const struct samples *samples, const struct view *view, FILE *out)
+static void write_all(const struct samples *samples, const struct display *display, FILE *out)
 {
     struct pprof_info info = {0};
 
-    expect(top_write(samples, view, out));
-    expect(folded_write(samples, view, out));
-    expect(flame_write(samples, view, out));
-    expect(dot_write(samples, view, out));
-    expect(pprof_write(samples, view, &info, out) == PPROF_DONE);
+    expect(top_write(samples, display, out));
+    expect(folded_write(samples, display, out));
+    expect(flame_write(samples, display, out));
+    expect(dot_write(samples, display, out));
+    expect(pprof_write(samples, display, &info, out) == PPROF_DONE);
 }
 
 /* No sample is larger than the sum of all, unless there are so many that the sum stopped. */
@@ -49,7 +49,8 @@ static void build(const struct heap_profile *profile, unsigned flags, const char
     struct samples_options options = {.by_thread = flags & BASE_AND_THREADS,
                                       .thread_frames = flags & OBJECTS,
                                       .keep_allocator = flags & KEEP_ALLOCATOR};
-    struct view view = {.value = flags & OBJECTS ? VALUE_OBJECTS : VALUE_BYTES, .least = 0.01};
+    struct display display = {.value = flags & OBJECTS ? VALUE_OBJECTS : VALUE_BYTES,
+                              .least = 0.01};
     struct symbols_options none = {0};
     struct symbols *symbols;
     struct samples samples;
@@ -61,8 +62,8 @@ static void build(const struct heap_profile *profile, unsigned flags, const char
     expect(nowhere && symbols);
     expect(samples_build(&samples, &options, profile, symbols,
                          flags & BASE_AND_THREADS ? profile : NULL, symbols));
-    check_sums(&samples, view.value);
-    write_all(&samples, &view, nowhere);
+    check_sums(&samples, display.value);
+    write_all(&samples, &display, nowhere);
     symbolized_write(&samples.locations, samples.first_location, profile, text, len, nowhere);
     samples_free(&samples);
     symbols_free(symbols);
