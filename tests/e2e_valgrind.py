@@ -8,7 +8,8 @@ import lib
 # The exit code of a run in which valgrind has seen an error: none of the tool's own.
 SEEN = 99
 VALGRIND = ("valgrind", "--quiet", "--error-exitcode=%d" % SEEN, "--leak-check=full",
-            "--show-leak-kinds=definite", "--errors-for-leak-kinds=definite")
+            "--show-leak-kinds=definite", "--errors-for-leak-kinds=definite",
+            "--suppressions=" + os.path.join(lib.ROOT, "tests", "valgrind.supp"))
 
 
 class Valgrind(lib.TestCase):
@@ -25,7 +26,7 @@ class Valgrind(lib.TestCase):
             victim = self.victim(mode)
             lib.run_tool("on", victim.pid)
             self.run_verb(lib.OK, *words, victim.pid)
-            self.assert_unharmed(victim)
+            self.assert_unharmed(victim, slow=True)
 
     def test_on(self):
         self.on_each("on")
@@ -47,6 +48,41 @@ class Valgrind(lib.TestCase):
 
     def test_streamed_dump(self):
         self.on_each("dump", "-o", os.path.join(self.directory(), "profile"))
+
+    def test_stats(self):
+        for form in ((), ("--json",), ("--full",), ("--prometheus",)):
+            self.on_each("stats", *form)
+
+    def test_reset(self):
+        self.on_each("reset")
+
+    def test_purge(self):
+        self.on_each("purge")
+
+    def test_names(self):
+        victim = self.victim("poll")
+        self.run_verb(lib.OK, "mallctl", victim.pid, "version", "stats.allocated",
+                      "prof.active=true")
+        self.run_verb(lib.OK, "mallctl", victim.pid, "--list", "opt.*")
+        self.run_verb(lib.USAGE, "mallctl", victim.pid, "prof.actve")
+        self.assert_unharmed(victim, slow=True)
+
+    def test_ps(self):
+        self.victim("poll")
+        self.run_verb(lib.OK, "ps")
+        self.run_verb(lib.OK, "ps", "--json")
+
+    def test_reports(self):
+        victim = self.victim("malloc")
+        lib.run_tool("on", victim.pid)
+        path = os.path.join(self.directory(), "profile.heap")
+        lib.run_tool("dump", victim.pid, "-o", path)
+        for form in ("text", "flame", "pprof", "folded", "dot", "symbolized"):
+            out = os.path.join(self.directory(), form)
+            self.run_verb(lib.OK, "dump", victim.pid, "-f", form, "-o", out)
+            self.run_verb(lib.OK, "report", path, "-f", form, "-o", out)
+        self.run_verb(lib.OK, "report", path, "--base", path, "-o", os.devnull)
+        self.assert_unharmed(victim, slow=True)
 
     def test_dry_run(self):
         self.on_each("dump", "--dry-run")

@@ -54,11 +54,14 @@ class TestCase(unittest.TestCase):
         self.addCleanup(end_process, process)
         return process
 
-    def assert_unharmed(self, victim, rounds=2):
-        """The victim goes on, its self-check saw nothing, and nobody holds it."""
+    def assert_unharmed(self, victim, rounds=2, slow=False):
+        """The victim goes on, its self-check saw nothing, and nobody holds it.
+
+        slow: it was held for longer than a timeout may be late, as is known."""
         victim.wait_rounds(rounds)
         counters = victim.counters()
-        faults = {name: counters[name] for name in FAULTS if counters[name]}
+        allowed = ("late",) if slow else ()
+        faults = {name: counters[name] for name in FAULTS if counters[name] and name not in allowed}
         self.assertEqual(faults, {}, counters["text"])
         self.assertEqual(tracer_of(victim.pid), 0, "still traced")
         self.assertIn(state_of(victim.pid), "RSD", "not running")
