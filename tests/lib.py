@@ -381,7 +381,7 @@ def snapshot(pid):
     )
 
 
-def snapshot_differences(pid, before, timeout=1.0):
+def snapshot_differences(pid, before, timeout=5.0):
     """Names of what differs. Masks and maps are given a moment: a thread may just be inside
     a call with a temporary mask."""
     differing = []
