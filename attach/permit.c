@@ -11,6 +11,13 @@ static bool read_status_of(const struct procfs *proc, const char *who, struct pr
     return n > 0 && parse_status(text, (size_t)n, out);
 }
 
+static bool is_capable(const struct proc_status *status)
+{
+    const uint64_t cap_sys_ptrace = 1u << 19; /* linux/capability.h */
+
+    return status->cap_permitted & cap_sys_ptrace;
+}
+
 static int yama_scope(const struct target *target)
 {
     char text[16];
@@ -35,7 +42,6 @@ static enum fault_code name_tracer(const struct procfs *proc, int tracer, enum f
 
 enum fault_code permit_explain(const struct target *target, pid_t tid, struct fault *fault)
 {
-    const uint64_t cap_sys_ptrace = 1u << 19; /* linux/capability.h */
     struct proc_status its, own;
     char who[48];
 
@@ -47,11 +53,10 @@ enum fault_code permit_explain(const struct target *target, pid_t tid, struct fa
         return FAULT_DENIED;
     if (its.tracer && its.tracer != getpid()) /* its own attach may outlast a thread's end */
         return name_tracer(target->proc, its.tracer, FAULT_TRACED, fault);
-    bool capable = own.cap_permitted & cap_sys_ptrace;
     int yama = yama_scope(target);
     if (yama == 3)
         return fault_set(fault, FAULT_DENIED_YAMA, EPERM, "attach", "3");
-    if (capable)
+    if (is_capable(&own))
         return FAULT_DENIED;
     if (its.uid != own.euid || its.euid != own.euid)
         return fault_set(fault, FAULT_DENIED_UID, EPERM, "attach", "uid %u, the tool runs as %u",
@@ -62,6 +67,13 @@ enum fault_code permit_explain(const struct target *target, pid_t tid, struct fa
     if (yama > 0)
         return fault_set(fault, FAULT_DENIED_YAMA, EPERM, "attach", "%d", yama);
     return fault_set(fault, FAULT_DENIED_CAPS, EPERM, "attach", "it is not dumpable");
+}
+
+bool permit_tool_is_capable(const struct procfs *proc)
+{
+    struct proc_status own;
+
+    return read_status_of(proc, "self", &own) && is_capable(&own);
 }
 
 bool permit_tool_is_traced(const struct procfs *proc, struct fault *fault)

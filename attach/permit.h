@@ -12,6 +12,9 @@
  */
 enum fault_code permit_explain(const struct target *target, pid_t tid, struct fault *fault);
 
+/* Has the tool CAP_SYS_PTRACE? What is refused to it then is refused to root as well. */
+bool permit_tool_is_capable(const struct procfs *proc);
+
 /* FAULT_TOOL_TRACED if the tool itself is traced: a child of it then has that tracer (strace -f).
  */
 bool permit_tool_is_traced(const struct procfs *proc, struct fault *fault);

@@ -1,14 +1,30 @@
 /*
- * floor.so, preloaded: what a call of mallctl costs inside the process, where no tool can be
+ * floor.so, preloaded: what the calls of jemalloc cost inside the process, where no tool can be
  * faster. A thread of its own listens on the unix socket that JEATTACH_FLOOR names and answers
  * each line with "NANOSECONDS RESULT":
  *
- *   dump PATH    prof.dump to PATH
- *   toggle       prof.active set to what it was not
+ *   dump PATH             prof.dump to PATH
+ *   toggle                prof.active set to what it was not
+ *   calls WORD...         mallctl once for each word, one after the other
+ *   print OPTIONS [PATH]  malloc_stats_print with a callback that gathers the text, which is then
+ *                         written to PATH; - is no option
+ *   fill                  a heap as after some work: live blocks of many sizes, allocated anew by
+ *                         stacks of many depths, and pages that were used and freed
+ *
+ * The words of `calls`; what is read is received in a variable of the size that jemalloc gives it:
+ *
+ *   NAME         read
+ *   NAME=bVALUE  write a bool, and receive the former one
+ *   NAME=qVALUE  write 8 bytes, and receive the former ones
+ *   NAME=sTEXT   write a string
+ *   NAME!        neither
+ *
+ * RESULT is the first return code that is not 0; that a build does not have a name is no failure.
  */
 #include "slots.h"
 
 #include <err.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -17,8 +33,13 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+enum { LINE_MAX_BYTES = 32 << 10, CALLS_MAX = 256 };
+enum { KEPT = 2048, SIZE_CLASSES = 12, DEPTHS = 32, DIRTIED = 16, DIRTIED_BYTES = 1 << 20 };
+
 extern int mallctl(const char *name, void *oldp, size_t *oldlenp, void *newp, size_t newlen)
     __attribute__((weak));
+extern void malloc_stats_print(void (*write_cb)(void *, const char *), void *ctx,
+                               const char *options) __attribute__((weak));
 
 struct answer {
     uint64_t ns;
@@ -43,27 +64,215 @@ static struct answer toggle(void)
     return ctl_write("prof.active", &active, sizeof(active));
 }
 
+/* ---- calls ---- */
+
+struct call {
+    const char *name;
+    size_t old_size, new_size; /* 0: none */
+    uint64_t new_value;        /* of a string its address */
+    uint64_t old_value;
+};
+
+/* Of the types that jemalloc has; a read with another size fails and does nothing. */
+static size_t size_find(const char *name)
+{
+    static const size_t sizes[] = {8, 4, 1};
+    uint64_t value;
+
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+        size_t size = sizes[i];
+
+        if (mallctl(name, &value, &size, NULL, 0) == 0)
+            return size;
+    }
+    return sizes[0];
+}
+
+static struct call call_parse(char *word)
+{
+    struct call call = {.name = word};
+    char *value = strchr(word, '=');
+    size_t length = strlen(word);
+
+    if (value != NULL) {
+        *value++ = '\0';
+        call.new_size = *value == 'b' ? 1 : 8;
+        call.old_size = *value == 's' ? 0 : call.new_size;
+        call.new_value =
+            *value == 's' ? (uint64_t)(uintptr_t)(value + 1) : strtoull(value + 1, NULL, 10);
+    } else if (length > 0 && word[length - 1] == '!') {
+        word[length - 1] = '\0';
+    } else {
+        call.old_size = size_find(word);
+    }
+    return call;
+}
+
+static int call_make(struct call *call)
+{
+    size_t size = call->old_size;
+
+    return mallctl(call->name, size != 0 ? &call->old_value : NULL, size != 0 ? &size : NULL,
+                   call->new_size != 0 ? &call->new_value : NULL, call->new_size);
+}
+
+static struct answer calls_make(char *words)
+{
+    static struct call calls[CALLS_MAX];
+    struct answer answer = {0, 0};
+    size_t count = 0;
+    uint64_t start;
+
+    for (char *word = strtok(words, " "); word != NULL; word = strtok(NULL, " ")) {
+        if (count == CALLS_MAX)
+            return (struct answer){0, E2BIG};
+        calls[count++] = call_parse(word);
+    }
+    start = clock_ns();
+    for (size_t i = 0; i < count; i++) {
+        int result = call_make(&calls[i]);
+
+        if (answer.result == 0 && result != ENOENT)
+            answer.result = result;
+    }
+    answer.ns = clock_ns() - start;
+    return answer;
+}
+
+/* ---- print ---- */
+
+static char report[32 << 20]; /* static: what jemalloc allocates would be in the report */
+static size_t report_length;
+
+static void report_append(void *ctx, const char *text)
+{
+    size_t length = strlen(text);
+    size_t room = sizeof(report) - report_length;
+
+    (void)ctx;
+    memcpy(report + report_length, text, length < room ? length : room);
+    report_length += length < room ? length : room;
+}
+
+static int report_write(const char *path)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    bool whole;
+
+    if (fd < 0)
+        return errno;
+    whole = write(fd, report, report_length) == (ssize_t)report_length;
+    close(fd);
+    return whole ? 0 : EIO;
+}
+
+static struct answer report_print(char *words)
+{
+    const char *options = strtok(words, " ");
+    const char *path = strtok(NULL, " ");
+    struct answer answer = {0, 0};
+    uint64_t start;
+
+    if (options == NULL || malloc_stats_print == NULL)
+        return (struct answer){0, EINVAL};
+    report_length = 0;
+    start = clock_ns();
+    malloc_stats_print(report_append, NULL, strcmp(options, "-") == 0 ? "" : options);
+    answer.ns = clock_ns() - start;
+    if (path != NULL)
+        answer.result = report_write(path);
+    return answer;
+}
+
+/* ---- fill ---- */
+
+/* The asm keeps the call from becoming a jump: each depth is another stack. */
+static __attribute__((noinline)) void *block_make(unsigned depth, size_t size)
+{
+    void *block = depth == 0 ? malloc(size) : block_make(depth - 1, size);
+
+    __asm__ volatile("" : "+r"(block));
+    return block;
+}
+
+/* A block that was written to: its pages are in memory. */
+static void *block_make_used(unsigned depth, size_t size)
+{
+    void *block = block_make(depth, size);
+
+    if (block == NULL)
+        errx(1, "floor.so: no memory");
+    memset(block, 1, size);
+    return block;
+}
+
+static struct answer heap_fill(void)
+{
+    static void *kept[KEPT];
+    void *dirtied[DIRTIED];
+
+    for (unsigned i = 0; i < KEPT; i++) {
+        free(kept[i]);
+        kept[i] = block_make_used(i % DEPTHS, (size_t)16 << i % SIZE_CLASSES);
+    }
+    for (unsigned i = 0; i < DIRTIED; i++)
+        dirtied[i] = block_make_used(0, DIRTIED_BYTES);
+    for (unsigned i = 0; i < DIRTIED; i++)
+        free(dirtied[i]);
+    return (struct answer){0, 0};
+}
+
+/* ---- the socket ---- */
+
+/* What follows the command in the line, or NULL: it is another one. */
+static char *words_of(char *line, const char *command)
+{
+    size_t length = strlen(command);
+
+    return strncmp(line, command, length) == 0 && line[length] == ' ' ? line + length + 1 : NULL;
+}
+
 static struct answer line_obey(char *line)
 {
-    char *path = line + strlen("dump ");
+    char *words;
 
     if (strcmp(line, "toggle") == 0)
         return toggle();
-    if (strncmp(line, "dump ", strlen("dump ")) == 0)
-        return ctl_write("prof.dump", &path, sizeof(path));
+    if (strcmp(line, "fill") == 0)
+        return heap_fill();
+    if ((words = words_of(line, "dump")) != NULL)
+        return ctl_write("prof.dump", &words, sizeof(words));
+    if ((words = words_of(line, "calls")) != NULL)
+        return calls_make(words);
+    if ((words = words_of(line, "print")) != NULL)
+        return report_print(words);
     return (struct answer){0, -1};
+}
+
+/* One line, its end made a NUL; false if there is none. */
+static bool line_read(int peer, char *line, size_t size)
+{
+    size_t length = 0;
+
+    while (length == 0 || line[length - 1] != '\n') {
+        ssize_t count = read(peer, line + length, size - length);
+
+        if (count <= 0)
+            return false;
+        length += (size_t)count;
+    }
+    line[length - 1] = '\0';
+    return true;
 }
 
 /* One line a connection. */
 static void peer_serve(int peer)
 {
-    char line[512];
-    ssize_t length = read(peer, line, sizeof(line) - 1);
+    static char line[LINE_MAX_BYTES];
     struct answer answer;
 
-    if (length <= 0 || line[length - 1] != '\n')
+    if (!line_read(peer, line, sizeof(line)))
         return;
-    line[length - 1] = '\0';
     answer = line_obey(line);
     dprintf(peer, "%llu %d\n", (unsigned long long)answer.ns, answer.result);
 }

@@ -74,8 +74,9 @@ class Bench:
         return os.path.join(self.helpers, name)
 
     def start(self, argv, conf=None, floor=None, preload=True, **options):
-        """Starts a process to be measured, with jemalloc and floor.so loaded as asked for."""
-        libraries = [self.jemalloc] if preload else []
+        """Starts a process to be measured, with jemalloc and floor.so loaded as asked for: the
+        machine's jemalloc, or that whose path `preload` is."""
+        libraries = [self.jemalloc if preload is True else preload] if preload else []
         env = dict(os.environ)
         if floor:
             libraries.append(self.helper("floor.so"))

@@ -60,7 +60,8 @@ static const struct wording wordings[] = {
     [FAULT_FOREIGN_ABI] = {EXIT_NO_ALLOCATOR, "it is not a 64-bit program of this machine (%W)",
                            "only 64-bit programs can be attached to"},
     [FAULT_DENIED] = {EXIT_DENIED, "the kernel refused it (%W%E)",
-                      "run jeattach as root, or with CAP_SYS_PTRACE in the target's namespaces"},
+                      "run jeattach as root, or with CAP_SYS_PTRACE in the target's namespaces; a "
+                      "security module of the kernel may forbid it even then"},
     [FAULT_DENIED_UID] = {EXIT_DENIED, "it belongs to another user: %W",
                           "run jeattach as that user or as root (sudo), or give it CAP_SYS_PTRACE"},
     [FAULT_DENIED_YAMA] = {EXIT_DENIED, "kernel.yama.ptrace_scope is %W",

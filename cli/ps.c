@@ -1,6 +1,7 @@
 /* jeattach ps */
 #include "attach/cgroup.h"
 #include "attach/deadline.h"
+#include "attach/permit.h"
 #include "attach/processes.h"
 #include "cli/facts_json.h"
 #include "cli/interrupt.h"
@@ -25,6 +26,7 @@ struct listing {
     struct json json;
     struct row *rows; /* unused with --json, which is written as it is found */
     size_t count, room;
+    bool capable;                    /* no rights are missing to read any process */
     size_t looked, unreadable, left; /* processes: with memory of their own, refused, not reached */
 };
 
@@ -217,12 +219,21 @@ static void print_all(struct listing *listing)
     json_end(&listing->json);
 }
 
+/* A security module of the kernel's (Landlock, SELinux, ...) refuses also what ptrace(2) permits.
+ */
+static const char *refusal_text(const struct listing *listing)
+{
+    if (listing->capable)
+        return ", not even with CAP_SYS_PTRACE: a security module of the kernel forbids it, or the "
+               "tool is in a user namespace";
+    return geteuid() == 0 ? ": this root has no CAP_SYS_PTRACE" : ": run as root";
+}
+
 static void tell_rest(const struct listing *listing)
 {
     if (listing->unreadable)
         message("%zu of %zu process%s could not be read%s", listing->unreadable, listing->looked,
-                listing->looked == 1 ? "" : "es",
-                geteuid() == 0 ? "; root lacks a capability here" : ": run as root");
+                listing->looked == 1 ? "" : "es", refusal_text(listing));
     if (listing->count == 0 && !listing->left && !listing->options->quiet)
         message("no jemalloc in the other %zu", listing->looked - listing->unreadable);
     if (listing->left)
@@ -241,6 +252,7 @@ static enum fault_code list_all(struct listing *listing, const struct deadline *
 
     if (err || !census)
         rc = fault_set(fault, FAULT_INTERNAL, -err, "open", "/proc");
+    listing->capable = permit_tool_is_capable(&proc);
     if (rc == FAULT_NONE)
         rc = processes_list(&processes, &proc, fault);
     if (rc == FAULT_NONE)

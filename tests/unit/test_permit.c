@@ -92,6 +92,19 @@ static void test_unknown_tracer(void)
     CHECK(permit_explain(&target, 0, NULL) == FAULT_TRACED);
 }
 
+static void test_capable(void)
+{
+    const struct situation root = {.own_caps = all_caps}, some = {.own_caps = sys_ptrace},
+                           contained = {.own_caps = all_caps & ~sys_ptrace};
+
+    record(&root);
+    CHECK(permit_tool_is_capable(&proc));
+    record(&some);
+    CHECK(permit_tool_is_capable(&proc));
+    record(&contained);
+    CHECK(!permit_tool_is_capable(&proc));
+}
+
 static void test_unreadable(void)
 {
     const struct target target = {.proc = &proc, .pid = 4243, .pidfd = -1};
@@ -112,6 +125,7 @@ int main(void)
     CHECK(tree_write(&tree, "9/stat", text));
     test_situations();
     test_unknown_tracer();
+    test_capable();
     test_unreadable();
     procfs_close(&proc);
     tree_remove(&tree);

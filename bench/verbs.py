@@ -1,0 +1,243 @@
+"""What each verb costs a running process: how long a thread is held, beside the same calls made
+in the process, and how long the whole command takes."""
+
+import json
+import os
+import re
+import shutil
+import sys
+import unittest
+from dataclasses import dataclass, replace
+
+from harness import MS, Failure, Floor, Jeattach, Row, Slots, at_most, ratio, wait_for, window
+
+CONF = "prof:true,prof_active:true,lg_prof_sample:16"
+WINDOW = 0.04
+
+# What the tool asks, in its order: prof_read, build_read and stats_read in jemalloc/.
+STATE = ("version", "config.prof", "opt.prof", "prof.active", "prof.thread_active_init",
+         "prof.lg_sample", "opt.prof_prefix", "config.stats", "config.malloc_conf")
+BUILD = ("version", "config.prof", "opt.prof", "config.stats")
+GAUGES = ("version", "config.stats", "epoch=q1", "stats.allocated", "stats.active",
+          "stats.metadata", "stats.resident", "stats.mapped", "stats.retained")
+RESIDENT = ("epoch=q1", "stats.resident")
+ABSENT = "opt.absent"
+COUNTERS = ("thread.allocatedp", "thread.deallocatedp")  # of 5.2 alone: activation_learn
+
+
+@dataclass
+class Verb:
+    """A command, and the same in the process. Where one of them changes what it finds, `before`
+    brings the process back to it: lines for floor.so, before each of the two."""
+
+    name: str
+    calls: tuple = None  # words of floor.so's `calls`
+    report: str = None   # or the options of malloc_stats_print
+    before: tuple = ()
+    json: bool = True    # --json tells how long a thread was held; else the closing line does
+    visits: bool = False  # more than one thread, so that none may be named
+
+    def argv(self, pid, heap):
+        verb, *options = self.name.split()
+        words = [verb, pid, *options] + ([heap] if "-o" in options else [])
+        return words + (["--json"] if self.json else [])
+
+    def line(self, heap):
+        if self.report:
+            return f"print {self.report}"
+        return " ".join(["calls", *self.calls]).replace("HEAP", heap)
+
+
+ON = Verb("on", STATE + ("prof.active=b1", "prof.active"), before=("calls prof.active=b0",))
+OFF = Verb("off", STATE + ("prof.active=b0", "prof.active"), before=("calls prof.active=b1",))
+# Threads of 5.2 that allocated while it was off need more than that.
+ON_ASLEEP = Verb("on", ON.calls + COUNTERS, before=ON.before + ("fill",), visits=True)
+REPORTS = (Verb("stats --json", report="J", json=False),
+           Verb("stats --full", report="-", json=False))
+LIST = "mallctl --list"  # its calls are learnt from its answer
+VERBS = (
+    Verb("status", STATE), OFF, ON,
+    Verb("mallctl stats.allocated", BUILD + ("epoch=q1", "stats.allocated")), Verb(LIST),
+    Verb("stats", GAUGES, json=False), *REPORTS,
+    Verb("reset", BUILD + ("prof.lg_sample", "prof.reset!", "prof.lg_sample"), before=("fill",)),
+    Verb("purge", BUILD + RESIDENT + ("arena.4096.purge!",) + RESIDENT, before=("fill",)),
+    Verb("dump -o", STATE + ("experimental.hooks.prof_dump", "prof.dump=sHEAP"), before=("fill",)),
+)
+
+# Of the release that the machine has, every verb; of these, what differs most from it.
+OTHERS = {"5.2.1": (ON_ASLEEP, *REPORTS), "5.3.1": (ON, *REPORTS)}
+
+
+def report_limit(version):
+    """What `stats --json` may take as a whole, and its words."""
+    young = [int(part) for part in version.split(".")] >= [5, 3]
+    return (20 * MS, "< 20 ms") if young else (1000 * MS, "< 1 s")
+
+
+# ---- the processes ----
+
+
+class Process:
+    """One thread that only reads the clock, and that of floor.so."""
+
+    def __init__(self, bench, name, argv, preload):
+        slots, floor = bench.path(f"slots-{name}"), bench.path(f"floor-{name}")
+        self.child = bench.start([*argv, bench.helper("gaps"), slots, "0", "1"], conf=CONF,
+                                 floor=floor, preload=preload)
+        self.slots = Slots(slots, 1)
+        wait_for("floor", lambda: os.path.exists(floor))
+        self.floor, self.tool = Floor(floor), Jeattach(bench, self.child.pid)
+        self.pid, self.heap = str(self.child.pid), bench.path(f"heap-{name}")
+        self.thread = ["--thread", str(self.slots.tid(0))]
+        self.floor.ask("fill")
+
+
+def release_start(bench, version):
+    """With a release that tests/releases.py fetches; None, and a note, when it cannot be had."""
+    tests = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__))), "tests")
+    os.environ.setdefault("JEATTACH_VICTIMS",
+                          os.path.join(os.path.dirname(bench.helpers), "tests", "victims"))
+    sys.path.insert(1, tests)
+    import releases  # pylint: disable=import-outside-toplevel
+    try:
+        argv, env = releases.command(version, [])
+    except (unittest.SkipTest, OSError) as reason:
+        bench.notes.append(f"jemalloc {version} is not measured: {reason}")
+        return None
+    return Process(bench, version, argv, env.get("LD_PRELOAD"))
+
+
+# ---- the measures ----
+
+
+def measure_verbs(bench, counts, series):
+    process = Process(bench, "own", [], True)
+    version = version_of(process)
+    measure_process(bench, process, version, VERBS, counts["verbs"], series)
+    for version, verbs in {key: OTHERS[key] for key in OTHERS if key != version}.items():
+        process = release_start(bench, version)
+        if process:
+            measure_process(bench, process, version, verbs, counts["verbs"], series)
+
+
+def version_of(process):
+    _, answer = process.tool.answer("mallctl", "version")
+    if not answer:
+        raise Failure("the version of the machine's jemalloc is not known")
+    return answer["version"].split("-")[0]
+
+
+def measure_process(bench, process, version, verbs, rounds, series):
+    verbs = [replace(verb, calls=calls_learn(process)) if verb.name == LIST else verb
+             for verb in verbs]
+    for verb in verbs:
+        verb_measure(bench, process, verb)  # the first of a kind is a matter of its own
+    for letter, word in (("J", "--json"), ("-", "--full")):
+        report_compare(bench, process, letter, word)
+    for _ in range(rounds):
+        with window(process.slots, WINDOW):
+            pass
+        series[f"{version}: baseline"].add(process.slots.longest([0]))
+        series["true"].add(bench.run([shutil.which("true")]).wall_ns)
+        for verb in verbs:
+            for kind, ns in verb_measure(bench, process, verb).items():
+                series[f"{version}, {verb.name}: {kind}"].add(ns)
+    bench.stop(process.child)
+
+
+def calls_learn(process):
+    """The names of a list, from the list, and as many that no build has as it tried in vain."""
+    _, answer = process.tool.answer("mallctl", "--list", *process.thread)
+    if not answer:
+        raise Failure("there is no list of names")
+    calls = BUILD + tuple(answer["values"])
+    return calls + (ABSENT,) * (answer["calls"] - len(calls))
+
+
+def verb_measure(bench, process, verb):
+    """In the process, then with the tool; nothing of what failed."""
+    for line in verb.before:
+        process.floor.ask(line)
+    floor = process.floor.ask(verb.line(process.heap))
+    for line in verb.before:
+        process.floor.ask(line)
+    argv = [bench.tool, *verb.argv(process.pid, process.heap),
+            *([] if verb.visits else process.thread)]
+    with window(process.slots, WINDOW):
+        run = bench.run(argv)
+    held = held_ns(bench, verb, run)
+    if held is None:
+        return {}
+    return {"floor": floor, "held": held, "gap": process.slots.longest([0]), "wall": run.wall_ns}
+
+
+CLOSING = re.compile(r"^jeattach: .* held ([\d.]+) (ms|s), (\d+) calls?, .*$", re.M)
+
+
+def held_ns(bench, verb, run):
+    """How long a thread was held; None when the command failed, or made other calls than the
+    process made for the comparison."""
+    found = CLOSING.search(run.err)
+    if run.code == 0 and not found and verb.name == "status":
+        return 0  # the memory of the process has told it all
+    if run.code != 0 or not found:
+        bench.fail(run)
+        return None
+    if verb.calls and int(found[3]) != len(verb.calls):
+        bench.fail(run, f"not the {len(verb.calls)} calls that were made in the process")
+        return None
+    if not verb.json:
+        return round(float(found[1]) * (MS if found[2] == "ms" else 1000 * MS))
+    answer = json.loads(run.out)
+    return max(answer["held_ns"], answer.get("threads_longest_held_ns", 0))
+
+
+def report_compare(bench, process, letter, word):
+    """The report as the tool has it is that of the process, but for numbers that do not stay the
+    same in the process's own from one time to the next."""
+    before = report_own(process, letter)
+    run = process.tool.call("stats", word, *process.thread)
+    if not run:
+        return
+    rows = [re.findall(r"\d+|\D+", text) for text in (before, run.out,
+                                                      report_own(process, letter))]
+    settled = [(own, tool) for own, tool, later in zip(*rows) if own == later]
+    if len({len(row) for row in rows}) != 1 or any(own != tool for own, tool in settled):
+        bench.fail(run, "not the report that the process makes itself")
+
+
+def report_own(process, letter):
+    process.floor.ask(f"print {letter} {process.heap}")
+    with open(process.heap, encoding="utf-8") as file:
+        return file.read()
+
+
+# ---- the table ----
+
+BLOCKS = (("held, median", "held", 50), ("held, p90", "held", 90),
+          ("gap of the held thread, median", "gap", 50),
+          ("whole command, median", "wall", 50), ("whole command, p90", "wall", 90))
+
+
+def rows_verbs(series):
+    names = [key.removesuffix(": held") for key in series if key.endswith(": held")]
+    for words, kind, share in BLOCKS:
+        for name in names:
+            make = row_whole if kind == "wall" else row_held
+            yield make(series, name, words, kind, share)
+
+
+def row_held(series, name, words, kind, share):
+    floor, tool = (series[f"{name}: {key}"].rank(share) for key in ("floor", kind))
+    idle = series[f"{name.split(', ')[0]}: baseline"].rank(share) if kind == "gap" else None
+    return Row(f"{name}, {words}", floor=floor, baseline=idle, jeattach=tool,
+               ratio=ratio(tool, floor))
+
+
+def row_whole(series, name, words, kind, share):
+    tool, true = series[f"{name}: {kind}"].rank(share), series["true"].rank(share)
+    row = Row(f"{name}, {words}", baseline=true, jeattach=tool)
+    if name.endswith("stats --json") and share == 50:
+        limit, row.target = report_limit(name.split(", ")[0])
+        row.ratio, row.reached = ratio(tool, limit), at_most(tool, limit)
+    return row
