@@ -98,6 +98,11 @@ bool stripped_version(const struct instance *instance, const struct target *targ
                       struct memory *memory, char *out, size_t size)
 {
     struct search search;
+
+    if (instance->found_by == FOUND_TABLES) {
+        snprintf(out, size, "%s", instance->version);
+        return true;
+    }
     bool found = open_instance(&search, instance, target, memory) &&
                  frames_load(&search.frames, &search.view) &&
                  xrefs_version(&search.view, &search.frames, search.tables, out, size);
