@@ -115,12 +115,6 @@ bool name_matches(const struct name_query *query, const char *name, size_t len)
 
 static bool spans_add(struct strtab_spans *spans, uint64_t first, uint64_t last)
 {
-    struct strtab_span *former = spans->count ? &spans->list[spans->count - 1] : NULL;
-
-    if (former && first <= former->last) {
-        former->last = last > former->last ? last : former->last;
-        return true;
-    }
     if (spans->count == STRTAB_SPANS_MAX)
         return false;
     if ((spans->count & (spans->count - 1)) == 0) {
@@ -134,14 +128,39 @@ static bool spans_add(struct strtab_spans *spans, uint64_t first, uint64_t last)
     return true;
 }
 
+static int compare_spans(const void *a, const void *b)
+{
+    const struct strtab_span *x = a, *y = b;
+    return (x->first > y->first) - (x->first < y->first);
+}
+
+/* Sorted, and none reaches into the next. */
+static void spans_settle(struct strtab_spans *spans)
+{
+    size_t kept = 0;
+
+    if (!spans->count)
+        return;
+    qsort(spans->list, spans->count, sizeof *spans->list, compare_spans);
+    for (size_t i = 1; i < spans->count; i++) {
+        struct strtab_span *former = &spans->list[kept], *next = &spans->list[i];
+        if (next->first > former->last)
+            spans->list[++kept] = *next;
+        else if (next->last > former->last)
+            former->last = next->last;
+    }
+    spans->count = kept + 1;
+}
+
 enum { SCAN_MAX = SYMBOL_NAME_MAX + STRTAB_BLOCK, STRETCH = 64, LOOK_AHEAD = 2 };
 
 /* Whole names, the last one may go on in the next block. */
 struct scan {
     const struct name_query *query;
     struct strtab_spans *out;
-    char *bytes; /* SCAN_MAX, and as much as is looked at behind them */
-    uint64_t at; /* of bytes, in the table */
+    size_t shortest; /* no name of fewer bytes is looked for */
+    char *bytes;     /* SCAN_MAX, and as much as is looked at behind them */
+    uint64_t at;     /* of bytes, in the table */
     size_t len;
     bool marks[SCAN_MAX / STRETCH]; /* a name may begin in it that is looked for by that */
 };
@@ -186,70 +205,47 @@ static void scan_mark(struct scan *scan)
     }
 }
 
-static bool may_begin_in(const struct scan *scan, size_t at, size_t len)
+/* The places in the name from where it agrees with the pattern: a shared tail is stored once. */
+static bool find_beginning(struct scan *scan, const struct name_pattern *pattern, size_t at,
+                           size_t len)
 {
-    for (size_t i = at / STRETCH; i <= (at + len) / STRETCH && i < ARRAY_LEN(scan->marks); i++)
-        if (scan->marks[i])
-            return true;
-    return false;
-}
-
-/* How far into the name others begin that are looked for by their end; SIZE_MAX: none. */
-static size_t last_by_end(const struct name_query *query, const char *name, size_t len)
-{
-    size_t last = SIZE_MAX;
-
-    for (size_t i = 0; i < query->count; i++) {
-        const struct name_pattern *pattern = &query->patterns[i];
-        if (pattern->kind != NAME_ENDS || len < pattern->len ||
-            name[len - 1] != pattern->text[pattern->len - 1] || !pattern_agrees(pattern, name, len))
+    for (size_t i = at; i < at + len;) {
+        if (!scan->marks[i / STRETCH]) {
+            i = (i / STRETCH + 1) * STRETCH;
             continue;
-        if (last == SIZE_MAX || len - pattern->len > last)
-            last = len - pattern->len;
+        }
+        if (pattern_agrees(pattern, scan->bytes + i, at + len - i) &&
+            !spans_add(scan->out, scan->at + i, scan->at + i))
+            return false;
+        i++;
     }
-    return last;
+    return true;
 }
 
-/* Is the name from there on looked for by its beginning, or as a whole? */
-static bool matches_from(const struct name_query *query, const char *name, size_t len)
+static bool find_end(struct scan *scan, const struct name_pattern *pattern, size_t at, size_t len)
 {
-    for (size_t i = 0; i < query->count; i++)
-        if (query->patterns[i].kind != NAME_ENDS && name[0] == query->patterns[i].text[0] &&
-            pattern_agrees(&query->patterns[i], name, len))
-            return true;
-    return false;
+    size_t n = pattern->len, last = at + len - n;
+    const char *name = scan->bytes + at;
+
+    if (len < n || name[len - 1] != pattern->text[n - 1] ||
+        memcmp(scan->bytes + last, pattern->text, n) != 0)
+        return true;
+    return spans_add(scan->out, scan->at + (pattern->kind == NAME_WHOLE ? last : at),
+                     scan->at + last);
 }
 
-/* Does it end in a name that is looked for as a whole? */
-static bool may_hold_whole(const struct name_query *query, const char *name, size_t len)
-{
-    for (size_t i = 0; i < query->count; i++) {
-        const struct name_pattern *pattern = &query->patterns[i];
-        if (pattern->kind == NAME_WHOLE && len >= pattern->len &&
-            name[len - 1] == pattern->text[pattern->len - 1] &&
-            memcmp(name + len - pattern->len, pattern->text, pattern->len) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* The shared tail of several names is stored once: a name may begin anywhere in another. */
 static bool scan_name(struct scan *scan, const char *name, size_t len)
 {
-    size_t skip = len > SYMBOL_NAME_MAX ? len - SYMBOL_NAME_MAX : 0, at, last;
+    size_t skip = len > SYMBOL_NAME_MAX ? len - SYMBOL_NAME_MAX : 0;
+    size_t at = (size_t)(name - scan->bytes) + skip;
 
-    name += skip;
     len -= skip;
-    at = (size_t)(name - scan->bytes);
-    last = last_by_end(scan->query, name, len);
-    if (last != SIZE_MAX && !spans_add(scan->out, scan->at + at, scan->at + at + last))
-        return false;
-    if (!may_begin_in(scan, at, len) && !may_hold_whole(scan->query, name, len))
-        return true;
-    for (size_t i = 0; i < len; i++)
-        if (matches_from(scan->query, name + i, len - i) &&
-            !spans_add(scan->out, scan->at + at + i, scan->at + at + i))
+    for (size_t i = 0; i < scan->query->count; i++) {
+        const struct name_pattern *pattern = &scan->query->patterns[i];
+        if (pattern->kind == NAME_BEGINS ? !find_beginning(scan, pattern, at, len)
+                                         : !find_end(scan, pattern, at, len))
             return false;
+    }
     return true;
 }
 
@@ -259,9 +255,13 @@ static const char *scan_block(struct scan *scan)
     const char *name = scan->bytes, *end = scan->bytes + scan->len, *nul;
 
     scan_mark(scan);
-    for (; (nul = memchr(name, '\0', (size_t)(end - name))); name = nul + 1)
-        if (!scan_name(scan, name, (size_t)(nul - name)))
+    for (; (nul = memchr(name, '\0', (size_t)(end - name))); name = nul + 1) {
+        size_t len = (size_t)(nul - name);
+        if (len >= scan->shortest && !scan_name(scan, name, len))
             return NULL;
+        while (nul + 1 < end && !nul[1]) /* a gigabyte of nothing takes no time */
+            nul++;
+    }
     return name;
 }
 
@@ -275,11 +275,17 @@ bool strtab_find(const struct strtab *strtab, const struct name_query *query,
     *out = (struct strtab_spans){0};
     if (!bytes || !scan)
         return false;
-    *scan = (struct scan){.query = query, .out = out, .bytes = bytes};
+    *scan = (struct scan){.query = query, .out = out, .bytes = bytes, .shortest = SIZE_MAX};
+    for (size_t i = 0; i < query->count; i++)
+        if (query->patterns[i].len < scan->shortest)
+            scan->shortest = query->patterns[i].len;
     while (scan->at + scan->len < strtab->size)
         if (!scan_next(strtab, scan, rest) || !(rest = scan_block(scan)))
             return false;
-    return scan_name(scan, rest, (size_t)(bytes + scan->len - rest));
+    if (!scan_name(scan, rest, (size_t)(bytes + scan->len - rest)))
+        return false;
+    spans_settle(out);
+    return true;
 }
 
 bool strtab_spans_hold(const struct strtab_spans *spans, uint64_t at)
