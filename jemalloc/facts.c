@@ -122,21 +122,16 @@ static int module_version(const struct modules *modules, size_t module, bool in_
 }
 
 /*
- * What the tables tell is jemalloc's for certain. Without them all constants
- * are looked through; a second version that differs belongs to something else,
- * and which one is not to be told.
+ * All constants are looked through; a second version that differs belongs to
+ * something else, and which one is not to be told.
  */
 static void locate_version(struct fact_places *places, const struct instance *instance,
-                           const struct modules *modules, const struct target *target,
-                           struct memory *memory)
+                           const struct modules *modules, struct memory *memory)
 {
     const struct module *module = modules_at(modules, instance->mallctl);
     AUTO_FREE char *buf = NULL;
     int found = 0;
 
-    if (stripped_version(instance, target, memory, places->version, sizeof places->version))
-        return;
-    places->version[0] = '\0';
     buf = malloc(CHUNK + OVERLAP);
     if (!module || !buf)
         return;
@@ -250,15 +245,29 @@ static void locate_names(struct fact_places *places, const struct instance *inst
         read_named_version(places, instance, &search.version, target, memory);
 }
 
+/* What the tables tell is jemalloc's for certain. */
+static void locate_by_tables(struct fact_places *places, const struct instance *instance,
+                             const struct target *target, struct memory *memory)
+{
+    char version[sizeof places->version];
+    remote_addr opt_prof;
+
+    stripped_facts(instance, target, memory, version, sizeof version, &opt_prof);
+    if (!places->version[0])
+        memcpy(places->version, version, sizeof version);
+    if (!places->at[PLACE_OPT_PROF].address)
+        places->at[PLACE_OPT_PROF].address = opt_prof;
+}
+
 void facts_locate(struct fact_places *places, const struct instance *instance,
                   const struct modules *modules, const struct target *target, struct memory *memory)
 {
     memset(places, 0, sizeof *places);
     locate_names(places, instance, target, memory);
+    if (!places->version[0] || !places->at[PLACE_OPT_PROF].address)
+        locate_by_tables(places, instance, target, memory);
     if (!places->version[0])
-        locate_version(places, instance, modules, target, memory);
-    if (!places->at[PLACE_OPT_PROF].address)
-        places->at[PLACE_OPT_PROF].address = stripped_opt_prof(instance, target, memory);
+        locate_version(places, instance, modules, memory);
 }
 
 static enum fact fact_of(bool value)
