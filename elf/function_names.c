@@ -23,7 +23,7 @@ void function_names_close(struct function_names *symbols)
 }
 
 struct dynamic_search {
-    const char *part;
+    const struct name_query *names; /* NULL: all */
     symbol_visitor visit;
     void *ctx;
 };
@@ -32,14 +32,17 @@ static bool visit_dynamic(void *ctx, const char *name, const struct symbol *symb
 {
     const struct dynamic_search *search = ctx;
 
-    return symbol->type != STT_FUNC || !strstr(name, search->part) ||
-           search->visit(search->ctx, name, symbol);
+    if (symbol->type != STT_FUNC)
+        return true;
+    if (search->names && !name_matches(search->names, name, strlen(name)))
+        return !search->names->others || search->visit(search->ctx, NULL, symbol);
+    return search->visit(search->ctx, name, symbol);
 }
 
-static bool visit_dynsym(const struct function_names *symbols, const char *part,
+static bool visit_dynsym(const struct function_names *symbols, const struct name_query *names,
                          symbol_visitor visit, void *ctx)
 {
-    struct dynamic_search search = {part, visit, ctx};
+    struct dynamic_search search = {names, visit, ctx};
 
     if (!symbols->image.symtab)
         return false;
@@ -63,25 +66,25 @@ static int open_debugfile(const struct function_names *symbols)
 }
 
 static bool visit_separate(const struct function_names *symbols, enum symbol_place place,
-                           const char *part, symbol_visitor visit, void *ctx)
+                           const struct name_query *names, symbol_visitor visit, void *ctx)
 {
     AUTO_CLOSE int fd =
         place == SYMBOLS_MINIDEBUG ? minidebug_open(symbols->file) : open_debugfile(symbols);
 
-    return fd >= 0 && symtab_visit(fd, image_file_bias(&symbols->image, fd), part, visit, ctx);
+    return fd >= 0 && symtab_visit(fd, image_file_bias(&symbols->image, fd), names, visit, ctx);
 }
 
 bool function_names_visit(const struct function_names *symbols, enum symbol_place place,
-                          const char *part, symbol_visitor visit, void *ctx)
+                          const struct name_query *names, symbol_visitor visit, void *ctx)
 {
     switch (place) {
     case SYMBOLS_DYNSYM:
-        return visit_dynsym(symbols, part, visit, ctx);
+        return visit_dynsym(symbols, names, visit, ctx);
     case SYMBOLS_SYMTAB:
         return symbols->file >= 0 &&
-               symtab_visit(symbols->file, symbols->image.bias, part, visit, ctx);
+               symtab_visit(symbols->file, symbols->image.bias, names, visit, ctx);
     default:
-        return visit_separate(symbols, place, part, visit, ctx);
+        return visit_separate(symbols, place, names, visit, ctx);
     }
 }
 
@@ -100,16 +103,16 @@ static bool visit_on(void *ctx, const char *name, const struct symbol *symbol)
     return !both->ended;
 }
 
-bool function_names_visit_file(const struct function_names *symbols, const char *part,
+bool function_names_visit_file(const struct function_names *symbols, const struct name_query *names,
                                symbol_visitor visit, void *ctx, enum symbol_place *place)
 {
     struct long_visit both = {visit, ctx, false};
 
     for (*place = SYMBOLS_SYMTAB; *place < SYMBOLS_PLACES; ++*place) {
-        if (!function_names_visit(symbols, *place, part, visit_on, &both))
+        if (!function_names_visit(symbols, *place, names, visit_on, &both))
             continue;
         if (*place == SYMBOLS_MINIDEBUG)
-            visit_dynsym(symbols, part, visit_on, &both);
+            visit_dynsym(symbols, names, visit_on, &both);
         return true;
     }
     return false;

@@ -6,6 +6,7 @@
 
 #include "elf/image.h"
 #include "elf/modules.h"
+#include "elf/strtab.h"
 
 enum symbol_place {
     SYMBOLS_DYNSYM,    /* .dynsym, as it is mapped */
@@ -29,17 +30,17 @@ bool function_names_open(struct function_names *symbols, const struct module *mo
 void function_names_close(struct function_names *symbols);
 
 /*
- * Visits the defined functions at one place whose name contains part ("":
- * all), with addresses at run time, until visit returns false. False if the
+ * Visits the defined functions at one place with the names that are looked for
+ * (NULL: all), with addresses at run time, until visit returns false. False if the
  * module has no symbols there, or not all could be read.
  */
 bool function_names_visit(const struct function_names *symbols, enum symbol_place place,
-                          const char *part, symbol_visitor visit, void *ctx);
+                          const struct name_query *names, symbol_visitor visit, void *ctx);
 
 /*
  * The same at the first place but .dynsym where there are symbols; *place tells
  * which. The symbols of .gnu_debugdata are those that .dynsym lacks, so that
  * both are visited then.
  */
-bool function_names_visit_file(const struct function_names *symbols, const char *part,
+bool function_names_visit_file(const struct function_names *symbols, const struct name_query *names,
                                symbol_visitor visit, void *ctx, enum symbol_place *place);

@@ -51,15 +51,19 @@ static const char *stray_name(struct strtab *strtab, uint64_t at)
     return NULL;
 }
 
-static bool window_holds(const struct strtab *strtab, uint64_t at)
+/* The length of the name at an offset; false: it does not end in the window. */
+static bool window_holds(const struct strtab *strtab, uint64_t at, size_t *len)
 {
-    return at >= strtab->at && at < strtab->end &&
-           (strtab->end == strtab->size ||
-            memchr(strtab->window + (at - strtab->at), '\0', strtab->end - at));
+    if (at < strtab->at || at >= strtab->end)
+        return false;
+    size_t room = (size_t)(strtab->end - at);
+    size_t most = room < SYMBOL_NAME_MAX ? room : SYMBOL_NAME_MAX;
+    *len = strnlen(strtab->window + (at - strtab->at), most);
+    return *len < room || strtab->end == strtab->size;
 }
 
 /* It moves by half of it at least, or to the end of the table: never more reads than that. */
-static bool window_move(struct strtab *strtab, uint64_t at)
+static bool window_move(struct strtab *strtab, uint64_t at, size_t *len)
 {
     if (strtab->room == strtab->size) /* all of it */
         at = 0;
@@ -70,22 +74,19 @@ static bool window_move(struct strtab *strtab, uint64_t at)
     strtab->end = at + n;
     if (!n) /* the file became shorter: no second try */
         strtab->room = 0;
-    return window_holds(strtab, at);
+    return window_holds(strtab, at, len);
 }
 
 const char *strtab_name(struct strtab *strtab, uint64_t at)
 {
-    const char *name;
     size_t n;
 
     if (at >= strtab->size || strtab->looked_at > STRTAB_LOOKED_AT_MAX)
         return NULL;
-    if (!window_holds(strtab, at) && !window_move(strtab, at))
+    if (!window_holds(strtab, at, &n) && !window_move(strtab, at, &n))
         return stray_name(strtab, at);
-    name = strtab->window + (at - strtab->at);
-    n = strnlen(name, SYMBOL_NAME_MAX);
     strtab->looked_at += n;
-    return n < SYMBOL_NAME_MAX ? name : NULL;
+    return n < SYMBOL_NAME_MAX ? strtab->window + (at - strtab->at) : NULL;
 }
 
 bool strtab_exhausted(const struct strtab *strtab)
@@ -93,32 +94,27 @@ bool strtab_exhausted(const struct strtab *strtab)
     return strtab->looked_at > STRTAB_LOOKED_AT_MAX;
 }
 
-/* A block, behind as much of the former one as a name may have. */
-struct scan {
-    char *bytes; /* SYMBOL_NAME_MAX + STRTAB_BLOCK */
-    uint64_t at; /* of bytes, in the table */
-    size_t kept, len;
-};
+/* --- the search --- */
 
-static bool scan_next(const struct strtab *strtab, struct scan *scan)
+static bool pattern_agrees(const struct name_pattern *pattern, const char *name, size_t len)
 {
-    size_t keep = scan->len < SYMBOL_NAME_MAX ? scan->len : SYMBOL_NAME_MAX;
-    uint64_t next = scan->at + scan->len, left = strtab->size - next;
-    size_t n = left < STRTAB_BLOCK ? (size_t)left : STRTAB_BLOCK;
+    size_t n = pattern->len;
 
-    memmove(scan->bytes, scan->bytes + scan->len - keep, keep);
-    scan->at = next - keep;
-    scan->kept = keep;
-    scan->len = keep + n;
-    return file_read(strtab->fd, strtab->offset + next, scan->bytes + keep, n);
+    if (len < n || (pattern->kind == NAME_WHOLE && len != n))
+        return false;
+    return memcmp(pattern->kind == NAME_BEGINS ? name : name + len - n, pattern->text, n) == 0;
+}
+
+bool name_matches(const struct name_query *query, const char *name, size_t len)
+{
+    for (size_t i = 0; i < query->count; i++)
+        if (pattern_agrees(&query->patterns[i], name, len))
+            return true;
+    return false;
 }
 
 static bool spans_add(struct strtab_spans *spans, uint64_t first, uint64_t last)
 {
-    if (spans->count && first <= spans->list[spans->count - 1].last) {
-        spans->list[spans->count - 1].last = last;
-        return true;
-    }
     if (spans->count == STRTAB_SPANS_MAX)
         return false;
     if ((spans->count & (spans->count - 1)) == 0) {
@@ -132,39 +128,163 @@ static bool spans_add(struct strtab_spans *spans, uint64_t first, uint64_t last)
     return true;
 }
 
-/*
- * Every place of part that ends in the new bytes of the block. Without a NUL
- * since the former place it is in the same name.
- */
-static bool scan_block(const struct scan *scan, const char *part, size_t len,
-                       struct strtab_spans *out)
+static int compare_spans(const void *a, const void *b)
 {
-    const char *from = scan->bytes + (scan->kept < len ? 0 : scan->kept - len + 1), *hit;
-    const char *end = scan->bytes + scan->len, *name = scan->bytes;
+    const struct strtab_span *x = a, *y = b;
+    return (x->first > y->first) - (x->first < y->first);
+}
 
-    for (; (hit = memmem(from, (size_t)(end - from), part, len)); from = hit + 1) {
-        const char *nul = memrchr(name, '\0', (size_t)(hit - name));
-        const char *first = nul ? nul + 1 : name;
-        if (!spans_add(out, scan->at + (uint64_t)(first - scan->bytes),
-                       scan->at + (uint64_t)(hit - scan->bytes)))
+/* Sorted, and none reaches into the next. */
+static void spans_settle(struct strtab_spans *spans)
+{
+    size_t kept = 0;
+
+    if (!spans->count)
+        return;
+    qsort(spans->list, spans->count, sizeof *spans->list, compare_spans);
+    for (size_t i = 1; i < spans->count; i++) {
+        struct strtab_span *former = &spans->list[kept], *next = &spans->list[i];
+        if (next->first > former->last)
+            spans->list[++kept] = *next;
+        else if (next->last > former->last)
+            former->last = next->last;
+    }
+    spans->count = kept + 1;
+}
+
+enum { SCAN_MAX = SYMBOL_NAME_MAX + STRTAB_BLOCK, STRETCH = 64, LOOK_AHEAD = 2 };
+
+/* Whole names, the last one may go on in the next block. */
+struct scan {
+    const struct name_query *query;
+    struct strtab_spans *out;
+    size_t shortest; /* no name of fewer bytes is looked for */
+    char *bytes;     /* SCAN_MAX, and as much as is looked at behind them */
+    uint64_t at;     /* of bytes, in the table */
+    size_t len;
+    bool marks[SCAN_MAX / STRETCH]; /* a name may begin in it that is looked for by that */
+};
+
+/* Moves on, and keeps the bytes from rest on: of a longer name than there may be, the last. */
+static bool scan_next(const struct strtab *strtab, struct scan *scan, const char *rest)
+{
+    size_t keep = (size_t)(scan->bytes + scan->len - rest);
+    uint64_t next = scan->at + scan->len, left = strtab->size - next;
+    size_t n = left < STRTAB_BLOCK ? (size_t)left : STRTAB_BLOCK;
+
+    keep = keep < SYMBOL_NAME_MAX ? keep : SYMBOL_NAME_MAX;
+    memmove(scan->bytes, scan->bytes + scan->len - keep, keep);
+    scan->at = next - keep;
+    scan->len = keep + n;
+    return file_read(strtab->fd, strtab->offset + next, scan->bytes + keep, n);
+}
+
+/* The first three characters, anywhere in a stretch: compilers make vector instructions of it. */
+static bool stretch_has(const char *bytes, const struct name_pattern *pattern)
+{
+    const char *text = pattern->text;
+    const char second = pattern->len > 1 ? text[1] : 0, second_mask = pattern->len > 1 ? -1 : 0;
+    const char third = pattern->len > 2 ? text[2] : 0, third_mask = pattern->len > 2 ? -1 : 0;
+    unsigned char found = 0;
+
+    for (size_t i = 0; i < STRETCH; i++)
+        found |= (bytes[i] == text[0]) & ((bytes[i + 1] & second_mask) == second) &
+                 ((bytes[i + 2] & third_mask) == third);
+    return found;
+}
+
+static void scan_mark(struct scan *scan)
+{
+    memset(scan->marks, 0, sizeof scan->marks);
+    for (size_t i = 0; i < scan->query->count; i++) {
+        const struct name_pattern *pattern = &scan->query->patterns[i];
+        if (pattern->kind != NAME_BEGINS)
+            continue;
+        for (size_t at = 0; at < scan->len; at += STRETCH)
+            scan->marks[at / STRETCH] |= stretch_has(scan->bytes + at, pattern);
+    }
+}
+
+/* The places in the name from where it agrees with the pattern: a shared tail is stored once. */
+static bool find_beginning(struct scan *scan, const struct name_pattern *pattern, size_t at,
+                           size_t len)
+{
+    for (size_t i = at; i < at + len;) {
+        if (!scan->marks[i / STRETCH]) {
+            i = (i / STRETCH + 1) * STRETCH;
+            continue;
+        }
+        if (pattern_agrees(pattern, scan->bytes + i, at + len - i) &&
+            !spans_add(scan->out, scan->at + i, scan->at + i))
             return false;
-        name = hit;
+        i++;
     }
     return true;
 }
 
-bool strtab_find(const struct strtab *strtab, const char *part, struct strtab_spans *out)
+static bool find_end(struct scan *scan, const struct name_pattern *pattern, size_t at, size_t len)
 {
-    AUTO_FREE char *bytes = malloc(SYMBOL_NAME_MAX + STRTAB_BLOCK);
-    struct scan scan = {.bytes = bytes};
-    size_t len = strlen(part);
+    size_t n = pattern->len, last = at + len - n;
+    const char *name = scan->bytes + at;
+
+    if (len < n || name[len - 1] != pattern->text[n - 1] ||
+        memcmp(scan->bytes + last, pattern->text, n) != 0)
+        return true;
+    return spans_add(scan->out, scan->at + (pattern->kind == NAME_WHOLE ? last : at),
+                     scan->at + last);
+}
+
+static bool scan_name(struct scan *scan, const char *name, size_t len)
+{
+    size_t skip = len > SYMBOL_NAME_MAX ? len - SYMBOL_NAME_MAX : 0;
+    size_t at = (size_t)(name - scan->bytes) + skip;
+
+    len -= skip;
+    for (size_t i = 0; i < scan->query->count; i++) {
+        const struct name_pattern *pattern = &scan->query->patterns[i];
+        if (pattern->kind == NAME_BEGINS ? !find_beginning(scan, pattern, at, len)
+                                         : !find_end(scan, pattern, at, len))
+            return false;
+    }
+    return true;
+}
+
+/* The names of a block; NULL: too many, else where the last one begins, whose end is missing. */
+static const char *scan_block(struct scan *scan)
+{
+    const char *name = scan->bytes, *end = scan->bytes + scan->len, *nul;
+
+    scan_mark(scan);
+    for (; (nul = memchr(name, '\0', (size_t)(end - name))); name = nul + 1) {
+        size_t len = (size_t)(nul - name);
+        if (len >= scan->shortest && !scan_name(scan, name, len))
+            return NULL;
+        while (nul + 1 < end && !nul[1]) /* a gigabyte of nothing takes no time */
+            nul++;
+    }
+    return name;
+}
+
+bool strtab_find(const struct strtab *strtab, const struct name_query *query,
+                 struct strtab_spans *out)
+{
+    AUTO_FREE char *bytes = calloc(1, SCAN_MAX + STRETCH + LOOK_AHEAD);
+    AUTO_FREE struct scan *scan = malloc(sizeof *scan);
+    const char *rest = bytes;
 
     *out = (struct strtab_spans){0};
-    if (!bytes || !len || len >= SYMBOL_NAME_MAX)
+    if (!bytes || !scan)
         return false;
-    while (scan.at + scan.len < strtab->size)
-        if (!scan_next(strtab, &scan) || !scan_block(&scan, part, len, out))
+    *scan = (struct scan){.query = query, .out = out, .bytes = bytes, .shortest = SIZE_MAX};
+    for (size_t i = 0; i < query->count; i++)
+        if (query->patterns[i].len < scan->shortest)
+            scan->shortest = query->patterns[i].len;
+    while (scan->at + scan->len < strtab->size)
+        if (!scan_next(strtab, scan, rest) || !(rest = scan_block(scan)))
             return false;
+    if (!scan_name(scan, rest, (size_t)(bytes + scan->len - rest)))
+        return false;
+    spans_settle(out);
     return true;
 }
 

@@ -12,7 +12,8 @@ enum {
     STRTAB_WINDOW = 16 << 20,       /* where all names are asked for: those of most programs */
     STRTAB_MAX = 1 << 30,           /* bytes of a table; a larger one is refused */
     STRTAB_LOOKED_AT_MAX = 1 << 30, /* bytes of names: millions may share one of 60 KB */
-    STRTAB_SPANS_MAX = 1 << 16,     /* names that strtab_find tells apart at most */
+    STRTAB_SPANS_BITS = 16,
+    STRTAB_SPANS_MAX = 1 << STRTAB_SPANS_BITS, /* names that strtab_find tells apart at most */
 };
 
 struct strtab {
@@ -41,7 +42,37 @@ void strtab_close(struct strtab *strtab);
 const char *strtab_name(struct strtab *strtab, uint64_t at);
 bool strtab_exhausted(const struct strtab *strtab);
 
-/* Offsets [first, last] are those from which a name contains what was looked for. */
+/* Which names are looked for: those that agree with one of the patterns. */
+enum name_kind { NAME_WHOLE, NAME_BEGINS, NAME_ENDS };
+
+struct name_pattern {
+    enum name_kind kind;
+    const char *text;
+    size_t len; /* 1 at least */
+};
+
+struct name_query {
+    const struct name_pattern *patterns;
+    size_t count;
+    bool others; /* the others are visited as well, without their names (NULL) */
+};
+
+#define NAME_IS(text)                                                                              \
+    {                                                                                              \
+        NAME_WHOLE, text, sizeof(text) - 1                                                         \
+    }
+#define NAME_BEGINS_WITH(text)                                                                     \
+    {                                                                                              \
+        NAME_BEGINS, text, sizeof(text) - 1                                                        \
+    }
+#define NAME_ENDS_WITH(text)                                                                       \
+    {                                                                                              \
+        NAME_ENDS, text, sizeof(text) - 1                                                          \
+    }
+
+bool name_matches(const struct name_query *query, const char *name, size_t len);
+
+/* Offsets [first, last] are those of names that are looked for. */
 struct strtab_span {
     uint64_t first, last;
 };
@@ -55,6 +86,7 @@ struct strtab_spans {
  * Reads the whole table once, in blocks. False if it cannot be read or
  * has more than STRTAB_SPANS_MAX such names.
  */
-bool strtab_find(const struct strtab *strtab, const char *part, struct strtab_spans *out);
+bool strtab_find(const struct strtab *strtab, const struct name_query *query,
+                 struct strtab_spans *out);
 /* True if the name at an offset is one of them. */
 bool strtab_spans_hold(const struct strtab_spans *spans, uint64_t at);

@@ -1,5 +1,4 @@
 #include "elf/symtab.h"
-#include "elf/strtab.h"
 
 #include <string.h>
 
@@ -7,10 +6,11 @@ enum { CHUNK_SYMBOLS = 16384, FILE_NAME_MAX = 4096 };
 
 struct search {
     struct strtab *names;
-    const struct strtab_spans *spans; /* NULL: every name */
-    unsigned char type;               /* STT_FUNC or STT_OBJECT */
+    const struct name_query *query; /* NULL: every name */
+    struct strtab_spans spans;      /* where those are, if that is known */
+    bool known;
+    unsigned types; /* bit 1 << STT_* */
     uint64_t bias;
-    const char *part;
     symbol_visitor visit;
     void *ctx;
     /* The last STT_FILE symbol: local ones are of it (ELF, "Symbol Table"). */
@@ -62,13 +62,18 @@ static bool visit_symbol(struct search *search, const Elf64_Sym *sym)
 
     if (symbol.type == STT_FILE)
         remember_file(search, sym);
-    if (symbol.type != search->type || sym->st_shndx == SHN_UNDEF || !sym->st_value ||
-        (search->spans && !strtab_spans_hold(search->spans, sym->st_name)))
+    if (!(search->types >> symbol.type & 1) || sym->st_shndx == SHN_UNDEF || !sym->st_value ||
+        (search->known && !search->query->others &&
+         !strtab_spans_hold(&search->spans, sym->st_name)))
         return true;
     symbol.file = symbol.local ? file_of(search) : NULL;
+    if (search->known && !strtab_spans_hold(&search->spans, sym->st_name))
+        return search->visit(search->ctx, NULL, &symbol);
     name = strtab_name(search->names, sym->st_name);
-    if (!name || !strstr(name, search->part))
+    if (!name)
         return true;
+    if (search->query && !name_matches(search->query, name, strlen(name)))
+        return !search->query->others || search->visit(search->ctx, NULL, &symbol);
     return search->visit(search->ctx, name, &symbol);
 }
 
@@ -90,20 +95,18 @@ static bool visit_all(int fd, const Elf64_Shdr *section, struct search *search)
     return chunk && !strtab_exhausted(search->names);
 }
 
-static bool visit_part(int fd, const Elf64_Shdr *symbols, struct search *search)
+static bool visit_named(int fd, const Elf64_Shdr *symbols, struct search *search)
 {
-    struct strtab_spans spans = {0};
-    bool good = !search->part[0] || strtab_find(search->names, search->part, &spans);
+    bool good = true;
 
-    search->spans = search->part[0] ? &spans : NULL;
-    if (good && (!search->spans || spans.count))
+    search->known = search->query && strtab_find(search->names, search->query, &search->spans);
+    if (!search->known || search->spans.count || search->query->others)
         good = visit_all(fd, symbols, search);
-    free(spans.list);
+    free(search->spans.list);
     return good;
 }
 
-static bool visit_type(int fd, uint64_t bias, unsigned char type, const char *part,
-                       symbol_visitor visit, void *ctx)
+static bool visit_types(int fd, unsigned types, struct search *search)
 {
     struct sections sections;
     Elf64_Shdr symbols, strings;
@@ -112,22 +115,26 @@ static bool visit_type(int fd, uint64_t bias, unsigned char type, const char *pa
 
     if (!find_tables(fd, &sections, &symbols, &strings))
         return false;
-    good = strtab_open(&names, &sections, &strings, part[0] ? STRTAB_BLOCK : STRTAB_WINDOW);
-    if (good) {
-        struct search search = {
-            .names = &names, .type = type, .bias = bias, .part = part, .visit = visit, .ctx = ctx};
-        good = visit_part(fd, &symbols, &search);
-    }
+    good = strtab_open(&names, &sections, &strings, search->query ? STRTAB_BLOCK : STRTAB_WINDOW);
+    search->names = &names;
+    search->types = types;
+    good = good && visit_named(fd, &symbols, search);
     strtab_close(&names);
     return good;
 }
 
-bool symtab_visit(int fd, uint64_t bias, const char *part, symbol_visitor visit, void *ctx)
+bool symtab_visit(int fd, uint64_t bias, const struct name_query *names, symbol_visitor visit,
+                  void *ctx)
 {
-    return visit_type(fd, bias, STT_FUNC, part, visit, ctx);
+    struct search search = {.query = names, .bias = bias, .visit = visit, .ctx = ctx};
+
+    return visit_types(fd, 1u << STT_FUNC, &search);
 }
 
-bool symtab_visit_objects(int fd, uint64_t bias, const char *part, symbol_visitor visit, void *ctx)
+bool symtab_visit_all(int fd, uint64_t bias, const struct name_query *names, symbol_visitor visit,
+                      void *ctx)
 {
-    return visit_type(fd, bias, STT_OBJECT, part, visit, ctx);
+    struct search search = {.query = names, .bias = bias, .visit = visit, .ctx = ctx};
+
+    return visit_types(fd, 1u << STT_FUNC | 1u << STT_OBJECT, &search);
 }

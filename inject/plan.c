@@ -106,6 +106,29 @@ struct static_names {
     bool failed;
 };
 
+/* What .symtab is searched for: the names of libc_forbidden among them. */
+static const struct name_pattern static_patterns[] = {
+    NAME_BEGINS_WITH("_Unwind_"),
+    NAME_IS("__errno_location"),
+    NAME_IS("pthread_setcancelstate"),
+    NAME_IS("fork"),
+    NAME_IS("vfork"),
+    NAME_IS("_Fork"),
+    NAME_IS("__libc_fork"),
+    NAME_IS("posix_spawn"),
+    NAME_IS("posix_spawnp"),
+    NAME_IS("pthread_create"),
+    NAME_IS("pthread_exit"),
+    NAME_IS("__pthread_exit"),
+    NAME_IS("dlopen"),
+    NAME_IS("dlclose"),
+    NAME_IS("dlmopen"),
+    NAME_IS("__libc_dlopen_mode"),
+};
+
+static const struct name_query static_query = {.patterns = static_patterns,
+                                               .count = ARRAY_LEN(static_patterns)};
+
 static bool visit_static(void *ctx, const char *name, const struct symbol *symbol)
 {
     struct static_names *names = ctx;
@@ -150,7 +173,7 @@ static enum fault_code learn_static(struct plan *plan, const struct module *modu
     struct function_names symbols;
 
     if (function_names_open(&symbols, module, target, memory))
-        function_names_visit_file(&symbols, "", visit_static, &names, &place);
+        function_names_visit_file(&symbols, &static_query, visit_static, &names, &place);
     function_names_close(&symbols);
     if (names.failed)
         return fault_set(fault, FAULT_INTERNAL, ENOMEM, "plan", "%s", module->path);

@@ -3,7 +3,10 @@
 #include "jemalloc/stripped.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
+
+enum { SOURCE_NAME_MAX = 256 };
 
 /* Whose is a function of a program that jemalloc is linked into? */
 enum owner {
@@ -13,16 +16,22 @@ enum owner {
     OWNER_JEMALLOC, /* by its own name */
 };
 
+/* A function that is jemalloc's, or may be by its file. */
 struct function {
     remote_addr start, end;
-    enum owner owner;
+    size_t before; /* how many of the program's .symtab has before it: the order of aliases */
+    bool named;    /* OWNER_JEMALLOC */
+    bool divided;  /* one of the program's lies between this one and the former */
 };
 
+/* Of a million functions of the program nothing but their addresses is kept. */
 struct functions {
-    const char *prefix;
     struct function *list;
-    size_t count, room, named;
+    remote_addr *others; /* those of OWNER_PROGRAM */
+    size_t count, room, other_count, other_room, named;
     bool failed;
+    char file[SOURCE_NAME_MAX]; /* the last local symbol's: most have that of the one before */
+    bool is_source;             /* and whether it is one of jemalloc's */
 };
 
 /* src/ of 4.0 to 5.3.1, without what follows the first dot: ".c", or ".pic.o" after LTO. */
@@ -108,46 +117,38 @@ static const char *const source_files[] = {
     "witness",
 };
 
-/* The public functions, behind the prefix (jemalloc(3) and the C++ operators). */
+/* The public functions, behind the prefix (jemalloc(3)). */
 static const char *const public_functions[] = {
-    "malloc",
-    "calloc",
-    "realloc",
-    "free",
-    "posix_memalign",
     "aligned_alloc",
-    "memalign",
-    "valloc",
-    "pvalloc",
-    "mallocx",
-    "rallocx",
-    "xallocx",
-    "sallocx",
+    "calloc",
     "dallocx",
-    "sdallocx",
-    "nallocx",
+    "free",
+    "free_aligned_sized",
+    "free_sized",
     "mallctl",
-    "mallctlnametomib",
     "mallctlbymib",
+    "mallctlnametomib",
+    "malloc",
+    "malloc_message",
     "malloc_stats_print",
     "malloc_usable_size",
-    "malloc_message",
+    "mallocx",
+    "memalign",
+    "nallocx",
+    "posix_memalign",
+    "pvalloc",
+    "rallocx",
+    "realloc",
+    "sallocx",
+    "sdallocx",
     "smallocx",
-    "free_sized",
-    "free_aligned_sized",
+    "valloc",
+    "xallocx",
 };
-
-static bool is_among(const char *name, const char *const *names, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(name, names[i]) == 0)
-            return true;
-    return false;
-}
 
 static bool is_source_file(const char *file)
 {
-    size_t n = file ? strcspn(file, ".") : 0;
+    size_t n = strcspn(file, ".");
 
     for (size_t i = 0; n && i < ARRAY_LEN(source_files); i++)
         if (strncmp(file, source_files[i], n) == 0 && !source_files[i][n])
@@ -155,92 +156,170 @@ static bool is_source_file(const char *file)
     return false;
 }
 
-/* Internal names begin with "je_", behind the prefix if that is another (private_namespace). */
-static enum owner owner_of(const char *prefix, const char *name, const struct symbol *symbol)
+static bool is_of_source_file(struct functions *functions, const char *file)
 {
-    size_t n = strlen(prefix);
+    if (!file)
+        return false;
+    if (strcmp(file, functions->file) != 0) {
+        snprintf(functions->file, sizeof functions->file, "%s", file);
+        functions->is_source = is_source_file(file);
+    }
+    return functions->is_source;
+}
 
-    if (strncmp(name, "je_", 3) == 0 || (n && strncmp(name, prefix, n) == 0) ||
-        strncmp(name, "_Zn", 3) == 0 || strncmp(name, "_Zd", 3) == 0)
-        return OWNER_JEMALLOC;
-    if (!n && is_among(name, public_functions, ARRAY_LEN(public_functions)))
+enum { PATTERNS_MAX = 4 + ARRAY_LEN(public_functions) };
+
+/*
+ * Internal names begin with "je_", behind the prefix if that is another
+ * (private_namespace); those of C++ operators new and delete with _Zn and _Zd.
+ */
+static size_t name_patterns(const char *prefix, struct name_pattern patterns[PATTERNS_MAX])
+{
+    const struct name_pattern common[] = {NAME_BEGINS_WITH("je_"), NAME_BEGINS_WITH("_Zn"),
+                                          NAME_BEGINS_WITH("_Zd")};
+    size_t count = ARRAY_LEN(common);
+
+    memcpy(patterns, common, sizeof common);
+    if (prefix[0]) {
+        patterns[count++] = (struct name_pattern){NAME_BEGINS, prefix, strlen(prefix)};
+        return count;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(public_functions); i++)
+        patterns[count++] =
+            (struct name_pattern){NAME_WHOLE, public_functions[i], strlen(public_functions[i])};
+    return count;
+}
+
+/* name: NULL if it is none of the patterns'. */
+static enum owner owner_of(struct functions *functions, const char *name,
+                           const struct symbol *symbol)
+{
+    if (name)
         return OWNER_JEMALLOC;
     if (!symbol->local)
         return OWNER_PROGRAM;
-    return is_source_file(symbol->file) ? OWNER_LIKELY : OWNER_UNKNOWN;
+    return is_of_source_file(functions, symbol->file) ? OWNER_LIKELY : OWNER_UNKNOWN;
 }
 
-static bool functions_grow(struct functions *functions)
+/* Room for one more; NULL: out of memory, and the list is as it was. */
+static void *grown(void *list, size_t count, size_t *room, size_t item)
 {
-    size_t room = functions->room ? functions->room * 2 : 4096;
-    struct function *list;
+    size_t wanted = *room ? *room * 2 : 4096;
 
-    if (functions->count < functions->room)
-        return true;
-    list = reallocarray(functions->list, room, sizeof *list);
+    if (count < *room)
+        return list;
+    list = reallocarray(list, wanted, item);
+    if (list)
+        *room = wanted;
+    return list;
+}
+
+static bool add_other(struct functions *functions, remote_addr start)
+{
+    remote_addr *others =
+        grown(functions->others, functions->other_count, &functions->other_room, sizeof *others);
+
+    if (!others)
+        return false;
+    functions->others = others;
+    others[functions->other_count++] = start;
+    return true;
+}
+
+static bool add_function(struct functions *functions, const struct symbol *symbol, bool named)
+{
+    struct function *list =
+        grown(functions->list, functions->count, &functions->room, sizeof *list);
+
     if (!list)
         return false;
     functions->list = list;
-    functions->room = room;
+    functions->named += named;
+    list[functions->count++] = (struct function){
+        .start = symbol->address,
+        .end = symbol->address + (symbol->size ? symbol->size : 1),
+        .before = functions->other_count,
+        .named = named,
+    };
     return true;
 }
 
 static bool visit_function(void *ctx, const char *name, const struct symbol *symbol)
 {
     struct functions *functions = ctx;
-    struct function function = {
-        .start = symbol->address,
-        .end = symbol->address + (symbol->size ? symbol->size : 1),
-        .owner = owner_of(functions->prefix, name, symbol),
-    };
+    enum owner owner = owner_of(functions, name, symbol);
 
-    functions->failed = !functions_grow(functions);
-    if (functions->failed)
-        return false;
-    functions->named += function.owner == OWNER_JEMALLOC;
-    functions->list[functions->count++] = function;
-    return true;
+    if (owner == OWNER_PROGRAM)
+        functions->failed = !add_other(functions, symbol->address);
+    else if (owner != OWNER_UNKNOWN)
+        functions->failed = !add_function(functions, symbol, owner == OWNER_JEMALLOC);
+    return !functions->failed;
 }
 
 static int compare_functions(const void *a, const void *b)
 {
     const struct function *x = a, *y = b;
-    return (x->start > y->start) - (x->start < y->start);
+    if (x->start != y->start)
+        return x->start > y->start ? 1 : -1;
+    return (x->before > y->before) - (x->before < y->before);
+}
+
+/* The first function behind one of the program's; the number of all: none. */
+static size_t function_behind(const struct functions *functions, size_t other)
+{
+    remote_addr addr = functions->others[other];
+    size_t low = 0, high = functions->count;
+
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        const struct function *function = &functions->list[mid];
+        if (function->start < addr || (function->start == addr && function->before <= other))
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+static void divide(struct functions *functions)
+{
+    for (size_t i = 0; i < functions->other_count; i++) {
+        size_t next = function_behind(functions, i);
+        if (next < functions->count)
+            functions->list[next].divided = true;
+    }
 }
 
 /*
- * The functions from first up to the program's next one: an archive is linked
- * in one piece, so they are jemalloc's if any of them is by its name, except
- * unknown ones at either edge.
+ * The functions between two of the program's: an archive is linked in one
+ * piece, so they are jemalloc's if any of them is by its name, and so are the
+ * unknown ones between them, but not those at either edge.
  */
-static enum fault_code forbid_run(const struct functions *functions, size_t first, size_t end,
+static enum fault_code forbid_run(const struct function *first, const struct function *end,
                                   struct plan *plan, struct fault *fault)
 {
-    const struct function *list = functions->list;
     bool named = false;
 
-    while (first < end && list[first].owner == OWNER_UNKNOWN)
-        first++;
-    while (end > first && list[end - 1].owner == OWNER_UNKNOWN)
-        end--;
-    for (size_t i = first; i < end; i++)
-        named |= list[i].owner == OWNER_JEMALLOC;
+    for (const struct function *function = first; function < end; function++)
+        named |= function->named;
     if (!named)
         return FAULT_NONE;
-    return plan_forbid(plan, list[first].start, list[end - 1].end, "jemalloc", fault);
+    return plan_forbid(plan, first->start, end[-1].end, "jemalloc", fault);
 }
 
 static enum fault_code forbid_runs(struct functions *functions, struct plan *plan,
                                    struct fault *fault)
 {
+    const struct function *first = functions->list, *end;
+    const struct function *last = functions->list + functions->count;
     enum fault_code rc = FAULT_NONE;
 
     qsort(functions->list, functions->count, sizeof *functions->list, compare_functions);
-    for (size_t first = 0, end; first < functions->count && rc == FAULT_NONE; first = end + 1) {
-        for (end = first; end < functions->count; end++)
-            if (functions->list[end].owner == OWNER_PROGRAM)
-                break;
-        rc = forbid_run(functions, first, end, plan, fault);
+    divide(functions);
+    for (; first < last && rc == FAULT_NONE; first = end) {
+        for (end = first + 1; end < last && !end->divided; end++)
+            ;
+        rc = forbid_run(first, end, plan, fault);
     }
     return rc;
 }
@@ -249,13 +328,16 @@ static enum fault_code forbid_functions(const struct instance *instance, struct 
                                         const struct target *target, struct memory *memory,
                                         struct fault *fault)
 {
-    struct functions functions = {.prefix = instance->prefix};
+    struct name_pattern patterns[PATTERNS_MAX];
+    const struct name_query query = {
+        .patterns = patterns, .count = name_patterns(instance->prefix, patterns), .others = true};
+    struct functions functions = {.failed = false};
     enum symbol_place place;
     struct function_names symbols;
     enum fault_code rc;
 
     if (function_names_open(&symbols, &instance->module, target, memory))
-        function_names_visit_file(&symbols, "", visit_function, &functions, &place);
+        function_names_visit_file(&symbols, &query, visit_function, &functions, &place);
     function_names_close(&symbols);
     if (functions.failed)
         rc = fault_set(fault, FAULT_INTERNAL, ENOMEM, "plan", "%s", instance->module.path);
@@ -264,6 +346,7 @@ static enum fault_code forbid_functions(const struct instance *instance, struct 
     else
         rc = forbid_runs(&functions, plan, fault);
     free(functions.list);
+    free(functions.others);
     return rc;
 }
 

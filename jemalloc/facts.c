@@ -1,6 +1,7 @@
 #include "jemalloc/facts.h"
 #include "elf/symtab.h"
 #include "jemalloc/stripped.h"
+#include "jemalloc/xrefs.h"
 
 #include <ctype.h>
 #include <stddef.h>
@@ -121,21 +122,16 @@ static int module_version(const struct modules *modules, size_t module, bool in_
 }
 
 /*
- * What the tables tell is jemalloc's for certain. Without them all constants
- * are looked through; a second version that differs belongs to something else,
- * and which one is not to be told.
+ * All constants are looked through; a second version that differs belongs to
+ * something else, and which one is not to be told.
  */
 static void locate_version(struct fact_places *places, const struct instance *instance,
-                           const struct modules *modules, const struct target *target,
-                           struct memory *memory)
+                           const struct modules *modules, struct memory *memory)
 {
     const struct module *module = modules_at(modules, instance->mallctl);
     AUTO_FREE char *buf = NULL;
     int found = 0;
 
-    if (stripped_version(instance, target, memory, places->version, sizeof places->version))
-        return;
-    places->version[0] = '\0';
     buf = malloc(CHUNK + OVERLAP);
     if (!module || !buf)
         return;
@@ -157,9 +153,21 @@ static const struct {
     {"lg_prof_sample", PLACE_LG_SAMPLE, 8}, {"opt_prof_prefix", PLACE_PREFIX, 0},
 };
 
+static const char version_function[] = "version_ctl";
+
+/* What .symtab is searched for. */
+static const struct name_pattern fact_names[] = {
+    NAME_ENDS_WITH("opt_prof"),          NAME_ENDS_WITH("prof_active"),
+    NAME_ENDS_WITH("prof_active_state"), NAME_ENDS_WITH("lg_prof_sample"),
+    NAME_ENDS_WITH("opt_prof_prefix"),   NAME_ENDS_WITH("prof_thread_active_init"),
+    NAME_IS(version_function),
+};
+
 struct place_search {
     struct fact_places *places;
     bool twice[PLACE_COUNT];
+    struct symbol version; /* the function that serves the name "version" */
+    unsigned versions;     /* how many of them */
 };
 
 static bool is_private_name(const char *name, const char *variable)
@@ -171,10 +179,25 @@ static bool is_private_name(const char *name, const char *variable)
     return n == m || (n - m >= 3 && memcmp(name + n - m - 3, "je_", 3) == 0);
 }
 
+/* ctl.c, CTL_RO_NL_GEN(version, ...): static in all versions, so without any prefix. */
+static void note_function(struct place_search *search, const char *name,
+                          const struct symbol *symbol)
+{
+    if (strcmp(name, version_function) != 0 || !symbol->local || !symbol->file ||
+        strncmp(symbol->file, "ctl.", 4) != 0)
+        return;
+    search->version = *symbol;
+    search->versions++;
+}
+
 static bool visit_variable(void *ctx, const char *name, const struct symbol *symbol)
 {
     struct place_search *search = ctx;
 
+    if (symbol->type == STT_FUNC) {
+        note_function(search, name, symbol);
+        return true;
+    }
     for (size_t i = 0; i < ARRAY_LEN(variables); i++) {
         enum fact_place place = variables[i].place;
         if (!is_private_name(name, variables[i].name) ||
@@ -189,28 +212,62 @@ static bool visit_variable(void *ctx, const char *name, const struct symbol *sym
     return true;
 }
 
-/* Two jemallocs in one file: their variables cannot be told apart by name. */
-static void locate_variables(struct fact_places *places, const struct instance *instance,
-                             const struct target *target, struct memory *memory)
+/* One small function tells it, however large the file is. */
+static void read_named_version(struct fact_places *places, const struct instance *instance,
+                               const struct symbol *function, const struct target *target,
+                               struct memory *memory)
 {
+    remote_addr start = function->address;
+    struct view view;
+
+    if (!view_open(&view, &instance->module, target, memory))
+        return;
+    if (!xrefs_version_in(&view, start, start + function->size, places->version,
+                          sizeof places->version))
+        places->version[0] = '\0';
+    view_close(&view);
+}
+
+/* Two jemallocs in one file: what is theirs cannot be told apart by name. */
+static void locate_names(struct fact_places *places, const struct instance *instance,
+                         const struct target *target, struct memory *memory)
+{
+    static const struct name_query names = {.patterns = fact_names, .count = ARRAY_LEN(fact_names)};
     struct place_search search = {.places = places};
     AUTO_CLOSE int fd = module_open(&instance->module, target, memory);
 
-    if (fd < 0 || !symtab_visit_objects(fd, instance->bias, "prof", visit_variable, &search))
+    if (fd < 0 || !symtab_visit_all(fd, instance->bias, &names, visit_variable, &search))
         return;
     for (size_t i = 0; i < PLACE_COUNT; i++)
         if (search.twice[i])
             places->at[i].address = 0;
+    if (search.versions == 1)
+        read_named_version(places, instance, &search.version, target, memory);
+}
+
+/* What the tables tell is jemalloc's for certain. */
+static void locate_by_tables(struct fact_places *places, const struct instance *instance,
+                             const struct target *target, struct memory *memory)
+{
+    char version[sizeof places->version];
+    remote_addr opt_prof;
+
+    stripped_facts(instance, target, memory, version, sizeof version, &opt_prof);
+    if (!places->version[0])
+        memcpy(places->version, version, sizeof version);
+    if (!places->at[PLACE_OPT_PROF].address)
+        places->at[PLACE_OPT_PROF].address = opt_prof;
 }
 
 void facts_locate(struct fact_places *places, const struct instance *instance,
                   const struct modules *modules, const struct target *target, struct memory *memory)
 {
     memset(places, 0, sizeof *places);
-    locate_version(places, instance, modules, target, memory);
-    locate_variables(places, instance, target, memory);
-    if (!places->at[PLACE_OPT_PROF].address)
-        places->at[PLACE_OPT_PROF].address = stripped_opt_prof(instance, target, memory);
+    locate_names(places, instance, target, memory);
+    if (!places->version[0] || !places->at[PLACE_OPT_PROF].address)
+        locate_by_tables(places, instance, target, memory);
+    if (!places->version[0])
+        locate_version(places, instance, modules, memory);
 }
 
 static enum fact fact_of(bool value)

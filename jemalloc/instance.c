@@ -138,7 +138,6 @@ struct symtab_search {
         remote_addr mallctl, stats;
     } seen[16];
     size_t count;
-    bool all, complete; /* one has both names */
 };
 
 static bool visit_symtab(void *ctx, const char *name, const struct symbol *symbol)
@@ -166,8 +165,7 @@ static bool visit_symtab(void *ctx, const char *name, const struct symbol *symbo
         search->seen[i].mallctl = symbol->address;
     else
         search->seen[i].stats = symbol->address;
-    search->complete |= search->seen[i].mallctl && search->seen[i].stats;
-    return search->all || !search->complete;
+    return true;
 }
 
 static enum found_by found_at(enum symbol_place place)
@@ -181,17 +179,17 @@ static enum found_by found_at(enum symbol_place place)
     return found[place];
 }
 
-/* First the one name, which few modules have; the other for those that have it. */
 static void find_in_file(struct lookup *lookup, const struct module *module,
                          const struct image *image)
 {
-    struct symtab_search search = {.module = module, .all = lookup->all};
+    static const struct name_pattern patterns[] = {NAME_ENDS_WITH(suffix), NAME_ENDS_WITH(sibling)};
+    static const struct name_query both = {.patterns = patterns, .count = ARRAY_LEN(patterns)};
+    struct symtab_search search = {.module = module};
     struct function_names names;
     enum symbol_place place;
 
-    if (function_names_open(&names, module, lookup->target, lookup->memory) &&
-        function_names_visit_file(&names, suffix, visit_symtab, &search, &place) && search.count)
-        function_names_visit_file(&names, sibling, visit_symtab, &search, &place);
+    if (function_names_open(&names, module, lookup->target, lookup->memory))
+        function_names_visit_file(&names, &both, visit_symtab, &search, &place);
     function_names_close(&names);
     for (size_t i = 0; i < search.count; i++) {
         const char *prefix = search.seen[i].prefix;

@@ -94,31 +94,31 @@ static struct ctl_tables *open_instance(struct search *search, const struct inst
     }
 }
 
+void stripped_facts(const struct instance *instance, const struct target *target,
+                    struct memory *memory, char *version, size_t size, remote_addr *opt_prof)
+{
+    struct search search;
+
+    snprintf(version, size, "%s", instance->found_by == FOUND_TABLES ? instance->version : "");
+    *opt_prof = instance->found_by == FOUND_TABLES ? instance->opt_prof : 0;
+    if (instance->found_by == FOUND_TABLES)
+        return;
+    if (open_instance(&search, instance, target, memory) &&
+        frames_load(&search.frames, &search.view)) {
+        if (!xrefs_version(&search.view, &search.frames, search.tables, version, size))
+            version[0] = '\0';
+        *opt_prof = xrefs_variable(&search.view, &search.frames, search.tables, "opt.prof");
+    }
+    close_search(&search);
+}
+
 bool stripped_version(const struct instance *instance, const struct target *target,
                       struct memory *memory, char *out, size_t size)
 {
-    struct search search;
-    bool found = open_instance(&search, instance, target, memory) &&
-                 frames_load(&search.frames, &search.view) &&
-                 xrefs_version(&search.view, &search.frames, search.tables, out, size);
+    remote_addr opt_prof;
 
-    close_search(&search);
-    return found;
-}
-
-remote_addr stripped_opt_prof(const struct instance *instance, const struct target *target,
-                              struct memory *memory)
-{
-    struct search search;
-    remote_addr variable = 0;
-
-    if (instance->found_by == FOUND_TABLES)
-        return instance->opt_prof;
-    if (open_instance(&search, instance, target, memory) &&
-        frames_load(&search.frames, &search.view))
-        variable = xrefs_variable(&search.view, &search.frames, search.tables, "opt.prof");
-    close_search(&search);
-    return variable;
+    stripped_facts(instance, target, memory, out, size, &opt_prof);
+    return out[0] != '\0';
 }
 
 static enum fault_code refuse(const struct instance *instance, const char *why, struct fault *fault)

@@ -27,11 +27,11 @@ bool stripped_version(const struct instance *instance, const struct target *targ
                       struct memory *memory, char *out, size_t size);
 
 /*
- * The variable opt.prof of an instance, however it was found; 0: it is not
- * known, or this build has no profiling.
+ * The version and the variable opt.prof of an instance, however it was found;
+ * "" and 0: it is not known, or this build has no profiling.
  */
-remote_addr stripped_opt_prof(const struct instance *instance, const struct target *target,
-                              struct memory *memory);
+void stripped_facts(const struct instance *instance, const struct target *target,
+                    struct memory *memory, char *version, size_t size, remote_addr *opt_prof);
 
 /*
  * Forbids the code of an instance, however it was found, in a module without

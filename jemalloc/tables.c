@@ -130,29 +130,33 @@ static bool read_raw(const struct view *view, remote_addr at, struct raw_node *r
 }
 
 /* A node of the form that all of them have, with its name. */
-static bool read_node(const struct view *view, remote_addr at, struct ctl_node *node,
-                      uint32_t *count)
+static bool node_valid(const struct view *view, const struct raw_node *raw, struct ctl_node *node)
+{
+    if ((raw->named & 0xff) != 1 ||
+        !view_read_string(view, raw->name, node->name, sizeof node->name) ||
+        !name_valid(node->name))
+        return false;
+    node->child_count = (uint32_t)raw->count;
+    node->children = raw->children;
+    node->function = raw->function;
+    if (raw->children)
+        return raw->function == 0 && node->child_count > 0 && node->child_count <= CHILDREN_MAX;
+    return node->child_count == 0 && in_code(view, raw->function);
+}
+
+static bool read_node(const struct view *view, remote_addr at, struct ctl_node *node)
 {
     struct raw_node raw;
 
-    if (!read_raw(view, at, &raw) ||
-        !view_read_string(view, raw.name, node->name, sizeof node->name) || !name_valid(node->name))
-        return false;
-    *count = (uint32_t)raw.count;
-    node->children = raw.children;
-    node->function = raw.function;
-    if (raw.children)
-        return raw.function == 0 && *count > 0 && *count <= CHILDREN_MAX;
-    return *count == 0 && in_code(view, raw.function);
+    return read_raw(view, at, &raw) && node_valid(view, &raw, node);
 }
 
 /* The first node of the table that a node is in: nodes lie one behind the other. */
 static remote_addr table_start(const struct view *view, remote_addr at)
 {
     struct ctl_node node;
-    uint32_t count;
 
-    for (unsigned i = 0; i < CHILDREN_MAX && read_node(view, at - NODE_SIZE, &node, &count); i++)
+    for (unsigned i = 0; i < CHILDREN_MAX && read_node(view, at - NODE_SIZE, &node); i++)
         at -= NODE_SIZE;
     return at;
 }
@@ -172,9 +176,9 @@ static remote_addr find_parent(const struct view *view, remote_addr low, remote_
     for (size_t i = 0; i < search.count; i++) {
         remote_addr at = found[i] - offsetof(struct raw_node, children);
         struct ctl_node node;
-        uint32_t count;
-        if (read_node(view, at, &node, &count) && node.children >= low && node.children <= high &&
-            high - node.children < (remote_addr)count * NODE_SIZE && strcmp(node.name, name) == 0)
+        if (read_node(view, at, &node) && node.children >= low && node.children <= high &&
+            high - node.children < (remote_addr)node.child_count * NODE_SIZE &&
+            strcmp(node.name, name) == 0)
             return at;
     }
     return 0;
@@ -185,10 +189,9 @@ static remote_addr find_parent(const struct view *view, remote_addr low, remote_
 static remote_addr climb(const struct view *view, remote_addr at)
 {
     struct ctl_node node;
-    uint32_t count;
     remote_addr prof;
 
-    if (!read_node(view, at, &node, &count) || strcmp(node.name, anchor_text) != 0)
+    if (!read_node(view, at, &node) || strcmp(node.name, anchor_text) != 0)
         return 0;
     prof = find_parent(view, table_start(view, at), at, "prof");
     return prof ? find_parent(view, table_start(view, prof), prof, "") : 0;
@@ -200,51 +203,39 @@ static remote_addr climb(const struct view *view, remote_addr at)
 static bool tables_add(const struct view *view, struct ctl_tables *tables, size_t owner,
                        remote_addr start, uint32_t count)
 {
-    struct raw_node first;
+    struct raw_node raw[CHILDREN_MAX];
     size_t index = tables->table_count;
 
-    if (!read_raw(view, start, &first)) /* an indexed table: a function gives its nodes */
+    if (!read_raw(view, start, raw)) /* an indexed table: a function gives its nodes */
         return true;
-    if (index == CTL_TABLES_MAX || count > CTL_NODES_MAX - tables->node_count)
+    if (index == CTL_TABLES_MAX || count > CHILDREN_MAX ||
+        count > CTL_NODES_MAX - tables->node_count ||
+        !view_read(view, start, raw, count * sizeof *raw))
         return false;
     tables->tables[tables->table_count++] =
         (struct ctl_table){start, start + (remote_addr)count * NODE_SIZE, owner};
     for (uint32_t i = 0; i < count; i++) {
         struct ctl_node *node = &tables->nodes[tables->node_count++];
-        uint32_t ignored;
-        if (!read_node(view, start + (remote_addr)i * NODE_SIZE, node, &ignored))
+        if (!node_valid(view, &raw[i], node))
             return false;
         node->parent = index;
     }
     return true;
 }
 
-static bool child_count(const struct view *view, const struct ctl_tables *tables, size_t i,
-                        uint32_t *count)
-{
-    const struct ctl_table *table = &tables->tables[tables->nodes[i].parent];
-    size_t first = i;
-    struct ctl_node node;
-
-    while (first > 0 && tables->nodes[first - 1].parent == tables->nodes[i].parent)
-        first--;
-    return read_node(view, table->start + (i - first) * NODE_SIZE, &node, count);
-}
-
 /* Breadth first, so that a table's nodes stand together. A circle ends at the limits. */
 static bool tables_fill(const struct view *view, struct ctl_tables *tables)
 {
     struct ctl_node root;
-    uint32_t count;
 
-    if (!read_node(view, tables->super_root, &root, &count) ||
-        !tables_add(view, tables, SIZE_MAX, root.children, count))
+    if (!read_node(view, tables->super_root, &root) ||
+        !tables_add(view, tables, SIZE_MAX, root.children, root.child_count))
         return false;
-    for (size_t i = 0; i < tables->node_count; i++)
-        if (tables->nodes[i].children &&
-            (!child_count(view, tables, i, &count) ||
-             !tables_add(view, tables, i, tables->nodes[i].children, count)))
+    for (size_t i = 0; i < tables->node_count; i++) {
+        const struct ctl_node *node = &tables->nodes[i];
+        if (node->children && !tables_add(view, tables, i, node->children, node->child_count))
             return false;
+    }
     return true;
 }
 

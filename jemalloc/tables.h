@@ -20,6 +20,7 @@ enum { CTL_NODES_MAX = 2048, CTL_TABLES_MAX = 256, CTL_NAME_MAX = 96, CTL_ANCHOR
 struct ctl_node {
     char name[CTL_NAME_MAX];
     remote_addr children, function;
+    uint32_t child_count;
     size_t parent; /* index of the table that it is in */
 };
 

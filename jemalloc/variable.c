@@ -13,7 +13,7 @@ static bool visit_variable(void *ctx, const char *name, const struct symbol *sym
 {
     struct search *search = ctx;
 
-    if (strcmp(name, search->name) == 0)
+    if (symbol->type == STT_OBJECT && strcmp(name, search->name) == 0)
         search->address = symbol->address;
     return !search->address;
 }
@@ -42,11 +42,13 @@ static remote_addr find_dynamic(const char *name, const struct module *module, b
 static remote_addr find_in_symtab(const char *name, const struct instance *instance,
                                   const struct target *target, struct memory *memory)
 {
+    const struct name_pattern pattern = {NAME_WHOLE, name, strlen(name)};
+    const struct name_query query = {.patterns = &pattern, .count = 1};
     struct search search = {name, 0};
     AUTO_CLOSE int fd = module_open(&instance->module, target, memory);
 
     if (fd >= 0)
-        symtab_visit_objects(fd, instance->bias, name, visit_variable, &search);
+        symtab_visit_all(fd, instance->bias, &query, visit_variable, &search);
     return search.address;
 }
 

@@ -116,14 +116,13 @@ bool xrefs_visit_code(const struct view *view, const struct ref_query *query)
     return view_scan_segments(view, PF_X, PF_X, REF_OVERLAP, visit_code, &visit);
 }
 
-bool xrefs_visit_function(const struct view *view, const struct frames *frames, size_t function,
-                          const struct ref_query *query)
+static bool visit_range(const struct view *view, remote_addr start, remote_addr end,
+                        const struct ref_query *query)
 {
-    remote_addr start = frames_start(frames, function), end = frames_end(frames, function);
     struct code_visit visit = {view, complete(view, query)};
     struct segment segment;
 
-    if (!view_segment_at(view, start, &segment))
+    if (!view_segment_at(view, start, &segment) || end <= start || end > segment.end)
         return false;
     /* A few bytes more on both sides, for the decoder's look back and its last instruction. */
     start = start - segment.start < 2 ? segment.start : start - 2;
@@ -131,6 +130,12 @@ bool xrefs_visit_function(const struct view *view, const struct frames *frames, 
     if (end - start > FUNCTION_MAX)
         end = start + FUNCTION_MAX;
     return view_scan(view, start, end, REF_OVERLAP, visit_code, &visit);
+}
+
+bool xrefs_visit_function(const struct view *view, const struct frames *frames, size_t function,
+                          const struct ref_query *query)
+{
+    return visit_range(view, frames_start(frames, function), frames_end(frames, function), query);
 }
 
 /* --- votes --- */
@@ -419,6 +424,15 @@ bool xrefs_version(const struct view *view, const struct frames *frames,
     const struct ref_query query = {.kinds = REF_ADDRESS, .visit = visit_version, .ctx = &match};
 
     return visit_ctl(view, frames, tables, "version", &query) && match.found;
+}
+
+bool xrefs_version_in(const struct view *view, remote_addr start, remote_addr end, char *out,
+                      size_t size)
+{
+    struct first_match match = {view, out, size, 0};
+    const struct ref_query query = {.kinds = REF_ADDRESS, .visit = visit_version, .ctx = &match};
+
+    return visit_range(view, start, end, &query) && match.found;
 }
 
 /* Beyond the file's bytes is .bss, of which only the program headers tell. */

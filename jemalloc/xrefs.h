@@ -39,6 +39,10 @@ const char *xrefs_find(struct xrefs *xrefs, const struct view *view, const struc
 bool xrefs_version(const struct view *view, const struct frames *frames,
                    const struct ctl_tables *tables, char *out, size_t size);
 
+/* The same of a function at [start, end). */
+bool xrefs_version_in(const struct view *view, remote_addr start, remote_addr end, char *out,
+                      size_t size);
+
 /* The variable that the function behind an "opt." name of a bool returns; 0: not found. */
 remote_addr xrefs_variable(const struct view *view, const struct frames *frames,
                            const struct ctl_tables *tables, const char *path);

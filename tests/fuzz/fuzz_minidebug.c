@@ -34,7 +34,7 @@ static void unpack(int fd)
         return;
     }
     expect(fstat(unpacked, &st) == 0 && st.st_size <= MINIDEBUG_UNPACKED_MAX);
-    symtab_visit(unpacked, 0, "", visit_one, &count);
+    symtab_visit(unpacked, 0, NULL, visit_one, &count);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

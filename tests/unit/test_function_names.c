@@ -117,15 +117,17 @@ static bool has(const struct seen *seen, const char *name, uint64_t address)
     return false;
 }
 
-/* What function_names_visit_file sees, and at which place; SYMBOLS_PLACES: none. */
-static struct seen visit_file(const char *part, size_t limit, enum symbol_place *place)
+/* What function_names_visit_file sees, and at which place; SYMBOLS_PLACES: none. text "": all. */
+static struct seen visit_file(const char *text, size_t limit, enum symbol_place *place)
 {
+    const struct name_pattern pattern = {NAME_ENDS, text, strlen(text)};
+    const struct name_query query = {.patterns = &pattern, .count = 1};
     struct seen seen = {.limit = limit};
     struct function_names symbols;
 
     CHECK(function_names_open(&symbols, &mapped.module, &own.target, &own.memory));
     CHECK(symbols.file >= 0);
-    if (!function_names_visit_file(&symbols, part, note_one, &seen, place))
+    if (!function_names_visit_file(&symbols, *text ? &query : NULL, note_one, &seen, place))
         *place = SYMBOLS_PLACES;
     function_names_close(&symbols);
     return seen;
@@ -133,6 +135,8 @@ static struct seen visit_file(const char *part, size_t limit, enum symbol_place 
 
 static void test_none(void)
 {
+    static const struct name_pattern end_only = NAME_ENDS_WITH("_alpha");
+    static const struct name_query query = {.patterns = &end_only, .count = 1};
     enum symbol_place place;
     struct function_names symbols;
     struct seen seen;
@@ -144,11 +148,11 @@ static void test_none(void)
     CHECK(place == SYMBOLS_PLACES && seen.count == 0);
     seen.limit = NAMES_MAX;
     CHECK(function_names_open(&symbols, &mapped.module, &own.target, &own.memory));
-    CHECK(function_names_visit(&symbols, SYMBOLS_DYNSYM, "eta", note_one, &seen));
+    CHECK(function_names_visit(&symbols, SYMBOLS_DYNSYM, &query, note_one, &seen));
     CHECK(seen.count == 1 && has(&seen, "beta_alpha", object_value(BETA)));
-    CHECK(!function_names_visit(&symbols, SYMBOLS_SYMTAB, "", note_one, &seen));
-    CHECK(!function_names_visit(&symbols, SYMBOLS_MINIDEBUG, "", note_one, &seen));
-    CHECK(!function_names_visit(&symbols, SYMBOLS_DEBUGFILE, "", note_one, &seen));
+    CHECK(!function_names_visit(&symbols, SYMBOLS_SYMTAB, NULL, note_one, &seen));
+    CHECK(!function_names_visit(&symbols, SYMBOLS_MINIDEBUG, NULL, note_one, &seen));
+    CHECK(!function_names_visit(&symbols, SYMBOLS_DEBUGFILE, NULL, note_one, &seen));
     function_names_close(&symbols);
     unmap();
     mapped.module.start = mapped.module.end = 0;
@@ -220,7 +224,7 @@ static void test_debugfile(void)
     CHECK(tree_write_bytes(&tree, "m.debug", &debug, sizeof debug));
     if (!end())
         return;
-    seen = visit_file("je_t", NAMES_MAX, &place);
+    seen = visit_file("three", NAMES_MAX, &place);
     CHECK(place == SYMBOLS_DEBUGFILE && seen.count == 1 && has(&seen, "je_three", 0x4000));
     unmap();
 }

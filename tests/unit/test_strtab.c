@@ -150,45 +150,73 @@ static void test_refused(void)
     strtab_close(&strtab);
 }
 
-/* The offsets from which a name contains part, compared with every offset by itself. */
-static void compare_with_all(const char *part)
+/* The offsets of the names that are looked for, compared with every offset by itself. */
+static void compare_with_all(const struct name_query *query)
 {
     struct strtab_spans spans;
     size_t wrong = 0;
-    const char *hit = NULL, *nul = NULL;
 
-    CHECK(strtab_find(&strtab, part, &spans));
-    for (size_t at = TABLE; at-- > 0;) {
+    CHECK(strtab_find(&strtab, query, &spans));
+    for (size_t at = TABLE, end = TABLE; at-- > 0;) {
         if (table[at] == '\0')
-            nul = table + at;
-        if (strncmp(table + at, part, strlen(part)) == 0)
-            hit = table + at;
-        bool holds = hit && (!nul || hit < nul);
-        wrong += holds != strtab_spans_hold(&spans, at);
+            end = at;
+        bool wanted = name_matches(query, table + at, end - at);
+        wrong += wanted != strtab_spans_hold(&spans, at);
     }
     CHECK(wrong == 0);
     CHECK(!strtab_spans_hold(&spans, TABLE) && !strtab_spans_hold(&spans, UINT64_MAX));
     free(spans.list);
 }
 
-static void test_find(void)
-{
-    struct strtab_spans spans;
+static const struct name_pattern part_at[] = {NAME_ENDS_WITH("part"), NAME_BEGINS_WITH("part"),
+                                              NAME_IS("part")};
+static const struct name_query ending = {.patterns = part_at, .count = 1};
+static const struct name_query beginning = {.patterns = part_at + 1, .count = 1};
+static const struct name_query whole = {.patterns = part_at + 2, .count = 1};
 
-    place_names("part");
-    put_name(500, "a part of one and part of it again");
+/* "part" at the ends of blocks, and otherwise. */
+static void place_parts(void)
+{
+    memset(table, 0, sizeof table);
+    for (size_t i = 0; i < ARRAY_LEN(places); i++)
+        put_name(places[i], i % 2 ? "a_part" : "part_a");
+    put_name(500, "part of one and part of it again, apart");
     put_name(600, "parpart");
     put_name(700, "par");
     put_name(704, "t");
+    put_name(STRTAB_BLOCK * 4 - 2, "part");
+    put_name(STRTAB_BLOCK * 5 - 4, "part");
+    memset(table + STRTAB_BLOCK * 9 - 3000, 'x', 6000);
+    memcpy(table + STRTAB_BLOCK * 9 - 4, "partpart", 8);
+}
+
+static void test_find(void)
+{
+    static const struct name_pattern patterns[] = {
+        NAME_ENDS_WITH("part"), NAME_BEGINS_WITH("pa"), NAME_ENDS_WITH("rt"),
+        NAME_IS("t"),           NAME_IS("apart"),       NAME_BEGINS_WITH("f"),
+    };
+    static const struct name_query several = {.patterns = patterns, .count = ARRAY_LEN(patterns)};
+    static const struct name_pattern others[] = {NAME_ENDS_WITH("parted"),
+                                                 NAME_BEGINS_WITH("depart"), NAME_IS("p")};
+    static const struct name_query none = {.patterns = others, .count = ARRAY_LEN(others)};
+    struct strtab_spans spans;
+
+    place_parts();
     open_table(table, TABLE);
-    compare_with_all("part");
-    compare_with_all("t");
-    CHECK(strtab_find(&strtab, "part", &spans) && spans.count == ARRAY_LEN(places) + 2);
+    compare_with_all(&ending);
+    compare_with_all(&beginning);
+    compare_with_all(&whole);
+    compare_with_all(&several);
+    CHECK(strtab_find(&strtab, &ending, &spans) && spans.count == ARRAY_LEN(places) / 2 + 4);
     free(spans.list);
-    CHECK(strtab_find(&strtab, "parted", &spans) && spans.count == 0);
+    CHECK(strtab_find(&strtab, &none, &spans) && spans.count == 0);
     CHECK(!strtab_spans_hold(&spans, 0));
     free(spans.list);
-    CHECK(!strtab_find(&strtab, "", &spans));
+    close_table();
+    memcpy(table + TABLE - 4, "part", 4); /* the end of the table is one of the name */
+    open_table(table, TABLE);
+    compare_with_all(&several);
     close_table();
 }
 
@@ -200,14 +228,17 @@ static void test_find_hostile(void)
     for (size_t i = 0; i < TABLE; i++)
         table[i] = "part"[i % 4];
     open_table(table, TABLE);
-    CHECK(strtab_find(&strtab, "part", &spans) && spans.count >= 1);
-    CHECK(spans.count <= TABLE / STRTAB_BLOCK + 1 && strtab_spans_hold(&spans, 0));
+    CHECK(strtab_find(&strtab, &ending, &spans) && spans.count == 1);
+    CHECK(strtab_spans_hold(&spans, TABLE - SYMBOL_NAME_MAX));
+    free(spans.list);
+    CHECK(strtab_find(&strtab, &beginning, &spans));
+    CHECK(spans.count <= SYMBOL_NAME_MAX && strtab_spans_hold(&spans, TABLE - 4));
     free(spans.list);
     close_table();
     for (size_t i = 0; i < TABLE; i++)
         table[i] = "part"[i % 5];
     open_table(table, TABLE);
-    CHECK(!strtab_find(&strtab, "part", &spans) && spans.count == STRTAB_SPANS_MAX);
+    CHECK(!strtab_find(&strtab, &ending, &spans) && spans.count == STRTAB_SPANS_MAX);
     free(spans.list);
     close_table();
 }

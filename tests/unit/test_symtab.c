@@ -29,20 +29,22 @@ static bool visit_one(void *ctx, const char *name, const struct symbol *symbol)
 
 enum { UNREADABLE = 1u << 31, WRONG = 1u << 30 };
 
-/* What is visited of a file of len bytes. */
-static unsigned visited_of(const void *bytes, size_t len, const char *part, size_t limit)
+/* What is visited of a file of len bytes, of names with that end ("": of all). */
+static unsigned visited_of(const void *bytes, size_t len, const char *text, size_t limit)
 {
+    const struct name_pattern pattern = {NAME_ENDS, text, strlen(text)};
+    const struct name_query query = {.patterns = &pattern, .count = 1};
     struct visit visit = {0, limit, 0};
     AUTO_CLOSE int fd = file_put(bytes, len);
 
-    if (!symtab_visit(fd, BIAS, part, visit_one, &visit))
+    if (!symtab_visit(fd, BIAS, *text ? &query : NULL, visit_one, &visit))
         return visit.count ? WRONG : UNREADABLE;
     return visit.count == (size_t)__builtin_popcount(visit.indices) ? visit.indices : WRONG;
 }
 
-static unsigned visited(const struct elf_file *file, const char *part)
+static unsigned visited(const struct elf_file *file, const char *end)
 {
-    return visited_of(file, sizeof *file, part, SIZE_MAX);
+    return visited_of(file, sizeof *file, end, SIZE_MAX);
 }
 
 static void test_whole(void)
@@ -51,12 +53,40 @@ static void test_whole(void)
 
     file_make(&file);
     CHECK(visited(&file, "") == (1 << 1 | 1 << 2 | 1 << 3 | 1 << 4));
-    CHECK(visited(&file, "je_") == (1 << 1 | 1 << 3 | 1 << 4));
-    CHECK(visited(&file, "je_t") == 1 << 4);
+    CHECK(visited(&file, "e") == (1 << 1 | 1 << 4));
+    CHECK(visited(&file, "_three") == 1 << 4);
     CHECK(visited(&file, "other") == 1 << 2);
-    CHECK(visited(&file, "nowhere") == 0);
-    CHECK(visited_of(&file, sizeof file, "je_", 1) == 1 << 1);
-    CHECK(visited_of(&file, sizeof file, "je_", 2) == (1 << 1 | 1 << 3));
+    CHECK(visited(&file, "another") == 0 && visited(&file, "two") == 0);
+    CHECK(visited_of(&file, sizeof file, "e", 1) == 1 << 1);
+    CHECK(visited_of(&file, sizeof file, "e", 2) == (1 << 1 | 1 << 4));
+}
+
+/* Patterns of each kind, alone and together. */
+static void test_queries(void)
+{
+    static const struct {
+        struct name_pattern patterns[2];
+        size_t count;
+        unsigned wanted;
+    } rows[] = {
+        {{NAME_ENDS_WITH("other"), NAME_ENDS_WITH("_one")}, 2, 1 << 1 | 1 << 2},
+        {{NAME_ENDS_WITH("her"), NAME_ENDS_WITH("other")}, 2, 1 << 2},
+        {{NAME_BEGINS_WITH("je_")}, 1, 1 << 1 | 1 << 4},
+        {{NAME_BEGINS_WITH("o")}, 1, 1 << 2},
+        {{NAME_IS("one")}, 1, 0},
+        {{NAME_IS("je_one")}, 1, 1 << 1},
+        {{NAME_ENDS_WITH("e"), NAME_BEGINS_WITH("two")}, 2, 1 << 1 | 1 << 3 | 1 << 4},
+    };
+    struct elf_file file;
+
+    file_make(&file);
+    AUTO_CLOSE int fd = file_put(&file, sizeof file);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct visit visit = {0, SIZE_MAX, 0};
+        const struct name_query query = {.patterns = rows[i].patterns, .count = rows[i].count};
+        CHECK(symtab_visit(fd, BIAS, &query, visit_one, &visit));
+        CHECK(visit.indices == rows[i].wanted);
+    }
 }
 
 /* Only defined functions. */
@@ -82,18 +112,61 @@ static bool visit_data(void *ctx, const char *name, const struct symbol *symbol)
                  symbol->size == 16 && symbol->type == STT_OBJECT);
 }
 
-/* Data by itself. */
-static void test_objects(void)
+struct others {
+    unsigned named, nameless;
+};
+
+static bool visit_other(void *ctx, const char *name, const struct symbol *symbol)
 {
+    struct others *others = ctx;
+
+    *(name ? &others->named : &others->nameless) |= 1u << ((symbol->address - BIAS) / 0x1000);
+    return CHECK(!name || strncmp(name, "je_", 3) == 0);
+}
+
+/* The others without their names, also if there are too many places to tell them by. */
+static void test_others(void)
+{
+    static const struct name_pattern begins = NAME_BEGINS_WITH("je_");
+    static const struct name_query query = {.patterns = &begins, .count = 1, .others = true};
+    enum { MANY = 4 << STRTAB_SPANS_BITS };
+    AUTO_FREE char *strings = malloc(MANY);
+    struct elf_file file;
+
+    if (!CHECK(strings != NULL))
+        return;
+    file_make(&file);
+    memcpy(strings, file.strings, sizeof file.strings);
+    for (size_t i = sizeof file.strings; i < MANY; i++)
+        strings[i] = "_je_"[i % 4];
+    for (unsigned turn = 0; turn < 2; turn++) {
+        struct others others = {0};
+        AUTO_CLOSE int fd = file_put(&file, sizeof file);
+        CHECK(write(fd, strings, MANY) == MANY);
+        CHECK(symtab_visit(fd, BIAS, &query, visit_other, &others));
+        CHECK(others.named == (1 << 1 | 1 << 4) && others.nameless == (1 << 2 | 1 << 3));
+        file.sections[3].sh_offset = sizeof file;
+        file.sections[3].sh_size = MANY;
+    }
+}
+
+/* Functions and data. */
+static void test_all(void)
+{
+    static const struct name_pattern ends[] = {NAME_ENDS_WITH("one"), NAME_ENDS_WITH("e_one")};
+    const struct name_query query = {.patterns = ends, .count = ARRAY_LEN(ends)};
+    struct visit visit = {0, SIZE_MAX, 0};
     struct elf_file file;
     size_t count = 0;
 
     file_make(&file);
     file.symbols[1].st_info = ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT);
     AUTO_CLOSE int fd = file_put(&file, sizeof file);
-    CHECK(symtab_visit_objects(fd, BIAS, "", visit_data, &count) && count == 1);
-    CHECK(symtab_visit_objects(fd, BIAS, "je_o", visit_data, &count) && count == 2);
-    CHECK(symtab_visit_objects(fd, BIAS, "three", visit_data, &count) && count == 2);
+    CHECK(symtab_visit_all(fd, BIAS, &query, visit_data, &count) && count == 1);
+    CHECK(symtab_visit_all(fd, BIAS, NULL, visit_one, &visit) && visit.count == 4);
+    CHECK(visit.indices == (1 << 2 | 1 << 3 | 1 << 4));
+    visit = (struct visit){0, SIZE_MAX, 0};
+    CHECK(symtab_visit(fd, BIAS, NULL, visit_one, &visit) && visit.count == 3);
 }
 
 static void test_name_offsets(void)
@@ -155,13 +228,13 @@ static void test_extended_count(void)
     file.header.e_shnum = 0;
     CHECK(visited(&file, "") == UNREADABLE);
     file.sections[0].sh_size = FILE_SECTIONS;
-    CHECK(visited(&file, "je_t") == 1 << 4);
+    CHECK(visited(&file, "_three") == 1 << 4);
     file.sections[0].sh_size = FILE_SECTIONS - 1;
     CHECK(visited(&file, "") == UNREADABLE);
     file.sections[0].sh_size = UINT64_MAX;
     CHECK(visited(&file, "") == UNREADABLE);
     file.sections[0].sh_size = 1 << 20;
-    CHECK(visited(&file, "je_t") == 1 << 4);
+    CHECK(visited(&file, "_three") == 1 << 4);
     file.sections[0].sh_size++;
     CHECK(visited(&file, "") == UNREADABLE);
 }
@@ -232,7 +305,7 @@ static struct origin origin_of(const struct elf_file *file)
     struct origin origin = {0};
     AUTO_CLOSE int fd = file_put(file, sizeof *file);
 
-    CHECK(symtab_visit(fd, 0, "", visit_origin, &origin));
+    CHECK(symtab_visit(fd, 0, NULL, visit_origin, &origin));
     return origin;
 }
 
@@ -264,6 +337,8 @@ static bool count_one(void *ctx, const char *name, const struct symbol *symbol)
 static void test_many(void)
 {
     enum { MANY = 40001 };
+    static const struct name_pattern begins = NAME_BEGINS_WITH("je");
+    static const struct name_query query = {.patterns = &begins, .count = 1};
     AUTO_FREE Elf64_Sym *symbols = calloc(MANY, sizeof *symbols);
     struct elf_file file;
     size_t count = 0;
@@ -280,7 +355,7 @@ static void test_many(void)
                                  .st_value = i + 1};
     AUTO_CLOSE int fd = file_put(&file, sizeof file);
     CHECK(write(fd, symbols, MANY * sizeof *symbols) == (ssize_t)(MANY * sizeof *symbols));
-    CHECK(symtab_visit(fd, BIAS, "je", count_one, &count) && count == MANY);
+    CHECK(symtab_visit(fd, BIAS, &query, count_one, &count) && count == MANY);
 }
 
 static bool build_id_of(const struct elf_file *file, size_t len, struct build_id *out)
@@ -321,10 +396,10 @@ static void test_no_file(void)
     struct build_id id;
     int pipes[2];
 
-    CHECK(!symtab_visit(-1, 0, "", visit_one, &visit) && !file_build_id(-1, &id));
+    CHECK(!symtab_visit(-1, 0, NULL, visit_one, &visit) && !file_build_id(-1, &id));
     if (!CHECK(pipe(pipes) == 0))
         return;
-    CHECK(!symtab_visit(pipes[0], 0, "", visit_one, &visit) && !file_build_id(pipes[0], &id));
+    CHECK(!symtab_visit(pipes[0], 0, NULL, visit_one, &visit) && !file_build_id(pipes[0], &id));
     close(pipes[0]);
     close(pipes[1]);
 }
@@ -363,6 +438,8 @@ static void keep_changing(int fd, const struct elf_file *file)
 /* A file that changes while it is read: any answer, but in bounds. */
 static void test_changing(void)
 {
+    static const struct name_pattern begins = NAME_BEGINS_WITH("je_");
+    static const struct name_query query = {.patterns = &begins, .count = 1};
     struct elf_file file;
     size_t count = 0, good = 0;
 
@@ -377,7 +454,7 @@ static void test_changing(void)
     const uint64_t until = clock_now() + 10000000000;
     for (; i < 20000 || ((!good || good == i) && clock_now() < until); i++) {
         struct build_id id;
-        good += symtab_visit(fd, BIAS, i % 2 ? "je_" : "", count_any, &count);
+        good += symtab_visit(fd, BIAS, i % 2 ? &query : NULL, count_any, &count);
         CHECK(!file_build_id(fd, &id) || id.len <= BUILD_ID_MAX);
     }
     kill(child, SIGKILL);
@@ -388,8 +465,10 @@ static void test_changing(void)
 int main(void)
 {
     test_whole();
+    test_queries();
+    test_others();
     test_kinds();
-    test_objects();
+    test_all();
     test_name_offsets();
     test_truncated();
     test_headers();
