@@ -57,10 +57,10 @@ def place(path, line):
     return os.path.normpath(path), line
 
 
-def resolve(path, addresses, *options):
+def resolve(path, addresses, *options, program=RESOLVE):
     """The chain of each address, and the line of the coverage."""
     text = "".join("%x\n" % address for address in addresses)
-    lines = run([RESOLVE, *options, path], input=text.encode()).splitlines()
+    lines = run([program, *options, path], input=text.encode()).splitlines()
     chains, at = [], 0
     for address in addresses:
         head = lines[at].split("\t")
@@ -153,10 +153,18 @@ class Programs(lib.TestCase):
         self.assertLessEqual(len(different), allowed, "\n".join(different[:5]))
         self.assertGreater(sum(len(chain) > 1 for chain in theirs), len(addresses) // 50)
 
+    def assert_equal_when_let_go(self, path, addresses, chains):
+        """Units that are let go and read again, in the order of addresses and in none."""
+        for step in 1, 97:
+            order = [i for first in range(step) for i in range(first, len(addresses), step)]
+            found, _ = resolve(path, [addresses[i] for i in order], program=RESOLVE + "-tight")
+            self.assertTrue(found == [chains[i] for i in order])
+
     def compare(self, program, addr2line_too=False, options=()):
         addresses = code_addresses(program)
         self.assertGreater(len(addresses), 500)
         ours, _ = resolve(program, addresses, *options)
+        self.assert_equal_when_let_go(program, addresses, ours)
         need(*["llvm-symbolizer"] if not addr2line_too else [])
         if shutil.which("llvm-symbolizer"):
             theirs = symbolizer(program, addresses)
@@ -236,6 +244,7 @@ class Programs(lib.TestCase):
             program = self.rust("-C", "symbol-mangling-version=" + mangling)
             addresses = code_addresses(program, 13)
             ours, _ = resolve(program, addresses)
+            self.assert_equal_when_let_go(program, addresses, ours)
             names = {line.name for chain in ours for line in chain}
             self.assertIn("<probe::Square as probe::Shape>::area", names, mangling)
             wrong = [name for name in names if "$LT$" in name or name.startswith(("_ZN", "_R"))]
@@ -254,6 +263,7 @@ class Programs(lib.TestCase):
         run(["dwz", "-m", common, "-M", common, program, other])
         self.assertIn(".gnu_debugaltlink", run(["readelf", "-SW", program]))
         self.assertEqual(resolve(program, addresses)[0], before)
+        self.assert_equal_when_let_go(program, addresses, before)
         os.unlink(common)
         without, coverage = resolve(program, addresses)
         self.assertEqual([bool(chain) for chain in without], [bool(chain) for chain in before])
@@ -316,6 +326,21 @@ class Files(lib.TestCase):
         self.assertEqual([line for chain in chains for line in chain if line.place], [])
         self.assertLessEqual(max(map(len, chains)), 1)
         self.assertIn(coverage[3], ("4", "5"))
+
+    def test_section_headers_anywhere(self):
+        """The tool reads a file in blocks of 16 KiB; a header may lie across two of them."""
+        block, header = 16 << 10, 64
+        with open(self.program, "rb") as file:
+            content = file.read()
+        (start,) = struct.unpack_from("<Q", content, 0x28)
+        table = content[start : start + header * struct.unpack_from("<H", content, 0x3C)[0]]
+        moved = os.path.join(self.where, "moved")
+        for across in range(header // 2, len(table), header):
+            at = (len(content) // block + 2) * block - across
+            with open(moved, "wb") as file:
+                file.write(content[:0x28] + struct.pack("<Q", at) + content[0x30:])
+                file.write(bytes(at - len(content)) + table)
+            self.assertEqual(self.lines(moved), self.full, "%d of %d" % (across, len(table)))
 
     def test_build_id_directory(self):
         self.debug_file(self.in_build_id_dir(self.where + "/debug"))
