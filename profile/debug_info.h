@@ -7,6 +7,10 @@
  * inlined calls of each unit, made by one walk when an address in it is asked
  * for the first time.
  *
+ * Units are read from the file one by one, and let go when they take too much
+ * room together, which costs little when addresses are asked in order. What
+ * they share stays: strings, the bytes of line tables, and all that is packed.
+ *
  * DWARF 2 to 5, with the supplementary file of dwz. Of split DWARF the skeleton
  * is read, which has the lines; the .dwo files are not opened: libdw would
  * look for them in the tool's own root, wherever the module is from.

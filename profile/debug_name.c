@@ -2,6 +2,7 @@
 #include "profile/demangle.h"
 
 #include <dwarf.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +17,7 @@ static bool form_readable(const struct debug_info *info, Dwarf_Attribute *attrib
     case DW_FORM_ref_sup4:
     case DW_FORM_ref_sup8:
     case DW_FORM_strp_sup:
-        return info->supplement != NULL;
+        return info->supplement.dwarf != NULL;
     case DW_FORM_ref_sig8: /* of types only */
         return false;
     default:
@@ -30,19 +31,24 @@ static bool attribute_of(const struct debug_info *info, Dwarf_Die *die, unsigned
     return info->lib.dwarf_attr(die, name, out) && form_readable(info, out);
 }
 
+static const unsigned char *info_of(const struct debug_info *info, const struct debug_unit *unit)
+{
+    return unit->supplement ? info->supplement.info : info->own.info;
+}
+
 /* libdw trusts a string within .debug_info to end; it must, within what is mapped of the section.
  */
 static bool string_ends(struct debug_info *info, Dwarf_Attribute *attribute, const char *text)
 {
-    struct debug_unit *unit;
-    Dwarf_Die die = {.addr = attribute->valp, .cu = attribute->cu};
+    const struct debug_unit *unit;
+    const unsigned char *at = attribute->valp;
 
     if (info->lib.dwarf_whatform(attribute) != DW_FORM_string)
         return true;
-    unit = debug_unit_of(info, &die);
+    unit = debug_unit_of(info, at);
     if (!unit)
         return strnlen(text, SYMBOL_NAME_MAX) < SYMBOL_NAME_MAX;
-    return memchr(text, 0, unit->end - info->lib.dwarf_dieoffset(&die)) != NULL;
+    return memchr(text, 0, unit->end - (Dwarf_Off)(at - info_of(info, unit))) != NULL;
 }
 
 const char *debug_string(struct debug_info *info, Dwarf_Die *die, unsigned name)
@@ -56,6 +62,11 @@ const char *debug_string(struct debug_info *info, Dwarf_Die *die, unsigned name)
     if (!text || !string_ends(info, &attribute, text) || !*text)
         return NULL;
     return strnlen(text, SYMBOL_NAME_MAX) < SYMBOL_NAME_MAX ? text : NULL;
+}
+
+const char *debug_keep(struct debug_info *info, const char *text)
+{
+    return text && debug_unit_of(info, text) ? arena_string(info->arena, text, strlen(text)) : text;
 }
 
 unsigned debug_number(struct debug_info *info, Dwarf_Die *die, unsigned name)
@@ -72,9 +83,12 @@ unsigned debug_number(struct debug_info *info, Dwarf_Die *die, unsigned name)
 bool debug_reference(struct debug_info *info, Dwarf_Die *die, unsigned name, Dwarf_Die *out)
 {
     Dwarf_Attribute attribute;
+    struct debug_unit *unit;
 
-    return attribute_of(info, die, name, &attribute) &&
-           info->lib.dwarf_formref_die(&attribute, out) != NULL;
+    if (!attribute_of(info, die, name, &attribute) || !info->lib.dwarf_formref_die(&attribute, out))
+        return false;
+    unit = debug_unit_of(info, out->addr);
+    return !unit || debug_unit_load(info, unit);
 }
 
 /* The container of the functions that begin at a DIE's address, or SPANS_NONE. */
@@ -129,12 +143,11 @@ static const char *qualified(struct debug_info *info, const Dwarf_Die *die, cons
 {
     char buf[QUALIFIED_MAX];
     size_t len = strlen(name), at = sizeof buf - len;
-    struct debug_unit *unit = debug_unit_of(info, die);
+    struct debug_unit *unit = debug_unit_of(info, die->addr);
     uint32_t container;
 
-    if (!unit || len >= sizeof buf)
+    if (!unit || len >= sizeof buf || !debug_unit_walk(info, unit))
         return name;
-    debug_unit_walk(info, unit);
     container = container_of(unit, die);
     if (container == SPANS_NONE)
         return name;
@@ -187,11 +200,11 @@ static void name_find(struct debug_info *info, Dwarf_Die *die, struct symbol_lin
 
     collect(info, *die, &naming);
     line->start_line = naming.line;
-    line->linkage = naming.linkage ? naming.linkage : naming.name;
-    if (naming.linkage)
-        line->function = demangle(info->arena, naming.linkage);
-    else if (naming.name)
-        line->function = qualified(info, &naming.named, naming.name);
+    line->linkage = debug_keep(info, naming.linkage ? naming.linkage : naming.name);
+    if (line->linkage && naming.linkage)
+        line->function = demangle(info->arena, line->linkage);
+    else if (line->linkage)
+        line->function = qualified(info, &naming.named, line->linkage);
 }
 
 void debug_name(struct debug_info *info, Dwarf_Die *die, struct symbol_line *line)
@@ -226,44 +239,40 @@ void debug_name(struct debug_info *info, Dwarf_Die *die, struct symbol_line *lin
 static bool same_path(const void *ctx, uint32_t place, const void *key)
 {
     const struct debug_info *info = ctx;
-    return info->paths[place].given == *(const char *const *)key;
+    return strcmp(info->paths[place], key) == 0;
 }
 
-/* DW_AT_comp_dir and a relative path. */
-static const char *join(struct debug_info *info, struct debug_unit *unit, const char *path)
+/* libdw's own strings go with the unit; of the few paths there are one copy is kept. */
+static const char *path_keep(struct debug_info *info, const char *path)
 {
-    const char *dir = debug_string(info, &unit->die, DW_AT_comp_dir);
-    size_t dir_len = dir ? strlen(dir) : 0, len = strnlen(path, SYMBOL_NAME_MAX);
-    char *whole = dir_len ? arena_alloc(info->arena, dir_len + 1 + len + 1) : NULL;
+    const char **list = list_grow(info->paths, &info->path_room, info->path_count, sizeof *list);
+    uint32_t fresh = (uint32_t)info->path_count, place;
+    size_t len = strlen(path);
 
-    if (!whole)
-        return path;
-    memcpy(whole, dir, dir_len);
-    whole[dir_len] = '/';
-    memcpy(whole + dir_len + 1, path, len);
-    return whole;
+    if (!list)
+        return NULL;
+    info->paths = list;
+    if (info->path_count >= TABLE_NONE)
+        return NULL;
+    list[fresh] = path;
+    place = table_put(&info->path_table, table_hash_bytes(&info->path_table, path, len), same_path,
+                      info, path, fresh);
+    if (place == TABLE_NONE)
+        return NULL;
+    if (place == fresh && (list[fresh] = arena_string(info->arena, path, len)))
+        info->path_count++;
+    return list[place];
 }
 
 const char *debug_path(struct debug_info *info, struct debug_unit *unit, const char *path)
 {
-    struct debug_path *list;
-    uint32_t fresh = (uint32_t)info->path_count, place;
+    char whole[QUALIFIED_MAX];
+    const char *dir;
+    int len;
 
     if (!path || *path == '/')
-        return path;
-    list = list_grow(info->paths, &info->path_room, info->path_count, sizeof *list);
-    if (!list)
-        return path;
-    info->paths = list;
-    if (info->path_count >= TABLE_NONE)
-        return path;
-    place = table_put(&info->path_table, table_hash_number(&info->path_table, (uintptr_t)path),
-                      same_path, info, &path, fresh);
-    if (place == TABLE_NONE)
-        return path;
-    if (place == fresh) {
-        list[fresh] = (struct debug_path){path, join(info, unit, path)};
-        info->path_count++;
-    }
-    return list[place].path;
+        return path ? path_keep(info, path) : NULL;
+    dir = debug_string(info, &unit->die, DW_AT_comp_dir);
+    len = dir ? snprintf(whole, sizeof whole, "%s/%s", dir, path) : -1;
+    return path_keep(info, len > 0 && (size_t)len < sizeof whole ? whole : path);
 }

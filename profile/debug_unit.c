@@ -161,9 +161,9 @@ static bool enter(struct walk *walk, Dwarf_Die *die, struct position *position)
 
 static unsigned char *unit_end(const struct walk *walk)
 {
-    Dwarf_Die *die = &walk->unit->die;
+    const struct debug_unit *unit = walk->unit;
 
-    return (unsigned char *)die->addr - walk->info->lib.dwarf_dieoffset(die) + walk->unit->end;
+    return (unsigned char *)unit->die.addr + (unit->end - unit->first);
 }
 
 /*
@@ -221,18 +221,23 @@ static void walk_children(struct walk *walk, Dwarf_Die *parent, struct position 
     *terminator = die.addr;
 }
 
-void debug_unit_walk(struct debug_info *info, struct debug_unit *unit)
+bool debug_unit_walk(struct debug_info *info, struct debug_unit *unit)
 {
     struct walk walk = {info, unit, false};
     struct position top = {SPANS_NONE, SPANS_NONE, 0, 0, false};
+    uint64_t items = info->items_left;
     void *terminator;
 
+    if (!debug_unit_ready(info, unit))
+        return false;
     if (unit->walked)
-        return;
+        return true;
     unit->walked = true;
     walk_children(&walk, &unit->die, top, &terminator);
+    unit->items = items - info->items_left;
     if (!spans_finish(&unit->spans))
         spans_free(&unit->spans);
+    return true;
 }
 
 void debug_unit_free(struct debug_unit *unit)
@@ -241,4 +246,10 @@ void debug_unit_free(struct debug_unit *unit)
     free(unit->containers);
     free(unit->places);
     spans_free(&unit->spans);
+    unit->scopes = NULL;
+    unit->containers = NULL;
+    unit->places = NULL;
+    unit->scope_count = unit->scope_room = 0;
+    unit->container_count = unit->container_room = 0;
+    unit->place_count = unit->place_room = 0;
 }

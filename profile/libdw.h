@@ -16,7 +16,6 @@
     X(dwarf_setalt)                                                                                \
     X(dwarf_nextcu)                                                                                \
     X(dwarf_offdie)                                                                                \
-    X(dwarf_dieoffset)                                                                             \
     X(dwarf_tag)                                                                                   \
     X(dwarf_haschildren)                                                                           \
     X(dwarf_child)                                                                                 \
@@ -27,6 +26,7 @@
     X(dwarf_formstring)                                                                            \
     X(dwarf_formudata)                                                                             \
     X(dwarf_formref_die)                                                                           \
+    X(dwarf_getsrclines)                                                                           \
     X(dwarf_getsrc_die)                                                                            \
     X(dwarf_linesrc)                                                                               \
     X(dwarf_lineno)                                                                                \

@@ -38,6 +38,24 @@ const void *object_bytes(struct object *object, uint64_t offset, uint64_t len)
     return object->bytes + offset;
 }
 
+void object_release(struct object *object, uint64_t offset, uint64_t len)
+{
+    uint64_t first, end;
+
+    if (offset >= object->size || len > object->size - offset)
+        return;
+    first = (offset + OBJECT_BLOCK - 1) / OBJECT_BLOCK;
+    end = (offset + len) / OBJECT_BLOCK;
+    if (first >= end || madvise(object->bytes + first * OBJECT_BLOCK, (end - first) * OBJECT_BLOCK,
+                                MADV_DONTNEED) != 0)
+        return;
+    for (uint64_t block = first; block < end; block++) {
+        if (object->present[block / 8] >> (block % 8) & 1)
+            object->bytes_read -= OBJECT_BLOCK;
+        object->present[block / 8] &= (unsigned char)~(1u << (block % 8));
+    }
+}
+
 const void *object_section(struct object *object, const Elf64_Shdr *section)
 {
     if (section->sh_type == SHT_NOBITS || section->sh_type == SHT_NULL)

@@ -41,6 +41,9 @@ const char *object_section_name(struct object *object, const Elf64_Shdr *section
 const Elf64_Shdr *object_section_named(struct object *object, const char *name);
 /* The NT_GNU_BUILD_ID among the section's notes: a file of debug sections alone has no segments. */
 bool object_build_id(struct object *object, struct build_id *out);
+/* Gives back what was read from a file offset on, but for the blocks at the ends, of which others
+ * have a part; until it is asked for again it is zeros. */
+void object_release(struct object *object, uint64_t offset, uint64_t len);
 /* Makes the section one without bytes for those who parse the copy. */
 void object_hide_section(struct object *object, size_t index);
 
