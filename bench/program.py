@@ -3,13 +3,15 @@
   program_write(DIRECTORY, FUNCTIONS)    its sources
   program STACKS DEPTH                   one live block of each of STACKS calls, DEPTH levels deep
 
-Each function calls one of eight others, through layers that are always inlined.
+Each function calls one of eight others, through layers that are always inlined; in the large
+program also through the standard library's templates, whose debug information makes it large.
 """
 
 import os
 import random
 
 FILES = 10
+LARGE_FILES, PARTS = 18, 3
 
 HEADER = """#include <cstdlib>
 #include <cstring>
@@ -32,6 +34,41 @@ static inline __attribute__((always_inline)) void *go(unsigned f, unsigned depth
     return depth == 0 ? leaf(2 + f % 7) : dispatch(f, depth, path);
 }
 }
+"""
+
+# The parts of a large unit: instances of the standard templates around each call.
+LARGE_HEADER = """#include <algorithm>
+#include <functional>
+#include <future>
+#include <map>
+#include <memory>
+#include <regex>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+template <class Tag, int N> struct part {
+    struct item { std::string name; std::vector<Tag> tags; std::function<void *()> next; };
+    std::map<std::string, item> table;
+    std::unordered_map<int, std::shared_ptr<item>> known;
+    std::set<std::pair<int, std::string>> seen;
+    __attribute__((noinline)) void *visit(std::function<void *()> next)
+    {
+        static bool full;
+        if (full) {
+            item &one = table[std::to_string(N)];
+            one.tags.emplace_back();
+            std::sort(one.tags.begin(), one.tags.end());
+            known[N] = std::make_shared<item>(one);
+            seen.emplace(N, one.name);
+            std::async(std::launch::deferred, [&one] { return one.next(); }).get();
+            full = std::regex_search(one.name, std::regex("x+"));
+        }
+        void *block = next();
+        asm volatile("" : "+r"(block));
+        return block;
+    }
+};
 """
 
 MAIN = """#include "app.h"
@@ -59,31 +96,42 @@ int main(int argc, char **argv)
 """
 
 
-def module(number, per, functions):
-    lines = ['#include "app.h"', "namespace app { namespace mod%d {" % number]
+def module(number, per, functions, large):
+    lines = ['#include "app.h"', '#include "large.h"' if large else "",
+             "namespace app { namespace mod%d {" % number]
+    call = "go(%d, depth - 1, path >> 3)"
+    if large:
+        lines.append("struct tag { int n; };\n"
+                     "inline bool operator<(tag a, tag b) { return a.n < b.n; }")
     for i in range(per):
+        if large:
+            call = ("part<tag, %d>().visit([=] { return go(%%d, depth - 1, path >> 3); })"
+                    % (i % PARTS))
         lines.append("void *func_%d(unsigned depth, unsigned long path)\n{" % i)
         lines.append("    void *block = nullptr;\n    switch (path & 7) {")
         for k in range(8):
             callee = random.randrange(functions)
-            lines.append("    case %d: block = go(%d, depth - 1, path >> 3); break;" % (k, callee))
+            lines.append("    case %d: block = %s; break;" % (k, call % callee))
         lines.append('    }\n    asm volatile("" : "+r"(block));\n    return block;\n}')
     names = ", ".join("func_%d" % i for i in range(per))
     lines.append("void *(*table[])(unsigned, unsigned long) = {%s};\n}}" % names)
     return "\n".join(lines) + "\n"
 
 
-def program_write(directory, functions):
+def program_write(directory, functions, large=False):
     """The sources, by name; the same each time."""
     random.seed(1)
-    per = functions // FILES
+    files = LARGE_FILES if large else FILES
+    per = functions // files
+    functions = per * files
     tables = ["namespace mod%d { extern void *(*table[])(unsigned, unsigned long); }" % i
-              for i in range(FILES)]
-    names = ", ".join("mod%d::table" % i for i in range(FILES))
-    texts = {"app.h": HEADER, "main.cc": MAIN % {"tables": "\n".join(tables), "names": names,
-                                                 "per": per, "functions": functions}}
-    for i in range(FILES):
-        texts["m%d.cc" % i] = module(i, per, functions)
+              for i in range(files)]
+    names = ", ".join("mod%d::table" % i for i in range(files))
+    texts = {"app.h": HEADER, "large.h": LARGE_HEADER,
+             "main.cc": MAIN % {"tables": "\n".join(tables), "names": names,
+                                "per": per, "functions": functions}}
+    for i in range(files):
+        texts["m%d.cc" % i] = module(i, per, functions, large)
     for name, text in texts.items():
         with open(os.path.join(directory, name), "w", encoding="utf-8") as out:
             out.write(text)

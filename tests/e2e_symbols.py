@@ -160,8 +160,9 @@ def scopes_at(path, addresses):
     found = {address: [] for address in addresses}
     for scope in scopes_of(path):
         for start, end in dict.fromkeys(scope.ranges):
-            for i in range(bisect.bisect_left(addresses, start), bisect.bisect_left(addresses, end)):
-                found[addresses[i]].append(scope)
+            first, last = (bisect.bisect_left(addresses, bound) for bound in (start, end))
+            for address in addresses[first:last]:
+                found[address].append(scope)
     return [found[address] for address in addresses]
 
 
@@ -256,8 +257,9 @@ class Programs(lib.TestCase):
         )
         # A function without a linkage name has its namespaces here, and not there.
         named = lambda a, b: a.name == b.name or ("::" + a.name).endswith("::" + b.name)
-        theirs = addr2line(program, of_kept(addresses), "-C")
-        self.assert_equal_chains("eu-addr2line -C", of_kept(ours), theirs, of_kept(addresses), named)
+        ours, addresses = of_kept(ours), of_kept(addresses)
+        theirs = addr2line(program, addresses, "-C")
+        self.assert_equal_chains("eu-addr2line -C", ours, theirs, addresses, named)
 
     def compare_with(self, oracle, program, ours, theirs, addresses):
         names = demangle(ours, theirs), symbol_addresses(program)

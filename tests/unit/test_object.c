@@ -104,6 +104,37 @@ static void test_limit(void)
     close(fd);
 }
 
+/* Whole blocks are given back, zeros until they are read again; those at the ends stay. */
+static void test_release(void)
+{
+    enum { BLOCKS = 8, SIZE = BLOCKS * OBJECT_BLOCK };
+    struct object *object;
+    int fd;
+
+    file_make(&made);
+    fd = file_put(&made, sizeof made);
+    CHECK(ftruncate(fd, SIZE) == 0);
+    for (off_t i = 1; i < BLOCKS; i++)
+        CHECK(pwrite(fd, "block", 5, i * OBJECT_BLOCK) == 5);
+    object = object_open(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+    if (!CHECK(object != NULL))
+        return;
+    const char *bytes = object_bytes(object, 0, SIZE);
+    CHECK(bytes && object->bytes_read == SIZE);
+    object_release(object, OBJECT_BLOCK + 1, 3 * OBJECT_BLOCK);
+    CHECK(object->bytes_read == SIZE - 2 * OBJECT_BLOCK);
+    CHECK(bytes[OBJECT_BLOCK] == 'b' && bytes[2 * OBJECT_BLOCK] == 0 &&
+          bytes[3 * OBJECT_BLOCK] == 0 && bytes[4 * OBJECT_BLOCK] == 'b');
+    object_release(object, 2 * OBJECT_BLOCK, 2 * OBJECT_BLOCK); /* again */
+    object_release(object, 5 * OBJECT_BLOCK, OBJECT_BLOCK - 1);
+    object_release(object, SIZE - 1, 2);
+    object_release(object, UINT64_MAX, UINT64_MAX);
+    CHECK(object->bytes_read == SIZE - 2 * OBJECT_BLOCK);
+    CHECK(object_bytes(object, 3 * OBJECT_BLOCK, 5) && bytes[3 * OBJECT_BLOCK] == 'b');
+    object_free(object);
+    close(fd);
+}
+
 static void test_no_elf(void)
 {
     static const char text[256] = "not an ELF file";
@@ -127,6 +158,7 @@ int main(void)
     test_code_address();
     test_cut();
     test_limit();
+    test_release();
     test_no_elf();
     return check_result();
 }
