@@ -169,9 +169,10 @@ class Activate(allocators.TestCase):
     def test_background_threads_are_left_alone(self):
         conf = allocators.CONF + ",background_thread:true"
         allocator = self.warm("5.2.1", conf=conf)
-        names = [lib.read_text("/proc/%d/task/%d/comm" % (allocator.pid, tid)).strip()
-                 for tid in lib.threads(allocator.pid)]
-        self.assertIn("jemalloc_bg_thd", names)
+        # It names itself, when it comes to run.
+        self.assertTrue(lib.wait_until(lambda: "jemalloc_bg_thd" in [
+            lib.read_text("/proc/%d/task/%d/comm" % (allocator.pid, tid)).strip()
+            for tid in lib.threads(allocator.pid)]), "no background thread")
         told = self.on(allocator)
         self.assertEqual(told["threads"], THREADS + 1)
         self.assert_all_sample(allocator)
