@@ -146,8 +146,9 @@ bool arch_is_restarted(const arch_regs *regs);
 void arch_name_restarted(arch_regs *regs, long nr);
 /* The number that the code before a system call, which ends at pc, loads; -1: not recognized. */
 long arch_loaded_nr(const unsigned char *code_end);
-/* Does it stand before a restart_syscall(2) that the kernel chose? code: what lies at pc. */
-bool arch_before_restart(const arch_regs *regs, const unsigned char code[ARCH_SYSCALL_LEN]);
+/* A restart_syscall(2) may be what it does next: it is if a system call instruction lies at pc. */
+bool arch_names_restart(const arch_regs *regs);
+bool arch_is_syscall(const unsigned char code[ARCH_SYSCALL_LEN]);
 /* Back to the moment at which the kernel chose it, so that it will choose it again. */
 void arch_take_back_restart(arch_regs *regs);
 /* Registers from which the system call is made again, from user space alone. */

@@ -72,8 +72,9 @@ static void take_back_restart(struct injection *injection)
     arch_regs *regs = &injection->original;
     unsigned char code[ARCH_SYSCALL_LEN];
 
-    if (memory_read(injection->env.memory, arch_pc(regs), code, sizeof code) &&
-        arch_before_restart(regs, code))
+    if (arch_names_restart(regs) &&
+        memory_read(injection->env.memory, arch_pc(regs), code, sizeof code) &&
+        arch_is_syscall(code))
         arch_take_back_restart(regs);
 }
 

@@ -390,9 +390,14 @@ void arch_name_restarted(arch_regs *regs, long nr)
         regs->orig_rax = (unsigned long long)nr;
 }
 
-bool arch_before_restart(const arch_regs *regs, const unsigned char code[ARCH_SYSCALL_LEN])
+bool arch_names_restart(const arch_regs *regs)
 {
-    return regs->rax == SYS_restart_syscall && code[0] == 0x0f && code[1] == 0x05;
+    return regs->rax == SYS_restart_syscall;
+}
+
+bool arch_is_syscall(const unsigned char code[ARCH_SYSCALL_LEN])
+{
+    return code[0] == 0x0f && code[1] == 0x05;
 }
 
 /* arch/x86/kernel/signal.c, arch_do_signal_or_restart, the other way round. */

@@ -162,9 +162,9 @@ static void test_before_restart(void)
 
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         arch_regs regs = stopped(rows[i].last, SYS_restart_syscall);
-        CHECK(arch_before_restart(&regs, in_call) && !arch_before_restart(&regs, elsewhere));
+        CHECK(arch_names_restart(&regs) && arch_is_syscall(in_call) && !arch_is_syscall(elsewhere));
         arch_take_back_restart(&regs);
-        CHECK(!arch_before_restart(&regs, in_call));
+        CHECK(!arch_names_restart(&regs));
         CHECK(arch_restarts_by_block(&regs) && regs.rip == 0x401004);
         CHECK((long)regs.orig_rax == rows[i].named);
     }
