@@ -1,18 +1,14 @@
 /*
- * x86-64: registers, code bytes and system call restart.
+ * x86-64: registers, the trampoline, and the system calls that a thread is made to make.
  */
 #include "inject/arch.h"
 
 #include <elf.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-
-/* Kernel-internal restart codes (include/linux/errno.h); seen in rax at an event stop. */
-enum { ERESTARTSYS = 512, ERESTARTNOINTR = 513, ERESTARTNOHAND = 514, ERESTART_RESTARTBLOCK = 516 };
 
 enum {
     USER_CS = 0x33,
@@ -129,90 +125,6 @@ uint64_t arch_fp_control(void)
     return MXCSR_DEFAULT;
 }
 
-static size_t find_bytes(const unsigned char *code, size_t len, const void *bytes, size_t n)
-{
-    const unsigned char *at = memmem(code, len, bytes, n);
-    return at ? (size_t)(at - code) : SIZE_MAX;
-}
-
-/*
- * glibc's syscall(): syscall; cmp $-4095,%rax; jae ...; ret. The jae arm, which
- * sets errno, is taken only when the call fails. Else any syscall; ret.
- */
-size_t arch_find_syscall_return(const unsigned char *code, size_t len)
-{
-    static const unsigned char glibc[] = {0x0f, 0x05, 0x48, 0x3d, 0x01, 0xf0,
-                                          0xff, 0xff, 0x73, 0x01, 0xc3};
-    static const unsigned char plain[] = {0x0f, 0x05, 0xc3};
-    size_t at = find_bytes(code, len, glibc, sizeof glibc);
-
-    return at != SIZE_MAX ? at : find_bytes(code, len, plain, sizeof plain);
-}
-
-/* __restore_rt: mov $15,%rax; syscall. Unwinders know these very bytes, so every libc has them. */
-size_t arch_find_sigreturn(const unsigned char *code, size_t len)
-{
-    static const unsigned char bytes[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
-
-    return find_bytes(code, len, bytes, sizeof bytes);
-}
-
-/*
- * mov %rax,disp(%rdi); ret  or  mov %rax,disp(%rbx); pop %rbx; ret, disp absent
- * or one byte. Setters and constructors end so in every C library.
- */
-/* Bytes of such a sequence at code, its return included; 0: it is none in the len bytes there. */
-static size_t store_length(const unsigned char *code, size_t len, unsigned char *form, int8_t *disp)
-{
-    if (len < 4 || code[0] != 0x48 || code[1] != 0x89)
-        return 0;
-    unsigned mod = code[2] >> 6, regs = code[2] & 0x3f;
-    size_t at = 3 + mod, whole = at + (regs == 3 ? 2 : 1);
-    if (mod > 1 || (regs != 7 && regs != 3) || whole > len)
-        return 0;
-    *disp = mod ? (int8_t)code[3] : 0;
-    *form = regs == 7 ? ARCH_STORE_PLAIN : ARCH_STORE_POPS;
-    if (regs == 3 && code[at] != 0x5b)
-        return 0;
-    return code[whole - 1] == 0xc3 ? whole : 0;
-}
-
-/* Returns are rare: from each, look back at where the store would begin. */
-static size_t find_store(const unsigned char *code, size_t len, bool pops)
-{
-    const unsigned char *ret = code + 5;
-
-    while (len > 5 && (ret = memchr(ret, 0xc3, (size_t)(code + len - ret)))) {
-        for (size_t length = 4; length <= 6; length++) {
-            const unsigned char *start = ret + 1 - length;
-            unsigned char form;
-            int8_t disp;
-            if (store_length(start, length, &form, &disp) == length &&
-                (!pops || form == ARCH_STORE_POPS))
-                return (size_t)(start - code);
-        }
-        ret++;
-    }
-    return SIZE_MAX;
-}
-
-size_t arch_find_store_pops(const unsigned char *code, size_t len)
-{
-    return find_store(code, len, true);
-}
-
-size_t arch_find_store(const unsigned char *code, size_t len)
-{
-    return find_store(code, len, false);
-}
-
-void arch_decode_store(struct arch_gadgets *gadgets, remote_addr address,
-                       const unsigned char code[8])
-{
-    if (store_length(code, 8, &gadgets->store_form, &gadgets->store_disp))
-        gadgets->store = address;
-}
-
 void arch_enter_map(arch_regs *regs, const struct arch_gadgets *gadgets,
                     const struct arch_frames *frames, uint64_t scratch_len, int prot)
 {
@@ -225,32 +137,6 @@ void arch_enter_map(arch_regs *regs, const struct arch_gadgets *gadgets,
     arch_enter_syscall(regs, gadgets, gadgets->store ? frames->map : frames->unmap, SYS_mmap, args);
     if (gadgets->store)
         regs->rbx = slot;
-}
-
-/* Length of a call through ModRM (ff /2), of which len bytes lie at code; 0: it is none. */
-static size_t indirect_call_len(const unsigned char *code, size_t len)
-{
-    unsigned mod = code[1] >> 6, reg = (code[1] >> 3) & 7, rm = code[1] & 7;
-    bool sib = mod != 3 && rm == 4;
-    size_t head = sib ? 3 : 2; /* opcode, ModRM, perhaps SIB */
-
-    if (code[0] != 0xff || reg != 2 || head > len)
-        return 0;
-    if (mod == 1)
-        return head + 1;
-    if (mod == 2 || (mod == 0 && rm == 5) || (mod == 0 && sib && (code[2] & 7) == 5))
-        return head + 4;
-    return head;
-}
-
-bool arch_follows_call(const unsigned char before[8])
-{
-    if (before[3] == 0xe8) /* call rel32 */
-        return true;
-    for (size_t len = 2; len <= 7; len++)
-        if (indirect_call_len(before + 8 - len, len) == len)
-            return true;
-    return false;
 }
 
 bool arch_get_regs(struct session *session, arch_regs *regs)
@@ -328,106 +214,6 @@ bool arch_unwind_register(const arch_regs *regs, int number, uint64_t *value)
 long arch_syscall_nr(const arch_regs *regs)
 {
     return (long)regs->orig_rax;
-}
-
-static int64_t syscall_error(const arch_regs *regs)
-{
-    return (int64_t)regs->orig_rax < 0 ? 0 : (int64_t)(0 - regs->rax);
-}
-
-bool arch_restarts(const arch_regs *regs)
-{
-    switch (syscall_error(regs)) {
-    case ERESTARTSYS:
-    case ERESTARTNOINTR:
-    case ERESTARTNOHAND:
-    case ERESTART_RESTARTBLOCK:
-        return true;
-    default:
-        return false;
-    }
-}
-
-bool arch_restarts_by_block(const arch_regs *regs)
-{
-    return syscall_error(regs) == ERESTART_RESTARTBLOCK;
-}
-
-/* signal(7): "the following interfaces are never restarted". */
-bool arch_eintr_by_stop(const arch_regs *regs)
-{
-    static const uint16_t never_restarted[] = {
-        SYS_epoll_wait,     SYS_epoll_pwait, SYS_epoll_pwait2, SYS_rt_sigtimedwait,
-        SYS_semop,          SYS_semtimedop,  SYS_io_getevents, SYS_io_pgetevents,
-        SYS_io_uring_enter, SYS_recvfrom,    SYS_recvmsg,      SYS_recvmmsg,
-        SYS_sendto,         SYS_sendmsg,     SYS_sendmmsg,     SYS_accept,
-        SYS_accept4,        SYS_connect,     SYS_read,         SYS_readv,
-        SYS_write,          SYS_writev,      SYS_preadv2,      SYS_pwritev2,
-    };
-
-    if (syscall_error(regs) != EINTR)
-        return false;
-    for (size_t i = 0; i < ARRAY_LEN(never_restarted); i++)
-        if (regs->orig_rax == never_restarted[i])
-            return true;
-    return false;
-}
-
-/* kernel/time/hrtimer.c: each nanosleep sets its restart function at its entry. */
-bool arch_uses_restart_block(uint64_t nr)
-{
-    return nr == SYS_nanosleep || nr == SYS_clock_nanosleep || nr == SYS_restart_syscall;
-}
-
-bool arch_is_restarted(const arch_regs *regs)
-{
-    return regs->orig_rax == SYS_restart_syscall;
-}
-
-void arch_name_restarted(arch_regs *regs, long nr)
-{
-    if (nr == SYS_poll || nr == SYS_nanosleep || nr == SYS_clock_nanosleep || nr == SYS_futex)
-        regs->orig_rax = (unsigned long long)nr;
-}
-
-bool arch_names_restart(const arch_regs *regs)
-{
-    return regs->rax == SYS_restart_syscall;
-}
-
-bool arch_is_syscall(const unsigned char code[ARCH_SYSCALL_LEN])
-{
-    return code[0] == 0x0f && code[1] == 0x05;
-}
-
-/* arch/x86/kernel/signal.c, arch_do_signal_or_restart, the other way round. */
-void arch_take_back_restart(arch_regs *regs)
-{
-    long nr = arch_syscall_nr(regs);
-
-    regs->rip += ARCH_SYSCALL_LEN;
-    regs->rax = (unsigned long long)-ERESTART_RESTARTBLOCK;
-    regs->orig_rax = SYS_restart_syscall;
-    arch_name_restarted(regs, nr);
-}
-
-/* mov $nr,%eax; syscall: how glibc makes the calls that restart in this way. */
-long arch_loaded_nr(const unsigned char *code_end)
-{
-    const unsigned char *load = code_end - ARCH_SYSCALL_LEN - 5;
-    uint32_t nr;
-
-    if (load[0] != 0xb8)
-        return -1;
-    memcpy(&nr, load + 1, sizeof nr);
-    return (long)nr;
-}
-
-void arch_rewind(arch_regs *regs)
-{
-    regs->rip -= ARCH_SYSCALL_LEN;
-    regs->rax = regs->orig_rax;
-    regs->orig_rax = (unsigned long long)-1;
 }
 
 /* What the kernel clears before a handler runs (arch/x86/kernel/signal.c, handle_signal), and AC:

@@ -1,0 +1,109 @@
+/* x86-64: system calls that a stop has interrupted, and how they are made again. */
+#include "inject/arch.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+/* Kernel-internal restart codes (include/linux/errno.h); seen in rax at an event stop. */
+enum { ERESTARTSYS = 512, ERESTARTNOINTR = 513, ERESTARTNOHAND = 514, ERESTART_RESTARTBLOCK = 516 };
+
+static int64_t syscall_error(const arch_regs *regs)
+{
+    return (int64_t)regs->orig_rax < 0 ? 0 : (int64_t)(0 - regs->rax);
+}
+
+bool arch_restarts(const arch_regs *regs)
+{
+    switch (syscall_error(regs)) {
+    case ERESTARTSYS:
+    case ERESTARTNOINTR:
+    case ERESTARTNOHAND:
+    case ERESTART_RESTARTBLOCK:
+        return true;
+    default:
+        return false;
+    }
+}
+
+bool arch_restarts_by_block(const arch_regs *regs)
+{
+    return syscall_error(regs) == ERESTART_RESTARTBLOCK;
+}
+
+/* signal(7): "the following interfaces are never restarted". */
+bool arch_eintr_by_stop(const arch_regs *regs)
+{
+    static const uint16_t never_restarted[] = {
+        SYS_epoll_wait,     SYS_epoll_pwait, SYS_epoll_pwait2, SYS_rt_sigtimedwait,
+        SYS_semop,          SYS_semtimedop,  SYS_io_getevents, SYS_io_pgetevents,
+        SYS_io_uring_enter, SYS_recvfrom,    SYS_recvmsg,      SYS_recvmmsg,
+        SYS_sendto,         SYS_sendmsg,     SYS_sendmmsg,     SYS_accept,
+        SYS_accept4,        SYS_connect,     SYS_read,         SYS_readv,
+        SYS_write,          SYS_writev,      SYS_preadv2,      SYS_pwritev2,
+    };
+
+    if (syscall_error(regs) != EINTR)
+        return false;
+    for (size_t i = 0; i < ARRAY_LEN(never_restarted); i++)
+        if (regs->orig_rax == never_restarted[i])
+            return true;
+    return false;
+}
+
+/* kernel/time/hrtimer.c: each nanosleep sets its restart function at its entry. */
+bool arch_uses_restart_block(uint64_t nr)
+{
+    return nr == SYS_nanosleep || nr == SYS_clock_nanosleep || nr == SYS_restart_syscall;
+}
+
+bool arch_is_restarted(const arch_regs *regs)
+{
+    return regs->orig_rax == SYS_restart_syscall;
+}
+
+void arch_name_restarted(arch_regs *regs, long nr)
+{
+    if (nr == SYS_poll || nr == SYS_nanosleep || nr == SYS_clock_nanosleep || nr == SYS_futex)
+        regs->orig_rax = (unsigned long long)nr;
+}
+
+bool arch_names_restart(const arch_regs *regs)
+{
+    return regs->rax == SYS_restart_syscall;
+}
+
+bool arch_is_syscall(const unsigned char code[ARCH_SYSCALL_LEN])
+{
+    return code[0] == 0x0f && code[1] == 0x05;
+}
+
+/* arch/x86/kernel/signal.c, arch_do_signal_or_restart, the other way round. */
+void arch_take_back_restart(arch_regs *regs)
+{
+    long nr = arch_syscall_nr(regs);
+
+    regs->rip += ARCH_SYSCALL_LEN;
+    regs->rax = (unsigned long long)-ERESTART_RESTARTBLOCK;
+    regs->orig_rax = SYS_restart_syscall;
+    arch_name_restarted(regs, nr);
+}
+
+/* mov $nr,%eax; syscall: how glibc makes the calls that restart in this way. */
+long arch_loaded_nr(const unsigned char *code_end)
+{
+    const unsigned char *load = code_end - ARCH_SYSCALL_LEN - 5;
+    uint32_t nr;
+
+    if (load[0] != 0xb8)
+        return -1;
+    memcpy(&nr, load + 1, sizeof nr);
+    return (long)nr;
+}
+
+void arch_rewind(arch_regs *regs)
+{
+    regs->rip -= ARCH_SYSCALL_LEN;
+    regs->rax = regs->orig_rax;
+    regs->orig_rax = (unsigned long long)-1;
+}
