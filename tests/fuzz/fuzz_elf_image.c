@@ -3,31 +3,9 @@
  * own memory, between pages that cannot be read.
  */
 #include "elf/image.h"
-#include "fuzz.h"
+#include "own_pages.h"
 
 #include <string.h>
-#include <sys/mman.h>
-
-enum { PAGE = 4096, PAGES = 32 };
-
-static const uintptr_t base = 0x200000000000;
-
-static struct memory memory;
-
-static void prepare(void)
-{
-    static struct procfs proc;
-    static struct target target;
-    static struct gate gate;
-    void *area = mmap((void *)(base - PAGE), (PAGES + 2) * PAGE, PROT_NONE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-
-    expect(area == (void *)(base - PAGE));
-    expect(mprotect((void *)base, PAGES * PAGE, PROT_READ | PROT_WRITE) == 0);
-    expect(procfs_open(&proc, "/proc") == 0);
-    target = (struct target){.proc = &proc, .pid = getpid(), .pidfd = -1};
-    expect(memory_open(&memory, &target, &gate, NULL) == FAULT_NONE);
-}
 
 struct visit {
     size_t count;
@@ -68,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct image image;
 
     if (!memory.cache)
-        prepare();
+        own_pages_prepare();
     if (size > PAGES * PAGE)
         return -1;
     memcpy((void *)base, data, size);

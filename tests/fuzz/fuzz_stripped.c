@@ -3,32 +3,10 @@
  * program's own memory, between pages that cannot be read. The seed's pointers
  * are made for that address (test_x86_64_stripped FILE writes it).
  */
-#include "fuzz.h"
 #include "jemalloc/stripped.h"
+#include "own_pages.h"
 
 #include <string.h>
-#include <sys/mman.h>
-
-enum { PAGE = 4096, PAGES = 32 };
-
-static const uintptr_t base = 0x200000000000;
-
-static struct procfs proc;
-static struct target target;
-static struct memory memory;
-
-static void prepare(void)
-{
-    static struct gate gate;
-    void *area = mmap((void *)(base - PAGE), (PAGES + 2) * PAGE, PROT_NONE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-
-    expect(area == (void *)(base - PAGE));
-    expect(mprotect((void *)base, PAGES * PAGE, PROT_READ | PROT_WRITE) == 0);
-    expect(procfs_open(&proc, "/proc") == 0);
-    target = (struct target){.proc = &proc, .pid = getpid(), .pidfd = -1};
-    expect(memory_open(&memory, &target, &gate, NULL) == FAULT_NONE);
-}
 
 static void check_plan(struct plan *plan)
 {
@@ -74,7 +52,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                   .exec_end = base + PAGES * PAGE};
 
     if (!memory.cache)
-        prepare();
+        own_pages_prepare();
     if (size > PAGES * PAGE)
         return -1;
     memcpy((void *)base, data, size);

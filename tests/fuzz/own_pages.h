@@ -1,0 +1,30 @@
+/* An input as a program's memory: pages at a fixed address, between such as cannot be read. */
+#pragma once
+
+#include "attach/memory.h"
+#include "fuzz.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { PAGE = 4096, PAGES = 32 };
+
+static const uintptr_t base = 0x200000000000;
+
+static struct procfs proc;
+static struct target target;
+static struct memory memory;
+
+/* Maps the pages at base, and opens this process as the target whose memory they are. */
+static void own_pages_prepare(void)
+{
+    static struct gate gate;
+    void *area = mmap((void *)(base - PAGE), (PAGES + 2) * PAGE, PROT_NONE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+
+    expect(area == (void *)(base - PAGE));
+    expect(mprotect((void *)base, PAGES * PAGE, PROT_READ | PROT_WRITE) == 0);
+    expect(procfs_open(&proc, "/proc") == 0);
+    target = (struct target){.proc = &proc, .pid = getpid(), .pidfd = -1};
+    expect(memory_open(&memory, &target, &gate, NULL) == FAULT_NONE);
+}
