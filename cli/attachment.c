@@ -56,12 +56,16 @@ static enum fault_code open_target(struct attachment *attachment, pid_t pid, str
     return FAULT_NONE;
 }
 
+/* A tracer that has left since the process was looked at is no reason to refuse. */
 static enum fault_code refuse_traced(struct attachment *attachment, struct fault *fault)
 {
-    if (!attachment->target.status.tracer)
+    struct fault seen = {0};
+
+    if (!attachment->target.status.tracer ||
+        permit_explain(&attachment->target, attachment->options->thread, &seen) != FAULT_TRACED)
         return FAULT_NONE;
-    fault_set(fault, FAULT_DENIED, EPERM, "attach", "%d", attachment->target.pid);
-    return permit_explain(&attachment->target, attachment->options->thread, fault);
+    *fault = seen;
+    return seen.code;
 }
 
 /* Takes one of the instances: that of --instance, or the default. */

@@ -266,13 +266,15 @@ static enum attempt lost_thread(struct injection *injection, const struct thread
     const struct injection_env *env = &injection->env;
     struct thread now = *thread;
 
-    if ((code != FAULT_GONE && code != FAULT_DENIED) || env->only_thread)
+    if (code != FAULT_DENIED && (code != FAULT_GONE || env->only_thread))
         return ATTEMPT_FAULT;
     if (thread_refresh(&now, env->target))
         return code == FAULT_DENIED && permit_explain(env->target, thread->tid, fault) == code &&
                        denial_may_pass(injection)
                    ? ATTEMPT_UNSAFE
                    : ATTEMPT_FAULT;
+    if (env->only_thread)
+        return ATTEMPT_FAULT;
     return target_check(env->target, fault) == FAULT_NONE ? ATTEMPT_UNSAFE : ATTEMPT_FAULT;
 }
 
