@@ -1,5 +1,6 @@
 #include "cli/several.h"
 #include "cli/interrupt.h"
+#include "cli/lines.h"
 #include "cli/message.h"
 #include "cli/targets.h"
 
@@ -145,16 +146,22 @@ static int write_whole(struct several *several, int fd, const char *bytes, size_
     return 0;
 }
 
+/* With --json each document is a line of its own. */
 static int copy(struct several *several, int from, int to)
 {
+    bool join = to == STDOUT_FILENO && several->options->json;
+    struct json_lines lines = {0};
     char bytes[16384];
     ssize_t n = 0;
     int err = 0;
 
     if (from < 0 || lseek(from, 0, SEEK_SET) < 0)
         return 0;
-    while (!err && (n = read(from, bytes, sizeof bytes)) > 0)
+    while (!err && (n = read(from, bytes, sizeof bytes)) > 0) {
+        if (join)
+            json_lines_join(&lines, bytes, (size_t)n);
         err = write_whole(several, to, bytes, (size_t)n);
+    }
     return err;
 }
 
