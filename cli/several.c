@@ -33,7 +33,7 @@ struct several {
     struct targets targets;
     struct worker *workers; /* one a target */
     size_t begun, printed, running;
-    bool passed_on;   /* the interruption, to those that run */
+    int passed_on;    /* interruptions, to those that run */
     int stdout_errno; /* of the first write that failed */
     sigset_t waited;  /* blocked, but while the tool waits */
     sigset_t former;
@@ -103,14 +103,13 @@ static void begin_some(struct several *several)
         begin(several, several->begun);
 }
 
-static void pass_on_interruption(struct several *several)
+/* As often as it came: each worker knows when it is too often. */
+static void pass_on_interruptions(struct several *several)
 {
-    if (!*interrupt_flag() || several->passed_on)
-        return;
-    several->passed_on = true;
-    for (size_t i = 0; i < several->begun; i++)
-        if (several->workers[i].progress == RUNNING)
-            kill(several->workers[i].pid, SIGINT);
+    for (; several->passed_on < *interrupt_flag(); several->passed_on++)
+        for (size_t i = 0; i < several->begun; i++)
+            if (several->workers[i].progress == RUNNING)
+                kill(several->workers[i].pid, SIGINT);
 }
 
 static void collect(struct several *several)
@@ -137,7 +136,7 @@ static int write_whole(struct several *several, int fd, const char *bytes, size_
         if (n < 0 && errno != EINTR)
             return errno;
         if (n < 0)
-            pass_on_interruption(several);
+            pass_on_interruptions(several);
         else {
             bytes += n;
             len -= (size_t)n;
@@ -283,7 +282,7 @@ static void step(struct several *several)
 {
     sigprocmask(SIG_BLOCK, &several->waited, &several->former);
     begin_some(several);
-    pass_on_interruption(several);
+    pass_on_interruptions(several);
     collect(several);
     if (several->running && several->workers[several->printed].progress == RUNNING)
         sigsuspend(&several->former);
