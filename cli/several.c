@@ -166,18 +166,17 @@ static int copy(struct several *several, int from, int to)
 
 static void tell_lost(const struct worker *worker, pid_t pid)
 {
+    const struct subject subject = {.verb = "tell what became of", .pid = (int)pid};
     const char *name = worker->signal ? sigabbrev_np(worker->signal) : NULL;
+    struct fault fault;
 
-    message("cannot tell what became of %d", (int)pid);
     if (worker->start_errno)
-        fprintf(stderr, "  cause: no process could be made for it: %s\n",
-                strerrordesc_np(worker->start_errno));
+        fault_set(&fault, FAULT_INTERNAL, worker->start_errno, "fork",
+                  "no process was made for it");
     else
-        fprintf(stderr,
-                "  cause: the process that did it (%d) was ended by SIG%s\n"
-                "  fix:   the target completes what was begun by itself; look at it with: "
-                "jeattach status %d\n",
-                (int)worker->pid, name ? name : "?", (int)pid);
+        fault_set(&fault, FAULT_LOST, 0, "wait", "%d, which worked on it, was ended by SIG%s",
+                  (int)worker->pid, name ? name : "?");
+    (void)message_fault(&subject, &fault);
 }
 
 /* One that was killed has perhaps printed half a line: only what it said on stderr counts. */

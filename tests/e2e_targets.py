@@ -427,7 +427,7 @@ class Targets(lib.TestCase):
         result = self.finish(tool)
         self.assertEqual(result.code, lib.INTERNAL, result)
         self.assertIn("cannot tell what became of %d\n" % lates[0].pid, result.err)
-        self.assertIn("(%d) was ended by SIGKILL" % worker, result.err)
+        self.assertIn("%d, which worked on it, was ended by SIGKILL" % worker, result.err)
         self.assertIn("2 targets: 1 done, 1 failed\n", result.err)
         self.assertEqual(len(result.text.splitlines()), 1)
         self.let_go(lates[0])
