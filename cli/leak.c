@@ -91,11 +91,9 @@ static enum fault_code wait_for(struct leak *leak, const char *doing, uint64_t u
 /* Without sampling: what lives but a short time is freed, what leaks stays. */
 static enum fault_code settle(struct leak *leak, struct fault *fault)
 {
-    struct attachment *attachment = &leak->attachment;
-    enum fault_code rc = attachment_renew(attachment, interrupt_again_flag(), fault);
+    enum fault_code rc =
+        sampling_hold(&leak->attachment, &leak->sampling, NULL, stop_held, leak, fault);
 
-    if (rc == FAULT_NONE)
-        rc = attachment_hold(attachment, stop_held, leak, fault);
     if (rc == FAULT_NONE)
         rc = wait_for(leak, "settling", clock_now() + leak->options->settle_ns, fault);
     return rc;
@@ -103,13 +101,9 @@ static enum fault_code settle(struct leak *leak, struct fault *fault)
 
 static enum fault_code take_second(struct leak *leak, struct fault *fault)
 {
-    struct attachment *attachment = &leak->attachment;
-    enum fault_code rc = attachment_renew(attachment, interrupt_again_flag(), fault);
+    enum fault_code rc = sampling_hold(&leak->attachment, &leak->sampling, &leak->after.capture,
+                                       end_held, leak, fault);
 
-    if (rc == FAULT_NONE)
-        rc = capture_take(attachment, &leak->after.capture, end_held, leak, fault);
-    attachment_rest(attachment);
-    sampling_tell_foreign(attachment, &leak->sampling);
     if (rc == FAULT_NONE)
         interrupt_patience(to_stdout(leak) ? 0 : 2, NULL);
     return rc;
@@ -199,7 +193,7 @@ static void print_sum(const struct leak *leak, const struct growth *growth,
 
     printf("sampled for %.1f s: grown by %s, shrunk by %s, error of the sum about %s\n",
            seconds_of(leak), display_bytes(display, (double)growth->grown, grown),
-           display_bytes(display, -(double)growth->shrunk, shrunk),
+           display_bytes(display, 0 - (double)growth->shrunk, shrunk),
            display_bytes(display, growth->error, error));
 }
 

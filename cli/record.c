@@ -29,7 +29,9 @@ struct record {
     struct output output;
     const struct options *options;
     char template[FILENAME_MAX_BYTES]; /* "-": stdout */
-    uint64_t every_ns, until;          /* between profiles; of the last one at most */
+    char *last_name; /* before its number, which the next of the same name goes on from */
+    unsigned last_number;
+    uint64_t every_ns, until; /* between profiles; of the last one at most */
     struct written *written;
     size_t count;
     bool too_slow;
@@ -111,24 +113,38 @@ static void rotate(struct record *record)
         remove_written(&record->written[record->count - keep - 1]);
 }
 
-static enum fault_code write_profile(struct record *record, struct fault *fault)
+/* As it is at the end. A name that rotation has freed is not used again. */
+static enum fault_code name_output(struct record *record, struct fault *fault)
 {
     char path[FILENAME_MAX_BYTES];
+    enum fault_code rc = make_name(record, path, sizeof path, fault);
+
+    if (rc != FAULT_NONE)
+        return rc;
+    if (record->last_name && strcmp(record->last_name, path) == 0)
+        record->output.number = record->last_number + 1;
+    free(record->last_name);
+    record->last_name = strdup(path);
+    if (!record->last_name || !output_name(&record->output, path))
+        return fault_set(fault, FAULT_INTERNAL, ENOMEM, "record", "%s", path);
+    return FAULT_NONE;
+}
+
+static enum fault_code write_profile(struct record *record, struct fault *fault)
+{
     enum fault_code rc = FAULT_NONE;
 
     if (!memmem(record->capture.text.bytes, record->capture.text.len, "\n@ 0x", 5) &&
         record->presentation.format == FORMAT_RAW)
         message("no allocation was sampled: a sample comes every %llu bytes on average",
                 1ull << (record->sampling.former.lg_sample & 63));
-    if (!to_stdout(record)) {
-        rc = make_name(record, path, sizeof path, fault);
-        if (rc == FAULT_NONE && !output_name(&record->output, path))
-            rc = fault_set(fault, FAULT_INTERNAL, ENOMEM, "record", "%s", path);
-    }
+    if (!to_stdout(record))
+        rc = name_output(record, fault);
     if (rc == FAULT_NONE)
         rc = capture_write(&record->attachment, &record->presentation, &record->capture, NULL,
                            &record->output, fault);
     record->presentation.terse = true;
+    record->last_number = record->output.number;
     if (rc == FAULT_NONE)
         rc = note_written(record, fault);
     if (rc == FAULT_NONE && !to_stdout(record) && !record->options->json) {
@@ -155,15 +171,9 @@ static enum fault_code middle_held(struct attachment *attachment, void *ctx, str
 /* The first Ctrl-C ends the waiting alone: what is being taken then is the result. */
 static enum fault_code take_profile(struct record *record, bool last, struct fault *fault)
 {
-    struct attachment *attachment = &record->attachment;
-    enum fault_code rc = attachment_renew(attachment, interrupt_again_flag(), fault);
+    enum fault_code rc = sampling_hold(&record->attachment, &record->sampling, &record->capture,
+                                       last ? last_held : middle_held, &record->sampling, fault);
 
-    capture_init(&record->capture);
-    if (rc == FAULT_NONE)
-        rc = capture_take(attachment, &record->capture, last ? last_held : middle_held,
-                          &record->sampling, fault);
-    attachment_rest(attachment);
-    sampling_tell_foreign(attachment, &record->sampling);
     /* Nothing is left to be given back: a reader that is slow can be left. */
     if (rc == FAULT_NONE && last)
         interrupt_patience(to_stdout(record) ? 0 : 2, NULL);
@@ -310,6 +320,7 @@ static void release(struct record *record)
     for (size_t i = 0; i < record->count; i++)
         free(record->written[i].path);
     free(record->written);
+    free(record->last_name);
 }
 
 int verb_record(const struct options *options, pid_t pid)

@@ -84,7 +84,9 @@ enum fault_code sampling_begun(struct attachment *attachment, struct sampling *s
 
     if (rc != FAULT_NONE)
         return rc;
-    if (options->verbose && sampling->owed)
+    if (options->verbose && sampling->former.active)
+        message("prof.active is true already, and stays so until the end");
+    else if (options->verbose)
         message("prof.active: false -> true until the end; should jeattach be killed before, "
                 "jeattach off %d switches it off",
                 (int)attachment->target.pid);
@@ -207,8 +209,68 @@ static bool is_gone(enum fault_code code)
 static bool may_pass(enum fault_code code)
 {
     return code == FAULT_NO_SAFE_POINT || code == FAULT_NO_STOP || code == FAULT_STOPPED ||
-           code == FAULT_TRACED || code == FAULT_NO_SCRATCH || code == FAULT_CALL_DEADLINE ||
-           code == FAULT_INTERNAL;
+           code == FAULT_TRACED || code == FAULT_NO_SCRATCH;
+}
+
+/* A hold that is tried again until it comes about. */
+struct reach {
+    struct attachment *attachment;
+    struct capture *capture; /* NULL: the action alone */
+    held_action action;
+    void *ctx;
+    const volatile sig_atomic_t *interrupted; /* gives it up; NULL: nothing does */
+    const char *what;                         /* is not done yet */
+};
+
+static enum fault_code try_once(const struct reach *reach, struct fault *fault)
+{
+    struct attachment *attachment = reach->attachment;
+    enum fault_code rc = attachment_renew(attachment, reach->interrupted, fault);
+
+    if (reach->capture) {
+        capture_free(reach->capture);
+        capture_init(reach->capture);
+    }
+    if (rc == FAULT_NONE && reach->capture)
+        rc = capture_take(attachment, reach->capture, reach->action, reach->ctx, fault);
+    else if (rc == FAULT_NONE)
+        rc = attachment_hold(attachment, reach->action, reach->ctx, fault);
+    attachment_rest(attachment);
+    return rc;
+}
+
+/* A debugger, or a SIGSTOP, at just that moment must not cost what was recorded. */
+static enum fault_code try_until(const struct reach *reach, uint64_t until, struct fault *fault)
+{
+    char cause[512];
+    bool told = false;
+    enum fault_code rc;
+
+    while ((rc = try_once(reach, fault)) != FAULT_NONE && may_pass(rc) && clock_now() < until) {
+        const struct pause pause = {.until = clock_now() + RETRY_NS,
+                                    .interrupted = reach->interrupted,
+                                    .target = &reach->attachment->target};
+        if (!told)
+            message("%s, trying on: %s", reach->what,
+                    message_cause(&reach->attachment->subject, fault, cause, sizeof cause));
+        told = true;
+        if (pause_until(&pause) == PAUSE_INTERRUPTED)
+            return fault_set(fault, FAULT_INTERRUPTED, EINTR, "hold", "%d",
+                             (int)reach->attachment->target.pid);
+    }
+    return rc;
+}
+
+enum fault_code sampling_hold(struct attachment *attachment, struct sampling *sampling,
+                              struct capture *capture, held_action action, void *ctx,
+                              struct fault *fault)
+{
+    const struct reach reach = {
+        attachment, capture, action, ctx, interrupt_again_flag(), "the process cannot be held yet"};
+    enum fault_code rc = try_until(&reach, clock_now() + attachment->options->timeout_ns, fault);
+
+    sampling_tell_foreign(attachment, sampling);
+    return rc;
 }
 
 static enum fault_code end_held(struct attachment *attachment, void *ctx, struct fault *fault)
@@ -216,37 +278,15 @@ static enum fault_code end_held(struct attachment *attachment, void *ctx, struct
     return sampling_end(attachment, ctx, fault);
 }
 
-static enum fault_code try_to_give_back(struct attachment *attachment, struct sampling *sampling,
-                                        struct fault *fault)
-{
-    enum fault_code rc = attachment_renew(attachment, NULL, fault);
-
-    if (rc == FAULT_NONE)
-        rc = attachment_hold(attachment, end_held, sampling, fault);
-    attachment_rest(attachment);
-    return rc;
-}
-
 /* Ctrl-C does not keep it from that: only the third one does. */
 static enum fault_code give_back(struct attachment *attachment, struct sampling *sampling,
                                  struct fault *fault)
 {
-    uint64_t until = clock_now() + (uint64_t)GIVE_UP_S * SECOND_NS;
-    bool told = false;
-    enum fault_code rc;
+    char what[64];
+    const struct reach reach = {attachment, NULL, end_held, sampling, NULL, what};
 
-    while ((rc = try_to_give_back(attachment, sampling, fault)) != FAULT_NONE && may_pass(rc) &&
-           clock_now() < until) {
-        const struct pause pause = {.until = clock_now() + RETRY_NS};
-        char cause[512];
-        if (!told)
-            message("prof.active is not %s again yet, trying on: %s",
-                    truth(sampling->former.active),
-                    message_cause(&attachment->subject, fault, cause, sizeof cause));
-        told = true;
-        pause_until(&pause);
-    }
-    return rc;
+    snprintf(what, sizeof what, "prof.active is not %s again yet", truth(sampling->former.active));
+    return try_until(&reach, clock_now() + (uint64_t)GIVE_UP_S * SECOND_NS, fault);
 }
 
 /* FAULT_NONE also when there is nothing to be given back to any more. */

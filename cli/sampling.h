@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "cli/attachment.h"
+#include "cli/capture.h"
 #include "cli/json.h"
 #include "cli/pause.h"
 #include "jemalloc/activate.h"
@@ -44,6 +44,16 @@ enum fault_code sampling_stop(struct attachment *attachment, struct sampling *sa
 /* In a hold: gives the former state back, reads it back, unless somebody else has changed it. */
 enum fault_code sampling_end(struct attachment *attachment, struct sampling *sampling,
                              struct fault *fault);
+
+/*
+ * Another hold, after sampling_wait: with a profile taken after the action,
+ * unless capture is NULL. Where the process cannot be held just then (stopped,
+ * traced), it is tried again until options->timeout_ns are over or a second
+ * signal has come.
+ */
+enum fault_code sampling_hold(struct attachment *attachment, struct sampling *sampling,
+                              struct capture *capture, held_action action, void *ctx,
+                              struct fault *fault);
 
 /*
  * The end of a verb, after rc: if the former state is still owed, gives it back
