@@ -5,6 +5,7 @@
 #include "cli/targets.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -57,6 +58,7 @@ static _Noreturn void work(const struct several *several, size_t index, pid_t to
     if (getppid() != tool)
         _exit(EXIT_INTERRUPTED);
     signal(SIGCHLD, SIG_DFL);
+    interrupt_patience(1, NULL);
     if (dup2(worker->out, STDOUT_FILENO) >= 0 && dup2(worker->err, STDERR_FILENO) >= 0) {
         sigprocmask(SIG_SETMASK, &several->former, NULL);
         options.pin = &several->targets.pins[index];
@@ -128,12 +130,15 @@ static void collect(struct several *several)
 
 /* ---- what they printed ---- */
 
-/* Through an interruption, which is passed on first. Returns 0 or errno. */
+/*
+ * Through an interruption, which is passed on first; a second one is meant for
+ * whoever does not read. Returns 0 or errno.
+ */
 static int write_whole(struct several *several, int fd, const char *bytes, size_t len)
 {
     while (len > 0) {
         ssize_t n = write(fd, bytes, len);
-        if (n < 0 && errno != EINTR)
+        if (n < 0 && (errno != EINTR || *interrupt_again_flag()))
             return errno;
         if (n < 0)
             pass_on_interruptions(several);
@@ -317,6 +322,7 @@ static int run_all(struct several *several)
     for (size_t i = 0; i < several->targets.count; i++)
         several->workers[i].out = several->workers[i].err = -1;
     prepare_signals(several);
+    interrupt_patience(INT_MAX, NULL); /* it is for the workers to say when they leave */
     while (!is_over(several))
         step(several);
     int code = worst_code(several);

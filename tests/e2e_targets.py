@@ -479,6 +479,28 @@ class Targets(lib.TestCase):
                 self.assertNotIn("call 1:", result.err)
         self.assertFalse(os.path.exists(file))
 
+    def test_a_file_each(self):
+        """-o with several: a directory, or a name with the pid in it. Nothing is replaced."""
+        name = self.unique_name()
+        both = sorted(self.sleeper(name).pid for _ in range(2))
+        directory = self.directory()
+        for output, pattern in (
+            (directory, r"sleep-%d-\d+T\d+Z-\d+MiB\.heap"),
+            (directory + "/", r"sleep-%d-\d+T\d+Z-\d+MiB(-\d+)?\.heap"),
+            (directory + "/%n.%p.heap", r"sleep\.%d\.heap"),
+            (directory + "/%n.%p.heap", r"sleep\.%d-1\.heap"),
+        ):
+            result = self.assert_ran(lib.run_tool("dump", "-n", name, "--all", "-o", output))
+            for pid, path in zip(both, result.text.splitlines()):
+                self.assertRegex(os.path.relpath(path, directory), r"\A%s\Z" % (pattern % pid))
+                with open(path, "rb") as file:
+                    self.assert_profile(file.read(), stacks=0)
+        self.assertEqual(len(os.listdir(directory)), 8)
+        for output in ("%P.heap", "%n.heap", "x.heap", "%p%q.heap"):
+            result = lib.run_tool("dump", "-n", name, "--all", "-o", directory + "/" + output)
+            self.assertEqual(result.code, lib.USAGE, result)
+        self.assertEqual(len(os.listdir(directory)), 8)
+
     # ---- pid namespaces --------------------------------------------------------------------
 
     def test_pid_inside(self):
