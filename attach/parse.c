@@ -182,6 +182,8 @@ static void status_line(struct cursor line, struct proc_status *out)
         out->cap_permitted = line_number(line, 16);
     else if (line_has_key(&line, "CapEff:"))
         out->cap_effective = line_number(line, 16);
+    else if (line_has_key(&line, "CapBnd:"))
+        out->cap_bounding = line_number(line, 16);
     else if (line_has_key(&line, "CoreDumping:"))
         out->core_dumping = line_number(line, 10) != 0;
     else if (line_has_key(&line, "VmRSS:"))

@@ -36,7 +36,7 @@ struct proc_status {
     bool shadow_stack; /* x86_Thread_features names shstk */
     bool core_dumping;
     uint64_t sig_pending, sig_shared_pending, sig_blocked; /* bit n-1 is signal n */
-    uint64_t cap_permitted, cap_effective;
+    uint64_t cap_permitted, cap_effective, cap_bounding;
     uint64_t rss_bytes; /* VmRSS */
 };
 

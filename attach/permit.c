@@ -10,7 +10,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static const uint64_t cap_sys_ptrace = 1u << 19; /* linux/capability.h */
+bool permit_has_ptrace(uint64_t capabilities)
+{
+    return capabilities >> 19 & 1; /* linux/capability.h */
+}
 
 /* ---- what is seen ---- */
 
@@ -70,7 +73,7 @@ bool permit_look(struct permit_view *view, const struct target *target, pid_t ti
 
 static bool has_capability(const struct permit_view *view)
 {
-    return view->own.cap_effective & cap_sys_ptrace;
+    return permit_has_ptrace(view->own.cap_effective);
 }
 
 /* Does the capability count in the target's user namespace (cap_capable, security/commoncap.c)? */
@@ -191,17 +194,21 @@ static enum fault_code judge_yama(const struct permit_view *view, struct fault *
     return fault_set(fault, FAULT_DENIED_YAMA, EPERM, "attach", "%d", view->yama);
 }
 
+/* ptrace(2) is what an attach needs; memory can be read in another way, but not by everybody. */
 static enum fault_code judge_filter(const struct permit_view *view, struct fault *fault)
 {
-    /* ptrace(2) is what an attach needs; memory may be read in another way. */
-    int err = view->filter.refuses[ASKED_PTRACE];
+    enum asked asked = view->filter.refuses[ASKED_PTRACE] ? ASKED_PTRACE : ASKED_VM;
+    const char *more = asked == ASKED_VM ? ", and /proc/PID/mem is its owner's alone" : "";
+    int err = view->filter.refuses[asked];
 
-    if (!err)
+    if (!err || (asked == ASKED_VM && !view->memory_refused))
         return FAULT_NONE;
     if (err == ASK_KILLED)
-        return fault_set(fault, FAULT_DENIED_SECCOMP, 0, "attach", "it kills who calls ptrace");
-    return fault_set(fault, FAULT_DENIED_SECCOMP, err, "attach", "it answers ptrace with %s",
-                     strerrorname_np(err) ? strerrorname_np(err) : "an error");
+        return fault_set(fault, FAULT_DENIED_SECCOMP, 0, "attach", "it kills who calls %s%s",
+                         asked_name(asked), more);
+    return fault_set(fault, FAULT_DENIED_SECCOMP, err, "attach", "it answers %s with %s%s",
+                     asked_name(asked), strerrorname_np(err) ? strerrorname_np(err) : "an error",
+                     more);
 }
 
 /* Only where the kernel was asked and said no, and no rule of its own explains that. */
@@ -259,6 +266,18 @@ static bool look_and_ask(struct permit_view *view, const struct target *target, 
     return true;
 }
 
+/* Landlock, BPF programs and others leave no trace in /proc. */
+static void tell_no_rule(const struct permit_view *view, struct fault *fault)
+{
+    int err = fault && fault->code == FAULT_DENIED ? fault->err : EPERM;
+    char modules[128];
+    ssize_t n =
+        procfs_read(view->proc, modules, sizeof modules, "self/root/sys/kernel/security/lsm");
+
+    fault_set(fault, FAULT_DENIED, err, "attach", "no rule of ptrace(2) forbids it%s%s",
+              n > 0 ? "; security modules: " : "", n > 0 ? modules : "");
+}
+
 enum fault_code permit_explain(const struct target *target, pid_t tid, struct fault *fault)
 {
     enum fault_code code = fault ? fault->code : FAULT_DENIED;
@@ -269,7 +288,10 @@ enum fault_code permit_explain(const struct target *target, pid_t tid, struct fa
         if (permit_look(&view, target, tid))
             cause = judge_freezer(&view, fault);
     } else if (look_and_ask(&view, target, tid)) {
+        view.memory_refused = fault && fault->stage && strcmp(fault->stage, STAGE_READ_MEMORY) == 0;
         cause = permit_judge(&view, fault);
+        if (cause == FAULT_NONE && view.kernel == ANSWER_NO)
+            tell_no_rule(&view, fault);
     }
     return cause == FAULT_NONE ? code : cause;
 }
@@ -286,9 +308,10 @@ enum fault_code permit_forecast(const struct target *target, pid_t tid, bool *ce
     cause = permit_judge(&view, fault);
     *certain = view.kernel != ANSWER_UNKNOWN || cause == FAULT_TRACED ||
                cause == FAULT_DENIED_SECCOMP || cause == FAULT_FROZEN;
-    if (cause == FAULT_NONE && view.kernel == ANSWER_NO)
-        return fault_set(fault, FAULT_DENIED, EPERM, "attach", "an attach");
-    return cause;
+    if (cause != FAULT_NONE || view.kernel != ANSWER_NO)
+        return cause;
+    tell_no_rule(&view, fault);
+    return FAULT_DENIED;
 }
 
 /* ---- of one that is not ---- */
@@ -357,7 +380,7 @@ bool permit_tool_is_capable(const struct procfs *proc)
 {
     struct proc_status own;
 
-    return read_status_of(proc, "self", &own) && own.cap_effective & cap_sys_ptrace;
+    return read_status_of(proc, "self", &own) && permit_has_ptrace(own.cap_effective);
 }
 
 bool permit_tool_is_traced(const struct procfs *proc, struct fault *fault)

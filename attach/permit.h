@@ -22,7 +22,8 @@ struct permit_view {
     struct proc_status its, own; /* its: of the thread that is asked about */
     enum userns userns;
     enum answer dumpable;
-    int yama; /* kernel.yama.ptrace_scope */
+    int yama;            /* kernel.yama.ptrace_scope */
+    bool memory_refused; /* that was what failed, not an attach */
     struct lsm lsm;
     bool frozen;
     char cgroup[FREEZER_PATH_MAX]; /* the frozen one */
@@ -66,6 +67,9 @@ enum fault_code permit_explain_gone(const struct procfs *proc, pid_t pid, struct
  * Otherwise, after `nsenter --pid` alone, a pid would name two processes.
  */
 enum fault_code permit_check_procfs(const struct procfs *proc, struct fault *fault);
+
+/* CAP_SYS_PTRACE in a set of capabilities of struct proc_status. */
+bool permit_has_ptrace(uint64_t capabilities);
 
 /* Has the tool CAP_SYS_PTRACE? What is refused to it then is refused to root as well. */
 bool permit_tool_is_capable(const struct procfs *proc);

@@ -82,10 +82,10 @@ static enum userns compare_maps(const struct procfs *proc, pid_t pid)
     ssize_t n = procfs_slurp(proc, &own, 1 << 16, "self/uid_map");
     ssize_t m = procfs_slurp(proc, &its, 1 << 16, "%d/uid_map", (int)pid);
 
+    if (m > 0 && has_unmapped(its))
+        return USERNS_OUTSIDE;
     if (n <= 0 || m <= 0)
         return USERNS_UNKNOWN;
-    if (has_unmapped(its))
-        return USERNS_OUTSIDE;
     if (n == m && memcmp(own, its, (size_t)n) == 0)
         return USERNS_SAME;
     return is_initial(own) ? USERNS_BELOW : USERNS_OTHER;

@@ -338,7 +338,9 @@ static void describe_proof(const struct attachment *attachment, const struct pre
 
     printf("proof      ");
     if (!preview->asleep.asleep) {
-        printf("it runs: only a stop can tell\n");
+        printf("%s: only a stop can tell\n",
+               preview->thread.state == 'R' ? "it runs"
+                                            : "where it sleeps, /proc does not show to the tool");
         return;
     }
     name_place(attachment, preview->asleep.pc, place, sizeof place);

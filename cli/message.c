@@ -68,9 +68,10 @@ static const struct wording wordings[] = {
                              "%W is a thread of the kernel: it has no memory of its own", NULL},
     [FAULT_FOREIGN_ABI] = {EXIT_NO_ALLOCATOR, "it is not a 64-bit program of this machine (%W)",
                            "only 64-bit programs can be attached to"},
-    [FAULT_DENIED] = {EXIT_DENIED, "the kernel refused it (%W%E)",
-                      "run jeattach as root, or with CAP_SYS_PTRACE in the target's namespaces; a "
-                      "security module of the kernel may forbid it even then"},
+    [FAULT_DENIED] =
+        {EXIT_DENIED, "the kernel refused it (%W%E)",
+         "a security module of the kernel may forbid it (Landlock, BPF, ...); if not, run "
+         "jeattach as root, or with CAP_SYS_PTRACE in the target's namespaces"},
     [FAULT_DENIED_UID] = {EXIT_DENIED, "it belongs to another user: %W",
                           "run jeattach as that user or as root (sudo), or give it CAP_SYS_PTRACE"},
     [FAULT_DENIED_GID] = {EXIT_DENIED, "it runs with another group: %W",
@@ -92,7 +93,7 @@ static const struct wording wordings[] = {
     [FAULT_DENIED_YAMA] = {EXIT_DENIED, "kernel.yama.ptrace_scope is %W: %Y",
                            "run jeattach as root, or with CAP_SYS_PTRACE"},
     [FAULT_DENIED_SECCOMP] =
-        {EXIT_DENIED, "a seccomp filter that the tool itself is under refuses ptrace: %W",
+        {EXIT_DENIED, "a seccomp filter that the tool itself is under is in the way: %W",
          "run jeattach where there is no such filter: it was set by what started it (a container "
          "engine; systemd: SystemCallFilter=)"},
     [FAULT_DENIED_LSM] = {EXIT_DENIED, "a security module of the kernel refuses it: %W", NULL},

@@ -1,6 +1,6 @@
 #include "cli/remedy.h"
 #include "attach/cgroup.h"
-#include "attach/parse.h"
+#include "attach/permit.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +14,7 @@ static const enum group groups[] = {
     [FAULT_DENIED_DUMPABLE] = RIGHTS,  [FAULT_DENIED_CAPS] = RIGHTS,
     [FAULT_DENIED_USERNS] = NAMESPACE, [FAULT_DENIED_YAMA] = YAMA,
     [FAULT_DENIED_SECCOMP] = FILTER,   [FAULT_DENIED_LSM] = MODULE,
-    [FAULT_FROZEN] = FREEZER,          [FAULT_PROFILE] = GROUP_NONE,
+    [FAULT_FROZEN] = FREEZER,
 };
 
 enum {
@@ -26,7 +26,12 @@ enum {
     ANYWHERE = ~0u >> 1,
 };
 
-enum who { ANYBODY, ROOT, NOT_ROOT };
+enum who {
+    ANYBODY,
+    ROOT,
+    NOT_ROOT,
+    COULD_BE_ROOT, /* is not, and root has the capability here */
+};
 
 #define KUBECTL(profile) "kubectl debug -it POD --image=IMAGE --target=CONTAINER --profile=" profile
 
@@ -54,6 +59,12 @@ static const struct row {
     {RIGHTS, HOST, ROOT, NULL, NULL,
      "this root has no CAP_SYS_PTRACE: run it where root has it (systemd: CapabilityBoundingSet=, "
      "an engine: --cap-add SYS_PTRACE)"},
+    {USER, DOCKER | PODMAN | KUBERNETES | OTHER, COULD_BE_ROOT, NULL, NULL,
+     "run it in this container as root, who has CAP_SYS_PTRACE here, or as that user (docker or "
+     "podman exec --user 0; securityContext: {runAsUser: 0})"},
+    {RIGHTS, DOCKER | PODMAN | KUBERNETES | OTHER, COULD_BE_ROOT, NULL, NULL,
+     "run it in this container as root, who has CAP_SYS_PTRACE here (docker or podman exec --user "
+     "0; securityContext: {runAsUser: 0})"},
     {RIGHTS, DOCKER, ANYBODY, NULL, NULL,
      "give the tool's container the capability: docker run --pid=container:%I --cap-add SYS_PTRACE "
      "--user 0 ...; or in the container of the target: docker exec --privileged --user 0 %I "
@@ -113,6 +124,16 @@ static const struct row {
      "%W/cgroup.freeze"},
 };
 
+static bool is_bounded(const struct procfs *proc)
+{
+    struct proc_status status;
+    char text[8192];
+    ssize_t n = procfs_read(proc, text, sizeof text, "self/status");
+
+    return n > 0 && parse_status(text, (size_t)n, &status) &&
+           permit_has_ptrace(status.cap_bounding);
+}
+
 static void look_at_target(struct remedy *remedy, const struct procfs *proc, pid_t pid)
 {
     struct container container;
@@ -139,6 +160,7 @@ void remedy_look(struct remedy *remedy, pid_t pid)
     if (procfs_open(&proc, "/proc"))
         return;
     remedy->place = place_of_tool(&proc);
+    remedy->bounded = is_bounded(&proc);
     if (procfs_readlink(&proc, remedy->program, sizeof remedy->program, "self/exe") <= 0)
         snprintf(remedy->program, sizeof remedy->program, "jeattach");
     look_at_target(remedy, &proc, pid);
@@ -156,6 +178,8 @@ static bool fits(const struct row *row, enum group group, const struct remedy *r
     if (!(row->places & 1u << remedy->place))
         return false;
     if (row->who != ANYBODY && (row->who == ROOT) != remedy->root)
+        return false;
+    if (row->who == COULD_BE_ROOT && !remedy->bounded)
         return false;
     if (row->what && strncmp(fault->what, row->what, strlen(row->what)) != 0)
         return false;

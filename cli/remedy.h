@@ -12,6 +12,7 @@
 struct remedy {
     enum place place;   /* of the tool */
     bool root;          /* the tool's effective user is 0 */
+    bool bounded;       /* root would have CAP_SYS_PTRACE where the tool runs */
     unsigned uid;       /* the target's */
     const char *engine; /* the target's container's; NULL: none, or not to be told */
     char id[16];        /* of that container, shortened; "TARGET": not to be told */
