@@ -36,12 +36,23 @@ static const struct verb *find_verb(const char *name)
     return NULL;
 }
 
+/* Also where the words before it were not understood. */
+static bool asks_for_json(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--json") == 0)
+            return true;
+    return false;
+}
+
 static int run_verb(const struct verb *verb, int argc, char **argv)
 {
     struct options options;
 
     if (!options_parse(&options, verb->takes, argc, argv)) {
         fprintf(stderr, "  fix:   jeattach %s --help\n", verb->name);
+        if (asks_for_json(argc, argv))
+            message_usage_json(verb->name);
         return EXIT_USAGE;
     }
     if (options.help)
@@ -50,7 +61,7 @@ static int run_verb(const struct verb *verb, int argc, char **argv)
         return help_version();
     if (verb->takes & (TAKES_HOST | TAKES_FILE))
         return verb->run(&options, 0);
-    return several_run(&options, verb->takes, verb->run);
+    return several_run(&options, verb->name, verb->takes, verb->run);
 }
 
 /* A closed descriptor 0, 1 or 2 would be taken by the next file that is opened. */
