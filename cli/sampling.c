@@ -84,17 +84,17 @@ enum fault_code sampling_begun(struct attachment *attachment, struct sampling *s
 
     if (rc != FAULT_NONE)
         return rc;
-    if (options->verbose && sampling->former.active)
-        message("prof.active is true already, and stays so until the end");
-    else if (options->verbose)
-        message("prof.active: false -> true until the end; should jeattach be killed before, "
-                "jeattach off %d switches it off",
-                (int)attachment->target.pid);
     if (!sampling->former.thread_active_init)
         message("threads that start from now on are not sampled (prof.thread_active_init is "
                 "false)");
     if (activation_needed(sampling->former.version))
         rc = visit_threads(attachment, sampling, fault);
+    if (rc == FAULT_NONE && options->verbose && sampling->former.active)
+        message("prof.active is true already, and stays so until the end");
+    else if (rc == FAULT_NONE && options->verbose)
+        message("prof.active: false -> true until the end; should jeattach be killed before, "
+                "jeattach off %d switches it off",
+                (int)attachment->target.pid);
     return rc;
 }
 
