@@ -214,7 +214,7 @@ static enum fault_code same_program(struct attachment *attachment, struct fault 
 {
     enum fault_code rc = target_renew(&attachment->target, fault);
 
-    if (rc == FAULT_NONE && !memory_exists(&attachment->memory))
+    if (rc == FAULT_NONE && !memory_is_same(&attachment->memory, attachment->instance.mallctl))
         rc = fault_set(fault, FAULT_EXECED, 0, "look up the process", "%d",
                        (int)attachment->target.pid);
     return rc;
@@ -230,7 +230,7 @@ enum fault_code attachment_renew(struct attachment *attachment,
         rc = deadline_start(&attachment->deadline, attachment->options->timeout_ns, interrupted,
                             fault);
     if (rc == FAULT_NONE)
-        rc = refuse_traced(attachment, fault);
+        rc = refuse_early(attachment, fault);
     if (rc == FAULT_NONE) {
         forget(attachment);
         rc = find_allocator(attachment, false, fault);

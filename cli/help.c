@@ -240,7 +240,8 @@ int help_print(const char *verb)
 
 int help_usage(void)
 {
-    fputs("usage: jeattach ps|status|on|off|dump|record|leak|stats|reset|purge|mallctl [options] PID...\n"
+    fputs("usage: jeattach ps|status|on|off|dump|record|leak|stats|reset|purge|mallctl [options] "
+          "PID...\n"
           "       jeattach report [options] FILE   (jeattach --help)\n",
           stderr);
     return EXIT_USAGE;
