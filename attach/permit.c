@@ -335,7 +335,7 @@ static bool is_hidden(const struct procfs *proc, pid_t pid)
     char text[16];
 
     return (kill(pid, 0) == 0 || errno == EPERM) &&
-           procfs_read(proc, text, sizeof text, "%d/stat", (int)pid) == -ENOENT;
+           procfs_read(proc, text, sizeof text, "%d/stat", (int)pid) < 0;
 }
 
 enum fault_code permit_explain_gone(const struct procfs *proc, pid_t pid, struct fault *fault)

@@ -28,14 +28,14 @@ static enum fault_code explained(struct attachment *attachment, enum fault_code 
 {
     struct fault end;
 
+    if (!attachment->target.stat.start && (code == FAULT_GONE || code == FAULT_DENIED))
+        return permit_explain_gone(&attachment->proc, attachment->target.pid, fault);
     if (attachment->target.pid && may_be_its_end(code) &&
         target_check(&attachment->target, &end) != FAULT_NONE) {
         *fault = end;
         return end.code;
     }
-    if (!attachment->target.stat.start && (code == FAULT_GONE || code == FAULT_DENIED))
-        code = permit_explain_gone(&attachment->proc, attachment->target.pid, fault);
-    else if (code == FAULT_DENIED || code == FAULT_NO_STOP)
+    if (code == FAULT_DENIED || code == FAULT_NO_STOP)
         code = permit_explain(&attachment->target, attachment->options->thread, fault);
     if ((code == FAULT_DENIED || code == FAULT_INTERNAL) && attachment->target.pid &&
         target_check_end(&attachment->target, &end) != FAULT_NONE) {

@@ -254,6 +254,8 @@ static enum fault_code list_all(struct listing *listing, const struct deadline *
         rc = fault_set(fault, FAULT_INTERNAL, -err, "open", "/proc");
     listing->capable = permit_tool_is_capable(&proc);
     if (rc == FAULT_NONE)
+        rc = permit_check_procfs(&proc, fault);
+    if (rc == FAULT_NONE)
         rc = processes_list(&processes, &proc, fault);
     if (rc == FAULT_NONE)
         rc = look_at_all(listing, census, &proc, &processes, deadline, fault);
