@@ -31,6 +31,7 @@ static const char *const names[] = {
     [FAULT_UNSUPPORTED] = "unsupported",
     [FAULT_NO_SAFE_POINT] = "no_safe_point",
     [FAULT_NO_UNWINDER] = "no_unwinder",
+    [FAULT_NO_ROOM] = "no_room",
     [FAULT_NO_SCRATCH] = "no_scratch_memory",
     [FAULT_CALL_DEADLINE] = "call_deadline",
     [FAULT_INTERRUPTED] = "interrupted",
