@@ -86,8 +86,12 @@ class Engine(boxes.TestCase):
         self.assert_listed(name, pid)
 
     def assert_listed(self, name, pid):
-        """`ps` on the host names the container as the engine does."""
-        line = re.search(r"(?m)^ *%d .*$" % pid, self.assert_ran(lib.run_tool("ps")).text)[0]
+        """`ps` on the host names the container as the engine does. Other tests make processes that
+        it is held up by: then what is listed is not complete, and it is asked again."""
+        row = lambda: re.search(r"(?m)^ *%d .*$" % pid, lib.run_tool("ps").text)
+        found = lib.wait_until(row, timeout=120)
+        self.assertTrue(found, "it is not listed")
+        line = found[0]
         self.assertIn("podman/" + self.podman.inspect(name)["Id"][:12], line)
         self.assertEqual(line.split()[1:3], ["1", "redis-server"])
 
