@@ -30,7 +30,7 @@ static const char overview[] =
     "      --thread TID    use this thread only\n"
     "      --instance N    this jemalloc, of several in the process (see status)\n"
     "      --dry-run       say what would be called, where and in which thread\n"
-    "      --json          the result as one JSON object\n"
+    "      --json          the result as one JSON object; an error as {\"error\": {...}}\n"
     "  -q, --quiet         no closing line on stderr\n"
     "  -v, --verbose       say which thread was chosen and why; -vv: every ptrace call\n"
     "  -h, --help          this; jeattach VERB --help: of one verb\n"
@@ -44,16 +44,21 @@ static const char overview[] =
 static const struct {
     const char *verb, *text;
 } helps[] = {
-    {"status", "jeattach status [options] PID...\n"
-               "\n"
-               "Shows which jemalloc a process uses, whether profiling is compiled in\n"
-               "(config.prof), was enabled at start (opt.prof) and is active now (prof.active),\n"
-               "the sampling period, where its options came from, a verdict and the one next\n"
-               "step. What the memory of the process does not tell is asked by read-only calls.\n"
-               "Several jemallocs in one process are listed; the one that serves malloc is meant\n"
-               "unless --instance N says another.\n"
-               "\n"
-               "      --no-call       make none and stop nothing; what is then unknown is a ?\n"},
+    {"status",
+     "jeattach status [options] PID...\n"
+     "\n"
+     "Shows which jemalloc a process uses, whether profiling is compiled in\n"
+     "(config.prof), was enabled at start (opt.prof) and is active now (prof.active),\n"
+     "the sampling period, where its options came from, a verdict and the one next\n"
+     "step. What the memory of the process does not tell is asked by read-only calls.\n"
+     "Several jemallocs in one process are listed; the one that serves malloc is meant\n"
+     "unless --instance N says another.\n"
+     "\n"
+     "The line 'attach:' says whether the other verbs may attach, without trying it: the\n"
+     "one cause that forbids it and the fix for the place where the tool runs. The exit\n"
+     "code is 4 if a call was needed and is refused; what memory tells is shown anyway.\n"
+     "\n"
+     "      --no-call       make none and stop nothing; what is then unknown is a ?\n"},
     {"ps", "jeattach ps [--json] [--timeout D]\n"
            "\n"
            "Lists the processes of this host that use jemalloc, those in containers included.\n"
