@@ -29,6 +29,8 @@ enum fault_code {
     FAULT_NO_INSTANCE,   /* no jemalloc of that number */
     FAULT_UNSUPPORTED,   /* it uses something that a forged call would break */
     FAULT_NO_SAFE_POINT, /* no thread could be proven outside the allocator in time */
+    FAULT_NO_UNWINDER,   /* the same, and the library that could prove more is not installed */
+    FAULT_NO_ROOM,       /* its memory group is full: the kernel might kill it for a page more */
     FAULT_NO_SCRATCH,    /* the kernel refused the scratch memory */
     FAULT_CALL_DEADLINE, /* the call did not return in time; left to finish by itself */
     FAULT_INTERRUPTED,   /* the operator asked to stop */

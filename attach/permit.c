@@ -66,6 +66,11 @@ bool permit_look(struct permit_view *view, const struct target *target, pid_t ti
     view->yama = yama_scope(proc);
     lsm_look(&view->lsm, proc, target->pid);
     view->frozen = freezer_holds(proc, target->pid, view->cgroup, sizeof view->cgroup);
+    if (!view->frozen && freezer_shows(proc, target->pid)) {
+        view->frozen = true;
+        snprintf(view->cgroup, sizeof view->cgroup,
+                 "each of its threads is; the group itself is not to be seen from here");
+    }
     return true;
 }
 

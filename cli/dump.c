@@ -47,6 +47,19 @@ static void print_result(const struct dump *dump)
         printf("%s\n", options->output ? options->output : dump->path);
 }
 
+/* Its own users look for the file by the other name. */
+static void tell_target_path(const struct dump *dump)
+{
+    const struct options *options = dump->attachment.options;
+    char clean[DUMP_PATH_MAX];
+
+    if (options->output || options->quiet || options->json ||
+        strcmp(dump->path, dump->result.target_path) == 0)
+        return;
+    message("the target sees that file as %s",
+            message_clean(dump->result.target_path, clean, sizeof clean));
+}
+
 static enum fault_code dump_held(struct attachment *attachment, void *ctx, struct fault *fault)
 {
     struct dump *dump = ctx;
@@ -105,6 +118,7 @@ static enum fault_code run(struct dump *dump, struct fault *fault)
     if (rc != FAULT_NONE)
         return rc;
     print_result(dump);
+    tell_target_path(dump);
     if (dump->result.hook)
         message("the application's own hook for finished dumps ran in the call "
                 "(experimental.hooks.prof_dump at %#llx)",

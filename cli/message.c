@@ -126,6 +126,17 @@ static const struct wording wordings[] = {
     [FAULT_UNSUPPORTED] = {EXIT_NO_SAFE_POINT, "%W", "none; the target was not touched"},
     [FAULT_NO_SAFE_POINT] = {EXIT_NO_SAFE_POINT, "no thread was at a safe point: %W",
                              "try again, or raise --timeout; the target was not touched"},
+    [FAULT_NO_UNWINDER] = {EXIT_NO_SAFE_POINT,
+                           "no thread was at a safe point: %W; its stack could not be unwound, as "
+                           "libunwind is not installed where jeattach runs",
+                           "put libunwind (package libunwind8) beside jeattach; the target was not "
+                           "touched"},
+    [FAULT_NO_ROOM] = {EXIT_NO_SAFE_POINT,
+                       "its memory limit is reached: %W, and nothing to give back; the kernel "
+                       "might kill it for the few pages that a call needs",
+                       "raise the limit for the moment (docker update --memory, podman update "
+                       "--memory, or the limit of that group), then try again; the target was not "
+                       "touched"},
     [FAULT_NO_SCRATCH] = {EXIT_NO_SAFE_POINT,
                           "the kernel refused the target %W of scratch memory%E",
                           "the target was left as it was; look at its memory and security limits"},

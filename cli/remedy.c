@@ -117,6 +117,8 @@ static const struct row {
      "refused: sudo ausearch -m avc -ts recent"},
     {FREEZER, ANYWHERE, ANYBODY, NULL, "docker", "docker unpause %I, then try again"},
     {FREEZER, ANYWHERE, ANYBODY, NULL, "podman", "podman unpause %I, then try again"},
+    {FREEZER, ANYWHERE, ANYBODY, "each of its threads", NULL,
+     "thaw it from the host (docker unpause, podman unpause, systemctl thaw), then try again"},
     {FREEZER, ANYWHERE, ANYBODY, "/sys/fs/cgroup/freezer", NULL,
      "thaw it, or the group above it that is frozen: echo THAWED > %W/freezer.state"},
     {FREEZER, ANYWHERE, ANYBODY, NULL, NULL,
