@@ -230,6 +230,10 @@ static enum attempt judge_thread(struct injection *injection, struct fault *faul
     evidence = safepoint_prove(env->plan, env->modules, env->memory, unwinder_for(injection),
                                &injection->original, injection->session.tid == env->target->pid,
                                arch_frames_room());
+    if (evidence.proof == PROOF_SAFE &&
+        !rseq_look(&env->plan->rseq, &injection->session, env->memory, &injection->original,
+                   &injection->rseq_abort))
+        evidence.proof = PROOF_RSEQ;
     if (evidence.proof != PROOF_SAFE) {
         injection->report.rejected = evidence;
         injection->report.rejected_tid = injection->session.tid;
