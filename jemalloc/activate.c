@@ -220,6 +220,10 @@ static bool ends_all(const struct fault *fault)
     case FAULT_STOPPED:
     case FAULT_GONE:
     case FAULT_DENIED:
+    case FAULT_DENIED_UID: /* each thread has its own user, capabilities and tracer */
+    case FAULT_DENIED_GID:
+    case FAULT_DENIED_CAPS:
+    case FAULT_TRACED:
     case FAULT_FOREIGN_ABI:
     case FAULT_NO_SCRATCH:
         return false;
