@@ -241,6 +241,10 @@ static enum attempt judge_thread(struct injection *injection, struct fault *faul
         fault_set(fault, FAULT_EXECED, 0, "stop", "thread %d", injection->session.tid);
         return ATTEMPT_FAULT;
     }
+    if (evidence.proof == PROOF_SAFE &&
+        !rseq_look(&env->plan->rseq, &injection->session, env->memory, &injection->original,
+                   &injection->rseq_abort))
+        evidence.proof = PROOF_RSEQ;
     if (evidence.proof != PROOF_SAFE) {
         injection->report.rejected = evidence;
         injection->report.rejected_tid = injection->session.tid;
