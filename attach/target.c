@@ -78,9 +78,9 @@ static enum fault_code judge_state(const struct target *target, const struct pro
 /* /proc/TID exists for every thread, hidden from listings; only a leader is a process. */
 static enum fault_code refuse_plain_thread(const struct target *target, struct fault *fault)
 {
-    char text[8192];
+    AUTO_FREE char *text = NULL;
     const char *tgid;
-    ssize_t n = procfs_read(target->proc, text, sizeof text, "%d/status", (int)target->pid);
+    ssize_t n = procfs_slurp(target->proc, &text, PROCFS_STATUS_MAX, "%d/status", (int)target->pid);
 
     if (n < 0)
         return fault_set(fault, FAULT_GONE, (int)-n, "read status", "%d", (int)target->pid);
@@ -93,8 +93,8 @@ static enum fault_code refuse_plain_thread(const struct target *target, struct f
 
 static void read_status(struct target *target)
 {
-    char text[8192];
-    ssize_t n = procfs_read(target->proc, text, sizeof text, "%d/status", (int)target->pid);
+    AUTO_FREE char *text = NULL;
+    ssize_t n = procfs_slurp(target->proc, &text, PROCFS_STATUS_MAX, "%d/status", (int)target->pid);
 
     if (n > 0)
         parse_status(text, (size_t)n, &target->status);

@@ -14,8 +14,9 @@ struct purge {
 static uint64_t read_rss(const struct target *target)
 {
     struct proc_status status = {0};
-    char text[8192];
-    ssize_t n = procfs_read(target->proc, text, sizeof text, "%d/status", target_via(target));
+    AUTO_FREE char *text = NULL;
+    ssize_t n =
+        procfs_slurp(target->proc, &text, PROCFS_STATUS_MAX, "%d/status", target_via(target));
 
     return n > 0 && parse_status(text, (size_t)n, &status) ? status.rss_bytes : 0;
 }
