@@ -276,6 +276,10 @@ enum fault_code target_usage(const struct target *target, struct proc_usage *usa
             return FAULT_NONE;
         }
     }
-    return fault_set(fault, n == -ESRCH || n == -ENOENT ? FAULT_GONE : FAULT_INTERNAL,
-                     n < 0 ? (int)-n : 0, "read the memory use", "%d", target->pid);
+    /* One that is ending has no memory any more, and says so in various ways. */
+    enum fault_code rc = target_check_end(target, fault);
+    if (rc != FAULT_NONE)
+        return rc;
+    return fault_set(fault, FAULT_INTERNAL, n < 0 ? (int)-n : 0, "read the memory use",
+                     "the kernel does not tell its use of memory");
 }
