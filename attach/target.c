@@ -1,11 +1,11 @@
 #include "attach/target.h"
+#include "attach/inroot.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <linux/openat2.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -195,10 +195,9 @@ static int own_directory(const struct target *target, char *out, size_t size)
     return 0;
 }
 
-static int open_in_root(const struct target *target, const char *path, int flags)
+/* An O_PATH descriptor, or -errno. */
+static int name_in_root(const struct target *target, const char *path)
 {
-    struct open_how how = {.flags = (unsigned)flags | O_CLOEXEC,
-                           .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
     AUTO_CLOSE int root =
         procfs_openf(target->proc, O_PATH | O_DIRECTORY, "%d/root", (int)target_via(target));
     char whole[2 * PATH_MAX] = "";
@@ -207,13 +206,12 @@ static int open_in_root(const struct target *target, const char *path, int flags
     if (root < 0 || rc < 0)
         return root < 0 ? root : rc;
     snprintf(whole + strlen(whole), sizeof whole - strlen(whole), "/%s", path);
-    int fd = (int)syscall(SYS_openat2, root, whole, &how, sizeof how);
-    return fd < 0 ? -errno : fd;
+    return inroot_name(root, whole, INROOT_FOLLOW);
 }
 
 int target_stat(const struct target *target, const char *path, struct stat *st)
 {
-    AUTO_CLOSE int fd = open_in_root(target, path, O_PATH);
+    AUTO_CLOSE int fd = name_in_root(target, path);
 
     if (fd < 0)
         return fd;
@@ -222,20 +220,15 @@ int target_stat(const struct target *target, const char *path, struct stat *st)
 
 int target_open_file(const struct target *target, const char *path)
 {
-    AUTO_CLOSE int fd = open_in_root(target, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
-    struct stat st;
+    AUTO_CLOSE int named = name_in_root(target, path);
 
-    if (fd < 0)
-        return fd;
-    if (fstat(fd, &st))
-        return -errno;
-    return S_ISREG(st.st_mode) ? steal_fd(&fd) : -EINVAL;
+    return named < 0 ? named : regular_open(named);
 }
 
 ssize_t target_readlink(const struct target *target, const char *dir, const char *name, char *out,
                         size_t size)
 {
-    AUTO_CLOSE int fd = open_in_root(target, dir, O_PATH);
+    AUTO_CLOSE int fd = name_in_root(target, dir);
     ssize_t n = fd < 0 ? fd : readlinkat(fd, name, out, size - 1);
 
     if (fd < 0 || n < 0) {
