@@ -1,4 +1,5 @@
 #include "cli/message.h"
+#include "profile/text.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -20,13 +21,20 @@ void message(const char *fmt, ...)
 
 const char *message_clean(const char *text, char *out, size_t size)
 {
-    size_t n = 0;
+    size_t used = 0;
+    bool shown;
 
-    for (; text[n] && n < size - 1; n++) {
-        unsigned char ch = (unsigned char)text[n];
-        out[n] = ch < 0x20 || ch == 0x7f || (ch >= 0x80 && ch < 0xa0) ? '?' : text[n];
+    for (size_t n; *text && used < size - 1; text += n) {
+        n = text_unit(text, &shown);
+        if (shown && n > size - 1 - used) /* no half of a character at the end */
+            break;
+        if (shown)
+            memcpy(out + used, text, n);
+        else
+            out[used] = '?';
+        used += shown ? n : 1;
     }
-    out[n] = '\0';
+    out[used] = '\0';
     return out;
 }
 
