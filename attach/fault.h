@@ -45,6 +45,7 @@ enum fault_code {
     FAULT_STATS_ABSENT,  /* config.stats is false */
     FAULT_STATS_MESSAGE, /* a function of the program stands where its report would come out */
     FAULT_STATS_SLOW,    /* its report would be taken out in thousands of stops */
+    FAULT_STATS_NO_JSON, /* what it writes for JSON is none */
     FAULT_TOO_LARGE,     /* it grew beyond the limit that the tool sets itself */
     FAULT_OUTPUT,        /* the tool's own output could not be written */
     FAULT_PROFILE,       /* a file is no heap profile, or cannot be read */

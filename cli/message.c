@@ -136,6 +136,9 @@ static const struct wording wordings[] = {
          "seccomp filter) each would be a stop of a thread: it would be held for seconds",
          "jeattach stats without --full and --json; or --allow-slow, with a --timeout that is long "
          "enough: what is left at its end goes to the target's stderr"},
+    [FAULT_STATS_NO_JSON] = {EXIT_REFUSED,
+                             "what it reports is no JSON (%W): jemalloc knows JSON since 4.3",
+                             "jeattach stats without --json, or with --full"},
     [FAULT_TOO_LARGE] = {EXIT_OUTPUT, "it is larger than the limit of %W", NULL},
     [FAULT_DUMP_NAMELESS] = {EXIT_REFUSED,
                              "jemalloc makes no name for it: the prefix of names (%W) is empty",
