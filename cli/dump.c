@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A target that never stops writing must not fill the tool's host. */
-#define STREAM_LIMIT ((size_t)4 << 30)
+/* A target that never stops writing must not fill the tool's host: some five million stacks. */
+#define STREAM_LIMIT ((size_t)1 << 30)
 
 struct dump {
     struct attachment attachment;
@@ -85,7 +85,7 @@ static enum fault_code dump_held(struct attachment *attachment, void *ctx, struc
 static enum fault_code prepare(struct dump *dump, const struct options *options,
                                struct fault *fault)
 {
-    sink_init(&dump->sink, STREAM_LIMIT);
+    sink_init(&dump->sink, sink_affordable(&dump->attachment.proc, STREAM_LIMIT));
     dump->request = (struct dump_request){options->path, options->output ? &dump->sink : NULL};
     if (options->dry_run)
         return FAULT_NONE;
