@@ -8,8 +8,10 @@
 #include "cli/message.h"
 #include "cli/output.h"
 #include "cli/verbs.h"
+#include "cli/watchdog.h"
 #include "jemalloc/census.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -153,13 +155,18 @@ static enum fault_code add_entry(struct listing *listing, const struct procfs *p
     return FAULT_NONE;
 }
 
-/* What a look at one process came to; only the tool's own failure ends the list. */
-static enum fault_code count(struct listing *listing, enum fault_code code)
+/*
+ * What a look at one process came to. No process can end the list, whatever it
+ * is: that does only the tool's own lack of memory.
+ */
+static enum fault_code count(struct listing *listing, enum fault_code code,
+                             const struct fault *fault)
 {
-    if (code == FAULT_INTERNAL)
+    if (code == FAULT_INTERNAL && fault->err == ENOMEM)
         return code;
-    listing->looked += code == FAULT_NONE || code == FAULT_NO_ALLOCATOR || code == FAULT_DENIED;
-    listing->unreadable += code == FAULT_DENIED;
+    bool unreadable = code == FAULT_DENIED || code == FAULT_INTERNAL || code == FAULT_UNSUPPORTED;
+    listing->looked += code == FAULT_NONE || code == FAULT_NO_ALLOCATOR || unreadable;
+    listing->unreadable += unreadable;
     return FAULT_NONE;
 }
 
@@ -171,12 +178,12 @@ static enum fault_code look_at_all(struct listing *listing, struct census *censu
     enum fault_code rc = FAULT_NONE;
 
     for (size_t i = 0; i < processes->count && rc == FAULT_NONE; i++) {
-        if (deadline_interrupted(deadline) || deadline_passed(deadline)) {
-            listing->left = processes->count - i;
-            break;
-        }
+        listing->left = processes->count - i;
+        listing->pid = processes->list[i];
+        if (deadline_interrupted(deadline) || deadline_passed(deadline))
+            return rc;
         enum fault_code code = census_look(census, proc, processes->list[i], &entry, fault);
-        rc = count(listing, code);
+        rc = count(listing, code, fault);
         if (code == FAULT_NONE)
             rc = add_entry(listing, proc, &entry, fault);
     }
