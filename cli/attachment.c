@@ -124,6 +124,16 @@ static enum fault_code make_plan(struct attachment *attachment, struct fault *fa
     return rc;
 }
 
+/* Whatever the target is, the tool comes to an end. */
+static void watch(struct attachment *attachment)
+{
+    const struct watchdog_subject subject = {.verb = attachment->subject.verb,
+                                             .pid = &attachment->subject.pid,
+                                             .tid = &attachment->injection.report.tid};
+
+    watchdog_start(&attachment->watchdog, attachment->options->timeout_ns, &subject);
+}
+
 static enum fault_code open_unmapped(struct attachment *attachment, const struct options *options,
                                      pid_t pid, const char *verb, struct fault *fault)
 {
@@ -136,6 +146,7 @@ static enum fault_code open_unmapped(struct attachment *attachment, const struct
         (struct subject){.pid = pid, .verb = verb, .variable = attachment->variable};
     gate_init(&attachment->gate, options->verbose > 1 ? stderr : NULL);
     rc = deadline_start(&attachment->deadline, options->timeout_ns, interrupt_flag(), fault);
+    watch(attachment);
     if (rc == FAULT_NONE)
         rc = open_target(attachment, pid, fault);
     return rc;
@@ -283,6 +294,7 @@ static void closing_line(const struct attachment *attachment)
 
 static void close_all(struct attachment *attachment)
 {
+    watchdog_stop(&attachment->watchdog);
     deadline_stop(&attachment->deadline);
     plan_free(&attachment->plan);
     instances_free(&attachment->instances);

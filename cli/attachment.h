@@ -4,6 +4,7 @@
 #include "cli/json.h"
 #include "cli/message.h"
 #include "cli/options.h"
+#include "cli/watchdog.h"
 #include "inject/call.h"
 #include "jemalloc/instance.h"
 
@@ -18,6 +19,7 @@ struct attachment {
     struct instances instances; /* all, if `every` was asked for; else none */
     struct plan plan;
     struct deadline deadline;
+    struct watchdog watchdog;
     struct injection injection;
     struct interrupted_sleep sleeps[INJECTION_SLEEPS]; /* from one hold to the next */
     struct subject subject;

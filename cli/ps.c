@@ -30,6 +30,7 @@ struct listing {
     size_t count, room;
     bool capable;                    /* no rights are missing to read any process */
     size_t looked, unreadable, left; /* processes: with memory of their own, refused, not reached */
+    pid_t pid;                       /* that is looked at */
 };
 
 static const char *const headings[COLUMNS] = {"PID",     "NSPID", "NAME", "JEMALLOC",
@@ -187,6 +188,7 @@ static enum fault_code look_at_all(struct listing *listing, struct census *censu
         if (code == FAULT_NONE)
             rc = add_entry(listing, proc, &entry, fault);
     }
+    listing->left = 0;
     return rc;
 }
 
@@ -288,14 +290,30 @@ static int finish(struct listing *listing, const struct deadline *deadline, enum
     return deadline_interrupted(deadline) ? EXIT_INTERRUPTED : EXIT_NO_SAFE_POINT;
 }
 
+/* From the watchdog: what is known of the others is not lost. */
+static void print_what_is_there(void *ctx)
+{
+    struct listing *listing = ctx;
+
+    print_all(listing);
+    tell_rest(listing);
+    fflush(stdout);
+}
+
 int verb_ps(const struct options *options, pid_t pid)
 {
     struct listing listing = {.options = options};
+    const struct watchdog_subject subject = {.verb = "look at process",
+                                             .pid = &listing.pid,
+                                             .last_act = print_what_is_there,
+                                             .ctx = &listing};
+    struct watchdog watchdog;
     struct deadline deadline = {0};
     struct fault fault = {0};
     enum fault_code rc = deadline_start(&deadline, options->timeout_ns, interrupt_flag(), &fault);
 
     (void)pid;
+    watchdog_start(&watchdog, options->timeout_ns, &subject);
     if (options->json) {
         json_begin(&listing.json, stdout);
         json_list_begin(&listing.json, "processes");
@@ -303,6 +321,7 @@ int verb_ps(const struct options *options, pid_t pid)
     if (rc == FAULT_NONE)
         rc = list_all(&listing, &deadline, &fault);
     int code = finish(&listing, &deadline, rc, &fault);
+    watchdog_stop(&watchdog);
     deadline_stop(&deadline);
     free(listing.rows);
     return code;
