@@ -358,7 +358,7 @@ class Kernel(hostile.TestCase):
 class Ends(hostile.TestCase):
     """A target that is gone, or another one, at the worst moment."""
 
-    ROUNDS = 30 if hostile.SANITIZED else 80
+    ROUNDS = 25 if hostile.SANITIZED else 60
     WORDS = (("status",), ("on",), ("dump", "-o", "OUT"), ("stats",), ("stats", "--json"),
              ("mallctl", "prof.active"), ("dump",), ("off",))
 
@@ -399,6 +399,22 @@ class Ends(hostile.TestCase):
         process = self.start("exec")
         self.storm("exec", self.ROUNDS, process)
         self.assert_untraced(process)
+
+    def test_reuse(self):
+        """Another process under the same pid, while the tool looks at the one before."""
+        lib.require_root()
+        keeper = self.process([os.path.join(lib.VICTIMS, "hostile"), "--storm", "reuse"],
+                              cwd=self.path("."), stdout=subprocess.PIPE)
+        line = keeper.stdout.readline()
+        if not line.startswith(b"ready "):
+            self.skipTest(line.decode().strip())
+        codes = set()
+        for number in range(self.ROUNDS):
+            result = run_bounded(*self.words(number, int(line.split()[1])))
+            codes.add(self.assert_bounded(result).code)
+        if keeper.poll() == lib.SKIPPED:
+            self.skipTest(keeper.stdout.read().decode().strip())
+        self.assertIn(lib.GONE, codes)
 
     def test_threads(self):
         process = self.start("threads")

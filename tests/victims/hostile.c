@@ -1,22 +1,24 @@
 /*
  * A process that wants to harm whoever looks at it.
  *
- *   hostile [--container DIR] [--root DIR] [--wait PATH] [--fault] [--storm exec|exit|threads]
+ *   hostile [--container DIR] [--root DIR] [--wait PATH] [--fault]
+ *           [--storm exec|exit|threads|reuse]
  *
  * --container  DIR becomes its root in a mount namespace of its own; executes /lib/hostile there
  * --root    chroot(2) there
  * --wait    opens a FIFO for writing in a thread, and says "opened" when somebody has read it
  * --fault   maps what looks like a library, and a page of it never comes (userfaultfd(2))
- * --storm   executes itself anew, ends, or ends its threads, over and over
+ * --storm   executes itself anew, ends, or ends its threads, over and over; or has a child that
+ *           ends, and another one with the same pid, which it says
  *
  * Says "ready". Exit code 77: the kernel does not have it, with the reason. Ends when its parent
  * does.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sched.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -27,6 +29,7 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static void say(const char *text)
@@ -81,6 +84,40 @@ static int map_without_answer(void)
     return 0;
 }
 
+/* A child, with that pid if it is not 0 (clone3(2), set_tid). */
+static pid_t make_child(pid_t pid)
+{
+    struct clone_args args = {.exit_signal = SIGCHLD};
+
+    args.set_tid = pid ? (uintptr_t)&pid : 0;
+    args.set_tid_size = pid ? 1 : 0;
+    return (pid_t)syscall(SYS_clone3, &args, sizeof args);
+}
+
+/* Every child lives for a few milliseconds, and all of them have the pid of the first. */
+static int reuse(void)
+{
+    pid_t pid = 0, child;
+
+    for (;;) {
+        child = make_child(pid);
+        if (child == 0) {
+            usleep(3000);
+            _exit(0);
+        }
+        if (child < 0 && errno != EEXIST) /* somebody else has got it meanwhile */
+            return skip("clone3");
+        if (child < 0)
+            continue;
+        if (!pid) {
+            printf("ready %d\n", (int)child);
+            fflush(stdout);
+        }
+        pid = child;
+        waitpid(child, NULL, 0);
+    }
+}
+
 static void *end_thread(void *arg)
 {
     usleep(500);
@@ -97,6 +134,8 @@ static void storm(const char *kind, char **argv)
         execv("/proc/self/exe", argv);
         _exit(1);
     }
+    if (strcmp(kind, "reuse") == 0)
+        exit(reuse());
     if (strcmp(kind, "exit") == 0) {
         usleep(3000);
         _exit(0);
