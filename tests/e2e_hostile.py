@@ -47,6 +47,16 @@ class Names(hostile.TestCase):
                 self.assertTrue(result.out or result.code, result)
         self.assert_untraced(process)
 
+    def test_metrics(self):
+        """Every line is one of the format, and the name is within its quotes."""
+        process = self.nasty(HOSTILE="")
+        result = self.assert_bounded(run_bounded("stats", process.pid, "--prometheus"))
+        self.assertEqual(result.code, lib.OK, result)
+        samples = [line for line in result.out.decode().splitlines() if not line.startswith("# ")]
+        self.assertGreater(len(samples), 3)
+        for line in samples:
+            self.assertRegex(line, r'\Ajemalloc_\w+\{pid="\d+",process="([^"\\]|\\[\\"n])*"\} -?\d+\Z')
+
     def test_every_json(self):
         process = self.nasty(MALLOC_CONF=b"\x1b]0;\x07\n\xff:1")
         for verb in VERBS:
@@ -203,8 +213,14 @@ class Files(hostile.TestCase):
                     self.replace(make)
                 except OSError as error:
                     self.skipTest("%s: %s" % (name, error))
+                paths = (self.library, self.library + " (deleted)")
+                opens = [Opens(path) for path in paths if not os.path.islink(path)]
                 self.look(process)
-                for path in (self.library, self.library + " (deleted)"):
+                if name != "directory":
+                    self.assertFalse(any(each.seen() for each in opens), "it was opened")
+                for each in opens:
+                    each.close()
+                for path in paths:
                     (os.rmdir if name == "directory" else os.unlink)(path)
 
     def test_nothing_is_opened(self):
