@@ -109,6 +109,7 @@ struct injection {
     int errno_value;
     enum injection_stage stage;
     uint64_t stopped_at; /* CLOCK_MONOTONIC ns */
+    uint64_t stop_ns;    /* from the last interrupt to its stop; UINT64_MAX: there was none */
     struct injection_report report;
 };
 
