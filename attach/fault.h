@@ -20,7 +20,7 @@ enum fault_code {
     FAULT_DENIED,        /* the kernel said EPERM or EACCES, no cause known */
     FAULT_DENIED_UID,    /* it belongs to another user */
     FAULT_DENIED_YAMA,   /* kernel.yama.ptrace_scope forbids it */
-    FAULT_DENIED_CAPS,   /* it is not dumpable, or has capabilities that the tool lacks */
+    FAULT_DENIED_CAPS,   /* it has capabilities that the tool lacks */
     FAULT_TRACED,        /* another tracer holds it */
     FAULT_TOOL_TRACED,   /* the tool itself is traced, and so can trace nobody */
     FAULT_STOPPED,       /* stopped by job control (SIGSTOP, SIGTSTP) */
@@ -49,7 +49,19 @@ enum fault_code {
     FAULT_TOO_LARGE,     /* it grew beyond the limit that the tool sets itself */
     FAULT_OUTPUT,        /* the tool's own output could not be written */
     FAULT_PROFILE,       /* a file is no heap profile, or cannot be read */
+
+    FAULT_DENIED_GID,      /* it runs with another group */
+    FAULT_DENIED_DUMPABLE, /* it is not dumpable */
+    FAULT_DENIED_USERNS,   /* the tool's capabilities do not count in its user namespace */
+    FAULT_DENIED_SECCOMP,  /* the tool's own seccomp filter refuses what it needs */
+    FAULT_DENIED_LSM,      /* a security module refuses it */
+    FAULT_HIDDEN,          /* it is there, but /proc does not show it */
+    FAULT_OTHER_PIDNS,     /* the pid is that of a process in another pid namespace */
+    FAULT_PROCFS,          /* /proc is not that of the tool's pid namespace */
+    FAULT_FROZEN,          /* its control group is frozen */
 };
+
+#define STAGE_READ_MEMORY "read memory"
 
 struct fault {
     enum fault_code code;

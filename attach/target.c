@@ -239,6 +239,16 @@ ssize_t target_readlink(const struct target *target, const char *dir, const char
     return n;
 }
 
+ssize_t target_fd_path(const struct target *target, int fd, char *out, size_t size)
+{
+    ssize_t n = procfs_readlink(target->proc, out, size, "%d/fd/%d", (int)target_via(target), fd);
+
+    if (n >= 0 || target->pidfd < 0)
+        return n;
+    AUTO_CLOSE int copy = (int)syscall(SYS_pidfd_getfd, target->pidfd, fd, 0);
+    return copy < 0 ? n : procfs_readlink(target->proc, out, size, "self/fd/%d", copy);
+}
+
 /* "Max file size             unlimited            unlimited            bytes" (fs/proc/base.c) */
 uint64_t target_file_size_limit(const struct target *target)
 {

@@ -75,6 +75,13 @@ int target_open_file(const struct target *target, const char *path);
 ssize_t target_readlink(const struct target *target, const char *dir, const char *name, char *out,
                         size_t size);
 
+/*
+ * The path of the file that is open in it as fd, as the tool's root shows it.
+ * /proc/PID/fd is its owner's alone; else the descriptor is looked at through a
+ * copy of it (pidfd_getfd(2)). NUL-terminated. Returns its length or -errno.
+ */
+ssize_t target_fd_path(const struct target *target, int fd, char *out, size_t size);
+
 /* Its RLIMIT_FSIZE in bytes; UINT64_MAX: unlimited, or not to be read. */
 uint64_t target_file_size_limit(const struct target *target);
 

@@ -27,12 +27,14 @@ static enum fault_code explained(struct attachment *attachment, enum fault_code 
 {
     struct fault end;
 
+    if (!attachment->target.stat.start && (code == FAULT_GONE || code == FAULT_DENIED))
+        return permit_explain_gone(&attachment->proc, attachment->target.pid, fault);
     if (attachment->target.pid && may_be_its_end(code) &&
         target_check(&attachment->target, &end) != FAULT_NONE) {
         *fault = end;
         return end.code;
     }
-    if (code == FAULT_DENIED)
+    if (code == FAULT_DENIED || code == FAULT_NO_STOP)
         code = permit_explain(&attachment->target, attachment->options->thread, fault);
     if ((code == FAULT_DENIED || code == FAULT_INTERNAL) && attachment->target.pid &&
         target_check_end(&attachment->target, &end) != FAULT_NONE) {
@@ -49,20 +51,23 @@ static enum fault_code open_target(struct attachment *attachment, pid_t pid, str
 
     if (err)
         return fault_set(fault, FAULT_INTERNAL, -err, "open", "/proc");
-    rc = target_open(&attachment->target, &attachment->proc, pid, fault);
+    rc = permit_check_procfs(&attachment->proc, fault);
+    if (rc == FAULT_NONE)
+        rc = target_open(&attachment->target, &attachment->proc, pid, fault);
     if (rc != FAULT_NONE)
         return rc;
     attachment->subject.name = attachment->target.stat.comm;
     return FAULT_NONE;
 }
 
-/* A tracer that has left since the process was looked at is no reason to refuse. */
-static enum fault_code refuse_traced(struct attachment *attachment, struct fault *fault)
+/* What is refused for certain is not tried; where only the rules say so, the kernel decides. */
+static enum fault_code refuse_early(struct attachment *attachment, struct fault *fault)
 {
     struct fault seen = {0};
+    bool certain;
 
-    if (!attachment->target.status.tracer ||
-        permit_explain(&attachment->target, attachment->options->thread, &seen) != FAULT_TRACED)
+    permit_forecast(&attachment->target, attachment->options->thread, &certain, &seen);
+    if (seen.code == FAULT_NONE || !certain)
         return FAULT_NONE;
     *fault = seen;
     return seen.code;
@@ -141,9 +146,13 @@ static enum fault_code open_unmapped(struct attachment *attachment, const struct
 
     memset(attachment, 0, sizeof *attachment);
     attachment->options = options;
-    attachment->proc.dirfd = attachment->target.pidfd = attachment->memory.memfd = -1;
+    attachment->proc.dirfd = attachment->target.pidfd = -1;
+    attachment->memory.memfd = attachment->memory.mapsfd = -1;
     attachment->subject =
         (struct subject){.pid = pid, .verb = verb, .variable = attachment->variable};
+    /* With -o - stdout is the profile's. */
+    attachment->subject.json =
+        options->json && !(options->output && strcmp(options->output, "-") == 0);
     gate_init(&attachment->gate, options->verbose > 1 ? stderr : NULL);
     rc = deadline_start(&attachment->deadline, options->timeout_ns, interrupt_flag(), fault);
     watch(attachment);
@@ -164,7 +173,7 @@ enum fault_code attachment_look(struct attachment *attachment, const struct opti
 
 enum fault_code attachment_prepare(struct attachment *attachment, struct fault *fault)
 {
-    enum fault_code rc = refuse_traced(attachment, fault);
+    enum fault_code rc = refuse_early(attachment, fault);
 
     if (rc == FAULT_NONE)
         rc = make_plan(attachment, fault);
@@ -177,7 +186,7 @@ enum fault_code attachment_open(struct attachment *attachment, const struct opti
     enum fault_code rc = open_unmapped(attachment, options, pid, verb, fault);
 
     if (rc == FAULT_NONE)
-        rc = refuse_traced(attachment, fault);
+        rc = refuse_early(attachment, fault);
     if (rc == FAULT_NONE)
         rc = find_allocator(attachment, false, fault);
     if (rc == FAULT_NONE)
@@ -341,7 +350,9 @@ static void describe_proof(const struct attachment *attachment, const struct pre
 
     printf("proof      ");
     if (!preview->asleep.asleep) {
-        printf("it runs: only a stop can tell\n");
+        printf("%s: only a stop can tell\n",
+               preview->thread.state == 'R' ? "it runs"
+                                            : "where it sleeps, /proc does not show to the tool");
         return;
     }
     name_place(attachment, preview->asleep.pc, place, sizeof place);

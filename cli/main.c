@@ -33,6 +33,15 @@ static const struct verb *find_verb(const char *name)
     return NULL;
 }
 
+/* Also where the words before it were not understood. */
+static bool asks_for_json(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--json") == 0)
+            return true;
+    return false;
+}
+
 /* Every target in turn; one that fails does not keep the others from being done. */
 static int run_verb(const struct verb *verb, int argc, char **argv)
 {
@@ -41,6 +50,8 @@ static int run_verb(const struct verb *verb, int argc, char **argv)
 
     if (!options_parse(&options, verb->takes, argc, argv)) {
         fprintf(stderr, "  fix:   jeattach %s --help\n", verb->name);
+        if (asks_for_json(argc, argv))
+            message_usage_json(verb->name);
         return EXIT_USAGE;
     }
     if (options.help)

@@ -263,6 +263,8 @@ static enum fault_code list_all(struct listing *listing, const struct deadline *
         rc = fault_set(fault, FAULT_INTERNAL, -err, "open", "/proc");
     listing->capable = permit_tool_is_capable(&proc);
     if (rc == FAULT_NONE)
+        rc = permit_check_procfs(&proc, fault);
+    if (rc == FAULT_NONE)
         rc = processes_list(&processes, &proc, fault);
     if (rc == FAULT_NONE)
         rc = look_at_all(listing, census, &proc, &processes, deadline, fault);
@@ -272,19 +274,29 @@ static enum fault_code list_all(struct listing *listing, const struct deadline *
     return rc;
 }
 
+/* The object that has been begun is ended first. */
+static int tell_fault(struct listing *listing, const struct fault *fault)
+{
+    const struct subject subject = {.verb = "list processes", .json = listing->options->json};
+
+    if (listing->options->json && fault->code != FAULT_OUTPUT) {
+        json_list_end(&listing->json);
+        json_end(&listing->json);
+    }
+    return message_fault(&subject, fault);
+}
+
 /* A list cut short is printed as far as it got, and is no success. */
 static int finish(struct listing *listing, const struct deadline *deadline, enum fault_code rc,
                   struct fault *fault)
 {
-    const struct subject subject = {.verb = "list processes", .pid = 0};
-
     if (rc == FAULT_NONE) {
         print_all(listing);
         tell_rest(listing);
         rc = output_stdout_check(fault);
     }
     if (rc != FAULT_NONE)
-        return message_fault(&subject, fault);
+        return tell_fault(listing, fault);
     if (!listing->left)
         return EXIT_DONE;
     return deadline_interrupted(deadline) ? EXIT_INTERRUPTED : EXIT_NO_SAFE_POINT;

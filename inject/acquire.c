@@ -198,18 +198,15 @@ static struct unwinder *unwinder_for(const struct injection *injection)
 
 /*
  * An exec between the look at the target and the attach gives no event, and the
- * new program may even have its stack where the old one had it. The descriptor
- * of /proc/PID/mem stays with the old memory and then reads nothing
- * (fs/proc/base.c, mem_rw); the borrowed code must still be where it was.
+ * new program may even have its stack where the old one had it. The borrowed
+ * code must still be where it was.
  */
 static bool is_same_program(const struct injection_env *env)
 {
     unsigned char code[ARCH_SIGRETURN_LEN];
     remote_addr at = env->plan->gadgets.sigreturn;
 
-    if (env->memory->memfd >= 0 && pread(env->memory->memfd, code, 1, (off_t)at) != 1)
-        return false;
-    return memory_read(env->memory, at, code, sizeof code) &&
+    return memory_is_same(env->memory, at) && memory_read(env->memory, at, code, sizeof code) &&
            arch_find_sigreturn(code, sizeof code) == 0;
 }
 

@@ -101,8 +101,7 @@ static void confirm_path(struct dump_watch *watch)
     const struct target *target = watch->injection->env.target;
     char real[DUMP_PATH_MAX], cwd[DUMP_PATH_MAX];
 
-    if (procfs_readlink(target->proc, real, sizeof real, "%d/fd/%lld", target_via(target),
-                        (long long)watch->fd) > 0) {
+    if (target_fd_path(target, (int)watch->fd, real, sizeof real) > 0) {
         memcpy(watch->path, real, sizeof watch->path);
         return;
     }

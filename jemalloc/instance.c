@@ -346,7 +346,7 @@ static enum fault_code explain_unreadable(const struct modules *modules,
         if (modules->list[i].inode == 0)
             continue;
         if (!memory_read(memory, modules->list[i].start, ident, sizeof ident))
-            return fault_set(fault, read_fault(errno), errno, "read memory", "%d", target->pid);
+            return fault_set(fault, read_fault(errno), errno, STAGE_READ_MEMORY, "%d", target->pid);
         if (memcmp(ident, ELFMAG, SELFMAG) == 0 && ident[EI_CLASS] == ELFCLASS32)
             return fault_set(fault, FAULT_FOREIGN_ABI, 0, "look for jemalloc", "%s",
                              modules->list[i].path);

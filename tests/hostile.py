@@ -1,6 +1,7 @@
 """What the tests of hostile processes share: starting them, and running the tool within bounds."""
 
 import ctypes
+import json
 import os
 import re
 import shutil
@@ -158,6 +159,8 @@ class TestCase(lib.TestCase):
         """Nothing that a terminal would act on."""
         self.assertIsNone(CONTROLS.search(result.out), result)
         self.assertIsNone(CONTROLS.search(result.err.encode()), result)
+        if "--json" in result.args and result.out:
+            json.loads(result.out)
 
     def assert_untraced(self, process):
         self.assertIsNone(process.poll())

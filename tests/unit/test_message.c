@@ -52,7 +52,7 @@ static void test_duration(void)
 static const char *text_of(const struct fault *fault, const char *name, int *code, char *text,
                            size_t size)
 {
-    const struct subject subject = {4242, name, "dump", "_RJEM_MALLOC_CONF"};
+    const struct subject subject = {4242, name, "dump", "_RJEM_MALLOC_CONF", false};
     struct capture capture;
 
     capture_begin(&capture);
@@ -63,7 +63,7 @@ static const char *text_of(const struct fault *fault, const char *name, int *cod
 /* Each has a cause, and an exit code that is no success; none leaves a directive unexpanded. */
 static void test_every_fault(void)
 {
-    for (enum fault_code fault_code = FAULT_INTERNAL; fault_code <= FAULT_OUTPUT; fault_code++) {
+    for (enum fault_code fault_code = FAULT_INTERNAL; fault_code <= FAULT_FROZEN; fault_code++) {
         struct fault fault = {.code = fault_code, .err = EACCES, .what = "\x1b]0;x\x07", .pid = 7};
         char text[4096];
         int code;

@@ -1,0 +1,58 @@
+#include "cli/fault_name.h"
+#include "attach/util.h"
+
+static const char *const names[] = {
+    [FAULT_INTERNAL] = "internal",
+    [FAULT_GONE] = "gone",
+    [FAULT_ZOMBIE] = "zombie",
+    [FAULT_REUSED] = "reused",
+    [FAULT_EXECED] = "execed",
+    [FAULT_KERNEL_THREAD] = "kernel_thread",
+    [FAULT_FOREIGN_ABI] = "foreign_abi",
+    [FAULT_DENIED] = "denied",
+    [FAULT_DENIED_UID] = "denied_uid",
+    [FAULT_DENIED_GID] = "denied_gid",
+    [FAULT_DENIED_DUMPABLE] = "denied_dumpable",
+    [FAULT_DENIED_CAPS] = "denied_capabilities",
+    [FAULT_DENIED_USERNS] = "denied_user_namespace",
+    [FAULT_DENIED_YAMA] = "denied_yama",
+    [FAULT_DENIED_SECCOMP] = "denied_seccomp",
+    [FAULT_DENIED_LSM] = "denied_security_module",
+    [FAULT_HIDDEN] = "hidden",
+    [FAULT_OTHER_PIDNS] = "other_pid_namespace",
+    [FAULT_PROCFS] = "foreign_proc",
+    [FAULT_TRACED] = "traced",
+    [FAULT_TOOL_TRACED] = "tool_traced",
+    [FAULT_FROZEN] = "frozen",
+    [FAULT_STOPPED] = "stopped",
+    [FAULT_NO_STOP] = "no_stop",
+    [FAULT_NO_ALLOCATOR] = "no_jemalloc",
+    [FAULT_NO_INSTANCE] = "no_instance",
+    [FAULT_UNSUPPORTED] = "unsupported",
+    [FAULT_NO_SAFE_POINT] = "no_safe_point",
+    [FAULT_NO_SCRATCH] = "no_scratch_memory",
+    [FAULT_CALL_DEADLINE] = "call_deadline",
+    [FAULT_INTERRUPTED] = "interrupted",
+    [FAULT_PROF_ABSENT] = "profiling_absent",
+    [FAULT_PROF_DISABLED] = "profiling_disabled",
+    [FAULT_CTL_REFUSED] = "call_refused",
+    [FAULT_NAME_USAGE] = "name_usage",
+    [FAULT_NAME_REFUSED] = "name_refused",
+    [FAULT_DUMP_OPEN] = "dump_open",
+    [FAULT_DUMP_WRITE] = "dump_write",
+    [FAULT_DUMP_UNSAFE] = "dump_unsafe",
+    [FAULT_DUMP_NAMELESS] = "dump_nameless",
+    [FAULT_DUMP_HOOK] = "dump_hook",
+    [FAULT_STATS_ABSENT] = "stats_absent",
+    [FAULT_STATS_MESSAGE] = "stats_message",
+    [FAULT_STATS_SLOW] = "stats_slow",
+    [FAULT_STATS_NO_JSON] = "stats_no_json",
+    [FAULT_TOO_LARGE] = "too_large",
+    [FAULT_OUTPUT] = "output",
+    [FAULT_PROFILE] = "profile",
+};
+
+const char *fault_name(enum fault_code code)
+{
+    return (unsigned)code < ARRAY_LEN(names) && names[code] ? names[code] : "failed";
+}
