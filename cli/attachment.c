@@ -132,11 +132,10 @@ static enum fault_code make_plan(struct attachment *attachment, struct fault *fa
 /* Whatever the target is, the tool comes to an end. */
 static void watch(struct attachment *attachment)
 {
-    const struct watchdog_subject subject = {.verb = attachment->subject.verb,
-                                             .pid = &attachment->subject.pid,
-                                             .tid = &attachment->injection.report.tid};
+    const struct watchdog_case what = {.subject = &attachment->subject,
+                                       .tid = &attachment->injection.report.tid};
 
-    watchdog_start(&attachment->watchdog, attachment->options->timeout_ns, &subject);
+    watchdog_start(&attachment->watchdog, attachment->options->timeout_ns, &what);
 }
 
 static enum fault_code open_unmapped(struct attachment *attachment, const struct options *options,

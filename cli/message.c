@@ -140,6 +140,16 @@ static const struct wording wordings[] = {
     [FAULT_CALL_DEADLINE] = {EXIT_CALL_DEADLINE,
                              "the call did not end in time (%W); it was left to complete by itself",
                              "look at it again with: jeattach status %P"},
+    [FAULT_NO_ANSWER] =
+        {EXIT_NO_SAFE_POINT,
+         "its memory or its files do not answer: the kernel waits in %W for what "
+         "another process has to supply (userfaultfd, FUSE, NFS)",
+         "look at what serves its memory and its mounts; the target was not touched"},
+    [FAULT_NO_ANSWER_HELD] = {EXIT_CALL_DEADLINE,
+                              "its memory or its files do not answer: the kernel waits in %W for "
+                              "what another process has to supply (userfaultfd, FUSE, NFS)",
+                              "look at what serves its memory and its mounts; the thread that was "
+                              "held is let go, and completes the call by itself"},
     [FAULT_INTERRUPTED] = {EXIT_INTERRUPTED, "interrupted; the target was not changed", NULL},
     [FAULT_PROF_ABSENT] = {EXIT_NO_PROFILING,
                            "this jemalloc was built without profiling (config.prof is false): %W",

@@ -30,7 +30,7 @@ struct listing {
     size_t count, room;
     bool capable;                    /* no rights are missing to read any process */
     size_t looked, unreadable, left; /* processes: with memory of their own, refused, not reached */
-    pid_t pid;                       /* that is looked at */
+    struct subject subject;          /* the process that is looked at */
 };
 
 static const char *const headings[COLUMNS] = {"PID",     "NSPID", "NAME", "JEMALLOC",
@@ -165,9 +165,11 @@ static enum fault_code count(struct listing *listing, enum fault_code code,
 {
     if (code == FAULT_INTERNAL && fault->err == ENOMEM)
         return code;
-    bool unreadable = code == FAULT_DENIED || code == FAULT_INTERNAL || code == FAULT_UNSUPPORTED;
-    listing->looked += code == FAULT_NONE || code == FAULT_NO_ALLOCATOR || unreadable;
-    listing->unreadable += unreadable;
+    bool odd = code == FAULT_INTERNAL || code == FAULT_UNSUPPORTED;
+    listing->looked += code == FAULT_NONE || code == FAULT_NO_ALLOCATOR || code == FAULT_DENIED;
+    listing->unreadable += code == FAULT_DENIED;
+    if (odd)
+        message_fault(&listing->subject, fault);
     return FAULT_NONE;
 }
 
@@ -180,7 +182,7 @@ static enum fault_code look_at_all(struct listing *listing, struct census *censu
 
     for (size_t i = 0; i < processes->count && rc == FAULT_NONE; i++) {
         listing->left = processes->count - i;
-        listing->pid = processes->list[i];
+        listing->subject.pid = processes->list[i];
         if (deadline_interrupted(deadline) || deadline_passed(deadline))
             return rc;
         enum fault_code code = census_look(census, proc, processes->list[i], &entry, fault);
@@ -309,23 +311,20 @@ static void print_what_is_there(void *ctx)
 
     print_all(listing);
     tell_rest(listing);
-    fflush(stdout);
 }
 
 int verb_ps(const struct options *options, pid_t pid)
 {
-    struct listing listing = {.options = options};
-    const struct watchdog_subject subject = {.verb = "look at process",
-                                             .pid = &listing.pid,
-                                             .last_act = print_what_is_there,
-                                             .ctx = &listing};
+    struct listing listing = {.options = options, .subject.verb = "look at process"};
+    const struct watchdog_case what = {
+        .subject = &listing.subject, .last_act = print_what_is_there, .ctx = &listing};
     struct watchdog watchdog;
     struct deadline deadline = {0};
     struct fault fault = {0};
     enum fault_code rc = deadline_start(&deadline, options->timeout_ns, interrupt_flag(), &fault);
 
     (void)pid;
-    watchdog_start(&watchdog, options->timeout_ns, &subject);
+    watchdog_start(&watchdog, options->timeout_ns, &what);
     if (options->json) {
         json_begin(&listing.json, stdout);
         json_list_begin(&listing.json, "processes");

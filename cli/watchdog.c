@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-enum { GRACE_NS = 1000000000, LOOK_NS = 200000000, LOOKS = 25, STACK_SIZE = 64 << 10 };
+enum { GRACE_NS = 1000000000, LOOK_NS = 200000000, LOOKS = 25, STACK_SIZE = 256 << 10 };
 
 /* Those that read a target or its files; not those that write the operator's. */
 static bool reads(long nr)
@@ -75,19 +75,17 @@ static bool sleep_until(struct watchdog *watchdog, uint64_t at)
 
 static _Noreturn void give_up(const struct watchdog *watchdog, long nr)
 {
-    const struct watchdog_subject *subject = &watchdog->subject;
-    bool held = subject->tid && *subject->tid;
+    const struct watchdog_case *what = &watchdog->what;
+    bool held = what->tid && *what->tid;
+    struct fault fault = {0};
 
-    message("cannot %s %d", subject->verb, (int)*subject->pid);
-    fprintf(stderr,
-            "  cause: its memory or its files do not answer: the kernel waits in %s for what "
-            "another process has to supply (userfaultfd, FUSE, NFS)\n"
-            "  fix:   look at that process, and at what serves its memory and its mounts%s\n",
-            syscall_name(nr) ? syscall_name(nr) : "a system call",
-            held ? "; the thread that was held is let go, and completes the call by itself" : "");
-    if (subject->last_act)
-        subject->last_act(subject->ctx);
-    _exit(held ? EXIT_CALL_DEADLINE : EXIT_NO_SAFE_POINT);
+    fault_set(&fault, held ? FAULT_NO_ANSWER_HELD : FAULT_NO_ANSWER, ETIMEDOUT, "read", "%s",
+              syscall_name(nr) ? syscall_name(nr) : "a system call");
+    int code = message_fault(what->subject, &fault);
+    if (what->last_act)
+        what->last_act(what->ctx);
+    fflush(stdout);
+    _exit(code);
 }
 
 static void *watch(void *arg)
@@ -126,11 +124,11 @@ static int start_thread(struct watchdog *watchdog)
 }
 
 void watchdog_start(struct watchdog *watchdog, uint64_t timeout_ns,
-                    const struct watchdog_subject *subject)
+                    const struct watchdog_case *what)
 {
     *watchdog = (struct watchdog){.at = clock_now() + timeout_ns + GRACE_NS,
                                   .watched = (pid_t)syscall(SYS_gettid),
-                                  .subject = *subject};
+                                  .what = *what};
     if (sem_init(&watchdog->stop, 0, 0))
         return;
     watchdog->started = start_thread(watchdog) == 0;

@@ -11,18 +11,19 @@
  */
 #pragma once
 
+#include "cli/message.h"
+
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-struct watchdog_subject {
-    const char *verb;            /* what cannot be done: "look at process" */
-    const volatile pid_t *pid;   /* with which process */
-    const volatile pid_t *tid;   /* the thread that has been held; NULL or 0: none */
-    void (*last_act)(void *ctx); /* what is still to be done; NULL: nothing. The other thread is */
-    void *ctx;                   /* in the kernel, and holds no lock of the C library's */
+struct watchdog_case {
+    const struct subject *subject; /* what is being done, for the message */
+    const volatile pid_t *tid;     /* the thread that has been held; NULL or 0: none */
+    void (*last_act)(void *ctx);   /* what is still to be done; NULL: nothing. The watched thread */
+    void *ctx;                     /* is in the kernel, and holds no lock of the C library's */
 };
 
 struct watchdog {
@@ -31,10 +32,10 @@ struct watchdog {
     bool started;
     uint64_t at;   /* CLOCK_MONOTONIC ns; from then on it looks */
     pid_t watched; /* the thread that reads */
-    struct watchdog_subject subject;
+    struct watchdog_case what;
 };
 
 /* Watches the calling thread. Without memory for a thread there is none. */
 void watchdog_start(struct watchdog *watchdog, uint64_t timeout_ns,
-                    const struct watchdog_subject *subject);
+                    const struct watchdog_case *what);
 void watchdog_stop(struct watchdog *watchdog);

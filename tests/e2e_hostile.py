@@ -363,7 +363,7 @@ class Kernel(hostile.TestCase):
         for result in (self.assert_bounded(status), self.assert_bounded(ps)):
             self.assertEqual(result.code, lib.NO_SAFE_MOMENT, result)
             self.assertIn("do not answer", result.err)
-            self.assertIn("process %d\n" % process.pid, result.err)
+            self.assertRegex(result.err, r"process %d\b" % process.pid)
         self.assert_untraced(process)
         answer = json.loads(ps.out)
         self.assertGreater(answer["left_out"], 0)
