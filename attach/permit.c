@@ -19,8 +19,9 @@ bool permit_has_ptrace(uint64_t capabilities)
 
 static bool read_status_of(const struct procfs *proc, const char *who, struct proc_status *out)
 {
-    char text[8192];
-    ssize_t n = procfs_read(proc, text, sizeof text, "%s/status", who);
+    AUTO_FREE char *text = NULL;
+    ssize_t n = procfs_slurp(proc, &text, PROCFS_STATUS_MAX, "%s/status", who);
+
     return n > 0 && parse_status(text, (size_t)n, out);
 }
 

@@ -1,11 +1,11 @@
 #include "attach/target.h"
+#include "attach/inroot.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <linux/openat2.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -78,9 +78,9 @@ static enum fault_code judge_state(const struct target *target, const struct pro
 /* /proc/TID exists for every thread, hidden from listings; only a leader is a process. */
 static enum fault_code refuse_plain_thread(const struct target *target, struct fault *fault)
 {
-    char text[8192];
+    AUTO_FREE char *text = NULL;
     const char *tgid;
-    ssize_t n = procfs_read(target->proc, text, sizeof text, "%d/status", (int)target->pid);
+    ssize_t n = procfs_slurp(target->proc, &text, PROCFS_STATUS_MAX, "%d/status", (int)target->pid);
 
     if (n < 0)
         return fault_set(fault, FAULT_GONE, (int)-n, "read status", "%d", (int)target->pid);
@@ -93,8 +93,8 @@ static enum fault_code refuse_plain_thread(const struct target *target, struct f
 
 static void read_status(struct target *target)
 {
-    char text[8192];
-    ssize_t n = procfs_read(target->proc, text, sizeof text, "%d/status", (int)target->pid);
+    AUTO_FREE char *text = NULL;
+    ssize_t n = procfs_slurp(target->proc, &text, PROCFS_STATUS_MAX, "%d/status", (int)target->pid);
 
     if (n > 0)
         parse_status(text, (size_t)n, &target->status);
@@ -225,10 +225,9 @@ static int own_directory(const struct target *target, char *out, size_t size)
     return 0;
 }
 
-static int open_in_root(const struct target *target, const char *path, int flags)
+/* An O_PATH descriptor, or -errno. */
+static int name_in_root(const struct target *target, const char *path)
 {
-    struct open_how how = {.flags = (unsigned)flags | O_CLOEXEC,
-                           .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
     AUTO_CLOSE int root =
         procfs_openf(target->proc, O_PATH | O_DIRECTORY, "%d/root", (int)target_via(target));
     char whole[2 * PATH_MAX] = "";
@@ -237,13 +236,12 @@ static int open_in_root(const struct target *target, const char *path, int flags
     if (root < 0 || rc < 0)
         return root < 0 ? root : rc;
     snprintf(whole + strlen(whole), sizeof whole - strlen(whole), "/%s", path);
-    int fd = (int)syscall(SYS_openat2, root, whole, &how, sizeof how);
-    return fd < 0 ? -errno : fd;
+    return inroot_name(root, whole, INROOT_FOLLOW);
 }
 
 int target_stat(const struct target *target, const char *path, struct stat *st)
 {
-    AUTO_CLOSE int fd = open_in_root(target, path, O_PATH);
+    AUTO_CLOSE int fd = name_in_root(target, path);
 
     if (fd < 0)
         return fd;
@@ -308,20 +306,15 @@ int target_absolute_path(const struct target *target, const char *path, char *ou
 
 int target_open_file(const struct target *target, const char *path)
 {
-    AUTO_CLOSE int fd = open_in_root(target, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
-    struct stat st;
+    AUTO_CLOSE int named = name_in_root(target, path);
 
-    if (fd < 0)
-        return fd;
-    if (fstat(fd, &st))
-        return -errno;
-    return S_ISREG(st.st_mode) ? steal_fd(&fd) : -EINVAL;
+    return named < 0 ? named : regular_open(named);
 }
 
 ssize_t target_readlink(const struct target *target, const char *dir, const char *name, char *out,
                         size_t size)
 {
-    AUTO_CLOSE int fd = open_in_root(target, dir, O_PATH);
+    AUTO_CLOSE int fd = name_in_root(target, dir);
     ssize_t n = fd < 0 ? fd : readlinkat(fd, name, out, size - 1);
 
     if (fd < 0 || n < 0) {
@@ -349,8 +342,9 @@ uint64_t target_file_size_limit(const struct target *target)
 uint64_t target_rss(const struct target *target)
 {
     struct proc_status status = {0};
-    char text[8192];
-    ssize_t n = procfs_read(target->proc, text, sizeof text, "%d/status", (int)target_via(target));
+    AUTO_FREE char *text = NULL;
+    ssize_t n =
+        procfs_slurp(target->proc, &text, PROCFS_STATUS_MAX, "%d/status", (int)target_via(target));
 
     return n > 0 && parse_status(text, (size_t)n, &status) ? status.rss_bytes : 0;
 }
@@ -371,6 +365,10 @@ enum fault_code target_usage(const struct target *target, struct proc_usage *usa
             return FAULT_NONE;
         }
     }
-    return fault_set(fault, n == -ESRCH || n == -ENOENT ? FAULT_GONE : FAULT_INTERNAL,
-                     n < 0 ? (int)-n : 0, "read the memory use", "%d", target->pid);
+    /* One that is ending has no memory any more, and says so in various ways. */
+    enum fault_code rc = target_check_end(target, fault);
+    if (rc != FAULT_NONE)
+        return rc;
+    return fault_set(fault, FAULT_INTERNAL, n < 0 ? (int)-n : 0, "read the memory use",
+                     "the kernel does not tell its use of memory");
 }

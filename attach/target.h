@@ -79,7 +79,7 @@ int target_stat(const struct target *target, const char *path, struct stat *st);
 
 /*
  * Opens a regular file for reading, under the same rules; a FIFO or a device
- * that stands there is not waited for. Returns a descriptor or -errno.
+ * that stands there is not opened. Returns a descriptor or -errno (regular_open).
  */
 int target_open_file(const struct target *target, const char *path);
 

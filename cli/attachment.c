@@ -143,6 +143,15 @@ static enum fault_code make_plan(struct attachment *attachment, struct fault *fa
     return rc;
 }
 
+/* Whatever the target is, the tool comes to an end. */
+static void watch(struct attachment *attachment)
+{
+    const struct watchdog_case what = {.subject = &attachment->subject,
+                                       .tid = &attachment->injection.report.tid};
+
+    watchdog_start(&attachment->watchdog, attachment->options->timeout_ns, &what);
+}
+
 static enum fault_code open_unmapped(struct attachment *attachment, const struct options *options,
                                      pid_t pid, const char *verb, struct fault *fault)
 {
@@ -159,6 +168,7 @@ static enum fault_code open_unmapped(struct attachment *attachment, const struct
         options->json && !(options->output && strcmp(options->output, "-") == 0);
     gate_init(&attachment->gate, options->verbose > 1 ? stderr : NULL);
     rc = deadline_start(&attachment->deadline, options->timeout_ns, interrupt_flag(), fault);
+    watch(attachment);
     if (rc == FAULT_NONE)
         rc = open_target(attachment, pid, fault);
     return rc;
@@ -397,6 +407,7 @@ static void closing_line(const struct attachment *attachment)
 
 static void close_all(struct attachment *attachment)
 {
+    watchdog_stop(&attachment->watchdog);
     deadline_stop(&attachment->deadline);
     plan_free(&attachment->plan);
     instances_free(&attachment->instances);

@@ -34,6 +34,23 @@ static void print_json(const struct dump *dump)
     json_end(&json);
 }
 
+/* One line, whatever the target has called the file; for a script every other byte of it. */
+static void print_path(const char *path)
+{
+    char clean[sizeof((struct dump *)NULL)->path];
+    bool control = false;
+
+    for (const char *p = path; *p; p++)
+        control = control || (unsigned char)*p < 0x20 || *p == 0x7f;
+    if (!control && !isatty(STDOUT_FILENO)) {
+        printf("%s\n", path);
+        return;
+    }
+    printf("%s\n", message_clean(path, clean, sizeof clean));
+    if (strcmp(clean, path) != 0)
+        message("the name has characters that do not go onto a terminal: --json has them");
+}
+
 /* stdout carries the profile itself with -o -. */
 static void print_result(const struct dump *dump)
 {
@@ -41,10 +58,13 @@ static void print_result(const struct dump *dump)
 
     if (options->output && strcmp(options->output, "-") == 0)
         return;
-    if (options->json)
+    if (options->json) {
         print_json(dump);
-    else
-        printf("%s\n", options->output ? options->output : dump->path);
+    } else if (options->output) {
+        printf("%s\n", options->output);
+    } else {
+        print_path(dump->path);
+    }
 }
 
 /* Its own users look for the file by the other name. */
