@@ -1,8 +1,9 @@
 /* The container and the pod of a process, from the names of its control groups. */
 #pragma once
 
+#include "attach/procfs.h"
+
 #include <stdbool.h>
-#include <stddef.h>
 
 enum { CONTAINER_ID_LEN = 64, CONTAINER_PREFIX_MIN = 4, POD_MAX = 40 };
 
@@ -35,3 +36,12 @@ const char *container_id(const char *text);
  * CONTAINER_PREFIX_MIN digits; a name must be whole.
  */
 bool container_is(const struct container *container, const char *id);
+
+enum { CGROUP_PATH_MAX = 512 };
+
+/*
+ * The path of one hierarchy in the text of /proc/PID/cgroup, whose lines are
+ * "number:controllers:path"; controller "" is version 2. False if it is not
+ * there or above the tool's own cgroup namespace ("/..").
+ */
+bool cgroup_path(const char *text, const char *controller, char *out, size_t size);

@@ -50,13 +50,6 @@ bool memory_is_same(const struct memory *memory, remote_addr addr)
     return memory->mapsfd < 0 || pread(memory->mapsfd, &byte, 1, 0) == 1;
 }
 
-bool memory_exists(const struct memory *memory)
-{
-    char byte;
-
-    return memory->memfd < 0 || pread(memory->memfd, &byte, sizeof byte, MEMORY_PAGE) != 0;
-}
-
 void memory_forget(struct memory *memory)
 {
     for (size_t i = 0; memory->cache && i < MEMORY_CACHE_PAGES; i++)

@@ -1,5 +1,6 @@
 #include "cli/attachment.h"
 #include "attach/permit.h"
+#include "attach/room.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
 #include "inject/acquire.h"
@@ -13,12 +14,15 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+enum { ROOM_WANTED = 32 << 10 }; /* of memory, for a call */
+
 /* What can go wrong with a target of any kind because it is just ending. */
 static bool may_be_its_end(enum fault_code code)
 {
     return code == FAULT_INTERNAL || code == FAULT_FOREIGN_ABI || code == FAULT_DENIED ||
            code == FAULT_TRACED || code == FAULT_NO_ALLOCATOR || code == FAULT_UNSUPPORTED ||
-           code == FAULT_NO_STOP || code == FAULT_NO_SAFE_POINT || code == FAULT_NO_SCRATCH;
+           code == FAULT_NO_STOP || code == FAULT_NO_SAFE_POINT || code == FAULT_NO_UNWINDER ||
+           code == FAULT_NO_SCRATCH;
 }
 
 /* If the target has ended, that is the cause; a refusal by the kernel gets its own. */
@@ -143,6 +147,15 @@ static enum fault_code make_plan(struct attachment *attachment, struct fault *fa
     return rc;
 }
 
+/* Whatever the target is, the tool comes to an end. */
+static void watch(struct attachment *attachment)
+{
+    const struct watchdog_case what = {.subject = &attachment->subject,
+                                       .tid = &attachment->injection.report.tid};
+
+    watchdog_start(&attachment->watchdog, attachment->options->timeout_ns, &what);
+}
+
 static enum fault_code open_unmapped(struct attachment *attachment, const struct options *options,
                                      pid_t pid, const char *verb, struct fault *fault)
 {
@@ -159,6 +172,7 @@ static enum fault_code open_unmapped(struct attachment *attachment, const struct
         options->json && !(options->output && strcmp(options->output, "-") == 0);
     gate_init(&attachment->gate, options->verbose > 1 ? stderr : NULL);
     rc = deadline_start(&attachment->deadline, options->timeout_ns, interrupt_flag(), fault);
+    watch(attachment);
     if (rc == FAULT_NONE)
         rc = open_target(attachment, pid, fault);
     return rc;
@@ -218,7 +232,7 @@ static enum fault_code same_program(struct attachment *attachment, struct fault 
 {
     enum fault_code rc = target_renew(&attachment->target, fault);
 
-    if (rc == FAULT_NONE && !memory_exists(&attachment->memory))
+    if (rc == FAULT_NONE && !memory_is_same(&attachment->memory, attachment->instance.mallctl))
         rc = fault_set(fault, FAULT_EXECED, 0, "look up the process", "%d",
                        (int)attachment->target.pid);
     return rc;
@@ -258,6 +272,21 @@ struct injection_env attachment_env(struct attachment *attachment)
     };
 }
 
+/*
+ * What a call costs was measured with tests/containers/memory.py: 6 pages, of stack, arguments and
+ * code, until it is over. The kernel's killer would not ask whose they are.
+ */
+static enum fault_code refuse_full(const struct attachment *attachment, struct fault *fault)
+{
+    struct room room;
+
+    if (!room_look(&attachment->proc, target_via(&attachment->target), &room) ||
+        room.bytes >= ROOM_WANTED)
+        return FAULT_NONE;
+    return fault_set(fault, FAULT_NO_ROOM, ENOMEM, "hold", "%s has %llu KiB left", room.group,
+                     (unsigned long long)room.bytes >> 10);
+}
+
 static enum fault_code begin(struct attachment *attachment, struct fault *fault)
 {
     const struct injection_env env = attachment_env(attachment);
@@ -270,6 +299,8 @@ static enum fault_code begin(struct attachment *attachment, struct fault *fault)
         rc = target_check(&attachment->target, fault);
     if (rc == FAULT_NONE && deadline_interrupted(&attachment->deadline))
         rc = fault_set(fault, FAULT_INTERRUPTED, EINTR, "hold", "%d", attachment->target.pid);
+    if (rc == FAULT_NONE)
+        rc = refuse_full(attachment, fault);
     if (rc == FAULT_NONE)
         rc = injection_begin(&attachment->injection, &env, fault);
     return explained(attachment, rc, fault);
@@ -380,6 +411,7 @@ static void closing_line(const struct attachment *attachment)
 
 static void close_all(struct attachment *attachment)
 {
+    watchdog_stop(&attachment->watchdog);
     deadline_stop(&attachment->deadline);
     plan_free(&attachment->plan);
     instances_free(&attachment->instances);
