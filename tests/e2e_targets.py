@@ -364,16 +364,16 @@ class Targets(lib.TestCase):
         self.assert_unharmed(victim)
 
     def test_parallel(self):
-        """No more at once than asked for: the second one is begun when the first is done."""
-        late, victim = self.late(), self.victim()
-        tool = self.tool("dump", "--json", "--parallel", 1, late.pid, victim.pid)
+        """No more at once than asked for: the second one is not begun while the first is at work."""
+        lates = [self.late(), self.late()]
+        tool = self.tool("on", "--parallel", 1, *[late.pid for late in lates])
         self.assertTrue(lib.wait_until(lambda: workers_of(tool.pid)))
-        late.stdin.close()
+        tool.send_signal(signal.SIGINT)
         result = self.finish(tool)
-        self.let_go(late)
-        self.assertEqual(result.code, lib.OK, result)
-        times = [os.stat(document["path"]).st_mtime_ns for document in documents(result)]
-        self.assertLessEqual(*times)
+        self.assertEqual(result.code, lib.INTERRUPTED, result)
+        self.assertIn("2 targets: 1 interrupted, 1 not begun\n", result.err)
+        self.assertNotIn(str(lates[1].pid), result.err)
+        self.let_go(*lates)
 
     def waiting(self, verb, lates, victims, *words):
         """The tool in the middle of its work: done with the victims, and waiting for the rest."""
@@ -393,6 +393,8 @@ class Targets(lib.TestCase):
         before = [lib.snapshot(late.pid) for late in lates]
         tool = self.waiting("dump", lates, victims)
         workers = workers_of(tool.pid)
+        # A terminal signals the tool alone, which passes it on: none gets it twice.
+        self.assertEqual([os.getpgid(pid) for pid in workers], workers)
         os.killpg(tool.pid, signal.SIGINT)
         result = self.finish(tool)
         self.assertEqual(result.code, lib.INTERRUPTED, result)
