@@ -1,9 +1,8 @@
 /* The container and the pod of a process, from the names of its control groups. */
 #pragma once
 
-#include "attach/procfs.h"
-
 #include <stdbool.h>
+#include <stddef.h>
 
 enum { CONTAINER_ID_LEN = 64, CONTAINER_PREFIX_MIN = 4, POD_MAX = 40 };
 
@@ -18,6 +17,15 @@ struct container {
  * nested ones the innermost.
  */
 bool cgroup_parse(const char *text, size_t len, struct container *out);
+
+enum { CGROUP_PATH_MAX = 512 };
+
+/*
+ * The path of one hierarchy in the text of /proc/PID/cgroup, whose lines are
+ * "number:controllers:path"; controller "" is version 2. False if it is not
+ * there or above the tool's own cgroup namespace ("/..").
+ */
+bool cgroup_path(const char *text, const char *controller, char *out, size_t size);
 
 /*
  * Is the process of this text in the container with that id, or in one within
@@ -36,12 +44,3 @@ const char *container_id(const char *text);
  * CONTAINER_PREFIX_MIN digits; a name must be whole.
  */
 bool container_is(const struct container *container, const char *id);
-
-enum { CGROUP_PATH_MAX = 512 };
-
-/*
- * The path of one hierarchy in the text of /proc/PID/cgroup, whose lines are
- * "number:controllers:path"; controller "" is version 2. False if it is not
- * there or above the tool's own cgroup namespace ("/..").
- */
-bool cgroup_path(const char *text, const char *controller, char *out, size_t size);

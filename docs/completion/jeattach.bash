@@ -110,8 +110,7 @@ _jeattach()
         [ "$i" -eq "$COMP_CWORD" ] && continue
         case ${COMP_WORDS[i - 1]} in
             -o | --output | --path | --timeout | --thread | --instance | --lg-sample | --rows | -d | --duration | --every | \
-                --count | --keep | --settle) continue ;;
-            -n | --name | --container | --cgroup | --parallel) continue ;;
+                --count | --keep | --settle | -n | --name | --container | --cgroup | --parallel) continue ;;
         esac
         [[ ${COMP_WORDS[i]} =~ ^[0-9]+$ ]] && pids+=("${COMP_WORDS[i]}")
     done
