@@ -1,5 +1,6 @@
 #include "cli/attachment.h"
 #include "attach/permit.h"
+#include "cli/apart.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
 #include "inject/acquire.h"
@@ -282,19 +283,39 @@ static void count_hold(struct attachment *attachment)
         attachment->longest_ns = report->held_ns;
 }
 
+struct hold {
+    struct attachment *attachment;
+    held_action action;
+    void *ctx;
+    struct fault *fault;
+    enum fault_code code;
+};
+
+static void hold_apart(void *ctx)
+{
+    struct hold *hold = ctx;
+    struct attachment *attachment = hold->attachment;
+    struct fault *fault = hold->fault;
+    enum fault_code rc = begin(attachment, fault), ended;
+
+    hold->code = rc;
+    if (rc != FAULT_NONE)
+        return;
+    rc = ctl_confirm(&attachment->injection, &attachment->instance, fault);
+    if (rc == FAULT_NONE)
+        rc = hold->action(attachment, hold->ctx, fault);
+    ended = injection_end(&attachment->injection, rc == FAULT_NONE ? fault : NULL);
+    count_hold(attachment);
+    hold->code = explained(attachment, rc == FAULT_NONE ? ended : rc, fault);
+}
+
 enum fault_code attachment_hold(struct attachment *attachment, held_action action, void *ctx,
                                 struct fault *fault)
 {
-    enum fault_code rc = begin(attachment, fault), ended;
+    struct hold hold = {attachment, action, ctx, fault, FAULT_NONE};
 
-    if (rc != FAULT_NONE)
-        return rc;
-    rc = ctl_confirm(&attachment->injection, &attachment->instance, fault);
-    if (rc == FAULT_NONE)
-        rc = action(attachment, ctx, fault);
-    ended = injection_end(&attachment->injection, rc == FAULT_NONE ? fault : NULL);
-    count_hold(attachment);
-    return explained(attachment, rc == FAULT_NONE ? ended : rc, fault);
+    apart_run(hold_apart, &hold);
+    return hold.code;
 }
 
 static const char *plural(unsigned n)

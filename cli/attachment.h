@@ -46,7 +46,8 @@ typedef enum fault_code (*held_action)(struct attachment *attachment, void *ctx,
                                        struct fault *fault);
 /*
  * Checks the forged frame on a child of the tool, holds one thread of the
- * target, runs the action and lets the thread go, whatever came of it.
+ * target, runs the action and lets the thread go, whatever came of it; in a
+ * thread of the tool's own (apart.h).
  */
 enum fault_code attachment_hold(struct attachment *attachment, held_action action, void *ctx,
                                 struct fault *fault);
