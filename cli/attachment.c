@@ -1,5 +1,6 @@
 #include "cli/attachment.h"
 #include "attach/permit.h"
+#include "attach/room.h"
 #include "cli/apart.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
@@ -14,12 +15,15 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+enum { ROOM_WANTED = 32 << 10 }; /* of memory, for a call */
+
 /* What can go wrong with a target of any kind because it is just ending. */
 static bool may_be_its_end(enum fault_code code)
 {
     return code == FAULT_INTERNAL || code == FAULT_FOREIGN_ABI || code == FAULT_DENIED ||
            code == FAULT_TRACED || code == FAULT_NO_ALLOCATOR || code == FAULT_UNSUPPORTED ||
-           code == FAULT_NO_STOP || code == FAULT_NO_SAFE_POINT || code == FAULT_NO_SCRATCH;
+           code == FAULT_NO_STOP || code == FAULT_NO_SAFE_POINT || code == FAULT_NO_UNWINDER ||
+           code == FAULT_NO_SCRATCH;
 }
 
 /* If the target has ended, that is the cause; a refusal by the kernel gets its own. */
@@ -53,11 +57,15 @@ static enum fault_code open_target(struct attachment *attachment, pid_t pid, str
     if (err)
         return fault_set(fault, FAULT_INTERNAL, -err, "open", "/proc");
     rc = permit_check_procfs(&attachment->proc, fault);
-    if (rc == FAULT_NONE)
+    if (rc == FAULT_NONE && attachment->options->pin)
+        rc = target_open_pinned(&attachment->target, &attachment->proc, attachment->options->pin,
+                                fault);
+    else if (rc == FAULT_NONE)
         rc = target_open(&attachment->target, &attachment->proc, pid, fault);
     if (rc != FAULT_NONE)
         return rc;
     attachment->subject.name = attachment->target.stat.comm;
+    attachment->subject.ns_pid = target_ns_pid(&attachment->target);
     return FAULT_NONE;
 }
 
@@ -140,6 +148,15 @@ static enum fault_code make_plan(struct attachment *attachment, struct fault *fa
     return rc;
 }
 
+/* Whatever the target is, the tool comes to an end. */
+static void watch(struct attachment *attachment)
+{
+    const struct watchdog_case what = {.subject = &attachment->subject,
+                                       .tid = &attachment->injection.report.tid};
+
+    watchdog_start(&attachment->watchdog, attachment->options->timeout_ns, &what);
+}
+
 static enum fault_code open_unmapped(struct attachment *attachment, const struct options *options,
                                      pid_t pid, const char *verb, struct fault *fault)
 {
@@ -156,6 +173,7 @@ static enum fault_code open_unmapped(struct attachment *attachment, const struct
         options->json && !(options->output && strcmp(options->output, "-") == 0);
     gate_init(&attachment->gate, options->verbose > 1 ? stderr : NULL);
     rc = deadline_start(&attachment->deadline, options->timeout_ns, interrupt_flag(), fault);
+    watch(attachment);
     if (rc == FAULT_NONE)
         rc = open_target(attachment, pid, fault);
     return rc;
@@ -255,6 +273,21 @@ struct injection_env attachment_env(struct attachment *attachment)
     };
 }
 
+/*
+ * What a call costs was measured with tests/containers/memory.py: 6 pages, of stack, arguments and
+ * code, until it is over. The kernel's killer would not ask whose they are.
+ */
+static enum fault_code refuse_full(const struct attachment *attachment, struct fault *fault)
+{
+    struct room room;
+
+    if (!room_look(&attachment->proc, target_via(&attachment->target), &room) ||
+        room.bytes >= ROOM_WANTED)
+        return FAULT_NONE;
+    return fault_set(fault, FAULT_NO_ROOM, ENOMEM, "hold", "%s has %llu KiB left", room.group,
+                     (unsigned long long)room.bytes >> 10);
+}
+
 static enum fault_code begin(struct attachment *attachment, struct fault *fault)
 {
     const struct injection_env env = attachment_env(attachment);
@@ -267,6 +300,8 @@ static enum fault_code begin(struct attachment *attachment, struct fault *fault)
         rc = target_check(&attachment->target, fault);
     if (rc == FAULT_NONE && deadline_interrupted(&attachment->deadline))
         rc = fault_set(fault, FAULT_INTERRUPTED, EINTR, "hold", "%d", attachment->target.pid);
+    if (rc == FAULT_NONE)
+        rc = refuse_full(attachment, fault);
     if (rc == FAULT_NONE)
         rc = injection_begin(&attachment->injection, &env, fault);
     return explained(attachment, rc, fault);
@@ -397,6 +432,7 @@ static void closing_line(const struct attachment *attachment)
 
 static void close_all(struct attachment *attachment)
 {
+    watchdog_stop(&attachment->watchdog);
     deadline_stop(&attachment->deadline);
     plan_free(&attachment->plan);
     instances_free(&attachment->instances);
@@ -421,6 +457,23 @@ int attachment_finish(struct attachment *attachment, enum fault_code code,
     closing_line(attachment);
     close_all(attachment);
     return exit_code;
+}
+
+void attachment_head(const struct attachment *attachment)
+{
+    char name[64];
+
+    if (attachment->options->pid_count > 1)
+        printf("%s[%d]\n", message_clean(attachment->target.stat.comm, name, sizeof name),
+               (int)attachment->target.pid);
+}
+
+void attachment_json_begin(const struct attachment *attachment, struct json *json)
+{
+    json_begin(json, stdout);
+    json_number(json, "pid", (uint64_t)attachment->target.pid);
+    json_number(json, "ns_pid", (uint64_t)target_ns_pid(&attachment->target));
+    json_text(json, "name", attachment->target.stat.comm);
 }
 
 void attachment_json(const struct attachment *attachment, struct json *json)
@@ -473,6 +526,7 @@ enum fault_code attachment_describe(struct attachment *attachment, const char *c
 
     if (rc != FAULT_NONE)
         return rc;
+    attachment_head(attachment);
     printf("jemalloc   %s, %smallctl at %#llx\n",
            message_clean(instance->module.path, path, sizeof path), instance->prefix,
            (unsigned long long)instance->mallctl);
