@@ -347,6 +347,27 @@ static void test_format(void)
 }
 
 /* The message names the word at fault, also where it is one of several letters. */
+static void test_for_a_while(void)
+{
+    const unsigned takes = TAKES_FORMAT | TAKES_OUTPUT | TAKES_DURATION | TAKES_SERIES;
+    struct options options;
+
+    CHECK(parse(&options, takes, "42") && !options.duration_ns && !options.every_ns);
+    CHECK(parse(&options, takes, "-d 90s 42") && options.duration_ns == 90000000000u);
+    CHECK(parse(&options, takes, "42 --every 5m --count 12 --keep 3") &&
+          options.every_ns == 300000000000u && options.count == 12 && options.keep == 3);
+    /* A series is of files: without -o they have names of their own. */
+    CHECK(parse(&options, takes, "42 --every 5m -f folded") && !options.output);
+    CHECK(parse(&options, takes, "42 -f folded") && strcmp(options.output, "-") == 0);
+    CHECK(parse(&options, TAKES_SETTLE, "42 --settle 2s") && options.settle_ns == 2000000000u);
+    CHECK(!parse(&options, takes, "42 --settle 2s"));
+    CHECK(!parse(&options, takes, "42 --count 3") && !parse(&options, takes, "42 --keep 3"));
+    CHECK(!parse(&options, takes, "42 --every 1s --count 0"));
+    CHECK(!parse(&options, takes, "42 --every 1s --count 1000001"));
+    CHECK(!parse(&options, takes, "42 --every 1s --count 3x") && strstr(said, "not a number"));
+    CHECK(!parse(&options, 0, "42 -d 1s"));
+}
+
 static void test_unknown_named(void)
 {
     struct options options;
@@ -443,6 +464,7 @@ int main(void)
     test_refused();
     test_file();
     test_format();
+    test_for_a_while();
     test_unknown_named();
     test_help();
     test_names();
