@@ -21,3 +21,12 @@ bool cgroup_parse(const char *text, size_t len, struct container *out);
 
 /* The same of a process; false also if its file cannot be read. */
 bool cgroup_read(const struct procfs *proc, pid_t pid, struct container *out);
+
+enum { CGROUP_PATH_MAX = 512 };
+
+/*
+ * The path of one hierarchy in the text of /proc/PID/cgroup, whose lines are
+ * "number:controllers:path"; controller "" is version 2. False if it is not
+ * there or above the tool's own cgroup namespace ("/..").
+ */
+bool cgroup_path(const char *text, const char *controller, char *out, size_t size);

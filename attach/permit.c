@@ -19,8 +19,9 @@ bool permit_has_ptrace(uint64_t capabilities)
 
 static bool read_status_of(const struct procfs *proc, const char *who, struct proc_status *out)
 {
-    char text[8192];
-    ssize_t n = procfs_read(proc, text, sizeof text, "%s/status", who);
+    AUTO_FREE char *text = NULL;
+    ssize_t n = procfs_slurp(proc, &text, PROCFS_STATUS_MAX, "%s/status", who);
+
     return n > 0 && parse_status(text, (size_t)n, out);
 }
 
@@ -63,6 +64,11 @@ static bool look_at_state(struct permit_view *view, const struct target *target,
     if (!read_status_of(proc, who, &view->its) || !read_status_of(proc, "self", &view->own))
         return false;
     view->frozen = freezer_holds(proc, target->pid, view->cgroup, sizeof view->cgroup);
+    if (!view->frozen && freezer_shows(proc, target->pid)) {
+        view->frozen = true;
+        snprintf(view->cgroup, sizeof view->cgroup,
+                 "each of its threads is; the group itself is not to be seen from here");
+    }
     return true;
 }
 

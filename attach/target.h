@@ -40,7 +40,13 @@ void target_close(struct target *target);
 enum fault_code target_check(const struct target *target, struct fault *fault);
 
 /*
- * The same after up to 200 ms: a process that has been killed fails in many
+ * For another use of a target that was opened before: target_check, and what
+ * may have changed since (status, live). On a fault they are as they were.
+ */
+enum fault_code target_renew(struct target *target, struct fault *fault);
+
+/*
+ * target_check after up to 200 ms: a process that has been killed fails in many
  * ways before it can be seen to have ended. For failures without another cause.
  */
 enum fault_code target_check_end(const struct target *target, struct fault *fault);
@@ -55,6 +61,16 @@ bool target_has_own_root(const struct target *target);
 void target_path_from_here(const struct target *target, const char *path, char *out, size_t size);
 
 /*
+ * The path by which the target finds the file that it has open as fd: no guess,
+ * it leads there. Returns 0 or -errno; -ESTALE: it does not find it, or not by
+ * the name that the kernel shows.
+ */
+int target_descriptor_path(const struct target *target, int fd, char *out, size_t size);
+
+/* path, absolute or relative to its working directory, made absolute as it sees it. 0 or -errno. */
+int target_absolute_path(const struct target *target, const char *path, char *out, size_t size);
+
+/*
  * What the target would find at path, which is relative to its own working
  * directory or absolute in its own root; no link leads the tool outside of
  * that root. Returns 0 or -errno.
@@ -63,7 +79,7 @@ int target_stat(const struct target *target, const char *path, struct stat *st);
 
 /*
  * Opens a regular file for reading, under the same rules; a FIFO or a device
- * that stands there is not waited for. Returns a descriptor or -errno.
+ * that stands there is not opened. Returns a descriptor or -errno (regular_open).
  */
 int target_open_file(const struct target *target, const char *path);
 
@@ -75,15 +91,11 @@ int target_open_file(const struct target *target, const char *path);
 ssize_t target_readlink(const struct target *target, const char *dir, const char *name, char *out,
                         size_t size);
 
-/*
- * The path of the file that is open in it as fd, as the tool's root shows it.
- * /proc/PID/fd is its owner's alone; else the descriptor is looked at through a
- * copy of it (pidfd_getfd(2)). NUL-terminated. Returns its length or -errno.
- */
-ssize_t target_fd_path(const struct target *target, int fd, char *out, size_t size);
-
 /* Its RLIMIT_FSIZE in bytes; UINT64_MAX: unlimited, or not to be read. */
 uint64_t target_file_size_limit(const struct target *target);
+
+/* Its resident memory in bytes (VmRSS); 0: not to be read. Cheap: no walk over its page tables. */
+uint64_t target_rss(const struct target *target);
 
 /* By what it uses of the machine's memory, in order of exactness. */
 enum usage_source { USAGE_ROLLUP, USAGE_SMAPS, USAGE_STATUS };

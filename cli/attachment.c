@@ -1,5 +1,6 @@
 #include "cli/attachment.h"
 #include "attach/permit.h"
+#include "attach/room.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
 #include "inject/acquire.h"
@@ -13,12 +14,15 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+enum { ROOM_WANTED = 32 << 10 }; /* of memory, for a call */
+
 /* What can go wrong with a target of any kind because it is just ending. */
 static bool may_be_its_end(enum fault_code code)
 {
     return code == FAULT_INTERNAL || code == FAULT_FOREIGN_ABI || code == FAULT_DENIED ||
            code == FAULT_TRACED || code == FAULT_NO_ALLOCATOR || code == FAULT_UNSUPPORTED ||
-           code == FAULT_NO_STOP || code == FAULT_NO_SAFE_POINT || code == FAULT_NO_SCRATCH;
+           code == FAULT_NO_STOP || code == FAULT_NO_SAFE_POINT || code == FAULT_NO_UNWINDER ||
+           code == FAULT_NO_SCRATCH;
 }
 
 /* If the target has ended, that is the cause; a refusal by the kernel gets its own. */
@@ -101,11 +105,21 @@ static enum fault_code find_instances(struct attachment *attachment, bool every,
     return rc == FAULT_NONE ? choose_instance(attachment, fault) : rc;
 }
 
+/* It stays open from one hold to the next, unless the thread has ended that it was opened by. */
+static enum fault_code open_memory(struct attachment *attachment, struct fault *fault)
+{
+    struct memory *memory = &attachment->memory;
+
+    if (memory->gate && memory->pid == target_via(&attachment->target))
+        return FAULT_NONE;
+    memory_close(memory);
+    return memory_open(memory, &attachment->target, &attachment->gate, fault);
+}
+
 static enum fault_code find_allocator(struct attachment *attachment, bool every,
                                       struct fault *fault)
 {
-    enum fault_code rc =
-        memory_open(&attachment->memory, &attachment->target, &attachment->gate, fault);
+    enum fault_code rc = open_memory(attachment, fault);
 
     if (rc == FAULT_NONE)
         rc = modules_load(&attachment->modules, &attachment->target, fault);
@@ -129,6 +143,15 @@ static enum fault_code make_plan(struct attachment *attachment, struct fault *fa
     return rc;
 }
 
+/* Whatever the target is, the tool comes to an end. */
+static void watch(struct attachment *attachment)
+{
+    const struct watchdog_case what = {.subject = &attachment->subject,
+                                       .tid = &attachment->injection.report.tid};
+
+    watchdog_start(&attachment->watchdog, attachment->options->timeout_ns, &what);
+}
+
 static enum fault_code open_unmapped(struct attachment *attachment, const struct options *options,
                                      pid_t pid, const char *verb, struct fault *fault)
 {
@@ -145,6 +168,7 @@ static enum fault_code open_unmapped(struct attachment *attachment, const struct
         options->json && !(options->output && strcmp(options->output, "-") == 0);
     gate_init(&attachment->gate, options->verbose > 1 ? stderr : NULL);
     rc = deadline_start(&attachment->deadline, options->timeout_ns, interrupt_flag(), fault);
+    watch(attachment);
     if (rc == FAULT_NONE)
         rc = open_target(attachment, pid, fault);
     return rc;
@@ -183,6 +207,53 @@ enum fault_code attachment_open(struct attachment *attachment, const struct opti
     return explained(attachment, rc, fault);
 }
 
+void attachment_rest(struct attachment *attachment)
+{
+    deadline_stop(&attachment->deadline);
+}
+
+/* What was learned of a program that may have changed since; its memory stays open. */
+static void forget(struct attachment *attachment)
+{
+    plan_free(&attachment->plan);
+    memset(&attachment->plan, 0, sizeof attachment->plan);
+    instances_free(&attachment->instances);
+    memset(&attachment->instances, 0, sizeof attachment->instances);
+    modules_free(&attachment->modules);
+    memset(&attachment->modules, 0, sizeof attachment->modules);
+    memory_forget(&attachment->memory);
+}
+
+static enum fault_code same_program(struct attachment *attachment, struct fault *fault)
+{
+    enum fault_code rc = target_renew(&attachment->target, fault);
+
+    if (rc == FAULT_NONE && !memory_is_same(&attachment->memory, attachment->instance.mallctl))
+        rc = fault_set(fault, FAULT_EXECED, 0, "look up the process", "%d",
+                       (int)attachment->target.pid);
+    return rc;
+}
+
+enum fault_code attachment_renew(struct attachment *attachment,
+                                 const volatile sig_atomic_t *interrupted, struct fault *fault)
+{
+    enum fault_code rc = same_program(attachment, fault);
+
+    deadline_stop(&attachment->deadline);
+    if (rc == FAULT_NONE)
+        rc = deadline_start(&attachment->deadline, attachment->options->timeout_ns, interrupted,
+                            fault);
+    if (rc == FAULT_NONE)
+        rc = refuse_early(attachment, fault);
+    if (rc == FAULT_NONE) {
+        forget(attachment);
+        rc = find_allocator(attachment, false, fault);
+    }
+    if (rc == FAULT_NONE)
+        rc = make_plan(attachment, fault);
+    return explained(attachment, rc, fault);
+}
+
 struct injection_env attachment_env(struct attachment *attachment)
 {
     return (struct injection_env){
@@ -197,18 +268,49 @@ struct injection_env attachment_env(struct attachment *attachment)
     };
 }
 
+/*
+ * What a call costs was measured with tests/containers/memory.py: 6 pages, of stack, arguments and
+ * code, until it is over. The kernel's killer would not ask whose they are.
+ */
+static enum fault_code refuse_full(const struct attachment *attachment, struct fault *fault)
+{
+    struct room room;
+
+    if (!room_look(&attachment->proc, target_via(&attachment->target), &room) ||
+        room.bytes >= ROOM_WANTED)
+        return FAULT_NONE;
+    return fault_set(fault, FAULT_NO_ROOM, ENOMEM, "hold", "%s has %llu KiB left", room.group,
+                     (unsigned long long)room.bytes >> 10);
+}
+
 static enum fault_code begin(struct attachment *attachment, struct fault *fault)
 {
     const struct injection_env env = attachment_env(attachment);
-    enum fault_code rc = selfcheck_run(&attachment->proc, fault);
+    enum fault_code rc = FAULT_NONE;
 
+    if (!attachment->frame_checked)
+        rc = selfcheck_run(&attachment->proc, fault);
+    attachment->frame_checked = rc == FAULT_NONE;
     if (rc == FAULT_NONE)
         rc = target_check(&attachment->target, fault);
     if (rc == FAULT_NONE && deadline_interrupted(&attachment->deadline))
         rc = fault_set(fault, FAULT_INTERRUPTED, EINTR, "hold", "%d", attachment->target.pid);
     if (rc == FAULT_NONE)
+        rc = refuse_full(attachment, fault);
+    if (rc == FAULT_NONE)
         rc = injection_begin(&attachment->injection, &env, fault);
     return explained(attachment, rc, fault);
+}
+
+static void count_hold(struct attachment *attachment)
+{
+    const struct injection_report *report = &attachment->injection.report;
+
+    attachment->last = *report;
+    attachment->holds++;
+    attachment->calls += report->calls;
+    if (report->held_ns > attachment->longest_ns)
+        attachment->longest_ns = report->held_ns;
 }
 
 enum fault_code attachment_hold(struct attachment *attachment, held_action action, void *ctx,
@@ -222,6 +324,7 @@ enum fault_code attachment_hold(struct attachment *attachment, held_action actio
     if (rc == FAULT_NONE)
         rc = action(attachment, ctx, fault);
     ended = injection_end(&attachment->injection, rc == FAULT_NONE ? fault : NULL);
+    count_hold(attachment);
     return explained(attachment, rc == FAULT_NONE ? ended : rc, fault);
 }
 
@@ -266,9 +369,16 @@ static void tell_search(const struct attachment *attachment)
                 plural(report->attempts), took);
 }
 
-static void closing_line(const struct attachment *attachment)
+/* Of the thread that was held last, or at least stopped. */
+static const struct injection_report *last_report(const struct attachment *attachment)
 {
     const struct injection_report *report = &attachment->injection.report;
+    return report->tid ? report : &attachment->last;
+}
+
+static void closing_line(const struct attachment *attachment)
+{
+    const struct injection_report *report = last_report(attachment);
     const char *name = syscall_name(report->syscall_nr);
     char clean[64], held[32], where[48];
 
@@ -283,15 +393,21 @@ static void closing_line(const struct attachment *attachment)
         snprintf(where, sizeof where, "back in %s", name);
     else
         snprintf(where, sizeof where, "back in system call %ld", report->syscall_nr);
-    message("%s[%d] thread %d held %s, %u call%s, %s",
-            message_clean(attachment->target.stat.comm, clean, sizeof clean),
-            (int)attachment->target.pid, (int)report->tid,
-            message_duration(report->held_ns, held, sizeof held), report->calls,
-            plural(report->calls), where);
+    message_clean(attachment->target.stat.comm, clean, sizeof clean);
+    if (attachment->holds > 1)
+        message("%s[%d] a thread held %u times, %s at most, %u calls; last thread %d, %s", clean,
+                (int)attachment->target.pid, attachment->holds,
+                message_duration(attachment->longest_ns, held, sizeof held), attachment->calls,
+                (int)report->tid, where);
+    else
+        message("%s[%d] thread %d held %s, %u call%s, %s", clean, (int)attachment->target.pid,
+                (int)report->tid, message_duration(report->held_ns, held, sizeof held),
+                report->calls, plural(report->calls), where);
 }
 
 static void close_all(struct attachment *attachment)
 {
+    watchdog_stop(&attachment->watchdog);
     deadline_stop(&attachment->deadline);
     plan_free(&attachment->plan);
     instances_free(&attachment->instances);
