@@ -299,6 +299,16 @@ static void tell_no_rule(const struct permit_view *view, struct fault *fault)
               n > 0 ? "; security modules: " : "", n > 0 ? modules : "");
 }
 
+/* Elsewhere TracerPid is 0 also where the tracer has no pid in the namespace. */
+static bool is_first_pidns(const struct procfs *proc)
+{
+    char text[64];
+
+    /* PROC_PID_INIT_INO, include/uapi/linux/nsfs.h */
+    return procfs_readlink(proc, text, sizeof text, "self/ns/pid") > 0 &&
+           strcmp(text, "pid:[4026531836]") == 0;
+}
+
 enum fault_code permit_explain(const struct target *target, pid_t tid, struct fault *fault)
 {
     enum fault_code code = fault ? fault->code : FAULT_DENIED;
@@ -313,6 +323,10 @@ enum fault_code permit_explain(const struct target *target, pid_t tid, struct fa
         cause = permit_judge(&view, fault);
         if (cause == FAULT_NONE && view.kernel == ANSWER_NO)
             tell_no_rule(&view, fault);
+        else if (cause == FAULT_NONE && view.kernel == ANSWER_YES && !is_first_pidns(target->proc))
+            fault_set(
+                fault, code, EPERM, "attach",
+                "a tracer outside of this pid namespace may hold it, which is not shown here");
     }
     return cause == FAULT_NONE ? code : cause;
 }

@@ -29,7 +29,7 @@ def with_capability(uid, *names):
 class Permit(lib.TestCase):
     def setUp(self):
         lib.require_root()
-        for program in ("setpriv", "unshare"):
+        for program in ("setpriv", "unshare", "nsenter"):
             if not shutil.which(program):
                 raise unittest.SkipTest("%s is not installed" % program)
 
@@ -174,6 +174,34 @@ class Permit(lib.TestCase):
         self.assert_ran(self.tool("on", victim.pid))
         self.assert_unharmed(victim)
 
+    def test_traced_from_outside(self):
+        """By a tracer that has no pid in the tool's pid namespace, so that it is not shown."""
+        directory = self.directory()
+        report = os.path.join(directory, "report")
+        with open(report, "wb") as file:
+            file.truncate(lib.REPORT.size)
+        argv = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc",
+                os.path.join(lib.VICTIMS, "victim"), "nanosleep", report]
+        unshare = self.process(argv, env=lib.tool_environment())
+        children = "/proc/%d/task/%d/children" % (unshare.pid, unshare.pid)
+        if not os.path.exists(children):
+            raise unittest.SkipTest("this kernel does not tell a process's children")
+        self.assertTrue(lib.wait_until(lambda: lib.read_text(children)))
+        pid = int(lib.read_text(children))
+        self.assertTrue(lib.wait_until(lambda: self.is_ready(report)))
+        holder = self.process(
+            [os.path.join(lib.VICTIMS, "hold"), str(pid)], stdout=subprocess.PIPE)
+        self.assertEqual(holder.stdout.readline(), b"holding\n")
+        before = ["nsenter", "--pid", "--mount", "-t", str(pid)]
+        result = self.tool("on", 1, "--json", before=before)
+        self.assert_told(result, lib.NOT_PERMITTED, "denied", "outside of this pid namespace")
+
+    @staticmethod
+    def is_ready(report):
+        with open(report, "rb") as file:
+            counters = dict(zip(lib.COUNTERS, lib.REPORT.unpack(file.read(lib.REPORT.size))))
+        return counters["state"] == lib.READY
+
     def test_other_user(self):
         victim = self.victim(user=lib.NOBODY)
         self.assert_refused(
@@ -254,7 +282,17 @@ class Permit(lib.TestCase):
                 with self.subTest(action=action, calls=calls):
                     self.assert_refused(victim.pid, lib.NOT_PERMITTED, "denied_seccomp", word,
                                         before=(CONFINE, action, calls))
+        self.assert_looks(victim, (CONFINE, "ENOSYS", ALL_CALLS))
         self.assert_unharmed(victim)
+
+    def assert_looks(self, victim, before):
+        """Without ptrace and process_vm_readv: what /proc/PID/mem tells."""
+        told = json.loads(self.tool("status", "--json", victim.pid, before=before).text)
+        self.assertEqual((told["opt.prof"], told["variable_value"], told["calls"]),
+                         (True, lib.malloc_conf(victim.directory), 0))
+        rows = json.loads(self.assert_ran(self.tool("ps", "--json", before=before)).text)
+        row = next(row for row in rows["processes"] if row["pid"] == victim.pid)
+        self.assertEqual(row["prof"], "enabled")
 
     def test_own_filter_without_memory(self):
         """Neither process_vm_readv nor /proc/PID/mem: there is nothing to go by."""
@@ -307,8 +345,9 @@ class Permit(lib.TestCase):
     def assert_frozen(self, hierarchy, state, frozen, thawed):
         victim = self.victim()
         group = self.freeze(victim, hierarchy, state, frozen, thawed)
-        reached = os.path.join(group, "freezer.state" if hierarchy == "freezer" else "cgroup.events")
-        wanted = "FROZEN" if hierarchy == "freezer" else "frozen 1"
+        first = hierarchy == "freezer"
+        reached = os.path.join(group, "freezer.state" if first else "cgroup.events")
+        wanted = "FROZEN" if first else "frozen 1"
         self.assertTrue(lib.wait_until(lambda: wanted in lib.read_text(reached)))
         error = self.assert_refused(victim.pid, lib.NO_SAFE_MOMENT, "frozen", group)
         self.assertIn(group, error["fix"])
