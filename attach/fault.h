@@ -53,6 +53,12 @@ enum fault_code {
     FAULT_TOO_LARGE,     /* it grew beyond the limit that the tool sets itself */
     FAULT_OUTPUT,        /* the tool's own output could not be written */
     FAULT_PROFILE,       /* a file is no heap profile, or cannot be read */
+    FAULT_NO_GROUP,      /* no control group of that path */
+    FAULT_AMBIGUOUS,     /* the beginning of the ids of several containers */
+    FAULT_NO_MATCH,      /* no process that was asked for */
+    FAULT_SEVERAL,       /* several, where one was asked for */
+    FAULT_LOST,          /* the tool's own process for this target was killed */
+    FAULT_TOO_LATE,      /* the time was over before anything was done */
 
     FAULT_DENIED_GID,      /* it runs with another group */
     FAULT_DENIED_DUMPABLE, /* it is not dumpable */

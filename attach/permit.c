@@ -1,6 +1,6 @@
 #include "attach/permit.h"
 #include "attach/capnames.h"
-#include "attach/cgroup.h"
+#include "attach/container.h"
 #include "attach/namesake.h"
 
 #include <errno.h>
@@ -358,7 +358,7 @@ static void name_process(const struct procfs *proc, pid_t pid, char *out, size_t
     struct proc_stat stat;
 
     read_comm(proc, pid, &stat);
-    if (cgroup_read(proc, pid, &container) && container.engine)
+    if (container_read(proc, pid, &container) && container.engine)
         snprintf(out, size, "%d (%s, %s %.12s)", (int)pid, stat.comm, container.engine,
                  container.id);
     else

@@ -2,7 +2,9 @@
 #pragma once
 
 #include "attach/cgroup.h"
+#include "attach/procfs.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct room {

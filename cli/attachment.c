@@ -56,11 +56,15 @@ static enum fault_code open_target(struct attachment *attachment, pid_t pid, str
     if (err)
         return fault_set(fault, FAULT_INTERNAL, -err, "open", "/proc");
     rc = permit_check_procfs(&attachment->proc, fault);
-    if (rc == FAULT_NONE)
+    if (rc == FAULT_NONE && attachment->options->pin)
+        rc = target_open_pinned(&attachment->target, &attachment->proc, attachment->options->pin,
+                                fault);
+    else if (rc == FAULT_NONE)
         rc = target_open(&attachment->target, &attachment->proc, pid, fault);
     if (rc != FAULT_NONE)
         return rc;
     attachment->subject.name = attachment->target.stat.comm;
+    attachment->subject.ns_pid = target_ns_pid(&attachment->target);
     return FAULT_NONE;
 }
 
@@ -436,6 +440,23 @@ int attachment_finish(struct attachment *attachment, enum fault_code code,
     return exit_code;
 }
 
+void attachment_head(const struct attachment *attachment)
+{
+    char name[64];
+
+    if (attachment->options->pid_count > 1)
+        printf("%s[%d]\n", message_clean(attachment->target.stat.comm, name, sizeof name),
+               (int)attachment->target.pid);
+}
+
+void attachment_json_begin(const struct attachment *attachment, struct json *json)
+{
+    json_begin(json, stdout);
+    json_number(json, "pid", (uint64_t)attachment->target.pid);
+    json_number(json, "ns_pid", (uint64_t)target_ns_pid(&attachment->target));
+    json_text(json, "name", attachment->target.stat.comm);
+}
+
 void attachment_json(const struct attachment *attachment, struct json *json)
 {
     const struct injection_report *report = &attachment->injection.report;
@@ -486,6 +507,7 @@ enum fault_code attachment_describe(struct attachment *attachment, const char *c
 
     if (rc != FAULT_NONE)
         return rc;
+    attachment_head(attachment);
     printf("jemalloc   %s, %smallctl at %#llx\n",
            message_clean(instance->module.path, path, sizeof path), instance->prefix,
            (unsigned long long)instance->mallctl);

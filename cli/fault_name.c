@@ -54,6 +54,12 @@ static const char *const names[] = {
     [FAULT_TOO_LARGE] = "too_large",
     [FAULT_OUTPUT] = "output",
     [FAULT_PROFILE] = "profile",
+    [FAULT_NO_GROUP] = "no_group",
+    [FAULT_AMBIGUOUS] = "ambiguous",
+    [FAULT_NO_MATCH] = "no_match",
+    [FAULT_SEVERAL] = "several",
+    [FAULT_LOST] = "lost",
+    [FAULT_TOO_LATE] = "too_late",
 };
 
 const char *fault_name(enum fault_code code)

@@ -1,5 +1,5 @@
 #include "cli/remedy.h"
-#include "attach/cgroup.h"
+#include "attach/container.h"
 #include "attach/permit.h"
 
 #include <stdio.h>
@@ -145,7 +145,7 @@ static void look_at_target(struct remedy *remedy, const struct procfs *proc, pid
 
     if (n > 0 && parse_status(text, (size_t)n, &status))
         remedy->uid = status.uid;
-    if (!cgroup_read(proc, pid, &container) || !container.engine)
+    if (!container_read(proc, pid, &container) || !container.engine)
         return;
     remedy->engine = container.engine;
     snprintf(remedy->id, sizeof remedy->id, "%.12s", container.id);
