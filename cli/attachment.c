@@ -76,6 +76,8 @@ static enum fault_code refuse_early(struct attachment *attachment, struct fault 
     permit_forecast(&attachment->target, attachment->options->thread, &certain, &seen);
     if (seen.code == FAULT_NONE || !certain)
         return FAULT_NONE;
+    if (seen.code == FAULT_TRACED && !attachment->target.status.tracer)
+        return FAULT_NONE; /* come since the process was looked at: it may leave as soon */
     *fault = seen;
     return seen.code;
 }
