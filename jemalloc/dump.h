@@ -43,7 +43,16 @@ enum fault_code dump_run(struct injection *injection, const struct instance *ins
                          struct fault *fault);
 
 /*
- * Adds the section MAPPED_LIBRARIES to a streamed profile that lacks it.
+ * The streamed dump alone, as fast as it can be had: for a caller who knows
+ * that it can profile and has no hook, and asks for the mappings by
+ * dump_complete. Faults as those of dump_run.
+ */
+enum fault_code dump_stream(struct injection *injection, const struct instance *instance,
+                            struct sink *sink, struct fault *fault);
+
+/*
+ * Adds the section MAPPED_LIBRARIES to a streamed profile that lacks it, or in
+ * which it is empty.
  * jemalloc opens its maps itself; at its limit of descriptors it cannot, and
  * since 5.3.0 it then leaves the section out without a word. To be called when
  * the thread has been let go.
