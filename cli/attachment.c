@@ -241,6 +241,7 @@ struct injection_env attachment_env(struct attachment *attachment)
         .gate = &attachment->gate,
         .deadline = &attachment->deadline,
         .only_thread = attachment->options->thread,
+        .search_ns = attachment->search_ns,
         .sleeps = attachment->sleeps,
     };
 }

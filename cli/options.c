@@ -9,8 +9,10 @@
 
 enum { PID_LIMIT = 4 << 20 }; /* PID_MAX_LIMIT, include/linux/threads.h */
 enum { LG_SAMPLE_MAX = 63 };  /* what jemalloc clamps it to (prof_reset_ctl) */
+enum { NUMBER_MAX = 1000000 };
+enum { INTERVAL_LEAST = 100000000 }; /* nanoseconds */
 
-enum kind { FLAG, COUNT, TEXT, DURATION, PID, THREAD, INSTANCE, LG_SAMPLE };
+enum kind { FLAG, COUNT, TEXT, DURATION, NUMBER, PID, THREAD, INSTANCE, LG_SAMPLE };
 
 /* Every option: where its value goes, and which verbs have it. */
 struct row {
@@ -38,6 +40,10 @@ static const struct row rows[] = {
     {"timeout", '\0', DURATION, AT(timeout_ns), 0, TAKES_FILE},
     {"output", 'o', TEXT, AT(output), TAKES_OUTPUT, 0},
     {"path", '\0', TEXT, AT(path), TAKES_PATH, 0},
+    {"interval", 'd', DURATION, AT(interval_ns), TAKES_LIVE, 0},
+    {"count", '\0', NUMBER, AT(count), TAKES_LIVE, 0},
+    {"once", '\0', FLAG, AT(once), TAKES_LIVE, 0},
+    {"sort", '\0', TEXT, AT(report.sort), TAKES_LIVE, 0},
     {"no-call", '\0', FLAG, AT(no_call), TAKES_NO_CALL, 0},
     {"allow-reset", '\0', FLAG, AT(allow_reset), TAKES_ALLOW_RESET, 0},
     {"lg-sample", '\0', LG_SAMPLE, AT(lg_sample), TAKES_LG_SAMPLE, 0},
@@ -48,17 +54,17 @@ static const struct row rows[] = {
     {"base", '\0', TEXT, AT(base), TAKES_FILE, 0},
     {"root", '\0', TEXT, AT(report.root), TAKES_FILE, 0},
     {"format", 'f', TEXT, AT(report.format), TAKES_FORMAT, 0},
-    {"focus", '\0', TEXT, AT(report.focus), TAKES_FORMAT, 0},
-    {"ignore", '\0', TEXT, AT(report.ignore), TAKES_FORMAT, 0},
-    {"hide", '\0', TEXT, AT(report.hide), TAKES_FORMAT, 0},
-    {"show", '\0', TEXT, AT(report.show), TAKES_FORMAT, 0},
+    {"focus", '\0', TEXT, AT(report.focus), TAKES_FORMAT | TAKES_LIVE, 0},
+    {"ignore", '\0', TEXT, AT(report.ignore), TAKES_FORMAT | TAKES_LIVE, 0},
+    {"hide", '\0', TEXT, AT(report.hide), TAKES_FORMAT | TAKES_LIVE, 0},
+    {"show", '\0', TEXT, AT(report.show), TAKES_FORMAT | TAKES_LIVE, 0},
     {"unit", '\0', TEXT, AT(report.unit), TAKES_FORMAT, 0},
     {"value", '\0', TEXT, AT(report.value), TAKES_FORMAT, 0},
-    {"rows", '\0', TEXT, AT(report.rows), TAKES_FORMAT, 0},
+    {"rows", '\0', TEXT, AT(report.rows), TAKES_FORMAT | TAKES_LIVE, 0},
     {"by-thread", '\0', FLAG, AT(report.by_thread), TAKES_FORMAT, 0},
-    {"debuginfod", '\0', FLAG, AT(report.debuginfod), TAKES_FORMAT, 0},
-    {"no-inlines", '\0', FLAG, AT(report.no_inlines), TAKES_FORMAT, 0},
-    {"allocator", '\0', FLAG, AT(report.keep_allocator), TAKES_FORMAT, 0},
+    {"debuginfod", '\0', FLAG, AT(report.debuginfod), TAKES_FORMAT | TAKES_LIVE, 0},
+    {"no-inlines", '\0', FLAG, AT(report.no_inlines), TAKES_FORMAT | TAKES_LIVE, 0},
+    {"allocator", '\0', FLAG, AT(report.keep_allocator), TAKES_FORMAT | TAKES_LIVE, 0},
 };
 
 enum { FIRST_KEY = 256 }; /* of getopt_long(3), for the row with index 0 */
@@ -91,14 +97,22 @@ static void fill_words(struct getopt_words *words)
     }
 }
 
-static const struct row *find_row(int key)
+static bool has_row(unsigned takes, const struct row *row)
 {
+    return (!row->needs || (takes & row->needs)) && !(takes & row->excludes);
+}
+
+/* A letter may mean one thing with one verb and another with another. */
+static const struct row *find_row(unsigned takes, int key)
+{
+    const struct row *found = NULL;
+
     if (key >= FIRST_KEY)
         return &rows[key - FIRST_KEY];
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-        if (rows[i].letter && rows[i].letter == key)
-            return &rows[i];
-    return NULL;
+        if (rows[i].letter && rows[i].letter == key && (!found || has_row(takes, &rows[i])))
+            found = &rows[i];
+    return found;
 }
 
 bool parse_pid(const char *text, pid_t *pid)
@@ -193,6 +207,16 @@ static bool parse_lg_sample(const char *text, int *lg_sample)
     return true;
 }
 
+static bool parse_number(const char *text, unsigned *number)
+{
+    size_t n = strspn(text, "0123456789");
+
+    if (n == 0 || n > 7 || text[n] != '\0' || atoi(text) < 1 || atoi(text) > NUMBER_MAX)
+        return false;
+    *number = (unsigned)atoi(text);
+    return true;
+}
+
 /* Says what would have been right; false, for the caller. */
 static bool tell_wrong_value(enum kind kind, const char *text)
 {
@@ -201,6 +225,8 @@ static bool tell_wrong_value(enum kind kind, const char *text)
     message_clean(text, clean, sizeof clean);
     if (kind == DURATION)
         message("'%s' is not a duration: use 500ms, 30s, 5m, 1h", clean);
+    else if (kind == NUMBER)
+        message("'%s' is not a number: use 1 to %d", clean, NUMBER_MAX);
     else if (kind == THREAD)
         message("'%s' is not a thread id", clean);
     else if (kind == INSTANCE)
@@ -235,6 +261,9 @@ static bool take_value(struct options *options, const struct row *row, const cha
     case DURATION:
         good = parse_duration(text, at);
         break;
+    case NUMBER:
+        good = parse_number(text, at);
+        break;
     case LG_SAMPLE:
         good = parse_lg_sample(text, at);
         break;
@@ -262,8 +291,8 @@ static bool take_option(struct options *options, unsigned takes, int key, const 
             tell_unknown(word);
         return false;
     }
-    row = find_row(key);
-    if ((!row->needs || (takes & row->needs)) && !(takes & row->excludes))
+    row = find_row(takes, key);
+    if (has_row(takes, row))
         return take_value(options, row, optarg);
     if (row->letter)
         message("this verb has no option -%c", row->letter);
@@ -302,6 +331,15 @@ static const char *wrong_with_dry_run(const struct options *options)
     return NULL;
 }
 
+static const char *wrong_with_live(const struct options *options)
+{
+    if (options->pid_count > 1)
+        return "one process at a time is shown";
+    if (options->interval_ns < INTERVAL_LEAST)
+        return "the shortest interval is 100ms";
+    return options->once && options->count ? "--once is --count 1: use one of them" : NULL;
+}
+
 static const char *wrong_with_process(const struct options *options, unsigned takes)
 {
     if (options->pid_count == 0)
@@ -312,6 +350,8 @@ static const char *wrong_with_process(const struct options *options, unsigned ta
         return "-o writes here, --path in the target: use one of them";
     if (options->json + options->full + options->prometheus > 1)
         return "--json, --full and --prometheus are three forms: use one of them";
+    if (takes & TAKES_LIVE && wrong_with_live(options))
+        return wrong_with_live(options);
     if (options->no_call && options->thread)
         return "--no-call holds no thread: leave --thread out";
     if (options->dry_run && wrong_with_dry_run(options))
@@ -339,6 +379,7 @@ bool options_parse(struct options *options, unsigned takes, int argc, char **arg
 
     memset(options, 0, sizeof *options);
     options->timeout_ns = 30ull * 1000000000;
+    options->interval_ns = 2ull * 1000000000;
     options->lg_sample = -1;
     optind = 1;
     opterr = 0;

@@ -19,12 +19,13 @@ enum {
     TAKES_NAMES = 1 << 7,  /* names of jemalloc's after the process, --list */
     TAKES_FILE = 1 << 8,   /* works on a file, not on a process */
     TAKES_HOST = 1 << 9,   /* no pid: it is about all processes */
+    TAKES_LIVE = 1 << 23,  /* -d, --count, --once, --sort, and some of TAKES_FORMAT */
 };
 
 /* How a profile is shown; NULL or false: not said. */
 struct report_options {
     const char *format, *focus, *ignore, *hide, *show, *unit, *value, *root;
-    const char *rows;
+    const char *rows, *sort;
     bool by_thread, debuginfod, no_inlines, keep_allocator;
 };
 
@@ -32,6 +33,8 @@ struct options {
     pid_t pids[OPTIONS_PIDS_MAX];
     size_t pid_count;
     uint64_t timeout_ns;
+    uint64_t interval_ns;                 /* -d of top */
+    unsigned count;                       /* 0: not said */
     pid_t thread;                         /* 0: any */
     pid_t instance;                       /* --instance, from 1; 0: the default */
     const char *output;                   /* -o; NULL: none */
@@ -42,6 +45,7 @@ struct options {
     size_t name_count;
     int lg_sample; /* --lg-sample: 0 to 63; -1: not given */
     bool json, quiet, dry_run, help, version;
+    bool once; /* --once */
     bool list, no_call, allow_reset, full, prometheus, allow_slow;
     int verbose;
     struct report_options report;
