@@ -2,7 +2,12 @@
 
 #include <stddef.h>
 
-enum { LEAST_TREND = 64 << 10, TREND_PART = 1000 };
+enum {
+    LEAST_TREND = 64 << 10, /* bytes */
+    TREND_PART = 1000,      /* of the value */
+    FEW_PART = 100,         /* from so few refreshes that one may be by chance */
+    FEW = 5,
+};
 
 const char *gauge_name(enum gauge gauge)
 {
@@ -70,6 +75,19 @@ static double mean(const struct gauges *gauges, enum gauge gauge, uint64_t from,
     return sum / (double)(to - from);
 }
 
+/* Is the newest value beyond all of the older half? */
+static bool is_beyond(const struct gauges *gauges, enum gauge gauge, bool above)
+{
+    uint64_t newest = gauges_now(gauges)->bytes[gauge];
+
+    for (uint64_t i = 0; i < count_of(gauges) / 2; i++) {
+        uint64_t older = at(gauges, i)->bytes[gauge];
+        if (above ? newest <= older : newest >= older)
+            return false;
+    }
+    return true;
+}
+
 /* The ends alone would take every fluctuation for a trend: the halves must agree with them. */
 enum trend gauges_trend(const struct gauges *gauges, enum gauge gauge)
 {
@@ -78,11 +96,13 @@ enum trend gauges_trend(const struct gauges *gauges, enum gauge gauge)
 
     if (!gauges_has_rate(gauges, gauge))
         return TREND_UNKNOWN;
-    least = (double)gauges_now(gauges)->bytes[gauge] / TREND_PART;
+    least = (double)gauges_now(gauges)->bytes[gauge] / (count < FEW ? FEW_PART : TREND_PART);
     least = least < LEAST_TREND ? LEAST_TREND : least;
     ends = growth(gauges, gauge);
     halves = mean(gauges, gauge, count - count / 2, count) - mean(gauges, gauge, 0, count / 2);
-    if (ends >= least && halves >= least / 2)
+    if (ends >= least && halves >= least / 2 && is_beyond(gauges, gauge, true))
         return TREND_GROWING;
-    return -ends >= least && -halves >= least / 2 ? TREND_SHRINKING : TREND_STEADY;
+    if (-ends >= least && -halves >= least / 2 && is_beyond(gauges, gauge, false))
+        return TREND_SHRINKING;
+    return TREND_STEADY;
 }

@@ -41,7 +41,10 @@ uint64_t gauges_window(const struct gauges *gauges);
 bool gauges_has_rate(const struct gauges *gauges, enum gauge gauge);
 /* Bytes per second over the window. */
 double gauges_rate(const struct gauges *gauges, enum gauge gauge);
-/* A thousandth of the value, or 64 KiB, in the window is no trend. */
+/*
+ * A thousandth of the value, or 64 KiB, in the window is no trend; of few
+ * refreshes a hundredth.
+ */
 enum trend gauges_trend(const struct gauges *gauges, enum gauge gauge);
 
 /* "allocated" */

@@ -18,6 +18,8 @@ enum {
     UNLIMITED_WIDTH = 120, /* the form of what is not limited */
 };
 
+#define KEYS "s sorts, q quits"
+
 struct view {
     const struct top_model *model;
     const struct top_size *size;
@@ -43,7 +45,11 @@ const char *top_bytes(double bytes, bool compact, char *out, size_t size)
     if (unit == 0)
         snprintf(out, size, compact ? "%.0f" : "%.0f B", bytes);
     else
-        snprintf(out, size, compact ? "%.1f%c" : "%.1f %ciB", bytes, units[unit]);
+        snprintf(out, size,
+                 !compact              ? "%.1f %ciB"
+                 : fabs(bytes) < 99.95 ? "%.1f%c"
+                                       : "%.0f%c",
+                 bytes, units[unit]);
     return out;
 }
 
@@ -52,9 +58,10 @@ const char *top_rate(double bytes, bool compact, char *out, size_t size)
     char text[32];
 
     if (fabs(bytes) < 0.5)
-        bytes = 0;
-    snprintf(out, size, "%s%s/s", bytes > 0 ? "+" : "",
-             top_bytes(bytes, compact, text, sizeof text));
+        snprintf(out, size, "-");
+    else
+        snprintf(out, size, "%s%s/s", bytes > 0 ? "+" : "",
+                 top_bytes(bytes, compact, text, sizeof text));
     return out;
 }
 
@@ -65,11 +72,25 @@ static const char *seconds_text(uint64_t ns, char *out, size_t size)
     if (seconds < 1)
         snprintf(out, size, "%.0f ms", seconds * 1000);
     else if (seconds < 120)
-        snprintf(out, size, seconds == floor(seconds) ? "%.0f s" : "%.1f s", seconds);
+        snprintf(out, size,
+                 seconds < 9.95 && fabs(seconds - round(seconds)) > 0.05 ? "%.1f s" : "%.0f s",
+                 seconds);
     else if (seconds < 7200)
         snprintf(out, size, "%.0f min", seconds / 60);
     else
         snprintf(out, size, "%.0f h", seconds / 3600);
+    return out;
+}
+
+/* A power of two: "64 KiB" */
+static const char *period_text(uint64_t bytes, char *out, size_t size)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB"};
+    size_t unit = 0;
+
+    for (; bytes >= 1024 && bytes % 1024 == 0 && unit + 1 < ARRAY_LEN(units); unit++)
+        bytes /= 1024;
+    snprintf(out, size, "%llu %s", (unsigned long long)bytes, units[unit]);
     return out;
 }
 
@@ -196,15 +217,18 @@ static void write_hold(struct view *view)
     char held[32], longest[32], interval[32], asked[32];
     bool slower = model->interval > model->asked;
 
-    line_printf(line, "a thread held %s", message_duration(model->held, held, sizeof held));
-    if (model->interval) {
-        line_printf(line, ", at most %s (%.2g %%), every %s",
-                    message_duration(model->longest, longest, sizeof longest), 100 * model->share,
-                    seconds_text(model->interval, interval, sizeof interval));
-        if (slower)
-            line_printf(line, " instead of %s: no more than 1 %% of the time",
-                        seconds_text(model->asked, asked, sizeof asked));
+    line_printf(line, "thread held %s", message_duration(model->held, held, sizeof held));
+    if (!model->interval) {
+        end(view, TOP_PLAIN);
+        return;
     }
+    line_printf(line, ", at most %s", message_duration(model->longest, longest, sizeof longest));
+    seconds_text(model->interval, interval, sizeof interval);
+    if (slower)
+        line_printf(line, "; every %s, not %s, to stay below 1 %%", interval,
+                    seconds_text(model->asked, asked, sizeof asked));
+    else
+        line_printf(line, ", %.2g %% of the time; every %s", 100 * model->share, interval);
     end(view, slower ? TOP_BOLD : TOP_PLAIN);
 }
 
@@ -260,22 +284,29 @@ static void write_gauges(struct view *view)
 
 /* ---- the sites ---- */
 
+/* What is sorted by is in capitals. */
 static void write_heading(struct view *view)
 {
     const struct top_model *model = view->model;
-    const struct sites *sites = model->sites;
-    struct line *line = begin(view);
     bool growth = model->order == SITES_BY_GROWTH;
+    const char *sizes = growth ? "size" : "SIZE", *rates = growth ? "GROWTH" : "growth";
+    struct line *line = begin(view);
+    char in_all[32], grown[32] = "";
 
-    if (view->columns < NARROW) {
-        line_printf(line, "%6s %9s  ", growth ? "size" : "SIZE", growth ? "GROWTH" : "growth");
-    } else {
-        line_printf(line, "%11s %6s %14s  ", growth ? "size" : "SIZE", "share",
-                    growth ? "GROWTH" : "growth");
-        if (view->columns >= WIDE)
-            line_printf(line, "%11s %9s  ", "since start", "objects");
+    if (view->columns < NARROW)
+        line_printf(line, "%6s %9s   ", sizes, rates);
+    else
+        line_printf(line, "%11s %6s %14s   ", sizes, "share", rates);
+    if (sites_window(model->sites))
+        snprintf(grown, sizeof grown, "in %s",
+                 seconds_text(sites_time(model->sites), in_all, sizeof in_all));
+    if (view->columns >= WIDE)
+        line_printf(line, "%11s %9s  ", grown, "objects");
+    line_printf(line, "site, of %zu", model->sites->count);
+    if (view->size->lines && view->columns >= NARROW && line_room(line) > sizeof KEYS) {
+        line_fill(line, view->size->columns - sizeof KEYS);
+        line_add(line, KEYS);
     }
-    line_printf(line, "site, of %zu", sites->count);
     end(view, TOP_BAR);
 }
 
@@ -302,33 +333,48 @@ static void write_calls(struct view *view, const struct site *site)
     }
 }
 
-static void write_site(struct view *view, const struct site *site)
+static void write_numbers(struct view *view, const struct site *site)
 {
     const struct sites *sites = view->model->sites;
-    bool narrow = view->columns<NARROW, rated = sites_window(sites)> 0;
     struct site_growth growth = sites_growth(sites, site);
-    struct line *line = begin(view);
-    bool within = growth.bytes && fabs((double)growth.bytes) < growth.error;
-    double total = (double)sites->bytes.now;
-    char bytes[32], rate[32] = "", grown[32] = "";
+    struct line *line = &view->line;
+    char bytes[32], rate[32] = "", mark = ' ';
+    bool narrow = view->columns < NARROW;
+    double total = (double)sites->bytes.now, now = (double)site->now.bytes;
 
-    top_bytes((double)site->now.bytes, narrow, bytes, sizeof bytes);
-    if (rated)
+    top_bytes(now, narrow, bytes, sizeof bytes);
+    if (sites_window(sites))
         top_rate(growth.per_second, narrow, rate, sizeof rate);
-    if (narrow) {
-        line_printf(line, "%6s %9s%c ", bytes, rate, within ? '~' : ' ');
-    } else {
-        line_printf(line, "%11s %5.1f%% %14s%c ", bytes,
-                    total > 0 ? 100 * (double)site->now.bytes / total : 0, rate,
-                    within ? '~' : ' ');
-        if (rated) {
-            double all = (double)sites_growth_in_all(sites, site).bytes;
-            top_bytes(all, false, grown + 1, sizeof grown - 1);
-            grown[0] = all > 0 ? '+' : ' ';
-        }
-        if (view->columns >= WIDE)
-            line_printf(line, "%11s %9lld  ", grown, (long long)site->objects);
-    }
+    if (growth.bytes && fabs((double)growth.bytes) < growth.error)
+        mark = '~';
+    if (narrow)
+        line_printf(line, "%6s %9s %c ", bytes, rate, mark);
+    else
+        line_printf(line, "%11s %5.1f%% %14s %c ", bytes, total > 0 ? 100 * now / total : 0, rate,
+                    mark);
+}
+
+/* Since the first profile, and how many objects there are. */
+static void write_more_numbers(struct view *view, const struct site *site)
+{
+    const struct sites *sites = view->model->sites;
+    double all = (double)sites_growth_in_all(sites, site).bytes;
+    char bytes[32], grown[40] = "";
+
+    if (sites_window(sites) && all != 0)
+        snprintf(grown, sizeof grown, "%s%s", all > 0 ? "+" : "",
+                 top_bytes(all, false, bytes, sizeof bytes));
+    else if (sites_window(sites))
+        snprintf(grown, sizeof grown, "-");
+    line_printf(&view->line, "%11s %9lld  ", grown, (long long)site->objects);
+}
+
+static void write_site(struct view *view, const struct site *site)
+{
+    begin(view);
+    write_numbers(view, site);
+    if (view->columns >= WIDE)
+        write_more_numbers(view, site);
     write_calls(view, site);
     end(view, TOP_PLAIN);
 }
@@ -339,12 +385,16 @@ static void write_sites_head(struct view *view)
     struct line *line = begin(view);
     char bytes[32], period[32];
 
-    line_printf(line, "in the profile: %s in %lld objects",
-                top_bytes((double)sites->bytes.now, false, bytes, sizeof bytes),
-                (long long)sites->objects.now);
-    if (sites->period > 1)
-        line_printf(line, ", from a sample every %s; ~ may be the sampling alone",
-                    top_bytes((double)sites->period, false, period, sizeof period));
+    if (sites->count == 0) {
+        line_add(line, "no sample yet: only what is allocated from now on can be sampled");
+    } else {
+        line_printf(line, "profiled: %s in %lld objects",
+                    top_bytes((double)sites->bytes.now, false, bytes, sizeof bytes),
+                    (long long)sites->objects.now);
+        if (sites->period > 1)
+            line_printf(line, ", a sample every %s; ~ within its error",
+                        period_text(sites->period, period, sizeof period));
+    }
     end(view, TOP_DIM);
 }
 

@@ -213,6 +213,11 @@ static struct site_growth growth_since(const struct site *site, const struct sit
     return growth;
 }
 
+uint64_t sites_time(const struct sites *sites)
+{
+    return sites->rounds ? sites->times[newest_slot(sites)] - sites->first_time : 0;
+}
+
 struct site_growth sites_growth(const struct sites *sites, const struct site *site)
 {
     return growth_since(site, &site->past[oldest_slot(sites)], sites_window(sites));
@@ -220,9 +225,7 @@ struct site_growth sites_growth(const struct sites *sites, const struct site *si
 
 struct site_growth sites_growth_in_all(const struct sites *sites, const struct site *site)
 {
-    uint64_t ns = sites->rounds ? sites->times[newest_slot(sites)] - sites->first_time : 0;
-
-    return growth_since(site, &site->first, ns);
+    return growth_since(site, &site->first, sites_time(sites));
 }
 
 struct comparison {

@@ -58,6 +58,8 @@ void sites_free(struct sites *sites);
 
 /* Nanoseconds that growth is measured over; 0: there is one profile, or none. */
 uint64_t sites_window(const struct sites *sites);
+/* Nanoseconds from the first profile to the newest. */
+uint64_t sites_time(const struct sites *sites);
 /* Over that window. */
 struct site_growth sites_growth(const struct sites *sites, const struct site *site);
 /* Since the first profile. */
