@@ -40,8 +40,12 @@ static const struct row rows[] = {
     {"timeout", '\0', DURATION, AT(timeout_ns), 0, TAKES_FILE},
     {"output", 'o', TEXT, AT(output), TAKES_OUTPUT, 0},
     {"path", '\0', TEXT, AT(path), TAKES_PATH, 0},
+    {"duration", 'd', DURATION, AT(duration_ns), TAKES_DURATION, 0},
+    {"settle", '\0', DURATION, AT(settle_ns), TAKES_SETTLE, 0},
+    {"every", '\0', DURATION, AT(every_ns), TAKES_SERIES, 0},
+    {"count", '\0', NUMBER, AT(count), TAKES_SERIES | TAKES_LIVE, 0},
+    {"keep", '\0', NUMBER, AT(keep), TAKES_SERIES, 0},
     {"interval", 'd', DURATION, AT(interval_ns), TAKES_LIVE, 0},
-    {"count", '\0', NUMBER, AT(count), TAKES_LIVE, 0},
     {"once", '\0', FLAG, AT(once), TAKES_LIVE, 0},
     {"sort", '\0', TEXT, AT(report.sort), TAKES_LIVE, 0},
     {"no-call", '\0', FLAG, AT(no_call), TAKES_NO_CALL, 0},
@@ -356,6 +360,8 @@ static const char *wrong_with_process(const struct options *options, unsigned ta
         return "--no-call holds no thread: leave --thread out";
     if (options->dry_run && wrong_with_dry_run(options))
         return wrong_with_dry_run(options);
+    if ((options->count || options->keep) && !options->every_ns && !(takes & TAKES_LIVE))
+        return "--count and --keep are of a series: say --every too";
     return options->pid_count > 1 ? wrong_with_several(options) : NULL;
 }
 
@@ -391,7 +397,7 @@ bool options_parse(struct options *options, unsigned takes, int argc, char **arg
         if (!add_word(options, takes, argv[optind]))
             return false;
     /* A profile in another form is streamed: to stdout, if nothing else is said. */
-    if (!options->output && (options->report.format || (takes & TAKES_FILE)))
+    if (!options->output && !options->every_ns && (options->report.format || (takes & TAKES_FILE)))
         options->output = "-";
     wrong = inconsistent(options, takes);
     if (wrong)

@@ -64,10 +64,8 @@ enum pause_end pause_until(const struct pause *pause)
             break;
         if (pause->tick)
             pause->tick(pause->ctx);
-        if (wait_once(pause, now, &former)) {
-            end = PAUSE_WOKEN;
+        if (wait_once(pause, now, &former))
             break;
-        }
     }
     sigprocmask(SIG_SETMASK, &former, NULL);
     return end;

@@ -11,10 +11,9 @@
 #include <signal.h>
 
 enum pause_end {
-    PAUSE_OVER,        /* the moment has come */
+    PAUSE_OVER,        /* the moment has come, or one of `also` is ready */
     PAUSE_INTERRUPTED, /* the flag is set: also if it was before */
     PAUSE_ENDED,       /* the target has ended */
-    PAUSE_WOKEN,       /* by one of `also` */
 };
 
 struct pause {
@@ -25,7 +24,7 @@ struct pause {
     void (*tick)(void *ctx);
     void *ctx;
     uint64_t tick_ns; /* 0: a second */
-    /* Descriptors that end it too, as for poll(2), PAUSE_ALSO at most; revents tell which. */
+    /* Descriptors that end it too, as for poll(2), PAUSE_ALSO at most: revents tell which. */
     struct pollfd *also;
     nfds_t also_count;
 };

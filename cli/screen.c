@@ -224,9 +224,10 @@ enum screen_event screen_wait(struct screen *screen, uint64_t until, const struc
         return SCREEN_INTERRUPTED;
     case PAUSE_ENDED:
         return SCREEN_ENDED;
-    case PAUSE_WOKEN:
-        return also[SIGNALS].revents ? take_signal(screen) : take_key(screen);
-    default:
-        return SCREEN_TIMEOUT;
+    case PAUSE_OVER:
+        break;
     }
+    if (also[SIGNALS].revents)
+        return take_signal(screen);
+    return also[KEYS].revents ? take_key(screen) : SCREEN_TIMEOUT;
 }

@@ -314,6 +314,14 @@ enum fault_code dump_stream(struct injection *injection, const struct instance *
     return run_watched(&watch, instance, NULL, fault);
 }
 
+enum fault_code dump_streamable(struct injection *injection, const struct instance *instance,
+                                const struct prof_state *state, struct fault *fault)
+{
+    remote_addr hook;
+
+    return find_hook(injection, instance, state, true, &hook, fault);
+}
+
 enum fault_code dump_run(struct injection *injection, const struct instance *instance,
                          const struct dump_request *request, struct dump_result *result,
                          struct fault *fault)

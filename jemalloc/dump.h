@@ -51,10 +51,16 @@ enum fault_code dump_stream(struct injection *injection, const struct instance *
                             struct sink *sink, struct fault *fault);
 
 /*
+ * Will a later dump be refused for the application's hook (FAULT_DUMP_HOOK)? In
+ * a hold, for what would else be known only at its end.
+ */
+enum fault_code dump_streamable(struct injection *injection, const struct instance *instance,
+                                const struct prof_state *state, struct fault *fault);
+
+/*
  * Adds the section MAPPED_LIBRARIES to a streamed profile that lacks it, or in
- * which it is empty.
- * jemalloc opens its maps itself; at its limit of descriptors it cannot, and
- * since 5.3.0 it then leaves the section out without a word. To be called when
- * the thread has been let go.
+ * which it is empty, as after dump_stream. jemalloc opens its maps itself; at
+ * its limit of descriptors it cannot, and since 5.3.0 it then leaves the
+ * section out without a word. To be called when the thread has been let go.
  */
 enum fault_code dump_complete(const struct target *target, struct sink *sink, struct fault *fault);
