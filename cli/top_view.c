@@ -238,7 +238,6 @@ static void write_gauge(struct view *view, enum gauge gauge)
 {
     const struct gauges *gauges = &view->model->gauges;
     const struct gauge_values *now = gauges_now(gauges);
-    size_t start = view->line.columns;
     char text[32];
 
     line_printf(&view->line, "%-9s %11s", gauge_name(gauge),
@@ -247,8 +246,6 @@ static void write_gauge(struct view *view, enum gauge gauge)
                     : "-");
     if (gauges_has_rate(gauges, gauge))
         line_printf(&view->line, " %14s", rate_of(view, gauge, text, sizeof text));
-    if (view->columns >= 2 * CELL)
-        line_fill(&view->line, start + CELL + 3);
 }
 
 /* How many lines the gauges may have, so that rows are left for the sites. */
@@ -272,8 +269,10 @@ static void write_gauges(struct view *view)
     for (size_t i = 0; i < lines; i++) {
         begin(view);
         write_gauge(view, (enum gauge)i);
-        if (two && view->model->has_stats && i < ARRAY_LEN(right))
+        if (two && view->model->has_stats && i < ARRAY_LEN(right)) {
+            line_fill(&view->line, CELL + 3);
             write_gauge(view, right[i]);
+        }
         end(view, TOP_PLAIN);
     }
     if (!view->model->has_stats && view->model->version[0]) {
