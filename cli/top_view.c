@@ -75,7 +75,7 @@ static const char *seconds_text(uint64_t ns, char *out, size_t size)
         snprintf(out, size,
                  seconds < 9.95 && fabs(seconds - round(seconds)) > 0.05 ? "%.1f s" : "%.0f s",
                  seconds);
-    else if (seconds < 7200)
+    else if (seconds < 7200 && fmod(seconds, 3600) != 0)
         snprintf(out, size, "%.0f min", seconds / 60);
     else
         snprintf(out, size, "%.0f h", seconds / 3600);
@@ -228,7 +228,8 @@ static void write_hold(struct view *view)
         line_printf(line, "; every %s, not %s, to stay below 1 %%", interval,
                     seconds_text(model->asked, asked, sizeof asked));
     else
-        line_printf(line, ", %.2g %% of the time; every %s", 100 * model->share, interval);
+        line_printf(line, ", %s%.2f %% of the time; every %s", model->share < 0.0001 ? "< " : "",
+                    model->share < 0.0001 ? 0.01 : 100 * model->share, interval);
     end(view, slower ? TOP_BOLD : TOP_PLAIN);
 }
 
