@@ -10,7 +10,7 @@
  * (fs.nr_open is below 2^30), so when the tool dies in mid-stream the target's
  * next write fails with EBADF and touches nothing. Not a multiple of 4096.
  */
-enum { STREAM_FD = 0x3fffffff, MAPS_FD = 0x3ffffffd };
+enum { STREAM_FD = 0x3fffffff, MAPS_FD = 0x3ffffffb };
 
 /* What jemalloc opens to copy its mappings is no longer than this (prof_sys.c, prof_dump_maps). */
 enum { MAPS_PATH_MAX = 64 };

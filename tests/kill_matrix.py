@@ -193,8 +193,8 @@ class Series:
     # ---- the whole ----
 
     def second_use(self, where):
-        """The tool still works on this target."""
-        result = lib.run_tool("off", self.victim.pid)
+        """The tool still works on this target; top makes no dump unless profiling is on."""
+        result = lib.run_tool("on" if self.verb == "top" else "off", self.victim.pid)
         if result.code != lib.OK:
             self.fault(where, "the next use fails: %s" % result)
         self.victim.wait_rounds(2)
@@ -227,6 +227,8 @@ class Series:
 
     def run(self):
         self.victim.wait_rounds(2)
+        if self.verb == "top":
+            self.second_use("at the start")
         self.start = lib.snapshot(self.victim.pid)
         self.maps = self.start.maps
         if self.deaths_of("JEATTACH_DIE_AT") and self.deaths_of("JEATTACH_DIE_AFTER"):

@@ -53,9 +53,10 @@ _jeattach_files()
 _jeattach()
 {
     local cur=${COMP_WORDS[COMP_CWORD]} option='' verb=${COMP_WORDS[1]-} pids=() i
-    local verbs='ps status on off dump report stats reset purge mallctl'
+    local verbs='ps status on off dump report stats top reset purge mallctl'
     local looks='--format --focus --ignore --hide --show --by-thread --allocator --value --unit'
     looks+=' --rows --no-inlines --debuginfod --output'
+    local looks_live='--focus --ignore --hide --show --allocator --rows --no-inlines --debuginfod'
     local options='--pid --timeout --thread --instance --dry-run --json --quiet --verbose --help'
 
     COMPREPLY=()
@@ -79,6 +80,7 @@ _jeattach()
         on) options+=' --allow-reset' ;;
         reset) options+=' --lg-sample' ;;
         mallctl) options+=' --list' ;;
+        top) options+=" --interval --count --once --sort ${looks_live}" ;;
         stats) options+=' --full --prometheus --allow-slow' ;;
     esac
 
@@ -92,7 +94,8 @@ _jeattach()
     for ((i = 2; i < ${#COMP_WORDS[@]}; i++)); do
         [ "$i" -eq "$COMP_CWORD" ] && continue
         case ${COMP_WORDS[i - 1]} in
-            -o | --output | --path | --timeout | --thread | --instance | --lg-sample | --rows) continue ;;
+            -o | --output | --path | --timeout | --thread | --instance | --lg-sample | --rows | \
+                -d | --interval | --count) continue ;;
         esac
         [[ ${COMP_WORDS[i]} =~ ^[0-9]+$ ]] && pids+=("${COMP_WORDS[i]}")
     done
@@ -100,6 +103,14 @@ _jeattach()
     case $option in
         -o | --output)
             [[ $options == *--output* ]] && _jeattach_files "$cur"
+            return
+            ;;
+        -d | --interval)
+            [ "$verb" = top ] && _jeattach_words '500ms 1s 2s 5s 30s' "$cur"
+            return
+            ;;
+        --sort)
+            _jeattach_words 'cur growth' "$cur"
             return
             ;;
         --lg-sample)
@@ -122,7 +133,7 @@ _jeattach()
             _jeattach_words 'auto B KiB MiB GiB' "$cur"
             return
             ;;
-        --path | --instance | --focus | --ignore | --hide | --show | --rows) return ;;
+        --path | --instance | --focus | --ignore | --hide | --show | --rows | --count) return ;;
         --timeout)
             _jeattach_words '500ms 5s 30s 5m' "$cur"
             return
