@@ -24,6 +24,7 @@ struct dump_watch {
     bool opening;            /* between entry and exit of the open */
     bool opened, closed;
     bool without_maps, maps_opened; /* its mappings are not read in the call */
+    bool brief;
     int open_errno, write_errno;
     bool cut_short, overflow;
     uint64_t written;
@@ -219,8 +220,10 @@ static enum fault_code run_watched(struct dump_watch *watch, const struct instan
 {
     struct injection *injection = watch->injection;
     const char *path = watch->asked_path;
-    struct watch calls = {watch->sink ? stream_enter : file_enter,
-                          watch->sink ? stream_leave : file_leave, watch};
+    struct watch calls = {.enter = watch->sink ? stream_enter : file_enter,
+                          .leave = watch->sink ? stream_leave : file_leave,
+                          .ctx = watch,
+                          .brief = watch->brief};
     struct ctl_op op = {
         .name = "prof.dump", .type = CTL_STRING, .writes = true, .write_only = true};
     enum fault_code rc;
@@ -306,10 +309,10 @@ static enum fault_code find_hook(struct injection *injection, const struct insta
 }
 
 enum fault_code dump_stream(struct injection *injection, const struct instance *instance,
-                            struct sink *sink, struct fault *fault)
+                            struct sink *sink, bool brief, struct fault *fault)
 {
     struct dump_watch watch = {
-        .injection = injection, .sink = sink, .fd = -1, .without_maps = true};
+        .injection = injection, .sink = sink, .fd = -1, .without_maps = true, .brief = brief};
 
     return run_watched(&watch, instance, NULL, fault);
 }

@@ -45,10 +45,11 @@ enum fault_code dump_run(struct injection *injection, const struct instance *ins
 /*
  * The streamed dump alone, as fast as it can be had: for a caller who knows
  * that it can profile and has no hook, and asks for the mappings by
- * dump_complete. Faults as those of dump_run.
+ * dump_complete. brief: the profile is small (struct watch). Faults as those of
+ * dump_run.
  */
 enum fault_code dump_stream(struct injection *injection, const struct instance *instance,
-                            struct sink *sink, struct fault *fault);
+                            struct sink *sink, bool brief, struct fault *fault);
 
 /*
  * Will a later dump be refused for the application's hook (FAULT_DUMP_HOOK)? In

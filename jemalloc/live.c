@@ -17,6 +17,8 @@ static const struct ctl_op look_ops[OP_GAUGES] = {
     [OP_HOOK] = {.name = "experimental.hooks.prof_dump", .type = CTL_POINTER},
 };
 
+enum { LARGE = 4 << 20 }; /* bytes of a profile: 64 writes and more */
+
 static bool is_true(const struct ctl_op *op)
 {
     return op->rc == 0 && op->value != 0;
@@ -78,7 +80,8 @@ enum fault_code live_look(struct live *live, struct injection *injection,
     sink->len = 0;
     if (rc != FAULT_NONE || live->profile != LIVE_PROFILED)
         return rc;
-    rc = dump_stream(injection, instance, sink, fault);
+    rc = dump_stream(injection, instance, sink, live->bytes < LARGE, fault);
+    live->bytes = sink->len;
     if (rc != FAULT_TOO_LARGE)
         return rc;
     live->too_large = true;

@@ -22,6 +22,7 @@ struct live {
     char version[128];
     bool has_stats, compiled_in, enabled;
     bool too_large;
+    size_t bytes; /* of the last profile */
     /* of the last look */
     struct stats_gauges gauges; /* with has_stats */
     enum live_profile profile;

@@ -152,7 +152,7 @@ enum fault_code stats_print(struct injection *injection, const struct instance *
                             const struct stats_request *request, struct fault *fault)
 {
     struct report report = {.injection = injection, .sink = request->sink};
-    const struct watch watch = {report_enter, report_leave, &report};
+    const struct watch watch = {.enter = report_enter, .leave = report_leave, .ctx = &report};
     struct arch_call calls[2] = {{.function = instance->stats_print}};
     enum fault_code rc = FAULT_NONE;
 
