@@ -7,7 +7,10 @@
 
 #include <stdint.h>
 
-enum { GOVERNOR_MEMORY = 4 }; /* refreshes that must be cheap before the interval shrinks */
+enum {
+    GOVERNOR_MEMORY = 16, /* refreshes whose mean must be below 1 % */
+    GOVERNOR_RECENT = 4,  /* of which not more than one may be dearer than that by itself */
+};
 
 struct governor {
     uint64_t asked, interval;        /* nanoseconds */
@@ -21,5 +24,5 @@ void governor_init(struct governor *governor, uint64_t asked);
  * was asked for, never above an hour, in steps that are easy to read.
  */
 uint64_t governor_next(struct governor *governor, uint64_t cost);
-/* What part of the time the dearest of the last refreshes holds a thread: 0.01 is the limit. */
+/* What part of the time threads are held, at this interval: 0.01 is the limit. */
 double governor_share(const struct governor *governor);
