@@ -30,14 +30,14 @@ static bool is_word(char ch)
 }
 
 /* Behind the bracket that closes the one at `at`; NULL: there is none. "->" closes nothing. */
-static const char *skip_brackets(const char *at, const char *end)
+static const char *skip_brackets(const char *start, const char *end)
 {
     int depth = 0;
 
-    for (; at < end; at++) {
+    for (const char *at = start; at < end; at++) {
         if (*at == '(' || *at == '<' || *at == '[')
             depth++;
-        else if (*at == ')' || *at == ']' || (*at == '>' && at[-1] != '-'))
+        else if (*at == ')' || *at == ']' || (*at == '>' && at > start && at[-1] != '-'))
             depth--;
         if (depth == 0)
             return at + 1;
@@ -96,9 +96,9 @@ static bool take_bracket(struct shortener *from)
 /* Rust's "<Type as Trait>::method", and "<Type>::method": the type stays. */
 static bool take_type(struct shortener *from)
 {
-    const char *behind = skip_brackets(from->at, from->end);
+    const char *behind = *from->at == '<' ? skip_brackets(from->at, from->end) : NULL;
 
-    if (*from->at != '<' || from->len || !behind)
+    if (!behind || from->len)
         return false;
     struct shortener inner = *from;
     inner.at++;

@@ -53,17 +53,23 @@ static bool has(const struct shown *shown, const char *text)
 static const char long_name[] = "std::vector<std::pair<int, int>, std::allocator<int> >::"
                                 "push_back(std::pair<int, int>&&)";
 
+/* Each name with its NUL: the last one's is that of the literal. */
+#define CALLS(text, count)                                                                         \
+    {                                                                                              \
+        text, sizeof text, count                                                                   \
+    }
+
 #define NAMES 5
 static const struct {
     const char *calls;
     size_t len;
     uint32_t count;
 } names[NAMES] = {
-    {"sdsnewlen\0createStringObject\0main", 33, 3},
-    {"日本語の関数名はとても長い\0main", 45, 2},
-    {"evil\033[2J\r\nname\0main", 21, 2},
-    {long_name, sizeof long_name, 1},
-    {"a\0b\0c\0d", 8, 4},
+    CALLS("sdsnewlen\0createStringObject\0main", 3),
+    CALLS("日本語の関数名はとても長い\0main", 2),
+    CALLS("evil\033[2J\r\nname\0main", 2),
+    CALLS(long_name, 1),
+    CALLS("a\0b\0c\0d", 4),
 };
 
 /* Two profiles, two seconds apart: each site has grown by its number in MiB, the last has shrunk.
@@ -76,9 +82,8 @@ static void make_sites(struct sites *sites)
     for (size_t i = 0; i < NAMES; i++) {
         struct site *site = &sites->list[i];
         int64_t grown = (int64_t)(i == NAMES - 1 ? -MIB : i * MIB);
-        site->calls = malloc(names[i].len + 1);
+        site->calls = malloc(names[i].len);
         memcpy(site->calls, names[i].calls, names[i].len);
-        site->calls[names[i].len] = '\0';
         site->len = names[i].len;
         site->call_count = names[i].count;
         site->objects = 1000;
