@@ -56,7 +56,11 @@ static void read_size(struct screen *screen)
     screen->lines = size.ws_row < LEAST_LINES ? LEAST_LINES : size.ws_row;
 }
 
-/* Keys are read one by one only in the foreground: elsewhere it would be stopped for that. */
+/*
+ * Keys are read one by one only in the foreground: elsewhere it would be stopped
+ * for that. Ctrl-C must not throw away what has been written and not yet been
+ * shown (NOFLSH), as the way back may be in it.
+ */
 static bool take_keys(void)
 {
     struct termios mode;
@@ -66,6 +70,7 @@ static bool take_keys(void)
         return false;
     mode = terminal.former;
     mode.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+    mode.c_lflag |= NOFLSH;
     mode.c_cc[VMIN] = 1;
     mode.c_cc[VTIME] = 0;
     terminal.keys = 1;
@@ -89,11 +94,11 @@ static bool write_all(const char *bytes, size_t len)
 static void enter(struct screen *screen)
 {
     read_size(screen);
-    terminal.shown = 1;
-    screen->shown = write_all(ENTER, sizeof ENTER - 1);
     screen->keys = take_keys();
     if (!screen->keys)
         terminal.keys = 0;
+    terminal.shown = 1;
+    screen->shown = write_all(ENTER, sizeof ENTER - 1);
 }
 
 static int take_signals(void)
