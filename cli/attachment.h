@@ -4,6 +4,7 @@
 #include "cli/json.h"
 #include "cli/message.h"
 #include "cli/options.h"
+#include "cli/watchdog.h"
 #include "inject/call.h"
 #include "jemalloc/instance.h"
 
@@ -18,6 +19,7 @@ struct attachment {
     struct instances instances; /* all, if `every` was asked for; else none */
     struct plan plan;
     struct deadline deadline;
+    struct watchdog watchdog;
     struct injection injection;
     struct injection_report last; /* of the last thread that was held; injection may be newer */
     bool frame_checked;           /* on a child of the tool: once is enough */
@@ -74,6 +76,10 @@ struct injection_env attachment_env(struct attachment *attachment);
 int attachment_finish(struct attachment *attachment, enum fault_code code,
                       const struct fault *fault);
 
+/* Of several processes: a line that says which one the next lines are about. */
+void attachment_head(const struct attachment *attachment);
+/* Begins a verb's JSON on stdout, with the members that all have first: pid, ns_pid, name. */
+void attachment_json_begin(const struct attachment *attachment, struct json *json);
 /* The members that every verb's JSON has of the hold: thread, held_ns, calls, stops, search_ns. */
 void attachment_json(const struct attachment *attachment, struct json *json);
 /* --dry-run: what would be called, where and in which thread. */

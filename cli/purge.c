@@ -15,9 +15,7 @@ static void print_json(const struct attachment *attachment, const struct purge *
 {
     struct json json;
 
-    json_begin(&json, stdout);
-    json_number(&json, "pid", (uint64_t)attachment->target.pid);
-    json_text(&json, "name", attachment->target.stat.comm);
+    attachment_json_begin(attachment, &json);
     if (purge->result.measured) {
         json_number(&json, "resident_before", purge->result.resident_before);
         json_number(&json, "resident_after", purge->result.resident_after);
@@ -42,11 +40,7 @@ static void print_row(const char *name, uint64_t before, uint64_t after, const c
 
 static void print_text(const struct attachment *attachment, const struct purge *purge)
 {
-    char name[64];
-
-    if (attachment->options->pid_count > 1)
-        printf("%s[%d]\n", message_clean(attachment->target.stat.comm, name, sizeof name),
-               (int)attachment->target.pid);
+    attachment_head(attachment);
     if (purge->result.measured)
         print_row("resident", purge->result.resident_before, purge->result.resident_after,
                   "of jemalloc (stats.resident)");
