@@ -402,8 +402,6 @@ static const char *wrong_with_dry_run(const struct options *options)
 
 static const char *wrong_with_live(const struct options *options)
 {
-    if (options->pid_count > 1)
-        return "one process at a time is shown";
     if (options->interval_ns < INTERVAL_LEAST)
         return "the shortest interval is 100ms";
     return options->once && options->count ? "--once is --count 1: use one of them" : NULL;
