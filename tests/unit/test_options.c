@@ -240,6 +240,11 @@ static void test_choice_refused(void)
         {0, "--name= "},
         {TAKES_HOST, "--all"},
         {TAKES_HOST, "-s"},
+        {TAKES_LIVE, "-d 99ms 1"},
+        {TAKES_LIVE, "--once --count 2 1"},
+        {TAKES_LIVE, "--count 0 1"},
+        {TAKES_LIVE, "--every 1s 1"},
+        {TAKES_DURATION, "--interval 1s 1"},
         {TAKES_ONE, "1 2"},
         {TAKES_ONE, "--all"},
         {TAKES_ONE, "-s 1"},
@@ -251,6 +256,19 @@ static void test_choice_refused(void)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (!CHECK(!parse(&options, rows[i].takes, rows[i].words)))
             fprintf(stderr, "  %s\n", rows[i].words);
+}
+
+/* One letter, two meanings. */
+static void test_interval(void)
+{
+    struct options options;
+
+    CHECK(parse(&options, TAKES_LIVE, "-d 5s --count 3 --sort growth 1"));
+    CHECK(options.interval_ns == 5000000000 && options.duration_ns == 0 && options.count == 3);
+    CHECK(strcmp(options.report.sort, "growth") == 0);
+    CHECK(parse(&options, TAKES_LIVE, "1") && options.interval_ns == 2000000000);
+    CHECK(parse(&options, TAKES_DURATION, "-d 5s 1"));
+    CHECK(options.interval_ns == 2000000000 && options.duration_ns == 5000000000);
 }
 
 static void test_many_pids(void)
@@ -460,6 +478,7 @@ int main(void)
     test_pid_words();
     test_choice();
     test_choice_refused();
+    test_interval();
     test_many_pids();
     test_refused();
     test_file();
