@@ -29,6 +29,8 @@ enum fault_code {
     FAULT_NO_INSTANCE,    /* no jemalloc of that number */
     FAULT_UNSUPPORTED,    /* it uses something that a forged call would break */
     FAULT_NO_SAFE_POINT,  /* no thread could be proven outside the allocator in time */
+    FAULT_NO_UNWINDER,    /* the same, and the library that could prove more is not installed */
+    FAULT_NO_ROOM,        /* its memory group is full: the kernel might kill it for a page more */
     FAULT_NO_SCRATCH,     /* the kernel refused the scratch memory */
     FAULT_CALL_DEADLINE,  /* the call did not return in time; left to finish by itself */
     FAULT_NO_ANSWER,      /* a page or a file of it never comes, and the wait has no end */
@@ -51,6 +53,12 @@ enum fault_code {
     FAULT_TOO_LARGE,     /* it grew beyond the limit that the tool sets itself */
     FAULT_OUTPUT,        /* the tool's own output could not be written */
     FAULT_PROFILE,       /* a file is no heap profile, or cannot be read */
+    FAULT_NO_GROUP,      /* no control group of that path */
+    FAULT_AMBIGUOUS,     /* the beginning of the ids of several containers */
+    FAULT_NO_MATCH,      /* no process that was asked for */
+    FAULT_SEVERAL,       /* several, where one was asked for */
+    FAULT_LOST,          /* the tool's own process for this target was killed */
+    FAULT_TOO_LATE,      /* the time was over before anything was done */
 
     FAULT_DENIED_GID,      /* it runs with another group */
     FAULT_DENIED_DUMPABLE, /* it is not dumpable */

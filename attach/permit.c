@@ -1,6 +1,6 @@
 #include "attach/permit.h"
 #include "attach/capnames.h"
-#include "attach/cgroup.h"
+#include "attach/container.h"
 #include "attach/namesake.h"
 
 #include <errno.h>
@@ -67,6 +67,11 @@ bool permit_look(struct permit_view *view, const struct target *target, pid_t ti
     view->yama = yama_scope(proc);
     lsm_look(&view->lsm, proc, target->pid);
     view->frozen = freezer_holds(proc, target->pid, view->cgroup, sizeof view->cgroup);
+    if (!view->frozen && freezer_shows(proc, target->pid)) {
+        view->frozen = true;
+        snprintf(view->cgroup, sizeof view->cgroup,
+                 "each of its threads is; the group itself is not to be seen from here");
+    }
     return true;
 }
 
@@ -324,7 +329,7 @@ static void name_process(const struct procfs *proc, pid_t pid, char *out, size_t
     struct proc_stat stat;
 
     read_comm(proc, pid, &stat);
-    if (cgroup_read(proc, pid, &container) && container.engine)
+    if (container_read(proc, pid, &container) && container.engine)
         snprintf(out, size, "%d (%s, %s %.12s)", (int)pid, stat.comm, container.engine,
                  container.id);
     else

@@ -1,5 +1,6 @@
 #include "cli/attachment.h"
 #include "attach/permit.h"
+#include "attach/room.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
 #include "inject/acquire.h"
@@ -13,12 +14,15 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+enum { ROOM_WANTED = 32 << 10 }; /* of memory, for a call */
+
 /* What can go wrong with a target of any kind because it is just ending. */
 static bool may_be_its_end(enum fault_code code)
 {
     return code == FAULT_INTERNAL || code == FAULT_FOREIGN_ABI || code == FAULT_DENIED ||
            code == FAULT_TRACED || code == FAULT_NO_ALLOCATOR || code == FAULT_UNSUPPORTED ||
-           code == FAULT_NO_STOP || code == FAULT_NO_SAFE_POINT || code == FAULT_NO_SCRATCH;
+           code == FAULT_NO_STOP || code == FAULT_NO_SAFE_POINT || code == FAULT_NO_UNWINDER ||
+           code == FAULT_NO_SCRATCH;
 }
 
 /* If the target has ended, that is the cause; a refusal by the kernel gets its own. */
@@ -52,11 +56,15 @@ static enum fault_code open_target(struct attachment *attachment, pid_t pid, str
     if (err)
         return fault_set(fault, FAULT_INTERNAL, -err, "open", "/proc");
     rc = permit_check_procfs(&attachment->proc, fault);
-    if (rc == FAULT_NONE)
+    if (rc == FAULT_NONE && attachment->options->pin)
+        rc = target_open_pinned(&attachment->target, &attachment->proc, attachment->options->pin,
+                                fault);
+    else if (rc == FAULT_NONE)
         rc = target_open(&attachment->target, &attachment->proc, pid, fault);
     if (rc != FAULT_NONE)
         return rc;
     attachment->subject.name = attachment->target.stat.comm;
+    attachment->subject.ns_pid = target_ns_pid(&attachment->target);
     return FAULT_NONE;
 }
 
@@ -101,11 +109,21 @@ static enum fault_code find_instances(struct attachment *attachment, bool every,
     return rc == FAULT_NONE ? choose_instance(attachment, fault) : rc;
 }
 
+/* It stays open from one hold to the next, unless the thread has ended that it was opened by. */
+static enum fault_code open_memory(struct attachment *attachment, struct fault *fault)
+{
+    struct memory *memory = &attachment->memory;
+
+    if (memory->gate && memory->pid == target_via(&attachment->target))
+        return FAULT_NONE;
+    memory_close(memory);
+    return memory_open(memory, &attachment->target, &attachment->gate, fault);
+}
+
 static enum fault_code find_allocator(struct attachment *attachment, bool every,
                                       struct fault *fault)
 {
-    enum fault_code rc =
-        memory_open(&attachment->memory, &attachment->target, &attachment->gate, fault);
+    enum fault_code rc = open_memory(attachment, fault);
 
     if (rc == FAULT_NONE)
         rc = modules_load(&attachment->modules, &attachment->target, fault);
@@ -193,6 +211,53 @@ enum fault_code attachment_open(struct attachment *attachment, const struct opti
     return explained(attachment, rc, fault);
 }
 
+void attachment_rest(struct attachment *attachment)
+{
+    deadline_stop(&attachment->deadline);
+}
+
+/* What was learned of a program that may have changed since; its memory stays open. */
+static void forget(struct attachment *attachment)
+{
+    plan_free(&attachment->plan);
+    memset(&attachment->plan, 0, sizeof attachment->plan);
+    instances_free(&attachment->instances);
+    memset(&attachment->instances, 0, sizeof attachment->instances);
+    modules_free(&attachment->modules);
+    memset(&attachment->modules, 0, sizeof attachment->modules);
+    memory_forget(&attachment->memory);
+}
+
+static enum fault_code same_program(struct attachment *attachment, struct fault *fault)
+{
+    enum fault_code rc = target_renew(&attachment->target, fault);
+
+    if (rc == FAULT_NONE && !memory_is_same(&attachment->memory, attachment->instance.mallctl))
+        rc = fault_set(fault, FAULT_EXECED, 0, "look up the process", "%d",
+                       (int)attachment->target.pid);
+    return rc;
+}
+
+enum fault_code attachment_renew(struct attachment *attachment,
+                                 const volatile sig_atomic_t *interrupted, struct fault *fault)
+{
+    enum fault_code rc = same_program(attachment, fault);
+
+    deadline_stop(&attachment->deadline);
+    if (rc == FAULT_NONE)
+        rc = deadline_start(&attachment->deadline, attachment->options->timeout_ns, interrupted,
+                            fault);
+    if (rc == FAULT_NONE)
+        rc = refuse_early(attachment, fault);
+    if (rc == FAULT_NONE) {
+        forget(attachment);
+        rc = find_allocator(attachment, false, fault);
+    }
+    if (rc == FAULT_NONE)
+        rc = make_plan(attachment, fault);
+    return explained(attachment, rc, fault);
+}
+
 struct injection_env attachment_env(struct attachment *attachment)
 {
     return (struct injection_env){
@@ -207,18 +272,49 @@ struct injection_env attachment_env(struct attachment *attachment)
     };
 }
 
+/*
+ * What a call costs was measured with tests/containers/memory.py: 6 pages, of stack, arguments and
+ * code, until it is over. The kernel's killer would not ask whose they are.
+ */
+static enum fault_code refuse_full(const struct attachment *attachment, struct fault *fault)
+{
+    struct room room;
+
+    if (!room_look(&attachment->proc, target_via(&attachment->target), &room) ||
+        room.bytes >= ROOM_WANTED)
+        return FAULT_NONE;
+    return fault_set(fault, FAULT_NO_ROOM, ENOMEM, "hold", "%s has %llu KiB left", room.group,
+                     (unsigned long long)room.bytes >> 10);
+}
+
 static enum fault_code begin(struct attachment *attachment, struct fault *fault)
 {
     const struct injection_env env = attachment_env(attachment);
-    enum fault_code rc = selfcheck_run(&attachment->proc, fault);
+    enum fault_code rc = FAULT_NONE;
 
+    if (!attachment->frame_checked)
+        rc = selfcheck_run(&attachment->proc, fault);
+    attachment->frame_checked = rc == FAULT_NONE;
     if (rc == FAULT_NONE)
         rc = target_check(&attachment->target, fault);
     if (rc == FAULT_NONE && deadline_interrupted(&attachment->deadline))
         rc = fault_set(fault, FAULT_INTERRUPTED, EINTR, "hold", "%d", attachment->target.pid);
     if (rc == FAULT_NONE)
+        rc = refuse_full(attachment, fault);
+    if (rc == FAULT_NONE)
         rc = injection_begin(&attachment->injection, &env, fault);
     return explained(attachment, rc, fault);
+}
+
+static void count_hold(struct attachment *attachment)
+{
+    const struct injection_report *report = &attachment->injection.report;
+
+    attachment->last = *report;
+    attachment->holds++;
+    attachment->calls += report->calls;
+    if (report->held_ns > attachment->longest_ns)
+        attachment->longest_ns = report->held_ns;
 }
 
 enum fault_code attachment_hold(struct attachment *attachment, held_action action, void *ctx,
@@ -232,6 +328,7 @@ enum fault_code attachment_hold(struct attachment *attachment, held_action actio
     if (rc == FAULT_NONE)
         rc = action(attachment, ctx, fault);
     ended = injection_end(&attachment->injection, rc == FAULT_NONE ? fault : NULL);
+    count_hold(attachment);
     return explained(attachment, rc == FAULT_NONE ? ended : rc, fault);
 }
 
@@ -276,9 +373,16 @@ static void tell_search(const struct attachment *attachment)
                 plural(report->attempts), took);
 }
 
-static void closing_line(const struct attachment *attachment)
+/* Of the thread that was held last, or at least stopped. */
+static const struct injection_report *last_report(const struct attachment *attachment)
 {
     const struct injection_report *report = &attachment->injection.report;
+    return report->tid ? report : &attachment->last;
+}
+
+static void closing_line(const struct attachment *attachment)
+{
+    const struct injection_report *report = last_report(attachment);
     const char *name = syscall_name(report->syscall_nr);
     char clean[64], held[32], where[48];
 
@@ -293,11 +397,16 @@ static void closing_line(const struct attachment *attachment)
         snprintf(where, sizeof where, "back in %s", name);
     else
         snprintf(where, sizeof where, "back in system call %ld", report->syscall_nr);
-    message("%s[%d] thread %d held %s, %u call%s, %s",
-            message_clean(attachment->target.stat.comm, clean, sizeof clean),
-            (int)attachment->target.pid, (int)report->tid,
-            message_duration(report->held_ns, held, sizeof held), report->calls,
-            plural(report->calls), where);
+    message_clean(attachment->target.stat.comm, clean, sizeof clean);
+    if (attachment->holds > 1)
+        message("%s[%d] a thread held %u times, %s at most, %u calls; last thread %d, %s", clean,
+                (int)attachment->target.pid, attachment->holds,
+                message_duration(attachment->longest_ns, held, sizeof held), attachment->calls,
+                (int)report->tid, where);
+    else
+        message("%s[%d] thread %d held %s, %u call%s, %s", clean, (int)attachment->target.pid,
+                (int)report->tid, message_duration(report->held_ns, held, sizeof held),
+                report->calls, plural(report->calls), where);
 }
 
 static void close_all(struct attachment *attachment)
@@ -327,6 +436,23 @@ int attachment_finish(struct attachment *attachment, enum fault_code code,
     closing_line(attachment);
     close_all(attachment);
     return exit_code;
+}
+
+void attachment_head(const struct attachment *attachment)
+{
+    char name[64];
+
+    if (attachment->options->pid_count > 1)
+        printf("%s[%d]\n", message_clean(attachment->target.stat.comm, name, sizeof name),
+               (int)attachment->target.pid);
+}
+
+void attachment_json_begin(const struct attachment *attachment, struct json *json)
+{
+    json_begin(json, stdout);
+    json_number(json, "pid", (uint64_t)attachment->target.pid);
+    json_number(json, "ns_pid", (uint64_t)target_ns_pid(&attachment->target));
+    json_text(json, "name", attachment->target.stat.comm);
 }
 
 void attachment_json(const struct attachment *attachment, struct json *json)
@@ -379,6 +505,7 @@ enum fault_code attachment_describe(struct attachment *attachment, const char *c
 
     if (rc != FAULT_NONE)
         return rc;
+    attachment_head(attachment);
     printf("jemalloc   %s, %smallctl at %#llx\n",
            message_clean(instance->module.path, path, sizeof path), instance->prefix,
            (unsigned long long)instance->mallctl);

@@ -30,6 +30,8 @@ static const char *const names[] = {
     [FAULT_NO_INSTANCE] = "no_instance",
     [FAULT_UNSUPPORTED] = "unsupported",
     [FAULT_NO_SAFE_POINT] = "no_safe_point",
+    [FAULT_NO_UNWINDER] = "no_unwinder",
+    [FAULT_NO_ROOM] = "no_room",
     [FAULT_NO_SCRATCH] = "no_scratch_memory",
     [FAULT_CALL_DEADLINE] = "call_deadline",
     [FAULT_NO_ANSWER] = "no_answer",
@@ -52,6 +54,12 @@ static const char *const names[] = {
     [FAULT_TOO_LARGE] = "too_large",
     [FAULT_OUTPUT] = "output",
     [FAULT_PROFILE] = "profile",
+    [FAULT_NO_GROUP] = "no_group",
+    [FAULT_AMBIGUOUS] = "ambiguous",
+    [FAULT_NO_MATCH] = "no_match",
+    [FAULT_SEVERAL] = "several",
+    [FAULT_LOST] = "lost",
+    [FAULT_TOO_LATE] = "too_late",
 };
 
 const char *fault_name(enum fault_code code)

@@ -134,6 +134,17 @@ static const struct wording wordings[] = {
     [FAULT_UNSUPPORTED] = {EXIT_NO_SAFE_POINT, "%W", "none; the target was not touched"},
     [FAULT_NO_SAFE_POINT] = {EXIT_NO_SAFE_POINT, "no thread was at a safe point: %W",
                              "try again, or raise --timeout; the target was not touched"},
+    [FAULT_NO_UNWINDER] = {EXIT_NO_SAFE_POINT,
+                           "no thread was at a safe point: %W; its stack could not be unwound, as "
+                           "libunwind is not installed where jeattach runs",
+                           "put libunwind (package libunwind8) beside jeattach; the target was not "
+                           "touched"},
+    [FAULT_NO_ROOM] = {EXIT_NO_SAFE_POINT,
+                       "its memory limit is reached: %W, and nothing to give back; the kernel "
+                       "might kill it for the few pages that a call needs",
+                       "raise the limit for the moment (docker update --memory, podman update "
+                       "--memory, or the limit of that group), then try again; the target was not "
+                       "touched"},
     [FAULT_NO_SCRATCH] = {EXIT_NO_SAFE_POINT,
                           "the kernel refused the target %W of scratch memory%E",
                           "the target was left as it was; look at its memory and security limits"},
@@ -202,6 +213,16 @@ static const struct wording wordings[] = {
     [FAULT_OUTPUT] = {EXIT_OUTPUT, "%W%E", NULL},
     [FAULT_PROFILE] = {EXIT_USAGE, "%W%E",
                        "give a heap profile in jemalloc's own format, as dump writes it"},
+    [FAULT_NO_GROUP] = {EXIT_GONE, "there is no control group %W",
+                        "give its path as in /proc/PID/cgroup, or that of its directory"},
+    [FAULT_AMBIGUOUS] = {EXIT_USAGE, "%W", "give more digits of the one that is meant"},
+    [FAULT_NO_MATCH] = {EXIT_GONE, "%W", "jeattach ps lists the processes that use jemalloc"},
+    [FAULT_SEVERAL] = {EXIT_USAGE, "%W", "give the pid of one; or --all, which takes them all"},
+    [FAULT_LOST] = {EXIT_INTERNAL, "the process %W",
+                    "the target completes what was begun by itself; look at it with: "
+                    "jeattach status %P"},
+    [FAULT_TOO_LATE] = {EXIT_NO_SAFE_POINT, "the time was over %W",
+                        "raise --timeout; nothing was touched"},
 };
 
 /* mallctl's return codes are errno values with meanings of their own (jemalloc(3)). */
@@ -344,6 +365,9 @@ static void write_head(char *line, const struct subject *subject, const struct f
         snprintf(line, LINE_SIZE, "cannot write the output");
     else if (!subject->pid)
         snprintf(line, LINE_SIZE, "cannot %s%s%s", subject->verb, *clean ? " " : "", clean);
+    else if (*clean && subject->ns_pid && subject->ns_pid != subject->pid)
+        snprintf(line, LINE_SIZE, "cannot %s %d (%s, pid %d in its container)", subject->verb,
+                 subject->pid, clean, subject->ns_pid);
     else if (*clean)
         snprintf(line, LINE_SIZE, "cannot %s %d (%s)", subject->verb, subject->pid, clean);
     else

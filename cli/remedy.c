@@ -1,5 +1,5 @@
 #include "cli/remedy.h"
-#include "attach/cgroup.h"
+#include "attach/container.h"
 #include "attach/permit.h"
 
 #include <stdio.h>
@@ -117,6 +117,8 @@ static const struct row {
      "refused: sudo ausearch -m avc -ts recent"},
     {FREEZER, ANYWHERE, ANYBODY, NULL, "docker", "docker unpause %I, then try again"},
     {FREEZER, ANYWHERE, ANYBODY, NULL, "podman", "podman unpause %I, then try again"},
+    {FREEZER, ANYWHERE, ANYBODY, "each of its threads", NULL,
+     "thaw it from the host (docker unpause, podman unpause, systemctl thaw), then try again"},
     {FREEZER, ANYWHERE, ANYBODY, "/sys/fs/cgroup/freezer", NULL,
      "thaw it, or the group above it that is frozen: echo THAWED > %W/freezer.state"},
     {FREEZER, ANYWHERE, ANYBODY, NULL, NULL,
@@ -143,7 +145,7 @@ static void look_at_target(struct remedy *remedy, const struct procfs *proc, pid
 
     if (n > 0 && parse_status(text, (size_t)n, &status))
         remedy->uid = status.uid;
-    if (!cgroup_read(proc, pid, &container) || !container.engine)
+    if (!container_read(proc, pid, &container) || !container.engine)
         return;
     remedy->engine = container.engine;
     snprintf(remedy->id, sizeof remedy->id, "%.12s", container.id);

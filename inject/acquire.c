@@ -241,6 +241,10 @@ static enum attempt judge_thread(struct injection *injection, struct fault *faul
         fault_set(fault, FAULT_EXECED, 0, "stop", "thread %d", injection->session.tid);
         return ATTEMPT_FAULT;
     }
+    if (evidence.proof == PROOF_SAFE &&
+        !rseq_look(&env->plan->rseq, &injection->session, env->memory, &injection->original,
+                   &injection->rseq_abort))
+        evidence.proof = PROOF_RSEQ;
     if (evidence.proof != PROOF_SAFE) {
         injection->report.rejected = evidence;
         injection->report.rejected_tid = injection->session.tid;
@@ -289,6 +293,31 @@ static enum attempt lost_thread(struct injection *injection, const struct thread
     return target_check(env->target, fault) == FAULT_NONE ? ATTEMPT_UNSAFE : ATTEMPT_FAULT;
 }
 
+static enum fault_code no_safe_point(const struct injection *injection, struct fault *fault)
+{
+    const struct injection_report *report = &injection->report;
+    bool unjudged = injection->unwinder_tried && !injection->unwinder;
+
+    return fault_set(fault, unjudged ? FAULT_NO_UNWINDER : FAULT_NO_SAFE_POINT, 0,
+                     "find a safe point", "%u stops; the last, thread %d, %s%s%s", report->attempts,
+                     (int)report->rejected_tid, proof_text(report->rejected.proof),
+                     report->rejected.what ? " " : "",
+                     report->rejected.what ? report->rejected.what : "");
+}
+
+/*
+ * The time may be over while a thread is waited for. After stops of other kinds that is no sign
+ * that it would not have come: what they showed is the cause.
+ */
+static enum fault_code late_stop(const struct injection *injection, struct fault *fault)
+{
+    uint64_t waited = clock_now() - injection->session.stopped_at;
+
+    if (!injection->report.rejected_tid || waited >= STOP_WAIT_NS)
+        return FAULT_NO_STOP;
+    return no_safe_point(injection, fault);
+}
+
 static enum attempt try_thread(struct injection *injection, const struct thread *thread,
                                struct fault *fault)
 {
@@ -305,6 +334,8 @@ static enum attempt try_thread(struct injection *injection, const struct thread 
         rc = wait_for_stop(session, env->deadline, fault);
     if (rc == FAULT_NONE)
         rc = judge_stop(session, fault);
+    else if (rc == FAULT_NO_STOP)
+        rc = late_stop(injection, fault);
     injection->stop_ns = rc == FAULT_NONE ? clock_now() - session->stopped_at : UINT64_MAX;
     env->memory->stopped_tid = thread->tid;
     result = rc == FAULT_NONE ? judge_thread(injection, fault)
@@ -410,16 +441,6 @@ static enum attempt try_round(struct search *search, bool all, struct fault *fau
             break;
     }
     return ATTEMPT_UNSAFE;
-}
-
-static enum fault_code no_safe_point(const struct injection *injection, struct fault *fault)
-{
-    const struct injection_report *report = &injection->report;
-
-    return fault_set(
-        fault, FAULT_NO_SAFE_POINT, 0, "find a safe point", "%u stops; the last, thread %d, %s%s%s",
-        report->attempts, (int)report->rejected_tid, proof_text(report->rejected.proof),
-        report->rejected.what ? " " : "", report->rejected.what ? report->rejected.what : "");
 }
 
 /*

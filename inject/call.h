@@ -93,6 +93,7 @@ struct injection {
     struct unwinder *unwinder; /* while a thread is looked for */
     struct deadline until;
     arch_regs original;               /* at the first stop, rseq applied */
+    remote_addr rseq_abort;           /* where a restartable sequence goes on; 0: in none */
     struct interrupted_sleep *sleeps; /* by tid, modulo their number */
     struct interrupted_sleep own_sleeps[INJECTION_SLEEPS];
     bool eintr_by_stop;

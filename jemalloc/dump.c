@@ -99,17 +99,10 @@ static enum watch_verdict file_enter(void *ctx, uint64_t nr, const uint64_t args
 static void confirm_path(struct dump_watch *watch)
 {
     const struct target *target = watch->injection->env.target;
-    char real[DUMP_PATH_MAX], cwd[DUMP_PATH_MAX];
+    char real[DUMP_PATH_MAX];
 
-    if (target_fd_path(target, (int)watch->fd, real, sizeof real) > 0) {
-        memcpy(watch->path, real, sizeof watch->path);
-        return;
-    }
-    if (watch->path[0] == '/' ||
-        procfs_readlink(target->proc, cwd, sizeof cwd, "%d/cwd", target_via(target)) <= 0)
-        return;
-    int n = snprintf(real, sizeof real, "%s/%s", cwd, watch->path);
-    if (n > 0 && (size_t)n < sizeof real)
+    if (target_descriptor_path(target, (int)watch->fd, real, sizeof real) == 0 ||
+        target_absolute_path(target, watch->path, real, sizeof real) == 0)
         memcpy(watch->path, real, sizeof watch->path);
 }
 
@@ -262,6 +255,14 @@ static enum fault_code find_hook(struct injection *injection, const struct insta
         return fault_set(fault, FAULT_DUMP_HOOK, 0, "prof.dump", "%#llx",
                          (unsigned long long)*hook);
     return FAULT_NONE;
+}
+
+enum fault_code dump_streamable(struct injection *injection, const struct instance *instance,
+                                const struct prof_state *state, struct fault *fault)
+{
+    remote_addr hook;
+
+    return find_hook(injection, instance, state, true, &hook, fault);
 }
 
 enum fault_code dump_run(struct injection *injection, const struct instance *instance,

@@ -207,7 +207,7 @@ class Permit(lib.TestCase):
         if subprocess.run(before + ["true"], stderr=subprocess.DEVNULL).returncode:
             raise unittest.SkipTest("this kernel makes no user namespace")
         self.assert_refused(victim.pid, lib.NOT_PERMITTED, "denied_user_namespace",
-                            "do not count: ", before=before, maps=False)
+                            "not below the tool's", before=before, maps=False)
         self.assert_unharmed(victim)
 
     def test_user_namespace_below(self):
