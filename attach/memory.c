@@ -32,6 +32,13 @@ void memory_close(struct memory *memory)
     memory->memfd = -1;
 }
 
+bool memory_exists(const struct memory *memory)
+{
+    char byte;
+
+    return memory->memfd < 0 || pread(memory->memfd, &byte, sizeof byte, MEMORY_PAGE) != 0;
+}
+
 void memory_forget(struct memory *memory)
 {
     for (size_t i = 0; memory->cache && i < MEMORY_CACHE_PAGES; i++)

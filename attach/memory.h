@@ -27,6 +27,12 @@ struct memory {
 enum fault_code memory_open(struct memory *memory, const struct target *target, struct gate *gate,
                             struct fault *fault);
 void memory_close(struct memory *memory);
+/*
+ * False if the address space that was opened is gone, because the process has
+ * ended or replaced itself by execve(2): its descriptor then reads nothing, not
+ * even an error (fs/proc/base.c, mem_rw). True also if that cannot be told.
+ */
+bool memory_exists(const struct memory *memory);
 
 /* Reads exactly len bytes, else false with errno (EFAULT, ESRCH, EPERM). */
 bool memory_read(struct memory *memory, remote_addr addr, void *buf, size_t len);

@@ -142,6 +142,20 @@ enum fault_code target_check(const struct target *target, struct fault *fault)
     return rc == FAULT_NONE ? judge_state(target, &now, fault) : rc;
 }
 
+enum fault_code target_renew(struct target *target, struct fault *fault)
+{
+    struct proc_stat now;
+    enum fault_code rc = target_check(target, fault);
+
+    if (rc == FAULT_NONE)
+        rc = read_stat(target, &now, fault);
+    if (rc != FAULT_NONE)
+        return rc;
+    target->live = is_ending(&now) ? find_live_thread(target) : 0;
+    read_status(target);
+    return FAULT_NONE;
+}
+
 enum fault_code target_check_end(const struct target *target, struct fault *fault)
 {
     struct timespec pause = {0, END_LOOK_NS};
@@ -258,6 +272,15 @@ uint64_t target_file_size_limit(const struct target *target)
         !(line = strstr(text, key)) || sscanf(line + sizeof key, "%" SCNu64, &limit) != 1)
         return UINT64_MAX;
     return limit;
+}
+
+uint64_t target_rss(const struct target *target)
+{
+    struct proc_status status = {0};
+    char text[8192];
+    ssize_t n = procfs_read(target->proc, text, sizeof text, "%d/status", (int)target_via(target));
+
+    return n > 0 && parse_status(text, (size_t)n, &status) ? status.rss_bytes : 0;
 }
 
 enum fault_code target_usage(const struct target *target, struct proc_usage *usage,

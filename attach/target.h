@@ -40,7 +40,13 @@ void target_close(struct target *target);
 enum fault_code target_check(const struct target *target, struct fault *fault);
 
 /*
- * The same after up to 200 ms: a process that has been killed fails in many
+ * For another use of a target that was opened before: target_check, and what
+ * may have changed since (status, live). On a fault they are as they were.
+ */
+enum fault_code target_renew(struct target *target, struct fault *fault);
+
+/*
+ * target_check after up to 200 ms: a process that has been killed fails in many
  * ways before it can be seen to have ended. For failures without another cause.
  */
 enum fault_code target_check_end(const struct target *target, struct fault *fault);
@@ -77,6 +83,9 @@ ssize_t target_readlink(const struct target *target, const char *dir, const char
 
 /* Its RLIMIT_FSIZE in bytes; UINT64_MAX: unlimited, or not to be read. */
 uint64_t target_file_size_limit(const struct target *target);
+
+/* Its resident memory in bytes (VmRSS); 0: not to be read. Cheap: no walk over its page tables. */
+uint64_t target_rss(const struct target *target);
 
 /* By what it uses of the machine's memory, in order of exactness. */
 enum usage_source { USAGE_ROLLUP, USAGE_SMAPS, USAGE_STATUS };

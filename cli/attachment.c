@@ -96,11 +96,21 @@ static enum fault_code find_instances(struct attachment *attachment, bool every,
     return rc == FAULT_NONE ? choose_instance(attachment, fault) : rc;
 }
 
+/* It stays open from one hold to the next, unless the thread has ended that it was opened by. */
+static enum fault_code open_memory(struct attachment *attachment, struct fault *fault)
+{
+    struct memory *memory = &attachment->memory;
+
+    if (memory->gate && memory->pid == target_via(&attachment->target))
+        return FAULT_NONE;
+    memory_close(memory);
+    return memory_open(memory, &attachment->target, &attachment->gate, fault);
+}
+
 static enum fault_code find_allocator(struct attachment *attachment, bool every,
                                       struct fault *fault)
 {
-    enum fault_code rc =
-        memory_open(&attachment->memory, &attachment->target, &attachment->gate, fault);
+    enum fault_code rc = open_memory(attachment, fault);
 
     if (rc == FAULT_NONE)
         rc = modules_load(&attachment->modules, &attachment->target, fault);
@@ -174,6 +184,53 @@ enum fault_code attachment_open(struct attachment *attachment, const struct opti
     return explained(attachment, rc, fault);
 }
 
+void attachment_rest(struct attachment *attachment)
+{
+    deadline_stop(&attachment->deadline);
+}
+
+/* What was learned of a program that may have changed since; its memory stays open. */
+static void forget(struct attachment *attachment)
+{
+    plan_free(&attachment->plan);
+    memset(&attachment->plan, 0, sizeof attachment->plan);
+    instances_free(&attachment->instances);
+    memset(&attachment->instances, 0, sizeof attachment->instances);
+    modules_free(&attachment->modules);
+    memset(&attachment->modules, 0, sizeof attachment->modules);
+    memory_forget(&attachment->memory);
+}
+
+static enum fault_code same_program(struct attachment *attachment, struct fault *fault)
+{
+    enum fault_code rc = target_renew(&attachment->target, fault);
+
+    if (rc == FAULT_NONE && !memory_exists(&attachment->memory))
+        rc = fault_set(fault, FAULT_EXECED, 0, "look up the process", "%d",
+                       (int)attachment->target.pid);
+    return rc;
+}
+
+enum fault_code attachment_renew(struct attachment *attachment,
+                                 const volatile sig_atomic_t *interrupted, struct fault *fault)
+{
+    enum fault_code rc = same_program(attachment, fault);
+
+    deadline_stop(&attachment->deadline);
+    if (rc == FAULT_NONE)
+        rc = deadline_start(&attachment->deadline, attachment->options->timeout_ns, interrupted,
+                            fault);
+    if (rc == FAULT_NONE)
+        rc = refuse_traced(attachment, fault);
+    if (rc == FAULT_NONE) {
+        forget(attachment);
+        rc = find_allocator(attachment, false, fault);
+    }
+    if (rc == FAULT_NONE)
+        rc = make_plan(attachment, fault);
+    return explained(attachment, rc, fault);
+}
+
 struct injection_env attachment_env(struct attachment *attachment)
 {
     return (struct injection_env){
@@ -191,8 +248,11 @@ struct injection_env attachment_env(struct attachment *attachment)
 static enum fault_code begin(struct attachment *attachment, struct fault *fault)
 {
     const struct injection_env env = attachment_env(attachment);
-    enum fault_code rc = selfcheck_run(&attachment->proc, fault);
+    enum fault_code rc = FAULT_NONE;
 
+    if (!attachment->frame_checked)
+        rc = selfcheck_run(&attachment->proc, fault);
+    attachment->frame_checked = rc == FAULT_NONE;
     if (rc == FAULT_NONE)
         rc = target_check(&attachment->target, fault);
     if (rc == FAULT_NONE && deadline_interrupted(&attachment->deadline))
@@ -200,6 +260,17 @@ static enum fault_code begin(struct attachment *attachment, struct fault *fault)
     if (rc == FAULT_NONE)
         rc = injection_begin(&attachment->injection, &env, fault);
     return explained(attachment, rc, fault);
+}
+
+static void count_hold(struct attachment *attachment)
+{
+    const struct injection_report *report = &attachment->injection.report;
+
+    attachment->last = *report;
+    attachment->holds++;
+    attachment->calls += report->calls;
+    if (report->held_ns > attachment->longest_ns)
+        attachment->longest_ns = report->held_ns;
 }
 
 enum fault_code attachment_hold(struct attachment *attachment, held_action action, void *ctx,
@@ -213,6 +284,7 @@ enum fault_code attachment_hold(struct attachment *attachment, held_action actio
     if (rc == FAULT_NONE)
         rc = action(attachment, ctx, fault);
     ended = injection_end(&attachment->injection, rc == FAULT_NONE ? fault : NULL);
+    count_hold(attachment);
     return explained(attachment, rc == FAULT_NONE ? ended : rc, fault);
 }
 
@@ -257,9 +329,16 @@ static void tell_search(const struct attachment *attachment)
                 plural(report->attempts), took);
 }
 
-static void closing_line(const struct attachment *attachment)
+/* Of the thread that was held last, or at least stopped. */
+static const struct injection_report *last_report(const struct attachment *attachment)
 {
     const struct injection_report *report = &attachment->injection.report;
+    return report->tid ? report : &attachment->last;
+}
+
+static void closing_line(const struct attachment *attachment)
+{
+    const struct injection_report *report = last_report(attachment);
     const char *name = syscall_name(report->syscall_nr);
     char clean[64], held[32], where[48];
 
@@ -274,11 +353,16 @@ static void closing_line(const struct attachment *attachment)
         snprintf(where, sizeof where, "back in %s", name);
     else
         snprintf(where, sizeof where, "back in system call %ld", report->syscall_nr);
-    message("%s[%d] thread %d held %s, %u call%s, %s",
-            message_clean(attachment->target.stat.comm, clean, sizeof clean),
-            (int)attachment->target.pid, (int)report->tid,
-            message_duration(report->held_ns, held, sizeof held), report->calls,
-            plural(report->calls), where);
+    message_clean(attachment->target.stat.comm, clean, sizeof clean);
+    if (attachment->holds > 1)
+        message("%s[%d] a thread held %u times, %s at most, %u calls; last thread %d, %s", clean,
+                (int)attachment->target.pid, attachment->holds,
+                message_duration(attachment->longest_ns, held, sizeof held), attachment->calls,
+                (int)report->tid, where);
+    else
+        message("%s[%d] thread %d held %s, %u call%s, %s", clean, (int)attachment->target.pid,
+                (int)report->tid, message_duration(report->held_ns, held, sizeof held),
+                report->calls, plural(report->calls), where);
 }
 
 static void close_all(struct attachment *attachment)

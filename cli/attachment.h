@@ -19,6 +19,11 @@ struct attachment {
     struct plan plan;
     struct deadline deadline;
     struct injection injection;
+    struct injection_report last; /* of the last thread that was held; injection may be newer */
+    bool frame_checked;           /* on a child of the tool: once is enough */
+    unsigned holds;               /* made so far */
+    unsigned calls;               /* in all of them */
+    uint64_t longest_ns;          /* that one of them took */
     struct interrupted_sleep sleeps[INJECTION_SLEEPS]; /* from one hold to the next */
     struct subject subject;
     char variable[PREFIX_MAX + 16]; /* MALLOC_CONF, _RJEM_MALLOC_CONF */
@@ -45,6 +50,20 @@ typedef enum fault_code (*held_action)(struct attachment *attachment, void *ctx,
  */
 enum fault_code attachment_hold(struct attachment *attachment, held_action action, void *ctx,
                                 struct fault *fault);
+/*
+ * Between two holds of one process: nothing ticks, nothing is watched, and
+ * attachment_renew must come before the next hold.
+ */
+void attachment_rest(struct attachment *attachment);
+/*
+ * Before another hold: is it the same process still, in the same program
+ * (FAULT_GONE, FAULT_REUSED, FAULT_EXECED)? Modules, threads and what is to be
+ * avoided are looked at anew, as it may have loaded a library meanwhile. The
+ * deadline begins anew too, with options->timeout_ns; interrupted is its flag
+ * (interrupt.h), or NULL: this hold is not to be given up.
+ */
+enum fault_code attachment_renew(struct attachment *attachment,
+                                 const volatile sig_atomic_t *interrupted, struct fault *fault);
 /* For what holds threads by itself, after a hold that has checked the frame. */
 struct injection_env attachment_env(struct attachment *attachment);
 /*

@@ -1,21 +1,15 @@
 /* jeattach dump */
-#include "jemalloc/dump.h"
-#include "cli/attachment.h"
-#include "cli/output.h"
-#include "cli/present.h"
+#include "cli/capture.h"
 #include "cli/verbs.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* A target that never stops writing must not fill the tool's host. */
-#define STREAM_LIMIT ((size_t)4 << 30)
-
 struct dump {
     struct attachment attachment;
     struct output output;
     struct presentation presentation;
-    struct sink sink;
+    struct capture capture; /* with -o */
     struct dump_request request;
     struct dump_result result;
     char path[DUMP_PATH_MAX + 32]; /* as it can be opened from here */
@@ -35,7 +29,7 @@ static void print_json(const struct dump *dump)
         json_null(&json, "target_path");
     else
         json_text(&json, "target_path", dump->result.target_path);
-    json_number(&json, "bytes", dump->result.bytes);
+    json_number(&json, "bytes", output ? dump->capture.bytes : dump->result.bytes);
     attachment_json(attachment, &json);
     json_end(&json);
 }
@@ -65,8 +59,8 @@ static enum fault_code dump_held(struct attachment *attachment, void *ctx, struc
 static enum fault_code prepare(struct dump *dump, const struct options *options,
                                struct fault *fault)
 {
-    sink_init(&dump->sink, STREAM_LIMIT);
-    dump->request = (struct dump_request){options->path, options->output ? &dump->sink : NULL};
+    capture_init(&dump->capture);
+    dump->request = (struct dump_request){options->path, NULL};
     if (options->dry_run)
         return FAULT_NONE;
     if (options->output)
@@ -74,24 +68,26 @@ static enum fault_code prepare(struct dump *dump, const struct options *options,
     return dump_check(&dump->attachment.target, &dump->request, fault);
 }
 
-/* The names are those of the files that the target has mapped, wherever they are to be found. */
-static enum fault_code write_stream(struct dump *dump, struct fault *fault)
+static enum fault_code run_streamed(struct dump *dump, struct fault *fault)
 {
     struct attachment *attachment = &dump->attachment;
-    struct symbols_target live = {&attachment->modules, &attachment->target, &attachment->memory};
-    const struct report_options *report = &attachment->options->report;
-    const struct symbols_options symbols = {.no_inlines = report->no_inlines,
-                                            .debuginfod = report->debuginfod,
-                                            .open = symbols_open_live,
-                                            .ctx = &live};
-    struct present_source source = {.text = &dump->sink, .symbols = &symbols};
-    struct timespec now;
+    enum fault_code rc = capture_take(attachment, &dump->capture, NULL, NULL, fault);
 
-    clock_gettime(CLOCK_REALTIME, &now);
-    source.time_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-    snprintf(dump->presentation.title, sizeof dump->presentation.title, "%s[%d]",
-             attachment->target.stat.comm, (int)attachment->target.pid);
-    return present(&dump->presentation, &source, NULL, &dump->output, fault);
+    if (rc == FAULT_NONE)
+        rc = capture_write(attachment, &dump->presentation, &dump->capture, NULL, &dump->output,
+                           fault);
+    return rc;
+}
+
+static enum fault_code run_in_target(struct dump *dump, struct fault *fault)
+{
+    struct attachment *attachment = &dump->attachment;
+    enum fault_code rc = attachment_hold(attachment, dump_held, dump, fault);
+
+    if (rc == FAULT_NONE)
+        target_path_from_here(&attachment->target, dump->result.target_path, dump->path,
+                              sizeof dump->path);
+    return rc;
 }
 
 static enum fault_code run(struct dump *dump, struct fault *fault)
@@ -105,18 +101,9 @@ static enum fault_code run(struct dump *dump, struct fault *fault)
 
     if (options->dry_run)
         return attachment_describe(&dump->attachment, calls, ARRAY_LEN(calls), fault);
-    rc = attachment_hold(&dump->attachment, dump_held, dump, fault);
-    if (rc == FAULT_NONE && options->output)
-        rc = dump_complete(&dump->attachment.target, &dump->sink, fault);
-    if (rc == FAULT_NONE && options->output) {
-        dump->result.bytes = dump->sink.len; /* which writing may release */
-        rc = write_stream(dump, fault);
-    }
+    rc = options->output ? run_streamed(dump, fault) : run_in_target(dump, fault);
     if (rc != FAULT_NONE)
         return rc;
-    if (!options->output)
-        target_path_from_here(&dump->attachment.target, dump->result.target_path, dump->path,
-                              sizeof dump->path);
     print_result(dump);
     if (dump->result.hook)
         message("the application's own hook for finished dumps ran in the call "
@@ -141,7 +128,7 @@ int verb_dump(const struct options *options, pid_t pid)
     if (rc == FAULT_NONE)
         rc = run(&dump, &fault);
     output_close(&dump.output);
-    sink_free(&dump.sink);
+    capture_free(&dump.capture);
     presentation_free(&dump.presentation);
     return attachment_finish(&dump.attachment, rc, &fault);
 }

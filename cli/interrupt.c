@@ -2,15 +2,27 @@
 #include "cli/message.h"
 
 #include <stddef.h>
+#include <string.h>
 #include <unistd.h>
 
-static volatile sig_atomic_t signals_seen;
+static volatile sig_atomic_t signals_seen, seen_again, patience = 1;
+static const char *volatile last_words;
+
+static void leave(void)
+{
+    const char *text = last_words;
+
+    if (text && write(STDERR_FILENO, text, strlen(text)) < 0)
+        _exit(EXIT_INTERRUPTED); /* nobody hears it */
+    _exit(EXIT_INTERRUPTED);
+}
 
 static void on_signal(int signo)
 {
     (void)signo;
-    if (++signals_seen > 1)
-        _exit(EXIT_INTERRUPTED);
+    if (++signals_seen > patience)
+        leave();
+    seen_again = signals_seen > 1;
 }
 
 void interrupt_init(void)
@@ -27,4 +39,15 @@ void interrupt_init(void)
 const volatile sig_atomic_t *interrupt_flag(void)
 {
     return &signals_seen;
+}
+
+const volatile sig_atomic_t *interrupt_again_flag(void)
+{
+    return &seen_again;
+}
+
+void interrupt_patience(int signals, const char *farewell)
+{
+    last_words = farewell;
+    patience = signals;
 }

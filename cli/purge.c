@@ -11,15 +11,6 @@ struct purge {
     uint64_t rss_before, rss_after; /* VmRSS in bytes; 0: not to be read */
 };
 
-static uint64_t read_rss(const struct target *target)
-{
-    struct proc_status status = {0};
-    char text[8192];
-    ssize_t n = procfs_read(target->proc, text, sizeof text, "%d/status", target_via(target));
-
-    return n > 0 && parse_status(text, (size_t)n, &status) ? status.rss_bytes : 0;
-}
-
 static void print_json(const struct attachment *attachment, const struct purge *purge)
 {
     struct json json;
@@ -77,7 +68,7 @@ static enum fault_code run(struct attachment *attachment, struct fault *fault)
         "mallctl version, config.prof, opt.prof, config.stats (read)",
         "mallctl epoch, stats.resident, arena.<all>.purge, epoch, stats.resident",
     };
-    struct purge purge = {.rss_before = read_rss(&attachment->target)};
+    struct purge purge = {.rss_before = target_rss(&attachment->target)};
     enum fault_code rc;
 
     if (attachment->options->dry_run)
@@ -85,7 +76,7 @@ static enum fault_code run(struct attachment *attachment, struct fault *fault)
     rc = attachment_hold(attachment, purge_held, &purge, fault);
     if (rc != FAULT_NONE)
         return rc;
-    purge.rss_after = read_rss(&attachment->target);
+    purge.rss_after = target_rss(&attachment->target);
     if (attachment->options->json)
         print_json(attachment, &purge);
     else

@@ -1,0 +1,61 @@
+#include "cli/pause.h"
+
+#include <poll.h>
+
+enum { SECOND_NS = 1000000000 };
+
+/* Those of interrupt.c: let in only while it waits, so that none is missed before. */
+static void block_signals(sigset_t *former)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
+    sigprocmask(SIG_BLOCK, &set, former);
+}
+
+static bool has_ended(const struct pause *pause)
+{
+    struct fault fault;
+
+    return pause->target && target_check(pause->target, &fault) != FAULT_NONE;
+}
+
+/* One wait: to the moment, or to the next tick where something is to be done or looked at then. */
+static void wait_once(const struct pause *pause, uint64_t now, const sigset_t *let_in)
+{
+    uint64_t step = pause->tick_ns ? pause->tick_ns : SECOND_NS, left = pause->until - now;
+    bool by_hand = pause->target && pause->target->pidfd < 0;
+    struct pollfd end = {pause->target ? pause->target->pidfd : -1, POLLIN, 0};
+    struct timespec timeout;
+
+    if ((pause->tick || by_hand) && left > step)
+        left = step;
+    timeout.tv_sec = (time_t)(left / SECOND_NS);
+    timeout.tv_nsec = (long)(left % SECOND_NS);
+    ppoll(&end, 1, &timeout, let_in);
+}
+
+enum pause_end pause_until(const struct pause *pause)
+{
+    enum pause_end end = PAUSE_OVER;
+    sigset_t former;
+
+    block_signals(&former);
+    for (;;) {
+        uint64_t now = clock_now();
+        if (pause->interrupted && *pause->interrupted)
+            end = PAUSE_INTERRUPTED;
+        else if (has_ended(pause))
+            end = PAUSE_ENDED;
+        if (end != PAUSE_OVER || now >= pause->until)
+            break;
+        if (pause->tick)
+            pause->tick(pause->ctx);
+        wait_once(pause, now, &former);
+    }
+    sigprocmask(SIG_SETMASK, &former, NULL);
+    return end;
+}
