@@ -48,6 +48,10 @@ enum fault_code {
     FAULT_TOO_LARGE,     /* it grew beyond the limit that the tool sets itself */
     FAULT_OUTPUT,        /* the tool's own output could not be written */
     FAULT_PROFILE,       /* a file is no heap profile, or cannot be read */
+    FAULT_NO_GROUP,      /* no control group of that path */
+    FAULT_AMBIGUOUS,     /* the beginning of the ids of several containers */
+    FAULT_NO_MATCH,      /* no process that was asked for */
+    FAULT_TOO_LATE,      /* the time was over before anything was done */
 };
 
 struct fault {

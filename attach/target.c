@@ -130,13 +130,46 @@ void target_close(struct target *target)
     target->pidfd = -1;
 }
 
+struct target_pin target_take_pin(struct target *target)
+{
+    return (struct target_pin){target->pid, target->stat.start, steal_fd(&target->pidfd)};
+}
+
+void target_pin_close(struct target_pin *pin)
+{
+    util_close(&pin->pidfd);
+    pin->pidfd = -1;
+}
+
+/* A pidfd is readable once its process has ended (pidfd_poll, kernel/fork.c). */
+static bool has_ended(int pidfd)
+{
+    struct pollfd p = {pidfd, POLLIN, 0};
+
+    return pidfd >= 0 && poll(&p, 1, 0) == 1;
+}
+
+/*
+ * Start times are counted in ticks, of which a small pid namespace can be cycled
+ * through in one: only a pidfd that has not ended after the other one was opened
+ * says for certain that both are of one process.
+ */
+enum fault_code target_open_pinned(struct target *target, struct procfs *proc,
+                                   const struct target_pin *pin, struct fault *fault)
+{
+    enum fault_code rc = target_open(target, proc, pin->pid, fault);
+
+    if (rc == FAULT_NONE && (target->stat.start != pin->start || has_ended(pin->pidfd)))
+        rc = fault_set(fault, FAULT_REUSED, 0, "look up the process", "%d", (int)pin->pid);
+    return rc;
+}
+
 enum fault_code target_check(const struct target *target, struct fault *fault)
 {
-    struct pollfd p = {target->pidfd, POLLIN, 0};
     struct proc_stat now;
     enum fault_code rc;
 
-    if (target->pidfd >= 0 && poll(&p, 1, 0) == 1)
+    if (has_ended(target->pidfd))
         return fault_set(fault, FAULT_GONE, ESRCH, "look up the process", "%d", (int)target->pid);
     rc = read_stat(target, &now, fault);
     return rc == FAULT_NONE ? judge_state(target, &now, fault) : rc;

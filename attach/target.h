@@ -28,6 +28,12 @@ static inline pid_t target_via(const struct target *target)
     return target->live ? target->live : target->pid;
 }
 
+/* Its pid as it sees itself, in its own pid namespace. */
+static inline pid_t target_ns_pid(const struct target *target)
+{
+    return target->status.ns_pid ? target->status.ns_pid : target->pid;
+}
+
 /*
  * Fills *target. Refuses the missing, the ended, kernel threads and pids that
  * are a thread of another process. proc must outlive the target.
@@ -35,6 +41,26 @@ static inline pid_t target_via(const struct target *target)
 enum fault_code target_open(struct target *target, struct procfs *proc, pid_t pid,
                             struct fault *fault);
 void target_close(struct target *target);
+
+/* A process that was chosen, to be opened later as the same or not at all. */
+struct target_pin {
+    pid_t pid;
+    uint64_t start; /* as in struct proc_stat; TARGET_NO_START: there was none when it was chosen */
+    int pidfd;      /* -1: none */
+};
+
+#define TARGET_NO_START UINT64_MAX
+
+/*
+ * Takes over what identifies an open target; the rest of it can then be closed.
+ * target_pin_close releases it.
+ */
+struct target_pin target_take_pin(struct target *target);
+void target_pin_close(struct target_pin *pin);
+
+/* As target_open; FAULT_REUSED if the pid belongs to another process than the one pinned. */
+enum fault_code target_open_pinned(struct target *target, struct procfs *proc,
+                                   const struct target_pin *pin, struct fault *fault);
 
 /* FAULT_NONE while it is the process that was opened; else GONE, ZOMBIE or REUSED. */
 enum fault_code target_check(const struct target *target, struct fault *fault);

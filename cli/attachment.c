@@ -49,10 +49,15 @@ static enum fault_code open_target(struct attachment *attachment, pid_t pid, str
 
     if (err)
         return fault_set(fault, FAULT_INTERNAL, -err, "open", "/proc");
-    rc = target_open(&attachment->target, &attachment->proc, pid, fault);
+    if (attachment->options->pin)
+        rc = target_open_pinned(&attachment->target, &attachment->proc, attachment->options->pin,
+                                fault);
+    else
+        rc = target_open(&attachment->target, &attachment->proc, pid, fault);
     if (rc != FAULT_NONE)
         return rc;
     attachment->subject.name = attachment->target.stat.comm;
+    attachment->subject.ns_pid = target_ns_pid(&attachment->target);
     return FAULT_NONE;
 }
 
@@ -391,6 +396,14 @@ int attachment_finish(struct attachment *attachment, enum fault_code code,
     closing_line(attachment);
     close_all(attachment);
     return exit_code;
+}
+
+void attachment_json_begin(const struct attachment *attachment, struct json *json)
+{
+    json_begin(json, stdout);
+    json_number(json, "pid", (uint64_t)attachment->target.pid);
+    json_number(json, "ns_pid", (uint64_t)target_ns_pid(&attachment->target));
+    json_text(json, "name", attachment->target.stat.comm);
 }
 
 void attachment_json(const struct attachment *attachment, struct json *json)

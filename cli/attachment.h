@@ -73,6 +73,8 @@ struct injection_env attachment_env(struct attachment *attachment);
 int attachment_finish(struct attachment *attachment, enum fault_code code,
                       const struct fault *fault);
 
+/* Begins a verb's JSON on stdout, with the members that all have first: pid, ns_pid, name. */
+void attachment_json_begin(const struct attachment *attachment, struct json *json);
 /* The members that every verb's JSON has of the hold: thread, held_ns, calls, stops, search_ns. */
 void attachment_json(const struct attachment *attachment, struct json *json);
 /* --dry-run: what would be called, where and in which thread. */

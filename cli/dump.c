@@ -21,9 +21,7 @@ static void print_json(const struct dump *dump)
     const char *output = attachment->options->output;
     struct json json;
 
-    json_begin(&json, stdout);
-    json_number(&json, "pid", (uint64_t)attachment->target.pid);
-    json_text(&json, "name", attachment->target.stat.comm);
+    attachment_json_begin(attachment, &json);
     json_text(&json, "path", output ? output : dump->path);
     if (output)
         json_null(&json, "target_path");

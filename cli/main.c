@@ -1,6 +1,7 @@
 #include "cli/help.h"
 #include "cli/interrupt.h"
 #include "cli/message.h"
+#include "cli/several.h"
 #include "cli/verbs.h"
 
 #include <fcntl.h>
@@ -10,7 +11,7 @@
 
 static const struct verb {
     const char *name;
-    int (*run)(const struct options *options, pid_t pid);
+    verb_run run;
     unsigned takes;
 } verbs[] = {
     {"on", verb_on, TAKES_ALLOW_RESET},
@@ -33,11 +34,9 @@ static const struct verb *find_verb(const char *name)
     return NULL;
 }
 
-/* Every target in turn; one that fails does not keep the others from being done. */
 static int run_verb(const struct verb *verb, int argc, char **argv)
 {
     struct options options;
-    int worst = EXIT_DONE;
 
     if (!options_parse(&options, verb->takes, argc, argv)) {
         fprintf(stderr, "  fix:   jeattach %s --help\n", verb->name);
@@ -49,14 +48,7 @@ static int run_verb(const struct verb *verb, int argc, char **argv)
         return help_version();
     if (verb->takes & (TAKES_HOST | TAKES_FILE))
         return verb->run(&options, 0);
-    for (size_t i = 0; i < options.pid_count; i++) {
-        int code = verb->run(&options, options.pids[i]);
-        if (code > worst)
-            worst = code;
-        if (code == EXIT_INTERRUPTED)
-            break;
-    }
-    return worst;
+    return several_run(&options, verb->takes, verb->run);
 }
 
 /* A closed descriptor 0, 1 or 2 would be taken by the next file that is opened. */

@@ -140,6 +140,12 @@ static const struct wording wordings[] = {
     [FAULT_OUTPUT] = {EXIT_OUTPUT, "%W%E", NULL},
     [FAULT_PROFILE] = {EXIT_USAGE, "%W%E",
                        "give a heap profile in jemalloc's own format, as dump writes it"},
+    [FAULT_NO_GROUP] = {EXIT_GONE, "there is no control group %W",
+                        "give its path as in /proc/PID/cgroup, or that of its directory"},
+    [FAULT_AMBIGUOUS] = {EXIT_USAGE, "%W", "give more digits of the one that is meant"},
+    [FAULT_NO_MATCH] = {EXIT_GONE, "%W", "jeattach ps lists the processes that use jemalloc"},
+    [FAULT_TOO_LATE] = {EXIT_NO_SAFE_POINT, "the time was over %W",
+                        "raise --timeout; nothing was touched"},
 };
 
 /* mallctl's return codes are errno values with meanings of their own (jemalloc(3)). */
@@ -235,6 +241,9 @@ static void print_head(const struct subject *subject, const struct fault *fault)
         message("cannot write the output");
     else if (!subject->pid)
         message("cannot %s %s", subject->verb, message_clean(subject->name, clean, sizeof clean));
+    else if (subject->name && subject->ns_pid && subject->ns_pid != subject->pid)
+        message("cannot %s %d (%s, pid %d in its container)", subject->verb, subject->pid,
+                message_clean(subject->name, clean, sizeof clean), subject->ns_pid);
     else if (subject->name)
         message("cannot %s %d (%s)", subject->verb, subject->pid,
                 message_clean(subject->name, clean, sizeof clean));

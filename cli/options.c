@@ -8,9 +8,10 @@
 #include <string.h>
 
 enum { PID_LIMIT = 4 << 20 }; /* PID_MAX_LIMIT, include/linux/threads.h */
-enum { LG_SAMPLE_MAX = 63 };  /* what jemalloc clamps it to (prof_reset_ctl) */
+enum { PARALLEL_DEFAULT = 4 };
+enum { LG_SAMPLE_MAX = 63 }; /* what jemalloc clamps it to (prof_reset_ctl) */
 
-enum kind { FLAG, COUNT, TEXT, DURATION, PID, THREAD, INSTANCE, LG_SAMPLE };
+enum kind { FLAG, COUNT, TEXT, DURATION, PID, THREAD, INSTANCE, LG_SAMPLE, PARALLEL };
 
 /* Every option: where its value goes, and which verbs have it. */
 struct row {
@@ -31,6 +32,12 @@ static const struct row rows[] = {
     {"quiet", 'q', FLAG, AT(quiet), 0, 0},
     {"verbose", 'v', COUNT, AT(verbose), 0, 0},
     {"pid", 'p', PID, 0, 0, NO_TARGET},
+    {"name", 'n', TEXT, AT(name), 0, TAKES_FILE},
+    {"container", '\0', TEXT, AT(container), 0, TAKES_FILE},
+    {"cgroup", '\0', TEXT, AT(cgroup), 0, TAKES_FILE},
+    {"all", '\0', FLAG, AT(all), 0, NO_TARGET | TAKES_ONE},
+    {"subprocesses", 's', FLAG, AT(subprocesses), 0, NO_TARGET | TAKES_ONE},
+    {"parallel", '\0', PARALLEL, AT(parallel), 0, NO_TARGET | TAKES_ONE},
     {"thread", '\0', THREAD, AT(thread), 0, NO_TARGET},
     {"instance", '\0', INSTANCE, AT(instance), 0, NO_TARGET},
     {"dry-run", '\0', FLAG, AT(dry_run), 0, NO_TARGET},
@@ -173,14 +180,33 @@ static bool set_file(struct options *options, const char *text)
     return true;
 }
 
-/* Where names are taken, the first word is the process if no option has named it. */
+bool options_selective(const struct options *options)
+{
+    return options->name || options->container || options->cgroup || options->all ||
+           options->subprocesses;
+}
+
+/* Where names follow the process: is the first word that one? Not if an option has said it. */
+static bool wants_pid(const struct options *options)
+{
+    return options->pid_count == 0 && (options->subprocesses || !options_selective(options));
+}
+
 static bool add_word(struct options *options, unsigned takes, const char *text)
 {
     if (takes & TAKES_FILE)
         return set_file(options, text);
-    if (takes & TAKES_NAMES && options->pid_count > 0)
+    if (takes & TAKES_NAMES && !wants_pid(options))
         return add_name(options, text);
     return add_pid(options, text);
+}
+
+static bool parse_parallel(const char *text, int *parallel)
+{
+    size_t n = strspn(text, "0123456789");
+
+    *parallel = n > 0 && n < 4 && text[n] == '\0' ? atoi(text) : 0;
+    return *parallel > 0 && *parallel <= OPTIONS_PARALLEL_MAX;
 }
 
 static bool parse_lg_sample(const char *text, int *lg_sample)
@@ -203,6 +229,9 @@ static bool tell_wrong_value(enum kind kind, const char *text)
         message("'%s' is not a duration: use 500ms, 30s, 5m, 1h", clean);
     else if (kind == THREAD)
         message("'%s' is not a thread id", clean);
+    else if (kind == PARALLEL)
+        message("'%s' is not a number of processes at once: use 1 to %d", clean,
+                OPTIONS_PARALLEL_MAX);
     else if (kind == INSTANCE)
         message("'%s' is not the number of an instance: jeattach status tells them", clean);
     else
@@ -237,6 +266,9 @@ static bool take_value(struct options *options, const struct row *row, const cha
         break;
     case LG_SAMPLE:
         good = parse_lg_sample(text, at);
+        break;
+    case PARALLEL:
+        good = parse_parallel(text, at);
         break;
     }
     return good || tell_wrong_value(row->kind, text);
@@ -282,13 +314,43 @@ static const char *wrong_with_file(const struct options *options)
 }
 
 /* One thread, one file, one instance, one description: they are of one process. */
-static const char *wrong_with_several(const struct options *options)
+const char *options_wrong_with_several(const struct options *options, unsigned takes)
 {
+    if (takes & TAKES_ONE)
+        return "this verb works on one process at a time";
     if (options->output || options->path || options->thread || options->instance)
         return "-o, --path, --thread and --instance go with one process";
     if (options->prometheus)
         return "--prometheus goes with one process: its metrics may be described only once";
     return NULL;
+}
+
+static bool is_empty(const char *text)
+{
+    return text && !*text;
+}
+
+/* Is it said, and once, which processes are meant? */
+static const char *wrong_with_choice(const struct options *options)
+{
+    bool pids = options->pid_count > 0;
+
+    if (is_empty(options->name) || is_empty(options->container) || is_empty(options->cgroup))
+        return "-n, --container and --cgroup want a text that is not empty";
+    if (options->subprocesses && !pids)
+        return "-s is about a process and its descendants: give its pid";
+    if (pids && options_selective(options) && !options->subprocesses)
+        return "a pid says it all: leave -n, --container, --cgroup and --all out, or use -s";
+    if (!pids && !options_selective(options))
+        return "which process? Give its pid, or -n NAME";
+    return NULL;
+}
+
+static const char *wrong_with_host(const struct options *options)
+{
+    if (options->pid_count)
+        return "this verb is about all processes and takes no pid";
+    return options_selective(options) ? wrong_with_choice(options) : NULL;
 }
 
 static const char *wrong_with_dry_run(const struct options *options)
@@ -304,8 +366,8 @@ static const char *wrong_with_dry_run(const struct options *options)
 
 static const char *wrong_with_process(const struct options *options, unsigned takes)
 {
-    if (options->pid_count == 0)
-        return "which process? Give its pid";
+    if (wrong_with_choice(options))
+        return wrong_with_choice(options);
     if (takes & TAKES_NAMES && options->name_count == 0 && !options->list)
         return "which name? Give one, or --list";
     if (options->output && options->path)
@@ -316,7 +378,7 @@ static const char *wrong_with_process(const struct options *options, unsigned ta
         return "--no-call holds no thread: leave --thread out";
     if (options->dry_run && wrong_with_dry_run(options))
         return wrong_with_dry_run(options);
-    return options->pid_count > 1 ? wrong_with_several(options) : NULL;
+    return options->pid_count > 1 ? options_wrong_with_several(options, takes) : NULL;
 }
 
 /* What is wrong with the words together; NULL: nothing. */
@@ -327,7 +389,7 @@ static const char *inconsistent(const struct options *options, unsigned takes)
     if (takes & TAKES_FILE)
         return wrong_with_file(options);
     if (takes & TAKES_HOST)
-        return options->pid_count ? "this verb is about all processes and takes no pid" : NULL;
+        return wrong_with_host(options);
     return wrong_with_process(options, takes);
 }
 
@@ -340,6 +402,7 @@ bool options_parse(struct options *options, unsigned takes, int argc, char **arg
     memset(options, 0, sizeof *options);
     options->timeout_ns = 30ull * 1000000000;
     options->lg_sample = -1;
+    options->parallel = PARALLEL_DEFAULT;
     optind = 1;
     opterr = 0;
     fill_words(&words);

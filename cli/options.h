@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum { OPTIONS_PIDS_MAX = 256, OPTIONS_NAMES_MAX = 20 };
+enum { OPTIONS_PIDS_MAX = 256, OPTIONS_NAMES_MAX = 20, OPTIONS_PARALLEL_MAX = 64 };
 
 /* Which options and words a verb knows, besides the options that every verb has. */
 enum {
@@ -19,6 +19,7 @@ enum {
     TAKES_NAMES = 1 << 7,  /* names of jemalloc's after the process, --list */
     TAKES_FILE = 1 << 8,   /* works on a file, not on a process */
     TAKES_HOST = 1 << 9,   /* no pid: it is about all processes */
+    TAKES_ONE = 1 << 10,   /* works on one process at a time */
 };
 
 /* How a profile is shown; NULL or false: not said. */
@@ -28,9 +29,15 @@ struct report_options {
     bool by_thread, debuginfod, no_inlines, keep_allocator;
 };
 
+struct target_pin;
+
 struct options {
     pid_t pids[OPTIONS_PIDS_MAX];
-    size_t pid_count;
+    size_t pid_count;             /* in a verb: of how many processes this is one (cli/several.c) */
+    const struct target_pin *pin; /* the process as it was chosen; NULL: whichever has the pid */
+    const char *name, *container, *cgroup; /* NULL: not said */
+    bool all, subprocesses;
+    int parallel; /* so many processes at once */
     uint64_t timeout_ns;
     pid_t thread;                         /* 0: any */
     pid_t instance;                       /* --instance, from 1; 0: the default */
@@ -49,6 +56,12 @@ struct options {
 
 /* Parses argv[1..]; false after a message on stderr about what is wrong. */
 bool options_parse(struct options *options, unsigned takes, int argc, char **argv);
+
+/* Are the processes to be looked for, by what options say of them? */
+bool options_selective(const struct options *options);
+
+/* What of the words goes with one process only; NULL: nothing. */
+const char *options_wrong_with_several(const struct options *options, unsigned takes);
 
 /* "500ms", "30s", "5m", "1h"; a bare number is seconds. At most 24 h. */
 bool parse_duration(const char *text, uint64_t *ns);

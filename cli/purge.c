@@ -15,9 +15,7 @@ static void print_json(const struct attachment *attachment, const struct purge *
 {
     struct json json;
 
-    json_begin(&json, stdout);
-    json_number(&json, "pid", (uint64_t)attachment->target.pid);
-    json_text(&json, "name", attachment->target.stat.comm);
+    attachment_json_begin(attachment, &json);
     if (purge->result.measured) {
         json_number(&json, "resident_before", purge->result.resident_before);
         json_number(&json, "resident_after", purge->result.resident_after);

@@ -44,7 +44,8 @@ static void test_duration(void)
 static const char *text_of(const struct fault *fault, const char *name, int *code, char *text,
                            size_t size)
 {
-    const struct subject subject = {4242, name, "dump", "_RJEM_MALLOC_CONF"};
+    const struct subject subject = {
+        .pid = 4242, .name = name, .verb = "dump", .variable = "_RJEM_MALLOC_CONF"};
     struct capture capture;
 
     capture_begin(&capture);

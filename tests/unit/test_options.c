@@ -197,6 +197,62 @@ static void test_pid_words(void)
     CHECK(!parse(&options, 0, "1\x1b[2J") && !strchr(said, '\x1b'));
 }
 
+/* Names, containers, groups and trees in place of a pid. */
+static void test_choice(void)
+{
+    struct options options;
+
+    CHECK(parse(&options, 0, "-n redis") && strcmp(options.name, "redis") == 0);
+    CHECK(options.pid_count == 0 && options_selective(&options) && options.parallel == 4);
+    CHECK(parse(&options, 0, "--container docker/4f1c --name x --all --parallel 64"));
+    CHECK(strcmp(options.container, "docker/4f1c") == 0 && options.all && options.parallel == 64);
+    CHECK(parse(&options, 0, "--cgroup /a/b -n 42") && strcmp(options.cgroup, "/a/b") == 0);
+    CHECK(parse(&options, 0, "--all") && options.all);
+    CHECK(parse(&options, 0, "-s 42") && options.subprocesses && options.pids[0] == 42);
+    CHECK(parse(&options, 0, "-s -p 42 -n x 43") && options.pid_count == 2);
+    CHECK(parse(&options, 0, "42") && !options_selective(&options));
+    CHECK(parse(&options, TAKES_HOST, "-n x --container abcd --cgroup y") && options.name);
+    /* With mallctl the first word is no pid then. */
+    CHECK(parse(&options, TAKES_NAMES, "-n x opt.prof 42") && options.name_count == 2);
+    CHECK(options.pid_count == 0);
+    CHECK(parse(&options, TAKES_NAMES, "opt.prof --all") && options.name_count == 1);
+    CHECK(parse(&options, TAKES_NAMES, "-s 42 opt.prof") && options.pids[0] == 42);
+    CHECK(parse(&options, TAKES_NAMES, "-s -n x 42 opt.prof") && options.name_count == 1);
+}
+
+static void test_choice_refused(void)
+{
+    static const struct {
+        unsigned takes;
+        const char *words;
+    } rows[] = {
+        {0, "-n x 42"},
+        {0, "--container abcd 42"},
+        {0, "--cgroup x -p 42"},
+        {0, "--all 42"},
+        {0, "-s"},
+        {0, "-s -n x"},
+        {0, "-n"},
+        {0, "--parallel 0 1 2"},
+        {0, "--parallel 65 1 2"},
+        {0, "--parallel x 1"},
+        {0, "--parallel -1 1"},
+        {0, "--name= "},
+        {TAKES_HOST, "--all"},
+        {TAKES_HOST, "-s"},
+        {TAKES_ONE, "1 2"},
+        {TAKES_ONE, "--all"},
+        {TAKES_ONE, "-s 1"},
+        {TAKES_FILE, "-n x a"},
+        {TAKES_NAMES, "-n x"},
+    };
+    struct options options;
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (!CHECK(!parse(&options, rows[i].takes, rows[i].words)))
+            fprintf(stderr, "  %s\n", rows[i].words);
+}
+
 static void test_many_pids(void)
 {
     struct options options;
@@ -381,6 +437,8 @@ int main(void)
     test_all();
     test_of_one_verb();
     test_pid_words();
+    test_choice();
+    test_choice_refused();
     test_many_pids();
     test_refused();
     test_file();
