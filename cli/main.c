@@ -17,6 +17,8 @@ static const struct verb {
     {"on", verb_on, TAKES_ALLOW_RESET},
     {"off", verb_off, 0},
     {"dump", verb_dump, TAKES_OUTPUT | TAKES_PATH | TAKES_FORMAT},
+    {"record", verb_record, TAKES_OUTPUT | TAKES_FORMAT | TAKES_DURATION | TAKES_SERIES},
+    {"leak", verb_leak, TAKES_OUTPUT | TAKES_FORMAT | TAKES_DURATION | TAKES_SETTLE},
     {"report", verb_report, TAKES_OUTPUT | TAKES_FORMAT | TAKES_FILE},
     {"status", verb_status, TAKES_NO_CALL},
     {"mallctl", verb_mallctl, TAKES_NAMES},

@@ -10,8 +10,9 @@
 enum { PID_LIMIT = 4 << 20 }; /* PID_MAX_LIMIT, include/linux/threads.h */
 enum { PARALLEL_DEFAULT = 4 };
 enum { LG_SAMPLE_MAX = 63 }; /* what jemalloc clamps it to (prof_reset_ctl) */
+enum { NUMBER_MAX = 1000000 };
 
-enum kind { FLAG, COUNT, TEXT, DURATION, PID, THREAD, INSTANCE, LG_SAMPLE, PARALLEL };
+enum kind { FLAG, COUNT, TEXT, DURATION, NUMBER, PID, THREAD, INSTANCE, LG_SAMPLE, PARALLEL };
 
 /* Every option: where its value goes, and which verbs have it. */
 struct row {
@@ -45,6 +46,11 @@ static const struct row rows[] = {
     {"timeout", '\0', DURATION, AT(timeout_ns), 0, TAKES_FILE},
     {"output", 'o', TEXT, AT(output), TAKES_OUTPUT, 0},
     {"path", '\0', TEXT, AT(path), TAKES_PATH, 0},
+    {"duration", 'd', DURATION, AT(duration_ns), TAKES_DURATION, 0},
+    {"settle", '\0', DURATION, AT(settle_ns), TAKES_SETTLE, 0},
+    {"every", '\0', DURATION, AT(every_ns), TAKES_SERIES, 0},
+    {"count", '\0', NUMBER, AT(count), TAKES_SERIES, 0},
+    {"keep", '\0', NUMBER, AT(keep), TAKES_SERIES, 0},
     {"no-call", '\0', FLAG, AT(no_call), TAKES_NO_CALL, 0},
     {"allow-reset", '\0', FLAG, AT(allow_reset), TAKES_ALLOW_RESET, 0},
     {"lg-sample", '\0', LG_SAMPLE, AT(lg_sample), TAKES_LG_SAMPLE, 0},
@@ -219,6 +225,16 @@ static bool parse_lg_sample(const char *text, int *lg_sample)
     return true;
 }
 
+static bool parse_number(const char *text, unsigned *number)
+{
+    size_t n = strspn(text, "0123456789");
+
+    if (n == 0 || n > 7 || text[n] != '\0' || atoi(text) < 1 || atoi(text) > NUMBER_MAX)
+        return false;
+    *number = (unsigned)atoi(text);
+    return true;
+}
+
 /* Says what would have been right; false, for the caller. */
 static bool tell_wrong_value(enum kind kind, const char *text)
 {
@@ -227,6 +243,8 @@ static bool tell_wrong_value(enum kind kind, const char *text)
     message_clean(text, clean, sizeof clean);
     if (kind == DURATION)
         message("'%s' is not a duration: use 500ms, 30s, 5m, 1h", clean);
+    else if (kind == NUMBER)
+        message("'%s' is not a number: use 1 to %d", clean, NUMBER_MAX);
     else if (kind == THREAD)
         message("'%s' is not a thread id", clean);
     else if (kind == PARALLEL)
@@ -263,6 +281,9 @@ static bool take_value(struct options *options, const struct row *row, const cha
         break;
     case DURATION:
         good = parse_duration(text, at);
+        break;
+    case NUMBER:
+        good = parse_number(text, at);
         break;
     case LG_SAMPLE:
         good = parse_lg_sample(text, at);
@@ -378,6 +399,8 @@ static const char *wrong_with_process(const struct options *options, unsigned ta
         return "--no-call holds no thread: leave --thread out";
     if (options->dry_run && wrong_with_dry_run(options))
         return wrong_with_dry_run(options);
+    if ((options->count || options->keep) && !options->every_ns && takes & TAKES_SERIES)
+        return "--count and --keep are of a series: say --every too";
     return options->pid_count > 1 ? options_wrong_with_several(options, takes) : NULL;
 }
 
@@ -413,7 +436,7 @@ bool options_parse(struct options *options, unsigned takes, int argc, char **arg
         if (!add_word(options, takes, argv[optind]))
             return false;
     /* A profile in another form is streamed: to stdout, if nothing else is said. */
-    if (!options->output && (options->report.format || (takes & TAKES_FILE)))
+    if (!options->output && !options->every_ns && (options->report.format || (takes & TAKES_FILE)))
         options->output = "-";
     wrong = inconsistent(options, takes);
     if (wrong)

@@ -14,12 +14,15 @@ enum {
     TAKES_NO_CALL = 1 << 2,
     TAKES_ALLOW_RESET = 1 << 3,
     TAKES_LG_SAMPLE = 1 << 4,
-    TAKES_REPORT = 1 << 5, /* --full, --prometheus, --allow-slow */
-    TAKES_FORMAT = 1 << 6, /* how a profile is shown */
-    TAKES_NAMES = 1 << 7,  /* names of jemalloc's after the process, --list */
-    TAKES_FILE = 1 << 8,   /* works on a file, not on a process */
-    TAKES_HOST = 1 << 9,   /* no pid: it is about all processes */
-    TAKES_ONE = 1 << 10,   /* works on one process at a time */
+    TAKES_REPORT = 1 << 5,    /* --full, --prometheus, --allow-slow */
+    TAKES_FORMAT = 1 << 6,    /* how a profile is shown */
+    TAKES_NAMES = 1 << 7,     /* names of jemalloc's after the process, --list */
+    TAKES_FILE = 1 << 8,      /* works on a file, not on a process */
+    TAKES_HOST = 1 << 9,      /* no pid: it is about all processes */
+    TAKES_ONE = 1 << 10,      /* works on one process at a time */
+    TAKES_DURATION = 1 << 20, /* -d */
+    TAKES_SERIES = 1 << 21,   /* --every, --count, --keep */
+    TAKES_SETTLE = 1 << 22,   /* --settle */
 };
 
 /* How a profile is shown; NULL or false: not said. */
@@ -39,13 +42,15 @@ struct options {
     bool all, subprocesses;
     int parallel; /* so many processes at once */
     uint64_t timeout_ns;
-    pid_t thread;                         /* 0: any */
-    pid_t instance;                       /* --instance, from 1; 0: the default */
-    const char *output;                   /* -o; NULL: none */
-    const char *path;                     /* --path; NULL: none */
-    const char *file;                     /* TAKES_FILE: the profile; "-" is stdin */
-    const char *base;                     /* --base; NULL: none */
-    const char *names[OPTIONS_NAMES_MAX]; /* TAKES_NAMES: the words after the process */
+    uint64_t duration_ns, every_ns, settle_ns; /* 0: not said */
+    unsigned count, keep;                      /* 0: not said */
+    pid_t thread;                              /* 0: any */
+    pid_t instance;                            /* --instance, from 1; 0: the default */
+    const char *output;                        /* -o; NULL: none */
+    const char *path;                          /* --path; NULL: none */
+    const char *file;                          /* TAKES_FILE: the profile; "-" is stdin */
+    const char *base;                          /* --base; NULL: none */
+    const char *names[OPTIONS_NAMES_MAX];      /* TAKES_NAMES: the words after the process */
     size_t name_count;
     int lg_sample; /* --lg-sample: 0 to 63; -1: not given */
     bool json, quiet, dry_run, help, version;

@@ -206,10 +206,12 @@ static int name_new(struct output *output)
     char name[FILENAME_MAX_BYTES];
     int err = EEXIST;
 
-    for (unsigned i = 0; err == EEXIST && i < NUMBERS_MAX; i++)
+    for (unsigned i = output->number; err == EEXIST && i < NUMBERS_MAX; i++) {
         err = filename_number(output->path, i, name, sizeof name)
                   ? rename_new(output->temporary, name)
                   : ENAMETOOLONG;
+        output->number = i;
+    }
     if (!err) {
         char *copy = strdup(name);
         if (!copy)

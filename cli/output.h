@@ -15,6 +15,7 @@ struct output {
     char *path;      /* as asked for; "-" is stdout */
     char *temporary; /* NULL: written directly (stdout, FIFO, device) */
     bool fresh;      /* what is there is never replaced */
+    unsigned number; /* with fresh: the first one to be tried; then the one that it got; 0: none */
     int err;         /* of the first write to output_stream that failed */
 };
 

@@ -6,6 +6,8 @@
 int verb_on(const struct options *options, pid_t pid);
 int verb_off(const struct options *options, pid_t pid);
 int verb_dump(const struct options *options, pid_t pid);
+int verb_record(const struct options *options, pid_t pid);
+int verb_leak(const struct options *options, pid_t pid);
 int verb_mallctl(const struct options *options, pid_t pid);
 int verb_reset(const struct options *options, pid_t pid);
 int verb_purge(const struct options *options, pid_t pid);

@@ -265,6 +265,14 @@ static enum fault_code find_hook(struct injection *injection, const struct insta
     return FAULT_NONE;
 }
 
+enum fault_code dump_streamable(struct injection *injection, const struct instance *instance,
+                                const struct prof_state *state, struct fault *fault)
+{
+    remote_addr hook;
+
+    return find_hook(injection, instance, state, true, &hook, fault);
+}
+
 enum fault_code dump_run(struct injection *injection, const struct instance *instance,
                          const struct dump_request *request, struct dump_result *result,
                          struct fault *fault)

@@ -43,6 +43,13 @@ enum fault_code dump_run(struct injection *injection, const struct instance *ins
                          struct fault *fault);
 
 /*
+ * Will a later dump be refused for the application's hook (FAULT_DUMP_HOOK)? In
+ * a hold, for what would else be known only at its end.
+ */
+enum fault_code dump_streamable(struct injection *injection, const struct instance *instance,
+                                const struct prof_state *state, struct fault *fault);
+
+/*
  * Adds the section MAPPED_LIBRARIES to a streamed profile that lacks it.
  * jemalloc opens its maps itself; at its limit of descriptors it cannot, and
  * since 5.3.0 it then leaves the section out without a word. To be called when

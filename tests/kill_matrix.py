@@ -6,7 +6,7 @@ to its end. After each death the victim must complete by itself and be what it w
 check without a fault, running, untraced, with the same signal masks, mappings, descriptors,
 threads, and with its text as it was. Exit code 1 on any fault.
 
-  kill_matrix.py [--verb on|dump|stream|stats|report|mallctl|reset|purge]... [--mode MODE]... [--long] [--ms MS] [--jemalloc VERSION]
+  kill_matrix.py [--verb on|dump|stream|stats|report|mallctl|reset|purge|record]... [--mode MODE]... [--long] [--ms MS] [--jemalloc VERSION]
 """
 
 import argparse
@@ -45,7 +45,10 @@ MAPPINGS_LEFT_ALLOWED = 0
 # Each kind of use: reads, a write with its read-back, an action, statistics with their epoch.
 MALLCTL_NAMES = ["opt.prof", "prof.gdump=false", "arena.0.decay", "stats.resident", "version"]
 
-VERBS = ("on", "dump", "stream", "stats", "report", "mallctl", "reset", "purge")
+VERBS = ("on", "dump", "stream", "stats", "report", "mallctl", "reset", "purge", "record")
+
+# Without these nothing is written the second time: profiling is on already.
+SWITCHING = ("on", "record")
 MAX_POINTS = 2000
 SECOND_USE_EVERY = 5
 KILLED = -signal.SIGKILL
@@ -81,6 +84,7 @@ class Series:
             "mallctl": ["mallctl"],
             "reset": ["reset", "--lg-sample", "12"],
             "purge": ["purge"],
+            "record": ["record", "-d", "1ms", "-o", "/dev/null"],
         }[self.verb]
         return words + ["-vv", pid] + MALLCTL_NAMES * (self.verb == "mallctl")
 
@@ -198,8 +202,7 @@ class Series:
         for k in range(1, MAX_POINTS):
             if not self.point(variable, k):
                 return self.usable
-            # `on` changes nothing when profiling is on already: switch it off each time.
-            if self.verb == "on" or k % SECOND_USE_EVERY == 0:
+            if self.verb in SWITCHING or k % SECOND_USE_EVERY == 0:
                 self.second_use("after %s=%d" % (variable, k))
             if len(self.faults) > 20:
                 self.fault("", "too many faults, given up")
