@@ -77,44 +77,53 @@ size_t keep_name(const char *file)
     return take_apart(file, &time);
 }
 
-/* By their times; of the same second the one with the longer or larger number is the later. */
-static int compare(const void *left, const void *right)
-{
-    const char *a = *(char *const *)left, *b = *(char *const *)right, *time_a = a, *time_b = b;
+struct file {
+    char *name;
+    struct timespec written;
+};
 
-    take_apart(a, &time_a);
-    take_apart(b, &time_b);
-    int order = strncmp(time_a, time_b, TIME_LEN);
-    if (order)
-        return order;
-    if (strlen(a) != strlen(b))
-        return strlen(a) < strlen(b) ? -1 : 1;
-    return strcmp(a, b);
+static int compare_times(const struct timespec *a, const struct timespec *b)
+{
+    if (a->tv_sec != b->tv_sec)
+        return a->tv_sec < b->tv_sec ? -1 : 1;
+    return a->tv_nsec < b->tv_nsec ? -1 : a->tv_nsec > b->tv_nsec;
 }
 
-struct names {
-    char **list;
+/* By the times in their names, and of the same second by when they were written. */
+static int compare(const void *left, const void *right)
+{
+    const struct file *a = left, *b = right;
+    const char *time_a = a->name, *time_b = b->name;
+
+    take_apart(a->name, &time_a);
+    take_apart(b->name, &time_b);
+    int order = strncmp(time_a, time_b, TIME_LEN);
+    return order ? order : compare_times(&a->written, &b->written);
+}
+
+struct files {
+    struct file *list;
     size_t count, room;
 };
 
-static bool add(struct names *names, const char *name)
+static bool add(struct files *files, const char *name, const struct stat *st)
 {
-    if (names->count == names->room) {
-        size_t larger = names->room ? names->room * 2 : 64;
-        char **list = reallocarray(names->list, larger, sizeof *list);
+    if (files->count == files->room) {
+        size_t larger = files->room ? files->room * 2 : 64;
+        struct file *list = reallocarray(files->list, larger, sizeof *list);
         if (!list)
             return false;
-        names->list = list;
-        names->room = larger;
+        files->list = list;
+        files->room = larger;
     }
     char *copy = strdup(name);
     if (copy)
-        names->list[names->count++] = copy;
+        files->list[files->count++] = (struct file){copy, st->st_mtim};
     return copy != NULL;
 }
 
 /* All of the same process name but the newest itself. */
-static bool find_others(struct names *names, DIR *dir, const char *newest)
+static bool find_others(struct files *files, DIR *dir, const char *newest)
 {
     size_t len = keep_name(newest);
     const struct dirent *entry;
@@ -126,7 +135,7 @@ static bool find_others(struct names *names, DIR *dir, const char *newest)
             continue;
         if (fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode))
             continue;
-        if (!add(names, entry->d_name))
+        if (!add(files, entry->d_name, &st))
             return false;
     }
     return true;
@@ -134,20 +143,20 @@ static bool find_others(struct names *names, DIR *dir, const char *newest)
 
 unsigned keep_newest(const char *directory, const char *newest, unsigned keep)
 {
-    struct names names = {0};
+    struct files files = {0};
     DIR *dir = opendir(directory);
     unsigned removed = 0;
 
     if (!dir)
         return 0;
-    if (find_others(&names, dir, newest) && names.count > 0 && names.count + 1 > keep) {
-        qsort(names.list, names.count, sizeof *names.list, compare);
-        for (size_t i = 0; i < names.count + 1 - keep; i++)
-            removed += unlinkat(dirfd(dir), names.list[i], 0) == 0;
+    if (find_others(&files, dir, newest) && files.count > 0 && files.count + 1 > keep) {
+        qsort(files.list, files.count, sizeof *files.list, compare);
+        for (size_t i = 0; i < files.count + 1 - keep; i++)
+            removed += unlinkat(dirfd(dir), files.list[i].name, 0) == 0;
     }
-    for (size_t i = 0; i < names.count; i++)
-        free(names.list[i]);
-    free(names.list);
+    for (size_t i = 0; i < files.count; i++)
+        free(files.list[i].name);
+    free(files.list);
     closedir(dir);
     return removed;
 }

@@ -9,7 +9,7 @@
 #define SECOND_NS ((uint64_t)1000000000)
 
 /* A limit is seldom changed, and a process seldom moved to another group. */
-static const uint64_t LOOKED_FOR = 10 * SECOND_NS;
+static const uint64_t LOOKED_FOR = 4 * SECOND_NS;
 
 static bool needs_pressure(const struct rules *rules)
 {

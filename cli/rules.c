@@ -8,8 +8,8 @@
 
 #define SECOND_NS ((uint64_t)1000000000)
 
-static const uint64_t LONGEST_PAUSE = SECOND_NS / 5, SHORTEST_PAUSE = SECOND_NS / 100,
-                      LONGEST_RETRY = 60 * SECOND_NS;
+static const uint64_t FAR_PAUSE = SECOND_NS / 2, LONGEST_PAUSE = SECOND_NS / 5,
+                      SHORTEST_PAUSE = SECOND_NS / 100, LONGEST_RETRY = 60 * SECOND_NS;
 /* A process of a few pages grows by any percentage at once: that says nothing. */
 static const double LEAST_GROWTH = 1 << 20;
 
@@ -294,15 +294,19 @@ uint64_t rules_failed(struct rules *rules, unsigned fired, uint64_t now_ns)
 }
 
 /* A quarter of the time that is left, as rates change. */
-static uint64_t pause_of(const struct rule_state *state)
+static uint64_t pause_of(const struct rule *rule, const struct rule_state *state)
 {
+    bool far = state->value < state->threshold / 2;
+    uint64_t longest = far ? FAR_PAUSE : LONGEST_PAUSE;
     double left;
 
+    if (rule->window_ns && rule->window_ns / 4 < longest)
+        longest = rule->window_ns / 4;
     if (state->holds || state->threshold <= 0 || state->rate <= 0)
-        return LONGEST_PAUSE;
+        return longest;
     left = (state->threshold - state->value) / state->rate / 4 * 1e9;
-    if (left >= (double)LONGEST_PAUSE)
-        return LONGEST_PAUSE;
+    if (left >= (double)longest)
+        return longest;
     return left > (double)SHORTEST_PAUSE ? (uint64_t)left : SHORTEST_PAUSE;
 }
 
@@ -311,7 +315,7 @@ uint64_t rules_pause(const struct rules *rules)
     uint64_t pause = SECOND_NS;
 
     for (size_t i = 0; i < rules->count; i++) {
-        uint64_t own = pause_of(&rules->states[i]);
+        uint64_t own = pause_of(&rules->list[i], &rules->states[i]);
         if (!rules->states[i].watched_by_kernel && own < pause)
             pause = own;
     }
@@ -329,6 +333,11 @@ double rules_exact_share(const struct rules *rules)
     return least;
 }
 
+uint64_t rule_bytes(double bytes)
+{
+    return bytes < 1e18 ? (uint64_t)bytes : (uint64_t)1000000000000000000;
+}
+
 const char *rule_describe(const struct rules *rules, size_t i, char *out, size_t size)
 {
     const struct rule *rule = &rules->list[i];
@@ -340,8 +349,8 @@ const char *rule_describe(const struct rules *rules, size_t i, char *out, size_t
                  state->value * 100);
         return out;
     }
-    value_bytes((uint64_t)state->value, value, sizeof value);
-    value_bytes((uint64_t)state->threshold, threshold, sizeof threshold);
+    value_bytes(rule_bytes(state->value), value, sizeof value);
+    value_bytes(rule_bytes(state->threshold), threshold, sizeof threshold);
     snprintf(out, size, "%s (%s, beyond %s)", rule->text, value, threshold);
     return out;
 }

@@ -86,12 +86,15 @@ void rules_fired(struct rules *rules, unsigned fired, uint64_t now_ns);
 uint64_t rules_failed(struct rules *rules, unsigned fired, uint64_t now_ns);
 
 /*
- * How long until the next look, nanoseconds: 200 ms while nothing moves, down
- * to 10 ms when a value would reach its threshold soon at the rate that it has.
+ * How long until the next look, nanoseconds: 500 ms while a value is below half
+ * of its threshold, 200 ms above, down to 10 ms when it would reach it soon at
+ * the rate that it has; a second if the kernel watches.
  */
 uint64_t rules_pause(const struct rules *rules);
 /* The largest share of a group's limit below which exactness does not matter to any rule. */
 double rules_exact_share(const struct rules *rules);
 
-/* "rss 2.1 GiB" and "2.0 GiB": value and threshold at the last look, for people. Returns out. */
+/* A value or threshold in bytes as a whole number. */
+uint64_t rule_bytes(double bytes);
+/* "rss>2G (2.1 GiB, beyond 2.0 GiB)", as at the last look. Returns out. */
 const char *rule_describe(const struct rules *rules, size_t i, char *out, size_t size);

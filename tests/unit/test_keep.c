@@ -41,6 +41,16 @@ static bool exists(const struct tree *tree, const char *name)
     return access(tree_name(tree, name, path), F_OK) == 0;
 }
 
+/* Written at that second of the wall clock. */
+static bool write_at(const struct tree *tree, const char *name, time_t second)
+{
+    const struct timespec times[2] = {{second, 0}, {second, 0}};
+    char path[TREE_PATH_MAX];
+
+    return tree_write(tree, name, "") &&
+           utimensat(AT_FDCWD, tree_name(tree, name, path), times, 0) == 0;
+}
+
 static void test_oldest_go(void)
 {
     static const char *const ours[] = {
@@ -55,7 +65,7 @@ static void test_oldest_go(void)
     if (!CHECK(tree_make(&tree)))
         return;
     for (size_t i = 0; i < 6; i++)
-        CHECK(tree_write(&tree, ours[i], ""));
+        CHECK(write_at(&tree, ours[i], i == 0 ? 9000 : 1000 + (time_t)i));
     for (size_t i = 0; i < 5; i++)
         CHECK(tree_write(&tree, others[i], ""));
     CHECK(tree_link(&tree, "a-1-20200101T000000Z-1MiB.watch.heap", "notes"));

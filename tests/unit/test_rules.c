@@ -333,10 +333,10 @@ static void test_pause(void)
     struct rules rules = one_rule("rss>100M");
     struct gauges gauges = {.now_ns = SEC, .rss = 10 * MIB};
 
-    CHECK(rules_look(&rules, &gauges) == 0 && rules_pause(&rules) == SEC / 5);
+    CHECK(rules_look(&rules, &gauges) == 0 && rules_pause(&rules) == SEC / 2);
     gauges.now_ns += SEC;
     gauges.rss += MIB; /* 89 seconds are left */
-    CHECK(rules_look(&rules, &gauges) == 0 && rules_pause(&rules) == SEC / 5);
+    CHECK(rules_look(&rules, &gauges) == 0 && rules_pause(&rules) == SEC / 2);
     gauges.now_ns += SEC;
     gauges.rss = 61 * MIB; /* less than one */
     CHECK(rules_look(&rules, &gauges) == 0);
