@@ -110,9 +110,8 @@ static int open_in(const struct cgroup_dir *dir, const char *name)
     return n > 0 && (size_t)n < sizeof path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
 }
 
-static uint64_t read_limit(const struct cgroup_dir *dir, const char *name)
+static uint64_t read_limit(int fd)
 {
-    AUTO_CLOSE int fd = open_in(dir, name);
     char text[TEXT_MAX];
     ssize_t n = read_at_start(fd, text, sizeof text);
     uint64_t bytes;
@@ -121,42 +120,46 @@ static uint64_t read_limit(const struct cgroup_dir *dir, const char *name)
 }
 
 /* Beyond memory.high a group is slowed down until it hardly grows: for this purpose a limit. */
-static uint64_t group_limit(const struct cgroup_dir *dir, bool v2)
+static void read_limits(struct limit_group *group, uint64_t machine)
 {
-    uint64_t hard, high;
+    uint64_t hard = read_limit(group->hard_fd), high = read_limit(group->high_fd);
 
-    if (!v2)
-        return read_limit(dir, "memory.limit_in_bytes");
-    hard = read_limit(dir, "memory.max");
-    high = read_limit(dir, "memory.high");
-    return high < hard ? high : hard;
+    group->limit = high < hard ? high : hard;
+    if (group->limit >= machine)
+        group->limit = UINT64_MAX;
+}
+
+static void close_group(struct limit_group *group)
+{
+    util_close(&group->usage_fd);
+    util_close(&group->stat_fd);
+    util_close(&group->hard_fd);
+    util_close(&group->high_fd);
 }
 
 /* The root group of version 2 has no memory.current. */
 static void add_group(struct limits *limits, const struct cgroup_dir *dir, bool v2)
 {
     struct limit_group *group = &limits->groups[limits->count];
-    uint64_t limit = group_limit(dir, v2);
 
-    if (limit >= limits->machine)
-        limit = UINT64_MAX;
-    if (limits->count > 0 && limit == UINT64_MAX)
+    *group = (struct limit_group){
+        .usage_fd = open_in(dir, v2 ? "memory.current" : "memory.usage_in_bytes"),
+        .stat_fd = open_in(dir, "memory.stat"),
+        .hard_fd = open_in(dir, v2 ? "memory.max" : "memory.limit_in_bytes"),
+        .high_fd = v2 ? open_in(dir, "memory.high") : -1,
+        .v2 = v2};
+    if (group->usage_fd < 0) {
+        close_group(group);
         return;
-    *group = (struct limit_group){.usage_fd =
-                                      open_in(dir, v2 ? "memory.current" : "memory.usage_in_bytes"),
-                                  .stat_fd = -1,
-                                  .v2 = v2,
-                                  .limit = limit};
-    if (group->usage_fd < 0)
-        return;
-    group->stat_fd = open_in(dir, "memory.stat");
+    }
+    read_limits(group, limits->machine);
     limits->count++;
 }
 
-static bool read_machine(const struct procfs *proc, struct limit_use *out)
+static bool read_machine(const struct limits *limits, struct limit_use *out)
 {
     char text[STAT_TEXT_MAX];
-    ssize_t n = procfs_read(proc, text, sizeof text, "meminfo");
+    ssize_t n = read_at_start(limits->machine_fd, text, sizeof text);
 
     return n > 0 && limit_meminfo_parse(text, (size_t)n, out);
 }
@@ -167,9 +170,9 @@ void limits_open(struct limits *limits, const struct procfs *proc, pid_t pid)
     struct limit_use machine;
     bool v1;
 
-    *limits = (struct limits){.proc = proc, .machine = UINT64_MAX};
-    if (read_machine(proc, &machine))
-        limits->machine = machine.limit;
+    memset(limits, 0, sizeof *limits);
+    limits->machine_fd = procfs_openf(proc, O_RDONLY, "meminfo");
+    limits->machine = read_machine(limits, &machine) ? machine.limit : UINT64_MAX;
     v1 = cgroup_dir_find(proc, pid, CGROUP_V1_MEMORY, &dir);
     if (!v1 && !cgroup_dir_find(proc, pid, CGROUP_V2, &dir))
         return;
@@ -178,12 +181,18 @@ void limits_open(struct limits *limits, const struct procfs *proc, pid_t pid)
     while (limits->count < LIMITS_GROUPS && cgroup_dir_parent(&dir));
 }
 
+void limits_renew(struct limits *limits)
+{
+    for (size_t i = 0; i < limits->count; i++)
+        read_limits(&limits->groups[i], limits->machine);
+}
+
 void limits_close(struct limits *limits)
 {
-    for (size_t i = 0; i < limits->count; i++) {
-        util_close(&limits->groups[i].usage_fd);
-        util_close(&limits->groups[i].stat_fd);
-    }
+    for (size_t i = 0; i < limits->count; i++)
+        close_group(&limits->groups[i]);
+    util_close(&limits->machine_fd);
+    limits->machine_fd = -1;
     limits->count = 0;
 }
 
@@ -235,7 +244,7 @@ bool limits_use(const struct limits *limits, double exact, struct limit_use *out
             *out = use;
         any = true;
     }
-    return any || read_machine(limits->proc, out);
+    return any || read_machine(limits, out);
 }
 
 bool limits_own_use(const struct limits *limits, uint64_t *used)
@@ -246,7 +255,7 @@ bool limits_own_use(const struct limits *limits, uint64_t *used)
         leave_inactive_out(&limits->groups[0], used);
         return true;
     }
-    if (!read_machine(limits->proc, &machine))
+    if (!read_machine(limits, &machine))
         return false;
     *used = machine.used;
     return true;

@@ -14,14 +14,15 @@ enum { LIMITS_GROUPS = 16 };
 /* One control group on the way from the process to the root. */
 struct limit_group {
     int usage_fd, stat_fd;
+    int hard_fd, high_fd; /* its limits; -1: it has no such file */
     bool v2;
     uint64_t limit; /* bytes; UINT64_MAX: none */
 };
 
 struct limits {
-    const struct procfs *proc;
     struct limit_group groups[LIMITS_GROUPS]; /* innermost first */
     size_t count;
+    int machine_fd;
     uint64_t machine; /* the memory of the machine, bytes */
 };
 
@@ -33,6 +34,8 @@ struct limit_use {
 /* Looks for the groups and their limits. With none that has a limit the machine is the one. */
 void limits_open(struct limits *limits, const struct procfs *proc, pid_t pid);
 void limits_close(struct limits *limits);
+/* Reads the limits of the same groups again: they may be changed at any time. */
+void limits_renew(struct limits *limits);
 
 /* The smallest limit on the way to the root; without one, the memory of the machine. */
 uint64_t limits_smallest(const struct limits *limits);

@@ -8,8 +8,8 @@
 
 #define SECOND_NS ((uint64_t)1000000000)
 
-/* A limit is seldom changed, and a process seldom moved to another group. */
-static const uint64_t LOOKED_FOR = 4 * SECOND_NS;
+/* A limit is seldom changed, and a process seldom moved to another group; mounts may be many. */
+static const uint64_t LIMITS_HOLD = 4 * SECOND_NS, GROUPS_HOLD = 60 * SECOND_NS;
 
 static bool needs_pressure(const struct rules *rules)
 {
@@ -51,7 +51,17 @@ static void renew_groups(struct meter *meter, uint64_t now)
         pressure_close(&meter->pressure);
         (void)open_pressure(meter);
     }
-    meter->looked_at = now;
+    meter->looked_at = meter->read_at = now;
+}
+
+static void renew_limits(struct meter *meter, uint64_t now)
+{
+    if (now - meter->looked_at >= GROUPS_HOLD)
+        renew_groups(meter, now);
+    if (now - meter->read_at < LIMITS_HOLD)
+        return;
+    limits_renew(&meter->limits);
+    meter->read_at = now;
 }
 
 enum fault_code meter_open(struct meter *meter, struct rules *rules, const struct target *target,
@@ -133,8 +143,7 @@ bool meter_read(struct meter *meter, struct gauges *gauges)
     meter->raised = 0;
     if (!read_rss(meter, &gauges->rss))
         return false;
-    if (gauges->now_ns - meter->looked_at >= LOOKED_FOR)
-        renew_groups(meter, gauges->now_ns);
+    renew_limits(meter, gauges->now_ns);
     read_groups(meter, gauges);
     if (rules_need(meter->rules, METRIC_GROW))
         gauges->age_ns = age_of(meter->target);

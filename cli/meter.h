@@ -16,7 +16,7 @@ struct meter {
     int statm_fd;
     uint64_t page; /* bytes */
     struct limits limits;
-    uint64_t looked_at;            /* for the groups and limits, which may be changed at any time */
+    uint64_t looked_at, read_at;   /* for the groups, and for their limits */
     struct pressure_file pressure; /* fd -1: no rule needs it */
     int alarms[RULES_MAX];         /* -1: the kernel gives none, or the rule needs none */
     unsigned raised;               /* bit i: alarm i since the last meter_read */

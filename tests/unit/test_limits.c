@@ -165,10 +165,15 @@ static void test_version_1(void)
     tree_write(&tree, "v1/pod/app/memory.stat", "total_inactive_file 1048576\n");
     if (!open_host(&tree, &proc, &limits))
         return;
-    CHECK(limits.count == 2 && limits_smallest(&limits) == 100 * MIB);
+    CHECK(limits.count == 3 && limits_smallest(&limits) == 100 * MIB);
     CHECK(limits_use(&limits, 0, &use) && use.limit == 100 * MIB && use.used == 80 * MIB);
     CHECK(limits_use(&limits, 0.95, &use) && use.used == 90 * MIB);
     CHECK(limits_own_use(&limits, &use.used) && use.used == 49 * MIB);
+    tree_write(&tree, "v1/memory.limit_in_bytes", "838860800\n"); /* it gets one: 800 MiB */
+    tree_write(&tree, "v1/pod/memory.limit_in_bytes", "943718400\n");
+    limits_renew(&limits);
+    CHECK(limits_smallest(&limits) == 200 * MIB);
+    CHECK(limits_use(&limits, 0, &use) && use.limit == 800 * MIB && use.used == 800000000);
     close_host(&tree, &proc, &limits);
 }
 

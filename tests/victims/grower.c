@@ -1,8 +1,10 @@
 /*
  * A process whose memory grows as it is told: `grower`, with one command a line
- * on stdin, each answered by the time (CLOCK_MONOTONIC, ns) before and after.
+ * on stdin, each answered by the time (CLOCK_MONOTONIC, ns) before and after, and
+ * that at which its RSS went beyond the mark, 0 if it did not.
  *
  *   grow BYTES        takes so much more, all of it touched
+ *   mark BYTES        what is looked for from now on
  *   drop              gives everything back that it took
  *   leak BYTES RATE   takes so much, RATE bytes a second, in pieces of 64 KiB
  *   read FILE TIMES   reads a file through a mapping, page by page
@@ -29,6 +31,8 @@ struct piece {
 
 static struct piece *pieces;
 static volatile unsigned sum;
+static size_t mark;
+static uint64_t crossed;
 
 static uint64_t now(void)
 {
@@ -36,6 +40,20 @@ static uint64_t now(void)
 
     clock_gettime(CLOCK_MONOTONIC, &ts);
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static void look_for_mark(void)
+{
+    int fd = mark && !crossed ? open("/proc/self/statm", O_RDONLY | O_CLOEXEC) : -1;
+    char text[128] = "";
+    size_t pages;
+
+    if (fd < 0)
+        return;
+    if (read(fd, text, sizeof text - 1) > 0 && sscanf(text, "%*u %zu", &pages) == 1 &&
+        pages * (size_t)sysconf(_SC_PAGESIZE) > mark)
+        crossed = now();
+    close(fd);
 }
 
 __attribute__((noinline)) static void take(size_t bytes)
@@ -47,6 +65,7 @@ __attribute__((noinline)) static void take(size_t bytes)
     memset(piece, 1, bytes);
     piece->next = pieces;
     pieces = piece;
+    look_for_mark();
 }
 
 static void grow(size_t bytes)
@@ -103,7 +122,9 @@ static void obey(char *line)
     size_t bytes, rate;
     unsigned times;
 
-    if (sscanf(line, "grow %zu", &bytes) == 1)
+    if (sscanf(line, "mark %zu", &bytes) == 1)
+        mark = bytes;
+    else if (sscanf(line, "grow %zu", &bytes) == 1)
         grow(bytes);
     else if (sscanf(line, "leak %zu %zu", &bytes, &rate) == 2)
         leak(bytes, rate);
@@ -123,8 +144,9 @@ int main(void)
     printf("ready\n");
     while (fgets(line, sizeof line, stdin)) {
         uint64_t before = now();
+        crossed = 0;
         obey(line);
-        printf("%" PRIu64 " %" PRIu64 "\n", before, now());
+        printf("%" PRIu64 " %" PRIu64 " %" PRIu64 "\n", before, now(), crossed);
     }
     return 0;
 }
