@@ -258,6 +258,19 @@ struct wanted {
     struct container found;
 };
 
+bool cgroup_at_root(const char *text, size_t len)
+{
+    struct span rest = {text, len}, path;
+    bool at_root = false;
+
+    while (take_path(&rest, &path)) {
+        if (!span_is(path, "/"))
+            return false;
+        at_root = true;
+    }
+    return at_root;
+}
+
 const char *container_id(const char *text)
 {
     const char *slash = strrchr(text, '/');

@@ -24,6 +24,9 @@ bool cgroup_parse(const char *text, size_t len, struct container *out);
  */
 bool cgroup_names(const char *text, size_t len, const char *id, struct container *out);
 
+/* Is it in no group that can be seen, in any hierarchy? */
+bool cgroup_at_root(const char *text, size_t len);
+
 /* The id in a text that names the engine, too: "docker/ID", "containerd://ID" (kubectl). */
 const char *container_id(const char *text);
 

@@ -132,18 +132,16 @@ bool container_read(const struct procfs *proc, pid_t pid, struct container *out)
     memset(out, 0, sizeof *out);
     if (n > 0 && cgroup_parse(text, (size_t)n, out))
         return true;
-    return read_mountinfo(proc, pid, out);
+    return n > 0 && cgroup_at_root(text, (size_t)n) && read_mountinfo(proc, pid, out);
 }
 
 bool container_has(const struct procfs *proc, pid_t pid, const char *id, struct container *out)
 {
     AUTO_FREE char *text = NULL;
     ssize_t n = procfs_slurp(proc, &text, CGROUP_TEXT_MAX, "%d/cgroup", (int)pid);
-    struct container own;
 
     if (n > 0 && cgroup_names(text, (size_t)n, id, out))
         return true;
-    if (n > 0 && cgroup_parse(text, (size_t)n, &own))
-        return false;
-    return read_mountinfo(proc, pid, out) && container_is(out, id);
+    return n > 0 && cgroup_at_root(text, (size_t)n) && read_mountinfo(proc, pid, out) &&
+           container_is(out, id);
 }

@@ -5,9 +5,10 @@
 #include "attach/procfs.h"
 
 /*
- * In a cgroup namespace of its own a process hides the names of its groups from
- * those in the same one: from a tool in the same container. Engines mount files
- * of their own over /etc/hostname and others, from a directory with the id.
+ * With a cgroup namespace of its own a process hides the names of its groups from
+ * those in the same one, such as a tool in the same container: all are at "/".
+ * But engines mount files of their own over /etc/hostname and others, from a
+ * directory with the id. Mounts are read only then: there may be thousands.
  */
 bool container_read(const struct procfs *proc, pid_t pid, struct container *out);
 

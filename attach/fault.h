@@ -51,6 +51,7 @@ enum fault_code {
     FAULT_NO_GROUP,      /* no control group of that path */
     FAULT_AMBIGUOUS,     /* the beginning of the ids of several containers */
     FAULT_NO_MATCH,      /* no process that was asked for */
+    FAULT_LOST,          /* the tool's own process for this target was killed */
     FAULT_TOO_LATE,      /* the time was over before anything was done */
 };
 

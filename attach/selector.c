@@ -137,9 +137,12 @@ static bool look_at(const struct selector *selector, const struct procfs *proc,
                     const struct sets *sets, pid_t pid, struct matches *matches)
 {
     struct container container = {0};
+    bool counts = !selector->own_too || selector->container;
+    bool process = counts && is_process(proc, pid);
 
-    matches->looked += !selector->own_too && is_process(proc, pid);
-    if ((selector->cgroup && !processes_has(&sets->group, pid)) ||
+    matches->looked += process;
+    if ((selector->container && !process) ||
+        (selector->cgroup && !processes_has(&sets->group, pid)) ||
         (selector->root_count && !processes_has(&sets->family, pid)) ||
         !holds(selector, proc, pid, &container))
         return true;

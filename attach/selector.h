@@ -14,13 +14,13 @@ struct selector {
     const char *cgroup;    /* see cgroupfs_members */
     const pid_t *roots;    /* these processes and their descendants */
     size_t root_count;
-    bool own_too; /* also the tool itself and those that started it; nothing is counted then */
+    bool own_too;            /* also the tool itself and those that started it, for a mere list */
     const char *cgroup_root; /* NULL: CGROUPFS_ROOT */
 };
 
 struct matches {
     struct processes processes; /* that match, in order */
-    size_t looked;              /* processes that were looked at; not threads of the kernel */
+    size_t looked;              /* processes; no threads of the kernel; unknown with own_too */
     size_t own;                 /* of those that match, left out: the tool itself, its ancestors */
     struct container containers[2]; /* that the id stands for: several if it is too short */
 };

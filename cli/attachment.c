@@ -398,6 +398,15 @@ int attachment_finish(struct attachment *attachment, enum fault_code code,
     return exit_code;
 }
 
+void attachment_head(const struct attachment *attachment)
+{
+    char name[64];
+
+    if (attachment->options->pid_count > 1)
+        printf("%s[%d]\n", message_clean(attachment->target.stat.comm, name, sizeof name),
+               (int)attachment->target.pid);
+}
+
 void attachment_json_begin(const struct attachment *attachment, struct json *json)
 {
     json_begin(json, stdout);
@@ -454,6 +463,7 @@ enum fault_code attachment_describe(struct attachment *attachment, const char *c
 
     if (rc != FAULT_NONE)
         return rc;
+    attachment_head(attachment);
     printf("jemalloc   %s, %smallctl at %#llx\n",
            message_clean(instance->module.path, path, sizeof path), instance->prefix,
            (unsigned long long)instance->mallctl);

@@ -73,6 +73,8 @@ struct injection_env attachment_env(struct attachment *attachment);
 int attachment_finish(struct attachment *attachment, enum fault_code code,
                       const struct fault *fault);
 
+/* Of several processes: a line that says which one the next lines are about. */
+void attachment_head(const struct attachment *attachment);
 /* Begins a verb's JSON on stdout, with the members that all have first: pid, ns_pid, name. */
 void attachment_json_begin(const struct attachment *attachment, struct json *json);
 /* The members that every verb's JSON has of the hold: thread, held_ns, calls, stops, search_ns. */

@@ -1,18 +1,22 @@
 /* jeattach dump */
 #include "cli/capture.h"
+#include "cli/filename.h"
 #include "cli/verbs.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 struct dump {
     struct attachment attachment;
     struct output output;
+    bool made; /* the name of the file is made of the process */
     struct presentation presentation;
     struct capture capture; /* with -o */
     struct dump_request request;
     struct dump_result result;
-    char path[DUMP_PATH_MAX + 32]; /* as it can be opened from here */
+    /* As it can be opened from here; with -o the file that it names. */
+    char path[FILENAME_MAX_BYTES > DUMP_PATH_MAX + 32 ? FILENAME_MAX_BYTES : DUMP_PATH_MAX + 32];
 };
 
 static void print_json(const struct dump *dump)
@@ -22,7 +26,7 @@ static void print_json(const struct dump *dump)
     struct json json;
 
     attachment_json_begin(attachment, &json);
-    json_text(&json, "path", output ? output : dump->path);
+    json_text(&json, "path", dump->path);
     if (output)
         json_null(&json, "target_path");
     else
@@ -42,7 +46,7 @@ static void print_result(const struct dump *dump)
     if (options->json)
         print_json(dump);
     else
-        printf("%s\n", options->output ? options->output : dump->path);
+        printf("%s\n", dump->path);
 }
 
 static enum fault_code dump_held(struct attachment *attachment, void *ctx, struct fault *fault)
@@ -51,6 +55,23 @@ static enum fault_code dump_held(struct attachment *attachment, void *ctx, struc
 
     return dump_run(&attachment->injection, &attachment->instance, &dump->request, &dump->result,
                     fault);
+}
+
+/* A file that was named is replaced; one whose name is made of the process never is. */
+static enum fault_code open_output(struct dump *dump, const char *template, struct fault *fault)
+{
+    const char *extension = presentation_extension(&dump->presentation);
+    struct filename_facts facts;
+
+    dump->made = filename_has_directives(template) || filename_is_directory(template);
+    filename_facts(&facts, &dump->attachment.target);
+    if (!dump->made)
+        snprintf(dump->path, sizeof dump->path, "%s", template);
+    else if (!filename_expand(template, extension, &facts, dump->path, sizeof dump->path))
+        return fault_set(fault, FAULT_OUTPUT, ENAMETOOLONG, "write output", "%s", template);
+    if (!dump->made)
+        return output_open(&dump->output, template, fault);
+    return output_open_new(&dump->output, dump->path, true, fault);
 }
 
 /* What can be refused is refused before the target is touched. */
@@ -62,7 +83,7 @@ static enum fault_code prepare(struct dump *dump, const struct options *options,
     if (options->dry_run)
         return FAULT_NONE;
     if (options->output)
-        return output_open(&dump->output, options->output, fault);
+        return open_output(dump, options->output, fault);
     return dump_check(&dump->attachment.target, &dump->request, fault);
 }
 
@@ -74,6 +95,8 @@ static enum fault_code run_streamed(struct dump *dump, struct fault *fault)
     if (rc == FAULT_NONE)
         rc = capture_write(attachment, &dump->presentation, &dump->capture, NULL, &dump->output,
                            fault);
+    if (rc == FAULT_NONE && dump->made) /* it may have got a number */
+        snprintf(dump->path, sizeof dump->path, "%s", dump->output.path);
     return rc;
 }
 
@@ -110,13 +133,23 @@ static enum fault_code run(struct dump *dump, struct fault *fault)
     return FAULT_NONE;
 }
 
+static bool is_good_name(const struct options *options)
+{
+    bool made = options->output && filename_has_directives(options->output);
+    const char *wrong = made ? filename_wrong(options->output) : NULL;
+
+    if (wrong)
+        message("%s", wrong);
+    return !wrong;
+}
+
 int verb_dump(const struct options *options, pid_t pid)
 {
     struct dump dump = {.output.fd = -1};
     struct fault fault;
     enum fault_code rc;
 
-    if (!presentation_init(&dump.presentation, options, FORMAT_RAW)) {
+    if (!presentation_init(&dump.presentation, options, FORMAT_RAW) || !is_good_name(options)) {
         presentation_free(&dump.presentation);
         return EXIT_USAGE;
     }

@@ -169,6 +169,24 @@ static bool is_directory(const char *path)
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+bool filename_is_directory(const char *template)
+{
+    size_t len = strlen(template);
+
+    return len && (template[len - 1] == '/' || is_directory(template));
+}
+
+bool filename_is_of_each(const char *template)
+{
+    const char *text = template;
+    char letter;
+
+    while ((letter = next_directive(&text)))
+        if (letter == 'p')
+            return true;
+    return filename_is_directory(template);
+}
+
 bool filename_expand(const char *template, const char *extension,
                      const struct filename_facts *facts, char *out, size_t size)
 {
@@ -177,7 +195,7 @@ bool filename_expand(const char *template, const char *extension,
     put_template(&text, template, facts);
     if (!finish(&text))
         return false;
-    if (text.len > 0 && out[text.len - 1] != '/' && !is_directory(out))
+    if (text.len > 0 && !filename_is_directory(out))
         return true;
     if (text.len > 0 && out[text.len - 1] != '/')
         put(&text, "/", 1);

@@ -41,6 +41,10 @@ void filename_facts(struct filename_facts *facts, const struct target *target);
 const char *filename_wrong(const char *template);
 /* Does it have anything to put in? */
 bool filename_has_directives(const char *template);
+/* Does it name a directory, as filename_expand takes it? */
+bool filename_is_directory(const char *template);
+/* Is it another file for each process, by %p or as a directory? */
+bool filename_is_of_each(const char *template);
 
 /*
  * The template with the facts put in. False: longer than size. A template that

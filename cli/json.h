@@ -11,6 +11,8 @@ struct json {
 };
 
 void json_begin(struct json *json, FILE *out);
+/* A member whose value the caller writes. */
+void json_name(struct json *json, const char *name);
 /* Text comes from the target: bytes that are no UTF-8 become U+FFFD. */
 void json_text(struct json *json, const char *name, const char *text);
 void json_number(struct json *json, const char *name, uint64_t value);

@@ -265,9 +265,7 @@ static bool print_json(const struct samples *samples, const struct display *disp
 
     if (!growth_make(&growth, samples, seconds_of(leak)))
         return false;
-    json_begin(&json, stdout);
-    json_number(&json, "pid", (uint64_t)attachment->target.pid);
-    json_text(&json, "name", attachment->target.stat.comm);
+    attachment_json_begin(attachment, &json);
     sampling_json(&leak->sampling, &json);
     json_ends(leak, &json);
     json_signed(&json, "grown", growth.grown);

@@ -144,6 +144,9 @@ static const struct wording wordings[] = {
                         "give its path as in /proc/PID/cgroup, or that of its directory"},
     [FAULT_AMBIGUOUS] = {EXIT_USAGE, "%W", "give more digits of the one that is meant"},
     [FAULT_NO_MATCH] = {EXIT_GONE, "%W", "jeattach ps lists the processes that use jemalloc"},
+    [FAULT_LOST] = {EXIT_INTERNAL, "the process %W",
+                    "the target completes what was begun by itself; look at it with: "
+                    "jeattach status %P"},
     [FAULT_TOO_LATE] = {EXIT_NO_SAFE_POINT, "the time was over %W",
                         "raise --timeout; nothing was touched"},
 };

@@ -1,5 +1,6 @@
 #include "cli/options.h"
 #include "attach/util.h"
+#include "cli/filename.h"
 #include "cli/message.h"
 
 #include <getopt.h>
@@ -356,8 +357,10 @@ const char *options_wrong_with_several(const struct options *options, unsigned t
 {
     if (takes & TAKES_ONE)
         return "this verb works on one process at a time";
-    if (options->output || options->path || options->thread || options->instance)
-        return "-o, --path, --thread and --instance go with one process";
+    if (options->path || options->thread || options->instance)
+        return "--path, --thread and --instance go with one process";
+    if (options->output && (takes & TAKES_SETTLE || !filename_is_of_each(options->output)))
+        return "-o FILE is of one process, unless FILE is a directory or has %p in its name";
     if (options->prometheus)
         return "--prometheus goes with one process: its metrics may be described only once";
     return NULL;

@@ -40,11 +40,7 @@ static void print_row(const char *name, uint64_t before, uint64_t after, const c
 
 static void print_text(const struct attachment *attachment, const struct purge *purge)
 {
-    char name[64];
-
-    if (attachment->options->pid_count > 1)
-        printf("%s[%d]\n", message_clean(attachment->target.stat.comm, name, sizeof name),
-               (int)attachment->target.pid);
+    attachment_head(attachment);
     if (purge->result.measured)
         print_row("resident", purge->result.resident_before, purge->result.resident_after,
                   "of jemalloc (stats.resident)");

@@ -241,9 +241,7 @@ static void print_json(const struct record *record)
     const struct attachment *attachment = &record->attachment;
     struct json json, item;
 
-    json_begin(&json, stdout);
-    json_number(&json, "pid", (uint64_t)attachment->target.pid);
-    json_text(&json, "name", attachment->target.stat.comm);
+    attachment_json_begin(attachment, &json);
     sampling_json(&record->sampling, &json);
     json_list_begin(&json, "profiles");
     for (size_t i = 0; i < record->count; i++) {

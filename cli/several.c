@@ -1,9 +1,11 @@
 #include "cli/several.h"
 #include "cli/interrupt.h"
+#include "cli/lines.h"
 #include "cli/message.h"
 #include "cli/targets.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,7 +34,7 @@ struct several {
     struct targets targets;
     struct worker *workers; /* one a target */
     size_t begun, printed, running;
-    bool passed_on;   /* the interruption, to those that run */
+    int passed_on;    /* interruptions, to those that run */
     int stdout_errno; /* of the first write that failed */
     sigset_t waited;  /* blocked, but while the tool waits */
     sigset_t former;
@@ -56,6 +58,7 @@ static _Noreturn void work(const struct several *several, size_t index, pid_t to
     if (getppid() != tool)
         _exit(EXIT_INTERRUPTED);
     signal(SIGCHLD, SIG_DFL);
+    interrupt_patience(1, NULL);
     if (dup2(worker->out, STDOUT_FILENO) >= 0 && dup2(worker->err, STDERR_FILENO) >= 0) {
         sigprocmask(SIG_SETMASK, &several->former, NULL);
         options.pin = &several->targets.pins[index];
@@ -102,14 +105,13 @@ static void begin_some(struct several *several)
         begin(several, several->begun);
 }
 
-static void pass_on_interruption(struct several *several)
+/* As often as it came: each worker knows when it is too often. */
+static void pass_on_interruptions(struct several *several)
 {
-    if (!*interrupt_flag() || several->passed_on)
-        return;
-    several->passed_on = true;
-    for (size_t i = 0; i < several->begun; i++)
-        if (several->workers[i].progress == RUNNING)
-            kill(several->workers[i].pid, SIGINT);
+    for (; several->passed_on < *interrupt_flag(); several->passed_on++)
+        for (size_t i = 0; i < several->begun; i++)
+            if (several->workers[i].progress == RUNNING)
+                kill(several->workers[i].pid, SIGINT);
 }
 
 static void collect(struct several *several)
@@ -128,15 +130,18 @@ static void collect(struct several *several)
 
 /* ---- what they printed ---- */
 
-/* Through an interruption, which is passed on first. Returns 0 or errno. */
+/*
+ * Through an interruption, which is passed on first; a second one is meant for
+ * whoever does not read. Returns 0 or errno.
+ */
 static int write_whole(struct several *several, int fd, const char *bytes, size_t len)
 {
     while (len > 0) {
         ssize_t n = write(fd, bytes, len);
-        if (n < 0 && errno != EINTR)
+        if (n < 0 && (errno != EINTR || *interrupt_again_flag()))
             return errno;
         if (n < 0)
-            pass_on_interruption(several);
+            pass_on_interruptions(several);
         else {
             bytes += n;
             len -= (size_t)n;
@@ -145,33 +150,38 @@ static int write_whole(struct several *several, int fd, const char *bytes, size_
     return 0;
 }
 
+/* With --json each document is a line of its own. */
 static int copy(struct several *several, int from, int to)
 {
+    bool join = to == STDOUT_FILENO && several->options->json;
+    struct json_lines lines = {0};
     char bytes[16384];
     ssize_t n = 0;
     int err = 0;
 
     if (from < 0 || lseek(from, 0, SEEK_SET) < 0)
         return 0;
-    while (!err && (n = read(from, bytes, sizeof bytes)) > 0)
+    while (!err && (n = read(from, bytes, sizeof bytes)) > 0) {
+        if (join)
+            json_lines_join(&lines, bytes, (size_t)n);
         err = write_whole(several, to, bytes, (size_t)n);
+    }
     return err;
 }
 
 static void tell_lost(const struct worker *worker, pid_t pid)
 {
+    const struct subject subject = {.verb = "tell what became of", .pid = (int)pid};
     const char *name = worker->signal ? sigabbrev_np(worker->signal) : NULL;
+    struct fault fault;
 
-    message("cannot tell what became of %d", (int)pid);
     if (worker->start_errno)
-        fprintf(stderr, "  cause: no process could be made for it: %s\n",
-                strerrordesc_np(worker->start_errno));
+        fault_set(&fault, FAULT_INTERNAL, worker->start_errno, "fork",
+                  "no process was made for it");
     else
-        fprintf(stderr,
-                "  cause: the process that did it (%d) was ended by SIG%s\n"
-                "  fix:   the target completes what was begun by itself; look at it with: "
-                "jeattach status %d\n",
-                (int)worker->pid, name ? name : "?", (int)pid);
+        fault_set(&fault, FAULT_LOST, 0, "wait", "%d, which worked on it, was ended by SIG%s",
+                  (int)worker->pid, name ? name : "?");
+    (void)message_fault(&subject, &fault);
 }
 
 /* One that was killed has perhaps printed half a line: only what it said on stderr counts. */
@@ -276,7 +286,7 @@ static void step(struct several *several)
 {
     sigprocmask(SIG_BLOCK, &several->waited, &several->former);
     begin_some(several);
-    pass_on_interruption(several);
+    pass_on_interruptions(several);
     collect(several);
     if (several->running && several->workers[several->printed].progress == RUNNING)
         sigsuspend(&several->former);
@@ -312,6 +322,7 @@ static int run_all(struct several *several)
     for (size_t i = 0; i < several->targets.count; i++)
         several->workers[i].out = several->workers[i].err = -1;
     prepare_signals(several);
+    interrupt_patience(INT_MAX, NULL); /* it is for the workers to say when they leave */
     while (!is_over(several))
         step(several);
     int code = worst_code(several);

@@ -38,10 +38,25 @@ static enum fault_code stats_held(struct attachment *attachment, void *ctx, stru
     return stats_print(&attachment->injection, &attachment->instance, &request, fault);
 }
 
-/* As jemalloc made it, not a byte more: stdout is flushed by output_stdout_check. */
+/*
+ * As jemalloc made it, not a byte more, but of one of several processes it is
+ * said of which. stdout is flushed by output_stdout_check.
+ */
 static void print_report(const struct stats *stats)
 {
+    const struct attachment *attachment = &stats->attachment;
+    bool several = attachment->options->pid_count > 1;
+    struct json json;
+
+    if (several && attachment->options->json) {
+        attachment_json_begin(attachment, &json);
+        json_name(&json, "stats");
+    } else {
+        attachment_head(attachment);
+    }
     fwrite(stats->sink.bytes, 1, stats->sink.len, stdout);
+    if (several && attachment->options->json)
+        json_end(&json);
 }
 
 static enum fault_code print_gauges(const struct stats *stats, struct fault *fault)

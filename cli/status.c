@@ -339,6 +339,7 @@ static enum fault_code dry_run(struct attachment *attachment, const struct facts
     enum fault_code rc;
 
     if (facts_complete(facts)) {
+        attachment_head(attachment);
         printf("calls      none: the memory of the process tells it all\n");
         return FAULT_NONE;
     }

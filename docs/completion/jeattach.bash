@@ -9,6 +9,21 @@ _jeattach_processes()
     done < <("${COMP_WORDS[0]}" ps 2>/dev/null)
 }
 
+# Column $1 of jeattach ps, which is NAME or CONTAINER, as words that can be completed.
+_jeattach_column()
+{
+    local pid ns_pid name rest word
+    while read -r pid ns_pid name rest; do
+        [[ $pid =~ ^[0-9]+$ ]] || continue
+        word=$name
+        if [ "$1" = container ]; then
+            [[ $rest =~ (^|[[:blank:]])[a-z-]+/([^[:blank:]]+)([[:blank:]]pod/[^[:blank:]]+)?$ ]] || continue
+            word=${BASH_REMATCH[2]}
+        fi
+        [[ $word =~ ^[[:alnum:]._-]+$ ]] && printf '%s\n' "$word"
+    done < <("${COMP_WORDS[0]}" ps 2>/dev/null)
+}
+
 # "TID NAME" of each thread of the processes given as arguments.
 _jeattach_threads()
 {
@@ -57,6 +72,7 @@ _jeattach()
     local looks='--format --focus --ignore --hide --show --by-thread --allocator --value --unit'
     looks+=' --rows --no-inlines --debuginfod --output'
     local options='--pid --timeout --thread --instance --dry-run --json --quiet --verbose --help'
+    options+=' --name --container --cgroup --all --subprocesses --parallel'
 
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
@@ -69,8 +85,7 @@ _jeattach()
     fi
     [[ " $verbs " == *" $verb "* ]] || return
     if [ "$verb" = ps ]; then
-        _jeattach_words '--timeout --json --quiet --help' "$cur"
-        return
+        options='--name --container --cgroup --timeout --json --quiet --help'
     fi
     case $verb in
         dump) options+=" --path $looks" ;;
@@ -93,11 +108,28 @@ _jeattach()
         [ "$i" -eq "$COMP_CWORD" ] && continue
         case ${COMP_WORDS[i - 1]} in
             -o | --output | --path | --timeout | --thread | --instance | --lg-sample | --rows) continue ;;
+            -n | --name | --container | --cgroup | --parallel) continue ;;
         esac
         [[ ${COMP_WORDS[i]} =~ ^[0-9]+$ ]] && pids+=("${COMP_WORDS[i]}")
     done
 
     case $option in
+        -n | --name)
+            _jeattach_words "$(_jeattach_column name)" "$cur"
+            return
+            ;;
+        --container)
+            _jeattach_words "$(_jeattach_column container)" "$cur"
+            return
+            ;;
+        --cgroup)
+            _jeattach_files "$cur"
+            return
+            ;;
+        --parallel)
+            _jeattach_words '1 2 4 8 16' "$cur"
+            return
+            ;;
         -o | --output)
             [[ $options == *--output* ]] && _jeattach_files "$cur"
             return
@@ -140,6 +172,8 @@ _jeattach()
             stats.mapped stats.retained arenas.narenas arena.0. arena.4096.purge arena.4096.decay' "$cur"
     elif [ "$verb" = report ]; then
         _jeattach_files "$cur"
+    elif [ "$verb" = ps ]; then
+        _jeattach_words "$options" "$cur"
     else
         _jeattach_offer "$cur" "${pids[*]}" < <(_jeattach_processes)
     fi

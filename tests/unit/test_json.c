@@ -1,6 +1,7 @@
 /* JSON: whatever the target's names are, it is valid. */
 #include "check.h"
 #include "cli/json.h"
+#include "cli/lines.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -138,6 +139,32 @@ static void test_objects(void)
     free(out);
 }
 
+/* Whatever the pieces are in which it comes. */
+static bool joins(const char *text, const char *expected)
+{
+    bool good = true;
+
+    for (size_t piece = 1; piece <= strlen(text); piece++) {
+        struct json_lines lines = {0};
+        char *copy = strdup(text);
+        size_t len = strlen(text);
+        for (size_t at = 0; at < len; at += piece)
+            json_lines_join(&lines, copy + at, len - at < piece ? len - at : piece);
+        good = good && strcmp(copy, expected) == 0;
+        free(copy);
+    }
+    return good;
+}
+
+static void test_lines(void)
+{
+    CHECK(joins("{\"a\": 1}\n", "{\"a\": 1}\n"));
+    CHECK(joins("{\n\t\"a\": [1,\n2]\n}\n{\n}\n", "{  \"a\": [1, 2] }\n{ }\n"));
+    CHECK(joins("{\"}\\\"\\\\\": \"{\",\n\"b\": \"\\\\\"\n}\n",
+                "{\"}\\\"\\\\\": \"{\", \"b\": \"\\\\\" }\n"));
+    CHECK(joins("a\n]\n}\nb\n", "a\n]\n}\nb\n"));
+}
+
 int main(void)
 {
     test_escapes();
@@ -146,5 +173,6 @@ int main(void)
     test_every_byte();
     test_members();
     test_objects();
+    test_lines();
     return check_result();
 }
