@@ -34,10 +34,21 @@ void follow_close(struct follow *follow)
     procfs_close(&follow->proc);
 }
 
-/* There may be one later: its group may have gone with it, and it may not be what it will be. */
+/* There may be one later: its group may have gone with it, it may just end, or just begin. */
 static bool may_come(enum fault_code code)
 {
-    return code == FAULT_NO_MATCH || code == FAULT_NO_GROUP || code == FAULT_NO_ALLOCATOR;
+    switch (code) {
+    case FAULT_NO_MATCH:
+    case FAULT_NO_GROUP:
+    case FAULT_NO_ALLOCATOR:
+    case FAULT_GONE:
+    case FAULT_ZOMBIE:
+    case FAULT_REUSED:
+    case FAULT_EXECED:
+        return true;
+    default:
+        return false;
+    }
 }
 
 enum follow_end follow_look(struct follow *follow, size_t *count, struct fault *fault)
@@ -48,7 +59,6 @@ enum follow_end follow_look(struct follow *follow, size_t *count, struct fault *
         selection_find(&selection, &selector, &follow->proc, follow->census, NULL, fault);
 
     *count = rc == FAULT_NONE ? selection.count : 0;
-    follow->waiting = rc;
     if (*count == 1) {
         target_pin_close(&follow->pin);
         follow->pin = selection.list[0].pin;
@@ -74,19 +84,17 @@ bool follow_ended(struct follow *follow)
     return ended;
 }
 
-enum follow_end follow_wait(struct follow *follow, const volatile sig_atomic_t *interrupted,
-                            struct fault *fault)
+bool follow_wait(struct follow *follow, const volatile sig_atomic_t *interrupted)
 {
-    enum follow_end end = FOLLOW_WAITING;
+    struct fault fault;
     size_t count;
 
     for (;;) {
         struct pause pause = {.until = clock_now() + SECOND_NS, .interrupted = interrupted};
-        if (!follow->done || follow_ended(follow))
-            end = follow_look(follow, &count, fault);
-        if (end != FOLLOW_WAITING)
-            return end;
+        if ((!follow->done || follow_ended(follow)) &&
+            follow_look(follow, &count, &fault) == FOLLOW_FOUND)
+            return true;
         if (pause_until(&pause) == PAUSE_INTERRUPTED)
-            return FOLLOW_INTERRUPTED;
+            return false;
     }
 }

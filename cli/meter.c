@@ -71,7 +71,7 @@ enum fault_code meter_open(struct meter *meter, struct rules *rules, const struc
     meter->target = target;
     meter->rules = rules;
     meter->page = (uint64_t)sysconf(_SC_PAGESIZE);
-    meter->pressure.fd = -1;
+    meter->pressure.fd = meter->limits.machine_fd = -1;
     for (size_t i = 0; i < RULES_MAX; i++)
         meter->alarms[i] = -1;
     meter->statm_fd = procfs_openf(target->proc, O_RDONLY, "%d/statm", (int)target_via(target));
@@ -88,9 +88,12 @@ enum fault_code meter_open(struct meter *meter, struct rules *rules, const struc
 
 void meter_close(struct meter *meter)
 {
-    for (size_t i = 0; i < RULES_MAX; i++)
+    for (size_t i = 0; i < RULES_MAX; i++) {
         util_close(&meter->alarms[i]);
+        meter->alarms[i] = -1;
+    }
     util_close(&meter->statm_fd);
+    meter->statm_fd = -1;
     pressure_close(&meter->pressure);
     limits_close(&meter->limits);
 }

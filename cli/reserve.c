@@ -2,12 +2,25 @@
 
 #include <errno.h>
 #include <malloc.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
-enum { STACK_RESERVE = 192 << 10 };
+enum { STACK_RESERVE = 192 << 10, THREAD_STACK = 256 << 10 };
+
+/* An attach may start a thread, whose stack stays mapped: locked, 8 MiB would all be in memory. */
+static void shrink_thread_stacks(void)
+{
+    pthread_attr_t attr;
+
+    if (pthread_attr_init(&attr))
+        return;
+    if (pthread_attr_setstacksize(&attr, THREAD_STACK) == 0)
+        (void)pthread_setattr_default_np(&attr);
+    pthread_attr_destroy(&attr);
+}
 
 /*
  * Beyond M_MMAP_THRESHOLD malloc(3) maps and unmaps each piece, and beyond
@@ -16,6 +29,7 @@ enum { STACK_RESERVE = 192 << 10 };
  */
 void reserve_heap(void)
 {
+    shrink_thread_stacks();
     mallopt(M_MMAP_THRESHOLD, 32 << 20);
     mallopt(M_TRIM_THRESHOLD, 1 << 30);
 }

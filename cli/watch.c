@@ -245,22 +245,14 @@ static int look_first(struct search *search)
 
 static int watch_search(struct search *search)
 {
-    const struct subject subject = {.verb = "find", .name = "the process"};
     int code = look_first(search);
-    bool on = code == EXIT_DONE;
 
-    while (on) {
-        switch (follow_wait(&search->follow, interrupt_flag(), &search->watch->fault)) {
-        case FOLLOW_FOUND:
-            on = watch_found(search, &code);
-            break;
-        case FOLLOW_INTERRUPTED:
-            return EXIT_INTERRUPTED;
-        default:
-            return message_fault(&subject, &search->watch->fault);
-        }
-    }
-    return code;
+    if (code != EXIT_DONE)
+        return code;
+    while (follow_wait(&search->follow, interrupt_flag()))
+        if (!watch_found(search, &code))
+            return code;
+    return EXIT_INTERRUPTED;
 }
 
 static int watch_selected(struct watching *watch)
