@@ -9,7 +9,7 @@
 #define SECOND_NS ((uint64_t)1000000000)
 
 /* A limit is seldom changed, and a process seldom moved to another group; mounts may be many. */
-static const uint64_t LIMITS_HOLD = 4 * SECOND_NS, GROUPS_HOLD = 60 * SECOND_NS;
+static const uint64_t LIMITS_HOLD = SECOND_NS, GROUPS_HOLD = 60 * SECOND_NS;
 
 static bool needs_pressure(const struct rules *rules)
 {

@@ -6,7 +6,7 @@ from watching import WatchTest
 
 class Leaks(WatchTest):
     def test_eight(self):
-        self.leak_all(8, (2, 4))
+        self.leak_all(8, (1.5, 3))
 
 
 if __name__ == "__main__":

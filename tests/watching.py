@@ -4,6 +4,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 
@@ -152,6 +153,15 @@ class WatchTest(lib.TestCase):
             if "value" in rule:
                 self.assertGreater(rule["value"], rule["threshold"], event)
 
+    def program(self):
+        """A grower with a name of its own."""
+        path = os.path.join(self.directory(), "grow%d" % os.getpid())
+        shutil.copy(os.path.join(lib.VICTIMS, "grower"), path)
+        return path
+
+    def watched(self, watch, grower, count):
+        self.assertEqual(watch.wait_for("watching", count)[-1]["pid"], grower.pid)
+
     def leak_all(self, count, rates):
         """So many that grow until the kernel ends them at their limit; almost all leave a profile."""
         limit = 48 * MIB
@@ -159,7 +169,7 @@ class WatchTest(lib.TestCase):
         runs = []
         for _ in range(count):
             grower = self.grower(group=self.group(limit))
-            grower.grow(28)
+            grower.grow(34)
             watch = self.watch(
                 grower.pid, "--when", "cgroup>90%", "--when", "rss>90%", "--max", most,
                 "--cooldown", "10m")
