@@ -1,6 +1,7 @@
 #include "attach/cgroup.h"
 #include "attach/util.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { POD_UID_MIN = 32, POD_UID_MAX = 36 };
@@ -308,5 +309,21 @@ bool cgroup_names(const char *text, size_t len, const char *id, struct container
             *out = wanted.found;
             return true;
         }
+    return false;
+}
+
+bool cgroup_path(const char *text, const char *controller, char *out, size_t size)
+{
+    for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+        char list[128], path[CGROUP_PATH_MAX];
+        int number;
+        bool v2 = sscanf(line, "%d::%511[^\n]", &number, path) == 2;
+        if (!v2 && sscanf(line, "%d:%127[^:\n]:%511[^\n]", &number, list, path) != 3)
+            continue;
+        if (*controller ? v2 || strcmp(list, controller) != 0 : !v2)
+            continue;
+        snprintf(out, size, "%s", path);
+        return strncmp(out, "/..", 3) != 0;
+    }
     return false;
 }

@@ -18,6 +18,15 @@ struct container {
  */
 bool cgroup_parse(const char *text, size_t len, struct container *out);
 
+enum { CGROUP_PATH_MAX = 512 };
+
+/*
+ * The path of one hierarchy in the text of /proc/PID/cgroup, whose lines are
+ * "number:controllers:path"; controller "" is version 2. False if it is not
+ * there or above the tool's own cgroup namespace ("/..").
+ */
+bool cgroup_path(const char *text, const char *controller, char *out, size_t size);
+
 /*
  * Is the process of this text in the container with that id, or in one within
  * it? *out is then that container, without its pod.

@@ -51,7 +51,7 @@ static bool copy(struct span from, char *out, size_t size)
 }
 
 /* "hierarchy:controllers:path"; of version 2 "0::path" (kernel/cgroup/cgroup.c). */
-bool cgroup_path(const char *text, size_t len, enum cgroup_tree tree, char *out, size_t size)
+bool cgroup_tree_path(const char *text, size_t len, enum cgroup_tree tree, char *out, size_t size)
 {
     struct span rest = {text, len}, line, id, controllers;
 
@@ -180,7 +180,7 @@ bool cgroup_dir_find(const struct procfs *proc, pid_t pid, enum cgroup_tree tree
     char path[PATH_MAX];
     ssize_t n = procfs_slurp(proc, &text, CGROUP_LIMIT, "%d/cgroup", (int)pid);
 
-    if (n <= 0 || !cgroup_path(text, (size_t)n, tree, path, sizeof path))
+    if (n <= 0 || !cgroup_tree_path(text, (size_t)n, tree, path, sizeof path))
         return false;
     return find_through(proc, pid, true, tree, path, out) ||
            find_through(proc, pid, false, tree, path, out);

@@ -15,7 +15,7 @@ enum cgroup_tree {
  * Of the text of /proc/PID/cgroup: the group's path in that tree. False if the
  * process is in none, or the path is longer than size - 1 bytes.
  */
-bool cgroup_path(const char *text, size_t len, enum cgroup_tree tree, char *out, size_t size);
+bool cgroup_tree_path(const char *text, size_t len, enum cgroup_tree tree, char *out, size_t size);
 
 /*
  * Of the text of a mountinfo: the directory of a group, through the first

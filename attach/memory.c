@@ -19,30 +19,47 @@ enum fault_code memory_open(struct memory *memory, const struct target *target, 
     memory->memfd_writable = memory->memfd >= 0;
     if (memory->memfd < 0)
         memory->memfd = procfs_openf(target->proc, O_RDONLY, "%d/mem", (int)target_via(target));
-    if (memory->memfd < 0)
+    memory->mapsfd = -1;
+    if (memory->memfd < 0) {
         memory->memfd = -1;
+        memory->mapsfd = procfs_openf(target->proc, O_RDONLY, "%d/maps", (int)target_via(target));
+    }
     return FAULT_NONE;
 }
 
 void memory_close(struct memory *memory)
 {
     util_close(&memory->memfd);
+    util_close(&memory->mapsfd);
     free(memory->cache);
     memset(memory, 0, sizeof *memory);
-    memory->memfd = -1;
+    memory->memfd = memory->mapsfd = -1;
 }
 
-bool memory_exists(const struct memory *memory)
+/*
+ * An open mem or maps stays with the memory that it was opened of, and reads
+ * nothing once exec has put another in its place (fs/proc/base.c, mem_rw;
+ * fs/proc/task_mmu.c, m_start).
+ */
+bool memory_is_same(const struct memory *memory, remote_addr addr)
 {
     char byte;
 
-    return memory->memfd < 0 || pread(memory->memfd, &byte, sizeof byte, MEMORY_PAGE) != 0;
+    if (memory->memfd >= 0)
+        return pread(memory->memfd, &byte, 1, (off_t)addr) == 1;
+    return memory->mapsfd < 0 || pread(memory->mapsfd, &byte, 1, 0) == 1;
 }
 
 void memory_forget(struct memory *memory)
 {
     for (size_t i = 0; memory->cache && i < MEMORY_CACHE_PAGES; i++)
         memory->cache[i].addr = PAGE_EMPTY;
+}
+
+/* The kernel's own refusal is EPERM; a seccomp filter may answer with others. */
+static bool is_refusal(int err)
+{
+    return err == EPERM || err == ENOSYS || err == EACCES;
 }
 
 static bool read_vm(struct memory *memory, remote_addr addr, void *buf, size_t len)
@@ -53,7 +70,7 @@ static bool read_vm(struct memory *memory, remote_addr addr, void *buf, size_t l
     if (memory->no_vm)
         return false;
     ssize_t n = process_vm_readv(memory->pid, &local, 1, &remote, 1, 0);
-    if (n < 0 && (errno == EPERM || errno == ENOSYS))
+    if (n < 0 && is_refusal(errno))
         memory->no_vm = true;
     if (n >= 0 && (size_t)n != len)
         errno = EFAULT;
@@ -65,7 +82,7 @@ static bool read_mem(struct memory *memory, remote_addr addr, void *buf, size_t 
     if (memory->memfd < 0)
         return false;
     ssize_t n = pread(memory->memfd, buf, len, (off_t)addr);
-    if (n >= 0 && (size_t)n != len)
+    if ((n >= 0 && (size_t)n != len) || (n < 0 && errno == EIO)) /* EIO: nothing is mapped there */
         errno = EFAULT;
     return n >= 0 && (size_t)n == len;
 }
@@ -79,8 +96,10 @@ static bool read_peek(struct memory *memory, remote_addr addr, void *buf, size_t
         uint64_t word;
         size_t skip = addr & 7, n = 8 - skip < len ? 8 - skip : len;
         if (gate_ptrace(memory->gate, PTRACE_PEEKDATA, memory->stopped_tid, addr - skip,
-                        (uint64_t)(uintptr_t)&word) < 0)
+                        (uint64_t)(uintptr_t)&word) < 0) {
+            errno = errno == EIO ? EFAULT : errno;
             return false;
+        }
         memcpy(out, (char *)&word + skip, n);
         out += n;
         addr += n;
@@ -101,8 +120,10 @@ bool memory_read(struct memory *memory, remote_addr addr, void *buf, size_t len)
         return false;
     if (memory->memfd >= 0)
         return read_mem(memory, addr, buf, len);
-    if (!memory->stopped_tid)
+    if (!memory->stopped_tid) {
+        errno = EPERM;
         return false;
+    }
     return read_peek(memory, addr, buf, len);
 }
 
@@ -200,11 +221,11 @@ static bool write_mem(struct memory *memory, remote_addr addr, const void *buf, 
 
 bool memory_write(struct memory *memory, remote_addr addr, const void *buf, size_t len)
 {
-    if (!memory->no_vm) {
+    if (!memory->no_vm_write) {
         ssize_t n = gate_vm_write(memory->gate, memory->pid, addr, buf, len);
-        if (n >= 0 || (errno != EPERM && errno != ENOSYS))
+        if (n >= 0 || !is_refusal(errno))
             return n >= 0 && (size_t)n == len; /* not by force: a guard page stays one */
-        memory->no_vm = true;
+        memory->no_vm_write = true;
     }
     return memory_write_code(memory, addr, buf, len);
 }

@@ -15,8 +15,9 @@ struct memory {
     struct gate *gate;
     int memfd; /* /proc/PID/mem, read-write if the kernel allowed; -1: refused */
     bool memfd_writable;
-    bool no_vm;        /* process_vm_* is refused */
-    pid_t stopped_tid; /* a ptrace-stopped thread, for PEEK and POKE; 0: none */
+    int mapsfd;              /* /proc/PID/maps, where memfd is refused; else -1 */
+    bool no_vm, no_vm_write; /* process_vm_readv, process_vm_writev is refused */
+    pid_t stopped_tid;       /* a ptrace-stopped thread, for PEEK and POKE; 0: none */
     struct memory_page {
         remote_addr addr; /* page-aligned; 1: empty */
         unsigned char bytes[MEMORY_PAGE];
@@ -27,12 +28,12 @@ struct memory {
 enum fault_code memory_open(struct memory *memory, const struct target *target, struct gate *gate,
                             struct fault *fault);
 void memory_close(struct memory *memory);
+
 /*
- * False if the address space that was opened is gone, because the process has
- * ended or replaced itself by execve(2): its descriptor then reads nothing, not
- * even an error (fs/proc/base.c, mem_rw). True also if that cannot be told.
+ * Is the process still the program that it was at memory_open? addr: what was
+ * mapped then. Without /proc/PID/mem and maps nothing tells otherwise.
  */
-bool memory_exists(const struct memory *memory);
+bool memory_is_same(const struct memory *memory, remote_addr addr);
 
 /* Reads exactly len bytes, else false with errno (EFAULT, ESRCH, EPERM). */
 bool memory_read(struct memory *memory, remote_addr addr, void *buf, size_t len);

@@ -60,11 +60,12 @@ static bool take_field(struct cursor *c, uint64_t *out)
 /*
  * proc(5): pid (comm) state ppid pgrp session tty tpgid flags minflt cminflt
  * majflt cmajflt utime stime cutime cstime priority nice threads itrealvalue
- * starttime ... processor is field 39. comm may hold ") ", so its end is the
+ * starttime ... processor is field 39, env_start and env_end are 50 and 51 (0
+ * for who may not trace it; fs/proc/array.c, do_task_stat). comm may hold ") ", so its end is the
  * last ')' of the line.
  */
 enum { STAT_PPID = 4, STAT_FLAGS = 9, STAT_UTIME = 14, STAT_STIME = 15, STAT_START = 22 };
-enum { STAT_PROCESSOR = 39 };
+enum { STAT_PROCESSOR = 39, STAT_ENV_START = 50, STAT_ENV_END = 51 };
 
 static void stat_store(struct proc_stat *out, int field, uint64_t value)
 {
@@ -84,6 +85,12 @@ static void stat_store(struct proc_stat *out, int field, uint64_t value)
         break;
     case STAT_PROCESSOR:
         out->cpu = (int)value;
+        break;
+    case STAT_ENV_START:
+        out->env_start = value;
+        break;
+    case STAT_ENV_END:
+        out->env_end = value;
         break;
     default:
         break;
@@ -109,7 +116,7 @@ bool parse_stat(const char *text, size_t len, struct proc_stat *out)
     memcpy(out->comm, open + 1, n);
     out->state = close[2];
     c.p = close + 3;
-    for (int field = STAT_PPID; field <= STAT_PROCESSOR; field++) {
+    for (int field = STAT_PPID; field <= STAT_ENV_END; field++) {
         if (!take_field(&c, &value))
             return field > STAT_START;
         stat_store(out, field, value);
@@ -135,14 +142,14 @@ static uint64_t line_number(struct cursor line, unsigned base)
     return take_number(&line, base, &value) ? value : 0;
 }
 
-static void status_uids(struct cursor line, struct proc_status *out)
+/* "Uid:", "Gid:": real, effective, saved, of the file system. */
+static void status_ids(struct cursor line, unsigned *real, unsigned *effective, unsigned *saved)
 {
+    unsigned *const ids[] = {real, effective, saved};
     uint64_t value;
 
-    if (take_field(&line, &value))
-        out->uid = (uid_t)value;
-    if (take_field(&line, &value))
-        out->euid = (uid_t)value;
+    for (size_t i = 0; i < ARRAY_LEN(ids) && take_field(&line, &value); i++)
+        *ids[i] = (unsigned)value;
 }
 
 static void status_ns_pid(struct cursor line, struct proc_status *out)
@@ -160,7 +167,9 @@ static void status_line(struct cursor line, struct proc_status *out)
     else if (line_has_key(&line, "NSpid:"))
         status_ns_pid(line, out);
     else if (line_has_key(&line, "Uid:"))
-        status_uids(line, out);
+        status_ids(line, &out->uid, &out->euid, &out->suid);
+    else if (line_has_key(&line, "Gid:"))
+        status_ids(line, &out->gid, &out->egid, &out->sgid);
     else if (line_has_key(&line, "Seccomp:"))
         out->seccomp = (int)line_number(line, 10);
     else if (line_has_key(&line, "SigPnd:"))
@@ -171,6 +180,10 @@ static void status_line(struct cursor line, struct proc_status *out)
         out->sig_blocked = line_number(line, 16);
     else if (line_has_key(&line, "CapPrm:"))
         out->cap_permitted = line_number(line, 16);
+    else if (line_has_key(&line, "CapEff:"))
+        out->cap_effective = line_number(line, 16);
+    else if (line_has_key(&line, "CapBnd:"))
+        out->cap_bounding = line_number(line, 16);
     else if (line_has_key(&line, "CoreDumping:"))
         out->core_dumping = line_number(line, 10) != 0;
     else if (line_has_key(&line, "VmRSS:"))
@@ -202,6 +215,19 @@ bool parse_status(const char *text, size_t len, struct proc_status *out)
         status_line(line, out);
     }
     return any;
+}
+
+size_t parse_ns_pids(const char *text, size_t len, int pids[NS_PIDS_MAX])
+{
+    struct cursor rest = {text, text + len}, line;
+    uint64_t value;
+    size_t count = 0;
+
+    while (take_line(&rest, &line))
+        if (line_has_key(&line, "NSpid:"))
+            while (count < NS_PIDS_MAX && take_field(&line, &value))
+                pids[count++] = (int)value;
+    return count;
 }
 
 static bool take_hex(struct cursor *c, uint64_t *out)

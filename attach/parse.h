@@ -21,6 +21,7 @@ struct proc_stat {
     uint64_t cpu_ticks; /* utime + stime, clock ticks */
     uint64_t start;     /* starttime, clock ticks since boot: with the pid it names one process */
     int cpu;            /* processor it last ran on */
+    remote_addr env_start, env_end; /* its environment; 0 where the kernel does not show it */
 };
 
 bool parse_stat(const char *text, size_t len, struct proc_stat *out);
@@ -29,16 +30,25 @@ bool parse_stat(const char *text, size_t len, struct proc_stat *out);
 struct proc_status {
     int tracer; /* TracerPid */
     int ns_pid; /* the last field of NSpid: its pid in its innermost pid namespace */
-    uid_t uid, euid;
+    uid_t uid, euid, suid;
+    gid_t gid, egid, sgid;
     int seccomp;       /* 0 off, 1 strict, 2 filter */
     bool shadow_stack; /* x86_Thread_features names shstk */
     bool core_dumping;
     uint64_t sig_pending, sig_shared_pending, sig_blocked; /* bit n-1 is signal n */
-    uint64_t cap_permitted;
+    uint64_t cap_permitted, cap_effective, cap_bounding;
     uint64_t rss_bytes; /* VmRSS */
 };
 
 bool parse_status(const char *text, size_t len, struct proc_status *out);
+
+enum { NS_PIDS_MAX = 33 }; /* MAX_PID_NS_LEVEL + 1, include/linux/pid_namespace.h */
+
+/*
+ * NSpid of /proc/PID/status: its pid in the reader's pid namespace and in each
+ * one below, down to its own. Returns how many there are, at most NS_PIDS_MAX.
+ */
+size_t parse_ns_pids(const char *text, size_t len, int pids[NS_PIDS_MAX]);
 
 /* /proc/PID/task/TID/syscall: where a thread that is asleep is, without stopping it. */
 struct proc_syscall {

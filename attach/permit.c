@@ -1,79 +1,392 @@
 #include "attach/permit.h"
+#include "attach/capnames.h"
+#include "attach/container.h"
+#include "attach/namesake.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+
+bool permit_has_ptrace(uint64_t capabilities)
+{
+    return capabilities >> 19 & 1; /* linux/capability.h */
+}
+
+/* ---- what is seen ---- */
 
 static bool read_status_of(const struct procfs *proc, const char *who, struct proc_status *out)
 {
-    char text[8192];
-    ssize_t n = procfs_read(proc, text, sizeof text, "%s/status", who);
+    AUTO_FREE char *text = NULL;
+    ssize_t n = procfs_slurp(proc, &text, PROCFS_STATUS_MAX, "%s/status", who);
+
     return n > 0 && parse_status(text, (size_t)n, out);
 }
 
-static bool is_capable(const struct proc_status *status)
-{
-    const uint64_t cap_sys_ptrace = 1u << 19; /* linux/capability.h */
-
-    return status->cap_permitted & cap_sys_ptrace;
-}
-
-static int yama_scope(const struct target *target)
+static int yama_scope(const struct procfs *proc)
 {
     char text[16];
-    ssize_t n = procfs_read(target->proc, text, sizeof text, "sys/kernel/yama/ptrace_scope");
-    return n > 0 ? text[0] - '0' : 0;
+    ssize_t n = procfs_read(proc, text, sizeof text, "sys/kernel/yama/ptrace_scope");
+
+    return n > 0 && text[0] >= '0' && text[0] <= '9' ? text[0] - '0' : YAMA_ABSENT;
+}
+
+/*
+ * The files of a process that is not dumpable belong to root (task_dump_owner,
+ * fs/proc/base.c), which everybody may see; of root's own they always do.
+ */
+static enum answer is_dumpable(const struct target *target, uid_t euid)
+{
+    char name[32];
+    struct stat st;
+
+    snprintf(name, sizeof name, "%d/environ", (int)target_via(target));
+    if (euid == 0 || fstatat(target->proc->dirfd, name, &st, AT_SYMLINK_NOFOLLOW))
+        return ANSWER_UNKNOWN;
+    return st.st_uid == euid ? ANSWER_YES : ANSWER_NO;
+}
+
+bool permit_look(struct permit_view *view, const struct target *target, pid_t tid)
+{
+    const struct procfs *proc = target->proc;
+    char who[48];
+
+    memset(view, 0, sizeof *view);
+    view->proc = proc;
+    view->pid = target->pid;
+    if (tid)
+        snprintf(who, sizeof who, "%d/task/%d", (int)target->pid, (int)tid);
+    else
+        snprintf(who, sizeof who, "%d", (int)target->pid);
+    if (!read_status_of(proc, who, &view->its) || !read_status_of(proc, "self", &view->own))
+        return false;
+    view->userns = userns_of(proc, target_via(target));
+    view->dumpable = is_dumpable(target, view->its.euid);
+    view->yama = yama_scope(proc);
+    lsm_look(&view->lsm, proc, target->pid);
+    view->frozen = freezer_holds(proc, target->pid, view->cgroup, sizeof view->cgroup);
+    if (!view->frozen && freezer_shows(proc, target->pid)) {
+        view->frozen = true;
+        snprintf(view->cgroup, sizeof view->cgroup,
+                 "each of its threads is; the group itself is not to be seen from here");
+    }
+    return true;
+}
+
+/* ---- the ladder ---- */
+
+static bool has_capability(const struct permit_view *view)
+{
+    return permit_has_ptrace(view->own.cap_effective);
+}
+
+/* Does the capability count in the target's user namespace (cap_capable, security/commoncap.c)? */
+static bool is_capable(const struct permit_view *view)
+{
+    switch (view->userns) {
+    case USERNS_OWNED:
+        return true;
+    case USERNS_OUTSIDE:
+        return false;
+    case USERNS_OTHER:
+        return has_capability(view) && view->kernel != ANSWER_NO;
+    default:
+        return has_capability(view);
+    }
+}
+
+/* "gdb" */
+static void read_comm(const struct procfs *proc, pid_t pid, struct proc_stat *stat)
+{
+    char text[1024];
+    ssize_t n = procfs_read(proc, text, sizeof text, "%d/stat", (int)pid);
+
+    if (n <= 0 || !parse_stat(text, (size_t)n, stat))
+        *stat = (struct proc_stat){.comm = "?"};
 }
 
 static enum fault_code name_tracer(const struct procfs *proc, int tracer, enum fault_code code,
                                    struct fault *fault)
 {
-    char text[1024];
-    struct proc_stat stat = {.comm = "?"};
-    ssize_t n = procfs_read(proc, text, sizeof text, "%d/stat", tracer);
+    struct proc_stat stat;
 
-    if (n > 0)
-        parse_stat(text, (size_t)n, &stat);
+    read_comm(proc, tracer, &stat);
     fault_set(fault, code, EPERM, "attach", "%s", stat.comm);
     if (fault)
         fault->pid = tracer;
     return code;
 }
 
+/* Its own attach may outlast a thread's end. */
+static enum fault_code judge_tracer(const struct permit_view *view, struct fault *fault)
+{
+    if (!view->its.tracer || view->its.tracer == getpid())
+        return FAULT_NONE;
+    return name_tracer(view->proc, view->its.tracer, FAULT_TRACED, fault);
+}
+
+/* The real ids count for ptrace(2), the effective ones for /proc: the tool needs both. */
+static bool ids_differ(const unsigned its[3], const unsigned own[2], unsigned *one, unsigned *other)
+{
+    for (size_t i = 0; i < 3; i++)
+        for (size_t k = 0; k < 2; k++)
+            if (its[i] != own[k]) {
+                *one = its[i];
+                *other = own[k];
+                return true;
+            }
+    return false;
+}
+
+static enum fault_code judge_user(const struct permit_view *view, struct fault *fault)
+{
+    const struct proc_status *a = &view->its, *b = &view->own;
+    unsigned its, own;
+
+    if (has_capability(view) || is_capable(view))
+        return FAULT_NONE;
+    if (ids_differ((unsigned[]){a->uid, a->euid, a->suid}, (unsigned[]){b->uid, b->euid}, &its,
+                   &own))
+        return fault_set(fault, FAULT_DENIED_UID, EPERM, "attach", "uid %u, the tool runs as %u",
+                         its, own);
+    if (ids_differ((unsigned[]){a->gid, a->egid, a->sgid}, (unsigned[]){b->gid, b->egid}, &its,
+                   &own))
+        return fault_set(fault, FAULT_DENIED_GID, EPERM, "attach", "gid %u, the tool's is %u", its,
+                         own);
+    return FAULT_NONE;
+}
+
+static enum fault_code judge_dumpable(const struct permit_view *view, struct fault *fault)
+{
+    if (has_capability(view) || is_capable(view) || view->dumpable != ANSWER_NO)
+        return FAULT_NONE;
+    return fault_set(fault, FAULT_DENIED_DUMPABLE, EPERM, "attach",
+                     "its files in /proc belong to root, and not to uid %u", view->its.euid);
+}
+
+/* Capabilities that the tool lacks (cap_ptrace_access_check). */
+static enum fault_code judge_capabilities(const struct permit_view *view, struct fault *fault)
+{
+    uint64_t more = view->its.cap_permitted & ~view->own.cap_permitted;
+    char names[160];
+
+    if (is_capable(view) || !more ||
+        (view->userns != USERNS_SAME && view->userns != USERNS_UNKNOWN))
+        return FAULT_NONE;
+    return fault_set(fault, FAULT_DENIED_CAPS, EPERM, "attach", "%s",
+                     capabilities_name(more, names, sizeof names));
+}
+
+static enum fault_code judge_namespace(const struct permit_view *view, struct fault *fault)
+{
+    static const char *const relations[] = {
+        [USERNS_BELOW] = "one below the tool's",
+        [USERNS_OTHER] = "another one than the tool's",
+        [USERNS_OUTSIDE] = "one that is not below the tool's",
+    };
+
+    if (is_capable(view) || view->userns == USERNS_SAME || view->userns == USERNS_UNKNOWN)
+        return FAULT_NONE;
+    return fault_set(fault, FAULT_DENIED_USERNS, EPERM, "attach", "%s", relations[view->userns]);
+}
+
+/* Whether the tool is an ancestor or was named by PR_SET_PTRACER, /proc does not tell. */
+static enum fault_code judge_yama(const struct permit_view *view, struct fault *fault)
+{
+    if (view->yama <= 0 || (view->yama < 3 && is_capable(view)))
+        return FAULT_NONE;
+    return fault_set(fault, FAULT_DENIED_YAMA, EPERM, "attach", "%d", view->yama);
+}
+
+/* ptrace(2) is what an attach needs; memory can be read in another way, but not by everybody. */
+static enum fault_code judge_filter(const struct permit_view *view, struct fault *fault)
+{
+    enum asked asked = view->filter.refuses[ASKED_PTRACE] ? ASKED_PTRACE : ASKED_VM;
+    const char *more = asked == ASKED_VM ? ", and /proc/PID/mem is its owner's alone" : "";
+    int err = view->filter.refuses[asked];
+
+    if (!err || (asked == ASKED_VM && !view->memory_refused))
+        return FAULT_NONE;
+    if (err == ASK_KILLED)
+        return fault_set(fault, FAULT_DENIED_SECCOMP, 0, "attach", "it kills who calls %s%s",
+                         asked_name(asked), more);
+    return fault_set(fault, FAULT_DENIED_SECCOMP, err, "attach", "it answers %s with %s%s",
+                     asked_name(asked), strerrorname_np(err) ? strerrorname_np(err) : "an error",
+                     more);
+}
+
+/* Only where the kernel was asked and said no, and no rule of its own explains that. */
+static enum fault_code judge_module(const struct permit_view *view, struct fault *fault)
+{
+    static const char *const names[] = {
+        [LSM_APPARMOR] = "AppArmor: the tool runs under the profile",
+        [LSM_SELINUX] = "SELinux is enforcing: the tool runs as",
+    };
+    const struct lsm *lsm = &view->lsm;
+
+    if (view->kernel != ANSWER_NO || lsm->kind == LSM_NONE)
+        return FAULT_NONE;
+    return fault_set(fault, FAULT_DENIED_LSM, EPERM, "attach", "%s %s, the target as %s",
+                     names[lsm->kind], lsm->own, *lsm->its ? lsm->its : "?");
+}
+
+static enum fault_code judge_freezer(const struct permit_view *view, struct fault *fault)
+{
+    if (!view->frozen)
+        return FAULT_NONE;
+    return fault_set(fault, FAULT_FROZEN, 0, "attach", "%s", view->cgroup);
+}
+
+static const struct rung {
+    enum fault_code (*judge)(const struct permit_view *view, struct fault *fault);
+    bool of_rights; /* cannot be the cause where the kernel has said yes to the same check */
+} ladder[] = {
+    {judge_tracer, false},      {judge_user, true},      {judge_dumpable, true},
+    {judge_capabilities, true}, {judge_namespace, true}, {judge_yama, true},
+    {judge_filter, false},      {judge_module, true},    {judge_freezer, false},
+};
+
+enum fault_code permit_judge(const struct permit_view *view, struct fault *fault)
+{
+    for (size_t i = 0; i < ARRAY_LEN(ladder); i++) {
+        if (ladder[i].of_rights && view->kernel == ANSWER_YES)
+            continue;
+        enum fault_code code = ladder[i].judge(view, fault);
+        if (code != FAULT_NONE)
+            return code;
+    }
+    return FAULT_NONE;
+}
+
+/* ---- of a target that is there ---- */
+
+static bool look_and_ask(struct permit_view *view, const struct target *target, pid_t tid)
+{
+    if (!permit_look(view, target, tid))
+        return false;
+    if (view->own.seccomp)
+        ask_filter(&view->filter);
+    view->kernel = ask_attach(target, &view->filter);
+    return true;
+}
+
+/* Landlock, BPF programs and others leave no trace in /proc. */
+static void tell_no_rule(const struct permit_view *view, struct fault *fault)
+{
+    int err = fault && fault->code == FAULT_DENIED ? fault->err : EPERM;
+    char modules[128];
+    ssize_t n =
+        procfs_read(view->proc, modules, sizeof modules, "self/root/sys/kernel/security/lsm");
+
+    fault_set(fault, FAULT_DENIED, err, "attach", "no rule of ptrace(2) forbids it%s%s",
+              n > 0 ? "; security modules: " : "", n > 0 ? modules : "");
+}
+
 enum fault_code permit_explain(const struct target *target, pid_t tid, struct fault *fault)
 {
-    struct proc_status its, own;
-    char who[48];
+    enum fault_code code = fault ? fault->code : FAULT_DENIED;
+    struct permit_view view;
+    enum fault_code cause = FAULT_NONE;
 
-    if (tid)
-        snprintf(who, sizeof who, "%d/task/%d", (int)target->pid, (int)tid);
-    else
-        snprintf(who, sizeof who, "%d", (int)target->pid);
-    if (!read_status_of(target->proc, who, &its) || !read_status_of(target->proc, "self", &own))
-        return FAULT_DENIED;
-    if (its.tracer && its.tracer != getpid()) /* its own attach may outlast a thread's end */
-        return name_tracer(target->proc, its.tracer, FAULT_TRACED, fault);
-    int yama = yama_scope(target);
-    if (yama == 3)
-        return fault_set(fault, FAULT_DENIED_YAMA, EPERM, "attach", "3");
-    if (is_capable(&own))
-        return FAULT_DENIED;
-    if (its.uid != own.euid || its.euid != own.euid)
-        return fault_set(fault, FAULT_DENIED_UID, EPERM, "attach", "uid %u, the tool runs as %u",
-                         its.uid, own.euid);
-    if (its.cap_permitted & ~own.cap_permitted)
-        return fault_set(fault, FAULT_DENIED_CAPS, EPERM, "attach", "it has capabilities %#llx",
-                         (unsigned long long)(its.cap_permitted & ~own.cap_permitted));
-    if (yama > 0)
-        return fault_set(fault, FAULT_DENIED_YAMA, EPERM, "attach", "%d", yama);
-    return fault_set(fault, FAULT_DENIED_CAPS, EPERM, "attach", "it is not dumpable");
+    if (code == FAULT_NO_STOP) { /* attached it was: of the causes one alone is left */
+        if (permit_look(&view, target, tid))
+            cause = judge_freezer(&view, fault);
+    } else if (look_and_ask(&view, target, tid)) {
+        view.memory_refused = fault && fault->stage && strcmp(fault->stage, STAGE_READ_MEMORY) == 0;
+        cause = permit_judge(&view, fault);
+        if (cause == FAULT_NONE && view.kernel == ANSWER_NO)
+            tell_no_rule(&view, fault);
+    }
+    return cause == FAULT_NONE ? code : cause;
 }
+
+enum fault_code permit_forecast(const struct target *target, pid_t tid, bool *certain,
+                                struct fault *fault)
+{
+    struct permit_view view;
+    enum fault_code cause;
+
+    *certain = false;
+    if (!look_and_ask(&view, target, tid))
+        return FAULT_NONE;
+    cause = permit_judge(&view, fault);
+    *certain = view.kernel != ANSWER_UNKNOWN || cause == FAULT_TRACED ||
+               cause == FAULT_DENIED_SECCOMP || cause == FAULT_FROZEN;
+    if (cause != FAULT_NONE || view.kernel != ANSWER_NO)
+        return cause;
+    tell_no_rule(&view, fault);
+    return FAULT_DENIED;
+}
+
+/* ---- of one that is not ---- */
+
+/* "56789 (redis-server, docker 0123456789ab)" */
+static void name_process(const struct procfs *proc, pid_t pid, char *out, size_t size)
+{
+    struct container container;
+    struct proc_stat stat;
+
+    read_comm(proc, pid, &stat);
+    if (container_read(proc, pid, &container) && container.engine)
+        snprintf(out, size, "%d (%s, %s %.12s)", (int)pid, stat.comm, container.engine,
+                 container.id);
+    else
+        snprintf(out, size, "%d (%s)", (int)pid, stat.comm);
+}
+
+static bool is_hidden(const struct procfs *proc, pid_t pid)
+{
+    char text[16];
+
+    return (kill(pid, 0) == 0 || errno == EPERM) &&
+           procfs_read(proc, text, sizeof text, "%d/stat", (int)pid) < 0;
+}
+
+enum fault_code permit_explain_gone(const struct procfs *proc, pid_t pid, struct fault *fault)
+{
+    struct namesakes found;
+    char list[200] = "";
+
+    if (is_hidden(proc, pid))
+        return fault_set(fault, FAULT_HIDDEN, EPERM, "look up the process", "%d", (int)pid);
+    namesakes_find(&found, proc, pid);
+    if (!found.count)
+        return fault ? fault->code : FAULT_GONE;
+    for (size_t i = 0; i < found.count && i < ARRAY_LEN(found.here); i++) {
+        char one[128];
+        size_t used = strlen(list);
+        name_process(proc, found.here[i], one, sizeof one);
+        snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", one);
+    }
+    fault_set(fault, FAULT_OTHER_PIDNS, ESRCH, "look up the process", "%s%s", list,
+              found.count > ARRAY_LEN(found.here) ? ", ..." : "");
+    if (fault && found.count == 1)
+        fault->pid = found.here[0];
+    return FAULT_OTHER_PIDNS;
+}
+
+enum fault_code permit_check_procfs(const struct procfs *proc, struct fault *fault)
+{
+    char self[32];
+    ssize_t n = procfs_readlink(proc, self, sizeof self, "self");
+
+    if (n > 0 && atoi(self) == getpid())
+        return FAULT_NONE;
+    return fault_set(fault, FAULT_PROCFS, n < 0 ? (int)-n : 0, "open",
+                     n > 0 ? "it calls this process %s, and its system calls %d"
+                           : "it does not know this process",
+                     self, (int)getpid());
+}
+
+/* ---- of the tool itself ---- */
 
 bool permit_tool_is_capable(const struct procfs *proc)
 {
     struct proc_status own;
 
-    return read_status_of(proc, "self", &own) && is_capable(&own);
+    return read_status_of(proc, "self", &own) && permit_has_ptrace(own.cap_effective);
 }
 
 bool permit_tool_is_traced(const struct procfs *proc, struct fault *fault)

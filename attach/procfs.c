@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { NAME_SIZE = 1280 }; /* the directory of a control group has a long one */
+
 int procfs_open(struct procfs *proc, const char *path)
 {
     proc->dirfd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -62,7 +64,7 @@ static ssize_t read_fully(int fd, char *buf, size_t size)
 
 ssize_t procfs_read(const struct procfs *proc, char *buf, size_t size, const char *fmt, ...)
 {
-    char name[128];
+    char name[NAME_SIZE];
     AUTO_CLOSE int fd = -1;
 
     FORMAT_NAME(name, fmt);
@@ -103,7 +105,7 @@ static ssize_t slurp_fd(int fd, char **buf, size_t limit)
 
 ssize_t procfs_slurp(const struct procfs *proc, char **out, size_t limit, const char *fmt, ...)
 {
-    char name[128];
+    char name[NAME_SIZE];
     AUTO_CLOSE int fd = -1;
     AUTO_FREE char *buf = NULL;
 
@@ -120,7 +122,7 @@ ssize_t procfs_slurp(const struct procfs *proc, char **out, size_t limit, const 
 
 ssize_t procfs_readlink(const struct procfs *proc, char *buf, size_t size, const char *fmt, ...)
 {
-    char name[128];
+    char name[NAME_SIZE];
 
     FORMAT_NAME(name, fmt);
     ssize_t n = readlinkat(proc->dirfd, name, buf, size - 1);
@@ -132,7 +134,7 @@ ssize_t procfs_readlink(const struct procfs *proc, char *buf, size_t size, const
 
 int procfs_openf(const struct procfs *proc, int flags, const char *fmt, ...)
 {
-    char name[128];
+    char name[NAME_SIZE];
 
     FORMAT_NAME(name, fmt);
     return open_below(proc, flags, name);

@@ -87,6 +87,16 @@ bool target_has_own_root(const struct target *target);
 void target_path_from_here(const struct target *target, const char *path, char *out, size_t size);
 
 /*
+ * The path by which the target finds the file that it has open as fd: no guess,
+ * it leads there. Returns 0 or -errno; -ESTALE: it does not find it, or not by
+ * the name that the kernel shows.
+ */
+int target_descriptor_path(const struct target *target, int fd, char *out, size_t size);
+
+/* path, absolute or relative to its working directory, made absolute as it sees it. 0 or -errno. */
+int target_absolute_path(const struct target *target, const char *path, char *out, size_t size);
+
+/*
  * What the target would find at path, which is relative to its own working
  * directory or absolute in its own root; no link leads the tool outside of
  * that root. Returns 0 or -errno.
@@ -95,7 +105,7 @@ int target_stat(const struct target *target, const char *path, struct stat *st);
 
 /*
  * Opens a regular file for reading, under the same rules; a FIFO or a device
- * that stands there is not waited for. Returns a descriptor or -errno.
+ * that stands there is not opened. Returns a descriptor or -errno (regular_open).
  */
 int target_open_file(const struct target *target, const char *path);
 

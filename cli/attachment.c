@@ -1,5 +1,6 @@
 #include "cli/attachment.h"
 #include "attach/permit.h"
+#include "attach/room.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
 #include "inject/acquire.h"
@@ -13,12 +14,15 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+enum { ROOM_WANTED = 32 << 10 }; /* of memory, for a call */
+
 /* What can go wrong with a target of any kind because it is just ending. */
 static bool may_be_its_end(enum fault_code code)
 {
     return code == FAULT_INTERNAL || code == FAULT_FOREIGN_ABI || code == FAULT_DENIED ||
            code == FAULT_TRACED || code == FAULT_NO_ALLOCATOR || code == FAULT_UNSUPPORTED ||
-           code == FAULT_NO_STOP || code == FAULT_NO_SAFE_POINT || code == FAULT_NO_SCRATCH;
+           code == FAULT_NO_STOP || code == FAULT_NO_SAFE_POINT || code == FAULT_NO_UNWINDER ||
+           code == FAULT_NO_SCRATCH;
 }
 
 /* If the target has ended, that is the cause; a refusal by the kernel gets its own. */
@@ -27,12 +31,14 @@ static enum fault_code explained(struct attachment *attachment, enum fault_code 
 {
     struct fault end;
 
+    if (!attachment->target.stat.start && (code == FAULT_GONE || code == FAULT_DENIED))
+        return permit_explain_gone(&attachment->proc, attachment->target.pid, fault);
     if (attachment->target.pid && may_be_its_end(code) &&
         target_check(&attachment->target, &end) != FAULT_NONE) {
         *fault = end;
         return end.code;
     }
-    if (code == FAULT_DENIED)
+    if (code == FAULT_DENIED || code == FAULT_NO_STOP)
         code = permit_explain(&attachment->target, attachment->options->thread, fault);
     if ((code == FAULT_DENIED || code == FAULT_INTERNAL) && attachment->target.pid &&
         target_check_end(&attachment->target, &end) != FAULT_NONE) {
@@ -49,10 +55,11 @@ static enum fault_code open_target(struct attachment *attachment, pid_t pid, str
 
     if (err)
         return fault_set(fault, FAULT_INTERNAL, -err, "open", "/proc");
-    if (attachment->options->pin)
+    rc = permit_check_procfs(&attachment->proc, fault);
+    if (rc == FAULT_NONE && attachment->options->pin)
         rc = target_open_pinned(&attachment->target, &attachment->proc, attachment->options->pin,
                                 fault);
-    else
+    else if (rc == FAULT_NONE)
         rc = target_open(&attachment->target, &attachment->proc, pid, fault);
     if (rc != FAULT_NONE)
         return rc;
@@ -61,13 +68,14 @@ static enum fault_code open_target(struct attachment *attachment, pid_t pid, str
     return FAULT_NONE;
 }
 
-/* A tracer that has left since the process was looked at is no reason to refuse. */
-static enum fault_code refuse_traced(struct attachment *attachment, struct fault *fault)
+/* What is refused for certain is not tried; where only the rules say so, the kernel decides. */
+static enum fault_code refuse_early(struct attachment *attachment, struct fault *fault)
 {
     struct fault seen = {0};
+    bool certain;
 
-    if (!attachment->target.status.tracer ||
-        permit_explain(&attachment->target, attachment->options->thread, &seen) != FAULT_TRACED)
+    permit_forecast(&attachment->target, attachment->options->thread, &certain, &seen);
+    if (seen.code == FAULT_NONE || !certain)
         return FAULT_NONE;
     *fault = seen;
     return seen.code;
@@ -139,6 +147,15 @@ static enum fault_code make_plan(struct attachment *attachment, struct fault *fa
     return rc;
 }
 
+/* Whatever the target is, the tool comes to an end. */
+static void watch(struct attachment *attachment)
+{
+    const struct watchdog_case what = {.subject = &attachment->subject,
+                                       .tid = &attachment->injection.report.tid};
+
+    watchdog_start(&attachment->watchdog, attachment->options->timeout_ns, &what);
+}
+
 static enum fault_code open_unmapped(struct attachment *attachment, const struct options *options,
                                      pid_t pid, const char *verb, struct fault *fault)
 {
@@ -146,11 +163,16 @@ static enum fault_code open_unmapped(struct attachment *attachment, const struct
 
     memset(attachment, 0, sizeof *attachment);
     attachment->options = options;
-    attachment->proc.dirfd = attachment->target.pidfd = attachment->memory.memfd = -1;
+    attachment->proc.dirfd = attachment->target.pidfd = -1;
+    attachment->memory.memfd = attachment->memory.mapsfd = -1;
     attachment->subject =
         (struct subject){.pid = pid, .verb = verb, .variable = attachment->variable};
+    /* With -o - stdout is the profile's. */
+    attachment->subject.json =
+        options->json && !(options->output && strcmp(options->output, "-") == 0);
     gate_init(&attachment->gate, options->verbose > 1 ? stderr : NULL);
     rc = deadline_start(&attachment->deadline, options->timeout_ns, interrupt_flag(), fault);
+    watch(attachment);
     if (rc == FAULT_NONE)
         rc = open_target(attachment, pid, fault);
     return rc;
@@ -168,7 +190,7 @@ enum fault_code attachment_look(struct attachment *attachment, const struct opti
 
 enum fault_code attachment_prepare(struct attachment *attachment, struct fault *fault)
 {
-    enum fault_code rc = refuse_traced(attachment, fault);
+    enum fault_code rc = refuse_early(attachment, fault);
 
     if (rc == FAULT_NONE)
         rc = make_plan(attachment, fault);
@@ -181,7 +203,7 @@ enum fault_code attachment_open(struct attachment *attachment, const struct opti
     enum fault_code rc = open_unmapped(attachment, options, pid, verb, fault);
 
     if (rc == FAULT_NONE)
-        rc = refuse_traced(attachment, fault);
+        rc = refuse_early(attachment, fault);
     if (rc == FAULT_NONE)
         rc = find_allocator(attachment, false, fault);
     if (rc == FAULT_NONE)
@@ -210,7 +232,7 @@ static enum fault_code same_program(struct attachment *attachment, struct fault 
 {
     enum fault_code rc = target_renew(&attachment->target, fault);
 
-    if (rc == FAULT_NONE && !memory_exists(&attachment->memory))
+    if (rc == FAULT_NONE && !memory_is_same(&attachment->memory, attachment->instance.mallctl))
         rc = fault_set(fault, FAULT_EXECED, 0, "look up the process", "%d",
                        (int)attachment->target.pid);
     return rc;
@@ -226,7 +248,7 @@ enum fault_code attachment_renew(struct attachment *attachment,
         rc = deadline_start(&attachment->deadline, attachment->options->timeout_ns, interrupted,
                             fault);
     if (rc == FAULT_NONE)
-        rc = refuse_traced(attachment, fault);
+        rc = refuse_early(attachment, fault);
     if (rc == FAULT_NONE) {
         forget(attachment);
         rc = find_allocator(attachment, false, fault);
@@ -250,6 +272,21 @@ struct injection_env attachment_env(struct attachment *attachment)
     };
 }
 
+/*
+ * What a call costs was measured with tests/containers/memory.py: 6 pages, of stack, arguments and
+ * code, until it is over. The kernel's killer would not ask whose they are.
+ */
+static enum fault_code refuse_full(const struct attachment *attachment, struct fault *fault)
+{
+    struct room room;
+
+    if (!room_look(&attachment->proc, target_via(&attachment->target), &room) ||
+        room.bytes >= ROOM_WANTED)
+        return FAULT_NONE;
+    return fault_set(fault, FAULT_NO_ROOM, ENOMEM, "hold", "%s has %llu KiB left", room.group,
+                     (unsigned long long)room.bytes >> 10);
+}
+
 static enum fault_code begin(struct attachment *attachment, struct fault *fault)
 {
     const struct injection_env env = attachment_env(attachment);
@@ -262,6 +299,8 @@ static enum fault_code begin(struct attachment *attachment, struct fault *fault)
         rc = target_check(&attachment->target, fault);
     if (rc == FAULT_NONE && deadline_interrupted(&attachment->deadline))
         rc = fault_set(fault, FAULT_INTERRUPTED, EINTR, "hold", "%d", attachment->target.pid);
+    if (rc == FAULT_NONE)
+        rc = refuse_full(attachment, fault);
     if (rc == FAULT_NONE)
         rc = injection_begin(&attachment->injection, &env, fault);
     return explained(attachment, rc, fault);
@@ -372,6 +411,7 @@ static void closing_line(const struct attachment *attachment)
 
 static void close_all(struct attachment *attachment)
 {
+    watchdog_stop(&attachment->watchdog);
     deadline_stop(&attachment->deadline);
     plan_free(&attachment->plan);
     instances_free(&attachment->instances);
@@ -435,7 +475,9 @@ static void describe_proof(const struct attachment *attachment, const struct pre
 
     printf("proof      ");
     if (!preview->asleep.asleep) {
-        printf("it runs: only a stop can tell\n");
+        printf("%s: only a stop can tell\n",
+               preview->thread.state == 'R' ? "it runs"
+                                            : "where it sleeps, /proc does not show to the tool");
         return;
     }
     name_place(attachment, preview->asleep.pc, place, sizeof place);

@@ -4,6 +4,7 @@
 #include "cli/json.h"
 #include "cli/message.h"
 #include "cli/options.h"
+#include "cli/watchdog.h"
 #include "inject/call.h"
 #include "jemalloc/instance.h"
 
@@ -18,6 +19,7 @@ struct attachment {
     struct instances instances; /* all, if `every` was asked for; else none */
     struct plan plan;
     struct deadline deadline;
+    struct watchdog watchdog;
     struct injection injection;
     struct injection_report last; /* of the last thread that was held; injection may be newer */
     bool frame_checked;           /* on a child of the tool: once is enough */

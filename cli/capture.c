@@ -3,13 +3,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A target that never stops writing must not fill the tool's host. */
-#define STREAM_LIMIT ((size_t)4 << 30)
+/* A target that never stops writing must not fill the tool's host: some five million stacks. */
+#define STREAM_LIMIT ((size_t)1 << 30)
 
 void capture_init(struct capture *capture)
 {
     memset(capture, 0, sizeof *capture);
-    sink_init(&capture->text, STREAM_LIMIT);
 }
 
 void capture_free(struct capture *capture)
@@ -44,8 +43,10 @@ enum fault_code capture_take(struct attachment *attachment, struct capture *capt
                              held_action first, void *ctx, struct fault *fault)
 {
     struct taking taking = {capture, first, ctx};
-    enum fault_code rc = attachment_hold(attachment, take_held, &taking, fault);
+    enum fault_code rc;
 
+    capture->text.limit = sink_affordable(&attachment->proc, STREAM_LIMIT);
+    rc = attachment_hold(attachment, take_held, &taking, fault);
     if (rc == FAULT_NONE)
         rc = dump_complete(&attachment->target, &capture->text, fault);
     capture->bytes = capture->text.len;

@@ -36,6 +36,23 @@ static void print_json(const struct dump *dump)
     json_end(&json);
 }
 
+/* One line, whatever the target has called the file; for a script every other byte of it. */
+static void print_path(const char *path)
+{
+    char clean[sizeof((struct dump *)NULL)->path];
+    bool control = false;
+
+    for (const char *p = path; *p; p++)
+        control = control || (unsigned char)*p < 0x20 || *p == 0x7f;
+    if (!control && !isatty(STDOUT_FILENO)) {
+        printf("%s\n", path);
+        return;
+    }
+    printf("%s\n", message_clean(path, clean, sizeof clean));
+    if (strcmp(clean, path) != 0)
+        message("the name has characters that do not go onto a terminal: --json has them");
+}
+
 /* stdout carries the profile itself with -o -. */
 static void print_result(const struct dump *dump)
 {
@@ -43,10 +60,26 @@ static void print_result(const struct dump *dump)
 
     if (options->output && strcmp(options->output, "-") == 0)
         return;
-    if (options->json)
+    if (options->json) {
         print_json(dump);
-    else
+    } else if (options->output) {
         printf("%s\n", dump->path);
+    } else {
+        print_path(dump->path);
+    }
+}
+
+/* Its own users look for the file by the other name. */
+static void tell_target_path(const struct dump *dump)
+{
+    const struct options *options = dump->attachment.options;
+    char clean[DUMP_PATH_MAX];
+
+    if (options->output || options->quiet || options->json ||
+        strcmp(dump->path, dump->result.target_path) == 0)
+        return;
+    message("the target sees that file as %s",
+            message_clean(dump->result.target_path, clean, sizeof clean));
 }
 
 static enum fault_code dump_held(struct attachment *attachment, void *ctx, struct fault *fault)
@@ -126,6 +159,7 @@ static enum fault_code run(struct dump *dump, struct fault *fault)
     if (rc != FAULT_NONE)
         return rc;
     print_result(dump);
+    tell_target_path(dump);
     if (dump->result.hook)
         message("the application's own hook for finished dumps ran in the call "
                 "(experimental.hooks.prof_dump at %#llx)",

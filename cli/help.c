@@ -18,6 +18,8 @@ static const char overview[] =
     "  on       start to sample allocations (prof.active)\n"
     "  off      stop to sample them\n"
     "  dump     write a heap profile, in the target or streamed out of it\n"
+    "  record   sample for a while, write a profile, leave all as it was; or a series\n"
+    "  leak     what grows meanwhile, by stack, the largest growth first\n"
     "  report   show a profile from a file: table, flame graph, pprof, ...\n"
     "  stats    where its memory is: jemalloc's counts beside the RSS\n"
     "  watch    a profile before it is too late: at a size, near a limit, under pressure\n"
@@ -41,7 +43,8 @@ static const char overview[] =
     "      --thread TID    use this thread only\n"
     "      --instance N    this jemalloc, of several in the process (see status)\n"
     "      --dry-run       say what would be called, where and in which thread\n"
-    "      --json          the result as one JSON object; of several processes a line each\n"
+    "      --json          the result as one JSON object, of several processes a line each;\n"
+    "                      an error as {\"error\": {...}}\n"
     "  -q, --quiet         no closing line on stderr\n"
     "  -v, --verbose       say which thread was chosen and why; -vv: every ptrace call\n"
     "  -h, --help          this; jeattach VERB --help: of one verb\n"
@@ -55,16 +58,21 @@ static const char overview[] =
 static const struct {
     const char *verb, *text;
 } helps[] = {
-    {"status", "jeattach status [options] PID...\n"
-               "\n"
-               "Shows which jemalloc a process uses, whether profiling is compiled in\n"
-               "(config.prof), was enabled at start (opt.prof) and is active now (prof.active),\n"
-               "the sampling period, where its options came from, a verdict and the one next\n"
-               "step. What the memory of the process does not tell is asked by read-only calls.\n"
-               "Several jemallocs in one process are listed; the one that serves malloc is meant\n"
-               "unless --instance N says another.\n"
-               "\n"
-               "      --no-call       make none and stop nothing; what is then unknown is a ?\n"},
+    {"status",
+     "jeattach status [options] PID...\n"
+     "\n"
+     "Shows which jemalloc a process uses, whether profiling is compiled in\n"
+     "(config.prof), was enabled at start (opt.prof) and is active now (prof.active),\n"
+     "the sampling period, where its options came from, a verdict and the one next\n"
+     "step. What the memory of the process does not tell is asked by read-only calls.\n"
+     "Several jemallocs in one process are listed; the one that serves malloc is meant\n"
+     "unless --instance N says another.\n"
+     "\n"
+     "The line 'attach:' says whether the other verbs may attach, without trying it: the\n"
+     "one cause that forbids it and the fix for the place where the tool runs. The exit\n"
+     "code is 4 if a call was needed and is refused; what memory tells is shown anyway.\n"
+     "\n"
+     "      --no-call       make none and stop nothing; what is then unknown is a ?\n"},
     {"ps", "jeattach ps [-n NAME] [--container ID] [--cgroup PATH] [--json] [--timeout D]\n"
            "\n"
            "Lists the processes of this host that use jemalloc, those in containers included.\n"
@@ -111,6 +119,48 @@ static const struct {
      "                      with the names of the very files that the target has mapped;\n"
      "                      without -o to stdout. All options of report but --base and\n"
      "                      --root go with it: jeattach report --help\n"},
+    {"record",
+     "jeattach record [options] PID\n"
+     "\n"
+     "Switches profiling on, waits, takes a profile, gives prof.active its former value back\n"
+     "and reads it back. The profile is streamed: nothing is created on the target's side.\n"
+     "Prints the path of the file.\n"
+     "\n"
+     "  -d, --duration D    how long: 30s (default), 5m, 1h\n"
+     "  -o, --output FILE   - is stdout. What is there is never replaced. In its name are\n"
+     "                      replaced: %n name, %p pid, %P pid in its own namespace, %t time\n"
+     "                      (UTC), %r RSS, %h host, %% a percent sign; a directory gets the\n"
+     "                      default, %n-%p-%t-%r.heap. Where that name is taken: x-1.heap\n"
+     "  -f, --format F      as dump has it, with all of its options\n"
+     "      --every D       a series: a profile each D, until -d, --count or Ctrl-C\n"
+     "      --count N       so many of them\n"
+     "      --keep N        the last N of them alone; older ones of this series are removed\n"
+     "      --timeout D     for each of its holds (default 30s)\n"
+     "  -v, --verbose       also says how to undo it, should jeattach be killed\n"
+     "\n"
+     "Ctrl-C (or SIGTERM) ends it early, with what was sampled until then: exit 130. A second\n"
+     "one gives the former state back without a result; a third leaves at once. Between its\n"
+     "holds nothing is held. If it is killed by SIGKILL, the target goes on, with profiling\n"
+     "on: jeattach off PID.\n"},
+    {"leak",
+     "jeattach leak [options] PID\n"
+     "\n"
+     "Takes a profile, samples for a while, takes another, gives prof.active its former value\n"
+     "back; shows what has grown, by stack, the largest growth first: bytes, twice the\n"
+     "standard deviation of the sampling, objects, bytes per second; beside stats.allocated of\n"
+     "both ends. What was allocated before sampling began has no stack: how much of all that\n"
+     "is allocated the samples cover is said.\n"
+     "\n"
+     "  -d, --duration D    how long: 60s (default), 5m, 1h\n"
+     "      --settle D      then off for so long before the second profile: what lives but a\n"
+     "                      short time is freed meanwhile, what leaks is not\n"
+     "  -o, --output FILE   the difference also to this file; - is stdout, instead. What is\n"
+     "                      there is not replaced\n"
+     "  -f, --format F      its form: text, flame, pprof, folded, dot, svg\n"
+     "      --rows N        of the table at most (default 10); 0: all, however small\n"
+     "\n"
+     "The other options of report go with it: jeattach report --help. Ctrl-C ends it early, as\n"
+     "record: exit 130.\n"},
     {"report",
      "jeattach report [options] FILE\n"
      "\n"
@@ -237,7 +287,8 @@ int help_print(const char *verb)
 
 int help_usage(void)
 {
-    fputs("usage: jeattach ps|status|on|off|dump|stats|watch|reset|purge|mallctl [options] PID...\n"
+    fputs("usage: jeattach ps|status|on|off|dump|record|leak|watch|stats|reset|purge|mallctl [options] "
+          "PID...\n"
           "       jeattach report [options] FILE   (jeattach --help)\n",
           stderr);
     return EXIT_USAGE;

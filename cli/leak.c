@@ -18,6 +18,7 @@ struct end {
     struct stats_gauges gauges;
     bool counted;   /* gauges; not without config.stats */
     double sampled; /* bytes that the profile stands for */
+    double own;     /* bytes of gauges.allocated that are there because of the sampling */
     uint64_t at_ns; /* CLOCK_MONOTONIC */
 };
 
@@ -124,17 +125,35 @@ static enum fault_code take_both(struct leak *leak, struct fault *fault)
 
 /* ---- what comes of it ---- */
 
-/* The bytes in use that the samples of a profile stand for. */
-static enum fault_code estimate(struct end *end, struct fault *fault)
+/*
+ * Up to 5.3.0 a sampled object that is smaller gets the smallest size of the
+ * large ones, and stats.allocated counts that (5.3.0 jemalloc.c,
+ * imalloc_sample; arena.c, arena_prof_promote).
+ */
+enum { PROMOTED = 16384 };
+
+static double own_bytes(const struct leak *leak, const struct heap_counts *counts)
+{
+    double promoted = (double)counts->objects * PROMOTED;
+
+    if (!version_within(version_parse(leak->sampling.former.version), VERSION_NUMBER(4, 0, 0),
+                        VERSION_NUMBER(5, 3, 0)))
+        return 0;
+    return promoted > (double)counts->bytes ? promoted - (double)counts->bytes : 0;
+}
+
+/* What the samples of a profile stand for, and what they take. */
+static enum fault_code estimate(const struct leak *leak, struct end *end, struct fault *fault)
 {
     struct heap_profile profile;
     enum fault_code rc =
         heap_parse(&profile, (const char *)end->capture.text.bytes, end->capture.text.len, fault);
 
-    for (size_t i = 0; rc == FAULT_NONE && i < profile.line_count; i++)
-        end->sampled +=
-            heap_estimate(&profile, profile.lines[i].counts.objects, profile.lines[i].counts.bytes)
-                .bytes;
+    for (size_t i = 0; rc == FAULT_NONE && i < profile.line_count; i++) {
+        const struct heap_counts *counts = &profile.lines[i].counts;
+        end->sampled += heap_estimate(&profile, counts->objects, counts->bytes).bytes;
+        end->own += own_bytes(leak, counts);
+    }
     heap_free(&profile);
     return rc;
 }
@@ -144,10 +163,19 @@ static double seconds_of(const struct leak *leak)
     return (double)sampling_ns(&leak->sampling) / 1e9;
 }
 
-/* Of all that is allocated at the end, what the profile knows, in percent. */
+/* What the program itself has allocated at the end. */
+static double covered_whole(const struct leak *leak)
+{
+    double allocated = (double)leak->after.gauges.allocated - leak->after.own;
+
+    return allocated > 0 ? allocated : 0;
+}
+
+/* What the profile knows of that, in percent. */
 static double covered_percent(const struct leak *leak)
 {
-    double share = 100 * leak->after.sampled / (double)(leak->after.gauges.allocated ?: 1);
+    double allocated = covered_whole(leak);
+    double share = allocated > 0 ? 100 * leak->after.sampled / allocated : 100;
 
     return share > 100 ? 100 : share;
 }
@@ -169,6 +197,10 @@ static void print_counted(const struct leak *leak)
            value_bytes(after->allocated, to, sizeof to), grown > 0 ? "+" : "",
            display_bytes(&display, grown, change), took, grown > 0 ? "+" : "",
            display_bytes(&display, grown / took, rate));
+    if (leak->after.own > leak->before.own)
+        printf("  of it +%s are there because of the sampling: a sampled object takes 16 KiB at "
+               "least\n",
+               display_bytes(&display, leak->after.own - leak->before.own, change));
 }
 
 /* What was there before sampling began has no stack, and cannot have one any more. */
@@ -180,7 +212,7 @@ static void print_coverage(const struct leak *leak)
     display_bytes(&display, leak->after.sampled, sampled);
     if (leak->after.counted)
         printf("covered: the samples stand for %s, %.1f %% of %s; ", sampled, covered_percent(leak),
-               value_bytes(leak->after.gauges.allocated, of, sizeof of));
+               value_bytes((uint64_t)covered_whole(leak), of, sizeof of));
     else
         printf("covered: the samples stand for %s; ", sampled);
     printf("what was allocated before sampling began is not covered\n");
@@ -193,7 +225,7 @@ static void print_sum(const struct leak *leak, const struct growth *growth,
 
     printf("sampled for %.1f s: grown by %s, shrunk by %s, error of the sum about %s\n",
            seconds_of(leak), display_bytes(display, (double)growth->grown, grown),
-           display_bytes(display, 0 - (double)growth->shrunk, shrunk),
+           display_bytes(display, (double)-growth->shrunk, shrunk),
            display_bytes(display, growth->error, error));
 }
 
@@ -246,10 +278,14 @@ static void json_ends(const struct leak *leak, struct json *json)
     if (leak->before.counted && leak->after.counted) {
         json_number(json, "allocated_before", leak->before.gauges.allocated);
         json_number(json, "allocated_after", leak->after.gauges.allocated);
+        json_number(json, "sampling_before", (uint64_t)leak->before.own);
+        json_number(json, "sampling_after", (uint64_t)leak->after.own);
         json_number(json, "covered_percent", (uint64_t)covered_percent(leak));
     } else {
         json_null(json, "allocated_before");
         json_null(json, "allocated_after");
+        json_null(json, "sampling_before");
+        json_null(json, "sampling_after");
         json_null(json, "covered_percent");
     }
     json_number(json, "sampled_bytes", (uint64_t)leak->after.sampled);
@@ -290,10 +326,10 @@ static bool print_json(const struct samples *samples, const struct display *disp
 static enum fault_code show(struct leak *leak, struct fault *fault)
 {
     const struct options *options = leak->options;
-    enum fault_code rc = estimate(&leak->before, fault);
+    enum fault_code rc = estimate(leak, &leak->before, fault);
 
     if (rc == FAULT_NONE)
-        rc = estimate(&leak->after, fault);
+        rc = estimate(leak, &leak->after, fault);
     if (rc != FAULT_NONE)
         return rc;
     if (!to_stdout(leak))

@@ -37,12 +37,23 @@ static const struct verb *find_verb(const char *name)
     return NULL;
 }
 
+/* Also where the words before it were not understood. */
+static bool asks_for_json(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--json") == 0)
+            return true;
+    return false;
+}
+
 static int run_verb(const struct verb *verb, int argc, char **argv)
 {
     struct options options;
 
     if (!options_parse(&options, verb->takes, argc, argv)) {
         fprintf(stderr, "  fix:   jeattach %s --help\n", verb->name);
+        if (asks_for_json(argc, argv))
+            message_usage_json(verb->name);
         return EXIT_USAGE;
     }
     if (options.help)
@@ -53,7 +64,7 @@ static int run_verb(const struct verb *verb, int argc, char **argv)
         return verb->run(&options, 0);
     if (verb->takes & TAKES_RULES && options_selective(&options) && !options.dry_run)
         return verb->run(&options, 0); /* it looks for the process by itself, again and again */
-    return several_run(&options, verb->takes, verb->run);
+    return several_run(&options, verb->name, verb->takes, verb->run);
 }
 
 /* A closed descriptor 0, 1 or 2 would be taken by the next file that is opened. */

@@ -29,14 +29,36 @@ struct subject {
     const char *name;
     const char *verb;     /* "dump" */
     const char *variable; /* the environment variable that configures this jemalloc */
+    bool json;            /* faults are printed as JSON too */
 };
 
-/* Prints the fault in three lines (what, cause, fix) and returns its exit code. */
+/*
+ * Prints the fault in three lines (what, cause, fix) and returns its exit code;
+ * with subject->json also as an object {"error": {...}} on stdout.
+ */
 int message_fault(const struct subject *subject, const struct fault *fault);
+
+enum { MESSAGE_LINE = 1024 };
+
+/* A fault in words. */
+struct fault_words {
+    int exit;
+    char what[MESSAGE_LINE], cause[MESSAGE_LINE], fix[MESSAGE_LINE]; /* fix "": there is none */
+};
+
+void message_words(const struct subject *subject, const struct fault *fault,
+                   struct fault_words *words);
+
+/* code, exit, what, cause, seen, fix: the members that tell of a fault. */
+struct json;
+void message_json(struct json *json, const struct fault *fault, const struct fault_words *words);
 
 /* The words of its cause alone. Returns out. */
 const char *message_cause(const struct subject *subject, const struct fault *fault, char *out,
                           size_t size);
+
+/* A wrong use of the verb, as JSON: what message() said of it last is the cause. */
+void message_usage_json(const char *verb);
 
 /* "jeattach: ..." on stderr. */
 __attribute__((format(printf, 1, 2))) void message(const char *fmt, ...);

@@ -9,8 +9,10 @@
 #include "cli/process_table.h"
 #include "cli/targets.h"
 #include "cli/verbs.h"
+#include "cli/watchdog.h"
 #include "jemalloc/census.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,6 +25,7 @@ struct listing {
     size_t count;
     bool capable;                    /* no rights are missing to read any process */
     size_t looked, unreadable, left; /* processes: with memory of their own, refused, not reached */
+    struct subject subject;          /* the process that is looked at */
 };
 
 static void add_json(struct listing *listing, const struct census_entry *entry,
@@ -63,13 +66,20 @@ static enum fault_code add_entry(struct listing *listing, const struct procfs *p
     return FAULT_NONE;
 }
 
-/* What a look at one process came to; only the tool's own failure ends the list. */
-static enum fault_code count(struct listing *listing, enum fault_code code)
+/*
+ * What a look at one process came to. No process can end the list, whatever it
+ * is: that does only the tool's own lack of memory.
+ */
+static enum fault_code count(struct listing *listing, enum fault_code code,
+                             const struct fault *fault)
 {
-    if (code == FAULT_INTERNAL)
+    if (code == FAULT_INTERNAL && fault->err == ENOMEM)
         return code;
+    bool odd = code == FAULT_INTERNAL || code == FAULT_UNSUPPORTED;
     listing->looked += code == FAULT_NONE || code == FAULT_NO_ALLOCATOR || code == FAULT_DENIED;
     listing->unreadable += code == FAULT_DENIED;
+    if (odd)
+        message_fault(&listing->subject, fault);
     return FAULT_NONE;
 }
 
@@ -81,15 +91,16 @@ static enum fault_code look_at_all(struct listing *listing, struct census *censu
     enum fault_code rc = FAULT_NONE;
 
     for (size_t i = 0; i < processes->count && rc == FAULT_NONE; i++) {
-        if (deadline_interrupted(deadline) || deadline_passed(deadline)) {
-            listing->left = processes->count - i;
-            break;
-        }
+        listing->left = processes->count - i;
+        listing->subject.pid = processes->list[i];
+        if (deadline_interrupted(deadline) || deadline_passed(deadline))
+            return rc;
         enum fault_code code = census_look(census, proc, processes->list[i], &entry, fault);
-        rc = count(listing, code);
+        rc = count(listing, code, fault);
         if (code == FAULT_NONE)
             rc = add_entry(listing, proc, &entry, fault);
     }
+    listing->left = 0;
     return rc;
 }
 
@@ -143,6 +154,8 @@ static enum fault_code list_all(struct listing *listing, const struct deadline *
     listing->capable = permit_tool_is_capable(&proc);
     selector.own_too = true;
     if (rc == FAULT_NONE)
+        rc = permit_check_procfs(&proc, fault);
+    if (rc == FAULT_NONE)
         rc = selector_list(&selector, &proc, &matches, fault);
     if (rc == FAULT_AMBIGUOUS) /* a list may have several containers */
         rc = FAULT_NONE;
@@ -158,35 +171,59 @@ static enum fault_code list_all(struct listing *listing, const struct deadline *
     return rc;
 }
 
+/* An object that has been begun is ended first. */
+static int tell_fault(struct listing *listing, const struct fault *fault)
+{
+    const struct subject subject = {.verb = "list processes", .json = listing->options->json};
+
+    if (listing->json.out && fault->code != FAULT_OUTPUT) {
+        json_list_end(&listing->json);
+        json_end(&listing->json);
+    }
+    return message_fault(&subject, fault);
+}
+
 /* A list cut short is printed as far as it got, and is no success. */
 static int finish(struct listing *listing, const struct deadline *deadline, enum fault_code rc,
                   struct fault *fault)
 {
-    const struct subject subject = {.verb = "list", .name = "processes"};
-
     if (rc == FAULT_NONE) {
         print_all(listing);
         tell_rest(listing);
         rc = output_stdout_check(fault);
     }
     if (rc != FAULT_NONE)
-        return message_fault(&subject, fault);
+        return tell_fault(listing, fault);
     if (!listing->left)
         return EXIT_DONE;
     return deadline_interrupted(deadline) ? EXIT_INTERRUPTED : EXIT_NO_SAFE_POINT;
 }
 
+/* From the watchdog: what is known of the others is not lost. */
+static void print_what_is_there(void *ctx)
+{
+    struct listing *listing = ctx;
+
+    print_all(listing);
+    tell_rest(listing);
+}
+
 int verb_ps(const struct options *options, pid_t pid)
 {
-    struct listing listing = {.options = options};
+    struct listing listing = {.options = options, .subject.verb = "look at process"};
+    const struct watchdog_case what = {
+        .subject = &listing.subject, .last_act = print_what_is_there, .ctx = &listing};
+    struct watchdog watchdog;
     struct deadline deadline = {0};
     struct fault fault = {0};
     enum fault_code rc = deadline_start(&deadline, options->timeout_ns, interrupt_flag(), &fault);
 
     (void)pid;
+    watchdog_start(&watchdog, options->timeout_ns, &what);
     if (rc == FAULT_NONE)
         rc = list_all(&listing, &deadline, &fault);
     int code = finish(&listing, &deadline, rc, &fault);
+    watchdog_stop(&watchdog);
     deadline_stop(&deadline);
     process_table_free(&listing.table);
     return code;

@@ -84,17 +84,17 @@ enum fault_code sampling_begun(struct attachment *attachment, struct sampling *s
 
     if (rc != FAULT_NONE)
         return rc;
-    if (options->verbose && sampling->former.active)
-        message("prof.active is true already, and stays so until the end");
-    else if (options->verbose)
-        message("prof.active: false -> true until the end; should jeattach be killed before, "
-                "jeattach off %d switches it off",
-                (int)attachment->target.pid);
     if (!sampling->former.thread_active_init)
         message("threads that start from now on are not sampled (prof.thread_active_init is "
                 "false)");
     if (activation_needed(sampling->former.version))
         rc = visit_threads(attachment, sampling, fault);
+    if (rc == FAULT_NONE && options->verbose && sampling->former.active)
+        message("prof.active is true already, and stays so until the end");
+    else if (rc == FAULT_NONE && options->verbose)
+        message("prof.active: false -> true until the end; should jeattach be killed before, "
+                "jeattach off %d switches it off",
+                (int)attachment->target.pid);
     return rc;
 }
 
@@ -209,7 +209,7 @@ static bool is_gone(enum fault_code code)
 static bool may_pass(enum fault_code code)
 {
     return code == FAULT_NO_SAFE_POINT || code == FAULT_NO_STOP || code == FAULT_STOPPED ||
-           code == FAULT_TRACED || code == FAULT_NO_SCRATCH;
+           code == FAULT_TRACED || code == FAULT_NO_SCRATCH || code == FAULT_FROZEN;
 }
 
 /* A hold that is tried again until it comes about. */
@@ -336,25 +336,33 @@ static void tell(const struct attachment *attachment, const struct sampling *sam
         message("%ssampled for %s; prof.active is false again", how, time);
 }
 
+/* The second Ctrl-C: it can be said that nothing was changed when that is so again. */
+static bool left_without_result(const struct sampling *sampling, enum fault_code rc)
+{
+    return rc == FAULT_INTERRUPTED && sampling->began;
+}
+
 int sampling_finish(struct attachment *attachment, struct sampling *sampling, enum fault_code rc,
                     struct fault *fault)
 {
+    enum fault_code settled;
     int code = EXIT_DONE, last;
+    struct fault own;
     char time[32];
 
     sampling->gone |= is_gone(rc);
-    if (rc == FAULT_INTERRUPTED && sampling->began)
-        sampling->interrupted = true; /* the second Ctrl-C: without a result */
-    else if (rc != FAULT_NONE)
+    if (rc != FAULT_NONE && !left_without_result(sampling, rc))
         code = message_fault(&attachment->subject, fault);
     if (sampling->gone && sampling->began)
         message("it was recorded for %s; what was sampled since the last profile ended with it",
                 message_duration(sampling_ns(sampling), time, sizeof time));
-    rc = settle(attachment, sampling, fault);
+    settled = settle(attachment, sampling, &own);
     sampling_tell_foreign(attachment, sampling);
-    if (rc == FAULT_NONE)
+    if (settled == FAULT_NONE && left_without_result(sampling, rc))
+        code = message_fault(&attachment->subject, fault);
+    if (settled == FAULT_NONE)
         tell(attachment, sampling);
-    last = attachment_finish(attachment, rc, fault);
+    last = attachment_finish(attachment, settled, &own);
     if (last != EXIT_DONE)
         return last;
     if (code != EXIT_DONE)

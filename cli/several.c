@@ -169,9 +169,10 @@ static int copy(struct several *several, int from, int to)
     return err;
 }
 
-static void tell_lost(const struct worker *worker, pid_t pid)
+static void tell_lost(const struct several *several, const struct worker *worker, pid_t pid)
 {
-    const struct subject subject = {.verb = "tell what became of", .pid = (int)pid};
+    const struct subject subject = {
+        .verb = "tell what became of", .pid = (int)pid, .json = several->options->json};
     const char *name = worker->signal ? sigabbrev_np(worker->signal) : NULL;
     struct fault fault;
 
@@ -182,6 +183,7 @@ static void tell_lost(const struct worker *worker, pid_t pid)
         fault_set(&fault, FAULT_LOST, 0, "wait", "%d, which worked on it, was ended by SIG%s",
                   (int)worker->pid, name ? name : "?");
     (void)message_fault(&subject, &fault);
+    fflush(stdout);
 }
 
 /* One that was killed has perhaps printed half a line: only what it said on stderr counts. */
@@ -193,7 +195,7 @@ static void print_worker(struct several *several, size_t index)
         several->stdout_errno = copy(several, worker->out, STDOUT_FILENO);
     (void)copy(several, worker->err, STDERR_FILENO);
     if (worker->signal || worker->start_errno)
-        tell_lost(worker, several->targets.pins[index].pid);
+        tell_lost(several, worker, several->targets.pins[index].pid);
     close_files(worker);
     worker->progress = PRINTED;
 }
@@ -341,7 +343,7 @@ static int run_one(const struct options *options, const struct target_pin *pin, 
     return run(&one, pin->pid);
 }
 
-static int run_found(struct several *several, unsigned takes)
+static int run_found(struct several *several, const char *verb, unsigned takes)
 {
     const char *wrong;
 
@@ -350,12 +352,15 @@ static int run_found(struct several *several, unsigned takes)
     wrong = options_wrong_with_several(several->options, takes);
     if (wrong) {
         message("%s; %zu match", wrong, several->targets.count);
+        fprintf(stderr, "  fix:   jeattach %s --help\n", verb);
+        if (several->options->json)
+            message_usage_json(verb);
         return EXIT_USAGE;
     }
     return run_all(several);
 }
 
-int several_run(const struct options *options, unsigned takes, verb_run run)
+int several_run(const struct options *options, const char *verb, unsigned takes, verb_run run)
 {
     struct several several = {.options = options, .run = run};
     int code;
@@ -365,7 +370,7 @@ int several_run(const struct options *options, unsigned takes, verb_run run)
     raise_descriptor_limit();
     code = targets_find(&several.targets, options);
     if (code == EXIT_DONE)
-        code = run_found(&several, takes);
+        code = run_found(&several, verb, takes);
     targets_free(&several.targets);
     return code;
 }

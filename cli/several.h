@@ -10,4 +10,4 @@
 typedef int (*verb_run)(const struct options *options, pid_t pid);
 
 /* Does it to all that the options mean. Returns the highest exit code. */
-int several_run(const struct options *options, unsigned takes, verb_run run);
+int several_run(const struct options *options, const char *verb, unsigned takes, verb_run run);

@@ -1,10 +1,12 @@
 /* jeattach stats */
 #include "jemalloc/stats.h"
 #include "cli/attachment.h"
+#include "cli/json_check.h"
 #include "cli/output.h"
 #include "cli/usage.h"
 #include "cli/verbs.h"
 #include "jemalloc/variable.h"
+#include "profile/text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -38,25 +40,38 @@ static enum fault_code stats_held(struct attachment *attachment, void *ctx, stru
     return stats_print(&attachment->injection, &attachment->instance, &request, fault);
 }
 
+/* Valid JSON has line breaks between its parts alone. */
+static void print_one_line(const char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (text[i] != '\n' && text[i] != '\t')
+            putchar(text[i]);
+}
+
 /*
  * As jemalloc made it, not a byte more, but of one of several processes it is
- * said of which. stdout is flushed by output_stdout_check.
+ * said of which. What is no text is not let through to a terminal, and what is
+ * no JSON not to a reader of JSON. stdout is flushed by output_stdout_check.
  */
-static void print_report(const struct stats *stats)
+static enum fault_code print_report(const struct stats *stats, struct fault *fault)
 {
     const struct attachment *attachment = &stats->attachment;
-    bool several = attachment->options->pid_count > 1;
+    const char *text = (const char *)stats->sink.bytes;
+    size_t len = stats->sink.len;
     struct json json;
 
-    if (several && attachment->options->json) {
-        attachment_json_begin(attachment, &json);
-        json_name(&json, "stats");
-    } else {
+    if (attachment->options->json && !json_valid(text, len))
+        return fault_set(fault, FAULT_STATS_NO_JSON, 0, "malloc_stats_print", "%zu bytes", len);
+    if (!attachment->options->json || attachment->options->pid_count <= 1) {
         attachment_head(attachment);
+        text_write_lines(stdout, text, len);
+        return FAULT_NONE;
     }
-    fwrite(stats->sink.bytes, 1, stats->sink.len, stdout);
-    if (several && attachment->options->json)
-        json_end(&json);
+    attachment_json_begin(attachment, &json);
+    json_name(&json, "stats");
+    print_one_line(text, len);
+    json_end(&json);
+    return FAULT_NONE;
 }
 
 static enum fault_code print_gauges(const struct stats *stats, struct fault *fault)
@@ -96,8 +111,7 @@ static enum fault_code run(struct stats *stats, struct fault *fault)
         return rc;
     if (!wants_report(attachment->options))
         return print_gauges(stats, fault);
-    print_report(stats);
-    return FAULT_NONE;
+    return print_report(stats, fault);
 }
 
 int verb_stats(const struct options *options, pid_t pid)

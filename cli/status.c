@@ -1,4 +1,5 @@
 /* jeattach status */
+#include "attach/permit.h"
 #include "cli/attachment.h"
 #include "cli/facts_json.h"
 #include "cli/verbs.h"
@@ -16,6 +17,9 @@ struct status {
     struct facts facts;
     struct prof_state state; /* as far as the facts go; what they leave open changes no verdict */
     bool judged;             /* they go as far as a verdict needs */
+    struct fault refusal;    /* of an attach; FAULT_NONE: it is possible */
+    bool refusal_certain;
+    struct fault_words refusal_words;
 };
 
 static const char *found_text(enum found_by found_by)
@@ -101,13 +105,18 @@ static void judge(struct status *status)
                      (enabled && facts->active != FACT_UNKNOWN);
 }
 
+/* A step that attaches is none where that is refused. */
 static void next_step(const struct status *status, char *out, size_t size)
 {
     int pid = (int)status->attachment.target.pid;
+    bool refused = status->refusal.code != FAULT_NONE;
 
+    out[0] = '\0';
     if (status->judged)
         verdict_next(&status->state, &status->conf, pid, out, size);
-    else
+    if (refused && (!status->judged || strncmp(out, "jeattach ", 9) == 0))
+        snprintf(out, size, "%s", status->refusal_words.fix);
+    else if (!status->judged)
         snprintf(out, size, "jeattach status %d, without --no-call, to have it asked", pid);
 }
 
@@ -160,6 +169,15 @@ static void json_facts(struct json *json, const struct facts *facts)
         json_null(json, "opt.prof_prefix");
 }
 
+static void json_attach(struct json *json, const struct status *status)
+{
+    json_open(json, "attach");
+    json_bool(json, "possible", status->refusal.code == FAULT_NONE);
+    if (status->refusal.code != FAULT_NONE)
+        message_json(json, &status->refusal, &status->refusal_words);
+    json_close(json);
+}
+
 static void print_json(struct status *status)
 {
     const struct attachment *attachment = &status->attachment;
@@ -178,6 +196,7 @@ static void print_json(struct status *status)
     json_text_or_null(&json, "verdict",
                       status->judged ? verdict_name(prof_judge(&status->state)) : "");
     json_text(&json, "next", next);
+    json_attach(&json, status);
     list_json(&status->attachment, &json);
     attachment_json(attachment, &json);
     json_end(&json);
@@ -300,6 +319,10 @@ static void print_text(struct status *status)
             "  note          on this version threads that allocated while it was not active stay "
             "silent until: jeattach on %d\n",
             (int)status->attachment.target.pid);
+    if (status->refusal.code == FAULT_NONE)
+        printf("attach: possible\n");
+    else
+        printf("attach: refused: %s; %s\n", status->refusal_words.cause, status->refusal_words.fix);
     printf("verdict: %s\nnext: %s\n",
            status->judged ? verdict_text(prof_judge(&status->state)) : "not known without a call",
            next);
@@ -347,13 +370,25 @@ static enum fault_code dry_run(struct attachment *attachment, const struct facts
     return rc == FAULT_NONE ? attachment_describe(attachment, calls, ARRAY_LEN(calls), fault) : rc;
 }
 
+/* Without an attach. */
+static void foresee(struct status *status)
+{
+    struct attachment *attachment = &status->attachment;
+
+    permit_forecast(&attachment->target, attachment->options->thread, &status->refusal_certain,
+                    &status->refusal);
+    if (status->refusal.code != FAULT_NONE)
+        message_words(&attachment->subject, &status->refusal, &status->refusal_words);
+}
+
 /* What was read is this process's only if it is still there. */
 static enum fault_code complete(struct status *status, struct fault *fault)
 {
     struct attachment *attachment = &status->attachment;
+    bool hopeless = status->refusal.code != FAULT_NONE && status->refusal_certain;
     enum fault_code rc;
 
-    if (attachment->options->no_call || facts_complete(&status->facts))
+    if (attachment->options->no_call || facts_complete(&status->facts) || hopeless)
         return target_check(&attachment->target, fault);
     rc = attachment_prepare(attachment, fault);
     return rc == FAULT_NONE ? attachment_hold(attachment, read_held, status, fault) : rc;
@@ -367,9 +402,12 @@ static enum fault_code run(struct status *status, struct fault *fault)
     read_memory(status);
     if (attachment->options->dry_run)
         return dry_run(attachment, &status->facts, fault);
+    foresee(status);
     rc = complete(status, fault);
     if (rc != FAULT_NONE)
         return rc;
+    if (attachment->injection.report.tid) /* it was done */
+        status->refusal.code = FAULT_NONE;
     judge(status);
     if (attachment->options->json)
         print_json(status);
@@ -378,14 +416,24 @@ static enum fault_code run(struct status *status, struct fault *fault)
     return FAULT_NONE;
 }
 
+/* Printed it is either way; what could not be found out because of a refusal is no success. */
+static int exit_code(const struct status *status)
+{
+    bool wanted = !status->judged && !status->attachment.options->no_call;
+
+    return wanted && status->refusal.code != FAULT_NONE ? status->refusal_words.exit : EXIT_DONE;
+}
+
 int verb_status(const struct options *options, pid_t pid)
 {
     struct status status = {.judged = false};
     struct fault fault;
+    int code;
     enum fault_code rc =
         attachment_look(&status.attachment, options, pid, "look at process", &fault);
 
     if (rc == FAULT_NONE)
         rc = run(&status, &fault);
-    return attachment_finish(&status.attachment, rc, &fault);
+    code = attachment_finish(&status.attachment, rc, &fault);
+    return code == EXIT_DONE && !options->dry_run ? exit_code(&status) : code;
 }

@@ -1,4 +1,5 @@
 #include "cli/targets.h"
+#include "attach/permit.h"
 #include "cli/interrupt.h"
 #include "cli/message.h"
 #include "cli/process_table.h"
@@ -117,14 +118,17 @@ static int tell_several(const struct selection *selection, const struct options 
 {
     struct process_table table = {0};
     char words[WORDS_MAX];
+    const struct subject subject = {
+        .verb = "choose for", .name = words_of(options, words), .json = options->json};
+    struct fault fault;
 
     for (size_t i = 0; i < selection->count; i++)
         (void)process_table_add(&table, &selection->list[i].entry, &selection->list[i].container,
                                 selection->list[i].unreadable);
-    message("cannot choose for %s", words_of(options, words));
-    fprintf(stderr, "  cause: %zu processes match; none was touched\n", selection->count);
+    fault_set(&fault, FAULT_SEVERAL, 0, "choose", "%zu processes match; none was touched",
+              selection->count);
+    (void)message_fault(&subject, &fault);
     process_table_print(&table, stderr);
-    fprintf(stderr, "  fix:   give the pid of one; or --all, which takes them all\n");
     process_table_free(&table);
     return EXIT_USAGE;
 }
@@ -160,6 +164,8 @@ static enum fault_code search(struct selection *selection, const struct selector
     if (rc == FAULT_NONE && (err || !census))
         rc = fault_set(fault, FAULT_INTERNAL, -err, "open", "/proc");
     if (rc == FAULT_NONE)
+        rc = permit_check_procfs(&proc, fault);
+    if (rc == FAULT_NONE)
         rc = selection_find(selection, selector, &proc, census, &deadline, fault);
     deadline_stop(&deadline);
     procfs_close(&proc);
@@ -173,7 +179,8 @@ static int find_selected(struct targets *targets, const struct options *options)
     struct selection selection = {0};
     struct fault fault;
     char words[WORDS_MAX];
-    const struct subject subject = {.verb = "find", .name = words_of(options, words)};
+    const struct subject subject = {
+        .verb = "find", .name = words_of(options, words), .json = options->json};
     int code = EXIT_DONE;
     enum fault_code rc = search(&selection, &selector, options, &fault);
 
@@ -215,7 +222,7 @@ static struct target_pin pin_now(struct procfs *proc, pid_t pid)
 
 static int pin_pids(struct targets *targets, const struct options *options)
 {
-    const struct subject subject = {.verb = "look at", .name = "processes"};
+    const struct subject subject = {.verb = "look at", .name = "processes", .json = options->json};
     struct procfs proc;
     struct fault fault;
     int err = procfs_open(&proc, "/proc");

@@ -188,6 +188,10 @@ enum fault_code modules_load(struct modules *modules, const struct target *targe
         return fault_set(fault, FAULT_GONE, (int)-n, "read maps", "%d", target->pid);
     if (n == -EACCES || n == -EPERM)
         return fault_set(fault, FAULT_DENIED, (int)-n, "read maps", "%d", target->pid);
+    if (n == -EFBIG)
+        return fault_set(fault, FAULT_UNSUPPORTED, 0, "read maps",
+                         "the list of what it has mapped is longer than %d MiB",
+                         MODULES_MAPS_LIMIT >> 20);
     if (n < 0)
         return fault_set(fault, FAULT_INTERNAL, (int)-n, "read maps", "%d", target->pid);
     if (n == 0) /* its memory is gone: it is ending */

@@ -8,15 +8,19 @@
 #include <sys/prctl.h>
 
 enum {
-    PAUSE_MIN_NS = 10000, /* between two rounds over all threads, random */
-    PAUSE_SPAN_NS = 40000,
-    PAUSE_GROWS_EVERY = 2048, /* rounds after which the pause doubles */
+    PAUSE_MIN_NS = 4000, /* between two stops of one thread, random */
+    PAUSE_SPAN_NS = 14000,
+    PAUSE_SPAN_ALONE_NS = 4000, /* where there is one thread alone */
+    PAUSE_GROWS_EVERY = 2048,   /* pauses after which they double */
     PAUSE_GROWTHS = 7,
     PATIENCE_NS = 250000000, /* until also threads are used that may never have allocated */
     STOP_WAIT_NS = 1000000000,
     DENIAL_NS = 1000000000, /* how long a refusal without a cause may last */
     UNWIND_EVERY = 16,      /* stops of running threads after which one is unwound */
-    RELOAD_EVERY = 16,      /* rounds after which threads and mappings are read again */
+    RELOAD_EVERY = 64,      /* stops after which threads and mappings are read again */
+    SAME_PROGRAM_EVERY = 64,
+    STAY = 64,              /* stops of one running thread before the next one's turn */
+    STAY_STOP_NS = 2000000, /* a stop that took longer: it has lost its processor */
 };
 
 /* One thread's stop: safe, unsafe (try another), or a fault that ends the search. */
@@ -194,19 +198,26 @@ static struct unwinder *unwinder_for(const struct injection *injection)
 
 /*
  * An exec between the look at the target and the attach gives no event, and the
- * new program may even have its stack where the old one had it. The descriptor
- * of /proc/PID/mem stays with the old memory and then reads nothing
- * (fs/proc/base.c, mem_rw); the borrowed code must still be where it was.
+ * new program may even have its stack where the old one had it. The borrowed
+ * code must still be where it was.
  */
 static bool is_same_program(const struct injection_env *env)
 {
     unsigned char code[ARCH_SIGRETURN_LEN];
     remote_addr at = env->plan->gadgets.sigreturn;
 
-    if (env->memory->memfd >= 0 && pread(env->memory->memfd, code, 1, (off_t)at) != 1)
-        return false;
-    return memory_read(env->memory, at, code, sizeof code) &&
+    return memory_is_same(env->memory, at) && memory_read(env->memory, at, code, sizeof code) &&
            arch_find_sigreturn(code, sizeof code) == 0;
+}
+
+/*
+ * Most stops of a busy thread are in code where it may not be used, whatever
+ * program that is: they are not made longer by the question, but now and then,
+ * since a new program may have code at the same place.
+ */
+static bool wants_same_program(const struct injection *injection, enum proof proof)
+{
+    return proof != PROOF_PC || injection->report.attempts % SAME_PROGRAM_EVERY == 0;
 }
 
 static enum attempt judge_thread(struct injection *injection, struct fault *fault)
@@ -221,15 +232,19 @@ static enum attempt judge_thread(struct injection *injection, struct fault *faul
                   "thread %d", injection->session.tid);
         return ATTEMPT_FAULT;
     }
-    if (!is_same_program(env)) {
-        fault_set(fault, FAULT_EXECED, 0, "stop", "thread %d", injection->session.tid);
-        return ATTEMPT_FAULT;
-    }
     resume_note_sleep(injection);
     injection->report.syscall_nr = arch_syscall_nr(&injection->original);
     evidence = safepoint_prove(env->plan, env->modules, env->memory, unwinder_for(injection),
                                &injection->original, injection->session.tid == env->target->pid,
                                arch_frames_room());
+    if (wants_same_program(injection, evidence.proof) && !is_same_program(env)) {
+        fault_set(fault, FAULT_EXECED, 0, "stop", "thread %d", injection->session.tid);
+        return ATTEMPT_FAULT;
+    }
+    if (evidence.proof == PROOF_SAFE &&
+        !rseq_look(&env->plan->rseq, &injection->session, env->memory, &injection->original,
+                   &injection->rseq_abort))
+        evidence.proof = PROOF_RSEQ;
     if (evidence.proof != PROOF_SAFE) {
         injection->report.rejected = evidence;
         injection->report.rejected_tid = injection->session.tid;
@@ -278,6 +293,31 @@ static enum attempt lost_thread(struct injection *injection, const struct thread
     return target_check(env->target, fault) == FAULT_NONE ? ATTEMPT_UNSAFE : ATTEMPT_FAULT;
 }
 
+static enum fault_code no_safe_point(const struct injection *injection, struct fault *fault)
+{
+    const struct injection_report *report = &injection->report;
+    bool unjudged = injection->unwinder_tried && !injection->unwinder;
+
+    return fault_set(fault, unjudged ? FAULT_NO_UNWINDER : FAULT_NO_SAFE_POINT, 0,
+                     "find a safe point", "%u stops; the last, thread %d, %s%s%s", report->attempts,
+                     (int)report->rejected_tid, proof_text(report->rejected.proof),
+                     report->rejected.what ? " " : "",
+                     report->rejected.what ? report->rejected.what : "");
+}
+
+/*
+ * The time may be over while a thread is waited for. After stops of other kinds that is no sign
+ * that it would not have come: what they showed is the cause.
+ */
+static enum fault_code late_stop(const struct injection *injection, struct fault *fault)
+{
+    uint64_t waited = clock_now() - injection->session.stopped_at;
+
+    if (!injection->report.rejected_tid || waited >= STOP_WAIT_NS)
+        return FAULT_NO_STOP;
+    return no_safe_point(injection, fault);
+}
+
 static enum attempt try_thread(struct injection *injection, const struct thread *thread,
                                struct fault *fault)
 {
@@ -294,6 +334,9 @@ static enum attempt try_thread(struct injection *injection, const struct thread 
         rc = wait_for_stop(session, env->deadline, fault);
     if (rc == FAULT_NONE)
         rc = judge_stop(session, fault);
+    else if (rc == FAULT_NO_STOP)
+        rc = late_stop(injection, fault);
+    injection->stop_ns = rc == FAULT_NONE ? clock_now() - session->stopped_at : UINT64_MAX;
     env->memory->stopped_tid = thread->tid;
     result = rc == FAULT_NONE ? judge_thread(injection, fault)
                               : lost_thread(injection, thread, rc, fault);
@@ -322,45 +365,82 @@ static enum attempt try_with_unwinder(struct injection *injection, const struct 
     return injection->unwinder ? try_thread(injection, thread, fault) : result;
 }
 
-static enum attempt try_round(struct injection *injection, const struct candidates *candidates,
-                              bool all, struct fault *fault)
+/* One look for a safe point: over and over through the candidates until there is one. */
+struct search {
+    struct injection *injection;
+    struct candidates candidates;
+    uint64_t begun, longest;
+    unsigned pauses, loaded_at; /* stops there had been when the threads were last read */
+    unsigned seed;
+};
+
+/*
+ * The longer none is found, the less is a target worn out with stops that may
+ * well be in vain. Several threads may share the tool's processor: with a pause
+ * too short it uses up its own share, and waits for its turn.
+ */
+static void pause_randomly(struct search *search)
 {
-    const struct deadline *deadline = injection->env.deadline;
-    size_t count = all || !candidates->seasoned ? candidates->count : candidates->seasoned;
-
-    for (size_t i = 0; i < count; i++) {
-        enum attempt result = try_with_unwinder(injection, &candidates->list[i].thread, fault);
-        if (result != ATTEMPT_UNSAFE)
-            return result;
-        if (deadline_interrupted(deadline)) {
-            fault_set(fault, FAULT_INTERRUPTED, EINTR, "find a safe point", "%d",
-                      injection->env.target->pid);
-            return ATTEMPT_FAULT;
-        }
-        if (deadline_passed(deadline))
-            break;
-    }
-    return ATTEMPT_UNSAFE;
-}
-
-static enum fault_code no_safe_point(const struct injection *injection, struct fault *fault)
-{
-    const struct injection_report *report = &injection->report;
-
-    return fault_set(
-        fault, FAULT_NO_SAFE_POINT, 0, "find a safe point", "%u stops; the last, thread %d, %s%s%s",
-        report->attempts, (int)report->rejected_tid, proof_text(report->rejected.proof),
-        report->rejected.what ? " " : "", report->rejected.what ? report->rejected.what : "");
-}
-
-/* The longer none is found, the less is a target worn out with stops that may well be in vain. */
-static void pause_randomly(unsigned *seed, unsigned round)
-{
-    unsigned growths = round / PAUSE_GROWS_EVERY;
-    long ns = PAUSE_MIN_NS + rand_r(seed) % PAUSE_SPAN_NS;
+    int span = search->candidates.count == 1 ? PAUSE_SPAN_ALONE_NS : PAUSE_SPAN_NS;
+    unsigned growths = search->pauses++ / PAUSE_GROWS_EVERY;
+    long ns = PAUSE_MIN_NS + rand_r(&search->seed) % span;
     struct timespec ts = {0, ns << (growths < PAUSE_GROWTHS ? growths : PAUSE_GROWTHS)};
 
     nanosleep(&ts, NULL);
+}
+
+static bool is_out_of_time(const struct search *search)
+{
+    return deadline_passed(search->injection->env.deadline) ||
+           clock_now() - search->begun >= search->longest;
+}
+
+/* It ran, and on a processor: it was not first waited for until it got one. */
+static bool is_on_processor(const struct injection *injection)
+{
+    return arch_syscall_nr(&injection->original) < 0 && injection->stop_ns < STAY_STOP_NS;
+}
+
+/*
+ * A running thread stops within microseconds, one that waits for a processor
+ * within milliseconds. So the one that has a processor is stopped again and
+ * again, a moment apart, until it loses it. (Four threads on two processors:
+ * 1.1 ms a stop instead of 3.2.)
+ */
+static enum attempt stay_with(struct search *search, const struct thread *thread,
+                              struct fault *fault)
+{
+    struct injection *injection = search->injection;
+    enum attempt result = try_with_unwinder(injection, thread, fault);
+
+    for (unsigned stops = 1; result == ATTEMPT_UNSAFE && stops < STAY; stops++) {
+        if (!is_on_processor(injection) || deadline_interrupted(injection->env.deadline) ||
+            is_out_of_time(search))
+            break;
+        pause_randomly(search);
+        result = try_with_unwinder(injection, thread, fault);
+    }
+    return result;
+}
+
+static enum attempt try_round(struct search *search, bool all, struct fault *fault)
+{
+    const struct candidates *candidates = &search->candidates;
+    const struct injection_env *env = &search->injection->env;
+    size_t count = all || !candidates->seasoned ? candidates->count : candidates->seasoned;
+
+    for (size_t i = 0; i < count; i++) {
+        enum attempt result = stay_with(search, &candidates->list[i].thread, fault);
+        if (result != ATTEMPT_UNSAFE)
+            return result;
+        if (deadline_interrupted(env->deadline)) {
+            fault_set(fault, FAULT_INTERRUPTED, EINTR, "find a safe point", "%d", env->target->pid);
+            return ATTEMPT_FAULT;
+        }
+        if (deadline_passed(env->deadline))
+            break;
+    }
+    return ATTEMPT_UNSAFE;
 }
 
 /*
@@ -368,27 +448,26 @@ static void pause_randomly(unsigned *seed, unsigned round)
  * wait (a vfork, a fork or a fault of another that holds the memory map), one
  * comes out of it in time, or the deadline passes.
  */
-static enum fault_code await_candidates(struct candidates *candidates,
-                                        const struct injection_env *env, struct fault *fault)
+static enum fault_code await_candidates(struct search *search, struct fault *fault)
 {
-    unsigned seed = (unsigned)clock_now();
+    const struct injection_env *env = &search->injection->env;
     enum fault_code rc;
 
-    for (unsigned round = 1;; round++) {
-        rc = list_candidates(candidates, env, fault);
+    for (;;) {
+        rc = list_candidates(&search->candidates, env, fault);
         if (rc != FAULT_NO_STOP || deadline_passed(env->deadline))
             return rc;
         if (deadline_interrupted(env->deadline))
             return fault_set(fault, FAULT_INTERRUPTED, EINTR, "choose a thread", "%d",
                              env->target->pid);
-        pause_randomly(&seed, round);
+        pause_randomly(search);
     }
 }
 
 /* New threads have new stacks: the mappings are read again together with the threads. */
-static enum fault_code reload(struct injection *injection, struct candidates *candidates,
-                              struct fault *fault)
+static enum fault_code reload(struct search *search, struct fault *fault)
 {
+    struct injection *injection = search->injection;
     struct modules fresh;
     enum fault_code rc = modules_load(&fresh, injection->env.target, fault);
 
@@ -397,21 +476,20 @@ static enum fault_code reload(struct injection *injection, struct candidates *ca
     modules_free(injection->env.modules);
     *injection->env.modules = fresh;
     unwinder_forget(injection->unwinder);
-    free(candidates->list);
-    candidates->list = NULL;
-    return await_candidates(candidates, &injection->env, fault);
+    free(search->candidates.list);
+    search->candidates.list = NULL;
+    search->loaded_at = injection->report.attempts;
+    return await_candidates(search, fault);
 }
 
-static enum fault_code search(struct injection *injection, struct candidates *candidates,
-                              struct fault *fault)
+static enum fault_code find_safe_point(struct search *search, struct fault *fault)
 {
-    uint64_t begun = clock_now(), patience = begun + PATIENCE_NS;
-    uint64_t longest = injection->env.search_ns ? injection->env.search_ns : UINT64_MAX;
-    unsigned seed = (unsigned)patience;
+    struct injection *injection = search->injection;
+    uint64_t patience = search->begun + PATIENCE_NS;
+    enum fault_code rc;
 
-    for (unsigned round = 1;; round++) {
-        enum fault_code rc;
-        switch (try_round(injection, candidates, clock_now() > patience, fault)) {
+    for (;;) {
+        switch (try_round(search, clock_now() > patience, fault)) {
         case ATTEMPT_SAFE:
             return FAULT_NONE;
         case ATTEMPT_FAULT:
@@ -419,28 +497,32 @@ static enum fault_code search(struct injection *injection, struct candidates *ca
         case ATTEMPT_UNSAFE:
             break;
         }
-        if (deadline_passed(injection->env.deadline) || clock_now() - begun >= longest)
+        if (is_out_of_time(search))
             return no_safe_point(injection, fault);
-        pause_randomly(&seed, round);
-        if (round % RELOAD_EVERY == 0 && (rc = reload(injection, candidates, fault)) != FAULT_NONE)
+        pause_randomly(search);
+        if (injection->report.attempts - search->loaded_at >= RELOAD_EVERY &&
+            (rc = reload(search, fault)) != FAULT_NONE)
             return rc;
     }
 }
 
 enum fault_code acquire_thread(struct injection *injection, struct fault *fault)
 {
-    uint64_t begun = clock_now();
-    struct candidates candidates;
+    uint64_t begun = clock_now(), longest = injection->env.search_ns;
+    struct search search = {.injection = injection,
+                            .begun = begun,
+                            .longest = longest ? longest : UINT64_MAX,
+                            .loaded_at = injection->report.attempts,
+                            .seed = (unsigned)begun};
     struct fault own;
     enum fault_code rc;
 
     fault = fault ? fault : &own; /* the search reads the code back */
     prctl(PR_SET_TIMERSLACK, 1);  /* the pauses are shorter than the default slack of 50 us */
-    rc = await_candidates(&candidates, &injection->env, fault);
-    if (rc == FAULT_NONE) {
-        rc = search(injection, &candidates, fault);
-        free(candidates.list);
-    }
+    rc = await_candidates(&search, fault);
+    if (rc == FAULT_NONE)
+        rc = find_safe_point(&search, fault);
+    free(search.candidates.list);
     unwinder_free(injection->unwinder);
     injection->unwinder = NULL;
     injection->report.search_ns = clock_now() - begun;

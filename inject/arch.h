@@ -106,6 +106,8 @@ const unsigned char *arch_trampoline(size_t *len);
  * which calls write(2) with what there is. False: this machine has none.
  */
 bool arch_gather_functions(size_t *gather, size_t *flush);
+/* What stands before each abort handler of a restartable sequence (RSEQ_SIG of librseq). */
+uint32_t arch_rseq_signature(void);
 /* The value of arch_call_header.fp_control. */
 uint64_t arch_fp_control(void);
 

@@ -93,6 +93,7 @@ struct injection {
     struct unwinder *unwinder; /* while a thread is looked for */
     struct deadline until;
     arch_regs original;               /* at the first stop, rseq applied */
+    remote_addr rseq_abort;           /* where a restartable sequence goes on; 0: in none */
     struct interrupted_sleep *sleeps; /* by tid, modulo their number */
     struct interrupted_sleep own_sleeps[INJECTION_SLEEPS];
     bool eintr_by_stop;
@@ -109,6 +110,7 @@ struct injection {
     int errno_value;
     enum injection_stage stage;
     uint64_t stopped_at; /* CLOCK_MONOTONIC ns */
+    uint64_t stop_ns;    /* from the last interrupt to its stop; UINT64_MAX: there was none */
     struct injection_report report;
 };
 

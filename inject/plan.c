@@ -296,7 +296,9 @@ enum fault_code plan_make(struct plan *plan, const struct modules *modules,
         rc = fault_set(fault, FAULT_UNSUPPORTED, 0, "plan",
                        "no %s instruction sequence found in its C library",
                        plan->gadgets.sigreturn ? "system call" : "sigreturn");
-    if (rc != FAULT_NONE)
+    if (rc == FAULT_NONE)
+        rseq_plan_make(&plan->rseq, modules, target, memory);
+    else
         plan_free(plan);
     return rc;
 }

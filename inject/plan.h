@@ -9,14 +9,16 @@
 #include "elf/modules.h"
 #include "elf/ranges.h"
 #include "inject/arch.h"
+#include "inject/rseq.h"
 
 enum { PLAN_AVOID_MAX = 4 };
 
 struct plan {
     struct arch_gadgets gadgets;
-    remote_addr errno_location;        /* __errno_location of the C library; 0: not found */
-    remote_addr setcancelstate;        /* its pthread_setcancelstate; 0: not found */
-    struct frames frames;              /* of a static program without .eh_frame_hdr; else empty */
+    remote_addr errno_location; /* __errno_location of the C library; 0: not found */
+    remote_addr setcancelstate; /* its pthread_setcancelstate; 0: not found */
+    struct frames frames;       /* of a static program without .eh_frame_hdr; else empty */
+    struct rseq_plan rseq;
     struct code_ranges forbidden;      /* a thread whose stack leads into these is not touched */
     const char *avoid[PLAN_AVOID_MAX]; /* names of threads that are never used; static texts */
     size_t avoid_count;

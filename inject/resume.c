@@ -1,29 +1,10 @@
 #include "inject/resume.h"
 
-/*
- * Inside a restartable sequence the thread must resume at the abort handler;
- * the first resume clears rseq_cs, so it is read now (kernel/rseq.c,
- * rseq_ip_fixup; struct rseq_cs in uapi/linux/rseq.h).
- */
+/* Inside a restartable sequence the thread goes on at the abort handler. */
 static void apply_rseq(struct injection *injection)
 {
-    struct __ptrace_rseq_configuration rseq;
-    struct memory *memory = injection->env.memory;
-    uint64_t cs_addr = 0;
-    struct {
-        uint32_t version, flags;
-        uint64_t start, length, abort;
-    } cs;
-    uint32_t signature;
-
-    if (!session_rseq(&injection->session, &rseq) ||
-        !memory_read(memory, rseq.rseq_abi_pointer + 8, &cs_addr, sizeof cs_addr) || !cs_addr ||
-        !memory_read(memory, cs_addr, &cs, sizeof cs) || cs.version != 0 ||
-        arch_pc(&injection->original) - cs.start >= cs.length)
-        return;
-    if (memory_read(memory, cs.abort - sizeof signature, &signature, sizeof signature) &&
-        signature == rseq.signature)
-        arch_set_pc(&injection->original, cs.abort);
+    if (injection->rseq_abort)
+        arch_set_pc(&injection->original, injection->rseq_abort);
 }
 
 /*
@@ -34,9 +15,9 @@ static bool signal_waits(const struct injection *injection, const uint64_t *mask
 {
     const struct target *target = injection->env.target;
     struct proc_status status;
-    char text[8192];
-    ssize_t n = procfs_read(target->proc, text, sizeof text, "%d/task/%d/status", (int)target->pid,
-                            (int)injection->session.tid);
+    AUTO_FREE char *text = NULL;
+    ssize_t n = procfs_slurp(target->proc, &text, PROCFS_STATUS_MAX, "%d/task/%d/status",
+                             (int)target->pid, (int)injection->session.tid);
 
     if (n <= 0 || !parse_status(text, (size_t)n, &status))
         return true;

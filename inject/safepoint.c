@@ -223,6 +223,7 @@ const char *proof_text(enum proof proof)
         [PROOF_NO_TLS] = "is no thread of the C library",
         [PROOF_UNREADABLE] = "had an unreadable stack",
         [PROOF_UNWIND] = "could not be unwound",
+        [PROOF_RSEQ] = "may be in a restartable sequence, which kernels before 5.13 do not tell",
     };
     return texts[proof];
 }

@@ -1,4 +1,5 @@
 #include "inject/selfcheck.h"
+#include "attach/memory.h"
 #include "attach/permit.h"
 #include "inject/arch.h"
 
@@ -6,7 +7,6 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/uio.h>
 #include <sys/wait.h>
 
 enum { CHECK_TIMEOUT_NS = 2000000000, CHILD_GOOD = 42 };
@@ -20,12 +20,16 @@ static void child_main(pid_t parent)
     _exit(arch_hold_pattern() ? CHILD_GOOD : 1);
 }
 
-static bool write_child(pid_t pid, remote_addr addr, const void *bytes, size_t len)
+/* In every way that writes into a target can be made. */
+static bool write_child(const struct session *session, const struct arch_frames *frames)
 {
-    struct iovec local = {(void *)(uintptr_t)bytes, len};
-    struct iovec remote = {(void *)(uintptr_t)addr, len};
+    struct memory memory;
+    bool good = memory_open(&memory, session->target, session->gate, NULL) == FAULT_NONE;
 
-    return process_vm_writev(pid, &local, 1, &remote, 1, 0) == (ssize_t)len;
+    memory.stopped_tid = session->tid;
+    good = good && memory_write(&memory, frames->addr, frames->bytes, frames->len);
+    memory_close(&memory);
+    return good;
 }
 
 /* Every extended register changed; then the thread is sent through the frame. */
@@ -46,8 +50,8 @@ static bool wreck_and_forge(struct session *session)
     arch_wreck_fp(&wrecked);
     jump = regs;
     arch_enter_sigreturn(&jump, &gadgets, frames.frame0);
-    return write_child(session->tid, frames.addr, frames.bytes, frames.len) &&
-           arch_set_fp(session, &wrecked) && arch_set_regs(session, &jump);
+    return write_child(session, &frames) && arch_set_fp(session, &wrecked) &&
+           arch_set_regs(session, &jump);
 }
 
 /* The child stops itself with its registers full; neither side ever spins. */

@@ -4,6 +4,11 @@
 #include <stdint.h>
 #include <string.h>
 
+uint32_t arch_rseq_signature(void)
+{
+    return 0x53053053;
+}
+
 static size_t find_bytes(const unsigned char *code, size_t len, const void *bytes, size_t n)
 {
     const unsigned char *at = memmem(code, len, bytes, n);

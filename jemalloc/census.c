@@ -1,5 +1,6 @@
 #include "jemalloc/census.h"
 #include "attach/codefiles.h"
+#include "attach/environ.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -294,12 +295,11 @@ static bool list_names(const char *list, const char *name)
 }
 
 /* In the environment as it was at exec: strings that end with a NUL each. */
-static bool environ_preloads(const struct look *look, const char *name)
+static bool environ_preloads(struct look *look, const char *name)
 {
     static const char variable[] = "LD_PRELOAD=";
     AUTO_FREE char *text = NULL;
-    ssize_t n = procfs_slurp(look->target.proc, &text, ENVIRON_MAX, "%d/environ",
-                             target_via(&look->target));
+    ssize_t n = environ_read(&look->target, &look->memory, &text, ENVIRON_MAX);
 
     for (ssize_t at = 0; at < n; at += (ssize_t)strlen(text + at) + 1)
         if (strncmp(text + at, variable, sizeof variable - 1) == 0)
@@ -319,7 +319,7 @@ static bool file_preloads(const struct look *look, const char *name)
     return list_names(text, name);
 }
 
-static enum linkage linkage_of(const struct look *look, const struct resident *resident,
+static enum linkage linkage_of(struct look *look, const struct resident *resident,
                                const struct module *module)
 {
     if (resident->instance.in_program)
@@ -390,7 +390,7 @@ enum fault_code census_look(struct census *census, struct procfs *proc, pid_t pi
     struct look look = {
         .census = census,
         .target = {.proc = proc, .pid = pid, .pidfd = -1},
-        .memory = {.memfd = -1},
+        .memory = {.memfd = -1, .mapsfd = -1},
     };
     ssize_t code = code_files(proc, pid, census->code);
     enum fault_code rc;

@@ -1,4 +1,5 @@
 #include "jemalloc/conf.h"
+#include "attach/environ.h"
 #include "jemalloc/variable.h"
 
 #include <ctype.h>
@@ -79,7 +80,7 @@ static void read_variable(struct conf *conf, const struct instance *instance,
                           struct memory *memory)
 {
     AUTO_FREE char *text = NULL;
-    ssize_t n = procfs_slurp(target->proc, &text, ENVIRON_LIMIT, "%d/environ", target_via(target));
+    ssize_t n = environ_read(target, memory, &text, ENVIRON_LIMIT);
 
     if (n < 0 || conf_parse_environ(conf, text, (size_t)n) || conf->variable.set)
         return;

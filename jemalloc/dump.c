@@ -99,18 +99,10 @@ static enum watch_verdict file_enter(void *ctx, uint64_t nr, const uint64_t args
 static void confirm_path(struct dump_watch *watch)
 {
     const struct target *target = watch->injection->env.target;
-    char real[DUMP_PATH_MAX], cwd[DUMP_PATH_MAX];
+    char real[DUMP_PATH_MAX];
 
-    if (procfs_readlink(target->proc, real, sizeof real, "%d/fd/%lld", target_via(target),
-                        (long long)watch->fd) > 0) {
-        memcpy(watch->path, real, sizeof watch->path);
-        return;
-    }
-    if (watch->path[0] == '/' ||
-        procfs_readlink(target->proc, cwd, sizeof cwd, "%d/cwd", target_via(target)) <= 0)
-        return;
-    int n = snprintf(real, sizeof real, "%s/%s", cwd, watch->path);
-    if (n > 0 && (size_t)n < sizeof real)
+    if (target_descriptor_path(target, (int)watch->fd, real, sizeof real) == 0 ||
+        target_absolute_path(target, watch->path, real, sizeof real) == 0)
         memcpy(watch->path, real, sizeof watch->path);
 }
 

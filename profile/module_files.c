@@ -22,7 +22,7 @@ static int open_in_root(const struct symbols_options *options, const char *path)
     AUTO_CLOSE int root =
         open(options->root ? options->root : "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
-    return root < 0 ? -errno : root_open_file(root, path);
+    return root < 0 ? -errno : root_open_file(root, path, INROOT_FOLLOW);
 }
 
 static int open_mapped(const struct symbols_options *options, const struct symbol_mapping *mapping)
@@ -140,7 +140,8 @@ static struct object *open_linked(const struct symbols_options *options, const c
     if (len < 0 || (size_t)len >= sizeof path)
         return NULL;
     root = root_open(options->target);
-    struct object *object = root < 0 ? NULL : open_with_id(root_open_file(root, path), id);
+    struct object *object =
+        root < 0 ? NULL : open_with_id(root_open_file(root, path, INROOT_FOLLOW), id);
     return object ? object : open_with_id(open_in_root(options, path), id);
 }
 

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 
+import allocators
 import lib
 
 # The moments at which it is interrupted; with --long in the environment more of them.
@@ -204,6 +205,22 @@ class Record(TestCase):
 
     def test_gone_before(self):
         self.assert_failed(lib.run_tool("record", 2**22 - 1, "-o", "/dev/null"), lib.GONE)
+
+
+class Threads(TestCase, allocators.TestCase):
+    def test_threads_that_have_to_be_woken(self):
+        """On 5.2.1 threads that have allocated before do not sample by themselves."""
+        allocator = self.allocator("5.2.1", words=("--threads", 6))
+        allocator.ask("work 1000")
+        tool = self.start_recording(allocator, "-o", "-")
+        allocator.ask("work 1000")
+        tool.send_signal(signal.SIGINT)
+        code, out, err = self.end(tool)
+        self.assertEqual(code, lib.INTERRUPTED, err)
+        head = out.decode(errors="replace").partition("\n@")[0]
+        self.assertEqual(sum(int(n) > 0 for n in re.findall(r"(?m)^  t\d+: (\d+):", head)), 6)
+        self.assert_active(allocator.pid, False)
+        self.assert_well(allocator)
 
 
 class Interrupted(TestCase):

@@ -36,8 +36,10 @@ def documents(result):
     return [json.loads(line) for line in result.text.splitlines()]
 
 
-def pids_of(result):
-    return [document["pid"] for document in documents(result)]
+def pids_of(result, failed=False):
+    """Of the documents, in their order: of those that tell a result, or an error."""
+    found = [document for document in documents(result) if failed == ("error" in document)]
+    return [document.get("error", document)["pid"] for document in found]
 
 
 class Hierarchy:
@@ -318,6 +320,7 @@ class Targets(lib.TestCase):
         result = lib.run_tool("on", "--json", *pids, victims[1].pid)
         self.assertEqual(result.code, lib.NO_SAFE_MOMENT, result)
         self.assertEqual(pids_of(result), [victims[1].pid, victims[0].pid])
+        self.assertEqual(pids_of(result, failed=True), pids[1:-1])
         told = re.findall(r"(?m)^jeattach: (?:cannot .* process |victim\[)(\d+)", result.err)
         self.assertEqual([int(pid) for pid in told], pids, result)
         self.assertIn("already traced by %d (hold)" % hold.pid, result.err)
@@ -421,7 +424,7 @@ class Targets(lib.TestCase):
     def test_worker_killed(self):
         """What ends one worker from outside is told; the others, and its target, go on."""
         lates, victims = [self.late()], [self.victim()]
-        tool = self.waiting("dump", lates, victims)
+        tool = self.waiting("dump", lates, victims, "--json")
         (worker,) = workers_of(tool.pid)
         os.kill(worker, signal.SIGKILL)
         result = self.finish(tool)
@@ -429,7 +432,8 @@ class Targets(lib.TestCase):
         self.assertIn("cannot tell what became of %d\n" % lates[0].pid, result.err)
         self.assertIn("%d, which worked on it, was ended by SIGKILL" % worker, result.err)
         self.assertIn("2 targets: 1 done, 1 failed\n", result.err)
-        self.assertEqual(len(result.text.splitlines()), 1)
+        self.assertEqual(pids_of(result), [victims[0].pid])
+        self.assertEqual(documents(result)[0]["error"]["code"], "lost")
         self.let_go(lates[0])
         self.assert_unharmed(victims[0])
 

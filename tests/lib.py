@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import json
 import mmap
 import os
 import re
@@ -67,9 +68,13 @@ class TestCase(unittest.TestCase):
         self.assertIn(state_of(victim.pid), "RSD", "not running")
 
     def assert_failed(self, result, code, *words):
-        """Exit code, nothing on stdout, and a message of the one form with all of `words`."""
+        """Exit code, nothing on stdout (with --json the error), and a message of the one form
+        with all of `words`."""
         self.assertEqual(result.code, code, result)
-        self.assertEqual(result.out, b"", result)
+        if "--json" in result.args:
+            self.assertEqual(json.loads(result.out)["error"]["exit"], code, result)
+        else:
+            self.assertEqual(result.out, b"", result)
         self.assertTrue(result.err.startswith("jeattach: "), result)
         for word in words:
             self.assertIn(word.lower(), result.err.lower(), result)

@@ -65,8 +65,9 @@ class Restarts(WatchTest):
             (m.path for m in lib.mappings(self.grower().pid) if "libjemalloc" in m.path), None)
         env = dict(lib.tool_environment(), MALLOC_CONF=CONF % "true", LD_PRELOAD=library)
         process = self.process(
-            ["sh", "-c", "read line; exec %s" % os.path.join(lib.VICTIMS, "grower")],
+            ["sh", "-c", "echo up; read line; exec %s" % os.path.join(lib.VICTIMS, "grower")],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, text=True)
+        self.assertEqual(process.stdout.readline(), "up\n")
         watch = self.watch(process.pid, "--when", "rss>20M", "--once")
         watch.started()
         process.stdin.write("go\ngrow %d\n" % (30 * MIB))

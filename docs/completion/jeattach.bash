@@ -68,7 +68,7 @@ _jeattach_files()
 _jeattach()
 {
     local cur=${COMP_WORDS[COMP_CWORD]} option='' verb=${COMP_WORDS[1]-} pids=() i
-    local verbs='ps status on off dump report stats watch reset purge mallctl'
+    local verbs='ps status on off dump record leak watch report stats reset purge mallctl'
     local looks='--format --focus --ignore --hide --show --by-thread --allocator --value --unit'
     looks+=' --rows --no-inlines --debuginfod --output'
     local options='--pid --timeout --thread --instance --dry-run --json --quiet --verbose --help'
@@ -89,6 +89,8 @@ _jeattach()
     fi
     case $verb in
         dump) options+=" --path $looks" ;;
+        record) options+=" --duration --every --count --keep $looks" ;;
+        leak) options+=" --duration --settle $looks" ;;
         report) options="--base --root --quiet --help $looks" ;;
         status) options+=' --no-call' ;;
         on) options+=' --allow-reset' ;;
@@ -108,9 +110,9 @@ _jeattach()
     for ((i = 2; i < ${#COMP_WORDS[@]}; i++)); do
         [ "$i" -eq "$COMP_CWORD" ] && continue
         case ${COMP_WORDS[i - 1]} in
-            -o | --output | --path | --timeout | --thread | --instance | --lg-sample | --rows) continue ;;
-            -n | --name | --container | --cgroup | --parallel) continue ;;
-            --when | --max | --cooldown | --keep) continue ;;
+            -o | --output | --path | --timeout | --thread | --instance | --lg-sample | --rows | -d | --duration | --every | \
+                --count | --keep | --settle | -n | --name | --container | --cgroup | --parallel) continue ;;
+            --when | --max | --cooldown) continue ;;
         esac
         [[ ${COMP_WORDS[i]} =~ ^[0-9]+$ ]] && pids+=("${COMP_WORDS[i]}")
     done
@@ -161,7 +163,11 @@ _jeattach()
             _jeattach_words 'auto B KiB MiB GiB' "$cur"
             return
             ;;
-        --path | --instance | --focus | --ignore | --hide | --show | --rows) return ;;
+        --path | --instance | --focus | --ignore | --hide | --show | --rows | --count | --keep) return ;;
+        -d | --duration | --every | --settle)
+            _jeattach_words '10s 30s 5m 1h' "$cur"
+            return
+            ;;
         --timeout)
             _jeattach_words '500ms 5s 30s 5m' "$cur"
             return

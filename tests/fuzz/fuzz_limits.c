@@ -39,7 +39,7 @@ static void parse_paths(const char *text, size_t size, enum cgroup_tree tree)
 {
     char path[128];
 
-    if (cgroup_path(text, size, tree, path, sizeof path)) {
+    if (cgroup_tree_path(text, size, tree, path, sizeof path)) {
         expect(path[0] == '/' && strlen(path) < sizeof path);
         find_directory(text, size, tree, path);
     }

@@ -252,22 +252,39 @@ static __attribute__((noinline)) void wipe_stack(void)
         area[i] = 0;
 }
 
-static int run(void (*round)(void))
+/*
+ * In a thread of its own: on the stack of the first one lie, between the frames of main and its
+ * callers, words of what the dynamic loader called there. How deep those went is a matter of the
+ * processor, whose registers the loader saves.
+ */
+static void *run(void *data)
 {
+    void (*round)(void) = *(void (**)(void))data;
+
     if (round == restartable) {
         if (!__rseq_size) {
             puts("skip the C library registers no restartable sequences");
-            return 0;
+            return NULL;
         }
         use_one_cpu();
     }
-    printf("ready %d 0\n", (int)getpid());
+    printf("ready %d 0\n", (int)gettid());
     fflush(stdout);
     wipe_stack();
     for (;;) {
         round();
         beat();
     }
+}
+
+static int run_in_thread(void (*round)(void))
+{
+    pthread_t thread;
+
+    if (pthread_create(&thread, NULL, run, &round) != 0)
+        return 1;
+    pthread_join(thread, NULL);
+    return 0;
 }
 
 int main(int argc, char **argv)
@@ -278,6 +295,6 @@ int main(int argc, char **argv)
         return 2;
     for (size_t i = 0; i < sizeof(modes) / sizeof(*modes); i++)
         if (!strcmp(modes[i].name, argv[1]))
-            return run(modes[i].round);
+            return run_in_thread(modes[i].round);
     return 2;
 }

@@ -22,15 +22,21 @@ def signal_state(pid, tid):
 
 
 def steady_state(pid, tid, wanted=None):
-    """A thread in sigsuspend or a handler shows a temporary mask: the usual one counts."""
+    """A thread in a handler shows a temporary mask, which blocks more: that with the least counts.
+
+    Where one is wanted, it is waited for: a thread that is behind with its
+    signals goes from handler to handler.
+    """
     seen = []
 
     def look():
         seen.append(signal_state(pid, tid))
         return seen[-1] == wanted if wanted else len(seen) > 20
 
-    lib.wait_until(look, 1, 0.001)
-    return wanted if wanted in seen else max(seen, key=seen.count)
+    lib.wait_until(look, 10, 0.001)
+    if wanted in seen:
+        return wanted
+    return min(seen, key=lambda state: bin(int(state["SigBlk"], 16)).count("1"))
 
 
 def attach_for(seconds, pid, tid):

@@ -37,13 +37,15 @@ static void test_escapes(void)
     CHECK(text_becomes("\x01\x1f\x20\x7e\x7f", "\\u0001\\u001f ~\\u007f"));
     CHECK(text_becomes("\x1b[31m", "\\u001b[31m"));
     CHECK(text_becomes("\\u0041", "\\\\u0041"));
+    CHECK(text_becomes("\xc2\x80\xc2\x9b[31m\xc2\x9f", "\\u0080\\u009b[31m\\u009f")); /* C1 */
+    CHECK(text_becomes("a\u202eb\u2069\u2028\u200f", "a\\u202eb\\u2069\\u2028\\u200f"));
 }
 
 /* RFC 3629: these pass unchanged. */
 static void test_valid_utf8(void)
 {
     static const char *const texts[] = {
-        "\xc2\x80",         "\xc3\xa9",         "\xdf\xbf",         "\xe0\xa0\x80",
+        "\xc2\xa0",         "\xc3\xa9",         "\xdf\xbf",         "\xe0\xa0\x80",
         "\xe2\x82\xac",     "\xed\x9f\xbf",     "\xee\x80\x80",     "\xef\xbf\xbf",
         "\xf0\x90\x80\x80", "\xf0\x9f\x98\x80", "\xf4\x8f\xbf\xbf", "a\xc3\xa9z\xe2\x82\xac",
     };

@@ -53,7 +53,7 @@ static void test_texts(void)
 static bool path_is(const char *text, enum cgroup_tree tree, const char *expected)
 {
     char path[64];
-    bool found = cgroup_path(text, strlen(text), tree, path, sizeof path);
+    bool found = cgroup_tree_path(text, strlen(text), tree, path, sizeof path);
 
     return expected ? found && strcmp(path, expected) == 0 : !found;
 }

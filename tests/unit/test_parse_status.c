@@ -41,6 +41,7 @@ static const char whole[] = "Name:\tredis-server\n"
                             "CapInh:\t0000000000000001\n"
                             "CapPrm:\t000001ffffffffff\n"
                             "CapEff:\t0000000000000002\n"
+                            "CapBnd:\t00000000000003ff\n"
                             "NoNewPrivs:\t1\n"
                             "Seccomp:\t2\n"
                             "Seccomp_filters:\t7\n"
@@ -51,7 +52,9 @@ static void check_whole(const struct proc_status *status)
 {
     CHECK(status->tracer == 999);
     CHECK(status->ns_pid == 5);
-    CHECK(status->uid == 1000 && status->euid == 1001);
+    CHECK(status->uid == 1000 && status->euid == 1001 && status->suid == 1002);
+    CHECK(status->gid == 2000 && status->egid == 2001 && status->sgid == 2002);
+    CHECK(status->cap_effective == 2 && status->cap_bounding == 0x3ffull);
     CHECK(status->seccomp == 2);
     CHECK(status->shadow_stack);
     CHECK(status->core_dumping);
@@ -96,6 +99,21 @@ static void test_ns_pid(void)
     CHECK(parse_text("Name:\ta\nNSpid:\t7\t1\n", &status) && status.ns_pid == 1);
     CHECK(parse_text("Name:\ta\nNSpid:\t7 8\t9", &status) && status.ns_pid == 9);
     CHECK(parse_text("Name:\ta\nNSpid:\t\n12\n", &status) && status.ns_pid == 0);
+}
+
+static void test_ns_pids(void)
+{
+    int pids[NS_PIDS_MAX];
+    char text[1024] = "NSpid:";
+
+    CHECK(parse_ns_pids(whole, sizeof whole - 1, pids) == 3);
+    CHECK(pids[0] == 4242 && pids[1] == 17 && pids[2] == 5);
+    CHECK(parse_ns_pids("NSpid:\t7", 8, pids) == 1 && pids[0] == 7);
+    CHECK(parse_ns_pids("NSpgid:\t7\n NSpid:\t8\n", 22, pids) == 0);
+    CHECK(parse_ns_pids("", 0, pids) == 0);
+    for (int i = 0; i < 40; i++)
+        strcat(text, "\t123");
+    CHECK(parse_ns_pids(text, strlen(text), pids) == NS_PIDS_MAX);
 }
 
 /* A key is a whole key, at the begin of its line. */
@@ -169,6 +187,7 @@ int main(void)
     test_whole();
     test_missing();
     test_ns_pid();
+    test_ns_pids();
     test_keys();
     test_numbers();
     test_truncated();

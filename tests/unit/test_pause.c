@@ -110,9 +110,10 @@ static void test_signals(void)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
     struct pause pause = {.until = UINT64_MAX, .interrupted = &flag};
-    sigset_t set, before, after;
+    sigset_t before, after;
 
-    sigemptyset(&set);
+    memset(&before, 0, sizeof before); /* the kernel writes a part of it */
+    memset(&after, 0, sizeof after);
     sigprocmask(SIG_BLOCK, NULL, &before);
     for (unsigned i = 0; i < 60; i++) {
         flag = 0;

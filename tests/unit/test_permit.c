@@ -1,4 +1,4 @@
-/* Why the kernel refused: one cause, in the kernel's own order. */
+/* Why the kernel refuses: each rung of the ladder, and that the first that applies is told. */
 #include "attach/permit.h"
 #include "check.h"
 #include "proc_text.h"
@@ -8,30 +8,44 @@
 
 static struct tree tree;
 static struct procfs proc;
-
-/* What is recorded of the target and of the tool. */
-struct situation {
-    int tracer;
-    unsigned uid, euid; /* the target's */
-    unsigned long long caps;
-    unsigned own_euid;
-    unsigned long long own_caps;
-    int yama; /* -1: a kernel without yama */
-    enum fault_code code;
-    const char *what; /* part of it */
-};
+static const struct target target = {.proc = &proc, .pid = NO_PID, .pidfd = -1};
 
 static const unsigned long long all_caps = 0x1ffffffffff, sys_ptrace = 1 << 19;
 
+enum { ME = 6, HIM = 5 };
+
+/* What is recorded of the target and of the tool; each test changes what it is about. */
+struct situation {
+    int tracer;
+    unsigned uids[3], gids[3]; /* the target's */
+    unsigned long long caps;
+    unsigned own_uids[2], own_gids[2]; /* real, effective */
+    unsigned long long own_caps;
+    int yama; /* YAMA_ABSENT: a kernel without it */
+};
+
+static const struct situation plain = {.uids = {ME, ME, ME},
+                                       .gids = {ME, ME, ME},
+                                       .own_uids = {ME, ME},
+                                       .own_gids = {ME, ME},
+                                       .yama = YAMA_ABSENT};
+
 static void record(const struct situation *s)
 {
-    char text[256], name[TREE_PATH_MAX];
+    char text[512], name[TREE_PATH_MAX], file[48];
 
-    snprintf(text, sizeof text, "Name:\ta\nTracerPid:\t%d\nUid:\t%u\t%u\t0\t0\nCapPrm:\t%016llx\n",
-             s->tracer, s->uid, s->euid, s->caps);
-    CHECK(tree_write(&tree, "4242/status", text));
-    snprintf(text, sizeof text, "Name:\tb\nTracerPid:\t0\nUid:\t77\t%u\t0\t0\nCapPrm:\t%016llx\n",
-             s->own_euid, s->own_caps);
+    snprintf(text, sizeof text,
+             "Name:\ta\nTracerPid:\t%d\nUid:\t%u\t%u\t%u\t0\nGid:\t%u\t%u\t%u\t0\n"
+             "CapPrm:\t%016llx\nCapEff:\t%016llx\n",
+             s->tracer, s->uids[0], s->uids[1], s->uids[2], s->gids[0], s->gids[1], s->gids[2],
+             s->caps, s->caps);
+    snprintf(file, sizeof file, "%d/status", NO_PID);
+    CHECK(tree_write(&tree, file, text));
+    snprintf(text, sizeof text,
+             "Name:\tb\nTracerPid:\t0\nUid:\t%u\t%u\t0\t0\nGid:\t%u\t%u\t0\t0\n"
+             "CapPrm:\t%016llx\nCapEff:\t%016llx\nSeccomp:\t0\n",
+             s->own_uids[0], s->own_uids[1], s->own_gids[0], s->own_gids[1], s->own_caps,
+             s->own_caps);
     CHECK(tree_write(&tree, "self/status", text));
     snprintf(text, sizeof text, "%d\n", s->yama);
     if (s->yama < 0)
@@ -40,78 +54,395 @@ static void record(const struct situation *s)
         CHECK(tree_write(&tree, "sys/kernel/yama/ptrace_scope", text));
 }
 
-static void test_situations(void)
+static void look(struct permit_view *view, const struct situation *situation)
 {
-    const struct situation rows[] = {
-        /* another tracer comes before everything else */
-        {9, 5, 5, all_caps, 0, all_caps, 3, FAULT_TRACED, "gdb"},
-        {9, 5, 5, 0, 6, 0, 1, FAULT_TRACED, "gdb"},
-        /* yama 3 stops even root */
-        {0, 5, 5, 0, 0, all_caps, 3, FAULT_DENIED_YAMA, "3"},
-        {0, 5, 5, 0, 6, 0, 3, FAULT_DENIED_YAMA, "3"},
-        /* with CAP_SYS_PTRACE nothing else explains it */
-        {0, 5, 5, all_caps, 6, sys_ptrace, 2, FAULT_DENIED, ""},
-        {0, 5, 5, 0, 0, all_caps, -1, FAULT_DENIED, ""},
-        /* another user: real or effective */
-        {0, 5, 5, 0, 6, 0, 0, FAULT_DENIED_UID, "uid 5, the tool runs as 6"},
-        {0, 5, 6, 0, 6, 0, 0, FAULT_DENIED_UID, "uid 5"},
-        {0, 6, 5, 0, 6, 0, 0, FAULT_DENIED_UID, "runs as 6"},
-        {0, 5, 5, 0, 6, sys_ptrace - 1, 1, FAULT_DENIED_UID, ""},
-        /* capabilities that the tool has not */
-        {0, 6, 6, 0x400, 6, 0, 0, FAULT_DENIED_CAPS, "0x400"},
-        {0, 6, 6, 0xc00, 6, 0x800, 1, FAULT_DENIED_CAPS, "0x400"},
-        /* yama, between processes of one user */
-        {0, 6, 6, 0, 6, 0, 1, FAULT_DENIED_YAMA, "1"},
-        {0, 6, 6, 0x400, 6, 0x400, 2, FAULT_DENIED_YAMA, "2"},
-        /* what is left */
-        {0, 6, 6, 0, 6, 0, 0, FAULT_DENIED_CAPS, "not dumpable"},
-        {0, 6, 6, 0, 6, 0, -1, FAULT_DENIED_CAPS, "not dumpable"},
+    record(situation);
+    CHECK(permit_look(view, &target, 0));
+    CHECK(view->kernel == ANSWER_UNKNOWN && !view->filter.refuses[ASKED_PTRACE]);
+    if (view->userns == USERNS_UNKNOWN)
+        view->userns = USERNS_SAME; /* test_userns.c is about the rest */
+}
+
+static bool told(const struct permit_view *view, enum fault_code code, const char *what)
+{
+    struct fault fault = {.code = FAULT_NONE};
+    enum fault_code seen = permit_judge(view, &fault);
+
+    if (seen == code && (code == FAULT_NONE || (fault.code == code && strstr(fault.what, what))))
+        return true;
+    fprintf(stderr, "  code %d instead of %d, \"%s\"\n", (int)seen, (int)code, fault.what);
+    return false;
+}
+
+static void test_users(void)
+{
+    struct situation s = plain;
+    struct permit_view view;
+
+    look(&view, &s);
+    CHECK(told(&view, FAULT_NONE, ""));
+    for (size_t i = 0; i < 3; i++) { /* real, effective, saved: each counts */
+        s = plain;
+        s.uids[i] = HIM;
+        look(&view, &s);
+        CHECK(told(&view, FAULT_DENIED_UID, "uid 5, the tool runs as 6"));
+        s.own_caps = sys_ptrace;
+        look(&view, &s);
+        CHECK(told(&view, FAULT_NONE, ""));
+        s = plain;
+        s.gids[i] = HIM;
+        look(&view, &s);
+        CHECK(told(&view, FAULT_DENIED_GID, "gid 5, the tool's is 6"));
+    }
+    for (size_t i = 0; i < 2; i++) { /* the tool's real and its effective id */
+        s = plain;
+        s.own_uids[i] = 7;
+        look(&view, &s);
+        CHECK(told(&view, FAULT_DENIED_UID, "uid 6, the tool runs as 7"));
+        s = plain;
+        s.own_gids[i] = 7;
+        look(&view, &s);
+        CHECK(told(&view, FAULT_DENIED_GID, "gid 6, the tool's is 7"));
+    }
+    s = plain;
+    s.own_uids[0] = s.own_uids[1] = 0; /* a root without the capability is a user like others */
+    s.own_caps = all_caps & ~sys_ptrace;
+    look(&view, &s);
+    CHECK(told(&view, FAULT_DENIED_UID, "runs as 0"));
+}
+
+static void test_capabilities(void)
+{
+    struct situation s = plain;
+    struct permit_view view;
+
+    s.caps = 0x400;
+    look(&view, &s);
+    CHECK(told(&view, FAULT_DENIED_CAPS, "cap_net_bind_service"));
+    s.own_caps = 0x400;
+    look(&view, &s);
+    CHECK(told(&view, FAULT_NONE, ""));
+    s.caps = 0xc00;
+    look(&view, &s);
+    CHECK(told(&view, FAULT_DENIED_CAPS, "cap_net_broadcast"));
+    s.own_caps = sys_ptrace;
+    look(&view, &s);
+    CHECK(told(&view, FAULT_NONE, ""));
+    s = plain;
+    s.caps = all_caps;
+    look(&view, &s);
+    CHECK(
+        told(&view, FAULT_DENIED_CAPS, "cap_chown, cap_dac_override, cap_dac_read_search and 38"));
+}
+
+static void test_dumpable(void)
+{
+    struct situation s = plain;
+    struct permit_view view;
+
+    look(&view, &s);
+    view.dumpable = ANSWER_NO;
+    CHECK(told(&view, FAULT_DENIED_DUMPABLE, "and not to uid 6"));
+    view.dumpable = ANSWER_YES;
+    CHECK(told(&view, FAULT_NONE, ""));
+    s.own_caps = sys_ptrace;
+    look(&view, &s);
+    view.dumpable = ANSWER_NO;
+    CHECK(told(&view, FAULT_NONE, ""));
+}
+
+/* The owner of its files tells: the effective user, or root. */
+static void test_dumpable_seen(void)
+{
+    char environ_name[48], path[TREE_PATH_MAX];
+    struct situation s = plain;
+    struct permit_view view;
+
+    look(&view, &s);
+    CHECK(view.dumpable == ANSWER_UNKNOWN); /* there is no such file */
+    snprintf(environ_name, sizeof environ_name, "%d/environ", NO_PID);
+    CHECK(tree_write(&tree, environ_name, ""));
+    s.uids[1] = geteuid() + 1;
+    look(&view, &s);
+    CHECK(view.dumpable == ANSWER_NO);
+    s.uids[1] = 0;
+    look(&view, &s);
+    CHECK(view.dumpable == ANSWER_UNKNOWN); /* root's belong to root in any case */
+    if (geteuid() == 0 && chown(tree_name(&tree, environ_name, path), ME, ME) == 0) {
+        s.uids[1] = ME;
+        look(&view, &s);
+        CHECK(view.dumpable == ANSWER_YES);
+    }
+    unlink(tree_name(&tree, environ_name, path));
+}
+
+static void test_namespaces(void)
+{
+    static const struct {
+        enum userns userns;
+        bool capable;
+        enum answer kernel;
+        enum fault_code code;
+    } rows[] = {
+        {USERNS_SAME, false, ANSWER_NO, FAULT_NONE},
+        {USERNS_SAME, true, ANSWER_NO, FAULT_NONE},
+        {USERNS_BELOW, true, ANSWER_NO, FAULT_NONE},
+        {USERNS_BELOW, false, ANSWER_NO, FAULT_DENIED_USERNS},
+        {USERNS_OWNED, false, ANSWER_NO, FAULT_NONE},
+        {USERNS_OUTSIDE, true, ANSWER_NO, FAULT_DENIED_USERNS},
+        {USERNS_OUTSIDE, false, ANSWER_UNKNOWN, FAULT_DENIED_USERNS},
+        {USERNS_OUTSIDE, true, ANSWER_YES, FAULT_NONE}, /* the kernel knows better */
+        {USERNS_OTHER, true, ANSWER_NO, FAULT_DENIED_USERNS},
+        {USERNS_OTHER, true, ANSWER_UNKNOWN, FAULT_NONE},
+        {USERNS_UNKNOWN, true, ANSWER_NO, FAULT_NONE},
     };
+    struct situation s = plain;
+    struct permit_view view;
 
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        const struct target target = {.proc = &proc, .pid = 4242, .pidfd = -1};
-        struct fault fault = {.code = FAULT_DENIED, .err = EPERM};
-        record(&rows[i]);
-        enum fault_code code = permit_explain(&target, 0, &fault);
-        if (!CHECK(code == rows[i].code && fault.code == code && strstr(fault.what, rows[i].what)))
-            fprintf(stderr, "  row %zu: code %d, \"%s\"\n", i, (int)code, fault.what);
-        CHECK(fault.pid == rows[i].tracer);
+        s.own_caps = rows[i].capable ? sys_ptrace : 0;
+        look(&view, &s);
+        view.userns = rows[i].userns;
+        view.kernel = rows[i].kernel;
+        if (!CHECK(told(&view, rows[i].code, "tool's")))
+            fprintf(stderr, "  row %zu\n", i);
+    }
+    /* A capability that counts for nothing there, and another user: it is the namespace. */
+    s.uids[0] = HIM;
+    s.own_caps = sys_ptrace;
+    look(&view, &s);
+    view.userns = USERNS_OUTSIDE;
+    CHECK(told(&view, FAULT_DENIED_USERNS, "not below the tool's"));
+    view.userns = USERNS_OWNED;
+    CHECK(told(&view, FAULT_NONE, ""));
+}
+
+static void test_yama(void)
+{
+    static const struct {
+        int yama;
+        bool capable;
+        enum fault_code code;
+        const char *what;
+    } rows[] = {
+        {YAMA_ABSENT, false, FAULT_NONE, ""},
+        {0, false, FAULT_NONE, ""},
+        {1, false, FAULT_DENIED_YAMA, "1"},
+        {2, false, FAULT_DENIED_YAMA, "2"},
+        {3, false, FAULT_DENIED_YAMA, "3"},
+        {1, true, FAULT_NONE, ""},
+        {2, true, FAULT_NONE, ""},
+        {3, true, FAULT_DENIED_YAMA, "3"},
+    };
+    struct permit_view view;
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct situation s = plain;
+        s.yama = rows[i].yama;
+        s.own_caps = rows[i].capable ? sys_ptrace : 0;
+        look(&view, &s);
+        if (!CHECK(told(&view, rows[i].code, rows[i].what)))
+            fprintf(stderr, "  row %zu\n", i);
+        /* An ancestor, or a tracer that it has named: the kernel says yes where a file cannot. */
+        view.kernel = ANSWER_YES;
+        CHECK(told(&view, FAULT_NONE, ""));
     }
 }
 
-/* A tracer whose stat cannot be read has no name, but a pid. */
-static void test_unknown_tracer(void)
+static void test_filter(void)
 {
-    const struct situation traced = {.tracer = 11};
-    const struct target target = {.proc = &proc, .pid = 4242, .pidfd = -1};
+    struct permit_view view;
+
+    look(&view, &plain);
+    view.filter.refuses[ASKED_PTRACE] = EPERM;
+    CHECK(told(&view, FAULT_DENIED_SECCOMP, "ptrace with EPERM"));
+    view.kernel = ANSWER_YES; /* to another call: that does not help */
+    CHECK(told(&view, FAULT_DENIED_SECCOMP, "ptrace with EPERM"));
+    view.filter.refuses[ASKED_PTRACE] = ENOSYS;
+    CHECK(told(&view, FAULT_DENIED_SECCOMP, "ptrace with ENOSYS"));
+    view.filter.refuses[ASKED_PTRACE] = ASK_KILLED;
+    CHECK(told(&view, FAULT_DENIED_SECCOMP, "it kills who calls ptrace"));
+    view.filter.refuses[ASKED_PTRACE] = 0;
+    view.filter.refuses[ASKED_VM] = ENOSYS; /* there is another way to read */
+    CHECK(told(&view, FAULT_NONE, ""));
+    view.memory_refused = true; /* there is none */
+    CHECK(told(&view, FAULT_DENIED_SECCOMP, "process_vm_readv with ENOSYS"));
+}
+
+static void test_module(void)
+{
+    struct situation s = plain;
+    struct permit_view view;
+
+    s.own_caps = sys_ptrace;
+    look(&view, &s);
+    view.lsm = (struct lsm){LSM_APPARMOR, "docker-default (enforce)", "unconfined"};
+    CHECK(told(&view, FAULT_NONE, "")); /* it may, as long as the kernel has not said no */
+    view.kernel = ANSWER_YES;
+    CHECK(told(&view, FAULT_NONE, ""));
+    view.kernel = ANSWER_NO;
+    CHECK(
+        told(&view, FAULT_DENIED_LSM, "AppArmor: the tool runs under the profile docker-default"));
+    view.lsm = (struct lsm){LSM_SELINUX, "a:b:container_t:s0", ""};
+    CHECK(told(&view, FAULT_DENIED_LSM, "SELinux is enforcing: the tool runs as a:b:container_t"));
+    view.lsm.kind = LSM_NONE;
+    CHECK(told(&view, FAULT_NONE, ""));
+}
+
+static void test_freezer(void)
+{
+    struct permit_view view;
+
+    look(&view, &plain);
+    view.frozen = true;
+    snprintf(view.cgroup, sizeof view.cgroup, "/sys/fs/cgroup/x");
+    view.kernel = ANSWER_YES;
+    CHECK(told(&view, FAULT_FROZEN, "/sys/fs/cgroup/x"));
+}
+
+/* Everything is wrong at once: each cause that is mended uncovers the next. */
+static void test_order(void)
+{
+    struct situation s = {.tracer = 9,
+                          .uids = {HIM, HIM, HIM},
+                          .gids = {HIM, HIM, HIM},
+                          .caps = all_caps,
+                          .own_uids = {ME, ME},
+                          .own_gids = {ME, ME},
+                          .yama = 3};
+    struct permit_view view;
+
+    look(&view, &s);
+    view.dumpable = ANSWER_NO;
+    view.kernel = ANSWER_NO;
+    view.lsm = (struct lsm){LSM_APPARMOR, "x (enforce)", ""};
+    view.filter.refuses[ASKED_PTRACE] = EPERM;
+    view.frozen = true;
+    CHECK(told(&view, FAULT_TRACED, "gdb"));
+    view.its.tracer = 0;
+    CHECK(told(&view, FAULT_DENIED_UID, "uid 5"));
+    view.its.uid = view.its.euid = view.its.suid = ME;
+    CHECK(told(&view, FAULT_DENIED_GID, "gid 5"));
+    view.its.gid = view.its.egid = view.its.sgid = ME;
+    CHECK(told(&view, FAULT_DENIED_DUMPABLE, ""));
+    view.dumpable = ANSWER_YES;
+    CHECK(told(&view, FAULT_DENIED_CAPS, ""));
+    view.userns = USERNS_OUTSIDE;
+    CHECK(told(&view, FAULT_DENIED_USERNS, ""));
+    view.userns = USERNS_SAME;
+    view.own.cap_permitted = view.own.cap_effective = all_caps;
+    CHECK(told(&view, FAULT_DENIED_YAMA, "3"));
+    view.yama = 2;
+    CHECK(told(&view, FAULT_DENIED_SECCOMP, "EPERM"));
+    view.filter.refuses[ASKED_PTRACE] = 0;
+    CHECK(told(&view, FAULT_DENIED_LSM, "AppArmor"));
+    view.kernel = ANSWER_YES;
+    CHECK(told(&view, FAULT_FROZEN, ""));
+    view.frozen = false;
+    CHECK(told(&view, FAULT_NONE, ""));
+}
+
+/* A tracer is named; one whose stat cannot be read has no name, but a pid. The tool itself is none.
+ */
+static void test_tracer(void)
+{
+    struct situation s = plain;
     struct fault fault = {.code = FAULT_DENIED};
 
-    record(&traced);
+    s.tracer = 9;
+    record(&s);
+    CHECK(permit_explain(&target, 0, &fault) == FAULT_TRACED);
+    CHECK(fault.code == FAULT_TRACED && fault.pid == 9 && strcmp(fault.what, "gdb") == 0);
+    s.tracer = 11;
+    record(&s);
     CHECK(permit_explain(&target, 0, &fault) == FAULT_TRACED);
     CHECK(fault.pid == 11 && strcmp(fault.what, "?") == 0);
     CHECK(permit_explain(&target, 0, NULL) == FAULT_TRACED);
+    s.tracer = getpid();
+    record(&s);
+    fault.code = FAULT_DENIED;
+    CHECK(permit_explain(&target, 0, &fault) == FAULT_DENIED);
+}
+
+/* Each thread has a tracer of its own. */
+static void test_thread(void)
+{
+    char name[48];
+    struct permit_view view;
+
+    record(&plain);
+    snprintf(name, sizeof name, "%d/task/17/status", NO_PID);
+    CHECK(tree_write(&tree, name, "Name:\ta\nTracerPid:\t9\n"));
+    CHECK(permit_look(&view, &target, 17) && told(&view, FAULT_TRACED, "gdb"));
+    CHECK(permit_look(&view, &target, 0) && view.its.tracer == 0);
+    CHECK(!permit_look(&view, &target, 18));
 }
 
 static void test_capable(void)
 {
-    const struct situation root = {.own_caps = all_caps}, some = {.own_caps = sys_ptrace},
-                           contained = {.own_caps = all_caps & ~sys_ptrace};
+    struct situation s = plain;
 
-    record(&root);
+    s.own_caps = all_caps;
+    record(&s);
     CHECK(permit_tool_is_capable(&proc));
-    record(&some);
+    s.own_caps = sys_ptrace;
+    record(&s);
     CHECK(permit_tool_is_capable(&proc));
-    record(&contained);
+    s.own_caps = all_caps & ~sys_ptrace;
+    record(&s);
     CHECK(!permit_tool_is_capable(&proc));
 }
 
+/* What cannot be read explains nothing, and leaves the fault as it was. */
 static void test_unreadable(void)
 {
-    const struct target target = {.proc = &proc, .pid = 4243, .pidfd = -1};
+    const struct target nobody = {.proc = &proc, .pid = NO_PID + 1, .pidfd = -1};
     struct fault fault = {.code = FAULT_DENIED, .err = EACCES, .stage = "read maps"};
+    bool certain = true;
 
-    CHECK(permit_explain(&target, 0, &fault) == FAULT_DENIED);
+    CHECK(permit_explain(&nobody, 0, &fault) == FAULT_DENIED);
     CHECK(fault.code == FAULT_DENIED && fault.err == EACCES && !strcmp(fault.stage, "read maps"));
+    CHECK(permit_forecast(&nobody, 0, &certain, &fault) == FAULT_NONE && !certain);
+    fault.code = FAULT_NO_STOP;
+    CHECK(permit_explain(&target, 0, &fault) == FAULT_NO_STOP);
+}
+
+/* By the rules alone, since there is no such process to ask about. */
+static void test_forecast(void)
+{
+    struct situation s = plain;
+    struct fault fault = {.code = FAULT_NONE};
+    bool certain = true;
+
+    record(&s);
+    CHECK(permit_forecast(&target, 0, &certain, &fault) == FAULT_NONE);
+    CHECK(fault.code == FAULT_NONE && !certain);
+    s.uids[0] = HIM;
+    record(&s);
+    CHECK(permit_forecast(&target, 0, &certain, &fault) == FAULT_DENIED_UID && !certain);
+    s.tracer = 9;
+    record(&s);
+    CHECK(permit_forecast(&target, 0, &certain, &fault) == FAULT_TRACED && certain);
+}
+
+/* /proc of this very system, and one that calls this process by another number. */
+static void test_procfs(void)
+{
+    struct procfs real, other;
+    struct tree strange;
+    struct fault fault;
+
+    if (CHECK(procfs_open(&real, "/proc") == 0))
+        CHECK(permit_check_procfs(&real, &fault) == FAULT_NONE);
+    procfs_close(&real);
+    if (!CHECK(tree_make(&strange)) || !CHECK(procfs_open(&other, strange.path) == 0))
+        return;
+    CHECK(permit_check_procfs(&other, &fault) == FAULT_PROCFS && fault.err == ENOENT);
+    CHECK(tree_link(&strange, "self", "5000001"));
+    CHECK(permit_check_procfs(&other, &fault) == FAULT_PROCFS);
+    CHECK(strstr(fault.what, "5000001"));
+    procfs_close(&other);
+    tree_remove(&strange);
 }
 
 int main(void)
@@ -123,10 +454,22 @@ int main(void)
         return check_result();
     stat_text(&tracer, text, sizeof text);
     CHECK(tree_write(&tree, "9/stat", text));
-    test_situations();
-    test_unknown_tracer();
+    test_users();
+    test_capabilities();
+    test_dumpable();
+    test_dumpable_seen();
+    test_namespaces();
+    test_yama();
+    test_filter();
+    test_module();
+    test_freezer();
+    test_order();
+    test_tracer();
+    test_thread();
     test_capable();
     test_unreadable();
+    test_forecast();
+    test_procfs();
     procfs_close(&proc);
     tree_remove(&tree);
     return check_result();

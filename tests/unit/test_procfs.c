@@ -41,7 +41,7 @@ static void test_read(void)
 
 static void test_long_names(void)
 {
-    char buf[8], name[200], *out;
+    char buf[8], name[2000], *out;
 
     memset(name, 'n', sizeof name - 1);
     name[sizeof name - 1] = '\0';

@@ -1,0 +1,88 @@
+#include "attach/ask.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+
+/* Each of nobody: pid 0 and descriptor -1 exist nowhere. */
+static long ptrace_nobody(void)
+{
+    return syscall(SYS_ptrace, PTRACE_SEIZE, 0, 0, 0);
+}
+
+static long read_vm(pid_t pid)
+{
+    char byte;
+    struct iovec local = {&byte, 1}, remote = {NULL, 1};
+
+    return process_vm_readv(pid, &local, 1, &remote, 1, 0);
+}
+
+static long vm_nobody(void)
+{
+    return read_vm(0);
+}
+
+static long getfd_nobody(void)
+{
+    return syscall(SYS_pidfd_getfd, -1, -1, 0);
+}
+
+static const struct question {
+    const char *name;
+    long (*call)(void);
+    int expected; /* the errno of a kernel that sees it */
+} questions[] = {
+    [ASKED_PTRACE] = {"ptrace", ptrace_nobody, ESRCH},
+    [ASKED_VM] = {"process_vm_readv", vm_nobody, ESRCH},
+    [ASKED_GETFD] = {"pidfd_getfd", getfd_nobody, EBADF},
+};
+
+const char *asked_name(enum asked asked)
+{
+    return questions[asked].name;
+}
+
+/* In a child: its exit status is what the call came to. */
+static unsigned char ask_in_child(const struct question *question)
+{
+    int status = 0;
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        long rc = question->call();
+        _exit(rc >= 0 || errno == question->expected || errno >= ASK_KILLED ? 0 : errno);
+    }
+    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        continue;
+    if (pid < 0)
+        return 0;
+    return WIFEXITED(status) ? (unsigned char)WEXITSTATUS(status) : ASK_KILLED;
+}
+
+void ask_filter(struct own_filter *filter)
+{
+    for (enum asked asked = 0; asked < ASKED_COUNT; asked++)
+        filter->refuses[asked] = ask_in_child(&questions[asked]);
+}
+
+static enum answer answer_of(long rc, int answers)
+{
+    if (rc >= 0 || errno == answers)
+        return ANSWER_YES;
+    return errno == EPERM ? ANSWER_NO : ANSWER_UNKNOWN;
+}
+
+enum answer ask_attach(const struct target *target, const struct own_filter *filter)
+{
+    enum answer answer = ANSWER_UNKNOWN;
+
+    if (!filter->refuses[ASKED_VM])
+        answer = answer_of(read_vm(target_via(target)), EFAULT);
+    if (answer == ANSWER_UNKNOWN && target->pidfd >= 0 && !filter->refuses[ASKED_GETFD])
+        answer = answer_of(syscall(SYS_pidfd_getfd, target->pidfd, -1, 0), EBADF);
+    return answer;
+}

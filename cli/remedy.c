@@ -1,0 +1,200 @@
+#include "cli/remedy.h"
+#include "attach/container.h"
+#include "attach/permit.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Faults that are cured in the same way. */
+enum group { GROUP_NONE, RIGHTS, USER, YAMA, NAMESPACE, FILTER, MODULE, FREEZER };
+
+static const enum group groups[] = {
+    [FAULT_DENIED_UID] = USER,         [FAULT_DENIED_GID] = RIGHTS,
+    [FAULT_DENIED_DUMPABLE] = RIGHTS,  [FAULT_DENIED_CAPS] = RIGHTS,
+    [FAULT_DENIED_USERNS] = NAMESPACE, [FAULT_DENIED_YAMA] = YAMA,
+    [FAULT_DENIED_SECCOMP] = FILTER,   [FAULT_DENIED_LSM] = MODULE,
+    [FAULT_FROZEN] = FREEZER,
+};
+
+enum {
+    HOST = 1 << PLACE_HOST,
+    DOCKER = 1 << PLACE_DOCKER,
+    PODMAN = 1 << PLACE_PODMAN,
+    KUBERNETES = 1 << PLACE_KUBERNETES,
+    OTHER = 1 << PLACE_CONTAINER,
+    ANYWHERE = ~0u >> 1,
+};
+
+enum who {
+    ANYBODY,
+    ROOT,
+    NOT_ROOT,
+    COULD_BE_ROOT, /* is not, and root has the capability here */
+};
+
+#define KUBECTL(profile) "kubectl debug -it POD --image=IMAGE --target=CONTAINER --profile=" profile
+
+/* The first row that fits is taken. */
+static const struct row {
+    enum group group;
+    unsigned places;
+    enum who who;
+    const char *what;   /* the start of what was seen; NULL: any */
+    const char *engine; /* of the target; NULL: any */
+    const char *text;
+} rows[] = {
+    {YAMA, ANYWHERE, ANYBODY, "3", NULL,
+     "none: it can only be raised, so the machine has to be started anew with a lower one; until "
+     "then no process can be attached to"},
+    {YAMA, HOST, NOT_ROOT, "1", NULL,
+     "run it as root (sudo jeattach ...); or, for every user until the next start of the machine: "
+     "sudo sysctl kernel.yama.ptrace_scope=0"},
+    {USER, HOST, NOT_ROOT, NULL, NULL,
+     "run it as root (sudo jeattach ...) or as that user (sudo -u '#%U' jeattach ...); or let it "
+     "have the one capability: sudo setcap cap_sys_ptrace+ep %J"},
+    {RIGHTS, HOST, NOT_ROOT, NULL, NULL,
+     "run it as root (sudo jeattach ...), or let it have the one capability: sudo setcap "
+     "cap_sys_ptrace+ep %J"},
+    {RIGHTS, HOST, ROOT, NULL, NULL,
+     "this root has no CAP_SYS_PTRACE: run it where root has it (systemd: CapabilityBoundingSet=, "
+     "an engine: --cap-add SYS_PTRACE)"},
+    {USER, DOCKER | PODMAN | KUBERNETES | OTHER, COULD_BE_ROOT, NULL, NULL,
+     "run it in this container as root, who has CAP_SYS_PTRACE here, or as that user (docker or "
+     "podman exec --user 0; securityContext: {runAsUser: 0})"},
+    {RIGHTS, DOCKER | PODMAN | KUBERNETES | OTHER, COULD_BE_ROOT, NULL, NULL,
+     "run it in this container as root, who has CAP_SYS_PTRACE here (docker or podman exec --user "
+     "0; securityContext: {runAsUser: 0})"},
+    {RIGHTS, DOCKER, ANYBODY, NULL, NULL,
+     "give the tool's container the capability: docker run --pid=container:%I --cap-add SYS_PTRACE "
+     "--user 0 ...; or in the container of the target: docker exec --privileged --user 0 %I "
+     "jeattach ...; or run it on the host as root"},
+    {RIGHTS, PODMAN, ANYBODY, NULL, NULL,
+     "give the tool's container the capability: podman run --pid=container:%I --cap-add SYS_PTRACE "
+     "--user 0 ...; or in the container of the target: podman exec --privileged --user 0 %I "
+     "jeattach ...; or run it on the host as root"},
+    {RIGHTS, KUBERNETES, ANYBODY, NULL, NULL,
+     KUBECTL("general") " -- jeattach ... (it adds SYS_PTRACE; the image's user must be root); or "
+                        "in the pod: securityContext: {runAsUser: 0, capabilities: {add: "
+                        "[SYS_PTRACE]}}"},
+    {RIGHTS, OTHER, ANYBODY, NULL, NULL,
+     "give the tool's container root as its user and the capability SYS_PTRACE, or run it on the "
+     "host as root"},
+    {NAMESPACE, DOCKER, ANYBODY, NULL, NULL,
+     "let both containers have one user namespace: docker run --userns=host --pid=container:%I "
+     "--cap-add SYS_PTRACE --user 0 ...; or run it on the host as root"},
+    {NAMESPACE, PODMAN, ANYBODY, NULL, NULL,
+     "let both containers have one user namespace: podman run --userns=container:%I "
+     "--pid=container:%I --cap-add SYS_PTRACE --user 0 ...; or run it on the host as root"},
+    {NAMESPACE, KUBERNETES, ANYBODY, NULL, NULL,
+     "use a debug container of the target's own pod: " KUBECTL("general") " -- jeattach ..."},
+    {FILTER, DOCKER, ANYBODY, NULL, NULL,
+     "start the tool's container with a profile that allows ptrace, process_vm_readv and "
+     "process_vm_writev: docker run --cap-add SYS_PTRACE ... or --security-opt seccomp=unconfined"},
+    {FILTER, PODMAN, ANYBODY, NULL, NULL,
+     "start the tool's container with a profile that allows ptrace, process_vm_readv and "
+     "process_vm_writev: podman run --cap-add SYS_PTRACE ... or --security-opt seccomp=unconfined"},
+    {FILTER, KUBERNETES, ANYBODY, NULL, NULL,
+     KUBECTL("sysadmin") " -- jeattach ...; or in the pod: securityContext: {seccompProfile: "
+                         "{type: Unconfined}}"},
+    {MODULE, DOCKER, ANYBODY, "AppArmor", NULL,
+     "docker run --security-opt apparmor=unconfined --cap-add SYS_PTRACE --pid=container:%I ..."},
+    {MODULE, PODMAN, ANYBODY, "AppArmor", NULL,
+     "podman run --security-opt apparmor=unconfined --cap-add SYS_PTRACE --pid=container:%I ..."},
+    {MODULE, KUBERNETES, ANYBODY, "AppArmor", NULL,
+     KUBECTL("sysadmin") " -- jeattach ...; or in the pod: securityContext: {appArmorProfile: "
+                         "{type: Unconfined}}"},
+    {MODULE, ANYWHERE, ANYBODY, "AppArmor", NULL,
+     "run it outside of that profile, or let the profile only warn: sudo aa-complain PROFILE"},
+    {MODULE, DOCKER, ANYBODY, "SELinux", NULL,
+     "docker run --security-opt label=disable --cap-add SYS_PTRACE --pid=container:%I ..."},
+    {MODULE, PODMAN, ANYBODY, "SELinux", NULL,
+     "podman run --security-opt label=disable --cap-add SYS_PTRACE --pid=container:%I ..."},
+    {MODULE, KUBERNETES, ANYBODY, "SELinux", NULL,
+     "in the pod: securityContext: {seLinuxOptions: {type: spc_t}}"},
+    {MODULE, ANYWHERE, ANYBODY, "SELinux", NULL,
+     "sudo setsebool deny_ptrace off, if it is on (getsebool deny_ptrace); else see what was "
+     "refused: sudo ausearch -m avc -ts recent"},
+    {FREEZER, ANYWHERE, ANYBODY, NULL, "docker", "docker unpause %I, then try again"},
+    {FREEZER, ANYWHERE, ANYBODY, NULL, "podman", "podman unpause %I, then try again"},
+    {FREEZER, ANYWHERE, ANYBODY, "each of its threads", NULL,
+     "thaw it from the host (docker unpause, podman unpause, systemctl thaw), then try again"},
+    {FREEZER, ANYWHERE, ANYBODY, "/sys/fs/cgroup/freezer", NULL,
+     "thaw it, or the group above it that is frozen: echo THAWED > %W/freezer.state"},
+    {FREEZER, ANYWHERE, ANYBODY, NULL, NULL,
+     "thaw it, or the group above it that is frozen: systemctl thaw UNIT, or echo 0 > "
+     "%W/cgroup.freeze"},
+};
+
+static bool is_bounded(const struct procfs *proc)
+{
+    struct proc_status status;
+    AUTO_FREE char *text = NULL;
+    ssize_t n = procfs_slurp(proc, &text, PROCFS_STATUS_MAX, "self/status");
+
+    return n > 0 && parse_status(text, (size_t)n, &status) &&
+           permit_has_ptrace(status.cap_bounding);
+}
+
+static void look_at_target(struct remedy *remedy, const struct procfs *proc, pid_t pid)
+{
+    struct container container;
+    struct proc_status status;
+    AUTO_FREE char *text = NULL;
+    ssize_t n = procfs_slurp(proc, &text, PROCFS_STATUS_MAX, "%d/status", (int)pid);
+
+    if (n > 0 && parse_status(text, (size_t)n, &status))
+        remedy->uid = status.uid;
+    if (!container_read(proc, pid, &container) || !container.engine)
+        return;
+    remedy->engine = container.engine;
+    snprintf(remedy->id, sizeof remedy->id, "%.12s", container.id);
+}
+
+void remedy_look(struct remedy *remedy, pid_t pid)
+{
+    struct procfs proc;
+
+    memset(remedy, 0, sizeof *remedy);
+    remedy->root = geteuid() == 0;
+    snprintf(remedy->id, sizeof remedy->id, "TARGET");
+    snprintf(remedy->program, sizeof remedy->program, "jeattach");
+    if (procfs_open(&proc, "/proc"))
+        return;
+    remedy->place = place_of_tool(&proc);
+    remedy->bounded = is_bounded(&proc);
+    if (procfs_readlink(&proc, remedy->program, sizeof remedy->program, "self/exe") <= 0)
+        snprintf(remedy->program, sizeof remedy->program, "jeattach");
+    look_at_target(remedy, &proc, pid);
+    procfs_close(&proc);
+}
+
+static bool fits(const struct row *row, enum group group, const struct remedy *remedy,
+                 const struct fault *fault)
+{
+    /* What has no words of its own is cured by the capability, like the rest of the rights. */
+    bool of_rights = row->group == RIGHTS && (group == USER || group == YAMA);
+
+    if (row->group != group && !of_rights)
+        return false;
+    if (!(row->places & 1u << remedy->place))
+        return false;
+    if (row->who != ANYBODY && (row->who == ROOT) != remedy->root)
+        return false;
+    if (row->who == COULD_BE_ROOT && !remedy->bounded)
+        return false;
+    if (row->what && strncmp(fault->what, row->what, strlen(row->what)) != 0)
+        return false;
+    return !row->engine || (remedy->engine && strcmp(row->engine, remedy->engine) == 0);
+}
+
+const char *remedy_template(const struct remedy *remedy, const struct fault *fault)
+{
+    enum group group =
+        (unsigned)fault->code < sizeof groups / sizeof *groups ? groups[fault->code] : GROUP_NONE;
+
+    for (size_t i = 0; group != GROUP_NONE && i < sizeof rows / sizeof *rows; i++)
+        if (fits(&rows[i], group, remedy, fault))
+            return rows[i].text;
+    return NULL;
+}

@@ -1,0 +1,439 @@
+"""What refuses an attach, in states that the kernel really has: the one cause, and no harm."""
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import unittest
+
+import lib
+
+STRANGER = 12345  # a user that nobody is
+CONFINE = os.path.join(lib.VICTIMS, "confine")
+ALL_CALLS = "ptrace,process_vm_readv,process_vm_writev,pidfd_getfd"
+VM_CALLS = "process_vm_readv,process_vm_writev,pidfd_getfd"
+CGROUP = "/sys/fs/cgroup"
+
+
+def with_capability(uid, *names):
+    """The command's beginning: another user, with these capabilities alone."""
+    caps = ",".join(["-all"] + ["+" + name for name in names])
+    words = ["setpriv", "--reuid", str(uid), "--regid", str(uid), "--clear-groups"]
+    return words + ["--inh-caps", caps, "--ambient-caps", caps, "--bounding-set", caps]
+
+
+class Permit(lib.TestCase):
+    def setUp(self):
+        lib.require_root()
+        for program in ("setpriv", "unshare"):
+            if not shutil.which(program):
+                raise unittest.SkipTest("%s is not installed" % program)
+
+        self.public = self.directory()
+        os.chmod(self.public, 0o755)
+
+    def copy(self, program):
+        """Where everybody may run it."""
+        path = os.path.join(self.public, os.path.basename(program))
+        return path if os.path.exists(path) else shutil.copy(program, path)
+
+    def tool(self, *words, before=()):
+        """The tool behind other commands."""
+        if not before:
+            return lib.run_tool(*words)
+        before = [self.copy(word) if word == CONFINE else word for word in before]
+        return lib.run_tool(*before[1:], self.copy(lib.TOOL), *words, tool=before[0], cwd="/")
+
+    def assert_told(self, result, code, name, *words):
+        """The same on stderr as in JSON: exit code, name of the cause, what was seen."""
+        self.assertEqual(result.code, code, result)
+        error = json.loads(result.text)["error"]
+        self.assertEqual((error["code"], error["exit"]), (name, code), result)
+        self.assertIn("\n  cause: %s\n" % error["cause"], result.err)
+        self.assertTrue(result.err.startswith("jeattach: %s\n" % error["what"]), result)
+        if error["fix"]:
+            self.assertIn("\n  fix:   %s\n" % error["fix"], result.err)
+        for word in words:
+            self.assertIn(word, error["cause"])
+        return error
+
+    def assert_refused(self, pid, code, name, *words, before=(), maps=True):
+        """Each verb names the same cause; status does so without ptrace."""
+        for verb in (("on",), ("dump", "-o", os.devnull), ("stats",), ("mallctl", "version")):
+            more = (verb[0], pid) + verb[1:]
+            error = self.assert_told(self.tool(*more, "--json", before=before), code, name, *words)
+        result = self.tool("status", "--json", "-vv", pid, before=before)
+        self.assertNotIn("ptrace SEIZE", result.err)
+        if not maps:
+            self.assert_told(result, code, name, *words)
+            return error
+        told = json.loads(result.text)
+        self.assertIs(told["attach"]["possible"], False)
+        for member in ("code", "exit", "cause", "seen", "fix"):
+            self.assertEqual(told["attach"][member], error[member])
+        # What memory tells is told all the same; what it does not tell is no success.
+        self.assertEqual(result.code, lib.OK if told["verdict"] else code, result)
+        text = self.tool("status", pid, before=before)
+        self.assertIn("\nattach: refused: %s; %s\n" % (error["cause"], error["fix"]), text.text)
+        self.assertEqual(text.code, result.code)
+        return error
+
+    def assert_works(self, victim, before=()):
+        """Every verb, and the target is as it was."""
+        kept = lib.snapshot(victim.pid)
+        self.assert_ran(self.tool("on", victim.pid, before=before))
+        self.assertTrue(victim.wait_rounds(2))
+        self.assert_profile(
+            self.assert_ran(self.tool("dump", victim.pid, "-o", "-", before=before)).out)
+        self.assert_dumps(victim, before)
+        for verb in (("stats",), ("purge",), ("mallctl", "version"), ("reset",), ("off",),
+                     ("dump", "--dry-run")):
+            self.assert_ran(self.tool(verb[0], victim.pid, *verb[1:], before=before))
+        status = self.assert_ran(self.tool("status", victim.pid, before=before))
+        self.assertIn("\nattach: possible\n", status.text)
+        self.assertIn("MALLOC_CONF='%s'" % lib.malloc_conf(victim.directory), status.text)
+        rows = json.loads(self.assert_ran(self.tool("ps", "--json", before=before)).text)
+        self.assertIn(victim.pid, [row["pid"] for row in rows["processes"]])
+        self.assertEqual(lib.snapshot_differences(victim.pid, kept), [])
+        self.assert_unharmed(victim)
+
+    def assert_dumps(self, victim, before):
+        """To a path that is relative, through a link: what is told is the file itself."""
+        os.chmod(victim.directory, 0o777)
+        os.symlink(".", os.path.join(victim.directory, "link"))
+        result = self.tool("dump", victim.pid, "--path", "link/x.heap", before=before)
+        self.assert_ran(result)
+        path = os.path.join(victim.directory, "x.heap")
+        self.assertEqual(result.text, path + "\n")
+        with open(path, "rb") as file:
+            self.assert_profile(file.read())
+
+    # ---- it works with less than root has ----
+
+    def test_ptrace_capability_alone(self):
+        """Another user with CAP_SYS_PTRACE: mem, environ and fd/ are refused, ptrace is not."""
+        victim = self.victim(user=lib.NOBODY)
+        before = with_capability(STRANGER, "sys_ptrace")
+        done = subprocess.run(before + ["cat", "/proc/%d/environ" % victim.pid],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.assertNotEqual(done.returncode, 0, "environ is not refused: nothing is tested")
+        self.assert_works(victim, before)
+
+    def test_filter_without_process_vm(self):
+        victim = self.victim()
+        for action in ("EPERM", "ENOSYS"):
+            with self.subTest(action=action):
+                self.assert_ran(self.tool("on", victim.pid, before=(CONFINE, action, VM_CALLS)))
+        self.assert_works(victim, (CONFINE, "ENOSYS", VM_CALLS))
+
+    def test_filter_without_writing(self):
+        """Reading is allowed, writing is not, and /proc/PID/mem neither: word by word."""
+        victim = self.victim(user=lib.NOBODY)
+        before = with_capability(STRANGER, "sys_ptrace")
+        self.assert_works(victim, before + [CONFINE, "EPERM", "process_vm_writev"])
+
+    def test_same_user(self):
+        victim = self.victim(user=lib.NOBODY)
+        self.assert_works(victim, with_capability(lib.NOBODY))
+
+    # ---- it does not ----
+
+    def test_gone(self):
+        ended = subprocess.Popen(["true"])
+        ended.wait()
+        error = self.assert_refused(ended.pid, lib.GONE, "gone", str(ended.pid), maps=False)
+        self.assertIsNone(error["fix"])
+
+    def test_zombie(self):
+        child = subprocess.Popen(["true"])
+        self.addCleanup(child.wait)
+        self.assertTrue(lib.wait_until(lambda: lib.state_of(child.pid) == "Z"))
+        self.assert_refused(child.pid, lib.GONE, "zombie", "parent %d" % os.getpid(), maps=False)
+
+    def test_traced(self):
+        victim = self.victim()
+        holder = self.process(
+            [os.path.join(lib.VICTIMS, "hold"), str(victim.pid)], stdout=subprocess.PIPE)
+        self.assertEqual(holder.stdout.readline(), b"holding\n")
+        self.assert_refused(victim.pid, lib.NOT_PERMITTED, "traced", "%d (hold)" % holder.pid)
+        lib.end_process(holder)
+        self.assert_ran(self.tool("on", victim.pid))
+        self.assert_unharmed(victim)
+
+    def test_other_user(self):
+        victim = self.victim(user=lib.NOBODY)
+        self.assert_refused(
+            victim.pid, lib.NOT_PERMITTED, "denied_uid", "uid %d" % lib.NOBODY,
+            "runs as %d" % STRANGER, before=with_capability(STRANGER), maps=False)
+        self.assert_unharmed(victim)
+
+    def test_root_without_capability(self):
+        victim = self.victim(user=lib.NOBODY)
+        before = ["setpriv", "--bounding-set", "-sys_ptrace"]
+        self.assert_refused(victim.pid, lib.NOT_PERMITTED, "denied_uid", "runs as 0",
+                            before=before, maps=False)
+
+    def test_other_group(self):
+        victim = self.victim(user=lib.NOBODY)
+        before = ["setpriv", "--reuid", str(lib.NOBODY), "--regid", str(STRANGER),
+                  "--clear-groups"]
+        self.assert_refused(victim.pid, lib.NOT_PERMITTED, "denied_gid", "gid %d" % lib.NOBODY,
+                            before=before, maps=False)
+
+    def test_more_capabilities(self):
+        target = self.process(with_capability(STRANGER, "net_bind_service") + ["sleep", "1000"])
+        self.wait_for("sleep", target.pid)
+        self.assert_refused(target.pid, lib.NOT_PERMITTED, "denied_capabilities",
+                            "cap_net_bind_service", before=with_capability(STRANGER), maps=False)
+
+    def test_not_dumpable(self):
+        """By prctl(PR_SET_DUMPABLE, 0)."""
+        target = self.process(with_capability(STRANGER) + [sys.executable, "-c", NOT_DUMPABLE],
+                              stdout=subprocess.PIPE)
+        self.assertEqual(target.stdout.readline(), b"ready\n")
+        self.assert_refused(target.pid, lib.NOT_PERMITTED, "denied_dumpable", "belong to root",
+                            before=with_capability(STRANGER), maps=False)
+
+    def wait_for(self, name, pid):
+        """Until exec is done."""
+        self.assertTrue(lib.wait_until(lambda: lib.read_text("/proc/%d/comm" % pid) == name + "\n"))
+
+    def test_user_namespace(self):
+        """Root of a user namespace has all capabilities, and none over those outside."""
+        victim = self.victim()
+        before = ["unshare", "--user", "--map-root-user"]
+        if subprocess.run(before + ["true"], stderr=subprocess.DEVNULL).returncode:
+            raise unittest.SkipTest("this kernel makes no user namespace")
+        self.assert_refused(victim.pid, lib.NOT_PERMITTED, "denied_user_namespace",
+                            "not below the tool's", before=before, maps=False)
+        self.assert_unharmed(victim)
+
+    def test_user_namespace_below(self):
+        """The other way round nothing is refused: not to root, nor to the user who made it."""
+        for uid in (0, lib.NOBODY):
+            with self.subTest(uid=uid):
+                directory = self.directory()
+                os.chmod(directory, 0o777)
+                pid = self.sleeper_in_namespace(uid)
+                before = with_capability(uid) if uid else ()
+                told = self.tool("status", "--json", pid, before=before)
+                # It has no jemalloc: that much could be read.
+                self.assert_told(told, lib.NO_JEMALLOC, "no_jemalloc")
+
+    def sleeper_in_namespace(self, uid):
+        words = ["setpriv", "--reuid", str(uid), "--regid", str(uid), "--clear-groups"]
+        words += ["unshare", "--user", "--map-root-user", "sleep", "1000"]
+        target = self.process(words, stderr=subprocess.DEVNULL)
+        lib.wait_until(lambda: target.poll() is not None
+                       or lib.read_text("/proc/%d/comm" % target.pid) == "sleep\n")
+        if target.poll() is not None:
+            raise unittest.SkipTest("this kernel makes no user namespace")
+        return target.pid
+
+    def test_own_filter(self):
+        victim = self.victim()
+        for action, word in (("EPERM", "ptrace with EPERM"), ("ENOSYS", "ptrace with ENOSYS"),
+                             ("KILL", "kills who calls ptrace")):
+            for calls in ("ptrace", ALL_CALLS):
+                if action == "KILL" and calls != "ptrace":
+                    continue  # it would not get as far as to say so
+                with self.subTest(action=action, calls=calls):
+                    self.assert_refused(victim.pid, lib.NOT_PERMITTED, "denied_seccomp", word,
+                                        before=(CONFINE, action, calls))
+        self.assert_unharmed(victim)
+
+    def test_own_filter_without_memory(self):
+        """Neither process_vm_readv nor /proc/PID/mem: there is nothing to go by."""
+        victim = self.victim(user=lib.NOBODY)
+        before = with_capability(STRANGER, "sys_ptrace") + [CONFINE, "ENOSYS", VM_CALLS]
+        self.assert_refused(victim.pid, lib.NOT_PERMITTED, "denied_seccomp",
+                            "process_vm_readv with ENOSYS", "/proc/PID/mem", before=before,
+                            maps=False)
+
+    def test_filter_after_rights(self):
+        """With two causes the first is told; mended, the second."""
+        victim = self.victim(user=lib.NOBODY)
+        self.assert_refused(
+            victim.pid, lib.NOT_PERMITTED, "denied_uid",
+            before=with_capability(STRANGER) + [CONFINE, "EPERM", ALL_CALLS], maps=False)
+
+    def freeze(self, victim, hierarchy, state, frozen, thawed):
+        """In a group of its own, which is thawed and removed at the end."""
+        group = os.path.join(CGROUP, hierarchy, "jeattach-test-%d" % os.getpid())
+        try:
+            os.mkdir(group)
+        except OSError as error:
+            raise unittest.SkipTest("no control group can be made: %s" % error)
+        self.addCleanup(self.remove_group, group, os.path.join(group, state), thawed, victim)
+        if not os.path.exists(os.path.join(group, state)):
+            raise unittest.SkipTest("%s has no freezer" % hierarchy)
+        self.write(os.path.join(group, "cgroup.procs"), str(victim.pid))
+        self.write(os.path.join(group, state), frozen)
+        return group
+
+    @staticmethod
+    def write(path, text):
+        with open(path, "w", encoding="ascii") as file:
+            file.write(text)
+
+    def remove_group(self, group, state, thawed, victim):
+        with contextlib.suppress(OSError):
+            self.write(state, thawed)
+        victim.stop()
+        self.assertTrue(lib.wait_until(lambda: self.removed(group)), group)
+
+    @staticmethod
+    def removed(group):
+        try:
+            os.rmdir(group)
+        except OSError:
+            return not os.path.exists(group)
+        return True
+
+    def assert_frozen(self, hierarchy, state, frozen, thawed):
+        victim = self.victim()
+        group = self.freeze(victim, hierarchy, state, frozen, thawed)
+        reached = os.path.join(group, "freezer.state" if hierarchy == "freezer" else "cgroup.events")
+        wanted = "FROZEN" if hierarchy == "freezer" else "frozen 1"
+        self.assertTrue(lib.wait_until(lambda: wanted in lib.read_text(reached)))
+        error = self.assert_refused(victim.pid, lib.NO_SAFE_MOMENT, "frozen", group)
+        self.assertIn(group, error["fix"])
+        self.assertEqual(lib.tracer_of(victim.pid), 0)
+        self.write(os.path.join(group, state), thawed)
+        self.assert_ran(self.tool("on", victim.pid))
+        self.assert_unharmed(victim, slow=True)
+
+    def test_frozen(self):
+        self.assert_frozen("freezer", "freezer.state", "FROZEN", "THAWED")
+
+    def test_frozen_version_2(self):
+        hierarchy = "unified" if os.path.isdir(os.path.join(CGROUP, "unified")) else ""
+        self.assert_frozen(hierarchy, "cgroup.freeze", "1", "0")
+
+    def test_32_bit(self):
+        program = os.path.join(lib.VICTIMS, "tiny32")
+        if not os.path.exists(program):
+            raise unittest.SkipTest("no 32-bit program could be built")
+        try:
+            target = self.process([program])
+        except OSError as error:
+            raise unittest.SkipTest("this kernel runs no 32-bit program: %s" % error)
+        self.wait_for("tiny32", target.pid)
+        self.assert_refused(target.pid, lib.NO_JEMALLOC, "foreign_abi", "not a 64-bit program",
+                            maps=False)
+
+    def test_pid_of_a_namespace(self):
+        """The pid as the container has it: its pid here is told."""
+        target, inner = self.namespace_process()
+        error = self.assert_refused(inner, lib.GONE, "other_pid_namespace",
+                                    "%d (python3" % target, maps=False)
+        self.assertIn(str(target), error["fix"])
+
+    def namespace_process(self):
+        """A pid that is free here, and is taken in a pid namespace below. (pid here, pid there)"""
+        last = int(lib.read_text("/proc/loadavg").split()[-1])
+        # Behind the pid that was taken last: it will not be taken here for long.
+        first = last - 500 if last > 1000 else int(lib.read_text("/proc/sys/kernel/pid_max")) - 500
+        inner = next(pid for pid in range(first, 2, -1) if not os.path.exists("/proc/%d" % pid))
+        script = TAKES_PID % inner
+        argv = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc",
+                sys.executable, "-c", script]
+        process = self.process(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        if process.stdout.readline() != b"ready\n":
+            raise unittest.SkipTest("this kernel does not let a pid be chosen")
+        return self.find(inner), inner
+
+    @staticmethod
+    def find(inner):
+        for name in os.listdir("/proc"):
+            if not name.isdigit():
+                continue
+            with contextlib.suppress(OSError):
+                pids = lib.status_fields(int(name)).get("NSpid", "").split()
+                if str(inner) in pids[1:]:
+                    return int(name)
+        raise AssertionError("nobody has pid %d below" % inner)
+
+    def test_procfs_of_another_namespace(self):
+        """After nsenter --pid alone a pid would be one process to /proc and another to ptrace."""
+        victim = self.victim()
+        before = ["unshare", "--pid", "--fork", "--kill-child"]
+        self.assert_refused(victim.pid, lib.NOT_PERMITTED, "foreign_proc",
+                            before=before, maps=False)
+        self.assert_unharmed(victim)
+
+    def test_hidden(self):
+        """hidepid: the process is there, and /proc does not show it."""
+        victim = self.victim(user=lib.NOBODY)
+        for level in (1, 2):
+            with self.subTest(hidepid=level):
+                mount = "mount -t proc -o hidepid=%d proc /proc && exec \"$@\"" % level
+                before = ["unshare", "--mount", "sh", "-c", mount, "sh"]
+                if subprocess.run(before + ["true"], stderr=subprocess.DEVNULL).returncode:
+                    raise unittest.SkipTest("/proc cannot be mounted with hidepid here")
+                self.assert_refused(victim.pid, lib.NOT_PERMITTED, "hidden", str(victim.pid),
+                                    before=before + with_capability(STRANGER), maps=False)
+
+    # ---- errors as JSON ----
+
+    def test_usage_as_json(self):
+        for words, cause in ((("--bogus",), "there is no option '--bogus'"),
+                             (("x",), "'x' is not a process id")):
+            result = lib.run_tool("on", "--json", *words)
+            error = self.assert_json_usage(result)
+            self.assertEqual(error["cause"], cause)
+        self.assertEqual(lib.run_tool("on", "--bogus").out, b"")
+
+    def assert_json_usage(self, result):
+        self.assertEqual(result.code, lib.USAGE, result)
+        error = json.loads(result.text)["error"]
+        self.assertEqual((error["code"], error["exit"]), ("usage", lib.USAGE))
+        self.assertTrue(result.err.startswith("jeattach: "), result)
+        return error
+
+    def test_several_as_json(self):
+        """A line each, of those that failed and those that did not."""
+        victim = self.victim()
+        ended = subprocess.Popen(["true"])
+        ended.wait()
+        result = lib.run_tool("on", "--json", ended.pid, victim.pid)
+        self.assertEqual(result.code, lib.GONE, result)
+        first, second = [json.loads(line) for line in result.text.splitlines()]
+        self.assertEqual((first["error"]["code"], first["error"]["pid"]), ("gone", ended.pid))
+        self.assertEqual((second["pid"], second["new"]), (victim.pid, True))
+
+    def test_stream_is_no_json(self):
+        """With -o - stdout is the profile's, also when there is none."""
+        result = lib.run_tool("dump", "--json", "-o", "-", self.gone())
+        self.assertEqual((result.code, result.out), (lib.GONE, b""), result)
+
+    @staticmethod
+    def gone():
+        ended = subprocess.Popen(["true"])
+        ended.wait()
+        return ended.pid
+
+
+NOT_DUMPABLE = """
+import ctypes, time
+ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+# Pid 1 of the namespace; its child takes the pid that is wanted (/proc/sys/kernel/ns_last_pid).
+TAKES_PID = """
+import os, time
+with open("/proc/sys/kernel/ns_last_pid", "w") as file:
+    file.write(str(%d - 1))
+if os.fork() == 0:
+    print("ready", flush=True)
+    time.sleep(600)
+os.wait()
+"""
+
+
+if __name__ == "__main__":
+    lib.main()

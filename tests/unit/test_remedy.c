@@ -1,0 +1,135 @@
+/* The fix for each cause, in the words of the place where the tool runs. */
+#include "attach/util.h"
+#include "check.h"
+#include "cli/fault_name.h"
+#include "cli/remedy.h"
+
+#include <string.h>
+
+static const enum fault_code of_rights[] = {FAULT_DENIED_UID, FAULT_DENIED_GID,
+                                            FAULT_DENIED_DUMPABLE, FAULT_DENIED_CAPS,
+                                            FAULT_DENIED_YAMA};
+
+static const char *fix(const struct remedy *remedy, enum fault_code code, const char *what)
+{
+    struct fault fault = {.code = code};
+    const char *text;
+
+    snprintf(fault.what, sizeof fault.what, "%s", what);
+    text = remedy_template(remedy, &fault);
+    return text ? text : "";
+}
+
+static void test_rights(void)
+{
+    static const char *const words[] = {
+        [PLACE_HOST] = "sudo",
+        [PLACE_DOCKER] = "docker run --pid=container:%I --cap-add SYS_PTRACE",
+        [PLACE_PODMAN] = "podman run --pid=container:%I --cap-add SYS_PTRACE",
+        [PLACE_KUBERNETES] = "--profile=general",
+        [PLACE_CONTAINER] = "SYS_PTRACE",
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(of_rights); i++)
+        for (enum place place = PLACE_HOST; place <= PLACE_CONTAINER; place++) {
+            struct remedy remedy = {.place = place};
+            CHECK(strstr(fix(&remedy, of_rights[i], "1"), words[place]));
+            remedy.bounded = true;
+            CHECK(place == PLACE_HOST ||
+                  strstr(fix(&remedy, of_rights[i], "1"), "in this container as root"));
+            remedy.root = true; /* it is root already: more sudo does not help */
+            CHECK(!strstr(fix(&remedy, of_rights[i], "1"), "sudo"));
+            CHECK(*fix(&remedy, of_rights[i], "1"));
+        }
+}
+
+/* What else may be done on a host differs. */
+static void test_host(void)
+{
+    const struct remedy user = {.place = PLACE_HOST}, root = {.place = PLACE_HOST, .root = true};
+
+    CHECK(strstr(fix(&user, FAULT_DENIED_UID, "uid 5"), "sudo -u '#%U'"));
+    CHECK(!strstr(fix(&user, FAULT_DENIED_CAPS, "cap_chown"), "-u"));
+    CHECK(strstr(fix(&user, FAULT_DENIED_DUMPABLE, ""), "setcap cap_sys_ptrace+ep %J"));
+    CHECK(strstr(fix(&user, FAULT_DENIED_YAMA, "1"), "sysctl kernel.yama.ptrace_scope=0"));
+    CHECK(!strstr(fix(&user, FAULT_DENIED_YAMA, "2"), "sysctl"));
+    CHECK(strstr(fix(&user, FAULT_DENIED_YAMA, "2"), "sudo"));
+    CHECK(strstr(fix(&root, FAULT_DENIED_YAMA, "3"), "started anew"));
+    CHECK(strstr(fix(&root, FAULT_DENIED_UID, "uid 5"), "no CAP_SYS_PTRACE"));
+}
+
+static void test_modules(void)
+{
+    for (enum place place = PLACE_HOST; place <= PLACE_CONTAINER; place++) {
+        const struct remedy remedy = {.place = place};
+        CHECK(*fix(&remedy, FAULT_DENIED_LSM, "AppArmor: x"));
+        CHECK(*fix(&remedy, FAULT_DENIED_LSM, "SELinux is"));
+        CHECK(!strstr(fix(&remedy, FAULT_DENIED_LSM, "AppArmor: x"), "label"));
+        CHECK(!strstr(fix(&remedy, FAULT_DENIED_LSM, "SELinux is"), "aa-"));
+    }
+    const struct remedy docker = {.place = PLACE_DOCKER}, pod = {.place = PLACE_KUBERNETES};
+    CHECK(strstr(fix(&docker, FAULT_DENIED_LSM, "AppArmor: x"), "apparmor=unconfined"));
+    CHECK(strstr(fix(&docker, FAULT_DENIED_LSM, "SELinux is"), "label=disable"));
+    CHECK(strstr(fix(&pod, FAULT_DENIED_LSM, "AppArmor: x"), "appArmorProfile"));
+    CHECK(strstr(fix(&pod, FAULT_DENIED_LSM, "SELinux is"), "seLinuxOptions"));
+    CHECK(strstr(fix(&docker, FAULT_DENIED_SECCOMP, ""), "seccomp=unconfined"));
+    CHECK(strstr(fix(&pod, FAULT_DENIED_SECCOMP, ""), "seccompProfile"));
+    CHECK(strstr(fix(&docker, FAULT_DENIED_USERNS, ""), "--userns=host"));
+}
+
+/* A frozen target is thawed by who froze it, wherever the tool runs. */
+static void test_freezer(void)
+{
+    const struct remedy docker = {.engine = "docker"}, podman = {.engine = "podman"},
+                        other = {.engine = "cri-o"}, none = {.engine = NULL};
+
+    CHECK(strstr(fix(&docker, FAULT_FROZEN, "/sys/fs/cgroup/x"), "docker unpause %I"));
+    CHECK(strstr(fix(&podman, FAULT_FROZEN, "/sys/fs/cgroup/x"), "podman unpause %I"));
+    CHECK(strstr(fix(&other, FAULT_FROZEN, "/sys/fs/cgroup/x"), "%W/cgroup.freeze"));
+    CHECK(strstr(fix(&none, FAULT_FROZEN, "/sys/fs/cgroup/freezer/x"), "THAWED > %W"));
+}
+
+/* Other faults have the one fix that stands in cli/message.c. */
+static void test_general(void)
+{
+    const struct remedy remedy = {.place = PLACE_DOCKER};
+
+    CHECK(!*fix(&remedy, FAULT_GONE, "") && !*fix(&remedy, FAULT_PROFILE, ""));
+    CHECK(!*fix(&remedy, FAULT_TRACED, "gdb") && !*fix(&remedy, FAULT_INTERNAL, ""));
+    CHECK(!*fix(&remedy, FAULT_DENIED_LSM, "Smack: x")); /* one that is not known */
+}
+
+static void test_look(void)
+{
+    struct remedy remedy;
+
+    remedy_look(&remedy, getpid());
+    CHECK(remedy.uid == getuid() && remedy.root == (geteuid() == 0));
+    CHECK(remedy.program[0] == '/' && strstr(remedy.program, "test_remedy"));
+    remedy_look(&remedy, 0);
+    CHECK(strcmp(remedy.id, "TARGET") == 0 && !remedy.engine);
+}
+
+/* Each has a name of its own, which a script may rely on. */
+static void test_names(void)
+{
+    for (enum fault_code a = FAULT_INTERNAL; a <= FAULT_FROZEN; a++) {
+        CHECK(strcmp(fault_name(a), "failed") != 0);
+        for (enum fault_code b = FAULT_INTERNAL; b < a; b++)
+            CHECK(strcmp(fault_name(a), fault_name(b)) != 0);
+    }
+    CHECK(strcmp(fault_name(FAULT_DENIED_UID), "denied_uid") == 0);
+    CHECK(strcmp(fault_name((enum fault_code)10000), "failed") == 0);
+}
+
+int main(void)
+{
+    test_rights();
+    test_host();
+    test_modules();
+    test_freezer();
+    test_general();
+    test_look();
+    test_names();
+    return check_result();
+}
