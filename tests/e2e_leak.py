@@ -50,7 +50,7 @@ class Leak(e2e_record.TestCase):
 
     def test_found(self):
         """1 MB/s among 1 GB/s: the first row, with what it leaked, as far as sampling tells."""
-        leaky = Leaky(self)
+        leaky = Leaky(self, sample=12)
         before = leaky.leaked()
         tool = self.start_leak(leaky, "--json")
         leaky.wait_leaked(3 << 19)
@@ -75,11 +75,12 @@ class Leak(e2e_record.TestCase):
         self.assertGreater(told["allocated_after"] - told["allocated_before"], 3 << 19)
         self.assertLess(told["allocated_before"], told["allocated_after"])
         self.assertTrue(0 < told["covered_percent"] <= 100, told)
-        # What jemalloc counts, without what the sampling itself takes, is what the samples tell.
+        # What jemalloc counts, without what the sampling itself takes, is what the samples tell;
+        # but for what its caches hold.
         own = told["sampling_after"] - told["sampling_before"]
         counted = told["allocated_after"] - told["allocated_before"] - own
-        self.assertGreater(own, told["grown"] / 2)
-        self.assertLess(abs(counted - told["grown"]), told["grown"] / 2 + told["error"], told)
+        self.assertGreater(own, 3 * told["grown"])
+        self.assertLess(abs(counted - told["grown"]), told["grown"] + (1 << 20), told)
         self.assert_active(leaky.pid, False)
         self.assertTrue(leaky.alive())
 
