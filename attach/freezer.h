@@ -14,3 +14,10 @@ enum { FREEZER_PATH_MAX = 512 };
  * for not frozen.
  */
 bool freezer_holds(const struct procfs *proc, pid_t pid, char *path, size_t size);
+
+/*
+ * The same by its threads alone, for a tool that does not see the hierarchies: in
+ * another container. True only if each of them is where nothing but a freezer
+ * holds it. Of one that runs it looks at the first thread.
+ */
+bool freezer_shows(const struct procfs *proc, pid_t pid);

@@ -7,9 +7,9 @@
 /* The first of its pids is the one here. */
 static bool has_pid_below(const struct procfs *proc, pid_t process, pid_t pid)
 {
-    char text[8192];
+    AUTO_FREE char *text = NULL;
     int pids[NS_PIDS_MAX];
-    ssize_t n = procfs_read(proc, text, sizeof text, "%d/status", (int)process);
+    ssize_t n = procfs_slurp(proc, &text, PROCFS_STATUS_MAX, "%d/status", (int)process);
     size_t count = n > 0 ? parse_ns_pids(text, (size_t)n, pids) : 0;
 
     for (size_t i = 1; i < count; i++)

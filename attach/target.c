@@ -1,11 +1,11 @@
 #include "attach/target.h"
+#include "attach/inroot.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <linux/openat2.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -78,9 +78,9 @@ static enum fault_code judge_state(const struct target *target, const struct pro
 /* /proc/TID exists for every thread, hidden from listings; only a leader is a process. */
 static enum fault_code refuse_plain_thread(const struct target *target, struct fault *fault)
 {
-    char text[8192];
+    AUTO_FREE char *text = NULL;
     const char *tgid;
-    ssize_t n = procfs_read(target->proc, text, sizeof text, "%d/status", (int)target->pid);
+    ssize_t n = procfs_slurp(target->proc, &text, PROCFS_STATUS_MAX, "%d/status", (int)target->pid);
 
     if (n < 0)
         return fault_set(fault, FAULT_GONE, (int)-n, "read status", "%d", (int)target->pid);
@@ -93,8 +93,8 @@ static enum fault_code refuse_plain_thread(const struct target *target, struct f
 
 static void read_status(struct target *target)
 {
-    char text[8192];
-    ssize_t n = procfs_read(target->proc, text, sizeof text, "%d/status", (int)target->pid);
+    AUTO_FREE char *text = NULL;
+    ssize_t n = procfs_slurp(target->proc, &text, PROCFS_STATUS_MAX, "%d/status", (int)target->pid);
 
     if (n > 0)
         parse_status(text, (size_t)n, &target->status);
@@ -130,16 +130,63 @@ void target_close(struct target *target)
     target->pidfd = -1;
 }
 
+struct target_pin target_take_pin(struct target *target)
+{
+    return (struct target_pin){target->pid, target->stat.start, steal_fd(&target->pidfd)};
+}
+
+void target_pin_close(struct target_pin *pin)
+{
+    util_close(&pin->pidfd);
+    pin->pidfd = -1;
+}
+
+/* A pidfd is readable once its process has ended (pidfd_poll, kernel/fork.c). */
+static bool has_ended(int pidfd)
+{
+    struct pollfd p = {pidfd, POLLIN, 0};
+
+    return pidfd >= 0 && poll(&p, 1, 0) == 1;
+}
+
+/*
+ * Start times are counted in ticks, of which a small pid namespace can be cycled
+ * through in one: only a pidfd that has not ended after the other one was opened
+ * says for certain that both are of one process.
+ */
+enum fault_code target_open_pinned(struct target *target, struct procfs *proc,
+                                   const struct target_pin *pin, struct fault *fault)
+{
+    enum fault_code rc = target_open(target, proc, pin->pid, fault);
+
+    if (rc == FAULT_NONE && (target->stat.start != pin->start || has_ended(pin->pidfd)))
+        rc = fault_set(fault, FAULT_REUSED, 0, "look up the process", "%d", (int)pin->pid);
+    return rc;
+}
+
 enum fault_code target_check(const struct target *target, struct fault *fault)
 {
-    struct pollfd p = {target->pidfd, POLLIN, 0};
     struct proc_stat now;
     enum fault_code rc;
 
-    if (target->pidfd >= 0 && poll(&p, 1, 0) == 1)
+    if (has_ended(target->pidfd))
         return fault_set(fault, FAULT_GONE, ESRCH, "look up the process", "%d", (int)target->pid);
     rc = read_stat(target, &now, fault);
     return rc == FAULT_NONE ? judge_state(target, &now, fault) : rc;
+}
+
+enum fault_code target_renew(struct target *target, struct fault *fault)
+{
+    struct proc_stat now;
+    enum fault_code rc = target_check(target, fault);
+
+    if (rc == FAULT_NONE)
+        rc = read_stat(target, &now, fault);
+    if (rc != FAULT_NONE)
+        return rc;
+    target->live = is_ending(&now) ? find_live_thread(target) : 0;
+    read_status(target);
+    return FAULT_NONE;
 }
 
 enum fault_code target_check_end(const struct target *target, struct fault *fault)
@@ -180,25 +227,40 @@ void target_path_from_here(const struct target *target, const char *path, char *
         snprintf(out, size, "%s", path);
 }
 
-/* Its working directory as it sees it: the link's text without that of its root. */
-static int own_directory(const struct target *target, char *out, size_t size)
+/*
+ * A path that the kernel shows begins at the reader's root or, where that does
+ * not lie above it, at the root of its mount namespace (d_path): a chroot of
+ * the target's is a directory in front, which the link /proc/PID/root shows.
+ * Returns path without it, or path itself.
+ */
+static const char *without_root(const struct target *target, const char *path)
 {
-    char root[PATH_MAX], cwd[PATH_MAX];
+    char root[PATH_MAX];
     ssize_t n =
         procfs_readlink(target->proc, root, sizeof root, "%d/root", (int)target_via(target));
-    ssize_t m = procfs_readlink(target->proc, cwd, sizeof cwd, "%d/cwd", (int)target_via(target));
 
-    if (n < 0 || m < 0)
-        return (int)(n < 0 ? n : m);
-    bool below = n > 1 && m >= n && memcmp(root, cwd, (size_t)n) == 0;
-    snprintf(out, size, "%s", below ? cwd + n : cwd);
+    if (n <= 1 || strncmp(root, path, (size_t)n) != 0)
+        return path;
+    if (path[n] == '\0')
+        return "/";
+    return path[n] == '/' ? path + n : path;
+}
+
+/* Its working directory as it sees it. */
+static int own_directory(const struct target *target, char *out, size_t size)
+{
+    char cwd[PATH_MAX];
+    ssize_t n = procfs_readlink(target->proc, cwd, sizeof cwd, "%d/cwd", (int)target_via(target));
+
+    if (n < 0)
+        return (int)n;
+    snprintf(out, size, "%s", without_root(target, cwd));
     return 0;
 }
 
-static int open_in_root(const struct target *target, const char *path, int flags)
+/* An O_PATH descriptor, or -errno. */
+static int name_in_root(const struct target *target, const char *path)
 {
-    struct open_how how = {.flags = (unsigned)flags | O_CLOEXEC,
-                           .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
     AUTO_CLOSE int root =
         procfs_openf(target->proc, O_PATH | O_DIRECTORY, "%d/root", (int)target_via(target));
     char whole[2 * PATH_MAX] = "";
@@ -207,35 +269,85 @@ static int open_in_root(const struct target *target, const char *path, int flags
     if (root < 0 || rc < 0)
         return root < 0 ? root : rc;
     snprintf(whole + strlen(whole), sizeof whole - strlen(whole), "/%s", path);
-    int fd = (int)syscall(SYS_openat2, root, whole, &how, sizeof how);
-    return fd < 0 ? -errno : fd;
+    return inroot_name(root, whole, INROOT_FOLLOW);
 }
 
 int target_stat(const struct target *target, const char *path, struct stat *st)
 {
-    AUTO_CLOSE int fd = open_in_root(target, path, O_PATH);
+    AUTO_CLOSE int fd = name_in_root(target, path);
 
     if (fd < 0)
         return fd;
     return fstat(fd, st) ? -errno : 0;
 }
 
+/*
+ * The directory of descriptors belongs to the target's user, and CAP_SYS_PTRACE
+ * alone does not open another user's; a duplicate it does get (pidfd_getfd(2),
+ * since Linux 5.6).
+ */
+static int open_descriptor(const struct target *target, int fd)
+{
+    int named = procfs_openf(target->proc, O_PATH, "%d/fd/%d", (int)target_via(target), fd);
+
+    if (named >= 0 || target->pidfd < 0)
+        return named;
+    int taken = (int)syscall(SYS_pidfd_getfd, target->pidfd, fd, 0);
+    return taken < 0 ? named : taken;
+}
+
+static bool is_seen_at(const struct target *target, const char *path, const struct stat *file)
+{
+    struct stat found;
+
+    return path[0] == '/' && target_stat(target, path, &found) == 0 &&
+           found.st_dev == file->st_dev && found.st_ino == file->st_ino;
+}
+
+int target_descriptor_path(const struct target *target, int fd, char *out, size_t size)
+{
+    AUTO_CLOSE int named = open_descriptor(target, fd);
+    char text[PATH_MAX];
+    const char *path;
+    struct stat file;
+
+    if (named < 0)
+        return named;
+    if (fstat(named, &file))
+        return -errno;
+    ssize_t n = procfs_readlink(target->proc, text, sizeof text, "self/fd/%d", named);
+    if (n < 0)
+        return (int)n;
+    path = without_root(target, text);
+    if (!is_seen_at(target, path, &file))
+        return -ESTALE;
+    return snprintf(out, size, "%s", path) < (int)size ? 0 : -ENAMETOOLONG;
+}
+
+int target_absolute_path(const struct target *target, const char *path, char *out, size_t size)
+{
+    char directory[PATH_MAX] = "";
+    int rc = path[0] == '/' ? 0 : own_directory(target, directory, sizeof directory);
+
+    if (rc < 0)
+        return rc;
+    if (strcmp(directory, "/") == 0)
+        directory[0] = '\0';
+    int n = snprintf(out, size, "%s%s%s", directory, path[0] == '/' ? "" : "/", path);
+    return n < (int)size ? 0 : -ENAMETOOLONG;
+}
+
 int target_open_file(const struct target *target, const char *path)
 {
-    AUTO_CLOSE int fd = open_in_root(target, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
-    struct stat st;
+    AUTO_CLOSE int named = name_in_root(target, path);
 
-    if (fd < 0)
-        return fd;
-    if (fstat(fd, &st))
-        return -errno;
-    return S_ISREG(st.st_mode) ? steal_fd(&fd) : -EINVAL;
+    return named < 0 ? named : regular_open(named);
 }
 
 ssize_t target_readlink(const struct target *target, const char *dir, const char *name, char *out,
                         size_t size)
 {
-    AUTO_CLOSE int fd = open_in_root(target, dir, O_PATH);
+    AUTO_CLOSE int fd = name_in_root(target, dir);
     ssize_t n = fd < 0 ? fd : readlinkat(fd, name, out, size - 1);
 
     if (fd < 0 || n < 0) {
@@ -244,16 +356,6 @@ ssize_t target_readlink(const struct target *target, const char *dir, const char
     }
     out[n] = '\0';
     return n;
-}
-
-ssize_t target_fd_path(const struct target *target, int fd, char *out, size_t size)
-{
-    ssize_t n = procfs_readlink(target->proc, out, size, "%d/fd/%d", (int)target_via(target), fd);
-
-    if (n >= 0 || target->pidfd < 0)
-        return n;
-    AUTO_CLOSE int copy = (int)syscall(SYS_pidfd_getfd, target->pidfd, fd, 0);
-    return copy < 0 ? n : procfs_readlink(target->proc, out, size, "self/fd/%d", copy);
 }
 
 /* "Max file size             unlimited            unlimited            bytes" (fs/proc/base.c) */
@@ -268,6 +370,16 @@ uint64_t target_file_size_limit(const struct target *target)
         !(line = strstr(text, key)) || sscanf(line + sizeof key, "%" SCNu64, &limit) != 1)
         return UINT64_MAX;
     return limit;
+}
+
+uint64_t target_rss(const struct target *target)
+{
+    struct proc_status status = {0};
+    AUTO_FREE char *text = NULL;
+    ssize_t n =
+        procfs_slurp(target->proc, &text, PROCFS_STATUS_MAX, "%d/status", (int)target_via(target));
+
+    return n > 0 && parse_status(text, (size_t)n, &status) ? status.rss_bytes : 0;
 }
 
 enum fault_code target_usage(const struct target *target, struct proc_usage *usage,
@@ -286,6 +398,10 @@ enum fault_code target_usage(const struct target *target, struct proc_usage *usa
             return FAULT_NONE;
         }
     }
-    return fault_set(fault, n == -ESRCH || n == -ENOENT ? FAULT_GONE : FAULT_INTERNAL,
-                     n < 0 ? (int)-n : 0, "read the memory use", "%d", target->pid);
+    /* One that is ending has no memory any more, and says so in various ways. */
+    enum fault_code rc = target_check_end(target, fault);
+    if (rc != FAULT_NONE)
+        return rc;
+    return fault_set(fault, FAULT_INTERNAL, n < 0 ? (int)-n : 0, "read the memory use",
+                     "the kernel does not tell its use of memory");
 }

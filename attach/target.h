@@ -28,6 +28,12 @@ static inline pid_t target_via(const struct target *target)
     return target->live ? target->live : target->pid;
 }
 
+/* Its pid as it sees itself, in its own pid namespace. */
+static inline pid_t target_ns_pid(const struct target *target)
+{
+    return target->status.ns_pid ? target->status.ns_pid : target->pid;
+}
+
 /*
  * Fills *target. Refuses the missing, the ended, kernel threads and pids that
  * are a thread of another process. proc must outlive the target.
@@ -36,11 +42,37 @@ enum fault_code target_open(struct target *target, struct procfs *proc, pid_t pi
                             struct fault *fault);
 void target_close(struct target *target);
 
+/* A process that was chosen, to be opened later as the same or not at all. */
+struct target_pin {
+    pid_t pid;
+    uint64_t start; /* as in struct proc_stat; TARGET_NO_START: there was none when it was chosen */
+    int pidfd;      /* -1: none */
+};
+
+#define TARGET_NO_START UINT64_MAX
+
+/*
+ * Takes over what identifies an open target; the rest of it can then be closed.
+ * target_pin_close releases it.
+ */
+struct target_pin target_take_pin(struct target *target);
+void target_pin_close(struct target_pin *pin);
+
+/* As target_open; FAULT_REUSED if the pid belongs to another process than the one pinned. */
+enum fault_code target_open_pinned(struct target *target, struct procfs *proc,
+                                   const struct target_pin *pin, struct fault *fault);
+
 /* FAULT_NONE while it is the process that was opened; else GONE, ZOMBIE or REUSED. */
 enum fault_code target_check(const struct target *target, struct fault *fault);
 
 /*
- * The same after up to 200 ms: a process that has been killed fails in many
+ * For another use of a target that was opened before: target_check, and what
+ * may have changed since (status, live). On a fault they are as they were.
+ */
+enum fault_code target_renew(struct target *target, struct fault *fault);
+
+/*
+ * target_check after up to 200 ms: a process that has been killed fails in many
  * ways before it can be seen to have ended. For failures without another cause.
  */
 enum fault_code target_check_end(const struct target *target, struct fault *fault);
@@ -55,6 +87,16 @@ bool target_has_own_root(const struct target *target);
 void target_path_from_here(const struct target *target, const char *path, char *out, size_t size);
 
 /*
+ * The path by which the target finds the file that it has open as fd: no guess,
+ * it leads there. Returns 0 or -errno; -ESTALE: it does not find it, or not by
+ * the name that the kernel shows.
+ */
+int target_descriptor_path(const struct target *target, int fd, char *out, size_t size);
+
+/* path, absolute or relative to its working directory, made absolute as it sees it. 0 or -errno. */
+int target_absolute_path(const struct target *target, const char *path, char *out, size_t size);
+
+/*
  * What the target would find at path, which is relative to its own working
  * directory or absolute in its own root; no link leads the tool outside of
  * that root. Returns 0 or -errno.
@@ -63,7 +105,7 @@ int target_stat(const struct target *target, const char *path, struct stat *st);
 
 /*
  * Opens a regular file for reading, under the same rules; a FIFO or a device
- * that stands there is not waited for. Returns a descriptor or -errno.
+ * that stands there is not opened. Returns a descriptor or -errno (regular_open).
  */
 int target_open_file(const struct target *target, const char *path);
 
@@ -75,15 +117,11 @@ int target_open_file(const struct target *target, const char *path);
 ssize_t target_readlink(const struct target *target, const char *dir, const char *name, char *out,
                         size_t size);
 
-/*
- * The path of the file that is open in it as fd, as the tool's root shows it.
- * /proc/PID/fd is its owner's alone; else the descriptor is looked at through a
- * copy of it (pidfd_getfd(2)). NUL-terminated. Returns its length or -errno.
- */
-ssize_t target_fd_path(const struct target *target, int fd, char *out, size_t size);
-
 /* Its RLIMIT_FSIZE in bytes; UINT64_MAX: unlimited, or not to be read. */
 uint64_t target_file_size_limit(const struct target *target);
+
+/* Its resident memory in bytes (VmRSS); 0: not to be read. Cheap: no walk over its page tables. */
+uint64_t target_rss(const struct target *target);
 
 /* By what it uses of the machine's memory, in order of exactness. */
 enum usage_source { USAGE_ROLLUP, USAGE_SMAPS, USAGE_STATUS };

@@ -52,28 +52,53 @@ static enum userns compare_links(const struct procfs *proc, pid_t pid)
 }
 
 /*
- * Lines of "inside outside count"; what is outside is shown as seen from the
- * reader's namespace, and as -1 where it has no number there (uid_m_show).
+ * A line of uid_map. What is outside is shown as seen from the reader's
+ * namespace, and as -1 where it has no number there (uid_m_show); of the
+ * reader's own namespace as seen from its parent.
  */
-static bool has_unmapped(const char *map)
-{
+struct extent {
     uint32_t inside, outside, count;
+};
+
+static bool take_extent(const char **map, struct extent *out)
+{
     int n = 0;
 
-    while (sscanf(map, "%" SCNu32 "%" SCNu32 "%" SCNu32 "%n", &inside, &outside, &count, &n) == 3) {
-        if (outside == UINT32_MAX)
+    if (sscanf(*map, "%" SCNu32 "%" SCNu32 "%" SCNu32 "%n", &out->inside, &out->outside,
+               &out->count, &n) != 3)
+        return false;
+    *map += n;
+    return true;
+}
+
+static bool is_inside(const char *own, const struct extent *extent)
+{
+    struct extent mine;
+
+    while (take_extent(&own, &mine))
+        if (extent->outside >= mine.inside &&
+            (uint64_t)extent->outside + extent->count <= (uint64_t)mine.inside + mine.count)
             return true;
-        map += n;
-    }
     return false;
+}
+
+/* A namespace below can map only what its parent has, each line out of one (map_write). */
+static bool may_be_below(const char *own, const char *its)
+{
+    struct extent extent;
+
+    while (take_extent(&its, &extent))
+        if (extent.outside == UINT32_MAX || !is_inside(own, &extent))
+            return false;
+    return true;
 }
 
 static bool is_initial(const char *map)
 {
-    uint32_t inside, outside, count;
+    struct extent extent;
 
-    return sscanf(map, "%" SCNu32 "%" SCNu32 "%" SCNu32, &inside, &outside, &count) == 3 &&
-           inside == 0 && outside == 0 && count == UINT32_MAX;
+    return take_extent(&map, &extent) && extent.inside == 0 && extent.outside == 0 &&
+           extent.count == UINT32_MAX;
 }
 
 static enum userns compare_maps(const struct procfs *proc, pid_t pid)
@@ -82,12 +107,12 @@ static enum userns compare_maps(const struct procfs *proc, pid_t pid)
     ssize_t n = procfs_slurp(proc, &own, 1 << 16, "self/uid_map");
     ssize_t m = procfs_slurp(proc, &its, 1 << 16, "%d/uid_map", (int)pid);
 
-    if (m > 0 && has_unmapped(its))
-        return USERNS_OUTSIDE;
-    if (n <= 0 || m <= 0)
+    if (n < 0 || m <= 0)
         return USERNS_UNKNOWN;
     if (n == m && memcmp(own, its, (size_t)n) == 0)
         return USERNS_SAME;
+    if (!may_be_below(own, its))
+        return USERNS_OUTSIDE;
     return is_initial(own) ? USERNS_BELOW : USERNS_OTHER;
 }
 

@@ -4,6 +4,7 @@
 #include "cli/json.h"
 #include "cli/message.h"
 #include "cli/options.h"
+#include "cli/watchdog.h"
 #include "inject/call.h"
 #include "jemalloc/instance.h"
 
@@ -18,7 +19,14 @@ struct attachment {
     struct instances instances; /* all, if `every` was asked for; else none */
     struct plan plan;
     struct deadline deadline;
+    struct watchdog watchdog;
     struct injection injection;
+    struct injection_report last; /* of the last thread that was held; injection may be newer */
+    bool frame_checked;           /* on a child of the tool: once is enough */
+    unsigned holds;               /* made so far */
+    unsigned calls;               /* in all of them */
+    uint64_t longest_ns;          /* that one of them took */
+    uint64_t search_ns;           /* how long a safe point is looked for; 0: until the deadline */
     struct interrupted_sleep sleeps[INJECTION_SLEEPS]; /* from one hold to the next */
     struct subject subject;
     char variable[PREFIX_MAX + 16]; /* MALLOC_CONF, _RJEM_MALLOC_CONF */
@@ -41,12 +49,29 @@ typedef enum fault_code (*held_action)(struct attachment *attachment, void *ctx,
                                        struct fault *fault);
 /*
  * Checks the forged frame on a child of the tool, holds one thread of the
- * target, runs the action and lets the thread go, whatever came of it.
+ * target, runs the action and lets the thread go, whatever came of it; in a
+ * thread of the tool's own (apart.h).
  */
 enum fault_code attachment_hold(struct attachment *attachment, held_action action, void *ctx,
                                 struct fault *fault);
+/*
+ * Between two holds of one process: nothing ticks, nothing is watched, and
+ * attachment_renew must come before the next hold.
+ */
+void attachment_rest(struct attachment *attachment);
+/*
+ * Before another hold: is it the same process still, in the same program
+ * (FAULT_GONE, FAULT_REUSED, FAULT_EXECED)? Modules, threads and what is to be
+ * avoided are looked at anew, as it may have loaded a library meanwhile. The
+ * deadline begins anew too, with options->timeout_ns; interrupted is its flag
+ * (interrupt.h), or NULL: this hold is not to be given up.
+ */
+enum fault_code attachment_renew(struct attachment *attachment,
+                                 const volatile sig_atomic_t *interrupted, struct fault *fault);
 /* For what holds threads by itself, after a hold that has checked the frame. */
 struct injection_env attachment_env(struct attachment *attachment);
+/* The last line about a target on stderr, unless quiet; attachment_finish prints it. */
+void attachment_closing_line(const struct attachment *attachment);
 /*
  * The end of every verb: says what went wrong, prints the closing line, closes
  * everything. Returns the exit code.
@@ -54,6 +79,10 @@ struct injection_env attachment_env(struct attachment *attachment);
 int attachment_finish(struct attachment *attachment, enum fault_code code,
                       const struct fault *fault);
 
+/* Of several processes: a line that says which one the next lines are about. */
+void attachment_head(const struct attachment *attachment);
+/* Begins a verb's JSON on stdout, with the members that all have first: pid, ns_pid, name. */
+void attachment_json_begin(const struct attachment *attachment, struct json *json);
 /* The members that every verb's JSON has of the hold: thread, held_ns, calls, stops, search_ns. */
 void attachment_json(const struct attachment *attachment, struct json *json);
 /* --dry-run: what would be called, where and in which thread. */

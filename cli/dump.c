@@ -1,24 +1,22 @@
 /* jeattach dump */
-#include "jemalloc/dump.h"
-#include "cli/attachment.h"
-#include "cli/output.h"
-#include "cli/present.h"
+#include "cli/capture.h"
+#include "cli/filename.h"
 #include "cli/verbs.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-
-/* A target that never stops writing must not fill the tool's host. */
-#define STREAM_LIMIT ((size_t)4 << 30)
 
 struct dump {
     struct attachment attachment;
     struct output output;
+    bool made; /* the name of the file is made of the process */
     struct presentation presentation;
-    struct sink sink;
+    struct capture capture; /* with -o */
     struct dump_request request;
     struct dump_result result;
-    char path[DUMP_PATH_MAX + 32]; /* as it can be opened from here */
+    /* As it can be opened from here; with -o the file that it names. */
+    char path[FILENAME_MAX_BYTES > DUMP_PATH_MAX + 32 ? FILENAME_MAX_BYTES : DUMP_PATH_MAX + 32];
 };
 
 static void print_json(const struct dump *dump)
@@ -27,17 +25,32 @@ static void print_json(const struct dump *dump)
     const char *output = attachment->options->output;
     struct json json;
 
-    json_begin(&json, stdout);
-    json_number(&json, "pid", (uint64_t)attachment->target.pid);
-    json_text(&json, "name", attachment->target.stat.comm);
-    json_text(&json, "path", output ? output : dump->path);
+    attachment_json_begin(attachment, &json);
+    json_text(&json, "path", dump->path);
     if (output)
         json_null(&json, "target_path");
     else
         json_text(&json, "target_path", dump->result.target_path);
-    json_number(&json, "bytes", dump->result.bytes);
+    json_number(&json, "bytes", output ? dump->capture.bytes : dump->result.bytes);
     attachment_json(attachment, &json);
     json_end(&json);
+}
+
+/* One line, whatever the target has called the file; for a script every other byte of it. */
+static void print_path(const char *path)
+{
+    char clean[sizeof((struct dump *)NULL)->path];
+    bool control = false;
+
+    for (const char *p = path; *p; p++)
+        control = control || (unsigned char)*p < 0x20 || *p == 0x7f;
+    if (!control && !isatty(STDOUT_FILENO)) {
+        printf("%s\n", path);
+        return;
+    }
+    printf("%s\n", message_clean(path, clean, sizeof clean));
+    if (strcmp(clean, path) != 0)
+        message("the name has characters that do not go onto a terminal: --json has them");
 }
 
 /* stdout carries the profile itself with -o -. */
@@ -47,10 +60,26 @@ static void print_result(const struct dump *dump)
 
     if (options->output && strcmp(options->output, "-") == 0)
         return;
-    if (options->json)
+    if (options->json) {
         print_json(dump);
-    else
-        printf("%s\n", options->output ? options->output : dump->path);
+    } else if (options->output) {
+        printf("%s\n", dump->path);
+    } else {
+        print_path(dump->path);
+    }
+}
+
+/* Its own users look for the file by the other name. */
+static void tell_target_path(const struct dump *dump)
+{
+    const struct options *options = dump->attachment.options;
+    char clean[DUMP_PATH_MAX];
+
+    if (options->output || options->quiet || options->json ||
+        strcmp(dump->path, dump->result.target_path) == 0)
+        return;
+    message("the target sees that file as %s",
+            message_clean(dump->result.target_path, clean, sizeof clean));
 }
 
 static enum fault_code dump_held(struct attachment *attachment, void *ctx, struct fault *fault)
@@ -61,37 +90,58 @@ static enum fault_code dump_held(struct attachment *attachment, void *ctx, struc
                     fault);
 }
 
+/* A file that was named is replaced; one whose name is made of the process never is. */
+static enum fault_code open_output(struct dump *dump, const char *template, struct fault *fault)
+{
+    const char *extension = presentation_extension(&dump->presentation);
+    struct filename_facts facts;
+
+    dump->made = filename_has_directives(template) || filename_is_directory(template);
+    filename_facts(&facts, &dump->attachment.target);
+    if (!dump->made)
+        snprintf(dump->path, sizeof dump->path, "%s", template);
+    else if (!filename_expand(template, extension, &facts, dump->path, sizeof dump->path))
+        return fault_set(fault, FAULT_OUTPUT, ENAMETOOLONG, "write output", "%s", template);
+    if (!dump->made)
+        return output_open(&dump->output, template, fault);
+    return output_open_new(&dump->output, dump->path, true, fault);
+}
+
 /* What can be refused is refused before the target is touched. */
 static enum fault_code prepare(struct dump *dump, const struct options *options,
                                struct fault *fault)
 {
-    sink_init(&dump->sink, STREAM_LIMIT);
-    dump->request = (struct dump_request){options->path, options->output ? &dump->sink : NULL};
+    capture_init(&dump->capture);
+    dump->request = (struct dump_request){options->path, NULL};
     if (options->dry_run)
         return FAULT_NONE;
     if (options->output)
-        return output_open(&dump->output, options->output, fault);
+        return open_output(dump, options->output, fault);
     return dump_check(&dump->attachment.target, &dump->request, fault);
 }
 
-/* The names are those of the files that the target has mapped, wherever they are to be found. */
-static enum fault_code write_stream(struct dump *dump, struct fault *fault)
+static enum fault_code run_streamed(struct dump *dump, struct fault *fault)
 {
     struct attachment *attachment = &dump->attachment;
-    struct symbols_target live = {&attachment->modules, &attachment->target, &attachment->memory};
-    const struct report_options *report = &attachment->options->report;
-    const struct symbols_options symbols = {.no_inlines = report->no_inlines,
-                                            .debuginfod = report->debuginfod,
-                                            .open = symbols_open_live,
-                                            .ctx = &live};
-    struct present_source source = {.text = &dump->sink, .symbols = &symbols};
-    struct timespec now;
+    enum fault_code rc = capture_take(attachment, &dump->capture, NULL, NULL, fault);
 
-    clock_gettime(CLOCK_REALTIME, &now);
-    source.time_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-    snprintf(dump->presentation.title, sizeof dump->presentation.title, "%s[%d]",
-             attachment->target.stat.comm, (int)attachment->target.pid);
-    return present(&dump->presentation, &source, NULL, &dump->output, fault);
+    if (rc == FAULT_NONE)
+        rc = capture_write(attachment, &dump->presentation, &dump->capture, NULL, &dump->output,
+                           fault);
+    if (rc == FAULT_NONE && dump->made) /* it may have got a number */
+        snprintf(dump->path, sizeof dump->path, "%s", dump->output.path);
+    return rc;
+}
+
+static enum fault_code run_in_target(struct dump *dump, struct fault *fault)
+{
+    struct attachment *attachment = &dump->attachment;
+    enum fault_code rc = attachment_hold(attachment, dump_held, dump, fault);
+
+    if (rc == FAULT_NONE)
+        target_path_from_here(&attachment->target, dump->result.target_path, dump->path,
+                              sizeof dump->path);
+    return rc;
 }
 
 static enum fault_code run(struct dump *dump, struct fault *fault)
@@ -105,24 +155,26 @@ static enum fault_code run(struct dump *dump, struct fault *fault)
 
     if (options->dry_run)
         return attachment_describe(&dump->attachment, calls, ARRAY_LEN(calls), fault);
-    rc = attachment_hold(&dump->attachment, dump_held, dump, fault);
-    if (rc == FAULT_NONE && options->output)
-        rc = dump_complete(&dump->attachment.target, &dump->sink, fault);
-    if (rc == FAULT_NONE && options->output) {
-        dump->result.bytes = dump->sink.len; /* which writing may release */
-        rc = write_stream(dump, fault);
-    }
+    rc = options->output ? run_streamed(dump, fault) : run_in_target(dump, fault);
     if (rc != FAULT_NONE)
         return rc;
-    if (!options->output)
-        target_path_from_here(&dump->attachment.target, dump->result.target_path, dump->path,
-                              sizeof dump->path);
     print_result(dump);
+    tell_target_path(dump);
     if (dump->result.hook)
         message("the application's own hook for finished dumps ran in the call "
                 "(experimental.hooks.prof_dump at %#llx)",
                 (unsigned long long)dump->result.hook);
     return FAULT_NONE;
+}
+
+static bool is_good_name(const struct options *options)
+{
+    bool made = options->output && filename_has_directives(options->output);
+    const char *wrong = made ? filename_wrong(options->output) : NULL;
+
+    if (wrong)
+        message("%s", wrong);
+    return !wrong;
 }
 
 int verb_dump(const struct options *options, pid_t pid)
@@ -131,7 +183,7 @@ int verb_dump(const struct options *options, pid_t pid)
     struct fault fault;
     enum fault_code rc;
 
-    if (!presentation_init(&dump.presentation, options, FORMAT_RAW)) {
+    if (!presentation_init(&dump.presentation, options, FORMAT_RAW) || !is_good_name(options)) {
         presentation_free(&dump.presentation);
         return EXIT_USAGE;
     }
@@ -141,7 +193,7 @@ int verb_dump(const struct options *options, pid_t pid)
     if (rc == FAULT_NONE)
         rc = run(&dump, &fault);
     output_close(&dump.output);
-    sink_free(&dump.sink);
+    capture_free(&dump.capture);
     presentation_free(&dump.presentation);
     return attachment_finish(&dump.attachment, rc, &fault);
 }

@@ -2,15 +2,30 @@
 #include "cli/message.h"
 
 #include <stddef.h>
+#include <string.h>
 #include <unistd.h>
 
-static volatile sig_atomic_t signals_seen;
+static volatile sig_atomic_t signals_seen, seen_again, patience = 1;
+static const char *volatile last_words;
+static void (*volatile at_end)(void);
+
+static void leave(void)
+{
+    const char *text = last_words;
+
+    if (at_end)
+        at_end();
+    if (text && write(STDERR_FILENO, text, strlen(text)) < 0)
+        _exit(EXIT_INTERRUPTED); /* nobody hears it */
+    _exit(EXIT_INTERRUPTED);
+}
 
 static void on_signal(int signo)
 {
     (void)signo;
-    if (++signals_seen > 1)
-        _exit(EXIT_INTERRUPTED);
+    if (++signals_seen > patience)
+        leave();
+    seen_again = signals_seen > 1;
 }
 
 void interrupt_init(void)
@@ -27,4 +42,31 @@ void interrupt_init(void)
 const volatile sig_atomic_t *interrupt_flag(void)
 {
     return &signals_seen;
+}
+
+const volatile sig_atomic_t *interrupt_again_flag(void)
+{
+    return &seen_again;
+}
+
+void interrupt_patience(int signals, const char *farewell)
+{
+    last_words = farewell;
+    patience = signals;
+}
+
+void interrupt_at_end(void (*restore)(void))
+{
+    at_end = restore;
+}
+
+void interrupt_block(sigset_t *former)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
+    sigprocmask(SIG_BLOCK, &set, former);
 }

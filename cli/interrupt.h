@@ -1,7 +1,7 @@
 /*
  * Ctrl-C, SIGTERM and SIGHUP. The first asks the tool to stop where that does
- * no harm; the second ends it at once, which does none either: the target
- * completes by itself.
+ * no harm; one more than its patience ends it at once, which does none either:
+ * the target completes by itself.
  */
 #pragma once
 
@@ -11,3 +11,17 @@
 void interrupt_init(void);
 /* Nonzero once a signal has come. */
 const volatile sig_atomic_t *interrupt_flag(void);
+/* Nonzero once a second one has come: only with more patience than 1. */
+const volatile sig_atomic_t *interrupt_again_flag(void);
+
+/*
+ * How many signals are taken before the next one ends the tool at once; 1
+ * unless this is called, 0: the next one does, whatever came before. farewell
+ * is then written to stderr; static text, or NULL.
+ */
+void interrupt_patience(int signals, const char *farewell);
+/* What is done before that: called by the handler, so async-signal-safe. NULL: nothing. */
+void interrupt_at_end(void (*restore)(void));
+/* Keeps the three back until the mask is as it was: let in by ppoll alone, none is missed before.
+ */
+void interrupt_block(sigset_t *former);

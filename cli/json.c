@@ -3,7 +3,7 @@
 
 #include <inttypes.h>
 
-static void write_name(struct json *json, const char *name)
+void json_name(struct json *json, const char *name)
 {
     if (json->any)
         fputs(", ", json->out);
@@ -21,37 +21,37 @@ void json_begin(struct json *json, FILE *out)
 
 void json_text(struct json *json, const char *name, const char *text)
 {
-    write_name(json, name);
+    json_name(json, name);
     text_write_json(json->out, text);
 }
 
 void json_number(struct json *json, const char *name, uint64_t value)
 {
-    write_name(json, name);
+    json_name(json, name);
     fprintf(json->out, "%" PRIu64, value);
 }
 
 void json_bool(struct json *json, const char *name, bool value)
 {
-    write_name(json, name);
+    json_name(json, name);
     fputs(value ? "true" : "false", json->out);
 }
 
 void json_null(struct json *json, const char *name)
 {
-    write_name(json, name);
+    json_name(json, name);
     fputs("null", json->out);
 }
 
 void json_signed(struct json *json, const char *name, int64_t value)
 {
-    write_name(json, name);
+    json_name(json, name);
     fprintf(json->out, "%" PRId64, value);
 }
 
 void json_open(struct json *json, const char *name)
 {
-    write_name(json, name);
+    json_name(json, name);
     fputc('{', json->out);
     json->any = false;
 }
@@ -72,7 +72,7 @@ void json_text_or_null(struct json *json, const char *name, const char *text)
 
 void json_list_begin(struct json *json, const char *name)
 {
-    write_name(json, name);
+    json_name(json, name);
     fputc('[', json->out);
     json->any = false;
 }
@@ -89,6 +89,24 @@ void json_list_end(struct json *json)
 {
     fputc(']', json->out);
     json->any = true;
+}
+
+void json_object_end(struct json *json)
+{
+    fputc('}', json->out);
+}
+
+void json_strings_begin(struct json *json, const char *name)
+{
+    json_list_begin(json, name);
+}
+
+void json_string(struct json *json, const char *text)
+{
+    if (json->any)
+        fputs(", ", json->out);
+    json->any = true;
+    text_write_json(json->out, text);
 }
 
 void json_end(struct json *json)

@@ -11,6 +11,8 @@ struct json {
 };
 
 void json_begin(struct json *json, FILE *out);
+/* A member whose value the caller writes. */
+void json_name(struct json *json, const char *name);
 /* Text comes from the target: bytes that are no UTF-8 become U+FFFD. */
 void json_text(struct json *json, const char *name, const char *text);
 void json_number(struct json *json, const char *name, uint64_t value);
@@ -23,6 +25,12 @@ void json_signed(struct json *json, const char *name, int64_t value);
 void json_open(struct json *json, const char *name);
 void json_close(struct json *json);
 void json_end(struct json *json);
+/* The same without a newline: for objects within a line. */
+void json_object_end(struct json *json);
+
+/* A member that is a list of texts: json_string adds one, json_list_end ends the list. */
+void json_strings_begin(struct json *json, const char *name);
+void json_string(struct json *json, const char *text);
 
 /*
  * A member that is a list of objects: json_list_item begins each, json_end

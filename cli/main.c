@@ -1,6 +1,7 @@
 #include "cli/help.h"
 #include "cli/interrupt.h"
 #include "cli/message.h"
+#include "cli/several.h"
 #include "cli/verbs.h"
 
 #include <fcntl.h>
@@ -10,12 +11,14 @@
 
 static const struct verb {
     const char *name;
-    int (*run)(const struct options *options, pid_t pid);
+    verb_run run;
     unsigned takes;
 } verbs[] = {
     {"on", verb_on, TAKES_ALLOW_RESET},
     {"off", verb_off, 0},
     {"dump", verb_dump, TAKES_OUTPUT | TAKES_PATH | TAKES_FORMAT},
+    {"record", verb_record, TAKES_OUTPUT | TAKES_FORMAT | TAKES_DURATION | TAKES_SERIES},
+    {"leak", verb_leak, TAKES_OUTPUT | TAKES_FORMAT | TAKES_DURATION | TAKES_SETTLE},
     {"report", verb_report, TAKES_OUTPUT | TAKES_FORMAT | TAKES_FILE},
     {"status", verb_status, TAKES_NO_CALL},
     {"mallctl", verb_mallctl, TAKES_NAMES},
@@ -23,6 +26,8 @@ static const struct verb {
     {"purge", verb_purge, 0},
     {"ps", verb_ps, TAKES_HOST},
     {"stats", verb_stats, TAKES_REPORT},
+    {"top", verb_top, TAKES_LIVE | TAKES_ONE},
+    {"watch", verb_watch, TAKES_OUTPUT | TAKES_RULES | TAKES_ONE},
 };
 
 static const struct verb *find_verb(const char *name)
@@ -42,11 +47,9 @@ static bool asks_for_json(int argc, char **argv)
     return false;
 }
 
-/* Every target in turn; one that fails does not keep the others from being done. */
 static int run_verb(const struct verb *verb, int argc, char **argv)
 {
     struct options options;
-    int worst = EXIT_DONE;
 
     if (!options_parse(&options, verb->takes, argc, argv)) {
         fprintf(stderr, "  fix:   jeattach %s --help\n", verb->name);
@@ -60,14 +63,9 @@ static int run_verb(const struct verb *verb, int argc, char **argv)
         return help_version();
     if (verb->takes & (TAKES_HOST | TAKES_FILE))
         return verb->run(&options, 0);
-    for (size_t i = 0; i < options.pid_count; i++) {
-        int code = verb->run(&options, options.pids[i]);
-        if (code > worst)
-            worst = code;
-        if (code == EXIT_INTERRUPTED)
-            break;
-    }
-    return worst;
+    if (verb->takes & TAKES_RULES && options_selective(&options) && !options.dry_run)
+        return verb->run(&options, 0); /* it looks for the process by itself, again and again */
+    return several_run(&options, verb->name, verb->takes, verb->run);
 }
 
 /* A closed descriptor 0, 1 or 2 would be taken by the next file that is opened. */

@@ -300,9 +300,7 @@ static void print_json(const struct attachment *attachment, const struct mallctl
     const struct access *access = mallctl->list, *end = access + mallctl->count;
     struct json json;
 
-    json_begin(&json, stdout);
-    json_number(&json, "pid", (uint64_t)attachment->target.pid);
-    json_text(&json, "name", attachment->target.stat.comm);
+    attachment_json_begin(attachment, &json);
     json_text(&json, "version", mallctl->build.text);
     json_open(&json, "values");
     for (; access < end; access++)

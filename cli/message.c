@@ -2,6 +2,7 @@
 #include "cli/fault_name.h"
 #include "cli/json.h"
 #include "cli/remedy.h"
+#include "profile/text.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -28,13 +29,20 @@ void message(const char *fmt, ...)
 
 const char *message_clean(const char *text, char *out, size_t size)
 {
-    size_t n = 0;
+    size_t used = 0;
+    bool shown;
 
-    for (; text[n] && n < size - 1; n++) {
-        unsigned char ch = (unsigned char)text[n];
-        out[n] = ch < 0x20 || ch == 0x7f || (ch >= 0x80 && ch < 0xa0) ? '?' : text[n];
+    for (size_t n; *text && used < size - 1; text += n) {
+        n = text_unit(text, &shown);
+        if (shown && n > size - 1 - used) /* no half of a character at the end */
+            break;
+        if (shown)
+            memcpy(out + used, text, n);
+        else
+            out[used] = '?';
+        used += shown ? n : 1;
     }
-    out[n] = '\0';
+    out[used] = '\0';
     return out;
 }
 
@@ -126,12 +134,33 @@ static const struct wording wordings[] = {
     [FAULT_UNSUPPORTED] = {EXIT_NO_SAFE_POINT, "%W", "none; the target was not touched"},
     [FAULT_NO_SAFE_POINT] = {EXIT_NO_SAFE_POINT, "no thread was at a safe point: %W",
                              "try again, or raise --timeout; the target was not touched"},
+    [FAULT_NO_UNWINDER] = {EXIT_NO_SAFE_POINT,
+                           "no thread was at a safe point: %W; its stack could not be unwound, as "
+                           "libunwind is not installed where jeattach runs",
+                           "put libunwind (package libunwind8) beside jeattach; the target was not "
+                           "touched"},
+    [FAULT_NO_ROOM] = {EXIT_NO_SAFE_POINT,
+                       "its memory limit is reached: %W, and nothing to give back; the kernel "
+                       "might kill it for the few pages that a call needs",
+                       "raise the limit for the moment (docker update --memory, podman update "
+                       "--memory, or the limit of that group), then try again; the target was not "
+                       "touched"},
     [FAULT_NO_SCRATCH] = {EXIT_NO_SAFE_POINT,
                           "the kernel refused the target %W of scratch memory%E",
                           "the target was left as it was; look at its memory and security limits"},
     [FAULT_CALL_DEADLINE] = {EXIT_CALL_DEADLINE,
                              "the call did not end in time (%W); it was left to complete by itself",
                              "look at it again with: jeattach status %P"},
+    [FAULT_NO_ANSWER] =
+        {EXIT_NO_SAFE_POINT,
+         "its memory or its files do not answer: the kernel waits in %W for what "
+         "another process has to supply (userfaultfd, FUSE, NFS)",
+         "look at what serves its memory and its mounts; the target was not touched"},
+    [FAULT_NO_ANSWER_HELD] = {EXIT_CALL_DEADLINE,
+                              "its memory or its files do not answer: the kernel waits in %W for "
+                              "what another process has to supply (userfaultfd, FUSE, NFS)",
+                              "look at what serves its memory and its mounts; the thread that was "
+                              "held is let go, and completes the call by itself"},
     [FAULT_INTERRUPTED] = {EXIT_INTERRUPTED, "interrupted; the target was not changed", NULL},
     [FAULT_PROF_ABSENT] = {EXIT_NO_PROFILING,
                            "this jemalloc was built without profiling (config.prof is false): %W",
@@ -169,6 +198,9 @@ static const struct wording wordings[] = {
          "seccomp filter) each would be a stop of a thread: it would be held for seconds",
          "jeattach stats without --full and --json; or --allow-slow, with a --timeout that is long "
          "enough: what is left at its end goes to the target's stderr"},
+    [FAULT_STATS_NO_JSON] = {EXIT_REFUSED,
+                             "what it reports is no JSON (%W): jemalloc knows JSON since 4.3",
+                             "jeattach stats without --json, or with --full"},
     [FAULT_TOO_LARGE] = {EXIT_OUTPUT, "it is larger than the limit of %W", NULL},
     [FAULT_DUMP_NAMELESS] = {EXIT_REFUSED,
                              "jemalloc makes no name for it: the prefix of names (%W) is empty",
@@ -181,6 +213,16 @@ static const struct wording wordings[] = {
     [FAULT_OUTPUT] = {EXIT_OUTPUT, "%W%E", NULL},
     [FAULT_PROFILE] = {EXIT_USAGE, "%W%E",
                        "give a heap profile in jemalloc's own format, as dump writes it"},
+    [FAULT_NO_GROUP] = {EXIT_GONE, "there is no control group %W",
+                        "give its path as in /proc/PID/cgroup, or that of its directory"},
+    [FAULT_AMBIGUOUS] = {EXIT_USAGE, "%W", "give more digits of the one that is meant"},
+    [FAULT_NO_MATCH] = {EXIT_GONE, "%W", "jeattach ps lists the processes that use jemalloc"},
+    [FAULT_SEVERAL] = {EXIT_USAGE, "%W", "give the pid of one; or --all, which takes them all"},
+    [FAULT_LOST] = {EXIT_INTERNAL, "the process %W",
+                    "the target completes what was begun by itself; look at it with: "
+                    "jeattach status %P"},
+    [FAULT_TOO_LATE] = {EXIT_NO_SAFE_POINT, "the time was over %W",
+                        "raise --timeout; nothing was touched"},
 };
 
 /* mallctl's return codes are errno values with meanings of their own (jemalloc(3)). */
@@ -323,6 +365,9 @@ static void write_head(char *line, const struct subject *subject, const struct f
         snprintf(line, LINE_SIZE, "cannot write the output");
     else if (!subject->pid)
         snprintf(line, LINE_SIZE, "cannot %s%s%s", subject->verb, *clean ? " " : "", clean);
+    else if (*clean && subject->ns_pid && subject->ns_pid != subject->pid)
+        snprintf(line, LINE_SIZE, "cannot %s %d (%s, pid %d in its container)", subject->verb,
+                 subject->pid, clean, subject->ns_pid);
     else if (*clean)
         snprintf(line, LINE_SIZE, "cannot %s %d (%s)", subject->verb, subject->pid, clean);
     else

@@ -25,6 +25,7 @@ enum exit_code {
  */
 struct subject {
     int pid;
+    int ns_pid; /* as it sees itself; 0: not known yet */
     const char *name;
     const char *verb;     /* "dump" */
     const char *variable; /* the environment variable that configures this jemalloc */

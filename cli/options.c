@@ -1,5 +1,6 @@
 #include "cli/options.h"
 #include "attach/util.h"
+#include "cli/filename.h"
 #include "cli/message.h"
 
 #include <getopt.h>
@@ -8,9 +9,12 @@
 #include <string.h>
 
 enum { PID_LIMIT = 4 << 20 }; /* PID_MAX_LIMIT, include/linux/threads.h */
-enum { LG_SAMPLE_MAX = 63 };  /* what jemalloc clamps it to (prof_reset_ctl) */
+enum { PARALLEL_DEFAULT = 4 };
+enum { LG_SAMPLE_MAX = 63 }; /* what jemalloc clamps it to (prof_reset_ctl) */
+enum { NUMBER_MAX = 1000000 };
+enum { INTERVAL_LEAST = 100000000 }; /* nanoseconds */
 
-enum kind { FLAG, COUNT, TEXT, DURATION, PID, THREAD, INSTANCE, LG_SAMPLE };
+enum kind { FLAG, COUNT, TEXT, DURATION, NUMBER, PID, THREAD, INSTANCE, LG_SAMPLE, PARALLEL, RULE };
 
 /* Every option: where its value goes, and which verbs have it. */
 struct row {
@@ -31,6 +35,12 @@ static const struct row rows[] = {
     {"quiet", 'q', FLAG, AT(quiet), 0, 0},
     {"verbose", 'v', COUNT, AT(verbose), 0, 0},
     {"pid", 'p', PID, 0, 0, NO_TARGET},
+    {"name", 'n', TEXT, AT(name), 0, TAKES_FILE},
+    {"container", '\0', TEXT, AT(container), 0, TAKES_FILE},
+    {"cgroup", '\0', TEXT, AT(cgroup), 0, TAKES_FILE},
+    {"all", '\0', FLAG, AT(all), 0, NO_TARGET | TAKES_ONE},
+    {"subprocesses", 's', FLAG, AT(subprocesses), 0, NO_TARGET | TAKES_ONE},
+    {"parallel", '\0', PARALLEL, AT(parallel), 0, NO_TARGET | TAKES_ONE},
     {"thread", '\0', THREAD, AT(thread), 0, NO_TARGET},
     {"instance", '\0', INSTANCE, AT(instance), 0, NO_TARGET},
     {"dry-run", '\0', FLAG, AT(dry_run), 0, NO_TARGET},
@@ -38,6 +48,14 @@ static const struct row rows[] = {
     {"timeout", '\0', DURATION, AT(timeout_ns), 0, TAKES_FILE},
     {"output", 'o', TEXT, AT(output), TAKES_OUTPUT, 0},
     {"path", '\0', TEXT, AT(path), TAKES_PATH, 0},
+    {"duration", 'd', DURATION, AT(duration_ns), TAKES_DURATION, 0},
+    {"settle", '\0', DURATION, AT(settle_ns), TAKES_SETTLE, 0},
+    {"every", '\0', DURATION, AT(every_ns), TAKES_SERIES, 0},
+    {"count", '\0', NUMBER, AT(count), TAKES_SERIES | TAKES_LIVE, 0},
+    {"keep", '\0', NUMBER, AT(keep), TAKES_SERIES | TAKES_RULES, 0},
+    {"interval", 'd', DURATION, AT(interval_ns), TAKES_LIVE, 0},
+    {"once", '\0', FLAG, AT(once), TAKES_LIVE | TAKES_RULES, 0},
+    {"sort", '\0', TEXT, AT(report.sort), TAKES_LIVE, 0},
     {"no-call", '\0', FLAG, AT(no_call), TAKES_NO_CALL, 0},
     {"allow-reset", '\0', FLAG, AT(allow_reset), TAKES_ALLOW_RESET, 0},
     {"lg-sample", '\0', LG_SAMPLE, AT(lg_sample), TAKES_LG_SAMPLE, 0},
@@ -45,20 +63,24 @@ static const struct row rows[] = {
     {"full", '\0', FLAG, AT(full), TAKES_REPORT, 0},
     {"prometheus", '\0', FLAG, AT(prometheus), TAKES_REPORT, 0},
     {"allow-slow", '\0', FLAG, AT(allow_slow), TAKES_REPORT, 0},
+    {"when", '\0', RULE, 0, TAKES_RULES, 0},
+    {"max", '\0', NUMBER, AT(watch.max), TAKES_RULES, 0},
+    {"cooldown", '\0', DURATION, AT(watch.cooldown_ns), TAKES_RULES, 0},
+    {"on", '\0', FLAG, AT(watch.on), TAKES_RULES, 0},
     {"base", '\0', TEXT, AT(base), TAKES_FILE, 0},
     {"root", '\0', TEXT, AT(report.root), TAKES_FILE, 0},
     {"format", 'f', TEXT, AT(report.format), TAKES_FORMAT, 0},
-    {"focus", '\0', TEXT, AT(report.focus), TAKES_FORMAT, 0},
-    {"ignore", '\0', TEXT, AT(report.ignore), TAKES_FORMAT, 0},
-    {"hide", '\0', TEXT, AT(report.hide), TAKES_FORMAT, 0},
-    {"show", '\0', TEXT, AT(report.show), TAKES_FORMAT, 0},
+    {"focus", '\0', TEXT, AT(report.focus), TAKES_FORMAT | TAKES_LIVE, 0},
+    {"ignore", '\0', TEXT, AT(report.ignore), TAKES_FORMAT | TAKES_LIVE, 0},
+    {"hide", '\0', TEXT, AT(report.hide), TAKES_FORMAT | TAKES_LIVE, 0},
+    {"show", '\0', TEXT, AT(report.show), TAKES_FORMAT | TAKES_LIVE, 0},
     {"unit", '\0', TEXT, AT(report.unit), TAKES_FORMAT, 0},
     {"value", '\0', TEXT, AT(report.value), TAKES_FORMAT, 0},
-    {"rows", '\0', TEXT, AT(report.rows), TAKES_FORMAT, 0},
+    {"rows", '\0', TEXT, AT(report.rows), TAKES_FORMAT | TAKES_LIVE, 0},
     {"by-thread", '\0', FLAG, AT(report.by_thread), TAKES_FORMAT, 0},
-    {"debuginfod", '\0', FLAG, AT(report.debuginfod), TAKES_FORMAT, 0},
-    {"no-inlines", '\0', FLAG, AT(report.no_inlines), TAKES_FORMAT, 0},
-    {"allocator", '\0', FLAG, AT(report.keep_allocator), TAKES_FORMAT, 0},
+    {"debuginfod", '\0', FLAG, AT(report.debuginfod), TAKES_FORMAT | TAKES_LIVE, 0},
+    {"no-inlines", '\0', FLAG, AT(report.no_inlines), TAKES_FORMAT | TAKES_LIVE, 0},
+    {"allocator", '\0', FLAG, AT(report.keep_allocator), TAKES_FORMAT | TAKES_LIVE, 0},
 };
 
 enum { FIRST_KEY = 256 }; /* of getopt_long(3), for the row with index 0 */
@@ -91,14 +113,22 @@ static void fill_words(struct getopt_words *words)
     }
 }
 
-static const struct row *find_row(int key)
+static bool has_row(unsigned takes, const struct row *row)
 {
+    return (!row->needs || (takes & row->needs)) && !(takes & row->excludes);
+}
+
+/* A letter may mean one thing with one verb and another with another. */
+static const struct row *find_row(unsigned takes, int key)
+{
+    const struct row *found = NULL;
+
     if (key >= FIRST_KEY)
         return &rows[key - FIRST_KEY];
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-        if (rows[i].letter && rows[i].letter == key)
-            return &rows[i];
-    return NULL;
+        if (rows[i].letter && rows[i].letter == key && (!found || has_row(takes, &rows[i])))
+            found = &rows[i];
+    return found;
 }
 
 bool parse_pid(const char *text, pid_t *pid)
@@ -163,6 +193,16 @@ static bool add_name(struct options *options, const char *text)
     return true;
 }
 
+static bool add_rule(struct options *options, const char *text)
+{
+    if (options->watch.rule_count == OPTIONS_RULES_MAX) {
+        message("at most %d rules at once", OPTIONS_RULES_MAX);
+        return false;
+    }
+    options->watch.rules[options->watch.rule_count++] = text;
+    return true;
+}
+
 static bool set_file(struct options *options, const char *text)
 {
     if (options->file) {
@@ -173,14 +213,33 @@ static bool set_file(struct options *options, const char *text)
     return true;
 }
 
-/* Where names are taken, the first word is the process if no option has named it. */
+bool options_selective(const struct options *options)
+{
+    return options->name || options->container || options->cgroup || options->all ||
+           options->subprocesses;
+}
+
+/* Where names follow the process: is the first word that one? Not if an option has said it. */
+static bool wants_pid(const struct options *options)
+{
+    return options->pid_count == 0 && (options->subprocesses || !options_selective(options));
+}
+
 static bool add_word(struct options *options, unsigned takes, const char *text)
 {
     if (takes & TAKES_FILE)
         return set_file(options, text);
-    if (takes & TAKES_NAMES && options->pid_count > 0)
+    if (takes & TAKES_NAMES && !wants_pid(options))
         return add_name(options, text);
     return add_pid(options, text);
+}
+
+static bool parse_parallel(const char *text, int *parallel)
+{
+    size_t n = strspn(text, "0123456789");
+
+    *parallel = n > 0 && n < 4 && text[n] == '\0' ? atoi(text) : 0;
+    return *parallel > 0 && *parallel <= OPTIONS_PARALLEL_MAX;
 }
 
 static bool parse_lg_sample(const char *text, int *lg_sample)
@@ -193,6 +252,16 @@ static bool parse_lg_sample(const char *text, int *lg_sample)
     return true;
 }
 
+static bool parse_number(const char *text, unsigned *number)
+{
+    size_t n = strspn(text, "0123456789");
+
+    if (n == 0 || n > 7 || text[n] != '\0' || atoi(text) < 1 || atoi(text) > NUMBER_MAX)
+        return false;
+    *number = (unsigned)atoi(text);
+    return true;
+}
+
 /* Says what would have been right; false, for the caller. */
 static bool tell_wrong_value(enum kind kind, const char *text)
 {
@@ -201,8 +270,13 @@ static bool tell_wrong_value(enum kind kind, const char *text)
     message_clean(text, clean, sizeof clean);
     if (kind == DURATION)
         message("'%s' is not a duration: use 500ms, 30s, 5m, 1h", clean);
+    else if (kind == NUMBER)
+        message("'%s' is not a number: use 1 to %d", clean, NUMBER_MAX);
     else if (kind == THREAD)
         message("'%s' is not a thread id", clean);
+    else if (kind == PARALLEL)
+        message("'%s' is not a number of processes at once: use 1 to %d", clean,
+                OPTIONS_PARALLEL_MAX);
     else if (kind == INSTANCE)
         message("'%s' is not the number of an instance: jeattach status tells them", clean);
     else
@@ -235,9 +309,17 @@ static bool take_value(struct options *options, const struct row *row, const cha
     case DURATION:
         good = parse_duration(text, at);
         break;
+    case NUMBER:
+        good = parse_number(text, at);
+        break;
     case LG_SAMPLE:
         good = parse_lg_sample(text, at);
         break;
+    case PARALLEL:
+        good = parse_parallel(text, at);
+        break;
+    case RULE:
+        return add_rule(options, text);
     }
     return good || tell_wrong_value(row->kind, text);
 }
@@ -262,8 +344,8 @@ static bool take_option(struct options *options, unsigned takes, int key, const 
             tell_unknown(word);
         return false;
     }
-    row = find_row(key);
-    if ((!row->needs || (takes & row->needs)) && !(takes & row->excludes))
+    row = find_row(takes, key);
+    if (has_row(takes, row))
         return take_value(options, row, optarg);
     if (row->letter)
         message("this verb has no option -%c", row->letter);
@@ -282,13 +364,45 @@ static const char *wrong_with_file(const struct options *options)
 }
 
 /* One thread, one file, one instance, one description: they are of one process. */
-static const char *wrong_with_several(const struct options *options)
+const char *options_wrong_with_several(const struct options *options, unsigned takes)
 {
-    if (options->output || options->path || options->thread || options->instance)
-        return "-o, --path, --thread and --instance go with one process";
+    if (takes & TAKES_ONE)
+        return "this verb works on one process at a time";
+    if (options->path || options->thread || options->instance)
+        return "--path, --thread and --instance go with one process";
+    if (options->output && (takes & TAKES_SETTLE || !filename_is_of_each(options->output)))
+        return "-o FILE is of one process, unless FILE is a directory or has %p in its name";
     if (options->prometheus)
         return "--prometheus goes with one process: its metrics may be described only once";
     return NULL;
+}
+
+static bool is_empty(const char *text)
+{
+    return text && !*text;
+}
+
+/* Is it said, and once, which processes are meant? */
+static const char *wrong_with_choice(const struct options *options)
+{
+    bool pids = options->pid_count > 0;
+
+    if (is_empty(options->name) || is_empty(options->container) || is_empty(options->cgroup))
+        return "-n, --container and --cgroup want a text that is not empty";
+    if (options->subprocesses && !pids)
+        return "-s is about a process and its descendants: give its pid";
+    if (pids && options_selective(options) && !options->subprocesses)
+        return "a pid says it all: leave -n, --container, --cgroup and --all out, or use -s";
+    if (!pids && !options_selective(options))
+        return "which process? Give its pid, or -n NAME";
+    return NULL;
+}
+
+static const char *wrong_with_host(const struct options *options)
+{
+    if (options->pid_count)
+        return "this verb is about all processes and takes no pid";
+    return options_selective(options) ? wrong_with_choice(options) : NULL;
 }
 
 static const char *wrong_with_dry_run(const struct options *options)
@@ -302,21 +416,43 @@ static const char *wrong_with_dry_run(const struct options *options)
     return NULL;
 }
 
+static const char *wrong_with_live(const struct options *options)
+{
+    if (options->interval_ns < INTERVAL_LEAST)
+        return "the shortest interval is 100ms";
+    return options->once && options->count ? "--once is --count 1: use one of them" : NULL;
+}
+
+static const char *wrong_with_rules(const struct options *options)
+{
+    if (!options->watch.rule_count)
+        return "when? Give a rule, as --when 'rss>80%'";
+    if (!options->output)
+        return "where to? Give a directory with -o";
+    return NULL;
+}
+
 static const char *wrong_with_process(const struct options *options, unsigned takes)
 {
-    if (options->pid_count == 0)
-        return "which process? Give its pid";
+    if (wrong_with_choice(options))
+        return wrong_with_choice(options);
     if (takes & TAKES_NAMES && options->name_count == 0 && !options->list)
         return "which name? Give one, or --list";
     if (options->output && options->path)
         return "-o writes here, --path in the target: use one of them";
     if (options->json + options->full + options->prometheus > 1)
         return "--json, --full and --prometheus are three forms: use one of them";
+    if (takes & TAKES_LIVE && wrong_with_live(options))
+        return wrong_with_live(options);
     if (options->no_call && options->thread)
         return "--no-call holds no thread: leave --thread out";
+    if (takes & TAKES_RULES && wrong_with_rules(options))
+        return wrong_with_rules(options);
     if (options->dry_run && wrong_with_dry_run(options))
         return wrong_with_dry_run(options);
-    return options->pid_count > 1 ? wrong_with_several(options) : NULL;
+    if ((options->count || options->keep) && !options->every_ns && takes & TAKES_SERIES)
+        return "--count and --keep are of a series: say --every too";
+    return options->pid_count > 1 ? options_wrong_with_several(options, takes) : NULL;
 }
 
 /* What is wrong with the words together; NULL: nothing. */
@@ -327,7 +463,7 @@ static const char *inconsistent(const struct options *options, unsigned takes)
     if (takes & TAKES_FILE)
         return wrong_with_file(options);
     if (takes & TAKES_HOST)
-        return options->pid_count ? "this verb is about all processes and takes no pid" : NULL;
+        return wrong_with_host(options);
     return wrong_with_process(options, takes);
 }
 
@@ -339,7 +475,10 @@ bool options_parse(struct options *options, unsigned takes, int argc, char **arg
 
     memset(options, 0, sizeof *options);
     options->timeout_ns = 30ull * 1000000000;
+    options->interval_ns = 2ull * 1000000000;
     options->lg_sample = -1;
+    options->parallel = PARALLEL_DEFAULT;
+    options->watch = (struct watch_options){.cooldown_ns = 600ull * 1000000000, .max = 3};
     optind = 1;
     opterr = 0;
     fill_words(&words);
@@ -350,7 +489,7 @@ bool options_parse(struct options *options, unsigned takes, int argc, char **arg
         if (!add_word(options, takes, argv[optind]))
             return false;
     /* A profile in another form is streamed: to stdout, if nothing else is said. */
-    if (!options->output && (options->report.format || (takes & TAKES_FILE)))
+    if (!options->output && !options->every_ns && (options->report.format || (takes & TAKES_FILE)))
         options->output = "-";
     wrong = inconsistent(options, takes);
     if (wrong)

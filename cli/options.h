@@ -5,7 +5,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum { OPTIONS_PIDS_MAX = 256, OPTIONS_NAMES_MAX = 20 };
+enum { OPTIONS_PIDS_MAX = 256, OPTIONS_NAMES_MAX = 20, OPTIONS_PARALLEL_MAX = 64 };
+enum { OPTIONS_RULES_MAX = 8 };
 
 /* Which options and words a verb knows, besides the options that every verb has. */
 enum {
@@ -14,41 +15,72 @@ enum {
     TAKES_NO_CALL = 1 << 2,
     TAKES_ALLOW_RESET = 1 << 3,
     TAKES_LG_SAMPLE = 1 << 4,
-    TAKES_REPORT = 1 << 5, /* --full, --prometheus, --allow-slow */
-    TAKES_FORMAT = 1 << 6, /* how a profile is shown */
-    TAKES_NAMES = 1 << 7,  /* names of jemalloc's after the process, --list */
-    TAKES_FILE = 1 << 8,   /* works on a file, not on a process */
-    TAKES_HOST = 1 << 9,   /* no pid: it is about all processes */
+    TAKES_REPORT = 1 << 5,    /* --full, --prometheus, --allow-slow */
+    TAKES_FORMAT = 1 << 6,    /* how a profile is shown */
+    TAKES_NAMES = 1 << 7,     /* names of jemalloc's after the process, --list */
+    TAKES_FILE = 1 << 8,      /* works on a file, not on a process */
+    TAKES_HOST = 1 << 9,      /* no pid: it is about all processes */
+    TAKES_ONE = 1 << 10,      /* works on one process at a time */
+    TAKES_DURATION = 1 << 20, /* -d */
+    TAKES_SERIES = 1 << 21,   /* --every, --count, --keep */
+    TAKES_SETTLE = 1 << 22,   /* --settle */
+    TAKES_LIVE = 1 << 23,     /* -d, --count, --once, --sort, and some of TAKES_FORMAT */
+    TAKES_RULES = 1 << 24,    /* --when and its limits; -o is a directory */
 };
 
 /* How a profile is shown; NULL or false: not said. */
 struct report_options {
     const char *format, *focus, *ignore, *hide, *show, *unit, *value, *root;
-    const char *rows;
+    const char *rows, *sort;
     bool by_thread, debuginfod, no_inlines, keep_allocator;
+};
+
+struct target_pin;
+/* When a profile is taken, and how many. */
+struct watch_options {
+    const char *rules[OPTIONS_RULES_MAX]; /* --when, as they were written */
+    size_t rule_count;
+    uint64_t cooldown_ns;
+    unsigned max;
+    bool on;
 };
 
 struct options {
     pid_t pids[OPTIONS_PIDS_MAX];
-    size_t pid_count;
+    size_t pid_count;             /* in a verb: of how many processes this is one (cli/several.c) */
+    const struct target_pin *pin; /* the process as it was chosen; NULL: whichever has the pid */
+    const char *name, *container, *cgroup; /* NULL: not said */
+    bool all, subprocesses;
+    int parallel; /* so many processes at once */
     uint64_t timeout_ns;
-    pid_t thread;                         /* 0: any */
-    pid_t instance;                       /* --instance, from 1; 0: the default */
-    const char *output;                   /* -o; NULL: none */
-    const char *path;                     /* --path; NULL: none */
-    const char *file;                     /* TAKES_FILE: the profile; "-" is stdin */
-    const char *base;                     /* --base; NULL: none */
-    const char *names[OPTIONS_NAMES_MAX]; /* TAKES_NAMES: the words after the process */
+    uint64_t duration_ns, every_ns, settle_ns; /* 0: not said */
+    uint64_t interval_ns;                      /* -d of top */
+    unsigned count, keep;                      /* 0: not said */
+    pid_t thread;                              /* 0: any */
+    pid_t instance;                            /* --instance, from 1; 0: the default */
+    const char *output;                        /* -o; NULL: none */
+    const char *path;                          /* --path; NULL: none */
+    const char *file;                          /* TAKES_FILE: the profile; "-" is stdin */
+    const char *base;                          /* --base; NULL: none */
+    const char *names[OPTIONS_NAMES_MAX];      /* TAKES_NAMES: the words after the process */
     size_t name_count;
     int lg_sample; /* --lg-sample: 0 to 63; -1: not given */
     bool json, quiet, dry_run, help, version;
+    bool once; /* --once */
     bool list, no_call, allow_reset, full, prometheus, allow_slow;
     int verbose;
     struct report_options report;
+    struct watch_options watch;
 };
 
 /* Parses argv[1..]; false after a message on stderr about what is wrong. */
 bool options_parse(struct options *options, unsigned takes, int argc, char **argv);
+
+/* Are the processes to be looked for, by what options say of them? */
+bool options_selective(const struct options *options);
+
+/* What of the words goes with one process only; NULL: nothing. */
+const char *options_wrong_with_several(const struct options *options, unsigned takes);
 
 /* "500ms", "30s", "5m", "1h"; a bare number is seconds. At most 24 h. */
 bool parse_duration(const char *text, uint64_t *ns);

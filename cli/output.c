@@ -1,5 +1,6 @@
 #include "cli/output.h"
 #include "attach/util.h"
+#include "cli/filename.h"
 #include "cli/interrupt.h"
 
 #include <errno.h>
@@ -9,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { LINKS_MAX = 40, STREAM_BUFFER = 64 << 10 };
+enum { LINKS_MAX = 40, STREAM_BUFFER = 64 << 10, NUMBERS_MAX = 100000 };
 
 static enum fault_code failed(struct fault *fault, int err, const char *path)
 {
@@ -86,18 +87,17 @@ static enum fault_code open_temporary(struct output *output, struct fault *fault
     return FAULT_NONE;
 }
 
-enum fault_code output_open(struct output *output, const char *path, struct fault *fault)
+/* What is never replaced is not looked for behind a link either. */
+static char *name_of(const struct output *output, const char *path)
 {
-    memset(output, 0, sizeof *output);
-    output->fd = -1;
-    if (strcmp(path, "-") == 0) {
-        output->fd = dup(STDOUT_FILENO);
-        output->path = strdup("stdout");
-        return output->fd < 0 ? failed(fault, errno, "stdout") : FAULT_NONE;
-    }
+    return output->fresh ? strdup(path) : final_name(path);
+}
+
+static enum fault_code open_named(struct output *output, const char *path, struct fault *fault)
+{
     if (!*path)
         return failed(fault, ENOENT, "''");
-    output->path = final_name(path);
+    output->path = name_of(output, path);
     if (!output->path)
         return failed(fault, ENOMEM, path);
     if (!is_special(path))
@@ -107,6 +107,49 @@ enum fault_code output_open(struct output *output, const char *path, struct faul
         output->fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
     while (output->fd < 0 && errno == EINTR && !*interrupt_flag());
     return output->fd < 0 ? failed(fault, errno, path) : FAULT_NONE;
+}
+
+static void begin(struct output *output, bool fresh)
+{
+    memset(output, 0, sizeof *output);
+    output->fd = -1;
+    output->fresh = fresh;
+}
+
+enum fault_code output_open(struct output *output, const char *path, struct fault *fault)
+{
+    begin(output, false);
+    if (strcmp(path, "-") != 0)
+        return open_named(output, path, fault);
+    output->fd = dup(STDOUT_FILENO);
+    output->path = strdup("stdout");
+    return output->fd < 0 ? failed(fault, errno, "stdout") : FAULT_NONE;
+}
+
+enum fault_code output_open_new(struct output *output, const char *path, bool may_number,
+                                struct fault *fault)
+{
+    struct stat st;
+
+    if (strcmp(path, "-") == 0)
+        return output_open(output, path, fault);
+    begin(output, true);
+    if (!may_number && !is_special(path) && lstat(path, &st) == 0)
+        return failed(fault, EEXIST, path);
+    return open_named(output, path, fault);
+}
+
+bool output_name(struct output *output, const char *path)
+{
+    char *name = strdup(path);
+
+    if (!name || !output->temporary) {
+        free(name);
+        return name != NULL;
+    }
+    free(output->path);
+    output->path = name;
+    return true;
 }
 
 static int write_all(int fd, const unsigned char *bytes, size_t len)
@@ -143,6 +186,51 @@ FILE *output_stream(struct output *output)
     return stream;
 }
 
+/* 0 or an errno; EEXIST: the name is taken, and what has it is as it was. */
+static int rename_new(const char *from, const char *to)
+{
+    if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
+        return 0;
+    if (errno != EINVAL && errno != ENOSYS)
+        return errno;
+    /* Not every file system can do that; a link is not made over another file either. */
+    if (link(from, to) != 0)
+        return errno;
+    unlink(from);
+    return 0;
+}
+
+/* Under the first number that is free: what was recorded is not lost because a name is taken. */
+static int name_new(struct output *output)
+{
+    char name[FILENAME_MAX_BYTES];
+    int err = EEXIST;
+
+    for (unsigned i = output->number; err == EEXIST && i < NUMBERS_MAX; i++) {
+        err = filename_number(output->path, i, name, sizeof name)
+                  ? rename_new(output->temporary, name)
+                  : ENAMETOOLONG;
+        output->number = i;
+    }
+    if (!err) {
+        char *copy = strdup(name);
+        if (!copy)
+            return ENOMEM;
+        free(output->path);
+        output->path = copy;
+    }
+    return err;
+}
+
+static int give_name(struct output *output)
+{
+    if (!output->temporary)
+        return 0;
+    if (output->fresh)
+        return name_new(output);
+    return rename(output->temporary, output->path) ? errno : 0;
+}
+
 enum fault_code output_finish(struct output *output, const void *bytes, size_t len,
                               struct fault *fault)
 {
@@ -154,8 +242,8 @@ enum fault_code output_finish(struct output *output, const void *bytes, size_t l
         err = errno;
     if (!err)
         output->fd = -1;
-    if (!err && output->temporary && rename(output->temporary, output->path))
-        err = errno;
+    if (!err)
+        err = give_name(output);
     if (err)
         return failed(fault, err, output->path);
     free(output->temporary);

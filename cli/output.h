@@ -6,6 +6,7 @@
 
 #include "attach/fault.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -13,10 +14,25 @@ struct output {
     int fd;
     char *path;      /* as asked for; "-" is stdout */
     char *temporary; /* NULL: written directly (stdout, FIFO, device) */
+    bool fresh;      /* what is there is never replaced */
+    unsigned number; /* with fresh: the first one to be tried; then the one that it got; 0: none */
     int err;         /* of the first write to output_stream that failed */
 };
 
 enum fault_code output_open(struct output *output, const char *path, struct fault *fault);
+/*
+ * The same for a file that is made anew: nothing that is there is replaced. If
+ * the name is taken, FAULT_OUTPUT with EEXIST; with may_number, and if it is
+ * taken only meanwhile, it gets a number ("x-1.heap") and output->path tells.
+ */
+enum fault_code output_open_new(struct output *output, const char *path, bool may_number,
+                                struct fault *fault);
+/*
+ * Another name in the same directory for what output_open_new has opened, and
+ * is not finished; stdout and what is no regular file keep theirs. False: out
+ * of memory.
+ */
+bool output_name(struct output *output, const char *path);
 /* A stream onto the output; its errors are told by output_finish. NULL: out of memory. */
 FILE *output_stream(struct output *output);
 /* Writes all bytes, flushes them to the disk and gives the file its name. */

@@ -97,7 +97,7 @@ static void tell_oddities(const struct heap_profile *profile)
 static void tell(const struct presentation *presentation, const struct part *part,
                  const struct samples *samples)
 {
-    if (presentation->options->quiet)
+    if (presentation->options->quiet || presentation->terse)
         return;
     tell_oddities(&part->profile);
     tell_coverage(part->symbols);
@@ -190,7 +190,10 @@ static enum fault_code present_samples(const struct presentation *presentation, 
 
     if (samples_build(&samples, &presentation->samples, &parts[0].profile, parts[0].symbols,
                       compares ? &parts[1].profile : NULL, parts[1].symbols)) {
-        rc = write_samples(presentation, &samples, &parts[0], out, fault);
+        rc = out ? write_samples(presentation, &samples, &parts[0], out, fault) : FAULT_NONE;
+        if (rc == FAULT_NONE && presentation->also &&
+            !presentation->also(&samples, &presentation->display, presentation->also_ctx))
+            rc = no_memory(fault);
         if (rc == FAULT_NONE)
             tell(presentation, &parts[0], &samples);
     } else {
@@ -224,6 +227,8 @@ enum fault_code present(const struct presentation *presentation,
     enum fault_code rc;
     FILE *out;
 
+    if (!output)
+        return present_parts(presentation, profile, base, NULL, fault);
     if (presentation->format == FORMAT_RAW)
         return output_finish(output, profile->text->bytes, profile->text->len, fault);
     out = output_stream(output);

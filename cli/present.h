@@ -35,6 +35,13 @@ struct presentation {
     regex_t regexes[4];
     size_t regex_count;
     char title[256];
+    bool terse; /* says nothing of what is missing: it was said of another profile */
+    /*
+     * Called with the samples when the output has been written, or when there
+     * is none; false: out of memory. NULL: nothing else is made of them.
+     */
+    bool (*also)(const struct samples *samples, const struct display *display, void *ctx);
+    void *also_ctx;
     char dot[4096]; /* the program of Graphviz */
 };
 
@@ -46,11 +53,13 @@ struct presentation {
 bool presentation_init(struct presentation *presentation, const struct options *options,
                        enum format fallback);
 void presentation_free(struct presentation *presentation);
+/* Of files in its format: ".heap" */
+const char *presentation_extension(const struct presentation *presentation);
 
 /*
  * Writes the profile, less base unless it is NULL, in the format; the output
- * is then complete. The sources' texts are released as soon as they are not
- * needed any more.
+ * is then complete. output NULL: presentation->also alone. The sources' texts are released as soon
+ * as they are not needed any more.
  */
 enum fault_code present(const struct presentation *presentation,
                         const struct present_source *profile, const struct present_source *base,

@@ -183,6 +183,11 @@ bool presentation_init(struct presentation *presentation, const struct options *
            may_be_written(presentation);
 }
 
+const char *presentation_extension(const struct presentation *presentation)
+{
+    return formats[presentation->format].extension;
+}
+
 void presentation_free(struct presentation *presentation)
 {
     while (presentation->regex_count > 0)

@@ -1,119 +1,32 @@
 /* jeattach ps */
-#include "attach/cgroup.h"
 #include "attach/deadline.h"
 #include "attach/permit.h"
-#include "attach/processes.h"
+#include "attach/selector.h"
 #include "cli/facts_json.h"
 #include "cli/interrupt.h"
 #include "cli/message.h"
 #include "cli/output.h"
+#include "cli/process_table.h"
+#include "cli/targets.h"
 #include "cli/verbs.h"
+#include "cli/watchdog.h"
 #include "jemalloc/census.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { COLUMNS = 8, CELL_MAX = 128, ID_SHOWN = 12 };
-
-struct row {
-    char cells[COLUMNS][CELL_MAX];
-};
-
 struct listing {
     const struct options *options;
     struct json json;
-    struct row *rows; /* unused with --json, which is written as it is found */
-    size_t count, room;
+    struct process_table table; /* unused with --json, which is written as it is found */
+    size_t count;
     bool capable;                    /* no rights are missing to read any process */
     size_t looked, unreadable, left; /* processes: with memory of their own, refused, not reached */
+    struct subject subject;          /* the process that is looked at */
 };
-
-static const char *const headings[COLUMNS] = {"PID",     "NSPID", "NAME", "JEMALLOC",
-                                              "LINKAGE", "PROF",  "RSS",  "CONTAINER"};
-
-static const char *linkage_text(enum linkage linkage)
-{
-    static const char *const texts[] = {
-        [LINKAGE_SHARED] = "shared",
-        [LINKAGE_PRELOADED] = "preloaded",
-        [LINKAGE_STATIC] = "static",
-    };
-    return texts[linkage];
-}
-
-/* NULL: not to be told from outside. */
-static const char *prof_text(const struct facts *facts)
-{
-    if (facts->compiled_in == FACT_NO)
-        return "absent";
-    if (facts->enabled == FACT_NO)
-        return "disabled";
-    if (facts->enabled == FACT_UNKNOWN)
-        return NULL;
-    if (facts->active == FACT_UNKNOWN)
-        return "enabled";
-    return facts->active == FACT_YES ? "active" : "inactive";
-}
-
-static void format_size(uint64_t bytes, char *out, size_t size)
-{
-    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
-    double value = (double)bytes / 1024;
-    size_t unit = 0;
-
-    for (; value >= 1024 && unit + 1 < sizeof units / sizeof *units; unit++)
-        value /= 1024;
-    snprintf(out, size, "%.1f %s", value, units[unit]);
-}
-
-static void format_container(const struct container *container, char *out, size_t size)
-{
-    if (container->engine)
-        snprintf(out, size, "%s/%.*s", container->engine, ID_SHOWN, container->id);
-    if (container->pod[0])
-        snprintf(out + strlen(out), size - strlen(out), "%spod/%s", out[0] ? " " : "",
-                 container->pod);
-    if (!out[0])
-        snprintf(out, size, "-");
-}
-
-/* "5.3.0 _rjem_": up to the hyphen is the release, the rest names a commit. */
-static void format_version(const struct census_entry *entry, char *out, size_t size)
-{
-    char version[32], prefix[PREFIX_MAX];
-
-    message_clean(entry->facts.version, version, sizeof version);
-    version[strcspn(version, "-")] = '\0';
-    snprintf(out, size, "%s%s%s", version[0] ? version : "?", entry->prefix[0] ? " " : "",
-             message_clean(entry->prefix, prefix, sizeof prefix));
-}
-
-static bool add_row(struct listing *listing, const struct census_entry *entry,
-                    const struct container *container)
-{
-    if (listing->count == listing->room) {
-        size_t room = listing->room ? listing->room * 2 : 64;
-        struct row *rows = reallocarray(listing->rows, room, sizeof *rows);
-        if (!rows)
-            return false;
-        listing->rows = rows;
-        listing->room = room;
-    }
-    struct row *row = &listing->rows[listing->count++];
-    const char *prof = prof_text(&entry->facts);
-    memset(row, 0, sizeof *row);
-    snprintf(row->cells[0], CELL_MAX, "%d", entry->stat.pid);
-    snprintf(row->cells[1], CELL_MAX, "%d", entry->status.ns_pid);
-    message_clean(entry->stat.comm, row->cells[2], CELL_MAX);
-    format_version(entry, row->cells[3], CELL_MAX);
-    snprintf(row->cells[4], CELL_MAX, "%s", linkage_text(entry->linkage));
-    snprintf(row->cells[5], CELL_MAX, "%s", prof ? prof : "?");
-    format_size(entry->status.rss_bytes, row->cells[6], CELL_MAX);
-    format_container(container, row->cells[7], CELL_MAX);
-    return true;
-}
 
 static void add_json(struct listing *listing, const struct census_entry *entry,
                      const struct container *container)
@@ -121,7 +34,6 @@ static void add_json(struct listing *listing, const struct census_entry *entry,
     struct json json;
 
     json_list_item(&listing->json, &json);
-    listing->count++;
     json_number(&json, "pid", (uint64_t)entry->stat.pid);
     json_number(&json, "ns_pid", (uint64_t)entry->status.ns_pid);
     json_text(&json, "name", entry->stat.comm);
@@ -145,21 +57,29 @@ static enum fault_code add_entry(struct listing *listing, const struct procfs *p
 {
     struct container container;
 
-    (void)cgroup_read(proc, entry->stat.pid, &container);
+    listing->count++;
+    (void)container_read(proc, entry->stat.pid, &container);
     if (listing->options->json)
         add_json(listing, entry, &container);
-    else if (!add_row(listing, entry, &container))
+    else if (!process_table_add(&listing->table, entry, &container, false))
         return fault_set(fault, FAULT_INTERNAL, 0, "list processes", "out of memory");
     return FAULT_NONE;
 }
 
-/* What a look at one process came to; only the tool's own failure ends the list. */
-static enum fault_code count(struct listing *listing, enum fault_code code)
+/*
+ * What a look at one process came to. No process can end the list, whatever it
+ * is: that does only the tool's own lack of memory.
+ */
+static enum fault_code count(struct listing *listing, enum fault_code code,
+                             const struct fault *fault)
 {
-    if (code == FAULT_INTERNAL)
+    if (code == FAULT_INTERNAL && fault->err == ENOMEM)
         return code;
+    bool odd = code == FAULT_INTERNAL || code == FAULT_UNSUPPORTED;
     listing->looked += code == FAULT_NONE || code == FAULT_NO_ALLOCATOR || code == FAULT_DENIED;
     listing->unreadable += code == FAULT_DENIED;
+    if (odd)
+        message_fault(&listing->subject, fault);
     return FAULT_NONE;
 }
 
@@ -171,45 +91,23 @@ static enum fault_code look_at_all(struct listing *listing, struct census *censu
     enum fault_code rc = FAULT_NONE;
 
     for (size_t i = 0; i < processes->count && rc == FAULT_NONE; i++) {
-        if (deadline_interrupted(deadline) || deadline_passed(deadline)) {
-            listing->left = processes->count - i;
-            break;
-        }
+        listing->left = processes->count - i;
+        listing->subject.pid = processes->list[i];
+        if (deadline_interrupted(deadline) || deadline_passed(deadline))
+            return rc;
         enum fault_code code = census_look(census, proc, processes->list[i], &entry, fault);
-        rc = count(listing, code);
+        rc = count(listing, code, fault);
         if (code == FAULT_NONE)
             rc = add_entry(listing, proc, &entry, fault);
     }
+    listing->left = 0;
     return rc;
-}
-
-static void print_rows(const struct listing *listing)
-{
-    size_t widths[COLUMNS];
-
-    for (size_t c = 0; c < COLUMNS; c++) {
-        widths[c] = strlen(headings[c]);
-        for (size_t i = 0; i < listing->count; i++) {
-            size_t n = strlen(listing->rows[i].cells[c]);
-            widths[c] = n > widths[c] ? n : widths[c];
-        }
-    }
-    for (size_t i = 0; i <= listing->count; i++)
-        for (size_t c = 0; c < COLUMNS; c++) {
-            const char *cell = i == 0 ? headings[c] : listing->rows[i - 1].cells[c];
-            bool right = c < 2 || c == 6; /* the numbers */
-            printf("%*s%s",
-                   c == COLUMNS - 1 ? 0
-                   : right          ? (int)widths[c]
-                                    : -(int)widths[c],
-                   cell, c == COLUMNS - 1 ? "\n" : "  ");
-        }
 }
 
 static void print_all(struct listing *listing)
 {
     if (!listing->options->json) {
-        print_rows(listing);
+        process_table_print(&listing->table, stdout);
         return;
     }
     json_list_end(&listing->json);
@@ -245,7 +143,8 @@ static enum fault_code list_all(struct listing *listing, const struct deadline *
                                 struct fault *fault)
 {
     struct procfs proc = {.dirfd = -1};
-    struct processes processes = {0};
+    struct selector selector = targets_selector(listing->options);
+    struct matches matches = {0};
     struct census *census = census_new();
     enum fault_code rc = FAULT_NONE;
     int err = procfs_open(&proc, "/proc");
@@ -253,24 +152,31 @@ static enum fault_code list_all(struct listing *listing, const struct deadline *
     if (err || !census)
         rc = fault_set(fault, FAULT_INTERNAL, -err, "open", "/proc");
     listing->capable = permit_tool_is_capable(&proc);
+    selector.own_too = true;
     if (rc == FAULT_NONE)
         rc = permit_check_procfs(&proc, fault);
     if (rc == FAULT_NONE)
-        rc = processes_list(&processes, &proc, fault);
+        rc = selector_list(&selector, &proc, &matches, fault);
+    if (rc == FAULT_AMBIGUOUS) /* a list may have several containers */
+        rc = FAULT_NONE;
+    if (rc == FAULT_NONE && listing->options->json) {
+        json_begin(&listing->json, stdout);
+        json_list_begin(&listing->json, "processes");
+    }
     if (rc == FAULT_NONE)
-        rc = look_at_all(listing, census, &proc, &processes, deadline, fault);
-    processes_free(&processes);
+        rc = look_at_all(listing, census, &proc, &matches.processes, deadline, fault);
+    matches_free(&matches);
     procfs_close(&proc);
     census_free(census);
     return rc;
 }
 
-/* The object that has been begun is ended first. */
+/* An object that has been begun is ended first. */
 static int tell_fault(struct listing *listing, const struct fault *fault)
 {
     const struct subject subject = {.verb = "list processes", .json = listing->options->json};
 
-    if (listing->options->json && fault->code != FAULT_OUTPUT) {
+    if (listing->json.out && fault->code != FAULT_OUTPUT) {
         json_list_end(&listing->json);
         json_end(&listing->json);
     }
@@ -293,22 +199,32 @@ static int finish(struct listing *listing, const struct deadline *deadline, enum
     return deadline_interrupted(deadline) ? EXIT_INTERRUPTED : EXIT_NO_SAFE_POINT;
 }
 
+/* From the watchdog: what is known of the others is not lost. */
+static void print_what_is_there(void *ctx)
+{
+    struct listing *listing = ctx;
+
+    print_all(listing);
+    tell_rest(listing);
+}
+
 int verb_ps(const struct options *options, pid_t pid)
 {
-    struct listing listing = {.options = options};
+    struct listing listing = {.options = options, .subject.verb = "look at process"};
+    const struct watchdog_case what = {
+        .subject = &listing.subject, .last_act = print_what_is_there, .ctx = &listing};
+    struct watchdog watchdog;
     struct deadline deadline = {0};
     struct fault fault = {0};
     enum fault_code rc = deadline_start(&deadline, options->timeout_ns, interrupt_flag(), &fault);
 
     (void)pid;
-    if (options->json) {
-        json_begin(&listing.json, stdout);
-        json_list_begin(&listing.json, "processes");
-    }
+    watchdog_start(&watchdog, options->timeout_ns, &what);
     if (rc == FAULT_NONE)
         rc = list_all(&listing, &deadline, &fault);
     int code = finish(&listing, &deadline, rc, &fault);
+    watchdog_stop(&watchdog);
     deadline_stop(&deadline);
-    free(listing.rows);
+    process_table_free(&listing.table);
     return code;
 }

@@ -11,22 +11,11 @@ struct purge {
     uint64_t rss_before, rss_after; /* VmRSS in bytes; 0: not to be read */
 };
 
-static uint64_t read_rss(const struct target *target)
-{
-    struct proc_status status = {0};
-    char text[8192];
-    ssize_t n = procfs_read(target->proc, text, sizeof text, "%d/status", target_via(target));
-
-    return n > 0 && parse_status(text, (size_t)n, &status) ? status.rss_bytes : 0;
-}
-
 static void print_json(const struct attachment *attachment, const struct purge *purge)
 {
     struct json json;
 
-    json_begin(&json, stdout);
-    json_number(&json, "pid", (uint64_t)attachment->target.pid);
-    json_text(&json, "name", attachment->target.stat.comm);
+    attachment_json_begin(attachment, &json);
     if (purge->result.measured) {
         json_number(&json, "resident_before", purge->result.resident_before);
         json_number(&json, "resident_after", purge->result.resident_after);
@@ -51,11 +40,7 @@ static void print_row(const char *name, uint64_t before, uint64_t after, const c
 
 static void print_text(const struct attachment *attachment, const struct purge *purge)
 {
-    char name[64];
-
-    if (attachment->options->pid_count > 1)
-        printf("%s[%d]\n", message_clean(attachment->target.stat.comm, name, sizeof name),
-               (int)attachment->target.pid);
+    attachment_head(attachment);
     if (purge->result.measured)
         print_row("resident", purge->result.resident_before, purge->result.resident_after,
                   "of jemalloc (stats.resident)");
@@ -77,7 +62,7 @@ static enum fault_code run(struct attachment *attachment, struct fault *fault)
         "mallctl version, config.prof, opt.prof, config.stats (read)",
         "mallctl epoch, stats.resident, arena.<all>.purge, epoch, stats.resident",
     };
-    struct purge purge = {.rss_before = read_rss(&attachment->target)};
+    struct purge purge = {.rss_before = target_rss(&attachment->target)};
     enum fault_code rc;
 
     if (attachment->options->dry_run)
@@ -85,7 +70,7 @@ static enum fault_code run(struct attachment *attachment, struct fault *fault)
     rc = attachment_hold(attachment, purge_held, &purge, fault);
     if (rc != FAULT_NONE)
         return rc;
-    purge.rss_after = read_rss(&attachment->target);
+    purge.rss_after = target_rss(&attachment->target);
     if (attachment->options->json)
         print_json(attachment, &purge);
     else

@@ -1,5 +1,5 @@
 #include "cli/remedy.h"
-#include "attach/cgroup.h"
+#include "attach/container.h"
 #include "attach/permit.h"
 
 #include <stdio.h>
@@ -117,6 +117,8 @@ static const struct row {
      "refused: sudo ausearch -m avc -ts recent"},
     {FREEZER, ANYWHERE, ANYBODY, NULL, "docker", "docker unpause %I, then try again"},
     {FREEZER, ANYWHERE, ANYBODY, NULL, "podman", "podman unpause %I, then try again"},
+    {FREEZER, ANYWHERE, ANYBODY, "each of its threads", NULL,
+     "thaw it from the host (docker unpause, podman unpause, systemctl thaw), then try again"},
     {FREEZER, ANYWHERE, ANYBODY, "/sys/fs/cgroup/freezer", NULL,
      "thaw it, or the group above it that is frozen: echo THAWED > %W/freezer.state"},
     {FREEZER, ANYWHERE, ANYBODY, NULL, NULL,
@@ -127,8 +129,8 @@ static const struct row {
 static bool is_bounded(const struct procfs *proc)
 {
     struct proc_status status;
-    char text[8192];
-    ssize_t n = procfs_read(proc, text, sizeof text, "self/status");
+    AUTO_FREE char *text = NULL;
+    ssize_t n = procfs_slurp(proc, &text, PROCFS_STATUS_MAX, "self/status");
 
     return n > 0 && parse_status(text, (size_t)n, &status) &&
            permit_has_ptrace(status.cap_bounding);
@@ -138,12 +140,12 @@ static void look_at_target(struct remedy *remedy, const struct procfs *proc, pid
 {
     struct container container;
     struct proc_status status;
-    char text[8192];
-    ssize_t n = procfs_read(proc, text, sizeof text, "%d/status", (int)pid);
+    AUTO_FREE char *text = NULL;
+    ssize_t n = procfs_slurp(proc, &text, PROCFS_STATUS_MAX, "%d/status", (int)pid);
 
     if (n > 0 && parse_status(text, (size_t)n, &status))
         remedy->uid = status.uid;
-    if (!cgroup_read(proc, pid, &container) || !container.engine)
+    if (!container_read(proc, pid, &container) || !container.engine)
         return;
     remedy->engine = container.engine;
     snprintf(remedy->id, sizeof remedy->id, "%.12s", container.id);

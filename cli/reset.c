@@ -15,9 +15,7 @@ static void print_json(const struct attachment *attachment, const struct reset_r
 {
     struct json json;
 
-    json_begin(&json, stdout);
-    json_number(&json, "pid", (uint64_t)attachment->target.pid);
-    json_text(&json, "name", attachment->target.stat.comm);
+    attachment_json_begin(attachment, &json);
     json_number(&json, "old_lg_sample", result->old_lg_sample);
     json_number(&json, "new_lg_sample", result->new_lg_sample);
     attachment_json(attachment, &json);

@@ -1,10 +1,12 @@
 /* jeattach stats */
 #include "jemalloc/stats.h"
 #include "cli/attachment.h"
+#include "cli/json_check.h"
 #include "cli/output.h"
 #include "cli/usage.h"
 #include "cli/verbs.h"
 #include "jemalloc/variable.h"
+#include "profile/text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -38,10 +40,31 @@ static enum fault_code stats_held(struct attachment *attachment, void *ctx, stru
     return stats_print(&attachment->injection, &attachment->instance, &request, fault);
 }
 
-/* As jemalloc made it, not a byte more: stdout is flushed by output_stdout_check. */
-static void print_report(const struct stats *stats)
+/*
+ * As jemalloc made it, not a byte more, but of one of several processes it is
+ * said of which; what is no text is not let through to a terminal, and what is
+ * no JSON not to a reader of JSON. stdout is flushed by output_stdout_check.
+ */
+static enum fault_code print_report(const struct stats *stats, struct fault *fault)
 {
-    fwrite(stats->sink.bytes, 1, stats->sink.len, stdout);
+    const struct attachment *attachment = &stats->attachment;
+    const char *text = (const char *)stats->sink.bytes;
+    size_t len = stats->sink.len;
+    bool member = attachment->options->json && attachment->options->pid_count > 1;
+    struct json json;
+
+    if (attachment->options->json && !json_valid(text, len))
+        return fault_set(fault, FAULT_STATS_NO_JSON, 0, "malloc_stats_print", "%zu bytes", len);
+    if (member) {
+        attachment_json_begin(attachment, &json);
+        json_name(&json, "stats");
+    } else {
+        attachment_head(attachment);
+    }
+    text_write_lines(stdout, text, len);
+    if (member)
+        json_end(&json);
+    return FAULT_NONE;
 }
 
 static enum fault_code print_gauges(const struct stats *stats, struct fault *fault)
@@ -81,8 +104,7 @@ static enum fault_code run(struct stats *stats, struct fault *fault)
         return rc;
     if (!wants_report(attachment->options))
         return print_gauges(stats, fault);
-    print_report(stats);
-    return FAULT_NONE;
+    return print_report(stats, fault);
 }
 
 int verb_stats(const struct options *options, pid_t pid)

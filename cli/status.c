@@ -186,9 +186,7 @@ static void print_json(struct status *status)
     struct json json;
 
     next_step(status, next, sizeof next);
-    json_begin(&json, stdout);
-    json_number(&json, "pid", (uint64_t)attachment->target.pid);
-    json_text(&json, "name", attachment->target.stat.comm);
+    attachment_json_begin(attachment, &json);
     json_text(&json, "module", instance->module.path);
     json_text(&json, "prefix", instance->prefix);
     json_text(&json, "found_by", found_text(instance->found_by));
@@ -269,11 +267,15 @@ static void print_head(struct status *status)
     const struct attachment *attachment = &status->attachment;
     const struct instance *instance = &attachment->instance;
     const char *known = status->facts.version;
-    char name[64], path[512], version[128], place[160];
+    char name[64], path[512], version[128], place[160], inside[48] = "";
 
-    printf(
-        "%s[%d] uses jemalloc %s\n", message_clean(attachment->target.stat.comm, name, sizeof name),
-        (int)attachment->target.pid, *known ? message_clean(known, version, sizeof version) : "?");
+    if (target_ns_pid(&attachment->target) != attachment->target.pid)
+        snprintf(inside, sizeof inside, " (pid %d in its container)",
+                 (int)target_ns_pid(&attachment->target));
+    printf("%s[%d]%s uses jemalloc %s\n",
+           message_clean(attachment->target.stat.comm, name, sizeof name),
+           (int)attachment->target.pid, inside,
+           *known ? message_clean(known, version, sizeof version) : "?");
     printf("  module        %s (%s%s)\n", message_clean(instance->module.path, path, sizeof path),
            found_where(instance, place, sizeof place),
            instance->module.deleted ? ", file deleted" : "");
@@ -360,6 +362,7 @@ static enum fault_code dry_run(struct attachment *attachment, const struct facts
     enum fault_code rc;
 
     if (facts_complete(facts)) {
+        attachment_head(attachment);
         printf("calls      none: the memory of the process tells it all\n");
         return FAULT_NONE;
     }

@@ -36,9 +36,7 @@ static void print_json(const struct change *change)
     const struct attachment *attachment = &change->attachment;
     struct json json;
 
-    json_begin(&json, stdout);
-    json_number(&json, "pid", (uint64_t)attachment->target.pid);
-    json_text(&json, "name", attachment->target.stat.comm);
+    attachment_json_begin(attachment, &json);
     json_bool(&json, "old", change->former.active);
     json_bool(&json, "new", change->active);
     if (change->visited)

@@ -103,7 +103,7 @@ static bool belongs(const struct search *search, int fd, enum debugfile_way way)
 /* True if the file at out->path is the one. */
 static bool try_path(struct search *search, enum debugfile_way way)
 {
-    AUTO_CLOSE int fd = root_open_file(search->root, search->out->path);
+    AUTO_CLOSE int fd = root_open_file(search->root, search->out->path, INROOT_FOLLOW);
 
     if (fd < 0 || !belongs(search, fd, way))
         return false;

@@ -79,11 +79,16 @@ static int open_named(int named)
     return named < 0 ? named : regular_open(close_named);
 }
 
+/*
+ * The path is the kernel's own, without a link (d_path). In the tool's root a
+ * link in it was put there since, and may lead anywhere on the host; in the
+ * target's own none leads outside.
+ */
 static int open_in_root(const struct target *root_of, const char *path)
 {
     AUTO_CLOSE int root = root_open(root_of);
 
-    return root < 0 ? root : root_open_file(root, path);
+    return root < 0 ? root : root_open_file(root, path, root_of ? INROOT_FOLLOW : INROOT_NO_LINKS);
 }
 
 /*

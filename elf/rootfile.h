@@ -5,23 +5,15 @@
  */
 #pragma once
 
+#include "attach/inroot.h"
 #include "attach/target.h"
 
 /* The root of the target, or the tool's own (target NULL), as an O_PATH descriptor, or -errno. */
 int root_open(const struct target *target);
 
 /*
- * Opens what an O_PATH descriptor names for reading, if it is a regular file:
- * naming opens nothing yet, and what is named cannot be exchanged any more.
- * Returns another descriptor, the caller's to close, or -errno; -EINVAL: it is
- * something else.
- */
-int regular_open(int named);
-
-/*
  * Opens a regular file for reading. path is taken from root on, with or
- * without its first slash; links in it are resolved inside root (openat2(2),
- * RESOLVE_IN_ROOT). Returns as regular_open; -ENOSYS: the kernel is older than
- * 5.6, and root is not the tool's own.
+ * without its first slash; links in it are resolved inside root (inroot_name).
+ * Returns as regular_open.
  */
-int root_open_file(int root, const char *path);
+int root_open_file(int root, const char *path, enum inroot_links links);

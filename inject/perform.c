@@ -276,6 +276,14 @@ static enum fault_code read_results(struct injection *injection, struct arch_cal
     return FAULT_NONE;
 }
 
+/* Memory that was mapped and cannot be written: the kernel gives the target no more pages. */
+static enum fault_code refused_memory(const struct injection *injection, struct fault *fault)
+{
+    if (errno == ESRCH)
+        return run_broken(injection, "write arguments", fault);
+    return fault_set(fault, FAULT_NO_SCRATCH, ENOMEM, "write arguments", "a page");
+}
+
 enum fault_code perform_calls(struct injection *injection, struct arch_call *calls, size_t count,
                               const struct watch *watch, struct fault *fault)
 {
@@ -284,8 +292,8 @@ enum fault_code perform_calls(struct injection *injection, struct arch_call *cal
     enum fault_code rc;
 
     if (!write_records(injection))
-        return run_broken(injection, "write arguments", fault);
-    if (watch) {
+        return refused_memory(injection, fault);
+    if (watch && !watch->brief) {
         share_begin(&share, injection->env.target, injection->session.tid);
         injection->share = &share;
     }
@@ -293,7 +301,7 @@ enum fault_code perform_calls(struct injection *injection, struct arch_call *cal
         rc = run_directly(injection, watch, fault);
     else
         rc = run_trampoline(injection, watch, fault);
-    if (watch)
+    if (watch && !watch->brief)
         share_end(&share);
     injection->share = NULL;
     return rc == FAULT_NONE ? read_results(injection, calls, count, first, fault) : rc;

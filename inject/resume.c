@@ -15,9 +15,9 @@ static bool signal_waits(const struct injection *injection, const uint64_t *mask
 {
     const struct target *target = injection->env.target;
     struct proc_status status;
-    char text[8192];
-    ssize_t n = procfs_read(target->proc, text, sizeof text, "%d/task/%d/status", (int)target->pid,
-                            (int)injection->session.tid);
+    AUTO_FREE char *text = NULL;
+    ssize_t n = procfs_slurp(target->proc, &text, PROCFS_STATUS_MAX, "%d/task/%d/status",
+                             (int)target->pid, (int)injection->session.tid);
 
     if (n <= 0 || !parse_status(text, (size_t)n, &status))
         return true;

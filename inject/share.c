@@ -21,9 +21,9 @@ static void set_policy(pid_t tid, int policy)
 static bool may_raise(const struct target *target)
 {
     const uint64_t cap_sys_nice = 1u << 23; /* linux/capability.h */
-    char text[8192];
+    AUTO_FREE char *text = NULL;
     const char *line;
-    ssize_t n = procfs_read(target->proc, text, sizeof text, "self/status");
+    ssize_t n = procfs_slurp(target->proc, &text, PROCFS_STATUS_MAX, "self/status");
 
     line = n > 0 ? strstr(text, "CapEff:") : NULL;
     return line && strtoull(line + strlen("CapEff:"), NULL, 16) & cap_sys_nice;

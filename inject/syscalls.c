@@ -61,6 +61,9 @@ static const struct {
     NAMED(madvise)
     NAMED(getpid)
     NAMED(close)
+    NAMED(process_vm_readv)
+    NAMED(process_vm_writev)
+    NAMED(ptrace)
 #ifdef SYS_poll /* only on machines as old as they */
     NAMED(poll) NAMED(select) NAMED(pause) NAMED(epoll_wait)
 #endif

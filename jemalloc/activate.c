@@ -217,6 +217,7 @@ static bool ends_all(const struct fault *fault)
     case FAULT_NO_STOP:
         return fault->err == ETIMEDOUT;
     case FAULT_NO_SAFE_POINT:
+    case FAULT_NO_UNWINDER:
     case FAULT_STOPPED:
     case FAULT_GONE:
     case FAULT_DENIED:
@@ -234,8 +235,9 @@ static bool ends_all(const struct fault *fault)
 
 static bool is_worth_retrying(const struct pending *pending, unsigned round)
 {
-    return !pending->done && (round < ROUNDS_WITHOUT_STOP || pending->fault.code == FAULT_NONE ||
-                              pending->fault.code == FAULT_NO_SAFE_POINT);
+    return !pending->done &&
+           (round < ROUNDS_WITHOUT_STOP || pending->fault.code == FAULT_NONE ||
+            pending->fault.code == FAULT_NO_SAFE_POINT || pending->fault.code == FAULT_NO_UNWINDER);
 }
 
 static enum fault_code visit_one(const struct injection_env *env, const struct visit *visit,

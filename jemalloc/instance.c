@@ -3,6 +3,7 @@
 #include "elf/scope.h"
 #include "jemalloc/stripped.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,6 +20,15 @@ enum {
     SEARCH_MAX = 10, /* seconds; a target may map any number of files, each of any size */
     LIBRARY_CODE_MAX = 2 << 20, /* a library with more code than this holds more than jemalloc */
 };
+
+bool prefix_valid(const char *prefix, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (!isalnum((unsigned char)prefix[i]) && prefix[i] != '_' && prefix[i] != '$' &&
+            prefix[i] != '.')
+            return false;
+    return len < PREFIX_MAX;
+}
 
 static bool in_code(const struct module *module, remote_addr address)
 {
@@ -61,7 +71,7 @@ static bool try_prefix(struct instance *instance, const struct module *module,
     char name[PREFIX_MAX + sizeof sibling];
     struct symbol mallctl, stats;
 
-    if (prefix_len >= PREFIX_MAX)
+    if (!prefix_valid(prefix, prefix_len))
         return false;
     snprintf(name, sizeof name, "%.*s%s", (int)prefix_len, prefix, suffix);
     if (!image_symbol(image, name, &mallctl) || mallctl.type != STT_FUNC ||
@@ -149,7 +159,7 @@ static bool visit_symtab(void *ctx, const char *name, const struct symbol *symbo
         cut = sizeof suffix - 1;
     else if (n >= sizeof sibling - 1 && strcmp(name + n - (sizeof sibling - 1), sibling) == 0)
         cut = sizeof sibling - 1;
-    if (!cut || n - cut >= PREFIX_MAX || !in_code(search->module, symbol->address))
+    if (!cut || !prefix_valid(name, n - cut) || !in_code(search->module, symbol->address))
         return true;
     for (i = 0; i < search->count; i++)
         if (strlen(search->seen[i].prefix) == n - cut &&

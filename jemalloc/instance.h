@@ -25,6 +25,9 @@ struct instance {
     remote_addr opt_prof;      /* the variable; 0: not known */
 };
 
+/* Is it what stands before names in C? It goes into messages, and into the name of a variable. */
+bool prefix_valid(const char *prefix, size_t len);
+
 /* All of them, in the order of their addresses. */
 struct instances {
     struct instance *list;

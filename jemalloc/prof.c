@@ -85,9 +85,21 @@ enum fault_code prof_usable(const struct prof_state *state, struct fault *fault)
     return FAULT_NONE;
 }
 
-/* Writes and reads back in one list of calls. */
-static enum fault_code write_active(struct injection *injection, const struct instance *instance,
-                                    bool active, struct fault *fault)
+enum fault_code prof_active_read(struct injection *injection, const struct instance *instance,
+                                 bool *active, struct fault *fault)
+{
+    struct ctl_op op = {.name = "prof.active", .type = CTL_BOOL};
+    enum fault_code rc = ctl_run(injection, instance, &op, 1, NULL, fault);
+
+    if (rc == FAULT_NONE && op.rc != 0)
+        rc = fault_set(fault, FAULT_CTL_REFUSED, op.rc, "mallctl", "prof.active");
+    *active = rc == FAULT_NONE && is_true(&op);
+    return rc;
+}
+
+/* In one list of calls. */
+enum fault_code prof_active_write(struct injection *injection, const struct instance *instance,
+                                  bool active, struct fault *fault)
 {
     struct ctl_op ops[] = {
         {.name = "prof.active", .type = CTL_BOOL, .writes = true, .new_value = active},
@@ -114,5 +126,5 @@ enum fault_code prof_switch(struct injection *injection, const struct instance *
         rc = prof_usable(former, fault);
     if (rc != FAULT_NONE || former->active == active)
         return rc;
-    return write_active(injection, instance, active, fault);
+    return prof_active_write(injection, instance, active, fault);
 }

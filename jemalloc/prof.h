@@ -52,3 +52,10 @@ enum fault_code prof_usable(const struct prof_state *state, struct fault *fault)
  */
 enum fault_code prof_switch(struct injection *injection, const struct instance *instance,
                             bool active, struct prof_state *former, struct fault *fault);
+
+/* prof.active alone. FAULT_CTL_REFUSED. */
+enum fault_code prof_active_read(struct injection *injection, const struct instance *instance,
+                                 bool *active, struct fault *fault);
+/* Sets it and reads it back: FAULT_CTL_REFUSED also when that is not the value written. */
+enum fault_code prof_active_write(struct injection *injection, const struct instance *instance,
+                                  bool active, struct fault *fault);

@@ -1,14 +1,29 @@
 #include "jemalloc/sink.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-enum { SINK_FIRST = 4 << 20 };
+enum { SINK_FIRST = 4 << 20, SINK_LEAST = 64 << 20 };
 
 void sink_init(struct sink *sink, size_t limit)
 {
     memset(sink, 0, sizeof *sink);
     sink->limit = limit;
+}
+
+/* "MemAvailable:    1024 kB" (fs/proc/meminfo.c) */
+size_t sink_affordable(const struct procfs *proc, size_t most)
+{
+    static const char key[] = "\nMemAvailable:";
+    char text[4096];
+    ssize_t n = procfs_read(proc, text, sizeof text, "meminfo");
+    const char *line = n > 0 ? strstr(text, key) : NULL;
+    unsigned long long kib = line ? strtoull(line + sizeof key - 1, NULL, 10) : 0;
+
+    if (kib == 0 || kib / 2 > most / 1024)
+        return most;
+    return kib * 512 < SINK_LEAST ? SINK_LEAST : (size_t)kib * 512;
 }
 
 /* Grown by mremap(2): pages move, bytes are never copied. */

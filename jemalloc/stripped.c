@@ -20,7 +20,8 @@ static void fill(struct instance *instance, const struct search *search)
     instance->mallctl = search->xrefs.mallctl;
     instance->stats_print = search->xrefs.stats_print;
     instance->opt_prof = xrefs_variable(view, &search->frames, search->tables, "opt.prof");
-    snprintf(instance->prefix, sizeof instance->prefix, "%s", search->texts.config_prefix);
+    if (prefix_valid(search->texts.config_prefix, strlen(search->texts.config_prefix)))
+        snprintf(instance->prefix, sizeof instance->prefix, "%s", search->texts.config_prefix);
 }
 
 /* The tables are there: what else must agree with them? */

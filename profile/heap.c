@@ -6,7 +6,17 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAPPING_PATH_MAX = 4096 };
+enum {
+    MAPPING_PATH_MAX = 4096,
+    /* More than any program has; a hostile one writes as many as it likes, of some bytes each. */
+    ADDRESSES_MAX = 2 << 20,
+    FRAMES_MAX = 128 << 20,
+    STACKS_MAX = 4 << 20,
+    LINES_MAX = 4 << 20,
+    THREAD_LINES_MAX = 16 << 20,
+    THREADS_MAX = 1 << 20,
+    MAPPINGS_MAX = 1 << 20,
+};
 
 struct parser {
     struct heap_profile *profile;
@@ -16,12 +26,19 @@ struct parser {
         mapping_room;
     bool threaded; /* heap_v2/N, not "heap profile:" */
     bool no_memory;
+    const char *too_many; /* what there were more than `most` of; NULL: nothing */
+    size_t most;
 };
 
 /* One line of the text. */
 struct words {
     const char *at, *end;
 };
+
+static bool is_over(const struct parser *parser)
+{
+    return parser->no_memory || parser->too_many;
+}
 
 static bool next_line(struct parser *parser, struct words *line)
 {
@@ -112,12 +129,23 @@ static bool take_counts(struct words *line, struct heap_counts *counts)
            take_text(line, ":") && take_decimal(line, &counts->total_bytes) && take_text(line, "]");
 }
 
-#define GROW(parser, list, room, count)                                                            \
-    grow_list(parser, (void **)&(list), &(room), count, sizeof *(list))
+#define GROW(parser, list, room, count, most)                                                      \
+    (below(parser, count, most, #list) &&                                                          \
+     grow_list(parser, (void **)&(list), &(room), count, sizeof *(list)))
+
+/* Also says which list it was: "profile->stacks". */
+static bool below(struct parser *parser, size_t count, size_t most, const char *list)
+{
+    if (count < most)
+        return true;
+    parser->too_many = list + sizeof "profile->" - 1;
+    parser->most = most;
+    return false;
+}
 
 static bool grow_list(struct parser *parser, void **list, size_t *room, size_t count, size_t item)
 {
-    void *moved = count < TABLE_NONE ? list_grow(*list, room, count, item) : NULL;
+    void *moved = list_grow(*list, room, count, item);
 
     if (!moved)
         parser->no_memory = true;
@@ -137,8 +165,9 @@ static bool add_frame(struct parser *parser, uint64_t address)
     struct heap_profile *profile = parser->profile;
     uint32_t place;
 
-    if (!GROW(parser, profile->addresses, parser->address_room, profile->address_count) ||
-        !GROW(parser, profile->frames, parser->frame_room, profile->frame_count))
+    if (!GROW(parser, profile->addresses, parser->address_room, profile->address_count,
+              ADDRESSES_MAX) ||
+        !GROW(parser, profile->frames, parser->frame_room, profile->frame_count, FRAMES_MAX))
         return false;
     place = table_put(&parser->addresses, table_hash_number(&parser->addresses, address),
                       same_address, profile, &address, (uint32_t)profile->address_count);
@@ -165,7 +194,7 @@ static bool add_stack(struct parser *parser, struct words *line)
     take_spaces(line);
     if (line->at != line->end)
         profile->odd_lines++;
-    if (!GROW(parser, profile->stacks, parser->stack_room, profile->stack_count))
+    if (!GROW(parser, profile->stacks, parser->stack_room, profile->stack_count, STACKS_MAX))
         return false;
     profile->stacks[profile->stack_count++] =
         (struct heap_stack){first, (uint32_t)profile->frame_count - first};
@@ -178,7 +207,7 @@ static void add_line(struct parser *parser, const struct heap_counts *counts)
 {
     struct heap_profile *profile = parser->profile;
 
-    if (!GROW(parser, profile->lines, parser->line_room, profile->line_count))
+    if (!GROW(parser, profile->lines, parser->line_room, profile->line_count, LINES_MAX))
         return;
     if (counts->total_objects || counts->total_bytes)
         profile->accumulates = true;
@@ -198,7 +227,7 @@ static uint32_t find_thread(struct parser *parser, uint64_t uid)
     struct heap_profile *profile = parser->profile;
     uint32_t place;
 
-    if (!GROW(parser, profile->threads, parser->thread_room, profile->thread_count))
+    if (!GROW(parser, profile->threads, parser->thread_room, profile->thread_count, THREADS_MAX))
         return TABLE_NONE;
     place = table_put(&parser->uids, table_hash_number(&parser->uids, uid), same_uid, profile, &uid,
                       (uint32_t)profile->thread_count);
@@ -228,8 +257,8 @@ static void add_thread_line(struct parser *parser, uint64_t uid, const struct he
     struct heap_profile *profile = parser->profile;
     uint32_t thread = find_thread(parser, uid);
 
-    if (thread == TABLE_NONE ||
-        !GROW(parser, profile->thread_lines, parser->thread_line_room, profile->thread_line_count))
+    if (thread == TABLE_NONE || !GROW(parser, profile->thread_lines, parser->thread_line_room,
+                                      profile->thread_line_count, THREAD_LINES_MAX))
         return;
     profile->thread_lines[profile->thread_line_count++] =
         (struct heap_line){(uint32_t)profile->stack_count - 1, thread, *counts};
@@ -323,9 +352,9 @@ static void add_mapping(struct parser *parser, const struct map_entry *entry)
     struct heap_profile *profile = parser->profile;
     struct heap_mapping next = {.start = entry->start, .end = entry->end, .offset = entry->offset};
 
-    if (!copy_path(entry, &next) ||
-        !GROW(parser, profile->mappings, parser->mapping_room, profile->mapping_count)) {
-        parser->no_memory = true;
+    if (!copy_path(entry, &next) || !GROW(parser, profile->mappings, parser->mapping_room,
+                                          profile->mapping_count, MAPPINGS_MAX)) {
+        parser->no_memory = true; /* or too many */
         free_mapping(&next);
     } else if (profile->mapping_count &&
                continues(&profile->mappings[profile->mapping_count - 1], &next)) {
@@ -367,7 +396,7 @@ static void take_maps(struct parser *parser)
     int found;
 
     parser->profile->has_maps = true;
-    while (!parser->no_memory && (found = parse_map_line(&parser->at, &left, &entry)) != 0)
+    while (!is_over(parser) && (found = parse_map_line(&parser->at, &left, &entry)) != 0)
         if (found > 0 && (entry.prot & MAP_EXEC))
             add_mapping(parser, &entry);
     sort_mappings(parser->profile);
@@ -427,7 +456,7 @@ enum fault_code heap_parse(struct heap_profile *profile, const char *text, size_
     table_init(&parser.addresses);
     table_init(&parser.uids);
     good = take_header(&parser);
-    while (good && !parser.no_memory && next_line(&parser, &line)) {
+    while (good && !is_over(&parser) && next_line(&parser, &line)) {
         if (begins(&line, "MAPPED_LIBRARIES:")) {
             take_maps(&parser);
             break;
@@ -436,6 +465,9 @@ enum fault_code heap_parse(struct heap_profile *profile, const char *text, size_
     }
     table_free(&parser.addresses);
     table_free(&parser.uids);
+    if (parser.too_many)
+        return fault_set(fault, FAULT_TOO_LARGE, 0, "parse", "%zu %s", parser.most,
+                         parser.too_many);
     if (parser.no_memory)
         return fault_set(fault, FAULT_INTERNAL, ENOMEM, "parse", "the profile");
     if (!good)

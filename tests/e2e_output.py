@@ -24,10 +24,11 @@ class ToolSide(lib.TestCase):
         self.assertIn("No such file", result.err)
         self.assert_untouched(victim, result)
 
-    def test_output_is_a_directory(self):
+    def test_output_in_no_directory(self):
         victim = self.victim()
-        sink = self.directory()
-        result = self.assert_output_failed(lib.run_tool("dump", victim.pid, "-o", sink), sink)
+        sink = os.path.join(self.directory(), "nosuch", "%p.heap")
+        result = self.assert_output_failed(
+            lib.run_tool("dump", victim.pid, "-o", sink), sink.replace("%p", str(victim.pid)))
         self.assert_untouched(victim, result)
 
     def test_output_on_a_full_disk(self):

@@ -9,6 +9,21 @@ _jeattach_processes()
     done < <("${COMP_WORDS[0]}" ps 2>/dev/null)
 }
 
+# Column $1 of jeattach ps, which is NAME or CONTAINER, as words that can be completed.
+_jeattach_column()
+{
+    local pid ns_pid name rest word
+    while read -r pid ns_pid name rest; do
+        [[ $pid =~ ^[0-9]+$ ]] || continue
+        word=$name
+        if [ "$1" = container ]; then
+            [[ $rest =~ (^|[[:blank:]])[a-z-]+/([^[:blank:]]+)([[:blank:]]pod/[^[:blank:]]+)?$ ]] || continue
+            word=${BASH_REMATCH[2]}
+        fi
+        [[ $word =~ ^[[:alnum:]._-]+$ ]] && printf '%s\n' "$word"
+    done < <("${COMP_WORDS[0]}" ps 2>/dev/null)
+}
+
 # "TID NAME" of each thread of the processes given as arguments.
 _jeattach_threads()
 {
@@ -53,10 +68,12 @@ _jeattach_files()
 _jeattach()
 {
     local cur=${COMP_WORDS[COMP_CWORD]} option='' verb=${COMP_WORDS[1]-} pids=() i
-    local verbs='ps status on off dump report stats reset purge mallctl'
+    local verbs='ps status on off dump record leak watch report stats top reset purge mallctl'
     local looks='--format --focus --ignore --hide --show --by-thread --allocator --value --unit'
     looks+=' --rows --no-inlines --debuginfod --output'
+    local looks_live='--focus --ignore --hide --show --allocator --rows --no-inlines --debuginfod'
     local options='--pid --timeout --thread --instance --dry-run --json --quiet --verbose --help'
+    options+=' --name --container --cgroup --all --subprocesses --parallel'
 
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
@@ -69,16 +86,19 @@ _jeattach()
     fi
     [[ " $verbs " == *" $verb "* ]] || return
     if [ "$verb" = ps ]; then
-        _jeattach_words '--timeout --json --quiet --help' "$cur"
-        return
+        options='--name --container --cgroup --timeout --json --quiet --help'
     fi
     case $verb in
         dump) options+=" --path $looks" ;;
+        record) options+=" --duration --every --count --keep $looks" ;;
+        leak) options+=" --duration --settle $looks" ;;
         report) options="--base --root --quiet --help $looks" ;;
         status) options+=' --no-call' ;;
         on) options+=' --allow-reset' ;;
         reset) options+=' --lg-sample' ;;
         mallctl) options+=' --list' ;;
+        top) options+=" --interval --count --once --sort ${looks_live}" ;;
+        watch) options+=' --when --output --max --cooldown --keep --once --on' ;;
         stats) options+=' --full --prometheus --allow-slow' ;;
     esac
 
@@ -92,14 +112,41 @@ _jeattach()
     for ((i = 2; i < ${#COMP_WORDS[@]}; i++)); do
         [ "$i" -eq "$COMP_CWORD" ] && continue
         case ${COMP_WORDS[i - 1]} in
-            -o | --output | --path | --timeout | --thread | --instance | --lg-sample | --rows) continue ;;
+            -o | --output | --path | --timeout | --thread | --instance | --lg-sample | --rows | -d | --duration | --every | --interval | \
+                --count | --keep | --settle | -n | --name | --container | --cgroup | --parallel) continue ;;
+            --when | --max | --cooldown) continue ;;
         esac
         [[ ${COMP_WORDS[i]} =~ ^[0-9]+$ ]] && pids+=("${COMP_WORDS[i]}")
     done
 
     case $option in
+        --when | --max | --keep) return ;; # a rule has to be quoted, which readline cannot offer
+        --cooldown)
+            _jeattach_words '1m 10m 1h' "$cur"
+            return
+            ;;
+        -n | --name)
+            _jeattach_words "$(_jeattach_column name)" "$cur"
+            return
+            ;;
+        --container)
+            _jeattach_words "$(_jeattach_column container)" "$cur"
+            return
+            ;;
+        --cgroup)
+            _jeattach_files "$cur"
+            return
+            ;;
+        --parallel)
+            _jeattach_words '1 2 4 8 16' "$cur"
+            return
+            ;;
         -o | --output)
             [[ $options == *--output* ]] && _jeattach_files "$cur"
+            return
+            ;;
+        --sort)
+            _jeattach_words 'cur growth' "$cur"
             return
             ;;
         --lg-sample)
@@ -122,7 +169,11 @@ _jeattach()
             _jeattach_words 'auto B KiB MiB GiB' "$cur"
             return
             ;;
-        --path | --instance | --focus | --ignore | --hide | --show | --rows) return ;;
+        --path | --instance | --focus | --ignore | --hide | --show | --rows | --count | --keep) return ;;
+        -d | --interval | --duration | --every | --settle)
+            _jeattach_words '10s 30s 5m 1h' "$cur"
+            return
+            ;;
         --timeout)
             _jeattach_words '500ms 5s 30s 5m' "$cur"
             return
@@ -140,6 +191,8 @@ _jeattach()
             stats.mapped stats.retained arenas.narenas arena.0. arena.4096.purge arena.4096.decay' "$cur"
     elif [ "$verb" = report ]; then
         _jeattach_files "$cur"
+    elif [ "$verb" = ps ]; then
+        _jeattach_words "$options" "$cur"
     else
         _jeattach_offer "$cur" "${pids[*]}" < <(_jeattach_processes)
     fi

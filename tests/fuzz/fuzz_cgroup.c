@@ -1,18 +1,31 @@
-/* /proc/PID/cgroup: whoever makes groups names them. */
-#include "attach/cgroup.h"
+/* /proc/PID/cgroup and mountinfo: whoever makes groups and mounts names them. */
+#include "attach/container.h"
 #include "fuzz.h"
 
 #include <string.h>
 
+/* The id of an engine, or the name of a machine. */
+static void expect_container(const struct container *found)
+{
+    size_t id = strlen(found->id), pod = strlen(found->pod);
+
+    expect(id <= CONTAINER_ID_LEN && (id > 0) == (found->engine != NULL));
+    expect(!found->engine || strcmp(found->engine, "nspawn") == 0 ||
+           strcmp(found->engine, "lxc") == 0 ||
+           (id == CONTAINER_ID_LEN && strspn(found->id, "0123456789abcdef") == id));
+    expect(pod < POD_MAX && strspn(found->pod, "0123456789abcdef-") == pod);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct container found;
-    bool inside = cgroup_parse((const char *)data, size, &found);
-    size_t id = strlen(found.id), pod = strlen(found.pod);
+    const char *text = (const char *)data;
+    struct container found, same;
 
-    expect(inside == (found.engine || pod));
-    expect(id == (found.engine ? CONTAINER_ID_LEN : 0));
-    expect(strspn(found.id, "0123456789abcdef") == id);
-    expect(strspn(found.pod, "0123456789abcdef-") == pod && pod < POD_MAX);
+    expect(cgroup_parse(text, size, &found) == (found.engine || found.pod[0]));
+    expect_container(&found);
+    if (found.engine)
+        expect(cgroup_names(text, size, found.id, &same) && strcmp(same.id, found.id) == 0);
+    expect(mountinfo_container(text, size, &found) == (found.engine || found.pod[0]));
+    expect_container(&found);
     return 0;
 }

@@ -126,18 +126,6 @@ static void test_none(void)
     }
 }
 
-static void test_own(void)
-{
-    struct procfs proc;
-    struct container found;
-
-    if (!CHECK(procfs_open(&proc, "/proc") == 0))
-        return;
-    CHECK(!cgroup_read(&proc, 5000000, &found)); /* beyond PID_MAX_LIMIT */
-    CHECK(!found.engine && !found.pod[0]);
-    procfs_close(&proc);
-}
-
 int main(void)
 {
     test_docker();
@@ -147,6 +135,5 @@ int main(void)
     test_others();
     test_pod_alone();
     test_none();
-    test_own();
     return check_result();
 }

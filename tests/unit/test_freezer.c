@@ -82,6 +82,35 @@ static void test_odd(void)
     CHECK(!freezer_holds(&proc, NO_PID + 1, name, sizeof name));
 }
 
+static bool thread(int tid, char letter, const char *wchan)
+{
+    char name[64], text[256];
+
+    snprintf(name, sizeof name, "%d/task/%d/wchan", NO_PID, tid);
+    if (!tree_write(&tree, name, wchan))
+        return false;
+    snprintf(name, sizeof name, "%d/task/%d/stat", NO_PID, tid);
+    snprintf(text, sizeof text,
+             "%d (a) b) %c 1 1 1 0 -1 4194304 1 0 0 0 1 2 0 0 20 0 1 0 100 1 1 1\n", tid, letter);
+    return tree_write(&tree, name, text);
+}
+
+/* As /proc showed them with kernel 6.18; one thread that is elsewhere decides. */
+static void test_threads(void)
+{
+    CHECK(!freezer_shows(&proc, NO_PID)); /* none at all */
+    CHECK(thread(7, 'D', "hrtimer_nanosleep") && freezer_shows(&proc, NO_PID));
+    CHECK(thread(8, 'D', "__refrigerator") && freezer_shows(&proc, NO_PID));
+    CHECK(thread(8, 'D', "folio_wait_bit_common") && !freezer_shows(&proc, NO_PID));
+    CHECK(thread(8, 'S', "hrtimer_nanosleep") && !freezer_shows(&proc, NO_PID));
+    CHECK(thread(7, 'S', "get_signal") && thread(8, 'S', "do_freezer_trap"));
+    CHECK(freezer_shows(&proc, NO_PID));
+    CHECK(thread(8, 'D', "get_signal") && !freezer_shows(&proc, NO_PID));
+    CHECK(thread(8, 'T', "get_signal") && !freezer_shows(&proc, NO_PID));
+    CHECK(thread(8, 'S', "0") && !freezer_shows(&proc, NO_PID)); /* not to be read */
+    CHECK(thread(8, 'R', "get_signal") && !freezer_shows(&proc, NO_PID));
+}
+
 int main(void)
 {
     if (!CHECK(tree_make(&tree)) || !CHECK(procfs_open(&proc, tree.path) == 0))
@@ -89,6 +118,7 @@ int main(void)
     test_first();
     test_second();
     test_odd();
+    test_threads();
     procfs_close(&proc);
     tree_remove(&tree);
     return check_result();

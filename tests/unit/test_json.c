@@ -1,6 +1,7 @@
 /* JSON: whatever the target's names are, it is valid. */
 #include "check.h"
 #include "cli/json.h"
+#include "cli/lines.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -36,13 +37,15 @@ static void test_escapes(void)
     CHECK(text_becomes("\x01\x1f\x20\x7e\x7f", "\\u0001\\u001f ~\\u007f"));
     CHECK(text_becomes("\x1b[31m", "\\u001b[31m"));
     CHECK(text_becomes("\\u0041", "\\\\u0041"));
+    CHECK(text_becomes("\xc2\x80\xc2\x9b[31m\xc2\x9f", "\\u0080\\u009b[31m\\u009f")); /* C1 */
+    CHECK(text_becomes("a\u202eb\u2069\u2028\u200f", "a\\u202eb\\u2069\\u2028\\u200f"));
 }
 
 /* RFC 3629: these pass unchanged. */
 static void test_valid_utf8(void)
 {
     static const char *const texts[] = {
-        "\xc2\x80",         "\xc3\xa9",         "\xdf\xbf",         "\xe0\xa0\x80",
+        "\xc2\xa0",         "\xc3\xa9",         "\xdf\xbf",         "\xe0\xa0\x80",
         "\xe2\x82\xac",     "\xed\x9f\xbf",     "\xee\x80\x80",     "\xef\xbf\xbf",
         "\xf0\x90\x80\x80", "\xf0\x9f\x98\x80", "\xf4\x8f\xbf\xbf", "a\xc3\xa9z\xe2\x82\xac",
     };
@@ -138,6 +141,32 @@ static void test_objects(void)
     free(out);
 }
 
+/* Whatever the pieces are in which it comes. */
+static bool joins(const char *text, const char *expected)
+{
+    bool good = true;
+
+    for (size_t piece = 1; piece <= strlen(text); piece++) {
+        struct json_lines lines = {0};
+        char *copy = strdup(text);
+        size_t len = strlen(text);
+        for (size_t at = 0; at < len; at += piece)
+            json_lines_join(&lines, copy + at, len - at < piece ? len - at : piece);
+        good = good && strcmp(copy, expected) == 0;
+        free(copy);
+    }
+    return good;
+}
+
+static void test_lines(void)
+{
+    CHECK(joins("{\"a\": 1}\n", "{\"a\": 1}\n"));
+    CHECK(joins("{\n\t\"a\": [1,\n2]\n}\n{\n}\n", "{  \"a\": [1, 2] }\n{ }\n"));
+    CHECK(joins("{\"}\\\"\\\\\": \"{\",\n\"b\": \"\\\\\"\n}\n",
+                "{\"}\\\"\\\\\": \"{\", \"b\": \"\\\\\" }\n"));
+    CHECK(joins("a\n]\n}\nb\n", "a\n]\n}\nb\n"));
+}
+
 int main(void)
 {
     test_escapes();
@@ -146,5 +175,6 @@ int main(void)
     test_every_byte();
     test_members();
     test_objects();
+    test_lines();
     return check_result();
 }

@@ -19,9 +19,17 @@ static void test_clean(void)
     all[255] = '\0';
     message_clean(all, cleaned, sizeof cleaned);
     for (unsigned i = 1; i <= 255; i++) {
-        bool control = i < 0x20 || (i >= 0x7f && i < 0xa0); /* C0, DEL, C1 */
-        CHECK(cleaned[i - 1] == (control ? '?' : (char)i));
+        bool shown = i >= 0x20 && i < 0x7f; /* no C0, DEL, C1, and nothing that is not UTF-8 */
+        CHECK(cleaned[i - 1] == (shown ? (char)i : '?'));
     }
+    CHECK(strcmp(message_clean("Ärger–😀", cleaned, sizeof cleaned), "Ärger–😀") == 0);
+    CHECK(strcmp(message_clean("a\xc2\x9b"
+                               "1m\u202e"
+                               "b\u2028",
+                               cleaned, sizeof cleaned),
+                 "a?1m?b?") == 0);
+    CHECK(strcmp(message_clean("abcdefÄ", out, sizeof out), "abcdef") == 0);
+    CHECK(strcmp(message_clean("abcde\xc3", out, sizeof out), "abcde?") == 0);
 }
 
 static void test_duration(void)
@@ -44,7 +52,8 @@ static void test_duration(void)
 static const char *text_of(const struct fault *fault, const char *name, int *code, char *text,
                            size_t size)
 {
-    const struct subject subject = {4242, name, "dump", "_RJEM_MALLOC_CONF", false};
+    const struct subject subject = {
+        .pid = 4242, .name = name, .verb = "dump", .variable = "_RJEM_MALLOC_CONF"};
     struct capture capture;
 
     capture_begin(&capture);

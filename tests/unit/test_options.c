@@ -197,6 +197,80 @@ static void test_pid_words(void)
     CHECK(!parse(&options, 0, "1\x1b[2J") && !strchr(said, '\x1b'));
 }
 
+/* Names, containers, groups and trees in place of a pid. */
+static void test_choice(void)
+{
+    struct options options;
+
+    CHECK(parse(&options, 0, "-n redis") && strcmp(options.name, "redis") == 0);
+    CHECK(options.pid_count == 0 && options_selective(&options) && options.parallel == 4);
+    CHECK(parse(&options, 0, "--container docker/4f1c --name x --all --parallel 64"));
+    CHECK(strcmp(options.container, "docker/4f1c") == 0 && options.all && options.parallel == 64);
+    CHECK(parse(&options, 0, "--cgroup /a/b -n 42") && strcmp(options.cgroup, "/a/b") == 0);
+    CHECK(parse(&options, 0, "--all") && options.all);
+    CHECK(parse(&options, 0, "-s 42") && options.subprocesses && options.pids[0] == 42);
+    CHECK(parse(&options, 0, "-s -p 42 -n x 43") && options.pid_count == 2);
+    CHECK(parse(&options, 0, "42") && !options_selective(&options));
+    CHECK(parse(&options, TAKES_HOST, "-n x --container abcd --cgroup y") && options.name);
+    /* With mallctl the first word is no pid then. */
+    CHECK(parse(&options, TAKES_NAMES, "-n x opt.prof 42") && options.name_count == 2);
+    CHECK(options.pid_count == 0);
+    CHECK(parse(&options, TAKES_NAMES, "opt.prof --all") && options.name_count == 1);
+    CHECK(parse(&options, TAKES_NAMES, "-s 42 opt.prof") && options.pids[0] == 42);
+    CHECK(parse(&options, TAKES_NAMES, "-s -n x 42 opt.prof") && options.name_count == 1);
+}
+
+static void test_choice_refused(void)
+{
+    static const struct {
+        unsigned takes;
+        const char *words;
+    } rows[] = {
+        {0, "-n x 42"},
+        {0, "--container abcd 42"},
+        {0, "--cgroup x -p 42"},
+        {0, "--all 42"},
+        {0, "-s"},
+        {0, "-s -n x"},
+        {0, "-n"},
+        {0, "--parallel 0 1 2"},
+        {0, "--parallel 65 1 2"},
+        {0, "--parallel x 1"},
+        {0, "--parallel -1 1"},
+        {0, "--name= "},
+        {TAKES_HOST, "--all"},
+        {TAKES_HOST, "-s"},
+        {TAKES_LIVE, "-d 99ms 1"},
+        {TAKES_LIVE, "--once --count 2 1"},
+        {TAKES_LIVE, "--count 0 1"},
+        {TAKES_LIVE, "--every 1s 1"},
+        {TAKES_DURATION, "--interval 1s 1"},
+        {TAKES_ONE, "1 2"},
+        {TAKES_ONE, "--all"},
+        {TAKES_ONE, "-s 1"},
+        {TAKES_FILE, "-n x a"},
+        {TAKES_NAMES, "-n x"},
+    };
+    struct options options;
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (!CHECK(!parse(&options, rows[i].takes, rows[i].words)))
+            fprintf(stderr, "  %s\n", rows[i].words);
+}
+
+/* One letter, two meanings. */
+static void test_interval(void)
+{
+    struct options options;
+
+    CHECK(parse(&options, TAKES_LIVE, "-d 5s --count 3 --sort growth 1"));
+    CHECK(options.interval_ns == 5000000000 && options.duration_ns == 0 && options.count == 3);
+    CHECK(strcmp(options.report.sort, "growth") == 0);
+    CHECK(parse(&options, TAKES_LIVE, "1") && options.interval_ns == 2000000000);
+    CHECK(parse(&options, TAKES_DURATION, "-d 5s 1"));
+    CHECK(options.interval_ns == 2000000000 && options.duration_ns == 5000000000);
+}
+
 static void test_many_pids(void)
 {
     struct options options;
@@ -291,6 +365,27 @@ static void test_format(void)
 }
 
 /* The message names the word at fault, also where it is one of several letters. */
+static void test_for_a_while(void)
+{
+    const unsigned takes = TAKES_FORMAT | TAKES_OUTPUT | TAKES_DURATION | TAKES_SERIES;
+    struct options options;
+
+    CHECK(parse(&options, takes, "42") && !options.duration_ns && !options.every_ns);
+    CHECK(parse(&options, takes, "-d 90s 42") && options.duration_ns == 90000000000u);
+    CHECK(parse(&options, takes, "42 --every 5m --count 12 --keep 3") &&
+          options.every_ns == 300000000000u && options.count == 12 && options.keep == 3);
+    /* A series is of files: without -o they have names of their own. */
+    CHECK(parse(&options, takes, "42 --every 5m -f folded") && !options.output);
+    CHECK(parse(&options, takes, "42 -f folded") && strcmp(options.output, "-") == 0);
+    CHECK(parse(&options, TAKES_SETTLE, "42 --settle 2s") && options.settle_ns == 2000000000u);
+    CHECK(!parse(&options, takes, "42 --settle 2s"));
+    CHECK(!parse(&options, takes, "42 --count 3") && !parse(&options, takes, "42 --keep 3"));
+    CHECK(!parse(&options, takes, "42 --every 1s --count 0"));
+    CHECK(!parse(&options, takes, "42 --every 1s --count 1000001"));
+    CHECK(!parse(&options, takes, "42 --every 1s --count 3x") && strstr(said, "not a number"));
+    CHECK(!parse(&options, 0, "42 -d 1s"));
+}
+
 static void test_unknown_named(void)
 {
     struct options options;
@@ -369,8 +464,40 @@ static void test_lg_sample(void)
     CHECK(!parse(&options, 0, "42 --lg-sample 19") && strstr(said, "no option --lg-sample"));
 }
 
+static void test_rules(void)
+{
+    static const unsigned takes = TAKES_RULES | TAKES_OUTPUT | TAKES_ONE;
+    static const char *const wrong[] = {
+        "42 -o d",
+        "--when rss>1G -o d",
+        "42 43 --when rss>1G -o d",
+        "42 --when rss>1G",
+        "42 --when rss>1G -o d --max 0",
+        "42 --when rss>1G -o d --max x",
+        "42 --when rss>1G -o d --keep -1",
+        "42 --when rss>1G -o d --keep 1000001",
+        "42 --when rss>1G -o d --cooldown 0",
+        "42 --when 1 --when 2 --when 3 --when 4 --when 5 --when 6 --when 7 --when 8 --when 9 -o d",
+    };
+    struct options options;
+
+    CHECK(parse(&options, takes, "42 --when rss>1G -o d") && options.watch.rule_count == 1);
+    CHECK(options.watch.max == 3 && options.keep == 0 && !options.once);
+    CHECK(options.watch.cooldown_ns == 600 * second && !options.watch.on);
+    CHECK(parse(&options, takes,
+                "42 --when a --when b -o d --max 7 --keep 1 --cooldown 1s --once --on"));
+    CHECK(options.watch.rule_count == 2 && strcmp(options.watch.rules[1], "b") == 0);
+    CHECK(options.watch.max == 7 && options.keep == 1 && options.once);
+    CHECK(options.watch.cooldown_ns == second && options.watch.on);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        if (!CHECK(!parse(&options, takes, wrong[i])))
+            fprintf(stderr, "  %s\n", wrong[i]);
+    CHECK(!parse(&options, TAKES_OUTPUT, "42 -o d --when rss>1G"));
+}
+
 int main(void)
 {
+    test_rules();
     test_particular();
     test_durations();
     test_wrong_durations();
@@ -381,10 +508,14 @@ int main(void)
     test_all();
     test_of_one_verb();
     test_pid_words();
+    test_choice();
+    test_choice_refused();
+    test_interval();
     test_many_pids();
     test_refused();
     test_file();
     test_format();
+    test_for_a_while();
     test_unknown_named();
     test_help();
     test_names();

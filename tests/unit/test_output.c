@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 
@@ -395,6 +396,83 @@ static void test_stdout_check(void)
     close(full);
 }
 
+/* ---- files that are made anew ---- */
+
+static bool no_renameat2;
+
+/* In place of libc's: some file systems cannot do it. */
+int renameat2(int from_dir, const char *from, int to_dir, const char *to, unsigned flags)
+{
+    if (no_renameat2) {
+        errno = EINVAL;
+        return -1;
+    }
+    return (int)syscall(SYS_renameat2, from_dir, from, to_dir, to, flags);
+}
+
+static bool make_new(const char *file, bool may_number, const char *text, const char *wanted)
+{
+    struct output output;
+    struct fault fault = {0};
+    bool good = output_open_new(&output, path_of(file), may_number, &fault) == FAULT_NONE &&
+                output_finish(&output, text, strlen(text), &fault) == FAULT_NONE &&
+                strcmp(output.path, path_of(wanted)) == 0;
+
+    output_close(&output);
+    return good || (fault.code == FAULT_OUTPUT && fault.err == EEXIST && !wanted);
+}
+
+static void test_made_anew(void)
+{
+    unsigned count = entries();
+
+    CHECK(make_new("a.pb.gz", false, "first", "a.pb.gz"));
+    CHECK(make_new("a.pb.gz", false, "second", NULL));
+    CHECK(holds("a.pb.gz", "first") && entries() == count + 1);
+    CHECK(make_new("a.pb.gz", true, "second", "a-1.pb.gz"));
+    CHECK(make_new("a.pb.gz", true, "third", "a-2.pb.gz"));
+    CHECK(holds("a.pb.gz", "first") && holds("a-1.pb.gz", "second") && holds("a-2.pb.gz", "third"));
+    CHECK(entries() == count + 3);
+}
+
+/* The name is taken while the profile is made: it gets a number, and nothing is lost. */
+static void test_taken_meanwhile(void)
+{
+    struct output output;
+    unsigned count = entries();
+
+    CHECK(output_open_new(&output, path_of("b.heap"), false, NULL) == FAULT_NONE);
+    CHECK(tree_write(&tree, "b.heap", "theirs"));
+    CHECK(tree_link(&tree, "b-1.heap", "nowhere"));
+    CHECK(output_finish(&output, "ours", 4, NULL) == FAULT_NONE);
+    CHECK(strcmp(output.path, path_of("b-2.heap")) == 0);
+    output_close(&output);
+    CHECK(holds("b.heap", "theirs") && holds("b-2.heap", "ours") && is_link("b-1.heap"));
+    CHECK(absent("nowhere") && entries() == count + 3);
+}
+
+static void test_named_late(void)
+{
+    struct output output;
+
+    CHECK(output_open_new(&output, path_of("early.heap"), true, NULL) == FAULT_NONE);
+    CHECK(output_name(&output, path_of("late.heap")));
+    CHECK(output_finish(&output, "late", 4, NULL) == FAULT_NONE);
+    output_close(&output);
+    CHECK(absent("early.heap") && holds("late.heap", "late"));
+}
+
+/* What is no regular file is written, and keeps its name. */
+static void test_new_device(void)
+{
+    struct output output;
+
+    CHECK(output_open_new(&output, "/dev/null", false, NULL) == FAULT_NONE);
+    CHECK(output_name(&output, "/dev/other") && strcmp(output.path, "/dev/null") == 0);
+    CHECK(output_finish(&output, "x", 1, NULL) == FAULT_NONE);
+    output_close(&output);
+}
+
 int main(void)
 {
     if (!CHECK(tree_make(&tree)))
@@ -417,6 +495,15 @@ int main(void)
     test_broken_pipe();
     test_stdout();
     test_stdout_check();
+    for (int i = 0; i < 2; i++) {
+        tree_remove(&tree);
+        CHECK(tree_make(&tree));
+        no_renameat2 = i;
+        test_made_anew();
+        test_taken_meanwhile();
+        test_named_late();
+    }
+    test_new_device();
     tree_remove(&tree);
     return check_result();
 }

@@ -4,6 +4,7 @@
 #include "tree.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
@@ -17,7 +18,7 @@ static struct tree tree;
 
 static int result_of(int root, const char *path)
 {
-    int fd = root_open_file(root, path);
+    int fd = root_open_file(root, path, INROOT_FOLLOW);
 
     if (fd < 0)
         return fd;
@@ -48,6 +49,7 @@ static void test_kinds(int root)
     CHECK(result_of(root, "/fifo") == -EINVAL);
     make_socket(tree_name(&tree, "root/socket", path));
     CHECK(result_of(root, "/socket") == -EINVAL);
+    CHECK(tree_write(&tree, "root/empty", "") && result_of(root, "/empty") == -EINVAL);
 }
 
 static void test_links(int root)
@@ -61,13 +63,116 @@ static void test_links(int root)
     CHECK(result_of(root, "../outside") == -ENOENT || result_of(root, "../outside") == -ELOOP);
 }
 
-/* openat2(2) is answered with ENOSYS from here on. */
-static bool forbid_openat2(void)
+static ino_t inode_of(int named)
+{
+    struct stat st;
+    ino_t inode = named >= 0 && fstat(named, &st) == 0 ? st.st_ino : 0;
+
+    if (named >= 0)
+        close(named);
+    return inode;
+}
+
+/* What both say of a path: the same file, or no file for the same reason. */
+static bool agree(int root, const char *path)
+{
+    bool same = true;
+
+    for (enum inroot_links links = INROOT_FOLLOW; links <= INROOT_NO_LINKS; links++) {
+        int kernel = inroot_name(root, path, links), walk = inroot_walk(root, path, links);
+        if (kernel >= 0 && walk >= 0)
+            same = inode_of(kernel) == inode_of(walk) && same;
+        else
+            same = kernel == walk && same;
+    }
+    return same;
+}
+
+static void test_ways(int root)
+{
+    static const char *const paths[] = {
+        "/",
+        "",
+        ".",
+        "..",
+        "/..",
+        "file",
+        "//file",
+        "/file/",
+        "/file/.",
+        "/file/..",
+        "/dir",
+        "/dir/",
+        "/dir/..",
+        "/dir/../file",
+        "/dir/../../../file",
+        "/dir/deep/../../file",
+        "/dir/up/file",
+        "/dir/away",
+        "/dir/away/passwd",
+        "/round",
+        "/round/x",
+        "/dir/here",
+        "/dir/here/here/here/deep",
+        "/nothing/..",
+        "/dir/last",
+        "/dir/last/",
+        "/inside/..",
+    };
+    char path[TREE_PATH_MAX], far[2 * PATH_MAX];
+
+    mkdir(tree_name(&tree, "root/dir", path), 0755);
+    mkdir(tree_name(&tree, "root/dir/deep", path), 0755);
+    CHECK(tree_link(&tree, "root/dir/up", "../../.."));
+    CHECK(tree_link(&tree, "root/dir/away", "/etc"));
+    CHECK(tree_link(&tree, "root/round", "round"));
+    CHECK(tree_link(&tree, "root/dir/here", "."));
+    CHECK(tree_link(&tree, "root/dir/last", "deep/"));
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+        CHECK(agree(root, paths[i]));
+    for (size_t n = NAME_MAX; n <= NAME_MAX + 1; n++) {
+        memset(far, 'x', n);
+        far[n] = '\0';
+        CHECK(agree(root, far));
+    }
+    memset(far, '/', sizeof far);
+    far[PATH_MAX - 1] = '\0';
+    CHECK(agree(root, far));
+    far[PATH_MAX - 1] = '/';
+    far[PATH_MAX] = '\0';
+    CHECK(agree(root, far));
+}
+
+/* A directory that is full of directories, deeper than what a walk keeps open. */
+static void test_depth(int root)
+{
+    char path[4096] = "d";
+    int at = dup(root);
+
+    for (int depth = 0; depth < 200 && at >= 0; depth++) {
+        CHECK(mkdirat(at, "d", 0755) == 0 || errno == EEXIST);
+        int next = openat(at, "d", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        close(at);
+        at = next;
+    }
+    close(at);
+    for (int depth = 1; depth < 100; depth++)
+        strcat(path, "/d");
+    CHECK(agree(root, path));
+    strcat(path, "/../../d/d");
+    CHECK(agree(root, path));
+    for (int depth = 0; depth < 50; depth++)
+        strcat(path, "/d");
+    CHECK(inroot_walk(root, path, INROOT_FOLLOW) == -ENAMETOOLONG);
+}
+
+/* openat2(2) is answered with that errno from here on. */
+static bool forbid_openat2(unsigned err)
 {
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat2, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | err),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
     struct sock_fprog program = {sizeof code / sizeof *code, code};
@@ -77,27 +182,32 @@ static bool forbid_openat2(void)
 }
 
 /* In a process of its own; its exit code is the count of failures. */
-static int without_openat2(int root)
+static int without_openat2(int root, unsigned err)
 {
     char path[TREE_PATH_MAX];
     AUTO_CLOSE int own = root_open(NULL);
 
     checks_failed = 0;
-    CHECK(forbid_openat2() && own >= 0);
-    CHECK(result_of(root, "/file") == -ENOSYS);
+    CHECK(forbid_openat2(err) && own >= 0);
+    CHECK(syscall(SYS_openat2, root, "file", NULL, 0) < 0 && errno == (int)err);
     CHECK(result_of(own, tree_name(&tree, "root/file", path)) == 0);
     CHECK(result_of(own, tree_name(&tree, "root/fifo", path)) == -EINVAL);
-    CHECK(result_of(own, "etc/passwd") == -ENOSYS);
+    unlink(tree_name(&tree, "root/fifo", path));
+    unlink(tree_name(&tree, "root/socket", path));
+    test_kinds(root);
+    test_links(root);
+    test_ways(root);
     return (int)checks_failed;
 }
 
-static void test_old_kernel(int root)
+/* No openat2(2) before Linux 5.6, and none for a seccomp profile that does not know it. */
+static void test_refused(int root, unsigned err)
 {
     int status;
     pid_t child = fork();
 
     if (child == 0)
-        _exit(without_openat2(root));
+        _exit(without_openat2(root, err));
     CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
 }
 
@@ -112,7 +222,10 @@ int main(void)
     if (CHECK(root >= 0)) {
         test_kinds(root);
         test_links(root);
-        test_old_kernel(root);
+        test_ways(root);
+        test_depth(root);
+        test_refused(root, ENOSYS);
+        test_refused(root, EPERM);
         close(root);
     }
     tree_remove(&tree);

@@ -1,6 +1,7 @@
 /* Bytes on their way out: growth and limit. */
 #include "check.h"
 #include "jemalloc/sink.h"
+#include "tree.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -79,11 +80,40 @@ static void test_empty_piece(void)
     sink_free(&sink);
 }
 
+/* Half of what the host has left, but never less than an ordinary profile needs. */
+static void test_affordable(void)
+{
+    static const struct {
+        const char *text;
+        size_t limit;
+    } rows[] = {
+        {"MemTotal: 1 kB\nMemFree: 9 kB\nMemAvailable:    1000000 kB\n", 512000000},
+        {"MemTotal: 1 kB\nMemAvailable: 18446744073709551615 kB\n", 1 << 30},
+        {"MemTotal: 1 kB\nMemAvailable: 2 kB\n", 64 << 20},
+        {"MemTotal: 1 kB\nMemAvailable: 0 kB\n", 1 << 30}, /* not to be believed */
+        {"MemTotal: 1 kB\n", 1 << 30},
+        {"", 1 << 30},
+    };
+    struct procfs proc;
+    struct tree tree;
+
+    if (!CHECK(tree_make(&tree) && procfs_open(&proc, tree.path) == 0))
+        return;
+    CHECK(sink_affordable(&proc, 1 << 30) == 1 << 30);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CHECK(tree_write(&tree, "meminfo", rows[i].text));
+        CHECK(sink_affordable(&proc, 1 << 30) == rows[i].limit);
+    }
+    procfs_close(&proc);
+    tree_remove(&tree);
+}
+
 int main(void)
 {
     test_growth();
     test_limit();
     test_large_piece();
     test_empty_piece();
+    test_affordable();
     return check_result();
 }

@@ -156,6 +156,63 @@ static void test_check(void)
     target_close(&target);
 }
 
+/* A process that was chosen earlier: the same, or none. */
+static void test_pinned(void)
+{
+    struct stat_line line = ordinary;
+    struct target target;
+    struct fault fault = {0};
+    struct target_pin pin = {NO_PID, TARGET_NO_START, -1};
+
+    record_ordinary();
+    CHECK(target_open_pinned(&target, &proc, &pin, &fault) == FAULT_REUSED); /* there was none */
+    target_close(&target);
+    CHECK(target_open(&target, &proc, NO_PID, NULL) == FAULT_NONE);
+    pin = target_take_pin(&target);
+    target_close(&target);
+    CHECK(pin.pid == NO_PID && pin.start == 1000 && pin.pidfd == -1);
+    CHECK(target_open_pinned(&target, &proc, &pin, &fault) == FAULT_NONE);
+    target_close(&target);
+    line.start++;
+    write_stat(&line);
+    CHECK(target_open_pinned(&target, &proc, &pin, &fault) == FAULT_REUSED);
+    CHECK(fault.code == FAULT_REUSED && strstr(fault.what, "5000000"));
+    target_close(&target);
+    record_ordinary();
+    target_pin_close(&pin);
+    target_pin_close(&pin);
+}
+
+/* All pids used up within one tick of the clock: the start time is the same, the pidfd is not. */
+static void test_pinned_same_tick(struct procfs *real)
+{
+    struct target target;
+    struct target_pin pin;
+    struct fault fault = {0};
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        pause();
+        _exit(0);
+    }
+    CHECK(target_open(&target, real, pid, &fault) == FAULT_NONE);
+    pin = target_take_pin(&target);
+    target_close(&target);
+    CHECK(pin.pidfd >= 0);
+    CHECK(target_open_pinned(&target, real, &pin, &fault) == FAULT_NONE);
+    target_close(&target);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    CHECK(target_open_pinned(&target, real, &pin, &fault) == FAULT_GONE);
+    target_close(&target);
+    pin.pid = NO_PID; /* what has the pid now, with the same start time */
+    pin.start = ordinary.start;
+    record_ordinary();
+    CHECK(target_open_pinned(&target, &proc, &pin, &fault) == FAULT_REUSED);
+    target_close(&target);
+    target_pin_close(&pin);
+}
+
 static void test_own_root(void)
 {
     struct target target = {.proc = &proc, .pid = NO_PID, .pidfd = -1};
@@ -304,6 +361,8 @@ int main(void)
     test_plain_thread();
     test_unusable_files();
     test_check();
+    test_pinned();
+    test_pinned_same_tick(&real);
     test_own_root();
     test_stat();
     test_stat_upwards();

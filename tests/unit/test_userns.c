@@ -36,7 +36,10 @@ static void test_maps(void)
     CHECK(by_maps("0 100000 65536\n", "0 1000 1\n1 4294967295 10\n") == USERNS_OUTSIDE);
     CHECK(by_maps("0 100000 65536\n", "0 0 65536\n") == USERNS_OTHER); /* below, or beside */
     CHECK(by_maps(initial, "") == USERNS_UNKNOWN);
-    CHECK(by_maps("", initial) == USERNS_UNKNOWN);
+    CHECK(by_maps("", initial) == USERNS_OUTSIDE);        /* no ids at all: nothing can be below */
+    CHECK(by_maps("0 0 1\n", initial) == USERNS_OUTSIDE); /* more than it has itself */
+    CHECK(by_maps("0 100000 10\n20 200000 10\n", "0 5 20\n") == USERNS_OUTSIDE);
+    CHECK(by_maps("0 100000 10\n20 200000 10\n", "0 22 8\n10 3 7\n") == USERNS_OTHER);
     CHECK(by_maps(initial, "x y z\n") == USERNS_BELOW); /* another one, at any rate */
 }
 

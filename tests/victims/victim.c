@@ -2,7 +2,7 @@
  * A process that checks itself while others interrupt it.
  *
  *   victim MODE REPORT [--time MS] [--threads N] [--sabotage WHAT] [--no-warmup] [--stale]
- *          [--filter kill|errno]
+ *          [--filter kill|errno] [--not-dumpable]
  *   victim --modes | --sabotages
  *
  * Round after round its main thread does what MODE says, with every register
@@ -52,6 +52,7 @@ struct options {
     unsigned int threads;
     bool warmup;
     bool stale;
+    bool not_dumpable;
 };
 
 /* What the kernel keeps for the thread and the process about signals. */
@@ -308,6 +309,8 @@ static bool parse_options(struct options *options, int argc, char **argv)
             options->warmup = false;
         else if (!strcmp(argv[i], "--stale"))
             options->stale = true;
+        else if (!strcmp(argv[i], "--not-dumpable"))
+            options->not_dumpable = true;
         else if (i + 1 >= argc || !parse_option(options, argv[i], argv[i + 1]))
             return false;
         else
@@ -345,6 +348,8 @@ static __attribute__((noinline)) int prepare(struct victim *victim, const struct
         return fail(victim, 1, "no thread");
     if (options->warmup)
         warm_up(options->report);
+    if (options->not_dumpable && prctl(PR_SET_DUMPABLE, 0) != 0)
+        return fail(victim, 1, "it stays dumpable");
     if (options->filter && !filter_install(options->filter))
         return fail(victim, EXIT_UNSUPPORTED, "no seccomp filter");
     return 0;
@@ -371,7 +376,7 @@ int main(int argc, char **argv)
         return print_names(argv[1]);
     if (!parse_options(&options, argc, argv)) {
         fprintf(stderr, "usage: victim MODE REPORT [--time MS] [--threads N] [--sabotage WHAT] "
-                        "[--no-warmup] [--stale] [--filter kill|errno]\n");
+                        "[--no-warmup] [--stale] [--filter kill|errno] [--not-dumpable]\n");
         return EXIT_USAGE;
     }
     int code = prepare(&victim, &options);

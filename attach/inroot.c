@@ -1,0 +1,153 @@
+#include "attach/inroot.h"
+#include "attach/util.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+enum { LINKS_MAX = 40 /* as the kernel */, DEPTH_MAX = 128, NAME_SIZE = NAME_MAX + 1 };
+
+/* The directories from the root down to where the walk is: ".." goes back to one of them. */
+struct walk {
+    int dirs[DEPTH_MAX];
+    size_t depth;
+    int links;               /* that may still be followed */
+    char rest[2 * PATH_MAX]; /* what is still to be walked */
+};
+
+static void walk_up(struct walk *walk)
+{
+    if (walk->depth > 1) /* above the root is the root */
+        close(walk->dirs[--walk->depth]);
+}
+
+static void walk_end(struct walk *walk)
+{
+    while (walk->depth > 0)
+        close(walk->dirs[--walk->depth]);
+}
+
+/* Takes the next part off the rest; false: there is none. */
+static bool next_part(struct walk *walk, char part[NAME_SIZE], int *err)
+{
+    size_t skip = strspn(walk->rest, "/"), n = strcspn(walk->rest + skip, "/");
+
+    if (n >= NAME_SIZE)
+        *err = -ENAMETOOLONG;
+    if (n == 0 || n >= NAME_SIZE)
+        return false;
+    memcpy(part, walk->rest + skip, n);
+    part[n] = '\0';
+    memmove(walk->rest, walk->rest + skip + n, strlen(walk->rest + skip + n) + 1);
+    return true;
+}
+
+/* Puts the text of a link before the rest. */
+static int follow(struct walk *walk, int link)
+{
+    char text[2 * PATH_MAX];
+    ssize_t n = readlinkat(link, "", text, PATH_MAX);
+
+    if (n < 0)
+        return -errno;
+    if (n == 0)
+        return -ENOENT;
+    if (n >= PATH_MAX || strlen(walk->rest) >= PATH_MAX)
+        return -ENAMETOOLONG;
+    if (walk->links-- == 0)
+        return -ELOOP;
+    while (text[0] == '/' && walk->depth > 1)
+        walk_up(walk);
+    memcpy(text + n, walk->rest, strlen(walk->rest) + 1);
+    memcpy(walk->rest, text, sizeof walk->rest);
+    return 0;
+}
+
+/* One part: no link is followed by the kernel. */
+static int step(struct walk *walk, const char *part)
+{
+    AUTO_CLOSE int named =
+        openat(walk->dirs[walk->depth - 1], part, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    struct stat st;
+
+    if (named < 0 || fstat(named, &st))
+        return -errno;
+    if (S_ISLNK(st.st_mode))
+        return follow(walk, named);
+    if (walk->rest[0] && !S_ISDIR(st.st_mode))
+        return -ENOTDIR;
+    if (walk->depth == DEPTH_MAX)
+        return -ENAMETOOLONG;
+    walk->dirs[walk->depth++] = steal_fd(&named);
+    return 0;
+}
+
+static int walk_all(struct walk *walk)
+{
+    char part[NAME_SIZE];
+    int err = 0;
+
+    while (!err && next_part(walk, part, &err)) {
+        if (strcmp(part, "..") == 0)
+            walk_up(walk);
+        else if (strcmp(part, ".") != 0)
+            err = step(walk, part);
+    }
+    return err ? err : walk->dirs[--walk->depth];
+}
+
+int inroot_walk(int root, const char *path, enum inroot_links links)
+{
+    struct walk walk = {.links = links == INROOT_FOLLOW ? LINKS_MAX : 0};
+    int fd;
+
+    if (!*path)
+        return -ENOENT;
+    if (strlen(path) >= PATH_MAX)
+        return -ENAMETOOLONG;
+    memcpy(walk.rest, path, strlen(path) + 1);
+    walk.dirs[0] = fcntl(root, F_DUPFD_CLOEXEC, 0);
+    if (walk.dirs[0] < 0)
+        return -errno;
+    walk.depth = 1;
+    fd = walk_all(&walk);
+    walk_end(&walk);
+    return fd;
+}
+
+/* EPERM: a container's seccomp profile that does not know it; EAGAIN: a rename beside a "..". */
+int inroot_name(int root, const char *path, enum inroot_links links)
+{
+    struct open_how how = {
+        .flags = O_PATH | O_CLOEXEC,
+        .resolve = RESOLVE_IN_ROOT |
+                   (links == INROOT_FOLLOW ? RESOLVE_NO_MAGICLINKS : RESOLVE_NO_SYMLINKS),
+    };
+    int named = (int)syscall(SYS_openat2, root, path, &how, sizeof how);
+
+    if (named >= 0)
+        return named;
+    if (errno == ENOSYS || errno == EPERM || errno == EAGAIN)
+        return inroot_walk(root, path, links);
+    return -errno;
+}
+
+int regular_open(int named)
+{
+    char name[32];
+    struct stat st;
+
+    if (fstat(named, &st))
+        return -errno;
+    if (!S_ISREG(st.st_mode) || st.st_size == 0)
+        return -EINVAL;
+    snprintf(name, sizeof name, "/proc/self/fd/%d", named);
+    int fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* a lease: EWOULDBLOCK */
+    return fd < 0 ? -errno : fd;
+}

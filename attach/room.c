@@ -1,0 +1,123 @@
+#include "attach/room.h"
+#include "attach/util.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { GROUPS_TEXT_MAX = 64 << 10, STAT_MAX = 8192, PLACE_MAX = CGROUP_PATH_MAX + 128 };
+
+/*
+ * The same numbers in each version's words. Version 1 does not tell how much of
+ * the kernel's own memory it would give back: all of it may be.
+ */
+struct hierarchy {
+    const char *controller, *mount, *limit, *usage;
+    const char *kernel;         /* NULL: in memory.stat */
+    const char *reclaimable[3]; /* of memory.stat, with the groups below */
+};
+
+static const struct hierarchy hierarchies[] = {
+    {"memory",
+     "sys/fs/cgroup/memory",
+     "memory.limit_in_bytes",
+     "memory.usage_in_bytes",
+     "memory.kmem.usage_in_bytes",
+     {"total_inactive_file", "total_active_file", NULL}},
+    {"",
+     "sys/fs/cgroup",
+     "memory.max",
+     "memory.current",
+     NULL,
+     {"inactive_file", "active_file", "slab_reclaimable"}},
+};
+
+/* "max" is no number, and means that there is no limit. */
+static bool read_number(const struct procfs *proc, const char *directory, const char *file,
+                        uint64_t *out)
+{
+    char text[64], *end;
+
+    if (procfs_read(proc, text, sizeof text, "%s/%s", directory, file) <= 0)
+        return false;
+    *out = strtoull(text, &end, 10);
+    return end > text;
+}
+
+/* "name number", a line each (mm/memcontrol.c, memory_stat_format). */
+static uint64_t stat_number(const char *text, const char *name)
+{
+    size_t len = strlen(name);
+
+    for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n')
+        if (strncmp(line, name, len) == 0 && line[len] == ' ')
+            return strtoull(line + len, NULL, 10);
+    return 0;
+}
+
+/* One directory; takes it if it has less than what was seen so far. */
+static bool look_at(const struct procfs *proc, const struct hierarchy *kind, const char *root,
+                    const char *path, struct room *out)
+{
+    char directory[PLACE_MAX], text[STAT_MAX];
+    uint64_t limit, usage, kernel = 0, room;
+
+    snprintf(directory, sizeof directory, "%s/%s%s", root, kind->mount, path);
+    if (!read_number(proc, directory, kind->limit, &limit) ||
+        !read_number(proc, directory, kind->usage, &usage) ||
+        procfs_read(proc, text, sizeof text, "%s/memory.stat", directory) <= 0)
+        return false;
+    if (kind->kernel)
+        read_number(proc, directory, kind->kernel, &kernel);
+    room = (limit > usage ? limit - usage : 0) + kernel;
+    for (size_t i = 0; i < ARRAY_LEN(kind->reclaimable) && kind->reclaimable[i]; i++)
+        room += stat_number(text, kind->reclaimable[i]);
+    if (room >= out->bytes)
+        return true;
+    out->bytes = room;
+    snprintf(out->group, sizeof out->group, "/%s%s", kind->mount, path);
+    return true;
+}
+
+/* From the group itself up to the root of the hierarchy, which has no limit. */
+static bool look_upwards(const struct procfs *proc, const struct hierarchy *kind, const char *text,
+                         struct room *out)
+{
+    char path[CGROUP_PATH_MAX], *slash;
+    bool seen = false;
+
+    if (!cgroup_path(text, kind->controller, path, sizeof path))
+        return false;
+    while ((slash = strrchr(path, '/')) && path[1]) {
+        seen |= look_at(proc, kind, "self/root", path, out);
+        *slash = '\0';
+    }
+    return seen;
+}
+
+static bool has_swap(const struct procfs *proc)
+{
+    char text[4096];
+    const char *line;
+
+    if (procfs_read(proc, text, sizeof text, "meminfo") <= 0 || !(line = strstr(text, "SwapFree:")))
+        return false;
+    return strtoull(line + strlen("SwapFree:"), NULL, 10) > 0;
+}
+
+bool room_look(const struct procfs *proc, pid_t pid, struct room *out)
+{
+    AUTO_FREE char *text = NULL;
+    char root[32];
+    bool seen = false;
+
+    *out = (struct room){.bytes = UINT64_MAX};
+    if (has_swap(proc) || procfs_slurp(proc, &text, GROUPS_TEXT_MAX, "%d/cgroup", (int)pid) <= 0)
+        return false;
+    snprintf(root, sizeof root, "%d/root", (int)pid);
+    for (size_t i = 0; i < ARRAY_LEN(hierarchies); i++)
+        if (!look_upwards(proc, &hierarchies[i], text, out)) /* a container sees its own there */
+            seen |= look_at(proc, &hierarchies[i], root, "", out);
+        else
+            seen = true;
+    return seen;
+}

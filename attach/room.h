@@ -1,0 +1,21 @@
+/* How much memory the control groups of a process still let it have. */
+#pragma once
+
+#include "attach/cgroup.h"
+#include "attach/procfs.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct room {
+    uint64_t bytes; /* free below the limit, or taken by what the kernel may drop for it */
+    char
+        group[CGROUP_PATH_MAX + 64]; /* the one with the least: its directory as the tool sees it */
+};
+
+/*
+ * Of a process's memory groups, its own and those around it, of either version.
+ * Looks where the hierarchies are by convention, in the tool's file tree and in
+ * that of the process. False: no limit is to be seen, or there is swap.
+ */
+bool room_look(const struct procfs *proc, pid_t pid, struct room *out);

@@ -1,0 +1,10 @@
+/* Is a text that the target wrote JSON? */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { JSON_DEPTH_MAX = 64 };
+
+/* One value of RFC 8259 with blanks around it, nested at most JSON_DEPTH_MAX deep. */
+bool json_valid(const char *text, size_t len);

@@ -1,0 +1,376 @@
+#include "cli/several.h"
+#include "cli/interrupt.h"
+#include "cli/lines.h"
+#include "cli/message.h"
+#include "cli/targets.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+/* So far ahead of what has been printed: each that is done has two files open. */
+enum { AHEAD_MAX = 64, DESCRIPTORS_WANTED = 65536 };
+
+enum progress { WAITING, RUNNING, ENDED, PRINTED };
+
+struct worker {
+    enum progress progress;
+    pid_t pid;
+    int out, err;    /* memory files: what it printed */
+    int code;        /* its exit code, once it has ended */
+    int signal;      /* that ended it; 0: none */
+    int start_errno; /* why it could not be begun; 0: it was */
+};
+
+struct several {
+    const struct options *options;
+    verb_run run;
+    struct targets targets;
+    struct worker *workers; /* one a target */
+    size_t begun, printed, running;
+    int passed_on;    /* interruptions, to those that run */
+    int stdout_errno; /* of the first write that failed */
+    sigset_t waited;  /* blocked, but while the tool waits */
+    sigset_t former;
+};
+
+/* ---- a worker ---- */
+
+/*
+ * In a process group of its own, so that Ctrl-C comes once, from the tool, and
+ * Ctrl-Z does not stop it while it holds a thread. If the tool dies it ends as
+ * by Ctrl-C.
+ */
+static _Noreturn void work(const struct several *several, size_t index, pid_t tool)
+{
+    const struct worker *worker = &several->workers[index];
+    struct options options = *several->options;
+    int code = EXIT_INTERNAL;
+
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != tool)
+        _exit(EXIT_INTERRUPTED);
+    signal(SIGCHLD, SIG_DFL);
+    interrupt_patience(1, NULL);
+    if (dup2(worker->out, STDOUT_FILENO) >= 0 && dup2(worker->err, STDERR_FILENO) >= 0) {
+        sigprocmask(SIG_SETMASK, &several->former, NULL);
+        options.pin = &several->targets.pins[index];
+        options.pid_count = several->targets.count;
+        code = several->run(&options, options.pin->pid);
+    }
+    exit(code);
+}
+
+static void close_files(struct worker *worker)
+{
+    util_close(&worker->out);
+    util_close(&worker->err);
+    worker->out = worker->err = -1;
+}
+
+/* With the signals blocked: one that is meant for all comes when the new one is known. */
+static void begin(struct several *several, size_t index)
+{
+    struct worker *worker = &several->workers[index];
+    pid_t tool = getpid();
+
+    several->begun++;
+    worker->out = memfd_create("stdout", MFD_CLOEXEC);
+    worker->err = memfd_create("stderr", MFD_CLOEXEC);
+    worker->pid = worker->out < 0 || worker->err < 0 ? -1 : fork();
+    if (worker->pid == 0)
+        work(several, index, tool);
+    if (worker->pid < 0) {
+        worker->start_errno = errno;
+        worker->code = EXIT_INTERNAL;
+        worker->progress = ENDED;
+        return;
+    }
+    worker->progress = RUNNING;
+    several->running++;
+}
+
+static void begin_some(struct several *several)
+{
+    while (!*interrupt_flag() && several->begun < several->targets.count &&
+           several->running < (size_t)several->options->parallel &&
+           several->begun - several->printed < AHEAD_MAX)
+        begin(several, several->begun);
+}
+
+/* As often as it came: each worker knows when it is too often. */
+static void pass_on_interruptions(struct several *several)
+{
+    for (; several->passed_on < *interrupt_flag(); several->passed_on++)
+        for (size_t i = 0; i < several->begun; i++)
+            if (several->workers[i].progress == RUNNING)
+                kill(several->workers[i].pid, SIGINT);
+}
+
+static void collect(struct several *several)
+{
+    for (size_t i = several->printed; i < several->begun; i++) {
+        struct worker *worker = &several->workers[i];
+        int status;
+        if (worker->progress != RUNNING || waitpid(worker->pid, &status, WNOHANG) != worker->pid)
+            continue;
+        worker->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+        worker->code = WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_INTERNAL;
+        worker->progress = ENDED;
+        several->running--;
+    }
+}
+
+/* ---- what they printed ---- */
+
+/*
+ * Through an interruption, which is passed on first; a second one is meant for
+ * whoever does not read. Returns 0 or errno.
+ */
+static int write_whole(struct several *several, int fd, const char *bytes, size_t len)
+{
+    while (len > 0) {
+        ssize_t n = write(fd, bytes, len);
+        if (n < 0 && (errno != EINTR || *interrupt_again_flag()))
+            return errno;
+        if (n < 0)
+            pass_on_interruptions(several);
+        else {
+            bytes += n;
+            len -= (size_t)n;
+        }
+    }
+    return 0;
+}
+
+/* With --json each document is a line of its own. */
+static int copy(struct several *several, int from, int to)
+{
+    bool join = to == STDOUT_FILENO && several->options->json;
+    struct json_lines lines = {0};
+    char bytes[16384];
+    ssize_t n = 0;
+    int err = 0;
+
+    if (from < 0 || lseek(from, 0, SEEK_SET) < 0)
+        return 0;
+    while (!err && (n = read(from, bytes, sizeof bytes)) > 0) {
+        if (join)
+            json_lines_join(&lines, bytes, (size_t)n);
+        err = write_whole(several, to, bytes, (size_t)n);
+    }
+    return err;
+}
+
+static void tell_lost(const struct several *several, const struct worker *worker, pid_t pid)
+{
+    const struct subject subject = {
+        .verb = "tell what became of", .pid = (int)pid, .json = several->options->json};
+    const char *name = worker->signal ? sigabbrev_np(worker->signal) : NULL;
+    struct fault fault;
+
+    if (worker->start_errno)
+        fault_set(&fault, FAULT_INTERNAL, worker->start_errno, "fork",
+                  "no process was made for it");
+    else
+        fault_set(&fault, FAULT_LOST, 0, "wait", "%d, which worked on it, was ended by SIG%s",
+                  (int)worker->pid, name ? name : "?");
+    (void)message_fault(&subject, &fault);
+    fflush(stdout);
+}
+
+/* One that was killed has perhaps printed half a line: only what it said on stderr counts. */
+static void print_worker(struct several *several, size_t index)
+{
+    struct worker *worker = &several->workers[index];
+
+    if (!worker->signal && !several->stdout_errno)
+        several->stdout_errno = copy(several, worker->out, STDOUT_FILENO);
+    (void)copy(several, worker->err, STDERR_FILENO);
+    if (worker->signal || worker->start_errno)
+        tell_lost(several, worker, several->targets.pins[index].pid);
+    close_files(worker);
+    worker->progress = PRINTED;
+}
+
+static void print_in_order(struct several *several)
+{
+    while (several->printed < several->begun &&
+           several->workers[several->printed].progress == ENDED)
+        print_worker(several, several->printed++);
+}
+
+/* "10 targets: 8 done, 1 not permitted, 1 ended meanwhile" */
+static void tell_summary(const struct several *several)
+{
+    static const struct {
+        int code;
+        const char *words;
+    } kinds[] = {
+        {EXIT_DONE, "done"},
+        {EXIT_INTERNAL, "failed"},
+        {EXIT_USAGE, "asked for wrongly"},
+        {EXIT_GONE, "ended meanwhile"},
+        {EXIT_DENIED, "not permitted"},
+        {EXIT_NO_ALLOCATOR, "without jemalloc"},
+        {EXIT_NO_PROFILING, "without profiling"},
+        {EXIT_NO_SAFE_POINT, "not touched in time"},
+        {EXIT_CALL_DEADLINE, "not finished in time"},
+        {EXIT_OUTPUT, "not written"},
+        {EXIT_REFUSED, "refused"},
+        {EXIT_INTERRUPTED, "interrupted"},
+    };
+    const char *comma = ":";
+
+    fprintf(stderr, "jeattach: %zu targets", several->targets.count);
+    for (size_t kind = 0; kind < ARRAY_LEN(kinds); kind++) {
+        size_t n = 0;
+        for (size_t i = 0; i < several->begun; i++)
+            n += several->workers[i].code == kinds[kind].code;
+        if (n) {
+            fprintf(stderr, "%s %zu %s", comma, n, kinds[kind].words);
+            comma = ",";
+        }
+    }
+    if (several->begun < several->targets.count)
+        fprintf(stderr, "%s %zu not begun", comma, several->targets.count - several->begun);
+    fputc('\n', stderr);
+}
+
+/* ---- all of them ---- */
+
+static void ignore_signal(int signo)
+{
+    (void)signo; /* it interrupts sigsuspend(2), which is all that it is for */
+}
+
+/* Each target is kept by a descriptor, and many hosts allow 1,024 without asking. */
+static void raise_descriptor_limit(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit))
+        return;
+    if (limit.rlim_cur >= DESCRIPTORS_WANTED)
+        return;
+    limit.rlim_cur = limit.rlim_max < DESCRIPTORS_WANTED ? limit.rlim_max : DESCRIPTORS_WANTED;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static void prepare_signals(struct several *several)
+{
+    struct sigaction action = {.sa_handler = ignore_signal, .sa_flags = SA_RESTART};
+
+    sigaction(SIGCHLD, &action, NULL);
+    sigemptyset(&several->waited);
+    sigaddset(&several->waited, SIGCHLD);
+    sigaddset(&several->waited, SIGINT);
+    sigaddset(&several->waited, SIGTERM);
+    sigaddset(&several->waited, SIGHUP);
+}
+
+static bool is_over(const struct several *several)
+{
+    bool all_begun = several->begun == several->targets.count || *interrupt_flag();
+
+    return all_begun && several->printed == several->begun;
+}
+
+/* No signal is lost between a look and the wait: they come in the wait alone. */
+static void step(struct several *several)
+{
+    sigprocmask(SIG_BLOCK, &several->waited, &several->former);
+    begin_some(several);
+    pass_on_interruptions(several);
+    collect(several);
+    if (several->running && several->workers[several->printed].progress == RUNNING)
+        sigsuspend(&several->former);
+    sigprocmask(SIG_SETMASK, &several->former, NULL);
+    print_in_order(several);
+}
+
+/* The highest; an interruption before the first was begun is one, too. */
+static int worst_code(const struct several *several)
+{
+    int worst = several->begun < several->targets.count ? EXIT_INTERRUPTED : EXIT_DONE;
+    struct fault fault;
+
+    for (size_t i = 0; i < several->begun; i++)
+        if (several->workers[i].code > worst)
+            worst = several->workers[i].code;
+    if (several->stdout_errno) {
+        const struct subject subject = {.verb = "print", .name = "the results"};
+        fault_set(&fault, FAULT_OUTPUT, several->stdout_errno, "write output", "stdout");
+        int code = message_fault(&subject, &fault);
+        worst = code > worst ? code : worst;
+    }
+    return worst;
+}
+
+static int run_all(struct several *several)
+{
+    several->workers = calloc(several->targets.count, sizeof *several->workers);
+    if (!several->workers) {
+        message("out of memory for %zu processes", several->targets.count);
+        return EXIT_INTERNAL;
+    }
+    for (size_t i = 0; i < several->targets.count; i++)
+        several->workers[i].out = several->workers[i].err = -1;
+    prepare_signals(several);
+    interrupt_patience(INT_MAX, NULL); /* it is for the workers to say when they leave */
+    while (!is_over(several))
+        step(several);
+    int code = worst_code(several);
+    if (!several->options->quiet)
+        tell_summary(several);
+    free(several->workers);
+    return code;
+}
+
+static int run_one(const struct options *options, const struct target_pin *pin, verb_run run)
+{
+    struct options one = *options;
+
+    one.pin = pin;
+    one.pid_count = 1;
+    return run(&one, pin->pid);
+}
+
+static int run_found(struct several *several, const char *verb, unsigned takes)
+{
+    const char *wrong;
+
+    if (several->targets.count == 1)
+        return run_one(several->options, &several->targets.pins[0], several->run);
+    wrong = options_wrong_with_several(several->options, takes);
+    if (wrong) {
+        message("%s; %zu match", wrong, several->targets.count);
+        fprintf(stderr, "  fix:   jeattach %s --help\n", verb);
+        if (several->options->json)
+            message_usage_json(verb);
+        return EXIT_USAGE;
+    }
+    return run_all(several);
+}
+
+int several_run(const struct options *options, const char *verb, unsigned takes, verb_run run)
+{
+    struct several several = {.options = options, .run = run};
+    int code;
+
+    if (!options_selective(options) && options->pid_count == 1)
+        return run(options, options->pids[0]);
+    raise_descriptor_limit();
+    code = targets_find(&several.targets, options);
+    if (code == EXIT_DONE)
+        code = run_found(&several, verb, takes);
+    targets_free(&several.targets);
+    return code;
+}

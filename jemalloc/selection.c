@@ -1,0 +1,175 @@
+#include "jemalloc/selection.h"
+
+#include <errno.h>
+#include <string.h>
+
+static struct selected *add(struct selection *selection)
+{
+    if (selection->count == selection->room) {
+        size_t room = selection->room ? selection->room * 2 : 16;
+        struct selected *list = reallocarray(selection->list, room, sizeof *list);
+        if (!list)
+            return NULL;
+        selection->list = list;
+        selection->room = room;
+    }
+    struct selected *selected = &selection->list[selection->count++];
+    memset(selected, 0, sizeof *selected);
+    selected->pin.pidfd = -1;
+    return selected;
+}
+
+void selection_free(struct selection *selection)
+{
+    for (size_t i = 0; i < selection->count; i++)
+        target_pin_close(&selection->list[i].pin);
+    free(selection->list);
+    memset(selection, 0, sizeof *selection);
+}
+
+/* One process while it is judged. */
+struct candidate {
+    struct target target; /* open for as long: its pidfd says that all is of one process */
+    struct census_entry entry;
+    bool unreadable;
+};
+
+static enum fault_code keep(struct selection *selection, struct candidate *candidate,
+                            struct fault *fault)
+{
+    struct selected *selected = add(selection);
+
+    if (!selected)
+        return fault_set(fault, FAULT_INTERNAL, ENOMEM, "list processes", "%d",
+                         (int)candidate->target.pid);
+    selected->entry = candidate->entry;
+    selected->unreadable = candidate->unreadable;
+    (void)container_read(candidate->target.proc, candidate->target.pid, &selected->container);
+    selected->pin = target_take_pin(&candidate->target);
+    return FAULT_NONE;
+}
+
+/* What the kernel tells of every process. */
+static void fill_basics(struct candidate *candidate)
+{
+    memset(&candidate->entry, 0, sizeof candidate->entry);
+    candidate->entry.stat = candidate->target.stat;
+    candidate->entry.status = candidate->target.status;
+}
+
+/* FAULT_NONE: it is one; FAULT_GONE: it is none. No process can end the search, whatever it is. */
+static enum fault_code judge(struct selection *selection, const struct selector *selector,
+                             struct census *census, struct candidate *candidate,
+                             struct fault *fault)
+{
+    struct target *target = &candidate->target;
+    enum fault_code look;
+
+    if (!selector_holds(selector, target->proc, target->pid))
+        return FAULT_GONE;
+    look = census_look(census, target->proc, target->pid, &candidate->entry, fault);
+    if (look == FAULT_INTERNAL && fault->err == ENOMEM)
+        return look;
+    if (target_check(target, NULL) != FAULT_NONE)
+        return FAULT_GONE;
+    selection->matched++;
+    selection->without += look == FAULT_NO_ALLOCATOR;
+    candidate->unreadable =
+        look == FAULT_DENIED || look == FAULT_INTERNAL || look == FAULT_UNSUPPORTED;
+    if (candidate->unreadable) {
+        selection->unreadable++;
+        fill_basics(candidate);
+    }
+    if (look == FAULT_NONE || (candidate->unreadable && selector->name))
+        return keep(selection, candidate, fault);
+    return FAULT_GONE;
+}
+
+/* Only the tool's own lack of memory ends the search. */
+static enum fault_code consider(struct selection *selection, const struct selector *selector,
+                                struct procfs *proc, struct census *census, pid_t pid,
+                                struct fault *fault)
+{
+    struct candidate candidate = {.unreadable = false};
+    enum fault_code rc;
+
+    if (selector->at)
+        *selector->at = pid;
+    rc = target_open(&candidate.target, proc, pid, NULL);
+    if (rc == FAULT_INTERNAL)
+        rc = FAULT_GONE;
+    if (rc == FAULT_NONE)
+        rc = judge(selection, selector, census, &candidate, fault);
+    target_close(&candidate.target);
+    return rc == FAULT_INTERNAL ? rc : FAULT_NONE;
+}
+
+static enum fault_code consider_all(struct selection *selection, const struct selector *selector,
+                                    struct procfs *proc, struct census *census,
+                                    const struct processes *processes,
+                                    const struct deadline *deadline, struct fault *fault)
+{
+    enum fault_code rc = FAULT_NONE;
+
+    for (size_t i = 0; i < processes->count && rc == FAULT_NONE; i++) {
+        if (deadline && deadline_interrupted(deadline))
+            return fault_set(fault, FAULT_INTERRUPTED, EINTR, "look at processes", "the processes");
+        if (deadline && deadline_passed(deadline))
+            return fault_set(fault, FAULT_TOO_LATE, 0, "look at processes",
+                             "when %zu of %zu processes had been looked at", i, processes->count);
+        rc = consider(selection, selector, proc, census, processes->list[i], fault);
+    }
+    return rc;
+}
+
+/* The only match of a name has no jemalloc: it is for the attach to say so. */
+static enum fault_code take_only(struct selection *selection, struct procfs *proc, pid_t pid,
+                                 struct fault *fault)
+{
+    struct candidate candidate = {.unreadable = false};
+    enum fault_code rc = target_open(&candidate.target, proc, pid, fault);
+
+    if (rc == FAULT_NONE) {
+        fill_basics(&candidate);
+        rc = keep(selection, &candidate, fault);
+    }
+    target_close(&candidate.target);
+    return rc;
+}
+
+/* Why there is none; the pids of what matched are those of the list. */
+static enum fault_code explain_none(struct selection *selection, const struct selector *selector,
+                                    struct procfs *proc, const struct processes *processes,
+                                    struct fault *fault)
+{
+    if (selection->unreadable)
+        return fault_set(fault, FAULT_DENIED, EACCES, "look at processes", "%zu processes",
+                         selection->unreadable);
+    if (selector->name && processes->count == 1)
+        return take_only(selection, proc, processes->list[0], fault);
+    if (selector->name && selection->without)
+        return fault_set(fault, FAULT_NO_ALLOCATOR, 0, "look for jemalloc", "%zu processes",
+                         selection->without);
+    return fault_set(fault, FAULT_NO_MATCH, 0, "look at processes", "%zu processes",
+                     selection->looked);
+}
+
+enum fault_code selection_find(struct selection *selection, const struct selector *selector,
+                               struct procfs *proc, struct census *census,
+                               const struct deadline *deadline, struct fault *fault)
+{
+    struct matches matches;
+    enum fault_code rc;
+
+    memset(selection, 0, sizeof *selection);
+    rc = selector_list(selector, proc, &matches, fault);
+    selection->looked = matches.looked;
+    selection->own = matches.own;
+    memcpy(selection->containers, matches.containers, sizeof selection->containers);
+    if (rc == FAULT_NONE)
+        rc = consider_all(selection, selector, proc, census, &matches.processes, deadline, fault);
+    if (rc == FAULT_NONE && selection->count == 0)
+        rc = explain_none(selection, selector, proc, &matches.processes, fault);
+    matches_free(&matches);
+    return rc;
+}

@@ -1,0 +1,202 @@
+#include "profile/growth.h"
+#include "profile/text.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { ROWS_DEFAULT = 10, CALLS_SHOWN = 12 };
+
+static int by_growth(const void *a, const void *b)
+{
+    const struct growth_row *x = a, *y = b;
+
+    if (x->bytes != y->bytes)
+        return x->bytes < y->bytes ? 1 : -1;
+    return x->sample < y->sample ? -1 : x->sample > y->sample;
+}
+
+static void fill_row(struct growth_row *row, const struct samples *samples, uint32_t number,
+                     double seconds)
+{
+    const struct amount *bytes = &samples->list[number].values[VALUE_BYTES];
+
+    row->sample = number;
+    row->bytes = amount_growth(bytes);
+    row->objects = amount_growth(&samples->list[number].values[VALUE_OBJECTS]);
+    row->error = amount_error(bytes);
+    row->within = fabs((double)row->bytes) < row->error;
+    row->bytes_per_s = seconds > 0 ? (double)row->bytes / seconds : 0;
+}
+
+static int64_t add(int64_t a, int64_t b)
+{
+    int64_t sum;
+
+    return __builtin_add_overflow(a, b, &sum) ? (a < 0 ? INT64_MIN + 1 : INT64_MAX) : sum;
+}
+
+bool growth_make(struct growth *growth, const struct samples *samples, double seconds)
+{
+    struct amount total = {0};
+
+    memset(growth, 0, sizeof *growth);
+    growth->seconds = seconds;
+    growth->rows = calloc(samples->count + 1, sizeof *growth->rows);
+    if (!growth->rows)
+        return false;
+    for (size_t i = 0; i < samples->count; i++) {
+        struct growth_row *row = &growth->rows[growth->count];
+        fill_row(row, samples, (uint32_t)i, seconds);
+        amount_add(&total, &samples->list[i].values[VALUE_BYTES]);
+        if (row->bytes == 0 && row->objects == 0)
+            continue;
+        growth->count++;
+        *(row->bytes > 0 ? &growth->grown : &growth->shrunk) =
+            add(row->bytes > 0 ? growth->grown : growth->shrunk, row->bytes);
+    }
+    growth->error = amount_error(&total);
+    qsort(growth->rows, growth->count, sizeof *growth->rows, by_growth);
+    return true;
+}
+
+void growth_free(struct growth *growth)
+{
+    free(growth->rows);
+    memset(growth, 0, sizeof *growth);
+}
+
+size_t growth_shown(const struct growth *growth, const struct display *display)
+{
+    size_t limit = display->rows         ? display->rows
+                   : display->least == 0 ? growth->count
+                                         : ROWS_DEFAULT;
+    size_t shown = 0;
+
+    while (shown < growth->count && shown < limit &&
+           (display->least == 0 ||
+            (double)growth->rows[shown].bytes >= display->least * (double)growth->grown))
+        shown++;
+    return shown;
+}
+
+bool growth_next_call(const struct samples *samples, const struct growth_row *row,
+                      struct growth_call *at, const struct function **function, unsigned *line)
+{
+    const struct sample *sample = &samples->list[row->sample];
+    const struct locations *locations = &samples->locations;
+
+    while (at->location < sample->depth) {
+        const struct location *location =
+            &locations->list[samples->calls[sample->first + at->location]];
+        if (at->line < location->count) {
+            const struct location_line *here = &locations->lines[location->first + at->line++];
+            *function = &locations->functions[here->function];
+            *line = here->line;
+            return true;
+        }
+        at->location++;
+        at->line = 0;
+    }
+    return false;
+}
+
+/* "+1.2 MiB" */
+static const char *signed_bytes(const struct display *display, double bytes,
+                                char out[DISPLAY_NUMBER_SIZE + 1])
+{
+    char text[DISPLAY_NUMBER_SIZE];
+
+    snprintf(out, DISPLAY_NUMBER_SIZE + 1, "%s%s", bytes > 0 ? "+" : "",
+             display_bytes(display, bytes, text));
+    return out;
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static void write_call(const struct function *function, unsigned line, FILE *out)
+{
+    text_write_clean(out, function->name, "");
+    if (function->file && *function->file) {
+        fputs(" (", out);
+        text_write_clean(out, base_name(function->file), "");
+        if (line)
+            fprintf(out, ":%u", line);
+        fputc(')', out);
+    }
+    fputc('\n', out);
+}
+
+/* The innermost call stands in the row, its callers below it. */
+static void write_calls(const struct samples *samples, const struct growth_row *row, int indent,
+                        FILE *out)
+{
+    struct growth_call at = {0, 0};
+    const struct function *function;
+    unsigned line, shown = 0, left = 0;
+
+    while (growth_next_call(samples, row, &at, &function, &line)) {
+        if (shown >= CALLS_SHOWN) {
+            left++;
+            continue;
+        }
+        if (shown++ > 0)
+            fprintf(out, "%*s", indent, "");
+        write_call(function, line, out);
+    }
+    if (left)
+        fprintf(out, "%*sand %u more calls\n", indent, "", left);
+}
+
+enum { ROW_WIDTH = 13 + 1 + 12 + 1 + 11 + 1 + 15 + 3 };
+
+static void write_row(const struct growth *growth, const struct samples *samples,
+                      const struct display *display, const struct growth_row *row, FILE *out)
+{
+    char bytes[DISPLAY_NUMBER_SIZE + 1], error[DISPLAY_NUMBER_SIZE], rate[DISPLAY_NUMBER_SIZE + 1],
+        per_s[DISPLAY_NUMBER_SIZE + 8] = "";
+
+    if (growth->seconds > 0)
+        snprintf(per_s, sizeof per_s, "%s/s", signed_bytes(display, row->bytes_per_s, rate));
+    if (row->within && display->colors)
+        fputs("\033[2m", out);
+    fprintf(out, "%13s %12s %+11lld %15s %c ", signed_bytes(display, (double)row->bytes, bytes),
+            display_bytes(display, row->error, error), (long long)row->objects, per_s,
+            row->within ? '~' : ' ');
+    write_calls(samples, row, ROW_WIDTH, out);
+    if (row->within && display->colors)
+        fputs("\033[0m", out);
+}
+
+static void write_rest(const struct growth *growth, const struct display *display, size_t shown,
+                       FILE *out)
+{
+    char bytes[DISPLAY_NUMBER_SIZE + 1];
+    int64_t rest = 0;
+
+    for (size_t i = shown; i < growth->count; i++)
+        rest = add(rest, growth->rows[i].bytes);
+    if (shown < growth->count)
+        fprintf(out, "%13s in %zu more stack%s (--rows 0 shows all)\n",
+                signed_bytes(display, (double)rest, bytes), growth->count - shown,
+                growth->count - shown == 1 ? "" : "s");
+}
+
+void growth_write(const struct growth *growth, const struct samples *samples,
+                  const struct display *display, FILE *out)
+{
+    size_t shown = growth_shown(growth, display);
+
+    if (growth->count == 0) {
+        fputs("no stack has changed, as far as it was sampled\n", out);
+        return;
+    }
+    fprintf(out, "%13s %12s %11s %15s   %s\n", "growth", "error", "objects",
+            growth->seconds > 0 ? "rate" : "", "stack (~: within the error)");
+    for (size_t i = 0; i < shown; i++)
+        write_row(growth, samples, display, &growth->rows[i], out);
+    write_rest(growth, display, shown, out);
+}

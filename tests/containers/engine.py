@@ -1,0 +1,157 @@
+"""Containers of podman: Debian's redis-server without anything else, and the tool beside it."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import boxes  # noqa: E402
+from boxes import lib  # noqa: E402
+from podman import Podman, as_result  # noqa: E402
+
+USER = 65532
+CONF = "prof:true,prof_active:false,lg_prof_sample:12,prof_prefix:/tmp/jeprof"
+REDIS = "/redis-server --bind 127.0.0.1 --enable-debug-command yes --save".split() + [""]
+# Where an engine mounts something, there must be something.
+MOUNTED = ("proc", "sys", "dev", "etc", "run", "tmp", "var/tmp")
+MOUNTED_FILES = ("etc/hostname", "etc/hosts", "etc/resolv.conf", "run/.containerenv")
+
+
+class Engine(boxes.TestCase):
+    def setUp(self):
+        super().setUp()
+        for program in ("redis-server", "redis-cli", "nsenter"):
+            if not shutil.which(program):
+                raise unittest.SkipTest("%s is not installed" % program)
+        self.podman = Podman(self.directory())
+        self.addCleanup(self.podman.stop)
+        redis = os.path.realpath(shutil.which("redis-server"))
+        self.tool_root = self.root("tool", {"jeattach": lib.TOOL})
+        self.redis_root = self.root("redis", {"redis-server": redis})
+
+    def root(self, name, programs):
+        directory = os.path.join(self.directory(), name)
+        os.chmod(os.path.dirname(directory), 0o755)
+        boxes.make_root(directory, programs, MOUNTED)
+        for file in MOUNTED_FILES:
+            open(os.path.join(directory, file), "w").close()
+        return directory
+
+    def redis(self, *options):
+        """Its name, and its pid on the host."""
+        name = self.podman.start("redis", self.redis_root, REDIS, "--read-only",
+                                 "--env", "MALLOC_CONF=" + CONF, *options)
+        pid = self.podman.inspect(name)["State"]["Pid"]
+        self.assertTrue(lib.wait_until(lambda: self.answers(pid, "ping") == "PONG"),
+                        self.podman.call("logs", name))
+        return name, pid
+
+    def answers(self, pid, *words):
+        inside = ["nsenter", "--net=/proc/%d/ns/net" % pid, "redis-cli"] + list(words)
+        return subprocess.run(inside, capture_output=True, text=True, timeout=20).stdout.strip()
+
+    def fill(self, pid):
+        """Something to profile: about 20 MB."""
+        self.assert_ran(lib.run_tool("on", pid))
+        self.assertEqual(self.answers(pid, "debug", "populate", "100000", "key", "100"), "OK")
+        self.assert_ran(lib.run_tool("off", pid))
+
+    def beside(self, name, *words, options=()):
+        """The tool in a container that shares the target's pid namespace."""
+        return self.podman.run(self.tool_root, ["/jeattach"] + list(words), "--read-only",
+                               "--pid", "container:" + name, *options)
+
+    def assert_redis_profile(self, data):
+        """The data of `fill` are in it: of 20 MB a sample every 4 KiB."""
+        self.assert_profile(data, 5)
+        samples = re.search(rb"(?m)^  t\*: (\d+): \d+ ", data)
+        self.assertGreater(int(samples[1]), 1000, data[:200])
+
+    def test_sidecar(self):
+        name, pid = self.redis("--user", USER, "--cap-drop", "all")
+        self.fill(pid)
+        self.assert_redis_profile(
+            self.assert_ran(lib.run_tool("dump", pid, "-o", "-")).out)
+        only_ptrace = ("--cap-drop", "all", "--cap-add", "SYS_PTRACE")
+        result = self.assert_ran(self.beside(name, "dump", 1, "-o", "-", options=only_ptrace))
+        self.assert_redis_profile(result.out)
+        same_user = ("--cap-drop", "all", "--user", USER)
+        result = self.assert_ran(self.beside(name, "stats", 1, options=same_user))
+        self.assertRegex(result.text, r"(?m)^ +allocated +[\d.]+ MiB ")
+        self.assert_failed(self.beside(name, "on", 1), lib.NOT_PERMITTED, "cause:", "another user")
+        self.assertEqual(self.answers(pid, "dbsize"), "100000")
+        self.assert_listed(name, pid)
+
+    def assert_listed(self, name, pid):
+        """`ps` on the host names the container as the engine does. Other tests make processes that
+        it is held up by: then what is listed is not complete, and it is asked again."""
+        row = lambda: re.search(r"(?m)^ *%d .*$" % pid, lib.run_tool("ps").text)
+        found = lib.wait_until(row, timeout=120)
+        self.assertTrue(found, "it is not listed")
+        line = found[0]
+        self.assertIn("podman/" + self.podman.inspect(name)["Id"][:12], line)
+        self.assertEqual(line.split()[1:3], ["1", "redis-server"])
+
+    def test_paths(self):
+        """A plain dump: one path as the target has it, one that opens from beside it."""
+        name, pid = self.redis("--user", USER, "--cap-drop", "all")
+        self.fill(pid)
+        ptrace = ("--cap-drop", "all", "--cap-add", "SYS_PTRACE")
+        result = self.assert_ran(self.beside(name, "dump", 1, options=ptrace))
+        self.assertRegex(result.text, r"\A/proc/1/root/tmp/jeprof\.1\.\d+\.m\d+\.heap\n\Z")
+        path = result.text.strip()
+        self.assertIn("the target sees that file as " + path[len("/proc/1/root"):], result.err)
+        report = self.assert_ran(self.beside(name, "report", path, options=ptrace))
+        self.assertRegex(report.text, r"(?m)^in use: ")
+        with open("/proc/%d/root%s" % (pid, path[len("/proc/1/root"):]), "rb") as file:
+            self.assert_redis_profile(file.read())
+
+    def test_paused(self):
+        name, pid = self.redis("--user", USER, "--cap-drop", "all")
+        self.podman.checked("pause", name)
+        try:
+            result = lib.run_tool("on", pid, "--timeout", "1")
+        finally:
+            self.podman.checked("unpause", name)
+        self.assert_failed(result, lib.NO_SAFE_MOMENT, "frozen")
+        self.assert_ran(lib.run_tool("on", pid))
+        self.assertEqual(self.answers(pid, "ping"), "PONG")
+
+    def test_user_namespace(self):
+        name, pid = self.redis("--uidmap", "0:100000:65536", "--gidmap", "0:100000:65536",
+                               "--cap-drop", "all")
+        self.fill(pid)
+        self.assert_redis_profile(self.assert_ran(lib.run_tool("dump", pid, "-o", "-")).out)
+        shared = ("--userns", "container:" + name, "--cap-drop", "all", "--cap-add", "SYS_PTRACE")
+        result = self.assert_ran(self.beside(name, "dump", 1, "-o", "-", options=shared))
+        self.assert_redis_profile(result.out)
+        self.assertEqual(self.answers(pid, "dbsize"), "100000")
+
+    def test_rootless(self):
+        """An ordinary user's containers: he is root in their user namespace, which is his."""
+        self.podman = Podman(self.directory(), USER)
+        self.addCleanup(self.podman.stop)
+        for root in (self.redis_root, self.tool_root):
+            give_away(root, USER)
+        name, pid = self.redis()
+        self.fill(pid)
+        for command in ((lib.TOOL, "dump", pid, "-o", "-"),
+                        ("podman", "unshare", lib.TOOL, "dump", pid, "-o", "-")):
+            result = as_result(command, self.podman.as_user(*command))
+            self.assert_redis_profile(self.assert_ran(result).out)
+        result = self.assert_ran(self.beside(name, "dump", 1, "-o", "-"))
+        self.assert_redis_profile(result.out)
+        self.assertEqual(self.answers(pid, "dbsize"), "100000")
+
+
+def give_away(root, user):
+    for where, names, files in os.walk(root):
+        for name in [""] + names + files:
+            os.chown(os.path.join(where, name), user, user, follow_symlinks=False)
+
+
+if __name__ == "__main__":
+    lib.main()

@@ -1,0 +1,96 @@
+"""Control groups for one process: its memory limited, or all of it frozen."""
+
+import contextlib
+import itertools
+import os
+import re
+
+from boxes import lib
+
+import unittest
+
+_numbers = itertools.count()
+
+
+def mount_of(controller):
+    """Where a controller of version 1, or "unified", is mounted: (path, our own group in it)."""
+    for line in lib.read_text("/proc/self/mountinfo").splitlines():
+        before, _, after = line.partition(" - ")
+        kind, _, options = after.split(" ", 2)
+        named = kind == "cgroup2" if controller == "unified" else (
+            kind == "cgroup" and controller in options.split(","))
+        if named:
+            return before.split()[4]
+    raise unittest.SkipTest("no control groups with %s here" % controller)
+
+
+class Group:
+    """A group of its own below the topmost one. Its process goes back there at the end."""
+
+    def __init__(self, controller):
+        self.top = mount_of(controller)
+        self.path = os.path.join(
+            self.top, "jeattach-test.%d.%d" % (os.getpid(), next(_numbers)))
+        try:
+            os.mkdir(self.path)
+        except OSError as err:
+            raise unittest.SkipTest("no control group can be made: %s" % err) from err
+
+    def read(self, name):
+        return lib.read_text(os.path.join(self.path, name))
+
+    def write(self, name, value):
+        with open(os.path.join(self.path, name), "w") as file:
+            file.write(str(value))
+
+    def number(self, name, key=None):
+        """The whole file, or the number behind a key of memory.stat."""
+        text = self.read(name)
+        return int(re.search(r"(?m)^%s (\d+)$" % key, text)[1] if key else text)
+
+    def add(self, pid):
+        self.write("cgroup.procs", pid)
+
+    def remove(self):
+        """Empty groups alone can be removed, and a process that is ending may still be there."""
+        for pid in self.read("cgroup.procs").split():
+            with contextlib.suppress(OSError):
+                with open(os.path.join(self.top, "cgroup.procs"), "w") as file:
+                    file.write(pid)
+
+        def removed():
+            with contextlib.suppress(OSError):
+                os.rmdir(self.path)
+            return not os.path.exists(self.path)
+
+        lib.wait_until(removed)
+
+
+@contextlib.contextmanager
+def frozen(pid):
+    """All threads of a process frozen, by the freezer of version 1 (as `podman pause` does)."""
+    group = Group("freezer")
+    try:
+        group.add(pid)
+        group.write("freezer.state", "FROZEN")
+        if not lib.wait_until(lambda: group.read("freezer.state").strip() == "FROZEN"):
+            raise AssertionError("it does not freeze")
+        yield
+    finally:
+        group.write("freezer.state", "THAWED")
+        group.remove()
+
+
+@contextlib.contextmanager
+def frozen_unified(pid):
+    """The same by version 2: there the threads sleep, and could be stopped."""
+    group = Group("unified")
+    try:
+        group.add(pid)
+        group.write("cgroup.freeze", 1)
+        if not lib.wait_until(lambda: "frozen 1" in group.read("cgroup.events")):
+            raise AssertionError("it does not freeze")
+        yield
+    finally:
+        group.write("cgroup.freeze", 0)
+        group.remove()

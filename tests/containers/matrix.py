@@ -1,0 +1,245 @@
+"""Who may do what to whom: every attacker with every verb on every kind of target.
+
+Each cell says what the kernel's rules make of it: the verbs work, or they are refused with the one
+cause that applies. The rules are those of __ptrace_may_access (kernel/ptrace.c): (1) the tool has
+all of the target's user and group ids, or CAP_SYS_PTRACE over the target's user namespace; (2) the
+target is dumpable, or that capability; (3) the target's capabilities are no more than the tool's,
+in one and the same user namespace, or that capability (cap_ptrace_access_check).
+"""
+
+import json
+import os
+import re
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import boxes  # noqa: E402
+import groups  # noqa: E402
+from boxes import CHECKPOINT_RESTORE, ENGINE_CAPS, SYS_PTRACE, lib  # noqa: E402
+
+STRANGER = 61111  # a user that nothing else belongs to
+MAPPED = 100000  # where the ids of a user namespace begin
+
+WORKS = "works"
+# A refusal: the exit code and what the cause must say.
+UID = (lib.NOT_PERMITTED, r"another user")
+CAPS = (lib.NOT_PERMITTED, r"capabilit")
+DUMPABLE = (lib.NOT_PERMITTED, r"dumpable")
+NAMESPACE = (lib.NOT_PERMITTED, r"user namespace")
+SECCOMP = (lib.NOT_PERMITTED, r"seccomp")
+FROZEN = (lib.NO_SAFE_MOMENT, r"frozen")
+
+VERBS = (
+    ("on",),
+    ("off",),
+    ("dump",),
+    ("dump", "-o", "-"),
+    ("status",),
+    ("stats",),
+    ("mallctl", "opt.lg_prof_sample"),
+)
+
+
+def attackers(root, container):
+    """The tool as each of them would run it, all but the first in a root of its own."""
+    uid = container.uid
+    other = 0 if uid else STRANGER
+    with_caps = lambda user, caps: ["--uid", user, "--caps", "%x" % caps]
+    sidecar = lambda *options: boxes.Sidecar(root, container, options)
+    return {
+        "host root": boxes.Host(container),
+        "same uid": sidecar(*with_caps(uid, 0)),
+        "no capability": sidecar(*with_caps(STRANGER, 0)),
+        "SYS_PTRACE, same uid": sidecar(*with_caps(uid, SYS_PTRACE)),
+        "SYS_PTRACE, other uid": sidecar(*with_caps(other, SYS_PTRACE)),
+        "SYS_PTRACE and CHECKPOINT_RESTORE": sidecar(
+            *with_caps(0, SYS_PTRACE | CHECKPOINT_RESTORE)),
+        "own user namespace": sidecar("--uid-map", uid),
+        "own seccomp, EPERM": sidecar("--filter", "untraced"),
+        "own seccomp, ENOSYS": sidecar("--filter", "unknown"),
+    }
+
+
+def expected(**differing):
+    """One target's column: what is true of most, and what differs, by the first word of a row."""
+    row = {
+        "host root": WORKS,
+        "same uid": WORKS,  # rule 1: the same ids; 2: dumpable; 3: no capabilities
+        "no capability": UID,  # rule 1
+        "SYS_PTRACE, same uid": WORKS,  # the capability answers all three
+        "SYS_PTRACE, other uid": WORKS,
+        "SYS_PTRACE and CHECKPOINT_RESTORE": WORKS,
+        "own user namespace": NAMESPACE,  # rule 3: capabilities of another namespace do not count
+        "own seccomp, EPERM": SECCOMP,  # its own filter refuses ptrace(2), whatever its rights are
+        "own seccomp, ENOSYS": SECCOMP,
+    }
+    for name, result in differing.items():
+        row[name.replace("_", " ")] = result
+    return row
+
+
+class Matrix(boxes.TestCase):
+    """One target at a time, because a target takes longer to make than to look at."""
+
+    def verify(self, container, table, plain=None, runs=True):
+        """All cells of one target. plain: why a dump without -o fails."""
+        self.runs = runs
+        sidecars = attackers(self.sidecar_root(), container)
+        self.assertEqual(list(sidecars), list(table))
+        self.reference, self.plain = None, plain
+        for name, result in table.items():
+            with self.subTest(attacker=name):
+                self.verify_cell(container, sidecars[name], result)
+                print("%-34s %s" % (name, "works" if result is WORKS else result[1]), flush=True)
+
+    def verify_cell(self, container, attacker, result):
+        if result is WORKS:
+            self.verify_works(container, attacker)
+        else:
+            self.verify_refused(container, attacker, *result)
+        if lib.tracer_of(container.pid):
+            self.fail("still traced")
+        if self.runs:
+            self.assert_unharmed(container, slow=True)
+
+    # ---- cells that work ----
+
+    def verify_works(self, container, attacker):
+        before = container.tree()
+        self.verify_stream(attacker)
+        self.verify_answers(attacker)
+        self.assertEqual(container.tree(), before, "something was created or changed")
+        if self.plain:
+            result = attacker.run("dump", attacker.target)
+            self.assert_failed(result, lib.REFUSED, *self.plain)
+        else:
+            self.verify_plain(container, attacker)
+
+    def verify_stream(self, attacker):
+        """A profile of all samples: they are the same for whoever takes them."""
+        result = self.assert_ran(attacker.run("dump", attacker.target, "-o", "-"))
+        self.assert_profile(result.out, 60)
+        samples = result.out.partition(b"\nMAPPED_LIBRARIES:\n")[0]
+        if self.reference is None:
+            self.reference = samples
+        self.assertEqual(samples, self.reference)
+
+    def verify_answers(self, attacker):
+        pid = attacker.target
+        ran = lambda *words: self.assert_ran(attacker.run(*words)).text
+        told = json.loads(ran("status", "--json", pid))
+        self.assertEqual([told["pid"], told["opt.prof"], told["prof.active"]], [pid, True, False])
+        self.assertEqual(ran("on", pid), "prof.active: false -> true\n")
+        self.assertEqual(ran("mallctl", pid, "opt.lg_prof_sample", "prof.active"),
+                         "opt.lg_prof_sample = %d\nprof.active = true\n" % boxes.SAMPLE)
+        self.assertEqual(ran("off", pid), "prof.active: true -> false\n")
+        self.assertRegex(ran("stats", pid), r"(?m)^ +allocated +[\d.]+ MiB ")
+        self.assertRegex(ran("dump", pid, "-o", "-", "-f", "folded"), r"(?m)\bsite_\d;.* \d+$")
+        if not isinstance(attacker, boxes.Host):  # which sees the processes of other tests as well
+            rows = json.loads(ran("ps", "--json"))["processes"]
+            self.assertIn(pid, [row["pid"] for row in rows])
+
+    def verify_plain(self, container, attacker):
+        """Its path is told as the target sees it and as it opens from where the tool runs."""
+        told = json.loads(self.assert_ran(attacker.run("dump", "--json", attacker.target)).text)
+        self.assertRegex(told["target_path"], r"^/tmp/jeprof\.\d+\.\d+\.m\d+\.heap$")
+        here = "/proc/%d/root%s" % (container.pid, told["target_path"])
+        self.assertEqual(told["path"], "/proc/%d/root%s" % (attacker.target, told["target_path"]))
+        with open(here, "rb") as file:
+            self.assert_profile(file.read(), 60)
+        report = self.assert_ran(attacker.run("report", told["path"]))
+        self.assertRegex(report.text, r"(?m)^in use: [\d.]+ [KM]iB in \d+ objects, \d+ stacks$")
+        self.assertRegex(report.text, r"(?m) site_\d$")  # the binary is found below that root
+        os.unlink(here)
+
+    # ---- cells that do not ----
+
+    def verify_refused(self, container, attacker, code, cause):
+        before = container.tree()
+        words = [(verb[0], attacker.target) + verb[1:] + ("--timeout", "1") for verb in VERBS]
+        with ThreadPoolExecutor(len(words)) as pool:
+            results = list(pool.map(lambda verb: attacker.run(*verb), words))
+        for result in results:
+            self.verify_refusal(result, code, cause)
+        self.assertEqual(container.tree(), before, "something was created or changed")
+
+    def verify_refusal(self, result, code, cause):
+        """`status` also tells what can be seen without an attach."""
+        self.assertEqual(result.code, code, result)
+        told = result.err
+        if "status" in result.args and result.out:
+            told = result.text
+        else:
+            self.assert_failed(result, code)
+        causes = re.findall(r"(?m)^(?:  cause|attach: refused): (.*)$", told)
+        self.assertEqual(len(causes), 1, result)
+        self.assertRegex(causes[0], cause, result)
+
+    # ---- the targets ----
+
+    def test_default(self):
+        """Root of a container, with the capabilities that engines leave it and their filter."""
+        container = self.container(
+            "--new-pid", "--new-ipc", "--caps", "%x" % ENGINE_CAPS, "--filter", "engine",
+            prefix="/tmp/jeprof")
+        self.verify(container, expected(same_uid=CAPS))  # rule 3
+
+    def test_uid_1000_read_only(self):
+        container = self.container(
+            "--new-pid", "--new-ipc", "--uid", "1000", "--caps", "0", "--read-only",
+            "--tmpfs", "tmp", uid=1000, prefix="/tmp/jeprof")
+        self.verify(container, expected())
+
+    def test_user_namespace(self):
+        """Root of a user namespace. Rule 3 for its own id on the host: another namespace."""
+        container = self.container(
+            "--new-pid", "--new-ipc", "--uid-map", str(MAPPED), "--caps", "%x" % ENGINE_CAPS,
+            "--tmpfs", "tmp", uid=MAPPED, prefix="/tmp/jeprof")
+        self.verify(container, expected(same_uid=NAMESPACE))
+        self.verify_inside_user_namespace(container)
+
+    def verify_inside_user_namespace(self, container):
+        """Sidecars that share it: the same rules with the capabilities that count there."""
+        root = self.sidecar_root()
+        for caps, result in ((SYS_PTRACE, WORKS), (SYS_PTRACE | CHECKPOINT_RESTORE, WORKS),
+                             (0, CAPS)):
+            with self.subTest(attacker="in the user namespace", caps="%x" % caps):
+                inside = boxes.Sidecar(
+                    root, container, ["--join-user", container.pid, "--caps", "%x" % caps])
+                self.verify_cell(container, inside, result)
+
+    def test_distroless(self):
+        """The program and its libraries alone, nothing to write, no rights, a filter."""
+        container = self.container(
+            "--new-pid", "--new-ipc", "--uid", "65532", "--caps", "0", "--read-only",
+            "--no-new-privs", "--filter", "engine", uid=65532)
+        self.verify(container, expected(), plain=("/jeprof.", "EROFS"))
+
+    def test_not_dumpable(self):
+        container = self.container(
+            "--new-pid", "--new-ipc", "--uid", "1000", "--caps", "0", "--read-only",
+            "--tmpfs", "tmp", uid=1000, prefix="/tmp/jeprof", arguments=("--not-dumpable",))
+        self.verify(container, expected(same_uid=DUMPABLE))  # rule 2
+
+    def test_chroot(self):
+        """maps has paths from the root of the mount namespace, which the target does not see."""
+        container = self.container(
+            "--new-pid", "--new-ipc", "--chroot", "--uid", "1000", "--caps", "0", "--read-only",
+            "--tmpfs", "tmp", uid=1000, prefix="/tmp/jeprof")
+        self.verify(container, expected())
+
+    def test_frozen(self):
+        """No thread ever comes to a stop. Who may not attach at all is told that."""
+        for freeze in (groups.frozen, groups.frozen_unified):
+            container = self.container(
+                "--new-pid", "--new-ipc", "--uid", "1000", "--caps", "0", "--read-only", uid=1000)
+            table = {name: FROZEN if result is WORKS else result
+                     for name, result in expected().items()}
+            with freeze(container.pid):
+                self.verify(container, table, runs=False)
+            self.assert_unharmed(container, slow=True)
+
+
+if __name__ == "__main__":
+    lib.main()

@@ -1,0 +1,96 @@
+"""A profile out of a process whose memory group is full, and which may write nowhere."""
+
+import contextlib
+import os
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import boxes  # noqa: E402
+import groups  # noqa: E402
+from boxes import SYS_PTRACE, lib  # noqa: E402
+
+PAGE = 4096
+LIMIT = 8 << 20
+TIGHT = 16 * PAGE  # what is left to it; a call needs 6 pages, a dump after the first no more
+DISTROLESS = ("--new-pid", "--new-ipc", "--uid", "65532", "--caps", "0", "--read-only",
+              "--no-new-privs", "--filter", "engine")
+
+
+class Memory(boxes.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.group = groups.Group("memory")
+        self.addCleanup(self.group.remove)
+        self.group.write("memory.oom_control", 1)  # what finds no page waits, and is not killed
+
+    def beside(self, *options):
+        """A target in the group, a sidecar that has CAP_SYS_PTRACE alone, and what it told before:
+        jemalloc keeps a buffer from the first dump on."""
+        container = self.container(*options, uid=65532, group=self.group)
+        self.addCleanup(self.empty)
+        sidecar = boxes.Sidecar(self.sidecar_root(), container,
+                                ["--uid", 0, "--caps", "%x" % SYS_PTRACE])
+        return container, sidecar, self.samples(sidecar)
+
+    def empty(self):
+        """The target must end outside of a group that may be full."""
+        self.group.write("memory.limit_in_bytes", -1)
+
+    def samples(self, sidecar):
+        result = self.assert_ran(sidecar.run("dump", sidecar.target, "-o", "-"))
+        self.assert_profile(result.out, 60)
+        return result.out.partition(b"\nMAPPED_LIBRARIES:\n")[0]
+
+    def charge(self):
+        """Without what the kernel may drop, and has to here."""
+        return self.group.number("memory.stat", "rss")
+
+    def fill_with_files(self):
+        """More than the limit is written to a file: what is in memory of it fills the group."""
+        self.group.write("memory.limit_in_bytes", LIMIT)
+        path = os.path.join(self.directory(), "filler")
+        subprocess.run(["dd", "if=/dev/zero", "of=" + path, "bs=64k", "count=512", "conv=fsync"],
+                       check=True, stderr=subprocess.DEVNULL,
+                       preexec_fn=lambda: self.group.add(0))
+        self.assertGreater(self.group.number("memory.failcnt"), 0)
+        used = self.group.number("memory.usage_in_bytes")
+        self.assertGreater(used, LIMIT // 2)
+        self.group.write("memory.limit_in_bytes", used)
+
+    def squeeze(self):
+        """The limit comes down until the kernel has nothing more to give back."""
+        for _ in range(4):
+            with contextlib.suppress(OSError):  # EBUSY
+                while True:
+                    used = self.group.number("memory.usage_in_bytes") & -PAGE
+                    self.group.write("memory.limit_in_bytes", used - PAGE)
+        used = self.group.number("memory.usage_in_bytes")
+        self.group.write("memory.limit_in_bytes", used + TIGHT)
+
+    def verify(self, container, sidecar, samples):
+        before = self.charge(), container.tree()
+        self.assertEqual(self.samples(sidecar), samples)
+        lib.wait_until(lambda: self.charge() == before[0])
+        self.assertEqual((self.charge(), container.tree()), before)
+        self.assertIn("under_oom 0", self.group.read("memory.oom_control"))
+        self.group.write("memory.limit_in_bytes", -1)
+        self.assert_unharmed(container, slow=True)
+
+    def test_full_of_files(self):
+        """As a group is that has run for a while."""
+        parts = self.beside(*DISTROLESS)
+        self.fill_with_files()
+        self.verify(*parts)
+
+    def test_full_of_its_own(self):
+        """Nothing but what the program itself has in use, and 64 KiB."""
+        for options in (DISTROLESS, DISTROLESS[:-3]):  # under a filter there is no page of code
+            parts = self.beside(*options)
+            self.squeeze()
+            self.verify(*parts)
+            parts[0].stop()
+
+
+if __name__ == "__main__":
+    lib.main()

@@ -1,0 +1,167 @@
+"""A jemalloc that is none: its functions return garbage, write without end, or never return."""
+
+import json
+import os
+
+import hostile
+import lib
+from hostile import MIB, run_bounded
+
+ENDLESS = ("calls", "spin", "sleep")  # they are left to complete by themselves, which is never
+
+
+class Calls(hostile.TestCase):
+    def run_mode(self, mode, *words, memory=256 * MIB, timeout="20s", **options):
+        """The verb on a target of that mode, and the target."""
+        process = self.hostile(HOSTILE=mode, cwd=self.directory())
+        words = [words[0], process.pid, *words[1:]]
+        result = run_bounded(*words, "--timeout", timeout, **options)
+        return self.assert_bounded(result, memory), process
+
+    def assert_code(self, code, mode, *words, **options):
+        result, process = self.run_mode(mode, *words, **options)
+        self.assertEqual(result.code, code, result)
+        return result, process
+
+    # ---- what the functions return -----------------------------------------------------
+
+    def test_garbage(self):
+        """Lengths, texts without an end, pointers to nowhere, codes that are none."""
+        verbs = (("status",), ("status", "--json"), ("on",), ("off",), ("stats",), ("reset",),
+                 ("stats", "--prometheus"), ("purge",), ("mallctl", "version"),
+                 ("mallctl", "opt.prof_prefix", "--json"), ("mallctl", "arenas.narenas"),
+                 ("dump",), ("dump", "-o", "-"))
+        for mode in ("garbage", "nowhere", "refuse", "escapes"):
+            process = self.hostile(HOSTILE=mode, cwd=self.directory())
+            for verb in verbs:
+                with self.subTest(mode=mode, verb=verb):
+                    result = run_bounded(verb[0], process.pid, *verb[1:])
+                    self.assert_bounded(result)
+                    if result.code == lib.OK and "--json" in verb:
+                        json.loads(result.out)
+            self.assert_untraced(process)
+
+    def test_refusal_is_told(self):
+        result, _ = self.assert_code(lib.REFUSED, "refuse", "mallctl", "version")
+        self.assertIn("unknown return code", result.err)
+
+    # ---- what is written into a profile ------------------------------------------------
+
+    def test_claims(self):
+        """Writes of more bytes than there are, of all that there can be, and of nothing."""
+        for words in (("-o", self.path("a.heap")), ("-o", self.path("a.folded"))):
+            result, process = self.run_mode("claim", "dump", *words)
+            self.assertNotEqual(result.code, lib.OK, result)
+            self.assertFalse(os.path.exists(words[1]))
+            self.assert_untraced(process)
+
+    def test_endless_profile(self):
+        """It ends at the limit of what is kept, or at the deadline; the host has the rest."""
+        out = self.path("a.heap")
+        result, process = self.run_mode("endless", "dump", "-o", out, memory=1280 * MIB,
+                                        timeout="3s")
+        self.assertIn(result.code, (lib.CALL_LATE, lib.OUTPUT_FAILED), result)
+        self.assertFalse(os.path.exists(out))
+        self.assert_untraced(process)
+
+    def test_endless_bytes(self):
+        self.assert_code(lib.CALL_LATE, "bytes", "dump", "-o", self.path("a.heap"), timeout="1s")
+
+    def test_many_mappings(self):
+        """Ten million lines of MAPPED_LIBRARIES."""
+        result, _ = self.assert_code(lib.OUTPUT_FAILED, "maps", "dump", "-o",
+                                     self.path("a.folded"), memory=1024 * MIB, timeout="60s")
+        self.assertIn("mappings", result.err)
+
+    def test_long_lines(self):
+        self.run_mode("long_lines", "dump", "-o", self.path("a.folded"), memory=1024 * MIB,
+                      timeout="60s")
+
+    def test_many_stacks(self):
+        """A profile of nothing but stacks, each of other calls."""
+        result, _ = self.assert_code(lib.OUTPUT_FAILED, "stacks", "dump", "-o",
+                                     self.path("a.folded"), memory=1024 * MIB, timeout="60s")
+        self.assertIn("addresses", result.err)
+
+    def test_modules_that_are_none(self):
+        result, _ = self.assert_code(lib.OK, "modules", "dump", "-o", self.path("a.txt"))
+        self.assertNotIn("\x1b", result.err)
+
+    # ---- under which name --------------------------------------------------------------
+
+    def test_names_of_files(self):
+        for mode in ("far", "lines", "up", "many"):
+            with self.subTest(mode=mode):
+                result, process = self.run_mode(mode, "dump")
+                self.assertLessEqual(result.out.count(b"\n"), 1, result)
+                told, _ = self.run_mode(mode, "dump", "--json")
+                if told.code == lib.OK:
+                    answer = json.loads(told.out)
+                    self.assertTrue(answer["target_path"].startswith("/"), answer)
+                self.assert_untraced(process)
+
+    def test_name_with_lines(self):
+        result, _ = self.assert_code(lib.OK, "lines", "dump")
+        self.assertRegex(result.out, rb"a\?")
+
+    # ---- statistics --------------------------------------------------------------------
+
+    def test_report_that_is_no_json(self):
+        for mode in ("escapes", "broken", "nested"):
+            with self.subTest(mode=mode):
+                result, _ = self.assert_code(lib.REFUSED, mode, "stats", "--json")
+                self.assertEqual(list(json.loads(result.out)), ["error"])
+                self.assertIn("no JSON", result.err)
+                self.run_mode(mode, "stats", "--full")
+        result, _ = self.assert_code(lib.OK, "", "stats", "--json")
+        self.assertEqual(json.loads(result.out), {"jemalloc": {}})
+
+    def test_endless_report(self):
+        for words in (("--json",), ("--full",)):
+            result, process = self.run_mode("endless", "stats", *words, memory=640 * MIB,
+                                            timeout="3s")
+            self.assertIn(result.code, (lib.CALL_LATE, lib.OUTPUT_FAILED), result)
+            if result.out:
+                self.assertEqual(list(json.loads(result.out)), ["error"])
+            self.assert_untraced(process)
+
+    # ---- how the call ends -------------------------------------------------------------
+
+    def test_the_end_of_the_process(self):
+        for mode in ("exit", "kill", "abort", "crash", "sigreturn"):
+            for words in (("dump",), ("dump", "-o", self.path("a.heap")), ("stats", "--full")):
+                with self.subTest(mode=mode, words=words):
+                    result, process = self.run_mode(mode, *words)
+                    self.assertEqual(result.code, lib.GONE, result)
+                    self.assertIsNotNone(process.wait(60))
+
+    def test_another_program(self):
+        for words in (("dump",), ("stats", "--full")):
+            result, process = self.assert_code(lib.GONE, "exec", *words)
+            self.assertIn("another program", result.err)
+            self.assert_untraced(process)
+
+    def test_the_end_of_the_thread(self):
+        """The only one: the process ends as well."""
+        self.assert_code(lib.GONE, "thread_exit", "dump")
+
+    def test_children(self):
+        for mode in ("fork", "thread"):
+            _, process = self.assert_code(lib.OK, mode, "dump")
+            self.assert_untraced(process)
+
+    def test_stopped(self):
+        result, process = self.run_mode("stop", "dump", timeout="2s")
+        self.assertIsNone(process.poll())
+        self.assertEqual(lib.tracer_of(process.pid), 0, result)
+
+    def test_no_end(self):
+        for mode in ENDLESS:
+            for words in (("dump",), ("stats", "--full")):
+                with self.subTest(mode=mode, words=words):
+                    _, process = self.assert_code(lib.CALL_LATE, mode, *words, timeout="500ms")
+                    self.assert_untraced(process)
+
+
+if __name__ == "__main__":
+    lib.main()

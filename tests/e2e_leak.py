@@ -1,0 +1,208 @@
+"""jeattach leak: what grows is found among what comes and goes, and prof.active is given back."""
+
+import json
+import os
+import re
+import signal
+import struct
+import subprocess
+
+import e2e_record
+import lib
+
+
+class Leaky:
+    """A leak of a thousandth of the churn (tests/victims/leaky.c)."""
+
+    def __init__(self, case, sample=14, conf=""):
+        place = case.directory()
+        self.counters_path = os.path.join(place, "counters")
+        self.process = case.process(
+            [os.path.join(lib.VICTIMS, "leaky"), self.counters_path],
+            env=lib.tool_environment({"MALLOC_CONF": lib.malloc_conf(place, sample) + conf}),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        self.pid = self.process.pid
+        if self.process.stdout.readline() != b"ready\n":
+            raise AssertionError("it does not start")
+
+    def leaked(self):
+        with open(self.counters_path, "rb") as file:
+            return struct.unpack("<QQ", file.read(16))[1]
+
+    def wait_leaked(self, count):
+        goal = self.leaked() + count
+        if not lib.wait_until(lambda: self.leaked() >= goal, 60):
+            raise AssertionError("it does not leak")
+
+    def alive(self):
+        return self.process.poll() is None
+
+
+class Leak(e2e_record.TestCase):
+    def leak(self, *words, **options):
+        return self.assert_ran(lib.run_tool("leak", *words, **options))
+
+    def start_leak(self, process, *words, duration="1h", **options):
+        """Returns when it has begun: it waits, or is about to."""
+        tool = self.start("leak", process.pid, "-d", duration, "-v", *words, **options)
+        self.assertTrue(self.active_after(tool), self.first_lines)
+        return tool
+
+    def test_found(self):
+        """1 MB/s among 1 GB/s: the first row, with what it leaked, as far as sampling tells."""
+        leaky = Leaky(self)
+        before = leaky.leaked()
+        tool = self.start_leak(leaky, "--json")
+        leaky.wait_leaked(3 << 19)
+        tool.send_signal(signal.SIGINT)
+        code, out, err = self.end(tool)
+        self.assertEqual(code, lib.INTERRUPTED, err)
+        most = leaky.leaked() - before
+        told = json.loads(out)
+        first = told["rows"][0]
+        self.assertEqual([call["function"] for call in first["stack"]][:2], ["leak_here", "work"])
+        self.assertTrue(first["stack"][0]["file"].endswith("leaky.c"), first)
+        self.assertGreater(first["stack"][0]["line"], 0)
+        self.assertIs(first["within_error"], False)
+        self.assertGreater(first["bytes"] + 2 * first["error"], 3 << 19)
+        self.assertLess(first["bytes"] - 2 * first["error"], most)
+        self.assertLess(abs(first["objects"] * 1024 - first["bytes"]), first["bytes"] / 5)
+        self.assertLess(first["error"], first["bytes"] / 2)
+        for other in told["rows"][1:]:
+            self.assertLess(other["bytes"], first["bytes"])
+        seconds = told["sampled_ns"] / 1e9
+        self.assertLess(abs(first["bytes_per_s"] - first["bytes"] / seconds), 2)
+        self.assertGreater(told["allocated_after"] - told["allocated_before"], 3 << 19)
+        self.assertLess(told["allocated_before"], told["allocated_after"])
+        self.assertTrue(0 < told["covered_percent"] <= 100, told)
+        # What jemalloc counts, without what the sampling itself takes, is what the samples tell.
+        own = told["sampling_after"] - told["sampling_before"]
+        counted = told["allocated_after"] - told["allocated_before"] - own
+        self.assertGreater(own, told["grown"] / 2)
+        self.assertLess(abs(counted - told["grown"]), told["grown"] / 2 + told["error"], told)
+        self.assert_active(leaky.pid, False)
+        self.assertTrue(leaky.alive())
+
+    def test_table(self):
+        leaky = Leaky(self)
+        leaky.wait_leaked(1 << 20)  # not covered
+        tool = self.start_leak(leaky)
+        leaky.wait_leaked(1 << 20)
+        tool.send_signal(signal.SIGINT)
+        code, out, err = self.end(tool)
+        text = out.decode()
+        self.assertEqual(code, lib.INTERRUPTED, err)
+        self.assertRegex(text, r"\Aleaky\[%d\]\nstats\.allocated: .* -> .*, \+.* in .* s, " % leaky.pid)
+        self.assertRegex(text, r"(?m)^covered: the samples stand for .*, [\d.]+ % of .*; "
+                               r"what was allocated before sampling began is not covered$")
+        covered = float(re.search(r"([\d.]+) % of", text)[1])
+        self.assertLess(covered, 90, text)  # half of it was there before
+        self.assertRegex(text, r"(?m)^sampled for [\d.]+ s: grown by [\d.]+ .iB, shrunk by ")
+        self.assertRegex(text, r"(?m)^  of it \+.* are there because of the sampling: ")
+        first = text.splitlines()[6]
+        self.assertRegex(
+            first, r"^ +\+[\d.]+ .iB +[\d.]+ .?i?B +\+\d+ +\+[\d.]+ .?i?B/s   leak_here \(leaky\.c:\d+\)$"
+        )
+        self.assertIn("interrupted; sampled for ", err)
+
+    def test_settle(self):
+        """After sampling has ended, what is churned is freed: the leak alone is left."""
+        leaky = Leaky(self)
+        path = os.path.join(self.directory(), "x.folded")
+        words = (leaky.pid, "-d", "300ms", "--settle", "100ms", "--json", "-o", path)
+        told = json.loads(self.leak(*words).text)
+        self.assertEqual([row["stack"][0]["function"] for row in told["rows"]], ["leak_here"])
+        self.assertEqual((told["holds"], told["path"]), (3, path))
+        self.assertGreaterEqual(told["allocated_ns"], 10**8)
+        left = [line for line in self.read(path).decode().splitlines() if not line.endswith(" 0")]
+        self.assertEqual(len(left), 1, left)
+        self.assertRegex(left[0], r";work;leak_here 0 \d+$")
+        self.assert_active(leaky.pid, False)
+
+    def test_settle_active_before(self):
+        """It is off while it settles, and on again at the end."""
+        leaky = Leaky(self)
+        self.assert_ran(lib.run_tool("on", leaky.pid))
+        tool = self.start_leak(leaky, "--settle", "1h", "--json", duration="50ms")
+        self.assertTrue(lib.wait_until(lambda: not self.active(leaky.pid), 30, 0.05))
+        tool.send_signal(signal.SIGINT)
+        code, out, err = self.end(tool)
+        self.assertEqual(code, lib.INTERRUPTED, err)
+        self.assertEqual((json.loads(out)["old"], json.loads(out)["new"]), (True, True))
+        self.assert_active(leaky.pid, True)
+
+    def test_formats(self):
+        leaky = Leaky(self)
+        place = self.directory()
+        signs = {"html": b"<script>", "pb.gz": b"\x1f\x8b", "dot": b"digraph", "txt": b"growth"}
+        for extension, sign in signs.items():
+            with self.subTest(extension=extension):
+                path = os.path.join(place, "x." + extension)
+                result = self.leak(leaky.pid, "-d", "100ms", "-o", path)
+                self.assertIn(sign, self.read(path))
+                self.assertIn("stats.allocated: ", result.text)
+        result = self.leak(leaky.pid, "-d", "100ms", "-f", "folded")
+        self.assertNotIn("stats.allocated", result.text)
+        self.assert_active(leaky.pid, False)
+
+    def test_refused(self):
+        leaky = Leaky(self)
+        place = self.directory()
+        with open(os.path.join(place, "x.html"), "w") as file:
+            file.write("theirs")
+        cases = (
+            (lib.USAGE, "-o", "x.heap"),
+            (lib.USAGE, "-f", "symbolized"),
+            (lib.USAGE, "--every", "1s"),
+            (lib.OUTPUT_FAILED, "-o", "x.html"),
+        )
+        for code, *words in cases:
+            with self.subTest(words=words):
+                result = lib.run_tool("leak", leaky.pid, "-d", "1h", *words, cwd=place)
+                self.assert_failed(result, code)
+                self.assertNotIn("held", result.err)
+        self.assertEqual(self.read(os.path.join(place, "x.html")), b"theirs")
+        self.assert_active(leaky.pid, False)
+
+    def test_nothing_grows(self):
+        victim = self.victim("nanosleep")
+        result = self.leak(victim.pid, "-d", "50ms")
+        self.assertIn("no stack has changed", result.text)
+        self.assert_active(victim.pid, False)
+        self.assert_unharmed(victim, slow=True)
+
+    def test_target_is_killed(self):
+        leaky = Leaky(self)
+        tool = self.start_leak(leaky)
+        leaky.process.kill()
+        code, out, err = self.end(tool)
+        self.assertEqual((code, out), (lib.GONE, b""), err)
+        self.assertIn("ended with it", err)
+
+    def test_switched_off_by_somebody_else(self):
+        leaky = Leaky(self)
+        tool = self.start_leak(leaky)
+        self.use("off", leaky.pid)
+        tool.send_signal(signal.SIGINT)
+        code, out, err = self.end(tool)
+        self.assertEqual(code, lib.INTERRUPTED, err)
+        self.assertIn("was switched off by somebody else meanwhile", err)
+        self.assert_active(leaky.pid, False)
+
+    def test_switched_on_while_it_settles(self):
+        """That is left as it is."""
+        leaky = Leaky(self)
+        tool = self.start_leak(leaky, "--settle", "1h", duration="20ms")
+        self.assertTrue(lib.wait_until(lambda: not self.active(leaky.pid), 30, 0.05))
+        self.use("on", leaky.pid)
+        tool.send_signal(signal.SIGINT)
+        code, _, err = self.end(tool)
+        self.assertEqual(code, lib.INTERRUPTED, err)
+        self.assertIn("was switched on by somebody else meanwhile", err)
+        self.assert_active(leaky.pid, True)
+
+
+if __name__ == "__main__":
+    lib.main()

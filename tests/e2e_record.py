@@ -1,0 +1,574 @@
+"""jeattach record: what it leaves behind, above all prof.active as it was, whatever happens."""
+
+import contextlib
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+
+import allocators
+import lib
+
+# The moments at which it is interrupted; with --long in the environment more of them.
+MOMENTS = 44 * (10 if os.environ.get("JEATTACH_LONG") else 1)
+WAITING = 60
+
+
+class TestCase(lib.TestCase):
+    def use(self, verb, pid, *words):
+        """The verb; again, while the tool that is watched holds a thread of the process."""
+        results = []
+
+        def once():
+            results.append(lib.run_tool(verb, "-q", pid, *words))
+            return results[-1].code != lib.NOT_PERMITTED
+
+        lib.wait_until(once, 30)
+        return self.assert_ran(results[-1])
+
+    def active(self, pid):
+        result = self.use("mallctl", pid, "prof.active")
+        return {"prof.active = true\n": True, "prof.active = false\n": False}[result.text]
+
+    def assert_active(self, pid, wanted, *more):
+        self.assertIs(self.active(pid), wanted, more)
+
+    def start(self, *words, directory=None, **options):
+        """The tool beside the test; it ends with the test."""
+        return self.process(
+            [lib.TOOL] + [str(word) for word in words],
+            stdin=subprocess.DEVNULL,
+            stdout=options.pop("stdout", subprocess.PIPE),
+            stderr=subprocess.PIPE,
+            env=lib.tool_environment(),
+            cwd=directory,
+            **options,
+        )
+
+    def start_recording(self, victim, *words, **options):
+        """Returns when it waits: profiling is on, and nobody holds the target."""
+        tool = self.start("record", victim.pid, "-d", "1h", "-v", *words, **options)
+        if not self.active_after(tool):
+            raise AssertionError("it does not begin: %s" % (tool.communicate(timeout=5),))
+        return tool
+
+    def active_after(self, tool):
+        """Reads stderr up to what -v says of the beginning."""
+        self.first_lines = b""
+        while True:
+            line = tool.stderr.readline()
+            self.first_lines += line
+            if b"until the end" in line:
+                return True
+            if not line:
+                return False
+
+    def end(self, tool, timeout=WAITING):
+        out, err = tool.communicate(timeout=timeout)
+        return tool.returncode, out or b"", self.first_lines.decode() + err.decode()
+
+    def read(self, path):
+        with open(path, "rb") as file:
+            return file.read()
+
+
+class Record(TestCase):
+    def test_profile(self):
+        """Former state, dump, former state; nothing on the target's side."""
+        victim = self.victim("malloc")
+        place = self.directory()
+        path = os.path.join(place, "x.heap")
+        result = self.assert_ran(lib.run_tool("record", victim.pid, "-d", "300ms", "-o", path))
+        self.assertEqual(result.text, path + "\n")
+        self.assert_profile(self.read(path))
+        self.assertEqual(os.listdir(place), ["x.heap"])
+        self.assertEqual(victim.new_files(), [])
+        self.assertRegex(result.err, r"sampled for \d+(\.\d+)? m?s; prof\.active is false again")
+        self.assertRegex(result.err, r"a thread held 2 times, .* at most")
+        self.assert_active(victim.pid, False)
+        self.assert_unharmed(victim, slow=True)
+
+    def test_target_is_as_it_was(self):
+        victim = self.victim()
+        before = lib.snapshot(victim.pid)
+        self.assert_ran(lib.run_tool("record", victim.pid, "-d", "50ms", "-o", "/dev/null"))
+        self.assertEqual(lib.snapshot_differences(victim.pid, before), [])
+        self.assert_active(victim.pid, False)
+        self.assert_unharmed(victim, slow=True)
+
+    def test_default_name(self):
+        victim = self.victim("malloc")
+        place = self.directory()
+        for number in range(2):
+            result = self.assert_ran(
+                lib.run_tool("record", victim.pid, "-d", "50ms", cwd=place)
+            )
+            name = result.text.rstrip("\n")
+            self.assertRegex(name, r"^victim-%d-\d{8}T\d{6}Z-\d+MiB(-1)?\.heap$" % victim.pid)
+            self.assert_profile(self.read(os.path.join(place, name)))
+        self.assertEqual(len(os.listdir(place)), 2)
+
+    def test_directory(self):
+        victim = self.victim("malloc")
+        place = self.directory()
+        words = ("record", victim.pid, "-d", "20ms", "-o", place, "-f", "folded")
+        path = self.assert_ran(lib.run_tool(*words)).text.rstrip("\n")
+        self.assertEqual(os.path.dirname(path), place)
+        self.assertRegex(path, r"/victim-%d-.*\.folded$" % victim.pid)
+
+    def test_active_before(self):
+        """What was active since before stays so."""
+        victim = self.victim("malloc")
+        self.switch(victim, "on")
+        result = self.assert_ran(
+            lib.run_tool("record", victim.pid, "-d", "50ms", "-o", "-", "-f", "text")
+        )
+        self.assertIn("prof.active was true before, and is", result.err)
+        self.assertIn("in use: ", result.text)
+        self.assert_active(victim.pid, True)
+
+    def test_json(self):
+        victim = self.victim("malloc")
+        path = os.path.join(self.directory(), "x.html")
+        result = lib.run_tool("record", victim.pid, "-d", "50ms", "-o", path, "--json")
+        told = json.loads(self.assert_ran(result).text)
+        self.assertEqual((told["old"], told["new"], told["interrupted"]), (False, False, False))
+        self.assertEqual([p["path"] for p in told["profiles"]], [path])
+        self.assertGreaterEqual(told["sampled_ns"], 50 * 10**6)
+        self.assertEqual((told["pid"], told["holds"]), (victim.pid, 2))
+        self.assertIn(b"<script>", self.read(path))
+
+    def test_usage(self):
+        victim = self.victim()
+        place = self.directory()
+        cases = (
+            ("-d", "0"),
+            ("-d", "soon"),
+            ("--count", "3"),
+            ("--keep", "3"),
+            ("--every", "1s", "--count", "0"),
+            ("--every", "1s", "-o", "-"),
+            ("-o", "%x.heap"),
+            ("-o", "%t/x.heap"),
+            ("--settle", "1s"),
+        )
+        for words in cases:
+            with self.subTest(words=words):
+                self.assert_failed(
+                    lib.run_tool("record", victim.pid, *words, cwd=place), lib.USAGE
+                )
+        self.assertEqual(os.listdir(place), [])
+        self.assert_active(victim.pid, False)
+
+    def test_dry_run(self):
+        victim = self.victim()
+        place = self.directory()
+        result = self.assert_ran(lib.run_tool("record", victim.pid, "--dry-run", cwd=place))
+        self.assertIn("mallctl prof.dump", result.text)
+        self.assertEqual(os.listdir(place), [])
+        self.assert_active(victim.pid, False)
+
+    def test_existing_file(self):
+        """It is seen before the target is touched."""
+        victim = self.victim()
+        path = os.path.join(self.directory(), "x.heap")
+        with open(path, "w") as file:
+            file.write("theirs")
+        result = lib.run_tool("record", victim.pid, "-d", "1h", "-o", path)
+        self.assert_failed(result, lib.OUTPUT_FAILED, path, "EEXIST")
+        self.assertNotIn("held", result.err)
+        self.assertEqual(self.read(path), b"theirs")
+
+    def test_existing_file_meanwhile(self):
+        victim = self.victim("malloc")
+        place = self.directory()
+        path = os.path.join(place, "x.heap")
+        tool = self.start_recording(victim, "-o", path)
+        with open(path, "w") as file:
+            file.write("theirs")
+        tool.send_signal(signal.SIGINT)
+        code, out, err = self.end(tool)
+        self.assertEqual(code, lib.INTERRUPTED, err)
+        self.assertEqual(out.decode(), os.path.join(place, "x-1.heap") + "\n")
+        self.assertEqual(self.read(path), b"theirs")
+        self.assert_profile(self.read(os.path.join(place, "x-1.heap")))
+
+    def test_no_profiling(self):
+        victim = self.victim(conf="prof:false")
+        place = self.directory()
+        result = lib.run_tool("record", victim.pid, "-d", "1h", cwd=place)
+        self.assert_failed(result, lib.PROFILING_OFF, "opt.prof is false", "MALLOC_CONF=prof:true")
+        self.assertEqual(os.listdir(place), [])
+
+    def test_gone_before(self):
+        self.assert_failed(lib.run_tool("record", 2**22 - 1, "-o", "/dev/null"), lib.GONE)
+
+
+class Threads(TestCase, allocators.TestCase):
+    def test_threads_that_have_to_be_woken(self):
+        """On 5.2.1 threads that have allocated before do not sample by themselves."""
+        allocator = self.allocator("5.2.1", words=("--threads", 6))
+        allocator.ask("work 1000")
+        tool = self.start_recording(allocator, "-o", "-")
+        allocator.ask("work 1000")
+        tool.send_signal(signal.SIGINT)
+        code, out, err = self.end(tool)
+        self.assertEqual(code, lib.INTERRUPTED, err)
+        head = out.decode(errors="replace").partition("\n@")[0]
+        self.assertEqual(sum(int(n) > 0 for n in re.findall(r"(?m)^  t\d+: (\d+):", head)), 6)
+        self.assert_active(allocator.pid, False)
+        self.assert_well(allocator)
+
+
+class Interrupted(TestCase):
+    def storm(self, former, number, words):
+        """Signals at random moments from its start on: before, in and after each of its holds."""
+        victim = self.victim("nanosleep", ms=20)
+        if former:
+            self.switch(victim, "on")
+        place = self.directory()
+        codes = []
+        for _ in range(MOMENTS // 4):
+            tool = self.start(
+                "record", victim.pid, "-o", os.path.join(place, "x.heap"), *words
+            )
+            self.first_lines = b""
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                tool.wait(random.uniform(0, random.choice((0.01, 0.05, 0.1, 0.2))))
+            tool.send_signal(number)
+            code, out, err = self.end(tool)
+            codes.append(code)
+            self.assertIn(code, (lib.OK, lib.INTERRUPTED, -number), err)
+            self.assert_active(victim.pid, former, code, err)
+            self.check_files(place, out.decode(), err)
+        self.assertTrue(victim.wait_rounds(2), "the victim does not go on")
+        self.assert_unharmed(victim, slow=True)
+        return codes
+
+    def check_files(self, place, out, err):
+        """The files that it told of are whole, and there are no others."""
+        names = sorted(os.listdir(place))
+        self.assertEqual(names, [os.path.basename(path) for path in out.split()], err)
+        for name in names:
+            self.assert_profile(self.read(os.path.join(place, name)), 0)
+            os.unlink(os.path.join(place, name))
+
+    def test_ctrl_c(self):
+        codes = self.storm(False, signal.SIGINT, ("-d", "1h"))
+        self.assertIn(lib.INTERRUPTED, codes)
+
+    def test_ctrl_c_active_before(self):
+        codes = self.storm(True, signal.SIGINT, ("-d", "1h"))
+        self.assertIn(lib.INTERRUPTED, codes)
+
+    def test_terminated_at_the_end(self):
+        """About when it gives back by itself."""
+        self.storm(False, signal.SIGTERM, ("-d", "30ms"))
+
+    def test_terminated_at_the_end_active_before(self):
+        self.storm(True, signal.SIGTERM, ("-d", "30ms"))
+
+    def test_partial_result(self):
+        victim = self.victim("malloc")
+        place = self.directory()
+        tool = self.start_recording(victim, directory=place)
+        victim.wait_rounds(5)
+        self.assert_active(victim.pid, True)
+        tool.send_signal(signal.SIGTERM)
+        code, out, err = self.end(tool)
+        self.assertEqual(code, lib.INTERRUPTED, err)
+        self.assert_profile(self.read(os.path.join(place, out.decode().rstrip("\n"))))
+        self.assertIn("interrupted; sampled for ", err)
+        self.assert_active(victim.pid, False)
+
+    def stopped(self, *words):
+        """A recording whose target is stopped when it is to end: what is owed has to wait."""
+        victim = self.victim("malloc")
+        place = self.directory()
+        tool = self.start_recording(victim, *words, directory=place)
+        self.addCleanup(self.go_on, victim)
+        os.kill(victim.pid, signal.SIGSTOP)
+        self.assertTrue(lib.wait_until(lambda: lib.state_of(victim.pid) == "T"))
+        return victim, place, tool
+
+    def go_on(self, victim):
+        if victim.alive():
+            os.kill(victim.pid, signal.SIGCONT)
+
+    def read_until(self, tool, text):
+        while True:
+            line = tool.stderr.readline()
+            self.first_lines += line
+            if text in line:
+                return
+            self.assertTrue(line, self.first_lines)
+
+    def test_stopped_at_the_end(self):
+        """It tries on, and loses nothing."""
+        victim, place, tool = self.stopped()
+        tool.send_signal(signal.SIGINT)
+        self.read_until(tool, b"cannot be held yet, trying on: it is stopped by job control")
+        self.go_on(victim)
+        code, out, err = self.end(tool)
+        self.assertEqual(code, lib.INTERRUPTED, err)
+        self.assert_profile(self.read(os.path.join(place, out.decode().rstrip("\n"))))
+        self.assert_active(victim.pid, False)
+
+    def test_second_ctrl_c(self):
+        """Without a result, and at once: as soon as the target can be held again."""
+        victim, place, tool = self.stopped()
+        tool.send_signal(signal.SIGINT)
+        self.read_until(tool, b"cannot be held yet")
+        tool.send_signal(signal.SIGINT)
+        self.read_until(tool, b"prof.active is not false again yet, trying on")
+        self.go_on(victim)
+        code, out, err = self.end(tool)
+        self.assertEqual((code, out), (lib.INTERRUPTED, b""), err)
+        self.assertEqual(os.listdir(place), [])
+        self.assertIn("prof.active is false again", err)
+        self.assert_active(victim.pid, False)
+
+    def test_third_ctrl_c(self):
+        """It leaves, and says what it leaves."""
+        victim, place, tool = self.stopped()
+        for text in (b"cannot be held yet", b"prof.active is not false again yet"):
+            tool.send_signal(signal.SIGINT)
+            self.read_until(tool, text)
+        tool.send_signal(signal.SIGINT)
+        code, out, err = self.end(tool)
+        self.assertEqual((code, out), (lib.INTERRUPTED, b""), err)
+        self.assertIn("jeattach off %d switches it off" % victim.pid, err)
+        self.go_on(victim)
+        self.assert_active(victim.pid, True)
+        self.switch(victim, "off")
+
+
+class Meanwhile(TestCase):
+    """What else happens to the target while it is recorded."""
+
+    def test_target_is_killed(self):
+        victim = self.victim()
+        place = self.directory()
+        tool = self.start_recording(victim, directory=place)
+        victim.process.kill()
+        code, out, err = self.end(tool)
+        self.assertEqual((code, out), (lib.GONE, b""), err)
+        self.assertIn("has ended", err)
+        self.assertIn("ended with it", err)
+        self.assertEqual(os.listdir(place), [])
+
+    def test_target_is_killed_after_some(self):
+        """What was written stays."""
+        victim = self.victim("malloc")
+        place = self.directory()
+        tool = self.start_recording(victim, "--every", "20ms", "-o", place + "/%p.heap")
+        self.assertTrue(lib.wait_until(lambda: len(os.listdir(place)) > 3, 30))
+        victim.process.kill()
+        code, out, err = self.end(tool)
+        self.assertEqual(code, lib.GONE, err)
+        names = [os.path.basename(path) for path in out.decode().split()]
+        self.assertGreaterEqual(len(names), 3)
+        self.assertEqual(sorted(names), sorted(os.listdir(place)))
+        for name in names:
+            self.assert_profile(self.read(os.path.join(place, name)), 0)
+
+    def leaky(self):
+        place = self.directory()
+        process = self.process(
+            [os.path.join(lib.VICTIMS, "leaky"), os.path.join(place, "counters")],
+            env=lib.tool_environment({"MALLOC_CONF": lib.malloc_conf(place)}),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        return process
+
+    def test_target_becomes_another_program(self):
+        process = self.leaky()
+        tool = self.start_recording(process, directory=self.directory())
+        process.stdin.write(b"exec %s\n" % shutil.which("sleep").encode())
+        process.stdin.flush()
+        self.assertTrue(
+            lib.wait_until(lambda: lib.status_fields(process.pid)["Name"] == "sleep", 10)
+        )
+        tool.send_signal(signal.SIGINT)
+        code, out, err = self.end(tool)
+        self.assertEqual((code, out), (lib.GONE, b""), err)
+        self.assertIn("replaced itself by another program", err)
+        self.assertIsNone(process.poll())
+
+    def test_switched_off_by_somebody_else(self):
+        for former in (False, True):
+            with self.subTest(former=former):
+                victim = self.victim("malloc")
+                if former:
+                    self.switch(victim, "on")
+                tool = self.start_recording(victim, "--every", "200ms",
+                                            directory=self.directory())
+                self.use("off", victim.pid)
+                tool.send_signal(signal.SIGINT)
+                code, out, err = self.end(tool)
+                self.assertEqual(code, lib.INTERRUPTED, err)
+                self.assertEqual(err.count("was switched off by somebody else meanwhile"), 1, err)
+                self.assertTrue(out)
+                self.assert_active(victim.pid, False)
+
+    def test_switched_on_by_somebody_else(self):
+        """Off and on again: it cannot be told from nothing, and is given back."""
+        victim = self.victim("malloc")
+        tool = self.start_recording(victim, directory=self.directory())
+        for verb in ("off", "on"):
+            self.use(verb, victim.pid)
+        tool.send_signal(signal.SIGINT)
+        code, _, err = self.end(tool)
+        self.assertEqual(code, lib.INTERRUPTED, err)
+        self.assert_active(victim.pid, False)
+
+    def test_the_tool_is_killed(self):
+        """Between its holds: the target goes on, and profiling can be switched off."""
+        victim = self.victim()
+        tool = self.start_recording(victim, directory=self.directory())
+        tool.kill()
+        tool.wait()
+        self.assertIn(b"jeattach off %d" % victim.pid, self.first_lines)
+        self.assert_active(victim.pid, True)
+        self.switch(victim, "off")
+        self.assert_unharmed(victim, slow=True)
+
+
+class Output(TestCase):
+    def test_reader_that_is_slow(self):
+        """Profiling is off again before the first byte is read."""
+        victim = self.victim("malloc")
+        tool = self.start("record", victim.pid, "-d", "100ms", "-o", "-", pipesize=4096)
+        self.first_lines = b""
+        out = tool.stdout.read(100)  # it has begun to write
+        self.assert_active(victim.pid, False)
+        self.assertIsNone(tool.poll(), "the profile fits into the pipe: the test shows nothing")
+        self.assert_unharmed(victim, 5, slow=True)
+        code, rest, err = self.end(tool)
+        self.assertEqual(code, lib.OK, err)
+        self.assert_profile(out + rest)
+
+    def test_reader_that_leaves(self):
+        victim = self.victim("malloc")
+        read_end, write_end = os.pipe()
+        tool = self.start("record", victim.pid, "-d", "50ms", "-o", "-", stdout=write_end)
+        self.first_lines = b""
+        os.close(write_end)
+        os.close(read_end)
+        code, _, err = self.end(tool)
+        self.assertEqual(code, lib.OUTPUT_FAILED, err)
+        self.assertIn("EPIPE", err)
+        self.assert_active(victim.pid, False)
+
+    def test_interrupted_while_nobody_reads(self):
+        victim = self.victim("malloc")
+        tool = self.start("record", victim.pid, "-d", "50ms", "-o", "-", pipesize=4096)
+        self.first_lines = b""
+        self.assertTrue(tool.stdout.read(1))
+        self.assert_active(victim.pid, False)
+        tool.send_signal(signal.SIGINT)
+        self.assertEqual(tool.wait(WAITING), lib.INTERRUPTED)
+
+    def full_disk(self):
+        place = self.directory()
+        done = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=16k", "jeattach-test", place],
+            capture_output=True, text=True,
+        )
+        if done.returncode:
+            self.skipTest("no small file system can be mounted: %s" % done.stderr.strip())
+        self.addCleanup(subprocess.run, ["umount", "-l", place])
+        return place
+
+    def test_full_disk(self):
+        lib.require_root()
+        victim = self.victim("malloc")
+        place = self.full_disk()
+        result = lib.run_tool("record", victim.pid, "-d", "100ms", "-o", place + "/%n.heap")
+        self.assert_failed(result, lib.OUTPUT_FAILED, "No space left on device")
+        self.assertEqual(os.listdir(place), [])
+        self.assert_active(victim.pid, False)
+
+    def test_full_disk_in_a_series(self):
+        """The series ends there, what was written before stays."""
+        lib.require_root()
+        victim = self.victim("malloc")
+        place = self.full_disk()
+        with open(os.path.join(place, "most"), "wb") as file:
+            with contextlib.suppress(OSError):
+                file.write(bytes(16384))
+        with contextlib.suppress(OSError):
+            os.truncate(os.path.join(place, "most"), 8192)
+        result = lib.run_tool("record", victim.pid, "--every", "20ms", "--count", "100",
+                              "-f", "folded", "-o", place + "/%t.folded")
+        self.assertEqual(result.code, lib.OUTPUT_FAILED, result)
+        names = [os.path.basename(path) for path in result.text.split()]
+        self.assertEqual(sorted(os.listdir(place)), sorted(names + ["most"]))
+        self.assert_active(victim.pid, False)
+
+
+class Series(TestCase):
+    def test_rotation(self):
+        victim = self.victim("malloc")
+        place = self.directory()
+        words = ("--every", "20ms", "--count", "5", "--keep", "2", "-o", place + "/%n-%p-%t.heap")
+        result = self.assert_ran(lib.run_tool("record", victim.pid, *words))
+        paths = result.text.split()
+        self.assertEqual(len(paths), 5, result)
+        self.assertEqual(len(set(paths)), 5)
+        left = sorted(os.path.join(place, name) for name in os.listdir(place))
+        self.assertEqual(left, sorted(paths[-2:]))
+        for path in left:
+            self.assertRegex(path, r"/victim-%d-\d{8}T\d{6}Z(-\d+)?\.heap$" % victim.pid)
+            self.assert_profile(self.read(path))
+        self.assertIn("held 6 times", result.err)
+        self.assert_active(victim.pid, False)
+        self.assert_unharmed(victim, slow=True)
+
+    def test_rotation_leaves_what_is_not_its_own(self):
+        """A profile that somebody has replaced meanwhile is theirs."""
+        victim = self.victim("malloc")
+        place = self.directory()
+        words = ("--every", "50ms", "--count", "12", "--keep", "3", "-o", place + "/x.heap")
+        tool = self.start("record", victim.pid, *words)
+        self.first_lines = b""
+        first = tool.stdout.readline().decode().rstrip("\n")
+        mine = os.path.join(place, "mine")
+        with open(mine, "w") as file:
+            file.write("mine")
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(mine, first)
+        code, out, err = self.end(tool)
+        self.assertEqual(code, lib.OK, err)
+        self.assertEqual(self.read(first), b"mine")
+        self.assertEqual(len(os.listdir(place)), 4)
+
+    def test_series_json(self):
+        victim = self.victim("malloc")
+        words = ("--every", "20ms", "-d", "50ms", "--keep", "1", "--json")
+        place = self.directory()
+        result = self.assert_ran(lib.run_tool("record", victim.pid, *words, cwd=place))
+        told = json.loads(result.text)
+        kept = [p["path"] for p in told["profiles"] if not p["removed"]]
+        self.assertEqual(kept, os.listdir(place))
+        self.assertEqual(kept, [told["profiles"][-1]["path"]])
+        self.assertLessEqual(len(told["profiles"]), 3)
+
+    def test_series_interrupted(self):
+        victim = self.victim("malloc")
+        place = self.directory()
+        tool = self.start_recording(victim, "--every", "1h", directory=place)
+        tool.send_signal(signal.SIGINT)
+        code, out, err = self.end(tool)
+        self.assertEqual(code, lib.INTERRUPTED, err)
+        self.assertEqual(os.listdir(place), out.decode().split())
+        self.assert_active(victim.pid, False)
+
+
+if __name__ == "__main__":
+    lib.main()

@@ -1,0 +1,541 @@
+"""Choosing targets by name, container, group and parent, and several of them at once."""
+
+import contextlib
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import stat
+import subprocess
+import unittest
+
+import lib
+from e2e_ps import children, comm, jemalloc_library, maps_of
+
+CONF = "prof:true,prof_active:false,lg_prof_sample:12"
+SLEEP = shutil.which("sleep")
+GROUPS = "/sys/fs/cgroup"
+AS_NOBODY = {"user": lib.NOBODY, "group": lib.NOBODY, "extra_groups": []}
+
+
+def switches(pid):
+    """How often it was set going: nothing but a touch changes that of a sleeping process."""
+    fields = lib.status_fields(pid)
+    return fields["voluntary_ctxt_switches"], fields["nonvoluntary_ctxt_switches"]
+
+
+def workers_of(tool):
+    with contextlib.suppress(OSError):
+        return [int(pid) for pid in lib.read_text("/proc/%d/task/%d/children" % (tool, tool)).split()]
+    return []
+
+
+def documents(result):
+    return [json.loads(line) for line in result.text.splitlines()]
+
+
+def pids_of(result, failed=False):
+    """Of the documents, in their order: of those that tell a result, or an error."""
+    found = [document for document in documents(result) if failed == ("error" in document)]
+    return [document.get("error", document)["pid"] for document in found]
+
+
+class Hierarchy:
+    """A mount of control groups in which this test may make groups, v2 or one of v1."""
+
+    def __init__(self):
+        found = [path for path in [GROUPS] + sorted(list_directories(GROUPS)) if is_usable(path)]
+        if not found:
+            raise unittest.SkipTest("no control groups can be made below %s" % GROUPS)
+        self.root = found[0]
+        self.made = []
+
+    def make(self, name):
+        path = self.root
+        for part in name.split("/"):
+            path = os.path.join(path, part)
+            if not os.path.isdir(path):
+                os.mkdir(path)
+                self.made.append(path)
+        return path
+
+    def remove(self):
+        for path in reversed(self.made):
+            lib.wait_until(lambda path=path: removed(path), 20, 0.01)
+
+
+def removed(path):
+    """A group goes when the last process in it has ended, and not a moment before."""
+    with contextlib.suppress(OSError):
+        os.rmdir(path)
+    return not os.path.isdir(path)
+
+
+def list_directories(path):
+    with contextlib.suppress(OSError):
+        return [os.path.join(path, name) for name in os.listdir(path)]
+    return []
+
+
+def is_usable(path):
+    """cpuset wants its own setup before it takes a process."""
+    if not os.path.exists(os.path.join(path, "cgroup.procs")) or "cpuset" in os.path.basename(path):
+        return False
+    probe = os.path.join(path, "jeattach-probe-%d" % os.getpid())
+    try:
+        os.mkdir(probe)
+        os.rmdir(probe)
+    except OSError:
+        return False
+    return True
+
+
+class Targets(lib.TestCase):
+    def unique_name(self):
+        return "jt%d-%d" % (os.getpid(), random.randrange(1 << 30))
+
+    def sleeper(self, name="sleep", jemalloc=True, argv=("600",), program=SLEEP, **options):
+        """A process that sleeps, under a name of its own, with or without jemalloc."""
+        extra = {"LD_PRELOAD": jemalloc_library(), "MALLOC_CONF": CONF} if jemalloc else {}
+        process = self.process(
+            [name] + list(argv), executable=program, env=lib.tool_environment(extra), **options
+        )
+        begun = lambda: (not jemalloc or "/libjemalloc.so" in maps_of(process.pid)) and \
+            lib.state_of(process.pid) == "S" and comm(process.pid) == os.path.basename(program)
+        self.assertTrue(lib.wait_until(begun), "it does not sleep")
+        return process
+
+    def late(self):
+        """A process that does not stop before it is let go."""
+        process = self.process(
+            [os.path.join(lib.VICTIMS, "late")],
+            stdin=subprocess.PIPE,
+            cwd=self.directory(),
+            env=lib.tool_environment({"MALLOC_CONF": CONF}),
+        )
+        self.assertTrue(lib.wait_until(lambda: lib.state_of(process.pid) == "D"))
+        return process
+
+    def let_go(self, *lates):
+        """When the tool has ended: they go on, and nobody holds them."""
+        for late in lates:
+            late.stdin.close()
+        for late in lates:
+            going = lambda late=late: lib.state_of(late.pid) == "S"
+            self.assertTrue(lib.wait_until(going), "it does not go on")
+            self.assertEqual(lib.tracer_of(late.pid), 0)
+
+    def tool(self, *words, **options):
+        """The tool, in the background."""
+        return self.process(
+            [lib.TOOL] + [str(word) for word in words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=lib.tool_environment(),
+            **options,
+        )
+
+    def finish(self, tool):
+        out, err = tool.communicate(timeout=lib.TOOL_TIMEOUT)
+        return lib.Result(tool.args[1:], tool.returncode, out, err.decode(), 0)
+
+    def assert_picks(self, process, *words):
+        """These words mean this process and no other."""
+        result = self.assert_ran(lib.run_tool("status", "--json", "--no-call", *words))
+        self.assertEqual(json.loads(result.text)["pid"], process.pid, result)
+
+    def assert_none(self, code, *words):
+        return self.assert_failed(lib.run_tool("on", *words), code, "cannot find", "cause:")
+
+    # ---- names -----------------------------------------------------------------------------
+
+    def test_ambiguous(self):
+        """Several: they are listed, exit 2, and none is touched by anything."""
+        name = self.unique_name()
+        both = [self.sleeper(name), self.sleeper(name)]
+        before = [switches(process.pid) for process in both]
+        for words in (("on",), ("dump",), ("dump", "-o", os.devnull), ("mallctl", "version"),
+                      ("status",), ("purge",)):
+            result = lib.run_tool(words[0], "-vv", "-n", name, *words[1:])
+            self.assert_failed(result, lib.USAGE, "2 processes match", "none was touched", "--all")
+            for process in both:
+                self.assertRegex(result.err, r"(?m)^ *%d +%d +sleep +5\." % ((process.pid,) * 2))
+            self.assertNotIn("call 1:", result.err)
+        self.assertEqual([switches(process.pid) for process in both], before)
+        self.assertEqual([lib.tracer_of(process.pid) for process in both], [0, 0])
+
+    def test_all(self):
+        name = self.unique_name()
+        three = sorted(self.sleeper(name).pid for _ in range(3))
+        self.sleeper(name, jemalloc=False)
+        result = self.assert_ran(lib.run_tool("on", "-n", name, "--all", "--json"))
+        self.assertEqual(pids_of(result), three)
+        for document in documents(result):
+            self.assertEqual((document["old"], document["new"]), (False, True))
+        self.assertIn("jeattach: 3 targets: 3 done\n", result.err)
+        result = self.assert_ran(lib.run_tool("mallctl", "-q", "-n", name, "--all", "prof.active"))
+        wanted = "".join("sleep[%d] prof.active = true\n" % pid for pid in three)
+        self.assertEqual((result.text, result.err), (wanted, ""))
+
+    def test_one_line_each(self):
+        """With --json a document is a line, also where it has lines of its own for one process."""
+        name = self.unique_name()
+        both = sorted(self.sleeper(name).pid for _ in range(2))
+        for words in (("status",), ("stats",), ("mallctl", "version"), ("on",), ("purge",)):
+            result = self.assert_ran(
+                lib.run_tool(words[0], "--json", "-q", "-n", name, "--all", *words[1:]))
+            self.assertEqual((pids_of(result), result.err), (both, ""))
+        result = self.assert_ran(lib.run_tool("stats", "--json", "-n", name, "--all"))
+        self.assertIn("version", documents(result)[0]["stats"]["jemalloc"])
+        result = self.assert_ran(lib.run_tool("stats", "--full", "-q", "-n", name, "--all"))
+        heads = [line for line in result.text.splitlines() if line.startswith("sleep[")]
+        self.assertEqual(heads, ["sleep[%d]" % pid for pid in both])
+
+    def test_what_a_name_is(self):
+        """argv[0], its last part, the comm, the program; exactly; one without jemalloc is no match
+        where another one has it."""
+        name = self.unique_name() + "-longer-than-a-comm"
+        process = self.sleeper("/no/such/" + name)
+        self.assert_picks(process, "-n", name)
+        self.assert_picks(process, "-n", "/no/such/" + name)
+        self.sleeper(name, jemalloc=False)
+        self.assert_picks(process, "-n", name)
+        self.assert_none(lib.GONE, "-n", name[:-1])
+        program = os.path.join(self.directory(), self.unique_name()[:12])
+        shutil.copy(SLEEP, program)
+        other = self.sleeper("sleep", program=program)
+        self.assert_picks(other, "-n", os.path.basename(program))
+        self.assert_picks(other, "-n", program)
+        os.unlink(program)
+        self.assert_picks(other, "-n", program)
+        self.assert_picks(other, "-s", other.pid, "-n", "sleep")
+
+    def test_no_match(self):
+        name = self.unique_name()
+        result = lib.run_tool("on", "-n", name)
+        self.assert_failed(result, lib.GONE, "cannot find -n " + name, "processes matches")
+        plain = self.sleeper(name, jemalloc=False)
+        result = lib.run_tool("on", "-n", name)
+        self.assert_failed(result, lib.NO_JEMALLOC, "%d (sleep)" % plain.pid, "no jemalloc")
+        self.sleeper(name, jemalloc=False)
+        result = lib.run_tool("on", "-n", name)
+        self.assert_failed(result, lib.NO_JEMALLOC, "any of the 2 processes of that name")
+        self.assert_none(lib.GONE, "-s", plain.pid)
+        result = lib.run_tool("on", "-n", "kthreadd")
+        self.assertIn(result.code, (lib.NO_JEMALLOC, lib.GONE))  # in a container there is none
+
+    def test_own_line(self):
+        """Neither the tool nor what started it is meant by a name, however it is called."""
+        name = self.unique_name()
+        script = '"$0" "$@"; exit $?'
+        argv = [name, "-c", script, lib.TOOL, "on", "-n", name]
+        env = lib.tool_environment({"LD_PRELOAD": jemalloc_library(), "MALLOC_CONF": CONF})
+        options = {"executable": shutil.which("sh"), "env": env, "capture_output": True}
+        done = subprocess.run(argv, text=True, timeout=lib.TOOL_TIMEOUT, **options)
+        self.assertEqual(done.returncode, lib.GONE, done.stderr)
+        self.assertIn("1 that started this jeattach is never meant", done.stderr)
+        other = self.sleeper(name)
+        argv[4:5] = ["status", "--json", "--no-call"]
+        done = subprocess.run(argv, text=True, timeout=lib.TOOL_TIMEOUT, **options)
+        self.assertEqual(json.loads(done.stdout)["pid"], other.pid, done.stderr)
+
+    def test_descendants(self):
+        """-s: a process without jemalloc, and its children and theirs that have it."""
+        script = 'LD_PRELOAD=$1 sleep 600 & (LD_PRELOAD=$1 sleep 600 & sleep 600; :) & wait'
+        parent = self.process(["sh", "-c", script, "sh", jemalloc_library()], stdout=subprocess.PIPE,
+                              env=lib.tool_environment({"MALLOC_CONF": CONF}))
+        self.addCleanup(lambda: [os.kill(pid, signal.SIGKILL) for pid in children(parent.pid)])
+        loaded = lambda: [pid for pid in children(parent.pid) if comm(pid) == "sleep" and
+                          "/libjemalloc.so" in maps_of(pid) and lib.state_of(pid) == "S"]
+        self.assertTrue(lib.wait_until(lambda: len(loaded()) == 2))
+        wanted = sorted(loaded())
+        result = self.assert_ran(lib.run_tool("on", "-s", parent.pid, "--json"))
+        self.assertEqual(pids_of(result), wanted)
+        result = lib.run_tool("on", "-s", parent.pid, "-n", "nosuch")
+        self.assert_failed(result, lib.GONE, "-n nosuch -s %d" % parent.pid)
+
+    # ---- groups and containers -------------------------------------------------------------
+
+    def test_groups(self):
+        """--cgroup and --container: real groups, as an engine would name them."""
+        lib.require_root()
+        groups = Hierarchy()
+        self.addCleanup(groups.remove)
+        digits = "%04x" % random.randrange(1 << 16)
+        ids = [digits + "".join(random.choices("0123456789abcdef", k=60)) for _ in range(2)]
+        base = "jt%d" % os.getpid()
+        paths = ["%s/docker/%s" % (base, ids[0]), "%s/docker/%s" % (base, ids[1])]
+        inside = [self.sleeper(), self.sleeper()]
+        for path, process in zip(paths, inside):
+            with open(groups.make(path + "/init") + "/cgroup.procs", "w") as file:
+                file.write(str(process.pid))
+        first = inside[0]
+        for words in (
+            ("--container", ids[0]),
+            ("--container", ids[0][:12]),
+            ("--container", "docker://" + ids[0]),
+            ("--cgroup", paths[0]),
+            ("--cgroup", "/" + paths[0] + "/"),
+            ("--cgroup", os.path.join(groups.root, paths[0])),
+            ("--cgroup", "../%s/../%s/init" % (paths[1], ids[0])),
+            ("--cgroup", base, "--container", ids[0]),
+            ("--cgroup", base, "-s", first.pid),
+        ):
+            self.assert_picks(first, *words)
+        result = lib.run_tool("on", "--cgroup", base)
+        self.assert_failed(result, lib.USAGE, "2 processes match", "docker/" + ids[0][:12])
+        result = lib.run_tool("on", "--container", digits)
+        self.assert_failed(result, lib.USAGE, "several containers", ids[0], ids[1])
+        result = self.assert_ran(lib.run_tool("on", "--cgroup", base, "--all", "--json"))
+        self.assertEqual(pids_of(result), sorted(process.pid for process in inside))
+        listed = json.loads(lib.run_tool("ps", "--json", "--container", digits).text)["processes"]
+        self.assertEqual([row["container"] for row in sorted(listed, key=lambda row: row["pid"])],
+                         [ids[i] for i in sorted((0, 1), key=lambda i: inside[i].pid)])
+        self.assert_none(lib.GONE, "--cgroup", base + "/nosuch")
+        self.assert_none(lib.GONE, "--cgroup", "../../../proc/self")
+        self.assert_none(lib.GONE, "--cgroup", "/etc")
+        self.assert_none(lib.GONE, "--container", "0" * 64)
+        for process in inside:
+            lib.end_process(process)
+
+    # ---- several at once -------------------------------------------------------------------
+
+    def test_each_fails_alone(self):
+        """One that ended, one that is traced, one without jemalloc, one stopped; the others are
+        done. The results are in the order of the words."""
+        victims = [self.victim(), self.victim()]
+        traced, plain, stopped = self.victim(), self.sleeper(jemalloc=False), self.sleeper()
+        hold = self.process([os.path.join(lib.VICTIMS, "hold"), str(traced.pid)],
+                            stdout=subprocess.PIPE)
+        self.assertTrue(lib.wait_until(lambda: lib.tracer_of(traced.pid) == hold.pid))
+        os.kill(stopped.pid, signal.SIGSTOP)
+        self.assertTrue(lib.wait_until(lambda: lib.state_of(stopped.pid) == "T"))
+        ended = self.sleeper(jemalloc=False)
+        ended.kill()
+        ended.wait()
+        pids = [victims[1].pid, traced.pid, ended.pid, plain.pid, stopped.pid, victims[0].pid]
+        result = lib.run_tool("on", "--json", *pids, victims[1].pid)
+        self.assertEqual(result.code, lib.NO_SAFE_MOMENT, result)
+        self.assertEqual(pids_of(result), [victims[1].pid, victims[0].pid])
+        self.assertEqual(pids_of(result, failed=True), pids[1:-1])
+        told = re.findall(r"(?m)^jeattach: (?:cannot .* process |victim\[)(\d+)", result.err)
+        self.assertEqual([int(pid) for pid in told], pids, result)
+        self.assertIn("already traced by %d (hold)" % hold.pid, result.err)
+        self.assertTrue(result.err.endswith(
+            "jeattach: 6 targets: 2 done, 1 ended meanwhile, 1 not permitted, 1 without jemalloc, "
+            "1 not touched in time\n"), result)
+        for victim in victims:
+            self.assert_unharmed(victim, slow=True)
+        self.assertEqual(lib.state_of(stopped.pid), "T")
+
+    def test_unreadable(self):
+        """Another user's process of the same name is a target that fails, not one forgotten."""
+        lib.require_root()
+        name = self.unique_name()
+        theirs, own = self.sleeper(name), self.sleeper(name, **AS_NOBODY)
+        tool = shutil.copy(lib.TOOL, self.directory())
+        os.chmod(os.path.dirname(tool), 0o755)
+        before = switches(theirs.pid)
+        result = lib.run_tool("on", "-n", name, tool=tool, **AS_NOBODY)
+        self.assert_failed(result, lib.USAGE, "2 processes match")
+        self.assertRegex(result.err, r"(?m)^ *%d +%d +sleep +\? +\? +\? " % ((theirs.pid,) * 2))
+        result = lib.run_tool("on", "-n", name, "--all", tool=tool, **AS_NOBODY)
+        self.assertEqual(result.code, lib.NOT_PERMITTED, result)
+        self.assertEqual(result.text, "sleep[%d] prof.active: false -> true\n" % own.pid)
+        self.assertIn("process %d (sleep)" % theirs.pid, result.err)
+        self.assertIn("2 targets: 1 done, 1 not permitted", result.err)
+        result = lib.run_tool("on", "-s", theirs.pid, tool=tool, **AS_NOBODY)
+        self.assert_failed(result, lib.NOT_PERMITTED, "1 process that matches")
+        self.assertEqual(switches(theirs.pid), before)
+
+    def test_order(self):
+        """A slow one holds back what is printed of the others, not what is done to them."""
+        late, victim = self.late(), self.victim()
+        tool = self.tool("dump", "--json", late.pid, victim.pid)
+        self.assertTrue(lib.wait_until(lambda: victim.new_files()), "it waits for the slow one")
+        late.stdin.close()
+        result = self.finish(tool)
+        self.let_go(late)
+        self.assertEqual(pids_of(result), [late.pid, victim.pid], result)
+        self.assertEqual(result.code, lib.OK)
+        self.assert_unharmed(victim, slow=True)
+
+    def test_parallel(self):
+        """No more at once than asked for: the second one is not begun while the first is at work."""
+        lates = [self.late(), self.late()]
+        tool = self.tool("on", "--parallel", 1, *[late.pid for late in lates])
+        self.assertTrue(lib.wait_until(lambda: workers_of(tool.pid)))
+        tool.send_signal(signal.SIGINT)
+        result = self.finish(tool)
+        self.assertEqual(result.code, lib.INTERRUPTED, result)
+        self.assertIn("2 targets: 1 interrupted, 1 not begun\n", result.err)
+        self.assertNotIn(str(lates[1].pid), result.err)
+        self.let_go(*lates)
+
+    def waiting(self, verb, lates, victims, *words):
+        """The tool in the middle of its work: done with the victims, and waiting for the rest."""
+        pids = [process.pid for process in lates + victims]
+        tool = self.tool(verb, "--parallel", len(pids), "--timeout", "60s", *words, *pids,
+                         start_new_session=True)
+        halfway = lambda: all(victim.new_files() for victim in victims) and \
+            len(workers_of(tool.pid)) == len(lates)
+        self.assertTrue(lib.wait_until(halfway), "it does not get there")
+        return tool
+
+    def test_interrupted(self):
+        """Ctrl-C at a terminal with 8 targets: those that are done stay so, the others are left as
+        they were, and nobody is forgotten."""
+        lates = [self.late() for _ in range(4)]
+        victims = [self.victim() for _ in range(4)]
+        before = [lib.snapshot(late.pid) for late in lates]
+        tool = self.waiting("dump", lates, victims)
+        workers = workers_of(tool.pid)
+        # A terminal signals the tool alone, which passes it on: none gets it twice.
+        self.assertEqual([os.getpgid(pid) for pid in workers], workers)
+        os.killpg(tool.pid, signal.SIGINT)
+        result = self.finish(tool)
+        self.assertEqual(result.code, lib.INTERRUPTED, result)
+        self.assertIn("8 targets: 4 done, 4 interrupted\n", result.err)
+        self.assertEqual([pid for pid in workers if os.path.exists("/proc/%d" % pid)], [])
+        self.let_go(*lates)
+        for late, snapshot in zip(lates, before):
+            self.assertEqual(lib.snapshot_differences(late.pid, snapshot), [])
+            self.assert_ran(lib.run_tool("on", late.pid))
+        for victim in victims:
+            self.assert_unharmed(victim, slow=True)
+
+    def test_interrupted_at_any_moment(self):
+        victims = [self.victim() for _ in range(8)]
+        pids = [victim.pid for victim in victims]
+        before = [lib.snapshot(pid) for pid in pids]
+        codes = (lib.OK, lib.INTERRUPTED, -signal.SIGINT)
+        for _ in range(12):
+            tool = self.tool("mallctl", "--parallel", 4, *[w for pid in pids for w in ("-p", pid)],
+                             "prof.active=true", "prof.active=false")
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                tool.wait(random.uniform(0, 0.04))
+            tool.send_signal(signal.SIGINT)
+            self.assertIn(self.finish(tool).code, codes)
+        for victim, snapshot in zip(victims, before):
+            self.assertEqual(lib.snapshot_differences(victim.pid, snapshot), [])
+            self.assert_unharmed(victim, slow=True)
+
+    def test_worker_killed(self):
+        """What ends one worker from outside is told; the others, and its target, go on."""
+        lates, victims = [self.late()], [self.victim()]
+        tool = self.waiting("dump", lates, victims, "--json")
+        (worker,) = workers_of(tool.pid)
+        os.kill(worker, signal.SIGKILL)
+        result = self.finish(tool)
+        self.assertEqual(result.code, lib.INTERNAL, result)
+        self.assertIn("cannot tell what became of %d\n" % lates[0].pid, result.err)
+        self.assertIn("%d, which worked on it, was ended by SIGKILL" % worker, result.err)
+        self.assertIn("2 targets: 1 done, 1 failed\n", result.err)
+        self.assertEqual(pids_of(result), [victims[0].pid])
+        self.assertEqual(documents(result)[0]["error"]["code"], "lost")
+        self.let_go(lates[0])
+        self.assert_unharmed(victims[0], slow=True)
+
+    def test_target_dies(self):
+        """One of them is killed in the middle."""
+        lates, victims = [self.late(), self.late()], [self.victim()]
+        tool = self.waiting("dump", lates, victims)
+        lates[0].stdin.close()
+        lates[0].kill()
+        lates[0].wait()
+        self.assertTrue(lib.wait_until(lambda: len(workers_of(tool.pid)) == 1))
+        lates[1].stdin.close()
+        result = self.finish(tool)
+        self.let_go(lates[1])
+        self.assertEqual(result.code, lib.GONE, result)
+        self.assertIn("3 targets: 2 done, 1 ended meanwhile\n", result.err)
+        self.assert_unharmed(victims[0], slow=True)
+
+    def test_tool_killed(self):
+        """Its workers end, too, and leave nothing behind."""
+        lates, victims = [self.late(), self.late()], [self.victim()]
+        tool = self.waiting("dump", lates, victims)
+        workers = workers_of(tool.pid)
+        tool.kill()
+        gone = lambda: not any(os.path.exists("/proc/%d" % pid) for pid in workers)
+        self.assertTrue(lib.wait_until(gone), "workers stay")
+        self.let_go(*lates)
+        self.assert_unharmed(victims[0], slow=True)
+
+    def test_stdout_that_is_full(self):
+        victims = [self.victim(), self.victim()]
+        with open("/dev/full", "wb") as full:
+            result = lib.run_tool("on", *[victim.pid for victim in victims], stdout=full)
+        self.assertEqual(result.code, lib.OUTPUT_FAILED, result)
+        self.assertIn("cannot write the output", result.err)
+
+    def test_of_one_process(self):
+        """What cannot be shared is refused before anything is touched."""
+        name = self.unique_name()
+        both = [self.sleeper(name), self.sleeper(name)]
+        file = os.path.join(self.directory(), "x.heap")
+        for words in (("dump", "-o", file), ("dump", "-o", "-"), ("dump", "-f", "text"),
+                      ("dump", "--path", file), ("stats", "--prometheus"), ("on", "--thread", "1")):
+            for choice in (("-n", name, "--all"), [process.pid for process in both]):
+                result = lib.run_tool(words[0], "-vv", *words[1:], *choice)
+                self.assert_failed(result, lib.USAGE, "one process")
+                self.assertNotIn("call 1:", result.err)
+        self.assertFalse(os.path.exists(file))
+
+    def test_a_file_each(self):
+        """-o with several: a directory, or a name with the pid in it. Nothing is replaced."""
+        name = self.unique_name()
+        both = sorted(self.sleeper(name).pid for _ in range(2))
+        directory = self.directory()
+        for output, pattern in (
+            (directory, r"sleep-%d-\d+T\d+Z-\d+MiB\.heap"),
+            (directory + "/", r"sleep-%d-\d+T\d+Z-\d+MiB(-\d+)?\.heap"),
+            (directory + "/%n.%p.heap", r"sleep\.%d\.heap"),
+            (directory + "/%n.%p.heap", r"sleep\.%d-1\.heap"),
+        ):
+            result = self.assert_ran(lib.run_tool("dump", "-n", name, "--all", "-o", output))
+            for pid, path in zip(both, result.text.splitlines()):
+                self.assertRegex(os.path.relpath(path, directory), r"\A%s\Z" % (pattern % pid))
+                with open(path, "rb") as file:
+                    self.assert_profile(file.read(), stacks=0)
+        self.assertEqual(len(os.listdir(directory)), 8)
+        for output in ("%P.heap", "%n.heap", "x.heap", "%p%q.heap"):
+            result = lib.run_tool("dump", "-n", name, "--all", "-o", directory + "/" + output)
+            self.assertEqual(result.code, lib.USAGE, result)
+        self.assertEqual(len(os.listdir(directory)), 8)
+
+    # ---- pid namespaces --------------------------------------------------------------------
+
+    def test_pid_inside(self):
+        """Both pids are told, and the profile is where the printed path says, under the name that
+        jemalloc made of the pid inside."""
+        if not shutil.which("unshare"):
+            raise unittest.SkipTest("unshare is not installed")
+        lib.require_root()
+        directory = self.directory()
+        conf = "%s,prof_prefix:/mnt/jeprof" % CONF
+        inner = "mount -t tmpfs none /mnt && exec sleep 600"
+        argv = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", inner]
+        env = lib.tool_environment({"LD_PRELOAD": jemalloc_library(), "MALLOC_CONF": conf})
+        outer = self.process(argv, env=env, stderr=subprocess.PIPE, cwd=directory)
+        wanted = lambda: [p for p in children(outer.pid) if comm(p) == "sleep"]
+        if not lib.wait_until(lambda: wanted() or outer.poll() is not None) or outer.poll():
+            raise unittest.SkipTest("no namespaces: %s" % outer.stderr.read().decode().strip())
+        pid = wanted()[0]
+        self.assertTrue(lib.wait_until(lambda: lib.state_of(pid) == "S"))
+        text = self.assert_ran(lib.run_tool("status", pid)).text
+        self.assertIn("sleep[%d] (pid 1 in its container) uses jemalloc" % pid, text)
+        document = json.loads(self.assert_ran(lib.run_tool("on", "--json", pid)).text)
+        self.assertEqual((document["pid"], document["ns_pid"]), (pid, 1))
+        path = self.assert_ran(lib.run_tool("dump", pid)).text.strip()
+        self.assertRegex(path, r"^/proc/%d/root/mnt/jeprof\.1\.0\.m0\.heap$" % pid)
+        self.assertTrue(stat.S_ISREG(os.stat(path).st_mode))
+        result = lib.run_tool("dump", "--path", "/nosuchdir/x", pid)
+        self.assert_failed(result, lib.REFUSED, "%d (sleep, pid 1 in its container)" % pid)
+
+
+if __name__ == "__main__":
+    lib.main()

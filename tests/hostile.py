@@ -1,0 +1,177 @@
+"""What the tests of hostile processes share: starting them, and running the tool within bounds."""
+
+import contextlib
+import ctypes
+import json
+import os
+import re
+import shutil
+import struct
+import subprocess
+import tempfile
+import time
+
+import lib
+
+CONTROLS = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80[\xa8-\xae]")
+DOCUMENTED = {
+    lib.OK, lib.USAGE, lib.GONE, lib.NOT_PERMITTED, lib.NO_JEMALLOC, lib.PROFILING_OFF,
+    lib.NO_SAFE_MOMENT, lib.CALL_LATE, lib.OUTPUT_FAILED, lib.REFUSED,
+}
+SANITIZED = "ASAN_OPTIONS" in os.environ
+WITHOUT_MAP_FILES = ["setpriv", "--bounding-set=-sys_admin,-checkpoint_restore"]
+MIB = 1 << 20
+
+
+class Bounded(lib.Result):
+    """A result, and the largest resident size of the tool in bytes."""
+
+    peak = 0
+
+
+def limit(plain):
+    """A bound in bytes on the tool's memory: the sanitizer keeps what was freed, and its shadow."""
+    return 2 * plain + 1024 * MIB if SANITIZED else plain
+
+
+def run_bounded(*args, timeout=120, before=(), env=None, preexec=None, cwd=None):
+    """Runs the tool; its memory is measured, and its output kept in files, whatever it is."""
+    words = [*before, lib.TOOL, *(str(word) for word in args)]
+    started = time.monotonic()
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        pid = os.fork()
+        if pid == 0:
+            become(words, out, err, env, preexec, cwd)
+        code, peak = collect(pid, started + timeout)
+        out.seek(0)
+        err.seek(0)
+        seconds = time.monotonic() - started
+        text = err.read().decode(errors="replace")
+        result = Bounded([str(word) for word in args], code, out.read(), text, seconds)
+    result.peak = peak
+    if "Sanitizer" in result.err or "runtime error:" in result.err:
+        raise AssertionError("a sanitizer reports: %s" % (result,))
+    return result
+
+
+def become(words, out, err, env, preexec, cwd):
+    """In the child: the tool in place of this program."""
+    try:
+        os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
+        os.dup2(out.fileno(), 1)
+        os.dup2(err.fileno(), 2)
+        if cwd:
+            os.chdir(cwd)
+        if preexec:
+            preexec()
+        os.execvpe(words[0], words, lib.tool_environment(env))
+    finally:
+        os._exit(127)
+
+
+def collect(pid, deadline):
+    """Exit code, None if it had to be ended, and the peak of its memory."""
+    while True:
+        done, status, usage = os.wait4(pid, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status), usage.ru_maxrss * 1024
+        if time.monotonic() > deadline:
+            os.kill(pid, 9)
+            os.wait4(pid, 0)
+            return None, 0
+        time.sleep(0.002)
+
+
+def refuse_openat2(err):
+    """For a child before exec: openat2(2) answers with that errno."""
+    number, allow, no_new_privs, seccomp, filter_mode = 437, 0x7FFF0000, 38, 22, 2
+    rows = ((0x20, 0, 0, 0), (0x15, 0, 1, number), (0x06, 0, 0, 0x50000 | err), (0x06, 0, 0, allow))
+    code = ctypes.create_string_buffer(b"".join(struct.pack("<HBBI", *row) for row in rows))
+    program = ctypes.create_string_buffer(
+        struct.pack("<HxxxxxxQ", len(rows), ctypes.addressof(code)))
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def apply():
+        at = ctypes.addressof(program) if code else 0  # both must still be there
+        for words in ((no_new_privs, 1, 0, 0, 0), (seccomp, filter_mode, at, 0, 0)):
+            if libc.prctl(*map(ctypes.c_ulong, words)):
+                raise OSError(ctypes.get_errno(), "prctl")
+
+    return apply
+
+
+class Opens:
+    """Sees, by inotify(7), whether a file is opened; naming it (O_PATH) is no opening."""
+
+    IN_OPEN = 0x20
+
+    def __init__(self, path):
+        libc = ctypes.CDLL(None, use_errno=True)
+        self.fd = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        if self.fd < 0 or libc.inotify_add_watch(self.fd, os.fsencode(path), self.IN_OPEN) < 0:
+            raise OSError(ctypes.get_errno(), "inotify")
+
+    def seen(self):
+        try:
+            return bool(os.read(self.fd, 4096))
+        except BlockingIOError:
+            return False
+
+    def close(self):
+        os.close(self.fd)
+
+
+class TestCase(lib.TestCase):
+    def path(self, *parts):
+        if not hasattr(self, "base"):
+            self.base = self.directory()
+        path = os.path.join(self.base, *parts)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        return path
+
+    def install(self, *parts):
+        """A copy of the program with its library beside it; their directory."""
+        for name in ("hostile", "libhostile_allocator.so"):
+            if not os.path.exists(self.path(*parts, name)):
+                shutil.copy(os.path.join(lib.VICTIMS, name), self.path(*parts, name))
+        return self.path(*parts)
+
+    def hostile(self, *words, program=None, argv0=None, cwd=None, before=(), **env):
+        """One of them, which has said that it is ready."""
+        program = program or os.path.join(lib.VICTIMS, "hostile")
+        argv = [*before, argv0 or program, *words]
+        process = self.process(
+            argv, executable=None if before else program, stdout=subprocess.PIPE,
+            stdin=subprocess.DEVNULL, cwd=cwd or self.path("."), env={**os.environ, **env})
+        line = process.stdout.readline()
+        if process.poll() == lib.SKIPPED or line not in (b"ready\n", b"opened\n"):
+            self.assertEqual(process.wait(), lib.SKIPPED, line)
+            self.skipTest(line.decode().strip())
+        self.assertEqual(line, b"ready\n")
+        return process
+
+    def assert_bounded(self, result, memory=256 * MIB):
+        """It came to an end by itself, with a documented code and in bounded memory."""
+        self.assertIn(result.code, DOCUMENTED, result)
+        self.assertLess(result.peak, limit(memory), result)
+        if result.code != lib.OK:
+            self.assertTrue(result.err.startswith("jeattach: "), result)
+        self.assert_clean(result)
+        return result
+
+    def assert_clean(self, result):
+        """Nothing that a terminal would act on."""
+        self.assertIsNone(CONTROLS.search(result.out), result)
+        self.assertIsNone(CONTROLS.search(result.err.encode()), result)
+        if "--json" in result.args:
+            self.json_objects(result.out)
+
+    def json_objects(self, out):
+        """One document, or, of several targets, one a line."""
+        with contextlib.suppress(json.JSONDecodeError):
+            return [json.loads(out)]
+        return [json.loads(line) for line in out.splitlines()]
+
+    def assert_untraced(self, process):
+        self.assertIsNone(process.poll())
+        self.assertEqual(lib.tracer_of(process.pid), 0)
