@@ -208,7 +208,7 @@ size_t symbols_lines(struct symbols *symbols, uint64_t address, const struct sym
 
 bool symbols_build_id(struct symbols *symbols, size_t index, struct build_id *out)
 {
-    for (size_t i = 0; i < symbols->mapping_count; i++) {
+    for (size_t i = 0; i < symbols->mapping_count && !symbols->options.no_build_ids; i++) {
         const struct mapping *mapping = &symbols->mappings[i];
         if (mapping->index != index)
             continue;
@@ -216,6 +216,11 @@ bool symbols_build_id(struct symbols *symbols, size_t index, struct build_id *ou
         return out->len > 0;
     }
     return false;
+}
+
+size_t symbols_asked(const struct symbols *symbols)
+{
+    return symbols->answer_count;
 }
 
 bool symbols_coverage(const struct symbols *symbols, size_t index, struct symbols_coverage *out)

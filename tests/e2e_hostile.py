@@ -401,10 +401,10 @@ class Kernel(hostile.TestCase):
         lib.require_root()
         other = self.hostile()
         process = self.hostile("--fault")
-        with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            status, ps = pool.map(self.run_until_it_waits,
-                                  (("status", process.pid), ("ps", "--json")))
-        for result in (self.assert_bounded(status), self.assert_bounded(ps)):
+        with concurrent.futures.ThreadPoolExecutor(3) as pool:
+            status, ps, search = pool.map(self.run_until_it_waits, (
+                ("status", process.pid), ("ps", "--json"), ("on", "-s", process.pid)))
+        for result in map(self.assert_bounded, (status, ps, search)):
             self.assertEqual(result.code, lib.NO_SAFE_MOMENT, result)
             self.assertIn("do not answer", result.err)
             self.assertRegex(result.err, r"process %d\b" % process.pid)
