@@ -12,6 +12,9 @@ struct mapping {
     size_t module;
 };
 
+/* A target may map any number of sparse files, each of any size, all of it symbols. */
+#define SYMBOLS_READ_MAX (2ull << 30)
+
 struct answer {
     uint64_t address;
     const struct symbol_line *lines;
@@ -28,6 +31,7 @@ struct symbols {
     struct answer *answers;
     size_t answer_count, answer_room;
     struct arena arena;
+    uint64_t left; /* of SYMBOLS_READ_MAX */
 };
 
 static bool copy_strings(struct symbols *symbols, const struct symbols_options *options)
@@ -36,6 +40,8 @@ static bool copy_strings(struct symbols *symbols, const struct symbols_options *
     const char **dirs = arena_alloc(arena, options->debug_dir_count * sizeof *dirs);
 
     symbols->options = *options;
+    symbols->left = SYMBOLS_READ_MAX;
+    symbols->options.left = &symbols->left;
     if (options->root &&
         !(symbols->options.root = arena_string(arena, options->root, strlen(options->root))))
         return false;

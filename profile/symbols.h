@@ -43,6 +43,7 @@ struct symbols_options {
      */
     int (*open)(void *ctx, const struct symbol_mapping *mapping);
     void *ctx;
+    uint64_t *left; /* symbols' own: the bytes that may still be read, of all files together */
 };
 
 /* The ctx of symbols_open_live. */
