@@ -243,6 +243,7 @@ static void test_choice_refused(void)
         {TAKES_LIVE, "-d 99ms 1"},
         {TAKES_LIVE, "--once --count 2 1"},
         {TAKES_LIVE, "--count 0 1"},
+        {TAKES_LIVE, "--share 101 1"},
         {TAKES_LIVE, "--every 1s 1"},
         {TAKES_DURATION, "--interval 1s 1"},
         {TAKES_ONE, "1 2"},
