@@ -22,7 +22,7 @@ struct limit_group {
 struct limits {
     struct limit_group groups[LIMITS_GROUPS]; /* innermost first */
     size_t count;
-    int machine_fd; /* -1: not open; to be set so before limits_close */
+    int machine_fd;   /* -1: not open; to be set so before limits_close */
     uint64_t machine; /* the memory of the machine, bytes */
 };
 

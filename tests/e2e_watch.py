@@ -267,7 +267,7 @@ class Ends(WatchTest):
         self.assertIn("no space", watch.said().lower())
         self.assertEqual(os.listdir(directory), [])
         self.assertEqual(watch.events("profile"), [])
-        self.assert_unharmed(victim)
+        self.assert_unharmed(victim, slow=True)
 
     def test_signals_at_any_moment(self):
         victim = self.victim(conf="prof:true,prof_active:false,lg_prof_sample:12")
@@ -297,7 +297,7 @@ class Ends(WatchTest):
         self.assertGreater(files, 5)
         status = json.loads(self.assert_ran(lib.run_tool("status", victim.pid, "--json")).text)
         self.assertIs(status["prof.active"], False)
-        self.assert_unharmed(victim)
+        self.assert_unharmed(victim, slow=True)
 
 
 if __name__ == "__main__":

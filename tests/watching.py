@@ -13,7 +13,7 @@ from groups import MemoryGroup
 from lib import GONE, OK, TOOL
 
 MIB = 1 << 20
-PATIENCE = 6  # seconds, for what comes soon on a machine with time to spare
+PATIENCE = 60  # seconds, for what comes soon on a machine with time to spare
 CONF = "prof:true,prof_active:%s,lg_prof_sample:12,dirty_decay_ms:0,muzzy_decay_ms:0"
 NAME = re.compile(r"\A(.+)-(\d+)-(\d{8}T\d{6}Z)-(\d+)MiB\.watch(-\d+)?\.heap\Z")
 CAP_IPC_LOCK = 14
