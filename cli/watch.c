@@ -214,7 +214,7 @@ static bool watch_found(struct search *search, int *code)
         course = tell_ended(watch) == COURSE_ON ? tell_waiting(search) : COURSE_FAILED;
     else if (course == COURSE_EXECED)
         watching_leave(watch);
-    else if (course == COURSE_FULL && !watch->options->watch.once) {
+    else if (course == COURSE_FULL && !watch->options->once) {
         search->follow.done = true;
         *code = tell_stopped(watch, "it has all its profiles", EXIT_DONE);
         return *code == EXIT_DONE && tell_waiting(search) == COURSE_ON;
@@ -285,7 +285,7 @@ int verb_watch(const struct options *options, pid_t pid)
     int code;
 
     watch.quiet.quiet = true;
-    watch.start.most = options->watch.once ? 1 : options->watch.max;
+    watch.start.most = options->once ? 1 : options->watch.max;
     watch.start.directory = options->output;
     if (!take_rules(&watch))
         return EXIT_USAGE;
