@@ -245,6 +245,17 @@ class Ends(WatchTest):
         self.assertEqual(watch.end(), INTERRUPTED)
         self.assertEqual(len(self.assert_complete(watch)), 2)
 
+    def test_goes_on_after_the_terminal(self):
+        grower = self.grower()
+        watch = self.watch(
+            grower.pid, "--when", "rss>20M",
+            prepare=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))  # as nohup does
+        watch.started()
+        watch.process.send_signal(signal.SIGHUP)
+        grower.grow(30)
+        watch.wait_for("profile")
+        self.assertEqual(watch.end(), INTERRUPTED)
+
     def test_target_ends(self):
         grower = self.grower()
         watch = self.watch(grower.pid, "--when", "rss>9G")

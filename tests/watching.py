@@ -60,7 +60,7 @@ class Grower:
 class Watch:
     """`jeattach watch --json`, whose events are read as they come."""
 
-    def __init__(self, test, *words, directory=None, env=None):
+    def __init__(self, test, *words, directory=None, env=None, prepare=None):
         self.test = test
         self.directory = directory or test.directory()
         logs = test.directory()
@@ -69,7 +69,7 @@ class Watch:
         with open(self.out, "wb") as out, open(self.err, "wb") as err:
             self.process = test.process(
                 argv, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
-                env=lib.tool_environment(env),
+                env=lib.tool_environment(env), preexec_fn=prepare,
             )
         self.pid = self.process.pid
 
