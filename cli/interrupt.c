@@ -53,12 +53,13 @@ static void on_tick(int signo)
 void interrupt_init(void)
 {
     struct sigaction action = {.sa_handler = on_signal}; /* without SA_RESTART */
-    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    struct sigaction ignore = {.sa_handler = SIG_IGN}, former;
     struct sigaction tick = {.sa_handler = on_tick}; /* as the deadline's, which may come later */
 
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGHUP, &action, NULL);
+    if (sigaction(SIGHUP, NULL, &former) == 0 && former.sa_handler != SIG_IGN) /* nohup(1) */
+        sigaction(SIGHUP, &action, NULL);
     sigaction(SIGPIPE, &ignore, NULL);
     sigaction(SIGALRM, &tick, NULL);
 }
