@@ -26,6 +26,7 @@ struct attachment {
     unsigned holds;               /* made so far */
     unsigned calls;               /* in all of them */
     uint64_t longest_ns;          /* that one of them took */
+    uint64_t search_ns;           /* how long a safe point is looked for; 0: until the deadline */
     struct interrupted_sleep sleeps[INJECTION_SLEEPS]; /* from one hold to the next */
     struct subject subject;
     char variable[PREFIX_MAX + 16]; /* MALLOC_CONF, _RJEM_MALLOC_CONF */
@@ -48,7 +49,8 @@ typedef enum fault_code (*held_action)(struct attachment *attachment, void *ctx,
                                        struct fault *fault);
 /*
  * Checks the forged frame on a child of the tool, holds one thread of the
- * target, runs the action and lets the thread go, whatever came of it.
+ * target, runs the action and lets the thread go, whatever came of it; in a
+ * thread of the tool's own (apart.h).
  */
 enum fault_code attachment_hold(struct attachment *attachment, held_action action, void *ctx,
                                 struct fault *fault);
@@ -68,6 +70,8 @@ enum fault_code attachment_renew(struct attachment *attachment,
                                  const volatile sig_atomic_t *interrupted, struct fault *fault);
 /* For what holds threads by itself, after a hold that has checked the frame. */
 struct injection_env attachment_env(struct attachment *attachment);
+/* The last line about a target on stderr, unless quiet; attachment_finish prints it. */
+void attachment_closing_line(const struct attachment *attachment);
 /*
  * The end of every verb: says what went wrong, prints the closing line, closes
  * everything. Returns the exit code.

@@ -22,6 +22,7 @@ static const char overview[] =
     "  leak     what grows meanwhile, by stack, the largest growth first\n"
     "  report   show a profile from a file: table, flame graph, pprof, ...\n"
     "  stats    where its memory is: jemalloc's counts beside the RSS\n"
+    "  top      the same as it changes, with the allocation sites that hold it\n"
     "  reset    drop what was sampled so far, perhaps change the sampling period\n"
     "  purge    give memory that jemalloc keeps unused back to the kernel\n"
     "  mallctl  read or write any setting or counter of jemalloc's, by its name\n"
@@ -203,6 +204,29 @@ static const struct {
               "      --prometheus   the rows as metrics\n"
               "      --allow-slow   --json and --full also of jemalloc before 5.3 under a seccomp\n"
               "                     filter, where they hold a thread for seconds\n"},
+    {"top",
+     "jeattach top [options] PID\n"
+     "\n"
+     "Shows, again and again, what jemalloc counts beside the RSS, with rates per second,\n"
+     "and the allocation sites that hold the most or grow the fastest. A site is the\n"
+     "innermost four calls of a stack; its size is estimated from jemalloc's samples, and a\n"
+     "growth marked ~ is within the error of that. One thread is held once for each refresh;\n"
+     "how long is shown. Where that would be more than 1 % of the time, refreshes become\n"
+     "rarer by themselves, which is shown too.\n"
+     "\n"
+     "Without profiling there are the gauges alone, and what to do about it.\n"
+     "\n"
+     "  -d, --interval D    between two refreshes: 2s unless said, 100ms at least\n"
+     "      --count N       end after N refreshes\n"
+     "      --once          one look, and no rates: --count 1 without taking the terminal\n"
+     "      --sort BY       cur: by what a site holds (default); growth\n"
+     "      --rows N        sites at most; elsewhere than on a terminal 20, 0: all\n"
+     "      --json          an object a line, one for each refresh\n"
+     "      --focus RE, --ignore RE, --hide RE, --show RE, --allocator, --no-inlines,\n"
+     "      --debuginfod    which calls are seen, as report has them\n"
+     "\n"
+     "On a terminal q and Ctrl-C end it, s sorts by the other column. The exit code is then\n"
+     "0, or 130 if --count asked for more; 3 if the process ends.\n"},
     {"reset", "jeattach reset [options] PID...\n"
               "\n"
               "Drops all that was sampled so far (prof.reset); prints prof.lg_sample, the\n"
@@ -257,10 +281,11 @@ int help_print(const char *verb)
 
 int help_usage(void)
 {
-    fputs("usage: jeattach ps|status|on|off|dump|record|leak|stats|reset|purge|mallctl [options] "
-          "PID...\n"
-          "       jeattach report [options] FILE   (jeattach --help)\n",
-          stderr);
+    fputs(
+        "usage: jeattach ps|status|on|off|dump|record|leak|stats|top|reset|purge|mallctl [options] "
+        "PID...\n"
+        "       jeattach report [options] FILE   (jeattach --help)\n",
+        stderr);
     return EXIT_USAGE;
 }
 

@@ -20,3 +20,5 @@ const volatile sig_atomic_t *interrupt_again_flag(void);
  * is then written to stderr; static text, or NULL.
  */
 void interrupt_patience(int signals, const char *farewell);
+/* What is done before that: called by the handler, so async-signal-safe. NULL: nothing. */
+void interrupt_at_end(void (*restore)(void));

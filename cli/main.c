@@ -26,6 +26,7 @@ static const struct verb {
     {"purge", verb_purge, 0},
     {"ps", verb_ps, TAKES_HOST},
     {"stats", verb_stats, TAKES_REPORT},
+    {"top", verb_top, TAKES_LIVE | TAKES_ONE},
 };
 
 static const struct verb *find_verb(const char *name)

@@ -23,12 +23,13 @@ enum {
     TAKES_DURATION = 1 << 20, /* -d */
     TAKES_SERIES = 1 << 21,   /* --every, --count, --keep */
     TAKES_SETTLE = 1 << 22,   /* --settle */
+    TAKES_LIVE = 1 << 23,     /* -d, --count, --once, --sort, and some of TAKES_FORMAT */
 };
 
 /* How a profile is shown; NULL or false: not said. */
 struct report_options {
     const char *format, *focus, *ignore, *hide, *show, *unit, *value, *root;
-    const char *rows;
+    const char *rows, *sort;
     bool by_thread, debuginfod, no_inlines, keep_allocator;
 };
 
@@ -43,6 +44,7 @@ struct options {
     int parallel; /* so many processes at once */
     uint64_t timeout_ns;
     uint64_t duration_ns, every_ns, settle_ns; /* 0: not said */
+    uint64_t interval_ns;                      /* -d of top */
     unsigned count, keep;                      /* 0: not said */
     pid_t thread;                              /* 0: any */
     pid_t instance;                            /* --instance, from 1; 0: the default */
@@ -54,6 +56,7 @@ struct options {
     size_t name_count;
     int lg_sample; /* --lg-sample: 0 to 63; -1: not given */
     bool json, quiet, dry_run, help, version;
+    bool once; /* --once */
     bool list, no_call, allow_reset, full, prometheus, allow_slow;
     int verbose;
     struct report_options report;

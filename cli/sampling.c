@@ -1,4 +1,5 @@
 #include "cli/sampling.h"
+#include "cli/apart.h"
 #include "cli/interrupt.h"
 #include "cli/progress.h"
 #include "cli/value.h"
@@ -53,17 +54,34 @@ enum fault_code sampling_begin(struct attachment *attachment, struct sampling *s
     return rc;
 }
 
+struct visit {
+    struct attachment *attachment;
+    struct sampling *sampling;
+    struct fault *fault;
+    enum fault_code code;
+};
+
+static void visit_apart(void *ctx)
+{
+    struct visit *visit = ctx;
+    struct attachment *attachment = visit->attachment;
+    struct sampling *sampling = visit->sampling;
+    const struct injection_env env = attachment_env(attachment);
+    const struct activation_options options = {.layout = sampling->layout,
+                                               .lg_sample = sampling->former.lg_sample};
+
+    visit->code =
+        activation_run(&env, &attachment->instance, &options, &sampling->activation, visit->fault);
+}
+
 /* Threads of 5.2 that do not sample by themselves. */
 static enum fault_code visit_threads(struct attachment *attachment, struct sampling *sampling,
                                      struct fault *fault)
 {
-    const struct injection_env env = attachment_env(attachment);
-    const struct activation_options options = {.layout = sampling->layout,
-                                               .lg_sample = sampling->former.lg_sample};
     const struct activation *activation = &sampling->activation;
-    enum fault_code rc =
-        activation_run(&env, &attachment->instance, &options, &sampling->activation, fault);
+    struct visit visit = {attachment, sampling, fault, FAULT_NONE};
 
+    apart_run(visit_apart, &visit);
     if (activation->longest_ns > attachment->longest_ns)
         attachment->longest_ns = activation->longest_ns;
     if (activation->missed)
@@ -74,7 +92,7 @@ static enum fault_code visit_threads(struct attachment *attachment, struct sampl
         message("%zu of %zu threads sample only if they never did before: this build does not tell "
                 "(jeattach on --help)",
                 activation->unsure, activation->threads);
-    return rc;
+    return visit.code;
 }
 
 enum fault_code sampling_begun(struct attachment *attachment, struct sampling *sampling,

@@ -171,7 +171,7 @@ class Leak(e2e_record.TestCase):
         result = self.leak(victim.pid, "-d", "50ms")
         self.assertIn("no stack has changed", result.text)
         self.assert_active(victim.pid, False)
-        self.assert_unharmed(victim)
+        self.assert_unharmed(victim, slow=True)
 
     def test_target_is_killed(self):
         leaky = Leaky(self)

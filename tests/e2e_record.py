@@ -89,7 +89,7 @@ class Record(TestCase):
         self.assertRegex(result.err, r"sampled for \d+(\.\d+)? m?s; prof\.active is false again")
         self.assertRegex(result.err, r"a thread held 2 times, .* at most")
         self.assert_active(victim.pid, False)
-        self.assert_unharmed(victim)
+        self.assert_unharmed(victim, slow=True)
 
     def test_target_is_as_it_was(self):
         victim = self.victim()
@@ -97,7 +97,7 @@ class Record(TestCase):
         self.assert_ran(lib.run_tool("record", victim.pid, "-d", "50ms", "-o", "/dev/null"))
         self.assertEqual(lib.snapshot_differences(victim.pid, before), [])
         self.assert_active(victim.pid, False)
-        self.assert_unharmed(victim)
+        self.assert_unharmed(victim, slow=True)
 
     def test_default_name(self):
         victim = self.victim("malloc")
@@ -245,7 +245,7 @@ class Interrupted(TestCase):
             self.assert_active(victim.pid, former, code, err)
             self.check_files(place, out.decode(), err)
         self.assertTrue(victim.wait_rounds(2), "the victim does not go on")
-        self.assert_unharmed(victim)
+        self.assert_unharmed(victim, slow=True)
         return codes
 
     def check_files(self, place, out, err):
@@ -436,7 +436,7 @@ class Meanwhile(TestCase):
         self.assertIn(b"jeattach off %d" % victim.pid, self.first_lines)
         self.assert_active(victim.pid, True)
         self.switch(victim, "off")
-        self.assert_unharmed(victim)
+        self.assert_unharmed(victim, slow=True)
 
 
 class Output(TestCase):
@@ -448,7 +448,7 @@ class Output(TestCase):
         out = tool.stdout.read(100)  # it has begun to write
         self.assert_active(victim.pid, False)
         self.assertIsNone(tool.poll(), "the profile fits into the pipe: the test shows nothing")
-        self.assert_unharmed(victim, 5)
+        self.assert_unharmed(victim, 5, slow=True)
         code, rest, err = self.end(tool)
         self.assertEqual(code, lib.OK, err)
         self.assert_profile(out + rest)
@@ -528,7 +528,7 @@ class Series(TestCase):
             self.assert_profile(self.read(path))
         self.assertIn("held 6 times", result.err)
         self.assert_active(victim.pid, False)
-        self.assert_unharmed(victim)
+        self.assert_unharmed(victim, slow=True)
 
     def test_rotation_leaves_what_is_not_its_own(self):
         """A profile that somebody has replaced meanwhile is theirs."""

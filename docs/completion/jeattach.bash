@@ -68,9 +68,10 @@ _jeattach_files()
 _jeattach()
 {
     local cur=${COMP_WORDS[COMP_CWORD]} option='' verb=${COMP_WORDS[1]-} pids=() i
-    local verbs='ps status on off dump record leak report stats reset purge mallctl'
+    local verbs='ps status on off dump record leak report stats top reset purge mallctl'
     local looks='--format --focus --ignore --hide --show --by-thread --allocator --value --unit'
     looks+=' --rows --no-inlines --debuginfod --output'
+    local looks_live='--focus --ignore --hide --show --allocator --rows --no-inlines --debuginfod'
     local options='--pid --timeout --thread --instance --dry-run --json --quiet --verbose --help'
     options+=' --name --container --cgroup --all --subprocesses --parallel'
 
@@ -96,6 +97,7 @@ _jeattach()
         on) options+=' --allow-reset' ;;
         reset) options+=' --lg-sample' ;;
         mallctl) options+=' --list' ;;
+        top) options+=" --interval --count --once --sort ${looks_live}" ;;
         stats) options+=' --full --prometheus --allow-slow' ;;
     esac
 
@@ -109,7 +111,7 @@ _jeattach()
     for ((i = 2; i < ${#COMP_WORDS[@]}; i++)); do
         [ "$i" -eq "$COMP_CWORD" ] && continue
         case ${COMP_WORDS[i - 1]} in
-            -o | --output | --path | --timeout | --thread | --instance | --lg-sample | --rows | -d | --duration | --every | \
+            -o | --output | --path | --timeout | --thread | --instance | --lg-sample | --rows | -d | --duration | --every | --interval | \
                 --count | --keep | --settle | -n | --name | --container | --cgroup | --parallel) continue ;;
         esac
         [[ ${COMP_WORDS[i]} =~ ^[0-9]+$ ]] && pids+=("${COMP_WORDS[i]}")
@@ -136,6 +138,10 @@ _jeattach()
             [[ $options == *--output* ]] && _jeattach_files "$cur"
             return
             ;;
+        --sort)
+            _jeattach_words 'cur growth' "$cur"
+            return
+            ;;
         --lg-sample)
             _jeattach_words '12 14 16 19 21' "$cur"
             return
@@ -157,7 +163,7 @@ _jeattach()
             return
             ;;
         --path | --instance | --focus | --ignore | --hide | --show | --rows | --count | --keep) return ;;
-        -d | --duration | --every | --settle)
+        -d | --interval | --duration | --every | --settle)
             _jeattach_words '10s 30s 5m 1h' "$cur"
             return
             ;;

@@ -240,6 +240,11 @@ static void test_choice_refused(void)
         {0, "--name= "},
         {TAKES_HOST, "--all"},
         {TAKES_HOST, "-s"},
+        {TAKES_LIVE, "-d 99ms 1"},
+        {TAKES_LIVE, "--once --count 2 1"},
+        {TAKES_LIVE, "--count 0 1"},
+        {TAKES_LIVE, "--every 1s 1"},
+        {TAKES_DURATION, "--interval 1s 1"},
         {TAKES_ONE, "1 2"},
         {TAKES_ONE, "--all"},
         {TAKES_ONE, "-s 1"},
@@ -251,6 +256,19 @@ static void test_choice_refused(void)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (!CHECK(!parse(&options, rows[i].takes, rows[i].words)))
             fprintf(stderr, "  %s\n", rows[i].words);
+}
+
+/* One letter, two meanings. */
+static void test_interval(void)
+{
+    struct options options;
+
+    CHECK(parse(&options, TAKES_LIVE, "-d 5s --count 3 --sort growth 1"));
+    CHECK(options.interval_ns == 5000000000 && options.duration_ns == 0 && options.count == 3);
+    CHECK(strcmp(options.report.sort, "growth") == 0);
+    CHECK(parse(&options, TAKES_LIVE, "1") && options.interval_ns == 2000000000);
+    CHECK(parse(&options, TAKES_DURATION, "-d 5s 1"));
+    CHECK(options.interval_ns == 2000000000 && options.duration_ns == 5000000000);
 }
 
 static void test_many_pids(void)
@@ -347,6 +365,27 @@ static void test_format(void)
 }
 
 /* The message names the word at fault, also where it is one of several letters. */
+static void test_for_a_while(void)
+{
+    const unsigned takes = TAKES_FORMAT | TAKES_OUTPUT | TAKES_DURATION | TAKES_SERIES;
+    struct options options;
+
+    CHECK(parse(&options, takes, "42") && !options.duration_ns && !options.every_ns);
+    CHECK(parse(&options, takes, "-d 90s 42") && options.duration_ns == 90000000000u);
+    CHECK(parse(&options, takes, "42 --every 5m --count 12 --keep 3") &&
+          options.every_ns == 300000000000u && options.count == 12 && options.keep == 3);
+    /* A series is of files: without -o they have names of their own. */
+    CHECK(parse(&options, takes, "42 --every 5m -f folded") && !options.output);
+    CHECK(parse(&options, takes, "42 -f folded") && strcmp(options.output, "-") == 0);
+    CHECK(parse(&options, TAKES_SETTLE, "42 --settle 2s") && options.settle_ns == 2000000000u);
+    CHECK(!parse(&options, takes, "42 --settle 2s"));
+    CHECK(!parse(&options, takes, "42 --count 3") && !parse(&options, takes, "42 --keep 3"));
+    CHECK(!parse(&options, takes, "42 --every 1s --count 0"));
+    CHECK(!parse(&options, takes, "42 --every 1s --count 1000001"));
+    CHECK(!parse(&options, takes, "42 --every 1s --count 3x") && strstr(said, "not a number"));
+    CHECK(!parse(&options, 0, "42 -d 1s"));
+}
+
 static void test_unknown_named(void)
 {
     struct options options;
@@ -439,10 +478,12 @@ int main(void)
     test_pid_words();
     test_choice();
     test_choice_refused();
+    test_interval();
     test_many_pids();
     test_refused();
     test_file();
     test_format();
+    test_for_a_while();
     test_unknown_named();
     test_help();
     test_names();

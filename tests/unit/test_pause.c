@@ -126,6 +126,24 @@ static void test_signals(void)
     flag = 0;
 }
 
+static void raise_in_tick(void *ctx)
+{
+    (void)ctx;
+    raise(SIGINT);
+}
+
+/* Between the look at the flag and the wait: it must not wait any more. */
+static void test_signal_just_before(void)
+{
+    struct pause pause = {.until = UINT64_MAX,
+                          .interrupted = &flag,
+                          .tick = raise_in_tick,
+                          .tick_ns = UINT64_MAX / 2};
+
+    CHECK(pause_until(&pause) == PAUSE_INTERRUPTED);
+    flag = 0;
+}
+
 static bool open_target(struct target *target, struct procfs *proc, pid_t pid)
 {
     struct fault fault;
@@ -170,6 +188,7 @@ int main(void)
 {
     struct sigaction action = {.sa_handler = on_signal};
 
+    alarm(40); /* what waits for ever is ended */
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGHUP, &action, NULL);
@@ -177,6 +196,7 @@ int main(void)
     test_ticks();
     test_interrupted_before();
     test_signals();
+    test_signal_just_before();
     test_end_of_target(true);
     test_end_of_target(false);
     return check_result();
