@@ -34,7 +34,7 @@ static const char overview[] =
     "      --cgroup PATH   in this control group or one below it\n"
     "  -s, --subprocesses  PID... and its descendants\n"
     "      --all           all that match, not just the only one; alone: all on this host\n"
-    "      --parallel N    do so many at a time (default 4)\n"
+    "      --parallel N    do so many at a time (default 4; record and leak: all)\n"
     "Only processes that use jemalloc are meant. If several match without --all or -s they\n"
     "are listed, none is touched, and the exit code is 2.\n"
     "\n"

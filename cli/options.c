@@ -9,8 +9,7 @@
 #include <string.h>
 
 enum { PID_LIMIT = 4 << 20 }; /* PID_MAX_LIMIT, include/linux/threads.h */
-enum { PARALLEL_DEFAULT = 4 };
-enum { LG_SAMPLE_MAX = 63 }; /* what jemalloc clamps it to (prof_reset_ctl) */
+enum { LG_SAMPLE_MAX = 63 };  /* what jemalloc clamps it to (prof_reset_ctl) */
 enum { NUMBER_MAX = 1000000 };
 enum { INTERVAL_LEAST = 100000000 }; /* nanoseconds */
 
@@ -481,7 +480,6 @@ bool options_parse(struct options *options, unsigned takes, int argc, char **arg
     options->interval_ns = 2ull * 1000000000;
     options->share = 1;
     options->lg_sample = -1;
-    options->parallel = PARALLEL_DEFAULT;
     options->watch = (struct watch_options){.cooldown_ns = 600ull * 1000000000, .max = 3};
     optind = 1;
     opterr = 0;
