@@ -23,6 +23,7 @@ static const char overview[] =
     "  report   show a profile from a file: table, flame graph, pprof, ...\n"
     "  stats    where its memory is: jemalloc's counts beside the RSS\n"
     "  top      the same as it changes, with the allocation sites that hold it\n"
+    "  watch    a profile before it is too late: at a size, near a limit, under pressure\n"
     "  reset    drop what was sampled so far, perhaps change the sampling period\n"
     "  purge    give memory that jemalloc keeps unused back to the kernel\n"
     "  mallctl  read or write any setting or counter of jemalloc's, by its name\n"
@@ -227,6 +228,35 @@ static const struct {
      "\n"
      "On a terminal q and Ctrl-C end it, s sorts by the other column. The exit code is then\n"
      "0, or 130 if --count asked for more; 3 if the process ends.\n"},
+    {"watch",
+     "jeattach watch [options] PID --when RULE... -o DIR\n"
+     "jeattach watch [options] -n NAME|--container ID|--cgroup PATH --when RULE... -o DIR\n"
+     "\n"
+     "Waits until a rule holds, then streams a profile into DIR: NAME-PID-TIME-RSS.watch.heap,\n"
+     "complete or not at all, nothing is overwritten. Prints its path on stdout, and one line\n"
+     "for each event on stderr. A rule is quoted, for the shell takes > for itself:\n"
+     "\n"
+     "  'rss>2G' 'rss>80%'       resident memory; of the smallest memory limit on the way to\n"
+     "                           the root of its control group, else of the machine's memory\n"
+     "  'cgroup>85%'             of the control group nearest to its limit, else the machine;\n"
+     "                           inactive pages of files are not counted; 'cgroup>2G': of its\n"
+     "                           own group\n"
+     "  'psi.some>20%/10s'       time that some task of its group, else of the host, waited\n"
+     "                           for memory, of a window; psi.full: that all did\n"
+     "  'grow>20%/10m'           resident memory beyond its least in the window, which the\n"
+     "                           process must have lived for; 'grow>1G/1h'\n"
+     "\n"
+     "      --max N         profiles of one process at most (default 3)\n"
+     "      --cooldown D    until the same rule fires again, if it still holds (default 10m)\n"
+     "      --keep N        files of this process name that stay in DIR, older ones of watch\n"
+     "                      are removed (default 10)\n"
+     "      --once          end after the first profile\n"
+     "      --on            switch profiling on at the start, and back at the end\n"
+     "      --json          a line on stdout for each event\n"
+     "\n"
+     "Exit code 0 when it has made all its profiles, 3 when the process has ended, 130 after\n"
+     "SIGTERM or Ctrl-C, 6 if it cannot profile, 9 if DIR takes no more. With -n and the like\n"
+     "it waits for the next process of that name instead, whatever comes of this one.\n"},
     {"reset", "jeattach reset [options] PID...\n"
               "\n"
               "Drops all that was sampled so far (prof.reset); prints prof.lg_sample, the\n"
@@ -281,11 +311,10 @@ int help_print(const char *verb)
 
 int help_usage(void)
 {
-    fputs(
-        "usage: jeattach ps|status|on|off|dump|record|leak|stats|top|reset|purge|mallctl [options] "
-        "PID...\n"
-        "       jeattach report [options] FILE   (jeattach --help)\n",
-        stderr);
+    fputs("usage: jeattach ps|status|on|off|dump|record|leak|watch|stats|top|reset|purge|mallctl "
+          "[options] PID...\n"
+          "       jeattach report [options] FILE   (jeattach --help)\n",
+          stderr);
     return EXIT_USAGE;
 }
 

@@ -59,3 +59,14 @@ void interrupt_at_end(void (*restore)(void))
 {
     at_end = restore;
 }
+
+void interrupt_block(sigset_t *former)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
+    sigprocmask(SIG_BLOCK, &set, former);
+}

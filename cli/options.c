@@ -14,7 +14,7 @@ enum { LG_SAMPLE_MAX = 63 }; /* what jemalloc clamps it to (prof_reset_ctl) */
 enum { NUMBER_MAX = 1000000 };
 enum { INTERVAL_LEAST = 100000000 }; /* nanoseconds */
 
-enum kind { FLAG, COUNT, TEXT, DURATION, NUMBER, PID, THREAD, INSTANCE, LG_SAMPLE, PARALLEL };
+enum kind { FLAG, COUNT, TEXT, DURATION, NUMBER, PID, THREAD, INSTANCE, LG_SAMPLE, PARALLEL, RULE };
 
 /* Every option: where its value goes, and which verbs have it. */
 struct row {
@@ -52,9 +52,9 @@ static const struct row rows[] = {
     {"settle", '\0', DURATION, AT(settle_ns), TAKES_SETTLE, 0},
     {"every", '\0', DURATION, AT(every_ns), TAKES_SERIES, 0},
     {"count", '\0', NUMBER, AT(count), TAKES_SERIES | TAKES_LIVE, 0},
-    {"keep", '\0', NUMBER, AT(keep), TAKES_SERIES, 0},
+    {"keep", '\0', NUMBER, AT(keep), TAKES_SERIES | TAKES_RULES, 0},
     {"interval", 'd', DURATION, AT(interval_ns), TAKES_LIVE, 0},
-    {"once", '\0', FLAG, AT(once), TAKES_LIVE, 0},
+    {"once", '\0', FLAG, AT(once), TAKES_LIVE | TAKES_RULES, 0},
     {"sort", '\0', TEXT, AT(report.sort), TAKES_LIVE, 0},
     {"no-call", '\0', FLAG, AT(no_call), TAKES_NO_CALL, 0},
     {"allow-reset", '\0', FLAG, AT(allow_reset), TAKES_ALLOW_RESET, 0},
@@ -63,6 +63,10 @@ static const struct row rows[] = {
     {"full", '\0', FLAG, AT(full), TAKES_REPORT, 0},
     {"prometheus", '\0', FLAG, AT(prometheus), TAKES_REPORT, 0},
     {"allow-slow", '\0', FLAG, AT(allow_slow), TAKES_REPORT, 0},
+    {"when", '\0', RULE, 0, TAKES_RULES, 0},
+    {"max", '\0', NUMBER, AT(watch.max), TAKES_RULES, 0},
+    {"cooldown", '\0', DURATION, AT(watch.cooldown_ns), TAKES_RULES, 0},
+    {"on", '\0', FLAG, AT(watch.on), TAKES_RULES, 0},
     {"base", '\0', TEXT, AT(base), TAKES_FILE, 0},
     {"root", '\0', TEXT, AT(report.root), TAKES_FILE, 0},
     {"format", 'f', TEXT, AT(report.format), TAKES_FORMAT, 0},
@@ -189,6 +193,16 @@ static bool add_name(struct options *options, const char *text)
     return true;
 }
 
+static bool add_rule(struct options *options, const char *text)
+{
+    if (options->watch.rule_count == OPTIONS_RULES_MAX) {
+        message("at most %d rules at once", OPTIONS_RULES_MAX);
+        return false;
+    }
+    options->watch.rules[options->watch.rule_count++] = text;
+    return true;
+}
+
 static bool set_file(struct options *options, const char *text)
 {
     if (options->file) {
@@ -304,6 +318,8 @@ static bool take_value(struct options *options, const struct row *row, const cha
     case PARALLEL:
         good = parse_parallel(text, at);
         break;
+    case RULE:
+        return add_rule(options, text);
     }
     return good || tell_wrong_value(row->kind, text);
 }
@@ -407,6 +423,15 @@ static const char *wrong_with_live(const struct options *options)
     return options->once && options->count ? "--once is --count 1: use one of them" : NULL;
 }
 
+static const char *wrong_with_rules(const struct options *options)
+{
+    if (!options->watch.rule_count)
+        return "when? Give a rule, as --when 'rss>80%'";
+    if (!options->output)
+        return "where to? Give a directory with -o";
+    return NULL;
+}
+
 static const char *wrong_with_process(const struct options *options, unsigned takes)
 {
     if (wrong_with_choice(options))
@@ -421,9 +446,11 @@ static const char *wrong_with_process(const struct options *options, unsigned ta
         return wrong_with_live(options);
     if (options->no_call && options->thread)
         return "--no-call holds no thread: leave --thread out";
+    if (takes & TAKES_RULES && wrong_with_rules(options))
+        return wrong_with_rules(options);
     if (options->dry_run && wrong_with_dry_run(options))
         return wrong_with_dry_run(options);
-    if ((options->count || options->keep) && !options->every_ns && !(takes & TAKES_LIVE))
+    if ((options->count || options->keep) && !options->every_ns && takes & TAKES_SERIES)
         return "--count and --keep are of a series: say --every too";
     return options->pid_count > 1 ? options_wrong_with_several(options, takes) : NULL;
 }
@@ -451,6 +478,7 @@ bool options_parse(struct options *options, unsigned takes, int argc, char **arg
     options->interval_ns = 2ull * 1000000000;
     options->lg_sample = -1;
     options->parallel = PARALLEL_DEFAULT;
+    options->watch = (struct watch_options){.cooldown_ns = 600ull * 1000000000, .max = 3};
     optind = 1;
     opterr = 0;
     fill_words(&words);

@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 enum { OPTIONS_PIDS_MAX = 256, OPTIONS_NAMES_MAX = 20, OPTIONS_PARALLEL_MAX = 64 };
+enum { OPTIONS_RULES_MAX = 8 };
 
 /* Which options and words a verb knows, besides the options that every verb has. */
 enum {
@@ -24,6 +25,7 @@ enum {
     TAKES_SERIES = 1 << 21,   /* --every, --count, --keep */
     TAKES_SETTLE = 1 << 22,   /* --settle */
     TAKES_LIVE = 1 << 23,     /* -d, --count, --once, --sort, and some of TAKES_FORMAT */
+    TAKES_RULES = 1 << 24,    /* --when and its limits; -o is a directory */
 };
 
 /* How a profile is shown; NULL or false: not said. */
@@ -34,6 +36,14 @@ struct report_options {
 };
 
 struct target_pin;
+/* When a profile is taken, and how many. */
+struct watch_options {
+    const char *rules[OPTIONS_RULES_MAX]; /* --when, as they were written */
+    size_t rule_count;
+    uint64_t cooldown_ns;
+    unsigned max;
+    bool on;
+};
 
 struct options {
     pid_t pids[OPTIONS_PIDS_MAX];
@@ -60,6 +70,7 @@ struct options {
     bool list, no_call, allow_reset, full, prometheus, allow_slow;
     int verbose;
     struct report_options report;
+    struct watch_options watch;
 };
 
 /* Parses argv[1..]; false after a message on stderr about what is wrong. */

@@ -1,18 +1,7 @@
 #include "cli/pause.h"
+#include "cli/interrupt.h"
 
 enum { SECOND_NS = 1000000000 };
-
-/* Those of interrupt.c: let in only while it waits, so that none is missed before. */
-static void block_signals(sigset_t *former)
-{
-    sigset_t set;
-
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGHUP);
-    sigprocmask(SIG_BLOCK, &set, former);
-}
 
 static bool has_ended(const struct pause *pause)
 {
@@ -53,7 +42,7 @@ enum pause_end pause_until(const struct pause *pause)
     enum pause_end end = PAUSE_OVER;
     sigset_t former;
 
-    block_signals(&former);
+    interrupt_block(&former);
     for (;;) {
         uint64_t now = clock_now();
         if (pause->interrupted && *pause->interrupted)

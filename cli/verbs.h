@@ -15,5 +15,6 @@ int verb_ps(const struct options *options, pid_t pid); /* pid: 0, it is about al
 int verb_status(const struct options *options, pid_t pid);
 int verb_top(const struct options *options, pid_t pid);
 int verb_stats(const struct options *options, pid_t pid);
+int verb_watch(const struct options *options, pid_t pid);
 /* Of a file: the pid is not used. */
 int verb_report(const struct options *options, pid_t pid);

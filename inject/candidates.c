@@ -1,6 +1,7 @@
 #include "inject/candidates.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 static bool is_avoided(const struct plan *plan, const struct thread *thread)

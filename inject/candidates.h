@@ -1,23 +1,23 @@
-/* The threads that a call could be made in. */
+/* The threads in which a call may be made, and in which order they are tried. */
 #pragma once
 
 #include "inject/call.h"
 
 struct ranked {
     struct thread thread;
-    bool seasoned; /* it has run for long enough to have allocated */
+    bool seasoned;
 };
 
-/* Best first; the first `seasoned` of them are seasoned. */
+/* The threads that may be used, best first; the first `seasoned` of them are seasoned. */
 struct candidates {
     struct ranked *list;
     size_t count, seasoned;
 };
 
 /*
- * The threads of env->target that may be used; candidates_free releases them.
- * Where there is none the fault tells why: FAULT_NO_STOP if they come to no stop
- * just now, which may pass.
+ * Lists them; candidates_free releases them. Without any: FAULT_STOPPED (by job
+ * control), FAULT_NO_STOP (all in an uninterruptible wait), FAULT_GONE (no thread
+ * of that number), FAULT_NO_SAFE_POINT (none may be used).
  */
 enum fault_code candidates_list(struct candidates *candidates, const struct injection_env *env,
                                 struct fault *fault);

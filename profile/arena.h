@@ -12,8 +12,8 @@ struct arena {
     size_t total; /* of all chunks */
 };
 
-#define ARENA_MAX ((size_t)1 << 30) /* bytes; names that a target made can be as long as it likes  \
-                                     */
+/* Bytes. Names that a target made can be as long as it likes. */
+#define ARENA_MAX ((size_t)1 << 30)
 
 /* Zeroed and aligned for any type. NULL: out of memory, or of ARENA_MAX. */
 void *arena_alloc(struct arena *arena, size_t size);

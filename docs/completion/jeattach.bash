@@ -68,7 +68,7 @@ _jeattach_files()
 _jeattach()
 {
     local cur=${COMP_WORDS[COMP_CWORD]} option='' verb=${COMP_WORDS[1]-} pids=() i
-    local verbs='ps status on off dump record leak report stats top reset purge mallctl'
+    local verbs='ps status on off dump record leak watch report stats top reset purge mallctl'
     local looks='--format --focus --ignore --hide --show --by-thread --allocator --value --unit'
     looks+=' --rows --no-inlines --debuginfod --output'
     local looks_live='--focus --ignore --hide --show --allocator --rows --no-inlines --debuginfod'
@@ -98,6 +98,7 @@ _jeattach()
         reset) options+=' --lg-sample' ;;
         mallctl) options+=' --list' ;;
         top) options+=" --interval --count --once --sort ${looks_live}" ;;
+        watch) options+=' --when --output --max --cooldown --keep --once --on' ;;
         stats) options+=' --full --prometheus --allow-slow' ;;
     esac
 
@@ -113,11 +114,17 @@ _jeattach()
         case ${COMP_WORDS[i - 1]} in
             -o | --output | --path | --timeout | --thread | --instance | --lg-sample | --rows | -d | --duration | --every | --interval | \
                 --count | --keep | --settle | -n | --name | --container | --cgroup | --parallel) continue ;;
+            --when | --max | --cooldown) continue ;;
         esac
         [[ ${COMP_WORDS[i]} =~ ^[0-9]+$ ]] && pids+=("${COMP_WORDS[i]}")
     done
 
     case $option in
+        --when | --max | --keep) return ;; # a rule has to be quoted, which readline cannot offer
+        --cooldown)
+            _jeattach_words '1m 10m 1h' "$cur"
+            return
+            ;;
         -n | --name)
             _jeattach_words "$(_jeattach_column name)" "$cur"
             return

@@ -464,8 +464,40 @@ static void test_lg_sample(void)
     CHECK(!parse(&options, 0, "42 --lg-sample 19") && strstr(said, "no option --lg-sample"));
 }
 
+static void test_rules(void)
+{
+    static const unsigned takes = TAKES_RULES | TAKES_OUTPUT | TAKES_ONE;
+    static const char *const wrong[] = {
+        "42 -o d",
+        "--when rss>1G -o d",
+        "42 43 --when rss>1G -o d",
+        "42 --when rss>1G",
+        "42 --when rss>1G -o d --max 0",
+        "42 --when rss>1G -o d --max x",
+        "42 --when rss>1G -o d --keep -1",
+        "42 --when rss>1G -o d --keep 1000001",
+        "42 --when rss>1G -o d --cooldown 0",
+        "42 --when 1 --when 2 --when 3 --when 4 --when 5 --when 6 --when 7 --when 8 --when 9 -o d",
+    };
+    struct options options;
+
+    CHECK(parse(&options, takes, "42 --when rss>1G -o d") && options.watch.rule_count == 1);
+    CHECK(options.watch.max == 3 && options.keep == 0 && !options.once);
+    CHECK(options.watch.cooldown_ns == 600 * second && !options.watch.on);
+    CHECK(parse(&options, takes,
+                "42 --when a --when b -o d --max 7 --keep 1 --cooldown 1s --once --on"));
+    CHECK(options.watch.rule_count == 2 && strcmp(options.watch.rules[1], "b") == 0);
+    CHECK(options.watch.max == 7 && options.keep == 1 && options.once);
+    CHECK(options.watch.cooldown_ns == second && options.watch.on);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        if (!CHECK(!parse(&options, takes, wrong[i])))
+            fprintf(stderr, "  %s\n", wrong[i]);
+    CHECK(!parse(&options, TAKES_OUTPUT, "42 -o d --when rss>1G"));
+}
+
 int main(void)
 {
+    test_rules();
     test_particular();
     test_durations();
     test_wrong_durations();
