@@ -22,3 +22,6 @@ const volatile sig_atomic_t *interrupt_again_flag(void);
 void interrupt_patience(int signals, const char *farewell);
 /* What is done before that: called by the handler, so async-signal-safe. NULL: nothing. */
 void interrupt_at_end(void (*restore)(void));
+/* Keeps the three back until the mask is as it was: let in by ppoll alone, none is missed before.
+ */
+void interrupt_block(sigset_t *former);

@@ -11,7 +11,9 @@
 
 enum { LINE_SIZE = MESSAGE_LINE };
 
-static char last_said[LINE_SIZE]; /* kept for message_usage_json alone */
+/* Kept for message_usage_json alone. */
+static char last_said[LINE_SIZE];
+static bool told_in_json;
 
 void message(const char *fmt, ...)
 {
@@ -409,6 +411,7 @@ static void print_json(const struct subject *subject, const struct fault *fault,
 {
     struct json json;
 
+    told_in_json = true;
     json_begin(&json, stdout);
     json_open(&json, "error");
     message_json(&json, fault, words);
@@ -440,6 +443,9 @@ void message_usage_json(const char *verb)
     char line[LINE_SIZE];
     struct json json;
 
+    if (told_in_json)
+        return;
+    told_in_json = true;
     json_begin(&json, stdout);
     json_open(&json, "error");
     json_text(&json, "code", "usage");

@@ -1,6 +1,7 @@
 #include "cli/meter.h"
 #include "attach/stragglers.h"
 #include "attach/util.h"
+#include "cli/interrupt.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -156,18 +157,6 @@ bool meter_read(struct meter *meter, struct gauges *gauges)
     return true;
 }
 
-/* Those of interrupt.c: let in only while it waits, so that none is missed before. */
-static void block_signals(sigset_t *former)
-{
-    sigset_t set;
-
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGHUP);
-    sigprocmask(SIG_BLOCK, &set, former);
-}
-
 /* A group that is removed raises POLLERR for ever: its alarm is given up. */
 static void take_alarms(struct meter *meter, const struct pollfd *polled)
 {
@@ -195,7 +184,7 @@ enum meter_end meter_wait(struct meter *meter, uint64_t ns,
     for (size_t i = 0; i < RULES_MAX; i++)
         polled[i] = (struct pollfd){meter->alarms[i], POLLPRI, 0};
     polled[RULES_MAX] = (struct pollfd){meter->target->pidfd, POLLIN, 0};
-    block_signals(&former);
+    interrupt_block(&former);
     if (!*interrupted)
         count = ppoll(polled, RULES_MAX + 1, &timeout, &former);
     sigprocmask(SIG_SETMASK, &former, NULL);

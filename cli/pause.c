@@ -1,19 +1,8 @@
 #include "cli/pause.h"
 #include "attach/stragglers.h"
+#include "cli/interrupt.h"
 
 enum { SECOND_NS = 1000000000 };
-
-/* Those of interrupt.c: let in only while it waits, so that none is missed before. */
-static void block_signals(sigset_t *former)
-{
-    sigset_t set;
-
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGHUP);
-    sigprocmask(SIG_BLOCK, &set, former);
-}
 
 static bool has_ended(const struct pause *pause)
 {
@@ -28,7 +17,8 @@ static bool has_ended(const struct pause *pause)
  */
 static bool wait_once(const struct pause *pause, uint64_t now, const sigset_t *let_in)
 {
-    uint64_t step = pause->tick_ns ? pause->tick_ns : SECOND_NS, left = pause->until - now;
+    uint64_t step = pause->tick_ns ? pause->tick_ns : SECOND_NS;
+    uint64_t left = now < pause->until ? pause->until - now : 0;
     bool by_hand = pause->target && pause->target->pidfd < 0;
     nfds_t also = pause->also_count < PAUSE_ALSO ? pause->also_count : PAUSE_ALSO;
     struct pollfd all[1 + PAUSE_ALSO] = {{pause->target ? pause->target->pidfd : -1, POLLIN, 0}};
@@ -56,18 +46,19 @@ enum pause_end pause_until(const struct pause *pause)
     enum pause_end end = PAUSE_OVER;
     sigset_t former;
 
-    block_signals(&former);
+    interrupt_block(&former);
     for (;;) {
         uint64_t now = clock_now();
         if (pause->interrupted && *pause->interrupted)
             end = PAUSE_INTERRUPTED;
         else if (has_ended(pause))
             end = PAUSE_ENDED;
-        if (end != PAUSE_OVER || now >= pause->until)
+        bool over = now >= pause->until;
+        if (end != PAUSE_OVER || (over && !pause->also_count))
             break;
-        if (pause->tick)
+        if (pause->tick && !over)
             pause->tick(pause->ctx);
-        if (wait_once(pause, now, &former))
+        if (wait_once(pause, now, &former) || over)
             break;
     }
     sigprocmask(SIG_SETMASK, &former, NULL);

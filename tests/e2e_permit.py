@@ -436,6 +436,12 @@ class Permit(lib.TestCase):
             error = self.assert_json_usage(result)
             self.assertEqual(error["cause"], cause)
         self.assertEqual(lib.run_tool("on", "--bogus").out, b"")
+        # What only the verb itself can judge; stdout is the profile's in the last.
+        out = os.path.join(self.directory(), "x")
+        words = ["dump", "--json", "-f", "bogus", str(os.getpid())]
+        error = self.assert_json_usage(lib.run_tool(*words, "-o", out))
+        self.assertIn("format 'bogus'", error["cause"])
+        self.assertEqual(lib.run_tool(*words, "-o", "-").out, b"")
 
     def assert_json_usage(self, result):
         self.assertEqual(result.code, lib.USAGE, result)

@@ -230,7 +230,7 @@ class Targets(lib.TestCase):
     def test_own_line(self):
         """Neither the tool nor what started it is meant by a name, however it is called."""
         name = self.unique_name()
-        script = '"$0" "$@"; exit $?'
+        script = 'unset LD_PRELOAD; "$0" "$@"; exit $?'
         argv = [name, "-c", script, lib.TOOL, "on", "-n", name]
         env = lib.tool_environment({"LD_PRELOAD": jemalloc_library(), "MALLOC_CONF": CONF})
         options = {"executable": shutil.which("sh"), "env": env, "capture_output": True}

@@ -26,7 +26,7 @@ import lib
 import releases
 
 MEMORY = "768"
-PATIENCE, LONG_PATIENCE = 540, 3500
+PATIENCE, LONG_PATIENCE = 900, 7000
 BOOTS = 3  # while the kernel itself crashes, which under emulation it may
 INIT = os.environ.get("JEATTACH_VM_INIT", os.path.join(lib.ROOT, "build", "tests", "vm", "init"))
 SAFETY = os.environ.get(
