@@ -262,7 +262,7 @@ class Ends(WatchTest):
         watch.started()
         grower.end()
         self.assertEqual(watch.code(), GONE)
-        self.assertEqual([e["event"] for e in watch.events()], ["watching", "ended"])
+        self.assertEqual([e.get("event") for e in watch.events()], ["watching", "ended"])
 
     def test_full_disk(self):
         lib.require_root()

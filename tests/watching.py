@@ -76,7 +76,7 @@ class Watch:
     def events(self, kind=None):
         lines = lib.read_text(self.out).splitlines(True)
         found = [json.loads(line) for line in lines if line.endswith("\n")]
-        return [event for event in found if kind in (None, event["event"])]
+        return [event for event in found if kind in (None, event.get("event"))]
 
     def said(self):
         return "%s\n%s" % (lib.read_text(self.out), lib.read_text(self.err))
