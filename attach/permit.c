@@ -48,7 +48,8 @@ static enum answer is_dumpable(const struct target *target, uid_t euid)
     return st.st_uid == euid ? ANSWER_YES : ANSWER_NO;
 }
 
-bool permit_look(struct permit_view *view, const struct target *target, pid_t tid)
+/* Whatever the kernel says of rights: who traces it, is it frozen. */
+static bool look_at_state(struct permit_view *view, const struct target *target, pid_t tid)
 {
     const struct procfs *proc = target->proc;
     char who[48];
@@ -62,16 +63,28 @@ bool permit_look(struct permit_view *view, const struct target *target, pid_t ti
         snprintf(who, sizeof who, "%d", (int)target->pid);
     if (!read_status_of(proc, who, &view->its) || !read_status_of(proc, "self", &view->own))
         return false;
-    view->userns = userns_of(proc, target_via(target));
-    view->dumpable = is_dumpable(target, view->its.euid);
-    view->yama = yama_scope(proc);
-    lsm_look(&view->lsm, proc, target->pid);
     view->frozen = freezer_holds(proc, target->pid, view->cgroup, sizeof view->cgroup);
     if (!view->frozen && freezer_shows(proc, target->pid)) {
         view->frozen = true;
         snprintf(view->cgroup, sizeof view->cgroup,
                  "each of its threads is; the group itself is not to be seen from here");
     }
+    return true;
+}
+
+static void look_at_rights(struct permit_view *view, const struct target *target)
+{
+    view->userns = userns_of(target->proc, target_via(target));
+    view->dumpable = is_dumpable(target, view->its.euid);
+    view->yama = yama_scope(target->proc);
+    lsm_look(&view->lsm, target->proc, target->pid);
+}
+
+bool permit_look(struct permit_view *view, const struct target *target, pid_t tid)
+{
+    if (!look_at_state(view, target, tid))
+        return false;
+    look_at_rights(view, target);
     return true;
 }
 
@@ -264,11 +277,13 @@ enum fault_code permit_judge(const struct permit_view *view, struct fault *fault
 
 static bool look_and_ask(struct permit_view *view, const struct target *target, pid_t tid)
 {
-    if (!permit_look(view, target, tid))
+    if (!look_at_state(view, target, tid))
         return false;
     if (view->own.seccomp)
         ask_filter(&view->filter);
     view->kernel = ask_attach(target, &view->filter);
+    if (view->kernel != ANSWER_YES)
+        look_at_rights(view, target);
     return true;
 }
 
@@ -284,6 +299,16 @@ static void tell_no_rule(const struct permit_view *view, struct fault *fault)
               n > 0 ? "; security modules: " : "", n > 0 ? modules : "");
 }
 
+/* Elsewhere TracerPid is 0 also where the tracer has no pid in the namespace. */
+static bool is_first_pidns(const struct procfs *proc)
+{
+    char text[64];
+
+    /* PROC_PID_INIT_INO, include/uapi/linux/nsfs.h */
+    return procfs_readlink(proc, text, sizeof text, "self/ns/pid") > 0 &&
+           strcmp(text, "pid:[4026531836]") == 0;
+}
+
 enum fault_code permit_explain(const struct target *target, pid_t tid, struct fault *fault)
 {
     enum fault_code code = fault ? fault->code : FAULT_DENIED;
@@ -291,13 +316,17 @@ enum fault_code permit_explain(const struct target *target, pid_t tid, struct fa
     enum fault_code cause = FAULT_NONE;
 
     if (code == FAULT_NO_STOP) { /* attached it was: of the causes one alone is left */
-        if (permit_look(&view, target, tid))
+        if (look_at_state(&view, target, tid))
             cause = judge_freezer(&view, fault);
     } else if (look_and_ask(&view, target, tid)) {
         view.memory_refused = fault && fault->stage && strcmp(fault->stage, STAGE_READ_MEMORY) == 0;
         cause = permit_judge(&view, fault);
         if (cause == FAULT_NONE && view.kernel == ANSWER_NO)
             tell_no_rule(&view, fault);
+        else if (cause == FAULT_NONE && view.kernel == ANSWER_YES && !is_first_pidns(target->proc))
+            fault_set(
+                fault, code, EPERM, "attach",
+                "a tracer outside of this pid namespace may hold it, which is not shown here");
     }
     return cause == FAULT_NONE ? code : cause;
 }

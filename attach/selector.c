@@ -42,12 +42,12 @@ bool selector_name_is(const struct procfs *proc, pid_t pid, const char *name)
 
     if (read_stat(proc, pid, &stat) && strcmp(stat.comm, name) == 0)
         return true;
-    if (procfs_read(proc, path, sizeof path, "%d/cmdline", (int)pid) > 0 && path_is(path, name))
-        return true;
-    if (procfs_readlink(proc, path, sizeof path, "%d/exe", (int)pid) <= 0)
-        return false;
-    cut_deleted(path);
-    return path_is(path, name);
+    if (procfs_readlink(proc, path, sizeof path, "%d/exe", (int)pid) > 0) {
+        cut_deleted(path);
+        if (path_is(path, name))
+            return true;
+    }
+    return procfs_read(proc, path, sizeof path, "%d/cmdline", (int)pid) > 0 && path_is(path, name);
 }
 
 static bool holds(const struct selector *selector, const struct procfs *proc, pid_t pid,
@@ -140,6 +140,8 @@ static bool look_at(const struct selector *selector, const struct procfs *proc,
     bool counts = !selector->own_too || selector->container;
     bool process = counts && is_process(proc, pid);
 
+    if (selector->at)
+        *selector->at = pid;
     matches->looked += process;
     if ((selector->container && !process) ||
         (selector->cgroup && !processes_has(&sets->group, pid)) ||

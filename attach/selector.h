@@ -16,6 +16,7 @@ struct selector {
     size_t root_count;
     bool own_too;            /* also the tool itself and those that started it, for a mere list */
     const char *cgroup_root; /* NULL: CGROUPFS_ROOT */
+    volatile pid_t *at;      /* gets the process that is just looked at; NULL: nobody asks */
 };
 
 struct matches {

@@ -76,6 +76,8 @@ static enum fault_code refuse_early(struct attachment *attachment, struct fault 
     permit_forecast(&attachment->target, attachment->options->thread, &certain, &seen);
     if (seen.code == FAULT_NONE || !certain)
         return FAULT_NONE;
+    if (seen.code == FAULT_TRACED && !attachment->target.status.tracer)
+        return FAULT_NONE; /* come since the process was looked at: it may leave as soon */
     *fault = seen;
     return seen.code;
 }
@@ -237,6 +239,27 @@ static enum fault_code same_program(struct attachment *attachment, struct fault 
     return rc;
 }
 
+/* What was found in the code is still true as long as that is the same; stacks come and go. */
+static enum fault_code look_again(struct attachment *attachment, struct fault *fault)
+{
+    struct modules now;
+    enum fault_code rc = open_memory(attachment, fault);
+
+    if (rc == FAULT_NONE)
+        rc = modules_load(&now, &attachment->target, fault);
+    if (rc != FAULT_NONE)
+        return rc;
+    if (modules_same_code(&now, &attachment->modules)) {
+        modules_free(&attachment->modules);
+        attachment->modules = now;
+        return FAULT_NONE;
+    }
+    modules_free(&now);
+    forget(attachment);
+    rc = find_allocator(attachment, false, fault);
+    return rc == FAULT_NONE ? make_plan(attachment, fault) : rc;
+}
+
 enum fault_code attachment_renew(struct attachment *attachment,
                                  const volatile sig_atomic_t *interrupted, struct fault *fault)
 {
@@ -248,12 +271,8 @@ enum fault_code attachment_renew(struct attachment *attachment,
                             fault);
     if (rc == FAULT_NONE)
         rc = refuse_early(attachment, fault);
-    if (rc == FAULT_NONE) {
-        forget(attachment);
-        rc = find_allocator(attachment, false, fault);
-    }
     if (rc == FAULT_NONE)
-        rc = make_plan(attachment, fault);
+        rc = look_again(attachment, fault);
     return explained(attachment, rc, fault);
 }
 
@@ -267,6 +286,7 @@ struct injection_env attachment_env(struct attachment *attachment)
         .gate = &attachment->gate,
         .deadline = &attachment->deadline,
         .only_thread = attachment->options->thread,
+        .search_ns = attachment->search_ns,
         .sleeps = attachment->sleeps,
     };
 }

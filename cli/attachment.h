@@ -26,6 +26,7 @@ struct attachment {
     unsigned holds;               /* made so far */
     unsigned calls;               /* in all of them */
     uint64_t longest_ns;          /* that one of them took */
+    uint64_t search_ns;           /* how long a safe point is looked for; 0: until the deadline */
     struct interrupted_sleep sleeps[INJECTION_SLEEPS]; /* from one hold to the next */
     struct subject subject;
     char variable[PREFIX_MAX + 16]; /* MALLOC_CONF, _RJEM_MALLOC_CONF */

@@ -9,6 +9,7 @@
 void capture_init(struct capture *capture)
 {
     memset(capture, 0, sizeof *capture);
+    sink_init(&capture->text, STREAM_LIMIT);
 }
 
 void capture_free(struct capture *capture)

@@ -7,11 +7,14 @@
 
 static volatile sig_atomic_t signals_seen, seen_again, patience = 1;
 static const char *volatile last_words;
+static void (*volatile at_end)(void);
 
 static void leave(void)
 {
     const char *text = last_words;
 
+    if (at_end)
+        at_end();
     if (text && write(STDERR_FILENO, text, strlen(text)) < 0)
         _exit(EXIT_INTERRUPTED); /* nobody hears it */
     _exit(EXIT_INTERRUPTED);
@@ -50,4 +53,20 @@ void interrupt_patience(int signals, const char *farewell)
 {
     last_words = farewell;
     patience = signals;
+}
+
+void interrupt_at_end(void (*restore)(void))
+{
+    at_end = restore;
+}
+
+void interrupt_block(sigset_t *former)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
+    sigprocmask(SIG_BLOCK, &set, former);
 }

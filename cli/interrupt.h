@@ -20,3 +20,8 @@ const volatile sig_atomic_t *interrupt_again_flag(void);
  * is then written to stderr; static text, or NULL.
  */
 void interrupt_patience(int signals, const char *farewell);
+/* What is done before that: called by the handler, so async-signal-safe. NULL: nothing. */
+void interrupt_at_end(void (*restore)(void));
+/* Keeps the three back until the mask is as it was: let in by ppoll alone, none is missed before.
+ */
+void interrupt_block(sigset_t *former);

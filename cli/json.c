@@ -91,6 +91,24 @@ void json_list_end(struct json *json)
     json->any = true;
 }
 
+void json_object_end(struct json *json)
+{
+    fputc('}', json->out);
+}
+
+void json_strings_begin(struct json *json, const char *name)
+{
+    json_list_begin(json, name);
+}
+
+void json_string(struct json *json, const char *text)
+{
+    if (json->any)
+        fputs(", ", json->out);
+    json->any = true;
+    text_write_json(json->out, text);
+}
+
 void json_end(struct json *json)
 {
     fputs("}\n", json->out);

@@ -25,6 +25,12 @@ void json_signed(struct json *json, const char *name, int64_t value);
 void json_open(struct json *json, const char *name);
 void json_close(struct json *json);
 void json_end(struct json *json);
+/* The same without a newline: for objects within a line. */
+void json_object_end(struct json *json);
+
+/* A member that is a list of texts: json_string adds one, json_list_end ends the list. */
+void json_strings_begin(struct json *json, const char *name);
+void json_string(struct json *json, const char *text);
 
 /*
  * A member that is a list of objects: json_list_item begins each, json_end

@@ -26,6 +26,8 @@ static const struct verb {
     {"purge", verb_purge, 0},
     {"ps", verb_ps, TAKES_HOST},
     {"stats", verb_stats, TAKES_REPORT},
+    {"top", verb_top, TAKES_LIVE | TAKES_ONE},
+    {"watch", verb_watch, TAKES_OUTPUT | TAKES_RULES | TAKES_ONE},
 };
 
 static const struct verb *find_verb(const char *name)
@@ -61,6 +63,8 @@ static int run_verb(const struct verb *verb, int argc, char **argv)
         return help_version();
     if (verb->takes & (TAKES_HOST | TAKES_FILE))
         return verb->run(&options, 0);
+    if (verb->takes & TAKES_RULES && options_selective(&options) && !options.dry_run)
+        return verb->run(&options, 0); /* it looks for the process by itself, again and again */
     return several_run(&options, verb->name, verb->takes, verb->run);
 }
 

@@ -12,8 +12,9 @@ enum { PID_LIMIT = 4 << 20 }; /* PID_MAX_LIMIT, include/linux/threads.h */
 enum { PARALLEL_DEFAULT = 4 };
 enum { LG_SAMPLE_MAX = 63 }; /* what jemalloc clamps it to (prof_reset_ctl) */
 enum { NUMBER_MAX = 1000000 };
+enum { INTERVAL_LEAST = 100000000 }; /* nanoseconds */
 
-enum kind { FLAG, COUNT, TEXT, DURATION, NUMBER, PID, THREAD, INSTANCE, LG_SAMPLE, PARALLEL };
+enum kind { FLAG, COUNT, TEXT, DURATION, NUMBER, PID, THREAD, INSTANCE, LG_SAMPLE, PARALLEL, RULE };
 
 /* Every option: where its value goes, and which verbs have it. */
 struct row {
@@ -50,8 +51,11 @@ static const struct row rows[] = {
     {"duration", 'd', DURATION, AT(duration_ns), TAKES_DURATION, 0},
     {"settle", '\0', DURATION, AT(settle_ns), TAKES_SETTLE, 0},
     {"every", '\0', DURATION, AT(every_ns), TAKES_SERIES, 0},
-    {"count", '\0', NUMBER, AT(count), TAKES_SERIES, 0},
-    {"keep", '\0', NUMBER, AT(keep), TAKES_SERIES, 0},
+    {"count", '\0', NUMBER, AT(count), TAKES_SERIES | TAKES_LIVE, 0},
+    {"keep", '\0', NUMBER, AT(keep), TAKES_SERIES | TAKES_RULES, 0},
+    {"interval", 'd', DURATION, AT(interval_ns), TAKES_LIVE, 0},
+    {"once", '\0', FLAG, AT(once), TAKES_LIVE | TAKES_RULES, 0},
+    {"sort", '\0', TEXT, AT(report.sort), TAKES_LIVE, 0},
     {"no-call", '\0', FLAG, AT(no_call), TAKES_NO_CALL, 0},
     {"allow-reset", '\0', FLAG, AT(allow_reset), TAKES_ALLOW_RESET, 0},
     {"lg-sample", '\0', LG_SAMPLE, AT(lg_sample), TAKES_LG_SAMPLE, 0},
@@ -59,20 +63,24 @@ static const struct row rows[] = {
     {"full", '\0', FLAG, AT(full), TAKES_REPORT, 0},
     {"prometheus", '\0', FLAG, AT(prometheus), TAKES_REPORT, 0},
     {"allow-slow", '\0', FLAG, AT(allow_slow), TAKES_REPORT, 0},
+    {"when", '\0', RULE, 0, TAKES_RULES, 0},
+    {"max", '\0', NUMBER, AT(watch.max), TAKES_RULES, 0},
+    {"cooldown", '\0', DURATION, AT(watch.cooldown_ns), TAKES_RULES, 0},
+    {"on", '\0', FLAG, AT(watch.on), TAKES_RULES, 0},
     {"base", '\0', TEXT, AT(base), TAKES_FILE, 0},
     {"root", '\0', TEXT, AT(report.root), TAKES_FILE, 0},
     {"format", 'f', TEXT, AT(report.format), TAKES_FORMAT, 0},
-    {"focus", '\0', TEXT, AT(report.focus), TAKES_FORMAT, 0},
-    {"ignore", '\0', TEXT, AT(report.ignore), TAKES_FORMAT, 0},
-    {"hide", '\0', TEXT, AT(report.hide), TAKES_FORMAT, 0},
-    {"show", '\0', TEXT, AT(report.show), TAKES_FORMAT, 0},
+    {"focus", '\0', TEXT, AT(report.focus), TAKES_FORMAT | TAKES_LIVE, 0},
+    {"ignore", '\0', TEXT, AT(report.ignore), TAKES_FORMAT | TAKES_LIVE, 0},
+    {"hide", '\0', TEXT, AT(report.hide), TAKES_FORMAT | TAKES_LIVE, 0},
+    {"show", '\0', TEXT, AT(report.show), TAKES_FORMAT | TAKES_LIVE, 0},
     {"unit", '\0', TEXT, AT(report.unit), TAKES_FORMAT, 0},
     {"value", '\0', TEXT, AT(report.value), TAKES_FORMAT, 0},
-    {"rows", '\0', TEXT, AT(report.rows), TAKES_FORMAT, 0},
+    {"rows", '\0', TEXT, AT(report.rows), TAKES_FORMAT | TAKES_LIVE, 0},
     {"by-thread", '\0', FLAG, AT(report.by_thread), TAKES_FORMAT, 0},
-    {"debuginfod", '\0', FLAG, AT(report.debuginfod), TAKES_FORMAT, 0},
-    {"no-inlines", '\0', FLAG, AT(report.no_inlines), TAKES_FORMAT, 0},
-    {"allocator", '\0', FLAG, AT(report.keep_allocator), TAKES_FORMAT, 0},
+    {"debuginfod", '\0', FLAG, AT(report.debuginfod), TAKES_FORMAT | TAKES_LIVE, 0},
+    {"no-inlines", '\0', FLAG, AT(report.no_inlines), TAKES_FORMAT | TAKES_LIVE, 0},
+    {"allocator", '\0', FLAG, AT(report.keep_allocator), TAKES_FORMAT | TAKES_LIVE, 0},
 };
 
 enum { FIRST_KEY = 256 }; /* of getopt_long(3), for the row with index 0 */
@@ -105,14 +113,22 @@ static void fill_words(struct getopt_words *words)
     }
 }
 
-static const struct row *find_row(int key)
+static bool has_row(unsigned takes, const struct row *row)
 {
+    return (!row->needs || (takes & row->needs)) && !(takes & row->excludes);
+}
+
+/* A letter may mean one thing with one verb and another with another. */
+static const struct row *find_row(unsigned takes, int key)
+{
+    const struct row *found = NULL;
+
     if (key >= FIRST_KEY)
         return &rows[key - FIRST_KEY];
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-        if (rows[i].letter && rows[i].letter == key)
-            return &rows[i];
-    return NULL;
+        if (rows[i].letter && rows[i].letter == key && (!found || has_row(takes, &rows[i])))
+            found = &rows[i];
+    return found;
 }
 
 bool parse_pid(const char *text, pid_t *pid)
@@ -174,6 +190,16 @@ static bool add_name(struct options *options, const char *text)
         return false;
     }
     options->names[options->name_count++] = text;
+    return true;
+}
+
+static bool add_rule(struct options *options, const char *text)
+{
+    if (options->watch.rule_count == OPTIONS_RULES_MAX) {
+        message("at most %d rules at once", OPTIONS_RULES_MAX);
+        return false;
+    }
+    options->watch.rules[options->watch.rule_count++] = text;
     return true;
 }
 
@@ -292,6 +318,8 @@ static bool take_value(struct options *options, const struct row *row, const cha
     case PARALLEL:
         good = parse_parallel(text, at);
         break;
+    case RULE:
+        return add_rule(options, text);
     }
     return good || tell_wrong_value(row->kind, text);
 }
@@ -316,8 +344,8 @@ static bool take_option(struct options *options, unsigned takes, int key, const 
             tell_unknown(word);
         return false;
     }
-    row = find_row(key);
-    if ((!row->needs || (takes & row->needs)) && !(takes & row->excludes))
+    row = find_row(takes, key);
+    if (has_row(takes, row))
         return take_value(options, row, optarg);
     if (row->letter)
         message("this verb has no option -%c", row->letter);
@@ -388,6 +416,22 @@ static const char *wrong_with_dry_run(const struct options *options)
     return NULL;
 }
 
+static const char *wrong_with_live(const struct options *options)
+{
+    if (options->interval_ns < INTERVAL_LEAST)
+        return "the shortest interval is 100ms";
+    return options->once && options->count ? "--once is --count 1: use one of them" : NULL;
+}
+
+static const char *wrong_with_rules(const struct options *options)
+{
+    if (!options->watch.rule_count)
+        return "when? Give a rule, as --when 'rss>80%'";
+    if (!options->output)
+        return "where to? Give a directory with -o";
+    return NULL;
+}
+
 static const char *wrong_with_process(const struct options *options, unsigned takes)
 {
     if (wrong_with_choice(options))
@@ -398,11 +442,15 @@ static const char *wrong_with_process(const struct options *options, unsigned ta
         return "-o writes here, --path in the target: use one of them";
     if (options->json + options->full + options->prometheus > 1)
         return "--json, --full and --prometheus are three forms: use one of them";
+    if (takes & TAKES_LIVE && wrong_with_live(options))
+        return wrong_with_live(options);
     if (options->no_call && options->thread)
         return "--no-call holds no thread: leave --thread out";
+    if (takes & TAKES_RULES && wrong_with_rules(options))
+        return wrong_with_rules(options);
     if (options->dry_run && wrong_with_dry_run(options))
         return wrong_with_dry_run(options);
-    if ((options->count || options->keep) && !options->every_ns)
+    if ((options->count || options->keep) && !options->every_ns && takes & TAKES_SERIES)
         return "--count and --keep are of a series: say --every too";
     return options->pid_count > 1 ? options_wrong_with_several(options, takes) : NULL;
 }
@@ -427,8 +475,10 @@ bool options_parse(struct options *options, unsigned takes, int argc, char **arg
 
     memset(options, 0, sizeof *options);
     options->timeout_ns = 30ull * 1000000000;
+    options->interval_ns = 2ull * 1000000000;
     options->lg_sample = -1;
     options->parallel = PARALLEL_DEFAULT;
+    options->watch = (struct watch_options){.cooldown_ns = 600ull * 1000000000, .max = 3};
     optind = 1;
     opterr = 0;
     fill_words(&words);

@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 enum { OPTIONS_PIDS_MAX = 256, OPTIONS_NAMES_MAX = 20, OPTIONS_PARALLEL_MAX = 64 };
+enum { OPTIONS_RULES_MAX = 8 };
 
 /* Which options and words a verb knows, besides the options that every verb has. */
 enum {
@@ -23,16 +24,26 @@ enum {
     TAKES_DURATION = 1 << 20, /* -d */
     TAKES_SERIES = 1 << 21,   /* --every, --count, --keep */
     TAKES_SETTLE = 1 << 22,   /* --settle */
+    TAKES_LIVE = 1 << 23,     /* -d, --count, --once, --sort, and some of TAKES_FORMAT */
+    TAKES_RULES = 1 << 24,    /* --when and its limits; -o is a directory */
 };
 
 /* How a profile is shown; NULL or false: not said. */
 struct report_options {
     const char *format, *focus, *ignore, *hide, *show, *unit, *value, *root;
-    const char *rows;
+    const char *rows, *sort;
     bool by_thread, debuginfod, no_inlines, keep_allocator;
 };
 
 struct target_pin;
+/* When a profile is taken, and how many. */
+struct watch_options {
+    const char *rules[OPTIONS_RULES_MAX]; /* --when, as they were written */
+    size_t rule_count;
+    uint64_t cooldown_ns;
+    unsigned max;
+    bool on;
+};
 
 struct options {
     pid_t pids[OPTIONS_PIDS_MAX];
@@ -43,6 +54,7 @@ struct options {
     int parallel; /* so many processes at once */
     uint64_t timeout_ns;
     uint64_t duration_ns, every_ns, settle_ns; /* 0: not said */
+    uint64_t interval_ns;                      /* -d of top */
     unsigned count, keep;                      /* 0: not said */
     pid_t thread;                              /* 0: any */
     pid_t instance;                            /* --instance, from 1; 0: the default */
@@ -54,9 +66,11 @@ struct options {
     size_t name_count;
     int lg_sample; /* --lg-sample: 0 to 63; -1: not given */
     bool json, quiet, dry_run, help, version;
+    bool once; /* --once */
     bool list, no_call, allow_reset, full, prometheus, allow_slow;
     int verbose;
     struct report_options report;
+    struct watch_options watch;
 };
 
 /* Parses argv[1..]; false after a message on stderr about what is wrong. */

@@ -7,10 +7,11 @@
 
 #include "attach/target.h"
 
+#include <poll.h>
 #include <signal.h>
 
 enum pause_end {
-    PAUSE_OVER,        /* the moment has come */
+    PAUSE_OVER,        /* the moment has come, or one of `also` is ready */
     PAUSE_INTERRUPTED, /* the flag is set: also if it was before */
     PAUSE_ENDED,       /* the target has ended */
 };
@@ -23,6 +24,11 @@ struct pause {
     void (*tick)(void *ctx);
     void *ctx;
     uint64_t tick_ns; /* 0: a second */
+    /* Descriptors that end it too, as for poll(2), PAUSE_ALSO at most: revents tell which. */
+    struct pollfd *also;
+    nfds_t also_count;
 };
+
+enum { PAUSE_ALSO = 2 };
 
 enum pause_end pause_until(const struct pause *pause);

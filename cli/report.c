@@ -77,13 +77,30 @@ static void make_title(struct presentation *presentation)
         snprintf(presentation->title, sizeof presentation->title, "%s", base_name(options->file));
 }
 
+/*
+ * What `dump` prints for a container, "/proc/PID/root/FILE", also says where the
+ * binaries are. NULL: the file is elsewhere.
+ */
+static const char *root_of_file(const char *file, char *out, size_t size)
+{
+    int pid, end = 0;
+
+    if (sscanf(file, "/proc/%d/root%n", &pid, &end) != 1 || !end || file[end] != '/')
+        return NULL;
+    snprintf(out, size, "%.*s", end, file);
+    return out;
+}
+
 static enum fault_code run(struct presentation *presentation, struct input *inputs,
                            struct output *output, struct fault *fault)
 {
     const struct options *options = presentation->options;
-    const struct symbols_options symbols = {.root = options->report.root,
-                                            .no_inlines = options->report.no_inlines,
-                                            .debuginfod = options->report.debuginfod};
+    char root[48];
+    const struct symbols_options symbols = {
+        .root = options->report.root ? options->report.root
+                                     : root_of_file(options->file, root, sizeof root),
+        .no_inlines = options->report.no_inlines,
+        .debuginfod = options->report.debuginfod};
     struct present_source profile = {&inputs[0].text, &symbols, 0},
                           base = {&inputs[1].text, &symbols, 0};
     enum fault_code rc = read_input(&inputs[0], options->file, fault);

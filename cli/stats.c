@@ -40,17 +40,9 @@ static enum fault_code stats_held(struct attachment *attachment, void *ctx, stru
     return stats_print(&attachment->injection, &attachment->instance, &request, fault);
 }
 
-/* Valid JSON has line breaks between its parts alone. */
-static void print_one_line(const char *text, size_t len)
-{
-    for (size_t i = 0; i < len; i++)
-        if (text[i] != '\n' && text[i] != '\t')
-            putchar(text[i]);
-}
-
 /*
  * As jemalloc made it, not a byte more, but of one of several processes it is
- * said of which. What is no text is not let through to a terminal, and what is
+ * said of which; what is no text is not let through to a terminal, and what is
  * no JSON not to a reader of JSON. stdout is flushed by output_stdout_check.
  */
 static enum fault_code print_report(const struct stats *stats, struct fault *fault)
@@ -58,19 +50,20 @@ static enum fault_code print_report(const struct stats *stats, struct fault *fau
     const struct attachment *attachment = &stats->attachment;
     const char *text = (const char *)stats->sink.bytes;
     size_t len = stats->sink.len;
+    bool member = attachment->options->json && attachment->options->pid_count > 1;
     struct json json;
 
     if (attachment->options->json && !json_valid(text, len))
         return fault_set(fault, FAULT_STATS_NO_JSON, 0, "malloc_stats_print", "%zu bytes", len);
-    if (!attachment->options->json || attachment->options->pid_count <= 1) {
+    if (member) {
+        attachment_json_begin(attachment, &json);
+        json_name(&json, "stats");
+    } else {
         attachment_head(attachment);
-        text_write_lines(stdout, text, len);
-        return FAULT_NONE;
     }
-    attachment_json_begin(attachment, &json);
-    json_name(&json, "stats");
-    print_one_line(text, len);
-    json_end(&json);
+    text_write_lines(stdout, text, len);
+    if (member)
+        json_end(&json);
     return FAULT_NONE;
 }
 

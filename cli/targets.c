@@ -3,6 +3,7 @@
 #include "cli/interrupt.h"
 #include "cli/message.h"
 #include "cli/process_table.h"
+#include "cli/watchdog.h"
 #include "jemalloc/selection.h"
 
 #include <errno.h>
@@ -173,17 +174,33 @@ static enum fault_code search(struct selection *selection, const struct selector
     return rc;
 }
 
+/* From the watchdog: which process does not answer. */
+static void tell_where(void *ctx)
+{
+    const struct selector *selector = ctx;
+
+    message("it was looking at process %d", (int)*selector->at);
+}
+
 static int find_selected(struct targets *targets, const struct options *options)
 {
-    const struct selector selector = targets_selector(options);
+    struct selector selector = targets_selector(options);
+    volatile pid_t at = 0;
     struct selection selection = {0};
     struct fault fault;
     char words[WORDS_MAX];
     const struct subject subject = {
         .verb = "find", .name = words_of(options, words), .json = options->json};
+    const struct watchdog_case what = {
+        .subject = &subject, .last_act = tell_where, .ctx = &selector};
+    struct watchdog watchdog;
     int code = EXIT_DONE;
-    enum fault_code rc = search(&selection, &selector, options, &fault);
+    enum fault_code rc;
 
+    selector.at = &at;
+    watchdog_start(&watchdog, options->timeout_ns, &what);
+    rc = search(&selection, &selector, options, &fault);
+    watchdog_stop(&watchdog);
     if (rc == FAULT_NONE && selection.count > 1 && !options->all && !options->subprocesses)
         code = tell_several(&selection, options);
     else if (rc == FAULT_NONE && !take_pins(targets, &selection))

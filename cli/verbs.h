@@ -13,6 +13,8 @@ int verb_reset(const struct options *options, pid_t pid);
 int verb_purge(const struct options *options, pid_t pid);
 int verb_ps(const struct options *options, pid_t pid); /* pid: 0, it is about all */
 int verb_status(const struct options *options, pid_t pid);
+int verb_top(const struct options *options, pid_t pid);
 int verb_stats(const struct options *options, pid_t pid);
+int verb_watch(const struct options *options, pid_t pid);
 /* Of a file: the pid is not used. */
 int verb_report(const struct options *options, pid_t pid);

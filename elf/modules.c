@@ -201,6 +201,37 @@ enum fault_code modules_load(struct modules *modules, const struct target *targe
     return FAULT_NONE;
 }
 
+/* The next mapping from *at on that holds code of a file; NULL: there is none. */
+static const struct vma *next_code(const struct modules *modules, size_t *at)
+{
+    while (*at < modules->vma_count) {
+        const struct vma *vma = &modules->vmas[(*at)++];
+        if (vma->prot & MAP_EXEC && vma->module >= 0)
+            return vma;
+    }
+    return NULL;
+}
+
+static bool is_same_module(const struct module *a, const struct module *b)
+{
+    return a->inode == b->inode && a->dev_major == b->dev_major && a->dev_minor == b->dev_minor &&
+           a->start == b->start && a->deleted == b->deleted && strcmp(a->path, b->path) == 0;
+}
+
+bool modules_same_code(const struct modules *a, const struct modules *b)
+{
+    size_t i = 0, j = 0;
+
+    for (;;) {
+        const struct vma *x = next_code(a, &i), *y = next_code(b, &j);
+        if (!x || !y)
+            return !x && !y;
+        if (x->start != y->start || x->end != y->end ||
+            !is_same_module(&a->list[x->module], &b->list[y->module]))
+            return false;
+    }
+}
+
 void modules_free(struct modules *modules)
 {
     for (size_t i = 0; i < modules->count; i++)

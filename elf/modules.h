@@ -39,6 +39,8 @@ enum fault_code modules_load(struct modules *modules, const struct target *targe
 /* The same from a text, which is not kept. */
 bool modules_parse(struct modules *modules, const char *text, size_t len);
 void modules_free(struct modules *modules);
+/* Is the same code of the same files at the same addresses in both? */
+bool modules_same_code(const struct modules *a, const struct modules *b);
 
 /* The mapping that holds addr, or NULL. */
 const struct vma *modules_vma_at(const struct modules *modules, remote_addr addr);

@@ -220,6 +220,9 @@ bool arch_can_void(const struct __ptrace_syscall_info *entry);
 bool arch_is_final_sigreturn(const struct __ptrace_syscall_info *entry, remote_addr unmap_frame);
 /* An open that may create or truncate a file: where its path lies. */
 bool arch_opens_for_writing(uint64_t nr, const uint64_t args[6], remote_addr *path);
+/* Any other open. */
+bool arch_opens_for_reading(uint64_t nr, const uint64_t args[6], remote_addr *path);
+bool arch_is_read(uint64_t nr);
 bool arch_is_write(uint64_t nr);
 bool arch_is_close(uint64_t nr);
 void arch_set_result(arch_regs *regs, int64_t result);

@@ -293,7 +293,7 @@ enum fault_code perform_calls(struct injection *injection, struct arch_call *cal
 
     if (!write_records(injection))
         return refused_memory(injection, fault);
-    if (watch) {
+    if (watch && !watch->brief) {
         share_begin(&share, injection->env.target, injection->session.tid);
         injection->share = &share;
     }
@@ -301,7 +301,7 @@ enum fault_code perform_calls(struct injection *injection, struct arch_call *cal
         rc = run_directly(injection, watch, fault);
     else
         rc = run_trampoline(injection, watch, fault);
-    if (watch)
+    if (watch && !watch->brief)
         share_end(&share);
     injection->share = NULL;
     return rc == FAULT_NONE ? read_results(injection, calls, count, first, fault) : rc;

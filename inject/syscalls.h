@@ -20,6 +20,12 @@ struct watch {
     /* At the exit of one that was passed; result as the kernel gives it (-errno). */
     void (*leave)(void *ctx, uint64_t nr, const uint64_t args[6], int64_t result);
     void *ctx;
+    /*
+     * There are few system calls: the tool stays on its processor and at its
+     * priority. To follow the thread pays for hundreds of them; on a busy
+     * machine it costs a short list more than it takes by itself.
+     */
+    bool brief;
 };
 
 /* "epoll_wait", or NULL for a number without a name. */

@@ -335,6 +335,22 @@ bool arch_opens_for_writing(uint64_t nr, const uint64_t args[6], remote_addr *pa
     }
 }
 
+bool arch_opens_for_reading(uint64_t nr, const uint64_t args[6], remote_addr *path)
+{
+    if (nr == SYS_open)
+        *path = args[0];
+    else if (nr == SYS_openat)
+        *path = args[1];
+    else
+        return false;
+    return (args[nr == SYS_open ? 1 : 2] & (O_ACCMODE | O_CREAT)) == O_RDONLY;
+}
+
+bool arch_is_read(uint64_t nr)
+{
+    return nr == SYS_read;
+}
+
 bool arch_is_write(uint64_t nr)
 {
     return nr == SYS_write;

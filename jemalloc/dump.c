@@ -10,7 +10,10 @@
  * (fs.nr_open is below 2^30), so when the tool dies in mid-stream the target's
  * next write fails with EBADF and touches nothing. Not a multiple of 4096.
  */
-enum { STREAM_FD = 0x3fffffff };
+enum { STREAM_FD = 0x3fffffff, MAPS_FD = 0x3ffffffb };
+
+/* What jemalloc opens to copy its mappings is no longer than this (prof_sys.c, prof_dump_maps). */
+enum { MAPS_PATH_MAX = 64 };
 
 struct dump_watch {
     struct injection *injection;
@@ -20,6 +23,8 @@ struct dump_watch {
     int64_t fd;              /* of the profile; -1: not open */
     bool opening;            /* between entry and exit of the open */
     bool opened, closed;
+    bool without_maps, maps_opened; /* its mappings are not read in the call */
+    bool brief;
     int open_errno, write_errno;
     bool cut_short, overflow;
     uint64_t written;
@@ -44,6 +49,35 @@ static int64_t stream_write(struct dump_watch *watch, remote_addr addr, uint64_t
     return (int64_t)count;
 }
 
+/* "/proc/4242/task/4242/maps", or "/proc/4242/maps" */
+static bool is_maps(const struct dump_watch *watch, remote_addr path)
+{
+    char text[MAPS_PATH_MAX];
+    ssize_t len = memory_read_string(watch->injection->env.memory, path, text, sizeof text);
+
+    return len > 5 && strncmp(text, "/proc/", 6) == 0 && strcmp(text + len - 5, "/maps") == 0;
+}
+
+/*
+ * An empty file in place of its mappings, in as few system calls as there can
+ * be: an open that fails would make up to 5.2.1 the whole dump fail.
+ */
+static enum watch_verdict maps_enter(struct dump_watch *watch, uint64_t nr, const uint64_t args[6],
+                                     int64_t *result)
+{
+    remote_addr path;
+
+    if (watch->maps_opened && args[0] == MAPS_FD && (arch_is_read(nr) || arch_is_close(nr))) {
+        *result = 0;
+        return WATCH_STAND_IN;
+    }
+    if (watch->maps_opened || !arch_opens_for_reading(nr, args, &path) || !is_maps(watch, path))
+        return WATCH_PASS;
+    watch->maps_opened = true;
+    *result = MAPS_FD;
+    return WATCH_STAND_IN;
+}
+
 static enum watch_verdict stream_enter(void *ctx, uint64_t nr, const uint64_t args[6],
                                        int64_t *result)
 {
@@ -55,7 +89,11 @@ static enum watch_verdict stream_enter(void *ctx, uint64_t nr, const uint64_t ar
         *result = STREAM_FD;
         return WATCH_STAND_IN;
     }
-    if (!watch->opened || watch->closed || args[0] != STREAM_FD)
+    if (!watch->opened || watch->closed)
+        return WATCH_PASS;
+    if (watch->without_maps && maps_enter(watch, nr, args, result) == WATCH_STAND_IN)
+        return WATCH_STAND_IN;
+    if (args[0] != STREAM_FD)
         return WATCH_PASS;
     if (arch_is_write(nr)) {
         *result = stream_write(watch, args[1], args[2]);
@@ -174,8 +212,10 @@ static enum fault_code run_watched(struct dump_watch *watch, const struct instan
 {
     struct injection *injection = watch->injection;
     const char *path = watch->asked_path;
-    struct watch calls = {watch->sink ? stream_enter : file_enter,
-                          watch->sink ? stream_leave : file_leave, watch};
+    struct watch calls = {.enter = watch->sink ? stream_enter : file_enter,
+                          .leave = watch->sink ? stream_leave : file_leave,
+                          .ctx = watch,
+                          .brief = watch->brief};
     struct ctl_op op = {
         .name = "prof.dump", .type = CTL_STRING, .writes = true, .write_only = true};
     enum fault_code rc;
@@ -185,7 +225,8 @@ static enum fault_code run_watched(struct dump_watch *watch, const struct instan
     else if (path)
         op.new_text = injection_put(injection, path, strlen(path) + 1);
     if ((watch->sink || path) && !op.new_text)
-        return fault_set(fault, FAULT_DUMP_OPEN, ENAMETOOLONG, "prof.dump", "%s", path);
+        return fault_set(fault, FAULT_DUMP_OPEN, ENAMETOOLONG, "prof.dump", "%s",
+                         path ? path : "a stream");
     rc = ctl_run(injection, instance, &op, 1, &calls, fault);
     return rc == FAULT_NONE ? judge(watch, state, op.rc, fault) : rc;
 }
@@ -217,18 +258,20 @@ enum fault_code dump_complete(const struct target *target, struct sink *sink, st
     static const char title[] = "\nMAPPED_LIBRARIES:\n";
     AUTO_FREE char *maps = NULL;
 
-    if (memmem(sink->bytes, sink->len, title, sizeof title - 1))
+    const unsigned char *found = memmem(sink->bytes, sink->len, title, sizeof title - 1);
+    if (found && found + sizeof title - 1 < sink->bytes + sink->len)
         return FAULT_NONE;
     ssize_t n =
         procfs_slurp(target->proc, &maps, MODULES_MAPS_LIMIT, "%d/maps", target_via(target));
     if (n < 0)
         return fault_set(fault, FAULT_INTERNAL, (int)-n, "read maps", "%d", target->pid);
-    unsigned char *room = sink_reserve(sink, sizeof title - 1 + (size_t)n);
+    size_t head = found ? 0 : sizeof title - 1;
+    unsigned char *room = sink_reserve(sink, head + (size_t)n);
     if (!room)
         return fault_set(fault, FAULT_TOO_LARGE, 0, "prof.dump", "%zu bytes", sink->limit);
-    memcpy(room, title, sizeof title - 1);
-    memcpy(room + sizeof title - 1, maps, (size_t)n);
-    sink->len += sizeof title - 1 + (size_t)n;
+    memcpy(room, title, head);
+    memcpy(room + head, maps, (size_t)n);
+    sink->len += head + (size_t)n;
     return FAULT_NONE;
 }
 
@@ -255,6 +298,15 @@ static enum fault_code find_hook(struct injection *injection, const struct insta
         return fault_set(fault, FAULT_DUMP_HOOK, 0, "prof.dump", "%#llx",
                          (unsigned long long)*hook);
     return FAULT_NONE;
+}
+
+enum fault_code dump_stream(struct injection *injection, const struct instance *instance,
+                            struct sink *sink, bool brief, struct fault *fault)
+{
+    struct dump_watch watch = {
+        .injection = injection, .sink = sink, .fd = -1, .without_maps = true, .brief = brief};
+
+    return run_watched(&watch, instance, NULL, fault);
 }
 
 enum fault_code dump_streamable(struct injection *injection, const struct instance *instance,

@@ -43,6 +43,15 @@ enum fault_code dump_run(struct injection *injection, const struct instance *ins
                          struct fault *fault);
 
 /*
+ * The streamed dump alone, as fast as it can be had: for a caller who knows
+ * that it can profile and has no hook, and asks for the mappings by
+ * dump_complete. brief: the profile is small (struct watch). Faults as those of
+ * dump_run.
+ */
+enum fault_code dump_stream(struct injection *injection, const struct instance *instance,
+                            struct sink *sink, bool brief, struct fault *fault);
+
+/*
  * Will a later dump be refused for the application's hook (FAULT_DUMP_HOOK)? In
  * a hold, for what would else be known only at its end.
  */
@@ -50,9 +59,9 @@ enum fault_code dump_streamable(struct injection *injection, const struct instan
                                 const struct prof_state *state, struct fault *fault);
 
 /*
- * Adds the section MAPPED_LIBRARIES to a streamed profile that lacks it.
- * jemalloc opens its maps itself; at its limit of descriptors it cannot, and
- * since 5.3.0 it then leaves the section out without a word. To be called when
- * the thread has been let go.
+ * Adds the section MAPPED_LIBRARIES to a streamed profile that lacks it, or in
+ * which it is empty, as after dump_stream. jemalloc opens its maps itself; at
+ * its limit of descriptors it cannot, and since 5.3.0 it then leaves the
+ * section out without a word. To be called when the thread has been let go.
  */
 enum fault_code dump_complete(const struct target *target, struct sink *sink, struct fault *fault);

@@ -57,40 +57,47 @@ static void fill_basics(struct candidate *candidate)
     candidate->entry.status = candidate->target.status;
 }
 
-/* FAULT_NONE: it is one; FAULT_GONE and the like: it is not there any more. */
+/* FAULT_NONE: it is one; FAULT_GONE: it is none. No process can end the search, whatever it is. */
 static enum fault_code judge(struct selection *selection, const struct selector *selector,
                              struct census *census, struct candidate *candidate,
                              struct fault *fault)
 {
     struct target *target = &candidate->target;
-    enum fault_code rc, look;
+    enum fault_code look;
 
     if (!selector_holds(selector, target->proc, target->pid))
         return FAULT_GONE;
     look = census_look(census, target->proc, target->pid, &candidate->entry, fault);
-    if (look == FAULT_INTERNAL)
+    if (look == FAULT_INTERNAL && fault->err == ENOMEM)
         return look;
     if (target_check(target, NULL) != FAULT_NONE)
         return FAULT_GONE;
     selection->matched++;
     selection->without += look == FAULT_NO_ALLOCATOR;
-    candidate->unreadable = look == FAULT_DENIED;
+    candidate->unreadable =
+        look == FAULT_DENIED || look == FAULT_INTERNAL || look == FAULT_UNSUPPORTED;
     if (candidate->unreadable) {
         selection->unreadable++;
         fill_basics(candidate);
     }
-    rc = candidate->unreadable && selector->name ? FAULT_NONE : look;
-    return rc == FAULT_NONE ? keep(selection, candidate, fault) : rc;
+    if (look == FAULT_NONE || (candidate->unreadable && selector->name))
+        return keep(selection, candidate, fault);
+    return FAULT_GONE;
 }
 
-/* Only the tool's own failure ends the search. */
+/* Only the tool's own lack of memory ends the search. */
 static enum fault_code consider(struct selection *selection, const struct selector *selector,
                                 struct procfs *proc, struct census *census, pid_t pid,
                                 struct fault *fault)
 {
     struct candidate candidate = {.unreadable = false};
-    enum fault_code rc = target_open(&candidate.target, proc, pid, NULL);
+    enum fault_code rc;
 
+    if (selector->at)
+        *selector->at = pid;
+    rc = target_open(&candidate.target, proc, pid, NULL);
+    if (rc == FAULT_INTERNAL)
+        rc = FAULT_GONE;
     if (rc == FAULT_NONE)
         rc = judge(selection, selector, census, &candidate, fault);
     target_close(&candidate.target);

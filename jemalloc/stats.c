@@ -8,13 +8,11 @@
 
 /* ---- the gauges ---- */
 
-enum { OP_VERSION, OP_CONFIG_STATS, OP_EPOCH, OP_ALLOCATED, OP_ACTIVE, OP_METADATA };
-enum { OP_RESIDENT = OP_METADATA + 1, OP_MAPPED, OP_RETAINED, OP_COUNT };
+enum { OP_EPOCH, OP_ALLOCATED, OP_ACTIVE, OP_METADATA, OP_RESIDENT, OP_MAPPED, OP_RETAINED };
+_Static_assert(OP_RETAINED + 1 == STATS_GAUGE_OPS, "one operation a gauge, and the epoch");
 
 /* What is read is what the write of epoch before it has gathered (ctl.c, ctl_refresh). */
-static const struct ctl_op gauge_ops[OP_COUNT] = {
-    [OP_VERSION] = {.name = "version", .type = CTL_STRING},
-    [OP_CONFIG_STATS] = {.name = "config.stats", .type = CTL_BOOL},
+static const struct ctl_op gauge_ops[STATS_GAUGE_OPS] = {
     [OP_EPOCH] = {.name = "epoch", .type = CTL_SIZE, .writes = true, .new_value = 1},
     [OP_ALLOCATED] = {.name = "stats.allocated", .type = CTL_SIZE},
     [OP_ACTIVE] = {.name = "stats.active", .type = CTL_SIZE},
@@ -24,21 +22,17 @@ static const struct ctl_op gauge_ops[OP_COUNT] = {
     [OP_RETAINED] = {.name = "stats.retained", .type = CTL_SIZE},
 };
 
-static enum fault_code judge_gauges(const struct ctl_op *ops, struct fault *fault)
+void stats_gauge_ops(struct ctl_op ops[STATS_GAUGE_OPS])
 {
-    if (ops[OP_CONFIG_STATS].rc == 0 && !ops[OP_CONFIG_STATS].value)
-        return fault_set(fault, FAULT_STATS_ABSENT, 0, "read config.stats", "jemalloc %s",
-                         ops[OP_VERSION].text ? ops[OP_VERSION].text : "of unknown version");
+    memcpy(ops, gauge_ops, sizeof gauge_ops);
+}
+
+enum fault_code stats_take_gauges(struct stats_gauges *gauges,
+                                  const struct ctl_op ops[STATS_GAUGE_OPS], struct fault *fault)
+{
     for (size_t i = OP_EPOCH; i < OP_RETAINED; i++)
         if (ops[i].rc != 0)
             return fault_set(fault, FAULT_CTL_REFUSED, ops[i].rc, "mallctl", "%s", ops[i].name);
-    return FAULT_NONE;
-}
-
-static void fill_gauges(struct stats_gauges *gauges, const struct ctl_op *ops)
-{
-    snprintf(gauges->version, sizeof gauges->version, "%s",
-             ops[OP_VERSION].text ? ops[OP_VERSION].text : "");
     gauges->allocated = ops[OP_ALLOCATED].value;
     gauges->active = ops[OP_ACTIVE].value;
     gauges->metadata = ops[OP_METADATA].value;
@@ -46,22 +40,31 @@ static void fill_gauges(struct stats_gauges *gauges, const struct ctl_op *ops)
     gauges->mapped = ops[OP_MAPPED].value;
     gauges->has_retained = ops[OP_RETAINED].rc == 0;
     gauges->retained = gauges->has_retained ? ops[OP_RETAINED].value : 0;
+    return FAULT_NONE;
 }
 
 enum fault_code stats_read(struct injection *injection, const struct instance *instance,
                            struct stats_gauges *gauges, struct fault *fault)
 {
-    struct ctl_op ops[OP_COUNT];
+    enum { VERSION, CONFIG_STATS, GAUGES };
+    struct ctl_op ops[GAUGES + STATS_GAUGE_OPS] = {
+        [VERSION] = {.name = "version", .type = CTL_STRING},
+        [CONFIG_STATS] = {.name = "config.stats", .type = CTL_BOOL},
+    };
+    const char *version;
     enum fault_code rc;
 
-    memcpy(ops, gauge_ops, sizeof ops);
+    stats_gauge_ops(ops + GAUGES);
     memset(gauges, 0, sizeof *gauges);
-    rc = ctl_run(injection, instance, ops, OP_COUNT, NULL, fault);
+    rc = ctl_run(injection, instance, ops, ARRAY_LEN(ops), NULL, fault);
+    version = rc == FAULT_NONE ? ops[VERSION].text : NULL;
+    if (rc == FAULT_NONE && ops[CONFIG_STATS].rc == 0 && !ops[CONFIG_STATS].value)
+        rc = fault_set(fault, FAULT_STATS_ABSENT, 0, "read config.stats", "jemalloc %s",
+                       version ? version : "of unknown version");
     if (rc == FAULT_NONE)
-        rc = judge_gauges(ops, fault);
-    if (rc == FAULT_NONE)
-        fill_gauges(gauges, ops);
-    ctl_free(ops, OP_COUNT);
+        rc = stats_take_gauges(gauges, ops + GAUGES, fault);
+    snprintf(gauges->version, sizeof gauges->version, "%s", version ? version : "");
+    ctl_free(ops, ARRAY_LEN(ops));
     return rc;
 }
 
@@ -149,7 +152,7 @@ enum fault_code stats_print(struct injection *injection, const struct instance *
                             const struct stats_request *request, struct fault *fault)
 {
     struct report report = {.injection = injection, .sink = request->sink};
-    const struct watch watch = {report_enter, report_leave, &report};
+    const struct watch watch = {.enter = report_enter, .leave = report_leave, .ctx = &report};
     struct arch_call calls[2] = {{.function = instance->stats_print}};
     enum fault_code rc = FAULT_NONE;
 

@@ -14,10 +14,12 @@ struct arena_chunk {
 static bool arena_grow(struct arena *arena, size_t size)
 {
     size_t room = size > CHUNK_SIZE ? size : CHUNK_SIZE;
-    struct arena_chunk *chunk = calloc(1, sizeof *chunk + room);
+    struct arena_chunk *chunk =
+        room <= ARENA_MAX - arena->total ? calloc(1, sizeof *chunk + room) : NULL;
 
     if (!chunk)
         return false;
+    arena->total += room;
     chunk->size = room;
     chunk->next = arena->chunks;
     arena->chunks = chunk;
@@ -56,5 +58,5 @@ void arena_free(struct arena *arena)
         free(arena->chunks);
         arena->chunks = next;
     }
-    arena->used = 0;
+    arena->used = arena->total = 0;
 }

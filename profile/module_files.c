@@ -46,14 +46,15 @@ static enum symbols_lack open_module(struct module_files *files,
         files->build_id.len = 0;
     if (mapping->build_id && !same_build_id(mapping->build_id, &files->build_id))
         return SYMBOLS_LACK_BUILD_ID;
-    files->module = object_open(steal_fd(&fd));
+    files->module = object_open(steal_fd(&fd), options->left);
     return files->module ? SYMBOLS_LACK_NOTHING : SYMBOLS_LACK_ELF;
 }
 
 /* Takes the descriptor. NULL: no ELF file, or one with another build-id. */
-static struct object *open_with_id(int fd, const struct build_id *id)
+static struct object *open_with_id(int fd, const struct build_id *id,
+                                   const struct symbols_options *options)
 {
-    struct object *object = fd >= 0 ? object_open(fd) : NULL;
+    struct object *object = fd >= 0 ? object_open(fd, options->left) : NULL;
     struct build_id found;
 
     if (!object || (object_build_id(object, &found) && same_build_id(&found, id)))
@@ -85,7 +86,7 @@ static struct object *open_in_dir(const struct symbols_options *options, const c
 
     if (!build_id_path(path, sizeof path, dir, id))
         return NULL;
-    return open_with_id(open_in_root(options, path), id);
+    return open_with_id(open_in_root(options, path), id, options);
 }
 
 static struct object *open_in_dirs(const struct symbols_options *options, const struct build_id *id)
@@ -114,10 +115,10 @@ static struct object *open_debug(const struct symbols_options *options, const ch
         return object;
     if (debugfile_open(&query, debugfile) == 0) {
         memcpy(found, debugfile->path, PATH_MAX);
-        return object_open(debugfile->fd);
+        return object_open(debugfile->fd, options->left);
     }
     if (options->debuginfod && id->len)
-        return open_with_id(debuginfod_open(id), id);
+        return open_with_id(debuginfod_open(id), id, options);
     return NULL;
 }
 
@@ -141,8 +142,8 @@ static struct object *open_linked(const struct symbols_options *options, const c
         return NULL;
     root = root_open(options->target);
     struct object *object =
-        root < 0 ? NULL : open_with_id(root_open_file(root, path, INROOT_FOLLOW), id);
-    return object ? object : open_with_id(open_in_root(options, path), id);
+        root < 0 ? NULL : open_with_id(root_open_file(root, path, INROOT_FOLLOW), id, options);
+    return object ? object : open_with_id(open_in_root(options, path), id, options);
 }
 
 static struct object *open_supplement(const struct symbols_options *options, struct object *object,
@@ -178,7 +179,7 @@ enum symbols_lack module_files_open(struct module_files *files,
         return lack;
     complete = object_section_named(files->module, ".symtab") != NULL;
     fd = complete ? -1 : minidebug_open(files->module->fd);
-    files->mini = fd < 0 ? NULL : object_open(fd);
+    files->mini = fd < 0 ? NULL : object_open(fd, options->left);
     snprintf(found, sizeof found, "%s", mapping->path);
     complete = complete && object_section_named(files->module, ".debug_info");
     if (!complete)

@@ -19,10 +19,12 @@ static bool block_read(struct object *object, uint64_t block)
 
     if (object->present[block / 8] >> (block % 8) & 1)
         return true;
-    if (object->bytes_read + len > OBJECT_READ_MAX ||
+    if (object->bytes_read + len > OBJECT_READ_MAX || (object->left && len > *object->left) ||
         !file_read(object->fd, offset, object->bytes + offset, len))
         return false;
     object->bytes_read += len;
+    if (object->left)
+        *object->left -= len;
     object->present[block / 8] |= (unsigned char)(1u << (block % 8));
     return true;
 }
@@ -31,11 +33,20 @@ const void *object_bytes(struct object *object, uint64_t offset, uint64_t len)
 {
     if (len == 0 || offset >= object->size || len > object->size - offset)
         return NULL;
+    if (object->left && len > *object->left + object->bytes_read) /* not even begun */
+        return NULL;
     for (uint64_t block = offset / OBJECT_BLOCK; block <= (offset + len - 1) / OBJECT_BLOCK;
          block++)
         if (!block_read(object, block))
             return NULL;
     return object->bytes + offset;
+}
+
+static void give_back(struct object *object, uint64_t len)
+{
+    object->bytes_read -= len;
+    if (object->left)
+        *object->left += len;
 }
 
 void object_release(struct object *object, uint64_t offset, uint64_t len)
@@ -51,7 +62,7 @@ void object_release(struct object *object, uint64_t offset, uint64_t len)
         return;
     for (uint64_t block = first; block < end; block++) {
         if (object->present[block / 8] >> (block % 8) & 1)
-            object->bytes_read -= OBJECT_BLOCK;
+            give_back(object, OBJECT_BLOCK);
         object->present[block / 8] &= (unsigned char)~(1u << (block % 8));
     }
 }
@@ -118,7 +129,7 @@ static bool object_load(struct object *object)
     return header_valid(&object->header) && phdrs_load(object) && sections_load(object);
 }
 
-struct object *object_open(int fd)
+struct object *object_open(int fd, uint64_t *left)
 {
     struct object *object = calloc(1, sizeof *object);
 
@@ -127,6 +138,7 @@ struct object *object_open(int fd)
         return NULL;
     }
     object->fd = fd;
+    object->left = left;
     if (object_load(object))
         return object;
     object_free(object);
@@ -137,6 +149,7 @@ void object_free(struct object *object)
 {
     if (!object)
         return;
+    give_back(object, object->bytes_read);
     if (object->bytes)
         munmap(object->bytes, object->size);
     close(object->fd);

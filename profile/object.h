@@ -18,6 +18,7 @@ struct object {
     size_t size;
     unsigned char *present; /* one bit a block */
     uint64_t bytes_read;
+    uint64_t *left; /* of what it and others may read together; NULL: no such limit */
     Elf64_Ehdr header;
     Elf64_Shdr *sections;
     size_t section_count;
@@ -26,8 +27,12 @@ struct object {
     size_t phdr_count;
 };
 
-/* Takes the descriptor in any case. NULL: no 64-bit ELF file, malformed, or out of memory. */
-struct object *object_open(int fd);
+/*
+ * Takes the descriptor in any case. NULL: no 64-bit ELF file, malformed, or
+ * out of memory. left, if it is not NULL, is taken from as it is read and given
+ * back when it is released.
+ */
+struct object *object_open(int fd, uint64_t *left);
 void object_free(struct object *object);
 
 /* The len bytes at a file offset, which stay; NULL: the file has fewer, or beyond the limit. */

@@ -42,11 +42,22 @@ static const char *name_without_version(struct arena *arena, const char *name)
     return at ? arena_string(arena, name, (size_t)(at - name)) : name;
 }
 
+/* The list counts as what is read of the files does. */
+static bool charge(struct object *object, uint64_t bytes)
+{
+    if (!object->left)
+        return true;
+    if (*object->left < bytes)
+        return false;
+    *object->left -= bytes;
+    return true;
+}
+
 static bool index_append(struct symbol_index *index, const Elf64_Sym *sym, const char *name)
 {
     struct index_symbol *list = list_grow(index->symbols, &index->room, index->count, sizeof *list);
 
-    if (!list)
+    if (!list || index->count == SPANS_MAX)
         return false;
     index->symbols = list;
     index->symbols[index->count++] = (struct index_symbol){
@@ -74,7 +85,7 @@ static bool add_table(struct symbol_index *index, struct object *object, const E
         if (!is_function(object, &sym, name) || strnlen(name, SYMBOL_NAME_MAX) == SYMBOL_NAME_MAX)
             continue;
         name = name_without_version(arena, name);
-        if (!name || !index_append(index, &sym, name))
+        if (!name || !charge(object, sizeof *index->symbols) || !index_append(index, &sym, name))
             return false;
     }
     return true;
@@ -82,12 +93,15 @@ static bool add_table(struct symbol_index *index, struct object *object, const E
 
 bool symbol_index_add(struct symbol_index *index, struct object *object, struct arena *arena)
 {
+    bool seen[SHT_DYNSYM + 1] = {false}; /* a file has one of each (ELF, "Special Sections") */
+
     for (size_t i = 0; i < object->section_count; i++) {
         const Elf64_Shdr *table = &object->sections[i];
         struct name_table names;
         if ((table->sh_type != SHT_SYMTAB && table->sh_type != SHT_DYNSYM) ||
-            table->sh_link >= object->section_count)
+            table->sh_link >= object->section_count || seen[table->sh_type])
             continue;
+        seen[table->sh_type] = true;
         names.len = object->sections[table->sh_link].sh_size;
         names.bytes = object_section(object, &object->sections[table->sh_link]);
         if (names.bytes && names.bytes[names.len - 1] == '\0' &&

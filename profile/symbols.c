@@ -12,6 +12,9 @@ struct mapping {
     size_t module;
 };
 
+/* A target may map any number of sparse files, each of any size, all of it symbols. */
+#define SYMBOLS_READ_MAX (2ull << 30)
+
 struct answer {
     uint64_t address;
     const struct symbol_line *lines;
@@ -28,6 +31,7 @@ struct symbols {
     struct answer *answers;
     size_t answer_count, answer_room;
     struct arena arena;
+    uint64_t left; /* of SYMBOLS_READ_MAX */
 };
 
 static bool copy_strings(struct symbols *symbols, const struct symbols_options *options)
@@ -36,6 +40,8 @@ static bool copy_strings(struct symbols *symbols, const struct symbols_options *
     const char **dirs = arena_alloc(arena, options->debug_dir_count * sizeof *dirs);
 
     symbols->options = *options;
+    symbols->left = SYMBOLS_READ_MAX;
+    symbols->options.left = &symbols->left;
     if (options->root &&
         !(symbols->options.root = arena_string(arena, options->root, strlen(options->root))))
         return false;
@@ -202,7 +208,7 @@ size_t symbols_lines(struct symbols *symbols, uint64_t address, const struct sym
 
 bool symbols_build_id(struct symbols *symbols, size_t index, struct build_id *out)
 {
-    for (size_t i = 0; i < symbols->mapping_count; i++) {
+    for (size_t i = 0; i < symbols->mapping_count && !symbols->options.no_build_ids; i++) {
         const struct mapping *mapping = &symbols->mappings[i];
         if (mapping->index != index)
             continue;
@@ -210,6 +216,11 @@ bool symbols_build_id(struct symbols *symbols, size_t index, struct build_id *ou
         return out->len > 0;
     }
     return false;
+}
+
+size_t symbols_asked(const struct symbols *symbols)
+{
+    return symbols->answer_count;
 }
 
 bool symbols_coverage(const struct symbols *symbols, size_t index, struct symbols_coverage *out)

@@ -33,8 +33,9 @@ struct symbols_options {
     const char *const *debug_dirs; /* searched for .build-id/xx/rest.debug, besides
                                       /usr/lib/debug of the root, the target and the host */
     size_t debug_dir_count;
-    bool no_inlines; /* symbol tables alone: faster, less memory; no files and lines */
-    bool debuginfod; /* ask the servers of $DEBUGINFOD_URLS for debug files */
+    bool no_inlines;   /* symbol tables alone: faster, less memory; no files and lines */
+    bool debuginfod;   /* ask the servers of $DEBUGINFOD_URLS for debug files */
+    bool no_build_ids; /* symbols_build_id tells none, and opens no file to look for it */
     /*
      * Opens the file of a mapping: a descriptor, which is the symbols' to
      * close, or -errno (-ESTALE: another file stands there now). NULL: the path
@@ -42,6 +43,7 @@ struct symbols_options {
      */
     int (*open)(void *ctx, const struct symbol_mapping *mapping);
     void *ctx;
+    uint64_t *left; /* symbols' own: the bytes that may still be read, of all files together */
 };
 
 /* The ctx of symbols_open_live. */
@@ -68,6 +70,9 @@ size_t symbols_lines(struct symbols *symbols, uint64_t address, const struct sym
 
 /* The build-id of the file of mapping number index; false: it has none, or it cannot be read. */
 bool symbols_build_id(struct symbols *symbols, size_t index, struct build_id *out);
+
+/* Distinct addresses that have been asked for: the memory that symbols take grows with them. */
+size_t symbols_asked(const struct symbols *symbols);
 
 /* Why a module's addresses have no names, or no lines. */
 enum symbols_lack {

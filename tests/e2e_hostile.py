@@ -18,11 +18,19 @@ from hostile import MIB, WITHOUT_MAP_FILES, Opens, run_bounded
 NASTY = b"\x1b]0;t\x07\n\x9b1m\"\\\xff"  # as long as a name of a process can be
 VERBS = (("status",), ("stats",), ("stats", "--prometheus"), ("on",), ("off",), ("reset",),
          ("purge",), ("mallctl", "version"), ("mallctl", "version", "-v"), ("dump",),
-         ("status", "--dry-run", "-v"), ("on", "--dry-run", "-v"), ("on", "-vv"))
+         ("status", "--dry-run", "-v"), ("on", "--dry-run", "-v"), ("on", "-vv"),
+         ("record", "-d", "50ms", "-o", "%n.heap"), ("record", "-d", "50ms", "-o", "%n.folded"),
+         ("leak", "-d", "50ms", "--settle", "10ms"))
 
 
 def verb_words(verb, pid):
     return [verb[0], pid, *verb[1:]]
+
+
+def both_name(processes):
+    """What the kernel calls them."""
+    with open("/proc/%d/comm" % processes[0].pid, "rb") as file:
+        return os.fsdecode(file.read()[:-1])
 
 
 class Names(hostile.TestCase):
@@ -38,11 +46,22 @@ class Names(hostile.TestCase):
         words = {"program": program, "argv0": NASTY, "COMM": NASTY, "HOSTILE": "escapes"}
         return self.hostile(cwd=directory, **{**words, **env})
 
+    def test_several(self):
+        """At once, chosen by their pids and by their name, as text and as JSON."""
+        both = [self.nasty(), self.nasty()]
+        pids = [process.pid for process in both]
+        for words in (("status", *pids), ("stats", *pids), ("on", *pids),
+                      ("status", "-n", both_name(both), "--all"), ("status", "-n", both_name(both))):
+            for json_too in ((), ("--json",)):
+                with self.subTest(words=words, json=json_too):
+                    result = run_bounded(*words, *json_too)
+                    self.assert_bounded(result)
+
     def test_every_verb(self):
         process = self.nasty(MALLOC_CONF=b"\x1b]0;\x07\n\xff:1", X_MALLOC_CONF=b"\x1b[2J\n")
         for verb in VERBS:
             with self.subTest(verb=verb):
-                result = run_bounded(*verb_words(verb, process.pid))
+                result = run_bounded(*verb_words(verb, process.pid), cwd=self.path("."))
                 self.assert_bounded(result)
                 self.assertTrue(result.out or result.code, result)
         self.assert_untraced(process)
@@ -63,7 +82,8 @@ class Names(hostile.TestCase):
             if "--dry-run" in verb or "--prometheus" in verb or verb == ("stats",):
                 continue
             with self.subTest(verb=verb):
-                result = run_bounded(*verb_words(verb, process.pid), "--json")
+                result = run_bounded(*verb_words(verb, process.pid), "--json",
+                                     cwd=self.path("."))
                 self.assert_bounded(result)
                 self.assertIn(result.code, (lib.OK, lib.REFUSED), result)
                 answer = self.assert_json(result) if result.code == lib.OK else {}
@@ -265,6 +285,22 @@ class Files(hostile.TestCase):
                     self.skipTest("no sparse file of that size: %s" % error)
             self.look(process)
 
+    def test_many_sparse_files(self):
+        """Each of them could be read: what is kept of all of them together has a limit."""
+        size, count = 900 * MIB, 5
+        with open(self.library, "rb") as file:
+            data = self.sections(bytearray(file.read()), size)
+        names = [self.path("root", "lib", "sparse%d.so" % i) for i in range(count)]
+        for name in names:
+            with open(name, "wb") as file:
+                file.write(data)
+                file.truncate(size)
+        process = self.start(how=None, HOSTILE="own", LD_PRELOAD=" ".join(names))
+        out = self.path("out.txt")
+        result = run_bounded("dump", process.pid, "-o", out)
+        self.assert_bounded(result, 2560 * MIB)
+        self.assertEqual(result.code, lib.OK, result)
+
     def test_truncated_while_read(self):
         """Its pages vanish: what were mapped would end the reader with SIGBUS."""
         process = self.start()
@@ -352,15 +388,23 @@ class Kernel(hostile.TestCase):
     """What makes the kernel wait. Whoever lists processes meanwhile waits as well: the test runs
     alone (tests/CMakeLists.txt)."""
 
+    def run_until_it_waits(self, words):
+        """On a loaded machine the deadline may come before the page that never does."""
+        for timeout in ("1s", "5s", "25s"):
+            result = run_bounded(*words, "--timeout", timeout)
+            if "do not answer" in result.err:
+                break
+        return result
+
     def test_memory_that_never_comes(self):
         """No signal ends the wait for it: the tool ends itself, says why, and what it knows."""
         lib.require_root()
         other = self.hostile()
         process = self.hostile("--fault")
-        with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            status, ps = pool.map(lambda words: run_bounded(*words, "--timeout", "1s"), (
-                ("status", process.pid), ("ps", "--json")))
-        for result in (self.assert_bounded(status), self.assert_bounded(ps)):
+        with concurrent.futures.ThreadPoolExecutor(3) as pool:
+            status, ps, search = pool.map(self.run_until_it_waits, (
+                ("status", process.pid), ("ps", "--json"), ("on", "-s", process.pid)))
+        for result in map(self.assert_bounded, (status, ps, search)):
             self.assertEqual(result.code, lib.NO_SAFE_MOMENT, result)
             self.assertIn("do not answer", result.err)
             self.assertRegex(result.err, r"process %d\b" % process.pid)

@@ -15,6 +15,8 @@ CONFINE = os.path.join(lib.VICTIMS, "confine")
 ALL_CALLS = "ptrace,process_vm_readv,process_vm_writev,pidfd_getfd"
 VM_CALLS = "process_vm_readv,process_vm_writev,pidfd_getfd"
 CGROUP = "/sys/fs/cgroup"
+YAMA = "/proc/sys/kernel/yama/ptrace_scope"
+PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
 
 
 def with_capability(uid, *names):
@@ -27,7 +29,7 @@ def with_capability(uid, *names):
 class Permit(lib.TestCase):
     def setUp(self):
         lib.require_root()
-        for program in ("setpriv", "unshare"):
+        for program in ("setpriv", "unshare", "nsenter"):
             if not shutil.which(program):
                 raise unittest.SkipTest("%s is not installed" % program)
 
@@ -44,7 +46,10 @@ class Permit(lib.TestCase):
         if not before:
             return lib.run_tool(*words)
         before = [self.copy(word) if word == CONFINE else word for word in before]
-        return lib.run_tool(*before[1:], self.copy(lib.TOOL), *words, tool=before[0], cwd="/")
+        # The leak checker would need the very rights that are taken away here.
+        options = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
+        return lib.run_tool(*before[1:], self.copy(lib.TOOL), *words, tool=before[0], cwd="/",
+                            env={"ASAN_OPTIONS": options})
 
     def assert_told(self, result, code, name, *words):
         """The same on stderr as in JSON: exit code, name of the cause, what was seen."""
@@ -135,8 +140,15 @@ class Permit(lib.TestCase):
         self.assert_works(victim, before + [CONFINE, "EPERM", "process_vm_writev"])
 
     def test_same_user(self):
+        """Without any capability; Yama may forbid that."""
         victim = self.victim(user=lib.NOBODY)
-        self.assert_works(victim, with_capability(lib.NOBODY))
+        before = with_capability(lib.NOBODY)
+        scope = lib.read_text(YAMA).strip() if os.path.exists(YAMA) else "0"
+        if scope == "0":
+            self.assert_works(victim, before)
+        else:
+            self.assert_told(self.tool("on", victim.pid, "--json", before=before),
+                             lib.NOT_PERMITTED, "denied_yama", "ptrace_scope is " + scope)
 
     # ---- it does not ----
 
@@ -161,6 +173,34 @@ class Permit(lib.TestCase):
         lib.end_process(holder)
         self.assert_ran(self.tool("on", victim.pid))
         self.assert_unharmed(victim)
+
+    def test_traced_from_outside(self):
+        """By a tracer that has no pid in the tool's pid namespace, so that it is not shown."""
+        directory = self.directory()
+        report = os.path.join(directory, "report")
+        with open(report, "wb") as file:
+            file.truncate(lib.REPORT.size)
+        argv = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc",
+                os.path.join(lib.VICTIMS, "victim"), "nanosleep", report]
+        unshare = self.process(argv, env=lib.tool_environment())
+        children = "/proc/%d/task/%d/children" % (unshare.pid, unshare.pid)
+        if not os.path.exists(children):
+            raise unittest.SkipTest("this kernel does not tell a process's children")
+        self.assertTrue(lib.wait_until(lambda: lib.read_text(children)))
+        pid = int(lib.read_text(children))
+        self.assertTrue(lib.wait_until(lambda: self.is_ready(report)))
+        holder = self.process(
+            [os.path.join(lib.VICTIMS, "hold"), str(pid)], stdout=subprocess.PIPE)
+        self.assertEqual(holder.stdout.readline(), b"holding\n")
+        before = ["nsenter", "--pid", "--mount", "-t", str(pid)]
+        result = self.tool("on", 1, "--json", before=before)
+        self.assert_told(result, lib.NOT_PERMITTED, "denied", "outside of this pid namespace")
+
+    @staticmethod
+    def is_ready(report):
+        with open(report, "rb") as file:
+            counters = dict(zip(lib.COUNTERS, lib.REPORT.unpack(file.read(lib.REPORT.size))))
+        return counters["state"] == lib.READY
 
     def test_other_user(self):
         victim = self.victim(user=lib.NOBODY)
@@ -190,7 +230,7 @@ class Permit(lib.TestCase):
 
     def test_not_dumpable(self):
         """By prctl(PR_SET_DUMPABLE, 0)."""
-        target = self.process(with_capability(STRANGER) + [sys.executable, "-c", NOT_DUMPABLE],
+        target = self.process(with_capability(STRANGER) + [PYTHON, "-c", NOT_DUMPABLE],
                               stdout=subprocess.PIPE)
         self.assertEqual(target.stdout.readline(), b"ready\n")
         self.assert_refused(target.pid, lib.NOT_PERMITTED, "denied_dumpable", "belong to root",
@@ -242,7 +282,17 @@ class Permit(lib.TestCase):
                 with self.subTest(action=action, calls=calls):
                     self.assert_refused(victim.pid, lib.NOT_PERMITTED, "denied_seccomp", word,
                                         before=(CONFINE, action, calls))
+        self.assert_looks(victim, (CONFINE, "ENOSYS", ALL_CALLS))
         self.assert_unharmed(victim)
+
+    def assert_looks(self, victim, before):
+        """Without ptrace and process_vm_readv: what /proc/PID/mem tells."""
+        told = json.loads(self.tool("status", "--json", victim.pid, before=before).text)
+        self.assertEqual((told["opt.prof"], told["variable_value"], told["calls"]),
+                         (True, lib.malloc_conf(victim.directory), 0))
+        rows = json.loads(self.assert_ran(self.tool("ps", "--json", before=before)).text)
+        row = next(row for row in rows["processes"] if row["pid"] == victim.pid)
+        self.assertEqual(row["prof"], "enabled")
 
     def test_own_filter_without_memory(self):
         """Neither process_vm_readv nor /proc/PID/mem: there is nothing to go by."""
@@ -295,8 +345,9 @@ class Permit(lib.TestCase):
     def assert_frozen(self, hierarchy, state, frozen, thawed):
         victim = self.victim()
         group = self.freeze(victim, hierarchy, state, frozen, thawed)
-        reached = os.path.join(group, "freezer.state" if hierarchy == "freezer" else "cgroup.events")
-        wanted = "FROZEN" if hierarchy == "freezer" else "frozen 1"
+        first = hierarchy == "freezer"
+        reached = os.path.join(group, "freezer.state" if first else "cgroup.events")
+        wanted = "FROZEN" if first else "frozen 1"
         self.assertTrue(lib.wait_until(lambda: wanted in lib.read_text(reached)))
         error = self.assert_refused(victim.pid, lib.NO_SAFE_MOMENT, "frozen", group)
         self.assertIn(group, error["fix"])
@@ -339,7 +390,7 @@ class Permit(lib.TestCase):
         inner = next(pid for pid in range(first, 2, -1) if not os.path.exists("/proc/%d" % pid))
         script = TAKES_PID % inner
         argv = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc",
-                sys.executable, "-c", script]
+                PYTHON, "-c", script]
         process = self.process(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         if process.stdout.readline() != b"ready\n":
             raise unittest.SkipTest("this kernel does not let a pid be chosen")

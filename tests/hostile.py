@@ -1,5 +1,6 @@
 """What the tests of hostile processes share: starting them, and running the tool within bounds."""
 
+import contextlib
 import ctypes
 import json
 import os
@@ -33,14 +34,14 @@ def limit(plain):
     return 2 * plain + 1024 * MIB if SANITIZED else plain
 
 
-def run_bounded(*args, timeout=120, before=(), env=None, preexec=None):
+def run_bounded(*args, timeout=120, before=(), env=None, preexec=None, cwd=None):
     """Runs the tool; its memory is measured, and its output kept in files, whatever it is."""
     words = [*before, lib.TOOL, *(str(word) for word in args)]
     started = time.monotonic()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         pid = os.fork()
         if pid == 0:
-            become(words, out, err, env, preexec)
+            become(words, out, err, env, preexec, cwd)
         code, peak = collect(pid, started + timeout)
         out.seek(0)
         err.seek(0)
@@ -53,12 +54,14 @@ def run_bounded(*args, timeout=120, before=(), env=None, preexec=None):
     return result
 
 
-def become(words, out, err, env, preexec):
+def become(words, out, err, env, preexec, cwd):
     """In the child: the tool in place of this program."""
     try:
         os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
         os.dup2(out.fileno(), 1)
         os.dup2(err.fileno(), 2)
+        if cwd:
+            os.chdir(cwd)
         if preexec:
             preexec()
         os.execvpe(words[0], words, lib.tool_environment(env))
@@ -129,7 +132,8 @@ class TestCase(lib.TestCase):
     def install(self, *parts):
         """A copy of the program with its library beside it; their directory."""
         for name in ("hostile", "libhostile_allocator.so"):
-            shutil.copy(os.path.join(lib.VICTIMS, name), self.path(*parts, name))
+            if not os.path.exists(self.path(*parts, name)):
+                shutil.copy(os.path.join(lib.VICTIMS, name), self.path(*parts, name))
         return self.path(*parts)
 
     def hostile(self, *words, program=None, argv0=None, cwd=None, before=(), **env):
@@ -159,8 +163,14 @@ class TestCase(lib.TestCase):
         """Nothing that a terminal would act on."""
         self.assertIsNone(CONTROLS.search(result.out), result)
         self.assertIsNone(CONTROLS.search(result.err.encode()), result)
-        if "--json" in result.args and result.out:
-            json.loads(result.out)
+        if "--json" in result.args:
+            self.json_objects(result.out)
+
+    def json_objects(self, out):
+        """One document, or, of several targets, one a line."""
+        with contextlib.suppress(json.JSONDecodeError):
+            return [json.loads(out)]
+        return [json.loads(line) for line in out.splitlines()]
 
     def assert_untraced(self, process):
         self.assertIsNone(process.poll())

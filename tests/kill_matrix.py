@@ -6,7 +6,7 @@ to its end. After each death the victim must complete by itself and be what it w
 check without a fault, running, untraced, with the same signal masks, mappings, descriptors,
 threads, and with its text as it was. Exit code 1 on any fault.
 
-  kill_matrix.py [--verb on|dump|stream|stats|report|mallctl|reset|purge|record]... [--mode MODE]... [--long] [--ms MS] [--jemalloc VERSION]
+  kill_matrix.py [--verb on|dump|stream|stats|report|mallctl|reset|purge|record|top]... [--mode MODE]... [--long] [--ms MS] [--jemalloc VERSION]
 """
 
 import argparse
@@ -45,7 +45,7 @@ MAPPINGS_LEFT_ALLOWED = 0
 # Each kind of use: reads, a write with its read-back, an action, statistics with their epoch.
 MALLCTL_NAMES = ["opt.prof", "prof.gdump=false", "arena.0.decay", "stats.resident", "version"]
 
-VERBS = ("on", "dump", "stream", "stats", "report", "mallctl", "reset", "purge", "record")
+VERBS = ("on", "dump", "stream", "stats", "report", "mallctl", "reset", "purge", "record", "top")
 
 # Without these nothing is written the second time: profiling is on already.
 SWITCHING = ("on", "record")
@@ -84,6 +84,7 @@ class Series:
             "mallctl": ["mallctl"],
             "reset": ["reset", "--lg-sample", "12"],
             "purge": ["purge"],
+            "top": ["top", "--once"],
             "record": ["record", "-d", "1ms", "-o", "/dev/null"],
         }[self.verb]
         return words + ["-vv", pid] + MALLCTL_NAMES * (self.verb == "mallctl")
@@ -192,8 +193,8 @@ class Series:
     # ---- the whole ----
 
     def second_use(self, where):
-        """The tool still works on this target."""
-        result = lib.run_tool("off", self.victim.pid)
+        """The tool still works on this target; top makes no dump unless profiling is on."""
+        result = lib.run_tool("on" if self.verb == "top" else "off", self.victim.pid)
         if result.code != lib.OK:
             self.fault(where, "the next use fails: %s" % result)
         self.victim.wait_rounds(2)
@@ -226,6 +227,8 @@ class Series:
 
     def run(self):
         self.victim.wait_rounds(2)
+        if self.verb == "top":
+            self.second_use("at the start")
         self.start = lib.snapshot(self.victim.pid)
         self.maps = self.start.maps
         if self.deaths_of("JEATTACH_DIE_AT") and self.deaths_of("JEATTACH_DIE_AFTER"):

@@ -68,9 +68,10 @@ _jeattach_files()
 _jeattach()
 {
     local cur=${COMP_WORDS[COMP_CWORD]} option='' verb=${COMP_WORDS[1]-} pids=() i
-    local verbs='ps status on off dump record leak report stats reset purge mallctl'
+    local verbs='ps status on off dump record leak watch report stats top reset purge mallctl'
     local looks='--format --focus --ignore --hide --show --by-thread --allocator --value --unit'
     looks+=' --rows --no-inlines --debuginfod --output'
+    local looks_live='--focus --ignore --hide --show --allocator --rows --no-inlines --debuginfod'
     local options='--pid --timeout --thread --instance --dry-run --json --quiet --verbose --help'
     options+=' --name --container --cgroup --all --subprocesses --parallel'
 
@@ -96,6 +97,8 @@ _jeattach()
         on) options+=' --allow-reset' ;;
         reset) options+=' --lg-sample' ;;
         mallctl) options+=' --list' ;;
+        top) options+=" --interval --count --once --sort ${looks_live}" ;;
+        watch) options+=' --when --output --max --cooldown --keep --once --on' ;;
         stats) options+=' --full --prometheus --allow-slow' ;;
     esac
 
@@ -109,13 +112,19 @@ _jeattach()
     for ((i = 2; i < ${#COMP_WORDS[@]}; i++)); do
         [ "$i" -eq "$COMP_CWORD" ] && continue
         case ${COMP_WORDS[i - 1]} in
-            -o | --output | --path | --timeout | --thread | --instance | --lg-sample | --rows | -d | --duration | --every | \
+            -o | --output | --path | --timeout | --thread | --instance | --lg-sample | --rows | -d | --duration | --every | --interval | \
                 --count | --keep | --settle | -n | --name | --container | --cgroup | --parallel) continue ;;
+            --when | --max | --cooldown) continue ;;
         esac
         [[ ${COMP_WORDS[i]} =~ ^[0-9]+$ ]] && pids+=("${COMP_WORDS[i]}")
     done
 
     case $option in
+        --when | --max | --keep) return ;; # a rule has to be quoted, which readline cannot offer
+        --cooldown)
+            _jeattach_words '1m 10m 1h' "$cur"
+            return
+            ;;
         -n | --name)
             _jeattach_words "$(_jeattach_column name)" "$cur"
             return
@@ -134,6 +143,10 @@ _jeattach()
             ;;
         -o | --output)
             [[ $options == *--output* ]] && _jeattach_files "$cur"
+            return
+            ;;
+        --sort)
+            _jeattach_words 'cur growth' "$cur"
             return
             ;;
         --lg-sample)
@@ -157,7 +170,7 @@ _jeattach()
             return
             ;;
         --path | --instance | --focus | --ignore | --hide | --show | --rows | --count | --keep) return ;;
-        -d | --duration | --every | --settle)
+        -d | --interval | --duration | --every | --settle)
             _jeattach_words '10s 30s 5m 1h' "$cur"
             return
             ;;

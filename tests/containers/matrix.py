@@ -135,6 +135,10 @@ class Matrix(boxes.TestCase):
                          "opt.lg_prof_sample = %d\nprof.active = true\n" % boxes.SAMPLE)
         self.assertEqual(ran("off", pid), "prof.active: true -> false\n")
         self.assertRegex(ran("stats", pid), r"(?m)^ +allocated +[\d.]+ MiB ")
+        self.assertRegex(ran("dump", pid, "-o", "-", "-f", "folded"), r"(?m)\bsite_\d;.* \d+$")
+        if not isinstance(attacker, boxes.Host):  # which sees the processes of other tests as well
+            rows = json.loads(ran("ps", "--json"))["processes"]
+            self.assertIn(pid, [row["pid"] for row in rows])
 
     def verify_plain(self, container, attacker):
         """Its path is told as the target sees it and as it opens from where the tool runs."""
@@ -146,6 +150,7 @@ class Matrix(boxes.TestCase):
             self.assert_profile(file.read(), 60)
         report = self.assert_ran(attacker.run("report", told["path"]))
         self.assertRegex(report.text, r"(?m)^in use: [\d.]+ [KM]iB in \d+ objects, \d+ stacks$")
+        self.assertRegex(report.text, r"(?m) site_\d$")  # the binary is found below that root
         os.unlink(here)
 
     # ---- cells that do not ----

@@ -268,8 +268,38 @@ static void test_moved_code(void)
     modules_free(&modules);
 }
 
+static bool is_same(const char *a, const char *b)
+{
+    struct modules x = parse(a), y = parse(b);
+    bool same = modules_same_code(&x, &y);
+
+    CHECK(same == modules_same_code(&y, &x));
+    modules_free(&x);
+    modules_free(&y);
+    return same;
+}
+
+#define APP   "1000-2000 r-xp 00000000 08:02 1 /bin/app\n"
+#define LIB   "8000-9000 r-xp 00000000 08:02 2 /lib/a.so\n"
+#define OTHER "8000-9000 r-xp 00000000 08:02 3 /lib/a.so\n"
+#define MOVED "9000-a000 r-xp 00000000 08:02 2 /lib/a.so\n"
+#define GONE  "8000-9000 r-xp 00000000 08:02 2 /lib/a.so (deleted)\n"
+
+/* Heaps, stacks and code made at run time come and go. */
+static void test_same_code(void)
+{
+    CHECK(is_same(APP LIB, APP LIB) && is_same("", ""));
+    CHECK(is_same(APP LIB, APP "3000-4000 rw-p 00000000 00:00 0\n" LIB));
+    CHECK(is_same(APP LIB, APP "3000-4000 rwxp 00000000 00:00 0\n" LIB));
+    CHECK(is_same(APP LIB, APP LIB "9000-a000 rw-p 00001000 08:02 2 /lib/a.so\n"));
+    CHECK(!is_same(APP, APP LIB) && !is_same("", APP) && !is_same(APP, LIB));
+    CHECK(!is_same(APP LIB, APP OTHER) && !is_same(APP LIB, APP MOVED));
+    CHECK(!is_same(APP LIB, APP GONE));
+}
+
 int main(void)
 {
+    test_same_code();
     test_ordinary();
     test_moved_code();
     test_borders();

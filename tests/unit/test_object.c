@@ -14,7 +14,7 @@ static struct object *open_made(int *fd)
 {
     file_make(&made);
     *fd = file_put(&made, sizeof made);
-    return object_open(fcntl(*fd, F_DUPFD_CLOEXEC, 0));
+    return object_open(fcntl(*fd, F_DUPFD_CLOEXEC, 0), NULL);
 }
 
 static void test_parts(void)
@@ -72,7 +72,7 @@ static void test_cut(void)
     file_make(&made);
     fd = file_put(&made, sizeof made);
     CHECK(ftruncate(fd, LARGE) == 0 && pwrite(fd, "far", 3, LARGE - 3) == 3);
-    object = object_open(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+    object = object_open(fcntl(fd, F_DUPFD_CLOEXEC, 0), NULL);
     if (!CHECK(object != NULL))
         return;
     CHECK(object->bytes_read <= 4 * OBJECT_BLOCK);
@@ -94,13 +94,42 @@ static void test_limit(void)
     file_make(&made);
     fd = file_put(&made, sizeof made);
     CHECK(ftruncate(fd, (off_t)OBJECT_READ_MAX * 4) == 0);
-    object = object_open(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+    object = object_open(fcntl(fd, F_DUPFD_CLOEXEC, 0), NULL);
     if (!CHECK(object != NULL))
         return;
     object->bytes_read = OBJECT_READ_MAX - OBJECT_BLOCK;
     CHECK(object_bytes(object, OBJECT_READ_MAX, OBJECT_BLOCK) != NULL);
     CHECK(object_bytes(object, OBJECT_READ_MAX * 2, OBJECT_BLOCK) == NULL);
     object_free(object);
+    close(fd);
+}
+
+/* What several of them may read together. */
+static void test_common_limit(void)
+{
+    enum { SIZE = 64 * OBJECT_BLOCK };
+    uint64_t left = SIZE;
+    struct object *first, *second;
+    int fd;
+
+    file_make(&made);
+    fd = file_put(&made, sizeof made);
+    CHECK(ftruncate(fd, SIZE) == 0);
+    first = object_open(fcntl(fd, F_DUPFD_CLOEXEC, 0), &left);
+    second = object_open(fcntl(fd, F_DUPFD_CLOEXEC, 0), &left);
+    if (!CHECK(first && second))
+        return;
+    CHECK(left == SIZE - first->bytes_read - second->bytes_read && left < SIZE);
+    CHECK(object_bytes(first, 0, SIZE) == NULL); /* not all, and then nothing of it */
+    CHECK(object_bytes(first, 0, SIZE / 2) != NULL);
+    CHECK(object_bytes(second, 0, SIZE) == NULL);
+    CHECK(left == SIZE - first->bytes_read - second->bytes_read);
+    object_release(first, 0, SIZE / 2);
+    CHECK(left == SIZE - second->bytes_read);
+    object_free(first);
+    CHECK(object_bytes(second, 0, SIZE) != NULL && left == 0);
+    object_free(second);
+    CHECK(left == SIZE);
     close(fd);
 }
 
@@ -116,7 +145,7 @@ static void test_release(void)
     CHECK(ftruncate(fd, SIZE) == 0);
     for (off_t i = 1; i < BLOCKS; i++)
         CHECK(pwrite(fd, "block", 5, i * OBJECT_BLOCK) == 5);
-    object = object_open(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+    object = object_open(fcntl(fd, F_DUPFD_CLOEXEC, 0), NULL);
     if (!CHECK(object != NULL))
         return;
     const char *bytes = object_bytes(object, 0, SIZE);
@@ -140,16 +169,16 @@ static void test_no_elf(void)
     static const char text[256] = "not an ELF file";
     int pipes[2];
 
-    CHECK(object_open(file_put(text, sizeof text)) == NULL);
-    CHECK(object_open(file_put(text, 0)) == NULL);
+    CHECK(object_open(file_put(text, sizeof text), NULL) == NULL);
+    CHECK(object_open(file_put(text, 0), NULL) == NULL);
     file_make(&made);
-    CHECK(object_open(file_put(&made, sizeof made.header - 1)) == NULL);
+    CHECK(object_open(file_put(&made, sizeof made.header - 1), NULL) == NULL);
     made.header.e_ident[EI_CLASS] = ELFCLASS32;
-    CHECK(object_open(file_put(&made, sizeof made)) == NULL);
+    CHECK(object_open(file_put(&made, sizeof made), NULL) == NULL);
     file_make(&made);
     made.header.e_phnum = 0xffff;
-    CHECK(object_open(file_put(&made, sizeof made)) == NULL);
-    CHECK(pipe(pipes) == 0 && object_open(pipes[0]) == NULL && close(pipes[1]) == 0);
+    CHECK(object_open(file_put(&made, sizeof made), NULL) == NULL);
+    CHECK(pipe(pipes) == 0 && object_open(pipes[0], NULL) == NULL && close(pipes[1]) == 0);
 }
 
 int main(void)
@@ -158,6 +187,7 @@ int main(void)
     test_code_address();
     test_cut();
     test_limit();
+    test_common_limit();
     test_release();
     test_no_elf();
     return check_result();

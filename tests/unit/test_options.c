@@ -240,6 +240,11 @@ static void test_choice_refused(void)
         {0, "--name= "},
         {TAKES_HOST, "--all"},
         {TAKES_HOST, "-s"},
+        {TAKES_LIVE, "-d 99ms 1"},
+        {TAKES_LIVE, "--once --count 2 1"},
+        {TAKES_LIVE, "--count 0 1"},
+        {TAKES_LIVE, "--every 1s 1"},
+        {TAKES_DURATION, "--interval 1s 1"},
         {TAKES_ONE, "1 2"},
         {TAKES_ONE, "--all"},
         {TAKES_ONE, "-s 1"},
@@ -251,6 +256,19 @@ static void test_choice_refused(void)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (!CHECK(!parse(&options, rows[i].takes, rows[i].words)))
             fprintf(stderr, "  %s\n", rows[i].words);
+}
+
+/* One letter, two meanings. */
+static void test_interval(void)
+{
+    struct options options;
+
+    CHECK(parse(&options, TAKES_LIVE, "-d 5s --count 3 --sort growth 1"));
+    CHECK(options.interval_ns == 5000000000 && options.duration_ns == 0 && options.count == 3);
+    CHECK(strcmp(options.report.sort, "growth") == 0);
+    CHECK(parse(&options, TAKES_LIVE, "1") && options.interval_ns == 2000000000);
+    CHECK(parse(&options, TAKES_DURATION, "-d 5s 1"));
+    CHECK(options.interval_ns == 2000000000 && options.duration_ns == 5000000000);
 }
 
 static void test_many_pids(void)
@@ -446,8 +464,40 @@ static void test_lg_sample(void)
     CHECK(!parse(&options, 0, "42 --lg-sample 19") && strstr(said, "no option --lg-sample"));
 }
 
+static void test_rules(void)
+{
+    static const unsigned takes = TAKES_RULES | TAKES_OUTPUT | TAKES_ONE;
+    static const char *const wrong[] = {
+        "42 -o d",
+        "--when rss>1G -o d",
+        "42 43 --when rss>1G -o d",
+        "42 --when rss>1G",
+        "42 --when rss>1G -o d --max 0",
+        "42 --when rss>1G -o d --max x",
+        "42 --when rss>1G -o d --keep -1",
+        "42 --when rss>1G -o d --keep 1000001",
+        "42 --when rss>1G -o d --cooldown 0",
+        "42 --when 1 --when 2 --when 3 --when 4 --when 5 --when 6 --when 7 --when 8 --when 9 -o d",
+    };
+    struct options options;
+
+    CHECK(parse(&options, takes, "42 --when rss>1G -o d") && options.watch.rule_count == 1);
+    CHECK(options.watch.max == 3 && options.keep == 0 && !options.once);
+    CHECK(options.watch.cooldown_ns == 600 * second && !options.watch.on);
+    CHECK(parse(&options, takes,
+                "42 --when a --when b -o d --max 7 --keep 1 --cooldown 1s --once --on"));
+    CHECK(options.watch.rule_count == 2 && strcmp(options.watch.rules[1], "b") == 0);
+    CHECK(options.watch.max == 7 && options.keep == 1 && options.once);
+    CHECK(options.watch.cooldown_ns == second && options.watch.on);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        if (!CHECK(!parse(&options, takes, wrong[i])))
+            fprintf(stderr, "  %s\n", wrong[i]);
+    CHECK(!parse(&options, TAKES_OUTPUT, "42 -o d --when rss>1G"));
+}
+
 int main(void)
 {
+    test_rules();
     test_particular();
     test_durations();
     test_wrong_durations();
@@ -460,6 +510,7 @@ int main(void)
     test_pid_words();
     test_choice();
     test_choice_refused();
+    test_interval();
     test_many_pids();
     test_refused();
     test_file();

@@ -109,7 +109,7 @@ static void test_ns_pids(void)
     CHECK(parse_ns_pids(whole, sizeof whole - 1, pids) == 3);
     CHECK(pids[0] == 4242 && pids[1] == 17 && pids[2] == 5);
     CHECK(parse_ns_pids("NSpid:\t7", 8, pids) == 1 && pids[0] == 7);
-    CHECK(parse_ns_pids("NSpgid:\t7\n NSpid:\t8\n", 22, pids) == 0);
+    CHECK(parse_ns_pids("NSpgid:\t7\n NSpid:\t8\n", 20, pids) == 0);
     CHECK(parse_ns_pids("", 0, pids) == 0);
     for (int i = 0; i < 40; i++)
         strcat(text, "\t123");

@@ -176,22 +176,28 @@ static void test_opens(void)
         long nr;
         uint64_t args[6];
         remote_addr path; /* 0: no open for writing */
+        remote_addr read; /* 0: no open for reading */
     } rows[] = {
-        {SYS_open, {0x10, O_WRONLY | O_CREAT | O_TRUNC, 0600}, 0x10},
-        {SYS_open, {0x10, O_RDONLY, 0}, 0},
-        {SYS_creat, {0x10, 0600}, 0x10},
-        {SYS_openat, {(uint64_t)AT_FDCWD, 0x20, O_WRONLY | O_CREAT}, 0x20},
-        {SYS_openat, {(uint64_t)AT_FDCWD, 0x20, O_RDONLY | O_CLOEXEC}, 0},
-        {SYS_openat, {O_CREAT, 0x20, O_RDONLY, O_CREAT}, 0},
-        {SYS_write, {0x10, O_CREAT, O_CREAT}, 0},
+        {SYS_open, {0x10, O_WRONLY | O_CREAT | O_TRUNC, 0600}, 0x10, 0},
+        {SYS_open, {0x10, O_RDONLY, 0}, 0, 0x10},
+        {SYS_open, {0x10, O_RDWR, 0}, 0, 0},
+        {SYS_creat, {0x10, 0600}, 0x10, 0},
+        {SYS_openat, {(uint64_t)AT_FDCWD, 0x20, O_WRONLY | O_CREAT}, 0x20, 0},
+        {SYS_openat, {(uint64_t)AT_FDCWD, 0x20, O_RDONLY | O_CLOEXEC}, 0, 0x20},
+        {SYS_openat, {O_CREAT, 0x20, O_RDONLY, O_CREAT}, 0, 0x20},
+        {SYS_openat, {(uint64_t)AT_FDCWD, 0x20, O_RDONLY | O_CREAT}, 0x20, 0},
+        {SYS_write, {0x10, O_CREAT, O_CREAT}, 0, 0},
     };
 
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         remote_addr path = 0;
         bool opens = arch_opens_for_writing((uint64_t)rows[i].nr, rows[i].args, &path);
         CHECK(opens == (rows[i].path != 0) && (!opens || path == rows[i].path));
+        opens = arch_opens_for_reading((uint64_t)rows[i].nr, rows[i].args, &path);
+        CHECK(opens == (rows[i].read != 0) && (!opens || path == rows[i].read));
     }
     CHECK(arch_is_write(SYS_write) && !arch_is_write(SYS_read) && !arch_is_write(SYS_writev));
+    CHECK(arch_is_read(SYS_read) && !arch_is_read(SYS_write) && !arch_is_read(SYS_pread64));
     CHECK(arch_is_close(SYS_close) && !arch_is_close(SYS_close_range));
 }
 

@@ -1,6 +1,7 @@
 /*
- * sites: a process whose live memory is known to the byte, by function. It prints "ready", and
- * for each byte on stdin calls keep_small once more and prints "grown".
+ * sites [STACKS]: a process whose live memory is known to the byte, by function. It prints "ready",
+ * and for each byte on stdin calls keep_small once more and prints "grown". STACKS more blocks of
+ * 16 bytes have a stack each.
  */
 #include <err.h>
 #include <pthread.h>
@@ -11,7 +12,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-enum { SMALL = 1000, LARGE = 10, DEEP = 20, BLOCKS = 65536 };
+enum { SMALL = 1000, LARGE = 10, DEEP = 20, BLOCKS = 65536, LEVELS = 15 };
 
 static void *blocks[BLOCKS];
 static size_t used;
@@ -66,8 +67,34 @@ static void *work(void *unused)
     return NULL;
 }
 
-int main(void)
+static void turn_left(unsigned path, unsigned levels);
+static void turn_right(unsigned path, unsigned levels);
+
+/* A path through a binary tree: the bits of its number choose the calls. */
+static void walk(unsigned path, unsigned levels)
 {
+    if (levels == 0)
+        make(16);
+    else
+        (path & 1 ? turn_right : turn_left)(path >> 1, levels - 1);
+}
+
+/* The asm keeps the calls from becoming jumps, its operand the two functions from becoming one. */
+__attribute__((noinline)) static void turn_left(unsigned path, unsigned levels)
+{
+    walk(path, levels);
+    __asm__ volatile("" ::"i"(1) : "memory");
+}
+
+__attribute__((noinline)) static void turn_right(unsigned path, unsigned levels)
+{
+    walk(path, levels);
+    __asm__ volatile("" ::"i"(2) : "memory");
+}
+
+int main(int argc, char **argv)
+{
+    unsigned stacks = argc > 1 ? (unsigned)atoi(argv[1]) : 0;
     pthread_t thread;
     char byte;
 
@@ -79,6 +106,8 @@ int main(void)
         errx(1, "pthread_create");
     while (!__atomic_load_n(&blocks[SMALL + LARGE + DEEP], __ATOMIC_ACQUIRE))
         usleep(1000);
+    for (unsigned i = 0; i < stacks; i++)
+        walk(i, LEVELS);
     puts("ready");
     fflush(stdout);
     while (read(STDIN_FILENO, &byte, 1) == 1) {

@@ -81,7 +81,8 @@ def command(kernel, initrd, directory, options):
     words += " jeattach.only=%s" % options.only if options.only else ""
     argv = [initramfs.host_program("qemu-system-x86_64")]
     # Without cmpxchg16b, after which this emulator may leave flags that nobody has set.
-    argv += "-accel tcg -M q35 -cpu max,-cx16 -smp 2 -nodefaults -nographic -no-reboot".split()
+    argv += "-accel tcg -M q35 -cpu max,-cx16 -nodefaults -nographic -no-reboot".split()
+    argv += ["-smp", "2" if options.long else "1"]
     argv += ["-m", MEMORY, "-kernel", kernel, "-initrd", initrd, "-append", words]
     argv += ["-serial", "file:%s/console" % directory, "-serial", "file:%s/report" % directory]
     argv += ["-device", "isa-debug-exit,iobase=0xf4,iosize=1"]

@@ -141,10 +141,12 @@ void redis_fill(const struct redis *redis, unsigned values);
 
 /* All that an attach must leave as it was: masks, dispositions, descriptors, threads, mappings. */
 struct snapshot {
+    bool serves;
     char text[16384];
 };
 
-void snapshot_take(struct snapshot *snapshot, pid_t pid);
+/* serves: threads and connections of its own come and go. */
+void snapshot_take(struct snapshot *snapshot, pid_t pid, bool serves);
 /* Fails the check when it differs, for longer than a moment. */
 void snapshot_compare(const struct snapshot *before, pid_t pid);
 

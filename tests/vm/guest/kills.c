@@ -8,13 +8,13 @@
 #include <signal.h>
 #include <string.h>
 
-enum { STRIDE = 9, POINTS_MAX = 1500 };
+enum { POINTS_MAX = 1500 };
 
 struct series {
     const char *verb, *mode, *option;
     struct victim victim;
     struct snapshot before;
-    unsigned deaths;
+    unsigned stride, deaths;
     uint64_t eintr_allowed;
 };
 
@@ -63,18 +63,22 @@ static bool die_at(struct series *series, const char *variable, unsigned k)
     return aftermath(series, where) && result.code == -SIGKILL;
 }
 
+/* Then a new call: one that is stopped by two runs of the tool no longer has its number in the
+ * registers, and ends with EINTR if the second dies. */
 static bool switch_off(struct series *series)
 {
     struct result result = TOOL("off", text_of(series->victim.pid));
 
     if (result.code != 0)
         check_fail("the next use fails: %s", result_text(&result));
-    return result.code == 0;
+    else if (!victim_goes_on(&series->victim, 2))
+        check_fail("after the next use the victim does not go on");
+    return !check_failed();
 }
 
 static void all_deaths(struct series *series, const char *variable, unsigned first)
 {
-    unsigned stride = long_run ? 1 : STRIDE;
+    unsigned stride = long_run ? 1 : series->stride;
 
     for (unsigned k = long_run ? 1 : first; k < POINTS_MAX && die_at(series, variable, k);
          k += stride)
@@ -82,11 +86,11 @@ static void all_deaths(struct series *series, const char *variable, unsigned fir
             return;
 }
 
-static void run_series(const char *verb, const char *option, const char *mode)
+static void run_series(const char *verb, const char *option, const char *mode, unsigned stride)
 {
     static struct series series;
 
-    series = (struct series){.verb = verb, .option = option, .mode = mode};
+    series = (struct series){.verb = verb, .option = option, .mode = mode, .stride = stride};
     if (!victim_start(&series.victim, mode, "25", NULL))
         return;
     /* What jemalloc and the tool do once only is over. */
@@ -94,43 +98,43 @@ static void run_series(const char *verb, const char *option, const char *mode)
     REQUIRE(result.code == 0, "%s", result_text(&result));
     if (!switch_off(&series))
         return;
-    snapshot_take(&series.before, series.victim.pid);
+    snapshot_take(&series.before, series.victim.pid, false);
     all_deaths(&series, "JEATTACH_DIE_AT", 2);
     if (!check_failed())
         all_deaths(&series, "JEATTACH_DIE_AFTER", 5);
-    REQUIRE(check_failed() || series.deaths >= 8, "only %u deaths", series.deaths);
+    REQUIRE(check_failed() || series.deaths >= 6, "only %u deaths", series.deaths);
     if (!check_failed() && switch_off(&series))
         check_note("%u deaths", series.deaths);
 }
 
 static void on_asleep(void)
 {
-    run_series("on", NULL, "nanosleep");
+    run_series("on", NULL, "nanosleep", 9);
 }
 
 static void on_waiting(void)
 {
-    run_series("on", NULL, "epoll_wait");
+    run_series("on", NULL, "epoll_wait", 9);
 }
 
 static void on_running(void)
 {
-    run_series("on", NULL, "spin");
+    run_series("on", NULL, "spin", 9);
 }
 
 static void stream_asleep(void)
 {
-    run_series("dump", "-o", "nanosleep");
+    run_series("dump", "-o", "nanosleep", 19);
 }
 
 static void stream_running(void)
 {
-    run_series("dump", "-o", "spin");
+    run_series("dump", "-o", "spin", 19);
 }
 
 static void stats_waiting(void)
 {
-    run_series("stats", NULL, "epoll_wait");
+    run_series("stats", NULL, "epoll_wait", 13);
 }
 
 const struct check kill_checks[] = {

@@ -212,20 +212,24 @@ static void add_mappings(struct snapshot *snapshot, pid_t pid)
         fclose(file);
 }
 
-void snapshot_take(struct snapshot *snapshot, pid_t pid)
+void snapshot_take(struct snapshot *snapshot, pid_t pid, bool serves)
 {
-    static const char *const fields[] = {"SigBlk", "SigIgn", "SigCgt", "TracerPid", "Threads"};
+    static const char *const fields[] = {"SigBlk", "SigIgn", "SigCgt", "TracerPid"};
 
     snapshot->text[0] = '\0';
+    snapshot->serves = serves;
     for (size_t i = 0; i < sizeof(fields) / sizeof(*fields); i++)
         add(snapshot, status_field(pid, fields[i]));
-    add(snapshot, format("%u descriptors", count_entries(format("/proc/%d/fd", (int)pid))));
+    if (!serves) {
+        add(snapshot, status_field(pid, "Threads"));
+        add(snapshot, format("%u descriptors", count_entries(format("/proc/%d/fd", (int)pid))));
+    }
     add_mappings(snapshot, pid);
 }
 
 static bool same_now(const struct snapshot *before, struct snapshot *now, pid_t pid)
 {
-    snapshot_take(now, pid);
+    snapshot_take(now, pid, before->serves);
     return strcmp(before->text, now->text) == 0;
 }
 

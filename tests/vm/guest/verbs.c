@@ -76,7 +76,7 @@ static void on_redis(void)
 
     if (!redis_start(&redis, NULL))
         return;
-    snapshot_take(&before, redis.pid);
+    snapshot_take(&before, redis.pid, true);
     const char *pid = text_of(redis.pid);
     SAYS("redis-server", "ps");
     SAYS("prof.active: false -> true", "on", pid);
@@ -128,7 +128,7 @@ static void on_victim(const char *mode)
 
     if (!victim_start(&victim, mode, "40", NULL))
         return;
-    snapshot_take(&before, victim.pid);
+    snapshot_take(&before, victim.pid, false);
     all_verbs(text_of(victim.pid));
     if (!check_failed())
         victim_unharmed(&victim);
@@ -148,6 +148,18 @@ static void on_epoll_wait(void)
 
 /* The vector registers are full while it spins. */
 static void on_spin(void)
+{
+    struct victim victim;
+
+    if (!victim_start(&victim, "spin", "40", NULL))
+        return;
+    SAYS("prof.active: false -> true", "on", text_of(victim.pid));
+    profile_verbs(text_of(victim.pid));
+    if (!check_failed())
+        victim_unharmed(&victim);
+}
+
+static void on_spin_all(void)
 {
     on_victim("spin");
 }
@@ -176,6 +188,7 @@ const struct check verb_checks[] = {
     {"verbs.nanosleep", on_nanosleep, true},
     {"verbs.epoll_wait", on_epoll_wait, false},
     {"verbs.spin", on_spin, false},
+    {"verbs.spin_all", on_spin_all, true},
     {"verbs.malloc", on_malloc, true},
     {"verbs.no_process", nothing_to_attach_to, false},
     {NULL, NULL, false},

@@ -120,7 +120,7 @@ static void scope_1(void)
     static const struct attempt attempts[] = {
         {"root", &root, &alice, STRANGER, 0, {NULL}},
         {"CAP_SYS_PTRACE", &tracer, &alice, STRANGER, 0, {NULL}},
-        {"a stranger", &alice, &alice, STRANGER, 4, {"yama", "ptrace_scope", "1", NULL}},
+        {"a stranger", &alice, &alice, STRANGER, 4, {"yama", "ptrace_scope is 1", NULL}},
         {"its parent", &alice, &alice, CHILD, 0, {NULL}},
         {"by its consent", &alice, &alice, CONSENTS, 0, {NULL}},
         {"another user", &bob, &alice, STRANGER, 4, {"another user", NULL}},
@@ -134,8 +134,8 @@ static void scope_2(void)
     static const struct attempt attempts[] = {
         {"root", &root, &alice, STRANGER, 0, {NULL}},
         {"CAP_SYS_PTRACE", &tracer, &alice, STRANGER, 0, {NULL}},
-        {"a stranger", &alice, &alice, STRANGER, 4, {"yama", "ptrace_scope", "2", NULL}},
-        {"its parent", &alice, &alice, CHILD, 4, {"yama", "ptrace_scope", "2", NULL}},
+        {"a stranger", &alice, &alice, STRANGER, 4, {"yama", "ptrace_scope is 2", NULL}},
+        {"its parent", &alice, &alice, CHILD, 4, {"yama", "ptrace_scope is 2", NULL}},
         {"in spite of its consent", &alice, &alice, CONSENTS, 4, {"yama", "2", NULL}},
         {"another user", &bob, &alice, STRANGER, 4, {"another user", NULL}},
     };
@@ -146,10 +146,10 @@ static void scope_2(void)
 static void scope_3(void)
 {
     static const struct attempt attempts[] = {
-        {"root", &root, &alice, STRANGER, 4, {"yama", "ptrace_scope", "3", "boot"}},
-        {"root, at its own", &root, &root, STRANGER, 4, {"yama", "ptrace_scope", "3", NULL}},
-        {"the same user", &alice, &alice, STRANGER, 4, {"yama", "ptrace_scope", "3", NULL}},
-        {"its parent", &alice, &alice, CHILD, 4, {"yama", "ptrace_scope", "3", NULL}},
+        {"root", &root, &alice, STRANGER, 4, {"ptrace_scope is 3", "machine", NULL}},
+        {"root, at its own", &root, &root, STRANGER, 4, {"ptrace_scope is 3", "machine", NULL}},
+        {"the same user", &alice, &alice, STRANGER, 4, {"ptrace_scope is 3", "machine", NULL}},
+        {"its parent", &alice, &alice, CHILD, 4, {"ptrace_scope is 3", "machine", NULL}},
     };
 
     scope_is("3", attempts, COUNT(attempts));

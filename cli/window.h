@@ -1,0 +1,25 @@
+/* The last stretch of a series of numbers, in 32 slots, however many were put in. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { WINDOW_SLOTS = 32 };
+
+struct window {
+    struct window_slot {
+        uint64_t at;    /* when its first number came */
+        uint64_t first; /* that number */
+        uint64_t least;
+    } slots[WINDOW_SLOTS];
+    unsigned count, newest;
+};
+
+void window_clear(struct window *window);
+/* Numbers come in the order of their times; one from before the newest slot is left out. */
+void window_add(struct window *window, uint64_t length_ns, uint64_t now_ns, uint64_t value);
+/* The least, and the oldest, of those that are at most length_ns old. False: there is none. */
+bool window_least(const struct window *window, uint64_t length_ns, uint64_t now_ns,
+                  uint64_t *value);
+bool window_oldest(const struct window *window, uint64_t length_ns, uint64_t now_ns,
+                   uint64_t *value);

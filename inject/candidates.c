@@ -1,0 +1,114 @@
+#include "inject/candidates.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_avoided(const struct plan *plan, const struct thread *thread)
+{
+    for (size_t i = 0; i < plan->avoid_count; i++)
+        if (strcmp(thread->comm, plan->avoid[i]) == 0)
+            return true;
+    return false;
+}
+
+/* Uninterruptible (vfork, disk, frozen), stopped and ending threads do not stop for us in time. One
+ * that is traced ('t') is tried: the kernel's refusal leads to its tracer. */
+static bool is_candidate(const struct injection_env *env, const struct thread *thread)
+{
+    if (env->only_thread && thread->tid != env->only_thread)
+        return false;
+    return strchr("SRt", thread->state) && !is_avoided(env->plan, thread);
+}
+
+/*
+ * Has it ever run for long enough to have allocated? A thread that has not
+ * would get an arena of its own in the call, and perhaps a background thread
+ * of the allocator for it, both for good.
+ */
+static bool is_seasoned(const struct thread *thread, const struct target *target)
+{
+    return thread->tid == target->pid || thread->cpu_ticks > 0;
+}
+
+/* Seasoned ones first; then sleepers; then the least busy: to hold them costs least. */
+static int compare_ranked(const void *a, const void *b)
+{
+    const struct ranked *x = a, *y = b;
+    bool x_runs = x->thread.state == 'R', y_runs = y->thread.state == 'R';
+
+    if (x->seasoned != y->seasoned)
+        return x->seasoned ? -1 : 1;
+    if (x_runs != y_runs)
+        return x_runs ? 1 : -1;
+    return (x->thread.cpu_ticks > y->thread.cpu_ticks) -
+           (x->thread.cpu_ticks < y->thread.cpu_ticks);
+}
+
+/* Why there was no candidate: all stopped by job control, all uninterruptible, or none allowed. */
+static enum fault_code explain_none(const struct threads *all, const struct injection_env *env,
+                                    struct fault *fault)
+{
+    size_t stopped = 0, stuck = 0, wanted = 0;
+
+    for (size_t i = 0; i < all->count; i++) {
+        if (env->only_thread && all->list[i].tid != env->only_thread)
+            continue;
+        wanted++;
+        stopped += all->list[i].state == 'T';
+        stuck += all->list[i].state == 'D';
+    }
+    if (env->only_thread && !wanted)
+        return fault_set(fault, FAULT_GONE, ESRCH, "choose a thread", "it has no thread %d",
+                         (int)env->only_thread);
+    if (stopped)
+        return fault_set(fault, FAULT_STOPPED, 0, "choose a thread", "%zu of %zu threads", stopped,
+                         wanted);
+    if (stuck)
+        return fault_set(fault, FAULT_NO_STOP, 0, "choose a thread",
+                         "%zu of %zu threads are in an uninterruptible wait", stuck, wanted);
+    return fault_set(fault, FAULT_NO_SAFE_POINT, 0, "choose a thread",
+                     "none of %zu threads may be used", all->count);
+}
+
+static bool rank(struct candidates *candidates, const struct threads *all,
+                 const struct injection_env *env)
+{
+    memset(candidates, 0, sizeof *candidates);
+    candidates->list = calloc(all->count, sizeof *candidates->list);
+    if (!candidates->list)
+        return false;
+    for (size_t i = 0; i < all->count; i++) {
+        struct ranked ranked = {all->list[i], is_seasoned(&all->list[i], env->target)};
+        if (!is_candidate(env, &ranked.thread))
+            continue;
+        candidates->seasoned += ranked.seasoned;
+        candidates->list[candidates->count++] = ranked;
+    }
+    qsort(candidates->list, candidates->count, sizeof *candidates->list, compare_ranked);
+    return true;
+}
+
+enum fault_code candidates_list(struct candidates *candidates, const struct injection_env *env,
+                                struct fault *fault)
+{
+    struct threads all;
+    enum fault_code rc = threads_list(&all, env->target, fault);
+
+    if (rc != FAULT_NONE)
+        return rc;
+    if (!rank(candidates, &all, env))
+        rc = fault_set(fault, FAULT_INTERNAL, ENOMEM, "choose a thread", "%zu", all.count);
+    else if (candidates->count == 0)
+        rc = explain_none(&all, env, fault);
+    if (rc != FAULT_NONE)
+        candidates_free(candidates);
+    threads_free(&all);
+    return rc;
+}
+
+void candidates_free(struct candidates *candidates)
+{
+    free(candidates->list);
+    memset(candidates, 0, sizeof *candidates);
+}

@@ -1,0 +1,90 @@
+#include "jemalloc/live.h"
+#include "jemalloc/dump.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* What never changes is asked for once; then the list begins with OP_ACTIVE. */
+enum { OP_VERSION, OP_CONFIG_PROF, OP_OPT_PROF, OP_CONFIG_STATS, OP_ACTIVE, OP_HOOK, OP_GAUGES };
+enum { OP_COUNT = OP_GAUGES + STATS_GAUGE_OPS };
+
+static const struct ctl_op look_ops[OP_GAUGES] = {
+    [OP_VERSION] = {.name = "version", .type = CTL_STRING},
+    [OP_CONFIG_PROF] = {.name = "config.prof", .type = CTL_BOOL},
+    [OP_OPT_PROF] = {.name = "opt.prof", .type = CTL_BOOL},
+    [OP_CONFIG_STATS] = {.name = "config.stats", .type = CTL_BOOL},
+    [OP_ACTIVE] = {.name = "prof.active", .type = CTL_BOOL},
+    [OP_HOOK] = {.name = "experimental.hooks.prof_dump", .type = CTL_POINTER},
+};
+
+enum { LARGE = 4 << 20 }; /* bytes of a profile: 64 writes and more */
+
+static bool is_true(const struct ctl_op *op)
+{
+    return op->rc == 0 && op->value != 0;
+}
+
+static enum fault_code take_constants(struct live *live, const struct ctl_op *ops,
+                                      struct fault *fault)
+{
+    if (ops[OP_VERSION].rc != 0)
+        return fault_set(fault, FAULT_CTL_REFUSED, ops[OP_VERSION].rc, "mallctl", "version");
+    snprintf(live->version, sizeof live->version, "%s",
+             ops[OP_VERSION].text ? ops[OP_VERSION].text : "");
+    live->compiled_in = is_true(&ops[OP_CONFIG_PROF]);
+    live->enabled = is_true(&ops[OP_OPT_PROF]);
+    live->has_stats = is_true(&ops[OP_CONFIG_STATS]);
+    live->known = true;
+    return FAULT_NONE;
+}
+
+static enum live_profile judge(const struct live *live, const struct ctl_op *ops)
+{
+    if (!live->compiled_in)
+        return LIVE_ABSENT;
+    if (!live->enabled)
+        return LIVE_DISABLED;
+    if (!is_true(&ops[OP_ACTIVE]))
+        return LIVE_INACTIVE;
+    if (is_true(&ops[OP_HOOK]))
+        return LIVE_HOOKED;
+    return live->too_large ? LIVE_TOO_LARGE : LIVE_PROFILED;
+}
+
+static enum fault_code read_state(struct live *live, struct injection *injection,
+                                  const struct instance *instance, struct fault *fault)
+{
+    struct ctl_op ops[OP_COUNT];
+    size_t first = live->known ? OP_ACTIVE : 0;
+    size_t end = live->known && !live->has_stats ? OP_GAUGES : OP_COUNT;
+    enum fault_code rc;
+
+    memcpy(ops, look_ops, sizeof look_ops);
+    stats_gauge_ops(ops + OP_GAUGES);
+    rc = ctl_run(injection, instance, ops + first, end - first, NULL, fault);
+    if (rc == FAULT_NONE && !live->known)
+        rc = take_constants(live, ops, fault);
+    if (rc == FAULT_NONE && live->has_stats)
+        rc = stats_take_gauges(&live->gauges, ops + OP_GAUGES, fault);
+    if (rc == FAULT_NONE)
+        live->profile = judge(live, ops);
+    ctl_free(ops + first, end - first);
+    return rc;
+}
+
+enum fault_code live_look(struct live *live, struct injection *injection,
+                          const struct instance *instance, struct sink *sink, struct fault *fault)
+{
+    enum fault_code rc = read_state(live, injection, instance, fault);
+
+    sink->len = 0;
+    if (rc != FAULT_NONE || live->profile != LIVE_PROFILED)
+        return rc;
+    rc = dump_stream(injection, instance, sink, live->bytes < LARGE, fault);
+    live->bytes = sink->len;
+    if (rc != FAULT_TOO_LARGE)
+        return rc;
+    live->too_large = true;
+    live->profile = LIVE_TOO_LARGE;
+    return FAULT_NONE;
+}

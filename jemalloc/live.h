@@ -1,0 +1,37 @@
+/*
+ * What a process that is looked at again and again tells in one stop: its
+ * gauges and its heap profile, as fast as they can be had.
+ */
+#pragma once
+
+#include "jemalloc/sink.h"
+#include "jemalloc/stats.h"
+
+/* Does it give a profile, and if not, why? */
+enum live_profile {
+    LIVE_PROFILED,
+    LIVE_ABSENT,   /* built without profiling (config.prof) */
+    LIVE_DISABLED, /* profiling was not enabled at start (opt.prof) */
+    LIVE_INACTIVE, /* prof.active is false */
+    LIVE_HOOKED, /* the application has a hook for finished dumps, which streaming would deceive */
+    LIVE_TOO_LARGE, /* it did not fit into the sink: not asked for again */
+};
+
+struct live {
+    bool known; /* what never changes has been read: */
+    char version[128];
+    bool has_stats, compiled_in, enabled;
+    bool too_large;
+    size_t bytes; /* of the last profile */
+    /* of the last look */
+    struct stats_gauges gauges; /* with has_stats */
+    enum live_profile profile;
+};
+
+/*
+ * One look, in two lists of calls within one stop: state and gauges, then the
+ * dump into sink, which is emptied before. The dump must not be made before the
+ * state is known: a hook of the application's would run in it.
+ */
+enum fault_code live_look(struct live *live, struct injection *injection,
+                          const struct instance *instance, struct sink *sink, struct fault *fault);

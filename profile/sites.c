@@ -1,0 +1,264 @@
+#include "profile/sites.h"
+
+#include <string.h>
+
+enum { NAMES_SIZE = 16 << 10 }; /* of one site; longer ones are cut */
+
+/* The calls of a sample, as names with their NULs. */
+struct names {
+    char bytes[NAMES_SIZE];
+    size_t len;
+    uint32_t count;
+};
+
+void sites_init(struct sites *sites)
+{
+    memset(sites, 0, sizeof *sites);
+    table_init(&sites->table);
+}
+
+void sites_free(struct sites *sites)
+{
+    for (size_t i = 0; i < sites->count; i++)
+        free(sites->list[i].calls);
+    free(sites->list);
+    table_free(&sites->table);
+    memset(sites, 0, sizeof *sites);
+}
+
+const char *site_next_call(const char *call)
+{
+    return call + strlen(call) + 1;
+}
+
+/* A recursion counts as one call: it says nothing that the first does not. */
+static void add_name(struct names *names, const char *name, const char **last)
+{
+    size_t len = strlen(name) + 1, room = sizeof names->bytes / SITE_CALLS;
+
+    if (names->count == SITE_CALLS || (*last && strcmp(*last, name) == 0))
+        return;
+    if (len > room)
+        len = room;
+    memcpy(names->bytes + names->len, name, len);
+    names->bytes[names->len + len - 1] = '\0';
+    names->len += len;
+    names->count++;
+    *last = name;
+}
+
+static void take_names(struct names *names, const struct samples *samples,
+                       const struct sample *sample)
+{
+    const struct locations *locations = &samples->locations;
+    const char *last = NULL;
+
+    names->len = 0;
+    names->count = 0;
+    for (uint32_t i = 0; i < sample->depth && names->count < SITE_CALLS; i++) {
+        const struct location *location = &locations->list[samples->calls[sample->first + i]];
+        for (uint32_t j = 0; j < location->count; j++) {
+            uint32_t function = locations->lines[location->first + j].function;
+            add_name(names, locations->functions[function].name, &last);
+        }
+    }
+}
+
+static bool same_calls(const void *ctx, uint32_t place, const void *key)
+{
+    const struct sites *sites = ctx;
+    const struct site *have = &sites->list[place], *want = key;
+
+    return have->len == want->len && memcmp(have->calls, want->calls, want->len) == 0;
+}
+
+/* The place of the site of these calls; `fresh` if there is none yet. */
+static uint32_t put_site(struct sites *sites, const struct site *site, uint32_t fresh)
+{
+    uint64_t hash = table_hash_bytes(&sites->table, site->calls, site->len);
+
+    return table_put(&sites->table, hash, same_calls, sites, site, fresh);
+}
+
+/* The site of these calls, perhaps a new one; NULL: out of memory. */
+static struct site *find_site(struct sites *sites, struct names *names)
+{
+    struct site *moved = list_grow(sites->list, &sites->room, sites->count, sizeof *moved);
+    const struct site wanted = {.calls = names->bytes, .len = names->len};
+    uint32_t place;
+
+    if (!moved)
+        return NULL;
+    sites->list = moved;
+    if (sites->count >= TABLE_NONE)
+        return NULL;
+    place = put_site(sites, &wanted, (uint32_t)sites->count);
+    if (place == TABLE_NONE || place < sites->count)
+        return place == TABLE_NONE ? NULL : &sites->list[place];
+    moved = &sites->list[place];
+    *moved =
+        (struct site){.calls = malloc(names->len), .len = names->len, .call_count = names->count};
+    if (!moved->calls)
+        return NULL; /* the table has it already: nothing but sites_free may follow */
+    memcpy(moved->calls, names->bytes, names->len);
+    sites->count++;
+    return moved;
+}
+
+static bool add_samples(struct sites *sites, const struct samples *samples)
+{
+    struct names names;
+
+    for (size_t i = 0; i < samples->count; i++) {
+        const struct sample *sample = &samples->list[i];
+        const struct amount *bytes = &sample->values[VALUE_BYTES];
+        struct site *site;
+        take_names(&names, samples, sample);
+        if (names.count == 0)
+            continue;
+        site = find_site(sites, &names);
+        if (!site)
+            return false;
+        struct amount sum = {.now = site->now.bytes, .variance = site->now.variance};
+        struct amount objects = {.now = site->objects};
+        amount_add(&sum, bytes);
+        amount_add(&objects, &sample->values[VALUE_OBJECTS]);
+        site->now = (struct site_size){sum.now, sum.variance};
+        site->objects = objects.now;
+    }
+    return true;
+}
+
+static bool is_empty(const struct site *site)
+{
+    if (site->now.bytes || site->first.bytes)
+        return false;
+    for (size_t i = 0; i < SITES_HISTORY; i++)
+        if (site->past[i].bytes)
+            return false;
+    return true;
+}
+
+/* Takes out what holds nothing any more; the table, which cannot lose a key, is made anew. */
+static bool forget_empty(struct sites *sites)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < sites->count; i++) {
+        if (is_empty(&sites->list[i]))
+            free(sites->list[i].calls);
+        else
+            sites->list[kept++] = sites->list[i];
+    }
+    if (kept == sites->count)
+        return true;
+    sites->count = kept;
+    table_free(&sites->table);
+    table_init(&sites->table);
+    for (size_t i = 0; i < kept; i++)
+        if (put_site(sites, &sites->list[i], (uint32_t)i) == TABLE_NONE)
+            return false;
+    return true;
+}
+
+bool sites_update(struct sites *sites, const struct samples *samples, uint64_t time)
+{
+    size_t slot = sites->rounds % SITES_HISTORY;
+
+    for (size_t i = 0; i < sites->count; i++) {
+        sites->list[i].now = (struct site_size){0, 0};
+        sites->list[i].objects = 0;
+    }
+    if (!add_samples(sites, samples))
+        return false;
+    for (size_t i = 0; i < sites->count; i++) {
+        struct site *site = &sites->list[i];
+        site->past[slot] = site->now;
+        if (sites->rounds == 0)
+            site->first = site->now;
+    }
+    sites->times[slot] = time;
+    if (sites->rounds++ == 0)
+        sites->first_time = time;
+    sites->bytes = samples_total(samples, VALUE_BYTES);
+    sites->objects = samples_total(samples, VALUE_OBJECTS);
+    sites->stacks = samples->count;
+    sites->period = samples->period;
+    return forget_empty(sites);
+}
+
+/* Slots of the newest and of the oldest profile there is. */
+static size_t newest_slot(const struct sites *sites)
+{
+    return (sites->rounds + SITES_HISTORY - 1) % SITES_HISTORY;
+}
+
+static size_t oldest_slot(const struct sites *sites)
+{
+    return sites->rounds <= SITES_HISTORY ? 0 : sites->rounds % SITES_HISTORY;
+}
+
+uint64_t sites_window(const struct sites *sites)
+{
+    return sites->rounds ? sites->times[newest_slot(sites)] - sites->times[oldest_slot(sites)] : 0;
+}
+
+static struct site_growth growth_since(const struct site *site, const struct site_size *then,
+                                       uint64_t ns)
+{
+    struct amount amount = {site->now.bytes, then->bytes, site->now.variance + then->variance};
+    struct site_growth growth = {.bytes = amount_growth(&amount), .error = amount_error(&amount)};
+
+    growth.per_second = ns ? (double)growth.bytes / ((double)ns / 1e9) : 0;
+    return growth;
+}
+
+uint64_t sites_time(const struct sites *sites)
+{
+    return sites->rounds ? sites->times[newest_slot(sites)] - sites->first_time : 0;
+}
+
+struct site_growth sites_growth(const struct sites *sites, const struct site *site)
+{
+    return growth_since(site, &site->past[oldest_slot(sites)], sites_window(sites));
+}
+
+struct site_growth sites_growth_in_all(const struct sites *sites, const struct site *site)
+{
+    return growth_since(site, &site->first, sites_time(sites));
+}
+
+struct comparison {
+    const struct sites *sites;
+    enum sites_order order;
+};
+
+static int compare_sites(const void *a, const void *b, void *ctx)
+{
+    const struct site *x = *(const struct site *const *)a, *y = *(const struct site *const *)b;
+    const struct comparison *by = ctx;
+
+    if (by->order == SITES_BY_GROWTH) {
+        int64_t x_grown = sites_growth(by->sites, x).bytes,
+                y_grown = sites_growth(by->sites, y).bytes;
+        if (x_grown != y_grown)
+            return x_grown < y_grown ? 1 : -1;
+    }
+    if (x->now.bytes != y->now.bytes)
+        return x->now.bytes < y->now.bytes ? 1 : -1;
+    size_t len = x->len < y->len ? x->len : y->len;
+    int order = memcmp(x->calls, y->calls, len);
+    return order ? order : (x->len > y->len) - (x->len < y->len);
+}
+
+const struct site **sites_sorted(const struct sites *sites, enum sites_order order)
+{
+    struct comparison by = {sites, order};
+    const struct site **list = reallocarray(NULL, sites->count + 1, sizeof *list);
+
+    for (size_t i = 0; list && i < sites->count; i++)
+        list[i] = &sites->list[i];
+    if (list)
+        qsort_r(list, sites->count, sizeof *list, compare_sites, &by);
+    return list;
+}

@@ -1,0 +1,467 @@
+"""jeattach top: on a terminal and elsewhere, as it is looked at, ended and left alone."""
+
+import contextlib
+import fcntl
+import json
+import os
+import pty
+import random
+import re
+import select
+import signal
+import struct
+import subprocess
+import termios
+import time
+
+import allocators
+import lib
+
+SITES = os.path.join(lib.VICTIMS, "sites")
+SMALL = 64000  # bytes of one keep_small
+MANY = 8000  # stacks: a profile of 2 MB, which takes longer than a millisecond on any machine
+ENTER, LEAVE = "\033[?1049h", "\033[?1049l"
+LIMIT = 160  # seconds that a condition may take: on a busy machine the interval grows
+
+
+class TestCase(lib.TestCase):
+    def sites(self, conf="prof:true,lg_prof_sample:0", stacks=0):
+        process = self.process(
+            [SITES, str(stacks)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=lib.tool_environment({"MALLOC_CONF": conf}),
+        )
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        return process
+
+    def grow(self, process):
+        process.stdin.write(b"x")
+        process.stdin.flush()
+        self.assertEqual(process.stdout.readline(), b"grown\n")
+
+    def assert_left_alone(self, process):
+        """It goes on, and nobody holds it."""
+        self.assertIsNone(process.poll())
+        self.assertEqual(lib.tracer_of(process.pid), 0)
+        self.grow(process)
+
+
+def sites_of(look):
+    """Bytes by the innermost call."""
+    found = {}
+    for site in look["sites"]:
+        found[site["calls"][0]] = found.get(site["calls"][0], 0) + site["bytes"]
+    return found
+
+
+class Blocks(TestCase):
+    """Where stdout is no terminal."""
+
+    def top(self, process, *words):
+        return self.assert_ran(lib.run_tool("top", *words, process.pid))
+
+    def test_once(self):
+        process = self.sites()
+        before = lib.snapshot(process.pid)
+        result = self.top(process, "--once", "--no-inlines")
+        self.assertNotIn("\033", result.text)
+        self.assertRegex(result.text, r"\Asites\[%d\]  jemalloc [\d.]+ " % process.pid)
+        self.assertRegex(result.text, r"\n +640\.0 KiB +\d+\.\d% .* keep_large <- ")
+        self.assertRegex(result.text, r"\n +62\.5 KiB +\d+\.\d% .* keep_small <- main")
+        for name in ("RSS", "allocated", "active", "resident", "metadata", "mapped", "retained"):
+            self.assertRegex(result.text, r"\b%s +\d+\.\d [KM]iB" % name)
+        self.assertRegex(result.err, r"\Ajeattach: sites\[\d+\] thread \d+ held .*, \d+ calls, ")
+        self.assertEqual(lib.snapshot_differences(process.pid, before), [])
+        self.assert_left_alone(process)
+
+    def test_blocks(self):
+        process = self.sites()
+        text = self.top(process, "--count", "2", "-d", "100ms", "--rows", "1").text
+        blocks = text.split("\n\n" + "sites[")
+        self.assertEqual(len(blocks), 2, text)
+        self.assertNotIn("\033", text)
+        self.assertIn("rates come with the next refresh", blocks[0])
+        self.assertRegex(blocks[1], r"\n(steady|growing|shrinking): ")
+        self.assertEqual([len(re.findall(r" \d+\.\d% ", block)) for block in blocks], [1, 1])
+
+    def test_filters(self):
+        process = self.sites()
+        text = self.top(process, "--once", "--hide", "keep_small").text
+        self.assertNotIn("keep_small", text)
+        self.assertIn("keep_large", text)
+        self.assertNotIn("keep_large", self.top(process, "--once", "--ignore", "large").text)
+
+    def test_target_of_each_release(self):
+        """The dump is complete without its mappings, which are read outside of the hold."""
+        for version, link in allocators.CELLS:
+            with self.subTest(version=version, link=link):
+                allocator = self.release(version, link)
+                allocator.ask("work 3000")
+                look = json.loads(self.top(allocator, "--once", "--json").text)
+                self.assertEqual(look["profiling"], "active")
+                self.assertGreater(look["profile"]["bytes"], 0)
+                self.assertGreater(look["profile"]["stacks"], 0)
+                self.assertTrue(look["version"].startswith(version))
+                own = json.loads(allocator.own_stats("J"))["jemalloc"]["stats"]
+                for name in ("allocated", "active"):
+                    self.assertLess(abs(look["gauges"][name] - own[name]), 1 << 20, name)
+                allocators.TestCase.assert_well(self, allocator)
+
+    def release(self, version, link):
+        return allocators.TestCase.allocator(
+            self, version, link, conf="prof:true,prof_active:true,lg_prof_sample:12")
+
+    def test_without_executable_memory(self):
+        victim = self.victim(arguments=("--filter", "errno"))
+        self.switch(victim, "on")
+        look = json.loads(self.assert_ran(lib.run_tool("top", "--json", "--once", victim.pid)).text)
+        self.assertEqual(look["profiling"], "active")
+        self.assertGreater(look["gauges"]["allocated"], 0)
+        self.assert_unharmed(victim)
+
+    def test_gauges_only(self):
+        rows = (
+            ("prof:false", "opt.prof is false", "next: start it with MALLOC_CONF=prof:true"),
+            ("prof:true,prof_active:false", "prof.active is false", "next: jeattach on %d"),
+        )
+        for conf, why, what in rows:
+            with self.subTest(conf=conf):
+                process = self.sites(conf)
+                text = self.top(process, "--once").text
+                self.assertIn("gauges only: ", text)
+                self.assertIn(why, text)
+                self.assertIn(what % process.pid if "%d" in what else what, text)
+                self.assertRegex(text, r"allocated +\d")
+                look = json.loads(self.top(process, "--once", "--json").text)
+                self.assertNotIn("sites", look)
+                self.assertTrue(look["next"])
+
+    def test_dry_run(self):
+        process = self.sites()
+        before = lib.snapshot(process.pid)
+        text = self.top(process, "--dry-run").text
+        self.assertIn("prof.dump", text)
+        self.assertIn("epoch", text)
+        self.assertEqual(lib.snapshot_differences(process.pid, before), [])
+
+    def test_wrong_words(self):
+        pid = os.getpid()
+        rows = (
+            ([pid, pid], "one process"),
+            (["-d", "10ms", pid], "100ms"),
+            (["--sort", "name", pid], "cur, growth"),
+            (["--once", "--count", "2", pid], "--once"),
+            (["--count", "0", pid], "number"),
+            (["--rows", "x", pid], "rows"),
+        )
+        for words, said in rows:
+            result = lib.run_tool("top", *words)
+            self.assertEqual((result.code, result.out), (lib.USAGE, b""), result)
+            self.assertIn(said, result.err)
+
+    def test_output_that_is_not_taken(self):
+        process = self.sites()
+        with open("/dev/full", "wb") as full:
+            result = lib.run_tool("top", "--once", process.pid, stdout=full)
+        self.assertEqual(result.code, lib.OUTPUT_FAILED, result)
+        self.assert_left_alone(process)
+
+
+class Lines(TestCase):
+    """--json, read while it goes on."""
+
+    def start(self, process, *words):
+        tool = self.process(
+            [lib.TOOL, "top", "--json", "-d", "100ms", *words, str(process.pid)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=lib.tool_environment(),
+            text=True,
+        )
+        return tool
+
+    def look(self, tool):
+        """The next line that is not about a refresh which brought nothing."""
+        for _ in range(100):
+            line = tool.stdout.readline()
+            self.assertTrue(line.endswith("\n"), "no more lines")
+            look = json.loads(line)
+            if not look["missed"]:
+                return look
+        raise AssertionError("a hundred refreshes brought nothing")
+
+    def finish(self, tool, number=signal.SIGINT):
+        tool.send_signal(number)
+        _, err = tool.communicate(timeout=LIMIT)
+        return tool.returncode, err
+
+    def test_growth(self):
+        process = self.sites()
+        tool = self.start(process, "--no-inlines", "--sort", "growth")
+        first = self.look(tool)
+        self.assertEqual(first["refresh"], 1)
+        self.assertEqual(sites_of(first)["keep_small"], SMALL)
+        self.assertIsNone(first["per_second"]["allocated"])
+        self.grow(process)
+        self.grow(process)
+        for _ in range(20):
+            look = self.look(tool)
+            if sites_of(look)["keep_small"] != SMALL:
+                break
+        site = look["sites"][0]
+        self.assertEqual(site["calls"][:2], ["keep_small", "main"])
+        self.assertEqual((site["bytes"], site["objects"]), (3 * SMALL, 3000))
+        self.assertEqual(site["growth_since_start"], 2 * SMALL)
+        self.assertEqual(site["growth_error"], 0)
+        self.assertGreater(site["growth_per_second"], 0)
+        self.assertGreater(look["gauges"]["RSS"], 0)
+        self.assertIsNotNone(look["per_second"]["allocated"])
+        self.assertGreaterEqual(look["interval_ns"], 10**8)
+        self.assertGreater(look["held_ns"], 0)
+        self.assertEqual(self.finish(tool)[0], lib.OK)
+        self.assert_left_alone(process)
+
+    def test_number_of_refreshes(self):
+        process = self.sites()
+        tool = self.start(process, "--count", "3")
+        out, err = tool.communicate(timeout=LIMIT)
+        looks = [json.loads(line) for line in out.splitlines()]
+        self.assertEqual(tool.returncode, lib.OK, err)
+        self.assertEqual(len(looks), 3)
+        self.assertEqual(len({look["time_ns"] for look in looks}), 3)
+
+    def test_interrupted_before_its_number(self):
+        process = self.sites()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            tool = self.start(process, "--count", "1000")
+            self.look(tool)
+            self.assertEqual(self.finish(tool, number)[0], lib.INTERRUPTED)
+        self.assert_left_alone(process)
+
+    def test_target_ends(self):
+        process = self.sites()
+        tool = self.start(process)
+        self.look(tool)
+        process.kill()
+        process.wait()
+        _, err = tool.communicate(timeout=LIMIT)
+        self.assertEqual(tool.returncode, lib.GONE, err)
+        self.assertIn("ended", err)
+        self.assertIn("cannot go on showing process %d (sites)" % process.pid, err)
+
+    def test_switched_on_meanwhile(self):
+        process = self.sites("prof:true,prof_active:false,lg_prof_sample:0")
+        tool = self.start(process, "--no-inlines")
+        self.assertEqual(self.look(tool)["profiling"], "inactive")
+        # The other one may just hold it: then it is refused, and tried again.
+        done = lib.wait_until(
+            lambda: lib.run_tool("on", process.pid).code == lib.OK, LIMIT, 0.01)
+        self.assertTrue(done)
+        self.grow(process)
+        for _ in range(20):
+            look = self.look(tool)
+            if sites_of(look).get("keep_small") if "sites" in look else False:
+                break
+        self.assertEqual(look["profiling"], "active")
+        self.assertEqual(sites_of(look)["keep_small"], SMALL)
+        self.assertEqual(self.finish(tool)[0], lib.OK)
+
+    def test_interval_grows(self):
+        """No more than 1 % of the time, whatever was asked for; and it is said."""
+        process = self.sites(stacks=MANY)
+        look = json.loads(self.assert_ran(
+            lib.run_tool("top", "--json", "-d", "100ms", "--count", "1", process.pid)).text)
+        self.assertGreaterEqual(look["profile"]["stacks"], MANY)
+        self.assertGreater(look["held_ns"], 10**6)
+        self.assertGreaterEqual(look["interval_ns"], 100 * look["held_ns"])
+        text = self.assert_ran(
+            lib.run_tool("top", "-d", "100ms", "--count", "1", process.pid)).text
+        self.assertRegex(text, r"every [\d.]+ \w+, not 100 ms, to stay below 1 %\n")
+
+    def test_stopped_target(self):
+        """A refresh that cannot be made is said, and the next one is tried."""
+        process = self.sites()
+        tool = self.start(process)
+        self.look(tool)
+        process.send_signal(signal.SIGSTOP)
+        try:
+            for _ in range(100):
+                look = json.loads(tool.stdout.readline())
+                if look["missed"]:
+                    break
+            self.assertIn("stopped", look["missed"])
+        finally:
+            process.send_signal(signal.SIGCONT)
+        self.look(tool)
+        self.assertEqual(self.finish(tool)[0], lib.OK)
+        self.assert_left_alone(process)
+
+
+class Terminal:
+    """The tool on a terminal of its own."""
+
+    def __init__(self, test, columns, lines, *words):
+        self.test = test
+        self.master, self.slave = pty.openpty()
+        test.addCleanup(os.close, self.slave)
+        test.addCleanup(os.close, self.master)
+        self.resize(columns, lines)
+        self.former = termios.tcgetattr(self.slave)
+        self.text = ""
+        self.tool = test.process(
+            [lib.TOOL, "top"] + [str(word) for word in words],
+            stdin=self.slave,
+            stdout=self.slave,
+            stderr=self.slave,
+            env=lib.tool_environment({"TERM": "xterm"}),
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        )
+
+    def resize(self, columns, lines):
+        size = struct.pack("HHHH", lines, columns, 0, 0)
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, size)
+
+    def write(self, text):
+        os.write(self.master, text.encode())
+
+    def read(self, seconds=0.05):
+        ready, _, _ = select.select([self.master], [], [], seconds)
+        if ready:
+            with contextlib.suppress(OSError):
+                self.text += os.read(self.master, 1 << 16).decode(errors="replace")
+
+    def wait(self, condition):
+        """Reads what is shown until the condition is true."""
+        deadline = time.monotonic() + LIMIT
+        while not condition():
+            if time.monotonic() > deadline:
+                raise AssertionError("not shown: %r" % self.text[-3000:])
+            self.read()
+
+    def frames(self):
+        """The complete pictures so far, as lists of lines without escapes."""
+        parts = self.text.partition(ENTER)[2].split("\033[H")[1:]
+        done = [part.partition("\033[J")[0] for part in parts if "\033[J" in part]
+        plain = [re.sub(r"\033\[[?\d;]*\w", "", part).replace("\r", "") for part in done]
+        return [part.split("\n") for part in plain]
+
+    def end(self):
+        """Its exit code, when all that it has written has been read."""
+        self.wait(lambda: self.tool.poll() is not None)
+        while select.select([self.master], [], [], 0)[0]:
+            before = len(self.text)
+            self.read(0)
+            if len(self.text) == before:
+                break
+        return self.tool.returncode
+
+    def is_restored(self):
+        shown = self.text.count(ENTER) - self.text.count(LEAVE)
+        hidden = self.text.count("\033[?25l") - self.text.count("\033[?25h")
+        return shown == 0 and hidden == 0 and termios.tcgetattr(self.slave) == self.former
+
+
+class OnTerminal(TestCase):
+    def terminal(self, process, *words, columns=80, lines=24):
+        terminal = Terminal(self, columns, lines, "--no-inlines", *words, process.pid)
+        terminal.wait(lambda: len(terminal.frames()) >= 1)
+        return terminal
+
+    def assert_fits(self, frame, columns, lines):
+        self.assertLessEqual(len(frame), lines, frame)
+        for line in frame:
+            self.assertLessEqual(len(line), columns, frame)
+
+    def test_resize_and_keys(self):
+        process = self.sites()
+        terminal = self.terminal(process, "-d", "1h")
+        self.assert_fits(terminal.frames()[-1], 80, 24)
+        self.assertTrue(any("keep_large" in line for line in terminal.frames()[-1]))
+        self.assertEqual(len(terminal.frames()), 1)
+        for columns, lines in ((40, 10), (120, 40), (20, 4)):
+            terminal.text = ENTER + "\033[?25l"
+            terminal.resize(columns, lines)
+            terminal.wait(lambda: terminal.frames())
+            self.assert_fits(terminal.frames()[-1], columns, lines)
+        terminal.resize(100, 30)
+        terminal.write("s")
+        terminal.wait(lambda: any("GROWTH" in line for line in terminal.frames()[-1]))
+        terminal.write("q")
+        self.assertEqual(terminal.end(), lib.OK)
+        self.assertTrue(terminal.is_restored(), terminal.text)
+        # What was shown last stays, as plain text.
+        rest = terminal.text.rpartition(LEAVE)[2]
+        self.assertIn("keep_large", rest)
+        self.assertIn("jeattach: sites[%d]" % process.pid, rest)
+        self.assertNotIn("\033", rest)
+        self.assert_left_alone(process)
+
+    def test_refreshes(self):
+        process = self.sites()
+        terminal = self.terminal(process, "-d", "100ms")
+        self.grow(process)
+        terminal.wait(lambda: any("125.0 KiB" in line for line in terminal.frames()[-1]))
+        terminal.write("\x03")
+        self.assertEqual(terminal.end(), lib.OK)
+        self.assertTrue(terminal.is_restored(), terminal.text)
+        self.assertNotIn("cannot", terminal.text)
+
+    def test_ctrl_c_at_any_moment(self):
+        process = self.sites()
+        allowed = (lib.OK, lib.INTERRUPTED, -signal.SIGINT)
+        for i in range(16):
+            terminal = Terminal(self, 80, 24, "-d", "100ms", process.pid)
+            time.sleep(random.uniform(0, random.choice((0.005, 0.03, 0.1))))
+            terminal.write("\x03" * (1 + i % 2))
+            self.assertIn(terminal.end(), allowed, terminal.text)
+            self.assertTrue(terminal.is_restored(), terminal.text)
+        self.assert_left_alone(process)
+
+    def test_ctrl_z(self):
+        """It is stopped only while it holds nothing, gives the terminal back, and takes it again."""
+        process = self.sites()
+        terminal = self.terminal(process, "-d", "100ms")
+        terminal.write("\x1a")
+        terminal.wait(lambda: lib.state_of(terminal.tool.pid) == "T")
+        terminal.wait(terminal.is_restored)
+        self.assertEqual(lib.tracer_of(process.pid), 0)
+        terminal.text = ""
+        terminal.tool.send_signal(signal.SIGCONT)
+        terminal.wait(lambda: terminal.frames())
+        terminal.write("q")
+        self.assertEqual(terminal.end(), lib.OK)
+        self.assertTrue(terminal.is_restored(), terminal.text)
+        self.assert_left_alone(process)
+
+    def test_target_ends_on_a_terminal(self):
+        process = self.sites()
+        terminal = self.terminal(process, "-d", "1h")
+        process.kill()
+        process.wait()
+        self.assertEqual(terminal.end(), lib.GONE)
+        self.assertTrue(terminal.is_restored(), terminal.text)
+        rest = terminal.text.rpartition(LEAVE)[2]
+        self.assertIn("keep_large", rest)
+        self.assertIn("ended", rest)
+
+    def test_once_takes_no_terminal(self):
+        process = self.sites()
+        terminal = Terminal(self, 40, 24, "--once", process.pid)
+        self.assertEqual(terminal.end(), lib.OK)
+        self.assertNotIn("\033", terminal.text)
+        head = terminal.text.split("jeattach:")[0]
+        self.assertTrue(all(len(line) <= 40 for line in head.split("\r\n")), head)
+
+    def test_terminal_goes_away(self):
+        process = self.sites()
+        terminal = self.terminal(process, "-d", "1h")
+        os.kill(terminal.tool.pid, signal.SIGHUP)
+        self.assertEqual(terminal.end(), lib.OK)
+        self.assert_left_alone(process)
+
+
+if __name__ == "__main__":
+    lib.main()

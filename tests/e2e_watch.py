@@ -1,0 +1,304 @@
+"""watch: a profile when a rule fires, however the target and the host fare meanwhile."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+
+import lib
+from lib import GONE, INTERRUPTED, NO_SAFE_MOMENT, OK, OUTPUT_FAILED, PROFILING_OFF, USAGE
+from watching import CAP_IPC_LOCK, CONF, MIB, NAME, PATIENCE, WatchTest
+
+
+class Rules(WatchTest):
+    """Each kind fires once when it is true, and not when it is false."""
+
+    def test_resident_size(self):
+        grower = self.grower()
+        watch = self.watch(grower.pid, "--when", "rss>40M", "--when", "rss>80M", "--when", "rss>9G")
+        start = watch.started()
+        self.assertEqual((start["name"], start["pid"]), ("grower", grower.pid))
+        self.assertTrue(start["prof.active"])
+        for _ in range(4):
+            grower.grow(5)
+        grower.grow(20)
+        self.assert_fired(watch.wait_for("profile")[0], "rss>40M")
+        grower.grow(50)
+        self.assert_fired(watch.wait_for("profile", 2)[1], "rss>80M")
+        names = self.assert_complete(watch)
+        self.assertEqual(len(names), 2)
+        for name, event in zip(names, watch.events("profile")):
+            parts = NAME.match(os.path.basename(event["path"]))
+            self.assertEqual(parts[1] + parts[2], "grower%d" % grower.pid)
+            self.assertEqual(int(parts[4]), event["rss"] // MIB)
+            self.assertIn("[%d] %s (" % (grower.pid, event["rules"][0]["rule"]),
+                          lib.read_text(watch.err))
+        self.assertEqual(watch.end(), INTERRUPTED)
+
+    def test_share_of_the_smallest_limit(self):
+        parent = self.group(80 * MIB)
+        grower = self.grower(group=self.group(300 * MIB, parent))
+        watch = self.watch(grower.pid, "--when", "rss>50%", "--when", "rss>95%")
+        self.assertEqual(watch.started()["limit"], 80 * MIB)
+        grower.grow(20)
+        grower.grow(30)
+        event = watch.wait_for("profile")[0]
+        self.assert_fired(event, "rss>50%")
+        self.assertEqual(event["rules"][0]["threshold"], 40 * MIB)
+
+    def test_limit_that_is_changed(self):
+        group = self.group(900 * MIB)
+        grower = self.grower(group=group)
+        watch = self.watch(grower.pid, "--when", "cgroup>60%")
+        watch.started()
+        grower.grow(40)
+        group.limit(64 * MIB)
+        self.assertEqual(watch.wait_for("profile")[0]["limit"], 64 * MIB)
+
+    def test_use_of_the_group(self):
+        group = self.group(100 * MIB)
+        grower = self.grower(group=group)
+        file = self.uncached_file(60)
+        watch = self.watch(grower.pid, "--when", "cgroup>50%", "--when", "cgroup>99%")
+        watch.started()
+        grower.tell("read", file, 1)
+        cached = group.inactive()
+        grower.grow(52)
+        event = watch.wait_for("profile")[0]
+        self.assert_fired(event, "cgroup>50%")
+        self.assertEqual(event["rules"][0]["threshold"], 50 * MIB)
+        if cached > 40 * MIB:  # pages of files are no reason, and are not counted
+            self.assertLess(event["rules"][0]["value"], 75 * MIB)
+
+    def test_size_of_the_own_group(self):
+        parent = self.group(80 * MIB)
+        self.grower(group=parent).grow(30)
+        grower = self.grower(group=self.group(None, parent))
+        watch = self.watch(grower.pid, "--when", "cgroup>40M")
+        watch.started()
+        grower.grow(42)
+        self.assert_fired(watch.wait_for("profile")[0], "cgroup>40M")
+
+    def test_growth(self):
+        grower = self.grower()
+        grower.grow(100)
+        watch = self.watch(grower.pid, "--when", "grow>20%/1s", "--when", "grow>9G/1s", "--max", 1)
+        watch.started()
+        for _ in range(12):  # a look may come late: growth before the first one is none
+            grower.grow(int(grower.rss() / MIB / 3))
+            lib.wait_until(lambda: watch.events("profile"), 2)
+            if watch.events("profile"):
+                break
+        self.assert_fired(watch.wait_for("profile")[0], "grow>20%/1s")
+        self.assertEqual(watch.code(), OK)
+
+    def test_pressure(self):
+        group = self.group(24 * MIB)
+        grower = self.grower(group=group)
+        watch = self.watch(
+            grower.pid, "--cooldown", "1h", "--when", "psi.some>0.2%/2s",
+            "--when", "psi.some>0.2%/700ms", "--when", "psi.full>100%/10s",
+        )
+        if not lib.wait_until(lambda: watch.events() or watch.process.poll() is not None, PATIENCE):
+            self.fail(watch.said())
+        if watch.process.poll() == NO_SAFE_MOMENT and "pressure" in watch.said():
+            self.skipTest("this kernel does not measure pressure")
+        file = self.uncached_file(64)
+        fired = set()
+        for _ in range(60):
+            grower.tell("read", file, 2)
+            if group.usage() < 12 * MIB:
+                self.skipTest("files of the temporary directory are not cached for their readers")
+            for event in watch.events("profile"):
+                fired.update(rule["rule"] for rule in event["rules"])
+            if len(fired) == 2:
+                break
+        self.assertEqual(fired, {"psi.some>0.2%/2s", "psi.some>0.2%/700ms"}, watch.said())
+        self.assertLessEqual(len(watch.events("profile")), 2)
+
+
+class Limits(WatchTest):
+    def test_most(self):
+        grower = self.grower()
+        grower.grow(20)
+        watch = self.watch(grower.pid, "--when", "rss>10M", "--max", 3, "--cooldown", "1ms")
+        self.assertEqual(watch.code(), OK)
+        self.assertEqual(len(self.assert_complete(watch)), 3)
+        self.assertEqual(watch.events("stopped")[0]["profiles"], 3)
+        result = self.assert_ran(lib.run_tool("report", watch.events("profile")[0]["path"]))
+        self.assertIn("in use: ", result.text)
+        watch = self.watch(grower.pid, "--when", "rss>10M", "--once", "--cooldown", "1ms")
+        self.assertEqual(watch.code(), OK)
+        self.assertEqual(len(self.assert_complete(watch)), 1)
+
+    def test_keep(self):
+        grower = self.grower()
+        grower.grow(20)
+        directory = self.directory()
+        others = ["grower-1-20200101T000000Z-1MiB.heap", "other-1-20200101T000000Z-1MiB.watch.heap"]
+        old = "grower-1-20200101T000000Z-1MiB.watch.heap"
+        for name in others + [old]:
+            with open(os.path.join(directory, name), "w"):
+                pass
+        watch = self.watch(
+            grower.pid, "--when", "rss>10M", "--max", 5, "--keep", 2, "--cooldown", "1ms",
+            directory=directory,
+        )
+        self.assertEqual(watch.code(), OK)
+        told = [os.path.basename(event["path"]) for event in watch.events("profile")]
+        self.assertEqual(len(told), 5)
+        self.assertEqual(watch.files(), sorted(others + told[-2:]))
+        self.assertEqual(sum(event["removed"] for event in watch.events("profile")), 4)
+
+    def test_wrong_words(self):
+        grower = self.grower()
+        directory = self.directory()
+        for words, said in (
+            (("--when", "rss"), "quoted"),
+            (("--when", "rss>110%"), "range"),
+            (("--when", "psi.some>5"), "share"),
+            (("--max", "3"), "--when"),
+        ):
+            result = lib.run_tool("watch", grower.pid, "-o", directory, *words)
+            self.assertEqual(result.code, USAGE, result)
+            self.assertIn(said, result.err)
+        result = lib.run_tool("watch", grower.pid, "--when", "rss>1G")
+        self.assertEqual(result.code, USAGE, result)
+        for output in (os.path.join(directory, "none"), lib.__file__):
+            result = lib.run_tool("watch", grower.pid, "--when", "rss>1G", "-o", output)
+            self.assert_failed(result, OUTPUT_FAILED, "cannot write")
+
+    def test_dry_run(self):
+        grower = self.grower()
+        directory = self.directory()
+        result = lib.run_tool(
+            "watch", grower.pid, "--when", "rss>1M", "-o", directory, "--dry-run")
+        self.assert_ran(result)
+        self.assertIn("prof.dump", result.text)
+        self.assertEqual(os.listdir(directory), [])
+
+
+class State(WatchTest):
+    """What it says of profiling, and what it makes of it."""
+
+    def active(self, pid):
+        return json.loads(self.assert_ran(lib.run_tool("status", pid, "--json")).text)["prof.active"]
+
+    def test_not_enabled(self):
+        grower = self.grower(conf="prof:false")
+        watch = self.watch(grower.pid, "--when", "rss>1M")
+        self.assertEqual(watch.code(), PROFILING_OFF)
+        self.assertIn("opt.prof is false", watch.said())
+        self.assertEqual(watch.files(), [])
+
+    def test_not_active(self):
+        grower = self.grower(active=False)
+        watch = self.watch(grower.pid, "--when", "rss>20M")
+        self.assertFalse(watch.started()["prof.active"])
+        self.assertIn("--on", watch.said())
+        grower.grow(30)
+        self.assertTrue(watch.wait_for("profile")[0]["empty"])
+        self.assert_complete(watch)
+
+    def test_switched_on_and_back(self):
+        grower = self.grower(active=False)
+        watch = self.watch(grower.pid, "--when", "rss>20M", "--on")
+        self.assertTrue(watch.started()["switched_on"])
+        self.assertIs(self.active(grower.pid), True)
+        grower.grow(30)
+        self.assertFalse(watch.wait_for("profile")[0]["empty"])
+        self.assertEqual(watch.end(signal.SIGINT), INTERRUPTED)
+        self.assertIs(self.active(grower.pid), False)
+        watch = self.watch(grower.pid, "--when", "rss>20M", "--on", "--once")
+        self.assertEqual(watch.code(), OK)
+        self.assertIs(self.active(grower.pid), False)
+
+    def test_memory_is_locked(self):
+        grower = self.grower()
+        watch = self.watch(grower.pid, "--when", "rss>9G")
+        start = watch.started()
+        locked = int(lib.status_fields(watch.pid)["VmLck"].split()[0]) * 1024
+        self.assertEqual(start["own_locked"], locked)
+        if os.environ.get("ASAN_OPTIONS"):
+            self.skipTest("the sanitizers lock nothing")
+        if not lib.capability(CAP_IPC_LOCK):
+            self.skipTest("needs CAP_IPC_LOCK")
+        self.assertGreater(locked, 2 * MIB)
+        self.assertLess(start["own_rss"], 16 * MIB)
+
+
+class Ends(WatchTest):
+    def test_name_comes_back(self):
+        program = self.program()
+        grower = self.grower(program=program)
+        watch = self.watch("-n", os.path.basename(program), "--when", "rss>20M", "--max", 1)
+        for i in range(2):
+            self.watched(watch, grower, i + 1)
+            grower.grow(30)
+            event = watch.wait_for("profile", i + 1)[-1]
+            self.assertEqual(event["pid"], grower.pid)
+            watch.wait_for("waiting", i + 1)
+            grower.end()
+            grower = self.grower(program=program)
+        self.watched(watch, grower, 3)
+        self.assertEqual(watch.end(), INTERRUPTED)
+        self.assertEqual(len(self.assert_complete(watch)), 2)
+
+    def test_target_ends(self):
+        grower = self.grower()
+        watch = self.watch(grower.pid, "--when", "rss>9G")
+        watch.started()
+        grower.end()
+        self.assertEqual(watch.code(), GONE)
+        self.assertEqual([e["event"] for e in watch.events()], ["watching", "ended"])
+
+    def test_full_disk(self):
+        lib.require_root()
+        directory = self.directory()
+        mounted = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=4k", "none", directory], capture_output=True)
+        if mounted.returncode:
+            self.skipTest("no file system can be mounted: %s" % mounted.stderr.decode().strip())
+        self.addCleanup(subprocess.run, ["umount", "-l", directory])
+        victim = self.victim(conf="prof:true,lg_prof_sample:12")
+        watch = self.watch(victim.pid, "--when", "rss>1M", directory=directory)
+        self.assertEqual(watch.code(), OUTPUT_FAILED)
+        self.assertIn("no space", watch.said().lower())
+        self.assertEqual(os.listdir(directory), [])
+        self.assertEqual(watch.events("profile"), [])
+        self.assert_unharmed(victim)
+
+    def test_signals_at_any_moment(self):
+        victim = self.victim(conf="prof:true,prof_active:false,lg_prof_sample:12")
+        directory = self.directory()
+        chance = random.Random(11)
+        files = 0
+        for i in range(10):
+            words = ["--on"] if i % 2 else []
+            watch = self.watch(
+                victim.pid, "--when", "rss>1M", "--max", 100000, "--keep", 1000000,
+                "--cooldown", "1ms", *words, directory=directory)
+            if i > 2:  # the first few before anything was done
+                watch.started()
+                lib.wait_until(lambda: len(watch.events("profile")) > i % 4, PATIENCE)
+            lib.wait_until(lambda: False, chance.uniform(0, 0.05), 0.001)
+            code = watch.end(chance.choice((signal.SIGTERM, signal.SIGINT)))
+            self.assertIn(code, (INTERRUPTED, -signal.SIGTERM, -signal.SIGINT), watch.said())
+            if code < 0:  # even before its handlers were there
+                self.assertEqual(watch.events(), [])
+            told = [os.path.basename(event["path"]) for event in watch.events("profile")]
+            files += len(told)
+            self.assertEqual(len(watch.files()), files, watch.said())
+            for name in told:
+                with open(os.path.join(directory, name), "rb") as file:
+                    self.assert_profile(file.read(), stacks=0)
+            self.assertEqual(lib.tracer_of(victim.pid), 0)
+        self.assertGreater(files, 5)
+        status = json.loads(self.assert_ran(lib.run_tool("status", victim.pid, "--json")).text)
+        self.assertIs(status["prof.active"], False)
+        self.assert_unharmed(victim)
+
+
+if __name__ == "__main__":
+    lib.main()

@@ -1,0 +1,57 @@
+/* What the kernel writes of memory: limits, sums, pressure, and where the groups are mounted. */
+#include "attach/cgroup_dir.h"
+#include "attach/limits.h"
+#include "attach/pressure.h"
+#include "fuzz.h"
+
+#include <string.h>
+
+static void parse_numbers(const char *text, size_t size)
+{
+    struct limit_use use;
+    struct pressure pressure;
+    uint64_t value;
+
+    (void)limit_parse(text, size, &value);
+    (void)limit_inactive_parse(text, size, false, &value);
+    (void)limit_inactive_parse(text, size, true, &value);
+    (void)limit_statm_parse(text, size, &value);
+    if (limit_meminfo_parse(text, size, &use))
+        expect(use.used <= use.limit);
+    if (pressure_parse(text, size, &pressure))
+        expect(memmem(text, size, "some ", 5) != NULL);
+}
+
+/* What is found ends below the mount, and nothing in it leads up again. */
+static void find_directory(const char *text, size_t size, enum cgroup_tree tree, const char *path)
+{
+    char out[256];
+    size_t top;
+
+    if (!cgroup_mounted(text, size, tree, path, out, sizeof out, &top))
+        return;
+    expect(top <= strlen(out) && strlen(out) < sizeof out);
+    expect(out[top] == '\0' || out[top] == '/');
+    expect(!strstr(out + top, "/../"));
+}
+
+static void parse_paths(const char *text, size_t size, enum cgroup_tree tree)
+{
+    char path[128];
+
+    if (cgroup_tree_path(text, size, tree, path, sizeof path)) {
+        expect(path[0] == '/' && strlen(path) < sizeof path);
+        find_directory(text, size, tree, path);
+    }
+    find_directory(text, size, tree, "/");
+    find_directory(text, size, tree, "/docker/1");
+    find_directory(text, size, tree, "/../a/b");
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    parse_numbers((const char *)data, size);
+    parse_paths((const char *)data, size, CGROUP_V1_MEMORY);
+    parse_paths((const char *)data, size, CGROUP_V2);
+    return 0;
+}

@@ -1,0 +1,192 @@
+/* Allocation sites over several profiles: sizes, growth, order, what is forgotten. */
+#include "check.h"
+#include "profile/sites.h"
+#include "stub_symbols.h"
+
+#include <math.h>
+#include <string.h>
+
+#define SECOND 1000000000ull
+#define HEAD   "heap_v2/1\n  t*: 1: 1 [0: 0]\n"
+#define MAPS                                                                                       \
+    "\nMAPPED_LIBRARIES:\n"                                                                        \
+    "1000-2000 r-xp 00000000 08:02 1 /bin/app\n"                                                   \
+    "8000-9000 r-xp 00000000 08:02 2 /lib/libjemalloc.so.2\n"
+
+static const struct stub_symbol app[] = {
+    {0x1100, 0x1200, {{"main", "main", NULL, 0, 0}}},
+    {0x1200, 0x1300, {{"parse", "parse", NULL, 0, 0}}},
+    {0x1300, 0x1400, {{"grow", "grow", NULL, 0, 0}, {"load", "load", NULL, 0, 0}}},
+    {0x1400, 0x1500, {{"walk", "walk", NULL, 0, 0}}},
+    {0x1500, 0x1600, {{"serve", "serve", NULL, 0, 0}}},
+    {0, 0, {{0}}},
+};
+
+static bool update(struct sites *sites, const char *text, uint64_t seconds)
+{
+    const struct symbols_options none = {0};
+    const struct samples_options options = {0};
+    struct heap_profile profile;
+    struct samples samples;
+    struct symbols *symbols;
+    bool good;
+
+    stub_next = app;
+    good = heap_parse(&profile, text, strlen(text), NULL) == FAULT_NONE;
+    symbols = locations_symbols(&profile, &none);
+    good = good && symbols && samples_build(&samples, &options, &profile, symbols, NULL, NULL) &&
+           sites_update(sites, &samples, seconds * SECOND);
+    samples_free(&samples);
+    heap_free(&profile);
+    symbols_free(symbols);
+    return good;
+}
+
+static const struct site *find(const struct sites *sites, const char *name)
+{
+    for (size_t i = 0; i < sites->count; i++)
+        if (strcmp(sites->list[i].calls, name) == 0)
+            return &sites->list[i];
+    return NULL;
+}
+
+/* "grow <- load <- main" */
+static bool is_called(const struct site *site, const char *expected)
+{
+    char text[256] = "";
+    const char *call = site->calls;
+
+    for (uint32_t i = 0; i < site->call_count; i++, call = site_next_call(call))
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", i ? " <- " : "", call);
+    return strcmp(text, expected) == 0;
+}
+
+static bool is_empty_profile_taken(struct sites *sites, uint64_t seconds)
+{
+    return update(sites, HEAD MAPS, seconds);
+}
+
+/* The allocator's own calls are left out, inlined ones count, a recursion is one call. */
+static void test_calls(void)
+{
+    static const char text[] = HEAD "@ 0x8100 0x1301 0x1101\n  t*: 2: 100 [0: 0]\n"
+                                    "@ 0x8200 0x1301 0x1101\n  t*: 1: 50 [0: 0]\n"
+                                    "@ 0x8100 0x1401 0x1402 0x1403 0x1201 0x1501 0x1101 0x1101\n"
+                                    "  t*: 1: 70 [0: 0]\n" MAPS;
+    struct sites sites;
+    const struct site *grow, *walk;
+
+    sites_init(&sites);
+    CHECK(update(&sites, text, 1) && sites.count == 2);
+    grow = find(&sites, "grow");
+    walk = find(&sites, "walk");
+    CHECK(grow && grow->now.bytes == 150 && grow->objects == 3);
+    CHECK(grow && is_called(grow, "grow <- load <- main"));
+    CHECK(walk && is_called(walk, "walk <- parse <- serve <- main"));
+    CHECK(sites.bytes.now == 220 && sites.objects.now == 4 && sites.stacks == 3);
+    sites_free(&sites);
+}
+
+static const char one[] = HEAD "@ 0x8100 0x1301 0x1101\n  t*: 1: 1000 [0: 0]\n"
+                               "@ 0x8100 0x1201 0x1101\n  t*: 1: 5000 [0: 0]\n" MAPS;
+static const char two[] = HEAD "@ 0x8100 0x1301 0x1101\n  t*: 1: 3000 [0: 0]\n"
+                               "@ 0x8100 0x1201 0x1101\n  t*: 1: 4000 [0: 0]\n"
+                               "@ 0x8100 0x1401 0x1101\n  t*: 1: 500 [0: 0]\n" MAPS;
+
+static void test_growth(void)
+{
+    struct sites sites;
+
+    sites_init(&sites);
+    CHECK(sites_window(&sites) == 0);
+    CHECK(update(&sites, one, 10) && sites_window(&sites) == 0);
+    CHECK(sites_growth(&sites, find(&sites, "grow")).bytes == 0);
+    CHECK(update(&sites, two, 14) && sites_window(&sites) == 4 * SECOND);
+    CHECK(sites_growth(&sites, find(&sites, "grow")).bytes == 2000);
+    CHECK(fabs(sites_growth(&sites, find(&sites, "grow")).per_second - 500) < 1e-6);
+    CHECK(sites_growth(&sites, find(&sites, "parse")).bytes == -1000);
+    CHECK(sites_growth(&sites, find(&sites, "walk")).bytes == 500); /* of nothing before */
+    CHECK(sites_growth(&sites, find(&sites, "grow")).error == 0);   /* each allocation counts */
+    sites_free(&sites);
+}
+
+static void test_error_of_samples(void)
+{
+    static const char text[] = "heap_v2/524288\n  t*: 1: 1 [0: 0]\n"
+                               "@ 0x8100 0x1301 0x1101\n  t*: 4: 4096 [0: 0]\n" MAPS;
+    struct sites sites;
+    struct site_growth growth;
+
+    sites_init(&sites);
+    CHECK(is_empty_profile_taken(&sites, 1) && update(&sites, text, 2));
+    growth = sites_growth(&sites, find(&sites, "grow"));
+    /* Four samples of 1 KiB stand for 2 MiB, give or take two standard deviations of 1 MiB. */
+    CHECK(growth.bytes > 2000000 && growth.bytes < 2200000);
+    CHECK(growth.error > 0.95 * (double)growth.bytes && growth.error <= (double)growth.bytes);
+    sites_free(&sites);
+}
+
+static bool is_first(const struct sites *sites, enum sites_order order, const char *a,
+                     const char *b, const char *c)
+{
+    const struct site **list = sites_sorted(sites, order);
+    bool good = list && sites->count == 3 && strcmp(list[0]->calls, a) == 0 &&
+                strcmp(list[1]->calls, b) == 0 && strcmp(list[2]->calls, c) == 0;
+
+    free(list);
+    return good;
+}
+
+static void test_order(void)
+{
+    struct sites sites;
+
+    sites_init(&sites);
+    CHECK(update(&sites, one, 1) && update(&sites, two, 2));
+    CHECK(is_first(&sites, SITES_BY_SIZE, "parse", "grow", "walk"));
+    CHECK(is_first(&sites, SITES_BY_GROWTH, "grow", "walk", "parse"));
+    sites_free(&sites);
+}
+
+/* The window moves on; growth since the first profile stays. */
+static void test_window(void)
+{
+    struct sites sites;
+
+    sites_init(&sites);
+    CHECK(update(&sites, one, 0));
+    for (uint64_t i = 1; i <= 3 * SITES_HISTORY; i++)
+        CHECK(update(&sites, two, 2 * i));
+    CHECK(sites_window(&sites) == 2 * (SITES_HISTORY - 1) * SECOND);
+    CHECK(sites_growth(&sites, find(&sites, "grow")).bytes == 0);
+    CHECK(sites_growth_in_all(&sites, find(&sites, "grow")).bytes == 2000);
+    sites_free(&sites);
+}
+
+/* What is gone is forgotten when nothing is to be said of it any more. */
+static void test_forgotten(void)
+{
+    struct sites sites;
+
+    sites_init(&sites);
+    CHECK(update(&sites, one, 0) && update(&sites, two, 1));
+    for (uint64_t i = 1; i < SITES_HISTORY; i++)
+        CHECK(is_empty_profile_taken(&sites, 1 + i) && find(&sites, "walk"));
+    CHECK(sites_growth(&sites, find(&sites, "walk")).bytes == -500);
+    CHECK(is_empty_profile_taken(&sites, 100) && !find(&sites, "walk"));
+    CHECK(sites.count == 2 && sites_growth_in_all(&sites, find(&sites, "parse")).bytes == -5000);
+    CHECK(update(&sites, two, 101) && find(&sites, "walk")->now.bytes == 500);
+    CHECK(find(&sites, "grow")->now.bytes == 3000 && sites.count == 3);
+    sites_free(&sites);
+}
+
+int main(void)
+{
+    test_calls();
+    test_growth();
+    test_error_of_samples();
+    test_order();
+    test_window();
+    test_forgotten();
+    return check_result();
+}
