@@ -18,7 +18,8 @@ struct walk {
     int dirs[DEPTH_MAX];
     size_t depth;
     int links;               /* that may still be followed */
-    char rest[2 * PATH_MAX]; /* what is still to be walked */
+    char path[2 * PATH_MAX]; /* as the last link has left it */
+    const char *rest;        /* what of it is still to be walked */
 };
 
 static void walk_up(struct walk *walk)
@@ -44,7 +45,7 @@ static bool next_part(struct walk *walk, char part[NAME_SIZE], int *err)
         return false;
     memcpy(part, walk->rest + skip, n);
     part[n] = '\0';
-    memmove(walk->rest, walk->rest + skip + n, strlen(walk->rest + skip + n) + 1);
+    walk->rest += skip + n;
     return true;
 }
 
@@ -65,7 +66,8 @@ static int follow(struct walk *walk, int link)
     while (text[0] == '/' && walk->depth > 1)
         walk_up(walk);
     memcpy(text + n, walk->rest, strlen(walk->rest) + 1);
-    memcpy(walk->rest, text, sizeof walk->rest);
+    memcpy(walk->path, text, strlen(text) + 1);
+    walk->rest = walk->path;
     return 0;
 }
 
@@ -111,7 +113,8 @@ int inroot_walk(int root, const char *path, enum inroot_links links)
         return -ENOENT;
     if (strlen(path) >= PATH_MAX)
         return -ENAMETOOLONG;
-    memcpy(walk.rest, path, strlen(path) + 1);
+    memcpy(walk.path, path, strlen(path) + 1);
+    walk.rest = walk.path;
     walk.dirs[0] = fcntl(root, F_DUPFD_CLOEXEC, 0);
     if (walk.dirs[0] < 0)
         return -errno;
