@@ -32,6 +32,7 @@ void reserve_heap(void)
     shrink_thread_stacks();
     mallopt(M_MMAP_THRESHOLD, 32 << 20);
     mallopt(M_TRIM_THRESHOLD, 1 << 30);
+    mallopt(M_ARENA_MAX, 1); /* a thread's own would be 64 MiB of address space */
 }
 
 /* Not inlined, so that what it has touched lies where later calls will be. */
