@@ -31,7 +31,8 @@ static unsigned passed, failed, skipped;
 static enum verdict { GOOD, BAD, SKIPPED } verdict;
 static char reason[1024];
 
-static void set_verdict(enum verdict value, const char *text, va_list args)
+__attribute__((format(printf, 2, 0))) static void set_verdict(enum verdict value, const char *text,
+                                                              va_list args)
 {
     if (verdict == BAD)
         return;
@@ -71,7 +72,7 @@ bool check_failed(void)
     return verdict == BAD;
 }
 
-static void tell(const char *text, ...)
+__attribute__((format(printf, 1, 2))) static void tell(const char *text, ...)
 {
     char line[2048];
     va_list args;
