@@ -53,9 +53,10 @@ bool selector_name_is(const struct procfs *proc, pid_t pid, const char *name)
 static bool holds(const struct selector *selector, const struct procfs *proc, pid_t pid,
                   struct container *container)
 {
-    if (selector->name && !selector_name_is(proc, pid, selector->name))
+    /* The container first: to read argv[0] is to read the memory of the process. */
+    if (selector->container && !container_has(proc, pid, selector->container, container))
         return false;
-    return !selector->container || container_has(proc, pid, selector->container, container);
+    return !selector->name || selector_name_is(proc, pid, selector->name);
 }
 
 bool selector_holds(const struct selector *selector, const struct procfs *proc, pid_t pid)

@@ -2,13 +2,12 @@
 
 #include <string.h>
 
-enum { SHARE = 100 }; /* a hundredth of the time */
-
 #define LONGEST (3600ull * 1000000000u)
 
-void governor_init(struct governor *governor, uint64_t asked)
+void governor_init(struct governor *governor, uint64_t asked, unsigned percent)
 {
     memset(governor, 0, sizeof *governor);
+    governor->percent = percent;
     governor->asked = governor->interval = asked;
 }
 
@@ -74,7 +73,7 @@ uint64_t governor_next(struct governor *governor, uint64_t cost)
 
     governor->costs[governor->rounds++ % GOVERNOR_MEMORY] = cost;
     wanted = expected(governor);
-    needed = wanted < LONGEST / SHARE ? wanted * SHARE : LONGEST;
+    needed = wanted < LONGEST / 100 ? wanted * 100 / governor->percent : LONGEST;
     if (needed <= governor->asked)
         governor->interval = governor->asked;
     else

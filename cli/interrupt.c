@@ -1,8 +1,10 @@
 #include "cli/interrupt.h"
 #include "cli/message.h"
 
+#include <errno.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static volatile sig_atomic_t signals_seen, seen_again, patience = 1;
@@ -20,23 +22,46 @@ static void leave(void)
     _exit(EXIT_INTERRUPTED);
 }
 
+/*
+ * Another thread has taken the signal, as the first one blocked it: that may be
+ * just about to wait, and the tick, which it blocks too, ends the wait.
+ */
+static void wake_first_thread(void)
+{
+    pid_t first = getpid();
+    int err = errno;
+
+    if (syscall(SYS_gettid) != first)
+        syscall(SYS_tgkill, first, first, SIGALRM);
+    errno = err;
+}
+
 static void on_signal(int signo)
 {
     (void)signo;
     if (++signals_seen > patience)
         leave();
     seen_again = signals_seen > 1;
+    wake_first_thread();
+}
+
+static void on_tick(int signo)
+{
+    (void)signo;
 }
 
 void interrupt_init(void)
 {
     struct sigaction action = {.sa_handler = on_signal}; /* without SA_RESTART */
-    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    struct sigaction ignore = {.sa_handler = SIG_IGN}, former;
+    struct sigaction tick = {.sa_handler = on_tick}; /* as the deadline's, which may come later */
 
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGHUP, &action, NULL);
+    if (sigaction(SIGHUP, NULL, &former) == 0 && former.sa_handler != SIG_IGN) /* nohup(1) */
+        sigaction(SIGHUP, &action, NULL);
     sigaction(SIGPIPE, &ignore, NULL);
+    sigaction(SIGALRM, &tick, NULL);
 }
 
 const volatile sig_atomic_t *interrupt_flag(void)
@@ -68,5 +93,6 @@ void interrupt_block(sigset_t *former)
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGHUP);
+    sigaddset(&set, SIGALRM);
     sigprocmask(SIG_BLOCK, &set, former);
 }

@@ -1,7 +1,7 @@
 /*
  * Ctrl-C, SIGTERM and SIGHUP. The first asks the tool to stop where that does
  * no harm; one more than its patience ends it at once, which does none either:
- * the target completes by itself.
+ * the target completes by itself. A SIGHUP that nohup(1) has made ignored stays so.
  */
 #pragma once
 

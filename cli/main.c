@@ -47,9 +47,29 @@ static bool asks_for_json(int argc, char **argv)
     return false;
 }
 
+static int run_parsed(const struct verb *verb, const struct options *options)
+{
+    if (verb->takes & (TAKES_HOST | TAKES_FILE))
+        return verb->run(options, 0);
+    if (verb->takes & TAKES_RULES && options_selective(options) && !options->dry_run)
+        return verb->run(options, 0); /* it looks for the process by itself, again and again */
+    return several_run(options, verb->name, verb->takes, verb->run);
+}
+
+/*
+ * Words that only the verb itself could judge are told here; several processes
+ * are told of one by one, and with -o - stdout is the profile's.
+ */
+static bool is_one_without_stream(const struct options *options)
+{
+    return options->pid_count <= 1 && !options_selective(options) &&
+           !(options->output && strcmp(options->output, "-") == 0);
+}
+
 static int run_verb(const struct verb *verb, int argc, char **argv)
 {
     struct options options;
+    int code;
 
     if (!options_parse(&options, verb->takes, argc, argv)) {
         fprintf(stderr, "  fix:   jeattach %s --help\n", verb->name);
@@ -61,11 +81,10 @@ static int run_verb(const struct verb *verb, int argc, char **argv)
         return help_print(verb->name);
     if (options.version)
         return help_version();
-    if (verb->takes & (TAKES_HOST | TAKES_FILE))
-        return verb->run(&options, 0);
-    if (verb->takes & TAKES_RULES && options_selective(&options) && !options.dry_run)
-        return verb->run(&options, 0); /* it looks for the process by itself, again and again */
-    return several_run(&options, verb->name, verb->takes, verb->run);
+    code = run_parsed(verb, &options);
+    if (code == EXIT_USAGE && options.json && is_one_without_stream(&options))
+        message_usage_json(verb->name);
+    return code;
 }
 
 /* A closed descriptor 0, 1 or 2 would be taken by the next file that is opened. */

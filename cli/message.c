@@ -11,7 +11,9 @@
 
 enum { LINE_SIZE = MESSAGE_LINE };
 
-static char last_said[LINE_SIZE]; /* kept for message_usage_json alone */
+/* Kept for message_usage_json alone. */
+static char last_said[LINE_SIZE];
+static bool told_in_json;
 
 void message(const char *fmt, ...)
 {
@@ -217,7 +219,8 @@ static const struct wording wordings[] = {
                         "give its path as in /proc/PID/cgroup, or that of its directory"},
     [FAULT_AMBIGUOUS] = {EXIT_USAGE, "%W", "give more digits of the one that is meant"},
     [FAULT_NO_MATCH] = {EXIT_GONE, "%W", "jeattach ps lists the processes that use jemalloc"},
-    [FAULT_SEVERAL] = {EXIT_USAGE, "%W", "give the pid of one; or --all, which takes them all"},
+    [FAULT_SEVERAL] = {EXIT_USAGE, "%W",
+                       "give the pid of one; or --all for all of them, where the verb has it"},
     [FAULT_LOST] = {EXIT_INTERNAL, "the process %W",
                     "the target completes what was begun by itself; look at it with: "
                     "jeattach status %P"},
@@ -409,6 +412,7 @@ static void print_json(const struct subject *subject, const struct fault *fault,
 {
     struct json json;
 
+    told_in_json = true;
     json_begin(&json, stdout);
     json_open(&json, "error");
     message_json(&json, fault, words);
@@ -440,6 +444,9 @@ void message_usage_json(const char *verb)
     char line[LINE_SIZE];
     struct json json;
 
+    if (told_in_json)
+        return;
+    told_in_json = true;
     json_begin(&json, stdout);
     json_open(&json, "error");
     json_text(&json, "code", "usage");

@@ -57,7 +57,10 @@ void message_json(struct json *json, const struct fault *fault, const struct fau
 const char *message_cause(const struct subject *subject, const struct fault *fault, char *out,
                           size_t size);
 
-/* A wrong use of the verb, as JSON: what message() said of it last is the cause. */
+/*
+ * A wrong use of the verb, as JSON: what message() said of it last is the cause.
+ * Nothing if an error has been printed as JSON already.
+ */
 void message_usage_json(const char *verb);
 
 /* "jeattach: ..." on stderr. */

@@ -9,8 +9,7 @@
 #include <string.h>
 
 enum { PID_LIMIT = 4 << 20 }; /* PID_MAX_LIMIT, include/linux/threads.h */
-enum { PARALLEL_DEFAULT = 4 };
-enum { LG_SAMPLE_MAX = 63 }; /* what jemalloc clamps it to (prof_reset_ctl) */
+enum { LG_SAMPLE_MAX = 63 };  /* what jemalloc clamps it to (prof_reset_ctl) */
 enum { NUMBER_MAX = 1000000 };
 enum { INTERVAL_LEAST = 100000000 }; /* nanoseconds */
 
@@ -54,6 +53,7 @@ static const struct row rows[] = {
     {"count", '\0', NUMBER, AT(count), TAKES_SERIES | TAKES_LIVE, 0},
     {"keep", '\0', NUMBER, AT(keep), TAKES_SERIES | TAKES_RULES, 0},
     {"interval", 'd', DURATION, AT(interval_ns), TAKES_LIVE, 0},
+    {"share", '\0', NUMBER, AT(share), TAKES_LIVE, 0},
     {"once", '\0', FLAG, AT(once), TAKES_LIVE | TAKES_RULES, 0},
     {"sort", '\0', TEXT, AT(report.sort), TAKES_LIVE, 0},
     {"no-call", '\0', FLAG, AT(no_call), TAKES_NO_CALL, 0},
@@ -420,6 +420,8 @@ static const char *wrong_with_live(const struct options *options)
 {
     if (options->interval_ns < INTERVAL_LEAST)
         return "the shortest interval is 100ms";
+    if (options->share > 100)
+        return "--share is a percentage: 1 to 100";
     return options->once && options->count ? "--once is --count 1: use one of them" : NULL;
 }
 
@@ -476,8 +478,8 @@ bool options_parse(struct options *options, unsigned takes, int argc, char **arg
     memset(options, 0, sizeof *options);
     options->timeout_ns = 30ull * 1000000000;
     options->interval_ns = 2ull * 1000000000;
+    options->share = 1;
     options->lg_sample = -1;
-    options->parallel = PARALLEL_DEFAULT;
     options->watch = (struct watch_options){.cooldown_ns = 600ull * 1000000000, .max = 3};
     optind = 1;
     opterr = 0;

@@ -51,10 +51,11 @@ struct options {
     const struct target_pin *pin; /* the process as it was chosen; NULL: whichever has the pid */
     const char *name, *container, *cgroup; /* NULL: not said */
     bool all, subprocesses;
-    int parallel; /* so many processes at once */
+    int parallel; /* so many processes at once; 0: not said */
     uint64_t timeout_ns;
     uint64_t duration_ns, every_ns, settle_ns; /* 0: not said */
     uint64_t interval_ns;                      /* -d of top */
+    unsigned share;                            /* --share: percent of the time */
     unsigned count, keep;                      /* 0: not said */
     pid_t thread;                              /* 0: any */
     pid_t instance;                            /* --instance, from 1; 0: the default */

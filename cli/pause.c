@@ -1,4 +1,5 @@
 #include "cli/pause.h"
+#include "attach/stragglers.h"
 #include "cli/interrupt.h"
 
 enum { SECOND_NS = 1000000000 };
@@ -16,7 +17,8 @@ static bool has_ended(const struct pause *pause)
  */
 static bool wait_once(const struct pause *pause, uint64_t now, const sigset_t *let_in)
 {
-    uint64_t step = pause->tick_ns ? pause->tick_ns : SECOND_NS, left = pause->until - now;
+    uint64_t step = pause->tick_ns ? pause->tick_ns : SECOND_NS;
+    uint64_t left = now < pause->until ? pause->until - now : 0;
     bool by_hand = pause->target && pause->target->pidfd < 0;
     nfds_t also = pause->also_count < PAUSE_ALSO ? pause->also_count : PAUSE_ALSO;
     struct pollfd all[1 + PAUSE_ALSO] = {{pause->target ? pause->target->pidfd : -1, POLLIN, 0}};
@@ -25,6 +27,8 @@ static bool wait_once(const struct pause *pause, uint64_t now, const sigset_t *l
 
     if ((pause->tick || by_hand) && left > step)
         left = step;
+    if (!stragglers_release() && left > STRAGGLERS_LOOK_NS)
+        left = STRAGGLERS_LOOK_NS;
     timeout.tv_sec = (time_t)(left / SECOND_NS);
     timeout.tv_nsec = (long)(left % SECOND_NS);
     for (nfds_t i = 0; i < also; i++)
@@ -49,11 +53,12 @@ enum pause_end pause_until(const struct pause *pause)
             end = PAUSE_INTERRUPTED;
         else if (has_ended(pause))
             end = PAUSE_ENDED;
-        if (end != PAUSE_OVER || now >= pause->until)
+        bool over = now >= pause->until;
+        if (end != PAUSE_OVER || (over && !pause->also_count))
             break;
-        if (pause->tick)
+        if (pause->tick && !over)
             pause->tick(pause->ctx);
-        if (wait_once(pause, now, &former))
+        if (wait_once(pause, now, &former) || over)
             break;
     }
     sigprocmask(SIG_SETMASK, &former, NULL);

@@ -7,14 +7,14 @@
 #include <unistd.h>
 
 /* Faults that are cured in the same way. */
-enum group { GROUP_NONE, RIGHTS, USER, YAMA, NAMESPACE, FILTER, MODULE, FREEZER };
+enum group { GROUP_NONE, RIGHTS, USER, YAMA, NAMESPACE, FILTER, MODULE, FREEZER, TRACER };
 
 static const enum group groups[] = {
-    [FAULT_DENIED_UID] = USER,         [FAULT_DENIED_GID] = RIGHTS,
-    [FAULT_DENIED_DUMPABLE] = RIGHTS,  [FAULT_DENIED_CAPS] = RIGHTS,
-    [FAULT_DENIED_USERNS] = NAMESPACE, [FAULT_DENIED_YAMA] = YAMA,
-    [FAULT_DENIED_SECCOMP] = FILTER,   [FAULT_DENIED_LSM] = MODULE,
-    [FAULT_FROZEN] = FREEZER,
+    [FAULT_TRACED] = TRACER,      [FAULT_DENIED_UID] = USER,
+    [FAULT_DENIED_GID] = RIGHTS,  [FAULT_DENIED_DUMPABLE] = RIGHTS,
+    [FAULT_DENIED_CAPS] = RIGHTS, [FAULT_DENIED_USERNS] = NAMESPACE,
+    [FAULT_DENIED_YAMA] = YAMA,   [FAULT_DENIED_SECCOMP] = FILTER,
+    [FAULT_DENIED_LSM] = MODULE,  [FAULT_FROZEN] = FREEZER,
 };
 
 enum {
@@ -115,6 +115,8 @@ static const struct row {
     {MODULE, ANYWHERE, ANYBODY, "SELinux", NULL,
      "sudo setsebool deny_ptrace off, if it is on (getsebool deny_ptrace); else see what was "
      "refused: sudo ausearch -m avc -ts recent"},
+    {TRACER, ANYWHERE, ANYBODY, "jeattach", NULL,
+     "that is another jeattach: try again when its call is over"},
     {FREEZER, ANYWHERE, ANYBODY, NULL, "docker", "docker unpause %I, then try again"},
     {FREEZER, ANYWHERE, ANYBODY, NULL, "podman", "podman unpause %I, then try again"},
     {FREEZER, ANYWHERE, ANYBODY, "each of its threads", NULL,

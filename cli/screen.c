@@ -112,9 +112,13 @@ static int take_signals(void)
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-void screen_open(struct screen *screen, bool wanted)
+void screen_init(struct screen *screen)
 {
     *screen = (struct screen){.signals = take_signals()};
+}
+
+void screen_open(struct screen *screen, bool wanted)
+{
     interrupt_at_end(restore);
     if (isatty(STDOUT_FILENO))
         read_size(screen);

@@ -36,10 +36,12 @@ struct screen {
 };
 
 /*
- * Takes the terminal over, if stdout is one that can do it and `wanted`. From
- * now on Ctrl-Z stops the tool in screen_wait alone: never while it holds a
- * thread.
+ * From now on Ctrl-Z stops the tool in screen_wait alone: never while it holds
+ * a thread. To be called before any other thread is made, which would take the
+ * signal.
  */
+void screen_init(struct screen *screen);
+/* Takes the terminal over, if stdout is one that can do it and `wanted`. */
 void screen_open(struct screen *screen, bool wanted);
 /* Gives the terminal back; what is drawn from now on is plain text on it. */
 void screen_leave(struct screen *screen);

@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 
 /* So far ahead of what has been printed: each that is done has two files open. */
-enum { AHEAD_MAX = 64, DESCRIPTORS_WANTED = 65536 };
+enum { PARALLEL_DEFAULT = 4, AHEAD_MAX = 64, DESCRIPTORS_WANTED = 65536 };
 
 enum progress { WAITING, RUNNING, ENDED, PRINTED };
 
@@ -33,6 +33,7 @@ struct several {
     verb_run run;
     struct targets targets;
     struct worker *workers; /* one a target */
+    size_t parallel;        /* so many at once */
     size_t begun, printed, running;
     int passed_on;    /* interruptions, to those that run */
     int stdout_errno; /* of the first write that failed */
@@ -100,8 +101,7 @@ static void begin(struct several *several, size_t index)
 static void begin_some(struct several *several)
 {
     while (!*interrupt_flag() && several->begun < several->targets.count &&
-           several->running < (size_t)several->options->parallel &&
-           several->begun - several->printed < AHEAD_MAX)
+           several->running < several->parallel && several->begun - several->printed < AHEAD_MAX)
         begin(several, several->begun);
 }
 
@@ -362,7 +362,13 @@ static int run_found(struct several *several, const char *verb, unsigned takes)
 
 int several_run(const struct options *options, const char *verb, unsigned takes, verb_run run)
 {
-    struct several several = {.options = options, .run = run};
+    /* What waits for most of its time is meant to be of the same time. */
+    int usual = takes & TAKES_DURATION ? OPTIONS_PARALLEL_MAX : PARALLEL_DEFAULT;
+    struct several several = {
+        .options = options,
+        .run = run,
+        .parallel = (size_t)(options->parallel ? options->parallel : usual),
+    };
     int code;
 
     if (!options_selective(options) && options->pid_count == 1)

@@ -181,6 +181,14 @@ static bool is_last(const struct top *top, unsigned done)
     return top->options->once || (top->options->count && done >= top->options->count);
 }
 
+/* One that took longer than the interval is not followed by the next at once. */
+static uint64_t next_time(const struct top *top, uint64_t begun)
+{
+    uint64_t interval = top->refresh.model.interval, soonest = clock_now() + interval / 10;
+
+    return begun + interval > soonest ? begun + interval : soonest;
+}
+
 static enum fault_code show_all(struct top *top, struct fault *fault)
 {
     enum fault_code rc = FAULT_NONE;
@@ -190,7 +198,7 @@ static enum fault_code show_all(struct top *top, struct fault *fault)
         rc = show_next(top, fault);
         if (rc != FAULT_NONE || is_last(top, done))
             break;
-        rc = wait_for_next(top, begun + top->refresh.model.interval, fault);
+        rc = wait_for_next(top, next_time(top, begun), fault);
     }
     return rc;
 }
@@ -230,7 +238,6 @@ static enum fault_code run(struct top *top, struct fault *fault)
     screen_open(&top->screen, !top->options->json && !top->options->once);
     rc = show_all(top, fault);
     leave_screen(top);
-    screen_close(&top->screen);
     return judge_end(top, rc);
 }
 
@@ -258,12 +265,14 @@ int verb_top(const struct options *options, pid_t pid)
         presentation_free(&top.presentation);
         return EXIT_USAGE;
     }
+    screen_init(&top.screen);
     rc = attachment_open(&top.refresh.attachment, options, pid, "show the memory of process",
                          &fault);
     top_refresh_init(&top.refresh, options, &top.presentation.samples);
     top.refresh.model.order = order;
     if (rc == FAULT_NONE)
         rc = run(&top, &fault);
+    screen_close(&top.screen);
     top_refresh_free(&top.refresh);
     presentation_free(&top.presentation);
     return attachment_finish(&top.refresh.attachment, rc, &fault);

@@ -21,7 +21,7 @@ void top_refresh_init(struct top_refresh *refresh, const struct options *options
     refresh->samples = samples;
     sink_init(&refresh->sink, PROFILE_LIMIT);
     sites_init(&refresh->sites);
-    governor_init(&refresh->governor, options->interval_ns);
+    governor_init(&refresh->governor, options->interval_ns, options->share);
     refresh->place =
         (struct symbols_target){&attachment->modules, &attachment->target, &attachment->memory};
     refresh->names.options = (struct symbols_options){.no_inlines = options->report.no_inlines,
@@ -33,7 +33,8 @@ void top_refresh_init(struct top_refresh *refresh, const struct options *options
                                         .pid = (int)attachment->target.pid,
                                         .version = "",
                                         .clock = "",
-                                        .asked = options->interval_ns};
+                                        .asked = options->interval_ns,
+                                        .percent = options->share};
 }
 
 void top_refresh_free(struct top_refresh *refresh)

@@ -225,8 +225,8 @@ static void write_hold(struct view *view)
     line_printf(line, ", at most %s", message_duration(model->longest, longest, sizeof longest));
     seconds_text(model->interval, interval, sizeof interval);
     if (slower)
-        line_printf(line, "; every %s, not %s, to stay below 1 %%", interval,
-                    seconds_text(model->asked, asked, sizeof asked));
+        line_printf(line, "; every %s, not %s, to stay below %u %%", interval,
+                    seconds_text(model->asked, asked, sizeof asked), model->percent);
     else
         line_printf(line, ", %s%.2f %% of the time; every %s", model->share < 0.0001 ? "< " : "",
                     model->share < 0.0001 ? 0.01 : 100 * model->share, interval);

@@ -17,6 +17,7 @@ struct top_model {
     const char *missed;        /* why the newest refresh brought nothing; NULL: it did */
     uint64_t asked, interval;  /* nanoseconds between refreshes; 0: there is one only */
     uint64_t held, longest;    /* how long a thread was held: in the newest refresh, and at most */
+    unsigned percent;          /* of the time that threads may be held */
     double share;              /* of the time that threads are held */
     uint64_t refreshes;        /* so far */
 };

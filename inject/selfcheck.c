@@ -73,6 +73,23 @@ static bool check_child(const struct target *target, struct fault *fault)
     return good;
 }
 
+/*
+ * Ctrl-C is for all processes of the terminal: the child must not stop for that
+ * instead of for itself. Only the parent gets its signals back.
+ */
+static pid_t fork_blocked(void)
+{
+    sigset_t all, former;
+    pid_t pid;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &former);
+    pid = fork();
+    if (pid != 0)
+        pthread_sigmask(SIG_SETMASK, &former, NULL);
+    return pid;
+}
+
 static int collect_child(pid_t pid)
 {
     int status = 0;
@@ -87,7 +104,7 @@ enum fault_code selfcheck_run(struct procfs *proc, struct fault *fault)
     struct target target = {.proc = proc, .pidfd = -1};
     pid_t parent = getpid();
 
-    target.pid = fork();
+    target.pid = fork_blocked();
     if (target.pid == 0)
         child_main(parent);
     if (target.pid < 0)

@@ -104,7 +104,7 @@ class Image(lib.TestCase):
         profile = self.assert_ran(self.run_inside(root, "dump", str(victim.pid), "-o", "-",
                                                   "-f", "pprof"))
         self.assertEqual(profile.out[:2], b"\x1f\x8b")
-        self.assert_unharmed(victim)
+        self.assert_unharmed(victim, slow=True)
 
 
 class Build(lib.TestCase):

@@ -42,17 +42,15 @@ class Leaky:
 
 class Leak(e2e_record.TestCase):
     def leak(self, *words, **options):
-        return self.assert_ran(lib.run_tool("leak", *words, **options))
+        return self.assert_ran(self.tool("leak", *words, **options))
 
     def start_leak(self, process, *words, duration="1h", **options):
         """Returns when it has begun: it waits, or is about to."""
-        tool = self.start("leak", process.pid, "-d", duration, "-v", *words, **options)
-        self.assertTrue(self.active_after(tool), self.first_lines)
-        return tool
+        return self.start_again("leak", process.pid, "-d", duration, "-v", *words, **options)
 
     def test_found(self):
         """1 MB/s among 1 GB/s: the first row, with what it leaked, as far as sampling tells."""
-        leaky = Leaky(self)
+        leaky = Leaky(self, sample=12)
         before = leaky.leaked()
         tool = self.start_leak(leaky, "--json")
         leaky.wait_leaked(3 << 19)
@@ -77,11 +75,12 @@ class Leak(e2e_record.TestCase):
         self.assertGreater(told["allocated_after"] - told["allocated_before"], 3 << 19)
         self.assertLess(told["allocated_before"], told["allocated_after"])
         self.assertTrue(0 < told["covered_percent"] <= 100, told)
-        # What jemalloc counts, without what the sampling itself takes, is what the samples tell.
+        # What jemalloc counts, without what the sampling itself takes, is what the samples tell;
+        # but for what its caches hold.
         own = told["sampling_after"] - told["sampling_before"]
         counted = told["allocated_after"] - told["allocated_before"] - own
-        self.assertGreater(own, told["grown"] / 2)
-        self.assertLess(abs(counted - told["grown"]), told["grown"] / 2 + told["error"], told)
+        self.assertGreater(own, 3 * told["grown"])
+        self.assertLess(abs(counted - told["grown"]), told["grown"] + (1 << 20), told)
         self.assert_active(leaky.pid, False)
         self.assertTrue(leaky.alive())
 
@@ -124,7 +123,7 @@ class Leak(e2e_record.TestCase):
     def test_settle_active_before(self):
         """It is off while it settles, and on again at the end."""
         leaky = Leaky(self)
-        self.assert_ran(lib.run_tool("on", leaky.pid))
+        self.use("on", leaky.pid)
         tool = self.start_leak(leaky, "--settle", "1h", "--json", duration="50ms")
         self.assertTrue(lib.wait_until(lambda: not self.active(leaky.pid), 30, 0.05))
         tool.send_signal(signal.SIGINT)
@@ -160,7 +159,7 @@ class Leak(e2e_record.TestCase):
         )
         for code, *words in cases:
             with self.subTest(words=words):
-                result = lib.run_tool("leak", leaky.pid, "-d", "1h", *words, cwd=place)
+                result = self.tool("leak", leaky.pid, "-d", "1h", *words, cwd=place)
                 self.assert_failed(result, code)
                 self.assertNotIn("held", result.err)
         self.assertEqual(self.read(os.path.join(place, "x.html")), b"theirs")

@@ -18,12 +18,21 @@ WAITING = 60
 
 
 class TestCase(lib.TestCase):
+    def tool(self, *words, **options):
+        """Runs it; again where no processor was free for the target to stop on, which is no
+        fault of what is tested."""
+        for _ in range(10):
+            result = lib.run_tool(*words, **options)
+            if result.code != lib.NO_SAFE_MOMENT or "come to a stop" not in result.err:
+                break
+        return result
+
     def use(self, verb, pid, *words):
         """The verb; again, while the tool that is watched holds a thread of the process."""
         results = []
 
         def once():
-            results.append(lib.run_tool(verb, "-q", pid, *words))
+            results.append(self.tool(verb, "-q", pid, *words))
             return results[-1].code != lib.NOT_PERMITTED
 
         lib.wait_until(once, 30)
@@ -50,10 +59,16 @@ class TestCase(lib.TestCase):
 
     def start_recording(self, victim, *words, **options):
         """Returns when it waits: profiling is on, and nobody holds the target."""
-        tool = self.start("record", victim.pid, "-d", "1h", "-v", *words, **options)
-        if not self.active_after(tool):
-            raise AssertionError("it does not begin: %s" % (tool.communicate(timeout=5),))
-        return tool
+        return self.start_again("record", victim.pid, "-d", "1h", "-v", *words, **options)
+
+    def start_again(self, *words, **options):
+        for _ in range(10):
+            tool = self.start(*words, **options)
+            if self.active_after(tool):
+                return tool
+            if b"come to a stop" not in self.first_lines:
+                break
+        raise AssertionError("it does not begin: %r" % self.first_lines)
 
     def active_after(self, tool):
         """Reads stderr up to what -v says of the beginning."""
@@ -81,7 +96,7 @@ class Record(TestCase):
         victim = self.victim("malloc")
         place = self.directory()
         path = os.path.join(place, "x.heap")
-        result = self.assert_ran(lib.run_tool("record", victim.pid, "-d", "300ms", "-o", path))
+        result = self.assert_ran(self.tool("record", victim.pid, "-d", "300ms", "-o", path))
         self.assertEqual(result.text, path + "\n")
         self.assert_profile(self.read(path))
         self.assertEqual(os.listdir(place), ["x.heap"])
@@ -94,7 +109,7 @@ class Record(TestCase):
     def test_target_is_as_it_was(self):
         victim = self.victim()
         before = lib.snapshot(victim.pid)
-        self.assert_ran(lib.run_tool("record", victim.pid, "-d", "50ms", "-o", "/dev/null"))
+        self.assert_ran(self.tool("record", victim.pid, "-d", "50ms", "-o", "/dev/null"))
         self.assertEqual(lib.snapshot_differences(victim.pid, before), [])
         self.assert_active(victim.pid, False)
         self.assert_unharmed(victim, slow=True)
@@ -104,7 +119,7 @@ class Record(TestCase):
         place = self.directory()
         for number in range(2):
             result = self.assert_ran(
-                lib.run_tool("record", victim.pid, "-d", "50ms", cwd=place)
+                self.tool("record", victim.pid, "-d", "50ms", cwd=place)
             )
             name = result.text.rstrip("\n")
             self.assertRegex(name, r"^victim-%d-\d{8}T\d{6}Z-\d+MiB(-1)?\.heap$" % victim.pid)
@@ -115,16 +130,16 @@ class Record(TestCase):
         victim = self.victim("malloc")
         place = self.directory()
         words = ("record", victim.pid, "-d", "20ms", "-o", place, "-f", "folded")
-        path = self.assert_ran(lib.run_tool(*words)).text.rstrip("\n")
+        path = self.assert_ran(self.tool(*words)).text.rstrip("\n")
         self.assertEqual(os.path.dirname(path), place)
         self.assertRegex(path, r"/victim-%d-.*\.folded$" % victim.pid)
 
     def test_active_before(self):
         """What was active since before stays so."""
         victim = self.victim("malloc")
-        self.switch(victim, "on")
+        self.use("on", victim.pid)
         result = self.assert_ran(
-            lib.run_tool("record", victim.pid, "-d", "50ms", "-o", "-", "-f", "text")
+            self.tool("record", victim.pid, "-d", "50ms", "-o", "-", "-f", "text")
         )
         self.assertIn("prof.active was true before, and is", result.err)
         self.assertIn("in use: ", result.text)
@@ -133,7 +148,7 @@ class Record(TestCase):
     def test_json(self):
         victim = self.victim("malloc")
         path = os.path.join(self.directory(), "x.html")
-        result = lib.run_tool("record", victim.pid, "-d", "50ms", "-o", path, "--json")
+        result = self.tool("record", victim.pid, "-d", "50ms", "-o", path, "--json")
         told = json.loads(self.assert_ran(result).text)
         self.assertEqual((told["old"], told["new"], told["interrupted"]), (False, False, False))
         self.assertEqual([p["path"] for p in told["profiles"]], [path])
@@ -158,7 +173,7 @@ class Record(TestCase):
         for words in cases:
             with self.subTest(words=words):
                 self.assert_failed(
-                    lib.run_tool("record", victim.pid, *words, cwd=place), lib.USAGE
+                    self.tool("record", victim.pid, *words, cwd=place), lib.USAGE
                 )
         self.assertEqual(os.listdir(place), [])
         self.assert_active(victim.pid, False)
@@ -166,7 +181,7 @@ class Record(TestCase):
     def test_dry_run(self):
         victim = self.victim()
         place = self.directory()
-        result = self.assert_ran(lib.run_tool("record", victim.pid, "--dry-run", cwd=place))
+        result = self.assert_ran(self.tool("record", victim.pid, "--dry-run", cwd=place))
         self.assertIn("mallctl prof.dump", result.text)
         self.assertEqual(os.listdir(place), [])
         self.assert_active(victim.pid, False)
@@ -177,7 +192,7 @@ class Record(TestCase):
         path = os.path.join(self.directory(), "x.heap")
         with open(path, "w") as file:
             file.write("theirs")
-        result = lib.run_tool("record", victim.pid, "-d", "1h", "-o", path)
+        result = self.tool("record", victim.pid, "-d", "1h", "-o", path)
         self.assert_failed(result, lib.OUTPUT_FAILED, path, "EEXIST")
         self.assertNotIn("held", result.err)
         self.assertEqual(self.read(path), b"theirs")
@@ -199,12 +214,12 @@ class Record(TestCase):
     def test_no_profiling(self):
         victim = self.victim(conf="prof:false")
         place = self.directory()
-        result = lib.run_tool("record", victim.pid, "-d", "1h", cwd=place)
+        result = self.tool("record", victim.pid, "-d", "1h", cwd=place)
         self.assert_failed(result, lib.PROFILING_OFF, "opt.prof is false", "MALLOC_CONF=prof:true")
         self.assertEqual(os.listdir(place), [])
 
     def test_gone_before(self):
-        self.assert_failed(lib.run_tool("record", 2**22 - 1, "-o", "/dev/null"), lib.GONE)
+        self.assert_failed(self.tool("record", 2**22 - 1, "-o", "/dev/null"), lib.GONE)
 
 
 class Threads(TestCase, allocators.TestCase):
@@ -228,7 +243,7 @@ class Interrupted(TestCase):
         """Signals at random moments from its start on: before, in and after each of its holds."""
         victim = self.victim("nanosleep", ms=20)
         if former:
-            self.switch(victim, "on")
+            self.use("on", victim.pid)
         place = self.directory()
         codes = []
         for _ in range(MOMENTS // 4):
@@ -241,7 +256,8 @@ class Interrupted(TestCase):
             tool.send_signal(number)
             code, out, err = self.end(tool)
             codes.append(code)
-            self.assertIn(code, (lib.OK, lib.INTERRUPTED, -number), err)
+            if code != lib.NO_SAFE_MOMENT or "come to a stop" not in err:
+                self.assertIn(code, (lib.OK, lib.INTERRUPTED, -number), err)
             self.assert_active(victim.pid, former, code, err)
             self.check_files(place, out.decode(), err)
         self.assertTrue(victim.wait_rounds(2), "the victim does not go on")
@@ -343,7 +359,7 @@ class Interrupted(TestCase):
         self.assertIn("jeattach off %d switches it off" % victim.pid, err)
         self.go_on(victim)
         self.assert_active(victim.pid, True)
-        self.switch(victim, "off")
+        self.use("off", victim.pid)
 
 
 class Meanwhile(TestCase):
@@ -405,7 +421,7 @@ class Meanwhile(TestCase):
             with self.subTest(former=former):
                 victim = self.victim("malloc")
                 if former:
-                    self.switch(victim, "on")
+                    self.use("on", victim.pid)
                 tool = self.start_recording(victim, "--every", "200ms",
                                             directory=self.directory())
                 self.use("off", victim.pid)
@@ -435,7 +451,7 @@ class Meanwhile(TestCase):
         tool.wait()
         self.assertIn(b"jeattach off %d" % victim.pid, self.first_lines)
         self.assert_active(victim.pid, True)
-        self.switch(victim, "off")
+        self.use("off", victim.pid)
         self.assert_unharmed(victim, slow=True)
 
 
@@ -489,7 +505,7 @@ class Output(TestCase):
         lib.require_root()
         victim = self.victim("malloc")
         place = self.full_disk()
-        result = lib.run_tool("record", victim.pid, "-d", "100ms", "-o", place + "/%n.heap")
+        result = self.tool("record", victim.pid, "-d", "100ms", "-o", place + "/%n.heap")
         self.assert_failed(result, lib.OUTPUT_FAILED, "No space left on device")
         self.assertEqual(os.listdir(place), [])
         self.assert_active(victim.pid, False)
@@ -504,7 +520,7 @@ class Output(TestCase):
                 file.write(bytes(16384))
         with contextlib.suppress(OSError):
             os.truncate(os.path.join(place, "most"), 8192)
-        result = lib.run_tool("record", victim.pid, "--every", "20ms", "--count", "100",
+        result = self.tool("record", victim.pid, "--every", "20ms", "--count", "100",
                               "-f", "folded", "-o", place + "/%t.folded")
         self.assertEqual(result.code, lib.OUTPUT_FAILED, result)
         names = [os.path.basename(path) for path in result.text.split()]
@@ -517,7 +533,7 @@ class Series(TestCase):
         victim = self.victim("malloc")
         place = self.directory()
         words = ("--every", "20ms", "--count", "5", "--keep", "2", "-o", place + "/%n-%p-%t.heap")
-        result = self.assert_ran(lib.run_tool("record", victim.pid, *words))
+        result = self.assert_ran(self.tool("record", victim.pid, *words))
         paths = result.text.split()
         self.assertEqual(len(paths), 5, result)
         self.assertEqual(len(set(paths)), 5)
@@ -552,7 +568,7 @@ class Series(TestCase):
         victim = self.victim("malloc")
         words = ("--every", "20ms", "-d", "50ms", "--keep", "1", "--json")
         place = self.directory()
-        result = self.assert_ran(lib.run_tool("record", victim.pid, *words, cwd=place))
+        result = self.assert_ran(self.tool("record", victim.pid, *words, cwd=place))
         told = json.loads(result.text)
         kept = [p["path"] for p in told["profiles"] if not p["removed"]]
         self.assertEqual(kept, os.listdir(place))

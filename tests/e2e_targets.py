@@ -17,6 +17,7 @@ from e2e_ps import children, comm, jemalloc_library, maps_of
 CONF = "prof:true,prof_active:false,lg_prof_sample:12"
 SLEEP = shutil.which("sleep")
 GROUPS = "/sys/fs/cgroup"
+PPOLL = 271  # of x86-64: in which record waits
 AS_NOBODY = {"user": lib.NOBODY, "group": lib.NOBODY, "extra_groups": []}
 
 
@@ -30,6 +31,14 @@ def workers_of(tool):
     with contextlib.suppress(OSError):
         return [int(pid) for pid in lib.read_text("/proc/%d/task/%d/children" % (tool, tool)).split()]
     return []
+
+
+def system_call(pid):
+    """The number of the one that it sleeps in; None: it runs, or has ended."""
+    with contextlib.suppress(OSError):
+        number = lib.read_text("/proc/%d/syscall" % pid).split()[0]
+        return int(number) if number != "running" else None
+    return None
 
 
 def documents(result):
@@ -230,7 +239,7 @@ class Targets(lib.TestCase):
     def test_own_line(self):
         """Neither the tool nor what started it is meant by a name, however it is called."""
         name = self.unique_name()
-        script = '"$0" "$@"; exit $?'
+        script = 'unset LD_PRELOAD; "$0" "$@"; exit $?'
         argv = [name, "-c", script, lib.TOOL, "on", "-n", name]
         env = lib.tool_environment({"LD_PRELOAD": jemalloc_library(), "MALLOC_CONF": CONF})
         options = {"executable": shutil.which("sh"), "env": env, "capture_output": True}
@@ -406,6 +415,23 @@ class Targets(lib.TestCase):
             self.assert_ran(lib.run_tool("on", late.pid))
         for victim in victims:
             self.assert_unharmed(victim, slow=True)
+
+    def test_record_interrupted(self):
+        """All record at the same time, however many; Ctrl-C ends each with what it has."""
+        name, directory = self.unique_name(), self.directory()
+        pids = sorted(self.sleeper(name).pid for _ in range(6))
+        tool = self.tool("record", "-n", name, "--all", "-d", "600s", "-o", directory, "--json")
+        # A look at the targets would be in the way of the tool: it is looked at itself.
+        waiting = lambda: sum(system_call(pid) == PPOLL for pid in workers_of(tool.pid)) == 6
+        self.assertTrue(lib.wait_until(waiting, 40), "not all record")
+        tool.send_signal(signal.SIGINT)
+        result = self.finish(tool)
+        self.assertEqual(result.code, lib.INTERRUPTED, result)
+        self.assertIn("6 targets: 6 interrupted\n", result.err)
+        self.assertEqual(pids_of(result), pids)
+        self.assertEqual(len(os.listdir(directory)), 6)
+        result = self.assert_ran(lib.run_tool("mallctl", "-q", "-n", name, "--all", "prof.active"))
+        self.assertEqual(re.findall(r"(?m) = (.*)$", result.text), ["false"] * 6)
 
     def test_interrupted_at_any_moment(self):
         victims = [self.victim() for _ in range(8)]

@@ -21,7 +21,8 @@ SITES = os.path.join(lib.VICTIMS, "sites")
 SMALL = 64000  # bytes of one keep_small
 MANY = 8000  # stacks: a profile of 2 MB, which takes longer than a millisecond on any machine
 ENTER, LEAVE = "\033[?1049h", "\033[?1049l"
-LIMIT = 160  # seconds that a condition may take: on a busy machine the interval grows
+LIMIT = 120  # seconds that a condition may take
+OFTEN = ("-d", "100ms", "--share", "100")  # also on a busy machine, where holds are long
 
 
 class TestCase(lib.TestCase):
@@ -77,7 +78,7 @@ class Blocks(TestCase):
 
     def test_blocks(self):
         process = self.sites()
-        text = self.top(process, "--count", "2", "-d", "100ms", "--rows", "1").text
+        text = self.top(process, "--count", "2", *OFTEN, "--rows", "1").text
         blocks = text.split("\n\n" + "sites[")
         self.assertEqual(len(blocks), 2, text)
         self.assertNotIn("\033", text)
@@ -152,6 +153,7 @@ class Blocks(TestCase):
             (["-d", "10ms", pid], "100ms"),
             (["--sort", "name", pid], "cur, growth"),
             (["--once", "--count", "2", pid], "--once"),
+            (["--share", "200", pid], "percentage"),
             (["--count", "0", pid], "number"),
             (["--rows", "x", pid], "rows"),
         )
@@ -173,7 +175,7 @@ class Lines(TestCase):
 
     def start(self, process, *words):
         tool = self.process(
-            [lib.TOOL, "top", "--json", "-d", "100ms", *words, str(process.pid)],
+            [lib.TOOL, "top", "--json", *OFTEN, *words, str(process.pid)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -206,9 +208,9 @@ class Lines(TestCase):
         self.assertIsNone(first["per_second"]["allocated"])
         self.grow(process)
         self.grow(process)
-        for _ in range(20):
+        for _ in range(100):
             look = self.look(tool)
-            if sites_of(look)["keep_small"] != SMALL:
+            if sites_of(look)["keep_small"] == 3 * SMALL:
                 break
         site = look["sites"][0]
         self.assertEqual(site["calls"][:2], ["keep_small", "main"])
@@ -260,9 +262,9 @@ class Lines(TestCase):
             lambda: lib.run_tool("on", process.pid).code == lib.OK, LIMIT, 0.01)
         self.assertTrue(done)
         self.grow(process)
-        for _ in range(20):
+        for _ in range(100):
             look = self.look(tool)
-            if sites_of(look).get("keep_small") if "sites" in look else False:
+            if "sites" in look and sites_of(look).get("keep_small") == SMALL:
                 break
         self.assertEqual(look["profiling"], "active")
         self.assertEqual(sites_of(look)["keep_small"], SMALL)
@@ -401,7 +403,7 @@ class OnTerminal(TestCase):
 
     def test_refreshes(self):
         process = self.sites()
-        terminal = self.terminal(process, "-d", "100ms")
+        terminal = self.terminal(process, *OFTEN)
         self.grow(process)
         terminal.wait(lambda: any("125.0 KiB" in line for line in terminal.frames()[-1]))
         terminal.write("\x03")
@@ -413,7 +415,7 @@ class OnTerminal(TestCase):
         process = self.sites()
         allowed = (lib.OK, lib.INTERRUPTED, -signal.SIGINT)
         for i in range(16):
-            terminal = Terminal(self, 80, 24, "-d", "100ms", process.pid)
+            terminal = Terminal(self, 80, 24, *OFTEN, process.pid)
             time.sleep(random.uniform(0, random.choice((0.005, 0.03, 0.1))))
             terminal.write("\x03" * (1 + i % 2))
             self.assertIn(terminal.end(), allowed, terminal.text)
@@ -423,7 +425,7 @@ class OnTerminal(TestCase):
     def test_ctrl_z(self):
         """It is stopped only while it holds nothing, gives the terminal back, and takes it again."""
         process = self.sites()
-        terminal = self.terminal(process, "-d", "100ms")
+        terminal = self.terminal(process, *OFTEN)
         terminal.write("\x1a")
         terminal.wait(lambda: lib.state_of(terminal.tool.pid) == "T")
         terminal.wait(terminal.is_restored)

@@ -245,13 +245,24 @@ class Ends(WatchTest):
         self.assertEqual(watch.end(), INTERRUPTED)
         self.assertEqual(len(self.assert_complete(watch)), 2)
 
+    def test_goes_on_after_the_terminal(self):
+        grower = self.grower()
+        watch = self.watch(
+            grower.pid, "--when", "rss>20M",
+            prepare=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))  # as nohup does
+        watch.started()
+        watch.process.send_signal(signal.SIGHUP)
+        grower.grow(30)
+        watch.wait_for("profile")
+        self.assertEqual(watch.end(), INTERRUPTED)
+
     def test_target_ends(self):
         grower = self.grower()
         watch = self.watch(grower.pid, "--when", "rss>9G")
         watch.started()
         grower.end()
         self.assertEqual(watch.code(), GONE)
-        self.assertEqual([e["event"] for e in watch.events()], ["watching", "ended"])
+        self.assertEqual([e.get("event") for e in watch.events()], ["watching", "ended"])
 
     def test_full_disk(self):
         lib.require_root()
@@ -267,7 +278,7 @@ class Ends(WatchTest):
         self.assertIn("no space", watch.said().lower())
         self.assertEqual(os.listdir(directory), [])
         self.assertEqual(watch.events("profile"), [])
-        self.assert_unharmed(victim)
+        self.assert_unharmed(victim, slow=True)
 
     def test_signals_at_any_moment(self):
         victim = self.victim(conf="prof:true,prof_active:false,lg_prof_sample:12")
@@ -297,7 +308,7 @@ class Ends(WatchTest):
         self.assertGreater(files, 5)
         status = json.loads(self.assert_ran(lib.run_tool("status", victim.pid, "--json")).text)
         self.assertIs(status["prof.active"], False)
-        self.assert_unharmed(victim)
+        self.assert_unharmed(victim, slow=True)
 
 
 if __name__ == "__main__":

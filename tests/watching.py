@@ -13,7 +13,7 @@ from groups import MemoryGroup
 from lib import GONE, OK, TOOL
 
 MIB = 1 << 20
-PATIENCE = 6  # seconds, for what comes soon on a machine with time to spare
+PATIENCE = 60  # seconds, for what comes soon on a machine with time to spare
 CONF = "prof:true,prof_active:%s,lg_prof_sample:12,dirty_decay_ms:0,muzzy_decay_ms:0"
 NAME = re.compile(r"\A(.+)-(\d+)-(\d{8}T\d{6}Z)-(\d+)MiB\.watch(-\d+)?\.heap\Z")
 CAP_IPC_LOCK = 14
@@ -60,7 +60,7 @@ class Grower:
 class Watch:
     """`jeattach watch --json`, whose events are read as they come."""
 
-    def __init__(self, test, *words, directory=None, env=None):
+    def __init__(self, test, *words, directory=None, env=None, prepare=None):
         self.test = test
         self.directory = directory or test.directory()
         logs = test.directory()
@@ -69,14 +69,14 @@ class Watch:
         with open(self.out, "wb") as out, open(self.err, "wb") as err:
             self.process = test.process(
                 argv, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
-                env=lib.tool_environment(env),
+                env=lib.tool_environment(env), preexec_fn=prepare,
             )
         self.pid = self.process.pid
 
     def events(self, kind=None):
         lines = lib.read_text(self.out).splitlines(True)
         found = [json.loads(line) for line in lines if line.endswith("\n")]
-        return [event for event in found if kind in (None, event["event"])]
+        return [event for event in found if kind in (None, event.get("event"))]
 
     def said(self):
         return "%s\n%s" % (lib.read_text(self.out), lib.read_text(self.err))

@@ -1,5 +1,6 @@
 """Containers of podman: Debian's redis-server without anything else, and the tool beside it."""
 
+import json
 import os
 import re
 import shutil
@@ -84,6 +85,7 @@ class Engine(boxes.TestCase):
         self.assert_failed(self.beside(name, "on", 1), lib.NOT_PERMITTED, "cause:", "another user")
         self.assertEqual(self.answers(pid, "dbsize"), "100000")
         self.assert_listed(name, pid)
+        self.assert_chosen(name, pid, only_ptrace)
 
     def assert_listed(self, name, pid):
         """`ps` on the host names the container as the engine does. Other tests make processes that
@@ -94,6 +96,20 @@ class Engine(boxes.TestCase):
         line = found[0]
         self.assertIn("podman/" + self.podman.inspect(name)["Id"][:12], line)
         self.assertEqual(line.split()[1:3], ["1", "redis-server"])
+
+    def assert_chosen(self, name, pid, options):
+        """By the id of its container, from the host and from beside it."""
+        whole = self.podman.inspect(name)["Id"]
+        for words in (("--container", whole), ("--container", "podman/" + whole[:12]),
+                      ("-n", "redis-server", "--container", whole[:12])):
+            result = self.assert_ran(lib.run_tool("status", "--no-call", "--json", *words))
+            told = json.loads(result.text)
+            self.assertEqual((told["pid"], told["ns_pid"]), (pid, 1), words)
+        result = self.assert_ran(
+            self.beside(name, "on", "--container", whole[:12], options=options))
+        self.assertIn("redis-server[1] ", result.err)
+        result = self.beside(name, "on", "-n", "jeattach", options=options)
+        self.assert_failed(result, lib.GONE, "cannot find -n jeattach")
 
     def test_paths(self):
         """A plain dump: one path as the target has it, one that opens from beside it."""

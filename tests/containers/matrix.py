@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import boxes  # noqa: E402
-import groups  # noqa: E402
+import cgroups  # noqa: E402
 from boxes import CHECKPOINT_RESTORE, ENGINE_CAPS, SYS_PTRACE, lib  # noqa: E402
 
 STRANGER = 61111  # a user that nothing else belongs to
@@ -231,7 +231,7 @@ class Matrix(boxes.TestCase):
 
     def test_frozen(self):
         """No thread ever comes to a stop. Who may not attach at all is told that."""
-        for freeze in (groups.frozen, groups.frozen_unified):
+        for freeze in (cgroups.frozen, cgroups.frozen_unified):
             container = self.container(
                 "--new-pid", "--new-ipc", "--uid", "1000", "--caps", "0", "--read-only", uid=1000)
             table = {name: FROZEN if result is WORKS else result

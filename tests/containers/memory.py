@@ -7,7 +7,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import boxes  # noqa: E402
-import groups  # noqa: E402
+import cgroups  # noqa: E402
 from boxes import SYS_PTRACE, lib  # noqa: E402
 
 PAGE = 4096
@@ -20,7 +20,7 @@ DISTROLESS = ("--new-pid", "--new-ipc", "--uid", "65532", "--caps", "0", "--read
 class Memory(boxes.TestCase):
     def setUp(self):
         super().setUp()
-        self.group = groups.Group("memory")
+        self.group = cgroups.Group("memory")
         self.addCleanup(self.group.remove)
         self.group.write("memory.oom_control", 1)  # what finds no page waits, and is not killed
 

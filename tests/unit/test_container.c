@@ -10,6 +10,7 @@
 #define ID        "4f1c2d3e5a6b7c8d9e0f1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d5e6f"
 #define ID2       "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 #define UID       "8f3e1c2d-0a1b-4c5d-9e8f-102030405060"
+#define NAME_64   "a-name-of-16-byta-name-of-16-byta-name-of-16-byta-name-of-16-byt"
 #define UID_SLICE "8f3e1c2d_0a1b_4c5d_9e8f_102030405060"
 
 /* /proc/PID/cgroup of one process of each engine. */
@@ -33,6 +34,8 @@ static const struct {
      "nspawn", "web"},
     {"nspawn, by hand", "0::/machine.slice/machine-web\\x2d1.scope/payload\n", "nspawn", "web-1"},
     {"nspawn, v1", "1:name=systemd:/machine.slice/machine-db.scope\n0::/\n", "nspawn", "db"},
+    {"nspawn, the longest name", "0::/machine.slice/machine-" NAME_64 ".scope\n", "nspawn",
+     NAME_64},
     {"lxc", "0::/lxc.payload.mail/system.slice/postfix.service\n", "lxc", "mail"},
 };
 
@@ -93,8 +96,7 @@ static void test_no_container(void)
         "0::/machine.slice/machine-.scope\n",
         "0::/system.slice/systemd-nspawn@.service\n",
         "0::/system.slice/machine-x.service\n",
-        "0::/machine.slice/machine-0123456789012345678901234567890123456789012345678901234567890123"
-        "456789.scope\n",
+        "0::/machine.slice/machine-" NAME_64 "x.scope\n",
         "0::/\n",
     };
 

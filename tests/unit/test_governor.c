@@ -9,7 +9,7 @@ static void test_cheap(void)
 {
     struct governor governor;
 
-    governor_init(&governor, 2 * S);
+    governor_init(&governor, 2 * S, 1);
     CHECK(governor.interval == 2 * S && governor_share(&governor) == 0);
     CHECK(governor_next(&governor, 0) == 2 * S);
     CHECK(governor_next(&governor, 20 * MS) == 2 * S);
@@ -21,7 +21,7 @@ static void test_grows_and_shrinks(void)
 {
     struct governor governor;
 
-    governor_init(&governor, 2 * S);
+    governor_init(&governor, 2 * S, 1);
     CHECK(governor_next(&governor, 20 * MS + 1) == 5 * S);
     CHECK(governor_next(&governor, 251 * MS) == 20 * S); /* the mean: one may be by chance */
     CHECK(governor_next(&governor, 251 * MS) == 50 * S);
@@ -39,7 +39,7 @@ static void test_outlier(void)
 {
     struct governor governor;
 
-    governor_init(&governor, 1 * S);
+    governor_init(&governor, 1 * S, 1);
     for (int i = 0; i < GOVERNOR_MEMORY; i++)
         CHECK(governor_next(&governor, 1 * MS) == 1 * S);
     CHECK(governor_next(&governor, 100 * MS) == 1 * S);
@@ -58,7 +58,7 @@ static void test_calm(void)
     unsigned changes = 0;
     uint64_t last = 0;
 
-    governor_init(&governor, 1 * S);
+    governor_init(&governor, 1 * S, 1);
     for (int i = 0; i < 100; i++) {
         uint64_t interval = governor_next(&governor, i % 2 ? 8 * MS : 12 * MS);
         changes += i && interval != last;
@@ -71,17 +71,28 @@ static void test_limits(void)
 {
     struct governor governor;
 
-    governor_init(&governor, 100 * MS);
+    governor_init(&governor, 100 * MS, 1);
     CHECK(governor_next(&governor, UINT64_MAX) == 3600 * S);
-    governor_init(&governor, 7200 * S);
+    governor_init(&governor, 7200 * S, 1);
     CHECK(governor_next(&governor, UINT64_MAX) == 7200 * S);
     CHECK(governor_next(&governor, 1) == 7200 * S);
-    governor_init(&governor, 1);
+    governor_init(&governor, 1, 1);
     CHECK(governor_next(&governor, 1) == 100 * MS && governor_next(&governor, 7 * MS) == 500 * MS);
+}
+
+static void test_percent(void)
+{
+    struct governor governor;
+
+    governor_init(&governor, 100 * MS, 50);
+    CHECK(governor_next(&governor, 60 * MS) == 200 * MS && governor_share(&governor) == 0.3);
+    governor_init(&governor, 100 * MS, 100);
+    CHECK(governor_next(&governor, 600 * MS) == 1 * S);
 }
 
 int main(void)
 {
+    test_percent();
     test_cheap();
     test_grows_and_shrinks();
     test_outlier();

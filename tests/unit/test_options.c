@@ -203,7 +203,7 @@ static void test_choice(void)
     struct options options;
 
     CHECK(parse(&options, 0, "-n redis") && strcmp(options.name, "redis") == 0);
-    CHECK(options.pid_count == 0 && options_selective(&options) && options.parallel == 4);
+    CHECK(options.pid_count == 0 && options_selective(&options) && options.parallel == 0);
     CHECK(parse(&options, 0, "--container docker/4f1c --name x --all --parallel 64"));
     CHECK(strcmp(options.container, "docker/4f1c") == 0 && options.all && options.parallel == 64);
     CHECK(parse(&options, 0, "--cgroup /a/b -n 42") && strcmp(options.cgroup, "/a/b") == 0);
@@ -243,6 +243,7 @@ static void test_choice_refused(void)
         {TAKES_LIVE, "-d 99ms 1"},
         {TAKES_LIVE, "--once --count 2 1"},
         {TAKES_LIVE, "--count 0 1"},
+        {TAKES_LIVE, "--share 101 1"},
         {TAKES_LIVE, "--every 1s 1"},
         {TAKES_DURATION, "--interval 1s 1"},
         {TAKES_ONE, "1 2"},

@@ -95,6 +95,7 @@ static void test_general(void)
     const struct remedy remedy = {.place = PLACE_DOCKER};
 
     CHECK(!*fix(&remedy, FAULT_GONE, "") && !*fix(&remedy, FAULT_PROFILE, ""));
+    CHECK(strstr(fix(&remedy, FAULT_TRACED, "jeattach"), "another jeattach"));
     CHECK(!*fix(&remedy, FAULT_TRACED, "gdb") && !*fix(&remedy, FAULT_INTERNAL, ""));
     CHECK(!*fix(&remedy, FAULT_DENIED_LSM, "Smack: x")); /* one that is not known */
 }

@@ -123,6 +123,7 @@ static struct top_model make_model(const struct sites *sites)
                               .interval = 2 * SECOND,
                               .held = 410000,
                               .longest = 1200000,
+                              .percent = 1,
                               .share = 0.0002,
                               .refreshes = 2};
 
