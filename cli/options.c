@@ -10,8 +10,7 @@
 
 enum { PID_LIMIT = 4 << 20 }; /* PID_MAX_LIMIT, include/linux/threads.h */
 enum { LG_SAMPLE_MAX = 63 };  /* what jemalloc clamps it to (prof_reset_ctl) */
-enum { NUMBER_MAX = 1000000 };
-enum { INTERVAL_LEAST = 100000000 }; /* nanoseconds */
+enum { NUMBER_MAX = 1000000, INTERVAL_LEAST = 100000000 /* nanoseconds */ };
 
 enum kind { FLAG, COUNT, TEXT, DURATION, NUMBER, PID, THREAD, INSTANCE, LG_SAMPLE, PARALLEL, RULE };
 

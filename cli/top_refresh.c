@@ -163,21 +163,16 @@ static enum fault_code run(struct top_refresh *refresh, struct fault *fault)
     return rc;
 }
 
-/*
- * May it be better the next time? Not where a thread was asked to stop and has
- * not: it stays attached until the tool ends, and would be held from when it
- * stops at last.
- */
+/* May it be better the next time? Nothing stays attached of a hold that failed (apart.h). */
 static bool may_pass(const struct fault *fault)
 {
     switch (fault->code) {
     case FAULT_NO_SAFE_POINT:
+    case FAULT_NO_STOP:
     case FAULT_STOPPED:
     case FAULT_TRACED:
     case FAULT_NO_SCRATCH:
         return true;
-    case FAULT_NO_STOP:
-        return fault->err != ETIMEDOUT;
     default:
         return false;
     }
