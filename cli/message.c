@@ -217,7 +217,8 @@ static const struct wording wordings[] = {
                         "give its path as in /proc/PID/cgroup, or that of its directory"},
     [FAULT_AMBIGUOUS] = {EXIT_USAGE, "%W", "give more digits of the one that is meant"},
     [FAULT_NO_MATCH] = {EXIT_GONE, "%W", "jeattach ps lists the processes that use jemalloc"},
-    [FAULT_SEVERAL] = {EXIT_USAGE, "%W", "give the pid of one; or --all, which takes them all"},
+    [FAULT_SEVERAL] = {EXIT_USAGE, "%W",
+                       "give the pid of one; or --all for all of them, where the verb has it"},
     [FAULT_LOST] = {EXIT_INTERNAL, "the process %W",
                     "the target completes what was begun by itself; look at it with: "
                     "jeattach status %P"},

@@ -62,7 +62,8 @@ static enum fault_code open_output(struct record *record, struct fault *fault)
 {
     char path[FILENAME_MAX_BYTES];
     bool may_number = record->options->every_ns || !record->options->output ||
-                      filename_has_directives(record->template);
+                      filename_has_directives(record->template) ||
+                      filename_is_directory(record->template);
     enum fault_code rc;
 
     if (to_stdout(record))
