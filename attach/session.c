@@ -1,5 +1,4 @@
 #include "attach/session.h"
-#include "attach/stragglers.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -28,11 +27,6 @@ enum fault_code session_seize(struct session *session, const struct target *targ
     session->target = target;
     session->gate = gate;
     session->tid = tid;
-    if (!stragglers_release() && stragglers_has(tid)) {
-        session->state = SESSION_LOST;
-        return fault_set(fault, FAULT_NO_STOP, ETIMEDOUT, "seize", "thread %d, since the last try",
-                         (int)tid);
-    }
     if (gate_ptrace(gate, PTRACE_SEIZE, tid, 0, options) < 0) {
         int err = errno;
         session->state = SESSION_LOST;
@@ -147,8 +141,6 @@ static void let_die(struct session *session)
 
 void session_detach(struct session *session)
 {
-    if (session->state == SESSION_RUNNING)
-        stragglers_add(session->tid);
     if (is_stopped(session) &&
         gate_ptrace(session->gate, PTRACE_DETACH, session->tid, 0, (uint64_t)session->signal) < 0 &&
         errno == ESRCH)

@@ -1,5 +1,4 @@
 #include "cli/meter.h"
-#include "attach/stragglers.h"
 #include "attach/util.h"
 #include "cli/interrupt.h"
 
@@ -174,9 +173,7 @@ static void take_alarms(struct meter *meter, const struct pollfd *polled)
 enum meter_end meter_wait(struct meter *meter, uint64_t ns,
                           const volatile sig_atomic_t *interrupted)
 {
-    uint64_t longest = stragglers_release() ? ns : STRAGGLERS_LOOK_NS;
-    uint64_t wait = ns < longest ? ns : longest;
-    struct timespec timeout = {(time_t)(wait / SECOND_NS), (long)(wait % SECOND_NS)};
+    struct timespec timeout = {(time_t)(ns / SECOND_NS), (long)(ns % SECOND_NS)};
     struct pollfd polled[RULES_MAX + 1];
     sigset_t former;
     int count = 0;

@@ -1,5 +1,4 @@
 #include "cli/pause.h"
-#include "attach/stragglers.h"
 #include "cli/interrupt.h"
 
 enum { SECOND_NS = 1000000000 };
@@ -27,8 +26,6 @@ static bool wait_once(const struct pause *pause, uint64_t now, const sigset_t *l
 
     if ((pause->tick || by_hand) && left > step)
         left = step;
-    if (!stragglers_release() && left > STRAGGLERS_LOOK_NS)
-        left = STRAGGLERS_LOOK_NS;
     timeout.tv_sec = (time_t)(left / SECOND_NS);
     timeout.tv_nsec = (long)(left % SECOND_NS);
     for (nfds_t i = 0; i < also; i++)

@@ -15,7 +15,7 @@ enum {
     PAUSE_GROWS_EVERY = 2048,   /* pauses after which they double */
     PAUSE_GROWTHS = 7,
     PATIENCE_NS = 250000000, /* until also threads are used that may never have allocated */
-    STOP_WAIT_NS = 1000000000,
+    STOP_WAIT_NS = 5000000000,
     DENIAL_NS = 1000000000, /* how long a refusal without a cause may last */
     UNWIND_EVERY = 16,      /* stops of running threads after which one is unwound */
     RELOAD_EVERY = 64,      /* stops after which threads and mappings are read again */
