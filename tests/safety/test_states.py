@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import os
 import random
+import re
 import signal
 import struct
 import subprocess
@@ -18,6 +19,13 @@ from safety import Failure, Skip, Table, Victim, lib, require
 
 SEIZE, INTERRUPT, DETACH, WALL = 0x4206, 0x4207, 17, 0x40000000
 FREEZERS = ("/sys/fs/cgroup/freezer", "/sys/fs/cgroup/unified", "/sys/fs/cgroup")
+
+
+def told_cause(result):
+    """status tells it among what it could see nevertheless, other refusals on stderr; "": nowhere."""
+    told = re.search(r"\n  cause: (.+)", result.err)
+    told = told or re.search(r"\nattach: refused: (.+)", result.text)
+    return told.group(1) if told else ""
 
 
 class States:
@@ -59,7 +67,7 @@ class States:
         if self.sabotage:
             return self.spoil()
         result = safety.tool_ok(*words, codes=codes, **options)
-        require(result.code == 0 or "\n  cause: " in result.err, "no cause: %s", result)
+        require(result.code == 0 or told_cause(result), "no cause: %s", result)
         return result
 
     def spoil(self):
@@ -77,10 +85,11 @@ class States:
         if self.sabotage:
             raise Failure("not refused")
         result = safety.tool_ok("status", pid or self.victim.pid, *words, codes=(code,))
-        require("\n  cause: " in result.err, "no cause: %s", result)
+        cause = told_cause(result)
+        require(cause, "no cause: %s", result)
         if within:
             require(result.seconds < within, "too slow: %s", result)
-        return result.err.split("cause: ")[1].split("\n")[0]
+        return cause
 
     def use(self, *words, seconds=1.0, codes=(lib.OK,)):
         """All verbs, again and again. Returns how often each exit code came."""
@@ -286,7 +295,7 @@ class States:
             thread.join()
         for result in results:
             require(result.code in (0, 4), "%s", result)
-            require(result.code == 0 or "traced" in result.err, "%s", result)
+            require(result.code == 0 or "traced" in told_cause(result), "%s", result)
         return [result.code for result in results]
 
 
