@@ -263,6 +263,8 @@ enum fault_code dump_complete(const struct target *target, struct sink *sink, st
         return FAULT_NONE;
     ssize_t n =
         procfs_slurp(target->proc, &maps, MODULES_MAPS_LIMIT, "%d/maps", target_via(target));
+    if (n == 0 || n == -ESRCH || n == -ENOENT) /* without memory it is ending */
+        return fault_set(fault, FAULT_GONE, ESRCH, "read maps", "%d", target->pid);
     if (n < 0)
         return fault_set(fault, FAULT_INTERNAL, (int)-n, "read maps", "%d", target->pid);
     size_t head = found ? 0 : sizeof title - 1;

@@ -120,7 +120,7 @@ class Build(lib.TestCase):
         proxies = ["--aptopt=" + row for row in told.splitlines() if row.startswith("Acquire::http")]
         self.run_or_skip("mmdebstrap", "--variant=apt", *proxies, "bookworm", base,
                          releases.mirror())
-        name = "docker.io/library/debian:bookworm-slim"
+        name = "debian:bookworm-slim"
         podman = ["podman", "--cgroup-manager=cgroupfs", "--root", self.directory(),
                   "--runroot", self.directory(), "--storage-driver=vfs", "--runtime=runc"]
         self.run_or_skip(*podman, "import", base, name)
