@@ -16,7 +16,7 @@ def skip_reason(case):
         before, mark, reason = line.partition("SKIP:")
         if mark:
             return reason.strip()
-    return "no reason given"
+    return ""
 
 
 def outcome(case):
@@ -24,8 +24,11 @@ def outcome(case):
         return "failed", case.find("failure").get("message") or ""
     if case.find("skipped") is not None:
         reason = case.find("skipped").get("message") or ""
-        # A program that is missing is no reason to skip.
-        return ("skipped", skip_reason(case)) if "RETURN_CODE" in reason else ("failed", reason)
+        # A program that is missing is no reason to skip; nor is 77 alone, which may mean anything.
+        if "RETURN_CODE" not in reason:
+            return "failed", reason
+        told = skip_reason(case)
+        return ("skipped", told) if told else ("failed", "skipped without a reason")
     if case.get("status") != "run":
         return "failed", "not run: %s" % case.get("status")
     return "passed", ""

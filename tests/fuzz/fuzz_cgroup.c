@@ -23,8 +23,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     expect(cgroup_parse(text, size, &found) == (found.engine || found.pod[0]));
     expect_container(&found);
+    /* Not always the same: the name of an inner machine may begin an outer engine's id. */
     if (found.engine)
-        expect(cgroup_names(text, size, found.id, &same) && strcmp(same.id, found.id) == 0);
+        expect(cgroup_names(text, size, found.id, &same) && container_is(&same, found.id));
     expect(mountinfo_container(text, size, &found) == (found.engine || found.pod[0]));
     expect_container(&found);
     return 0;

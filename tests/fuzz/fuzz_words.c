@@ -2,6 +2,7 @@
 #include "cli/json.h"
 #include "cli/message.h"
 #include "fuzz.h"
+#include "profile/text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -33,15 +34,27 @@ static void print_json(const char *word)
     free(out);
 }
 
+static size_t count_units(const char *text)
+{
+    size_t count = 0;
+    bool shown;
+
+    for (; *text; text += text_unit(text, &shown))
+        count++;
+    return count;
+}
+
 static void print_clean(const char *word)
 {
     char out[64];
+    bool shown;
 
     message_clean(word, out, sizeof out);
-    expect(strlen(out) == (strlen(word) < sizeof out ? strlen(word) : sizeof out - 1));
-    for (const char *p = out; *p; p++)
-        expect((unsigned char)*p >= 0x20 && *p != 0x7f &&
-               ((unsigned char)*p < 0x80 || (unsigned char)*p >= 0xa0));
+    expect(strlen(out) < sizeof out && strlen(out) <= strlen(word));
+    for (const char *p = out; *p; p += text_unit(p, &shown))
+        expect(text_unit(p, &shown) > 0 && shown);
+    /* Of a name that has room in it no character is left out. */
+    expect(strlen(out) + 4 >= sizeof out || count_units(out) == count_units(word));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
