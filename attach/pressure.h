@@ -33,7 +33,8 @@ bool pressure_read(const struct pressure_file *file, struct pressure *out);
  * A descriptor on which poll(2) reports POLLPRI when tasks were stalled for
  * stall_us of any window_us, at most once a window; POLLERR when the group is
  * gone. The kernel takes windows of 0.5 to 10 s, without CAP_SYS_RESOURCE only
- * multiples of 2 s (kernel/sched/psi.c, psi_trigger_create). Or -errno.
+ * multiples of 2 s (kernel/sched/psi.c, psi_trigger_create). Its first reports
+ * may be false (cli/rules.c, is_true_alarm). Or -errno.
  */
 int pressure_trigger(const struct pressure_file *file, enum pressure_kind kind, uint64_t stall_us,
                      uint64_t window_us);

@@ -195,17 +195,39 @@ static void measure_growth(const struct rule *rule, struct rule_state *state,
     state->threshold = (double)least + (growth > LEAST_GROWTH ? growth : LEAST_GROWTH);
 }
 
+static uint64_t stalled_of(const struct rule *rule, const struct gauges *gauges)
+{
+    return gauges->stalled.stalled_us[rule_pressure(rule)];
+}
+
 static void measure_pressure(const struct rule *rule, struct rule_state *state,
                              const struct gauges *gauges)
 {
-    uint64_t now = gauges->stalled.stalled_us[rule_pressure(rule)], before = now;
+    uint64_t now = stalled_of(rule, gauges), before = now;
 
     state->threshold = rule->share;
     if (!gauges->has_pressure)
         return;
-    window_add(&state->window, rule->window_ns, gauges->now_ns, now);
+    window_add(&state->window, 2 * rule->window_ns, gauges->now_ns, now);
     window_oldest(&state->window, rule->window_ns, gauges->now_ns, &before);
     state->value = now > before ? (double)(now - before) / ((double)rule->window_ns / 1000) : 0;
+}
+
+/*
+ * The first alarms of a trigger may be of all the stalls since boot: its first
+ * window begins at 0 in older kernels, and at a sum that nobody keeps in newer
+ * ones, there without CAP_SYS_RESOURCE (kernel/sched/psi.c, psi_trigger_create;
+ * seen on 6.18). A true one is of this window and the one before (window_update).
+ */
+static bool is_true_alarm(const struct rule *rule, const struct rule_state *state,
+                          const struct gauges *gauges)
+{
+    uint64_t now = stalled_of(rule, gauges), before = now;
+
+    if (!gauges->has_pressure)
+        return false;
+    window_before(&state->window, 2 * rule->window_ns, gauges->now_ns, &before);
+    return now > before && now - before >= rule_stall_us(rule);
 }
 
 static void update_rate(struct rule_state *state, double former, uint64_t now_ns)
@@ -239,11 +261,10 @@ static void look(const struct rule *rule, struct rule_state *state, const struct
         measure_pressure(rule, state, gauges);
     }
     update_rate(state, former, gauges->now_ns);
-    if (alarm)
+    if (alarm && is_true_alarm(rule, state, gauges))
         state->holds_until = gauges->now_ns + rule->window_ns;
-    state->holds = state->watched_by_kernel
-                       ? gauges->now_ns < state->holds_until
-                       : state->threshold > 0 && state->value > state->threshold;
+    state->holds = gauges->now_ns < state->holds_until ||
+                   (state->threshold > 0 && state->value > state->threshold);
     state->looked_at = gauges->now_ns;
 }
 

@@ -47,7 +47,7 @@ struct gauges {
 
 /* How a rule stands. */
 struct rule_state {
-    bool watched_by_kernel; /* its window is the kernel's: only alarms tell */
+    bool watched_by_kernel; /* its alarm tells at once: a look a second does besides */
     struct window window;   /* psi: time stalled; grow: resident memory */
     uint64_t holds_until;   /* an alarm is of a whole window */
     bool holds;

@@ -66,3 +66,15 @@ bool window_oldest(const struct window *window, uint64_t length_ns, uint64_t now
     }
     return any;
 }
+
+bool window_before(const struct window *window, uint64_t length_ns, uint64_t now_ns,
+                   uint64_t *value)
+{
+    for (unsigned back = 0; back < window->count; back++) {
+        const struct window_slot *slot = slot_back(window, back);
+        *value = slot->first;
+        if (now_ns >= slot->at && now_ns - slot->at >= length_ns)
+            break;
+    }
+    return window->count > 0;
+}

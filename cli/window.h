@@ -23,3 +23,6 @@ bool window_least(const struct window *window, uint64_t length_ns, uint64_t now_
                   uint64_t *value);
 bool window_oldest(const struct window *window, uint64_t length_ns, uint64_t now_ns,
                    uint64_t *value);
+/* The newest that is at least length_ns old; where none is, the oldest. */
+bool window_before(const struct window *window, uint64_t length_ns, uint64_t now_ns,
+                   uint64_t *value);

@@ -5,6 +5,7 @@ import os
 import random
 import signal
 import subprocess
+import time
 
 import lib
 from lib import GONE, INTERRUPTED, NO_SAFE_MOMENT, OK, OUTPUT_FAILED, PROFILING_OFF, USAGE
@@ -105,14 +106,15 @@ class Rules(WatchTest):
         if watch.process.poll() == NO_SAFE_MOMENT and "pressure" in watch.said():
             self.skipTest("this kernel does not measure pressure")
         file = self.uncached_file(64)
-        fired = set()
-        for _ in range(60):
+        fired, begun = set(), time.monotonic()
+        while time.monotonic() - begun < PATIENCE:
             grower.tell("read", file, 2)
             if group.usage() < 12 * MIB:
                 self.skipTest("files of the temporary directory are not cached for their readers")
             for event in watch.events("profile"):
                 fired.update(rule["rule"] for rule in event["rules"])
-            if len(fired) == 2:
+            # The kernel's first alarm for 10 s may be of all the stalls since boot.
+            if len(fired) >= 2 and time.monotonic() - begun > 5:
                 break
         self.assertEqual(fired, {"psi.some>0.2%/2s", "psi.some>0.2%/700ms"}, watch.said())
         self.assertLessEqual(len(watch.events("profile")), 2)

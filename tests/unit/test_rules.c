@@ -287,6 +287,12 @@ static void test_pressure(void)
     CHECK(rules_look(&rules, &gauges) == 0);
 }
 
+static void stall(struct gauges *gauges, uint64_t later_ns, uint64_t ms)
+{
+    gauges->now_ns += later_ns;
+    gauges->stalled.stalled_us[PRESSURE_FULL] += ms * 1000;
+}
+
 static void test_alarm(void)
 {
     struct rules rules = one_rule("psi.full>50%/2s");
@@ -294,11 +300,12 @@ static void test_alarm(void)
 
     rules.states[0].watched_by_kernel = true;
     CHECK(rule_pressure(&rules.list[0]) == PRESSURE_FULL);
-    CHECK(rules_pause(&rules) == SEC); /* nothing needs to be looked at */
+    CHECK(rules_pause(&rules) == SEC); /* nothing needs to be looked at often */
     CHECK(rules_look(&rules, &gauges) == 0);
-    gauges.stalled.stalled_us[PRESSURE_FULL] = 100000000; /* the kernel knows better */
+    stall(&gauges, SEC, 600);
     CHECK(rules_look(&rules, &gauges) == 0);
-    gauges.alarms = 2; /* another rule's */
+    stall(&gauges, 2 * SEC, 500); /* of this window, and of the one before */
+    gauges.alarms = 2;            /* another rule's */
     CHECK(rules_look(&rules, &gauges) == 0);
     gauges.alarms = 1;
     CHECK(rules_look(&rules, &gauges) == 1);
@@ -314,13 +321,48 @@ static void test_alarm(void)
     CHECK(rules.states[0].watched_by_kernel);
 }
 
+/* The first alarm may be of all the stalls since boot, and the next may be its echo. */
+static void test_alarm_false(void)
+{
+    struct rules rules = one_rule("psi.full>50%/2s");
+    struct gauges gauges = {.now_ns = SEC, .has_pressure = true};
+
+    rules.states[0].watched_by_kernel = true;
+    stall(&gauges, 0, 100000);
+    gauges.alarms = 1;
+    CHECK(rules_look(&rules, &gauges) == 0);
+    for (int i = 0; i < 4; i++) {
+        stall(&gauges, 2 * SEC, 490);
+        CHECK(rules_look(&rules, &gauges) == 0);
+    }
+    stall(&gauges, 2 * SEC, 510);
+    CHECK(rules_look(&rules, &gauges) == 1);
+}
+
+/* It comes at most once a window, and a false one in place of a true one: the sums tell too. */
+static void test_alarm_missing(void)
+{
+    struct rules rules = one_rule("psi.full>50%/2s");
+    struct gauges gauges = {.now_ns = SEC, .has_pressure = true};
+
+    rules.states[0].watched_by_kernel = true;
+    CHECK(rules_look(&rules, &gauges) == 0);
+    stall(&gauges, SEC, 900);
+    CHECK(rules_look(&rules, &gauges) == 0);
+    stall(&gauges, SEC, 200);
+    CHECK(rules_look(&rules, &gauges) == 1);
+}
+
 /* However often it fails, a try that is promised comes. */
 static void test_alarm_owed(void)
 {
-    struct rules rules = one_rule("psi.some>50%/2s");
-    struct gauges gauges = {.now_ns = SEC, .alarms = 1};
+    struct rules rules = one_rule("psi.full>50%/2s");
+    struct gauges gauges = {.now_ns = SEC, .has_pressure = true};
 
     rules.states[0].watched_by_kernel = true;
+    CHECK(rules_look(&rules, &gauges) == 0);
+    stall(&gauges, SEC, 1000);
+    gauges.alarms = 1;
     for (int i = 0; i < 8; i++) {
         CHECK(rules_look(&rules, &gauges) == 1);
         gauges.now_ns += rules_failed(&rules, 1, gauges.now_ns);
@@ -398,6 +440,8 @@ int main(void)
     test_growth_small();
     test_pressure();
     test_alarm();
+    test_alarm_false();
+    test_alarm_missing();
     test_alarm_owed();
     test_pause();
     test_clock();

@@ -48,6 +48,21 @@ static void test_oldest(void)
     }
 }
 
+static void test_before(void)
+{
+    struct window window;
+    uint64_t value = 0;
+
+    window_clear(&window);
+    CHECK(!window_before(&window, LENGTH, 5, &value));
+    for (uint64_t now = 0; now <= 5 * LENGTH; now += 7) {
+        window_add(&window, LENGTH, now, now);
+        CHECK(window_before(&window, LENGTH, now, &value));
+        CHECK(now < LENGTH ? value == 0 : now - value >= LENGTH && now - value < LENGTH * 11 / 10);
+    }
+    CHECK(window_before(&window, LENGTH, 9 * LENGTH, &value) && value > 4 * LENGTH);
+}
+
 static void test_order(void)
 {
     struct window window;
@@ -67,6 +82,7 @@ int main(void)
 {
     test_least();
     test_oldest();
+    test_before();
     test_order();
     return check_result();
 }
