@@ -10,13 +10,16 @@
 static volatile sig_atomic_t signals_seen, seen_again, patience = 1;
 static const char *volatile last_words;
 static void (*volatile at_end)(void);
+static const char *volatile unfinished;
 
 static void leave(void)
 {
-    const char *text = last_words;
+    const char *text = last_words, *path = unfinished;
 
     if (at_end)
         at_end();
+    if (path)
+        unlink(path);
     if (text && write(STDERR_FILENO, text, strlen(text)) < 0)
         _exit(EXIT_INTERRUPTED); /* nobody hears it */
     _exit(EXIT_INTERRUPTED);
@@ -83,6 +86,11 @@ void interrupt_patience(int signals, const char *farewell)
 void interrupt_at_end(void (*restore)(void))
 {
     at_end = restore;
+}
+
+void interrupt_unfinished(const char *path)
+{
+    unfinished = path;
 }
 
 void interrupt_block(sigset_t *former)

@@ -68,6 +68,29 @@ static char *temporary_name(const char *path)
     return name;
 }
 
+static void forget_temporary(struct output *output)
+{
+    interrupt_unfinished(NULL);
+    free(output->temporary);
+    output->temporary = NULL;
+}
+
+/* 0 or an errno. No signal comes before the handler knows of the file. */
+static int make_temporary(struct output *output)
+{
+    sigset_t former;
+    int err = 0;
+
+    interrupt_block(&former);
+    output->fd = mkostemp(output->temporary, O_CLOEXEC);
+    if (output->fd < 0)
+        err = errno;
+    else
+        interrupt_unfinished(output->temporary);
+    sigprocmask(SIG_SETMASK, &former, NULL);
+    return err;
+}
+
 static enum fault_code open_temporary(struct output *output, struct fault *fault)
 {
     mode_t mask = umask(0);
@@ -76,11 +99,9 @@ static enum fault_code open_temporary(struct output *output, struct fault *fault
     output->temporary = temporary_name(output->path);
     if (!output->temporary)
         return failed(fault, ENOMEM, output->path);
-    output->fd = mkostemp(output->temporary, O_CLOEXEC);
-    if (output->fd < 0) {
-        int err = errno;
-        free(output->temporary);
-        output->temporary = NULL;
+    int err = make_temporary(output);
+    if (err) {
+        forget_temporary(output);
         return failed(fault, err, output->path);
     }
     fchmod(output->fd, 0666 & ~mask);
@@ -246,17 +267,17 @@ enum fault_code output_finish(struct output *output, const void *bytes, size_t l
         err = give_name(output);
     if (err)
         return failed(fault, err, output->path);
-    free(output->temporary);
-    output->temporary = NULL;
+    forget_temporary(output);
     return FAULT_NONE;
 }
 
 void output_close(struct output *output)
 {
     util_close(&output->fd);
-    if (output->temporary)
+    if (output->temporary) {
         unlink(output->temporary);
-    free(output->temporary);
+        forget_temporary(output);
+    }
     free(output->path);
     memset(output, 0, sizeof *output);
     output->fd = -1;

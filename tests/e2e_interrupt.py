@@ -58,6 +58,32 @@ class Interrupt(lib.TestCase):
         allowed = (lib.OK, lib.INTERRUPTED, 128 + signal.SIGTERM, -signal.SIGTERM)
         self.storm("select", signal.SIGTERM, allowed, "dump", "-o", "/dev/null")
 
+    def test_second_signal_leaves_no_file(self):
+        """Two of different kinds, so that the kernel does not make one of them."""
+        victim = self.victim("nanosleep", ms=30)
+        directory = self.directory()
+        cut = 0
+        for _ in range(TRIES):
+            tool = self.process(
+                [lib.TOOL, "dump", str(victim.pid), "-o", os.path.join(directory, "x.heap")],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                env=lib.tool_environment(),
+            )
+            while not os.listdir(directory) and tool.poll() is None:
+                pass
+            tool.send_signal(signal.SIGINT)
+            tool.send_signal(signal.SIGTERM)
+            tool.communicate(timeout=lib.TOOL_TIMEOUT)
+            left = os.listdir(directory)
+            cut += not left
+            self.assertIn(left, ([], ["x.heap"]))
+            for name in left:
+                os.unlink(os.path.join(directory, name))
+        self.assertGreater(cut, 0, "the signals came all too late")
+        self.assertTrue(victim.wait_rounds(2), "the victim does not go on")
+        self.assert_unharmed(victim)
+
 
 if __name__ == "__main__":
     lib.main()

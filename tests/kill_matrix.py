@@ -6,7 +6,7 @@ to its end. After each death the victim must complete by itself and be what it w
 check without a fault, running, untraced, with the same signal masks, mappings, descriptors,
 threads, and with its text as it was. Exit code 1 on any fault.
 
-  kill_matrix.py [--verb on|dump|stream|stats|report|mallctl|reset|purge|record|top]... [--mode MODE]... [--long] [--ms MS] [--jemalloc VERSION]
+  kill_matrix.py [--verb on|dump|stream|stats|report|mallctl|reset|purge|record|leak|watch|top|several]... [--mode MODE]... [--long] [--ms MS] [--jemalloc VERSION]
 """
 
 import argparse
@@ -45,21 +45,24 @@ MAPPINGS_LEFT_ALLOWED = 0
 # Each kind of use: reads, a write with its read-back, an action, statistics with their epoch.
 MALLCTL_NAMES = ["opt.prof", "prof.gdump=false", "arena.0.decay", "stats.resident", "version"]
 
-VERBS = ("on", "dump", "stream", "stats", "report", "mallctl", "reset", "purge", "record", "top")
+VERBS = ("on", "dump", "stream", "stats", "report", "mallctl", "reset", "purge", "record", "leak")
+VERBS += ("watch", "top", "several")
 
 # Without these nothing is written the second time: profiling is on already.
-SWITCHING = ("on", "record")
+SWITCHING = ("on", "record", "leak", "watch", "several")
 MAX_POINTS = 2000
 SECOND_USE_EVERY = 5
 KILLED = -signal.SIGKILL
+WORKER_KILLED = "was ended by SIGKILL"
 
 
 class Series:
     """All deaths of one verb on one victim."""
 
-    def __init__(self, verb, victim, sink, refuse=None):
+    def __init__(self, verb, victim, sink, refuse=None, other=None):
         self.verb = verb
         self.victim = victim
+        self.other = other  # the second target of `several`
         self.sink = sink
         self.tool = lib.REFUSED_TOOL if refuse == "exec" else None
         self.no_memory = refuse == "all"
@@ -86,8 +89,21 @@ class Series:
             "purge": ["purge"],
             "top": ["top", "--once"],
             "record": ["record", "-d", "1ms", "-o", "/dev/null"],
+            "leak": ["leak", "-d", "1ms", "--settle", "1ms"],
+            "watch": ["watch", "--when", "rss>1K", "--once", "--on", "-o", self.profiles()],
+            "several": ["on"],
         }[self.verb]
-        return words + ["-vv", pid] + MALLCTL_NAMES * (self.verb == "mallctl")
+        words += ["-vv", pid] + MALLCTL_NAMES * (self.verb == "mallctl")
+        return words + ([self.other.pid] if self.other else [])
+
+    def profiles(self):
+        directory = self.sink + ".profiles"
+        os.makedirs(directory, exist_ok=True)
+        return directory
+
+    def died(self, result):
+        """A worker of several targets dies in place of the tool, which tells of it."""
+        return result.code == KILLED or self.other is not None and WORKER_KILLED in result.err
 
     @contextlib.contextmanager
     def limits(self):
@@ -111,7 +127,8 @@ class Series:
         before = self.victim.counters()
         with self.limits():
             result = lib.run_tool(*self.arguments(), env={variable: str(k)}, tool=self.tool)
-        if result.code == KILLED:
+        died = self.died(result)
+        if died:
             self.points += 1
         elif result.code != (lib.NO_SAFE_MOMENT if self.no_memory else lib.OK):
             self.hangs += result.code is None
@@ -119,10 +136,10 @@ class Series:
         self.eintr_allowed = self.allowed_eintr(result)
         last = (result.err.splitlines() or ["no call"])[-1]
         self.usable = self.aftermath("%s (after %s)" % (where, last), before)
-        return self.usable and result.code == KILLED
+        return self.usable and died
 
     def allowed_eintr(self, result):
-        if result.code != KILLED:
+        if not self.died(result):
             return 0
         mode = self.victim.mode
         interrupts = result.err.rfind("INTERRUPT"), result.err.rfind("SETREGSET")
@@ -212,10 +229,13 @@ class Series:
         return False
 
     def final_uses(self):
+        pids = [self.victim.pid] + ([self.other.pid] if self.other else [])
         for verb in ("on", "off"):
-            result = lib.run_tool(verb, self.victim.pid)
+            result = lib.run_tool(verb, *pids)
             if result.code != lib.OK:
                 self.fault("at the end", "%s" % result)
+        if self.other and not (self.other.alive() and self.other.wait_rounds(2)):
+            self.fault("at the end", "the second target does not go on")
         self.eintr_allowed = 0
         self.aftermath("at the end", self.victim.counters())
 
@@ -275,13 +295,16 @@ def print_table(rows):
 
 def run_series(verb, mode, ms, arguments, refuse, library):
     directory = tempfile.mkdtemp(prefix="jeattach-test.")
-    victim = None
+    victims = []
     try:
-        victim = lib.Victim(mode, directory, ms=ms, arguments=arguments, library=library)
-        series = Series(verb, victim, os.path.join(directory, "stream"), refuse)
+        for i in range(1 + (verb == "several")):
+            own = os.path.join(directory, str(i))
+            os.mkdir(own)
+            victims.append(lib.Victim(mode, own, ms=ms, arguments=arguments, library=library))
+        series = Series(verb, victims[0], os.path.join(directory, "stream"), refuse, *victims[1:])
         return series.run()
     finally:
-        if victim:
+        for victim in victims:
             victim.stop()
         shutil.rmtree(directory, True)
 
