@@ -2,24 +2,39 @@
 #include "cli/message.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 static volatile sig_atomic_t signals_seen, seen_again, patience = 1;
 static const char *volatile last_words;
 static void (*volatile at_end)(void);
 static const char *volatile unfinished;
+static volatile sig_atomic_t unfinished_comes;
+
+/* In another thread than the first: that may be about to make the file, which has no name yet. */
+static void remove_unfinished(void)
+{
+    const struct timespec moment = {0, 1000000};
+
+    for (int i = 0; i < 100 && unfinished_comes; i++)
+        nanosleep(&moment, NULL);
+    const char *path = unfinished;
+    if (path)
+        unlink(path);
+}
 
 static void leave(void)
 {
-    const char *text = last_words, *path = unfinished;
+    const char *text = last_words;
 
     if (at_end)
         at_end();
-    if (path)
-        unlink(path);
+    remove_unfinished();
     if (text && write(STDERR_FILENO, text, strlen(text)) < 0)
         _exit(EXIT_INTERRUPTED); /* nobody hears it */
     _exit(EXIT_INTERRUPTED);
@@ -91,6 +106,22 @@ void interrupt_at_end(void (*restore)(void))
 void interrupt_unfinished(const char *path)
 {
     unfinished = path;
+}
+
+int interrupt_make_unfinished(char *template)
+{
+    sigset_t former;
+
+    interrupt_block(&former);
+    unfinished_comes = 1;
+    int fd = mkostemp(template, O_CLOEXEC);
+    int err = errno;
+    if (fd >= 0)
+        unfinished = template;
+    unfinished_comes = 0;
+    sigprocmask(SIG_SETMASK, &former, NULL);
+    errno = err;
+    return fd;
 }
 
 void interrupt_block(sigset_t *former)

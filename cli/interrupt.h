@@ -22,8 +22,11 @@ const volatile sig_atomic_t *interrupt_again_flag(void);
 void interrupt_patience(int signals, const char *farewell);
 /* What is done before that: called by the handler, so async-signal-safe. NULL: nothing. */
 void interrupt_at_end(void (*restore)(void));
-/* The file that is removed before that, as it is not complete; valid until the next call, or NULL.
+/*
+ * As mkostemp(3); the file is removed before that, as it is not complete, until
+ * another is made or NULL is given. The path stays valid until then.
  */
+int interrupt_make_unfinished(char *template);
 void interrupt_unfinished(const char *path);
 /* Keeps the three back until the mask is as it was: let in by ppoll alone, none is missed before.
  */

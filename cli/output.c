@@ -75,22 +75,6 @@ static void forget_temporary(struct output *output)
     output->temporary = NULL;
 }
 
-/* 0 or an errno. No signal comes before the handler knows of the file. */
-static int make_temporary(struct output *output)
-{
-    sigset_t former;
-    int err = 0;
-
-    interrupt_block(&former);
-    output->fd = mkostemp(output->temporary, O_CLOEXEC);
-    if (output->fd < 0)
-        err = errno;
-    else
-        interrupt_unfinished(output->temporary);
-    sigprocmask(SIG_SETMASK, &former, NULL);
-    return err;
-}
-
 static enum fault_code open_temporary(struct output *output, struct fault *fault)
 {
     mode_t mask = umask(0);
@@ -99,8 +83,9 @@ static enum fault_code open_temporary(struct output *output, struct fault *fault
     output->temporary = temporary_name(output->path);
     if (!output->temporary)
         return failed(fault, ENOMEM, output->path);
-    int err = make_temporary(output);
-    if (err) {
+    output->fd = interrupt_make_unfinished(output->temporary);
+    if (output->fd < 0) {
+        int err = errno;
         forget_temporary(output);
         return failed(fault, err, output->path);
     }

@@ -60,7 +60,7 @@ class Interrupt(lib.TestCase):
 
     def test_second_signal_leaves_no_file(self):
         """Two of different kinds, so that the kernel does not make one of them."""
-        victim = self.victim("nanosleep", ms=30)
+        victim = self.victim("read", ms=30)
         directory = self.directory()
         cut = 0
         for _ in range(TRIES):
