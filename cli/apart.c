@@ -1,4 +1,5 @@
 #include "cli/apart.h"
+#include "attach/processor.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -13,6 +14,7 @@ struct apart {
     void (*function)(void *ctx);
     void *ctx;
     sigset_t signals;
+    struct processor processor;
     pid_t tid;
 };
 
@@ -20,6 +22,7 @@ static void *main_apart(void *data)
 {
     struct apart *apart = data;
 
+    processor_release(&apart->processor);
     apart->tid = (pid_t)syscall(SYS_gettid);
     pthread_sigmask(SIG_SETMASK, &apart->signals, NULL);
     apart->function(apart->ctx);
@@ -47,7 +50,9 @@ void apart_run(void (*function)(void *ctx), void *ctx)
 
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &apart.signals);
+    processor_keep(&apart.processor);
     err = pthread_create(&thread, NULL, main_apart, &apart);
+    processor_release(&apart.processor);
     if (!err) {
         pthread_join(thread, NULL);
         wait_for_end(apart.tid);

@@ -94,6 +94,7 @@ static void *watch(void *arg)
     char before[256] = "", now[256];
     uint64_t at = watchdog->at;
 
+    processor_release(&watchdog->processor);
     for (int same = 0; !sleep_until(watchdog, at); at = clock_now() + LOOK_NS) {
         read_call(watchdog, now, sizeof now);
         same = now[0] && strcmp(now, before) == 0 ? same + 1 : 0;
@@ -117,7 +118,9 @@ static int start_thread(struct watchdog *watchdog)
     sigaddset(&tick, SIGALRM);
     pthread_sigmask(SIG_BLOCK, &tick, &mask);
     (void)pthread_attr_setstacksize(&attr, STACK_SIZE);
+    processor_keep(&watchdog->processor);
     err = pthread_create(&watchdog->thread, &attr, watch, watchdog);
+    processor_release(&watchdog->processor);
     pthread_sigmask(SIG_SETMASK, &mask, NULL);
     pthread_attr_destroy(&attr);
     return err;

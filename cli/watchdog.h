@@ -11,6 +11,7 @@
  */
 #pragma once
 
+#include "attach/processor.h"
 #include "cli/message.h"
 
 #include <pthread.h>
@@ -27,6 +28,7 @@ struct watchdog_case {
 };
 
 struct watchdog {
+    struct processor processor;
     pthread_t thread;
     sem_t stop;
     bool started;

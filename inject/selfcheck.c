@@ -1,6 +1,7 @@
 #include "inject/selfcheck.h"
 #include "attach/memory.h"
 #include "attach/permit.h"
+#include "attach/processor.h"
 #include "inject/arch.h"
 
 #include <errno.h>
@@ -79,14 +80,18 @@ static bool check_child(const struct target *target, struct fault *fault)
  */
 static pid_t fork_blocked(void)
 {
+    struct processor processor;
     sigset_t all, former;
     pid_t pid;
 
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &former);
+    processor_keep(&processor);
     pid = fork();
-    if (pid != 0)
+    if (pid != 0) {
+        processor_release(&processor);
         pthread_sigmask(SIG_SETMASK, &former, NULL);
+    }
     return pid;
 }
 
