@@ -42,7 +42,7 @@ static const struct row rows[] = {
     {"thread", '\0', THREAD, AT(thread), 0, NO_TARGET},
     {"instance", '\0', INSTANCE, AT(instance), 0, NO_TARGET},
     {"dry-run", '\0', FLAG, AT(dry_run), 0, NO_TARGET},
-    {"json", '\0', FLAG, AT(json), 0, TAKES_FILE},
+    {"json", '\0', FLAG, AT(json), 0, 0},
     {"timeout", '\0', DURATION, AT(timeout_ns), 0, TAKES_FILE},
     {"output", 'o', TEXT, AT(output), TAKES_OUTPUT, 0},
     {"path", '\0', TEXT, AT(path), TAKES_PATH, 0},
@@ -359,6 +359,8 @@ static const char *wrong_with_file(const struct options *options)
         return "which profile? Give its file, or - for stdin";
     if (options->base && strcmp(options->file, "-") == 0 && strcmp(options->base, "-") == 0)
         return "only one of the two profiles can come from stdin";
+    if (options->json && strcmp(options->report.format, "json") != 0)
+        return "--json is a form of its own: leave -f out";
     return NULL;
 }
 
@@ -489,6 +491,8 @@ bool options_parse(struct options *options, unsigned takes, int argc, char **arg
     for (; optind < argc; optind++)
         if (!add_word(options, takes, argv[optind]))
             return false;
+    if ((takes & TAKES_FILE) && options->json && !options->report.format)
+        options->report.format = "json";
     /* A profile in another form is streamed: to stdout, if nothing else is said. */
     if (!options->output && !options->every_ns && (options->report.format || (takes & TAKES_FILE)))
         options->output = "-";

@@ -1,6 +1,7 @@
 #include "cli/present.h"
 #include "cli/graphviz.h"
 #include "cli/message.h"
+#include "cli/profile_json.h"
 #include "profile/dot.h"
 #include "profile/flame.h"
 #include "profile/pprof.h"
@@ -169,6 +170,9 @@ static enum fault_code write_samples(const struct presentation *presentation,
         break;
     case FORMAT_DOT:
         good = dot_write(samples, display, out);
+        break;
+    case FORMAT_JSON:
+        good = profile_json_write(samples, display, out);
         break;
     case FORMAT_SYMBOLIZED: /* the locations begin with those of samples_build's own */
         symbolized_write(&samples->locations, samples->first_location, &part->profile,

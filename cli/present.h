@@ -17,7 +17,8 @@ enum format {
     FORMAT_PPROF,
     FORMAT_FLAME,
     FORMAT_DOT,
-    FORMAT_SVG, /* the graph of FORMAT_DOT, drawn by Graphviz */
+    FORMAT_SVG,  /* the graph of FORMAT_DOT, drawn by Graphviz */
+    FORMAT_JSON, /* what the table shows, and the largest stacks */
 };
 
 /* One profile's text, and where its binaries are. */

@@ -21,6 +21,7 @@ static const struct {
     [FORMAT_FLAME] = {"flame", ".html", false},
     [FORMAT_DOT] = {"dot", ".dot", false},
     [FORMAT_SVG] = {"svg", ".svg", false},
+    [FORMAT_JSON] = {"json", ".json", false},
 };
 
 static const char *const units[] = {
@@ -54,7 +55,8 @@ static bool take_format(struct presentation *presentation, enum format fallback)
             presentation->format = i;
             return true;
         }
-    return !name || refuse("format", name, "raw, symbolized, text, folded, pprof, flame, dot, svg");
+    return !name ||
+           refuse("format", name, "raw, symbolized, text, folded, pprof, flame, dot, svg, json");
 }
 
 static bool take_unit(struct presentation *presentation)

@@ -121,7 +121,8 @@ int verb_report(const struct options *options, pid_t pid)
     struct presentation presentation;
     struct input inputs[2] = {0};
     struct output output = {.fd = -1};
-    struct subject subject = {.name = options->file, .verb = "show the profile"};
+    struct subject subject = {
+        .name = options->file, .verb = "show the profile", .json = options->json};
     struct fault fault;
     int code = EXIT_USAGE;
 

@@ -81,10 +81,11 @@ static double whole_of(const struct samples *samples, const struct top *top)
     return (double)(samples->compares && top->total.base ? top->total.base : top->total.now);
 }
 
-static bool is_shown(const struct top_row *row, const struct display *display, double whole)
+bool top_shows(const struct top *top, const struct samples *samples, const struct display *display,
+               const struct amount *amount)
 {
-    double size = (double)magnitude(amount_growth(&row->whole));
-    return size > 0 && size >= display->least * fabs(whole);
+    double size = (double)magnitude(amount_growth(amount));
+    return size > 0 && size >= display->least * fabs(whole_of(samples, top));
 }
 
 static const char *kind_text(const struct display *display)
@@ -180,7 +181,8 @@ static void write_rows(const struct samples *samples, const struct display *disp
 
     for (size_t i = 0; i < top->count; i++) {
         const struct top_row *row = &top->rows[i];
-        if (!is_shown(row, display, whole) || (display->rows && shown == display->rows)) {
+        if (!top_shows(top, samples, display, &row->whole) ||
+            (display->rows && shown == display->rows)) {
             left_out += amount_growth(&row->whole) != 0;
             continue;
         }

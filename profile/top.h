@@ -22,5 +22,12 @@ struct top {
 /* False: out of memory. The caller frees rows. */
 bool top_make(struct top *top, const struct samples *samples, const struct display *display);
 
+/*
+ * Is an amount, such as a row's whole, large enough to be listed? Of a
+ * comparison its growth counts, as a part of the base.
+ */
+bool top_shows(const struct top *top, const struct samples *samples, const struct display *display,
+               const struct amount *amount);
+
 /* The table as text. False: out of memory; errors of out are the caller's to check. */
 bool top_write(const struct samples *samples, const struct display *display, FILE *out);

@@ -1,6 +1,7 @@
 """Profiles as reports: recorded ones of each version, and of a process whose memory is known."""
 
 import gzip
+import json
 import os
 import pty
 import re
@@ -177,6 +178,47 @@ class Recorded(Case):
                 samples = self.pprof(packed, "-raw").split("Samples:\n")[1].split("Locations")[0]
                 self.assertEqual(len(samples.splitlines()), 1, "more than the names of the values")
 
+    def test_json_has_what_the_table_has(self):
+        for version in VERSIONS:
+            for value in ("inuse_space", "inuse_objects"):
+                with self.subTest(version=version, value=value):
+                    words = (fixture(version), "--value", value, "--rows", "0")
+                    found = json.loads(self.report(*words, "--json"))
+                    table = rows(self.report(*words, "--unit", "B"))
+                    functions = {
+                        row["function"]: (row["flat"], row["cum"]) for row in found["functions"]
+                    }
+                    self.assertEqual(functions, table)
+                    self.assertEqual(found["value"], value)
+                    self.assertEqual(found["unit"], value.replace("inuse_", "").replace("space", "bytes"))
+                    amounts = [stack["amount"] for stack in found["largest_stacks"]]
+                    self.assertEqual(amounts, sorted(amounts, reverse=True))
+                    self.assertEqual(sum(amounts), found["total"])
+                    self.assertEqual(sum(flat for flat, _ in functions.values()), found["total"])
+
+    def test_json_is_cut_like_the_table(self):
+        path = fixture("5.3.1")
+        found = json.loads(self.report(path, "--json", "--rows", "2"))
+        whole = json.loads(self.report(path, "-f", "json", "--rows", "0"))
+        self.assertEqual(found["functions"], whole["functions"][:2])
+        self.assertEqual(found["largest_stacks"], whole["largest_stacks"][:2])
+        self.assertEqual(found["total"], whole["total"])
+        self.assertNotIn("total_before", whole)
+        packed = os.path.join(self.directory(), "x.json")
+        self.report(path, "--by-thread", "-o", packed)
+        with open(packed) as file:
+            threads = {stack["thread"] for stack in json.load(file)["largest_stacks"]}
+        self.assertLessEqual({"even", "odd worker"}, threads)
+
+    def test_json_compares(self):
+        path = fixture("5.3.1")
+        found = json.loads(self.report(path, "--base", path, "--json"))
+        self.assertEqual(found["total"], found["total_before"])
+        self.assertEqual(found["functions"] + found["largest_stacks"], [])
+        failed = lib.run_tool("report", "--json", "/dev/null/x")
+        self.assertEqual(failed.code, lib.USAGE)
+        self.assertIn("/dev/null/x", json.loads(failed.text)["error"]["cause"])
+
     def test_raw_is_unchanged(self):
         self.assertEqual(
             lib.run_tool("report", fixture("5.3.1"), "-f", "raw").out,
@@ -215,7 +257,7 @@ class Refused(Case):
             (path, "--rows", "-1"),
             (path, "--pid", "1"),
             (path, "--timeout", "1s"),
-            (path, "--json"),
+            (path, "--json", "-f", "flame"),
             (path, "--base", path, "-f", "raw"),
             (path, "--focus", "x", "-f", "symbolized"),
             (path, "--rows", "3", "-o", "/tmp/never-written.heap"),

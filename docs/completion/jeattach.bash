@@ -92,7 +92,7 @@ _jeattach()
         dump) options+=" --path $looks" ;;
         record) options+=" --duration --every --count --keep $looks" ;;
         leak) options+=" --duration --settle $looks" ;;
-        report) options="--base --root --quiet --help $looks" ;;
+        report) options="--base --root --json --quiet --help $looks" ;;
         status) options+=' --no-call' ;;
         on) options+=' --allow-reset' ;;
         reset) options+=' --lg-sample' ;;
@@ -158,7 +158,7 @@ _jeattach()
             return
             ;;
         -f | --format)
-            _jeattach_words 'text flame pprof folded dot svg raw symbolized' "$cur"
+            _jeattach_words 'text flame pprof folded dot svg json raw symbolized' "$cur"
             return
             ;;
         --value)

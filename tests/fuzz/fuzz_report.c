@@ -1,5 +1,7 @@
 /* A profile through everything that is made of it: no number and no name may break a format. */
 #include "../unit/stub_symbols.h"
+#include "cli/json_check.h"
+#include "cli/profile_json.h"
 #include "fuzz.h"
 #include "profile/dot.h"
 #include "profile/flame.h"
@@ -19,6 +21,17 @@ static const struct stub_symbol table[] = {
     {0, 0, {{0}}},
 };
 
+static void write_json(const struct samples *samples, const struct display *display)
+{
+    char *text = NULL;
+    size_t len;
+    FILE *out = open_memstream(&text, &len);
+
+    expect(out && profile_json_write(samples, display, out) && fclose(out) == 0);
+    expect(json_valid(text, len));
+    free(text);
+}
+
 static void write_all(const struct samples *samples, const struct display *display, FILE *out)
 {
     struct pprof_info info = {0};
@@ -28,6 +41,7 @@ static void write_all(const struct samples *samples, const struct display *displ
     expect(flame_write(samples, display, out));
     expect(dot_write(samples, display, out));
     expect(pprof_write(samples, display, &info, out) == PPROF_DONE);
+    write_json(samples, display);
 }
 
 /* No sample is larger than the sum of all, unless there are so many that the sum stopped. */
