@@ -310,12 +310,15 @@ class Victim:
         if library:
             env["LD_PRELOAD"] = library
         argv = [os.path.join(VICTIMS, "victim"), mode, self.report_path, "--time", str(ms)]
+        # A pipe that nobody reads would fill: with a dead tool and no executable memory jemalloc's
+        # report goes there.
+        self.stderr = tempfile.TemporaryFile()
         self.process = subprocess.Popen(
             argv + list(arguments),
             env=env,
             cwd=directory,
             stdin=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
+            stderr=self.stderr,
             **({"user": user, "group": user, "extra_groups": []} if user else {}),
         )
         self.pid = self.process.pid
@@ -340,9 +343,13 @@ class Victim:
             raise AssertionError("the victim does not start")
         code = self.process.poll()
         if code == SKIPPED:
-            raise unittest.SkipTest(self.process.stderr.read().decode().strip())
+            raise unittest.SkipTest(self.said())
         if code is not None or self.counters()["state"] != READY:
-            raise AssertionError("the victim ended: %s" % self.process.stderr.read().decode())
+            raise AssertionError("the victim ended: %s" % self.said())
+
+    def said(self):
+        self.stderr.seek(0)
+        return self.stderr.read().decode(errors="replace").strip()
 
     def counters(self):
         values = dict(zip(COUNTERS, REPORT.unpack(self._map[: REPORT.size])))
@@ -369,6 +376,7 @@ class Victim:
         end_process(self.process)
         self._map.close()
         self._file.close()
+        self.stderr.close()
 
 
 def victim_names(option):
