@@ -1,4 +1,5 @@
 #include "attach/processes.h"
+#include "attach/list.h"
 #include "attach/parse.h"
 #include "attach/util.h"
 
@@ -18,15 +19,12 @@ static pid_t pid_of_name(const char *name)
 
 bool processes_add(struct processes *processes, pid_t pid)
 {
-    if (processes->count == processes->room) {
-        size_t larger = processes->room ? processes->room * 2 : 1024;
-        pid_t *list = reallocarray(processes->list, larger, sizeof *list);
-        if (!list)
-            return false;
-        processes->list = list;
-        processes->room = larger;
-    }
-    processes->list[processes->count++] = pid;
+    pid_t *list = list_grow(processes->list, &processes->room, processes->count, sizeof *list);
+
+    if (!list)
+        return false;
+    processes->list = list;
+    list[processes->count++] = pid;
     return true;
 }
 

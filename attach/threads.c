@@ -1,4 +1,5 @@
 #include "attach/threads.h"
+#include "attach/list.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -24,15 +25,11 @@ bool thread_refresh(struct thread *thread, const struct target *target)
 
 static bool threads_grow(struct threads *threads, size_t *room)
 {
-    if (threads->count < *room)
-        return true;
-    size_t larger = *room ? *room * 2 : 64;
-    struct thread *list = reallocarray(threads->list, larger, sizeof *list);
-    if (!list)
-        return false;
-    threads->list = list;
-    *room = larger;
-    return true;
+    struct thread *list = list_grow(threads->list, room, threads->count, sizeof *list);
+
+    if (list)
+        threads->list = list;
+    return list != NULL;
 }
 
 static enum fault_code collect(struct threads *threads, const struct target *target, DIR *dir,

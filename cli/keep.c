@@ -1,4 +1,5 @@
 #include "cli/keep.h"
+#include "attach/list.h"
 #include "attach/util.h"
 
 #include <dirent.h>
@@ -108,17 +109,14 @@ struct files {
 
 static bool add(struct files *files, const char *name, const struct stat *st)
 {
-    if (files->count == files->room) {
-        size_t larger = files->room ? files->room * 2 : 64;
-        struct file *list = reallocarray(files->list, larger, sizeof *list);
-        if (!list)
-            return false;
-        files->list = list;
-        files->room = larger;
-    }
+    struct file *list = list_grow(files->list, &files->room, files->count, sizeof *list);
+
+    if (!list)
+        return false;
+    files->list = list;
     char *copy = strdup(name);
     if (copy)
-        files->list[files->count++] = (struct file){copy, st->st_mtim};
+        list[files->count++] = (struct file){copy, st->st_mtim};
     return copy != NULL;
 }
 

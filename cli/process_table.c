@@ -1,4 +1,5 @@
 #include "cli/process_table.h"
+#include "attach/list.h"
 #include "cli/message.h"
 
 #include <stdlib.h>
@@ -72,15 +73,12 @@ static void format_version(const struct census_entry *entry, char *out, size_t s
 
 static struct table_row *add_row(struct process_table *table)
 {
-    if (table->count == table->room) {
-        size_t room = table->room ? table->room * 2 : 64;
-        struct table_row *rows = reallocarray(table->rows, room, sizeof *rows);
-        if (!rows)
-            return NULL;
-        table->rows = rows;
-        table->room = room;
-    }
-    struct table_row *row = &table->rows[table->count++];
+    struct table_row *rows = list_grow(table->rows, &table->room, table->count, sizeof *rows);
+
+    if (!rows)
+        return NULL;
+    table->rows = rows;
+    struct table_row *row = &rows[table->count++];
     memset(row, 0, sizeof *row);
     return row;
 }

@@ -1,4 +1,5 @@
 #include "elf/frames.h"
+#include "attach/list.h"
 
 #include <string.h>
 
@@ -29,18 +30,10 @@ struct walk {
     struct frames *frames;
     size_t room;
     struct cie *cies;
-    size_t cie_count, last; /* the CIE that was used last */
-    remote_addr skip_to;    /* the next record begins here */
+    size_t cie_count, cie_room, last; /* the CIE that was used last */
+    remote_addr skip_to;              /* the next record begins here */
     bool ended, failed;
 };
-
-static void *grown(void *list, size_t count, size_t *room, size_t item)
-{
-    if (count < *room)
-        return list;
-    *room = *room ? *room * 2 : 1024;
-    return reallocarray(list, *room, item);
-}
 
 static uint32_t word32(const unsigned char *at)
 {
@@ -105,15 +98,13 @@ static void walk_add_cie(struct walk *walk, remote_addr at, const unsigned char 
         return;
     }
     cie.usable = cie_encoding(record, len, &cie.encoding);
-    if ((walk->cie_count & (walk->cie_count - 1)) == 0) {
-        cies = reallocarray(walk->cies, walk->cie_count ? walk->cie_count * 2 : 1, sizeof *cies);
-        if (!cies) {
-            walk->failed = true;
-            return;
-        }
-        walk->cies = cies;
+    cies = list_grow(walk->cies, &walk->cie_room, walk->cie_count, sizeof *cies);
+    if (!cies) {
+        walk->failed = true;
+        return;
     }
-    walk->cies[walk->cie_count++] = cie;
+    walk->cies = cies;
+    cies[walk->cie_count++] = cie;
 }
 
 /* CIEs are met in the order of their addresses. */
@@ -184,7 +175,7 @@ static void walk_add_fde(struct walk *walk, remote_addr at, const unsigned char 
         size > module->exec_end - start || module->exec_end - module->start > UINT32_MAX)
         return;
     walk->frames->list =
-        grown(walk->frames->list, walk->frames->count, &walk->room, sizeof *walk->frames->list);
+        list_grow(walk->frames->list, &walk->room, walk->frames->count, sizeof *walk->frames->list);
     walk->failed = !walk->frames->list || walk->frames->count == FRAMES_COUNT_MAX;
     if (!walk->failed)
         walk->frames->list[walk->frames->count++] =

@@ -1,4 +1,5 @@
 #include "elf/modules.h"
+#include "attach/list.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -39,13 +40,6 @@ static bool entry_named(const struct map_entry *entry, const char *name)
     return entry->path_len == strlen(name) && memcmp(entry->path, name, entry->path_len) == 0;
 }
 
-static void *list_grow(void *list, size_t count, size_t item)
-{
-    if (count & (count - 1)) /* room for the next power of two is there already */
-        return list;
-    return reallocarray(list, count ? count * 2 : 1, item);
-}
-
 static bool same_file(const struct module *module, const struct map_entry *entry)
 {
     return module->inode == entry->inode && module->dev_major == entry->dev_major &&
@@ -54,7 +48,7 @@ static bool same_file(const struct module *module, const struct map_entry *entry
 
 static bool module_append(struct modules *modules, const struct map_entry *entry)
 {
-    struct module *list = list_grow(modules->list, modules->count, sizeof *list);
+    struct module *list = list_grow(modules->list, &modules->room, modules->count, sizeof *list);
     struct module module = {
         .start = entry->start,
         .first_end = entry->end,
@@ -114,7 +108,8 @@ static int module_of_entry(struct modules *modules, const struct map_entry *entr
 
 static bool vma_append(struct modules *modules, const struct map_entry *entry)
 {
-    struct vma *vmas = list_grow(modules->vmas, modules->vma_count, sizeof *vmas);
+    struct vma *vmas =
+        list_grow(modules->vmas, &modules->vma_room, modules->vma_count, sizeof *vmas);
     int module;
 
     if (!vmas)

@@ -26,9 +26,9 @@ struct module {
 
 struct modules {
     struct vma *vmas;
-    size_t vma_count;
+    size_t vma_count, vma_room;
     struct module *list;
-    size_t count;
+    size_t count, room;
 };
 
 enum { MODULES_MAPS_LIMIT = 256 << 20 }; /* bytes of /proc/PID/maps that are read at most */

@@ -1,4 +1,5 @@
 #include "elf/strtab.h"
+#include "attach/list.h"
 
 #include <string.h>
 
@@ -117,14 +118,11 @@ static bool spans_add(struct strtab_spans *spans, uint64_t first, uint64_t last)
 {
     if (spans->count == STRTAB_SPANS_MAX)
         return false;
-    if ((spans->count & (spans->count - 1)) == 0) {
-        size_t room = spans->count ? spans->count * 2 : 1;
-        struct strtab_span *list = reallocarray(spans->list, room, sizeof *list);
-        if (!list)
-            return false;
-        spans->list = list;
-    }
-    spans->list[spans->count++] = (struct strtab_span){first, last};
+    struct strtab_span *list = list_grow(spans->list, &spans->room, spans->count, sizeof *list);
+    if (!list)
+        return false;
+    spans->list = list;
+    list[spans->count++] = (struct strtab_span){first, last};
     return true;
 }
 

@@ -79,7 +79,7 @@ struct strtab_span {
 
 struct strtab_spans {
     struct strtab_span *list; /* the caller's to free; in order */
-    size_t count;
+    size_t count, room;
 };
 
 /*

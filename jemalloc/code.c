@@ -1,4 +1,5 @@
 #include "jemalloc/code.h"
+#include "attach/list.h"
 #include "elf/function_names.h"
 #include "jemalloc/stripped.h"
 
@@ -201,23 +202,10 @@ static enum owner owner_of(struct functions *functions, const char *name,
     return is_of_source_file(functions, symbol->file) ? OWNER_LIKELY : OWNER_UNKNOWN;
 }
 
-/* Room for one more; NULL: out of memory, and the list is as it was. */
-static void *grown(void *list, size_t count, size_t *room, size_t item)
-{
-    size_t wanted = *room ? *room * 2 : 4096;
-
-    if (count < *room)
-        return list;
-    list = reallocarray(list, wanted, item);
-    if (list)
-        *room = wanted;
-    return list;
-}
-
 static bool add_other(struct functions *functions, remote_addr start)
 {
-    remote_addr *others =
-        grown(functions->others, functions->other_count, &functions->other_room, sizeof *others);
+    remote_addr *others = list_grow(functions->others, &functions->other_room,
+                                    functions->other_count, sizeof *others);
 
     if (!others)
         return false;
@@ -229,7 +217,7 @@ static bool add_other(struct functions *functions, remote_addr start)
 static bool add_function(struct functions *functions, const struct symbol *symbol, bool named)
 {
     struct function *list =
-        grown(functions->list, functions->count, &functions->room, sizeof *list);
+        list_grow(functions->list, &functions->room, functions->count, sizeof *list);
 
     if (!list)
         return false;

@@ -1,19 +1,18 @@
 #include "jemalloc/selection.h"
+#include "attach/list.h"
 
 #include <errno.h>
 #include <string.h>
 
 static struct selected *add(struct selection *selection)
 {
-    if (selection->count == selection->room) {
-        size_t room = selection->room ? selection->room * 2 : 16;
-        struct selected *list = reallocarray(selection->list, room, sizeof *list);
-        if (!list)
-            return NULL;
-        selection->list = list;
-        selection->room = room;
-    }
-    struct selected *selected = &selection->list[selection->count++];
+    struct selected *list =
+        list_grow(selection->list, &selection->room, selection->count, sizeof *list);
+
+    if (!list)
+        return NULL;
+    selection->list = list;
+    struct selected *selected = &list[selection->count++];
     memset(selected, 0, sizeof *selected);
     selected->pin.pidfd = -1;
     return selected;

@@ -1,3 +1,4 @@
+#include "attach/list.h"
 #include "profile/debug_unit.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
 #include "profile/debug_unit.h"
+#include "attach/list.h"
 
 #include <dwarf.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 #include "profile/dot.h"
+#include "attach/list.h"
 #include "profile/text.h"
 
 #include <math.h>

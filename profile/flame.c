@@ -1,4 +1,5 @@
 #include "profile/flame.h"
+#include "attach/list.h"
 #include "profile/text.h"
 
 #include <math.h>

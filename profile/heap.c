@@ -1,4 +1,5 @@
 #include "profile/heap.h"
+#include "attach/list.h"
 #include "attach/parse.h"
 #include "profile/table.h"
 

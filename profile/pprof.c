@@ -1,4 +1,5 @@
 #include "profile/pprof.h"
+#include "attach/list.h"
 #include "profile/gzip.h"
 #include "profile/text.h"
 #include "profile/wire.h"

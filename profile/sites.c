@@ -1,4 +1,5 @@
 #include "profile/sites.h"
+#include "attach/list.h"
 
 #include <string.h>
 

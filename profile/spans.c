@@ -1,4 +1,5 @@
 #include "profile/spans.h"
+#include "attach/list.h"
 #include "profile/table.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 #include "profile/symbol_index.h"
+#include "attach/list.h"
 #include "profile/table.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
 #include "profile/symbols.h"
+#include "attach/list.h"
 #include "profile/module_symbols.h"
 #include "profile/table.h"
 

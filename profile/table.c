@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-enum { TABLE_FIRST = 64, LIST_FIRST = 64 };
+enum { TABLE_FIRST = 64 };
 
 /* The finalizer of MurmurHash3: every bit of the input moves every bit of the output. */
 static uint64_t mix(uint64_t x)
@@ -92,17 +92,4 @@ void table_free(struct table *table)
 {
     free(table->slots);
     memset(table, 0, sizeof *table);
-}
-
-void *list_grow(void *list, size_t *capacity, size_t count, size_t item)
-{
-    size_t larger = *capacity ? *capacity * 2 : LIST_FIRST;
-    void *moved;
-
-    if (count < *capacity)
-        return list;
-    moved = reallocarray(list, larger, item);
-    if (moved)
-        *capacity = larger;
-    return moved;
 }

@@ -38,9 +38,3 @@ uint64_t table_hash_bytes(const struct table *table, const void *bytes, size_t l
 uint32_t table_put(struct table *table, uint64_t hash, table_same same, const void *ctx,
                    const void *key, uint32_t fresh);
 void table_free(struct table *table);
-
-/*
- * Room for one more item: the list, moved if it had to grow, or NULL when out
- * of memory (the old one is then still the caller's).
- */
-void *list_grow(void *list, size_t *capacity, size_t count, size_t item);
