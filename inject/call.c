@@ -113,6 +113,19 @@ static enum fault_code restore(struct injection *injection, struct fault *fault)
     return FAULT_NONE;
 }
 
+/*
+ * The thread is as it was, and what lies below its red zone is dead. But a later
+ * function may leave room there that it does not write, and a look at its stack
+ * would take the frames for those of a running handler.
+ */
+static void wipe_frames(struct injection *injection)
+{
+    struct arch_frames *frames = &injection->frames;
+
+    memset(frames->bytes, 0, frames->len);
+    (void)memory_write(injection->env.memory, frames->addr, frames->bytes, frames->len);
+}
+
 static bool is_held(const struct injection *injection)
 {
     return injection->session.state == SESSION_SYSCALL || injection->session.state == SESSION_EVENT;
@@ -131,6 +144,8 @@ enum fault_code injection_end(struct injection *injection, struct fault *fault)
             rc = scratch_unmap(injection, fault);
         if (rc == FAULT_NONE)
             rc = restore(injection, fault);
+        if (rc == FAULT_NONE)
+            wipe_frames(injection);
     }
     session_detach(&injection->session);
     if (injection->report.tid && !injection->report.held_ns)

@@ -8,6 +8,31 @@ import lib
 TURNS = 6
 
 
+RESTORER_CODE = b"\x48\xc7\xc0\x0f\0\0\0\x0f\x05"  # mov $SYS_rt_sigreturn, %rax; syscall
+
+
+def stack_of(pid):
+    """What lies on the stack of the first thread, dead or alive."""
+    with open("/proc/%d/maps" % pid) as maps:
+        start, end = next(line for line in maps if "[stack]" in line).split()[0].split("-")
+    with open("/proc/%d/mem" % pid, "rb") as memory:
+        memory.seek(int(start, 16))
+        return memory.read(int(end, 16) - int(start, 16))
+
+
+def restorer_of(pid):
+    """The address to which a handler returns, as it stands in a frame."""
+    with open("/proc/%d/maps" % pid) as maps, open("/proc/%d/mem" % pid, "rb") as memory:
+        for line in maps:
+            fields = line.split()
+            if fields[1] == "r-xp" and "libc.so" in line:
+                start, end = (int(text, 16) for text in fields[0].split("-"))
+                memory.seek(start)
+                at = memory.read(end - start).index(RESTORER_CODE)
+                return (start + at).to_bytes(8, "little")
+    raise AssertionError("no C library is mapped")
+
+
 class Modes(lib.TestCase):
     def use(self, victim):
         """After each use a whole round: a call that is restarted from its beginning must end."""
@@ -76,6 +101,17 @@ class Modes(lib.TestCase):
     def test_with_stale_words_on_the_stack(self):
         """Return addresses of old calls into the allocator, above the frame that sleeps."""
         self.exercise("nanosleep", "--stale")
+
+    def test_no_frame_is_left_on_the_stack(self):
+        """A later function may not write over it, and would seem to be called by a handler."""
+        for arguments in ((), ("--filter", "kill")):
+            victim = self.victim("nanosleep", ms=30, arguments=arguments)
+            restorer = restorer_of(victim.pid)
+            victim.wait_rounds(2)  # what its own calls leave
+            before = stack_of(victim.pid).count(restorer)
+            self.use(victim)
+            with self.subTest(arguments=arguments):
+                self.assertEqual(stack_of(victim.pid).count(restorer), before)
 
     def test_no_mode_is_forgotten(self):
         tested = {name[len("test_") :] for name in dir(self) if name.startswith("test_")}
