@@ -132,7 +132,7 @@ class Series:
             self.points += 1
         elif result.code != (lib.NO_SAFE_MOMENT if self.no_memory else lib.OK):
             self.hangs += result.code is None
-            self.fault(where, "neither killed nor successful: %s" % result)
+            self.fault(where, "neither killed nor successful: %s" % str(result))
         self.eintr_allowed = self.allowed_eintr(result)
         last = (result.err.splitlines() or ["no call"])[-1]
         self.usable = self.aftermath("%s (after %s)" % (where, last), before)
@@ -213,7 +213,7 @@ class Series:
         """The tool still works on this target; top makes no dump unless profiling is on."""
         result = lib.run_tool("on" if self.verb == "top" else "off", self.victim.pid)
         if result.code != lib.OK:
-            self.fault(where, "the next use fails: %s" % result)
+            self.fault(where, "the next use fails: %s" % str(result))
         self.victim.wait_rounds(2)
 
     def deaths_of(self, variable):
@@ -233,7 +233,7 @@ class Series:
         for verb in ("on", "off"):
             result = lib.run_tool(verb, *pids)
             if result.code != lib.OK:
-                self.fault("at the end", "%s" % result)
+                self.fault("at the end", str(result))
         if self.other and not (self.other.alive() and self.other.wait_rounds(2)):
             self.fault("at the end", "the second target does not go on")
         self.eintr_allowed = 0
@@ -346,7 +346,7 @@ def main():
     options = parse_arguments()
     result = hook_works()
     if result.code != KILLED:
-        sys.exit("JEATTACH_DIE_AT=1 does not kill the tool: %s" % result)
+        sys.exit("JEATTACH_DIE_AT=1 does not kill the tool: %s" % str(result))
     arguments = ["--filter", options.filter] if options.filter else []
     arguments += ["--stale"] if options.stale else []
     library = None

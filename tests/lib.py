@@ -310,9 +310,6 @@ class Victim:
         if library:
             env["LD_PRELOAD"] = library
         argv = [os.path.join(VICTIMS, "victim"), mode, self.report_path, "--time", str(ms)]
-        # A pipe that nobody reads would fill: with a dead tool and no executable memory jemalloc's
-        # report goes there.
-        self.stderr = tempfile.TemporaryFile()
         self.process = subprocess.Popen(
             argv + list(arguments),
             env=env,
@@ -330,6 +327,10 @@ class Victim:
         self.files_before = self.files()
 
     def _prepare_files(self, user):
+        # A pipe that nobody reads would fill: with a dead tool and no executable memory jemalloc's
+        # report goes there. For writing only, as REFUSED_TOOL counts on.
+        self._said = tempfile.TemporaryFile()
+        self.stderr = open("/proc/self/fd/%d" % self._said.fileno(), "wb")
         with open(self.report_path, "wb") as file:
             file.truncate(REPORT.size)
         if user:
@@ -348,8 +349,8 @@ class Victim:
             raise AssertionError("the victim ended: %s" % self.said())
 
     def said(self):
-        self.stderr.seek(0)
-        return self.stderr.read().decode(errors="replace").strip()
+        self._said.seek(0)
+        return self._said.read().decode(errors="replace").strip()
 
     def counters(self):
         values = dict(zip(COUNTERS, REPORT.unpack(self._map[: REPORT.size])))
@@ -376,6 +377,7 @@ class Victim:
         end_process(self.process)
         self._map.close()
         self._file.close()
+        self._said.close()
         self.stderr.close()
 
 

@@ -74,7 +74,7 @@ class Container(lib.Victim):
         conf = "prof:true,prof_active:false,lg_prof_sample:%d,prof_prefix:%s" % (SAMPLE, prefix)
         try:
             self.process = subprocess.Popen(
-                argv, env={"MALLOC_CONF": conf}, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                argv, env={"MALLOC_CONF": conf}, stdin=subprocess.DEVNULL, stderr=self.stderr,
                 pass_fds=(handed,), preexec_fn=group and (lambda: group.add(0)))
         finally:
             os.close(handed)
