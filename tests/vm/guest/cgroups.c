@@ -9,7 +9,11 @@
 
 #define ROOT "/sys/fs/cgroup"
 
-enum { PAGE = 4096, SPARE_PAGES = 48, DUMPS = 10, FREEZE_SECONDS = 30 };
+/*
+ * Each processor may keep a batch of pages of kernel memory that was given back, and they count as
+ * used until the limit is hit (mm/memcontrol.c, MEMCG_CHARGE_BATCH): the tool would refuse then.
+ */
+enum { PAGE = 4096, SPARE_PAGES = 48, BATCH_PAGES = 64, DUMPS = 60, FREEZE_SECONDS = 30 };
 
 static const char *new_group(const char *name)
 {
@@ -56,7 +60,8 @@ static void dump_at_limit(const char *group)
     result = TOOL("dump", "-o", "-", text_of(redis.pid));
     REQUIRE(result.code == 0, "%s", result_text(&result));
     long before = number_in(group, "memory.current");
-    REQUIRE(write_file(format("%s/memory.max", group), text_of(before + SPARE_PAGES * PAGE)),
+    long spare = (SPARE_PAGES + BATCH_PAGES * sysconf(_SC_NPROCESSORS_ONLN)) * PAGE;
+    REQUIRE(write_file(format("%s/memory.max", group), text_of(before + spare)),
             "no limit can be set");
     size_t streamed = 0;
     for (int i = 0; i < DUMPS; i++) {
@@ -67,7 +72,8 @@ static void dump_at_limit(const char *group)
     }
     REQUIRE(event_count(group, "oom_kill") == 0 && redis_answers(&redis), "it was killed");
     long after = number_in(group, "memory.current");
-    REQUIRE(after - before <= SPARE_PAGES * PAGE, "memory.current grew by %ld", after - before);
+    REQUIRE((long)streamed > spare, "%zu bytes streamed show nothing", streamed);
+    REQUIRE(after - before <= spare, "memory.current grew by %ld", after - before);
     check_note("%zu KiB streamed, memory.current %ld KiB %+ld", streamed / 1024, before / 1024,
                (after - before) / 1024);
 }
