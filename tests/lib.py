@@ -309,7 +309,10 @@ class Victim:
             env["MALLOC_CONF"] = conf or malloc_conf(directory)
         if library:
             env["LD_PRELOAD"] = library
-        argv = [os.path.join(VICTIMS, "victim"), mode, self.report_path, "--time", str(ms)]
+        program = os.path.join(VICTIMS, "victim")
+        if user:  # who may not be able to look into the folder of the build
+            program = shutil.copy(program, directory)
+        argv = [program, mode, self.report_path, "--time", str(ms)]
         self.process = subprocess.Popen(
             argv + list(arguments),
             env=env,

@@ -154,8 +154,9 @@ class Engine(boxes.TestCase):
             give_away(root, USER)
         name, pid = self.redis()
         self.fill(pid)
-        for command in ((lib.TOOL, "dump", pid, "-o", "-"),
-                        ("podman", "unshare", lib.TOOL, "dump", pid, "-o", "-")):
+        tool = shutil.copy(lib.TOOL, self.podman.directory)
+        for command in ((tool, "dump", pid, "-o", "-"),
+                        ("podman", "unshare", tool, "dump", pid, "-o", "-")):
             result = as_result(command, self.podman.as_user(*command))
             self.assert_redis_profile(self.assert_ran(result).out)
         result = self.assert_ran(self.beside(name, "dump", 1, "-o", "-"))
