@@ -16,6 +16,9 @@ struct room {
 /*
  * Of a process's memory groups, its own and those around it, of either version.
  * Looks where the hierarchies are by convention, in the tool's file tree and in
- * that of the process. False: no limit is to be seen, or there is swap.
+ * that of the process. False: no limit is to be seen, or there is swap. A batch
+ * of 64 pages that the kernel may keep ahead for each processor counts as used,
+ * though it gives that back as well: nothing tells how much it is (seen in
+ * tests/vm, cgroup.memory).
  */
 bool room_look(const struct procfs *proc, pid_t pid, struct room *out);
