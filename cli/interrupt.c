@@ -103,9 +103,9 @@ void interrupt_at_end(void (*restore)(void))
     at_end = restore;
 }
 
-void interrupt_unfinished(const char *path)
+void interrupt_finished(void)
 {
-    unfinished = path;
+    unfinished = NULL;
 }
 
 int interrupt_make_unfinished(char *template)

@@ -24,10 +24,10 @@ void interrupt_patience(int signals, const char *farewell);
 void interrupt_at_end(void (*restore)(void));
 /*
  * As mkostemp(3); the file is removed before that, as it is not complete, until
- * another is made or NULL is given. The path stays valid until then.
+ * another is made or interrupt_finished is called. Its name stays valid until then.
  */
 int interrupt_make_unfinished(char *template);
-void interrupt_unfinished(const char *path);
+void interrupt_finished(void);
 /* Keeps the three back until the mask is as it was: let in by ppoll alone, none is missed before.
  */
 void interrupt_block(sigset_t *former);

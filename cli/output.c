@@ -70,7 +70,7 @@ static char *temporary_name(const char *path)
 
 static void forget_temporary(struct output *output)
 {
-    interrupt_unfinished(NULL);
+    interrupt_finished();
     free(output->temporary);
     output->temporary = NULL;
 }
