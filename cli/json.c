@@ -2,6 +2,7 @@
 #include "profile/text.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 void json_name(struct json *json, const char *name)
 {
@@ -47,6 +48,16 @@ void json_signed(struct json *json, const char *name, int64_t value)
 {
     json_name(json, name);
     fprintf(json->out, "%" PRId64, value);
+}
+
+void json_rounded(struct json *json, const char *name, double value)
+{
+    static const double beyond = 9223372036854775808.0; /* 2^63 */
+
+    if (value >= beyond)
+        json_signed(json, name, INT64_MAX);
+    else
+        json_signed(json, name, value > -beyond ? llrint(value) : INT64_MIN);
 }
 
 void json_open(struct json *json, const char *name)

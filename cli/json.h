@@ -21,6 +21,8 @@ void json_bool(struct json *json, const char *name, bool value);
 void json_text_or_null(struct json *json, const char *name, const char *text);
 void json_null(struct json *json, const char *name);
 void json_signed(struct json *json, const char *name, int64_t value);
+/* The nearest whole number; beyond all that there are, the outermost one. */
+void json_rounded(struct json *json, const char *name, double value);
 /* A member that is an object: what is written until json_close is in it. */
 void json_open(struct json *json, const char *name);
 void json_close(struct json *json);

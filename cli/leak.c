@@ -7,6 +7,7 @@
 #include "jemalloc/stats.h"
 #include "profile/growth.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -259,8 +260,8 @@ static void json_row(struct json *item, const struct samples *samples, const str
 
     json_signed(item, "bytes", row->bytes);
     json_signed(item, "objects", row->objects);
-    json_signed(item, "error", (int64_t)row->error);
-    json_signed(item, "bytes_per_s", (int64_t)row->bytes_per_s);
+    json_rounded(item, "error", trunc(row->error));
+    json_rounded(item, "bytes_per_s", trunc(row->bytes_per_s));
     json_bool(item, "within_error", row->within);
     json_list_begin(item, "stack");
     while (growth_next_call(samples, row, &at, &function, &line)) {
@@ -306,7 +307,7 @@ static bool print_json(const struct samples *samples, const struct display *disp
     json_ends(leak, &json);
     json_signed(&json, "grown", growth.grown);
     json_signed(&json, "shrunk", growth.shrunk);
-    json_signed(&json, "error", (int64_t)growth.error);
+    json_rounded(&json, "error", trunc(growth.error));
     json_text_or_null(&json, "path", leak->options->output);
     json_list_begin(&json, "rows");
     for (size_t i = 0; i < growth_shown(&growth, display); i++) {

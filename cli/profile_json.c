@@ -4,7 +4,6 @@
 #include "profile/top.h"
 
 #include <inttypes.h>
-#include <math.h>
 
 struct context {
     const struct samples *samples;
@@ -23,14 +22,6 @@ static void write_amount(struct json *json, const char *name, const struct amoun
         json_signed(json, before, amount->base);
 }
 
-/* Numbers of a profile may be as large as they like, errors are not sums that stop. */
-static void write_error(struct json *json, const struct amount *amount)
-{
-    double error = amount_error(amount);
-
-    json_signed(json, "error", error < 9e18 ? llrint(error) : INT64_MAX);
-}
-
 static void write_head(struct json *json, const struct context *context, const struct top *top)
 {
     const struct samples *samples = context->samples;
@@ -42,7 +33,7 @@ static void write_head(struct json *json, const struct context *context, const s
     if (samples->compares)
         json_number(json, "period_before", samples->base_period);
     write_amount(json, "total", &top->total, samples);
-    write_error(json, &top->total);
+    json_rounded(json, "error", amount_error(&top->total));
     write_amount(json, "objects", &top->objects, samples);
     json_number(json, "stacks", samples->count);
     json_number(json, "stacks_cut", samples->cut);
@@ -58,7 +49,7 @@ static void write_function(struct json *list, const struct context *context,
     json_text(&item, "function", samples->locations.groups[row->group]);
     write_amount(&item, "flat", &row->flat, samples);
     write_amount(&item, "cum", &row->whole, samples);
-    write_error(&item, &row->whole);
+    json_rounded(&item, "error", amount_error(&row->whole));
     write_amount(&item, "objects", &row->objects, samples);
     json_object_end(&item);
 }
@@ -118,7 +109,7 @@ static void write_stack(struct json *list, const struct context *context,
 
     json_list_item(list, &item);
     write_amount(&item, "amount", amount, samples);
-    write_error(&item, amount);
+    json_rounded(&item, "error", amount_error(amount));
     write_amount(&item, "objects", &sample->values[display_objects(context->display)], samples);
     if (samples->thread_count && sample->thread != TABLE_NONE)
         json_text(&item, "thread", samples->threads[sample->thread].name);

@@ -1,6 +1,5 @@
 #include "cli/top_json.h"
 
-#include <math.h>
 #include <time.h>
 
 static void write_gauges(struct json *json, const struct gauges *gauges)
@@ -17,7 +16,7 @@ static void write_gauges(struct json *json, const struct gauges *gauges)
     json_open(json, "per_second");
     for (enum gauge i = 0; i < GAUGE_COUNT; i++)
         if (gauges_has_rate(gauges, i))
-            json_signed(json, gauge_name(i), llrint(gauges_rate(gauges, i)));
+            json_rounded(json, gauge_name(i), gauges_rate(gauges, i));
         else
             json_null(json, gauge_name(i));
     json_close(json);
@@ -45,8 +44,8 @@ static void write_site(struct json *list, const struct sites *sites, const struc
     json_signed(&item, "objects", site->objects);
     if (sites_window(sites)) {
         json_signed(&item, "growth", growth.bytes);
-        json_signed(&item, "growth_per_second", llrint(growth.per_second));
-        json_signed(&item, "growth_error", llrint(growth.error));
+        json_rounded(&item, "growth_per_second", growth.per_second);
+        json_rounded(&item, "growth_error", growth.error);
         json_signed(&item, "growth_since_start", sites_growth_in_all(sites, site).bytes);
     }
     write_calls(&item, site);

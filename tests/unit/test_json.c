@@ -134,10 +134,14 @@ static void test_objects(void)
     json_signed(&json, "most", INT64_MAX);
     json_close(&json);
     json_signed(&json, "c", -1);
+    json_rounded(&json, "d", -2.6);
+    json_rounded(&json, "e", 1e300);
+    json_rounded(&json, "f", -9.3e18);
     json_end(&json);
     fclose(stream);
     CHECK(strcmp(out, "{\"a\": {}, \"b\": {\"least\": -9223372036854775808, "
-                      "\"most\": 9223372036854775807}, \"c\": -1}\n") == 0);
+                      "\"most\": 9223372036854775807}, \"c\": -1, \"d\": -3, "
+                      "\"e\": 9223372036854775807, \"f\": -9223372036854775808}\n") == 0);
     free(out);
 }
 
