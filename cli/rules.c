@@ -206,11 +206,13 @@ static void measure_pressure(const struct rule *rule, struct rule_state *state,
     uint64_t now = stalled_of(rule, gauges), before = now;
 
     state->threshold = rule->share;
+    state->value = 0;
     if (!gauges->has_pressure)
         return;
     window_add(&state->window, 2 * rule->window_ns, gauges->now_ns, now);
     window_oldest(&state->window, rule->window_ns, gauges->now_ns, &before);
-    state->value = now > before ? (double)(now - before) / ((double)rule->window_ns / 1000) : 0;
+    if (now > before)
+        state->value = (double)(now - before) / ((double)rule->window_ns / 1000);
 }
 
 /*

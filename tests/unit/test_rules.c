@@ -281,8 +281,10 @@ static void test_pressure(void)
     gauges.now_ns += SEC;
     gauges.stalled.stalled_us[PRESSURE_SOME] += 900000;
     CHECK(rules_look(&rules, &gauges) == 1);
-    gauges.has_pressure = false;
-    gauges.now_ns += 20 * SEC;
+    gauges.has_pressure = false; /* nothing is known any more */
+    gauges.now_ns += SEC;
+    CHECK(rules_look(&rules, &gauges) == 0);
+    gauges.now_ns += 19 * SEC;
     gauges.has_pressure = true;
     CHECK(rules_look(&rules, &gauges) == 0);
 }
