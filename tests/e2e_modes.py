@@ -11,26 +11,21 @@ TURNS = 6
 RESTORER_CODE = b"\x48\xc7\xc0\x0f\0\0\0\x0f\x05"  # mov $SYS_rt_sigreturn, %rax; syscall
 
 
+def read(pid, mapping):
+    with open("/proc/%d/mem" % pid, "rb") as memory:
+        memory.seek(mapping.start)
+        return memory.read(mapping.end - mapping.start)
+
+
 def stack_of(pid):
     """What lies on the stack of the first thread, dead or alive."""
-    with open("/proc/%d/maps" % pid) as maps:
-        start, end = next(line for line in maps if "[stack]" in line).split()[0].split("-")
-    with open("/proc/%d/mem" % pid, "rb") as memory:
-        memory.seek(int(start, 16))
-        return memory.read(int(end, 16) - int(start, 16))
+    return read(pid, next(m for m in lib.mappings(pid) if m.path == "[stack]"))
 
 
 def restorer_of(pid):
     """The address to which a handler returns, as it stands in a frame."""
-    with open("/proc/%d/maps" % pid) as maps, open("/proc/%d/mem" % pid, "rb") as memory:
-        for line in maps:
-            fields = line.split()
-            if fields[1] == "r-xp" and "libc.so" in line:
-                start, end = (int(text, 16) for text in fields[0].split("-"))
-                memory.seek(start)
-                at = memory.read(end - start).index(RESTORER_CODE)
-                return (start + at).to_bytes(8, "little")
-    raise AssertionError("no C library is mapped")
+    code = next(m for m in lib.mappings(pid) if m.perms == "r-xp" and "libc.so" in m.path)
+    return (code.start + read(pid, code).index(RESTORER_CODE)).to_bytes(8, "little")
 
 
 class Modes(lib.TestCase):

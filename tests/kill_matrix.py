@@ -64,6 +64,9 @@ class Series:
         self.victim = victim
         self.other = other  # the second target of `several`
         self.sink = sink
+        self.profiles = sink + ".profiles"
+        if verb == "watch":
+            os.mkdir(self.profiles)
         self.tool = lib.REFUSED_TOOL if refuse == "exec" else None
         self.no_memory = refuse == "all"
         self.points = self.deaths = self.hangs = self.eintr = self.errno_lost = 0
@@ -90,16 +93,11 @@ class Series:
             "top": ["top", "--once"],
             "record": ["record", "-d", "1ms", "-o", "/dev/null"],
             "leak": ["leak", "-d", "1ms", "--settle", "1ms"],
-            "watch": ["watch", "--when", "rss>1K", "--once", "--on", "-o", self.profiles()],
+            "watch": ["watch", "--when", "rss>1K", "--once", "--on", "-o", self.profiles],
             "several": ["on"],
         }[self.verb]
         words += ["-vv", pid] + MALLCTL_NAMES * (self.verb == "mallctl")
         return words + ([self.other.pid] if self.other else [])
-
-    def profiles(self):
-        directory = self.sink + ".profiles"
-        os.makedirs(directory, exist_ok=True)
-        return directory
 
     def died(self, result):
         """A worker of several targets dies in place of the tool, which tells of it."""
