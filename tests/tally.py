@@ -1,8 +1,14 @@
-"""Reads what ctest wrote with --output-junit: one line a test, `RESULT<TAB>NAME<TAB>REASON`.
+"""Reads what ctest wrote with --output-junit.
 
-  tally.py FILE PREFIX
+  tally.py FILE PREFIX [AGAIN]   one line a test, `RESULT<TAB>PREFIX+NAME<TAB>REASON`
+  tally.py --failed FILE         a regular expression of ctest for the tests that failed, or nothing
+
+AGAIN is the same of the tests that were repeated, if any were: one that failed in FILE and passed
+there is `unsteady`. A test that was not repeated stays failed.
 """
 
+import os
+import re
 import sys
 import xml.etree.ElementTree as tree
 
@@ -34,10 +40,36 @@ def outcome(case):
     return "passed", ""
 
 
+def outcomes(path):
+    """{name: (result, reason)} of one file."""
+    return {case.get("name"): outcome(case) for case in tree.parse(path).getroot().iter("testcase")}
+
+
+def judged(first, again):
+    """The result of a test from its first run and from the second, if there was one."""
+    if first[0] != "failed" or not again:
+        return first
+    if again[0] == "passed":
+        return "unsteady", "%s, passed when repeated" % (first[1] or "failed")
+    return "failed", "%s, and when repeated: %s" % (first[1], again[1] or again[0])
+
+
+def failed_pattern(path):
+    names = [re.escape(name) for name, (result, _) in outcomes(path).items() if result == "failed"]
+    # ctest knows no escaped hyphen.
+    return "^(%s)$" % "|".join(names).replace("\\-", "-") if names else ""
+
+
 def main():
-    path, prefix = sys.argv[1:]
-    for case in tree.parse(path).getroot().iter("testcase"):
-        print("%s\t%s%s\t%s" % ((outcome(case)[0], prefix, case.get("name"), outcome(case)[1])))
+    if sys.argv[1] == "--failed":
+        print(failed_pattern(sys.argv[2]))
+        return
+    path, prefix = sys.argv[1:3]
+    again = sys.argv[3] if len(sys.argv) > 3 else None
+    repeated = outcomes(again) if again and os.path.exists(again) else {}
+    for name, first in outcomes(path).items():
+        result, reason = judged(first, repeated.get(name))
+        print("%s\t%s%s\t%s" % (result, prefix, name, reason))
 
 
 if __name__ == "__main__":
