@@ -1,5 +1,9 @@
 """The victims themselves: each kind of damage is seen, and without damage nothing is."""
 
+import os
+import resource
+import sys
+
 import lib
 
 
@@ -7,7 +11,7 @@ class Victims(lib.TestCase):
     def counters_after(self, mode, what):
         victim = self.victim(mode, ms=60, arguments=("--sabotage", what))
         wanted = lambda: any(victim.counters()[name] for name in lib.FAULTS)
-        lib.wait_until(wanted, 6)
+        lib.wait_until(wanted, 30)
         self.assertTrue(victim.alive(), "the victim died")
         victim.wait_rounds(1)
         return victim.counters()
@@ -55,6 +59,28 @@ class Victims(lib.TestCase):
     def test_times(self):
         self.assert_seen("early", ("nanosleep", "poll"), "early")
         self.assert_seen("late", ("nanosleep",), "late")
+
+    def test_late_is_not_the_machines(self):
+        """The tool's wait for a CPU excuses a timeout that is late, and nothing else does."""
+        victim = self.victim("nanosleep", ms=60, arguments=("--sabotage", "late"))
+        self.assertTrue(lib.wait_until(lambda: victim.counters()["late"], 60))
+        self.assertFalse(victim.lateness_is_the_machines())
+        self.assertRaisesRegex(self.failureException, "late", self.assert_unharmed, victim)
+        lib.Process.waited_for_cpu += 3 * 10**9
+        self.assertTrue(victim.lateness_is_the_machines())
+
+    def test_waits_for_a_cpu_are_counted(self):
+        """Four that share one CPU wait for it most of the time."""
+        if not os.path.exists("/proc/self/schedstat"):
+            self.skipTest("this kernel does not count how long a thread waits for a CPU")
+        cpu = {min(os.sched_getaffinity(0))}
+        words = "import os; os.sched_setaffinity(0, %s)\nfor i in range(10**7): pass" % cpu
+        before = lib.Process.waited_for_cpu
+        busy = [self.process([sys.executable, "-c", words]) for _ in range(4)]
+        for process in busy:
+            process.communicate(timeout=100)
+        used = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+        self.assertGreater(lib.Process.waited_for_cpu - before, used * 10**9)
 
     def test_no_false_alarm(self):
         victims = [self.victim(mode, ms=40) for mode in lib.victim_names("--modes")]

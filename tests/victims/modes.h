@@ -15,6 +15,7 @@ struct victim {
     uint64_t asked_ns;   /* length of one blocking call */
     uint64_t spin_turns; /* turns of the empty loop that take about a millisecond */
     int fd;              /* the descriptor of the modes that need one */
+    int schedule_fd;     /* /proc/thread-self/schedstat; -1: the kernel keeps none */
 };
 
 struct call {
@@ -43,6 +44,8 @@ void victim_fault(struct victim *victim, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 uint64_t clock_now_ns(void);
+/* How long the main thread has been ready to run without a CPU. */
+uint64_t waited_for_cpu_ns(const struct victim *victim);
 void report_max(uint64_t *slot, uint64_t value);
 
 #endif

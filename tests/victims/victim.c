@@ -336,6 +336,7 @@ static __attribute__((noinline)) int prepare(struct victim *victim, const struct
     victim->mode = mode_find(options->mode);
     victim->report = map_report(options->report);
     victim->asked_ns = options->time_ms * 1000000u;
+    victim->schedule_fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
     if (!victim->mode || !victim->report)
         return fail(victim, EXIT_USAGE, "no such mode, or the report cannot be made");
     if (!probe_init(&victim->probe))
