@@ -18,20 +18,22 @@ void gate_init(struct gate *gate, FILE *trace)
     memset(gate, 0, sizeof *gate);
     gate->die_at = number_from_env("JEATTACH_DIE_AT");
     gate->die_after = number_from_env("JEATTACH_DIE_AFTER");
+    unsigned signal = number_from_env("JEATTACH_DIE_SIGNAL");
+    gate->die_signal = signal ? (int)signal : SIGKILL;
     gate->trace = trace;
 }
 
 static void gate_enter(struct gate *gate)
 {
     if (++gate->count == gate->die_at)
-        raise(SIGKILL);
+        raise(gate->die_signal);
 }
 
 static void gate_leave(struct gate *gate)
 {
     int saved = errno;
     if (gate->count == gate->die_after)
-        raise(SIGKILL);
+        raise(gate->die_signal);
     errno = saved;
 }
 

@@ -15,12 +15,13 @@
 
 struct gate {
     unsigned count;     /* calls made so far */
-    unsigned die_at;    /* SIGKILL to itself just before this call; 0: never */
+    unsigned die_at;    /* die_signal to itself just before this call; 0: never */
     unsigned die_after; /* and just after this one; 0: never */
+    int die_signal;     /* SIGKILL, or another to interrupt or stop the tool there */
     FILE *trace;        /* a line for each call; NULL: none */
 };
 
-/* Takes die_at and die_after from JEATTACH_DIE_AT and JEATTACH_DIE_AFTER. */
+/* Takes them from JEATTACH_DIE_AT, JEATTACH_DIE_AFTER and JEATTACH_DIE_SIGNAL. */
 void gate_init(struct gate *gate, FILE *trace);
 
 /* ptrace(2) with its errno; unlike libc's wrapper PEEK requests store at data. */

@@ -1,4 +1,8 @@
-"""The tool is told to end at any moment: the target is restored, or completes by itself."""
+"""The tool is told to end at any moment: the target is restored, or completes by itself.
+
+Every moment between two of the tool's calls into the target comes once, by a signal that the tool
+sends itself there; those in between come as luck has it, and none of them is counted on.
+"""
 
 import os
 import random
@@ -8,80 +12,134 @@ import time
 
 import lib
 
-TRIES = 40
+TRIES = 12
+MOST_CALLS = 1000
 
 
 class Interrupt(lib.TestCase):
-    def interrupt(self, number, *words):
-        tool = self.process(
+    def start(self, *words, **env):
+        return self.process(
             [lib.TOOL] + [str(word) for word in words],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
-            env=lib.tool_environment(),
+            env=lib.tool_environment(env),
         )
-        time.sleep(random.uniform(0, random.choice((0.001, 0.004, 0.015))))
-        tool.send_signal(number)
+
+    def end_of(self, tool):
         _, err = tool.communicate(timeout=lib.TOOL_TIMEOUT)
         return tool.returncode, err.decode()
 
-    def storm(self, mode, number, allowed, *words):
-        victim = self.victim(mode, ms=30)
+    def at_a_random_time(self, number, *words):
+        tool = self.start(*words)
+        time.sleep(random.uniform(0, random.choice((0.001, 0.004, 0.015))))
+        tool.send_signal(number)
+        return self.end_of(tool)
+
+    def at_call(self, k, number, *words):
+        return self.end_of(
+            self.start(*words, JEATTACH_DIE_AT=str(k), JEATTACH_DIE_SIGNAL=str(int(number))))
+
+    def goes_on(self, victim, where):
+        self.assertTrue(victim.wait_rounds(2), "the victim does not go on: %s" % where)
+
+    def at_every_call(self, victim, number, *words):
+        """One run for each call that the tool makes, until one has no such call."""
+        for k in range(1, MOST_CALLS):
+            code, err = self.at_call(k, number, *words, "-vv")
+            where = "call %d: exit code %d, %s" % (k, code, err)
+            self.assertIn(code, (lib.OK, lib.INTERRUPTED), where)
+            self.goes_on(victim, where)
+            if words[0] == "on":
+                self.assert_ran(lib.run_tool("off", victim.pid))
+            if "\njeattach: call %d: " % k not in "\n" + err:
+                return
+        self.fail("the tool makes more than %d calls" % MOST_CALLS)
+
+    def storm(self, mode, number, *words):
+        victim = self.victim(mode, ms=15)
+        words = (words[0], victim.pid) + words[1:]
         before = lib.snapshot(victim.pid)
-        codes = set()
-        for done in range(4 * TRIES):
-            if done >= TRIES and len(codes) > 1:
-                break
-            code, err = self.interrupt(number, words[0], victim.pid, *words[1:])
-            codes.add(code)
+        self.at_every_call(victim, number, *words)
+        # A signal that comes before the tool has a handler ends it as any program: -SIGINT.
+        allowed = (lib.OK, lib.INTERRUPTED, -number)
+        for _ in range(TRIES):
+            code, err = self.at_a_random_time(number, *words)
             self.assertIn(code, allowed, err)
-            self.assertTrue(victim.wait_rounds(2), "the victim does not go on")
+            self.goes_on(victim, err)
         self.assertEqual(lib.snapshot_differences(victim.pid, before), [])
+        self.assert_ran(lib.run_tool("off", victim.pid))
         self.switch(victim, "on")
         self.assert_unharmed(victim)
-        self.assertGreater(len(codes), 1, "the signals came all too late, or all too soon")
 
-    # A signal that comes before the tool has a handler ends it as any program: -SIGINT.
     def test_ctrl_c_in_a_streamed_dump(self):
         sink = os.path.join(self.directory(), "x.heap")
-        allowed = (lib.OK, lib.INTERRUPTED, -signal.SIGINT)
-        self.storm("nanosleep", signal.SIGINT, allowed, "dump", "-o", sink)
+        self.storm("nanosleep", signal.SIGINT, "dump", "-o", sink)
 
     def test_ctrl_c_in_a_dump(self):
-        allowed = (lib.OK, lib.INTERRUPTED, -signal.SIGINT)
-        self.storm("spin", signal.SIGINT, allowed, "dump")
+        self.storm("spin", signal.SIGINT, "dump")
 
     def test_ctrl_c_in_a_toggle(self):
-        allowed = (lib.OK, lib.INTERRUPTED, -signal.SIGINT)
-        self.storm("epoll_wait", signal.SIGINT, allowed, "on")
+        self.storm("epoll_wait", signal.SIGINT, "on")
 
     def test_terminated(self):
-        allowed = (lib.OK, lib.INTERRUPTED, 128 + signal.SIGTERM, -signal.SIGTERM)
-        self.storm("select", signal.SIGTERM, allowed, "dump", "-o", "/dev/null")
+        self.storm("select", signal.SIGTERM, "dump", "-o", "/dev/null")
+
+    def test_while_no_moment_is_safe(self):
+        """A tool that looks for a safe point in vain gives up at once, whatever it is doing."""
+        directory = self.directory()
+        program = os.path.join(os.path.dirname(lib.VICTIMS), "safety", "states")
+        victim = self.process([program, "coroutine_main"], cwd=directory, stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE)
+        self.assertIn(b"ready", victim.stdout.readline())
+        beats = lambda: lib.read_bytes(os.path.join(directory, "beats"))
+        for k in range(1, 25):
+            code, err = self.at_call(k, signal.SIGINT, "on", victim.pid, "--timeout", "30s")
+            self.assertEqual(code, lib.INTERRUPTED, "call %d: %s" % (k, err))
+            self.assertIn("the target was not changed", err)
+            before = beats()
+            self.assertTrue(lib.wait_until(lambda: beats() != before), "it stands still")
+        self.assertEqual(lib.tracer_of(victim.pid), 0)
+
+    def two_signals_at(self, k, first_thread, victim, directory):
+        """The tool stops itself before that call: both signals wait for it when it goes on. Returns
+        its exit code and the files beside the output, as they were then and afterwards; None when
+        it comes to its end without such a call."""
+        tool = self.start("dump", victim.pid, "-o", os.path.join(directory, "x.heap"),
+                          JEATTACH_DIE_AT=str(k), JEATTACH_DIE_SIGNAL=str(int(signal.SIGSTOP)))
+        _, status = os.waitpid(tool.pid, os.WUNTRACED)
+        if not os.WIFSTOPPED(status):
+            tool.returncode = os.waitstatus_to_exitcode(status)
+            self.assertEqual(tool.returncode, lib.OK, tool.communicate()[1])
+            return None
+        before = os.listdir(directory)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            lib.tgkill(tool.pid, tool.pid, number) if first_thread else tool.send_signal(number)
+        tool.send_signal(signal.SIGCONT)
+        code, _ = self.end_of(tool)
+        return code, before, os.listdir(directory)
 
     def test_second_signal_leaves_no_file(self):
-        """Two of different kinds, so that the kernel does not make one of them."""
-        victim = self.victim("read", ms=30)
+        """Two of different kinds, so that the kernel does not make one of them. Those that any
+        thread may take can come too late; those of the first thread come before its next call."""
+        victim = self.victim("read", ms=15)
         directory = self.directory()
-        cut = 0
-        for _ in range(TRIES):
-            tool = self.process(
-                [lib.TOOL, "dump", str(victim.pid), "-o", os.path.join(directory, "x.heap")],
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                env=lib.tool_environment(),
-            )
-            while not os.listdir(directory) and tool.poll() is None:
-                pass
-            tool.send_signal(signal.SIGINT)
-            tool.send_signal(signal.SIGTERM)
-            tool.communicate(timeout=lib.TOOL_TIMEOUT)
-            left = os.listdir(directory)
-            cut += not left
-            self.assertIn(left, ([], ["x.heap"]))
-            for name in left:
+        unfinished = 0
+        for k in range(1, MOST_CALLS):
+            seen = self.two_signals_at(k, k % 2, victim, directory)
+            if not seen:
+                break
+            code, before, after = seen
+            where = "call %d, before it: %s" % (k, before)
+            self.assertIn((code, after), ((lib.INTERRUPTED, []), (lib.OK, ["x.heap"])), where)
+            unfinished += code == lib.INTERRUPTED and len(before)
+            if k % 2:
+                self.assertEqual(code, lib.INTERRUPTED, where)
+            for name in after:
                 os.unlink(os.path.join(directory, name))
-        self.assertGreater(cut, 0, "the signals came all too late")
-        self.assertTrue(victim.wait_rounds(2), "the victim does not go on")
+            self.goes_on(victim, where)
+        self.assertEqual(os.listdir(directory), ["x.heap"])
+        self.assertGreater(unfinished, 0, "there never was an unfinished file")
+        self.goes_on(victim, "the end")
         self.assert_unharmed(victim)
 
 
