@@ -32,6 +32,7 @@ void memory_close(struct memory *memory)
     util_close(&memory->memfd);
     util_close(&memory->mapsfd);
     free(memory->cache);
+    free(memory->unchanging);
     memset(memory, 0, sizeof *memory);
     memory->memfd = memory->mapsfd = -1;
 }
@@ -54,6 +55,28 @@ void memory_forget(struct memory *memory)
 {
     for (size_t i = 0; memory->cache && i < MEMORY_CACHE_PAGES; i++)
         memory->cache[i].addr = PAGE_EMPTY;
+}
+
+void memory_set_unchanging(struct memory *memory, struct memory_range *ranges, size_t count)
+{
+    free(memory->unchanging);
+    memory->unchanging = ranges;
+    memory->unchanging_count = count;
+    memory_forget(memory);
+}
+
+bool memory_is_unchanging(const struct memory *memory, remote_addr addr)
+{
+    size_t low = 0, high = memory->unchanging_count;
+
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (addr >= memory->unchanging[mid].end)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low < memory->unchanging_count && addr >= memory->unchanging[low].start;
 }
 
 /* The kernel's own refusal is EPERM; a seccomp filter may answer with others. */
@@ -153,6 +176,21 @@ static struct memory_page *cached_page(struct memory *memory, remote_addr page)
     return slot;
 }
 
+/* Within one page. */
+static bool read_piece(struct memory *memory, remote_addr addr, void *buf, size_t len)
+{
+    size_t skip = addr % MEMORY_PAGE;
+    const struct memory_page *page;
+
+    if (!memory_is_unchanging(memory, addr))
+        return memory_read(memory, addr, buf, len);
+    page = cached_page(memory, addr - skip);
+    if (!page)
+        return false;
+    memcpy(buf, page->bytes + skip, len);
+    return true;
+}
+
 bool memory_read_cached(struct memory *memory, remote_addr addr, void *buf, size_t len)
 {
     unsigned char *out = buf;
@@ -162,10 +200,8 @@ bool memory_read_cached(struct memory *memory, remote_addr addr, void *buf, size
     while (len > 0) {
         size_t skip = addr % MEMORY_PAGE;
         size_t n = MEMORY_PAGE - skip < len ? MEMORY_PAGE - skip : len;
-        const struct memory_page *page = cached_page(memory, addr - skip);
-        if (!page)
+        if (!read_piece(memory, addr, out, n))
             return false;
-        memcpy(out, page->bytes + skip, n);
         out += n;
         addr += n;
         len -= n;

@@ -1,7 +1,7 @@
 /*
  * The target's memory: read through process_vm_readv(2), else /proc/PID/mem,
- * else PTRACE_PEEKDATA once a thread is stopped; a small page cache for what
- * does not change (ELF structures).
+ * else PTRACE_PEEKDATA once a thread is stopped; a small page cache for the
+ * mappings whose bytes do not change (ELF structures, code), for no others.
  */
 #pragma once
 
@@ -9,6 +9,10 @@
 #include "attach/target.h"
 
 enum { MEMORY_PAGE = 4096, MEMORY_CACHE_PAGES = 64 };
+
+struct memory_range {
+    remote_addr start, end;
+};
 
 struct memory {
     pid_t pid;
@@ -22,6 +26,8 @@ struct memory {
         remote_addr addr; /* page-aligned; 1: empty */
         unsigned char bytes[MEMORY_PAGE];
     } * cache;
+    struct memory_range *unchanging; /* in ascending order; what the cache may hold */
+    size_t unchanging_count;
 };
 
 /* Returns FAULT_NONE even when every way is refused as yet; reads then fail. */
@@ -38,8 +44,18 @@ bool memory_is_same(const struct memory *memory, remote_addr addr);
 /* Reads exactly len bytes, else false with errno (EFAULT, ESRCH, EPERM). */
 bool memory_read(struct memory *memory, remote_addr addr, void *buf, size_t len);
 
-/* The same through the page cache: for bytes that the target does not change. */
+/*
+ * The same, and where addr lies in an unchanging range through the page cache.
+ * Whatever the target may write is read anew each time.
+ */
 bool memory_read_cached(struct memory *memory, remote_addr addr, void *buf, size_t len);
+/*
+ * Says which ranges do not change, until the next call; empties the cache.
+ * ranges, in ascending order and allocated by malloc(3), is memory's from then
+ * on; NULL and 0: nothing is cached, as after memory_open.
+ */
+void memory_set_unchanging(struct memory *memory, struct memory_range *ranges, size_t count);
+bool memory_is_unchanging(const struct memory *memory, remote_addr addr);
 void memory_forget(struct memory *memory);
 
 /* Reads a NUL-terminated string of at most size - 1 bytes. Returns its length or -1. */

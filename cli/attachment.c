@@ -129,6 +129,8 @@ static enum fault_code find_allocator(struct attachment *attachment, bool every,
     if (rc == FAULT_NONE)
         rc = modules_load(&attachment->modules, &attachment->target, fault);
     if (rc == FAULT_NONE)
+        modules_tell_memory(&attachment->modules, &attachment->memory);
+    if (rc == FAULT_NONE)
         rc = find_instances(attachment, every, fault);
     if (rc == FAULT_NONE)
         conf_variable_name(attachment->instance.prefix, attachment->variable,
@@ -226,7 +228,7 @@ static void forget(struct attachment *attachment)
     memset(&attachment->instances, 0, sizeof attachment->instances);
     modules_free(&attachment->modules);
     memset(&attachment->modules, 0, sizeof attachment->modules);
-    memory_forget(&attachment->memory);
+    memory_set_unchanging(&attachment->memory, NULL, 0);
 }
 
 static enum fault_code same_program(struct attachment *attachment, struct fault *fault)
@@ -252,6 +254,7 @@ static enum fault_code look_again(struct attachment *attachment, struct fault *f
     if (modules_same_code(&now, &attachment->modules)) {
         modules_free(&attachment->modules);
         attachment->modules = now;
+        modules_tell_memory(&now, &attachment->memory);
         return FAULT_NONE;
     }
     modules_free(&now);

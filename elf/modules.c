@@ -236,6 +236,27 @@ void modules_free(struct modules *modules)
     memset(modules, 0, sizeof *modules);
 }
 
+/* A thread may have its stack in any memory that it can write, also in a file's. */
+static bool is_unchanging(const struct modules *modules, const struct vma *vma)
+{
+    return vma->module >= 0 && modules->list[vma->module].inode &&
+           (vma->prot & (MAP_READ | MAP_WRITE | MAP_SHARED_)) == MAP_READ;
+}
+
+void modules_tell_memory(const struct modules *modules, struct memory *memory)
+{
+    struct memory_range *ranges =
+        calloc(modules->vma_count ? modules->vma_count : 1, sizeof *ranges);
+    size_t count = 0;
+
+    for (size_t i = 0; ranges && i < modules->vma_count; i++) {
+        const struct vma *vma = &modules->vmas[i];
+        if (is_unchanging(modules, vma))
+            ranges[count++] = (struct memory_range){vma->start, vma->end};
+    }
+    memory_set_unchanging(memory, ranges, count);
+}
+
 const struct vma *modules_vma_at(const struct modules *modules, remote_addr addr)
 {
     size_t low = 0, high = modules->vma_count;

@@ -42,6 +42,13 @@ void modules_free(struct modules *modules);
 /* Is the same code of the same files at the same addresses in both? */
 bool modules_same_code(const struct modules *a, const struct modules *b);
 
+/*
+ * Tells memory what of this list does not change, for its page cache: the
+ * private mappings of files that nobody can write. To be called whenever the
+ * list has been read.
+ */
+void modules_tell_memory(const struct modules *modules, struct memory *memory);
+
 /* The mapping that holds addr, or NULL. */
 const struct vma *modules_vma_at(const struct modules *modules, remote_addr addr);
 /* The module whose mapping holds addr, or NULL. */

@@ -360,7 +360,7 @@ static enum fault_code reload(struct search *search, struct fault *fault)
         return rc;
     modules_free(injection->env.modules);
     *injection->env.modules = fresh;
-    unwinder_forget(injection->unwinder);
+    modules_tell_memory(&fresh, injection->env.memory);
     candidates_free(&search->candidates);
     search->loaded_at = injection->report.attempts;
     return await_candidates(search, fault);

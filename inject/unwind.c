@@ -49,7 +49,7 @@ static bool library_load(struct library *library)
     return true;
 }
 
-enum { FRAMES_MAX = 10000, SNAPSHOT_MAX = 256 << 10 };
+enum { FRAMES_MAX = 10000, SNAPSHOT_MAX = 256 << 10, BEYOND_MAX = 64 << 10 };
 
 /*
  * Where libunwind is told that a table lies that only the tool has: in the
@@ -64,10 +64,13 @@ struct unwinder {
     unw_addr_space_t space;
     const arch_regs *regs;       /* of the walk under way */
     const struct frames *frames; /* its plan's */
-    remote_addr stack_start;     /* what of the stack lies in snapshot */
-    size_t stack_len;
+    remote_addr stack_start, stack_end;
+    size_t stack_len;         /* what of it lies in snapshot */
+    remote_addr beyond_start; /* what lies in beyond: where the walk was last */
+    size_t beyond_len;
     bool guessed; /* a frame had no call frame information */
     unsigned char snapshot[SNAPSHOT_MAX];
+    unsigned char beyond[BEYOND_MAX];
 };
 
 /*
@@ -166,22 +169,55 @@ static int no_dynamic_info(unw_addr_space_t space, unw_word_t *list, void *arg)
     return -UNW_ENOINFO;
 }
 
+static bool read_from(const unsigned char *bytes, remote_addr start, size_t len, remote_addr addr,
+                      unw_word_t *value)
+{
+    uint64_t offset = addr - start;
+
+    if (offset >= len || len - offset < sizeof *value)
+        return false;
+    memcpy(value, bytes + offset, sizeof *value);
+    return true;
+}
+
+/*
+ * A word that the target may change: one beyond the snapshot, where a page at
+ * least is read at once, of the thread's own stack more. Nothing of it is kept
+ * from one stop to the next.
+ */
+static bool read_beyond(struct unwinder *unwinder, remote_addr addr, unw_word_t *value)
+{
+    remote_addr start = addr & ~(remote_addr)(MEMORY_PAGE - 1);
+    bool own = addr >= unwinder->stack_start && addr < unwinder->stack_end;
+    size_t len = MEMORY_PAGE;
+
+    if (read_from(unwinder->beyond, unwinder->beyond_start, unwinder->beyond_len, addr, value))
+        return true;
+    if (own)
+        len = unwinder->stack_end - start < BEYOND_MAX ? (size_t)(unwinder->stack_end - start)
+                                                       : BEYOND_MAX;
+    unwinder->beyond_start = start;
+    unwinder->beyond_len = memory_read(unwinder->memory, start, unwinder->beyond, len) ? len : 0;
+    return read_from(unwinder->beyond, start, unwinder->beyond_len, addr, value);
+}
+
 static int access_mem(unw_addr_space_t space, unw_word_t addr, unw_word_t *value, int write,
                       void *arg)
 {
     struct unwinder *unwinder = arg;
-    uint64_t offset = addr - unwinder->stack_start;
+    bool ok;
 
     (void)space;
     if (write)
         return -UNW_EINVAL;
-    if (offset < unwinder->stack_len && unwinder->stack_len - offset >= sizeof *value) {
-        memcpy(value, unwinder->snapshot + offset, sizeof *value);
+    if (read_from(unwinder->snapshot, unwinder->stack_start, unwinder->stack_len, addr, value) ||
+        read_own_table(unwinder->frames, addr, value))
         return 0;
-    }
-    if (read_own_table(unwinder->frames, addr, value))
-        return 0;
-    return memory_read_cached(unwinder->memory, addr, value, sizeof *value) ? 0 : -UNW_EINVAL;
+    if (memory_is_unchanging(unwinder->memory, addr))
+        ok = memory_read_cached(unwinder->memory, addr, value, sizeof *value);
+    else
+        ok = read_beyond(unwinder, addr, value);
+    return ok ? 0 : -UNW_EINVAL;
 }
 
 static int access_reg(unw_addr_space_t space, unw_regnum_t reg, unw_word_t *value, int write,
@@ -254,13 +290,6 @@ struct unwinder *unwinder_new(struct memory *memory, const struct modules *modul
     return unwinder;
 }
 
-void unwinder_forget(struct unwinder *unwinder)
-{
-    if (!unwinder)
-        return;
-    unwinder->library.flush(unwinder->space, 0, 0);
-}
-
 void unwinder_free(struct unwinder *unwinder)
 {
     if (!unwinder)
@@ -281,6 +310,8 @@ static void take_snapshot(struct unwinder *unwinder, remote_addr sp, remote_addr
     size_t len = end - sp < SNAPSHOT_MAX ? (size_t)(end - sp) : SNAPSHOT_MAX;
 
     unwinder->stack_start = sp;
+    unwinder->stack_end = end;
+    unwinder->beyond_len = 0;
     unwinder->stack_len = memory_read(unwinder->memory, sp, unwinder->snapshot, len) ? len : 0;
 }
 
@@ -321,6 +352,7 @@ struct evidence unwinder_prove(struct unwinder *unwinder, const struct plan *pla
     unwinder->regs = regs;
     unwinder->frames = &plan->frames;
     unwinder->guessed = false;
+    unwinder->library.flush(unwinder->space, 0, 0);
     take_snapshot(unwinder, arch_sp(regs), stack_end);
     if (unwinder->library.init(&cursor, unwinder->space, unwinder) < 0)
         return verdict(PROOF_UNWIND, 0, NULL, 0);

@@ -17,8 +17,6 @@ struct unwinder;
  * not installed, or out of memory. The memory and the modules must outlive it.
  */
 struct unwinder *unwinder_new(struct memory *memory, const struct modules *modules);
-/* To be called when the modules have been read again. unwinder may be NULL. */
-void unwinder_forget(struct unwinder *unwinder);
 void unwinder_free(struct unwinder *unwinder);
 
 /*

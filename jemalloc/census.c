@@ -374,8 +374,10 @@ static enum fault_code look_at(struct look *look, struct census_entry *entry, st
 
     if (rc == FAULT_NONE)
         rc = memory_open(&look->memory, &look->target, &look->census->gate, fault);
-    if (rc == FAULT_NONE)
-        rc = choose(look, &resident, &module, fault);
+    if (rc != FAULT_NONE)
+        return rc;
+    modules_tell_memory(&look->modules, &look->memory);
+    rc = choose(look, &resident, &module, fault);
     if (rc == FAULT_NONE)
         rc = target_open_once(look, fault);
     if (rc != FAULT_NONE)

@@ -45,7 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static size_t former;
     struct image image;
 
-    if (!memory.cache)
+    if (!memory.unchanging)
         own_pages_prepare();
     if (size > PAGES * PAGE)
         return -1;

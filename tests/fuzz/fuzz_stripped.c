@@ -51,7 +51,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                   .exec_start = base + PAGE,
                                   .exec_end = base + PAGES * PAGE};
 
-    if (!memory.cache)
+    if (!memory.unchanging)
         own_pages_prepare();
     if (size > PAGES * PAGE)
         return -1;

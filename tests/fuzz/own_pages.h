@@ -4,6 +4,7 @@
 #include "attach/memory.h"
 #include "fuzz.h"
 
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@ static struct memory memory;
 static void own_pages_prepare(void)
 {
     static struct gate gate;
+    struct memory_range *pages = malloc(sizeof *pages);
     void *area = mmap((void *)(base - PAGE), (PAGES + 2) * PAGE, PROT_NONE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 
@@ -27,4 +29,6 @@ static void own_pages_prepare(void)
     expect(procfs_open(&proc, "/proc") == 0);
     target = (struct target){.proc = &proc, .pid = getpid(), .pidfd = -1};
     expect(memory_open(&memory, &target, &gate, NULL) == FAULT_NONE);
+    *pages = (struct memory_range){base, base + PAGES * PAGE}; /* while one input is looked at */
+    memory_set_unchanging(&memory, pages, 1);
 }

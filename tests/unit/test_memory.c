@@ -47,11 +47,38 @@ static void test_other_ways(void)
     own.memory.no_vm = false;
 }
 
+/* What lies between is said not to change. */
+static void set_unchanging(const void *start, const void *end)
+{
+    struct memory_range *range = malloc(sizeof *range);
+
+    *range = (struct memory_range){address(start), address(end)};
+    memory_set_unchanging(&own.memory, range, 1);
+}
+
+/* Nothing is kept of memory that may change, which is all of it until something else is said. */
+static void test_changing(void)
+{
+    const remote_addr second = address(guard.base + GUARD_PAGE);
+    unsigned char buf[20];
+
+    for (int round = 0; round < 2; round++) {
+        CHECK(!memory_is_unchanging(&own.memory, second));
+        for (int i = 0; i < 3; i++) {
+            guard.base[GUARD_PAGE]++;
+            CHECK(memory_read_cached(&own.memory, second - 10, buf, sizeof buf));
+            CHECK(memcmp(buf, guard.base + GUARD_PAGE - 10, sizeof buf) == 0);
+        }
+        set_unchanging(guard.base, guard.base + GUARD_PAGE);
+        CHECK(memory_is_unchanging(&own.memory, second - 1));
+    }
+}
+
 static void test_cached(void)
 {
     unsigned char buf[3 * GUARD_PAGE], before = guard.base[100];
 
-    memory_forget(&own.memory);
+    set_unchanging(guard.base, guard.base + guard.size);
     CHECK(memory_read_cached(&own.memory, address(guard.base + 4090), buf, 20));
     CHECK(memcmp(buf, guard.base + 4090, 20) == 0);
     CHECK(memory_read_cached(&own.memory, address(guard.base), buf, 3 * GUARD_PAGE));
@@ -61,6 +88,10 @@ static void test_cached(void)
     memory_forget(&own.memory);
     CHECK(memory_read_cached(&own.memory, address(guard.base + 100), buf, 1));
     CHECK(*buf == (unsigned char)(before + 1));
+    guard.base[100]++;
+    set_unchanging(guard.base, guard.base + guard.size);
+    CHECK(memory_read_cached(&own.memory, address(guard.base + 100), buf, 1));
+    CHECK(*buf == (unsigned char)(before + 2));
 }
 
 static void test_cached_borders(void)
@@ -87,6 +118,7 @@ static void test_cache_conflicts(void)
         return;
     for (unsigned i = 0; i < 3; i++)
         base[i * stride] = (unsigned char)(i + 1);
+    set_unchanging(base, base + 3 * stride);
     for (unsigned i = 0; i < 9; i++) {
         unsigned char byte = 0;
         CHECK(memory_read_cached(&own.memory, address(base + i % 3 * stride), &byte, 1));
@@ -147,6 +179,7 @@ int main(void)
         return check_result();
     test_read();
     test_other_ways();
+    test_changing();
     test_cached();
     test_cached_borders();
     test_cache_conflicts();

@@ -125,6 +125,27 @@ static void test_stack(void)
     modules_free(&modules);
 }
 
+/* The page cache may hold what a process can read of files and not write, of nothing else. */
+static void test_unchanging(void)
+{
+    static const remote_addr changing[] = {0x55555555a000, 0x55555555b000, 0x7ffff7b00000,
+                                           0x7ffff7b10000, 0x7ffff7b18000, 0x7ffff7d00000,
+                                           0x7ffff7d01000, 0x7ffff7fc0000, 0x7fffffffe000};
+    struct modules modules = parse(ordinary);
+    struct memory memory = {.memfd = -1, .mapsfd = -1};
+
+    modules_tell_memory(&modules, &memory);
+    CHECK(memory.unchanging_count == 6);
+    CHECK(memory_is_unchanging(&memory, 0x555555554000));
+    CHECK(memory_is_unchanging(&memory, 0x555555559fff));
+    CHECK(memory_is_unchanging(&memory, 0x7ffff7a20000));
+    CHECK(memory_is_unchanging(&memory, 0x7ffff7c01fff));
+    for (size_t i = 0; i < ARRAY_LEN(changing); i++)
+        CHECK(!memory_is_unchanging(&memory, changing[i]));
+    memory_close(&memory);
+    modules_free(&modules);
+}
+
 static void test_bad_lines(void)
 {
     struct modules modules = parse("garbage\n"
@@ -304,6 +325,7 @@ int main(void)
     test_moved_code();
     test_borders();
     test_stack();
+    test_unchanging();
     test_bad_lines();
     test_names();
     test_many();

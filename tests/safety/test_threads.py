@@ -1,0 +1,75 @@
+"""Threads that a call would harm: deep below a frame of the allocator, cancelled in the middle of
+a call, past the last destructors of thread-specific data. They are not used, or not harmed.
+"""
+
+import json
+import os
+import select
+import struct
+import subprocess
+import sys
+import time
+
+import safety
+from safety import Failure, Table, Victim, lib, require
+
+
+class Threads:
+    def __init__(self, options):
+        self.sabotage = options.sabotage
+        self.long = options.long
+
+    def goes_on(self, victim, rounds=3):
+        """It lives, its rounds go on, and it found nothing wrong."""
+        def beats():
+            with open(os.path.join(victim.directory, "beats"), "rb") as file:
+                return struct.unpack("<QQ", file.read(16))
+
+        start = beats()[0]
+        patience = 0.5 if self.sabotage else 10
+        lib.wait_until(lambda: beats()[0] >= start + rounds or not victim.alive(), patience)
+        require(victim.alive(), "it died: %s", victim.process.returncode)
+        require(beats()[0] >= start + rounds, "it stands still")
+        require(beats()[1] == 0, "it found %d faults", beats()[1])
+
+    # ---- deep ----
+
+    def deep(self):
+        """The same tool looks at a thread that is far below clean frames, and then below the
+        allocator's: what it has seen of the stack before must not count."""
+        for _ in range(40 if self.long else 3):
+            with Victim("threads", "deep") as victim:
+                tid = int(victim.answer("ready")[0])
+                self.two_looks(victim, tid)
+                require(victim.ask("outside") == ["there", "0"], "it does not come out")
+                for place in ("inside", "outside"):
+                    victim.ask(place, key="there")
+                self.goes_on(victim, 0)
+
+    def two_looks(self, victim, tid):
+        words = ["top", victim.pid, "--thread", tid, "--json", "-d", "500ms", "--count", "2",
+                 "--share", "100", "--timeout", "1s"]
+        tool = subprocess.Popen([lib.TOOL] + [str(word) for word in words], text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        try:
+            require(select.select([tool.stdout], [], [], 20)[0], "top says nothing")
+            first = tool.stdout.readline()
+            require("error" not in json.loads(first), "the first look is refused: %s", first)
+            victim.ask("inside", key="there")
+            rest, err = tool.communicate(timeout=20)
+        finally:
+            lib.end_process(tool)
+        require(tool.returncode == 0, "exit code %s: %s %s", tool.returncode, rest, err)
+        missed = json.loads(rest)["missed"]
+        require(missed and "was inside jemalloc" in missed, "it was used: %s %s", rest, err)
+
+
+def main():
+    table = Table(__doc__)
+    threads = Threads(table.options)
+    table.add("deep", threads.deep, sabotage=False)
+    return table.run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

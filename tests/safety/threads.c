@@ -1,0 +1,173 @@
+/*
+ * threads MODE: a process one of whose threads is where a call would do harm.
+ *
+ * Prints `ready TID`, and answers each line on stdin by a line. The file `beats` in its directory
+ * has two words: rounds done, and what was found wrong.
+ */
+#include "beats.h"
+#include "safety.h"
+
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static void nap(long nanoseconds)
+{
+    struct timespec span = {0, nanoseconds};
+
+    while (nanosleep(&span, &span) != 0)
+        ;
+}
+
+static void say(const char *text, int number)
+{
+    printf("%s %d\n", text, number);
+    fflush(stdout);
+}
+
+/* The next word on stdin; ends with the driver. */
+static const char *word(void)
+{
+    static char line[64];
+
+    if (!fgets(line, sizeof(line), stdin))
+        exit(0);
+    line[strcspn(line, "\n")] = '\0';
+    return line;
+}
+
+/* ---- deep: far below frames that are the application's, or the allocator's ---- */
+
+enum { DEEP_STEPS = 40, DEEP_STEP = 10240, DEEP_BASE = 65536 };
+enum place { OUTSIDE, INSIDE };
+
+static volatile int wanted, is_at = -1;
+static volatile pid_t deep_tid;
+static void *volatile in_allocator; /* an address that a call of jemalloc's returns to */
+static char *deep_top;
+static extent_hooks_t *own_hooks;
+
+static void wait_there(int place)
+{
+    is_at = place;
+    while (wanted == place)
+        nap(1000000);
+}
+
+static __attribute__((noinline)) void dig(int steps, int place)
+{
+    volatile char step[DEEP_STEP];
+
+    step[0] = 1;
+    if (steps)
+        dig(steps - 1, place);
+    else
+        wait_there(place);
+    step[1] = step[0];
+}
+
+/* Whoever called, the frames from here on lie at the same addresses. */
+static __attribute__((noinline)) void dig_from_top(int place)
+{
+    size_t len = (size_t)((char *)__builtin_frame_address(0) - deep_top);
+    volatile char *pad = __builtin_alloca(len);
+
+    pad[0] = 1;
+    dig(DEEP_STEPS, place);
+    pad[1] = pad[0];
+}
+
+/* Called by jemalloc, with locks of the arena held. */
+static void *hook(extent_hooks_t *hooks, void *address, size_t size, size_t alignment, bool *zero,
+                  bool *commit, unsigned arena)
+{
+    in_allocator = __builtin_return_address(0);
+    if (wanted == INSIDE)
+        dig_from_top(INSIDE);
+    return own_hooks->alloc(hooks, address, size, alignment, zero, commit, arena);
+}
+
+static unsigned hooked_arena(void)
+{
+    static extent_hooks_t hooks;
+    extent_hooks_t *address = &hooks;
+    size_t len = sizeof(own_hooks);
+    unsigned arena = 0;
+
+    if (mallctl("arena.0.extent_hooks", (void *)&own_hooks, &len, NULL, 0) != 0)
+        exit(2);
+    hooks = *own_hooks;
+    hooks.alloc = hook;
+    len = sizeof(arena);
+    if (mallctl("arenas.create", (void *)&arena, &len, (void *)&address, sizeof(address)) != 0)
+        exit(2);
+    return arena;
+}
+
+static __attribute__((noinline)) void allocate(unsigned arena)
+{
+    int flags = (int)(MALLOCX_ARENA(arena) | MALLOCX_TCACHE_NONE);
+
+    if (!mallocx(64 << 20, flags)) /* more than it has kept: it asks the hook */
+        wrong();
+}
+
+static void *deep_main(void *unused)
+{
+    unsigned arena = hooked_arena();
+    void *volatile stale; /* so that a look at the words alone is no proof */
+
+    deep_top = (char *)__builtin_frame_address(0) - DEEP_BASE;
+    deep_tid = gettid();
+    allocate(arena);
+    stale = in_allocator;
+    for (;;) {
+        if (wanted == INSIDE)
+            allocate(arena);
+        else
+            dig_from_top(OUTSIDE);
+        if (stale != in_allocator)
+            stale = in_allocator;
+        beat();
+    }
+    return unused;
+}
+
+static void deep(void)
+{
+    pthread_t thread;
+
+    if (pthread_create(&thread, NULL, deep_main, NULL) != 0)
+        exit(2);
+    while (is_at != OUTSIDE)
+        nap(1000000);
+    say("ready", deep_tid);
+    for (;;) {
+        wanted = strcmp(word(), "inside") == 0 ? INSIDE : OUTSIDE;
+        while (is_at != wanted)
+            nap(1000000);
+        say("there", 0);
+    }
+}
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} modes[] = {
+    {"deep", deep},
+};
+
+int main(int argc, char **argv)
+{
+    safety_begin();
+    if (argc < 2 || !map_beats())
+        return 2;
+    for (size_t i = 0; i < sizeof(modes) / sizeof(*modes); i++)
+        if (!strcmp(modes[i].name, argv[1]))
+            modes[i].run();
+    return 2;
+}
