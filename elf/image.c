@@ -6,9 +6,10 @@
 enum {
     NOTES_MAX = 64 << 10,
     DYNSTR_MAX = 64 << 20,
-    CHAIN_MAX = 1 << 16,
-    DYNSYM_MAX = 4 << 20,  /* symbols that are visited at most */
-    DYNAMES_MAX = 1 << 30, /* bytes of their names */
+    CHAIN_MAX = 1 << 12,      /* symbols of one hash bucket that are compared */
+    LAST_CHAIN_MAX = 1 << 16, /* and that are counted */
+    DYNSYM_MAX = 4 << 20,     /* symbols that are visited at most */
+    DYNAMES_MAX = 1 << 30,    /* bytes of their names */
     BUCKETS_MAX = 1 << 22,
     NAME_MAX_ = 256
 };
@@ -235,10 +236,34 @@ bool image_symbol(const struct image *image, const char *name, struct symbol *ou
     return image->sysv_hash && sysv_lookup(image, name, out);
 }
 
+/* Where a table is read from end to end, for that time alone: it may lie in writable memory. */
+struct window {
+    remote_addr start;
+    size_t len;
+    unsigned char bytes[4 * MEMORY_PAGE];
+};
+
+static bool window_read(const struct image *image, struct window *window, remote_addr at, void *out,
+                        size_t len)
+{
+    if (at - window->start >= window->len || window->len - (at - window->start) < len) {
+        window->start = at;
+        window->len = sizeof window->bytes;
+        if (!memory_read(image->memory, at, window->bytes, window->len)) {
+            window->len = len; /* it ends within */
+            if (!memory_read(image->memory, at, window->bytes, len))
+                return false;
+        }
+    }
+    memcpy(out, window->bytes + (at - window->start), len);
+    return true;
+}
+
 /* Number of .dynsym entries: the end of the chain of the highest bucket. */
 static uint64_t gnu_symbol_count(const struct image *image)
 {
     struct gnu_header gnu;
+    struct window window = {.len = 0};
     uint32_t highest = 0, value;
 
     if (!memory_read_cached(image->memory, image->gnu_hash, &gnu, sizeof gnu))
@@ -247,15 +272,16 @@ static uint64_t gnu_symbol_count(const struct image *image)
         return 0;
     remote_addr buckets = image->gnu_hash + sizeof gnu + gnu.bloom_words * 8ull;
     for (uint32_t i = 0; i < gnu.buckets; i++) {
-        if (!read_word(image, buckets + i * 4ull, &value))
+        if (!window_read(image, &window, buckets + i * 4ull, &value, sizeof value))
             return 0;
         highest = value > highest ? value : highest;
     }
     if (highest < gnu.first_symbol)
         return gnu.first_symbol;
     remote_addr chains = buckets + gnu.buckets * 4ull;
-    for (unsigned step = 0; step < CHAIN_MAX; step++, highest++)
-        if (!read_word(image, chains + (uint64_t)(highest - gnu.first_symbol) * 4, &value) ||
+    for (unsigned step = 0; step < LAST_CHAIN_MAX; step++, highest++)
+        if (!window_read(image, &window, chains + (uint64_t)(highest - gnu.first_symbol) * 4,
+                         &value, sizeof value) ||
             value & 1)
             return highest + 1ull;
     return 0;
@@ -290,6 +316,7 @@ void image_symbols_ending(const struct image *image, const char *suffix, symbol_
                           void *ctx)
 {
     uint64_t size = image->strtab_size, count, looked_at = 0;
+    struct window window = {.len = 0};
     AUTO_FREE char *names = NULL;
 
     if (!image->symtab || !size || size > DYNSTR_MAX || !(names = malloc(size + 1)) ||
@@ -302,7 +329,7 @@ void image_symbols_ending(const struct image *image, const char *suffix, symbol_
     for (uint64_t i = 1; i < count && i < DYNSYM_MAX && looked_at < DYNAMES_MAX; i++) {
         Elf64_Sym sym;
         struct symbol symbol;
-        if (!read_symbol(image, i, &sym))
+        if (!window_read(image, &window, image->symtab + i * sizeof sym, &sym, sizeof sym))
             return;
         if (!is_defined_function(&sym) || sym.st_name >= size)
             continue;
