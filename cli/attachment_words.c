@@ -62,7 +62,9 @@ void attachment_closing_line(const struct attachment *attachment)
     tell_search(attachment); /* only now: a slow terminal must not hold the target */
     if (attachment->options->quiet || !report->tid)
         return;
-    if (report->syscall_nr < 0)
+    if (report->left)
+        snprintf(where, sizeof where, "now cancelled or in a signal handler");
+    else if (report->syscall_nr < 0)
         snprintf(where, sizeof where, "running again");
     else if (report->syscall_nr == SYS_restart_syscall)
         snprintf(where, sizeof where, "back in its sleep");

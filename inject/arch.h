@@ -40,13 +40,14 @@ struct arch_fp {
 };
 
 /*
- * The two signal frames on the thread's own stack, below its red zone:
+ * The signal frames on the thread's own stack, below its red zone:
  *
  *   sp      ->  (the thread's frames)
  *   sp-128      red zone, untouched
- *               extended state, shared by both frames
+ *               extended state, shared by all frames
  *   frame0  ->  restores the thread as it was
- *   unmap   ->  makes it call munmap(scratch), whose return leads to frame0
+ *   last    ->  makes it call a function, which returns into frame0
+ *   unmap   ->  makes it call munmap(scratch), whose return leads to last
  *   map     ->  address of the store gadget: where the mmap of the scratch area
  *               returns to. It puts the new address into the unmap frame, so
  *               that not even a death just after the mmap leaves a mapping.
@@ -55,9 +56,10 @@ struct arch_fp {
 struct arch_frames {
     remote_addr addr; /* where bytes[0] goes */
     size_t len;
-    remote_addr frame0, unmap; /* stack pointers at which a return runs that frame */
-    remote_addr map;           /* and at which a return stores the result, then runs unmap */
-    remote_addr unmap_arg;     /* the 8 bytes that hold munmap's address; 1 until it is known */
+    remote_addr frame0, last, unmap; /* stack pointers at which a return runs that frame */
+    remote_addr last_arg;            /* the 8 bytes that hold the argument of last's function */
+    remote_addr map;                 /* and at which a return stores the result, then runs unmap */
+    remote_addr unmap_arg; /* the 8 bytes that hold munmap's address; 1 until it is known */
     unsigned char bytes[ARCH_FRAMES_MAX];
 };
 
@@ -161,12 +163,23 @@ void arch_rewind(arch_regs *regs);
 /* Bytes below the stack pointer that the frames of any thread on this machine need. */
 size_t arch_frames_room(void);
 /*
+ * A function that the thread calls on its own stack when the scratch area is
+ * gone, from a signal frame as if a handler had been called.
+ */
+struct arch_last {
+    remote_addr function; /* 0: there is none, last is frame0 */
+    uint64_t arg, mask;   /* its first argument, the second is 0; the signals blocked meanwhile */
+};
+/*
  * Builds the frames for a thread whose registers were regs: frame0 leads to
  * resume with mask as signal mask. False if the state cannot be kept.
  */
 bool arch_forge(struct arch_frames *frames, const arch_regs *regs, const arch_regs *resume,
                 uint64_t mask, const struct arch_fp *fp, const struct arch_gadgets *gadgets,
-                uint64_t scratch_len);
+                uint64_t scratch_len, const struct arch_last *last);
+/* *regs at a system call's exit, so that the thread makes that call with arg at once. */
+void arch_enter_last(arch_regs *regs, const struct arch_last *last,
+                     const struct arch_frames *frames, uint64_t arg);
 
 /* *regs, so that the thread maps the scratch area, stores its address and runs the unmap frame. */
 void arch_enter_map(arch_regs *regs, const struct arch_gadgets *gadgets,

@@ -131,6 +131,25 @@ static bool is_held(const struct injection *injection)
     return injection->session.state == SESSION_SYSCALL || injection->session.state == SESSION_EVENT;
 }
 
+static enum fault_code undo(struct injection *injection, struct fault *fault)
+{
+    enum fault_code rc = FAULT_NONE;
+    bool back = true;
+
+    perform_restore_errno(injection);
+    if (injection->scratch)
+        rc = scratch_unmap(injection, fault);
+    if (rc == FAULT_NONE)
+        rc = perform_last(injection, &back, fault);
+    if (!back)
+        injection->report.left = true;
+    if (rc == FAULT_NONE && back)
+        rc = restore(injection, fault);
+    if (rc == FAULT_NONE && back)
+        wipe_frames(injection);
+    return rc;
+}
+
 enum fault_code injection_end(struct injection *injection, struct fault *fault)
 {
     enum fault_code rc = FAULT_NONE;
@@ -139,13 +158,7 @@ enum fault_code injection_end(struct injection *injection, struct fault *fault)
     if (is_held(injection) && injection->stage == STAGE_UNTOUCHED) {
         resume_untouched(injection);
     } else if (is_held(injection) && injection->stage != STAGE_IN_CALL) {
-        perform_restore_errno(injection);
-        if (injection->scratch)
-            rc = scratch_unmap(injection, fault);
-        if (rc == FAULT_NONE)
-            rc = restore(injection, fault);
-        if (rc == FAULT_NONE)
-            wipe_frames(injection);
+        rc = undo(injection, fault);
     }
     session_detach(&injection->session);
     if (injection->report.tid && !injection->report.held_ns)

@@ -75,6 +75,7 @@ struct injection_report {
     uint64_t held_ns;     /* from the request to stop to the end of the detach */
     unsigned calls;       /* functions called */
     unsigned syscall_stops;
+    bool left; /* the call is over, but it was not seen back where it was */
 };
 
 enum injection_stage {
@@ -101,8 +102,11 @@ struct injection {
     uint64_t mask;
     struct arch_fp fp;
     struct arch_frames frames;
-    remote_addr scratch; /* 0: none yet */
-    unsigned char *data; /* what goes to base + SCRATCH_CODE */
+    struct arch_last last; /* gives its cancelability type or state back, */
+    uint64_t calm;         /* in place of which there is this one */
+    bool calmed;           /* once a call has been watched */
+    remote_addr scratch;   /* 0: none yet */
+    unsigned char *data;   /* what goes to base + SCRATCH_CODE */
     size_t data_used;
     bool code_written;
     bool direct;          /* no executable memory: one call at a time */

@@ -10,9 +10,10 @@
 enum {
     RECORDS_AT = sizeof(struct arch_call_header),
     CHAIN_ROOM = 1024, /* at the top of the stack, for the way back of a direct call */
+    NEITHER = 7,       /* neither cancelability state nor type: refused with EINVAL */
 };
 
-_Static_assert(RECORDS_AT + (INJECTION_CALLS_MAX + 3) * sizeof(struct arch_call) <=
+_Static_assert(RECORDS_AT + (INJECTION_CALLS_MAX + 4) * sizeof(struct arch_call) <=
                    SCRATCH_ARGUMENTS,
                "the arguments lie behind the records");
 
@@ -39,31 +40,68 @@ static bool write_code(struct injection *injection)
 }
 
 /*
- * The list for one run. While it is watched, between two records of ours: a
- * cancellation that is pending for the thread would act at the dump's open and
- * unwind it out of the allocator with its locks held. The first record disables
- * that and puts the former state where the last one takes its argument from, so
- * that it comes back also when the tool has died.
+ * A cancellation that is pending for the thread would act at the dump's open
+ * and unwind it out of the allocator with its locks held. So the list for a run
+ * that is watched lies between two records of ours: the first disables that and
+ * puts the former state where the last one takes its argument from, so that it
+ * comes back also when the tool has died.
+ *
+ * A thread may also be asynchronously cancelable, for one in any system call
+ * that is a cancellation point (glibc before 2.37); then what came meanwhile
+ * acts at once when the state comes back. Therefore the thread is made
+ * deferred-cancelable before all, for as long as there is a scratch area, and
+ * its type comes back by its last call. There a cancellation does act: on the
+ * thread's own stack, with nothing left to be undone, and below a signal frame
+ * through which an unwinder finds the thread's own frames. So cleanup handlers
+ * run as they do for one that acts in the C library's own signal handler.
+ *
+ * A static program may have no pthread_setcanceltype; then it is the state
+ * that comes back last.
  */
+void perform_plan_last(struct injection *injection)
+{
+    const struct plan *plan = injection->env.plan;
+
+    injection->last = (struct arch_last){.function = plan->setcanceltype ? plan->setcanceltype
+                                                                         : plan->setcancelstate,
+                                         .arg = NEITHER,
+                                         .mask = injection->mask};
+    injection->calm = plan->setcanceltype ? PTHREAD_CANCEL_DEFERRED : PTHREAD_CANCEL_DISABLE;
+}
+
+/* The first records of the first list that is watched. */
+static size_t fill_calm(struct injection *injection, struct arch_call *records)
+{
+    if (!injection->last.function || injection->calmed)
+        return 0;
+    injection->calmed = true;
+    records[0] = (struct arch_call){.function = injection->last.function,
+                                    .args = {injection->calm, injection->frames.last_arg}};
+    return 1;
+}
+
 static size_t fill_records(struct injection *injection, const struct arch_call *calls, size_t count,
                            bool watched)
 {
     struct arch_call *records = (struct arch_call *)(void *)(injection->data + RECORDS_AT);
-    remote_addr setcancelstate = watched ? injection->env.plan->setcancelstate : 0;
+    const struct plan *plan = injection->env.plan;
+    remote_addr setcancelstate = watched && plan->setcanceltype ? plan->setcancelstate : 0;
+    size_t first = 0;
 
     memset(records, 0, SCRATCH_ARGUMENTS - RECORDS_AT);
-    if (!setcancelstate) {
-        memcpy(records, calls, count * sizeof *calls);
-        return 0;
+    if (watched)
+        first = fill_calm(injection, records);
+    if (setcancelstate) {
+        const size_t last = first + 1 + count;
+        records[first++] = (struct arch_call){
+            .function = setcancelstate,
+            .args = {PTHREAD_CANCEL_DISABLE,
+                     record_address(injection, last) + offsetof(struct arch_call, args)},
+        };
+        records[last] = (struct arch_call){.function = setcancelstate};
     }
-    records[0] = (struct arch_call){
-        .function = setcancelstate,
-        .args = {PTHREAD_CANCEL_DISABLE,
-                 record_address(injection, count + 1) + offsetof(struct arch_call, args)},
-    };
-    memcpy(records + 1, calls, count * sizeof *calls);
-    records[count + 1] = (struct arch_call){.function = setcancelstate};
-    return 1;
+    memcpy(records + first, calls, count * sizeof *calls);
+    return first;
 }
 
 static bool write_records(struct injection *injection)
@@ -226,7 +264,7 @@ static enum fault_code run_direct(struct injection *injection, const struct arch
 static enum fault_code save_errno(struct injection *injection, struct fault *fault)
 {
     struct arch_call call = {.function = injection->env.plan->errno_location};
-    remote_addr at = record_address(injection, INJECTION_CALLS_MAX + 2);
+    remote_addr at = record_address(injection, INJECTION_CALLS_MAX + 3);
     enum fault_code rc;
 
     if (!call.function || injection->errno_at)
@@ -305,6 +343,47 @@ enum fault_code perform_calls(struct injection *injection, struct arch_call *cal
         share_end(&share);
     injection->share = NULL;
     return rc == FAULT_NONE ? read_results(injection, calls, count, first, fault) : rc;
+}
+
+/* Would the call change anything? */
+static bool has_last(const struct injection *injection, uint64_t *arg)
+{
+    return injection->calmed &&
+           memory_read(injection->env.memory, injection->frames.last_arg, arg, sizeof *arg) &&
+           *arg != NEITHER && *arg != injection->calm;
+}
+
+/* Signals, and the system calls of their handlers, are the thread's own business by now. */
+static bool run_to_frame0(struct injection *injection)
+{
+    struct __ptrace_syscall_info info;
+
+    do {
+        if (run_step(injection, NULL) != FAULT_NONE)
+            return false;
+    } while (!session_syscall_info(&injection->session, &info) ||
+             !arch_is_final_sigreturn(&info, injection->frames.frame0));
+    return true;
+}
+
+/* The mask first, as always at the end: the frame that an orphan goes on to has it too. */
+enum fault_code perform_last(struct injection *injection, bool *back, struct fault *fault)
+{
+    struct session *session = &injection->session;
+    arch_regs regs = injection->original;
+    uint64_t arg;
+
+    *back = true;
+    if (!has_last(injection, &arg))
+        return FAULT_NONE;
+    arch_enter_last(&regs, &injection->last, &injection->frames, arg);
+    if (!session_set_sigmask(session, injection->last.mask) || !arch_set_regs(session, &regs))
+        return run_broken(injection, "set registers", fault);
+    *back = run_to_frame0(injection);
+    if (!*back)
+        return FAULT_NONE;
+    injection->stage = STAGE_RETURNED;
+    return leave_sigreturn(injection, fault);
 }
 
 void perform_restore_errno(struct injection *injection)

@@ -111,6 +111,7 @@ static const struct name_pattern static_patterns[] = {
     NAME_BEGINS_WITH("_Unwind_"),
     NAME_IS("__errno_location"),
     NAME_IS("pthread_setcancelstate"),
+    NAME_IS("pthread_setcanceltype"),
     NAME_IS("fork"),
     NAME_IS("vfork"),
     NAME_IS("_Fork"),
@@ -137,6 +138,8 @@ static bool visit_static(void *ctx, const char *name, const struct symbol *symbo
         names->plan->errno_location = symbol->address;
     if (strcmp(name, "pthread_setcancelstate") == 0)
         names->plan->setcancelstate = symbol->address;
+    if (strcmp(name, "pthread_setcanceltype") == 0)
+        names->plan->setcanceltype = symbol->address;
     if (strncmp(name, "_Unwind_", 8) == 0)
         names->failed |= forbid_function(names->plan, symbol, "the unwinder", NULL) != FAULT_NONE;
     for (size_t i = 0; i < ARRAY_LEN(libc_forbidden); i++)
@@ -227,7 +230,7 @@ static enum fault_code plan_dynamic(struct plan *plan, const struct modules *mod
                                     struct memory *memory, bool *found, struct fault *fault)
 {
     struct image image, other;
-    struct symbol errno_location, setcancelstate;
+    struct symbol errno_location, setcancelstate, setcanceltype;
     /* None: a static program without dynamic symbols. */
     const struct module *libc =
         find_function(modules, memory, "__errno_location", &image, &errno_location);
@@ -242,6 +245,8 @@ static enum fault_code plan_dynamic(struct plan *plan, const struct modules *mod
     /* In libc, or before glibc 2.34 in libpthread. */
     if (find_function(modules, memory, "pthread_setcancelstate", &other, &setcancelstate))
         plan->setcancelstate = setcancelstate.address;
+    if (find_function(modules, memory, "pthread_setcanceltype", &other, &setcanceltype))
+        plan->setcanceltype = setcanceltype.address;
     for (size_t i = 0; i < modules->count && rc == FAULT_NONE; i++) {
         const struct module *module = &modules->list[i];
         if (is_loader(module) && module != libc)

@@ -17,6 +17,7 @@ struct plan {
     struct arch_gadgets gadgets;
     remote_addr errno_location; /* __errno_location of the C library; 0: not found */
     remote_addr setcancelstate; /* its pthread_setcancelstate; 0: not found */
+    remote_addr setcanceltype;  /* its pthread_setcanceltype; 0: not found */
     struct frames frames;       /* of a static program without .eh_frame_hdr; else empty */
     struct rseq_plan rseq;
     struct code_ranges forbidden;      /* a thread whose stack leads into these is not touched */

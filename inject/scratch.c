@@ -1,4 +1,5 @@
 #include "inject/scratch.h"
+#include "inject/perform.h"
 #include "inject/resume.h"
 #include "inject/run.h"
 
@@ -25,8 +26,9 @@ static enum fault_code forge(struct injection *injection, struct fault *fault)
     arch_regs resume;
 
     resume_by_frame(injection, &resume);
+    perform_plan_last(injection);
     if (arch_forge(&injection->frames, &injection->original, &resume, injection->mask,
-                   &injection->fp, &injection->env.plan->gadgets, SCRATCH_LEN))
+                   &injection->fp, &injection->env.plan->gadgets, SCRATCH_LEN, &injection->last))
         return FAULT_NONE;
     return fault_set(fault, FAULT_UNSUPPORTED, 0, "forge frames",
                      "extended register state of %zu bytes", injection->fp.len);
@@ -159,9 +161,9 @@ enum fault_code scratch_unmap(struct injection *injection, struct fault *fault)
     enum fault_code rc;
 
     if (at_entry)
-        arch_become_syscall(&regs, gadgets, injection->frames.frame0, SYS_munmap, args);
+        arch_become_syscall(&regs, gadgets, injection->frames.last, SYS_munmap, args);
     else
-        arch_enter_syscall(&regs, gadgets, injection->frames.frame0, SYS_munmap, args);
+        arch_enter_syscall(&regs, gadgets, injection->frames.last, SYS_munmap, args);
     if (!arch_set_regs(&injection->session, &regs))
         return run_broken(injection, "set registers", fault);
     injection->stage = STAGE_ENTERED;

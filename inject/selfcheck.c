@@ -40,12 +40,13 @@ static bool wreck_and_forge(struct session *session)
     struct arch_frames frames;
     const struct arch_gadgets gadgets = {.syscall_return = arch_own_sigreturn(),
                                          .sigreturn = arch_own_sigreturn()};
+    const struct arch_last none = {0};
     arch_regs regs, jump;
     uint64_t mask;
 
     if (!arch_get_regs(session, &regs) || !arch_get_fp(session, &fp) ||
         !session_get_sigmask(session, &mask) ||
-        !arch_forge(&frames, &regs, &regs, mask, &fp, &gadgets, 0))
+        !arch_forge(&frames, &regs, &regs, mask, &fp, &gadgets, 0, &none))
         return false;
     wrecked = fp;
     arch_wreck_fp(&wrecked);

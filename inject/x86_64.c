@@ -244,6 +244,19 @@ void arch_enter_syscall(arch_regs *regs, const struct arch_gadgets *gadgets, rem
     regs->rsp = sp;
 }
 
+/* Its return pops the first word of frame0, the restorer's address. */
+void arch_enter_last(arch_regs *regs, const struct arch_last *last,
+                     const struct arch_frames *frames, uint64_t arg)
+{
+    clear_flags(regs);
+    regs->rip = last->function;
+    regs->rsp = frames->frame0;
+    regs->rdi = arg;
+    regs->rsi = 0;
+    regs->rax = 0;
+    regs->orig_rax = (unsigned long long)-1;
+}
+
 void arch_become_syscall(arch_regs *regs, const struct arch_gadgets *gadgets, remote_addr sp,
                          long nr, const uint64_t args[6])
 {

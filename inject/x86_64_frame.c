@@ -149,7 +149,7 @@ size_t arch_frames_room(void)
 {
     size_t xstate = user_size(~0ull);
 
-    return RED_ZONE + xstate + MAGIC2_LEN + 64 + 2 * (FRAME_SIZE + 16) + MAP_SLOTS;
+    return RED_ZONE + xstate + MAGIC2_LEN + 64 + 3 * (FRAME_SIZE + 16) + MAP_SLOTS;
 }
 
 /* The kernel's own alignment: 8 more than a multiple of 16, as after a call. */
@@ -158,29 +158,42 @@ static remote_addr frame_below(remote_addr top)
     return ((top - FRAME_SIZE) & ~15ull) - 8;
 }
 
-bool arch_forge(struct arch_frames *frames, const arch_regs *regs, const arch_regs *resume,
-                uint64_t mask, const struct arch_fp *fp, const struct arch_gadgets *gadgets,
-                uint64_t scratch_len)
+static void lay_out(struct arch_frames *frames, remote_addr fpstate, uint64_t image_size,
+                    const struct arch_gadgets *gadgets, bool has_last)
 {
-    const uint64_t unmap_args[6] = {1, scratch_len, 0, 0, 0, 0};
-    const uint64_t image_size = fp->len + MAGIC2_LEN;
-    remote_addr fpstate = (arch_sp(regs) - RED_ZONE - image_size) & ~63ull;
-    arch_regs unmap = *regs;
-    struct frame frame;
-
     frames->frame0 = frame_below(fpstate);
-    frames->unmap = frame_below(frames->frame0);
+    frames->last = has_last ? frame_below(frames->frame0) : frames->frame0;
+    frames->last_arg = has_last ? frames->last + offsetof(struct frame, di) : 0;
+    frames->unmap = frame_below(frames->last);
     frames->addr = frames->unmap - MAP_SLOTS;
     /* A store that pops a register takes both slots, one that does not only the upper. */
     frames->map = frames->addr + (gadgets->store_form == ARCH_STORE_POPS ? 0 : 8);
     frames->unmap_arg = frames->unmap + offsetof(struct frame, di);
     frames->len = (size_t)(fpstate + image_size - frames->addr);
+}
+
+bool arch_forge(struct arch_frames *frames, const arch_regs *regs, const arch_regs *resume,
+                uint64_t mask, const struct arch_fp *fp, const struct arch_gadgets *gadgets,
+                uint64_t scratch_len, const struct arch_last *last)
+{
+    const uint64_t unmap_args[6] = {1, scratch_len, 0, 0, 0, 0};
+    const uint64_t image_size = fp->len + MAGIC2_LEN;
+    remote_addr fpstate = (arch_sp(regs) - RED_ZONE - image_size) & ~63ull;
+    arch_regs unmap = *regs, then = *regs;
+    struct frame frame;
+
+    lay_out(frames, fpstate, image_size, gadgets, last->function);
     if (frames->len > sizeof frames->bytes)
         return false;
     memset(frames->bytes, 0, frames->len);
     fill_frame(&frame, resume, fpstate, mask, gadgets->sigreturn);
     memcpy(frames->bytes + (frames->frame0 - frames->addr), &frame, sizeof frame);
-    arch_enter_syscall(&unmap, gadgets, frames->frame0, SYS_munmap, unmap_args);
+    if (last->function) {
+        arch_enter_last(&then, last, frames, last->arg);
+        fill_frame(&frame, &then, fpstate, last->mask, gadgets->sigreturn);
+        memcpy(frames->bytes + (frames->last - frames->addr), &frame, sizeof frame);
+    }
+    arch_enter_syscall(&unmap, gadgets, frames->last, SYS_munmap, unmap_args);
     fill_frame(&frame, &unmap, fpstate, mask, gadgets->sigreturn);
     memcpy(frames->bytes + MAP_SLOTS, &frame, sizeof frame);
     memcpy(frames->bytes + (frames->map - frames->addr), &gadgets->store, sizeof gadgets->store);

@@ -63,11 +63,69 @@ class Threads:
         missed = json.loads(rest)["missed"]
         require(missed and "was inside jemalloc" in missed, "it was used: %s %s", rest, err)
 
+    # ---- cancelled ----
+
+    def cancelled(self, mode, ending):
+        """The cancellation comes while a call waits for another dump to end. When it can, it acts as one
+        that comes from a signal handler does: cleanup handlers run, and nothing is left."""
+        with Victim("threads", mode) as victim:
+            tid = int(victim.answer("ready")[0])
+            fifo = os.path.join(victim.directory, "fifo")
+            before = scratch_areas(victim.pid)
+            tool = self.dump_in(victim, tid, ending)
+            try:
+                victim.ask("cancel", key="asked")
+                if ending == "killed":
+                    tool.kill()
+                elif ending == "late":
+                    require(tool.wait(10) == lib.CALL_LATE, "exit code %s", tool.returncode)
+                with open(fifo, "rb") as file:
+                    require(file.read(8) == b"heap_v2/", "no profile")
+                    while file.read(65536):
+                        pass
+                out, err = tool.communicate(timeout=20)
+            finally:
+                lib.end_process(tool)
+            victim.tell("join")
+            victim.answer("over", timeout=10)
+            require(ending or tool.returncode == 0, "exit code %s: %s", tool.returncode, err)
+            require(scratch_areas(victim.pid) == before, "something stays mapped")
+            self.goes_on(victim)
+            safety.tool_ok("dump", victim.pid, "-o", os.devnull)
+            self.goes_on(victim)
+
+    def dump_in(self, victim, tid, ending):
+        words = ["dump", victim.pid, "-o", os.devnull, "--thread", tid]
+        words += ["--timeout", "1s" if ending == "late" else "15s"]
+        tool = subprocess.Popen([lib.TOOL] + [str(word) for word in words], text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        if self.sabotage:
+            tool.kill()
+        blocked = lib.wait_until(lambda: waits(victim.pid, tid) or tool.poll() is not None, 10)
+        if not blocked or tool.poll() is not None:
+            out, err = tool.communicate()
+            raise Failure("no call in the thread: %s %s" % (tool.returncode, err))
+        return tool
+
+
+def waits(pid, tid):
+    """Is the thread in futex(2)?"""
+    return lib.read_text("/proc/%d/task/%d/syscall" % (pid, tid)).startswith("202 ")
+
+
+def scratch_areas(pid):
+    """Anonymous mappings that can be executed."""
+    return [line for line in lib.mappings(pid) if "x" in line.perms and not line.path]
+
 
 def main():
     table = Table(__doc__)
     threads = Threads(table.options)
     table.add("deep", threads.deep, sabotage=False)
+    for mode in ("cancelled_at_once", "cancelled_asleep", "cancelled_deferred"):
+        table.add(mode, threads.cancelled, mode, "")
+        table.add(mode + "_orphan", threads.cancelled, mode, "killed")
+        table.add(mode + "_late", threads.cancelled, mode, "late")
     return table.run()
 
 

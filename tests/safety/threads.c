@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -154,11 +155,107 @@ static void deep(void)
     }
 }
 
+/* ---- cancelled: it may be cancelled at any instruction, and is in the middle of a call ---- */
+
+static pthread_mutex_t held = PTHREAD_MUTEX_INITIALIZER;
+static volatile pid_t cancelled_tid;
+static volatile bool cleaned_up, asleep;
+
+static void clean_up(void *unused)
+{
+    (void)unused;
+    cleaned_up = true;
+    if (pthread_mutex_unlock(&held) != 0)
+        wrong();
+}
+
+static void *cancelled_main(void *type)
+{
+    volatile uint64_t rounds = 0;
+
+    free(malloc(100));
+    pthread_mutex_lock(&held);
+    pthread_cleanup_push(clean_up, NULL);
+    cancelled_tid = gettid();
+    pthread_setcanceltype(*(int *)type, NULL);
+    for (;;) {
+        rounds++;
+        if (asleep)
+            pause();
+        if (*(int *)type == PTHREAD_CANCEL_DEFERRED && rounds % 65536 == 0)
+            pthread_testcancel();
+    }
+    pthread_cleanup_pop(0);
+    return NULL;
+}
+
+/* Until somebody reads the FIFO, every other dump waits for its lock. */
+static void *dump_main(void *unused)
+{
+    const char *path = "fifo";
+
+    if (mallctl("prof.dump", NULL, NULL, (void *)&path, sizeof(path)) != 0)
+        wrong();
+    return unused;
+}
+
+/* Without call frame information the cleanup is skipped, and the mutex stays locked. */
+static void cancelled(int type)
+{
+    pthread_t thread, dump;
+    void *result = NULL;
+    sigset_t none, now;
+
+    if (pthread_create(&thread, NULL, cancelled_main, &type) != 0)
+        exit(2);
+    while (!cancelled_tid)
+        nap(1000000);
+    if (mkfifo("fifo", 0600) != 0 || pthread_create(&dump, NULL, dump_main, NULL) != 0)
+        exit(2);
+    nap(100000000);
+    say("ready", cancelled_tid);
+    while (strcmp(word(), "cancel") == 0) {
+        pthread_cancel(thread);
+        say("asked", 0);
+    }
+    if (pthread_join(thread, &result) != 0 || result != PTHREAD_CANCELED || !cleaned_up)
+        wrong();
+    if (pthread_mutex_trylock(&held) != 0)
+        wrong();
+    sigemptyset(&none);
+    pthread_sigmask(SIG_BLOCK, &none, &now);
+    say("over", (int)sigismember(&now, SIGTERM));
+    for (;;) {
+        nap(2000000);
+        beat();
+    }
+}
+
+static void cancelled_at_once(void)
+{
+    cancelled(PTHREAD_CANCEL_ASYNCHRONOUS);
+}
+
+/* In a cancellation point, which glibc before 2.37 makes it asynchronously cancelable for. */
+static void cancelled_asleep(void)
+{
+    asleep = true;
+    cancelled(PTHREAD_CANCEL_DEFERRED);
+}
+
+static void cancelled_deferred(void)
+{
+    cancelled(PTHREAD_CANCEL_DEFERRED);
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
 } modes[] = {
     {"deep", deep},
+    {"cancelled_at_once", cancelled_at_once},
+    {"cancelled_asleep", cancelled_asleep},
+    {"cancelled_deferred", cancelled_deferred},
 };
 
 int main(int argc, char **argv)

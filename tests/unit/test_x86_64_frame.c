@@ -43,12 +43,14 @@ static void make_fp(size_t len, uint64_t xcr0, uint64_t used)
     memcpy(fp.bytes + XSAVE_BV, &used, sizeof used);
 }
 
+static struct arch_last last;
+
 static bool forge(uint64_t sp, const struct arch_gadgets *with)
 {
     make_regs(&regs, 0x1000, sp);
     make_regs(&resume, 0x9000, sp + 16);
     memset(&frames, 0xee, sizeof frames);
-    return arch_forge(&frames, &regs, &resume, blocked, &fp, with, SCRATCH);
+    return arch_forge(&frames, &regs, &resume, blocked, &fp, with, SCRATCH, &last);
 }
 
 static const void *at(remote_addr addr)
@@ -180,6 +182,27 @@ static void test_unmap_frame(void)
     memcpy(frames.bytes + (frames.unmap_arg - frames.addr), &scratch, sizeof scratch);
     context = context_at(frames.unmap);
     CHECK((uint64_t)context.uc_mcontext.gregs[REG_RDI] == scratch);
+}
+
+/* Between the two, one that makes the thread call a function which returns into the first. */
+static void test_last_frame(void)
+{
+    make_fp(576, 3, 3);
+    last = (struct arch_last){0xabcde0, 7, 0x1234};
+    bool good = forge(0x7ffe00000008, &gadgets);
+    last = (struct arch_last){0};
+    if (!CHECK(good))
+        return;
+    CHECK(frames.last % 16 == 8 && frames.last + 440 <= frames.frame0);
+    CHECK(frames.unmap + 440 <= frames.last && word_at(frames.last) == gadgets.sigreturn);
+    ucontext_t context = context_at(frames.last);
+    const greg_t *g = context.uc_mcontext.gregs;
+    CHECK(g[REG_RIP] == 0xabcde0 && g[REG_RDI] == 7 && g[REG_RSI] == 0);
+    CHECK((uint64_t)g[REG_RSP] == frames.frame0 && word_at(frames.last_arg) == 7);
+    CHECK(memcmp(&context.uc_sigmask, &(uint64_t){0x1234}, 8) == 0);
+    context = context_at(frames.unmap);
+    CHECK((uint64_t)context.uc_mcontext.gregs[REG_RSP] == frames.last);
+    CHECK(forge(0x7ffe00000008, &gadgets) && frames.last == frames.frame0 && !frames.last_arg);
 }
 
 struct software {
@@ -341,6 +364,7 @@ int main(void)
     test_pointers();
     test_resume_frame();
     test_unmap_frame();
+    test_last_frame();
     test_extended_state();
     test_refused();
     test_entries();

@@ -27,6 +27,7 @@ static struct {
     arch_regs regs;
     struct arch_fp fp;
     struct arch_frames frames;
+    struct arch_last last;
     void (*enter)(arch_regs *regs);
 } forged;
 
@@ -87,8 +88,8 @@ static void handler(int signo, siginfo_t *info, void *where)
     mask |= 1ull << (SIGUSR2 - 1); /* to see that it is this mask that comes into force */
     regs_from_context(&forged.regs, context);
     fp_from_context(&forged.fp, context);
-    if (!arch_forge(&forged.frames, &forged.regs, &forged.regs, mask, &forged.fp, &gadgets,
-                    SCRATCH))
+    if (!arch_forge(&forged.frames, &forged.regs, &forged.regs, mask, &forged.fp, &gadgets, SCRATCH,
+                    &forged.last))
         return;
     if (scratch) {
         uint64_t address = (uint64_t)(uintptr_t)scratch;
@@ -318,6 +319,22 @@ static bool scratch_is_gone(void)
     return mincore(scratch, SCRATCH, vector) != 0 && errno == ENOMEM;
 }
 
+static uint64_t last_seen[2], last_stack;
+static bool last_saw_scratch;
+static uint64_t last_mask;
+
+/* Called when all else is over: on the thread's own stack, with a mask of its own. */
+static void on_last(uint64_t first, uint64_t second)
+{
+    last_seen[0] = first;
+    last_seen[1] = second;
+    last_stack = (uint64_t)(uintptr_t)__builtin_frame_address(0);
+    const int saved = errno;
+    last_saw_scratch = !scratch_is_gone();
+    errno = saved;
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, NULL, &last_mask, sizeof last_mask);
+}
+
 static void enter_trampoline(arch_regs *regs)
 {
     arch_enter_trampoline(regs, (uint64_t)(uintptr_t)scratch, (uint64_t)(uintptr_t)&records,
@@ -342,11 +359,29 @@ static void test_trampoline(void)
         return;
     run_and_compare(enter_trampoline);
     CHECK(scratch_is_gone() && errno_after == 12345);
+    CHECK(last_stack == 0);
     CHECK(records.calls[0].done == 1 && records.calls[0].result == 654321);
     CHECK(records.calls[1].done == 1 && records.calls[1].result == ~0ull);
     CHECK(records.calls[2].done == 1 && records.calls[2].result == 456789);
     CHECK(records.calls[3].done == 0);
     check_seen();
+}
+
+/* The same, with a function to be called at the very end. */
+static void test_last(void)
+{
+    const uint64_t mask = 1ull << (SIGUSR2 - 1) | 1ull << (SIGHUP - 1);
+
+    make_records(true);
+    if (!CHECK(map_scratch()))
+        return;
+    forged.last = (struct arch_last){(uint64_t)(uintptr_t)on_last, 4711, mask};
+    run_and_compare(enter_trampoline);
+    forged.last = (struct arch_last){0};
+    CHECK(scratch_is_gone() && errno_after == 12345);
+    CHECK(last_seen[0] == 4711 && last_seen[1] == 0 && !last_saw_scratch && last_mask == mask);
+    CHECK(last_stack % 16 == 0 && last_stack < forged.frames.frame0);
+    CHECK(last_stack > forged.frames.addr - 65536);
 }
 
 static uint64_t direct_result;
@@ -395,6 +430,7 @@ int main(void)
     test_map_and_unmap();
     test_map_without_store();
     test_trampoline();
+    test_last();
     test_direct();
     plan_free(&plan);
     own_close(&own);
