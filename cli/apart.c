@@ -1,5 +1,6 @@
 #include "cli/apart.h"
 #include "attach/processor.h"
+#include "cli/interrupt.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -13,7 +14,7 @@ enum { END_LOOKS = 20000, END_LOOK_NS = 20000 };
 struct apart {
     void (*function)(void *ctx);
     void *ctx;
-    sigset_t signals;
+    sigset_t signals; /* of whoever called, and job control's stops */
     struct processor processor;
     pid_t tid;
 };
@@ -45,11 +46,13 @@ void apart_run(void (*function)(void *ctx), void *ctx)
 {
     struct apart apart = {.function = function, .ctx = ctx};
     pthread_t thread;
-    sigset_t all;
+    sigset_t all, former;
     int err;
 
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &apart.signals);
+    pthread_sigmask(SIG_SETMASK, &all, &former);
+    apart.signals = former;
+    interrupt_add_stops(&apart.signals);
     processor_keep(&apart.processor);
     err = pthread_create(&thread, NULL, main_apart, &apart);
     processor_release(&apart.processor);
@@ -57,7 +60,9 @@ void apart_run(void (*function)(void *ctx), void *ctx)
         pthread_join(thread, NULL);
         wait_for_end(apart.tid);
     }
-    pthread_sigmask(SIG_SETMASK, &apart.signals, NULL);
-    if (err)
+    if (err) {
+        pthread_sigmask(SIG_SETMASK, &apart.signals, NULL);
         function(ctx);
+    }
+    pthread_sigmask(SIG_SETMASK, &former, NULL);
 }

@@ -10,7 +10,8 @@
 
 /*
  * Calls function(ctx) in a new thread and returns when that has ended and lets
- * go of all that it was attached to. Signals come in there meanwhile. Where no
+ * go of all that it was attached to. Signals come in there meanwhile, but for
+ * job control's stops (Ctrl-Z), which stop the tool when it returns. Where no
  * thread can be had it is called here.
  */
 void apart_run(void (*function)(void *ctx), void *ctx);

@@ -135,3 +135,10 @@ void interrupt_block(sigset_t *former)
     sigaddset(&set, SIGALRM);
     sigprocmask(SIG_BLOCK, &set, former);
 }
+
+void interrupt_add_stops(sigset_t *set)
+{
+    sigaddset(set, SIGTSTP);
+    sigaddset(set, SIGTTIN);
+    sigaddset(set, SIGTTOU);
+}

@@ -31,3 +31,10 @@ void interrupt_finished(void);
 /* Keeps the three back until the mask is as it was: let in by ppoll alone, none is missed before.
  */
 void interrupt_block(sigset_t *former);
+
+/*
+ * Adds the signals by which job control stops a process. Who holds a thread of
+ * a target blocks them in all threads of the tool: one that does not is enough
+ * for the kernel to stop them all. (SIGSTOP cannot be blocked.)
+ */
+void interrupt_add_stops(sigset_t *set);

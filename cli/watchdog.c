@@ -2,6 +2,7 @@
 #include "attach/parse.h"
 #include "attach/procfs.h"
 #include "attach/util.h"
+#include "cli/interrupt.h"
 #include "cli/message.h"
 #include "inject/syscalls.h"
 
@@ -105,18 +106,22 @@ static void *watch(void *arg)
     return NULL;
 }
 
-/* The ticks of the deadline are the watched thread's; a second Ctrl-C gets through here. */
+/*
+ * The ticks of the deadline are the watched thread's; a second Ctrl-C gets through here. A stop by
+ * job control would stop the watched thread, too, while that holds one of the target.
+ */
 static int start_thread(struct watchdog *watchdog)
 {
     pthread_attr_t attr;
-    sigset_t tick, mask;
+    sigset_t others, mask;
     int err = pthread_attr_init(&attr);
 
     if (err)
         return err;
-    sigemptyset(&tick);
-    sigaddset(&tick, SIGALRM);
-    pthread_sigmask(SIG_BLOCK, &tick, &mask);
+    sigemptyset(&others);
+    sigaddset(&others, SIGALRM);
+    interrupt_add_stops(&others);
+    pthread_sigmask(SIG_BLOCK, &others, &mask);
     (void)pthread_attr_setstacksize(&attr, STACK_SIZE);
     processor_keep(&watchdog->processor);
     err = pthread_create(&watchdog->thread, &attr, watch, watchdog);

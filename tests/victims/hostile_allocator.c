@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 __attribute__((visibility("default"))) int mallctl(const char *name, void *oldp, size_t *oldlenp,
@@ -234,6 +235,16 @@ static void *do_nothing(void *arg)
     return arg;
 }
 
+/* The call lasts until somebody makes the file `go`; the directory `called`: it has begun. */
+static void wait_for_go(void)
+{
+    const struct timespec moment = {0, 1000000};
+
+    mkdir("called", 0700);
+    while (access("go", F_OK))
+        nanosleep(&moment, NULL);
+}
+
 static void leave(void)
 {
     static char *const words[] = {"sleep", "1000", NULL};
@@ -265,6 +276,8 @@ static void leave(void)
         ;
     while (is("sleep"))
         pause();
+    if (is("wait"))
+        wait_for_go();
 }
 
 static int dump(const char *asked)
