@@ -90,6 +90,7 @@ struct injection {
     struct session session;
     uint64_t denied_since; /* CLOCK_MONOTONIC ns of the first EPERM without a cause; 0: none */
     bool unwinder_tried;
+    bool may_idle;             /* the tool, while calls are watched: share_may_idle */
     struct share *share;       /* while calls are watched */
     struct unwinder *unwinder; /* while a thread is looked for */
     struct deadline until;

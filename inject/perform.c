@@ -332,7 +332,7 @@ enum fault_code perform_calls(struct injection *injection, struct arch_call *cal
     if (!write_records(injection))
         return refused_memory(injection, fault);
     if (watch && !watch->brief) {
-        share_begin(&share, injection->env.target, injection->session.tid);
+        share_begin(&share, injection->env.target, injection->session.tid, injection->may_idle);
         injection->share = &share;
     }
     if (injection->direct)

@@ -4,11 +4,13 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 enum {
     WATCH_NS = 1000000,
     FOLLOW_EVERY = 4, /* turns */
+    NICE_LEAST = -20,
 };
 
 static void set_policy(pid_t tid, int policy)
@@ -17,16 +19,22 @@ static void set_policy(pid_t tid, int policy)
     sched_setscheduler(tid, policy, &none);
 }
 
-/* May it leave SCHED_IDLE again? sched(7): without the capability only with RLIMIT_NICE. */
-static bool may_raise(const struct target *target)
+/*
+ * To leave SCHED_IDLE takes what lowering the nice value takes: RLIMIT_NICE, or
+ * CAP_SYS_NICE in the first user namespace (kernel/sched/syscalls.c,
+ * user_check_sched_setscheduler and can_nice), which the capabilities in
+ * /proc/self/status do not show. So the nice value is lowered by one and given
+ * back, which nobody may be refused; a try of SCHED_IDLE itself would leave a
+ * thread there that, on a busy host, does not even come to its end.
+ */
+bool share_may_idle(void)
 {
-    const uint64_t cap_sys_nice = 1u << 23; /* linux/capability.h */
-    AUTO_FREE char *text = NULL;
-    const char *line;
-    ssize_t n = procfs_slurp(target->proc, &text, PROCFS_STATUS_MAX, "self/status");
+    errno = 0;
+    int nice_value = getpriority(PRIO_PROCESS, 0);
 
-    line = n > 0 ? strstr(text, "CapEff:") : NULL;
-    return line && strtoull(line + strlen("CapEff:"), NULL, 16) & cap_sys_nice;
+    if (errno || nice_value <= NICE_LEAST || setpriority(PRIO_PROCESS, 0, nice_value - 1))
+        return false;
+    return setpriority(PRIO_PROCESS, 0, nice_value) == 0;
 }
 
 /*
@@ -109,7 +117,7 @@ static bool follow(struct share *share)
     return sched_setaffinity(0, sizeof one, &one) == 0;
 }
 
-void share_begin(struct share *share, const struct target *target, pid_t tid)
+void share_begin(struct share *share, const struct target *target, pid_t tid, bool may_idle)
 {
     memset(share, 0, sizeof *share);
     share->target = target;
@@ -120,8 +128,7 @@ void share_begin(struct share *share, const struct target *target, pid_t tid)
         procfs_openf(target->proc, O_RDONLY, "%d/task/%d/stat", (int)target->pid, (int)tid);
     if (share->stat < 0 || sched_getaffinity(0, sizeof share->former, &share->former))
         return;
-    share->watched =
-        sched_getscheduler(0) == SCHED_OTHER && may_raise(target) && start_watchdog(share);
+    share->watched = sched_getscheduler(0) == SCHED_OTHER && may_idle && start_watchdog(share);
     share->pinned = follow(share);
     if (share->watched && share->pinned)
         set_policy(0, SCHED_IDLE);

@@ -15,8 +15,8 @@
  *
  * A SCHED_IDLE tool can be starved by any other work on that processor while
  * the thread is held. A second thread of the tool watches for that and raises
- * it again within three milliseconds. Only with CAP_SYS_NICE may it, so only
- * then is the policy used.
+ * it again within three milliseconds. Whether it may is tried before any thread
+ * is held, and only then is the policy used.
  */
 #pragma once
 
@@ -41,8 +41,18 @@ struct share {
     pthread_t watchdog;
 };
 
-/* Begins to share with a thread of the target. Where it is not permitted nothing happens. */
-void share_begin(struct share *share, const struct target *target, pid_t tid);
+/*
+ * May a thread that has gone to SCHED_IDLE come back? Tried with the calling
+ * thread's nice value, which is as before afterwards.
+ */
+bool share_may_idle(void);
+
+/*
+ * Begins to share with a thread of the target. may_idle: the answer of
+ * share_may_idle; without it the tool is pinned and its policy stays. Where it
+ * is not permitted nothing happens.
+ */
+void share_begin(struct share *share, const struct target *target, pid_t tid, bool may_idle);
 /* To be called at each turn: the tool is not starved. */
 void share_turn(struct share *share);
 /* Undoes it all. */

@@ -1,0 +1,110 @@
+/* What the tool believes of the way back from SCHED_IDLE, and what the kernel makes of it. */
+#include "check.h"
+#include "inject/share.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { NOBODY = 65534, SKIPPED = 3 };
+
+static bool is_as_ever(void)
+{
+    return true;
+}
+
+static bool enter_namespace(void)
+{
+    return unshare(CLONE_NEWUSER) == 0;
+}
+
+static bool become_nobody(void)
+{
+    return setgroups(0, NULL) == 0 && setresgid(NOBODY, NOBODY, NOBODY) == 0 &&
+           setresuid(NOBODY, NOBODY, NOBODY) == 0;
+}
+
+static bool enter_namespace_as_nobody(void)
+{
+    return become_nobody() && prctl(PR_SET_DUMPABLE, 1) == 0 && enter_namespace();
+}
+
+static bool become_nobody_of_any_nice(void)
+{
+    const struct rlimit all = {40, 40};
+
+    return setrlimit(RLIMIT_NICE, &all) == 0 && become_nobody();
+}
+
+static bool become_nobody_of_no_nice(void)
+{
+    const struct rlimit none = {0, 0};
+
+    return setrlimit(RLIMIT_NICE, &none) == 0 && become_nobody();
+}
+
+static bool be_nicest(void)
+{
+    return setpriority(PRIO_PROCESS, 0, -20) == 0 && become_nobody_of_no_nice();
+}
+
+static bool comes_back(void)
+{
+    const struct sched_param none = {0};
+
+    return sched_setscheduler(0, SCHED_IDLE, &none) == 0 &&
+           sched_setscheduler(0, SCHED_OTHER, &none) == 0;
+}
+
+/* 0: it is right, and the nice value is as before. */
+static int look(bool (*scene)(void))
+{
+    if (!scene())
+        return SKIPPED;
+    int before = getpriority(PRIO_PROCESS, 0);
+    bool may = share_may_idle();
+    bool kept = getpriority(PRIO_PROCESS, 0) == before;
+
+    return !kept || may != comes_back();
+}
+
+/* In a child, which may be left at SCHED_IDLE; -1: it was ended. */
+static int look_apart(bool (*scene)(void))
+{
+    int status = 0;
+    pid_t pid = fork();
+
+    if (pid == 0)
+        _exit(look(scene));
+    if (pid < 0 || waitpid(pid, &status, 0) != pid || !WIFEXITED(status))
+        return -1;
+    return WEXITSTATUS(status);
+}
+
+int main(void)
+{
+    static const struct {
+        const char *name;
+        bool (*scene)(void);
+    } scenes[] = {
+        {"as it was started", is_as_ever},
+        {"a user namespace", enter_namespace},
+        {"nobody", become_nobody},
+        {"a user namespace of nobody's", enter_namespace_as_nobody},
+        {"nobody, RLIMIT_NICE 40", become_nobody_of_any_nice},
+        {"nobody, RLIMIT_NICE 0", become_nobody_of_no_nice},
+        {"nobody, nice -20", be_nicest},
+    };
+
+    alarm(40);
+    for (size_t i = 0; i < sizeof scenes / sizeof *scenes; i++) {
+        int result = look_apart(scenes[i].scene);
+        printf("%s: %s\n", scenes[i].name, result == SKIPPED ? "cannot be made" : "");
+        CHECK(result == 0 || result == SKIPPED);
+    }
+    return check_result();
+}
