@@ -1,6 +1,7 @@
 #include "cli/help.h"
 #include "cli/interrupt.h"
 #include "cli/message.h"
+#include "cli/output.h"
 #include "cli/several.h"
 #include "cli/verbs.h"
 
@@ -108,6 +109,7 @@ int main(int argc, char **argv)
         return EXIT_OUTPUT;
     }
     interrupt_init();
+    output_stdout_init();
     if (argc < 2)
         return run_verb(find_verb("ps"), 1, (char **)all);
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||

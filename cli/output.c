@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -158,14 +159,26 @@ bool output_name(struct output *output, const char *path)
     return true;
 }
 
-static int write_all(int fd, const unsigned char *bytes, size_t len)
+bool output_may_retry(int fd)
+{
+    struct pollfd full = {.fd = fd, .events = POLLOUT};
+
+    if (errno == EINTR)
+        return !*interrupt_again_flag();
+    if (errno != EAGAIN)
+        return false;
+    return poll(&full, 1, -1) > 0 || (errno == EINTR && !*interrupt_again_flag());
+}
+
+/* patient: also through a second Ctrl-C, until one ends the tool. */
+static int write_all(int fd, const unsigned char *bytes, size_t len, bool patient)
 {
     while (len > 0) {
         ssize_t n = write(fd, bytes, len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
+        if (n < 0 && !(errno == EINTR && patient) && !output_may_retry(fd))
             return errno;
+        if (n < 0)
+            continue;
         bytes += n;
         len -= (size_t)n;
     }
@@ -178,7 +191,7 @@ static ssize_t stream_write(void *cookie, const char *bytes, size_t len)
     struct output *output = cookie;
 
     if (!output->err)
-        output->err = write_all(output->fd, (const unsigned char *)bytes, len);
+        output->err = write_all(output->fd, (const unsigned char *)bytes, len, true);
     return output->err ? 0 : (ssize_t)len;
 }
 
@@ -240,7 +253,7 @@ static int give_name(struct output *output)
 enum fault_code output_finish(struct output *output, const void *bytes, size_t len,
                               struct fault *fault)
 {
-    int err = output->err ? output->err : write_all(output->fd, bytes, len);
+    int err = output->err ? output->err : write_all(output->fd, bytes, len, true);
 
     if (!err && output->temporary && fsync(output->fd))
         err = errno;
@@ -268,10 +281,39 @@ void output_close(struct output *output)
     output->fd = -1;
 }
 
+/* ---- stdout ---- */
+
+static int stdout_err; /* of the first write that failed */
+
+bool output_stdout_write(const char *bytes, size_t len)
+{
+    if (!stdout_err)
+        stdout_err = write_all(STDOUT_FILENO, (const unsigned char *)bytes, len, false);
+    errno = stdout_err;
+    return !stdout_err;
+}
+
+static ssize_t stdout_cookie_write(void *cookie, const char *bytes, size_t len)
+{
+    (void)cookie;
+    return output_stdout_write(bytes, len) ? (ssize_t)len : 0;
+}
+
+void output_stdout_init(void)
+{
+    static const cookie_io_functions_t functions = {.write = stdout_cookie_write};
+    FILE *stream = fopencookie(NULL, "w", functions);
+
+    if (!stream)
+        return;
+    setvbuf(stream, NULL, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF, STREAM_BUFFER);
+    stdout = stream;
+}
+
 enum fault_code output_stdout_check(struct fault *fault)
 {
     errno = 0;
     if (fflush(stdout) == 0 && !ferror(stdout))
         return FAULT_NONE;
-    return failed(fault, errno, "stdout");
+    return failed(fault, stdout_err ? stdout_err : errno, "stdout");
 }

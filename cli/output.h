@@ -41,5 +41,20 @@ enum fault_code output_finish(struct output *output, const void *bytes, size_t l
 /* Removes what is unfinished; idempotent. */
 void output_close(struct output *output);
 
+/*
+ * After a write(2) that failed with errno: may it be made again? Yes after the
+ * deadline's ticks and a first Ctrl-C, and for a full descriptor that does not
+ * block: then after a wait for its reader.
+ */
+bool output_may_retry(int fd);
+
+/*
+ * From here on what is printed on stdout waits for its reader, and nothing
+ * comes after a write that has failed. stdio's own stream would lose what a
+ * tick interrupts. Must be called before anything is printed.
+ */
+void output_stdout_init(void);
+/* Writes past that stream, in the same way. False with errno. */
+bool output_stdout_write(const char *bytes, size_t len);
 /* Has everything printed on stdout been written? */
 enum fault_code output_stdout_check(struct fault *fault);

@@ -1,5 +1,6 @@
 #include "cli/screen.h"
 #include "cli/interrupt.h"
+#include "cli/output.h"
 #include "cli/pause.h"
 
 #include <errno.h>
@@ -77,20 +78,6 @@ static bool take_keys(void)
     return tcsetattr(STDIN_FILENO, TCSADRAIN, &mode) == 0;
 }
 
-static bool write_all(const char *bytes, size_t len)
-{
-    while (len > 0) {
-        ssize_t n = write(STDOUT_FILENO, bytes, len);
-        if (n < 0 && errno == EINTR && *interrupt_flag() < 2)
-            continue;
-        if (n < 0)
-            return false;
-        bytes += n;
-        len -= (size_t)n;
-    }
-    return true;
-}
-
 static void enter(struct screen *screen)
 {
     read_size(screen);
@@ -98,7 +85,7 @@ static void enter(struct screen *screen)
     if (!screen->keys)
         terminal.keys = 0;
     terminal.shown = 1;
-    screen->shown = write_all(ENTER, sizeof ENTER - 1);
+    screen->shown = output_stdout_write(ENTER, sizeof ENTER - 1);
 }
 
 static int take_signals(void)
@@ -180,7 +167,7 @@ bool screen_end(struct screen *screen)
         errno = ENOMEM;
         return false;
     }
-    return write_all(screen->block, (size_t)ftello(screen->out));
+    return output_stdout_write(screen->block, (size_t)ftello(screen->out));
 }
 
 /* ---- waiting ---- */

@@ -2,6 +2,7 @@
 #include "cli/interrupt.h"
 #include "cli/lines.h"
 #include "cli/message.h"
+#include "cli/output.h"
 #include "cli/targets.h"
 
 #include <errno.h>
@@ -138,7 +139,7 @@ static int write_whole(struct several *several, int fd, const char *bytes, size_
 {
     while (len > 0) {
         ssize_t n = write(fd, bytes, len);
-        if (n < 0 && (errno != EINTR || *interrupt_again_flag()))
+        if (n < 0 && !output_may_retry(fd))
             return errno;
         if (n < 0)
             pass_on_interruptions(several);
@@ -171,8 +172,9 @@ static int copy(struct several *several, int from, int to)
 
 static void tell_lost(const struct several *several, const struct worker *worker, pid_t pid)
 {
-    const struct subject subject = {
-        .verb = "tell what became of", .pid = (int)pid, .json = several->options->json};
+    const struct subject subject = {.verb = "tell what became of",
+                                    .pid = (int)pid,
+                                    .json = several->options->json && !several->stdout_errno};
     const char *name = worker->signal ? sigabbrev_np(worker->signal) : NULL;
     struct fault fault;
 

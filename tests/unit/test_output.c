@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -396,6 +397,35 @@ static void test_stdout_check(void)
     close(full);
 }
 
+/* Prints where no byte fits, then where there is room. */
+static bool print_after_failure(void)
+{
+    struct fault first = {0}, second = {0};
+    int file = memfd_create("stdout", MFD_CLOEXEC);
+    int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
+
+    output_stdout_init();
+    dup2(full, STDOUT_FILENO);
+    printf("{\"begun\": ");
+    bool failed = output_stdout_check(&first) == FAULT_OUTPUT && first.err == ENOSPC;
+    dup2(file, STDOUT_FILENO);
+    printf("{\"error\": 1}\n");
+    bool still = output_stdout_check(&second) == FAULT_OUTPUT && second.err == ENOSPC;
+    return failed && still && lseek(file, 0, SEEK_END) == 0;
+}
+
+/* In a child: its stdout is another one from there on. */
+static void test_nothing_after_a_failure(void)
+{
+    int status = 1;
+
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(!print_after_failure());
+    CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+}
+
 /* ---- files that are made anew ---- */
 
 static bool no_renameat2;
@@ -495,6 +525,7 @@ int main(void)
     test_broken_pipe();
     test_stdout();
     test_stdout_check();
+    test_nothing_after_a_failure();
     for (int i = 0; i < 2; i++) {
         tree_remove(&tree);
         CHECK(tree_make(&tree));

@@ -363,6 +363,12 @@ void malloc_stats_print(void (*write_cb)(void *, const char *), void *opaque, co
         return;
     }
     write_cb(opaque, "{\"jemalloc\": ");
+    if (is("large")) {
+        write_cb(opaque, "\"");
+        write_cb(opaque, piece + PIECE - MIB);
+        write_cb(opaque, "\"}\n");
+        return;
+    }
     while (is("endless"))
         write_cb(opaque, piece);
     for (int i = 0; is("nested") && i < 1 << 20; i++)
