@@ -1,6 +1,7 @@
 /* Pressure files, and the kernel's own. */
 #include "attach/pressure.h"
 #include "check.h"
+#include "tree.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -77,10 +78,107 @@ static void test_own(void)
     procfs_close(&proc);
 }
 
+/* ---- groups that somebody else has filled ---- */
+
+static const char psi_text[] = "some avg10=0.00 avg60=0.00 avg300=0.00 total=7\n"
+                               "full avg10=0.00 avg60=0.00 avg300=0.00 total=7\n";
+
+/* A /proc in which process 42 is in the group /g, of a cgroup2 that is the directory v2. */
+static bool make_group(struct tree *tree, struct procfs *proc)
+{
+    char line[TREE_PATH_MAX + 128], path[TREE_PATH_MAX], group[TREE_PATH_MAX];
+
+    snprintf(line, sizeof line, "36 35 0:32 / %s rw - cgroup2 cgroup rw\n",
+             tree_name(tree, "v2", path));
+    tree_parents(tree_name(tree, "v2/g/x", group));
+    return tree_write(tree, "proc/self/mountinfo", line) &&
+           tree_write(tree, "proc/42/mountinfo", line) &&
+           tree_write(tree, "proc/42/cgroup", "0::/g\n") && tree_write(tree, "other", psi_text) &&
+           procfs_open(proc, tree_name(tree, "proc", path)) == 0;
+}
+
+static bool is_untouched(const struct tree *tree, const char *name)
+{
+    char path[TREE_PATH_MAX], text[256] = "";
+    int fd = open(tree_name(tree, name, path), O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+
+    close(fd);
+    return n == (ssize_t)strlen(psi_text) && strcmp(text, psi_text) == 0;
+}
+
+/* What fill puts in place of the group's file; between the open and the trigger, exchange does. */
+static void look_at_group(void (*fill)(const char *path, const char *other),
+                          void (*exchange)(const char *path, const char *other))
+{
+    char at[TREE_PATH_MAX], other[TREE_PATH_MAX];
+    struct pressure_file file;
+    struct procfs proc;
+    struct tree tree;
+
+    if (!CHECK(tree_make(&tree)))
+        return;
+    if (CHECK(make_group(&tree, &proc))) {
+        tree_name(&tree, "v2/g/memory.pressure", at);
+        fill(at, tree_name(&tree, "other", other));
+        int err = pressure_open(&file, &proc, 42);
+        CHECK(err || file.whole_host);
+        if (exchange)
+            exchange(at, other);
+        int fd = err ? -1 : pressure_trigger(&file, PRESSURE_SOME, 150000, 2000000);
+        if (fd >= 0)
+            close(fd);
+        CHECK(is_untouched(&tree, "other"));
+        pressure_close(&file);
+        procfs_close(&proc);
+    }
+    tree_remove(&tree);
+}
+
+static void put_file(const char *path, const char *other)
+{
+    CHECK(link(other, path) == 0);
+}
+
+static void put_link(const char *path, const char *other)
+{
+    CHECK(symlink(other, path) == 0);
+}
+
+/* Nobody will ever write to it: an open for reading waits for ever. */
+static void put_fifo(const char *path, const char *other)
+{
+    (void)other;
+    CHECK(mkfifo(path, 0600) == 0);
+}
+
+static void put_host(const char *path, const char *other)
+{
+    (void)other;
+    CHECK(symlink("/proc/pressure/memory", path) == 0);
+}
+
+static void exchange_for_file(const char *path, const char *other)
+{
+    unlink(path);
+    put_file(path, other);
+}
+
+static void test_forged_groups(void)
+{
+    look_at_group(put_file, NULL);
+    look_at_group(put_link, NULL);
+    look_at_group(put_host, NULL);
+    look_at_group(put_host, exchange_for_file);
+    look_at_group(put_fifo, NULL);
+}
+
 int main(void)
 {
+    alarm(40);
     test_texts();
     test_wrong_texts();
     test_own();
+    test_forged_groups();
     return check_result();
 }
