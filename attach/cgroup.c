@@ -322,6 +322,8 @@ bool cgroup_path(const char *text, const char *controller, char *out, size_t siz
             continue;
         if (*controller ? v2 || strcmp(list, controller) != 0 : !v2)
             continue;
+        if (strlen(path) == sizeof path - 1) /* cut off: the name of another group */
+            return false;
         snprintf(out, size, "%s", path);
         return strncmp(out, "/..", 3) != 0;
     }

@@ -126,6 +126,21 @@ static void test_none(void)
     }
 }
 
+/* A path that is cut off would be that of another group. */
+static void test_long_path(void)
+{
+    char text[2 * CGROUP_PATH_MAX], path[CGROUP_PATH_MAX];
+
+    for (size_t len = CGROUP_PATH_MAX - 4; len < CGROUP_PATH_MAX + 4; len++) {
+        memset(text, '/', sizeof text);
+        memcpy(text, "0::", 3);
+        text[3 + len] = '\0';
+        bool found = cgroup_path(text, "", path, sizeof path);
+        CHECK(found == (len < CGROUP_PATH_MAX - 1));
+        CHECK(!found || strcmp(path, text + 3) == 0);
+    }
+}
+
 int main(void)
 {
     test_docker();
@@ -135,5 +150,6 @@ int main(void)
     test_others();
     test_pod_alone();
     test_none();
+    test_long_path();
     return check_result();
 }
