@@ -1,6 +1,8 @@
 #include "attach/cgroup_dir.h"
+#include "attach/inroot.h"
 #include "attach/util.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -153,24 +155,37 @@ bool cgroup_mounted(const char *text, size_t len, enum cgroup_tree tree, const c
     return false;
 }
 
-/* own: the tool's mounts, whose points are names here; else those of the process, in its root. */
-static bool find_through(const struct procfs *proc, pid_t pid, bool own, enum cgroup_tree tree,
+/* The process may have covered the mount that mountinfo shows, or moved it. */
+static int name_dir(const struct procfs *proc, const struct cgroup_dir *dir)
+{
+    AUTO_CLOSE int root =
+        dir->through ? procfs_openf(proc, O_PATH | O_DIRECTORY, "%d/root", (int)dir->through)
+                     : open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+    return root < 0 ? root : group_name(proc, root, dir->path);
+}
+
+int cgroup_dir_open(const struct procfs *proc, const struct cgroup_dir *dir, const char *file)
+{
+    AUTO_CLOSE int group = name_dir(proc, dir);
+
+    return group < 0 ? group : group_file_open(proc, group, file);
+}
+
+/* through 0: the tool's mounts; else those of the process, in its root. */
+static bool find_through(const struct procfs *proc, pid_t through, enum cgroup_tree tree,
                          const char *path, struct cgroup_dir *out)
 {
     AUTO_FREE char *text = NULL;
-    size_t before = 0;
-    ssize_t n = own ? procfs_slurp(proc, &text, MOUNTINFO_LIMIT, "self/mountinfo")
-                    : procfs_slurp(proc, &text, MOUNTINFO_LIMIT, "%d/mountinfo", (int)pid);
+    ssize_t n = through ? procfs_slurp(proc, &text, MOUNTINFO_LIMIT, "%d/mountinfo", (int)through)
+                        : procfs_slurp(proc, &text, MOUNTINFO_LIMIT, "self/mountinfo");
 
-    if (n <= 0)
+    out->through = through;
+    if (n <= 0 ||
+        !cgroup_mounted(text, (size_t)n, tree, path, out->path, sizeof out->path, &out->top))
         return false;
-    if (!own)
-        before = (size_t)snprintf(out->path, sizeof out->path, "/proc/%d/root", (int)pid);
-    if (!cgroup_mounted(text, (size_t)n, tree, path, out->path + before, sizeof out->path - before,
-                        &out->top))
-        return false;
-    out->top += before;
-    return access(out->path, X_OK) == 0;
+    AUTO_CLOSE int group = name_dir(proc, out);
+    return group >= 0 && faccessat(group, ".", X_OK, 0) == 0;
 }
 
 bool cgroup_dir_find(const struct procfs *proc, pid_t pid, enum cgroup_tree tree,
@@ -182,8 +197,7 @@ bool cgroup_dir_find(const struct procfs *proc, pid_t pid, enum cgroup_tree tree
 
     if (n <= 0 || !cgroup_tree_path(text, (size_t)n, tree, path, sizeof path))
         return false;
-    return find_through(proc, pid, true, tree, path, out) ||
-           find_through(proc, pid, false, tree, path, out);
+    return find_through(proc, 0, tree, path, out) || find_through(proc, pid, tree, path, out);
 }
 
 bool cgroup_dir_parent(struct cgroup_dir *dir)

@@ -26,6 +26,7 @@ bool cgroup_mounted(const char *text, size_t len, enum cgroup_tree tree, const c
                     char *out, size_t size, size_t *top);
 
 struct cgroup_dir {
+    pid_t through; /* the process in whose root path is; 0: in the tool's own */
     char path[PATH_MAX + 64];
     size_t top; /* bytes of path that are the mount's; the rest are groups */
 };
@@ -37,6 +38,9 @@ struct cgroup_dir {
  */
 bool cgroup_dir_find(const struct procfs *proc, pid_t pid, enum cgroup_tree tree,
                      struct cgroup_dir *out);
+
+/* Opens a file of it for reading, as group_file_open does: nothing else that is mounted there. */
+int cgroup_dir_open(const struct procfs *proc, const struct cgroup_dir *dir, const char *file);
 
 /* Goes to the parent group; false if this is the mount's own directory. */
 bool cgroup_dir_parent(struct cgroup_dir *dir);

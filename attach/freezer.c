@@ -1,5 +1,6 @@
 #include "attach/freezer.h"
 #include "attach/cgroup.h"
+#include "attach/inroot.h"
 #include "attach/parse.h"
 #include "attach/util.h"
 
@@ -27,11 +28,15 @@ bool freezer_holds(const struct procfs *proc, pid_t pid, char *path, size_t size
 
     if (procfs_slurp(proc, &text, CGROUP_TEXT_MAX, "%d/cgroup", (int)pid) <= 0)
         return false;
+    AUTO_CLOSE int root = procfs_openf(proc, O_PATH | O_DIRECTORY, "self/root");
     for (size_t i = 0; i < ARRAY_LEN(places); i++) {
         if (!cgroup_path(text, places[i].controller, below, sizeof below))
             continue;
-        snprintf(path, size, "%s%s", places[i].mount, strcmp(below, "/") == 0 ? "" : below);
-        if (procfs_read(proc, state, sizeof state, "self/root%s/%s", path, places[i].file) > 0 &&
+        int n = snprintf(path, size, "%s%s", places[i].mount, strcmp(below, "/") == 0 ? "" : below);
+        if (n < 0 || (size_t)n >= size) /* cut off: the name of another group */
+            continue;
+        AUTO_CLOSE int group = root < 0 ? root : group_name(proc, root, path);
+        if (group >= 0 && group_file_read(proc, group, places[i].file, state, sizeof state) > 0 &&
             strstr(state, places[i].word))
             return true;
     }

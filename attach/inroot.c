@@ -4,12 +4,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 
 enum { LINKS_MAX = 40 /* as the kernel */, DEPTH_MAX = 128, NAME_SIZE = NAME_MAX + 1 };
 
@@ -141,16 +143,78 @@ int inroot_name(int root, const char *path, enum inroot_links links)
     return -errno;
 }
 
-int regular_open(int named)
+int named_open(int named, int flags)
 {
     char name[32];
+
+    snprintf(name, sizeof name, "/proc/self/fd/%d", named);
+    int fd = open(name, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* a lease: EWOULDBLOCK */
+    return fd < 0 ? -errno : fd;
+}
+
+int regular_open(int named)
+{
     struct stat st;
 
     if (fstat(named, &st))
         return -errno;
     if (!S_ISREG(st.st_mode) || st.st_size == 0)
         return -EINVAL;
-    snprintf(name, sizeof name, "/proc/self/fd/%d", named);
-    int fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* a lease: EWOULDBLOCK */
-    return fd < 0 ? -errno : fd;
+    return named_open(named, O_RDONLY);
+}
+
+/* Of recorded files, instead of a /proc, what lies on the file system of the recording. */
+static bool is_of_groups(const struct procfs *proc, int fd)
+{
+    struct statfs fs, recorded;
+
+    if (fstatfs(fd, &fs))
+        return false;
+    if (fs.f_type == CGROUP_SUPER_MAGIC || fs.f_type == CGROUP2_SUPER_MAGIC)
+        return true;
+    return fstatfs(proc->dirfd, &recorded) == 0 && recorded.f_type != PROC_SUPER_MAGIC &&
+           recorded.f_type == fs.f_type;
+}
+
+/* No mount on the file itself: it could be another file of a group, which acts when written. */
+static int name_within(int group, const char *file)
+{
+    struct open_how how = {.flags = O_PATH | O_CLOEXEC,
+                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV};
+    int named = (int)syscall(SYS_openat2, group, file, &how, sizeof how);
+
+    if (named < 0 && (errno == ENOSYS || errno == EPERM || errno == EAGAIN))
+        named = openat(group, file, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    return named < 0 ? -errno : named;
+}
+
+int group_name(const struct procfs *proc, int root, const char *path)
+{
+    AUTO_CLOSE int group = inroot_name(root, path, INROOT_FOLLOW);
+
+    if (group < 0)
+        return group;
+    return is_of_groups(proc, group) ? steal_fd(&group) : -EINVAL;
+}
+
+int group_file_open(const struct procfs *proc, int group, const char *file)
+{
+    AUTO_CLOSE int named = name_within(group, file);
+    struct stat st;
+
+    if (named < 0)
+        return named;
+    if (fstat(named, &st))
+        return -errno;
+    if (!S_ISREG(st.st_mode) || !is_of_groups(proc, named))
+        return -EINVAL;
+    return named_open(named, O_RDONLY);
+}
+
+ssize_t group_file_read(const struct procfs *proc, int group, const char *file, char *buf,
+                        size_t size)
+{
+    AUTO_CLOSE int fd = group_file_open(proc, group, file);
+
+    return fd < 0 ? fd : procfs_read_fd(fd, buf, size);
 }

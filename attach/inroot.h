@@ -4,6 +4,8 @@
  */
 #pragma once
 
+#include "attach/procfs.h"
+
 enum inroot_links {
     INROOT_FOLLOW,
     INROOT_NO_LINKS, /* -ELOOP: what maps calls a file has no link in it (d_path) */
@@ -29,3 +31,30 @@ int inroot_walk(int root, const char *path, enum inroot_links links);
  * something else.
  */
 int regular_open(int named);
+
+/*
+ * Opens what an O_PATH descriptor, or any other, names once more; the caller
+ * has seen what it is. O_CLOEXEC, O_NONBLOCK and O_NOCTTY are added to flags.
+ * Returns another descriptor, the caller's to close, or -errno.
+ */
+int named_open(int named, int flags);
+
+/*
+ * The directory of a control group, path from root on as for inroot_name: an
+ * O_PATH descriptor of what lies on the file system of the groups (cgroup or
+ * cgroup2, fstatfs(2)), the caller's to close. -EINVAL: it lies elsewhere.
+ * Where proc is a recording, that file system is the one of the recording.
+ */
+int group_name(const struct procfs *proc, int root, const char *path);
+
+/*
+ * Opens a file of such a directory for reading. The files of a group are
+ * regular and say that they are empty, so regular_open refuses them. -EXDEV or
+ * -EINVAL: another file is mounted there. Returns a descriptor, the caller's to
+ * close, or -errno.
+ */
+int group_file_open(const struct procfs *proc, int group, const char *file);
+
+/* Reads such a file as procfs_read does. */
+ssize_t group_file_read(const struct procfs *proc, int group, const char *file, char *buf,
+                        size_t size);

@@ -102,14 +102,6 @@ static ssize_t read_at_start(int fd, char *text, size_t size)
     return n;
 }
 
-static int open_in(const struct cgroup_dir *dir, const char *name)
-{
-    char path[sizeof dir->path + 32];
-    int n = snprintf(path, sizeof path, "%s/%s", dir->path, name);
-
-    return n > 0 && (size_t)n < sizeof path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-}
-
 static uint64_t read_limit(int fd)
 {
     char text[TEXT_MAX];
@@ -138,15 +130,16 @@ static void close_group(struct limit_group *group)
 }
 
 /* The root group of version 2 has no memory.current. */
-static void add_group(struct limits *limits, const struct cgroup_dir *dir, bool v2)
+static void add_group(struct limits *limits, const struct procfs *proc,
+                      const struct cgroup_dir *dir, bool v2)
 {
     struct limit_group *group = &limits->groups[limits->count];
 
     *group = (struct limit_group){
-        .usage_fd = open_in(dir, v2 ? "memory.current" : "memory.usage_in_bytes"),
-        .stat_fd = open_in(dir, "memory.stat"),
-        .hard_fd = open_in(dir, v2 ? "memory.max" : "memory.limit_in_bytes"),
-        .high_fd = v2 ? open_in(dir, "memory.high") : -1,
+        .usage_fd = cgroup_dir_open(proc, dir, v2 ? "memory.current" : "memory.usage_in_bytes"),
+        .stat_fd = cgroup_dir_open(proc, dir, "memory.stat"),
+        .hard_fd = cgroup_dir_open(proc, dir, v2 ? "memory.max" : "memory.limit_in_bytes"),
+        .high_fd = v2 ? cgroup_dir_open(proc, dir, "memory.high") : -1,
         .v2 = v2};
     if (group->usage_fd < 0) {
         close_group(group);
@@ -177,7 +170,7 @@ void limits_open(struct limits *limits, const struct procfs *proc, pid_t pid)
     if (!v1 && !cgroup_dir_find(proc, pid, CGROUP_V2, &dir))
         return;
     do
-        add_group(limits, &dir, !v1);
+        add_group(limits, proc, &dir, !v1);
     while (limits->count < LIMITS_GROUPS && cgroup_dir_parent(&dir));
 }
 

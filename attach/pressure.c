@@ -1,14 +1,13 @@
 #include "attach/pressure.h"
 #include "attach/cgroup_dir.h"
+#include "attach/inroot.h"
 #include "attach/util.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/vfs.h>
 
 enum { TEXT_MAX = 512 };
 
@@ -56,40 +55,14 @@ bool pressure_parse(const char *text, size_t len, struct pressure *out)
     return some;
 }
 
-/* Another descriptor of the same file, whatever has become of its name. Or -errno. */
-static int open_again(int fd, int flags)
-{
-    char name[64];
-
-    snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
-    int again = open(name, flags | O_CLOEXEC);
-    return again < 0 ? -errno : again;
-}
-
-/*
- * Naming a file opens nothing: no FIFO waits and no device acts. What lies on
- * that file system is the kernel's, and nobody else's. Or -errno.
- */
-static int open_of(const char *path, unsigned long type)
-{
-    AUTO_CLOSE int named = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-    struct statfs fs;
-
-    if (named < 0 || fstatfs(named, &fs))
-        return -errno;
-    if ((unsigned long)fs.f_type != type)
-        return -EINVAL;
-    return open_again(named, O_RDONLY);
-}
-
 /* Where PSI is switched off, the open or the first read fails (EOPNOTSUPP). */
-static int open_path(struct pressure_file *file, const char *path, unsigned long type)
+static int take_file(struct pressure_file *file, int fd)
 {
     struct pressure seen;
 
-    file->fd = open_of(path, type);
-    if (file->fd < 0)
-        return file->fd;
+    file->fd = fd;
+    if (fd < 0)
+        return fd;
     errno = 0;
     if (pressure_read(file, &seen))
         return 0;
@@ -101,17 +74,14 @@ static int open_path(struct pressure_file *file, const char *path, unsigned long
 int pressure_open(struct pressure_file *file, const struct procfs *proc, pid_t pid)
 {
     struct cgroup_dir dir;
-    char path[sizeof dir.path + sizeof "/memory.pressure"];
 
     file->fd = -1;
     file->whole_host = false;
-    if (cgroup_dir_find(proc, pid, CGROUP_V2, &dir)) {
-        snprintf(path, sizeof path, "%s/memory.pressure", dir.path);
-        if (open_path(file, path, CGROUP2_SUPER_MAGIC) == 0)
-            return 0;
-    }
+    if (cgroup_dir_find(proc, pid, CGROUP_V2, &dir) &&
+        take_file(file, cgroup_dir_open(proc, &dir, "memory.pressure")) == 0)
+        return 0;
     file->whole_host = true;
-    return open_path(file, "/proc/pressure/memory", PROC_SUPER_MAGIC);
+    return take_file(file, procfs_openf(proc, O_RDONLY, "pressure/memory"));
 }
 
 void pressure_close(struct pressure_file *file)
@@ -131,7 +101,7 @@ bool pressure_read(const struct pressure_file *file, struct pressure *out)
 int pressure_trigger(const struct pressure_file *file, enum pressure_kind kind, uint64_t stall_us,
                      uint64_t window_us)
 {
-    AUTO_CLOSE int fd = open_again(file->fd, O_RDWR | O_NONBLOCK);
+    AUTO_CLOSE int fd = named_open(file->fd, O_RDWR); /* that very file, whatever has its name */
     char text[64];
     int n = snprintf(text, sizeof text, "%s %" PRIu64 " %" PRIu64,
                      kind == PRESSURE_FULL ? "full" : "some", stall_us, window_us);

@@ -62,6 +62,15 @@ static ssize_t read_fully(int fd, char *buf, size_t size)
     return (ssize_t)used;
 }
 
+ssize_t procfs_read_fd(int fd, char *buf, size_t size)
+{
+    ssize_t n = read_fully(fd, buf, size - 1);
+
+    if (n >= 0)
+        buf[n] = '\0';
+    return n;
+}
+
 ssize_t procfs_read(const struct procfs *proc, char *buf, size_t size, const char *fmt, ...)
 {
     char name[NAME_SIZE];
@@ -69,12 +78,7 @@ ssize_t procfs_read(const struct procfs *proc, char *buf, size_t size, const cha
 
     FORMAT_NAME(name, fmt);
     fd = open_below(proc, O_RDONLY, name);
-    if (fd < 0)
-        return fd;
-    ssize_t n = read_fully(fd, buf, size - 1);
-    if (n >= 0)
-        buf[n] = '\0';
-    return n;
+    return fd < 0 ? fd : procfs_read_fd(fd, buf, size);
 }
 
 /* Doubles *buf until the file is in it whole, one byte of room kept for a NUL. */

@@ -25,6 +25,9 @@ void procfs_close(struct procfs *proc);
 __attribute__((format(printf, 4, 5))) ssize_t procfs_read(const struct procfs *proc, char *buf,
                                                           size_t size, const char *fmt, ...);
 
+/* The same of an open descriptor, from where it stands. */
+ssize_t procfs_read_fd(int fd, char *buf, size_t size);
+
 /*
  * Reads a whole file, at most limit bytes (-EFBIG beyond). *out is the
  * caller's to free and ends with a NUL. Returns the length or -errno.

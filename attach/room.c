@@ -1,10 +1,12 @@
 #include "attach/room.h"
+#include "attach/inroot.h"
 #include "attach/util.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { GROUPS_TEXT_MAX = 64 << 10, STAT_MAX = 8192, PLACE_MAX = CGROUP_PATH_MAX + 128 };
+enum { GROUPS_TEXT_MAX = 64 << 10, STAT_MAX = 8192 };
 
 /*
  * The same numbers in each version's words. Version 1 does not tell how much of
@@ -32,12 +34,11 @@ static const struct hierarchy hierarchies[] = {
 };
 
 /* "max" is no number, and means that there is no limit. */
-static bool read_number(const struct procfs *proc, const char *directory, const char *file,
-                        uint64_t *out)
+static bool read_number(const struct procfs *proc, int group, const char *file, uint64_t *out)
 {
     char text[64], *end;
 
-    if (procfs_read(proc, text, sizeof text, "%s/%s", directory, file) <= 0)
+    if (group_file_read(proc, group, file, text, sizeof text) <= 0)
         return false;
     *out = strtoull(text, &end, 10);
     return end > text;
@@ -55,32 +56,33 @@ static uint64_t stat_number(const char *text, const char *name)
 }
 
 /* One directory; takes it if it has less than what was seen so far. */
-static bool look_at(const struct procfs *proc, const struct hierarchy *kind, const char *root,
+static bool look_at(const struct procfs *proc, const struct hierarchy *kind, int root,
                     const char *path, struct room *out)
 {
-    char directory[PLACE_MAX], text[STAT_MAX];
+    char directory[sizeof out->group], text[STAT_MAX];
     uint64_t limit, usage, kernel = 0, room;
 
-    snprintf(directory, sizeof directory, "%s/%s%s", root, kind->mount, path);
-    if (!read_number(proc, directory, kind->limit, &limit) ||
-        !read_number(proc, directory, kind->usage, &usage) ||
-        procfs_read(proc, text, sizeof text, "%s/memory.stat", directory) <= 0)
+    snprintf(directory, sizeof directory, "/%s%s", kind->mount, path);
+    AUTO_CLOSE int group = root < 0 ? root : group_name(proc, root, directory);
+    if (group < 0 || !read_number(proc, group, kind->limit, &limit) ||
+        !read_number(proc, group, kind->usage, &usage) ||
+        group_file_read(proc, group, "memory.stat", text, sizeof text) <= 0)
         return false;
     if (kind->kernel)
-        read_number(proc, directory, kind->kernel, &kernel);
+        read_number(proc, group, kind->kernel, &kernel);
     room = (limit > usage ? limit - usage : 0) + kernel;
     for (size_t i = 0; i < ARRAY_LEN(kind->reclaimable) && kind->reclaimable[i]; i++)
         room += stat_number(text, kind->reclaimable[i]);
     if (room >= out->bytes)
         return true;
     out->bytes = room;
-    snprintf(out->group, sizeof out->group, "/%s%s", kind->mount, path);
+    snprintf(out->group, sizeof out->group, "%s", directory);
     return true;
 }
 
 /* From the group itself up to the root of the hierarchy, which has no limit. */
-static bool look_upwards(const struct procfs *proc, const struct hierarchy *kind, const char *text,
-                         struct room *out)
+static bool look_upwards(const struct procfs *proc, const struct hierarchy *kind, int root,
+                         const char *text, struct room *out)
 {
     char path[CGROUP_PATH_MAX], *slash;
     bool seen = false;
@@ -88,7 +90,7 @@ static bool look_upwards(const struct procfs *proc, const struct hierarchy *kind
     if (!cgroup_path(text, kind->controller, path, sizeof path))
         return false;
     while ((slash = strrchr(path, '/')) && path[1]) {
-        seen |= look_at(proc, kind, "self/root", path, out);
+        seen |= look_at(proc, kind, root, path, out);
         *slash = '\0';
     }
     return seen;
@@ -107,16 +109,16 @@ static bool has_swap(const struct procfs *proc)
 bool room_look(const struct procfs *proc, pid_t pid, struct room *out)
 {
     AUTO_FREE char *text = NULL;
-    char root[32];
     bool seen = false;
 
     *out = (struct room){.bytes = UINT64_MAX};
     if (has_swap(proc) || procfs_slurp(proc, &text, GROUPS_TEXT_MAX, "%d/cgroup", (int)pid) <= 0)
         return false;
-    snprintf(root, sizeof root, "%d/root", (int)pid);
+    AUTO_CLOSE int own = procfs_openf(proc, O_PATH | O_DIRECTORY, "self/root");
+    AUTO_CLOSE int its = procfs_openf(proc, O_PATH | O_DIRECTORY, "%d/root", (int)pid);
     for (size_t i = 0; i < ARRAY_LEN(hierarchies); i++)
-        if (!look_upwards(proc, &hierarchies[i], text, out)) /* a container sees its own there */
-            seen |= look_at(proc, &hierarchies[i], root, "", out);
+        if (!look_upwards(proc, &hierarchies[i], own, text, out)) /* a container sees its own */
+            seen |= look_at(proc, &hierarchies[i], its, "", out);
         else
             seen = true;
     return seen;

@@ -82,6 +82,18 @@ static void test_odd(void)
     CHECK(!freezer_holds(&proc, NO_PID + 1, name, sizeof name));
 }
 
+/* A path that is cut off is the name of another group. */
+static void test_cut_off(void)
+{
+    char path[sizeof "/sys/fs/cgroup/freezer/a"];
+
+    groups("6:freezer:/ab\n");
+    CHECK(state("freezer/a/freezer.state", "FROZEN\n"));
+    CHECK(!freezer_holds(&proc, NO_PID, path, sizeof path));
+    groups("6:freezer:/a\n");
+    CHECK(freezer_holds(&proc, NO_PID, path, sizeof path));
+}
+
 static bool thread(int tid, char letter, const char *wchan)
 {
     char name[64], text[256];
@@ -118,6 +130,7 @@ int main(void)
     test_first();
     test_second();
     test_odd();
+    test_cut_off();
     test_threads();
     procfs_close(&proc);
     tree_remove(&tree);

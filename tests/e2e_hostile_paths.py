@@ -1,0 +1,154 @@
+"""What a target puts where the tool looks for files: FIFOs, links, sockets and mounts."""
+
+import contextlib
+import os
+import re
+import shutil
+import socket
+import subprocess
+
+import hostile
+import lib
+from hostile import Opens, run_bounded
+
+# Below the target's root. A group's files are looked for by convention and by mountinfo.
+GROUPS = ("sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory.current", "sys/fs/cgroup/memory.stat",
+          "sys/fs/cgroup/memory.pressure", "sys/fs/cgroup/cgroup.events",
+          "sys/fs/cgroup/memory/memory.limit_in_bytes",
+          "sys/fs/cgroup/memory/memory.usage_in_bytes", "sys/fs/cgroup/memory/memory.stat",
+          "sys/fs/cgroup/freezer/freezer.state", "sys/fs/cgroup/unified/cgroup.events")
+FILES = ("memory.max", "memory.current", "memory.stat", "memory.high", "memory.pressure",
+         "memory.limit_in_bytes", "memory.usage_in_bytes")
+OTHERS = ("etc/ld.so.preload", "etc/malloc.conf", "proc/meminfo", "proc/self/status")
+VERBS = (("status",), ("stats",), ("dump", "-o", "OUT"), ("top", "--once"),
+         ("watch", "--when", "rss>1K", "--when", "cgroup>99%", "--when", "psi.some>99%/10s",
+          "--once", "-o", "."))
+WAIT = 60  # seconds; only what waits for ever is found by it
+WITHOUT_GROUPS = ["unshare", "--mount", "sh", "-c", 'umount -R /sys/fs/cgroup && exec "$@"', "sh"]
+
+
+def make_socket(path):
+    former = os.getcwd()
+    os.chdir(os.path.dirname(path))  # the name of a socket has at most 107 bytes
+    try:
+        with contextlib.closing(socket.socket(socket.AF_UNIX)) as listener:
+            listener.bind(os.path.basename(path))
+    finally:
+        os.chdir(former)
+
+
+class Paths(hostile.TestCase):
+    def setUp(self):
+        lib.require_root()
+        for name in ("setpriv", "unshare"):
+            if not shutil.which(name):
+                self.skipTest("%s is not installed" % name)
+        self.secret = self.path("secret")
+        with open(self.secret, "w") as file:
+            file.write("1048576\n")
+
+    def kinds(self):
+        """Each makes one trap at a path."""
+        return {
+            "fifo": self.make_fifo,
+            "outside": lambda path: os.symlink(self.secret, path),
+            "device": lambda path: os.symlink("/dev/zero", path),
+            "directory": os.mkdir,
+            "socket": make_socket,
+        }
+
+    def make_fifo(self, path):
+        """Somebody has it open for writing, and never writes: a reader would wait for ever."""
+        os.mkfifo(path)
+        self.addCleanup(os.close, os.open(path, os.O_RDWR))
+
+    def watched(self, paths):
+        opens = [Opens(path) for path in (self.secret, *paths) if not os.path.islink(path)]
+        for each in opens:
+            self.addCleanup(each.close)
+        return opens
+
+    def verbs(self, process, before=()):
+        """What of it is over in time, and which has to be ended."""
+        for verb in VERBS:
+            words = [verb[0], process.pid,
+                     *(self.path("out.folded") if word == "OUT" else word for word in verb[1:])]
+            with self.subTest(words=words):
+                result = run_bounded(*words, timeout=WAIT, before=before, cwd=self.path("."))
+                self.assertIsNotNone(result.code, "the tool waits for ever: %s" % (result,))
+                self.assert_bounded(result)
+        self.assert_bounded(run_bounded("ps", timeout=WAIT, before=before))
+        self.assert_untraced(process)
+
+    def test_traps_in_a_chroot(self):
+        self.install("root", "lib")
+        program = self.path("root", "lib", "hostile")
+        traps = [self.path("root", *name.split("/")) for name in (*GROUPS, *OTHERS)]
+        process = self.hostile("--root", self.path("root"), program=program)
+        for kind, make in self.kinds().items():
+            with self.subTest(kind=kind):
+                for path in traps:
+                    make(path)
+                opens = self.watched(() if kind == "directory" else traps)
+                self.verbs(process)
+                seen = any(each.seen() for each in opens)
+                for path in traps:
+                    os.rmdir(path) if kind == "directory" else os.unlink(path)
+                self.assertFalse(seen, "a file was opened")
+
+    def places(self):
+        """Where a process of this one's groups finds their files: mount point, and group below."""
+        groups = dict(line.split(":", 2)[1:] for line in
+                      lib.read_text("/proc/self/cgroup").splitlines())
+        for line in lib.read_text("/proc/self/mountinfo").splitlines():
+            words = line.split()
+            kind, _, options = words[words.index("-") + 1:]
+            name = {"cgroup": "memory", "cgroup2": ""}.get(kind)
+            if words[3] == "/" and name in groups and (not name or name in options.split(",")):
+                yield words[4], groups[name].strip("/")
+
+    def start_below(self, mounts):
+        """In a mount namespace of its own, where these stand: (what, where)."""
+        script = "".join('mount --bind "%s" "%s" && ' % pair for pair in mounts) + 'exec "$@"'
+        return self.hostile(before=["unshare", "--mount", "sh", "-c", script, "sh"])
+
+    def assert_not_opened(self, mounts, traps):
+        """By a tool that does not see the groups itself: it looks through the target's mounts."""
+        process = self.start_below(mounts)
+        opens = self.watched(traps)
+        self.verbs(process, before=WITHOUT_GROUPS)
+        self.assertFalse(any(each.seen() for each in opens), "a file was opened")
+        with contextlib.closing(os.fdopen(os.open(traps[0], os.O_RDONLY | os.O_NONBLOCK))):
+            self.assertTrue(any(each.seen() for each in opens), "it would not have been seen")
+
+    def test_traps_over_a_mount(self):
+        """mountinfo names the mount of the groups, and another one covers it."""
+        for kind in ("fifo", "outside"):
+            mounts, traps = [], []
+            for number, (point, group) in enumerate(self.places()):
+                over = self.path(kind, str(number))
+                for name in FILES:
+                    traps.append(self.path(kind, str(number), *group.split("/"), name))
+                    self.kinds()[kind](traps[-1])
+                mounts.append((over, point))
+            if not mounts:
+                self.skipTest("no control groups are mounted")
+            with self.subTest(kind=kind):
+                self.assert_not_opened(mounts, [trap for trap in traps if not os.path.islink(trap)]
+                                       or [self.secret])
+
+    def test_traps_over_a_file(self):
+        """The directory is a group's, and a file in it is none."""
+        for kind in ("fifo", "file"):
+            trap = self.path(kind)
+            self.make_fifo(trap) if kind == "fifo" else shutil.copy(self.secret, trap)
+            mounts = [(trap, path) for point, group in self.places() for name in FILES
+                      for path in [os.path.join(point, group, name)] if os.path.exists(path)]
+            if not mounts:
+                self.skipTest("no control groups are mounted")
+            with self.subTest(kind=kind):
+                self.assert_not_opened(mounts, [trap])
+
+
+if __name__ == "__main__":
+    lib.main()
