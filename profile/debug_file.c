@@ -67,6 +67,18 @@ static bool is_by_unit(struct debug_file *file, const Elf64_Shdr *section)
 }
 
 /*
+ * The names of the sections must be seen. They may be those of a section that
+ * libdw knows, too: by .gnu_debugaltlink it would open a path by itself, in the
+ * tool's own root, and wait there if it is that of a FIFO.
+ */
+static bool is_names_only(struct object *object, const Elf64_Shdr *section)
+{
+    const char *name = object_section_name(object, section);
+
+    return section->sh_offset == object->names.sh_offset && !strstr(name, "debug");
+}
+
+/*
  * Reads what is needed of a file and hides the other sections from libdw, which
  * would unpack and check all of them. *size grows by what they take unpacked.
  */
@@ -85,7 +97,7 @@ static bool sections_prepare(struct debug_file *file, uint64_t *size)
         if (unpacked > SECTIONS_UNPACKED_MAX - *size)
             return false;
         *size += unpacked;
-        if (!used && section->sh_offset != object->names.sh_offset)
+        if (!used && !is_names_only(object, section))
             object_hide_section(object, i);
     }
     return true;

@@ -574,6 +574,51 @@ class Files(lib.TestCase):
         self.assertEqual(coverage[2], "0")
         self.assertEqual(max(map(len, chains)), 1)
 
+    def linked_by_its_names(self, path, names_too):
+        """A line table of DWARF 5 whose strings are in a supplement, which .gnu_debugaltlink says
+        is at that path: that section lies where the names of the sections are, or is those."""
+        linked, link = os.path.join(self.where, "linked"), os.path.join(self.where, "link")
+        with open(link, "wb") as file:
+            file.write(bytes(32))
+        source = self.compile("lines", "-O2", "-gdwarf-5")
+        run(["objcopy", "--add-section=.gnu_debugaltlink=" + link, source, linked])
+        with open(linked, "rb") as file:
+            data = bytearray(file.read())
+        start, = struct.unpack_from("<Q", data, 0x28)
+        count, index = struct.unpack_from("<HH", data, 0x3C)
+        headers = [list(struct.unpack_from("<IIQQQQIIQQ", data, start + 64 * i))
+                   for i in range(count)]
+        names = headers[index]
+        old = bytes(data[names[4] : names[4] + names[5]])
+        before = os.fsencode(path) + b"\0" + bytes(range(1, 21))
+        place = {old[each[0] : old.index(b"\0", each[0])]: each for each in headers}
+        lines, link = place[b".debug_line"], place[b".gnu_debugaltlink"]
+        part = bytes(data[lines[4] : lines[4] + lines[5]])  # DW_FORM_line_strp to DW_FORM_strp_sup
+        part = re.sub(rb"(?<=[\x01\x02]\x01)\x1f", b"\x1d", part)
+        data[lines[4] : lines[4] + lines[5]] = part
+        for each in headers:
+            each[0] += len(before)
+        names[4], names[5] = len(data), len(before + old)
+        if names_too:
+            names[0], link[1] = link[0], 8  # the other one has no content
+        else:
+            link[4], link[5] = names[4], len(before)
+        for i, each in enumerate(headers):
+            struct.pack_into("<IIQQQQIIQQ", data, start + 64 * i, *each)
+        with open(linked, "wb") as file:
+            file.write(data + before + old)
+        return linked
+
+    def test_path_that_libdw_would_open(self):
+        """libdw opens a supplement by itself, wherever in the tool's root its name leads."""
+        fifo = os.path.join(self.where, "fifo")
+        os.mkfifo(fifo)
+        for names_too in (False, True):
+            with self.subTest(names_too=names_too):
+                linked = self.linked_by_its_names(fifo, names_too)
+                subprocess.run([RESOLVE, linked], stdout=subprocess.DEVNULL, check=True, timeout=60,
+                               input=b"".join(b"%x\n" % at for at in self.addresses))
+
     def test_cut_short(self):
         """A file that ends anywhere gives less, and never a crash."""
         size = os.path.getsize(self.program)
