@@ -29,6 +29,11 @@ static const char *const refusals[] = {
     [NAME_REFUSE_PROF_THREAD] =
         "would crash the process, now or when the thread ends: up to jemalloc 5.2.1 it uses locks "
         "that were never made when opt.prof is false",
+    [NAME_REFUSE_STATS] =
+        "would crash the process: this jemalloc was built without statistics (config.stats is "
+        "false)",
+    [NAME_REFUSE_NO_TCACHE] =
+        "would crash the process if the held thread has no thread cache (opt.tcache is false)",
     [NAME_REFUSE_HELD] =
         "would act on the one thread that is held for the call, not on the process",
     [NAME_REFUSE_FREES] = "would free memory that is in use",
@@ -148,7 +153,8 @@ static enum fault_code take_value(struct access *access, const char *text, struc
 /* What can be said of a word without the process: version and state are taken for the best. */
 static enum fault_code take_word(struct mallctl *mallctl, const char *word, struct fault *fault)
 {
-    static const struct build best = {.prof_compiled_in = true, .prof_enabled = true};
+    static const struct build best = {
+        .prof_compiled_in = true, .prof_enabled = true, .stats = true};
     struct access *access = &mallctl->list[mallctl->count++];
     const char *value = strchr(word, '=');
     size_t n = value ? (size_t)(value - word) : strlen(word);

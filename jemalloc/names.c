@@ -259,6 +259,8 @@ enum name_refusal name_judge(const struct ctl_name *name, const char *text, unsi
         return NAME_OTHER_VERSION;
     if (always != NAME_ALLOWED)
         return always;
+    if (name->traits & NAME_OF_STATS && !build->stats)
+        return NAME_REFUSE_STATS;
     refusal = judge_direction(name, use);
     if (refusal == NAME_ALLOWED && !index_is_safe(name, text))
         refusal = NAME_REFUSE_INDEX;

@@ -23,6 +23,7 @@ enum name_trait {
     NAME_INTO_BUFFER = 64, /* a read is copied to where the old value points */
     NAME_ADJUSTS = 128,    /* jemalloc may store another value than the one written */
     NAME_LG = 256,         /* the logarithm of a size: at most 63 */
+    NAME_OF_STATS = 512,   /* its read needs config.stats */
 };
 
 enum name_refusal {
@@ -35,6 +36,8 @@ enum name_refusal {
     NAME_NEEDS_PROF,          /* opt.prof is false */
     NAME_REFUSE_INDEX,        /* beyond the array of arenas: read without a check (arena_get) */
     NAME_REFUSE_PROF_THREAD,  /* up to 5.2.1 without opt.prof: makes a tdata without its locks */
+    NAME_REFUSE_STATS,        /* without config.stats: follows a null pointer */
+    NAME_REFUSE_NO_TCACHE,    /* follows a null pointer in a thread without a thread cache */
     NAME_REFUSE_HELD,         /* acts on whichever thread is held */
     NAME_REFUSE_FREES,        /* frees what is in use */
     NAME_REFUSE_THREADS,      /* creates and joins threads in the call */

@@ -45,6 +45,23 @@ class Calls(hostile.TestCase):
         result, _ = self.assert_code(lib.REFUSED, "refuse", "mallctl", "version")
         self.assertIn("unknown return code", result.err)
 
+    def test_no_read_ends_the_process(self):
+        """Every name, where reads follow pointers that a bare build never sets."""
+        process = self.hostile(HOSTILE="bare", cwd=self.directory())
+        for pattern in ("*", "stats.arenas.0.*", "stats.arenas.4096.*", "arena.0.*", "thread.*"):
+            result = run_bounded("mallctl", process.pid, "--json", "--list", pattern)
+            self.assertEqual(result.code, lib.OK, result)
+            self.assertNotEqual(json.loads(result.out)["values"], {}, pattern)
+        for name, reason in (
+            ("stats.arenas.0.uptime", "statistics"),
+            ("stats.arenas.4096.uptime", "statistics"),
+            ("thread.tcache.max", "cache"),
+        ):
+            result = run_bounded("mallctl", process.pid, "version", name)
+            self.assertEqual(result.code, lib.REFUSED, result)
+            self.assertIn(reason, result.err)
+        self.assert_untraced(process)
+
     # ---- what is written into a profile ------------------------------------------------
 
     def test_claims(self):

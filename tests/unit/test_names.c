@@ -127,6 +127,26 @@ static void test_crashers(void)
     CHECK(judge("prof.dump", false, "5.3.0", true) == NAME_REFUSE_DUMP);
 }
 
+/* Without statistics jemalloc has no record of an arena's start, and reads it all the same. */
+static void test_without_statistics(void)
+{
+    static const char *const versions[] = {"5.0.0", "5.2.1", "5.3.1", "5.3.1-99-g1", "0.0.0-0-g0"};
+    static const char *const uptimes[] = {"stats.arenas.0.uptime", "stats.arenas.4096.uptime"};
+
+    for (size_t i = 0; i < ARRAY_LEN(versions); i++) {
+        struct build build = build_of(versions[i], true);
+        for (size_t j = 0; j < ARRAY_LEN(uptimes); j++) {
+            const struct ctl_name *name = names_find(uptimes[j], build.version);
+            build.stats = false;
+            CHECK(name_judge(name, uptimes[j], NAME_READ, &build) == NAME_REFUSE_STATS);
+            build.stats = true;
+            CHECK(name_judge(name, uptimes[j], NAME_READ, &build) == NAME_ALLOWED);
+        }
+    }
+    CHECK(judge("thread.tcache.max", false, "5.3.1", true) == NAME_REFUSE_NO_TCACHE);
+    CHECK(judge("thread.tcache.max", true, "5.3.1", true) == NAME_REFUSE_HELD);
+}
+
 /* arena_get has no check of its own; 4096 and 4097 lie behind the array. */
 static void test_arena_indices(void)
 {
@@ -226,6 +246,7 @@ int main(void)
     test_versions();
     test_directions();
     test_crashers();
+    test_without_statistics();
     test_arena_indices();
     test_suggestions();
     test_wildcards();

@@ -319,6 +319,8 @@ static const char *version(void)
         return piece; /* with no end */
     if (is("nowhere"))
         return (const char *)0x4141414141414141;
+    if (is("bare"))
+        return "5.3.1-0-g0";
     if (is("escapes"))
         return "5.3.0-\x1b]0;title\x07\n\x9b[31m\xff\xe2\x80\xae";
     return "5.3.0-0-g0";
@@ -328,6 +330,27 @@ static int is_text(const char *name)
 {
     return !strcmp(name, "opt.prof_prefix") || !strcmp(name, "config.malloc_conf") ||
            !strcmp(name, "opt.dss");
+}
+
+/*
+ * Of a build without statistics in a process without thread caches: the reads
+ * that follow a pointer which such a process never sets (src/ctl.c of 5.3.1).
+ */
+static void follow_null(const char *name, void *oldp)
+{
+    static const char *const followers[] = {".uptime", "thread.tcache.max", "prof.prefix"};
+    void *buffer = NULL;
+    size_t len = strlen(name);
+
+    for (size_t i = 0; i < sizeof followers / sizeof *followers; i++) {
+        size_t n = strlen(followers[i]);
+        if (len >= n && !strcmp(name + len - n, followers[i]))
+            raise(SIGSEGV);
+    }
+    if (!strncmp(name, "arena.", 6) && !strcmp(name + len - 5, ".name")) {
+        memcpy(&buffer, oldp, sizeof buffer);
+        memset(buffer, 0, 32);
+    }
 }
 
 int mallctl(const char *name, void *oldp, size_t *oldlenp, void *newp, size_t newlen)
@@ -342,12 +365,14 @@ int mallctl(const char *name, void *oldp, size_t *oldlenp, void *newp, size_t ne
         return ENOENT;
     if (!oldp || !oldlenp)
         return 0;
+    if (is("bare"))
+        follow_null(name, oldp);
     if (!strcmp(name, "version") || is_text(name))
         give_text(oldp, version());
     else if (is("garbage") || is("nowhere"))
         memset(oldp, 0x41, *oldlenp);
     else
-        memset(oldp, *oldlenp == 1, *oldlenp);
+        memset(oldp, *oldlenp == 1 && !is("bare"), *oldlenp);
     if (is("garbage"))
         *oldlenp = SIZE_MAX;
     return is("refuse") ? (int)0xdeadbeef : 0;
