@@ -46,6 +46,7 @@ enum fault_code {
     FAULT_DUMP_UNSAFE, /* a dump to that file could harm the target */
     FAULT_DUMP_NAMELESS, /* jemalloc has no name for the profile */
     FAULT_DUMP_HOOK, /* a hook of the application's waits for a file that streaming never makes */
+    FAULT_HOOKS, /* functions of the application's would run in the call, with locks of theirs */
     FAULT_STATS_ABSENT,  /* config.stats is false */
     FAULT_STATS_MESSAGE, /* a function of the program stands where its report would come out */
     FAULT_STATS_SLOW,    /* its report would be taken out in thousands of stops */

@@ -166,6 +166,7 @@ static enum fault_code open_unmapped(struct attachment *attachment, const struct
 
     memset(attachment, 0, sizeof *attachment);
     attachment->options = options;
+    attachment->hooks.given = options->force_hooks;
     attachment->proc.dirfd = attachment->target.pidfd = -1;
     attachment->memory.memfd = attachment->memory.mapsfd = -1;
     attachment->subject =
@@ -398,6 +399,7 @@ int attachment_finish(struct attachment *attachment, enum fault_code code,
     }
     if (code != FAULT_NONE)
         exit_code = message_fault(&attachment->subject, fault);
+    attachment_hooks_line(attachment);
     attachment_closing_line(attachment);
     close_all(attachment);
     return exit_code;

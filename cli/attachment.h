@@ -6,6 +6,7 @@
 #include "cli/options.h"
 #include "cli/watchdog.h"
 #include "inject/call.h"
+#include "jemalloc/hooks.h"
 #include "jemalloc/instance.h"
 
 struct attachment {
@@ -22,6 +23,7 @@ struct attachment {
     struct watchdog watchdog;
     struct injection injection;
     struct injection_report last; /* of the last thread that was held; injection may be newer */
+    struct hooks_consent hooks;   /* --force-hooks, and what ran because of it */
     bool frame_checked;           /* on a child of the tool: once is enough */
     unsigned holds;               /* made so far */
     unsigned calls;               /* in all of them */
@@ -70,6 +72,8 @@ enum fault_code attachment_renew(struct attachment *attachment,
                                  const volatile sig_atomic_t *interrupted, struct fault *fault);
 /* For what holds threads by itself, after a hold that has checked the frame. */
 struct injection_env attachment_env(struct attachment *attachment);
+/* What --force-hooks has allowed to run, on stderr; nothing if there was nothing. */
+void attachment_hooks_line(const struct attachment *attachment);
 /* The last line about a target on stderr, unless quiet; attachment_finish prints it. */
 void attachment_closing_line(const struct attachment *attachment);
 /*

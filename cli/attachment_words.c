@@ -53,6 +53,16 @@ static const struct injection_report *last_report(const struct attachment *attac
     return report->tid ? report : &attachment->last;
 }
 
+void attachment_hooks_line(const struct attachment *attachment)
+{
+    char clean[sizeof attachment->hooks.used.what];
+
+    if (attachment->hooks.used.function)
+        message("warning: allowed by --force-hooks: %s; if it waits for a lock that the held "
+                "thread has, both wait for ever",
+                message_clean(attachment->hooks.used.what, clean, sizeof clean));
+}
+
 void attachment_closing_line(const struct attachment *attachment)
 {
     const struct injection_report *report = last_report(attachment);

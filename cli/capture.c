@@ -26,7 +26,8 @@ struct taking {
 static enum fault_code take_held(struct attachment *attachment, void *ctx, struct fault *fault)
 {
     struct taking *taking = ctx;
-    const struct dump_request request = {.stream = &taking->capture->text};
+    const struct dump_request request = {.stream = &taking->capture->text,
+                                         .consent = &attachment->hooks};
     struct dump_result result;
     struct timespec now;
     enum fault_code rc = FAULT_NONE;

@@ -112,7 +112,8 @@ static enum fault_code prepare(struct dump *dump, const struct options *options,
                                struct fault *fault)
 {
     capture_init(&dump->capture);
-    dump->request = (struct dump_request){options->path, NULL};
+    dump->request =
+        (struct dump_request){.path = options->path, .consent = &dump->attachment.hooks};
     if (options->dry_run)
         return FAULT_NONE;
     if (options->output)
@@ -160,10 +161,6 @@ static enum fault_code run(struct dump *dump, struct fault *fault)
         return rc;
     print_result(dump);
     tell_target_path(dump);
-    if (dump->result.hook)
-        message("the application's own hook for finished dumps ran in the call "
-                "(experimental.hooks.prof_dump at %#llx)",
-                (unsigned long long)dump->result.hook);
     return FAULT_NONE;
 }
 

@@ -47,6 +47,7 @@ static const char *const names[] = {
     [FAULT_DUMP_UNSAFE] = "dump_unsafe",
     [FAULT_DUMP_NAMELESS] = "dump_nameless",
     [FAULT_DUMP_HOOK] = "dump_hook",
+    [FAULT_HOOKS] = "hooks",
     [FAULT_STATS_ABSENT] = "stats_absent",
     [FAULT_STATS_MESSAGE] = "stats_message",
     [FAULT_STATS_SLOW] = "stats_slow",

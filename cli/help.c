@@ -1,6 +1,7 @@
 #include "cli/help.h"
 #include "cli/message.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -270,7 +271,7 @@ static const struct {
     {"purge", "jeattach purge [options] PID...\n"
               "\n"
               "Makes jemalloc give the pages back to the kernel that it keeps for later use, of\n"
-              "all arenas (arena.<all>.purge); prints its resident memory and that of the process\n"
+              "each arena (arena.<i>.purge); prints its resident memory and that of the process\n"
               "before and after. Memory in use is not touched. The thread that does it is held\n"
               "meanwhile: the more there is to give back, the longer.\n"},
     {"mallctl",
@@ -291,6 +292,23 @@ static const struct {
      "Names of thread.* are those of the one thread that is held (see --thread).\n"},
 };
 
+/* The verbs whose calls may run functions of the application's (options.h, TAKES_HOOKS). */
+static bool has_hooks(const char *verb)
+{
+    static const char *const without[] = {"status", "ps", "off", "report"};
+
+    for (size_t i = 0; i < sizeof without / sizeof *without; i++)
+        if (strcmp(verb, without[i]) == 0)
+            return false;
+    return true;
+}
+
+static const char hooks[] =
+    "\n"
+    "      --force-hooks   call also where the application's own functions (extent hooks of\n"
+    "                      its arenas, a hook for finished dumps) may run in the call. If they\n"
+    "                      take a lock that the held thread has, both wait for ever\n";
+
 static int check(void)
 {
     return fflush(stdout) == 0 ? EXIT_DONE : EXIT_OUTPUT;
@@ -305,6 +323,8 @@ int help_print(const char *verb)
     for (size_t i = 0; i < sizeof helps / sizeof *helps; i++)
         if (strcmp(helps[i].verb, verb) == 0) {
             fputs(helps[i].text, stdout);
+            if (has_hooks(verb))
+                fputs(hooks, stdout);
             if (strcmp(verb, "report") != 0) /* it works on no process */
                 puts("\nOptions of every verb: jeattach --help");
             return check();

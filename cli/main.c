@@ -15,20 +15,21 @@ static const struct verb {
     verb_run run;
     unsigned takes;
 } verbs[] = {
-    {"on", verb_on, TAKES_ALLOW_RESET},
+    {"on", verb_on, TAKES_ALLOW_RESET | TAKES_HOOKS},
     {"off", verb_off, 0},
-    {"dump", verb_dump, TAKES_OUTPUT | TAKES_PATH | TAKES_FORMAT},
-    {"record", verb_record, TAKES_OUTPUT | TAKES_FORMAT | TAKES_DURATION | TAKES_SERIES},
-    {"leak", verb_leak, TAKES_OUTPUT | TAKES_FORMAT | TAKES_DURATION | TAKES_SETTLE},
+    {"dump", verb_dump, TAKES_OUTPUT | TAKES_PATH | TAKES_FORMAT | TAKES_HOOKS},
+    {"record", verb_record,
+     TAKES_OUTPUT | TAKES_FORMAT | TAKES_DURATION | TAKES_SERIES | TAKES_HOOKS},
+    {"leak", verb_leak, TAKES_OUTPUT | TAKES_FORMAT | TAKES_DURATION | TAKES_SETTLE | TAKES_HOOKS},
     {"report", verb_report, TAKES_OUTPUT | TAKES_FORMAT | TAKES_FILE},
     {"status", verb_status, TAKES_NO_CALL},
-    {"mallctl", verb_mallctl, TAKES_NAMES},
-    {"reset", verb_reset, TAKES_LG_SAMPLE},
-    {"purge", verb_purge, 0},
+    {"mallctl", verb_mallctl, TAKES_NAMES | TAKES_HOOKS},
+    {"reset", verb_reset, TAKES_LG_SAMPLE | TAKES_HOOKS},
+    {"purge", verb_purge, TAKES_HOOKS},
     {"ps", verb_ps, TAKES_HOST},
-    {"stats", verb_stats, TAKES_REPORT},
-    {"top", verb_top, TAKES_LIVE | TAKES_ONE},
-    {"watch", verb_watch, TAKES_OUTPUT | TAKES_RULES | TAKES_ONE},
+    {"stats", verb_stats, TAKES_REPORT | TAKES_HOOKS},
+    {"top", verb_top, TAKES_LIVE | TAKES_ONE | TAKES_HOOKS},
+    {"watch", verb_watch, TAKES_OUTPUT | TAKES_RULES | TAKES_ONE | TAKES_HOOKS},
 };
 
 static const struct verb *find_verb(const char *name)

@@ -236,6 +236,22 @@ static void fill_list(struct mallctl *mallctl)
     }
 }
 
+/* In the order of the names; one that is not in the table is a constant. */
+static enum fault_code check_hooks(struct attachment *attachment, const struct mallctl *mallctl,
+                                   struct fault *fault)
+{
+    enum fault_code rc = FAULT_NONE;
+    int scope;
+
+    for (size_t i = 0; i < mallctl->count && rc == FAULT_NONE; i++) {
+        const struct access *access = &mallctl->list[i];
+        if (access->entry && name_hooks(access->entry, access->name, access->use, &scope))
+            rc = hooks_check(&attachment->injection, &attachment->instance, scope,
+                             &attachment->hooks, NULL, fault);
+    }
+    return rc;
+}
+
 static enum fault_code mallctl_held(struct attachment *attachment, void *ctx, struct fault *fault)
 {
     struct mallctl *mallctl = ctx;
@@ -246,6 +262,8 @@ static enum fault_code mallctl_held(struct attachment *attachment, void *ctx, st
         fill_list(mallctl);
     for (size_t i = 0; i < mallctl->count && rc == FAULT_NONE; i++)
         rc = judge(mallctl, &mallctl->list[i], fault);
+    if (rc == FAULT_NONE)
+        rc = check_hooks(attachment, mallctl, fault);
     if (rc == FAULT_NONE)
         rc = access_run(&attachment->injection, &attachment->instance, mallctl->list,
                         mallctl->count, fault);

@@ -211,7 +211,12 @@ static const struct wording wordings[] = {
                          "the application has a hook of its own for finished dumps "
                          "(experimental.hooks.prof_dump at %W), which would look for a file that "
                          "is never made",
-                         "dump without -o: to a real file"},
+                         "dump without -o, to a real file, with --force-hooks"},
+    [FAULT_HOOKS] = {EXIT_REFUSED,
+                     "the call could run a function of the application, which would wait for ever "
+                     "for a lock that the held thread has: %W",
+                     "if that function takes no lock which other code of the application takes: "
+                     "--force-hooks"},
     [FAULT_OUTPUT] = {EXIT_OUTPUT, "%W%E", NULL},
     [FAULT_PROFILE] = {EXIT_USAGE, "%W%E",
                        "give a heap profile in jemalloc's own format, as dump writes it"},

@@ -56,6 +56,7 @@ static const struct row rows[] = {
     {"once", '\0', FLAG, AT(once), TAKES_LIVE | TAKES_RULES, 0},
     {"sort", '\0', TEXT, AT(report.sort), TAKES_LIVE, 0},
     {"no-call", '\0', FLAG, AT(no_call), TAKES_NO_CALL, 0},
+    {"force-hooks", '\0', FLAG, AT(force_hooks), TAKES_HOOKS, 0},
     {"allow-reset", '\0', FLAG, AT(allow_reset), TAKES_ALLOW_RESET, 0},
     {"lg-sample", '\0', LG_SAMPLE, AT(lg_sample), TAKES_LG_SAMPLE, 0},
     {"list", '\0', FLAG, AT(list), TAKES_NAMES, 0},

@@ -21,6 +21,7 @@ enum {
     TAKES_FILE = 1 << 8,      /* works on a file, not on a process */
     TAKES_HOST = 1 << 9,      /* no pid: it is about all processes */
     TAKES_ONE = 1 << 10,      /* works on one process at a time */
+    TAKES_HOOKS = 1 << 11,    /* --force-hooks */
     TAKES_DURATION = 1 << 20, /* -d */
     TAKES_SERIES = 1 << 21,   /* --every, --count, --keep */
     TAKES_SETTLE = 1 << 22,   /* --settle */
@@ -68,7 +69,7 @@ struct options {
     int lg_sample; /* --lg-sample: 0 to 63; -1: not given */
     bool json, quiet, dry_run, help, version;
     bool once; /* --once */
-    bool list, no_call, allow_reset, full, prometheus, allow_slow;
+    bool list, no_call, force_hooks, allow_reset, full, prometheus, allow_slow;
     int verbose;
     struct report_options report;
     struct watch_options watch;

@@ -53,14 +53,15 @@ static enum fault_code purge_held(struct attachment *attachment, void *ctx, stru
 {
     struct purge *purge = ctx;
 
-    return purge_run(&attachment->injection, &attachment->instance, &purge->result, fault);
+    return purge_run(&attachment->injection, &attachment->instance, &attachment->hooks,
+                     &purge->result, fault);
 }
 
 static enum fault_code run(struct attachment *attachment, struct fault *fault)
 {
     static const char *const calls[] = {
-        "mallctl version, config.prof, opt.prof, config.stats (read)",
-        "mallctl epoch, stats.resident, arena.<all>.purge, epoch, stats.resident",
+        "mallctl arenas.narenas, opt.narenas, arena.<each>.extent_hooks (read)",
+        "mallctl epoch, stats.resident, arena.<each>.purge, epoch, stats.resident",
     };
     struct purge purge = {.rss_before = target_rss(&attachment->target)};
     enum fault_code rc;

@@ -43,7 +43,7 @@ static enum fault_code reset_held(struct attachment *attachment, void *ctx, stru
     struct reset *reset = ctx;
 
     return reset_run(&attachment->injection, &attachment->instance, reset->lg_sample,
-                     &reset->result, fault);
+                     &attachment->hooks, &reset->result, fault);
 }
 
 static enum fault_code run(struct attachment *attachment, struct fault *fault)

@@ -38,7 +38,7 @@ enum fault_code sampling_begin(struct attachment *attachment, struct sampling *s
     if (rc == FAULT_NONE)
         rc = prof_usable(&sampling->former, fault);
     if (rc == FAULT_NONE)
-        rc = dump_streamable(injection, instance, &sampling->former, fault);
+        rc = dump_streamable(injection, instance, &sampling->former, &attachment->hooks, fault);
     if (rc == FAULT_NONE && activation_needed(sampling->former.version))
         rc = activation_learn(injection, instance, &sampling->layout, fault);
     sampling->active = sampling->former.active;
@@ -68,7 +68,8 @@ static void visit_apart(void *ctx)
     struct sampling *sampling = visit->sampling;
     const struct injection_env env = attachment_env(attachment);
     const struct activation_options options = {.layout = sampling->layout,
-                                               .lg_sample = sampling->former.lg_sample};
+                                               .lg_sample = sampling->former.lg_sample,
+                                               .consent = &attachment->hooks};
 
     visit->code =
         activation_run(&env, &attachment->instance, &options, &sampling->activation, visit->fault);

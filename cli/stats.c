@@ -33,6 +33,7 @@ static enum fault_code stats_held(struct attachment *attachment, void *ctx, stru
     const struct stats_request request = {.options = attachment->options->json ? "J" : "",
                                           .message_at = stats->message_at,
                                           .allow_slow = attachment->options->allow_slow,
+                                          .consent = &attachment->hooks,
                                           .sink = &stats->sink};
 
     if (!wants_report(attachment->options))

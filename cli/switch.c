@@ -98,6 +98,7 @@ static enum fault_code visit_threads(struct change *change, struct fault *fault)
         .layout = change->layout,
         .may_reset = attachment->options->allow_reset,
         .lg_sample = change->former.lg_sample,
+        .consent = &attachment->hooks,
     };
     enum fault_code rc;
 

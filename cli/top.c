@@ -38,7 +38,11 @@ static const struct {
     [LIVE_HOOKED] = {"hooked",
                      "the application has a hook for finished dumps "
                      "(experimental.hooks.prof_dump), which would look for a file",
-                     "jeattach dump PID"},
+                     "jeattach dump --force-hooks PID, if that takes no lock of the application's"},
+    [LIVE_EXTENT_HOOKS] = {"extent_hooks",
+                           "the application has extent hooks, which would run in the call and "
+                           "might wait for a lock that the held thread has",
+                           "jeattach top --force-hooks PID, if they take no such lock"},
     [LIVE_TOO_LARGE] = {"too_large",
                         "its profile has more than 256 MiB: each would hold a thread for seconds",
                         "jeattach dump -o FILE PID"},

@@ -50,8 +50,8 @@ static enum fault_code look_held(struct attachment *attachment, void *ctx, struc
 {
     struct top_refresh *refresh = ctx;
 
-    return live_look(&refresh->live, &attachment->injection, &attachment->instance, &refresh->sink,
-                     fault);
+    return live_look(&refresh->live, &attachment->injection, &attachment->instance,
+                     &attachment->hooks, &refresh->sink, fault);
 }
 
 /* Threads that were stopped in vain are part of what it costs. */

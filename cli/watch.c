@@ -158,7 +158,8 @@ static enum course tell_waiting(struct search *search)
 /* No rule can change that for as long as this process lives. */
 static bool is_final(enum fault_code code)
 {
-    return code == FAULT_PROF_ABSENT || code == FAULT_PROF_DISABLED || code == FAULT_DUMP_HOOK;
+    return code == FAULT_PROF_ABSENT || code == FAULT_PROF_DISABLED || code == FAULT_DUMP_HOOK ||
+           code == FAULT_HOOKS;
 }
 
 /* The watch goes on; the process is looked at again later, or its successor is waited for. */

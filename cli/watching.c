@@ -229,7 +229,7 @@ static enum fault_code check_held(struct attachment *attachment, void *ctx, stru
     if (rc == FAULT_NONE)
         rc = prof_usable(state, fault);
     if (rc == FAULT_NONE)
-        rc = dump_streamable(injection, &attachment->instance, state, fault);
+        rc = dump_streamable(injection, &attachment->instance, state, &attachment->hooks, fault);
     return rc;
 }
 

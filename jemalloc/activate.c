@@ -110,9 +110,10 @@ static enum fault_code start_anew(struct injection *injection, const struct visi
     struct ctl_op reset = {
         .name = "prof.reset", .type = CTL_STRING, .writes = true, .write_only = true};
     struct ctl_op read = {.name = "thread.prof.active", .type = CTL_BOOL};
-    enum fault_code rc = FAULT_NONE;
+    enum fault_code rc = hooks_check(injection, visit->instance, HOOKS_AUTOMATIC,
+                                     visit->options->consent, NULL, fault);
 
-    if (visit->options->may_reset && !activation->did_reset) {
+    if (rc == FAULT_NONE && visit->options->may_reset && !activation->did_reset) {
         rc = ctl_run(injection, visit->instance, &reset, 1, NULL, fault);
         activation->did_reset = rc == FAULT_NONE && reset.rc == 0;
     }

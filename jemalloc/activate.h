@@ -20,6 +20,7 @@
  */
 #pragma once
 
+#include "jemalloc/hooks.h"
 #include "jemalloc/prof.h"
 
 enum { ACTIVATION_NAMED = 16 };
@@ -32,8 +33,9 @@ struct activation_layout {
 
 struct activation_options {
     struct activation_layout layout;
-    bool may_reset;     /* prof.reset is allowed where nothing else helps */
-    uint64_t lg_sample; /* prof.lg_sample */
+    bool may_reset;                /* prof.reset is allowed where nothing else helps */
+    uint64_t lg_sample;            /* prof.lg_sample */
+    struct hooks_consent *consent; /* for the threads that need a call; NULL: not given */
 };
 
 /* A thread that could not be held. */

@@ -282,24 +282,37 @@ enum fault_code dump_complete(const struct target *target, struct sink *sink, st
  * name, under the lock of the dump (5.3.0 prof_sys.c, prof_dump): it runs in
  * our call, and would look for a file that streaming never makes.
  */
-static enum fault_code find_hook(struct injection *injection, const struct instance *instance,
-                                 const struct prof_state *state, bool streamed, remote_addr *hook,
-                                 struct fault *fault)
+static enum fault_code check_dump_hook(struct injection *injection, const struct instance *instance,
+                                       const struct prof_state *state, bool streamed,
+                                       struct hooks_consent *consent, struct fault *fault)
 {
     struct ctl_op op = {.name = "experimental.hooks.prof_dump", .type = CTL_POINTER};
     enum fault_code rc;
 
-    *hook = 0;
     if (!version_within(version_parse(state->version), VERSION_NUMBER(5, 3, 0), 0))
         return FAULT_NONE;
     rc = ctl_run(injection, instance, &op, 1, NULL, fault);
     if (rc != FAULT_NONE)
         return rc;
-    *hook = op.rc == 0 ? op.value : 0;
-    if (*hook && streamed)
+    if (op.rc != 0 || !op.value)
+        return FAULT_NONE;
+    if (streamed)
         return fault_set(fault, FAULT_DUMP_HOOK, 0, "prof.dump", "%#llx",
-                         (unsigned long long)*hook);
-    return FAULT_NONE;
+                         (unsigned long long)op.value);
+    return hooks_judge(injection, "experimental.hooks.prof_dump is a function", op.value, consent,
+                       fault);
+}
+
+/* What a dump frees is in the automatic arenas. */
+static enum fault_code check_hooks(struct injection *injection, const struct instance *instance,
+                                   const struct prof_state *state, bool streamed,
+                                   struct hooks_consent *consent, struct fault *fault)
+{
+    enum fault_code rc = check_dump_hook(injection, instance, state, streamed, consent, fault);
+
+    if (rc == FAULT_NONE)
+        rc = hooks_check(injection, instance, HOOKS_AUTOMATIC, consent, NULL, fault);
+    return rc;
 }
 
 enum fault_code dump_stream(struct injection *injection, const struct instance *instance,
@@ -312,11 +325,10 @@ enum fault_code dump_stream(struct injection *injection, const struct instance *
 }
 
 enum fault_code dump_streamable(struct injection *injection, const struct instance *instance,
-                                const struct prof_state *state, struct fault *fault)
+                                const struct prof_state *state, struct hooks_consent *consent,
+                                struct fault *fault)
 {
-    remote_addr hook;
-
-    return find_hook(injection, instance, state, true, &hook, fault);
+    return check_hooks(injection, instance, state, true, consent, fault);
 }
 
 enum fault_code dump_run(struct injection *injection, const struct instance *instance,
@@ -332,7 +344,8 @@ enum fault_code dump_run(struct injection *injection, const struct instance *ins
     if (rc == FAULT_NONE)
         rc = prof_usable(&state, fault);
     if (rc == FAULT_NONE)
-        rc = find_hook(injection, instance, &state, request->stream != NULL, &result->hook, fault);
+        rc = check_hooks(injection, instance, &state, request->stream != NULL, request->consent,
+                         fault);
     if (rc == FAULT_NONE)
         rc = run_watched(&watch, instance, &state, fault);
     if (rc != FAULT_NONE)

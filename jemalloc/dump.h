@@ -4,20 +4,21 @@
  */
 #pragma once
 
+#include "jemalloc/hooks.h"
 #include "jemalloc/prof.h"
 #include "jemalloc/sink.h"
 
 enum { DUMP_PATH_MAX = 4200 };
 
 struct dump_request {
-    const char *path;    /* in the target; NULL: the name that jemalloc makes */
+    const char *path;              /* in the target; NULL: the name that jemalloc makes */
+    struct hooks_consent *consent; /* NULL: not given */
     struct sink *stream; /* not NULL: nothing is created on the target's side, path is not used */
 };
 
 struct dump_result {
     char target_path[DUMP_PATH_MAX]; /* as the kernel names the open file; "" when streamed */
     uint64_t bytes;                  /* written by jemalloc, as seen at the system calls */
-    remote_addr hook;                /* the application's own, which ran in the call; 0: none */
 };
 
 /*
@@ -37,6 +38,8 @@ enum fault_code dump_check(const struct target *target, const struct dump_reques
  * failed without a system call that did. FAULT_DUMP_NAMELESS: opt.prof_prefix
  * is empty, and no path was given. FAULT_DUMP_HOOK: streaming would deceive the
  * application's hook (experimental.hooks.prof_dump); what is its address.
+ * FAULT_HOOKS: that hook, or extent hooks of the application, would run in the
+ * call, and request->consent is not given.
  */
 enum fault_code dump_run(struct injection *injection, const struct instance *instance,
                          const struct dump_request *request, struct dump_result *result,
@@ -52,11 +55,12 @@ enum fault_code dump_stream(struct injection *injection, const struct instance *
                             struct sink *sink, bool brief, struct fault *fault);
 
 /*
- * Will a later dump be refused for the application's hook (FAULT_DUMP_HOOK)? In
- * a hold, for what would else be known only at its end.
+ * Will a later dump be refused for the application's hooks (FAULT_DUMP_HOOK,
+ * FAULT_HOOKS)? In a hold, for what would else be known only at its end.
  */
 enum fault_code dump_streamable(struct injection *injection, const struct instance *instance,
-                                const struct prof_state *state, struct fault *fault);
+                                const struct prof_state *state, struct hooks_consent *consent,
+                                struct fault *fault);
 
 /*
  * Adds the section MAPPED_LIBRARIES to a streamed profile that lacks it, or in

@@ -73,13 +73,19 @@ static enum fault_code read_state(struct live *live, struct injection *injection
 }
 
 enum fault_code live_look(struct live *live, struct injection *injection,
-                          const struct instance *instance, struct sink *sink, struct fault *fault)
+                          const struct instance *instance, struct hooks_consent *consent,
+                          struct sink *sink, struct fault *fault)
 {
     enum fault_code rc = read_state(live, injection, instance, fault);
 
     sink->len = 0;
     if (rc != FAULT_NONE || live->profile != LIVE_PROFILED)
         return rc;
+    rc = hooks_check(injection, instance, HOOKS_AUTOMATIC, consent, NULL, fault);
+    if (rc == FAULT_HOOKS)
+        live->profile = LIVE_EXTENT_HOOKS;
+    if (rc != FAULT_NONE)
+        return rc == FAULT_HOOKS ? FAULT_NONE : rc;
     rc = dump_stream(injection, instance, sink, live->bytes < LARGE, fault);
     live->bytes = sink->len;
     if (rc != FAULT_TOO_LARGE)

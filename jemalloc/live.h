@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "jemalloc/hooks.h"
 #include "jemalloc/sink.h"
 #include "jemalloc/stats.h"
 
@@ -14,7 +15,8 @@ enum live_profile {
     LIVE_DISABLED, /* profiling was not enabled at start (opt.prof) */
     LIVE_INACTIVE, /* prof.active is false */
     LIVE_HOOKED, /* the application has a hook for finished dumps, which streaming would deceive */
-    LIVE_TOO_LARGE, /* it did not fit into the sink: not asked for again */
+    LIVE_EXTENT_HOOKS, /* the application has extent hooks, which would run in the call */
+    LIVE_TOO_LARGE,    /* it did not fit into the sink: not asked for again */
 };
 
 struct live {
@@ -34,4 +36,5 @@ struct live {
  * state is known: a hook of the application's would run in it.
  */
 enum fault_code live_look(struct live *live, struct injection *injection,
-                          const struct instance *instance, struct sink *sink, struct fault *fault);
+                          const struct instance *instance, struct hooks_consent *consent,
+                          struct sink *sink, struct fault *fault);

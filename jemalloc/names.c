@@ -1,4 +1,5 @@
 #include "jemalloc/names.h"
+#include "jemalloc/hooks.h"
 
 #include <fnmatch.h>
 #include <stdio.h>
@@ -218,6 +219,20 @@ static bool index_is_safe(const struct ctl_name *name, const char *text)
     if (!parse_index(text, part_len(text), &index))
         return false;
     return index < ARENAS_LIMIT || (index == ARENAS_ALL && name->traits & NAME_ALL_ARENAS);
+}
+
+bool name_hooks(const struct ctl_name *name, const char *text, unsigned use, int *scope)
+{
+    bool allocates = use != NAME_READ || name->traits & NAME_OF_PROF_THREAD;
+    const char *index = next_part(text);
+    unsigned arena;
+
+    if (!(name->traits & NAME_HOOKS) || !allocates)
+        return false;
+    *scope = HOOKS_AUTOMATIC;
+    if (is_index_part(next_part(name->pattern)) && parse_index(index, part_len(index), &arena))
+        *scope = (int)arena;
+    return true;
 }
 
 static enum name_refusal judge_direction(const struct ctl_name *name, unsigned use)

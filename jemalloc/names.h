@@ -24,6 +24,7 @@ enum name_trait {
     NAME_ADJUSTS = 128,    /* jemalloc may store another value than the one written */
     NAME_LG = 256,         /* the logarithm of a size: at most 63 */
     NAME_OF_STATS = 512,   /* its read needs config.stats */
+    NAME_HOOKS = 1024,     /* a write, an action, a read that allocates: extent hooks may run */
 };
 
 enum name_refusal {
@@ -88,6 +89,12 @@ bool name_covered(const struct ctl_name *name, const char *wildcard, char out[CT
 
 /* How `NAME` or `NAME=VALUE` would use it: NAME_READ, NAME_WRITE or NAME_ACT. */
 unsigned name_use(const struct ctl_name *name, bool has_value);
+
+/*
+ * The arenas whose extent hooks such a use may run, as hooks_check takes them;
+ * false: it runs none.
+ */
+bool name_hooks(const struct ctl_name *name, const char *text, unsigned use, int *scope);
 
 /* Why a name must not be used in this way (name_use) with this build. */
 enum name_refusal name_judge(const struct ctl_name *name, const char *text, unsigned use,

@@ -2,57 +2,58 @@
 
 #include <stdio.h>
 
-enum { ARENAS_ALL = 4096 }; /* MALLCTL_ARENAS_ALL, jemalloc_macros.h since 5.0 */
-enum { OP_BEFORE = 1, OP_PURGE, OP_AFTER = 4, OP_COUNT };
+enum { PURGES_MAX = 40, NAME_SIZE = 32 };
 
-/* Before 5.0 the number of arenas is the index that means all of them (arena_i_purge). */
-static enum fault_code find_index(struct injection *injection, const struct instance *instance,
-                                  const struct build *build, unsigned *index, struct fault *fault)
+/* Epoch, and what it has counted. */
+static enum fault_code measure(struct injection *injection, const struct instance *instance,
+                               bool *measured, uint64_t *resident, struct fault *fault)
 {
-    struct ctl_op op = {.name = "arenas.narenas", .type = CTL_UNSIGNED};
-    enum fault_code rc;
+    struct ctl_op ops[] = {
+        {.name = "epoch", .type = CTL_UINT64, .writes = true},
+        {.name = "stats.resident", .type = CTL_SIZE},
+    };
+    enum fault_code rc = ctl_run(injection, instance, ops, ARRAY_LEN(ops), NULL, fault);
 
-    *index = ARENAS_ALL;
-    if (build->version.number >= VERSION_NUMBER(5, 0, 0))
-        return FAULT_NONE;
-    rc = ctl_run(injection, instance, &op, 1, NULL, fault);
-    if (rc == FAULT_NONE && op.rc != 0)
-        rc = fault_set(fault, FAULT_CTL_REFUSED, op.rc, "mallctl", "%s", op.name);
-    *index = (unsigned)op.value;
+    *measured &= rc == FAULT_NONE && ops[1].rc == 0;
+    *resident = ops[1].value;
     return rc;
 }
 
-static enum fault_code purge_all(struct injection *injection, const struct instance *instance,
-                                 unsigned index, struct purge_result *result, struct fault *fault)
+/* At most PURGES_MAX arenas. */
+static enum fault_code purge_some(struct injection *injection, const struct instance *instance,
+                                  unsigned first, unsigned end, struct fault *fault)
 {
-    const struct ctl_op epoch = {.name = "epoch", .type = CTL_UINT64, .writes = true};
-    const struct ctl_op resident = {.name = "stats.resident", .type = CTL_SIZE};
-    char name[32];
-    struct ctl_op ops[OP_COUNT] = {
-        epoch, resident, {.name = name, .type = CTL_VOID}, epoch, resident};
+    struct ctl_op ops[PURGES_MAX] = {0};
+    char names[PURGES_MAX][NAME_SIZE];
     enum fault_code rc;
 
-    snprintf(name, sizeof name, "arena.%u.purge", index);
-    rc = ctl_run(injection, instance, ops, OP_COUNT, NULL, fault);
-    if (rc != FAULT_NONE)
-        return rc;
-    if (ops[OP_PURGE].rc != 0)
-        return fault_set(fault, FAULT_CTL_REFUSED, ops[OP_PURGE].rc, "mallctl", "%s", name);
-    result->measured = ops[OP_BEFORE].rc == 0 && ops[OP_AFTER].rc == 0;
-    result->resident_before = ops[OP_BEFORE].value;
-    result->resident_after = ops[OP_AFTER].value;
-    return FAULT_NONE;
+    for (unsigned i = first; i < end; i++) {
+        snprintf(names[i - first], NAME_SIZE, "arena.%u.purge", i);
+        ops[i - first] = (struct ctl_op){.name = names[i - first], .type = CTL_VOID};
+    }
+    rc = ctl_run(injection, instance, ops, end - first, NULL, fault);
+    for (unsigned i = first; i < end && rc == FAULT_NONE; i++)
+        if (ops[i - first].rc != 0)
+            rc = fault_set(fault, FAULT_CTL_REFUSED, ops[i - first].rc, "mallctl", "%s",
+                           ops[i - first].name);
+    return rc;
 }
 
+/* Of an arena that is not there jemalloc does nothing, and returns 0 (arena_i_decay). */
 enum fault_code purge_run(struct injection *injection, const struct instance *instance,
-                          struct purge_result *result, struct fault *fault)
+                          struct hooks_consent *consent, struct purge_result *result,
+                          struct fault *fault)
 {
-    struct build build;
-    unsigned index = 0;
-    enum fault_code rc = build_read(injection, instance, &build, fault);
+    unsigned arenas = 0;
+    enum fault_code rc = hooks_check(injection, instance, HOOKS_ALL, consent, &arenas, fault);
 
-    *result = (struct purge_result){0};
+    *result = (struct purge_result){.measured = true};
     if (rc == FAULT_NONE)
-        rc = find_index(injection, instance, &build, &index, fault);
-    return rc == FAULT_NONE ? purge_all(injection, instance, index, result, fault) : rc;
+        rc = measure(injection, instance, &result->measured, &result->resident_before, fault);
+    for (unsigned i = 0; i < arenas && rc == FAULT_NONE; i += PURGES_MAX)
+        rc = purge_some(injection, instance, i, arenas - i < PURGES_MAX ? arenas : i + PURGES_MAX,
+                        fault);
+    if (rc == FAULT_NONE)
+        rc = measure(injection, instance, &result->measured, &result->resident_after, fault);
+    return rc;
 }

@@ -14,7 +14,8 @@ static enum fault_code judge(const struct ctl_op *ops, size_t count, int lg_samp
 }
 
 enum fault_code reset_run(struct injection *injection, const struct instance *instance,
-                          int lg_sample, struct reset_result *result, struct fault *fault)
+                          int lg_sample, struct hooks_consent *consent, struct reset_result *result,
+                          struct fault *fault)
 {
     struct ctl_op ops[] = {
         {.name = "prof.lg_sample", .type = CTL_SIZE},
@@ -30,6 +31,8 @@ enum fault_code reset_run(struct injection *injection, const struct instance *in
 
     if (rc == FAULT_NONE)
         rc = build_can_profile(&build, fault);
+    if (rc == FAULT_NONE)
+        rc = hooks_check(injection, instance, HOOKS_AUTOMATIC, consent, NULL, fault);
     if (rc == FAULT_NONE)
         rc = ctl_run(injection, instance, ops, ARRAY_LEN(ops), NULL, fault);
     if (rc == FAULT_NONE)

@@ -154,8 +154,10 @@ enum fault_code stats_print(struct injection *injection, const struct instance *
     struct report report = {.injection = injection, .sink = request->sink};
     const struct watch watch = {.enter = report_enter, .leave = report_leave, .ctx = &report};
     struct arch_call calls[2] = {{.function = instance->stats_print}};
-    enum fault_code rc = FAULT_NONE;
+    enum fault_code rc = hooks_check(injection, instance, 0, request->consent, NULL, fault);
 
+    if (rc != FAULT_NONE)
+        return rc;
     report.gathers = injection_gather(injection, &report.gather);
     if (!report.gathers)
         rc = check_direct(injection, instance, request, fault);

@@ -1,7 +1,7 @@
 /* What jemalloc counts: the gauges, and its own report (malloc_stats_print). */
 #pragma once
 
-#include "jemalloc/ctl.h"
+#include "jemalloc/hooks.h"
 #include "jemalloc/sink.h"
 
 /* stats.* after a write of epoch, bytes of the whole process (jemalloc(3)). */
@@ -34,7 +34,8 @@ struct stats_request {
     const char *options;    /* of malloc_stats_print: "J" is JSON since 4.3, "" the text */
     remote_addr message_at; /* address of malloc_message; 0: it was not found */
     bool allow_slow;
-    struct sink *sink; /* the report is appended */
+    struct hooks_consent *consent; /* NULL: not given */
+    struct sink *sink;             /* the report is appended */
 };
 
 /*
@@ -47,7 +48,8 @@ struct stats_request {
  * 30,000 and more, would be a stop (FAULT_STATS_SLOW, unless allowed).
  *
  * FAULT_TOO_LARGE: more than the sink takes. FAULT_INTERNAL: nothing was
- * reported.
+ * reported. FAULT_HOOKS: its buffer comes from an arena with extent hooks of
+ * the application (hooks.h).
  */
 enum fault_code stats_print(struct injection *injection, const struct instance *instance,
                             const struct stats_request *request, struct fault *fault);

@@ -307,10 +307,17 @@ class Hooked(lib.TestCase):
         self.assertIsNone(process.poll())
         return process.pid
 
-    def test_a_plain_dump_says_so(self):
+    def test_a_plain_dump_is_refused(self):
+        """The hook runs in the call, and may take a lock that the held thread has."""
         pid = self.start()
-        result = self.assert_ran(lib.run_tool("dump", pid))
-        self.assertIn("own hook", result.err)
+        result = lib.run_tool("dump", pid)
+        self.assert_failed(result, lib.REFUSED, "experimental.hooks.prof_dump", "--force-hooks")
+        self.assertEqual(lib.read_text(self.log), "")
+
+    def test_a_plain_dump_that_is_forced_says_so(self):
+        pid = self.start()
+        result = self.assert_ran(lib.run_tool("dump", pid, "--force-hooks"))
+        self.assertRegex(result.err, "warning: .*experimental.hooks.prof_dump")
         path = result.text.rstrip("\n")
         self.assertEqual(lib.read_text(self.log), path + " found\n")
 

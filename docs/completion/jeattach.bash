@@ -101,6 +101,9 @@ _jeattach()
         watch) options+=' --when --output --max --cooldown --keep --once --on' ;;
         stats) options+=' --full --prometheus --allow-slow' ;;
     esac
+    case $verb in
+        on | dump | record | leak | watch | top | stats | reset | purge | mallctl) options+=' --force-hooks' ;;
+    esac
 
     # readline splits --option=value in three words.
     option=${COMP_WORDS[COMP_CWORD - 1]}

@@ -1,6 +1,7 @@
 /* The table of jemalloc's names, what is found in it, and what is refused. */
 #include "check.h"
 #include "jemalloc/access.h"
+#include "jemalloc/hooks.h"
 
 #include <string.h>
 
@@ -165,6 +166,36 @@ static void test_arena_indices(void)
     CHECK(judge("stats.arenas.4096.pactive", false, "5.3.0", true) == NAME_ALLOWED);
 }
 
+/* The arenas whose hooks a use may run; NO_HOOKS: none. */
+enum { NO_HOOKS = -9 };
+
+static int hooks_of(const char *text, bool has_value, const char *version)
+{
+    const struct ctl_name *name = names_find(text, version_parse(version));
+    int scope;
+
+    return name_hooks(name, text, name_use(name, has_value), &scope) ? scope : NO_HOOKS;
+}
+
+static void test_hooks(void)
+{
+    CHECK(hooks_of("arena.7.purge", false, "5.3.0") == 7);
+    CHECK(hooks_of("arena.4096.decay", false, "5.3.0") == 4096);
+    CHECK(hooks_of("arena.0.dirty_decay_ms", true, "5.3.0") == 0);
+    CHECK(hooks_of("arena.0.dirty_decay_ms", false, "5.3.0") == NO_HOOKS);
+    CHECK(hooks_of("arena.3.muzzy_decay_ms", true, "5.0.0") == 3);
+    CHECK(hooks_of("arena.3.decay_time", true, "4.5.0") == 3);
+    CHECK(hooks_of("arena.3.lg_dirty_mult", true, "4.0.4") == 3);
+    CHECK(hooks_of("prof.reset", false, "5.3.0") == HOOKS_AUTOMATIC);
+    CHECK(hooks_of("prof.reset", true, "5.3.0") == HOOKS_AUTOMATIC);
+    CHECK(hooks_of("thread.prof.name", false, "5.3.0") == HOOKS_AUTOMATIC);
+    CHECK(hooks_of("thread.prof.active", false, "5.2.1") == HOOKS_AUTOMATIC);
+    CHECK(hooks_of("prof.active", true, "5.3.0") == NO_HOOKS);
+    CHECK(hooks_of("arena.0.extent_hooks", false, "5.3.0") == NO_HOOKS);
+    CHECK(hooks_of("arenas.dirty_decay_ms", true, "5.3.0") == NO_HOOKS);
+    CHECK(hooks_of("epoch", true, "5.3.0") == NO_HOOKS);
+}
+
 static bool suggests(const char *text, const char *version, const char *wanted)
 {
     char out[CTL_NAME_MAX] = "";
@@ -248,6 +279,7 @@ int main(void)
     test_crashers();
     test_without_statistics();
     test_arena_indices();
+    test_hooks();
     test_suggestions();
     test_wildcards();
     test_kept();

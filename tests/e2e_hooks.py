@@ -1,0 +1,143 @@
+"""An application whose extent hooks take a lock of its own (tests/victims/extents.c)."""
+
+import json
+import os
+import subprocess
+
+import lib
+
+# Each may run hooks of an arena with these; the words after the process.
+OF_ALL = (("purge",), ("mallctl", "arena.4096.purge"), ("mallctl", "arena.4096.decay"))
+OF_AUTOMATIC = (
+    ("dump",), ("dump", "-o", "-"), ("dump", "-o", "-", "-f", "folded"), ("reset",),
+    ("mallctl", "prof.reset"), ("mallctl", "thread.prof.active"), ("mallctl", "thread.prof.name"),
+    ("record", "-d", "100ms", "-o", "-"), ("leak", "-d", "100ms"),
+)
+OF_FIRST = (("stats", "--json"), ("stats", "--full"))
+# No function of an application's runs in these, wherever it has some.
+OF_NONE = (
+    ("status",), ("on",), ("off",), ("stats",), ("mallctl", "--list"),
+    ("mallctl", "--list", "stats.arenas.0.*"), ("mallctl", "epoch=1"),
+    ("mallctl", "arena.0.dirty_decay_ms"), ("mallctl", "arena.0.extent_hooks"),
+    ("mallctl", "prof.active=true"), ("purge", "--dry-run"),
+)
+
+
+class Hooks(lib.TestCase):
+    def start(self, arena, lock):
+        directory = self.directory()
+        self.log = os.path.join(directory, "log")
+        conf = lib.malloc_conf(directory, 10) + ",dirty_decay_ms:-1"
+        process = self.process(
+            [os.path.join(lib.VICTIMS, "extents"), self.log, arena, lock],
+            env=lib.tool_environment({"MALLOC_CONF": conf}), cwd=directory,
+            stdin=subprocess.DEVNULL,
+        )
+        lib.wait_until(lambda: process.poll() is not None or self.woken() > 0, 10)
+        self.assertIsNone(process.poll())
+        return process.pid
+
+    def numbers(self):
+        try:
+            return [int(word) for word in lib.read_text(self.log).split()]
+        except FileNotFoundError:
+            return []
+
+    def woken(self):
+        return (self.numbers() or [0])[0]
+
+    def ran(self):
+        return self.numbers()[1]
+
+    def assert_goes_on(self, pid):
+        before = self.woken()
+        self.assertTrue(lib.wait_until(lambda: self.woken() > before + 1, 10), "it hangs")
+        self.assertEqual(lib.tracer_of(pid), 0)
+
+    def assert_refused(self, pid, words, arena):
+        result = lib.run_tool(words[0], pid, *words[1:], "--timeout", "5s")
+        self.assert_failed(result, lib.REFUSED, "arena %d has extent hooks" % arena, "0x",
+                           "/extents", "--force-hooks")
+        self.assert_goes_on(pid)
+
+    def assert_done(self, pid, words):
+        result = self.assert_ran(lib.run_tool(words[0], pid, *words[1:], "--timeout", "20s"))
+        self.assertNotIn("force-hooks", result.err)
+        self.assert_goes_on(pid)
+
+    def own_arena(self, pid):
+        line = self.assert_ran(lib.run_tool("mallctl", pid, "arenas.narenas")).text
+        return int(line.split(" = ")[1]) - 1
+
+    def test_held_lock(self):
+        """In each of these the thread would wait for the lock that it has, for ever."""
+        pid = self.start("own", "held")
+        arena = self.own_arena(pid)
+        for words in OF_ALL + (("mallctl", "arena.%d.purge" % arena),
+                               ("mallctl", "arena.%d.dirty_decay_ms=0" % arena)):
+            with self.subTest(words=words):
+                self.assert_refused(pid, words, arena)
+
+    def test_what_touches_other_arenas(self):
+        """jemalloc keeps nothing of its own in an arena that an application has made."""
+        pid = self.start("own", "held")
+        for words in OF_AUTOMATIC + OF_FIRST + OF_NONE + (("mallctl", "arena.0.purge"),):
+            with self.subTest(words=words):
+                self.assert_done(pid, words)
+
+    def test_hooks_of_the_first_arena(self):
+        pid = self.start("zero", "held")
+        for words in OF_ALL + OF_AUTOMATIC + OF_FIRST + (("mallctl", "arena.0.decay"),):
+            with self.subTest(words=words):
+                self.assert_refused(pid, words, 0)
+        for words in OF_NONE:
+            with self.subTest(words=words):
+                self.assert_done(pid, words)
+        self.assertEqual(self.ran(), 0)
+
+    def test_refused_before_anything_is_done(self):
+        """Samples are not dropped, profiling stays off, other names are not written."""
+        pid = self.start("zero", "held")
+        for words in (("mallctl", "prof.active=true", "arena.0.purge"), ("record", "-d", "1s"),
+                      ("leak", "-d", "1s")):
+            self.assert_refused(pid, words, 0)
+            line = self.assert_ran(lib.run_tool("mallctl", pid, "prof.active")).text
+            self.assertEqual(line, "prof.active = false\n")
+
+    def test_top_says_why(self):
+        pid = self.start("zero", "held")
+        self.assert_ran(lib.run_tool("on", pid))
+        result = self.assert_ran(lib.run_tool("top", pid, "--once", "--json"))
+        self.assertIn("extent_hooks", result.text)
+        self.assert_goes_on(pid)
+
+    def test_hooks_that_are_all_of_jemalloc(self):
+        for arena in ("none", "copy"):
+            pid = self.start(arena, "held")
+            for words in OF_ALL + OF_AUTOMATIC:
+                with self.subTest(arena=arena, words=words):
+                    self.assert_done(pid, words)
+
+    def test_forced(self):
+        """Without the lock they run, and it is said which."""
+        for arena in ("own", "zero"):
+            pid = self.start(arena, "free")
+            for words in (("purge",), ("dump", "-o", "-"), ("reset",), ("mallctl", "arena.0.decay"),
+                          ("mallctl", "arena.4096.purge"), ("stats", "--json")):
+                with self.subTest(arena=arena, words=words):
+                    result = lib.run_tool(words[0], pid, *words[1:], "--force-hooks")
+                    self.assert_ran(result)
+                    wanted = arena == "zero" or words in OF_ALL
+                    self.assertEqual("warning: allowed by --force-hooks" in result.err, wanted)
+                    self.assert_goes_on(pid)
+            self.assertGreater(self.ran(), 0)
+
+    def test_purged(self):
+        """Each arena by its own index: what jemalloc's own hooks manage goes back."""
+        pid = self.start("none", "free")
+        told = json.loads(self.assert_ran(lib.run_tool("purge", pid, "--json")).text)
+        self.assertLess(told["resident_after"] + (1 << 20), told["resident_before"], told)
+
+
+if __name__ == "__main__":
+    lib.main()
