@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 
+import allocators
 import lib
 
 # What it must never do, whatever is asked; each with a word of the reason.
@@ -328,6 +329,28 @@ class Hooked(lib.TestCase):
         self.assertEqual(lib.read_text(self.log), "")
         line = self.assert_ran(lib.run_tool("mallctl", pid, "experimental.hooks.prof_dump")).text
         self.assertRegex(line, r" = 0x[0-9a-f]{6,}\n\Z")
+
+
+class OfReleases(allocators.TestCase):
+    def test_no_read_ends_the_process(self):
+        """Every name of each release, in processes that lack what a read may take for granted."""
+        lacking = ("prof:false", "tcache:false", "prof:true,prof_active:false,tcache:false",
+                   "retain:false,percpu_arena:percpu", "background_thread:true,narenas:1")
+        patterns = ("*", "stats.arenas.0.*", "stats.arenas.4096.*", "stats.arenas.0.bins.0.*",
+                    "stats.arenas.0.lextents.0.*", "arena.0.*", "arena.4094.*", "thread.*",
+                    "arenas.bin.0.*", "experimental.*", "stats.mutexes.*", "prof.*")
+        for version in allocators.VERSIONS:
+            for conf in lacking:
+                allocator = self.allocator(version, conf=conf)
+                for pattern in patterns:
+                    with self.subTest(version=version, conf=conf, pattern=pattern):
+                        result = lib.run_tool("mallctl", allocator.pid, "--list", pattern)
+                        self.assert_ran(result)
+                self.assertTrue(allocator.alive(), allocator.process.returncode)
+                allocator.ask("work 10")
+                self.assert_ran(lib.run_tool("mallctl", allocator.pid, "version"))
+                allocator.process.stdin.close()
+                self.assertEqual(allocator.process.wait(20), 0, (version, conf))
 
 
 class OfRedis(lib.TestCase):
