@@ -78,6 +78,10 @@ class Hooks(lib.TestCase):
             with self.subTest(words=words):
                 self.assert_refused(pid, words, arena)
 
+    def test_one_function_of_the_application(self):
+        pid = self.start("one", "held")
+        self.assert_refused(pid, ("purge",), self.own_arena(pid))
+
     def test_what_touches_other_arenas(self):
         """jemalloc keeps nothing of its own in an arena that an application has made."""
         pid = self.start("own", "held")

@@ -3,8 +3,9 @@
  *
  *   extents LOG ARENA LOCK
  *
- * ARENA: "own", one that it has made; "zero", arena 0; "copy", one that it has
- * made, with a set of hooks that are all jemalloc's; "none", jemalloc's set.
+ * ARENA: "own", one that it has made; "zero", arena 0; "one", as "own" with one
+ * function of its own; "copy", with none, but the set is in its own memory;
+ * "none", jemalloc's set.
  * LOCK: "held", the only thread sleeps with that lock; "free", without.
  *
  * In the arena lie unused dirty pages. LOG gets two numbers in a line, over and
@@ -97,7 +98,9 @@ static void install(unsigned arena, const char *which)
     hooks = *theirs;
     if (strcmp(which, "none") == 0)
         return;
-    if (strcmp(which, "copy") != 0) {
+    if (strcmp(which, "one") == 0) {
+        hooks.purge_forced = purge_forced;
+    } else if (strcmp(which, "copy") != 0) {
         hooks.alloc = take;
         hooks.dalloc = give;
         hooks.purge_lazy = purge_lazy;
