@@ -54,6 +54,7 @@ static const char *request_name(int request)
         {PTRACE_SETSIGMASK, "SETSIGMASK"},
         {PTRACE_GET_SYSCALL_INFO, "GET_SYSCALL_INFO"},
         {PTRACE_GET_RSEQ_CONFIGURATION, "GET_RSEQ_CONFIGURATION"},
+        {0x4211, "GET_SYSCALL_USER_DISPATCH_CONFIG"}, /* not in the headers of older kernels */
         {PTRACE_PEEKDATA, "PEEKDATA"},
         {PTRACE_POKEDATA, "POKEDATA"},
     };

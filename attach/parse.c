@@ -172,12 +172,16 @@ static void status_line(struct cursor line, struct proc_status *out)
         status_ids(line, &out->gid, &out->egid, &out->sgid);
     else if (line_has_key(&line, "Seccomp:"))
         out->seccomp = (int)line_number(line, 10);
+    else if (line_has_key(&line, "Seccomp_filters:"))
+        out->seccomp_filters = (unsigned)line_number(line, 10);
     else if (line_has_key(&line, "SigPnd:"))
         out->sig_pending = line_number(line, 16);
     else if (line_has_key(&line, "ShdPnd:"))
         out->sig_shared_pending = line_number(line, 16);
     else if (line_has_key(&line, "SigBlk:"))
         out->sig_blocked = line_number(line, 16);
+    else if (line_has_key(&line, "SigCgt:"))
+        out->sig_caught = line_number(line, 16);
     else if (line_has_key(&line, "CapPrm:"))
         out->cap_permitted = line_number(line, 16);
     else if (line_has_key(&line, "CapEff:"))
@@ -214,6 +218,8 @@ bool parse_status(const char *text, size_t len, struct proc_status *out)
         any = any || line_has_key(&name, "Name:");
         status_line(line, out);
     }
+    if (out->seccomp == STATUS_SECCOMP_FILTER && !out->seccomp_filters)
+        out->seccomp_filters = 1;
     return any;
 }
 

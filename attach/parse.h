@@ -26,16 +26,20 @@ struct proc_stat {
 
 bool parse_stat(const char *text, size_t len, struct proc_stat *out);
 
-/* Of /proc/PID/status; a field that is missing stays 0. */
+enum { STATUS_SECCOMP_STRICT = 1, STATUS_SECCOMP_FILTER = 2 }; /* linux/seccomp.h */
+
+/* Of /proc/PID/status and /proc/PID/task/TID/status; a field that is missing stays 0. */
 struct proc_status {
     int tracer; /* TracerPid */
     int ns_pid; /* the last field of NSpid: its pid in its innermost pid namespace */
     uid_t uid, euid, suid;
     gid_t gid, egid, sgid;
-    int seccomp;       /* 0 off, 1 strict, 2 filter */
-    bool shadow_stack; /* x86_Thread_features names shstk */
+    int seccomp; /* 0 off, or STATUS_SECCOMP_*; of this thread */
+    unsigned
+        seccomp_filters; /* how many there are; before Linux 5.9, which does not say, at least 1 */
+    bool shadow_stack;   /* x86_Thread_features names shstk; of this thread */
     bool core_dumping;
-    uint64_t sig_pending, sig_shared_pending, sig_blocked; /* bit n-1 is signal n */
+    uint64_t sig_pending, sig_shared_pending, sig_blocked, sig_caught; /* bit n-1 is signal n */
     uint64_t cap_permitted, cap_effective, cap_bounding;
     uint64_t rss_bytes; /* VmRSS */
 };

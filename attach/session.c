@@ -6,6 +6,12 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 
+/* linux/ptrace.h since Linux 6.4 */
+enum { GET_SYSCALL_USER_DISPATCH_CONFIG = 0x4211 };
+struct dispatch_config {
+    uint64_t mode, selector, offset, len;
+};
+
 enum { DEATH_LOOKS = 2000, DEATH_LOOK_NS = 500000 };
 
 static bool is_stopped(const struct session *session)
@@ -189,6 +195,18 @@ bool session_syscall_info(struct session *session, struct __ptrace_syscall_info 
     memset(info, 0, sizeof *info); /* an older kernel's structure may be shorter */
     return gate_ptrace(session->gate, PTRACE_GET_SYSCALL_INFO, session->tid, sizeof *info,
                        as_word(info)) > 0;
+}
+
+bool session_dispatch(struct session *session, bool *on)
+{
+    struct dispatch_config config = {0};
+
+    assert(is_stopped(session));
+    if (gate_ptrace(session->gate, GET_SYSCALL_USER_DISPATCH_CONFIG, session->tid, sizeof config,
+                    as_word(&config)) < 0)
+        return false;
+    *on = config.mode != 0;
+    return true;
 }
 
 bool session_rseq(struct session *session, struct __ptrace_rseq_configuration *out)

@@ -66,5 +66,11 @@ bool session_set_sigmask(struct session *session, uint64_t mask);
 
 bool session_syscall_info(struct session *session, struct __ptrace_syscall_info *info);
 
+/*
+ * Is syscall user dispatch (prctl(2), PR_SET_SYSCALL_USER_DISPATCH) on for the thread? False with
+ * EIO where the kernel does not know the request (before 6.4).
+ */
+bool session_dispatch(struct session *session, bool *on);
+
 /* False if the kernel does not know the request (before 5.13) or no rseq area is registered. */
 bool session_rseq(struct session *session, struct __ptrace_rseq_configuration *out);

@@ -23,6 +23,15 @@ bool thread_refresh(struct thread *thread, const struct target *target)
     return stat.state != 'Z' && stat.state != 'X';
 }
 
+bool thread_status(pid_t tid, const struct target *target, struct proc_status *out)
+{
+    AUTO_FREE char *text = NULL;
+    ssize_t n = procfs_slurp(target->proc, &text, PROCFS_STATUS_MAX, "%d/task/%d/status",
+                             (int)target->pid, (int)tid);
+
+    return n > 0 && parse_status(text, (size_t)n, out);
+}
+
 static bool threads_grow(struct threads *threads, size_t *room)
 {
     struct thread *list = list_grow(threads->list, room, threads->count, sizeof *list);

@@ -290,6 +290,7 @@ struct injection_env attachment_env(struct attachment *attachment)
         .gate = &attachment->gate,
         .deadline = &attachment->deadline,
         .only_thread = attachment->options->thread,
+        .named = attachment->options->thread != 0,
         .search_ns = attachment->search_ns,
         .sleeps = attachment->sleeps,
     };

@@ -1,10 +1,13 @@
 #include "inject/acquire.h"
 #include "attach/permit.h"
+#include "inject/bounds.h"
 #include "inject/candidates.h"
 #include "inject/resume.h"
 #include "inject/unwind.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 
@@ -19,6 +22,7 @@ enum {
     DENIAL_NS = 1000000000, /* how long a refusal without a cause may last */
     UNWIND_EVERY = 16,      /* stops of running threads after which one is unwound */
     RELOAD_EVERY = 64,      /* stops after which threads and mappings are read again */
+    IDLE_NS = 5000000,      /* until they are read again when none of the threads may be stopped */
     SAME_PROGRAM_EVERY = 64,
     STAY = 64,              /* stops of one running thread before the next one's turn */
     STAY_STOP_NS = 2000000, /* a stop that took longer: it has lost its processor */
@@ -130,6 +134,8 @@ static enum attempt judge_thread(struct injection *injection, struct fault *faul
         !rseq_look(&env->plan->rseq, &injection->session, env->memory, &injection->original,
                    &injection->rseq_abort))
         evidence.proof = PROOF_RSEQ;
+    if (evidence.proof == PROOF_SAFE && !injection->looks)
+        evidence.proof = bounds_of_stopped(injection);
     if (evidence.proof != PROOF_SAFE) {
         injection->report.rejected = evidence;
         injection->report.rejected_tid = injection->session.tid;
@@ -182,12 +188,16 @@ static enum fault_code no_safe_point(const struct injection *injection, struct f
 {
     const struct injection_report *report = &injection->report;
     bool unjudged = injection->unwinder_tried && !injection->unwinder;
+    char withheld[80] = "";
 
+    if (report->withheld)
+        snprintf(withheld, sizeof withheld, "; not tried: %zu with a seccomp filter of their own",
+                 report->withheld);
     return fault_set(fault, unjudged ? FAULT_NO_UNWINDER : FAULT_NO_SAFE_POINT, 0,
-                     "find a safe point", "%u stops; the last, thread %d, %s%s%s", report->attempts,
-                     (int)report->rejected_tid, proof_text(report->rejected.proof),
-                     report->rejected.what ? " " : "",
-                     report->rejected.what ? report->rejected.what : "");
+                     "find a safe point", "%u stops; the last, thread %d, %s%s%s%s",
+                     report->attempts, (int)report->rejected_tid,
+                     proof_text(report->rejected.proof), report->rejected.what ? " " : "",
+                     report->rejected.what ? report->rejected.what : "", withheld);
 }
 
 /*
@@ -256,6 +266,9 @@ struct search {
     struct candidates candidates;
     uint64_t begun, longest;
     unsigned pauses, loaded_at; /* stops there had been when the threads were last read */
+    bool idle;                  /* none was stopped in the last round */
+    pid_t bound_tid;            /* the last that was passed over for its bounds */
+    enum proof bounds;
     unsigned seed;
 };
 
@@ -299,8 +312,8 @@ static enum attempt stay_with(struct search *search, const struct thread *thread
     enum attempt result = try_with_unwinder(injection, thread, fault);
 
     for (unsigned stops = 1; result == ATTEMPT_UNSAFE && stops < STAY; stops++) {
-        if (!is_on_processor(injection) || deadline_interrupted(injection->env.deadline) ||
-            is_out_of_time(search))
+        if (!is_on_processor(injection) || bounds_hold(injection->report.rejected.proof) ||
+            deadline_interrupted(injection->env.deadline) || is_out_of_time(search))
             break;
         pause_randomly(search);
         result = try_with_unwinder(injection, thread, fault);
@@ -308,14 +321,50 @@ static enum attempt stay_with(struct search *search, const struct thread *thread
     return result;
 }
 
+/* One that the kernel has put under bounds of its own is passed over without a stop. */
+static bool may_be_stopped(struct search *search, struct ranked *ranked)
+{
+    struct injection *injection = search->injection;
+    enum proof bounds = injection->looks
+                            ? PROOF_SAFE
+                            : candidates_bounds(&search->candidates, ranked, &injection->env);
+
+    injection->filters_max = injection->env.named ? UINT_MAX : search->candidates.fewest;
+    if (bounds == PROOF_SAFE)
+        return true;
+    if (bounds == PROOF_FILTERED)
+        injection->report.withheld++;
+    search->bound_tid = ranked->thread.tid;
+    search->bounds = bounds;
+    return false;
+}
+
+static enum attempt try_ranked(struct search *search, struct ranked *ranked, struct fault *fault)
+{
+    const struct injection_report *report = &search->injection->report;
+    enum attempt result;
+
+    search->idle = false;
+    result = stay_with(search, &ranked->thread, fault);
+    if (result == ATTEMPT_UNSAFE && report->rejected_tid == ranked->thread.tid &&
+        bounds_hold(report->rejected.proof))
+        ranked->bounds = report->rejected.proof;
+    return result;
+}
+
 static enum attempt try_round(struct search *search, bool all, struct fault *fault)
 {
-    const struct candidates *candidates = &search->candidates;
+    struct candidates *candidates = &search->candidates;
     const struct injection_env *env = &search->injection->env;
     size_t count = all || !candidates->seasoned ? candidates->count : candidates->seasoned;
 
-    for (size_t i = 0; i < count; i++) {
-        enum attempt result = stay_with(search, &candidates->list[i].thread, fault);
+    search->idle = true;
+    search->injection->report.withheld = 0;
+    for (size_t i = 0; i < count || (search->idle && i < candidates->count); i++) {
+        enum attempt result;
+        if (!may_be_stopped(search, &candidates->list[i]))
+            continue;
+        result = try_ranked(search, &candidates->list[i], fault);
         if (result != ATTEMPT_UNSAFE)
             return result;
         if (deadline_interrupted(env->deadline)) {
@@ -366,6 +415,42 @@ static enum fault_code reload(struct search *search, struct fault *fault)
     return await_candidates(search, fault);
 }
 
+/*
+ * All are passed over, and no other may be used later. Where some have a filter
+ * that others do not have, there are others, or were a moment ago.
+ */
+static bool is_hopeless(const struct search *search)
+{
+    const struct injection *injection = search->injection;
+
+    return search->idle && !search->candidates.later &&
+           (!injection->report.withheld || injection->env.only_thread);
+}
+
+static enum fault_code refuse_bounds(const struct search *search, enum fault_code code,
+                                     struct fault *fault)
+{
+    return fault_set(fault, code, 0, "find a safe point",
+                     "no thread of it can make the call: thread %d %s", (int)search->bound_tid,
+                     proof_text(search->bounds));
+}
+
+/* Nothing was stopped: so nothing is lost by a longer wait. */
+static void pause_between_rounds(struct search *search)
+{
+    const struct timespec idle = {0, IDLE_NS};
+
+    if (search->idle)
+        nanosleep(&idle, NULL);
+    else
+        pause_randomly(search);
+}
+
+static bool wants_reload(const struct search *search)
+{
+    return search->idle || search->injection->report.attempts - search->loaded_at >= RELOAD_EVERY;
+}
+
 static enum fault_code find_safe_point(struct search *search, struct fault *fault)
 {
     struct injection *injection = search->injection;
@@ -381,11 +466,13 @@ static enum fault_code find_safe_point(struct search *search, struct fault *faul
         case ATTEMPT_UNSAFE:
             break;
         }
+        if (is_hopeless(search))
+            return refuse_bounds(search, FAULT_UNSUPPORTED, fault);
         if (is_out_of_time(search))
-            return no_safe_point(injection, fault);
-        pause_randomly(search);
-        if (injection->report.attempts - search->loaded_at >= RELOAD_EVERY &&
-            (rc = reload(search, fault)) != FAULT_NONE)
+            return injection->report.attempts ? no_safe_point(injection, fault)
+                                              : refuse_bounds(search, FAULT_NO_SAFE_POINT, fault);
+        pause_between_rounds(search);
+        if (wants_reload(search) && (rc = reload(search, fault)) != FAULT_NONE)
             return rc;
     }
 }
@@ -418,11 +505,15 @@ enum fault_code acquire_preview(const struct injection_env *env, struct preview 
 {
     struct candidates candidates;
     enum fault_code rc = candidates_list(&candidates, env, fault);
+    size_t first = 0;
 
     if (rc != FAULT_NONE)
         return rc;
     memset(preview, 0, sizeof *preview);
-    preview->thread = candidates.list[0].thread;
+    while (first + 1 < candidates.count &&
+           candidates_bounds(&candidates, &candidates.list[first], env) != PROOF_SAFE)
+        first++;
+    preview->thread = candidates.list[first].thread;
     preview->candidates = candidates.count;
     candidates_free(&candidates);
     if (thread_asleep(&preview->thread, env->target, &preview->asleep) && preview->asleep.asleep)

@@ -7,27 +7,11 @@
 #include "inject/share.h"
 
 #include <errno.h>
-#include <linux/seccomp.h>
 #include <string.h>
 
 enum { ENDING_NS = 2000000000 }; /* for the ending, even when the call used up the time */
 
 /* ---- the beginning ---- */
-
-/*
- * A shadow stack cannot be changed together with the registers in one step, so
- * a death in between would kill the target; strict seccomp kills at the mmap.
- */
-static enum fault_code refuse_unsupported(const struct target *target, struct fault *fault)
-{
-    if (target->status.shadow_stack)
-        return fault_set(fault, FAULT_UNSUPPORTED, 0, "begin",
-                         "it uses a shadow stack (x86 CET), which a forged call would violate");
-    if (target->status.seccomp == SECCOMP_MODE_STRICT)
-        return fault_set(fault, FAULT_UNSUPPORTED, 0, "begin",
-                         "it runs under strict seccomp, which kills it at any system call of ours");
-    return FAULT_NONE;
-}
 
 static enum fault_code prepare(struct injection *injection, const struct injection_env *env,
                                struct fault *fault)
@@ -41,14 +25,15 @@ static enum fault_code prepare(struct injection *injection, const struct injecti
     injection->data = calloc(1, SCRATCH_DATA);
     if (!injection->data)
         return fault_set(fault, FAULT_INTERNAL, ENOMEM, "begin", "%d bytes", SCRATCH_DATA);
-    return refuse_unsupported(env->target, fault);
+    return FAULT_NONE;
 }
 
-enum fault_code injection_stop(struct injection *injection, const struct injection_env *env,
-                               struct fault *fault)
+static enum fault_code stop(struct injection *injection, const struct injection_env *env,
+                            bool looks, struct fault *fault)
 {
     enum fault_code rc = prepare(injection, env, fault);
 
+    injection->looks = looks;
     if (rc == FAULT_NONE)
         rc = acquire_thread(injection, fault);
     if (rc != FAULT_NONE)
@@ -56,10 +41,16 @@ enum fault_code injection_stop(struct injection *injection, const struct injecti
     return rc;
 }
 
+enum fault_code injection_stop(struct injection *injection, const struct injection_env *env,
+                               struct fault *fault)
+{
+    return stop(injection, env, true, fault);
+}
+
 enum fault_code injection_begin(struct injection *injection, const struct injection_env *env,
                                 struct fault *fault)
 {
-    enum fault_code rc = injection_stop(injection, env, fault);
+    enum fault_code rc = stop(injection, env, false, fault);
 
     if (rc != FAULT_NONE)
         return rc;

@@ -57,6 +57,7 @@ struct injection_env {
     struct gate *gate;
     const struct deadline *deadline;
     pid_t only_thread;  /* 0: any thread */
+    bool named;         /* the operator named it: also one with a seccomp filter of its own */
     uint64_t search_ns; /* how long a safe point is looked for; 0: until the deadline */
     struct interrupted_sleep *sleeps; /* INJECTION_SLEEPS, kept from one to the next; NULL: none */
 };
@@ -69,6 +70,7 @@ struct injection_report {
     unsigned attempts;        /* threads stopped until one was at a safe point */
     struct evidence rejected; /* why the last unsafe one was not used */
     pid_t rejected_tid;
+    size_t withheld;      /* threads not tried for a seccomp filter that others do not have */
     remote_addr pc;       /* at which it was stopped */
     struct evidence safe; /* why it was held to be safe */
     uint64_t search_ns;   /* until the safe point */
@@ -91,6 +93,10 @@ struct injection {
     uint64_t denied_since; /* CLOCK_MONOTONIC ns of the first EPERM without a cause; 0: none */
     bool unwinder_tried;
     bool may_idle;             /* the tool, while calls are watched: share_may_idle */
+    bool looks;                /* no calls will be made: what they cannot bear does not matter */
+    unsigned filters_max;      /* seccomp filters that a thread may have to be used */
+    bool own_known;            /* own has been read */
+    struct proc_status own;    /* the held thread's, read after its stop */
     struct share *share;       /* while calls are watched */
     struct unwinder *unwinder; /* while a thread is looked for */
     struct deadline until;

@@ -1,6 +1,8 @@
 #include "inject/candidates.h"
+#include "inject/bounds.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,11 +16,16 @@ static bool is_avoided(const struct plan *plan, const struct thread *thread)
 
 /* Uninterruptible (vfork, disk, frozen), stopped and ending threads do not stop for us in time. One
  * that is traced ('t') is tried: the kernel's refusal leads to its tracer. */
+static bool may_stop(const struct thread *thread)
+{
+    return strchr("SRt", thread->state) != NULL;
+}
+
 static bool is_candidate(const struct injection_env *env, const struct thread *thread)
 {
     if (env->only_thread && thread->tid != env->only_thread)
         return false;
-    return strchr("SRt", thread->state) && !is_avoided(env->plan, thread);
+    return !is_avoided(env->plan, thread);
 }
 
 /*
@@ -79,9 +86,15 @@ static bool rank(struct candidates *candidates, const struct threads *all,
     if (!candidates->list)
         return false;
     for (size_t i = 0; i < all->count; i++) {
-        struct ranked ranked = {all->list[i], is_seasoned(&all->list[i], env->target)};
+        struct ranked ranked = {.thread = all->list[i],
+                                .seasoned = is_seasoned(&all->list[i], env->target)};
+        candidates->first_lives |= ranked.thread.tid == env->target->pid;
         if (!is_candidate(env, &ranked.thread))
             continue;
+        if (!may_stop(&ranked.thread)) {
+            candidates->later++;
+            continue;
+        }
         candidates->seasoned += ranked.seasoned;
         candidates->list[candidates->count++] = ranked;
     }
@@ -105,6 +118,51 @@ enum fault_code candidates_list(struct candidates *candidates, const struct inje
         candidates_free(candidates);
     threads_free(&all);
     return rc;
+}
+
+/* One that ends meanwhile has no bounds: the attempt to stop it will say so. */
+static void look_at(struct ranked *ranked, const struct injection_env *env)
+{
+    struct proc_status status = {0};
+
+    if (ranked->looked_at)
+        return;
+    ranked->looked_at = true;
+    if (thread_status(ranked->thread.tid, env->target, &status)) {
+        ranked->bounds = bounds_of_status(&status);
+        ranked->filters = status.seccomp_filters;
+    }
+}
+
+/* Most often the first thread has none, and no other needs to be looked at. */
+static unsigned fewest_filters(struct candidates *candidates, const struct injection_env *env)
+{
+    struct proc_status first;
+    unsigned fewest = UINT_MAX;
+
+    if (candidates->fewest_known)
+        return candidates->fewest;
+    if (candidates->first_lives && thread_status(env->target->pid, env->target, &first) &&
+        bounds_of_status(&first) == PROOF_SAFE)
+        fewest = first.seccomp_filters;
+    for (size_t i = 0; i < candidates->count && fewest > 0; i++) {
+        const struct ranked *ranked = &candidates->list[i];
+        look_at(&candidates->list[i], env);
+        if (ranked->bounds == PROOF_SAFE && ranked->filters < fewest)
+            fewest = ranked->filters;
+    }
+    candidates->fewest_known = true;
+    candidates->fewest = fewest;
+    return fewest;
+}
+
+enum proof candidates_bounds(struct candidates *candidates, struct ranked *ranked,
+                             const struct injection_env *env)
+{
+    look_at(ranked, env);
+    if (ranked->bounds != PROOF_SAFE || env->named)
+        return ranked->bounds;
+    return ranked->filters > fewest_filters(candidates, env) ? PROOF_FILTERED : PROOF_SAFE;
 }
 
 void candidates_free(struct candidates *candidates)

@@ -11,18 +11,25 @@ static void apply_rseq(struct injection *injection)
  * Is there a signal that the thread would take now? Then an EINTR is true. mask
  * NULL: the mask in force, which during ppoll(2) and its like is the temporary one.
  */
+static bool would_take(const struct proc_status *status, const uint64_t *mask)
+{
+    return ((status->sig_pending | status->sig_shared_pending) &
+            ~(mask ? *mask : status->sig_blocked)) != 0;
+}
+
 static bool signal_waits(const struct injection *injection, const uint64_t *mask)
 {
-    const struct target *target = injection->env.target;
     struct proc_status status;
-    AUTO_FREE char *text = NULL;
-    ssize_t n = procfs_slurp(target->proc, &text, PROCFS_STATUS_MAX, "%d/task/%d/status",
-                             (int)target->pid, (int)injection->session.tid);
 
-    if (n <= 0 || !parse_status(text, (size_t)n, &status))
-        return true;
-    return ((status.sig_pending | status.sig_shared_pending) &
-            ~(mask ? *mask : status.sig_blocked)) != 0;
+    return !thread_status(injection->session.tid, injection->env.target, &status) ||
+           would_take(&status, mask);
+}
+
+/* The same at the stop, where its status may just have been read. */
+static bool signal_waited(const struct injection *injection)
+{
+    return injection->own_known ? would_take(&injection->own, &injection->mask)
+                                : signal_waits(injection, &injection->mask);
 }
 
 bool resume_save(struct injection *injection)
@@ -34,7 +41,7 @@ bool resume_save(struct injection *injection)
     /* By its own mask, with which it goes on: a signal that only a temporary one lets through is
      * taken when epoll_pwait(2) is made again. */
     injection->eintr_by_stop =
-        arch_eintr_by_stop(&injection->original) && !signal_waits(injection, &injection->mask);
+        arch_eintr_by_stop(&injection->original) && !signal_waited(injection);
     return true;
 }
 

@@ -224,6 +224,14 @@ const char *proof_text(enum proof proof)
         [PROOF_UNREADABLE] = "had an unreadable stack",
         [PROOF_UNWIND] = "could not be unwound",
         [PROOF_RSEQ] = "may be in a restartable sequence, which kernels before 5.13 do not tell",
+        [PROOF_NO_STATUS] = "has a status in /proc that could not be read",
+        [PROOF_STRICT] = "is under strict seccomp, which kills it at any system call of ours",
+        [PROOF_SHADOW_STACK] = "uses a shadow stack (x86 CET), which a forged call would violate",
+        [PROOF_DISPATCH] =
+            "has syscall user dispatch on, which turns any system call of ours into a SIGSYS",
+        [PROOF_MAY_DISPATCH] = "may have syscall user dispatch on (it handles SIGSYS), which "
+                               "kernels before 6.4 do not tell",
+        [PROOF_FILTERED] = "has a seccomp filter that other threads do not have",
     };
     return texts[proof];
 }

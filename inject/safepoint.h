@@ -23,6 +23,13 @@ enum proof {
     PROOF_UNREADABLE,    /* its stack could not be read */
     PROOF_UNWIND,        /* its frames could not be followed to the outermost */
     PROOF_RSEQ,          /* it may be in a restartable sequence, which only the kernel can tell */
+    PROOF_NO_STATUS,     /* what the kernel enforces on it could not be read */
+    /* inject/bounds.h */
+    PROOF_STRICT,       /* strict seccomp */
+    PROOF_SHADOW_STACK, /* x86 CET */
+    PROOF_DISPATCH,     /* syscall user dispatch is on */
+    PROOF_MAY_DISPATCH, /* it may be on, and the kernel does not tell */
+    PROOF_FILTERED,     /* it has more seccomp filters than others of its process */
 };
 
 struct evidence {

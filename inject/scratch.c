@@ -4,7 +4,6 @@
 #include "inject/run.h"
 
 #include <errno.h>
-#include <linux/seccomp.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -119,7 +118,7 @@ static enum fault_code choose_way(struct injection *injection, struct fault *fau
 {
     const struct injection_env *env = &injection->env;
 
-    injection->direct = env->target->status.seccomp == SECCOMP_MODE_FILTER;
+    injection->direct = injection->own.seccomp == STATUS_SECCOMP_FILTER;
     if (injection->direct && !arch_can_call_directly(&env->plan->gadgets))
         return fault_set(fault, FAULT_UNSUPPORTED, 0, "begin",
                          "it runs under a seccomp filter, and its C library has no code to call "

@@ -56,8 +56,10 @@ def hold_thread(pid, tid, number, seconds):
 class Victim:
     """A process that is told what to do by lines, and answers by lines."""
 
-    def __init__(self, name, *arguments, conf=CONF, prepare=None, wrapper=()):
+    def __init__(self, name, *arguments, conf=CONF, prepare=None, wrapper=(), user=None):
         self.directory = tempfile.mkdtemp(prefix="jeattach-safety.")
+        if user is not None:
+            os.chown(self.directory, user, user)
         env = lib.tool_environment({"MALLOC_CONF": conf + ",prof_prefix:%s/p" % self.directory})
         argv = list(wrapper) + [os.path.join(VICTIMS, name)] + [str(word) for word in arguments]
         self.process = subprocess.Popen(
@@ -69,6 +71,9 @@ class Victim:
             text=True,
             bufsize=1,
             preexec_fn=prepare,
+            user=user,
+            group=user,
+            extra_groups=None if user is None else [],
         )
         self.pid = self.process.pid
 

@@ -38,6 +38,7 @@ static const char whole[] = "Name:\tredis-server\n"
                             "ShdPnd:\t0000000000004002\n"
                             "SigBlk:\tfffffffe7ffbfeff\n"
                             "SigIgn:\t0000000000001000\n"
+                            "SigCgt:\t0000000180000002\n"
                             "CapInh:\t0000000000000001\n"
                             "CapPrm:\t000001ffffffffff\n"
                             "CapEff:\t0000000000000002\n"
@@ -55,7 +56,8 @@ static void check_whole(const struct proc_status *status)
     CHECK(status->uid == 1000 && status->euid == 1001 && status->suid == 1002);
     CHECK(status->gid == 2000 && status->egid == 2001 && status->sgid == 2002);
     CHECK(status->cap_effective == 2 && status->cap_bounding == 0x3ffull);
-    CHECK(status->seccomp == 2);
+    CHECK(status->seccomp == STATUS_SECCOMP_FILTER && status->seccomp_filters == 7);
+    CHECK(status->sig_caught == 0x180000002ull);
     CHECK(status->shadow_stack);
     CHECK(status->core_dumping);
     CHECK(status->sig_pending == 1);
@@ -114,6 +116,15 @@ static void test_ns_pids(void)
     for (int i = 0; i < 40; i++)
         strcat(text, "\t123");
     CHECK(parse_ns_pids(text, strlen(text), pids) == NS_PIDS_MAX);
+}
+
+/* Before Linux 5.9 the filters are not counted. */
+static void test_filters(void)
+{
+    struct proc_status status;
+
+    CHECK(parse_text("Name:\ta\nSeccomp:\t2\n", &status) && status.seccomp_filters == 1);
+    CHECK(parse_text("Name:\ta\nSeccomp:\t1\n", &status) && status.seccomp_filters == 0);
 }
 
 /* A key is a whole key, at the begin of its line. */
@@ -188,6 +199,7 @@ int main(void)
     test_missing();
     test_ns_pid();
     test_ns_pids();
+    test_filters();
     test_keys();
     test_numbers();
     test_truncated();

@@ -1,0 +1,106 @@
+"""Processes in which one thread differs from the others: by a seccomp filter, by syscall user
+dispatch, by its files or its root. What the first thread's /proc says is not true of that one.
+"""
+
+import contextlib
+import json
+import os
+import random
+import struct
+import sys
+import time
+
+import safety
+from safety import Skip, Table, Victim, lib, require
+
+SHORT = ("--timeout", "500ms")
+
+
+class Peculiar:
+    def __init__(self, options):
+        self.sabotage = options.sabotage
+        self.long = options.long
+        self.victim = None
+        self.tid = None
+
+    # ---- the victim ----
+
+    @contextlib.contextmanager
+    def run(self, mode, *arguments, user=None):
+        with Victim("peculiar", mode, *arguments, user=user) as victim:
+            self.victim = victim
+            self.tid = int(victim.answer("ready", timeout=60)[0])
+            yield victim
+
+    def beats(self):
+        with open(os.path.join(self.victim.directory, "beats"), "rb") as file:
+            return struct.unpack("<QQ", file.read(16))
+
+    def goes_on(self, rounds=3):
+        """The process lives, and so does its peculiar thread."""
+        start = self.beats()[0]
+        lib.wait_until(
+            lambda: self.beats()[0] >= start + rounds or not self.victim.alive(),
+            0.5 if self.sabotage else 10,
+        )
+        require(self.victim.alive(), "it died: %s", self.victim.process.returncode)
+        require(self.beats()[0] >= start + rounds, "the thread stands still")
+        require(self.beats()[1] == 0, "it found %d faults", self.beats()[1])
+
+    # ---- the tool ----
+
+    def tool(self, *words, codes=(lib.OK,), told="", **options):
+        if self.sabotage:
+            os.kill(self.victim.pid, 19)
+            return lib.Result((), codes[0], b"{}", told, 0)
+        result = safety.tool_ok(*words, codes=codes, **options)
+        require(told in result.err, "not told: %s: %s", told, result)
+        return result
+
+    def all_verbs(self, *words):
+        """Each of the default thread, or of that of the words."""
+        pid = self.victim.pid
+        for verb in (("on",), ("stats",), ("dump",), ("dump", "-o", os.devnull), ("off",)):
+            self.tool(verb[0], pid, *verb[1:], *words)
+            self.goes_on()
+
+    # ---- checks ----
+
+    def spares(self, mode):
+        """Another thread does it; the peculiar one sees nothing."""
+        with self.run(mode):
+            self.all_verbs()
+
+    def refuses(self, mode, told):
+        """The peculiar thread alone is asked for: a refusal, and no harm."""
+        with self.run(mode) as victim:
+            words = ("--thread", self.tid) + SHORT
+            for verb in (("on",), ("stats",), ("dump", "-o", os.devnull)):
+                self.tool(verb[0], victim.pid, *verb[1:], *words, codes=(7,), told=told)
+                self.goes_on()
+
+    def filtered_late(self):
+        """The filter comes at a random moment of the attach."""
+        seen = {}
+        for _ in range(200 if self.long else 25):
+            with self.run("filtered_late", random.randrange(2000, 14000)) as victim:
+                code = self.tool("on", victim.pid, codes=(0, 7)).code
+                self.goes_on(1)
+                seen[code] = seen.get(code, 0) + 1
+        return ", ".join("%d times %d" % (seen[code], code) for code in sorted(seen))
+
+
+def main():
+    table = Table(__doc__)
+    peculiar = Peculiar(table.options)
+
+    for mode in ("filtered", "filtered_more", "filtered_first", "strict", "dispatch"):
+        table.add(mode, peculiar.spares, mode)
+    table.add("strict_by_name", peculiar.refuses, "strict", "strict seccomp")
+    table.add("dispatch_by_name", peculiar.refuses, "dispatch", "syscall user dispatch")
+    table.add("filtered_late", peculiar.filtered_late)
+    return table.run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
