@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <linux/kcmp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -281,6 +282,26 @@ int target_stat(const struct target *target, const char *path, struct stat *st)
     return fstat(fd, st) ? -errno : 0;
 }
 
+/* pidfd_open(2) since Linux 6.9: of a thread. */
+#ifndef PIDFD_THREAD
+#define PIDFD_THREAD O_EXCL
+#endif
+
+/* A pidfd takes from the table of its own thread, which is not every thread's. -1: none is known.
+ */
+static int take_descriptor(const struct target *target, int fd)
+{
+    pid_t via = target_via(target);
+    AUTO_CLOSE int thread = (int)syscall(SYS_pidfd_open, via, PIDFD_THREAD);
+
+    if (thread >= 0)
+        return (int)syscall(SYS_pidfd_getfd, thread, fd, 0);
+    if (target->pidfd < 0 ||
+        (via != target->pid && syscall(SYS_kcmp, target->pid, via, KCMP_FILES, 0, 0) != 0))
+        return -1;
+    return (int)syscall(SYS_pidfd_getfd, target->pidfd, fd, 0);
+}
+
 /*
  * The directory of descriptors belongs to the target's user, and CAP_SYS_PTRACE
  * alone does not open another user's; a duplicate it does get (pidfd_getfd(2),
@@ -289,10 +310,8 @@ int target_stat(const struct target *target, const char *path, struct stat *st)
 static int open_descriptor(const struct target *target, int fd)
 {
     int named = procfs_openf(target->proc, O_PATH, "%d/fd/%d", (int)target_via(target), fd);
+    int taken = named < 0 ? take_descriptor(target, fd) : -1;
 
-    if (named >= 0 || target->pidfd < 0)
-        return named;
-    int taken = (int)syscall(SYS_pidfd_getfd, target->pidfd, fd, 0);
     return taken < 0 ? named : taken;
 }
 
@@ -304,9 +323,10 @@ static bool is_seen_at(const struct target *target, const char *path, const stru
            found.st_dev == file->st_dev && found.st_ino == file->st_ino;
 }
 
-int target_descriptor_path(const struct target *target, int fd, char *out, size_t size)
+int target_descriptor_path(const struct target *target, const struct target *holder, int fd,
+                           char *out, size_t size)
 {
-    AUTO_CLOSE int named = open_descriptor(target, fd);
+    AUTO_CLOSE int named = open_descriptor(holder, fd);
     char text[PATH_MAX];
     const char *path;
     struct stat file;
@@ -322,6 +342,21 @@ int target_descriptor_path(const struct target *target, int fd, char *out, size_
     if (!is_seen_at(target, path, &file))
         return -ESTALE;
     return snprintf(out, size, "%s", path) < (int)size ? 0 : -ENAMETOOLONG;
+}
+
+bool target_sees_alike(const struct target *target, const struct target *view)
+{
+    static const char *const links[] = {"ns/mnt", "root", "cwd"};
+    pid_t one = target_via(target), other = target_via(view);
+
+    for (size_t i = 0; i < ARRAY_LEN(links) && one != other; i++) {
+        char a[PATH_MAX], b[PATH_MAX];
+        if (procfs_readlink(target->proc, a, sizeof a, "%d/%s", (int)one, links[i]) < 0 ||
+            procfs_readlink(target->proc, b, sizeof b, "%d/%s", (int)other, links[i]) < 0 ||
+            strcmp(a, b) != 0)
+            return false;
+    }
+    return true;
 }
 
 int target_absolute_path(const struct target *target, const char *path, char *out, size_t size)

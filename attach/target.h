@@ -28,6 +28,19 @@ static inline pid_t target_via(const struct target *target)
     return target->live ? target->live : target->pid;
 }
 
+/*
+ * The same process as one of its threads sees it: the table of descriptors, the root and the
+ * working directory are a thread's own where it has unshared them (unshare(2)). A copy that owns
+ * nothing: it is not closed, and lives no longer than the original.
+ */
+static inline struct target target_seen_by(const struct target *target, pid_t tid)
+{
+    struct target view = *target;
+
+    view.live = tid;
+    return view;
+}
+
 /* Its pid as it sees itself, in its own pid namespace. */
 static inline pid_t target_ns_pid(const struct target *target)
 {
@@ -87,11 +100,18 @@ bool target_has_own_root(const struct target *target);
 void target_path_from_here(const struct target *target, const char *path, char *out, size_t size);
 
 /*
- * The path by which the target finds the file that it has open as fd: no guess,
- * it leads there. Returns 0 or -errno; -ESTALE: it does not find it, or not by
- * the name that the kernel shows.
+ * The path by which the target finds the file that holder, a view of it or
+ * itself, has open as fd: no guess, it leads there. Returns 0 or -errno;
+ * -ESTALE: it does not find it, or not by the name that the kernel shows.
  */
-int target_descriptor_path(const struct target *target, int fd, char *out, size_t size);
+int target_descriptor_path(const struct target *target, const struct target *holder, int fd,
+                           char *out, size_t size);
+
+/*
+ * Does the process find files as that view of it does: the same root, working directory and mount
+ * namespace? False also where that cannot be read.
+ */
+bool target_sees_alike(const struct target *target, const struct target *view);
 
 /* path, absolute or relative to its working directory, made absolute as it sees it. 0 or -errno. */
 int target_absolute_path(const struct target *target, const char *path, char *out, size_t size);

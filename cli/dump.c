@@ -139,10 +139,12 @@ static enum fault_code run_in_target(struct dump *dump, struct fault *fault)
     struct attachment *attachment = &dump->attachment;
     enum fault_code rc = attachment_hold(attachment, dump_held, dump, fault);
 
-    if (rc == FAULT_NONE)
-        target_path_from_here(&attachment->target, dump->result.target_path, dump->path,
-                              sizeof dump->path);
-    return rc;
+    if (rc != FAULT_NONE)
+        return rc;
+    pid_t seen_by = dump->result.seen_by ? dump->result.seen_by : attachment->target.live;
+    const struct target view = target_seen_by(&attachment->target, seen_by);
+    target_path_from_here(&view, dump->result.target_path, dump->path, sizeof dump->path);
+    return FAULT_NONE;
 }
 
 static enum fault_code run(struct dump *dump, struct fault *fault)

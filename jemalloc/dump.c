@@ -29,6 +29,7 @@ struct dump_watch {
     bool cut_short, overflow;
     uint64_t written;
     char path[DUMP_PATH_MAX];
+    pid_t seen_by; /* as in struct dump_result */
 };
 
 /* Takes count bytes at addr into the sink; a target may claim any count. */
@@ -133,15 +134,30 @@ static enum watch_verdict file_enter(void *ctx, uint64_t nr, const uint64_t args
     return WATCH_PASS;
 }
 
-/* What was asked for may be relative, or go through links: the descriptor knows. */
+/* The target as the held thread sees it. */
+static struct target held_view(const struct dump_watch *watch)
+{
+    return target_seen_by(watch->injection->env.target, watch->injection->session.tid);
+}
+
+/*
+ * What was asked for may be relative, or go through links: the descriptor knows.
+ * A name that all threads find is better than the held one's own.
+ */
 static void confirm_path(struct dump_watch *watch)
 {
-    const struct target *target = watch->injection->env.target;
+    const struct target *target = watch->injection->env.target, view = held_view(watch);
     char real[DUMP_PATH_MAX];
 
-    if (target_descriptor_path(target, (int)watch->fd, real, sizeof real) == 0 ||
-        target_absolute_path(target, watch->path, real, sizeof real) == 0)
+    if (target_descriptor_path(target, &view, (int)watch->fd, real, sizeof real) == 0) {
         memcpy(watch->path, real, sizeof watch->path);
+        return;
+    }
+    if (target_descriptor_path(&view, &view, (int)watch->fd, real, sizeof real) == 0 ||
+        target_absolute_path(&view, watch->path, real, sizeof real) == 0)
+        memcpy(watch->path, real, sizeof watch->path);
+    if (!target_sees_alike(target, &view))
+        watch->seen_by = watch->injection->session.tid;
 }
 
 static void file_opened(struct dump_watch *watch, int64_t result)
@@ -231,11 +247,35 @@ static enum fault_code run_watched(struct dump_watch *watch, const struct instan
     return rc == FAULT_NONE ? judge(watch, state, op.rc, fault) : rc;
 }
 
+static enum fault_code refuse_fifo(const struct target *target, const char *path,
+                                   struct fault *fault)
+{
+    struct stat st;
+
+    if (target_stat(target, path, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)))
+        return fault_set(fault, FAULT_DUMP_UNSAFE, 0, "prof.dump",
+                         "%s is a FIFO or socket: it would wait for a reader with the allocator's "
+                         "locks held",
+                         path);
+    return FAULT_NONE;
+}
+
+/* Another file may have that name for the thread that is held than for the process. */
+static enum fault_code refuse_held_fifo(const struct injection *injection, const char *path,
+                                        struct fault *fault)
+{
+    const struct target *target = injection->env.target;
+    const struct target view = target_seen_by(target, injection->session.tid);
+
+    if (!path || target_sees_alike(target, &view))
+        return FAULT_NONE;
+    return refuse_fifo(&view, path, fault);
+}
+
 enum fault_code dump_check(const struct target *target, const struct dump_request *request,
                            struct fault *fault)
 {
     uint64_t limit = target_file_size_limit(target);
-    struct stat st;
 
     if (request->stream)
         return FAULT_NONE;
@@ -244,13 +284,7 @@ enum fault_code dump_check(const struct target *target, const struct dump_reques
                          "its file size limit is %llu bytes (RLIMIT_FSIZE): a larger profile would "
                          "kill it",
                          (unsigned long long)limit);
-    if (request->path && target_stat(target, request->path, &st) == 0 &&
-        (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)))
-        return fault_set(fault, FAULT_DUMP_UNSAFE, 0, "prof.dump",
-                         "%s is a FIFO or socket: it would wait for a reader with the allocator's "
-                         "locks held",
-                         request->path);
-    return FAULT_NONE;
+    return request->path ? refuse_fifo(target, request->path, fault) : FAULT_NONE;
 }
 
 enum fault_code dump_complete(const struct target *target, struct sink *sink, struct fault *fault)
@@ -347,10 +381,13 @@ enum fault_code dump_run(struct injection *injection, const struct instance *ins
         rc = check_hooks(injection, instance, &state, request->stream != NULL, request->consent,
                          fault);
     if (rc == FAULT_NONE)
+        rc = refuse_held_fifo(injection, request->stream ? NULL : request->path, fault);
+    if (rc == FAULT_NONE)
         rc = run_watched(&watch, instance, &state, fault);
     if (rc != FAULT_NONE)
         return rc;
     result->bytes = watch.written;
+    result->seen_by = watch.seen_by;
     if (!request->stream)
         snprintf(result->target_path, sizeof result->target_path, "%s", watch.path);
     return FAULT_NONE;

@@ -18,7 +18,8 @@ struct dump_request {
 
 struct dump_result {
     char target_path[DUMP_PATH_MAX]; /* as the kernel names the open file; "" when streamed */
-    uint64_t bytes;                  /* written by jemalloc, as seen at the system calls */
+    pid_t seen_by;  /* the thread alone that finds the file there; 0: all of them do */
+    uint64_t bytes; /* written by jemalloc, as seen at the system calls */
 };
 
 /*

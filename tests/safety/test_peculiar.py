@@ -89,6 +89,29 @@ class Peculiar:
                 seen[code] = seen.get(code, 0) + 1
         return ", ".join("%d times %d" % (seen[code], code) for code in sorted(seen))
 
+    def paths(self, mode, *arguments, path=None, inside=False):
+        """What dump prints leads to the profile."""
+        with self.run(mode, *arguments) as victim:
+            path = os.path.join(victim.directory, path) if inside else path
+            words = ("--thread", self.tid) + (("--path", path) if path else ())
+            self.tool("on", victim.pid)
+            result = self.tool("dump", victim.pid, *words)
+            self.goes_on()
+            with contextlib.suppress(OSError):
+                with open(result.text.rstrip("\n"), "rb") as file:
+                    require(file.read(8) == b"heap_v2/", "no profile: %s", result)
+                return result.text.rstrip("\n")
+            raise safety.Failure("no such file: %s" % (result,))
+
+    def waits_for_nobody(self, *arguments):
+        """The name is a FIFO where that thread looks, and nothing where the others do."""
+        with self.run("directory", *arguments) as victim:
+            os.mkfifo(os.path.join(victim.directory, "inner", "heap"))
+            words = ("--thread", self.tid, "--path", "heap") + SHORT
+            self.tool("on", victim.pid)
+            self.tool("dump", victim.pid, *words, codes=(10,), told="FIFO")
+            self.goes_on()
+
 
 def main():
     table = Table(__doc__)
@@ -99,6 +122,13 @@ def main():
     table.add("strict_by_name", peculiar.refuses, "strict", "strict seccomp")
     table.add("dispatch_by_name", peculiar.refuses, "dispatch", "syscall user dispatch")
     table.add("filtered_late", peculiar.filtered_late)
+    table.add("files", peculiar.paths, "files")
+    table.add("directory", lambda: peculiar.paths("directory", 0, path="heap"))
+    table.add("root", lambda: peculiar.paths("directory", 1, path="/heap"))
+    table.add("root_relative", lambda: peculiar.paths("directory", 1, path="heap"))
+    table.add("mounts", lambda: peculiar.paths("mounts", path="inner/heap", inside=True))
+    table.add("fifo", peculiar.waits_for_nobody, 0)
+    table.add("fifo_in_root", peculiar.waits_for_nobody, 1)
     return table.run()
 
 
