@@ -70,6 +70,12 @@ static void dynamic_entry(struct image *image, const Elf64_Dyn *dyn)
     case DT_HASH:
         image->sysv_hash = dynamic_address(image, dyn->d_un.d_ptr);
         break;
+    case DT_NEEDED:
+        image->needs_library = true;
+        break;
+    case DT_FLAGS_1:
+        image->pie = dyn->d_un.d_val & DF_1_PIE;
+        break;
     default:
         break;
     }
@@ -108,6 +114,14 @@ bool image_open(struct image *image, struct memory *memory, remote_addr base)
     return true;
 }
 
+bool image_is_static_program(const struct image *image)
+{
+    for (size_t i = 0; i < image->phdr_count; i++)
+        if (image->phdrs[i].p_type == PT_INTERP)
+            return false;
+    return !image->needs_library && (image->pie || image->header.e_type == ET_EXEC);
+}
+
 static bool read_symbol(const struct image *image, uint64_t index, Elf64_Sym *sym)
 {
     return memory_read_cached(image->memory, image->symtab + index * sizeof *sym, sym, sizeof *sym);
@@ -133,16 +147,24 @@ static void symbol_fill(const struct image *image, const Elf64_Sym *sym, struct 
     out->file = NULL;
 }
 
-static bool symbol_matches(const struct image *image, uint64_t index, const char *name,
-                           struct symbol *out)
+/* One look-up: a name may be defined more than once, by versions of it. */
+struct lookup {
+    const char *name;
+    symbol_visitor visit;
+    void *ctx;
+};
+
+/* False when the visit is over. */
+static bool visit_symbol(const struct image *image, uint64_t index, const struct lookup *lookup)
 {
     Elf64_Sym sym;
+    struct symbol symbol;
 
     if (!read_symbol(image, index, &sym) || sym.st_shndx == SHN_UNDEF ||
-        !name_is(image, &sym, name))
-        return false;
-    symbol_fill(image, &sym, out);
-    return true;
+        !name_is(image, &sym, lookup->name))
+        return true;
+    symbol_fill(image, &sym, &symbol);
+    return lookup->visit(lookup->ctx, lookup->name, &symbol);
 }
 
 static uint32_t gnu_hash_of(const char *name)
@@ -174,27 +196,26 @@ static bool gnu_bloom_passes(const struct image *image, const struct gnu_header 
     return word >> (hash % 64) & word >> ((hash >> (gnu->bloom_shift & 31)) % 64) & 1;
 }
 
-static bool gnu_lookup(const struct image *image, const char *name, struct symbol *out)
+static void gnu_lookup(const struct image *image, const struct lookup *lookup)
 {
-    uint32_t hash = gnu_hash_of(name), index, entry;
+    uint32_t hash = gnu_hash_of(lookup->name), index, entry;
     struct gnu_header gnu;
 
     if (!memory_read_cached(image->memory, image->gnu_hash, &gnu, sizeof gnu) || !gnu.buckets ||
         !gnu.bloom_words || !gnu_bloom_passes(image, &gnu, hash))
-        return false;
+        return;
     remote_addr buckets = image->gnu_hash + sizeof gnu + gnu.bloom_words * 8ull;
     remote_addr chains = buckets + gnu.buckets * 4ull;
     if (!read_word(image, buckets + hash % gnu.buckets * 4ull, &index) || index < gnu.first_symbol)
-        return false;
+        return;
     for (unsigned step = 0; step < CHAIN_MAX; step++, index++) {
         if (!read_word(image, chains + (uint64_t)(index - gnu.first_symbol) * 4, &entry))
-            return false;
-        if ((entry | 1) == (hash | 1) && symbol_matches(image, index, name, out))
-            return true;
+            return;
+        if ((entry | 1) == (hash | 1) && !visit_symbol(image, index, lookup))
+            return;
         if (entry & 1)
-            return false;
+            return;
     }
-    return false;
 }
 
 static uint32_t sysv_hash_of(const char *name)
@@ -209,31 +230,54 @@ static uint32_t sysv_hash_of(const char *name)
     return h;
 }
 
-static bool sysv_lookup(const struct image *image, const char *name, struct symbol *out)
+static void sysv_lookup(const struct image *image, const struct lookup *lookup)
 {
     uint32_t counts[2], index;
 
     if (!memory_read_cached(image->memory, image->sysv_hash, counts, sizeof counts) || !counts[0])
-        return false;
+        return;
     remote_addr buckets = image->sysv_hash + 8, chains = buckets + counts[0] * 4ull;
-    if (!read_word(image, buckets + sysv_hash_of(name) % counts[0] * 4ull, &index))
-        return false;
-    for (unsigned step = 0; index && index < counts[1] && step < CHAIN_MAX; step++) {
-        if (symbol_matches(image, index, name, out))
-            return true;
-        if (!read_word(image, chains + index * 4ull, &index))
-            return false;
-    }
+    if (!read_word(image, buckets + sysv_hash_of(lookup->name) % counts[0] * 4ull, &index))
+        return;
+    for (unsigned step = 0; index && index < counts[1] && step < CHAIN_MAX; step++)
+        if (!visit_symbol(image, index, lookup) || !read_word(image, chains + index * 4ull, &index))
+            return;
+}
+
+void image_symbols_named(const struct image *image, const char *name, symbol_visitor visit,
+                         void *ctx)
+{
+    const struct lookup lookup = {name, visit, ctx};
+
+    if (!image->symtab || !image->strtab)
+        return;
+    if (image->gnu_hash)
+        gnu_lookup(image, &lookup);
+    else if (image->sysv_hash)
+        sysv_lookup(image, &lookup);
+}
+
+struct first {
+    struct symbol *out;
+    bool found;
+};
+
+static bool take_first(void *ctx, const char *name, const struct symbol *symbol)
+{
+    struct first *first = ctx;
+
+    (void)name;
+    *first->out = *symbol;
+    first->found = true;
     return false;
 }
 
 bool image_symbol(const struct image *image, const char *name, struct symbol *out)
 {
-    if (!image->symtab || !image->strtab)
-        return false;
-    if (image->gnu_hash)
-        return gnu_lookup(image, name, out);
-    return image->sysv_hash && sysv_lookup(image, name, out);
+    struct first first = {out, false};
+
+    image_symbols_named(image, name, take_first, &first);
+    return first.found;
 }
 
 /* Where a table is read from end to end, for that time alone: it may lie in writable memory. */

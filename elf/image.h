@@ -29,6 +29,8 @@ struct image {
     remote_addr symtab, strtab; /* .dynsym, .dynstr; 0: it has none */
     uint64_t strtab_size;
     remote_addr gnu_hash, sysv_hash;
+    bool needs_library; /* DT_NEEDED */
+    bool pie;           /* DF_1_PIE: a program, not a library */
 };
 
 struct symbol {
@@ -42,7 +44,22 @@ struct symbol {
 /* False if there is no 64-bit ELF header of this machine at base, or it is malformed. */
 bool image_open(struct image *image, struct memory *memory, remote_addr base);
 
-/* Finds a defined symbol of .dynsym through .gnu.hash, else through .hash. */
+/*
+ * A program that brings its C library along: it asks for no dynamic loader and no
+ * library (PT_INTERP, DT_NEEDED). It may load some at run time, and with them a
+ * second C library.
+ */
+bool image_is_static_program(const struct image *image);
+
+/*
+ * Visits the defined symbols of .dynsym with that name, found through .gnu.hash, else through
+ * .hash, until visit is false: there is more than one where the name has versions.
+ */
+typedef bool (*symbol_visitor)(void *ctx, const char *name, const struct symbol *symbol);
+void image_symbols_named(const struct image *image, const char *name, symbol_visitor visit,
+                         void *ctx);
+
+/* The first of them. False: there is none. */
 bool image_symbol(const struct image *image, const char *name, struct symbol *out);
 
 /* The NT_GNU_BUILD_ID note of the mapped object, of an open file, and among notes. */
@@ -62,6 +79,5 @@ bool file_read(int fd, uint64_t offset, void *buf, size_t len);
 
 /* Visits the defined function symbols of .dynsym whose name ends in suffix, until visit is false.
  */
-typedef bool (*symbol_visitor)(void *ctx, const char *name, const struct symbol *symbol);
 void image_symbols_ending(const struct image *image, const char *suffix, symbol_visitor visit,
                           void *ctx);

@@ -250,6 +250,74 @@ static void test_symbols_unreadable(void)
     CHECK(!found(ALPHA));
 }
 
+struct versions {
+    size_t count, limit;
+    remote_addr sum;
+};
+
+static bool count_version(void *ctx, const char *name, const struct symbol *symbol)
+{
+    struct versions *versions = ctx;
+
+    CHECK(strcmp(name, "alpha") == 0);
+    versions->sum += symbol->address - base();
+    return ++versions->count < versions->limit;
+}
+
+static struct versions named_alpha(size_t limit)
+{
+    struct versions versions = {.limit = limit};
+    struct image image;
+
+    if (CHECK(open_image(&image)))
+        image_symbols_named(&image, "alpha", count_version, &versions);
+    return versions;
+}
+
+/* Two definitions of one name, as of two versions of it. */
+static void test_versions(void)
+{
+    object_make(object, 0);
+    CHECK(named_alpha(9).count == 1);
+    object->symbols[GAMMA].st_name = object->symbols[ALPHA].st_name;
+    object->gnu.chain[GAMMA - 1] = object_gnu_hash("alpha") & ~1u;
+    CHECK(named_alpha(9).count == 2);
+    CHECK(named_alpha(9).sum == object_value(ALPHA) + object_value(GAMMA));
+    CHECK(named_alpha(1).count == 1 && named_alpha(1).sum == object_value(ALPHA));
+    use_sysv();
+    for (unsigned i = 0; i < OBJECT_BUCKETS; i++)
+        object->sysv.bucket[i] = ALPHA;
+    object->sysv.chain[ALPHA] = GAMMA;
+    object->sysv.chain[GAMMA] = 0;
+    CHECK(named_alpha(9).count == 2);
+}
+
+static bool is_static_program(void)
+{
+    struct image image;
+
+    return open_image(&image) && image_is_static_program(&image);
+}
+
+static void test_static_program(void)
+{
+    object_make(object, 0);
+    object->header.e_type = ET_DYN;
+    CHECK(!is_static_program()); /* a library */
+    object->header.e_type = ET_EXEC;
+    CHECK(is_static_program());
+    object->phdrs[3].p_type = PT_INTERP;
+    CHECK(!is_static_program());
+    object_make(object, 0);
+    object->header.e_type = ET_DYN;
+    object->dynamic[3] = (Elf64_Dyn){.d_tag = DT_FLAGS_1, .d_un.d_val = DF_1_NOW};
+    CHECK(!is_static_program());
+    object->dynamic[3].d_un.d_val |= DF_1_PIE;
+    CHECK(is_static_program());
+    object->dynamic[4].d_tag = DT_NEEDED;
+    CHECK(!is_static_program());
+}
+
 struct visit {
     size_t count, limit;
     unsigned long indices;
@@ -423,6 +491,8 @@ int main(void)
     test_endless_chain();
     test_sysv_table();
     test_names();
+    test_versions();
+    test_static_program();
     test_symbols_unreadable();
     test_ending();
     test_ending_bounds();
