@@ -6,7 +6,12 @@
 #include <errno.h>
 #include <string.h>
 
-enum { SEARCH_CHUNK = 256 << 10, SEARCH_OVERLAP = 16, SEARCH_NEAR = 64 << 10 };
+enum {
+    SEARCH_CHUNK = 256 << 10,
+    SEARCH_OVERLAP = 16,
+    SEARCH_NEAR = 64 << 10,
+    VERSIONS_MAX = 16, /* definitions of one name in one module that are looked at */
+};
 
 typedef size_t (*finder)(const unsigned char *code, size_t len);
 
@@ -29,6 +34,18 @@ static remote_addr search(struct memory *memory, remote_addr start, remote_addr 
     return 0;
 }
 
+/* The module's code around an address in it. */
+static void near(const struct module *module, remote_addr at, remote_addr *low, remote_addr *high)
+{
+    *low = at - module->exec_start > SEARCH_NEAR ? at - SEARCH_NEAR : module->exec_start;
+    *high = module->exec_end - at > SEARCH_NEAR ? at + SEARCH_NEAR : module->exec_end;
+}
+
+static bool in_code(const struct module *module, const struct symbol *symbol)
+{
+    return symbol->address >= module->exec_start && symbol->address < module->exec_end;
+}
+
 /* First near a symbol that is known to stand close by, then in all of the module's code. */
 static remote_addr search_near(struct memory *memory, const struct module *module,
                                const struct image *image, const char *symbol_name, finder find)
@@ -36,14 +53,9 @@ static remote_addr search_near(struct memory *memory, const struct module *modul
     struct symbol symbol;
     remote_addr found = 0;
 
-    if (image_symbol(image, symbol_name, &symbol) && symbol.address >= module->exec_start &&
-        symbol.address < module->exec_end) {
-        remote_addr low = symbol.address - module->exec_start > SEARCH_NEAR
-                              ? symbol.address - SEARCH_NEAR
-                              : module->exec_start;
-        remote_addr high = module->exec_end - symbol.address > SEARCH_NEAR
-                               ? symbol.address + SEARCH_NEAR
-                               : module->exec_end;
+    if (image_symbol(image, symbol_name, &symbol) && in_code(module, &symbol)) {
+        remote_addr low, high;
+        near(module, symbol.address, &low, &high);
         found = search(memory, low, high, find);
     }
     return found ? found : search(memory, module->exec_start, module->exec_end, find);
@@ -86,18 +98,42 @@ static const char *const libc_forbidden[] = {
     "__libc_dlopen_mode",
 };
 
-static enum fault_code forbid_libc(struct plan *plan, const struct image *libc, struct fault *fault)
+/* A module's definitions of one of these names. */
+struct definitions {
+    struct plan *plan;
+    const struct module *module;
+    const char *what; /* static text */
+    unsigned count;
+    enum fault_code rc;
+    struct fault *fault;
+};
+
+static bool visit_definition(void *ctx, const char *name, const struct symbol *symbol)
 {
-    for (size_t i = 0; i < ARRAY_LEN(libc_forbidden); i++) {
-        struct symbol symbol;
-        enum fault_code rc;
-        if (!image_symbol(libc, libc_forbidden[i], &symbol))
-            continue;
-        rc = forbid_function(plan, &symbol, libc_forbidden[i], fault);
-        if (rc != FAULT_NONE)
-            return rc;
+    struct definitions *definitions = ctx;
+
+    (void)name;
+    if (in_code(definitions->module, symbol))
+        definitions->rc =
+            forbid_function(definitions->plan, symbol, definitions->what, definitions->fault);
+    return definitions->rc == FAULT_NONE && ++definitions->count < VERSIONS_MAX;
+}
+
+/*
+ * Wherever they are defined: before glibc 2.34 libpthread has pthread_create and a stub of fork,
+ * libdl has dlopen, and a library that wraps one of them has it beside the C library.
+ */
+static enum fault_code forbid_names(struct plan *plan, const struct module *module,
+                                    const struct image *image, struct fault *fault)
+{
+    struct definitions definitions = {.plan = plan, .module = module, .fault = fault};
+
+    for (size_t i = 0; i < ARRAY_LEN(libc_forbidden) && definitions.rc == FAULT_NONE; i++) {
+        definitions.what = libc_forbidden[i];
+        definitions.count = 0;
+        image_symbols_named(image, libc_forbidden[i], visit_definition, &definitions);
     }
-    return FAULT_NONE;
+    return definitions.rc;
 }
 
 /* What a statically linked program tells of its C library: all in one .symtab. */
@@ -210,49 +246,154 @@ static void find_gadgets(struct plan *plan, const struct module *module, const s
         find_store(plan, module, memory);
 }
 
-/* The first module whose code defines the function; NULL: none exports it. */
-static const struct module *find_function(const struct modules *modules, struct memory *memory,
-                                          const char *name, struct image *image,
-                                          struct symbol *function)
+static bool opens_code(const struct module *module, struct memory *memory, struct image *image)
+{
+    return module->exec_start != module->exec_end && module->inode != 0 &&
+           image_open(image, memory, module->start);
+}
+
+static bool defines(const struct image *image, const struct module *module, const char *name,
+                    struct symbol *function)
+{
+    return image_symbol(image, name, function) && in_code(module, function);
+}
+
+/* The first module whose code defines both functions; NULL: none exports them. */
+static const struct module *find_both(const struct modules *modules, struct memory *memory,
+                                      const char *const names[2], struct image *image)
 {
     for (size_t i = 0; i < modules->count; i++) {
         const struct module *module = &modules->list[i];
-        if (module->exec_start == module->exec_end || module->inode == 0)
-            continue;
-        if (image_open(image, memory, module->start) && image_symbol(image, name, function) &&
-            function->address >= module->exec_start && function->address < module->exec_end)
+        struct symbol function;
+        if (opens_code(module, memory, image) && defines(image, module, names[0], &function) &&
+            defines(image, module, names[1], &function))
             return module;
     }
     return NULL;
 }
 
+/*
+ * __errno_location alone is no sign: before glibc 2.34 libpthread.so.0 exports it as well and may
+ * lie lower. Nor is __libc_start_main, which preloaded libraries wrap. The C library has both; one
+ * that starts programs by another name is known by the first.
+ */
+static const struct module *find_libc(const struct modules *modules, struct memory *memory,
+                                      struct image *image)
+{
+    static const char *const signs[][2] = {{"__libc_start_main", "__errno_location"},
+                                           {"__errno_location", "__errno_location"}};
+    const struct module *libc = NULL;
+
+    for (size_t i = 0; i < ARRAY_LEN(signs) && !libc; i++)
+        libc = find_both(modules, memory, signs[i], image);
+    return libc;
+}
+
+/* libpthread of glibc before 2.34 has a sigaction(2) of its own, and so a restorer. */
+static void note_restorer(struct plan *plan, const struct module *module, const struct image *image,
+                          struct memory *memory)
+{
+    struct symbol sigaction;
+    remote_addr low, high, at;
+
+    if (plan->restorer_count == PLAN_RESTORERS_MAX ||
+        !defines(image, module, "sigaction", &sigaction))
+        return;
+    near(module, sigaction.address, &low, &high);
+    at = search(memory, low, high, arch_find_sigreturn);
+    if (at && at != plan->gadgets.sigreturn)
+        plan->restorers[plan->restorer_count++] = at;
+}
+
+static enum fault_code learn_module(struct plan *plan, const struct module *module,
+                                    struct memory *memory, struct fault *fault)
+{
+    struct image image;
+
+    if (!opens_code(module, memory, &image))
+        return FAULT_NONE;
+    note_restorer(plan, module, &image, memory);
+    return forbid_names(plan, module, &image, fault);
+}
+
+static enum fault_code forbid_whole(struct plan *plan, const struct module *module,
+                                    const struct module *libc, struct fault *fault)
+{
+    if (is_loader(module) && module != libc)
+        return plan_forbid(plan, module->start, module->end, "the dynamic loader", fault);
+    if (is_unwinder(module))
+        return plan_forbid(plan, module->start, module->end, "the unwinder", fault);
+    return FAULT_NONE;
+}
+
+/* The address of that function of the C library; else, of whatever module has it; 0: none has. */
+static remote_addr libc_function(const struct modules *modules, const struct module *libc,
+                                 const struct image *image, const char *name)
+{
+    const char *const names[2] = {name, name};
+    struct image other;
+    struct symbol function;
+    const struct module *module;
+
+    if (defines(image, libc, name, &function))
+        return function.address;
+    module = find_both(modules, image->memory, names, &other);
+    return module && defines(&other, module, name, &function) ? function.address : 0;
+}
+
 static enum fault_code plan_dynamic(struct plan *plan, const struct modules *modules,
                                     struct memory *memory, bool *found, struct fault *fault)
 {
-    struct image image, other;
-    struct symbol errno_location, setcancelstate, setcanceltype;
+    struct image image;
     /* None: a static program without dynamic symbols. */
-    const struct module *libc =
-        find_function(modules, memory, "__errno_location", &image, &errno_location);
+    const struct module *libc = find_libc(modules, memory, &image);
     enum fault_code rc = FAULT_NONE;
 
     *found = libc != NULL;
     if (!libc)
         return FAULT_NONE;
-    plan->errno_location = errno_location.address;
+    plan->errno_location = libc_function(modules, libc, &image, "__errno_location");
+    plan->setcancelstate = libc_function(modules, libc, &image, "pthread_setcancelstate");
+    plan->setcanceltype = libc_function(modules, libc, &image, "pthread_setcanceltype");
     find_gadgets(plan, libc, &image, memory);
-    rc = forbid_libc(plan, &image, fault);
-    /* In libc, or before glibc 2.34 in libpthread. */
-    if (find_function(modules, memory, "pthread_setcancelstate", &other, &setcancelstate))
-        plan->setcancelstate = setcancelstate.address;
-    if (find_function(modules, memory, "pthread_setcanceltype", &other, &setcanceltype))
-        plan->setcanceltype = setcanceltype.address;
     for (size_t i = 0; i < modules->count && rc == FAULT_NONE; i++) {
-        const struct module *module = &modules->list[i];
-        if (is_loader(module) && module != libc)
-            rc = plan_forbid(plan, module->start, module->end, "the dynamic loader", fault);
-        else if (is_unwinder(module))
-            rc = plan_forbid(plan, module->start, module->end, "the unwinder", fault);
+        rc = learn_module(plan, &modules->list[i], memory, fault);
+        if (rc == FAULT_NONE)
+            rc = forbid_whole(plan, &modules->list[i], libc, fault);
+    }
+    return rc;
+}
+
+/*
+ * A static program that has loaded libraries has two C libraries. Its own is the one that its
+ * threads fork, handle signals and keep their errno by.
+ */
+static enum fault_code plan_static_beside(struct plan *plan, const struct module *module,
+                                          const struct image *image, const struct target *target,
+                                          struct memory *memory, struct fault *fault)
+{
+    const struct arch_gadgets loaded = plan->gadgets;
+
+    plan->errno_location = plan->setcancelstate = plan->setcanceltype = 0;
+    plan->gadgets = (struct arch_gadgets){0};
+    find_gadgets(plan, module, image, memory);
+    if (!plan->gadgets.syscall_return || !plan->gadgets.sigreturn)
+        plan->gadgets = loaded;
+    else if (plan->restorer_count < PLAN_RESTORERS_MAX)
+        plan->restorers[plan->restorer_count++] = loaded.sigreturn;
+    return learn_static(plan, module, image, target, memory, fault);
+}
+
+static enum fault_code plan_static_programs(struct plan *plan, const struct modules *modules,
+                                            const struct target *target, struct memory *memory,
+                                            struct fault *fault)
+{
+    enum fault_code rc = FAULT_NONE;
+
+    for (size_t i = 0; i < modules->count && rc == FAULT_NONE; i++) {
+        struct image image;
+        if (opens_code(&modules->list[i], memory, &image) && image_is_static_program(&image))
+            rc = plan_static_beside(plan, &modules->list[i], &image, target, memory, fault);
     }
     return rc;
 }
@@ -274,8 +415,7 @@ static enum fault_code plan_static(struct plan *plan, const struct modules *modu
     for (size_t i = 0; i < modules->count; i++) {
         const struct module *module = &modules->list[i];
         struct image image;
-        if (module->exec_start == module->exec_end || module->inode == 0 ||
-            !image_open(&image, memory, module->start))
+        if (!opens_code(module, memory, &image))
             continue;
         find_gadgets(plan, module, &image, memory);
         enum fault_code rc = learn_static(plan, module, &image, target, memory, fault);
@@ -293,6 +433,8 @@ enum fault_code plan_make(struct plan *plan, const struct modules *modules,
 
     memset(plan, 0, sizeof *plan);
     rc = plan_dynamic(plan, modules, memory, &dynamic, fault);
+    if (rc == FAULT_NONE && dynamic)
+        rc = plan_static_programs(plan, modules, target, memory, fault);
     if (rc == FAULT_NONE && !dynamic)
         rc = refuse_half_loaded(modules, fault);
     if (rc == FAULT_NONE && !dynamic)

@@ -11,14 +11,16 @@
 #include "inject/arch.h"
 #include "inject/rseq.h"
 
-enum { PLAN_AVOID_MAX = 4 };
+enum { PLAN_AVOID_MAX = 4, PLAN_RESTORERS_MAX = 4 };
 
 struct plan {
     struct arch_gadgets gadgets;
-    remote_addr errno_location; /* __errno_location of the C library; 0: not found */
-    remote_addr setcancelstate; /* its pthread_setcancelstate; 0: not found */
-    remote_addr setcanceltype;  /* its pthread_setcanceltype; 0: not found */
-    struct frames frames;       /* of a static program without .eh_frame_hdr; else empty */
+    remote_addr errno_location;                /* __errno_location of the C library; 0: not found */
+    remote_addr setcancelstate;                /* its pthread_setcancelstate; 0: not found */
+    remote_addr setcanceltype;                 /* its pthread_setcanceltype; 0: not found */
+    remote_addr restorers[PLAN_RESTORERS_MAX]; /* of signal handlers, beside gadgets.sigreturn */
+    size_t restorer_count;
+    struct frames frames; /* of a static program without .eh_frame_hdr; else empty */
     struct rseq_plan rseq;
     struct code_ranges forbidden;      /* a thread whose stack leads into these is not touched */
     const char *avoid[PLAN_AVOID_MAX]; /* names of threads that are never used; static texts */
@@ -26,9 +28,9 @@ struct plan {
 };
 
 /*
- * Finds the gadgets and forbids the dynamic loader, the unwinders and the C
- * library's fork, thread and dlopen functions. FAULT_UNSUPPORTED if the target
- * has no usable gadget. plan_free releases the plan.
+ * Finds the gadgets and forbids the dynamic loader, the unwinders, and the fork,
+ * thread and dlopen functions of the C library and of every other module. FAULT_UNSUPPORTED if the
+ * target has no usable gadget. plan_free releases the plan.
  */
 enum fault_code plan_make(struct plan *plan, const struct modules *modules,
                           const struct target *target, struct memory *memory, struct fault *fault);

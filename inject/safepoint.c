@@ -25,6 +25,15 @@ static bool is_return_address(struct memory *memory, remote_addr word)
     return arch_follows_call(before);
 }
 
+/* Does addr lie in the first len bytes of a signal restorer? */
+static bool in_restorer(const struct plan *plan, remote_addr addr, size_t len)
+{
+    for (size_t i = 0; i < plan->restorer_count; i++)
+        if (addr - plan->restorers[i] < len)
+            return true;
+    return addr - plan->gadgets.sigreturn < len;
+}
+
 /* Looks at count words that lie at address; PROOF_SAFE if there is nothing among them. */
 static struct evidence scan_words(const struct plan *plan, struct memory *memory,
                                   const uint64_t *words, size_t count)
@@ -35,7 +44,7 @@ static struct evidence scan_words(const struct plan *plan, struct memory *memory
 
     for (size_t i = 0; i < count; i++) {
         const struct code_range *range;
-        if (words[i] == plan->gadgets.sigreturn)
+        if (in_restorer(plan, words[i], 1))
             return verdict(PROOF_HANDLER, words[i], NULL);
         if (words[i] < low || words[i] > high)
             continue;
@@ -167,7 +176,7 @@ static struct evidence judge_words(const struct plan *plan, struct memory *memor
                                    const arch_regs *regs, const struct own_stack *stack)
 {
     /* In the restorer: what its frame restores need not look like a return address. */
-    if (arch_pc(regs) - plan->gadgets.sigreturn < ARCH_SIGRETURN_LEN)
+    if (in_restorer(plan, arch_pc(regs), ARCH_SIGRETURN_LEN))
         return verdict(PROOF_HANDLER, arch_pc(regs), NULL);
     if (stack->end - arch_sp(regs) > SAFEPOINT_SCAN_MAX)
         return verdict(PROOF_TOO_LONG, arch_sp(regs), NULL);

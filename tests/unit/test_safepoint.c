@@ -165,6 +165,23 @@ static void test_at_the_restorer(void)
     CHECK(proof_of(true) == PROOF_SAFE);
 }
 
+/* libpthread of glibc before 2.34 has one of its own. */
+static void test_other_restorer(void)
+{
+    const remote_addr other = 0x7f1234570000;
+
+    CHECK(with_word(0, other).proof == PROOF_SAFE);
+    plan.restorers[plan.restorer_count++] = other;
+    CHECK(with_word(0, other).proof == PROOF_HANDLER);
+    CHECK(with_word(0, other + 1).proof == PROOF_SAFE);
+    prepare();
+    regs.rip = other + ARCH_SIGRETURN_LEN - 1;
+    CHECK(proof_of(true) == PROOF_HANDLER);
+    regs.rip++;
+    CHECK(proof_of(true) == PROOF_SAFE);
+    plan.restorer_count = 0;
+}
+
 static void test_own_stack(void)
 {
     prepare();
@@ -282,6 +299,7 @@ int main(void)
     test_pc();
     test_handler();
     test_at_the_restorer();
+    test_other_restorer();
     test_own_stack();
     test_thread_stack();
     test_room();

@@ -1,0 +1,204 @@
+"""Targets that fork: with the C library of Debian 11, with two C libraries, beside a call."""
+
+import contextlib
+import os
+import re
+import shutil
+import struct
+import subprocess
+import tempfile
+import unittest
+
+import lib
+import linked
+import releases
+
+SOURCE = os.path.join(lib.ROOT, "tests", "victims", "forker.c")
+REPORT = struct.Struct("<4Q")
+PACKAGES = ("libc6", "libjemalloc2", "libgcc-s1", "libstdc++6", "dash")
+STARTS = 100  # until libpthread lies below libc, where the kernel places them by chance
+CONF = "prof:true,prof_active:true,lg_prof_sample:12,prof_prefix:%s/jeprof"
+FORBIDDEN = {
+    "libc.so.6": ("fork", "vfork", "posix_spawn", "__libc_dlopen_mode"),
+    "libpthread.so.0": ("pthread_create", "pthread_exit"),
+    "libdl.so.2": ("dlopen", "dlclose"),
+}
+
+
+class Forker:
+    """One process that forks; its report is that of tests/victims/forker.c."""
+
+    def __init__(self, directory, argv, mode, env=None, preload=None):
+        self.path = os.path.join(directory, "report")
+        with open(self.path, "wb") as file:
+            file.truncate(4096)
+        env = dict(env or {}, MALLOC_CONF=CONF % directory)
+        if preload:
+            env["LD_PRELOAD"] = preload
+        self.process = subprocess.Popen(argv + [self.path, mode], env=env, cwd=directory,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.pid = self.process.pid
+        if not lib.wait_until(lambda: self.report()[0] or self.process.poll() is not None) or \
+                self.process.poll() is not None:
+            self.stop()
+            raise AssertionError("the forker does not start")
+
+    def report(self):
+        """ready, rounds, children with a used scratch area, children with an empty one"""
+        with open(self.path, "rb") as file:
+            return REPORT.unpack(file.read(REPORT.size))
+
+    def goes_on(self):
+        goal = self.report()[1] + 2
+        return lib.wait_until(lambda: self.report()[1] >= goal)
+
+    def fork(self):
+        """The child, which stays."""
+        self.process.stdin.write(b"\n")
+        self.process.stdin.flush()
+        return int(self.process.stdout.readline())
+
+    def stop(self):
+        lib.end_process(self.process)
+
+
+class Dash:
+    """Debian 11's shell, which forks for each subshell; a file holds the count of them."""
+
+    def __init__(self, directory, argv):
+        self.path = os.path.join(directory, "rounds")
+        script = "n=0; while :; do ( : ); n=$((n+1)); echo $n >%s; done" % self.path
+        self.process = subprocess.Popen(
+            lib.with_parent(argv + ["-c", script]), env={"MALLOC_CONF": CONF % directory},
+            cwd=directory, stdin=subprocess.DEVNULL)
+        self.pid = self.process.pid
+        if not lib.wait_until(self.rounds):
+            self.stop()
+            raise AssertionError("dash does not start")
+
+    def rounds(self):
+        with contextlib.suppress(OSError, ValueError):
+            return int(lib.read_text(self.path))
+        return 0
+
+    def goes_on(self):
+        goal = self.rounds() + 2
+        return lib.wait_until(lambda: self.rounds() >= goal)
+
+    def stop(self):
+        lib.end_process(self.process)
+
+
+class TestCase(lib.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        if linked.missing():
+            raise unittest.SkipTest(linked.missing())
+        cls.folder = tempfile.mkdtemp(prefix="jeattach-forking.")
+        cls.addClassCleanup(shutil.rmtree, cls.folder, True)
+
+    def calls(self, forker, count, *verbs):
+        """Each verb, that many times; the forker goes on after each of them."""
+        for words in verbs:
+            for _ in range(count):
+                result = lib.run_tool(words[0], forker.pid, *words[1:], "--timeout", "20s",
+                                      stdout=subprocess.DEVNULL)
+                self.assert_ran(result)
+            self.assertTrue(forker.goes_on(), (words, result))
+
+
+def lowest(pid, name):
+    starts = [m.start for m in lib.mappings(pid) if os.path.basename(m.path).startswith(name)]
+    return min(starts or [0])
+
+
+class OldLibrary(TestCase):
+    """glibc 2.31: libpthread has names of its own that the C library has, and may lie below it."""
+
+    def old_library(self):
+        self.root = releases.fetch("glibc-2.31", "bullseye", PACKAGES)
+        self.libraries = os.path.join(self.root, "lib/x86_64-linux-gnu")
+        jemalloc = os.path.join(self.root, releases.LIBRARY)
+        paths = "%s:%s" % (self.libraries, os.path.dirname(jemalloc))
+        return [os.path.join(self.libraries, "ld-2.31.so"), "--library-path", paths, "--preload",
+                jemalloc]
+
+    def old_program(self):
+        """The forker, linked with that library by this machine's compiler."""
+        path = os.path.join(self.folder, "forker")
+        names = ("libc.so.6", "libpthread.so.0", "libdl.so.2")
+        libraries = [os.path.join(self.libraries, name) for name in names]
+        linked.run("gcc", "-O2", "-D_GNU_SOURCE", SOURCE, "-nodefaultlibs", "-Wl,--no-as-needed",
+                   "-Wl,--allow-shlib-undefined", *libraries, "-o", path)
+        return path
+
+    def start(self, start):
+        """A process that start() makes, with libpthread below libc."""
+        for _ in range(STARTS):
+            forker = start()
+            self.addCleanup(forker.stop)
+            if 0 < lowest(forker.pid, "libpthread") < lowest(forker.pid, "libc-2"):
+                return forker
+            forker.stop()
+        raise unittest.SkipTest("libpthread never lies below libc here")
+
+    def forker(self):
+        argv = self.old_library() + [self.old_program()]
+        return self.start(lambda: Forker(self.directory(), argv, "alone"))
+
+    def dash(self):
+        argv = self.old_library() + [os.path.join(self.root, "bin/dash")]
+        return self.start(lambda: Dash(self.directory(), argv))
+
+    def test_forbidden(self):
+        forker = self.forker()
+        text = self.assert_ran(lib.run_tool("status", forker.pid, "--dry-run", "-v")).text
+        ranges = re.findall(r"^ +0x([0-9a-f]+)-0x([0-9a-f]+) (.*)$", text, re.M)
+        for library, names in FORBIDDEN.items():
+            path = os.path.realpath(os.path.join(self.libraries, library))
+            base = lowest(forker.pid, os.path.basename(path))
+            listed = linked.run("nm", "-D", "--defined-only", path)
+            for name in names:
+                value = re.search(r"^([0-9a-f]+) \S %s(@.*)?$" % name, listed, re.M)
+                at = base + int(value[1], 16)
+                self.assertTrue(any(int(start, 16) <= at < int(end, 16)
+                                    for start, end, _ in ranges), (library, name, text))
+        borrowed = re.search(r"system call at 0x([0-9a-f]+), sigreturn at 0x([0-9a-f]+)", text)
+        for address in borrowed.groups():
+            found = [m.path for m in lib.mappings(forker.pid)
+                     if m.start <= int(address, 16) < m.end]
+            self.assertIn("libc-2.31.so", found[0])
+
+    def test_stopped_in_clone(self):
+        forker = self.forker()
+        self.calls(forker, 20, ("stats",), ("dump", "-o", "/dev/null"))
+
+    def test_every_verb(self):
+        verbs = (("on",), ("off",), ("on",), ("dump",), ("dump", "-o", "/dev/null"), ("stats",),
+                 ("stats", "--json"), ("purge",), ("mallctl", "version", "arenas.narenas"),
+                 ("mallctl", "arena.0.dirty_decay_ms=5000"), ("reset",), ("top", "--once"),
+                 ("record", "-d", "1ms", "-o", "/dev/null"),
+                 ("leak", "-d", "1ms", "--settle", "1ms"))
+        for start in (self.forker, self.dash):
+            self.calls(start(), 200, *verbs)
+
+
+class StaticProgram(TestCase):
+    """It has loaded libraries, and with them a second C library."""
+
+    def check(self, strip):
+        program = linked.build(SOURCE, "static-pie", "_rjem_", self.folder, strip, ("-DLOADS",))
+        forker = Forker(self.directory(), [program], "alone")
+        self.addCleanup(forker.stop)
+        self.assertTrue(lowest(forker.pid, "libc.so"), "no second C library")
+        self.calls(forker, 10, ("stats",), ("dump", "-o", "/dev/null"))
+
+    def test_static_that_loads(self):
+        self.check(strip=False)
+
+    def test_stripped_that_loads(self):
+        self.check(strip=True)
+
+
+if __name__ == "__main__":
+    lib.main()

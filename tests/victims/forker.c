@@ -1,0 +1,164 @@
+/*
+ * A process that forks for ever.
+ *
+ *   forker REPORT alone    its only thread forks, in which it spends most of its time
+ *   forker REPORT beside   another thread does, and each child looks for the tool's memory
+ *   forker REPORT asked    another thread forks at each line of stdin, without the handlers of
+ *                          pthread_atfork(3), and prints the child, which stays until the end
+ *
+ * REPORT is a file of eight numbers, see struct report. It ends with its parent. It is built
+ * against old C libraries too, and with LOADS as a static program that loads a library.
+ */
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct report {
+    uint64_t ready, rounds;
+    uint64_t used;  /* children that have a scratch area with something in it */
+    uint64_t empty; /* that have one as it was first mapped, forked before it could be hidden */
+};
+
+/* Mappings of its own: fork(2) copies each, which makes up most of a round. */
+enum { AREAS = 1000, PAGE = 4096, EMPTY_SCRATCH = PAGE + (256 << 10), MAPS_MAX = 64 << 10 };
+
+static volatile struct report *report;
+static char maps[MAPS_MAX];
+
+static void fail(const char *what)
+{
+    perror(what);
+    _exit(1);
+}
+
+static void make_areas(void)
+{
+    char *at = mmap(NULL, (size_t)AREAS * PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (at == MAP_FAILED)
+        fail("mmap");
+    for (size_t i = 0; i < AREAS; i += 2)
+        if (mprotect(at + i * PAGE, PAGE, PROT_READ | PROT_WRITE))
+            fail("mprotect");
+}
+
+static size_t read_maps(void)
+{
+    int fd = open("/proc/self/maps", O_RDONLY);
+    size_t used = 0;
+    ssize_t n;
+
+    while (fd >= 0 && used < sizeof maps - 1 &&
+           (n = read(fd, maps + used, sizeof maps - 1 - used)) > 0)
+        used += (size_t)n;
+    maps[used] = '\0';
+    return used;
+}
+
+/* Executable memory without a file: "START-END r-xp 00000000 00:00 0 \n". */
+static void look_for_scratch(void)
+{
+    read_maps();
+    for (char *line = maps, *end; (end = strchr(line, '\n')); line = end + 1) {
+        char *perms;
+        *end = '\0';
+        uint64_t start = strtoull(line, &perms, 16), stop = strtoull(perms + 1, &perms, 16);
+        if (strncmp(perms, " r-xp 00000000 00:00 0", 22) != 0 || strchr(perms, '['))
+            continue;
+        if (stop - start == EMPTY_SCRATCH)
+            __atomic_add_fetch(&report->empty, 1, __ATOMIC_RELAXED);
+        else
+            __atomic_add_fetch(&report->used, 1, __ATOMIC_RELAXED);
+    }
+}
+
+static void fork_once(int looks)
+{
+    pid_t child = fork();
+
+    if (child == 0) {
+        if (looks)
+            look_for_scratch();
+        _exit(0);
+    }
+    if (child < 0 || waitpid(child, NULL, 0) != child)
+        fail("fork");
+    report->rounds++;
+}
+
+static void *fork_beside(void *unused)
+{
+    for (;;)
+        fork_once(1);
+    return unused;
+}
+
+static void *fork_when_asked(void *unused)
+{
+    char byte;
+
+    while (read(STDIN_FILENO, &byte, 1) == 1) {
+        long child = syscall(SYS_fork);
+        if (child == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            for (;;)
+                pause();
+        }
+        dprintf(STDOUT_FILENO, "%ld\n", child);
+    }
+    return unused;
+}
+
+static void start(void *(*run)(void *))
+{
+    pthread_t thread;
+
+    if (pthread_create(&thread, NULL, run, NULL))
+        fail("pthread_create");
+    report->ready = 1;
+    for (;;)
+        usleep(1000);
+}
+
+static void open_report(const char *path)
+{
+    int fd = open(path, O_RDWR);
+
+    if (fd < 0)
+        fail(path);
+    report = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (report == MAP_FAILED)
+        fail(path);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 3)
+        return 2;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    open_report(argv[1]);
+#ifdef LOADS
+    if (!dlopen("libm.so.6", RTLD_NOW))
+        fail(dlerror());
+#endif
+    void *block = malloc(100);
+    *(volatile char *)block = 1;
+    if (strcmp(argv[2], "beside") == 0)
+        start(fork_beside);
+    if (strcmp(argv[2], "asked") == 0)
+        start(fork_when_asked);
+    make_areas();
+    report->ready = 1;
+    for (;;)
+        fork_once(0);
+}
