@@ -35,8 +35,9 @@ static enum fault_code forge(struct injection *injection, struct fault *fault)
 
 /*
  * Sends the thread into mmap, with the frames behind it. Executable first: the
- * data go over the upper part later. A filter might punish that with death, so
- * under one only what an allocator itself does is done.
+ * upper part is made writable later (MDWE lets no memory become executable). A
+ * filter might punish that with death, so under one only what an allocator
+ * itself does is done.
  */
 static enum fault_code enter_map(struct injection *injection, struct fault *fault)
 {
@@ -70,22 +71,49 @@ static enum fault_code enter_stage0(struct injection *injection, struct fault *f
     return rc;
 }
 
-/* Above the code page, memory to read and write; the allocator's own system call, no other. */
-static enum fault_code map_data(struct injection *injection, int64_t *result, struct fault *fault)
+/* One more system call, behind which the thread would unmap the scratch area and be itself. */
+static enum fault_code make_call(struct injection *injection, long nr, const uint64_t args[6],
+                                 int64_t *result, struct fault *fault)
 {
-    const struct injection_env *env = &injection->env;
-    const uint64_t args[6] = {injection->scratch + SCRATCH_CODE,
-                              SCRATCH_LEN - SCRATCH_CODE,
-                              PROT_READ | PROT_WRITE,
-                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
-                              (uint64_t)-1,
-                              0};
     arch_regs regs = injection->original;
 
-    arch_enter_syscall(&regs, &env->plan->gadgets, injection->frames.unmap, SYS_mmap, args);
+    arch_enter_syscall(&regs, &injection->env.plan->gadgets, injection->frames.unmap, nr, args);
     if (!arch_set_regs(&injection->session, &regs))
         return run_broken(injection, "set registers", fault);
     return run_syscall(injection, false, result, fault);
+}
+
+/*
+ * A child that another thread forks would keep a copy for good: nobody unmaps
+ * it there. mmap(2) has no flag for this, so one that is forked between the two
+ * calls keeps the area as it is then: addresses, and no page behind them. That
+ * it cannot be done is no reason not to go on.
+ */
+static enum fault_code hide_from_children(struct injection *injection, struct fault *fault)
+{
+    const uint64_t args[6] = {injection->scratch, SCRATCH_LEN, MADV_DONTFORK, 0, 0, 0};
+    int64_t ignored;
+
+    return make_call(injection, SYS_madvise, args, &ignored, fault);
+}
+
+/*
+ * Above the code page, memory to read and write. Not by mmap(2) with MAP_FIXED:
+ * where that fails for want of memory (vm.overcommit_memory 2), kernels before
+ * 6.12 have unmapped the range by then (mm/mmap.c, mmap_region), and another
+ * thread may have mapped it, whose memory we would unmap. mprotect(2) counts
+ * the pages before it changes any.
+ */
+static enum fault_code open_data(struct injection *injection, int64_t *result, struct fault *fault)
+{
+    const uint64_t args[6] = {injection->scratch + SCRATCH_CODE,
+                              SCRATCH_LEN - SCRATCH_CODE,
+                              PROT_READ | PROT_WRITE,
+                              0,
+                              0,
+                              0};
+
+    return make_call(injection, SYS_mprotect, args, result, fault);
 }
 
 /* Executable memory is refused (SELinux execmem, a seccomp filter): do without. */
@@ -130,6 +158,8 @@ enum fault_code scratch_map(struct injection *injection, struct fault *fault)
 {
     int64_t result = 0;
     enum fault_code rc = choose_way(injection, fault);
+    /* Filters of browsers' sandboxes look at madvise's advice and kill for this one. */
+    const bool filtered = injection->direct;
 
     if (rc == FAULT_NONE)
         rc = forge(injection, fault);
@@ -144,9 +174,11 @@ enum fault_code scratch_map(struct injection *injection, struct fault *fault)
     if (!memory_write(injection->env.memory, injection->frames.unmap_arg, &injection->scratch,
                       sizeof injection->scratch))
         return run_broken(injection, "write the scratch address", fault);
-    if (injection->direct)
-        return FAULT_NONE;
-    rc = map_data(injection, &result, fault);
+    if (!filtered)
+        rc = hide_from_children(injection, fault);
+    if (rc != FAULT_NONE || injection->direct)
+        return rc;
+    rc = open_data(injection, &result, fault);
     return rc == FAULT_NONE && run_is_error(result) ? refused(result, fault) : rc;
 }
 

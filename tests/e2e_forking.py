@@ -29,14 +29,18 @@ class Forker:
     """One process that forks; its report is that of tests/victims/forker.c."""
 
     def __init__(self, directory, argv, mode, env=None, preload=None):
+        self.mode = mode
         self.path = os.path.join(directory, "report")
         with open(self.path, "wb") as file:
             file.truncate(4096)
         env = dict(env or {}, MALLOC_CONF=CONF % directory)
         if preload:
             env["LD_PRELOAD"] = preload
-        self.process = subprocess.Popen(argv + [self.path, mode], env=env, cwd=directory,
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        # For writing only, as REFUSED_TOOL counts on.
+        with open(os.path.join(directory, "stderr"), "wb") as errors:
+            self.process = subprocess.Popen(argv + [self.path, mode], env=env, cwd=directory,
+                                            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                            stderr=errors)
         self.pid = self.process.pid
         if not lib.wait_until(lambda: self.report()[0] or self.process.poll() is not None) or \
                 self.process.poll() is not None:
@@ -49,7 +53,7 @@ class Forker:
             return REPORT.unpack(file.read(REPORT.size))
 
     def goes_on(self):
-        goal = self.report()[1] + 2
+        goal = self.report()[1] + 2 * (self.mode != "asked")
         return lib.wait_until(lambda: self.report()[1] >= goal)
 
     def fork(self):
@@ -198,6 +202,63 @@ class StaticProgram(TestCase):
 
     def test_stripped_that_loads(self):
         self.check(strip=True)
+
+
+SCRATCH_PAGES = 1 + 64  # inject/call.h, SCRATCH_LEN
+OPENS = ("2", "85", "257")  # open, creat, openat
+
+
+def pages(pid):
+    """Numbers of the pages that are mapped."""
+    return {page for m in lib.mappings(pid) for page in range(m.start >> 12, m.end >> 12)}
+
+
+class Children(TestCase):
+    """What a child forked during a call has of the memory that the tool has mapped for it."""
+
+    def forker(self, mode):
+        self.home = self.directory()
+        program = os.path.join(lib.VICTIMS, "forker")
+        forker = Forker(self.home, [program], mode, preload="libjemalloc.so.2")
+        self.addCleanup(forker.stop)
+        # The first calls make jemalloc map what it then keeps.
+        self.calls(forker, 2, ("dump", "-o", "/dev/null"))
+        return forker
+
+    def in_open(self, pid):
+        text = lib.read_text("/proc/%d/syscall" % pid)
+        return text.split()[0] in OPENS and lib.state_of(pid) == "S"
+
+    def check(self, tool):
+        """A dump into a pipe that nobody reads yet stays in open(2) for as long as wanted."""
+        forker = self.forker("asked")
+        pipe = os.path.join(self.home, "jeprof.%d.0.m0.heap" % forker.pid)
+        os.mkfifo(pipe)
+        before = pages(forker.pid)
+        dump = self.process([tool, "dump", str(forker.pid)], stdin=subprocess.DEVNULL,
+                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                            env=lib.tool_environment())
+        self.assertTrue(lib.wait_until(lambda: self.in_open(forker.pid)), "no call under way")
+        mapped = pages(forker.pid) - before
+        self.assertEqual(len(mapped), SCRATCH_PAGES)
+        kept = pages(forker.fork()) & mapped
+        with open(pipe, "rb") as file:
+            file.read()
+        dump.wait(lib.TOOL_TIMEOUT)
+        self.assertEqual(pages(forker.pid) & mapped, set(), "the forker itself has kept it")
+        self.assertEqual(len(kept), 0, "the child has pages of the scratch area")
+
+    def test_no_copy(self):
+        self.check(lib.TOOL)
+
+    def test_no_copy_without_executable_memory(self):
+        self.check(lib.REFUSED_TOOL)
+
+    def test_beside_a_forking_thread(self):
+        """Each child looks by itself. One may have been forked just after the mmap."""
+        forker = self.forker("beside")
+        self.calls(forker, 15, ("dump", "-o", "/dev/null"), ("stats",))
+        self.assertEqual(forker.report()[2], 0, "children with a used scratch area")
 
 
 if __name__ == "__main__":
