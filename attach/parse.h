@@ -39,7 +39,7 @@ struct proc_status {
         seccomp_filters; /* how many there are; before Linux 5.9, which does not say, at least 1 */
     bool shadow_stack;   /* x86_Thread_features names shstk; of this thread */
     bool core_dumping;
-    uint64_t sig_pending, sig_shared_pending, sig_blocked, sig_caught; /* bit n-1 is signal n */
+    uint64_t sig_pending, sig_shared_pending, sig_blocked, sig_caught; /* bit n-1: signal n */
     uint64_t cap_permitted, cap_effective, cap_bounding;
     uint64_t rss_bytes; /* VmRSS */
 };

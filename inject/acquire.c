@@ -109,6 +109,23 @@ static bool wants_same_program(const struct injection *injection, enum proof pro
     return proof != PROOF_PC || injection->report.attempts % SAME_PROGRAM_EVERY == 0;
 }
 
+/* What must be mapped below its stack pointer, bytes. */
+static size_t stack_room(const struct injection *injection)
+{
+    return arch_frames_room() + (injection->own_stack ? INJECTION_OWN_STACK : 0);
+}
+
+/* A call might wait for a lock whose owner the collector has stopped, and it for this thread. */
+static bool serves_collector(struct injection *injection)
+{
+    const struct injection_env *env = &injection->env;
+    uint64_t mask;
+
+    return injection->open && (!session_get_sigmask(&injection->session, &mask) ||
+                               collector_uses(&env->plan->collector, env->target, env->memory,
+                                              injection->session.tid, injection->open, mask));
+}
+
 static enum attempt judge_thread(struct injection *injection, struct fault *fault)
 {
     const struct injection_env *env = &injection->env;
@@ -125,11 +142,13 @@ static enum attempt judge_thread(struct injection *injection, struct fault *faul
     injection->report.syscall_nr = arch_syscall_nr(&injection->original);
     evidence = safepoint_prove(env->plan, env->modules, env->memory, unwinder_for(injection),
                                &injection->original, injection->session.tid == env->target->pid,
-                               arch_frames_room());
+                               stack_room(injection));
     if (wants_same_program(injection, evidence.proof) && !is_same_program(env)) {
         fault_set(fault, FAULT_EXECED, 0, "stop", "thread %d", injection->session.tid);
         return ATTEMPT_FAULT;
     }
+    if (evidence.proof == PROOF_SAFE && serves_collector(injection))
+        evidence.proof = PROOF_COLLECTOR;
     if (evidence.proof == PROOF_SAFE &&
         !rseq_look(&env->plan->rseq, &injection->session, env->memory, &injection->original,
                    &injection->rseq_abort))

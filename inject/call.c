@@ -13,6 +13,19 @@ enum { ENDING_NS = 2000000000 }; /* for the ending, even when the call used up t
 
 /* ---- the beginning ---- */
 
+/* Where a collector may stop the world, the call looks to it like a signal handler. */
+static enum fault_code heed_collector(struct injection *injection, struct fault *fault)
+{
+    const struct collector *collector = &injection->env.plan->collector;
+
+    injection->own_stack = collector->name != NULL;
+    if (!collector_signals(collector, injection->env.memory, &injection->open))
+        return fault_set(fault, FAULT_UNSUPPORTED, 0, "begin",
+                         "the signals of its garbage collector (%s) cannot be told",
+                         collector->name);
+    return FAULT_NONE;
+}
+
 static enum fault_code prepare(struct injection *injection, const struct injection_env *env,
                                struct fault *fault)
 {
@@ -25,7 +38,7 @@ static enum fault_code prepare(struct injection *injection, const struct injecti
     injection->data = calloc(1, SCRATCH_DATA);
     if (!injection->data)
         return fault_set(fault, FAULT_INTERNAL, ENOMEM, "begin", "%d bytes", SCRATCH_DATA);
-    return FAULT_NONE;
+    return heed_collector(injection, fault);
 }
 
 static enum fault_code stop(struct injection *injection, const struct injection_env *env,

@@ -27,7 +27,11 @@
  *   base + 0x1000   call header, call records, arguments and results
  *   base + 0x5000   text that a called function hands to a gathering callback
  *   ...
- *   stack, downwards from the end
+ *   stack, downwards from the end; not used where a collector looks through the
+ *   thread's own (inject/collectors.h)
+ *
+ * A call needs up to 18 KiB of stack, and where a process has thousands of
+ * arenas 32 more; the kernel's frame of a collector's signal up to 11.
  */
 enum {
     SCRATCH_CODE = 4096,
@@ -36,6 +40,7 @@ enum {
     SCRATCH_GATHER = 128 << 10, /* bytes; what is left is more than any call's stack */
     SCRATCH_LEN = SCRATCH_CODE + (256 << 10),
     INJECTION_CALLS_MAX = 60,
+    INJECTION_OWN_STACK = 80 << 10, /* of the thread's own stack, where the call runs there */
     INJECTION_SLEEPS = 64,
 };
 
@@ -107,6 +112,8 @@ struct injection {
     bool eintr_by_stop;
     bool restart_block_used; /* a call of ours overwrote the thread's restart block */
     uint64_t mask;
+    uint64_t open;  /* signals of a collector that may come during the call */
+    bool own_stack; /* the call runs on the thread's own stack, below the frames */
     struct arch_fp fp;
     struct arch_frames frames;
     struct arch_last last; /* gives its cancelability type or state back, */

@@ -1,6 +1,7 @@
 /* The calls themselves: how a held thread is sent into functions, and how it comes back. */
 #include "inject/perform.h"
 #include "inject/run.h"
+#include "inject/scratch.h"
 #include "inject/share.h"
 
 #include <errno.h>
@@ -152,7 +153,7 @@ static enum fault_code at_exit(struct injection *injection, const struct watch *
     arch_regs regs;
 
     if (!call->stood_in) {
-        if (watch && call->entered)
+        if (watch && call->entered && !arch_is_restart(info->exit.rval))
             watch->leave(watch->ctx, call->nr, call->args, info->exit.rval);
         return FAULT_NONE;
     }
@@ -163,6 +164,27 @@ static enum fault_code at_exit(struct injection *injection, const struct watch *
     if (!arch_set_regs(&injection->session, &regs))
         return run_broken(injection, "set registers", fault);
     return FAULT_NONE;
+}
+
+/* Where the stack of a call begins, in front of the frames or at the end of the scratch area. */
+static remote_addr stack_end(const struct injection *injection)
+{
+    return injection->own_stack ? injection->frames.addr : injection->scratch + SCRATCH_LEN;
+}
+
+/*
+ * A collector's signals come in while the function runs, and at no other time: the tool's own
+ * system calls would not know a handler's from theirs. Open before the registers are set: a thread
+ * that goes on without the tool must not be left in the call with them blocked.
+ */
+static bool open_signals(struct injection *injection, bool open)
+{
+    uint64_t mask = scratch_call_mask();
+
+    if (!injection->open)
+        return true;
+    return session_set_sigmask(&injection->session,
+                               open ? mask & ~(injection->open & ~injection->mask) : mask);
 }
 
 /* Runs the thread until it stands at the sigreturn that would run the unmap frame at frame. */
@@ -191,6 +213,8 @@ static enum fault_code run_to_sigreturn(struct injection *injection, remote_addr
             return rc;
     }
     injection->stage = STAGE_RETURNED;
+    if (!open_signals(injection, false))
+        return run_broken(injection, "block signals", fault);
     return FAULT_NONE;
 }
 
@@ -202,8 +226,8 @@ static enum fault_code run_trampoline(struct injection *injection, const struct 
     arch_regs regs = injection->original;
 
     arch_enter_trampoline(&regs, injection->scratch, data_address(injection),
-                          injection->scratch + SCRATCH_LEN - 64, injection->frames.unmap);
-    if (!arch_set_regs(&injection->session, &regs))
+                          stack_end(injection) - 64, injection->frames.unmap);
+    if (!open_signals(injection, true) || !arch_set_regs(&injection->session, &regs))
         return run_broken(injection, "set registers", fault);
     return run_to_sigreturn(injection, injection->frames.unmap, watch, fault);
 }
@@ -217,7 +241,7 @@ static enum fault_code run_trampoline(struct injection *injection, const struct 
  */
 static remote_addr chain_address(const struct injection *injection)
 {
-    return ((injection->scratch + SCRATCH_LEN - CHAIN_ROOM) & ~15ull) - 8;
+    return ((stack_end(injection) - CHAIN_ROOM) & ~15ull) - 8;
 }
 
 /* At a sigreturn's entry registers cannot be set for a call yet: first to the exit of a void one.
@@ -255,7 +279,8 @@ static enum fault_code run_direct(struct injection *injection, const struct arch
     arch_reset_fp(&clean);
     arch_enter_direct(&regs, gadgets, call, result_at, at);
     if (!memory_write(injection->env.memory, at, chain, len) ||
-        !arch_set_fp(&injection->session, &clean) || !arch_set_regs(&injection->session, &regs))
+        !arch_set_fp(&injection->session, &clean) || !open_signals(injection, true) ||
+        !arch_set_regs(&injection->session, &regs))
         return run_broken(injection, "set registers", fault);
     return run_to_sigreturn(injection, at + ARCH_CHAIN_FRAME, watch, fault);
 }

@@ -444,6 +444,8 @@ enum fault_code plan_make(struct plan *plan, const struct modules *modules,
                        "no %s instruction sequence found in its C library",
                        plan->gadgets.sigreturn ? "system call" : "sigreturn");
     if (rc == FAULT_NONE)
+        rc = collectors_find(plan, modules, target, memory, fault);
+    if (rc == FAULT_NONE)
         rseq_plan_make(&plan->rseq, modules, target, memory);
     else
         plan_free(plan);

@@ -9,6 +9,7 @@
 #include "elf/modules.h"
 #include "elf/ranges.h"
 #include "inject/arch.h"
+#include "inject/collectors.h"
 #include "inject/rseq.h"
 
 enum { PLAN_AVOID_MAX = 4, PLAN_RESTORERS_MAX = 4 };
@@ -22,6 +23,7 @@ struct plan {
     size_t restorer_count;
     struct frames frames; /* of a static program without .eh_frame_hdr; else empty */
     struct rseq_plan rseq;
+    struct collector collector;
     struct code_ranges forbidden;      /* a thread whose stack leads into these is not touched */
     const char *avoid[PLAN_AVOID_MAX]; /* names of threads that are never used; static texts */
     size_t avoid_count;
@@ -29,8 +31,9 @@ struct plan {
 
 /*
  * Finds the gadgets and forbids the dynamic loader, the unwinders, and the fork,
- * thread and dlopen functions of the C library and of every other module. FAULT_UNSUPPORTED if the
- * target has no usable gadget. plan_free releases the plan.
+ * thread and dlopen functions of the C library and of every other module.
+ * FAULT_UNSUPPORTED if the target has no usable gadget, or a garbage collector
+ * that a call could hang (inject/collectors.h). plan_free releases the plan.
  */
 enum fault_code plan_make(struct plan *plan, const struct modules *modules,
                           const struct target *target, struct memory *memory, struct fault *fault);

@@ -232,6 +232,7 @@ const char *proof_text(enum proof proof)
         [PROOF_NO_TLS] = "is no thread of the C library",
         [PROOF_UNREADABLE] = "had an unreadable stack",
         [PROOF_UNWIND] = "could not be unwound",
+        [PROOF_COLLECTOR] = "was working for the garbage collector",
         [PROOF_RSEQ] = "may be in a restartable sequence, which kernels before 5.13 do not tell",
         [PROOF_NO_STATUS] = "has a status in /proc that could not be read",
         [PROOF_STRICT] = "is under strict seccomp, which kills it at any system call of ours",

@@ -22,6 +22,7 @@ enum proof {
     PROOF_NO_TLS,        /* no thread of the C library */
     PROOF_UNREADABLE,    /* its stack could not be read */
     PROOF_UNWIND,        /* its frames could not be followed to the outermost */
+    PROOF_COLLECTOR,     /* it may have stopped the others for a garbage collector */
     PROOF_RSEQ,          /* it may be in a restartable sequence, which only the kernel can tell */
     PROOF_NO_STATUS,     /* what the kernel enforces on it could not be read */
     /* inject/bounds.h */

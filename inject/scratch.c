@@ -10,7 +10,7 @@
 
 /* Signals that an instruction of the call itself can raise: blocked they would kill, and handlers
  * for them (guard pages, emulated calls) are part of how the target works. */
-static uint64_t call_mask(void)
+uint64_t scratch_call_mask(void)
 {
     static const int synchronous[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
     uint64_t mask = ~0ull;
@@ -66,7 +66,7 @@ static enum fault_code enter_stage0(struct injection *injection, struct fault *f
     if (!memory_write(injection->env.memory, frames->addr, frames->bytes, frames->len))
         return run_broken(injection, "write frames", fault);
     rc = enter_map(injection, fault);
-    if (rc == FAULT_NONE && !session_set_sigmask(&injection->session, call_mask()))
+    if (rc == FAULT_NONE && !session_set_sigmask(&injection->session, scratch_call_mask()))
         return run_broken(injection, "block signals", fault);
     return rc;
 }

@@ -13,9 +13,9 @@ static int64_t syscall_error(const arch_regs *regs)
     return (int64_t)regs->orig_rax < 0 ? 0 : (int64_t)(0 - regs->rax);
 }
 
-bool arch_restarts(const arch_regs *regs)
+bool arch_is_restart(int64_t result)
 {
-    switch (syscall_error(regs)) {
+    switch (-result) {
     case ERESTARTSYS:
     case ERESTARTNOINTR:
     case ERESTARTNOHAND:
@@ -24,6 +24,11 @@ bool arch_restarts(const arch_regs *regs)
     default:
         return false;
     }
+}
+
+bool arch_restarts(const arch_regs *regs)
+{
+    return arch_is_restart(-syscall_error(regs));
 }
 
 bool arch_restarts_by_block(const arch_regs *regs)
@@ -51,10 +56,12 @@ bool arch_eintr_by_stop(const arch_regs *regs)
     return false;
 }
 
-/* kernel/time/hrtimer.c: each nanosleep sets its restart function at its entry. */
+/* kernel/time/hrtimer.c: each nanosleep sets its restart function at its entry; kernel/signal.c:
+ * the end of a signal handler clears it. */
 bool arch_uses_restart_block(uint64_t nr)
 {
-    return nr == SYS_nanosleep || nr == SYS_clock_nanosleep || nr == SYS_restart_syscall;
+    return nr == SYS_rt_sigreturn || nr == SYS_nanosleep || nr == SYS_clock_nanosleep ||
+           nr == SYS_restart_syscall;
 }
 
 bool arch_is_restarted(const arch_regs *regs)
