@@ -195,7 +195,8 @@ class Series:
             self.fault(where, "descriptors: %s" % lib.descriptors(pid))
 
     def compare_mappings(self, where):
-        if self.victim.mode == "malloc":
+        if self.victim.mode in ("malloc", "collect"):
+            self.compare_code(where)
             return  # its mappings come and go by themselves
         now = lib.covered(lib.mappings(self.victim.pid))
         new = [m for m in now if m not in self.maps]
@@ -205,6 +206,12 @@ class Series:
             if len(self.lefts) > MAPPINGS_LEFT_ALLOWED or gone and not grown(new, gone):
                 self.fault(where, "mappings: new %s, gone %s" % (texts(new), texts(gone)))
         self.maps = now
+
+    def compare_code(self, where):
+        """No page of the tool's own code is left: that of nobody else is of no file."""
+        for m in lib.mappings(self.victim.pid):
+            if "x" in m.perms and not m.path:
+                self.fault(where, "code is left at %x" % m.start)
 
     # ---- the whole ----
 
@@ -292,14 +299,15 @@ def print_table(rows):
     print("points %d, deaths %d, hangs %d, faults %d, mappings left %d" % tuple(totals[:5]))
 
 
-def run_series(verb, mode, ms, arguments, refuse, library):
+def run_series(verb, mode, ms, arguments, refuse, library, program):
     directory = tempfile.mkdtemp(prefix="jeattach-test.")
     victims = []
     try:
         for i in range(1 + (verb == "several")):
             own = os.path.join(directory, str(i))
             os.mkdir(own)
-            victims.append(lib.Victim(mode, own, ms=ms, arguments=arguments, library=library))
+            victims.append(lib.Victim(mode, own, ms=ms, arguments=arguments, library=library,
+                                      program=program))
         series = Series(verb, victims[0], os.path.join(directory, "stream"), refuse, *victims[1:])
         return series.run()
     finally:
@@ -322,9 +330,12 @@ def parse_arguments():
                         help="the mmap of the scratch area is refused: only as executable, or at all")
     parser.add_argument("--jemalloc", choices=releases.SUITES,
                         help="victims with that release")
+    parser.add_argument("--program", help="a victim of one mode only: one with a collector")
     options = parser.parse_args()
     options.verb = options.verb or list(VERBS)
     options.mode = options.mode or (LONG_MODES if options.long else MODES)
+    if options.program:
+        options.mode = ["collect"]
     options.ms = options.ms or (60 if options.long else 25)
     return options
 
@@ -357,7 +368,8 @@ def main():
             # More threads for `on` to visit. They never allocate, so that a call in one of them
             # would make mappings; those of this mode are not compared.
             more = ["--threads", "2"] if library and mode == "malloc" else []
-            series = run_series(verb, mode, options.ms, arguments + more, options.refuse, library)
+            series = run_series(verb, mode, options.ms, arguments + more, options.refuse, library,
+                                options.program or "victim")
             rows.append(series.row())
             faults += series.faults
     print_table(rows)

@@ -326,7 +326,7 @@ class Victim:
     """One self-checking process (tests/victims/victim.c)."""
 
     def __init__(self, mode, directory, ms=100, prof=True, conf=None, user=None, arguments=(),
-                 library=None):
+                 library=None, program="victim"):
         self.directory = directory
         self.report_path = os.path.join(directory, "report")
         self.mode = mode
@@ -338,7 +338,9 @@ class Victim:
             env["MALLOC_CONF"] = conf or malloc_conf(directory)
         if library:
             env["LD_PRELOAD"] = library
-        program = os.path.join(VICTIMS, "victim")
+        program = os.path.join(VICTIMS, program)
+        if not os.access(program, os.X_OK):
+            raise unittest.SkipTest("%s was not built: what it needs is not installed" % program)
         if user:  # who may not be able to look into the folder of the build
             program = shutil.copy(program, directory)
         argv = [program, mode, self.report_path, "--time", str(ms)]

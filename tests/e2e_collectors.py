@@ -1,0 +1,85 @@
+"""Processes whose garbage collector stops the world by signals (tests/victims/collected.c).
+
+A thread that makes a call and waits in it for a lock of jemalloc, whose owner the collector has
+stopped, must itself answer the collector, and answer as a signal handler on its own stack would:
+else the process hangs, or loses live objects, which the victims look for all the time.
+"""
+
+import os
+
+import lib
+
+# With one arena and no caches in front of it a thread is most often stopped with a lock held.
+CONTENDED = "prof:true,prof_active:false,lg_prof_sample:12,narenas:1,tcache:false"
+LOCKERS = ("stats", "dump", "stream", "purge", "reset", "epoch", "on", "off")
+LONG_CALLS = 200
+
+
+class Collectors(lib.TestCase):
+    def collected(self, program, conf=CONTENDED):
+        directory = self.directory()
+        conf += ",prof_prefix:%s/jeprof" % directory
+        victim = lib.Victim("collect", directory, conf=conf, program=program)
+        self.addCleanup(victim.stop)
+        self.assertTrue(victim.wait_rounds(2), "it does not begin")
+        return victim
+
+    def call(self, victim, verb):
+        sink = os.path.join(victim.directory, "stream")
+        words = {
+            "dump": ["dump", victim.pid],
+            "stream": ["dump", "-o", sink, victim.pid],
+            "epoch": ["mallctl", victim.pid, "epoch=1"],
+        }.get(verb, [verb, victim.pid])
+        return lib.run_tool(*words, "--timeout", "10s")
+
+    def calls(self, victim, verb, count):
+        for number in range(count):
+            result = self.call(victim, verb)
+            self.assertEqual(result.code, lib.OK, "call %d: %s" % (number, result))
+            self.assertTrue(victim.wait_rounds(1), "it hangs after call %d: %s" % (number, result))
+            self.assert_unharmed(victim, rounds=0)
+
+    def every_verb(self, program, first, others):
+        victim = self.collected(program)
+        self.calls(victim, "stats", first)
+        self.calls(victim, "on", 1)
+        for verb in LOCKERS[1:]:
+            self.calls(victim, verb, others)
+
+    def test_libgc(self):
+        self.every_verb("collected", 12, 1)
+
+    def test_libgc_linked_in(self):
+        self.every_verb("collected_static", 6, 1)
+
+    def test_d(self):
+        self.every_verb("collected_d_dynamic", 12, 1)
+
+    def test_d_linked_in(self):
+        self.every_verb("collected_d_static", 6, 1)
+
+    def test_libgc_long(self):
+        self.every_verb("collected", LONG_CALLS, LONG_CALLS)
+
+    def test_d_long(self):
+        self.every_verb("collected_d_dynamic", LONG_CALLS, LONG_CALLS)
+
+    def test_usual_arenas_long(self):
+        victim = self.collected("collected", "prof:true,prof_active:true,lg_prof_sample:12")
+        for verb in ("stats", "stream"):
+            self.calls(victim, verb, LONG_CALLS)
+
+    def test_unknown(self):
+        """Without names its lock is not to be found: it is not touched."""
+        victim = self.collected("collected_stripped")
+        for verb in ("stats", "on"):
+            result = self.call(victim, verb)
+            self.assert_failed(result, lib.NO_SAFE_MOMENT, "libgc", "not touched")
+        self.assert_unharmed(victim)
+        lib.run_tool("status", victim.pid)
+        self.assert_unharmed(victim)
+
+
+if __name__ == "__main__":
+    lib.main()
