@@ -150,9 +150,11 @@ static const struct wording wordings[] = {
     [FAULT_NO_SCRATCH] = {EXIT_NO_SAFE_POINT,
                           "the kernel refused the target %W of scratch memory%E",
                           "the target was left as it was; look at its memory and security limits"},
-    [FAULT_CALL_DEADLINE] = {EXIT_CALL_DEADLINE,
-                             "the call did not end in time (%W); it was left to complete by itself",
-                             "look at it again with: jeattach status %P"},
+    [FAULT_CALL_DEADLINE] =
+        {EXIT_CALL_DEADLINE,
+         "the call did not end in time (%W); it was left to complete by itself, "
+         "and until then the thread goes on with its signals blocked",
+         "look at it again with: jeattach status %P"},
     [FAULT_NO_ANSWER] =
         {EXIT_NO_SAFE_POINT,
          "its memory or its files do not answer: the kernel waits in %W for what "

@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import signal
 
 import hostile
 import lib
@@ -22,6 +24,13 @@ class Calls(hostile.TestCase):
         result, process = self.run_mode(mode, *words, **options)
         self.assertEqual(result.code, code, result)
         return result, process
+
+    def assert_signals_blocked(self, result, process):
+        """What is said of a thread that was left in a call is so."""
+        self.assertIn("with its signals blocked", result.err)
+        text = lib.read_text("/proc/%d/status" % process.pid)
+        blocked = int(re.search(r"^SigBlk:\s*(\w+)", text, re.M)[1], 16)
+        self.assertTrue(blocked >> (signal.SIGTERM - 1) & 1, "SIGTERM is not blocked")
 
     # ---- what the functions return -----------------------------------------------------
 
@@ -176,7 +185,9 @@ class Calls(hostile.TestCase):
         for mode in ENDLESS:
             for words in (("dump",), ("stats", "--full")):
                 with self.subTest(mode=mode, words=words):
-                    _, process = self.assert_code(lib.CALL_LATE, mode, *words, timeout="500ms")
+                    result, process = self.assert_code(lib.CALL_LATE, mode, *words,
+                                                       timeout="500ms")
+                    self.assert_signals_blocked(result, process)
                     self.assert_untraced(process)
 
 
