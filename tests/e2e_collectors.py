@@ -24,18 +24,18 @@ class Collectors(lib.TestCase):
         self.assertTrue(victim.wait_rounds(2), "it does not begin")
         return victim
 
-    def call(self, victim, verb):
+    def call(self, victim, verb, *options, tool=None):
         sink = os.path.join(victim.directory, "stream")
         words = {
             "dump": ["dump", victim.pid],
             "stream": ["dump", "-o", sink, victim.pid],
             "epoch": ["mallctl", victim.pid, "epoch=1"],
         }.get(verb, [verb, victim.pid])
-        return lib.run_tool(*words, "--timeout", "10s")
+        return lib.run_tool(*words, "--timeout", "10s", *options, tool=tool)
 
-    def calls(self, victim, verb, count):
+    def calls(self, victim, verb, count, tool=None):
         for number in range(count):
-            result = self.call(victim, verb)
+            result = self.call(victim, verb, tool=tool)
             self.assertEqual(result.code, lib.OK, "call %d: %s" % (number, result))
             self.assertTrue(victim.wait_rounds(1), "it hangs after call %d: %s" % (number, result))
             self.assert_unharmed(victim, rounds=0)
@@ -58,6 +58,31 @@ class Collectors(lib.TestCase):
 
     def test_d_linked_in(self):
         self.every_verb("collected_d_static", 6, 1)
+
+    def test_without_executable_memory(self):
+        victim = self.collected("collected")
+        for verb in ("on", "stats", "stream", "off"):
+            self.calls(victim, verb, 3, tool=lib.REFUSED_TOOL)
+
+    def test_each_thread(self):
+        """Also the one that collects, and the collector's own, which is not used."""
+        os.environ["GC_MARKERS"] = "2"
+        victim = self.collected("collected")
+        own = 0
+        for thread in lib.threads(victim.pid):
+            comm = lib.read_text("/proc/%d/task/%d/comm" % (victim.pid, thread)).strip()
+            marks = comm.startswith("GC-marker")
+            for _ in range(2 if marks else 6):
+                limit = ("--timeout", "500ms") if marks else ()
+                result = self.call(victim, "stats", "--thread", thread, *limit)
+                own += marks
+                if marks:
+                    self.assert_failed(result, lib.NO_SAFE_MOMENT, "garbage collector")
+                self.assertIn(result.code, (lib.OK, lib.NO_SAFE_MOMENT), result)
+                self.assertTrue(victim.wait_rounds(1), "it hangs after %s" % str(result))
+                self.assert_unharmed(victim, rounds=0)
+        if not own:
+            self.skipTest("this libgc has no marking thread, or does not name it")
 
     def test_libgc_long(self):
         self.every_verb("collected", LONG_CALLS, LONG_CALLS)
