@@ -85,6 +85,15 @@ static bool is_refusal(int err)
     return err == EPERM || err == ENOSYS || err == EACCES;
 }
 
+/*
+ * A thread that has ended has no memory any more, the first one as well, though
+ * the process goes on (mm/process_vm_access.c: ESRCH). The held one has it.
+ */
+static pid_t whose(const struct memory *memory)
+{
+    return memory->stopped_tid ? memory->stopped_tid : memory->pid;
+}
+
 static bool read_vm(struct memory *memory, remote_addr addr, void *buf, size_t len)
 {
     struct iovec local = {buf, len};
@@ -92,7 +101,7 @@ static bool read_vm(struct memory *memory, remote_addr addr, void *buf, size_t l
 
     if (memory->no_vm)
         return false;
-    ssize_t n = process_vm_readv(memory->pid, &local, 1, &remote, 1, 0);
+    ssize_t n = process_vm_readv(whose(memory), &local, 1, &remote, 1, 0);
     if (n < 0 && is_refusal(errno))
         memory->no_vm = true;
     if (n >= 0 && (size_t)n != len)
@@ -108,6 +117,19 @@ static bool read_mem(struct memory *memory, remote_addr addr, void *buf, size_t 
     if ((n >= 0 && (size_t)n != len) || (n < 0 && errno == EIO)) /* EIO: nothing is mapped there */
         errno = EFAULT;
     return n >= 0 && (size_t)n == len;
+}
+
+/*
+ * The thread has ended by which the memory was read. An open mem has it for as
+ * long as it lives; with a held thread, it is the whole process that is ending.
+ */
+static bool read_left(struct memory *memory, remote_addr addr, void *buf, size_t len)
+{
+    bool done = !memory->stopped_tid && read_mem(memory, addr, buf, len);
+
+    if (!done)
+        errno = ESRCH;
+    return done;
 }
 
 /* Word by word; the word that holds the last bytes may reach beyond them. */
@@ -140,7 +162,7 @@ bool memory_read(struct memory *memory, remote_addr addr, void *buf, size_t len)
     if (read_vm(memory, addr, buf, len))
         return true;
     if (!memory->no_vm)
-        return false;
+        return errno == ESRCH && read_left(memory, addr, buf, len);
     if (memory->memfd >= 0)
         return read_mem(memory, addr, buf, len);
     if (!memory->stopped_tid) {
@@ -258,7 +280,7 @@ static bool write_mem(struct memory *memory, remote_addr addr, const void *buf, 
 bool memory_write(struct memory *memory, remote_addr addr, const void *buf, size_t len)
 {
     if (!memory->no_vm_write) {
-        ssize_t n = gate_vm_write(memory->gate, memory->pid, addr, buf, len);
+        ssize_t n = gate_vm_write(memory->gate, whose(memory), addr, buf, len);
         if (n >= 0 || !is_refusal(errno))
             return n >= 0 && (size_t)n == len; /* not by force: a guard page stays one */
         memory->no_vm_write = true;

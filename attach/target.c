@@ -190,6 +190,20 @@ enum fault_code target_renew(struct target *target, struct fault *fault)
     return FAULT_NONE;
 }
 
+ssize_t target_maps(const struct target *target, char **text, size_t limit)
+{
+    pid_t via = target_via(target), live;
+    ssize_t n = procfs_slurp(target->proc, text, limit, "%d/maps", (int)via);
+
+    if (n != 0 && n != -ESRCH && n != -ENOENT)
+        return n;
+    live = find_live_thread(target);
+    if (!live || live == via)
+        return n;
+    free(*text);
+    return procfs_slurp(target->proc, text, limit, "%d/maps", (int)live);
+}
+
 enum fault_code target_check_end(const struct target *target, struct fault *fault)
 {
     struct timespec pause = {0, END_LOOK_NS};

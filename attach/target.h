@@ -41,6 +41,12 @@ static inline struct target target_seen_by(const struct target *target, pid_t ti
     return view;
 }
 
+/*
+ * The text of /proc/PID/maps, by another thread if the one of target_via has
+ * ended since. As procfs_slurp; 0: the process has no memory any more.
+ */
+ssize_t target_maps(const struct target *target, char **text, size_t limit);
+
 /* Its pid as it sees itself, in its own pid namespace. */
 static inline pid_t target_ns_pid(const struct target *target)
 {

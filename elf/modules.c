@@ -175,8 +175,7 @@ enum fault_code modules_load(struct modules *modules, const struct target *targe
                              struct fault *fault)
 {
     AUTO_FREE char *text = NULL;
-    ssize_t n =
-        procfs_slurp(target->proc, &text, MODULES_MAPS_LIMIT, "%d/maps", target_via(target));
+    ssize_t n = target_maps(target, &text, MODULES_MAPS_LIMIT);
 
     memset(modules, 0, sizeof *modules);
     if (n == -ESRCH || n == -ENOENT)

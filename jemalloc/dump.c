@@ -295,8 +295,7 @@ enum fault_code dump_complete(const struct target *target, struct sink *sink, st
     const unsigned char *found = memmem(sink->bytes, sink->len, title, sizeof title - 1);
     if (found && found + sizeof title - 1 < sink->bytes + sink->len)
         return FAULT_NONE;
-    ssize_t n =
-        procfs_slurp(target->proc, &maps, MODULES_MAPS_LIMIT, "%d/maps", target_via(target));
+    ssize_t n = target_maps(target, &maps, MODULES_MAPS_LIMIT);
     if (n == 0 || n == -ESRCH || n == -ENOENT) /* without memory it is ending */
         return fault_set(fault, FAULT_GONE, ESRCH, "read maps", "%d", target->pid);
     if (n < 0)

@@ -94,6 +94,28 @@ class Threads:
             safety.tool_ok("dump", victim.pid, "-o", os.devnull)
             self.goes_on(victim)
 
+    # ---- leaving ----
+
+    def leaving(self, mode):
+        """The process goes on without the thread by which the tool looked at it so far."""
+        with Victim("threads", mode) as victim:
+            tid = int(victim.answer("ready")[0])
+            left = lib.threads(victim.pid)
+            tool = self.dump_in(victim, tid, "")
+            try:
+                victim.ask("leave", key="leaving")
+                lib.wait_until(lambda: lib.threads(victim.pid) != left or mode == "first_leaves")
+                lib.wait_until(lambda: mode != "first_leaves" or lib.state_of(victim.pid) == "Z")
+                with open(os.path.join(victim.directory, "fifo"), "rb") as file:
+                    while file.read(65536):
+                        pass
+                out, err = tool.communicate(timeout=20)
+            finally:
+                lib.end_process(tool)
+            require(tool.returncode == 0, "exit code %s: %s", tool.returncode, err)
+            self.goes_on(victim)
+            safety.tool_ok("dump", victim.pid, "-o", os.devnull)
+
     def dump_in(self, victim, tid, ending):
         words = ["dump", victim.pid, "-o", os.devnull, "--thread", tid]
         words += ["--timeout", "1s" if ending == "late" else "15s"]
@@ -122,6 +144,8 @@ def main():
     table = Table(__doc__)
     threads = Threads(table.options)
     table.add("deep", threads.deep, sabotage=False)
+    table.add("first_leaves", threads.leaving, "first_leaves")
+    table.add("second_leaves", threads.leaving, "second_leaves")
     for mode in ("cancelled_at_once", "cancelled_asleep", "cancelled_deferred"):
         table.add(mode, threads.cancelled, mode, "")
         table.add(mode + "_orphan", threads.cancelled, mode, "killed")

@@ -248,11 +248,66 @@ static void cancelled_deferred(void)
     cancelled(PTHREAD_CANCEL_DEFERRED);
 }
 
+/* ---- leaving: the thread by which /proc shows the process ends in the middle of a call ---- */
+
+static volatile pid_t beating_tid;
+
+static void *beating_main(void *unused)
+{
+    free(malloc(100));
+    beating_tid = gettid();
+    for (;;) {
+        nap(2000000);
+        beat();
+    }
+    return unused;
+}
+
+static void *leaving_main(void *unused)
+{
+    while (!beating_tid)
+        nap(1000000);
+    nap(100000000);
+    say("ready", beating_tid);
+    word();
+    printf("leaving 0\n");
+    fflush(stdout);
+    return unused;
+}
+
+static void leave(bool first_alone)
+{
+    pthread_t thread;
+
+    if (!first_alone && pthread_create(&thread, NULL, leaving_main, NULL) != 0)
+        exit(2);
+    if (mkfifo("fifo", 0600) != 0 || pthread_create(&thread, NULL, beating_main, NULL) != 0 ||
+        pthread_create(&thread, NULL, dump_main, NULL) != 0)
+        exit(2);
+    if (first_alone)
+        leaving_main(NULL);
+    pthread_exit(NULL);
+}
+
+/* The first thread. */
+static void first_leaves(void)
+{
+    leave(true);
+}
+
+/* The second, when the first has ended long ago. */
+static void second_leaves(void)
+{
+    leave(false);
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
 } modes[] = {
     {"deep", deep},
+    {"first_leaves", first_leaves},
+    {"second_leaves", second_leaves},
     {"cancelled_at_once", cancelled_at_once},
     {"cancelled_asleep", cancelled_asleep},
     {"cancelled_deferred", cancelled_deferred},
