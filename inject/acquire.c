@@ -284,9 +284,10 @@ struct search {
     struct injection *injection;
     struct candidates candidates;
     uint64_t begun, longest;
-    unsigned pauses, loaded_at; /* stops there had been when the threads were last read */
-    bool idle;                  /* none was stopped in the last round */
-    pid_t bound_tid;            /* the last that was passed over for its bounds */
+    unsigned pauses, skipped;
+    unsigned loaded_at; /* stops and skips there had been when the threads were last read */
+    bool idle;          /* none was stopped in the last round */
+    pid_t bound_tid;    /* the last that was passed over for its bounds */
     enum proof bounds;
     unsigned seed;
 };
@@ -319,6 +320,25 @@ static bool is_on_processor(const struct injection *injection)
 }
 
 /*
+ * A close(2) that waits, for a file server or for the bytes of a socket with
+ * SO_LINGER, ends when its thread is stopped. Seen before the stop, which a
+ * thread that enters it just then can still get.
+ */
+static bool is_let_be(struct search *search, const struct thread *thread)
+{
+    struct injection *injection = search->injection;
+    struct proc_syscall now;
+
+    if (!thread_asleep(thread, injection->env.target, &now) || !now.asleep ||
+        !arch_bears_no_stop(now.nr))
+        return false;
+    search->skipped++;
+    injection->report.rejected = (struct evidence){.proof = PROOF_CLOSING};
+    injection->report.rejected_tid = thread->tid;
+    return true;
+}
+
+/*
  * A running thread stops within microseconds, one that waits for a processor
  * within milliseconds. So the one that has a processor is stopped again and
  * again, a moment apart, until it loses it. (Four threads on two processors:
@@ -328,8 +348,10 @@ static enum attempt stay_with(struct search *search, const struct thread *thread
                               struct fault *fault)
 {
     struct injection *injection = search->injection;
-    enum attempt result = try_with_unwinder(injection, thread, fault);
 
+    if (is_let_be(search, thread))
+        return ATTEMPT_UNSAFE;
+    enum attempt result = try_with_unwinder(injection, thread, fault);
     for (unsigned stops = 1; result == ATTEMPT_UNSAFE && stops < STAY; stops++) {
         if (!is_on_processor(injection) || bounds_hold(injection->report.rejected.proof) ||
             deadline_interrupted(injection->env.deadline) || is_out_of_time(search))
@@ -430,7 +452,7 @@ static enum fault_code reload(struct search *search, struct fault *fault)
     *injection->env.modules = fresh;
     modules_tell_memory(&fresh, injection->env.memory);
     candidates_free(&search->candidates);
-    search->loaded_at = injection->report.attempts;
+    search->loaded_at = injection->report.attempts + search->skipped;
     return await_candidates(search, fault);
 }
 
@@ -467,7 +489,9 @@ static void pause_between_rounds(struct search *search)
 
 static bool wants_reload(const struct search *search)
 {
-    return search->idle || search->injection->report.attempts - search->loaded_at >= RELOAD_EVERY;
+    unsigned looks = search->injection->report.attempts + search->skipped;
+
+    return search->idle || looks - search->loaded_at >= RELOAD_EVERY;
 }
 
 static enum fault_code find_safe_point(struct search *search, struct fault *fault)
@@ -488,8 +512,9 @@ static enum fault_code find_safe_point(struct search *search, struct fault *faul
         if (is_hopeless(search))
             return refuse_bounds(search, FAULT_UNSUPPORTED, fault);
         if (is_out_of_time(search))
-            return injection->report.attempts ? no_safe_point(injection, fault)
-                                              : refuse_bounds(search, FAULT_NO_SAFE_POINT, fault);
+            return injection->report.attempts || search->skipped
+                       ? no_safe_point(injection, fault)
+                       : refuse_bounds(search, FAULT_NO_SAFE_POINT, fault);
         pause_between_rounds(search);
         if (wants_reload(search) && (rc = reload(search, fault)) != FAULT_NONE)
             return rc;
@@ -535,7 +560,11 @@ enum fault_code acquire_preview(const struct injection_env *env, struct preview 
     preview->thread = candidates.list[first].thread;
     preview->candidates = candidates.count;
     candidates_free(&candidates);
-    if (thread_asleep(&preview->thread, env->target, &preview->asleep) && preview->asleep.asleep)
+    if (!thread_asleep(&preview->thread, env->target, &preview->asleep) || !preview->asleep.asleep)
+        return FAULT_NONE;
+    if (arch_bears_no_stop(preview->asleep.nr))
+        preview->evidence.proof = PROOF_CLOSING;
+    else
         preview->evidence = safepoint_look(env->plan, env->modules, env->memory, preview->asleep.sp,
                                            preview->asleep.pc);
     return FAULT_NONE;

@@ -140,10 +140,12 @@ long arch_syscall_nr(const arch_regs *regs);
 bool arch_restarts(const arch_regs *regs);
 /* Restarted by restart_syscall(2), with the remaining time. */
 bool arch_restarts_by_block(const arch_regs *regs);
-/* It returned EINTR only because of the stop: signal(7), calls never restarted. */
+/* It returned EINTR, only because of the stop, and can be made again as if nothing had been. */
 bool arch_eintr_by_stop(const arch_regs *regs);
 /* Is it a result by which the kernel says that it will make the system call again? */
 bool arch_is_restart(int64_t result);
+/* A thread that waits in this system call must not be stopped: it ends, and cannot be repeated. */
+bool arch_bears_no_stop(long nr);
 /* Does this system call overwrite the block that arch_restarts_by_block needs? */
 bool arch_uses_restart_block(uint64_t nr);
 /* Is it restart_syscall(2), which stands for a call that was interrupted before? */

@@ -242,6 +242,7 @@ const char *proof_text(enum proof proof)
         [PROOF_MAY_DISPATCH] = "may have syscall user dispatch on (it handles SIGSYS), which "
                                "kernels before 6.4 do not tell",
         [PROOF_FILTERED] = "has a seccomp filter that other threads do not have",
+        [PROOF_CLOSING] = "waits in close, which a stop would cut short",
     };
     return texts[proof];
 }

@@ -24,6 +24,7 @@ enum proof {
     PROOF_UNWIND,        /* its frames could not be followed to the outermost */
     PROOF_COLLECTOR,     /* it may have stopped the others for a garbage collector */
     PROOF_RSEQ,          /* it may be in a restartable sequence, which only the kernel can tell */
+    PROOF_CLOSING,       /* it waits in close(2), which a stop would cut short: not stopped */
     PROOF_NO_STATUS,     /* what the kernel enforces on it could not be read */
     /* inject/bounds.h */
     PROOF_STRICT,       /* strict seccomp */

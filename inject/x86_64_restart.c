@@ -36,24 +36,55 @@ bool arch_restarts_by_block(const arch_regs *regs)
     return syscall_error(regs) == ERESTART_RESTARTBLOCK;
 }
 
-/* signal(7): "the following interfaces are never restarted". */
-bool arch_eintr_by_stop(const arch_regs *regs)
-{
-    static const uint16_t never_restarted[] = {
-        SYS_epoll_wait,     SYS_epoll_pwait, SYS_epoll_pwait2, SYS_rt_sigtimedwait,
-        SYS_semop,          SYS_semtimedop,  SYS_io_getevents, SYS_io_pgetevents,
-        SYS_io_uring_enter, SYS_recvfrom,    SYS_recvmsg,      SYS_recvmmsg,
-        SYS_sendto,         SYS_sendmsg,     SYS_sendmmsg,     SYS_accept,
-        SYS_accept4,        SYS_connect,     SYS_read,         SYS_readv,
-        SYS_write,          SYS_writev,      SYS_preadv2,      SYS_pwritev2,
-    };
+/*
+ * The first block is of signal(7), "the following interfaces are never
+ * restarted". The second is of what a file server may answer with EINTR when
+ * the kernel tells it of the stop (FUSE_INTERRUPT; fs/fuse/dev.c,
+ * request_wait_answer): calls that leave the same behind however often they
+ * are made. What makes, removes or renames a name is not among them.
+ */
+static const uint16_t made_again[] = {
+    SYS_epoll_wait,     SYS_epoll_pwait, SYS_epoll_pwait2, SYS_rt_sigtimedwait,
+    SYS_semop,          SYS_semtimedop,  SYS_io_getevents, SYS_io_pgetevents,
+    SYS_io_uring_enter, SYS_recvfrom,    SYS_recvmsg,      SYS_recvmmsg,
+    SYS_sendto,         SYS_sendmsg,     SYS_sendmmsg,     SYS_accept,
+    SYS_accept4,        SYS_connect,     SYS_read,         SYS_readv,
+    SYS_write,          SYS_writev,      SYS_preadv2,      SYS_pwritev2,
 
-    if (syscall_error(regs) != EINTR)
-        return false;
-    for (size_t i = 0; i < ARRAY_LEN(never_restarted); i++)
-        if (regs->orig_rax == never_restarted[i])
+    SYS_open,           SYS_openat,      SYS_openat2,      SYS_creat,
+    SYS_stat,           SYS_lstat,       SYS_fstat,        SYS_newfstatat,
+    SYS_statx,          SYS_statfs,      SYS_fstatfs,      SYS_access,
+    SYS_faccessat,      SYS_faccessat2,  SYS_readlink,     SYS_readlinkat,
+    SYS_getdents,       SYS_getdents64,  SYS_getxattr,     SYS_lgetxattr,
+    SYS_fgetxattr,      SYS_listxattr,   SYS_llistxattr,   SYS_flistxattr,
+    SYS_fsync,          SYS_fdatasync,   SYS_syncfs,       SYS_sync_file_range,
+    SYS_msync,          SYS_truncate,    SYS_ftruncate,    SYS_fallocate,
+    SYS_pread64,        SYS_preadv,      SYS_pwrite64,     SYS_pwritev,
+    SYS_chdir,          SYS_chmod,       SYS_fchmod,       SYS_fchmodat,
+    SYS_chown,          SYS_fchown,      SYS_lchown,       SYS_fchownat,
+    SYS_utimensat,
+};
+
+static bool is_in(const uint16_t *list, size_t count, long nr)
+{
+    for (size_t i = 0; i < count; i++)
+        if (list[i] == nr)
             return true;
     return false;
+}
+
+bool arch_eintr_by_stop(const arch_regs *regs)
+{
+    return syscall_error(regs) == EINTR &&
+           is_in(made_again, ARRAY_LEN(made_again), arch_syscall_nr(regs));
+}
+
+/* They close a descriptor, which is gone when they return, with EINTR too (fs/open.c, close). */
+bool arch_bears_no_stop(long nr)
+{
+    static const uint16_t closing[] = {SYS_close, SYS_close_range, SYS_dup2, SYS_dup3};
+
+    return is_in(closing, ARRAY_LEN(closing), nr);
 }
 
 /* kernel/time/hrtimer.c: each nanosleep sets its restart function at its entry; kernel/signal.c:

@@ -67,7 +67,15 @@ static void test_system_call_zero(void)
     CHECK(arch_syscall_nr(&regs) == -1);
 }
 
-/* signal(7), "Interruption of system calls ... by stop signals" */
+/* Those that are ended by the stop and cannot be repeated. */
+static void test_closing(void)
+{
+    CHECK(arch_bears_no_stop(SYS_close) && arch_bears_no_stop(SYS_dup2));
+    CHECK(arch_bears_no_stop(SYS_dup3) && arch_bears_no_stop(SYS_close_range));
+    CHECK(!arch_bears_no_stop(SYS_read) && !arch_bears_no_stop(-1));
+}
+
+/* signal(7), "Interruption of system calls ... by stop signals"; file servers (FUSE) */
 static void test_eintr(void)
 {
     static const struct {
@@ -80,8 +88,10 @@ static void test_eintr(void)
         {SYS_accept4, true},      {SYS_connect, true},          {SYS_sendmsg, true},
         {SYS_read, true},         {SYS_rt_sigsuspend, false},   {SYS_pause, false},
         {SYS_wait4, false},       {SYS_nanosleep, false},       {SYS_poll, false},
-        {SYS_futex, false},       {SYS_close, false},           {SYS_fsync, false},
-        {SYS_openat, false},      {SYS_restart_syscall, false}, {SYS_msgrcv, false},
+        {SYS_futex, false},       {SYS_close, false},           {SYS_fsync, true},
+        {SYS_openat, true},       {SYS_restart_syscall, false}, {SYS_msgrcv, false},
+        {SYS_mkdir, false},       {SYS_unlinkat, false},        {SYS_renameat2, false},
+        {SYS_dup2, false},        {SYS_lseek, false},           {SYS_fallocate, true},
     };
 
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -266,6 +276,7 @@ int main(void)
     test_smallest_result();
     test_system_call_zero();
     test_eintr();
+    test_closing();
     test_rewind();
     test_restart_block();
     test_loaded_nr();
