@@ -27,7 +27,7 @@ class Hooks(lib.TestCase):
     def start(self, arena, lock):
         directory = self.directory()
         self.log = os.path.join(directory, "log")
-        conf = lib.malloc_conf(directory, 10) + ",dirty_decay_ms:-1"
+        conf = lib.malloc_conf(directory, 10) + ",dirty_decay_ms:-1,narenas:4"
         process = self.process(
             [os.path.join(lib.VICTIMS, "extents"), self.log, arena, lock],
             env=lib.tool_environment({"MALLOC_CONF": conf}), cwd=directory,
@@ -98,6 +98,16 @@ class Hooks(lib.TestCase):
             with self.subTest(words=words):
                 self.assert_done(pid, words)
         self.assertEqual(self.ran(), 0)
+
+    def test_hooks_of_another_automatic_arena(self):
+        """What records samples may lie in it, the buffer of the statistics does not."""
+        pid = self.start("second", "held")
+        for words in OF_ALL + OF_AUTOMATIC:
+            with self.subTest(words=words):
+                self.assert_refused(pid, words, 1)
+        for words in OF_FIRST + OF_NONE:
+            with self.subTest(words=words):
+                self.assert_done(pid, words)
 
     def test_refused_before_anything_is_done(self):
         """Samples are not dropped, profiling stays off, other names are not written."""

@@ -3,9 +3,10 @@
  *
  *   extents LOG ARENA LOCK
  *
- * ARENA: "own", one that it has made; "zero", arena 0; "one", as "own" with one
- * function of its own; "copy", with none, but the set is in its own memory;
- * "none", jemalloc's set.
+ * ARENA: "own", one that it has made; "zero", arena 0; "second", arena 1, which
+ * is automatic if opt.narenas is 2 or more; "one", as "own" with one function of
+ * its own; "copy", with none, but the set is in its own memory; "none",
+ * jemalloc's set.
  * LOCK: "held", the only thread sleeps with that lock; "free", without.
  *
  * In the arena lie unused dirty pages. LOG gets two numbers in a line, over and
@@ -78,10 +79,11 @@ static bool purge_forced(extent_hooks_t *hooks, void *at, size_t size, size_t of
 
 static unsigned make_arena(const char *which)
 {
-    unsigned arena = 0;
+    unsigned arena = strcmp(which, "second") == 0;
     size_t len = sizeof arena;
 
-    if (strcmp(which, "zero") != 0 && mallctl("arenas.create", &arena, &len, NULL, 0) != 0)
+    if (strcmp(which, "zero") != 0 && !arena &&
+        mallctl("arenas.create", &arena, &len, NULL, 0) != 0)
         exit(2);
     return arena;
 }
