@@ -3,7 +3,17 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { OP_VERSION, OP_CONFIG_PROF, OP_OPT_PROF, OP_CONFIG_STATS, OP_COUNT };
+enum {
+    OP_VERSION,
+    OP_CONFIG_PROF,
+    OP_OPT_PROF,
+    OP_CONFIG_STATS,
+    OP_BINS,
+    OP_LARGE,
+    OP_RUNS,
+    OP_HUGE,
+    OP_COUNT
+};
 
 /* Names that came with a release and that no option of configure takes away. */
 static const struct {
@@ -43,6 +53,11 @@ static bool is_true(const struct ctl_op *op)
     return op->rc == 0 && op->value != 0;
 }
 
+static unsigned number(const struct ctl_op *op)
+{
+    return op->rc == 0 ? (unsigned)op->value : 0;
+}
+
 enum fault_code build_read(struct injection *injection, const struct instance *instance,
                            struct build *build, struct fault *fault)
 {
@@ -51,6 +66,10 @@ enum fault_code build_read(struct injection *injection, const struct instance *i
         [OP_CONFIG_PROF] = {.name = "config.prof", .type = CTL_BOOL},
         [OP_OPT_PROF] = {.name = "opt.prof", .type = CTL_BOOL},
         [OP_CONFIG_STATS] = {.name = "config.stats", .type = CTL_BOOL},
+        [OP_BINS] = {.name = "arenas.nbins", .type = CTL_UNSIGNED},
+        [OP_LARGE] = {.name = "arenas.nlextents", .type = CTL_UNSIGNED},
+        [OP_RUNS] = {.name = "arenas.nlruns", .type = CTL_UNSIGNED},
+        [OP_HUGE] = {.name = "arenas.nhchunks", .type = CTL_UNSIGNED},
     };
     enum fault_code rc = ctl_run(injection, instance, ops, OP_COUNT, NULL, fault);
 
@@ -65,6 +84,10 @@ enum fault_code build_read(struct injection *injection, const struct instance *i
     build->prof_compiled_in = is_true(&ops[OP_CONFIG_PROF]);
     build->prof_enabled = is_true(&ops[OP_OPT_PROF]);
     build->stats = is_true(&ops[OP_CONFIG_STATS]);
+    build->bins = number(&ops[OP_BINS]);
+    build->large = number(&ops[OP_LARGE]);
+    build->runs = number(&ops[OP_RUNS]);
+    build->huge = number(&ops[OP_HUGE]);
     ctl_free(ops, OP_COUNT);
     if (rc == FAULT_NONE && build->version.number == 0)
         rc = guess_version(injection, instance, build, fault);

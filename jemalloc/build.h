@@ -21,6 +21,8 @@ struct build {
     bool prof_compiled_in;  /* config.prof */
     bool prof_enabled;      /* opt.prof */
     bool stats;             /* config.stats */
+    /* Size classes, which arrays of jemalloc's have as their length; 0: not known. */
+    unsigned bins, large, runs, huge; /* arenas.nbins, nlextents; of 4.x: nlruns, nhchunks */
 };
 
 /* FAULT_CTL_REFUSED if it does not even tell its version; or what ctl_run returns. */

@@ -235,6 +235,33 @@ bool name_hooks(const struct ctl_name *name, const char *text, unsigned use, int
     return true;
 }
 
+/*
+ * The functions that look up an index of a size class take the length of its
+ * array for an index too (arenas_bin_i_index and its like, "i > NBINS"), so the
+ * read is of what lies behind that array.
+ */
+static bool class_is_safe(const char *text, const struct build *build)
+{
+    const struct {
+        const char *part;
+        unsigned count;
+    } classes[] = {
+        {"bin", build->bins},       {"bins", build->bins},    {"lextent", build->large},
+        {"lextents", build->large}, {"lrun", build->runs},    {"lruns", build->runs},
+        {"hchunk", build->huge},    {"hchunks", build->huge},
+    };
+
+    for (const char *next = next_part(text); next; text = next, next = next_part(next))
+        for (size_t i = 0; i < ARRAY_LEN(classes); i++) {
+            unsigned index;
+            if (part_len(text) == strlen(classes[i].part) &&
+                strncmp(text, classes[i].part, part_len(text)) == 0 && classes[i].count &&
+                parse_index(next, part_len(next), &index) && index >= classes[i].count)
+                return false;
+        }
+    return true;
+}
+
 static enum name_refusal judge_direction(const struct ctl_name *name, unsigned use)
 {
     if (name->access & use)
@@ -279,5 +306,7 @@ enum name_refusal name_judge(const struct ctl_name *name, const char *text, unsi
     refusal = judge_direction(name, use);
     if (refusal == NAME_ALLOWED && !index_is_safe(name, text))
         refusal = NAME_REFUSE_INDEX;
+    if (refusal == NAME_ALLOWED && !class_is_safe(text, build))
+        refusal = NAME_REFUSE_CLASS;
     return refusal == NAME_ALLOWED ? judge_prof(name, use, build) : refusal;
 }

@@ -36,6 +36,7 @@ enum name_refusal {
     NAME_NEEDS_PROF_COMPILED, /* config.prof is false */
     NAME_NEEDS_PROF,          /* opt.prof is false */
     NAME_REFUSE_INDEX,        /* beyond the array of arenas: read without a check (arena_get) */
+    NAME_REFUSE_CLASS,        /* beyond an array of size classes: likewise, by one, up to 5.3.0 */
     NAME_REFUSE_PROF_THREAD,  /* up to 5.2.1 without opt.prof: makes a tdata without its locks */
     NAME_REFUSE_STATS,        /* without config.stats: follows a null pointer */
     NAME_REFUSE_NO_TCACHE,    /* follows a null pointer in a thread without a thread cache */

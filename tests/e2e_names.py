@@ -134,6 +134,22 @@ class Names(lib.TestCase):
         self.assertEqual(sorted(set(seen)), seen)
         self.assert_unharmed(victim)
 
+    def test_size_classes_that_are_not_there(self):
+        """Up to 5.3.0 jemalloc takes the number of them for one, and reads what lies behind."""
+        victim = self.victim()
+        counts = self.values(victim.pid, "arenas.nbins", "arenas.nlextents")["values"]
+        for name, count in (
+            ("arenas.bin.%d.size", counts["arenas.nbins"]),
+            ("stats.arenas.0.bins.%d.curregs", counts["arenas.nbins"]),
+            ("arenas.lextent.%d.size", counts["arenas.nlextents"]),
+            ("stats.arenas.0.lextents.%d.nmalloc", counts["arenas.nlextents"]),
+        ):
+            self.assert_failed(
+                self.mallctl(victim.pid, name % count), lib.REFUSED, "no such index"
+            )
+            self.assert_ran(self.mallctl(victim.pid, name % (count - 1)))
+        self.assert_unharmed(victim)
+
     def test_an_epoch_is_made(self):
         victim = self.victim()
         first, second = (self.values(victim.pid, "epoch=1")["values"]["epoch"] for _ in range(2))

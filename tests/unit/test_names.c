@@ -166,6 +166,39 @@ static void test_arena_indices(void)
     CHECK(judge("stats.arenas.4096.pactive", false, "5.3.0", true) == NAME_ALLOWED);
 }
 
+/* The length of an array is no index into it, whatever jemalloc takes it for. */
+static void test_class_indices(void)
+{
+    struct build build = build_of("5.3.0", true);
+    static const struct {
+        const char *text;
+        bool allowed;
+    } cases[] = {
+        {"arenas.bin.35.size", true},
+        {"arenas.bin.36.size", false},
+        {"arenas.lextent.195.size", true},
+        {"arenas.lextent.196.size", false},
+        {"stats.arenas.36.bins.35.nmalloc", true},
+        {"stats.arenas.0.bins.36.nmalloc", false},
+        {"stats.arenas.0.bins.36.mutex.num_ops", false},
+        {"stats.arenas.0.lextents.196.nmalloc", false},
+        {"stats.arenas.0.extents.198.ndirty", true}, /* checked by jemalloc */
+    };
+
+    build.bins = 36;
+    build.large = 196;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        const struct ctl_name *name = names_find(cases[i].text, build.version);
+        enum name_refusal wanted = cases[i].allowed ? NAME_ALLOWED : NAME_REFUSE_CLASS;
+        CHECK(name && name_judge(name, cases[i].text, NAME_READ, &build) == wanted);
+    }
+    CHECK(judge("arenas.bin.36.size", false, "5.3.0", true) == NAME_ALLOWED); /* not known */
+    build = build_of("4.5.0", true);
+    build.runs = 3;
+    CHECK(name_judge(names_find("arenas.lrun.3.size", build.version), "arenas.lrun.3.size",
+                     NAME_READ, &build) == NAME_REFUSE_CLASS);
+}
+
 /* The arenas whose hooks a use may run; NO_HOOKS: none. */
 enum { NO_HOOKS = -9 };
 
@@ -280,6 +313,7 @@ int main(void)
     test_without_statistics();
     test_arena_indices();
     test_hooks();
+    test_class_indices();
     test_suggestions();
     test_wildcards();
     test_kept();
