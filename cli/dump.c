@@ -151,6 +151,7 @@ static enum fault_code run(struct dump *dump, struct fault *fault)
 {
     static const char *const calls[] = {
         "mallctl version, config.prof, opt.prof, prof.active, ... (read)",
+        "mallctl arenas.narenas, opt.narenas, arena.<each>.extent_hooks (read)",
         "mallctl prof.dump",
     };
     const struct options *options = dump->attachment.options;

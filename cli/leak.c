@@ -344,6 +344,7 @@ static enum fault_code run(struct leak *leak, struct fault *fault)
 {
     static const char *const calls[] = {
         "mallctl version, config.prof, opt.prof, prof.active, ... (read)",
+        "mallctl arenas.narenas, opt.narenas, arena.<each>.extent_hooks (read)",
         "mallctl prof.active=true (write, then read back), unless it is",
         "mallctl epoch (write), stats.allocated, ... (read); mallctl prof.dump",
         "nothing while it waits; then in one stop:",

@@ -414,10 +414,11 @@ static void tell_notes(const struct mallctl *mallctl)
 static enum fault_code describe(struct attachment *attachment, const struct mallctl *mallctl,
                                 struct fault *fault)
 {
-    const char *calls[OPTIONS_NAMES_MAX + 1] = {
-        "mallctl version, config.prof, opt.prof, config.stats (read)"};
+    const char *calls[OPTIONS_NAMES_MAX + 2] = {
+        "mallctl version, config.prof, opt.prof, config.stats, ... (read)",
+        "mallctl arenas.narenas, arena.<each>.extent_hooks (read), where a name may run them"};
     char lines[OPTIONS_NAMES_MAX][CTL_NAME_MAX + 32];
-    size_t count = 1;
+    size_t count = 2;
 
     for (size_t i = 0; i < mallctl->count; i++) {
         const struct access *access = &mallctl->list[i];

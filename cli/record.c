@@ -264,6 +264,7 @@ static enum fault_code run(struct record *record, struct fault *fault)
 {
     static const char *const calls[] = {
         "mallctl version, config.prof, opt.prof, prof.active, ... (read)",
+        "mallctl arenas.narenas, opt.narenas, arena.<each>.extent_hooks (read)",
         "mallctl prof.active=true (write, then read back), unless it is",
         "nothing while it waits; then in one stop:",
         "mallctl prof.active (read; the former value written and read back)",

@@ -49,7 +49,8 @@ static enum fault_code reset_held(struct attachment *attachment, void *ctx, stru
 static enum fault_code run(struct attachment *attachment, struct fault *fault)
 {
     static const char *const calls[] = {
-        "mallctl version, config.prof, opt.prof, config.stats (read)",
+        "mallctl version, config.prof, opt.prof, config.stats, ... (read)",
+        "mallctl arenas.narenas, opt.narenas, arena.<each>.extent_hooks (read)",
         "mallctl prof.lg_sample (read), prof.reset (drops all samples), prof.lg_sample (read)",
     };
     struct reset reset = {.lg_sample = attachment->options->lg_sample};

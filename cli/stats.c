@@ -89,7 +89,7 @@ static enum fault_code run(struct stats *stats, struct fault *fault)
 {
     static const char *const calls[] = {
         "mallctl epoch (write), stats.allocated, stats.active, ... (read)",
-        "or malloc_stats_print, with --json and --full",
+        "or, with --json and --full: mallctl arena.0.extent_hooks (read), malloc_stats_print",
     };
     struct attachment *attachment = &stats->attachment;
     enum fault_code rc;

@@ -233,6 +233,7 @@ static enum fault_code run(struct top *top, struct fault *fault)
 {
     static const char *const calls[] = {
         "mallctl prof.active, experimental.hooks.prof_dump, epoch (write), stats.allocated, ...",
+        "mallctl arenas.narenas, opt.narenas, arena.<each>.extent_hooks (read)",
         "mallctl prof.dump, streamed; in one hold, and again at each refresh",
     };
     enum fault_code rc;

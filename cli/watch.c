@@ -61,6 +61,7 @@ static enum fault_code describe(struct watching *watch, pid_t pid)
     static const char *const calls[] = {
         "mallctl version, config.prof, opt.prof, prof.active, ... (read), at the start",
         "mallctl prof.active (write), with --on, at the start and at the end",
+        "mallctl arenas.narenas, opt.narenas, arena.<each>.extent_hooks (read)",
         "mallctl prof.dump, streamed, each time that a rule fires",
     };
     enum fault_code rc =
