@@ -2,16 +2,20 @@
  * blocking NAME...: a process that makes one blocking call after the other.
  *
  * For each line `NAME MS` on stdin a new thread makes that call once. `tid N` is printed before it,
- * and `done RESULT ERRNO MICROSECONDS FAULT` behind it; FAULT is `-` or what else is wrong.
+ * and `done RESULT ERRNO MICROSECONDS FAULT WAITED` behind it; FAULT is `-` or what else is wrong,
+ * WAITED the microseconds for which those who take part in the call were ready without a CPU.
  * `blocking` alone prints the names with their flags. `skip` answers a call that cannot be made.
  */
 #include "blocking.h"
 #include "safety.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,6 +34,7 @@ struct outcome {
 };
 
 volatile int blocking_handled;
+static int64_t *waited_ns; /* shared with the child */
 
 static int64_t now_us(void)
 {
@@ -37,6 +42,26 @@ static int64_t now_us(void)
 
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+/* In ns: the second word of three (Documentation/scheduler/sched-stats.rst). */
+static int64_t my_wait_ns(void)
+{
+    char text[96] = "", *second;
+    int fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+
+    if (fd >= 0)
+        close(fd);
+    if (n <= 0)
+        return 0; /* not counted by this kernel */
+    strtoull(text, &second, 10);
+    return (int64_t)strtoull(second, NULL, 10);
+}
+
+void blocking_add_wait(void)
+{
+    __atomic_add_fetch(waited_ns, my_wait_ns(), __ATOMIC_RELAXED);
 }
 
 struct timespec blocking_span(const struct context *context)
@@ -107,6 +132,7 @@ static void *worker(void *data)
     outcome->error = errno;
     outcome->microseconds = now_us() - begun;
     outcome->fault = judge(outcome, &before);
+    blocking_add_wait();
     return NULL;
 }
 
@@ -128,6 +154,7 @@ static void run(const struct call *call, long ms)
     struct context *context = &outcome.context;
 
     blocking_handled = 0;
+    *waited_ns = -my_wait_ns();
     if (call->prepare && !call->prepare(context)) {
         printf("skip %s\n", strerror(errno));
     } else if (pthread_create(&context->thread, NULL, worker, &outcome) == 0) {
@@ -136,8 +163,9 @@ static void run(const struct call *call, long ms)
             call->end(context);
         }
         pthread_join(context->thread, NULL);
-        printf("done %ld %d %ld %s\n", outcome.result, outcome.error, (long)outcome.microseconds,
-               outcome.fault);
+        blocking_add_wait();
+        printf("done %ld %d %ld %s %ld\n", outcome.result, outcome.error,
+               (long)outcome.microseconds, outcome.fault, (long)(*waited_ns / 1000));
     }
     fflush(stdout);
     clean_up(context);
@@ -164,6 +192,10 @@ int main(int argc, char **argv)
         return 0;
     }
     set_up_signals();
+    waited_ns =
+        mmap(NULL, sizeof(*waited_ns), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (waited_ns == MAP_FAILED)
+        return 1;
     while (scanf("%63s %ld", name, &ms) == 2) {
         const struct call *call = find(name);
         if (call)

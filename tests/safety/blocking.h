@@ -45,5 +45,7 @@ extern const struct call blocking_timed[], blocking_io[], blocking_ipc[], blocki
 struct timespec blocking_span(const struct context *context);
 struct timespec blocking_until(clockid_t clock, const struct context *context);
 extern volatile int blocking_handled;
+/* Counts how long the calling thread has waited for a CPU, for a helper whose end ends the call. */
+void blocking_add_wait(void);
 
 #endif

@@ -155,6 +155,7 @@ static bool with_child(struct context *context)
     context->child = fork();
     if (context->child == 0) {
         usleep((useconds_t)context->ms * 1000 + 20000); /* begins before the call does */
+        blocking_add_wait();
         _exit(7);
     }
     return context->child > 0;
@@ -183,6 +184,7 @@ static long make_waitid(struct context *context)
 static void *sleeper(void *data)
 {
     usleep((useconds_t)((struct context *)data)->ms * 1000 + 20000);
+    blocking_add_wait();
     return NULL;
 }
 

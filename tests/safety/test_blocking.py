@@ -2,7 +2,8 @@
 
 No EINTR, no early return, the right result, errno and signal mask kept. A timeout is late by no
 more than the thread was held, or, for the calls that are never restarted (signal(7)), by a whole
-timeout from the last attach on. A call that had done part of its work when it began to wait
+timeout from the last attach on. Time in which those who take part in the call, or the tool, waited
+for a CPU is nobody's fault. A call that had done part of its work when it began to wait
 (`CUT_SHORT`) is ended by any stop of the thread: there only the victim's life is checked.
 """
 
@@ -29,6 +30,12 @@ def calls():
         yield name, int(flags), int(result), int(error)
 
 
+def has_run(pid, tid):
+    """It is in its call: it has used the CPU for a tick."""
+    words = lib.read_text("/proc/%d/task/%d/stat" % (pid, tid)).rpartition(")")[2].split()
+    return int(words[11]) + int(words[12]) > 0
+
+
 class Check:
     def __init__(self, options):
         self.sabotage = options.sabotage
@@ -39,7 +46,8 @@ class Check:
     def disturb(self, tid, words, cut_short):
         """False when the thread is gone: it has ended its call, which is judged all the same."""
         if self.sabotage:
-            hold_thread(self.victim.pid, tid, signal.SIGUSR2, self.ms / 1000 + 0.2)
+            # The wait of one that runs all the time may be as long as its call, and excuses as much.
+            hold_thread(self.victim.pid, tid, signal.SIGUSR2, 2 * self.ms / 1000 + 0.2)
             return True
         result = tool_ok(*words, self.victim.pid, "--thread", tid, codes=(lib.OK, lib.GONE))
         if result.code == lib.OK or cut_short:
@@ -48,7 +56,9 @@ class Check:
 
     def attach_during(self, tid, name, flags, begun):
         """All attaches in the first three quarters of the call. Returns the end of the last."""
-        if name != "sched_yield":
+        if name == "sched_yield":
+            lib.wait_until(lambda: has_run(self.victim.pid, tid), 1, 0.001)
+        else:
             lib.wait_until(lambda: is_asleep(self.victim.pid, tid), 1, 0.001)
         self.held = []
         for i in range(1 if self.sabotage else self.attaches):
@@ -64,43 +74,51 @@ class Check:
             self.victim = Victim("blocking", "-")
 
     def one(self, *row):
-        """On a busy machine a call may be over before the tool comes to it: then it is made again."""
+        """On a busy machine a call may be over before the tool comes to it: then a longer one is made."""
+        usual = self.ms
         try:
             for _ in range(TURNS):
                 told = self.once(*row)
                 if self.held or self.sabotage:
                     return told
+                self.ms *= 2
             raise Failure("over before the tool came to it, %d times" % TURNS)
         except Failure:
             self.victim.end()  # it may still be in that call
             raise
+        finally:
+            self.ms = usual
 
     def once(self, name, flags, result, error):
         self.start_victim()
-        if self.sabotage:  # nobody waits until a thread that runs is in its call
-            self.ms = 2000 if name == "sched_yield" else 100
+        if self.sabotage:
+            self.ms = 1000 if name == "sched_yield" else 100
             if flags & IS_ENDED and result < 0:  # only its early end tells it from a good one
                 self.ms = 400
-        begun = time.monotonic()
+        begun, waited = time.monotonic(), lib.Process.waited_for_cpu
         tid = int(self.victim.ask(name, self.ms, key="tid")[0])
         last = self.attach_during(tid, name, flags, begun)
         got = self.victim.answer("done")
         count = "%d attaches" % len(self.held)
         if flags & CUT_SHORT and not self.sabotage:
             return "%s, ended with %s" % (count, got[0])
-        self.judge(got, (result, error), flags, last - begun)
+        waited = lib.Process.waited_for_cpu - waited
+        self.judge(got, (result, error), flags, last - begun, waited / 1e9)
         return "%s, %.0f ms" % (count, int(got[2]) / 1000)
 
-    def judge(self, got, wanted, flags, last):
+    def judge(self, got, wanted, flags, last, waited):
         outcome, seconds, fault = (int(got[0]), int(got[1])), int(got[2]) / 1e6, got[3]
+        waited += int(got[4]) / 1e6
         outcome = outcome if outcome[0] < 0 else (outcome[0], 0)
-        text = "%s after %.3f s, errno %s, %s" % (got[0], seconds, got[1], fault)
+        text = "%s after %.3f s, errno %s, %s, %.3f s without a CPU" % (
+            got[0], seconds, got[1], fault, waited)
         require(outcome == wanted, "it returns %s", text)
         require(fault == "-", "%s", text)
         asked = self.ms / 1000
-        early = EARLY_ENDED if flags & IS_ENDED else EARLY
+        # One that is ended begins late if its thread has to wait.
+        early = EARLY_ENDED + waited if flags & IS_ENDED else EARLY
         require(seconds > asked - early, "too early: %s", text)
-        latest = asked + (last if flags & ENDS_LATER else 0) + SLACK
+        latest = asked + (last if flags & ENDS_LATER else 0) + SLACK + waited
         require(seconds < latest, "too late (%.3f s): %s", latest, text)
         return text
 
