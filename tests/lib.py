@@ -376,6 +376,8 @@ class Victim:
     def _wait_ready(self):
         if not wait_until(lambda: self.counters()["state"] or self.process.poll() is not None):
             raise AssertionError("the victim does not start")
+        if self.counters()["state"] == FAILED:  # it says so before it ends
+            self.process.wait(TOOL_TIMEOUT)
         code = self.process.poll()
         if code == SKIPPED:
             raise unittest.SkipTest(self.said())

@@ -69,6 +69,11 @@ static unsigned int enabled_components(void)
     return eax;
 }
 
+bool probe_has(unsigned int component)
+{
+    return (enabled_components() & COMPONENTS) >> component & 1;
+}
+
 static void put(unsigned char *image, size_t offset, uint64_t value, size_t size)
 {
     memcpy(image + offset, &value, size);

@@ -78,6 +78,8 @@ bool probe_init(struct probe *probe);
 void probe_fill(struct probe *probe, uint64_t seed);
 /* Compares the record with the patterns; false with the difference in text. */
 bool probe_check(const struct probe *probe, bool spin, char *text, size_t size);
+/* True if the CPU has that state component and the kernel lets programs use it. */
+bool probe_has(unsigned int component);
 /* Offset of an extended state component in an XSAVE image; 0 when this CPU lacks it. */
 size_t probe_component(unsigned int component, size_t *size);
 

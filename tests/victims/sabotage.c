@@ -188,10 +188,14 @@ static void on_alarm(int number, siginfo_t *info, void *data)
     chosen->damage(context);
 }
 
+static bool is_possible(const struct sabotage *sabotage)
+{
+    return !sabotage->component || probe_has(sabotage->component);
+}
+
 bool sabotage_install(const char *what, bool *missing)
 {
     struct sigaction action = {.sa_sigaction = on_alarm};
-    size_t size;
 
     *missing = false;
     for (size_t i = 0; i < SABOTAGES && !chosen; i++) {
@@ -200,7 +204,7 @@ bool sabotage_install(const char *what, bool *missing)
     }
     if (!chosen)
         return false;
-    *missing = chosen->component && !probe_component(chosen->component, &size);
+    *missing = !is_possible(chosen);
     action.sa_flags = SA_SIGINFO | (chosen->restart ? SA_RESTART : 0);
     sigemptyset(&action.sa_mask);
     return !*missing && sigaction(SIGALRM, &action, NULL) == 0;
@@ -222,5 +226,6 @@ void sabotage_set_canary(volatile unsigned char *canary)
 void sabotages_print(void)
 {
     for (size_t i = 0; i < SABOTAGES; i++)
-        puts(sabotages[i].name);
+        if (is_possible(&sabotages[i]))
+            puts(sabotages[i].name);
 }

@@ -1,4 +1,5 @@
 /* The threads with unusual registers of tests/safety, and its restartable sequences. */
+#include "../../victims/report.h"
 #include "guest.h"
 
 #include <fcntl.h>
@@ -132,8 +133,55 @@ static void untold(void)
     }
 }
 
+/* One damaged register of each kind that this CPU has: the victims see it. */
+static void sabotage(const char *what)
+{
+    struct victim victim;
+    const char *const *words = victim_words(&victim, "spin", "60");
+    struct start start = {0};
+
+    REQUIRE(words, "no report can be made");
+    const char *const all[] = {words[0], words[1], words[2], "--sabotage", what, NULL};
+    victim.pid = process_start(&start, all);
+    REQUIRE(
+        WAIT_UNTIL(victim.report->errors || victim.report->state == REPORT_FAILED, ROUNDS_SECONDS),
+        "%s is not seen", what);
+    REQUIRE(victim.report->state != REPORT_FAILED, "%s: %s", what,
+            (const char *)(uintptr_t)victim.report->text);
+    process_end(victim.pid);
+}
+
+static const char *possible_sabotages(void)
+{
+    const char *out = format("%s/names", make_directory());
+    struct start start = {.out = open(out, O_WRONLY | O_CREAT | O_CLOEXEC, 0600)};
+    pid_t pid =
+        process_start(&start, (const char *const[]){"/victims/victim", "--sabotages", NULL});
+
+    close(start.out);
+    WAIT_UNTIL(!process_alive(pid), ROUNDS_SECONDS);
+    return format("\n%s", read_file(out));
+}
+
+static void all_sabotages(void)
+{
+    static const char *const kinds[] = {"xmm", "ymm",   "zmm", "zmm-low", "k",
+                                        "x87", "mxcsr", "gpr", "flags",   "redzone"};
+    const char *possible = possible_sabotages(), *seen = "";
+
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds) && !check_failed(); i++) {
+        if (!strstr(possible, format("\n%s\n", kinds[i])))
+            continue;
+        sabotage(kinds[i]);
+        seen = format("%s %s", seen, kinds[i]);
+    }
+    REQUIRE(strstr(seen, " redzone"), "not all are tried:%s", seen);
+    check_note("seen:%s", seen);
+}
+
 const struct check register_checks[] = {
     {"registers", all_registers, false},
+    {"registers.sabotages", all_sabotages, false},
     {"registers.rseq", restartable_sequences, false},
     {"registers.rseq_untold", untold, false},
     {NULL, NULL, false},
