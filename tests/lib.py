@@ -111,7 +111,9 @@ FAULTS = ("errors", "eintr", "early", "late", "errno_lost")
 # ---- the tool ------------------------------------------------------------------------------
 
 
-class Result(namedtuple("Result", "args code out err seconds")):
+class Result(namedtuple("Result", "args code out err seconds wall", defaults=(0,))):
+    """wall: seconds from start to end. seconds: without those for which it waited for a CPU."""
+
     @property
     def text(self):
         return self.out.decode()
@@ -120,7 +122,7 @@ class Result(namedtuple("Result", "args code out err seconds")):
         return "jeattach %s: exit code %s after %.2f s\nstdout: %s\nstderr: %s" % (
             " ".join(self.args),
             self.code,
-            self.seconds,
+            self.wall,
             self.out[:500],
             self.err[-3000:],
         )
@@ -154,8 +156,9 @@ def run_tool(*args, env=None, stdout=subprocess.PIPE, tool=None, timeout=TOOL_TI
         process.kill()
         out, err = process.communicate()
         code = None
-    seconds = time.monotonic() - started
-    result = Result(words, code, out or b"", err.decode(errors="replace"), seconds)
+    wall = time.monotonic() - started
+    seconds = wall - process.waited / 1e9
+    result = Result(words, code, out or b"", err.decode(errors="replace"), seconds, wall)
     if "Sanitizer" in result.err or "runtime error:" in result.err:
         raise AssertionError("a sanitizer reports: %s" % (result,))
     return result
@@ -169,12 +172,13 @@ class Process(subprocess.Popen):
     in ns: a tool that waits for one while it holds a thread is not slow."""
 
     waited_for_cpu = 0
+    waited = 0  # its own part
 
     def _try_wait(self, wait_flags):
-        with contextlib.suppress(OSError, IndexError):
+        with contextlib.suppress(OSError):
             os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | wait_flags)
-            waited = int(read_text("/proc/%d/schedstat" % self.pid).split()[1])
-            Process.waited_for_cpu += waited - getattr(self, "waited", 0)
+            waited = waited_for_cpu(self.pid)
+            Process.waited_for_cpu += waited - self.waited
             self.waited = waited
         return super()._try_wait(wait_flags)
 
@@ -233,6 +237,13 @@ def tracer_of_thread(pid, tid):
     """0: nobody; the leader may be free while another thread is held."""
     text = read_text("/proc/%d/task/%d/status" % (pid, tid))
     return int(re.search(r"^TracerPid:\s*(\d+)", text, re.M)[1])
+
+
+def waited_for_cpu(pid):
+    """ns for which its first thread was ready to run without a CPU; 0 if nobody counts them."""
+    with contextlib.suppress(OSError, IndexError):
+        return int(read_text("/proc/%d/schedstat" % pid).split()[1])
+    return 0
 
 
 def signal_masks(pid):

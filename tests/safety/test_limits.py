@@ -32,7 +32,7 @@ class Limits:
 
     def goes_on(self):
         start = self.beats()[0]
-        lib.wait_until(lambda: self.beats()[0] >= start + 3 or not self.victim.alive(), 5)
+        lib.wait_until(lambda: self.beats()[0] >= start + 3 or not self.victim.alive(), 20)
         require(self.victim.alive(), "it died: %s", self.victim.process.returncode)
         require(self.beats()[0] >= start + 3, "it stands still")
         require(self.beats()[1] == 0, "it was disturbed %d times", self.beats()[1])
