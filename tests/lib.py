@@ -239,10 +239,11 @@ def tracer_of_thread(pid, tid):
     return int(re.search(r"^TracerPid:\s*(\d+)", text, re.M)[1])
 
 
-def waited_for_cpu(pid):
-    """ns for which its first thread was ready to run without a CPU; 0 if nobody counts them."""
+def waited_for_cpu(thread):
+    """ns for which it was ready to run without a CPU; 0 if nobody counts them. A process stands for
+    its first thread, others are PID/task/TID."""
     with contextlib.suppress(OSError, IndexError):
-        return int(read_text("/proc/%d/schedstat" % pid).split()[1])
+        return int(read_text("/proc/%s/schedstat" % thread).split()[1])
     return 0
 
 
