@@ -368,8 +368,12 @@ enum fault_code dump_run(struct injection *injection, const struct instance *ins
                          const struct dump_request *request, struct dump_result *result,
                          struct fault *fault)
 {
-    struct dump_watch watch = {
-        .injection = injection, .sink = request->stream, .asked_path = request->path, .fd = -1};
+    struct dump_watch watch = {.injection = injection,
+                               .sink = request->stream,
+                               .asked_path = request->path,
+                               .fd = -1,
+                               /* a seccomp filter never sees a file opened (dump_complete) */
+                               .without_maps = injection->direct};
     struct prof_state state;
     enum fault_code rc = prof_read(injection, instance, &state, fault);
 

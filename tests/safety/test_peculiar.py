@@ -71,6 +71,15 @@ class Peculiar:
         with self.run(mode):
             self.all_verbs()
 
+    def filtered_by_name(self):
+        """An operator who names the filtered thread gets what needs neither files nor code."""
+        with self.run("filtered") as victim:
+            words = ("--thread", self.tid)
+            self.tool("stats", victim.pid, *words)
+            self.goes_on()
+            self.tool("dump", victim.pid, "-o", os.devnull, *words)
+            self.goes_on()
+
     def refuses(self, mode, told):
         """The peculiar thread alone is asked for: a refusal, and no harm."""
         with self.run(mode) as victim:
@@ -119,6 +128,7 @@ def main():
 
     for mode in ("filtered", "filtered_more", "filtered_first", "strict", "dispatch"):
         table.add(mode, peculiar.spares, mode)
+    table.add("filtered_by_name", peculiar.filtered_by_name)
     table.add("strict_by_name", peculiar.refuses, "strict", "strict seccomp")
     table.add("dispatch_by_name", peculiar.refuses, "dispatch", "syscall user dispatch")
     table.add("filtered_late", peculiar.filtered_late)
