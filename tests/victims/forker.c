@@ -1,10 +1,12 @@
 /*
- * A process that forks for ever.
+ * A process that forks for ever, or does what goes with it.
  *
  *   forker REPORT alone    its only thread forks, in which it spends most of its time
  *   forker REPORT beside   another thread does, and each child looks for the tool's memory
  *   forker REPORT asked    another thread forks at each line of stdin, without the handlers of
  *                          pthread_atfork(3), and prints the child, which stays until the end
+ *   forker REPORT maps     another thread maps areas as large as the scratch area's data, which
+ *                          must stay mapped until it unmaps them: SIGSEGV if they do not
  *
  * REPORT is a file of eight numbers, see struct report. It ends with its parent. It is built
  * against old C libraries too, and with LOADS as a static program that loads a library.
@@ -30,7 +32,14 @@ struct report {
 };
 
 /* Mappings of its own: fork(2) copies each, which makes up most of a round. */
-enum { AREAS = 1000, PAGE = 4096, EMPTY_SCRATCH = PAGE + (256 << 10), MAPS_MAX = 64 << 10 };
+enum {
+    AREAS = 1000,
+    PAGE = 4096,
+    EMPTY_SCRATCH = PAGE + (256 << 10),
+    MAPS_MAX = 64 << 10,
+    HELD = 48,
+    LOOKS = 60
+};
 
 static volatile struct report *report;
 static char maps[MAPS_MAX];
@@ -119,6 +128,26 @@ static void *fork_when_asked(void *unused)
     return unused;
 }
 
+/* Areas that no limit on committed memory counts. One at a time would always get the same place. */
+static void *map_and_look(void *unused)
+{
+    static volatile char *areas[HELD];
+    char sum = 0;
+
+    for (;; report->rounds++) {
+        for (size_t i = 0; i < HELD; i++)
+            if ((areas[i] = mmap(NULL, EMPTY_SCRATCH - PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS,
+                                 -1, 0)) == MAP_FAILED)
+                fail("mmap");
+        for (size_t i = 0; i < HELD * LOOKS; i++)
+            sum ^= areas[i % HELD][i / HELD * PAGE];
+        for (size_t i = 0; i < HELD; i++)
+            munmap((void *)(uintptr_t)areas[i], EMPTY_SCRATCH - PAGE);
+        report->used = (unsigned char)sum;
+    }
+    return unused;
+}
+
 static void start(void *(*run)(void *))
 {
     pthread_t thread;
@@ -155,6 +184,8 @@ int main(int argc, char **argv)
     *(volatile char *)block = 1;
     if (strcmp(argv[2], "beside") == 0)
         start(fork_beside);
+    if (strcmp(argv[2], "maps") == 0)
+        start(map_and_look);
     if (strcmp(argv[2], "asked") == 0)
         start(fork_when_asked);
     make_areas();

@@ -64,6 +64,7 @@ def make_initramfs(path, directory):
     tree.add_program("/usr/bin/jeattach", lib.TOOL)
     tree.add_program("/usr/bin/redis-server", initramfs.host_program("redis-server"))
     tree.add_program("/victims/victim", os.path.join(lib.VICTIMS, "victim"))
+    tree.add_program("/victims/forker", os.path.join(lib.VICTIMS, "forker"))
     for name in ("blocking", "registers"):
         tree.add_program("/victims/" + name, os.path.join(SAFETY, name))
     static = static_program()

@@ -22,7 +22,7 @@ struct check {
 };
 
 extern const struct check verb_checks[], blocking_checks[], register_checks[], kill_checks[],
-    cgroup_checks[], yama_checks[], apparmor_checks[];
+    cgroup_checks[], yama_checks[], apparmor_checks[], memory_checks[];
 
 extern bool long_run; /* all of it, not only what the short run has time for */
 
