@@ -79,6 +79,25 @@ static void classify(struct session *session, int status)
     }
 }
 
+/*
+ * As waitpid, but a stop before the delivery of a signal is only looked at: if the tool dies before
+ * it passes the signal on, the kernel delivers what the stop's code says, and a wait that takes the
+ * stop away clears that code (kernel/exit.c, wait_task_stopped; kernel/signal.c, ptrace_stop). The
+ * signal would be lost: a collector that stops the world by signals waits for its answer for ever.
+ */
+static pid_t wait_for_change(pid_t tid, int *status)
+{
+    siginfo_t info = {.si_pid = 0};
+
+    if (waitid(P_PID, (id_t)tid, &info, WEXITED | WSTOPPED | WNOWAIT | __WALL) < 0)
+        return -1;
+    if (info.si_code == CLD_TRAPPED && info.si_status > 0 && info.si_status < 0x80) {
+        *status = W_STOPCODE(info.si_status);
+        return tid;
+    }
+    return waitpid(tid, status, __WALL);
+}
+
 enum fault_code session_wait(struct session *session, const struct deadline *deadline,
                              struct fault *fault)
 {
@@ -86,7 +105,7 @@ enum fault_code session_wait(struct session *session, const struct deadline *dea
 
     assert(session->state == SESSION_RUNNING);
     for (;;) {
-        pid_t got = waitpid(session->tid, &status, __WALL);
+        pid_t got = wait_for_change(session->tid, &status);
         if (got == session->tid) {
             classify(session, status);
             return FAULT_NONE;

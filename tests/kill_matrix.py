@@ -208,10 +208,14 @@ class Series:
         self.maps = now
 
     def compare_code(self, where):
-        """No page of the tool's own code is left: that of nobody else is of no file."""
-        for m in lib.mappings(self.victim.pid):
-            if "x" in m.perms and not m.path:
-                self.fault(where, "code is left at %x" % m.start)
+        """No page of the tool's own code is left: that of nobody else is of no file. The other
+        threads go on while one completes the call."""
+
+        def left():
+            return [m for m in lib.mappings(self.victim.pid) if "x" in m.perms and not m.path]
+
+        if not lib.wait_until(lambda: not left(), 10):
+            self.fault(where, "code is left: %s" % (left(),))
 
     # ---- the whole ----
 
