@@ -78,11 +78,11 @@ static enum fault_code judge_stop(struct session *session, struct fault *fault)
  * allocator in truth: to unwind it each time would only cost stops. One asleep
  * is worth the walk, and now and then one that is never clean.
  */
-static struct unwinder *unwinder_for(const struct injection *injection)
+static bool is_worth_walking(const struct injection *injection)
 {
     bool asleep = arch_syscall_nr(&injection->original) >= 0;
 
-    return asleep || injection->report.attempts % UNWIND_EVERY == 0 ? injection->unwinder : NULL;
+    return asleep || injection->report.attempts % UNWIND_EVERY == 0;
 }
 
 /*
@@ -126,6 +126,32 @@ static bool serves_collector(struct injection *injection)
                                               injection->session.tid, injection->open, mask));
 }
 
+/* Where it stands: outside all code that may hold a lock, on a stack of its own. */
+static struct evidence prove(const struct injection *injection)
+{
+    const struct injection_env *env = &injection->env;
+    struct evidence evidence = safepoint_prove(
+        env->plan, env->modules, env->memory, injection->unwinder, is_worth_walking(injection),
+        &injection->original, injection->session.tid == env->target->pid, stack_room(injection));
+
+    if (evidence.proof == PROOF_MAYBE_ENDING && injection->seasoned && !injection->unwinder)
+        evidence.proof = PROOF_SAFE;
+    return evidence;
+}
+
+/* What else of a thread at a safe point forbids a call. */
+static enum proof judge_surroundings(struct injection *injection)
+{
+    const struct injection_env *env = &injection->env;
+
+    if (serves_collector(injection))
+        return PROOF_COLLECTOR;
+    if (!rseq_look(&env->plan->rseq, &injection->session, env->memory, &injection->original,
+                   &injection->rseq_abort))
+        return PROOF_RSEQ;
+    return injection->looks ? PROOF_SAFE : bounds_of_stopped(injection);
+}
+
 static enum attempt judge_thread(struct injection *injection, struct fault *fault)
 {
     const struct injection_env *env = &injection->env;
@@ -140,21 +166,13 @@ static enum attempt judge_thread(struct injection *injection, struct fault *faul
     }
     resume_note_sleep(injection);
     injection->report.syscall_nr = arch_syscall_nr(&injection->original);
-    evidence = safepoint_prove(env->plan, env->modules, env->memory, unwinder_for(injection),
-                               &injection->original, injection->session.tid == env->target->pid,
-                               stack_room(injection));
+    evidence = prove(injection);
     if (wants_same_program(injection, evidence.proof) && !is_same_program(env)) {
         fault_set(fault, FAULT_EXECED, 0, "stop", "thread %d", injection->session.tid);
         return ATTEMPT_FAULT;
     }
-    if (evidence.proof == PROOF_SAFE && serves_collector(injection))
-        evidence.proof = PROOF_COLLECTOR;
-    if (evidence.proof == PROOF_SAFE &&
-        !rseq_look(&env->plan->rseq, &injection->session, env->memory, &injection->original,
-                   &injection->rseq_abort))
-        evidence.proof = PROOF_RSEQ;
-    if (evidence.proof == PROOF_SAFE && !injection->looks)
-        evidence.proof = bounds_of_stopped(injection);
+    if (evidence.proof == PROOF_SAFE)
+        evidence.proof = judge_surroundings(injection);
     if (evidence.proof != PROOF_SAFE) {
         injection->report.rejected = evidence;
         injection->report.rejected_tid = injection->session.tid;
@@ -265,17 +283,30 @@ static enum attempt try_thread(struct injection *injection, const struct thread 
     return ATTEMPT_SAFE;
 }
 
+static void load_unwinder(struct injection *injection)
+{
+    if (!injection->unwinder_tried)
+        injection->unwinder = unwinder_new(injection->env.memory, injection->env.modules);
+    injection->unwinder_tried = true;
+}
+
 /* A thread that only the unwinder can judge is tried again at once, with it. */
-static enum attempt try_with_unwinder(struct injection *injection, const struct thread *thread,
+static enum attempt try_with_unwinder(struct injection *injection, const struct ranked *ranked,
                                       struct fault *fault)
 {
-    enum attempt result = try_thread(injection, thread, fault);
+    const struct thread *thread = &ranked->thread;
+    bool had = injection->unwinder_tried;
+    enum attempt result;
 
-    if (result != ATTEMPT_UNSAFE || injection->unwinder_tried ||
+    /* Of a thread other than the first it is asked each time. */
+    if (thread->tid != injection->env.target->pid)
+        load_unwinder(injection);
+    injection->seasoned = ranked->seasoned;
+    result = try_thread(injection, thread, fault);
+    if (result != ATTEMPT_UNSAFE || had || injection->unwinder ||
         !safepoint_wants_unwinder(injection->report.rejected.proof))
         return result;
-    injection->unwinder_tried = true;
-    injection->unwinder = unwinder_new(injection->env.memory, injection->env.modules);
+    load_unwinder(injection);
     return injection->unwinder ? try_thread(injection, thread, fault) : result;
 }
 
@@ -344,20 +375,20 @@ static bool is_let_be(struct search *search, const struct thread *thread)
  * again, a moment apart, until it loses it. (Four threads on two processors:
  * 1.1 ms a stop instead of 3.2.)
  */
-static enum attempt stay_with(struct search *search, const struct thread *thread,
+static enum attempt stay_with(struct search *search, const struct ranked *ranked,
                               struct fault *fault)
 {
     struct injection *injection = search->injection;
 
-    if (is_let_be(search, thread))
+    if (is_let_be(search, &ranked->thread))
         return ATTEMPT_UNSAFE;
-    enum attempt result = try_with_unwinder(injection, thread, fault);
+    enum attempt result = try_with_unwinder(injection, ranked, fault);
     for (unsigned stops = 1; result == ATTEMPT_UNSAFE && stops < STAY; stops++) {
         if (!is_on_processor(injection) || bounds_hold(injection->report.rejected.proof) ||
             deadline_interrupted(injection->env.deadline) || is_out_of_time(search))
             break;
         pause_randomly(search);
-        result = try_with_unwinder(injection, thread, fault);
+        result = try_with_unwinder(injection, ranked, fault);
     }
     return result;
 }
@@ -386,7 +417,7 @@ static enum attempt try_ranked(struct search *search, struct ranked *ranked, str
     enum attempt result;
 
     search->idle = false;
-    result = stay_with(search, &ranked->thread, fault);
+    result = stay_with(search, ranked, fault);
     if (result == ATTEMPT_UNSAFE && report->rejected_tid == ranked->thread.tid &&
         bounds_hold(report->rejected.proof))
         ranked->bounds = report->rejected.proof;

@@ -100,6 +100,8 @@ void arch_decode_store(struct arch_gadgets *gadgets, remote_addr address,
                        const unsigned char code[8]);
 /* Does a call instruction end where before[8] would be? */
 bool arch_follows_call(const unsigned char before[8]);
+/* Does one that names its target in the instruction, and no other? */
+bool arch_follows_direct_call(const unsigned char before[8]);
 /* The code that works through the records. Position-independent. */
 const unsigned char *arch_trampoline(size_t *len);
 /*

@@ -102,6 +102,7 @@ struct injection {
     unsigned filters_max;      /* seccomp filters that a thread may have to be used */
     bool own_known;            /* own has been read */
     struct proc_status own;    /* the held thread's, read after its stop */
+    bool seasoned;             /* the thread that is tried has surely allocated before */
     struct share *share;       /* while calls are watched */
     struct unwinder *unwinder; /* while a thread is looked for */
     struct deadline until;

@@ -185,23 +185,64 @@ static struct evidence judge_words(const struct plan *plan, struct memory *memor
 
 bool safepoint_wants_unwinder(enum proof proof)
 {
-    return proof == PROOF_STACK || proof == PROOF_HANDLER || proof == PROOF_TOO_LONG;
+    return proof == PROOF_STACK || proof == PROOF_HANDLER || proof == PROOF_TOO_LONG ||
+           proof == PROOF_MAYBE_ENDING;
+}
+
+/*
+ * A call that is the first of its thread to use the allocator makes data for
+ * it, which are undone by a destructor of thread-specific data. Once the last
+ * round of those has begun nobody calls it any more, and the allocator's lists
+ * keep pointers into the memory of a thread that is gone. In glibc destructors
+ * are run by the same function that called the thread's own: that one through a
+ * pointer, all that follows directly. (musl's is forbidden, pthread_exit.)
+ */
+static bool is_ending(struct memory *memory, const struct evidence *evidence)
+{
+    unsigned char before[8];
+
+    if (!evidence->inner)
+        return false;
+    return evidence->inner_exact ||
+           !memory_read_cached(memory, evidence->inner - sizeof before, before, sizeof before) ||
+           arch_follows_direct_call(before);
+}
+
+static struct evidence judge_by_walk(const struct plan *plan, struct memory *memory,
+                                     struct unwinder *unwinder, const arch_regs *regs,
+                                     bool main_thread, remote_addr stack_end,
+                                     const struct evidence *scan)
+{
+    struct evidence walk = unwinder_prove(unwinder, plan, regs, stack_end);
+
+    if (walk.proof == PROOF_SAFE && !main_thread && is_ending(memory, &walk))
+        walk.proof = PROOF_ENDING;
+    if (walk.proof != PROOF_UNWIND)
+        return walk;
+    /* That the walk failed says less than what the scan has seen; through glibc's own code, which
+     * an ending thread is in, it goes. */
+    walk = *scan;
+    if (walk.proof == PROOF_MAYBE_ENDING)
+        walk.proof = PROOF_SAFE;
+    return walk;
 }
 
 struct evidence safepoint_prove(const struct plan *plan, const struct modules *modules,
-                                struct memory *memory, struct unwinder *unwinder,
+                                struct memory *memory, struct unwinder *unwinder, bool walk_unclean,
                                 const arch_regs *regs, bool main_thread, size_t room)
 {
     const struct own_stack stack = own_stack(modules, memory, regs, main_thread);
-    struct evidence evidence = judge_place(plan, memory, regs, &stack, room), unwound;
+    struct evidence evidence = judge_place(plan, memory, regs, &stack, room);
 
     if (evidence.proof == PROOF_SAFE)
         evidence = judge_words(plan, memory, regs, &stack);
+    if (evidence.proof == PROOF_SAFE && !main_thread)
+        evidence.proof = PROOF_MAYBE_ENDING;
     if (!unwinder || !safepoint_wants_unwinder(evidence.proof))
         return evidence;
-    unwound = unwinder_prove(unwinder, plan, regs, stack.end);
-    /* That the walk failed says less than what the scan has seen. */
-    return unwound.proof == PROOF_UNWIND ? evidence : unwound;
+    if (evidence.proof != PROOF_MAYBE_ENDING && !walk_unclean)
+        return evidence;
+    return judge_by_walk(plan, memory, unwinder, regs, main_thread, stack.end, &evidence);
 }
 
 struct evidence safepoint_look(const struct plan *plan, const struct modules *modules,
@@ -233,6 +274,8 @@ const char *proof_text(enum proof proof)
         [PROOF_UNREADABLE] = "had an unreadable stack",
         [PROOF_UNWIND] = "could not be unwound",
         [PROOF_COLLECTOR] = "was working for the garbage collector",
+        [PROOF_ENDING] = "was ending",
+        [PROOF_MAYBE_ENDING] = "may be ending, which only its frames tell",
         [PROOF_RSEQ] = "may be in a restartable sequence, which kernels before 5.13 do not tell",
         [PROOF_NO_STATUS] = "has a status in /proc that could not be read",
         [PROOF_STRICT] = "is under strict seccomp, which kills it at any system call of ours",

@@ -23,6 +23,8 @@ enum proof {
     PROOF_UNREADABLE,    /* its stack could not be read */
     PROOF_UNWIND,        /* its frames could not be followed to the outermost */
     PROOF_COLLECTOR,     /* it may have stopped the others for a garbage collector */
+    PROOF_ENDING,        /* its function has returned, and the C library is ending it */
+    PROOF_MAYBE_ENDING,  /* whether that is so, only unwinding can tell */
     PROOF_RSEQ,          /* it may be in a restartable sequence, which only the kernel can tell */
     PROOF_CLOSING,       /* it waits in close(2), which a stop would cut short: not stopped */
     PROOF_NO_STATUS,     /* what the kernel enforces on it could not be read */
@@ -40,6 +42,8 @@ struct evidence {
     const char *what;    /* the forbidden range's name, or NULL */
     size_t scanned;      /* bytes of stack */
     unsigned frames;     /* unwound; 0: the scan was proof enough, or nothing was */
+    remote_addr inner;   /* pc of the last frame but one; 0: there is none, or no walk to the end */
+    bool inner_exact;    /* it is where the thread stands, or was interrupted; else after a call */
 };
 
 enum { SAFEPOINT_SCAN_MAX = 8 << 20 }; /* bytes of stack, about 1 ms */
@@ -47,12 +51,13 @@ enum { SAFEPOINT_SCAN_MAX = 8 << 20 }; /* bytes of stack, about 1 ms */
 struct unwinder;
 
 /*
- * Judges a stopped thread: by the scan, and where that is not clean by
- * unwinding. room is what must be mapped below its stack pointer, in bytes.
+ * Judges a stopped thread: by the scan, and by unwinding where that is not
+ * clean, if walk_unclean, and to show that a thread other than the first is not
+ * ending. room is what must be mapped below its stack pointer, in bytes.
  * main_thread: its stack is the kernel's [stack].
  */
 struct evidence safepoint_prove(const struct plan *plan, const struct modules *modules,
-                                struct memory *memory, struct unwinder *unwinder,
+                                struct memory *memory, struct unwinder *unwinder, bool walk_unclean,
                                 const arch_regs *regs, bool main_thread, size_t room);
 
 /*

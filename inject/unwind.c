@@ -324,6 +324,7 @@ static const struct code_range *forbidden_at(const struct plan *plan, remote_add
 static struct evidence walk(struct unwinder *unwinder, const struct plan *plan,
                             unw_cursor_t *cursor)
 {
+    struct evidence safe = verdict(PROOF_SAFE, 0, NULL, 0);
     bool exact = true;
 
     for (unsigned frames = 1; frames < FRAMES_MAX; frames++) {
@@ -334,12 +335,16 @@ static struct evidence walk(struct unwinder *unwinder, const struct plan *plan,
         range = forbidden_at(plan, pc, exact);
         if (range)
             return verdict(frames == 1 ? PROOF_PC : PROOF_STACK, pc, range->what, frames);
-        exact = unwinder->library.is_signal_frame(cursor) > 0;
+        safe.frames = frames;
+        bool signalled = unwinder->library.is_signal_frame(cursor) > 0;
         int rc = unwinder->library.step(cursor);
         if (rc < 0 || unwinder->guessed)
             return verdict(PROOF_UNWIND, pc, NULL, frames);
         if (rc == 0)
-            return verdict(PROOF_SAFE, 0, NULL, frames);
+            return safe;
+        safe.inner = pc;
+        safe.inner_exact = exact;
+        exact = signalled;
     }
     return verdict(PROOF_UNWIND, 0, NULL, FRAMES_MAX);
 }

@@ -110,12 +110,20 @@ static size_t indirect_call_len(const unsigned char *code, size_t len)
     return head;
 }
 
-bool arch_follows_call(const unsigned char before[8])
+static bool follows_indirect_call(const unsigned char before[8])
 {
-    if (before[3] == 0xe8) /* call rel32 */
-        return true;
     for (size_t len = 2; len <= 7; len++)
         if (indirect_call_len(before + 8 - len, len) == len)
             return true;
     return false;
+}
+
+bool arch_follows_call(const unsigned char before[8])
+{
+    return before[3] == 0xe8 /* call rel32 */ || follows_indirect_call(before);
+}
+
+bool arch_follows_direct_call(const unsigned char before[8])
+{
+    return before[3] == 0xe8 && !follows_indirect_call(before);
 }

@@ -94,6 +94,21 @@ class Threads:
             safety.tool_ok("dump", victim.pid, "-o", os.devnull)
             self.goes_on(victim)
 
+    # ---- ending ----
+
+    def last_round(self, mode):
+        """A call would make data of the allocator for a thread that nobody cleans up after."""
+        with Victim("threads", mode) as victim:
+            tid = int(victim.answer("ready")[0])
+            for verb in (("stats",), ("dump", "-o", os.devnull), ("on",)):
+                result = safety.tool(*verb, victim.pid, "--thread", tid, "--timeout", "300ms")
+                require(result.code == lib.NO_SAFE_MOMENT, "it was used: %s", result)
+                require("was ending" in result.err, "for another reason: %s", result)
+            victim.ask("end", key="ended")
+            for verb in (("stats",), ("dump", "-o", os.devnull), ("off",)):
+                safety.tool_ok(*verb, victim.pid)
+            self.goes_on(victim)
+
     # ---- leaving ----
 
     def leaving(self, mode):
@@ -144,6 +159,8 @@ def main():
     table = Table(__doc__)
     threads = Threads(table.options)
     table.add("deep", threads.deep, sabotage=False)
+    for mode in ("last_round", "last_round_allocated"):
+        table.add(mode, threads.last_round, mode, sabotage=False)
     table.add("first_leaves", threads.leaving, "first_leaves")
     table.add("second_leaves", threads.leaving, "second_leaves")
     for mode in ("cancelled_at_once", "cancelled_asleep", "cancelled_deferred"):

@@ -248,6 +248,78 @@ static void cancelled_deferred(void)
     cancelled(PTHREAD_CANCEL_DEFERRED);
 }
 
+/* ---- last_round: in the last destructors of thread-specific data ---- */
+
+static pthread_key_t key;
+static volatile pid_t ending_tid;
+static volatile bool may_end, has_allocated;
+
+/* Sets the value again, so that it is called in the last round too. */
+static void destroy(void *value)
+{
+    const int round = (int)(intptr_t)value;
+
+    if (round < PTHREAD_DESTRUCTOR_ITERATIONS) {
+        pthread_setspecific(key, (void *)(intptr_t)(round + 1));
+        return;
+    }
+    ending_tid = gettid();
+    while (!may_end)
+        nap(1000000);
+}
+
+static void *ending_main(void *unused)
+{
+    void *volatile block = has_allocated ? malloc(100) : NULL;
+
+    free(block);
+    pthread_setspecific(key, (void *)1);
+    return unused;
+}
+
+/* On the stack that the ended thread leaves, another one sets every byte. */
+static void *overwriting_main(void *unused)
+{
+    volatile char room[262144];
+
+    for (size_t i = 0; i < sizeof(room); i++)
+        room[i] = 0x5a;
+    free(malloc(100));
+    return unused;
+}
+
+static void last_round(void)
+{
+    pthread_t thread;
+    void *result;
+
+    if (pthread_key_create(&key, destroy) != 0 ||
+        pthread_create(&thread, NULL, ending_main, NULL) != 0)
+        exit(2);
+    while (!ending_tid)
+        nap(1000000);
+    say("ready", ending_tid);
+    word();
+    may_end = true;
+    pthread_join(thread, &result);
+    for (int i = 0; i < 8; i++)
+        if (pthread_create(&thread, NULL, overwriting_main, NULL) != 0 ||
+            pthread_join(thread, &result) != 0)
+            wrong();
+    say("ended", 0);
+    for (;;) {
+        free(malloc(1000));
+        nap(2000000);
+        beat();
+    }
+}
+
+static void last_round_allocated(void)
+{
+    has_allocated = true;
+    last_round();
+}
+
 /* ---- leaving: the thread by which /proc shows the process ends in the middle of a call ---- */
 
 static volatile pid_t beating_tid;
@@ -306,6 +378,8 @@ static const struct {
     void (*run)(void);
 } modes[] = {
     {"deep", deep},
+    {"last_round", last_round},
+    {"last_round_allocated", last_round_allocated},
     {"first_leaves", first_leaves},
     {"second_leaves", second_leaves},
     {"cancelled_at_once", cancelled_at_once},

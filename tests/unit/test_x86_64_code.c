@@ -53,6 +53,18 @@ static void test_calls(void)
             fprintf(stderr, "  %s\n", rows[i].text);
 }
 
+/* Where the target stands in the instruction, and where a call through a pointer ends as it would.
+ */
+static void test_direct_calls(void)
+{
+    static const unsigned char direct[8] = {0x90, 0x90, 0x90, 0xe8, 1, 2, 3, 4};
+    static const unsigned char both[8] = {0x90, 0x90, 0x90, 0xe8, 1, 2, 0xff, 0xd0};
+    static const unsigned char indirect[8] = {0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0xff, 0xd0};
+
+    CHECK(arch_follows_direct_call(direct));
+    CHECK(!arch_follows_direct_call(both) && !arch_follows_direct_call(indirect));
+}
+
 static void test_no_calls(void)
 {
     static const struct encoding rows[] = {
@@ -236,6 +248,7 @@ static void test_trampoline(void)
 int main(void)
 {
     test_calls();
+    test_direct_calls();
     test_no_calls();
     test_all_forms();
     test_syscall_return();
