@@ -53,6 +53,7 @@ enum fault_code {
     FAULT_STATS_NO_JSON, /* what it writes for JSON is none */
     FAULT_TOO_LARGE,     /* it grew beyond the limit that the tool sets itself */
     FAULT_OUTPUT,        /* the tool's own output could not be written */
+    FAULT_OUTPUT_OTHERS, /* a link or a file of another user is in its way, where all may write */
     FAULT_PROFILE,       /* a file is no heap profile, or cannot be read */
     FAULT_NO_GROUP,      /* no control group of that path */
     FAULT_AMBIGUOUS,     /* the beginning of the ids of several containers */

@@ -54,6 +54,7 @@ static const char *const names[] = {
     [FAULT_STATS_NO_JSON] = "stats_no_json",
     [FAULT_TOO_LARGE] = "too_large",
     [FAULT_OUTPUT] = "output",
+    [FAULT_OUTPUT_OTHERS] = "output_of_others",
     [FAULT_PROFILE] = "profile",
     [FAULT_NO_GROUP] = "no_group",
     [FAULT_AMBIGUOUS] = "ambiguous",

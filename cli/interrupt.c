@@ -6,14 +6,18 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+enum { TEMPORARY_LETTERS = 6, TRIES_MAX = 100 };
 
 static volatile sig_atomic_t signals_seen, seen_again, patience = 1;
 static const char *volatile last_words;
 static void (*volatile at_end)(void);
 static const char *volatile unfinished;
+static volatile sig_atomic_t unfinished_dir;
 static volatile sig_atomic_t unfinished_comes;
 
 /* In another thread than the first: that may be about to make the file, which has no name yet. */
@@ -25,7 +29,7 @@ static void remove_unfinished(void)
         nanosleep(&moment, NULL);
     const char *path = unfinished;
     if (path)
-        unlink(path);
+        unlinkat(unfinished_dir, path, 0);
 }
 
 static void leave(void)
@@ -108,14 +112,35 @@ void interrupt_finished(void)
     unfinished = NULL;
 }
 
-int interrupt_make_unfinished(char *template)
+/* As mkostemp(3), in a directory that is open. */
+static int make_temporary(int dir, char *template)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
+    char *end = template + strlen(template);
+    unsigned char random[TEMPORARY_LETTERS];
+    int fd = -1;
+
+    for (int i = 0; i < TRIES_MAX; i++) {
+        if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
+            return -1;
+        for (size_t k = 0; k < sizeof random; k++)
+            end[(ssize_t)k - TEMPORARY_LETTERS] = letters[random[k] % (sizeof letters - 1)];
+        fd = openat(dir, template, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (fd >= 0 || errno != EEXIST)
+            break;
+    }
+    return fd;
+}
+
+int interrupt_make_unfinished(int dir, char *template)
 {
     sigset_t former;
 
     interrupt_block(&former);
     unfinished_comes = 1;
-    int fd = mkostemp(template, O_CLOEXEC);
+    int fd = make_temporary(dir, template);
     int err = errno;
+    unfinished_dir = dir;
     if (fd >= 0)
         unfinished = template;
     unfinished_comes = 0;

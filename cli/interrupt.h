@@ -23,10 +23,11 @@ void interrupt_patience(int signals, const char *farewell);
 /* What is done before that: called by the handler, so async-signal-safe. NULL: nothing. */
 void interrupt_at_end(void (*restore)(void));
 /*
- * As mkostemp(3); the file is removed before that, as it is not complete, until
- * another is made or interrupt_finished is called. Its name stays valid until then.
+ * As mkostemp(3), in the directory dir; the file is removed before that, as it
+ * is not complete, until another is made or interrupt_finished is called. The
+ * directory stays open and its name valid until then.
  */
-int interrupt_make_unfinished(char *template);
+int interrupt_make_unfinished(int dir, char *template);
 void interrupt_finished(void);
 /* Keeps the three back until the mask is as it was: let in by ppoll alone, none is missed before.
  */

@@ -1,6 +1,7 @@
 #include "cli/keep.h"
 #include "attach/list.h"
 #include "attach/util.h"
+#include "cli/outfile.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -120,7 +121,7 @@ static bool add(struct files *files, const char *name, const struct stat *st)
     return copy != NULL;
 }
 
-/* All of the same process name but the newest itself. */
+/* All of the same process name, made by the same user, but the newest itself. */
 static bool find_others(struct files *files, DIR *dir, const char *newest)
 {
     size_t len = keep_name(newest);
@@ -131,7 +132,8 @@ static bool find_others(struct files *files, DIR *dir, const char *newest)
         if (strcmp(entry->d_name, newest) == 0 || keep_name(entry->d_name) != len ||
             memcmp(entry->d_name, newest, len) != 0)
             continue;
-        if (fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode))
+        if (fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode) ||
+            st.st_uid != geteuid())
             continue;
         if (!add(files, entry->d_name, &st))
             return false;
@@ -142,11 +144,14 @@ static bool find_others(struct files *files, DIR *dir, const char *newest)
 unsigned keep_newest(const char *directory, const char *newest, unsigned keep)
 {
     struct files files = {0};
-    DIR *dir = opendir(directory);
+    int fd = outfile_directory(directory);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
     unsigned removed = 0;
 
-    if (!dir)
+    if (!dir) {
+        util_close(&fd);
         return 0;
+    }
     if (find_others(&files, dir, newest) && files.count > 0 && files.count + 1 > keep) {
         qsort(files.list, files.count, sizeof *files.list, compare);
         for (size_t i = 0; i < files.count + 1 - keep; i++)

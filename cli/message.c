@@ -220,6 +220,11 @@ static const struct wording wordings[] = {
                      "if that function takes no lock which other code of the application takes: "
                      "--force-hooks"},
     [FAULT_OUTPUT] = {EXIT_OUTPUT, "%W%E", NULL},
+    [FAULT_OUTPUT_OTHERS] = {EXIT_OUTPUT,
+                             "%W, in a sticky directory where others may write: it is not followed "
+                             "or replaced",
+                             "name a file in a directory of your own; or remove that one, if you "
+                             "know it"},
     [FAULT_PROFILE] = {EXIT_USAGE, "%W%E",
                        "give a heap profile in jemalloc's own format, as dump writes it"},
     [FAULT_NO_GROUP] = {EXIT_GONE, "there is no control group %W",
@@ -371,7 +376,7 @@ static void write_head(char *line, const struct subject *subject, const struct f
 
     if (subject->name)
         message_clean(subject->name, clean, sizeof clean);
-    if (fault->code == FAULT_OUTPUT)
+    if (fault->code == FAULT_OUTPUT || fault->code == FAULT_OUTPUT_OTHERS)
         snprintf(line, LINE_SIZE, "cannot write the output");
     else if (!subject->pid)
         snprintf(line, LINE_SIZE, "cannot %s%s%s", subject->verb, *clean ? " " : "", clean);

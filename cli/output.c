@@ -5,68 +5,27 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
-enum { LINKS_MAX = 40, STREAM_BUFFER = 64 << 10, NUMBERS_MAX = 100000 };
+enum { STREAM_BUFFER = 64 << 10, NUMBERS_MAX = 100000 };
 
 static enum fault_code failed(struct fault *fault, int err, const char *path)
 {
     return fault_set(fault, FAULT_OUTPUT, err, "write output", "%s", path);
 }
 
-/* What already exists and is no regular file (FIFO, device) is written as it is. */
-static bool is_special(const char *path)
+/* Whose it is, and why that counts: the cause in words. */
+static enum fault_code refused(struct fault *fault, int err, const struct outfile *file,
+                               const char *path)
 {
-    struct stat st;
-    return stat(path, &st) == 0 && !S_ISREG(st.st_mode);
-}
-
-/* Where a link leads that realpath(3) refuses because nothing is there yet; NULL: nowhere. */
-static char *follow_link(const char *path)
-{
-    char text[PATH_MAX], *whole;
-    ssize_t n = readlink(path, text, sizeof text - 1);
-    const char *slash = strrchr(path, '/');
-
-    if (n <= 0)
-        return NULL;
-    text[n] = '\0';
-    if (text[0] == '/' || !slash)
-        return strdup(text);
-    return asprintf(&whole, "%.*s%s", (int)(slash + 1 - path), path, text) < 0 ? NULL : whole;
-}
-
-/* Through links to the file itself, so that a link stays a link. */
-static char *final_name(const char *path)
-{
-    char *name = strdup(path), *real, *next;
-
-    for (int links = 0; name && links < LINKS_MAX; links++) {
-        real = realpath(name, NULL);
-        next = real ? real : follow_link(name);
-        if (!next)
-            return name;
-        free(name);
-        name = next;
-        if (real)
-            return name;
-    }
-    return name;
-}
-
-/* In the file's own directory, so that it can be renamed; short, whatever the name is. */
-static char *temporary_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    char *name;
-
-    if (asprintf(&name, "%.*s.jeattach.XXXXXX", slash ? (int)(slash + 1 - path) : 0, path) < 0)
-        return NULL;
-    return name;
+    if (err != EACCES || !file->at[0])
+        return failed(fault, err, path);
+    return fault_set(fault, FAULT_OUTPUT_OTHERS, 0, "write output",
+                     "'%.64s' on the way to %.120s is a %s of user %u", file->at, path,
+                     file->link ? "link" : "file", (unsigned)file->owner);
 }
 
 static void forget_temporary(struct output *output)
@@ -81,10 +40,10 @@ static enum fault_code open_temporary(struct output *output, struct fault *fault
     mode_t mask = umask(0);
 
     umask(mask);
-    output->temporary = temporary_name(output->path);
+    output->temporary = strdup(".jeattach.XXXXXX"); /* short, whatever the name is */
     if (!output->temporary)
         return failed(fault, ENOMEM, output->path);
-    output->fd = interrupt_make_unfinished(output->temporary);
+    output->fd = interrupt_make_unfinished(output->file.dir, output->temporary);
     if (output->fd < 0) {
         int err = errno;
         forget_temporary(output);
@@ -94,26 +53,44 @@ static enum fault_code open_temporary(struct output *output, struct fault *fault
     return FAULT_NONE;
 }
 
-/* What is never replaced is not looked for behind a link either. */
-static char *name_of(const struct output *output, const char *path)
+/* A FIFO waits for its reader, through the ticks of the deadline, but not through Ctrl-C. */
+static enum fault_code open_special(struct output *output, struct fault *fault)
 {
-    return output->fresh ? strdup(path) : final_name(path);
+    char name[32];
+
+    snprintf(name, sizeof name, "/proc/self/fd/%d", output->file.special);
+    do
+        output->fd = open(name, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    while (output->fd < 0 && errno == EINTR && !*interrupt_flag());
+    return output->fd < 0 ? failed(fault, errno, output->path) : FAULT_NONE;
 }
 
-static enum fault_code open_named(struct output *output, const char *path, struct fault *fault)
+/* What is never replaced is not looked for behind a link either, unless it is written directly. */
+static int find(struct output *output, const char *path)
 {
-    if (!*path)
-        return failed(fault, ENOENT, "''");
-    output->path = name_of(output, path);
+    int rc = outfile_find(&output->file, path, OUTFILE_FOLLOW);
+
+    if (!output->fresh || (rc == 0 && output->file.special >= 0))
+        return rc;
+    outfile_close(&output->file);
+    return outfile_find(&output->file, path, OUTFILE_LAST_LINK);
+}
+
+static enum fault_code open_named(struct output *output, const char *path, bool may_exist,
+                                  struct fault *fault)
+{
+    int rc = find(output, path);
+
+    if (rc)
+        return refused(fault, -rc, &output->file, *path ? path : "''");
+    output->path = strdup(path);
     if (!output->path)
         return failed(fault, ENOMEM, path);
-    if (!is_special(path))
-        return open_temporary(output, fault);
-    /* A FIFO waits for its reader, through the ticks of the deadline, but not through Ctrl-C. */
-    do
-        output->fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
-    while (output->fd < 0 && errno == EINTR && !*interrupt_flag());
-    return output->fd < 0 ? failed(fault, errno, path) : FAULT_NONE;
+    if (output->file.special >= 0)
+        return open_special(output, fault);
+    if (output->file.exists && !may_exist)
+        return failed(fault, EEXIST, path);
+    return open_temporary(output, fault);
 }
 
 static void begin(struct output *output, bool fresh)
@@ -127,7 +104,7 @@ enum fault_code output_open(struct output *output, const char *path, struct faul
 {
     begin(output, false);
     if (strcmp(path, "-") != 0)
-        return open_named(output, path, fault);
+        return open_named(output, path, true, fault);
     output->fd = dup(STDOUT_FILENO);
     output->path = strdup("stdout");
     return output->fd < 0 ? failed(fault, errno, "stdout") : FAULT_NONE;
@@ -136,14 +113,10 @@ enum fault_code output_open(struct output *output, const char *path, struct faul
 enum fault_code output_open_new(struct output *output, const char *path, bool may_number,
                                 struct fault *fault)
 {
-    struct stat st;
-
     if (strcmp(path, "-") == 0)
         return output_open(output, path, fault);
     begin(output, true);
-    if (!may_number && !is_special(path) && lstat(path, &st) == 0)
-        return failed(fault, EEXIST, path);
-    return open_named(output, path, fault);
+    return open_named(output, path, may_number, fault);
 }
 
 bool output_name(struct output *output, const char *path)
@@ -206,17 +179,42 @@ FILE *output_stream(struct output *output)
 }
 
 /* 0 or an errno; EEXIST: the name is taken, and what has it is as it was. */
-static int rename_new(const char *from, const char *to)
+static int rename_new(int dir, const char *from, const char *to)
 {
-    if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
+    if (renameat2(dir, from, dir, to, RENAME_NOREPLACE) == 0)
         return 0;
     if (errno != EINVAL && errno != ENOSYS)
         return errno;
     /* Not every file system can do that; a link is not made over another file either. */
-    if (link(from, to) != 0)
+    if (linkat(dir, from, dir, to, 0) != 0)
         return errno;
-    unlink(from);
+    unlinkat(dir, from, 0);
     return 0;
+}
+
+/* In a sticky directory somebody else may have taken the name meanwhile. */
+static int rename_over(struct output *output)
+{
+    struct outfile *file = &output->file;
+    int err;
+
+    if (file->guarded) {
+        err = rename_new(file->dir, output->temporary, file->name);
+        if (err == EEXIST)
+            err = -outfile_replaceable(file, file->name);
+        else
+            return err;
+        if (err)
+            return err;
+    }
+    return renameat(file->dir, output->temporary, file->dir, file->name) ? errno : 0;
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
 }
 
 /* Under the first number that is free: what was recorded is not lost because a name is taken. */
@@ -227,7 +225,7 @@ static int name_new(struct output *output)
 
     for (unsigned i = output->number; err == EEXIST && i < NUMBERS_MAX; i++) {
         err = filename_number(output->path, i, name, sizeof name)
-                  ? rename_new(output->temporary, name)
+                  ? rename_new(output->file.dir, output->temporary, base_name(name))
                   : ENAMETOOLONG;
         output->number = i;
     }
@@ -247,7 +245,7 @@ static int give_name(struct output *output)
         return 0;
     if (output->fresh)
         return name_new(output);
-    return rename(output->temporary, output->path) ? errno : 0;
+    return rename_over(output);
 }
 
 enum fault_code output_finish(struct output *output, const void *bytes, size_t len,
@@ -264,7 +262,7 @@ enum fault_code output_finish(struct output *output, const void *bytes, size_t l
     if (!err)
         err = give_name(output);
     if (err)
-        return failed(fault, err, output->path);
+        return refused(fault, err, &output->file, output->path);
     forget_temporary(output);
     return FAULT_NONE;
 }
@@ -273,12 +271,12 @@ void output_close(struct output *output)
 {
     util_close(&output->fd);
     if (output->temporary) {
-        unlink(output->temporary);
+        unlinkat(output->file.dir, output->temporary, 0);
         forget_temporary(output);
     }
+    outfile_close(&output->file);
     free(output->path);
-    memset(output, 0, sizeof *output);
-    output->fd = -1;
+    begin(output, false);
 }
 
 /* ---- stdout ---- */

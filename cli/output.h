@@ -5,6 +5,7 @@
 #pragma once
 
 #include "attach/fault.h"
+#include "cli/outfile.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,8 +13,9 @@
 
 struct output {
     int fd;
-    char *path;      /* as asked for; "-" is stdout */
-    char *temporary; /* NULL: written directly (stdout, FIFO, device) */
+    char *path; /* as asked for; "-" is stdout */
+    struct outfile file;
+    char *temporary; /* in its directory; NULL: written directly (stdout, FIFO, device) */
     bool fresh;      /* what is there is never replaced */
     unsigned number; /* with fresh: the first one to be tried; then the one that it got; 0: none */
     int err;         /* of the first write to output_stream that failed */

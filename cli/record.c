@@ -77,7 +77,6 @@ static enum fault_code note_written(struct record *record, struct fault *fault)
     struct written *list =
         reallocarray(record->written, record->count + 1, sizeof *record->written);
     struct written *written;
-    struct stat st;
 
     if (!list)
         return fault_set(fault, FAULT_INTERNAL, ENOMEM, "record", "the list of files");
@@ -89,21 +88,14 @@ static enum fault_code note_written(struct record *record, struct fault *fault)
     if (!written->path)
         return fault_set(fault, FAULT_INTERNAL, ENOMEM, "record", "the list of files");
     record->count++;
-    if (stat(written->path, &st) == 0 && S_ISREG(st.st_mode)) {
-        written->dev = st.st_dev;
-        written->ino = st.st_ino;
-    }
+    (void)outfile_identify(written->path, &written->dev, &written->ino);
     return FAULT_NONE;
 }
 
 /* Removes a profile of this run, unless another file has its name by now. */
 static void remove_written(struct written *written)
 {
-    struct stat st;
-
-    written->removed = written->ino && lstat(written->path, &st) == 0 &&
-                       st.st_dev == written->dev && st.st_ino == written->ino &&
-                       unlink(written->path) == 0;
+    written->removed = written->ino && outfile_remove(written->path, written->dev, written->ino);
 }
 
 static void rotate(struct record *record)

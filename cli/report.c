@@ -1,8 +1,10 @@
 /* jeattach report */
+#include "attach/util.h"
 #include "cli/interrupt.h"
 #include "cli/message.h"
 #include "cli/present.h"
 #include "cli/verbs.h"
+#include "elf/rootfile.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -45,15 +47,44 @@ static enum fault_code read_all(struct input *input, int fd, const char *path, s
     }
 }
 
-/* "-" is stdin. */
+/*
+ * What `dump` prints for a container, "/proc/PID/root/FILE", also says where the
+ * binaries are. NULL: the file is elsewhere.
+ */
+static const char *root_of_file(const char *file, char *out, size_t size)
+{
+    int pid, end = 0;
+
+    if (sscanf(file, "/proc/%d/root%n", &pid, &end) != 1 || !end || file[end] != '/')
+        return NULL;
+    snprintf(out, size, "%.*s", end, file);
+    return out;
+}
+
+/* "-" is stdin. Below a process's root that process decides what stands there. Or -errno. */
+static int open_input(const char *path)
+{
+    char name[48];
+    const char *root = root_of_file(path, name, sizeof name);
+    int fd;
+
+    if (root) {
+        AUTO_CLOSE int below = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        return below < 0 ? -errno : root_open_file(below, path + strlen(root), INROOT_FOLLOW);
+    }
+    fd = strcmp(path, "-") == 0 ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    return fd < 0 ? -errno : fd;
+}
+
 static enum fault_code read_input(struct input *input, const char *path, struct fault *fault)
 {
-    AUTO_CLOSE int fd =
-        strcmp(path, "-") == 0 ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    AUTO_CLOSE int fd = open_input(path);
     struct stat st;
 
     sink_init(&input->text, PROFILE_LIMIT);
-    if (fd < 0 || fstat(fd, &st))
+    if (fd < 0)
+        return failed(fault, -fd, path);
+    if (fstat(fd, &st))
         return failed(fault, errno, path);
     if (S_ISREG(st.st_mode))
         input->time_ns = (uint64_t)st.st_mtim.tv_sec * 1000000000u + (uint64_t)st.st_mtim.tv_nsec;
@@ -75,20 +106,6 @@ static void make_title(struct presentation *presentation)
                  base_name(options->file), base_name(options->base));
     else
         snprintf(presentation->title, sizeof presentation->title, "%s", base_name(options->file));
-}
-
-/*
- * What `dump` prints for a container, "/proc/PID/root/FILE", also says where the
- * binaries are. NULL: the file is elsewhere.
- */
-static const char *root_of_file(const char *file, char *out, size_t size)
-{
-    int pid, end = 0;
-
-    if (sscanf(file, "/proc/%d/root%n", &pid, &end) != 1 || !end || file[end] != '/')
-        return NULL;
-    snprintf(out, size, "%.*s", end, file);
-    return out;
 }
 
 static enum fault_code run(struct presentation *presentation, struct input *inputs,

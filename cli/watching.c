@@ -54,6 +54,7 @@ static enum course course_of(const struct fault *fault)
     case FAULT_INTERRUPTED:
         return COURSE_INTERRUPTED;
     case FAULT_OUTPUT:
+    case FAULT_OUTPUT_OTHERS:
         return COURSE_FAILED;
     default:
         return COURSE_ON;

@@ -492,6 +492,42 @@ static void test_named_late(void)
     CHECK(absent("early.heap") && holds("late.heap", "late"));
 }
 
+/* In a sticky directory another user takes the name while the profile is made. */
+static void test_taken_by_another(void)
+{
+    struct output output;
+    struct fault fault = {0};
+
+    if (geteuid() != 0) /* only root can make another user's file */
+        return;
+    CHECK(tree_write(&tree, "sticky/other", "") && chmod(path_of("sticky"), 01777) == 0);
+    CHECK(output_open(&output, path_of("sticky/x"), NULL) == FAULT_NONE);
+    CHECK(tree_write(&tree, "sticky/x", "theirs") && chown(path_of("sticky/x"), 4242, 4242) == 0);
+    CHECK(output_finish(&output, "ours", 4, &fault) == FAULT_OUTPUT_OTHERS);
+    CHECK(strstr(fault.what, "user 4242") && holds("sticky/x", "theirs"));
+    output_close(&output);
+    CHECK(make_new("sticky/x", true, "ours", "sticky/x-1")); /* nothing is replaced */
+    CHECK(output_open(&output, path_of("sticky/y"), NULL) == FAULT_NONE);
+    CHECK(tree_write(&tree, "sticky/y", "mine as well"));
+    CHECK(output_finish(&output, "ours", 4, &fault) == FAULT_NONE && holds("sticky/y", "ours"));
+    output_close(&output);
+}
+
+/* A directory that is moved while the profile is made, with a link in its place. */
+static void test_moved_directory(void)
+{
+    struct output output;
+    char from[TREE_PATH_MAX], to[TREE_PATH_MAX];
+
+    CHECK(tree_write(&tree, "first/other", "") && tree_write(&tree, "second/x", "former"));
+    CHECK(output_open(&output, path_of("first/x"), NULL) == FAULT_NONE);
+    CHECK(rename(tree_name(&tree, "first", from), tree_name(&tree, "moved", to)) == 0);
+    CHECK(tree_link(&tree, "first", "second"));
+    CHECK(output_finish(&output, "ours", 4, NULL) == FAULT_NONE);
+    output_close(&output);
+    CHECK(holds("moved/x", "ours") && holds("second/x", "former"));
+}
+
 /* What is no regular file is written, and keeps its name. */
 static void test_new_device(void)
 {
@@ -535,6 +571,8 @@ int main(void)
         test_named_late();
     }
     test_new_device();
+    test_taken_by_another();
+    test_moved_directory();
     tree_remove(&tree);
     return check_result();
 }

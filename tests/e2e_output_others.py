@@ -1,0 +1,231 @@
+"""Outputs in a sticky directory where others may write: what belongs to another user there is not
+followed, written or replaced, as open(2) with O_CREAT would with fs.protected_symlinks and the like
+set. No test depends on how they are set."""
+
+import contextlib
+import os
+import shutil
+import stat
+import subprocess
+
+import hostile
+import lib
+
+OTHER, THIRD = 4242, 4243
+PROFILE = os.path.join(lib.ROOT, "tests", "fixtures", "5.3.0.heap")
+
+
+class Sticky(lib.TestCase):
+    def setUp(self):
+        lib.require_root()
+        base = self.directory()
+        os.chmod(base, 0o755)
+        self.outside = os.path.join(base, "outside")
+        os.mkdir(self.outside)
+        self.secret = os.path.join(self.outside, "secret")
+        with open(self.secret, "w") as file:
+            file.write("former")
+        self.sticky = os.path.join(base, "sticky")
+        self.make_sticky(0o1777, 0)
+        self.profile = os.path.join(base, "profile.heap")
+        shutil.copy(PROFILE, self.profile)
+
+    def make_sticky(self, mode, owner):
+        shutil.rmtree(self.sticky, ignore_errors=True)
+        os.mkdir(self.sticky)
+        os.chown(self.sticky, owner, 0)
+        os.chmod(self.sticky, mode)
+
+    def put(self, kind, owner=OTHER, name="x"):
+        path = os.path.join(self.sticky, name)
+        if kind == "link":
+            os.symlink(self.secret, path)
+        elif kind == "dangling":
+            os.symlink(os.path.join(self.outside, "made"), path)
+        elif kind == "directory":
+            os.symlink(self.outside, path)
+        elif kind == "fifo":
+            os.mkfifo(path)
+            self.addCleanup(os.close, os.open(path, os.O_RDWR | os.O_NONBLOCK))  # nobody waits
+        else:
+            with open(path, "w") as file:
+                file.write("theirs")
+        os.chown(path, owner, owner, follow_symlinks=False)
+        return path
+
+    def entries(self):
+        """Of both directories: what is there, whose it is, and what it holds."""
+        found = []
+        for directory in (self.sticky, self.outside):
+            for name in sorted(os.listdir(directory)):
+                path = os.path.join(directory, name)
+                status = os.lstat(path)
+                text = lib.read_text(path) if stat.S_ISREG(status.st_mode) else ""
+                found.append((path, status.st_ino, status.st_uid, status.st_mode, text))
+        return found
+
+    def report(self, path, user=None):
+        words = ["setpriv", "--reuid", str(user), "--regid", str(user), "--clear-groups"]
+        if user and not shutil.which("setpriv"):
+            self.skipTest("setpriv is not installed")
+        return self.run_tool(["report", self.profile, "-o", path], words if user else [])
+
+    def run_tool(self, words, before=()):
+        result = subprocess.run([*before, lib.TOOL, *(str(word) for word in words)],
+                                stdin=subprocess.DEVNULL, capture_output=True, timeout=120,
+                                env=lib.tool_environment(), cwd=self.outside)
+        return lib.Result([str(word) for word in words], result.returncode, result.stdout,
+                          result.stderr.decode(), 0)
+
+    def assert_refused(self, result, before, kind="link", owner=OTHER):
+        self.assertEqual(result.code, lib.OUTPUT_FAILED, result)
+        self.assertIn("cannot write the output", result.err)
+        self.assertRegex(result.err, r"\n  cause: .* is a %s of user %d, in a sticky directory .*\n"
+                                     r"  fix:   " % (kind, owner))
+        self.assertEqual(self.entries(), before)
+
+    def test_another_users(self):
+        """Its link, dangling link, FIFO and file; for root and for an ordinary user."""
+        for user in (None, THIRD):
+            for kind in ("link", "dangling", "fifo", "file"):
+                with self.subTest(kind=kind, user=user):
+                    self.make_sticky(0o1777, 0)
+                    path, before = self.put(kind), self.entries()
+                    self.assert_refused(self.report(path, user), before,
+                                        "link" if kind in ("link", "dangling") else "file")
+
+    def test_directory_behind_a_link(self):
+        path, before = self.put("directory"), self.entries()
+        for way in (path + "/new", path + "/secret", path + "/"):
+            self.assert_refused(self.report(way), before)
+
+    def test_link_of_a_link(self):
+        """Root's own link in a directory of its own leads to another user's."""
+        self.put("link")
+        own = os.path.join(self.outside, "own")
+        os.symlink(os.path.join("..", "sticky", "x"), own)
+        self.assert_refused(self.report(own), self.entries())
+
+    def test_own_and_the_directorys(self):
+        """They are followed and replaced as ever."""
+        for owner, directory in ((0, OTHER), (OTHER, OTHER)):
+            for kind in ("link", "file", "dangling"):
+                with self.subTest(kind=kind, owner=owner):
+                    self.make_sticky(0o1777, directory)
+                    path = self.put(kind, owner)
+                    result = self.report(path)
+                    self.assertEqual(result.code, lib.OK, result)
+                    self.assertGreater(len(lib.read_text(path)), 100)
+                    self.assertEqual(os.path.islink(path), kind != "file")
+
+    def test_writable_by_a_group(self):
+        """There a link is followed, as the kernel does, and a file is not replaced."""
+        self.make_sticky(0o1775, 0)
+        path, before = self.put("file"), self.entries()
+        self.assert_refused(self.report(path), before, "file")
+        path, before = self.put("fifo", name="fifo"), self.entries()
+        self.assert_refused(self.report(path), before, "file")
+        result = self.report(self.put("link", name="link"))
+        self.assertEqual(result.code, lib.OK, result)
+
+    def test_directory_that_is_not_sticky(self):
+        self.make_sticky(0o755, OTHER)
+        for kind in ("link", "file"):
+            result = self.report(self.put(kind, name=kind))
+            self.assertEqual(result.code, lib.OK, result)
+
+    def test_new_file(self):
+        for user in (None, THIRD):
+            path = os.path.join(self.sticky, "new%s" % user)
+            result = self.report(path, user)
+            self.assertEqual(result.code, lib.OK, result)
+            self.assertEqual(os.stat(path).st_uid, user or 0)
+        self.assertEqual(len(os.listdir(self.sticky)), 2)
+
+    def test_every_verb(self):
+        victim = self.victim()
+        link, directory = self.put("link"), self.put("directory", name="directory")
+        for words in (("dump", victim.pid, "-o", link), ("dump", victim.pid, "-o", directory),
+                      ("dump", victim.pid, "-o", directory + "/%p.txt"),
+                      ("dump", victim.pid, victim.pid, "-o", directory),
+                      ("record", victim.pid, "-d", "50ms", "-o", directory + "/%p.heap"),
+                      ("leak", victim.pid, "-d", "50ms", "--settle", "10ms", "-o",
+                       directory + "/leak.txt"),
+                      ("watch", victim.pid, "--when", "rss>1K", "--once", "-o", directory)):
+            with self.subTest(words=words):
+                before = self.entries()
+                self.assert_refused(self.run_tool(words), before)
+        self.assert_unharmed(victim)
+
+    def test_kept_profiles(self):
+        """--keep removes what this user has made, and nothing of another's."""
+        victim = self.victim()
+        name = lib.read_text("/proc/%d/comm" % victim.pid).strip()
+        old = [self.put("file", owner, "%s-%d-20200101T000000Z-1MiB.watch.heap" % (name, owner + 1))
+               for owner in (0, OTHER)]
+        result = self.run_tool(("watch", victim.pid, "--when", "rss>1K", "--once", "--keep", "1",
+                                "-o", self.sticky))
+        self.assertEqual(result.code, lib.OK, result)
+        self.assertEqual([os.path.exists(path) for path in old], [False, True], result)
+
+
+class InTheTarget(hostile.TestCase):
+    """Below /proc/PID/root the target decides what a name leads to."""
+
+    def setUp(self):
+        lib.require_root()
+        self.install("root", "lib")
+        self.secret = self.path("secret")
+        with open(self.secret, "w") as file:
+            file.write("former")
+        process = self.hostile("--root", self.path("root"), program=self.path("root/lib/hostile"))
+        self.seen = "/proc/%d/root/" % process.pid
+        self.profile = os.path.join(self.directory(), "profile.heap")
+        shutil.copy(PROFILE, self.profile)
+
+    def report(self, name, source=None):
+        return hostile.run_bounded("report", source or self.profile, "-o", self.seen + name)
+
+    def assert_refused(self, result, *words):
+        self.assertEqual(result.code, lib.OUTPUT_FAILED, result)
+        for word in words:
+            self.assertIn(word, result.err)
+        self.assertEqual(lib.read_text(self.secret), "former")
+
+    def test_output(self):
+        os.symlink(self.secret, self.path("root", "link"))
+        os.symlink(self.path("."), self.path("root", "out"))
+        os.mkfifo(self.path("root", "fifo"))
+        os.makedirs(self.path("root", "real", "x"))
+        os.symlink("/real", self.path("root", "inside"))
+        os.symlink("../../../../../../../real", self.path("root", "upwards"))
+        self.assert_refused(self.report("link"), "symbolic links")
+        self.assert_refused(self.report("fifo"))
+        self.assert_refused(self.report("out/new"), "No such file")
+        self.assertEqual(self.report("../secret").code, lib.OK)  # above the root is the root
+        self.assertEqual(lib.read_text(self.secret), "former")
+        self.assertFalse(os.path.exists(self.path("new")))
+        for name in ("inside/new", "upwards/new", "real/new", "../real/x/../new"):
+            self.assertEqual(self.report(name).code, lib.OK, name)
+            self.assertGreater(os.path.getsize(self.path("root", "real", "new")), 100)
+            os.unlink(self.path("root", "real", "new"))
+
+    def test_profile_that_is_read(self):
+        """What a dump has printed is opened as any file of the target."""
+        os.symlink(self.profile, self.path("root", "link"))
+        os.mkfifo(self.path("root", "fifo"))
+        self.addCleanup(os.close, os.open(self.path("root", "fifo"), os.O_RDWR))
+        shutil.copy(self.profile, self.path("root", "real"))
+        opens = hostile.Opens(self.profile)
+        self.addCleanup(opens.close)
+        for name in ("link", "fifo", "../link"):
+            with self.subTest(name=name):
+                result = hostile.run_bounded("report", self.seen + name, timeout=30)
+                self.assertEqual(result.code, lib.USAGE, result)
+                self.assertFalse(opens.seen(), "a file outside was opened")
+        result = hostile.run_bounded("report", self.seen + "real")
+        self.assertEqual(result.code, lib.OK, result)
+
+
+if __name__ == "__main__":
+    lib.main()

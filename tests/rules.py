@@ -1,0 +1,165 @@
+"""Rules that the sources keep, found by reading them.
+
+opens: a file whose path a target can influence is opened by attach/inroot.c, and an output by
+cli/outfile.c. Every other call that takes a path stands in a list here, with the reason why no
+target chooses what it meets; a new one fails until it has a reason.
+"""
+
+import collections
+import os
+import re
+import unittest
+
+ROOT = os.environ.get("JEATTACH_SOURCES",
+                      os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+FOLDERS = ("attach", "elf", "inject", "jemalloc", "profile", "cli")
+TAKES_PATH = (
+    r"open|open64|openat|openat64|creat|fopen|fopen64|freopen|opendir|scandir|scandirat|ftw|nftw|"
+    r"fts_open|glob|readlink|readlinkat|l?stat|fstatat|statx|access|faccessat|eaccess|euidaccess|"
+    r"mkdir|mkdirat|mkdtemp|mko?stemps?|mknod|mknodat|mkfifo|mkfifoat|rename|renameat|renameat2|"
+    r"unlink|unlinkat|rmdir|remove|link|linkat|symlink|symlinkat|connect|bind|chdir|chroot|"
+    r"realpath|canonicalize_file_name|truncate|chmod|fchmodat|l?chown|fchownat|utimensat|utimes?|"
+    r"inotify_add_watch|fanotify_mark|name_to_handle_at|statfs|statvfs|pathconf|mount|umount2?|"
+    r"pivot_root|acct|exec[lv]p?e?|execvpe|execveat|fexecve|posix_spawnp?|dlopen|dlmopen|system|"
+    r"popen|tmpfile|tmpnam|tempnam|shm_open|mq_open|sem_open|getxattr|lgetxattr|elf_begin|"
+    r"dwfl_\w+"
+)
+CALL = re.compile(r"(?<![\w.>])(?<!struct )(?:(%s)\s*\(|syscall\s*\(\s*(SYS_(?:open|exec|link|unlink|"
+                  r"rename|stat|readlink|connect)\w*))" % TAKES_PATH)
+OWN = "a path of the tool's own, or of the operator's"
+KERNEL = "a file that the kernel makes, in /proc or below a group's directory that is named"
+
+# (file, function): how often, and why no target chooses what is met.
+ALLOWED = {
+    ("attach/inroot.c", "*"): (None, "this is the door for what a target may have put there"),
+    ("cli/outfile.c", "*"): (None, "this is the door for outputs"),
+    ("attach/procfs.c", "open"): (1, "/proc itself"),
+    ("attach/procfs.c", "openat"): (1, "below /proc; what leads on from there: test_procfs"),
+    ("attach/procfs.c", "readlinkat"): (1, "the text of a link of /proc is read, not followed"),
+    ("attach/permit.c", "fstatat"): (1, "an entry of /proc, not followed"),
+    ("attach/target.c", "stat"): (1, "the tool's own root directory"),
+    ("attach/target.c", "fstatat"): (1, "the root directory of the target: nothing is opened"),
+    ("attach/target.c", "readlinkat"): (1, "in a directory from inroot_name; read, not followed"),
+    ("attach/cgroup_dir.c", "open"): (1, "the tool's own root directory"),
+    ("attach/cgroup_dir.c", "faccessat"): (1, "\".\" of a directory from group_name"),
+    ("attach/cgroupfs.c", "open"): (2, OWN + ": --cgroup, and /sys/fs/cgroup"),
+    ("attach/cgroupfs.c", "openat"): (4, KERNEL),
+    ("attach/cgroupfs.c", "SYS_openat2"): (1, KERNEL),
+    ("attach/cgroupfs.c", "faccessat"): (1, KERNEL),
+    ("elf/rootfile.c", "open"): (1, "the tool's own root directory"),
+    ("inject/unwind.c", "dlopen"): (1, "a library of the tool's, by its name"),
+    ("profile/gzip.c", "dlopen"): (1, "a library of the tool's, by its name"),
+    ("profile/debuginfod.c", "dlopen"): (1, "a library of the tool's, by its name"),
+    ("profile/libdw.c", "dlopen"): (1, "a library of the tool's, by its name"),
+    ("profile/module_files.c", "open"): (1, OWN + ": --root; below it, inroot_name"),
+    ("cli/report.c", "open"): (2, OWN + "; below /proc/PID/root, inroot_name"),
+    ("cli/main.c", "open"): (1, "/dev/null"),
+    ("cli/reserve.c", "fopen"): (1, "/proc/self/status"),
+    ("cli/watch.c", "stat"): (1, "-o, for the words of an error; outfile_find decides"),
+    ("cli/filename.c", "stat"): (1, "-o, to choose a name in it; outfile_find decides"),
+    ("cli/graphviz.c", "access"): (1, OWN + ": PATH"),
+    ("cli/graphviz.c", "posix_spawn"): (1, OWN + ": PATH"),
+    ("cli/interrupt.c", "openat"): (1, "a new file (O_EXCL) in a directory of outfile_find"),
+    ("cli/interrupt.c", "unlinkat"): (1, "that file"),
+    ("cli/output.c", "open"): (1, "/proc/self/fd/N: what outfile_find has named"),
+    ("cli/output.c", "renameat"): (1, "within a directory of outfile_find"),
+    ("cli/output.c", "renameat2"): (1, "within a directory of outfile_find"),
+    ("cli/output.c", "linkat"): (1, "within a directory of outfile_find"),
+    ("cli/output.c", "unlinkat"): (2, "a temporary file within a directory of outfile_find"),
+    ("cli/keep.c", "fstatat"): (1, "in a directory of outfile_directory, not followed"),
+    ("cli/keep.c", "unlinkat"): (1, "in a directory of outfile_directory: a file of this user's"),
+}
+# Links of /proc/PID that lead out of /proc: named (O_PATH) or read as a text, never opened through.
+LEADS_OUT = re.compile(r"(?:^|/)(?:root|cwd|exe|map_files|fd|ns)(?:/|$|%)|^%s")
+PROCFS_CALL = re.compile(r"\bprocfs_(read|slurp|openf)\s*\(((?:[^()]|\([^()]*\))*)\)")
+PROCFS_ALLOWED = {
+    ("attach/permit.c", "%s/status"): "an entry of /proc: a number, or \"self\"",
+    ("attach/lsm.c", "%s/attr/current"): "an entry of /proc: a number, or \"self\"",
+    ("attach/permit.c", "self/root/sys/kernel/security/lsm"): "the tool's own root",
+    ("attach/lsm.c", "self/root/sys/fs/selinux/enforce"): "the tool's own root",
+    ("attach/userns.c", "self/ns/user"): "nsfs: the kernel's own, whatever the process does",
+    ("attach/userns.c", "%d/ns/user"): "nsfs: the kernel's own, whatever the process does",
+}
+
+
+def sources():
+    for folder in FOLDERS:
+        for name in sorted(os.listdir(os.path.join(ROOT, folder))):
+            if name.endswith((".c", ".h")):
+                with open(os.path.join(ROOT, folder, name)) as file:
+                    yield "%s/%s" % (folder, name), file.read()
+
+
+def without_comments(text, strings=True):
+    """The code alone, line by line as before; without its strings if they do not count."""
+    def blank(match):
+        word = match.group(0)
+        if word[0] in "\"'" and strings:
+            return word
+        return re.sub(r"[^\n]", " ", word) if word[0] == "/" else '""'
+
+    return re.sub(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', blank, text,
+                  flags=re.S)
+
+
+def calls(text):
+    """Function and line of each call that takes a path."""
+    code = without_comments(text, strings=False)
+    for match in CALL.finditer(code):
+        yield match.group(1) or match.group(2), code.count("\n", 0, match.start()) + 1
+
+
+class Opens(unittest.TestCase):
+    def test_opens(self):
+        found, wrong = collections.defaultdict(list), []
+        for path, text in sources():
+            for function, line in calls(text):
+                found[path, function].append(line)
+        for (path, function), lines in sorted(found.items()):
+            allowed, _ = ALLOWED.get((path, function), ALLOWED.get((path, "*"), (0, "")))
+            if allowed is not None and len(lines) != allowed:
+                wrong.append("%s: %s() in line %s, %d allowed"
+                             % (path, function, ", ".join(map(str, lines)), allowed))
+        for path, function in ALLOWED:
+            if function != "*" and (path, function) not in found:
+                wrong.append("%s: no %s() any more: take it off the list" % (path, function))
+        self.assertEqual(wrong, [], "\n".join(["", *wrong, "Open it with attach/inroot.h or "
+                                               "cli/outfile.h, or give the reason in ALLOWED."]))
+
+    def test_procfs(self):
+        """Nothing is opened through a link of /proc/PID that leads to a file of the target."""
+        wrong, unused = [], set(PROCFS_ALLOWED)
+        for path, text in sources():
+            for match in PROCFS_CALL.finditer(without_comments(text)):
+                strings = re.findall(r'"((?:\\.|[^"\\])*)"', match.group(2))
+                if not strings or not LEADS_OUT.search(strings[0]):
+                    continue
+                if match.group(1) == "openf" and re.search(r"\bO_PATH\b", match.group(2)):
+                    continue
+                unused.discard((path, strings[0]))
+                if (path, strings[0]) not in PROCFS_ALLOWED:
+                    wrong.append("%s: procfs_%s of \"%s\"" % (path, match.group(1), strings[0]))
+        self.assertEqual(wrong, [])
+        self.assertEqual(unused, set())
+
+    def test_it_finds_them(self):
+        """The rule sees what it is for, and no more."""
+        seen = {
+            'int fd = open(path, O_RDONLY);': ["open"],
+            'fd = syscall(SYS_openat2, root, path, &how, sizeof how);': ["SYS_openat2"],
+            'if (stat(a, &b) || lstat(c, &d))': ["stat", "lstat"],
+            'file = fopen\n    (name, "r");': ["fopen"],
+            'file = fopen (name, "r");': ["fopen"],
+            '/* open(2) */ x = "open(path)"; fstat(fd, &st); fdopen(fd, "r");': [],
+            'static const long calls[] = {SYS_openat, SYS_openat2};': [],
+            'options->open(ctx, mapping); regular_open(fd); struct stat st;': [],
+        }
+        for text, wanted in seen.items():
+            with self.subTest(text):
+                self.assertEqual([function for function, _ in calls(text)], wanted)
+        match = PROCFS_CALL.search('procfs_read(proc, text, sizeof text, "%d/root%s", pid, path)')
+        self.assertTrue(LEADS_OUT.search(re.search('"(.*)"', match.group(2)).group(1)))
+
+
+if __name__ == "__main__":
+    unittest.main()
