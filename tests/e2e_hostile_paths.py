@@ -2,10 +2,8 @@
 
 import contextlib
 import os
-import re
 import shutil
 import socket
-import subprocess
 
 import hostile
 import lib
@@ -51,6 +49,7 @@ class Paths(hostile.TestCase):
         """Each makes one trap at a path."""
         return {
             "fifo": self.make_fifo,
+            "file": lambda path: shutil.copy(self.secret, path),
             "outside": lambda path: os.symlink(self.secret, path),
             "device": lambda path: os.symlink("/dev/zero", path),
             "directory": os.mkdir,
@@ -68,16 +67,17 @@ class Paths(hostile.TestCase):
             self.addCleanup(each.close)
         return opens
 
-    def verbs(self, process, before=()):
-        """What of it is over in time, and which has to be ended."""
+    def verbs(self, process, before=(), preexec=None):
+        """All of them come to an end, and leave it as it was."""
         for verb in VERBS:
             words = [verb[0], process.pid,
                      *(self.path("out.folded") if word == "OUT" else word for word in verb[1:])]
             with self.subTest(words=words):
-                result = run_bounded(*words, timeout=WAIT, before=before, cwd=self.path("."))
+                result = run_bounded(*words, timeout=WAIT, before=before,
+                                     preexec=preexec, cwd=self.path("."))
                 self.assertIsNotNone(result.code, "the tool waits for ever: %s" % (result,))
                 self.assert_bounded(result)
-        self.assert_bounded(run_bounded("ps", timeout=WAIT, before=before))
+        self.assert_bounded(run_bounded("ps", timeout=WAIT, before=before, preexec=preexec))
         self.assert_untraced(process)
 
     def test_traps_in_a_chroot(self):
@@ -86,11 +86,15 @@ class Paths(hostile.TestCase):
         traps = [self.path("root", *name.split("/")) for name in (*GROUPS, *OTHERS)]
         process = self.hostile("--root", self.path("root"), program=program)
         for kind, make in self.kinds().items():
+            if kind == "file":  # those that are no group's may be read
+                continue
             with self.subTest(kind=kind):
                 for path in traps:
                     make(path)
                 opens = self.watched(() if kind == "directory" else traps)
                 self.verbs(process)
+                if kind in ("fifo", "outside"):  # a kernel before 5.6
+                    self.verbs(process, preexec=hostile.refuse_openat2(38))
                 seen = any(each.seen() for each in opens)
                 for path in traps:
                     os.rmdir(path) if kind == "directory" else os.unlink(path)
@@ -123,7 +127,7 @@ class Paths(hostile.TestCase):
 
     def test_traps_over_a_mount(self):
         """mountinfo names the mount of the groups, and another one covers it."""
-        for kind in ("fifo", "outside"):
+        for kind in ("fifo", "outside", "file"):
             mounts, traps = [], []
             for number, (point, group) in enumerate(self.places()):
                 over = self.path(kind, str(number))
@@ -139,13 +143,19 @@ class Paths(hostile.TestCase):
 
     def test_traps_over_a_file(self):
         """The directory is a group's, and a file in it is none."""
-        for kind in ("fifo", "file"):
+        places = list(self.places())
+        if not places:
+            self.skipTest("no control groups are mounted")
+        for kind in ("fifo", "file", "group"):
             trap = self.path(kind)
-            self.make_fifo(trap) if kind == "fifo" else shutil.copy(self.secret, trap)
-            mounts = [(trap, path) for point, group in self.places() for name in FILES
+            if kind == "fifo":
+                self.make_fifo(trap)
+            elif kind == "file":
+                shutil.copy(self.secret, trap)
+            else:  # of the groups, but another one, which would act on being written
+                trap = os.path.join(*places[0], "cgroup.procs")
+            mounts = [(trap, path) for point, group in places for name in FILES
                       for path in [os.path.join(point, group, name)] if os.path.exists(path)]
-            if not mounts:
-                self.skipTest("no control groups are mounted")
             with self.subTest(kind=kind):
                 self.assert_not_opened(mounts, [trap])
 
