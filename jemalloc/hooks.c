@@ -139,13 +139,14 @@ static enum fault_code learn(struct search *search, struct fault *fault)
     if (search->arenas > ARENAS_LIMIT)
         return fault_set(fault, FAULT_CTL_REFUSED, 0, "mallctl", "arenas.narenas is %u",
                          search->arenas);
-    search->automatic = search->arenas;
-    if ((int)reads.calls[AUTOMATIC].result == 0) /* 4.0 has a size_t: then all are looked at */
-        (void)injection_get(search->injection, reads.calls[AUTOMATIC].args[1], &search->automatic,
-                            4);
     for (size_t i = ARRAY_LEN(forms); i-- > 0;)
         if ((int)reads.calls[FORM + i].result != ENOENT)
             search->form = &forms[i];
+    /* Up to 4.1 jemalloc's own data lie in the arena of the thread, whoever has made it. */
+    search->automatic = search->arenas;
+    if (search->form == &forms[0] && (int)reads.calls[AUTOMATIC].result == 0)
+        (void)injection_get(search->injection, reads.calls[AUTOMATIC].args[1], &search->automatic,
+                            4);
     return FAULT_NONE;
 }
 

@@ -11,7 +11,8 @@
  * - purge, decay, and a write of a decay time: the arenas of its name;
  * - what records samples (prof.dump, prof.reset, thread.prof.*) is allocated
  *   and freed in the automatic arenas, those below opt.narenas, in each thread
- *   in another one (arena_ichoose): never in one of arenas.create's;
+ *   in another one (arena_ichoose): never in one of arenas.create's. 4.0 and
+ *   4.1 know no such difference; in 4.x all arenas are looked at;
  * - malloc_stats_print has its buffer from arena 0 (5.3.0, buf_writer.c);
  * - reads of constants, of prof.active and of statistics allocate nothing.
  */
