@@ -2,7 +2,6 @@
 message, and a target that is none the worse for it."""
 
 import os
-import random
 import shutil
 import signal
 import subprocess
@@ -174,24 +173,29 @@ class Targets(lib.TestCase):
         self.assertEqual(lib.tracer_of(victim.pid), 0)
         self.assertEqual(victim.counters()["errors"], 0, victim.counters())
 
+    def ends_before_call(self, verb, k):
+        """The target is killed while the tool stands still before its k-th call into it."""
+        victim = self.victim(ms=20)
+        tool = self.process(
+            [lib.TOOL, verb, str(victim.pid)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env=lib.tool_environment(
+                {"JEATTACH_DIE_AT": str(k), "JEATTACH_DIE_SIGNAL": str(int(signal.SIGSTOP))}),
+        )
+        os.waitpid(tool.pid, os.WUNTRACED)
+        victim.process.kill()
+        tool.send_signal(signal.SIGCONT)
+        _, err = tool.communicate(timeout=lib.TOOL_TIMEOUT)
+        victim.stop()
+        return tool.returncode, err
+
     def test_target_ends_meanwhile(self):
-        codes = set()
         for verb in ("on", "dump"):
-            for _ in range(15):
-                victim = self.victim(ms=20)
-                tool = self.process(
-                    [lib.TOOL, verb, str(victim.pid)],
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.PIPE,
-                    env=lib.tool_environment(),
-                )
-                time.sleep(random.uniform(0, 0.008))
-                victim.process.kill()
-                _, err = tool.communicate(timeout=lib.TOOL_TIMEOUT)
-                self.assertIn(tool.returncode, (lib.OK, lib.GONE), err)
-                codes.add(tool.returncode)
-                victim.stop()
-        self.assertIn(lib.GONE, codes)
+            for k in range(1, 31):
+                with self.subTest(verb=verb, call=k):
+                    code, err = self.ends_before_call(verb, k)
+                    self.assertEqual(code, lib.GONE, err)
 
 
 if __name__ == "__main__":
