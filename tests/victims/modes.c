@@ -268,14 +268,23 @@ static void round_call(struct victim *victim)
     check_probe(victim, false);
 }
 
+/* By the time on the CPU: with a wait for one among it, the loop would be too short to be hit. */
+static uint64_t cpu_time_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * NS_PER_SECOND + (uint64_t)now.tv_nsec;
+}
+
 static void calibrate_spin(struct victim *victim)
 {
-    uint64_t started = clock_now_ns();
+    uint64_t started = cpu_time_ns();
 
     victim->spin_turns = 1000000;
     victim->probe.in[PROBE_RCX] = victim->spin_turns;
     probe_spin(&victim->probe);
-    victim->spin_turns = victim->spin_turns * NS_PER_MS / (clock_now_ns() - started + 1) + 1;
+    victim->spin_turns = victim->spin_turns * NS_PER_MS / (cpu_time_ns() - started + 1) + 1;
 }
 
 static void round_spin(struct victim *victim)
