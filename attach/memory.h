@@ -41,6 +41,12 @@ void memory_close(struct memory *memory);
  */
 bool memory_is_same(const struct memory *memory, remote_addr addr);
 
+/* Has the kernel refused every way to read it while no thread is stopped? */
+static inline bool memory_is_refused(const struct memory *memory)
+{
+    return memory->no_vm && memory->memfd < 0 && !memory->stopped_tid;
+}
+
 /* Reads exactly len bytes, else false with errno (EFAULT, ESRCH, EPERM). */
 bool memory_read(struct memory *memory, remote_addr addr, void *buf, size_t len);
 

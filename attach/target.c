@@ -236,7 +236,9 @@ bool target_has_own_root(const struct target *target)
 
 void target_path_from_here(const struct target *target, const char *path, char *out, size_t size)
 {
-    if (target_has_own_root(target))
+    if (path[0] != '/')
+        snprintf(out, size, "/proc/%d/cwd/%s", (int)target_via(target), path);
+    else if (target_has_own_root(target))
         snprintf(out, size, "/proc/%d/root%s", (int)target_via(target), path);
     else
         snprintf(out, size, "%s", path);

@@ -100,8 +100,9 @@ enum fault_code target_check_end(const struct target *target, struct fault *faul
 bool target_has_own_root(const struct target *target);
 
 /*
- * The path by which the tool opens what the target calls path, which is
- * absolute: the same, or below /proc/PID/root. Writes at most size bytes.
+ * The path by which the tool opens what the target calls path: the same, or
+ * below /proc/PID/root, or where it is relative still, as its working directory
+ * could not be read, below /proc/PID/cwd. Writes at most size bytes.
  */
 void target_path_from_here(const struct target *target, const char *path, char *out, size_t size);
 

@@ -121,6 +121,21 @@ static enum fault_code open_memory(struct attachment *attachment, struct fault *
     return memory_open(memory, &attachment->target, &attachment->gate, fault);
 }
 
+/*
+ * What the kernel did not let the tool read was not there for the search: where a process has made
+ * itself not dumpable meanwhile, that is the cause.
+ */
+static enum fault_code unless_refused(const struct attachment *attachment, enum fault_code rc,
+                                      struct fault *fault)
+{
+    bool depends = rc == FAULT_NO_ALLOCATOR || rc == FAULT_NO_SAFE_POINT ||
+                   rc == FAULT_UNSUPPORTED || rc == FAULT_INTERNAL;
+
+    if (!depends || !memory_is_refused(&attachment->memory))
+        return rc;
+    return fault_set(fault, FAULT_DENIED, EPERM, "read memory", "%d", (int)attachment->target.pid);
+}
+
 static enum fault_code find_allocator(struct attachment *attachment, bool every,
                                       struct fault *fault)
 {
@@ -135,7 +150,7 @@ static enum fault_code find_allocator(struct attachment *attachment, bool every,
     if (rc == FAULT_NONE)
         conf_variable_name(attachment->instance.prefix, attachment->variable,
                            sizeof attachment->variable);
-    return rc;
+    return unless_refused(attachment, rc, fault);
 }
 
 static enum fault_code make_plan(struct attachment *attachment, struct fault *fault)
@@ -147,7 +162,7 @@ static enum fault_code make_plan(struct attachment *attachment, struct fault *fa
         rc = code_forbid(&attachment->instance, &attachment->plan, &attachment->target,
                          &attachment->memory, fault);
     plan_seal(&attachment->plan);
-    return rc;
+    return unless_refused(attachment, rc, fault);
 }
 
 /* Whatever the target is, the tool comes to an end. */

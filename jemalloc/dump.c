@@ -298,6 +298,8 @@ enum fault_code dump_complete(const struct target *target, struct sink *sink, st
     ssize_t n = target_maps(target, &maps, MODULES_MAPS_LIMIT);
     if (n == 0 || n == -ESRCH || n == -ENOENT) /* without memory it is ending */
         return fault_set(fault, FAULT_GONE, ESRCH, "read maps", "%d", target->pid);
+    if (n == -EACCES || n == -EPERM) /* it has made itself not dumpable meanwhile */
+        return fault_set(fault, FAULT_DENIED, (int)-n, "read maps", "%d", target->pid);
     if (n < 0)
         return fault_set(fault, FAULT_INTERNAL, (int)-n, "read maps", "%d", target->pid);
     size_t head = found ? 0 : sizeof title - 1;

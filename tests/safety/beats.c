@@ -4,7 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { BEATS_LEN = 2 * sizeof(uint64_t) };
+enum { BEATS_LEN = 3 * sizeof(uint64_t) };
 
 volatile uint64_t *beats;
 

@@ -352,32 +352,44 @@ static void mounts(void)
 
 /* ---- who may look ---- */
 
-/* Now it may be traced by its own user, now it may not. */
-static void dumpable(void)
+static bool is_traced(void)
 {
-    worker = gettid();
-    ready(0);
-    for (unsigned seed = 1;;) {
-        prctl(PR_SET_DUMPABLE, 1);
-        usleep((useconds_t)(rand_r(&seed) % 3000));
-        prctl(PR_SET_DUMPABLE, 0);
-        usleep((useconds_t)(rand_r(&seed) % 3000));
-    }
+    static const char key[] = "TracerPid:\t";
+    char name[64], text[4096];
+
+    snprintf(name, sizeof(name), "/proc/self/task/%d/status", (int)worker);
+    int fd = open(name, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+    close(fd);
+    text[n < 0 ? 0 : n] = '\0';
+    const char *line = strstr(text, key);
+    return line && atoi(line + sizeof(key) - 1) != 0;
 }
 
-static void *beating_main(void *unused)
+/* From when the thread is held its own user may look at the process no more, until it is let go. */
+static void *closing_main(void *unused)
 {
-    beat_for_good();
+    for (;;) {
+        if (!is_traced())
+            continue;
+        prctl(PR_SET_DUMPABLE, 0);
+        beats[2]++;
+        while (is_traced())
+            continue;
+        prctl(PR_SET_DUMPABLE, 1);
+    }
     return unused;
 }
 
-static void dumpable_loop(void)
+static void closing(void)
 {
     pthread_t thread;
 
-    if (pthread_create(&thread, NULL, beating_main, NULL) != 0)
+    worker = gettid();
+    if (pthread_create(&thread, NULL, closing_main, NULL) != 0)
         skip("pthread_create");
-    dumpable();
+    ready(0);
+    beat_for_good();
 }
 
 static const struct {
@@ -393,7 +405,7 @@ static const struct {
     {"files", files},
     {"directory", directory},
     {"mounts", mounts},
-    {"dumpable", dumpable_loop},
+    {"closing", closing},
 };
 
 int main(int argc, char **argv)

@@ -58,10 +58,12 @@ class Victim:
 
     def __init__(self, name, *arguments, conf=CONF, prepare=None, wrapper=(), user=None):
         self.directory = tempfile.mkdtemp(prefix="jeattach-safety.")
-        if user is not None:
+        program = os.path.join(VICTIMS, name)
+        if user is not None:  # who may not be able to look into the folder of the build
             os.chown(self.directory, user, user)
+            program = shutil.copy(program, self.directory)
         env = lib.tool_environment({"MALLOC_CONF": conf + ",prof_prefix:%s/p" % self.directory})
-        argv = list(wrapper) + [os.path.join(VICTIMS, name)] + [str(word) for word in arguments]
+        argv = list(wrapper) + [program] + [str(word) for word in arguments]
         self.process = subprocess.Popen(
             argv,
             env=env,

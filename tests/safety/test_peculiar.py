@@ -3,12 +3,13 @@ dispatch, by its files or its root. What the first thread's /proc says is not tr
 """
 
 import contextlib
-import json
 import os
 import random
+import shutil
+import signal
 import struct
 import sys
-import time
+import tempfile
 
 import safety
 from safety import Skip, Table, Victim, lib, require
@@ -22,6 +23,7 @@ class Peculiar:
         self.long = options.long
         self.victim = None
         self.tid = None
+        self.last = None  # what the tool said
 
     # ---- the victim ----
 
@@ -34,7 +36,7 @@ class Peculiar:
 
     def beats(self):
         with open(os.path.join(self.victim.directory, "beats"), "rb") as file:
-            return struct.unpack("<QQ", file.read(16))
+            return struct.unpack("<QQQ", file.read(24))
 
     def goes_on(self, rounds=3):
         """The process lives, and so does its peculiar thread."""
@@ -51,9 +53,10 @@ class Peculiar:
 
     def tool(self, *words, codes=(lib.OK,), told="", **options):
         if self.sabotage:
-            os.kill(self.victim.pid, 19)
-            return lib.Result((), codes[0], b"{}", told, 0)
-        result = safety.tool_ok(*words, codes=codes, **options)
+            os.kill(self.victim.pid, signal.SIGSTOP)
+            self.last = lib.Result((), codes[0], b"{}", told, 0)
+            return self.last
+        result = self.last = safety.tool_ok(*words, codes=codes, **options)
         require(told in result.err, "not told: %s: %s", told, result)
         return result
 
@@ -121,6 +124,56 @@ class Peculiar:
             self.tool("dump", victim.pid, *words, codes=(10,), told="FIFO")
             self.goes_on()
 
+    # ---- who may look ----
+
+    def closing(self):
+        """From the stop on its own user may not look at it any more (prctl, PR_SET_DUMPABLE)."""
+        user, tool = self.other_user()
+        path = "heap"
+        verbs = (("on",), ("stats",), ("dump",), ("dump", "--path", path), ("off",))
+        verbs += (("dump", "-o", os.devnull), ("status",), ("mallctl", "epoch"))
+        seen = {}
+        with self.run("closing", user=user) as victim, tool as words:
+            for verb in verbs * (20 if self.long else 3):
+                self.tool(verb[0], victim.pid, *verb[1:], codes=(0, 4), **words)
+                result = self.last
+                if verb[0] == "dump" and verb[1:2] != ("-o",) and result.code == 0:
+                    with open(result.text.rstrip("\n"), "rb") as file:
+                        require(file.read(8) == b"heap_v2/", "no profile: %s", result)
+                seen[result.code] = seen.get(result.code, 0) + 1
+                self.goes_on(1)
+            self.left_nothing(victim.pid)
+            require(self.beats()[2] or 0 not in seen, "it never closed itself")
+            return "%s, closed %d times" % (seen, self.beats()[2])
+
+    @staticmethod
+    def left_nothing(pid):
+        fields = lib.status_fields(pid)
+        require(int(fields["SigBlk"], 16) == 0, "blocked signals: %s", fields["SigBlk"])
+        require(fields["TracerPid"] == "0", "traced by %s", fields["TracerPid"])
+        left = [m for m in lib.mappings(pid) if m.perms == "r-xp" and not m.path]
+        require(not left, "left behind: %s", left)
+
+    def other_user(self):
+        """For the victim and the tool: a user who is not root, and where the tool is for him."""
+        with contextlib.suppress(OSError):
+            if lib.read_text("/proc/sys/kernel/yama/ptrace_scope").strip() != "0":
+                raise Skip("kernel.yama.ptrace_scope is not 0")
+        if os.getuid():
+            return None, contextlib.nullcontext({})
+        return lib.NOBODY, copied_tool(lib.NOBODY)
+
+
+@contextlib.contextmanager
+def copied_tool(user):
+    directory = tempfile.mkdtemp(prefix="jeattach-safety.")
+    try:
+        os.chmod(directory, 0o755)
+        tool = shutil.copy(lib.TOOL, directory)
+        yield {"tool": tool, "user": user, "group": user, "extra_groups": [], "cwd": "/"}
+    finally:
+        shutil.rmtree(directory, True)
+
 
 def main():
     table = Table(__doc__)
@@ -139,6 +192,7 @@ def main():
     table.add("mounts", lambda: peculiar.paths("mounts", path="inner/heap", inside=True))
     table.add("fifo", peculiar.waits_for_nobody, 0)
     table.add("fifo_in_root", peculiar.waits_for_nobody, 1)
+    table.add("closing", peculiar.closing)
     return table.run()
 
 
