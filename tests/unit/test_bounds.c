@@ -98,6 +98,22 @@ static void test_strict(void)
     CHECK(bounds_of(THIRD) == PROOF_SHADOW_STACK && bounds_of(OTHER) == PROOF_SAFE);
 }
 
+/* At the stop it is the status of that moment that counts. */
+static void test_stopped(void)
+{
+    struct gate gate = {0};
+    struct injection injection = {.env = env};
+
+    injection.session = (struct session){.gate = &gate, .tid = OTHER, .state = SESSION_EVENT};
+    write_thread(OTHER, 'S', 10, one);
+    CHECK(bounds_of_stopped(&injection) == PROOF_FILTERED);
+    CHECK(injection.own_known && injection.own.seccomp == STATUS_SECCOMP_FILTER);
+    write_thread(OTHER, 'S', 10, strict);
+    CHECK(bounds_of_stopped(&injection) == PROOF_STRICT);
+    injection.session.tid = NO_PID;
+    CHECK(bounds_of_stopped(&injection) == PROOF_NO_STATUS && !injection.own_known);
+}
+
 static void test_dispatch(void)
 {
     struct proc_status status = {.sig_caught = SIGSYS_ALONE};
@@ -126,6 +142,7 @@ int main(void)
     test_filters();
     test_first();
     test_strict();
+    test_stopped();
     test_dispatch();
     test_verdicts();
     procfs_close(&proc);
