@@ -122,7 +122,7 @@ static void look_at_group(void (*fill)(const char *path, const char *other),
         tree_name(&tree, "v2/g/memory.pressure", at);
         fill(at, tree_name(&tree, "other", other));
         int err = pressure_open(&file, &proc, 42);
-        CHECK(err || file.whole_host);
+        CHECK(exchange ? !err && !file.whole_host : err || file.whole_host);
         if (exchange)
             exchange(at, other);
         int fd = err ? -1 : pressure_trigger(&file, PRESSURE_SOME, 150000, 2000000);
@@ -135,9 +135,14 @@ static void look_at_group(void (*fill)(const char *path, const char *other),
     tree_remove(&tree);
 }
 
+/* On the recording's file system it counts as a group's own; e2e.hostile_paths has a /proc. */
 static void put_file(const char *path, const char *other)
 {
-    CHECK(link(other, path) == 0);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+    (void)other;
+    CHECK(fd >= 0 && write(fd, psi_text, strlen(psi_text)) == (ssize_t)strlen(psi_text));
+    close(fd);
 }
 
 static void put_link(const char *path, const char *other)
@@ -158,18 +163,16 @@ static void put_host(const char *path, const char *other)
     CHECK(symlink("/proc/pressure/memory", path) == 0);
 }
 
-static void exchange_for_file(const char *path, const char *other)
+static void exchange_for_other(const char *path, const char *other)
 {
-    unlink(path);
-    put_file(path, other);
+    CHECK(unlink(path) == 0 && link(other, path) == 0);
 }
 
 static void test_forged_groups(void)
 {
-    look_at_group(put_file, NULL);
+    look_at_group(put_file, exchange_for_other);
     look_at_group(put_link, NULL);
     look_at_group(put_host, NULL);
-    look_at_group(put_host, exchange_for_file);
     look_at_group(put_fifo, NULL);
 }
 
