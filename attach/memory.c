@@ -249,6 +249,15 @@ ssize_t memory_read_string(struct memory *memory, remote_addr addr, char *buf, s
     return -1;
 }
 
+bool memory_grow_stack(struct memory *memory, remote_addr addr)
+{
+    char byte;
+
+    if (memory->memfd >= 0)
+        return read_mem(memory, addr, &byte, 1);
+    return memory->stopped_tid && read_peek(memory, addr, &byte, 1);
+}
+
 /* Whole words; a part of a word is read first, so that its other bytes stay. */
 static bool write_poke(struct memory *memory, remote_addr addr, const void *buf, size_t len)
 {

@@ -67,6 +67,14 @@ void memory_forget(struct memory *memory);
 /* Reads a NUL-terminated string of at most size - 1 bytes. Returns its length or -1. */
 ssize_t memory_read_string(struct memory *memory, remote_addr addr, char *buf, size_t size);
 
+/*
+ * Makes the kernel grow the stack of the first thread down to addr, within its
+ * guard gap, as an access of the thread's own would. It does that for
+ * /proc/PID/mem and PTRACE_PEEKDATA (mm/memory.c, __access_remote_vm), and
+ * since 6.5 no longer for process_vm_writev(2). False: it does not.
+ */
+bool memory_grow_stack(struct memory *memory, remote_addr addr);
+
 /* Writes exactly len bytes into pages that the target may write itself. */
 bool memory_write(struct memory *memory, remote_addr addr, const void *buf, size_t len);
 

@@ -409,18 +409,30 @@ ssize_t target_readlink(const struct target *target, const char *dir, const char
     return n;
 }
 
-/* "Max file size             unlimited            unlimited            bytes" (fs/proc/base.c) */
-uint64_t target_file_size_limit(const struct target *target)
+/*
+ * "Max file size             unlimited            unlimited            bytes", the soft limit first
+ * (fs/proc/base.c, proc_pid_limits).
+ */
+static uint64_t soft_limit(const struct target *target, const char *key)
 {
-    static const char key[] = "Max file size";
     char text[4096];
     const char *line;
     uint64_t limit;
 
     if (procfs_read(target->proc, text, sizeof text, "%d/limits", (int)target->pid) <= 0 ||
-        !(line = strstr(text, key)) || sscanf(line + sizeof key, "%" SCNu64, &limit) != 1)
+        !(line = strstr(text, key)) || sscanf(line + strlen(key), "%" SCNu64, &limit) != 1)
         return UINT64_MAX;
     return limit;
+}
+
+uint64_t target_file_size_limit(const struct target *target)
+{
+    return soft_limit(target, "Max file size");
+}
+
+uint64_t target_stack_limit(const struct target *target)
+{
+    return soft_limit(target, "Max stack size");
 }
 
 uint64_t target_rss(const struct target *target)

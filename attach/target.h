@@ -146,6 +146,8 @@ ssize_t target_readlink(const struct target *target, const char *dir, const char
 
 /* Its RLIMIT_FSIZE in bytes; UINT64_MAX: unlimited, or not to be read. */
 uint64_t target_file_size_limit(const struct target *target);
+/* The same of RLIMIT_STACK, how large the stack of its first thread may be. */
+uint64_t target_stack_limit(const struct target *target);
 
 /* Its resident memory in bytes (VmRSS); 0: not to be read. Cheap: no walk over its page tables. */
 uint64_t target_rss(const struct target *target);

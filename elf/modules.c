@@ -256,6 +256,15 @@ void modules_tell_memory(const struct modules *modules, struct memory *memory)
     memory_set_unchanging(memory, ranges, count);
 }
 
+void modules_stack_grew(struct modules *modules, remote_addr addr)
+{
+    remote_addr page = addr & ~(remote_addr)(MEMORY_PAGE - 1);
+
+    for (size_t i = 0; i < modules->vma_count; i++)
+        if (modules->vmas[i].stack && modules->vmas[i].start > page)
+            modules->vmas[i].start = page;
+}
+
 const struct vma *modules_vma_at(const struct modules *modules, remote_addr addr)
 {
     size_t low = 0, high = modules->vma_count;

@@ -49,6 +49,9 @@ bool modules_same_code(const struct modules *a, const struct modules *b);
  */
 void modules_tell_memory(const struct modules *modules, struct memory *memory);
 
+/* The kernel has grown [stack], if the list has one, down to the page of addr. */
+void modules_stack_grew(struct modules *modules, remote_addr addr);
+
 /* The mapping that holds addr, or NULL. */
 const struct vma *modules_vma_at(const struct modules *modules, remote_addr addr);
 /* The module whose mapping holds addr, or NULL. */

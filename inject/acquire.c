@@ -126,14 +126,40 @@ static bool serves_collector(struct injection *injection)
                                               injection->session.tid, injection->open, mask));
 }
 
+/*
+ * The first thread may sleep deeper in its stack than it ever was, with less
+ * below it than the frames need. The kernel would make the stack larger for a
+ * signal's frame; it does so for a look at that place, too.
+ */
+static bool grow_stack(const struct injection *injection)
+{
+    const struct injection_env *env = &injection->env;
+    remote_addr sp = arch_sp(&injection->original), low = sp - stack_room(injection);
+    const struct vma *vma = modules_vma_at(env->modules, sp);
+
+    if (injection->session.tid != env->target->pid || !vma || !vma->stack || low >= sp ||
+        vma->end - low > target_stack_limit(env->target) || !memory_grow_stack(env->memory, low))
+        return false;
+    modules_stack_grew(env->modules, low);
+    return true;
+}
+
+static struct evidence prove_once(const struct injection *injection)
+{
+    const struct injection_env *env = &injection->env;
+
+    return safepoint_prove(env->plan, env->modules, env->memory, injection->unwinder,
+                           is_worth_walking(injection), &injection->original,
+                           injection->session.tid == env->target->pid, stack_room(injection));
+}
+
 /* Where it stands: outside all code that may hold a lock, on a stack of its own. */
 static struct evidence prove(const struct injection *injection)
 {
-    const struct injection_env *env = &injection->env;
-    struct evidence evidence = safepoint_prove(
-        env->plan, env->modules, env->memory, injection->unwinder, is_worth_walking(injection),
-        &injection->original, injection->session.tid == env->target->pid, stack_room(injection));
+    struct evidence evidence = prove_once(injection);
 
+    if (evidence.proof == PROOF_NO_ROOM && grow_stack(injection))
+        evidence = prove_once(injection);
     if (evidence.proof == PROOF_MAYBE_ENDING && injection->seasoned && !injection->unwinder)
         evidence.proof = PROOF_SAFE;
     return evidence;

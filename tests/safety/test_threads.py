@@ -5,6 +5,7 @@ a call, past the last destructors of thread-specific data. They are not used, or
 import json
 import os
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -62,6 +63,44 @@ class Threads:
         require(tool.returncode == 0, "exit code %s: %s %s", tool.returncode, rest, err)
         missed = json.loads(rest)["missed"]
         require(missed and "was inside jemalloc" in missed, "it was used: %s %s", rest, err)
+
+    # ---- deepest ----
+
+    def deepest(self):
+        """The first thread has less stack below it than a frame needs: the kernel makes it larger, as
+        for a signal. A death of the tool at any call leaves the thread as it was."""
+        deaths = range(1, 400, 1 if self.long else 9)
+        with Victim("threads", "deepest") as victim:
+            self.deepest_place(victim)
+            for k in deaths:
+                result = lib.run_tool("on", victim.pid, env={"JEATTACH_DIE_AT": str(k)})
+                require(result.code in (0, -signal.SIGKILL), "%s", result)
+                self.goes_on(victim)
+                if result.code == 0:
+                    break
+            else:
+                raise Failure("the tool dies at each of %d calls" % len(deaths))
+        for verb in (("on",), ("stats",), ("dump", "-o", os.devnull), ("purge",), ("off",)):
+            with Victim("threads", "deepest") as victim:
+                before = self.deepest_place(victim)
+                safety.tool_ok(*verb, victim.pid)
+                self.goes_on(victim)
+                require(0 < before - stack_start(victim.pid) <= 16384, "the stack has not grown")
+
+    def deepest_limited(self):
+        """Its limit forbids a larger stack: it is refused."""
+        with Victim("threads", "deepest_limited") as victim:
+            before = self.deepest_place(victim)
+            result = safety.tool("stats", victim.pid, "--timeout", "300ms")
+            require(result.code == lib.NO_SAFE_MOMENT, "it was used: %s", result)
+            require("too little room on its stack" in result.err, "for another reason: %s", result)
+            require(stack_start(victim.pid) == before, "its stack has grown")
+            self.goes_on(victim)
+
+    def deepest_place(self, victim):
+        victim.answer("ready")
+        self.goes_on(victim)
+        return stack_start(victim.pid)
 
     # ---- cancelled ----
 
@@ -155,10 +194,16 @@ def scratch_areas(pid):
     return [line for line in lib.mappings(pid) if "x" in line.perms and not line.path]
 
 
+def stack_start(pid):
+    return [line.start for line in lib.mappings(pid) if line.path == "[stack]"][0]
+
+
 def main():
     table = Table(__doc__)
     threads = Threads(table.options)
     table.add("deep", threads.deep, sabotage=False)
+    table.add("deepest", threads.deepest, sabotage=False)
+    table.add("deepest_limited", threads.deepest_limited, sabotage=False)
     for mode in ("last_round", "last_round_allocated"):
         table.add(mode, threads.last_round, mode, sabotage=False)
     table.add("first_leaves", threads.leaving, "first_leaves")

@@ -12,7 +12,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -373,10 +375,94 @@ static void second_leaves(void)
     leave(false);
 }
 
+/* ---- deepest: the first thread sleeps deeper in its stack than it ever was ---- */
+
+enum { DEEPEST = 512 << 10, DEEPEST_STEP = 4096, LEAST_ROOM = 2048 };
+
+static bool has_limit;
+static volatile bool comes_back; /* never */
+
+static uintptr_t stack_bounds(uintptr_t *end)
+{
+    FILE *maps = fopen("/proc/self/maps", "r");
+    char line[512];
+    uintptr_t start = 0;
+
+    while (maps && fgets(line, sizeof(line), maps))
+        if (strstr(line, "[stack]") && sscanf(line, "%lx-%lx", &start, end) == 2)
+            break;
+    if (maps)
+        fclose(maps);
+    return start;
+}
+
+/* RLIMIT_STACK as low as the stack is large. */
+static void limit_stack(void)
+{
+    struct rlimit limit;
+    uintptr_t end = 0, start = stack_bounds(&end);
+
+    if (!start || getrlimit(RLIMIT_STACK, &limit) != 0)
+        exit(2);
+    limit.rlim_cur = end - start;
+    if (has_limit && setrlimit(RLIMIT_STACK, &limit) != 0)
+        exit(2);
+}
+
+static __attribute__((noinline)) void beat_there(void)
+{
+    while (!comes_back) {
+        struct timespec span = {0, 2000000};
+        syscall(SYS_nanosleep, &span, NULL);
+        beat();
+    }
+}
+
+/* Down to where less lies below the stack pointer, within its mapping, than any frame needs. */
+static __attribute__((noinline)) void go_deepest(uintptr_t start)
+{
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    volatile char *room = __builtin_alloca(here - start - LEAST_ROOM);
+
+    room[0] = 1;
+    beat_there();
+    room[1] = room[0];
+}
+
+static __attribute__((noinline)) void dig_deepest(int steps)
+{
+    volatile char step[DEEPEST_STEP];
+    uintptr_t end;
+
+    step[0] = 1;
+    if (steps) {
+        dig_deepest(steps - 1);
+    } else {
+        limit_stack();
+        go_deepest(stack_bounds(&end));
+    }
+    step[1] = step[0];
+}
+
+static void deepest(void)
+{
+    free(malloc(100));
+    say("ready", gettid());
+    dig_deepest(DEEPEST / DEEPEST_STEP);
+}
+
+static void deepest_limited(void)
+{
+    has_limit = true;
+    deepest();
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
 } modes[] = {
+    {"deepest", deepest},
+    {"deepest_limited", deepest_limited},
     {"deep", deep},
     {"last_round", last_round},
     {"last_round_allocated", last_round_allocated},
