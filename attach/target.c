@@ -195,7 +195,7 @@ ssize_t target_maps(const struct target *target, char **text, size_t limit)
     pid_t via = target_via(target), live;
     ssize_t n = procfs_slurp(target->proc, text, limit, "%d/maps", (int)via);
 
-    if (n != 0 && n != -ESRCH && n != -ENOENT)
+    if (!target->stat.pid || (n != 0 && n != -ESRCH && n != -ENOENT))
         return n;
     live = find_live_thread(target);
     if (!live || live == via)

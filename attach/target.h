@@ -43,7 +43,8 @@ static inline struct target target_seen_by(const struct target *target, pid_t ti
 
 /*
  * The text of /proc/PID/maps, by another thread if the one of target_via has
- * ended since. As procfs_slurp; 0: the process has no memory any more.
+ * ended since target_open. As procfs_slurp; 0: the process has no memory any
+ * more, or a target that has only a pid as yet has no first thread.
  */
 ssize_t target_maps(const struct target *target, char **text, size_t limit);
 
