@@ -282,8 +282,8 @@ const char *proof_text(enum proof proof)
         [PROOF_SHADOW_STACK] = "uses a shadow stack (x86 CET), which a forged call would violate",
         [PROOF_DISPATCH] =
             "has syscall user dispatch on, which turns any system call of ours into a SIGSYS",
-        [PROOF_MAY_DISPATCH] = "may have syscall user dispatch on (it handles SIGSYS), which "
-                               "kernels before 6.4 do not tell",
+        [PROOF_MAY_DISPATCH] = ("may have syscall user dispatch on (it handles SIGSYS), which "
+                                "kernels before 6.4 do not tell"),
         [PROOF_FILTERED] = "has a seccomp filter that other threads do not have",
         [PROOF_CLOSING] = "waits in close, which a stop would cut short",
     };
