@@ -90,6 +90,8 @@ enum injection_stage {
     STAGE_ENTERED,   /* at the exit of a system call that the tool made it make */
     STAGE_IN_CALL,   /* in the called function: it must run to its end */
     STAGE_RETURNED,  /* at the entry of the trampoline's sigreturn */
+    STAGE_LAST,      /* in the function that frames.last calls, its signals blocked */
+    STAGE_LEFT,      /* it went elsewhere from there, its signals open */
 };
 
 struct injection {

@@ -378,23 +378,29 @@ static bool has_last(const struct injection *injection, uint64_t *arg)
            *arg != NEITHER && *arg != injection->calm;
 }
 
-/* Signals, and the system calls of their handlers, are the thread's own business by now. */
+/*
+ * Its signals are blocked still: one that came meanwhile ends pause(2) and its like only if it is
+ * taken there. A cancellation that acts is another way to go on, for good. The first system call
+ * on it opens the signals, which from then on are the thread's own business.
+ */
 static bool run_to_frame0(struct injection *injection)
 {
     struct __ptrace_syscall_info info;
 
-    do {
+    injection->stage = STAGE_LAST;
+    for (;;) {
         if (run_step(injection, NULL) != FAULT_NONE)
             return false;
-    } while (!session_syscall_info(&injection->session, &info) ||
-             !arch_is_final_sigreturn(&info, injection->frames.frame0));
-    return true;
+        if (!session_syscall_info(&injection->session, &info))
+            continue;
+        if (arch_is_final_sigreturn(&info, injection->frames.frame0))
+            return true;
+        run_open_last(injection);
+    }
 }
 
-/* The mask first, as always at the end: the frame that an orphan goes on to has it too. */
 enum fault_code perform_last(struct injection *injection, bool *back, struct fault *fault)
 {
-    struct session *session = &injection->session;
     arch_regs regs = injection->original;
     uint64_t arg;
 
@@ -402,7 +408,7 @@ enum fault_code perform_last(struct injection *injection, bool *back, struct fau
     if (!has_last(injection, &arg))
         return FAULT_NONE;
     arch_enter_last(&regs, &injection->last, &injection->frames, arg);
-    if (!session_set_sigmask(session, injection->last.mask) || !arch_set_regs(session, &regs))
+    if (!arch_set_regs(&injection->session, &regs))
         return run_broken(injection, "set registers", fault);
     *back = run_to_frame0(injection);
     if (!*back)

@@ -12,8 +12,8 @@ void perform_plan_last(struct injection *injection);
 /*
  * When the scratch area is gone: makes that call, if there is anything to give
  * back. back: it stands at a system call's exit, and its registers may
- * be set. If it does not come back within the time, it is being cancelled, or
- * in a handler of its own, and has been let go.
+ * be set. If it does not come back within the time, it is being cancelled, and
+ * has been let go.
  */
 enum fault_code perform_last(struct injection *injection, bool *back, struct fault *fault);
 

@@ -21,6 +21,17 @@ enum fault_code run_broken(const struct injection *injection, const char *what, 
                      injection->session.tid);
 }
 
+void run_open_last(struct injection *injection)
+{
+    struct session *session = &injection->session;
+
+    if (injection->stage != STAGE_LAST || session->state < SESSION_EVENT ||
+        session->state > SESSION_GROUP)
+        return;
+    session_set_sigmask(session, injection->last.mask);
+    injection->stage = STAGE_LEFT;
+}
+
 /*
  * The deadline has passed. A call under way is not torn down: the thread is let
  * go, and so is one that was only being prepared, whose frames restore it. If
@@ -33,6 +44,7 @@ static enum fault_code abandon(struct injection *injection, struct fault *fault)
 
     if (session->state == SESSION_RUNNING && session_interrupt(session, NULL) == FAULT_NONE)
         session_wait(session, &soon, NULL);
+    run_open_last(injection);
     session_detach(session);
     if (injection->stage != STAGE_IN_CALL)
         return fault_set(fault, FAULT_NO_SAFE_POINT, ETIMEDOUT, "prepare the call",

@@ -17,6 +17,9 @@ enum fault_code run_step(struct injection *injection, struct fault *fault);
 enum fault_code run_syscall(struct injection *injection, bool at_entry, int64_t *result,
                             struct fault *fault);
 
+/* STAGE_LAST: opens the signals of a thread that does not come back from there. Else nothing. */
+void run_open_last(struct injection *injection);
+
 /* The fault of a ptrace request or a memory access that failed with errno. */
 enum fault_code run_broken(const struct injection *injection, const char *what,
                            struct fault *fault);

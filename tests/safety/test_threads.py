@@ -133,6 +133,25 @@ class Threads:
             safety.tool_ok("dump", victim.pid, "-o", os.devnull)
             self.goes_on(victim)
 
+    # ---- signalled ----
+
+    def signalled(self):
+        """The signal that it waits for comes while a call waits for another dump to end. pause(2) ends
+        by it, as if there had been no call."""
+        with Victim("threads", "signalled") as victim:
+            tid = int(victim.answer("ready")[0])
+            tool = self.dump_in(victim, tid, "")
+            try:
+                victim.ask("signal", key="sent")
+                with open(os.path.join(victim.directory, "fifo"), "rb") as file:
+                    while file.read(65536):
+                        pass
+                out, err = tool.communicate(timeout=20)
+            finally:
+                lib.end_process(tool)
+            require(tool.returncode == 0, "exit code %s: %s", tool.returncode, err)
+            self.goes_on(victim)
+
     # ---- ending ----
 
     def last_round(self, mode):
@@ -208,6 +227,7 @@ def main():
         table.add(mode, threads.last_round, mode, sabotage=False)
     table.add("first_leaves", threads.leaving, "first_leaves")
     table.add("second_leaves", threads.leaving, "second_leaves")
+    table.add("signalled", threads.signalled)
     for mode in ("cancelled_at_once", "cancelled_asleep", "cancelled_deferred"):
         table.add(mode, threads.cancelled, mode, "")
         table.add(mode + "_orphan", threads.cancelled, mode, "killed")

@@ -165,8 +165,12 @@ static volatile bool cleaned_up, asleep;
 
 static void clean_up(void *unused)
 {
+    sigset_t now;
+
     (void)unused;
     cleaned_up = true;
+    if (pthread_sigmask(SIG_BLOCK, NULL, &now) != 0 || sigismember(&now, SIGTERM))
+        wrong();
     if (pthread_mutex_unlock(&held) != 0)
         wrong();
 }
@@ -248,6 +252,47 @@ static void cancelled_asleep(void)
 static void cancelled_deferred(void)
 {
     cancelled(PTHREAD_CANCEL_DEFERRED);
+}
+
+/* ---- signalled: it waits for a signal, which comes in the middle of a call ---- */
+
+static volatile pid_t signalled_tid;
+static volatile bool taken;
+
+static void take(int number)
+{
+    (void)number;
+    taken = true;
+}
+
+/* In a cancellation point. A signal that is taken anywhere but there is waited for in vain. */
+static void *signalled_main(void *unused)
+{
+    free(malloc(100));
+    signalled_tid = gettid();
+    while (!taken)
+        pause();
+    return unused;
+}
+
+static void signalled(void)
+{
+    pthread_t thread, dump;
+
+    signal(SIGUSR1, take);
+    if (mkfifo("fifo", 0600) != 0 || pthread_create(&thread, NULL, signalled_main, NULL) != 0 ||
+        pthread_create(&dump, NULL, dump_main, NULL) != 0)
+        exit(2);
+    nap(100000000);
+    say("ready", signalled_tid);
+    word();
+    pthread_kill(thread, SIGUSR1);
+    say("sent", 0);
+    pthread_join(thread, NULL);
+    for (;;) {
+        nap(2000000);
+        beat();
+    }
 }
 
 /* ---- last_round: in the last destructors of thread-specific data ---- */
@@ -471,6 +516,7 @@ static const struct {
     {"cancelled_at_once", cancelled_at_once},
     {"cancelled_asleep", cancelled_asleep},
     {"cancelled_deferred", cancelled_deferred},
+    {"signalled", signalled},
 };
 
 int main(int argc, char **argv)
