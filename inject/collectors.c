@@ -470,6 +470,7 @@ static bool holds_lock(const struct collector *collector, const struct target *t
 /*
  * A thread that answers a stop blocks the collector's signals; libgc's marking threads, for which
  * the collector waits, block all others (pthread_support.c, GC_start_mark_threads, from 7.6 on).
+ * Without a collector, that is any thread that leaves the program's signals to others.
  */
 bool collector_uses(const struct collector *collector, const struct target *target,
                     struct memory *memory, pid_t tid, uint64_t open, uint64_t mask)
@@ -478,6 +479,6 @@ bool collector_uses(const struct collector *collector, const struct target *targ
 
     if (!open)
         return false;
-    return (mask & open) || (mask | open | never) == ~0ull ||
+    return (mask & open) || (collector->name && (mask | open | never) == ~0ull) ||
            holds_lock(collector, target, memory, tid);
 }

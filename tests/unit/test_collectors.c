@@ -60,6 +60,17 @@ static void test_masks(void)
     CHECK(!collector_uses(&collector, &own.target, &own.memory, getpid(), 0, ~0ull));
 }
 
+/* musl alone: a thread of the program that blocks all that sigfillset(3) names is an ordinary one.
+ */
+static void test_musl(void)
+{
+    const struct collector musl = {.musl = true};
+    const uint64_t all = ~(BIT(32) | BIT(33) | BIT(34) | BIT(SIGKILL) | BIT(SIGSTOP));
+
+    CHECK(!collector_uses(&musl, &own.target, &own.memory, getpid(), BIT(34), all));
+    CHECK(collector_uses(&musl, &own.target, &own.memory, getpid(), BIT(34), all | BIT(34)));
+}
+
 static void *take_and_release(void *unused)
 {
     const struct collector *collector = unused;
@@ -109,6 +120,7 @@ int main(void)
     if (CHECK(own_open(&own))) {
         test_signals();
         test_masks();
+        test_musl();
         test_lock();
         test_no_collector();
     }
