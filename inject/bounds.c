@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/prctl.h>
 
 /* linux/prctl.h since Linux 5.11 */
@@ -17,12 +18,25 @@ enum proof bounds_of_status(const struct proc_status *status)
     return status->shadow_stack ? PROOF_SHADOW_STACK : PROOF_SAFE;
 }
 
-bool bounds_may_dispatch(const struct proc_status *status)
+/* Ruby's handler does nothing (signal.c, Init_signal), ClickHouse's reports a crash. */
+static bool handles_for_itself(const struct modules *modules)
+{
+    static const char *const programs[] = {"libruby", "ruby", "clickhouse"};
+
+    for (size_t i = 0; modules && i < modules->count; i++)
+        for (size_t j = 0; j < ARRAY_LEN(programs); j++)
+            if (strncmp(module_name(&modules->list[i]), programs[j], strlen(programs[j])) == 0)
+                return true;
+    return false;
+}
+
+bool bounds_may_dispatch(const struct proc_status *status, const struct injection_env *env)
 {
     bool catches_all = (status->sig_caught & REAL_TIME_SIGNALS) == REAL_TIME_SIGNALS;
 
     return (status->sig_caught >> (SIGSYS - 1) & 1) && !catches_all &&
-           status->seccomp != STATUS_SECCOMP_FILTER;
+           status->seccomp != STATUS_SECCOMP_FILTER && !env->named &&
+           !handles_for_itself(env->modules);
 }
 
 /* Off for the tool itself: that it is already; a kernel before 5.11 says EINVAL. */
@@ -39,8 +53,9 @@ static enum proof bounds_of_dispatch(struct injection *injection)
         return on ? PROOF_DISPATCH : PROOF_SAFE;
     if (errno != EIO)
         return PROOF_NO_STATUS;
-    return bounds_may_dispatch(&injection->own) && kernel_can_dispatch() ? PROOF_MAY_DISPATCH
-                                                                         : PROOF_SAFE;
+    return bounds_may_dispatch(&injection->own, &injection->env) && kernel_can_dispatch()
+               ? PROOF_MAY_DISPATCH
+               : PROOF_SAFE;
 }
 
 enum proof bounds_of_stopped(struct injection *injection)

@@ -23,7 +23,8 @@ bool bounds_hold(enum proof proof);
 /*
  * May syscall user dispatch be on for a thread with that status, on a kernel
  * that does not tell? Whoever switches it on also handles SIGSYS, or dies. But
- * so does who catches every signal there is (the runtime of Go), and one with a
- * seccomp filter that answers by SIGSYS.
+ * so does who catches every signal there is (the runtime of Go), one with a
+ * seccomp filter that answers by SIGSYS, and Ruby and ClickHouse in each of
+ * their processes. A suspicion is all it is: not if the operator named the thread.
  */
-bool bounds_may_dispatch(const struct proc_status *status);
+bool bounds_may_dispatch(const struct proc_status *status, const struct injection_env *env);

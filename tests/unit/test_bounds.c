@@ -118,13 +118,38 @@ static void test_dispatch(void)
 {
     struct proc_status status = {.sig_caught = SIGSYS_ALONE};
 
-    CHECK(bounds_may_dispatch(&status));
+    CHECK(bounds_may_dispatch(&status, &env));
     status.seccomp = STATUS_SECCOMP_FILTER; /* which may be what answers by SIGSYS */
-    CHECK(!bounds_may_dispatch(&status));
+    CHECK(!bounds_may_dispatch(&status, &env));
     status = (struct proc_status){.sig_caught = EVERY_SIGNAL};
-    CHECK(!bounds_may_dispatch(&status));
+    CHECK(!bounds_may_dispatch(&status, &env));
     status.sig_caught = ~SIGSYS_ALONE & 0xffffffff;
-    CHECK(!bounds_may_dispatch(&status));
+    CHECK(!bounds_may_dispatch(&status, &env));
+}
+
+static bool may_dispatch_in(const char *path)
+{
+    const struct proc_status status = {.sig_caught = SIGSYS_ALONE};
+    char name[64];
+    struct module program = {.path = name};
+    struct modules modules = {.list = &program, .count = 1};
+    struct injection_env own = {.modules = &modules};
+
+    snprintf(name, sizeof name, "%s", path);
+    return bounds_may_dispatch(&status, &own);
+}
+
+static void test_known_handlers(void)
+{
+    const struct proc_status status = {.sig_caught = SIGSYS_ALONE};
+
+    CHECK(may_dispatch_in("/usr/bin/program") && may_dispatch_in("/usr/lib/wine/ntdll.so"));
+    CHECK(may_dispatch_in("/usr/lib/ruby/program"));
+    CHECK(!may_dispatch_in("/usr/lib/libruby-3.1.so.3.1.2") && !may_dispatch_in("/opt/bin/ruby"));
+    CHECK(!may_dispatch_in("/usr/bin/clickhouse-server"));
+    env.named = true;
+    CHECK(!bounds_may_dispatch(&status, &env));
+    env.named = false;
 }
 
 static void test_verdicts(void)
@@ -144,6 +169,7 @@ int main(void)
     test_strict();
     test_stopped();
     test_dispatch();
+    test_known_handlers();
     test_verdicts();
     procfs_close(&proc);
     tree_remove(&tree);
