@@ -20,6 +20,7 @@ enum {
 struct walk {
     struct outfile *out;
     enum outfile_links links;
+    bool to_directory;       /* what is looked for is a directory: -EISDIR, and dir is that */
     int dir;                 /* where it is */
     int followed;            /* links so far */
     bool foreign;            /* behind a link of procfs into what a process sees */
@@ -154,19 +155,30 @@ static int arrive(struct walk *walk, int named, const char *part, const struct s
     return walk->out->special < 0 ? -errno : 0;
 }
 
-/* The rest of a path below /proc/PID/root, which the walk has reached; takes over root. */
-static int walk_in_root(struct walk *walk, int root)
+static int directory_in_root(struct walk *walk)
+{
+    int dir = inroot_name(walk->dir, *walk->rest ? walk->rest : ".", INROOT_FOLLOW);
+
+    if (dir < 0)
+        return dir;
+    move_to(walk, dir);
+    return -EISDIR;
+}
+
+/* The rest of a path below /proc/PID/root, which the walk has reached: dir is that root. */
+static int walk_in_root(struct walk *walk)
 {
     char *slash = strrchr(walk->rest, '/');
     const char *name = slash ? slash + 1 : walk->rest;
     struct stat st;
 
-    move_to(walk, root);
+    if (walk->to_directory)
+        return directory_in_root(walk);
     if (!*name || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
         return -EISDIR;
     if (slash) {
         *slash = '\0';
-        int dir = inroot_name(root, walk->rest, INROOT_FOLLOW);
+        int dir = inroot_name(walk->dir, walk->rest, INROOT_FOLLOW);
         if (dir < 0)
             return dir;
         move_to(walk, dir);
@@ -188,12 +200,12 @@ static int follow_magic(struct walk *walk, const char *part, bool last)
 
     if (to < 0 || fstat(to, &st))
         return -errno;
-    if (S_ISDIR(st.st_mode) && !last) {
-        if (strcmp(part, "root") == 0)
-            return walk_in_root(walk, steal_fd(&to));
+    if (S_ISDIR(st.st_mode) && (!last || walk->to_directory)) {
         walk->foreign |= !is_on_procfs(to);
         move_to(walk, steal_fd(&to));
-        return 0;
+        if (strcmp(part, "root") == 0)
+            return walk_in_root(walk);
+        return last ? -EISDIR : 0;
     }
     if (!last)
         return -ENOTDIR;
@@ -306,6 +318,7 @@ int outfile_directory(const char *path)
     struct walk walk;
     int rc = begin(&walk, &out, path, OUTFILE_FOLLOW);
 
+    walk.to_directory = true;
     if (rc == 0)
         rc = walk_all(&walk);
     if (rc == -EISDIR) {

@@ -528,6 +528,48 @@ static void test_moved_directory(void)
     CHECK(holds("moved/x", "ours") && holds("second/x", "former"));
 }
 
+static bool is_directory(const char *path, const char *wanted)
+{
+    int fd = outfile_directory(path);
+    struct stat st, other;
+    bool same = fd >= 0 && fstat(fd, &st) == 0 && stat(wanted, &other) == 0 &&
+                st.st_dev == other.st_dev && st.st_ino == other.st_ino;
+
+    if (!same)
+        fprintf(stderr, "  %s: %s\n", path, fd < 0 ? strerror(-fd) : "another one");
+    if (fd >= 0)
+        close(fd);
+    return same;
+}
+
+/* The ways to the same directory: that one is read, never one above it. */
+static void test_directory(void)
+{
+    static const char *const ends[] = {"", "/", "/."};
+    char path[2 * TREE_PATH_MAX], *former = getcwd(NULL, 0);
+
+    CHECK(tree_write(&tree, "inner/other", "") && tree_link(&tree, "to-inner", "inner"));
+    CHECK(former && chdir(path_of("inner")) == 0);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        snprintf(path, sizeof path, "%s/inner%s", tree.path, ends[i]);
+        CHECK(is_directory(path, path_of("inner")));
+        snprintf(path, sizeof path, "/proc/self/root%s/inner%s", tree.path, ends[i]);
+        CHECK(is_directory(path, path_of("inner")));
+        snprintf(path, sizeof path, "/proc/self/root%s/to-inner%s", tree.path, ends[i]);
+        CHECK(is_directory(path, path_of("inner")));
+        snprintf(path, sizeof path, "/proc/self/cwd%s", ends[i]);
+        CHECK(is_directory(path, path_of("inner")));
+        snprintf(path, sizeof path, "/proc/self/root%s", ends[i]);
+        CHECK(is_directory(path, "/"));
+    }
+    CHECK(is_directory(".", path_of("inner")) && is_directory("..", tree.path));
+    CHECK(outfile_directory(path_of("inner/other")) == -ENOTDIR);
+    snprintf(path, sizeof path, "/proc/self/root%s/inner/other", tree.path);
+    CHECK(outfile_directory(path) == -ENOTDIR);
+    CHECK(former && chdir(former) == 0);
+    free(former);
+}
+
 /* What is no regular file is written, and keeps its name. */
 static void test_new_device(void)
 {
@@ -569,10 +611,11 @@ int main(void)
         test_made_anew();
         test_taken_meanwhile();
         test_named_late();
+        test_taken_by_another();
     }
     test_new_device();
-    test_taken_by_another();
     test_moved_directory();
+    test_directory();
     tree_remove(&tree);
     return check_result();
 }
