@@ -178,6 +178,21 @@ FILE *output_stream(struct output *output)
     return stream;
 }
 
+/* An empty file takes the name first, which then only its owner replaces in a sticky directory. */
+static int rename_onto_own(int dir, const char *from, const char *to)
+{
+    int err, fd = openat(dir, to, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+    if (fd < 0)
+        return errno;
+    close(fd);
+    if (renameat(dir, from, dir, to) == 0)
+        return 0;
+    err = errno;
+    unlinkat(dir, to, 0);
+    return err;
+}
+
 /* 0 or an errno; EEXIST: the name is taken, and what has it is as it was. */
 static int rename_new(int dir, const char *from, const char *to)
 {
@@ -186,10 +201,13 @@ static int rename_new(int dir, const char *from, const char *to)
     if (errno != EINVAL && errno != ENOSYS)
         return errno;
     /* Not every file system can do that; a link is not made over another file either. */
-    if (linkat(dir, from, dir, to, 0) != 0)
+    if (linkat(dir, from, dir, to, 0) == 0) {
+        unlinkat(dir, from, 0);
+        return 0;
+    }
+    if (errno != EPERM && errno != EOPNOTSUPP && errno != ENOSYS)
         return errno;
-    unlinkat(dir, from, 0);
-    return 0;
+    return rename_onto_own(dir, from, to); /* some FUSE file systems have no hard links either */
 }
 
 /* In a sticky directory somebody else may have taken the name meanwhile. */

@@ -62,10 +62,11 @@ ALLOWED = {
     ("cli/interrupt.c", "openat"): (1, "a new file (O_EXCL) in a directory of outfile_find"),
     ("cli/interrupt.c", "unlinkat"): (1, "that file"),
     ("cli/output.c", "open"): (1, "/proc/self/fd/N: what outfile_find has named"),
-    ("cli/output.c", "renameat"): (1, "within a directory of outfile_find"),
+    ("cli/output.c", "openat"): (1, "a new file (O_EXCL) within a directory of outfile_find"),
+    ("cli/output.c", "renameat"): (2, "within a directory of outfile_find"),
     ("cli/output.c", "renameat2"): (1, "within a directory of outfile_find"),
     ("cli/output.c", "linkat"): (1, "within a directory of outfile_find"),
-    ("cli/output.c", "unlinkat"): (2, "a temporary file within a directory of outfile_find"),
+    ("cli/output.c", "unlinkat"): (3, "a file that it has made, within a directory of outfile_find"),
     ("cli/keep.c", "fstatat"): (1, "in a directory of outfile_directory, not followed"),
     ("cli/keep.c", "unlinkat"): (1, "in a directory of outfile_directory: a file of this user's"),
 }

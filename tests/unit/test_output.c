@@ -428,7 +428,7 @@ static void test_nothing_after_a_failure(void)
 
 /* ---- files that are made anew ---- */
 
-static bool no_renameat2;
+static bool no_renameat2, no_linkat;
 
 /* In place of libc's: some file systems cannot do it. */
 int renameat2(int from_dir, const char *from, int to_dir, const char *to, unsigned flags)
@@ -438,6 +438,16 @@ int renameat2(int from_dir, const char *from, int to_dir, const char *to, unsign
         return -1;
     }
     return (int)syscall(SYS_renameat2, from_dir, from, to_dir, to, flags);
+}
+
+/* Likewise. */
+int linkat(int from_dir, const char *from, int to_dir, const char *to, int flags)
+{
+    if (no_linkat) {
+        errno = EPERM;
+        return -1;
+    }
+    return (int)syscall(SYS_linkat, from_dir, from, to_dir, to, flags);
 }
 
 static bool make_new(const char *file, bool may_number, const char *text, const char *wanted)
@@ -604,10 +614,11 @@ int main(void)
     test_stdout();
     test_stdout_check();
     test_nothing_after_a_failure();
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         tree_remove(&tree);
         CHECK(tree_make(&tree));
-        no_renameat2 = i;
+        no_renameat2 = i > 0;
+        no_linkat = i > 1;
         test_made_anew();
         test_taken_meanwhile();
         test_named_late();
