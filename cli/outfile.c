@@ -231,6 +231,17 @@ static int follow(struct walk *walk, int link, const char *part, const struct st
     return rc == 1 ? follow_text(walk, link, slash) : rc;
 }
 
+/* An automount is mounted for O_DIRECTORY, and is an empty directory for O_PATH without it. */
+static int enter(struct walk *walk, const char *part)
+{
+    int dir = openat(walk->dir, part, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+    if (dir < 0)
+        return -errno;
+    move_to(walk, dir);
+    return 0;
+}
+
 static int step(struct walk *walk, const char *part, bool last, bool slash)
 {
     bool up = strcmp(part, "..") == 0;
@@ -244,8 +255,8 @@ static int step(struct walk *walk, const char *part, bool last, bool slash)
     if (S_ISLNK(st.st_mode))
         return follow(walk, named, part, &st, slash);
     if (S_ISDIR(st.st_mode)) {
-        move_to(walk, steal_fd(&named));
-        return last ? -EISDIR : 0;
+        int rc = last && !walk->to_directory ? 0 : enter(walk, part);
+        return rc == 0 && last ? -EISDIR : rc;
     }
     return last && !slash ? arrive(walk, named, part, &st) : -ENOTDIR;
 }

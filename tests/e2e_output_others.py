@@ -169,6 +169,24 @@ class Sticky(lib.TestCase):
         self.assertEqual([os.path.exists(path) for path in old], [False, True], result)
 
 
+class Automounted(lib.TestCase):
+    def test_automount_on_the_way(self):
+        """A directory that is mounted when a path leads through it. Of debugfs that is tracing; the
+        kernel refuses a file there, for which it has to be found first."""
+        lib.require_root()
+        script = """mount -t debugfs none "$1" || exit 77
+            "$2" report "$3" -o "$1/tracing/instances/new"; code=$?
+            test -d "$1/tracing/instances" || exit 77
+            exit $code"""
+        result = subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", self.directory(),
+                                 lib.TOOL, PROFILE], capture_output=True, text=True, timeout=60,
+                                env=lib.tool_environment())
+        if result.returncode == 77:
+            self.skipTest("no debugfs with tracing: " + result.stderr)
+        self.assertEqual(result.returncode, lib.OUTPUT_FAILED, result)
+        self.assertIn("not permitted", result.stderr.replace("Permission denied", "not permitted"))
+
+
 class InTheTarget(hostile.TestCase):
     """Below /proc/PID/root the target decides what a name leads to."""
 
