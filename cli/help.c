@@ -305,9 +305,9 @@ static bool has_hooks(const char *verb)
 
 static const char hooks[] =
     "\n"
-    "      --force-hooks   call also where the application's own functions (extent hooks of\n"
-    "                      its arenas, a hook for finished dumps) may run in the call. If they\n"
-    "                      take a lock that the held thread has, both wait for ever\n";
+    "      --force-hooks   make the call even if functions of the application may run in it\n"
+    "                      (extent hooks of its arenas, a hook for finished dumps); if one\n"
+    "                      takes a lock that the held thread has, both wait for ever\n";
 
 static int check(void)
 {

@@ -27,7 +27,7 @@ static const char *const refusals[] = {
     [NAME_REFUSE_INDEX] =
         "has no such index: jemalloc would read beyond its array of arenas and might crash",
     [NAME_REFUSE_CLASS] =
-        "has no such index: this build has fewer size classes, and might read beyond its array",
+        "has no such index: this jemalloc has fewer size classes, and might read beyond its array",
     [NAME_REFUSE_PROF_THREAD] =
         "would crash the process, now or when the thread ends: up to jemalloc 5.2.1 it uses locks "
         "that were never made when opt.prof is false",

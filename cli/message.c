@@ -215,16 +215,16 @@ static const struct wording wordings[] = {
                          "is never made",
                          "dump without -o, to a real file, with --force-hooks"},
     [FAULT_HOOKS] = {EXIT_REFUSED,
-                     "the call could run a function of the application, which would wait for ever "
-                     "for a lock that the held thread has: %W",
-                     "if that function takes no lock which other code of the application takes: "
-                     "--force-hooks"},
+                     "the call could run a function of the application, and would never end if "
+                     "that takes a lock which the held thread has: %W",
+                     "if that function takes no lock that other code of the application takes, "
+                     "use --force-hooks"},
     [FAULT_OUTPUT] = {EXIT_OUTPUT, "%W%E", NULL},
     [FAULT_OUTPUT_OTHERS] = {EXIT_OUTPUT,
                              "%W, in a sticky directory where others may write: it is not followed "
                              "or replaced",
-                             "name a file in a directory of your own; or remove that one, if you "
-                             "know it"},
+                             "name a file in a directory of your own, or remove the one in the "
+                             "way"},
     [FAULT_PROFILE] = {EXIT_USAGE, "%W%E",
                        "give a heap profile in jemalloc's own format, as dump writes it"},
     [FAULT_NO_GROUP] = {EXIT_GONE, "there is no control group %W",
