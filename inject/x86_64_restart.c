@@ -13,9 +13,10 @@ static int64_t syscall_error(const arch_regs *regs)
     return (int64_t)regs->orig_rax < 0 ? 0 : (int64_t)(0 - regs->rax);
 }
 
-bool arch_is_restart(int64_t result)
+/* A positive errno, or one of the kernel's own. */
+static bool is_restart_code(int64_t error)
 {
-    switch (-result) {
+    switch (error) {
     case ERESTARTSYS:
     case ERESTARTNOINTR:
     case ERESTARTNOHAND:
@@ -26,9 +27,14 @@ bool arch_is_restart(int64_t result)
     }
 }
 
+bool arch_is_restart(int64_t result)
+{
+    return is_restart_code((int64_t)(0 - (uint64_t)result));
+}
+
 bool arch_restarts(const arch_regs *regs)
 {
-    return arch_is_restart(-syscall_error(regs));
+    return is_restart_code(syscall_error(regs));
 }
 
 bool arch_restarts_by_block(const arch_regs *regs)
