@@ -19,9 +19,10 @@ enum { LINKS_MAX = 40 /* as the kernel */, DEPTH_MAX = 128, NAME_SIZE = NAME_MAX
 struct walk {
     int dirs[DEPTH_MAX];
     size_t depth;
-    int links;               /* that may still be followed */
-    char path[2 * PATH_MAX]; /* as the last link has left it */
-    const char *rest;        /* what of it is still to be walked */
+    int links;                        /* that may still be followed */
+    const struct inroot_guard *guard; /* NULL: every link may be followed */
+    char path[2 * PATH_MAX];          /* as the last link has left it */
+    const char *rest;                 /* what of it is still to be walked */
 };
 
 static void walk_up(struct walk *walk)
@@ -73,6 +74,13 @@ static int follow(struct walk *walk, int link)
     return 0;
 }
 
+static int ask_guard(const struct walk *walk, const char *part, const struct stat *link)
+{
+    const struct inroot_guard *guard = walk->guard;
+
+    return guard ? guard->may_follow(guard->ctx, walk->dirs[walk->depth - 1], part, link) : 0;
+}
+
 /* One part: no link is followed by the kernel. */
 static int step(struct walk *walk, const char *part)
 {
@@ -82,8 +90,10 @@ static int step(struct walk *walk, const char *part)
 
     if (named < 0 || fstat(named, &st))
         return -errno;
-    if (S_ISLNK(st.st_mode))
-        return follow(walk, named);
+    if (S_ISLNK(st.st_mode)) {
+        int rc = ask_guard(walk, part, &st);
+        return rc ? rc : follow(walk, named);
+    }
     if (walk->rest[0] && !S_ISDIR(st.st_mode))
         return -ENOTDIR;
     if (walk->depth == DEPTH_MAX)
@@ -106,24 +116,37 @@ static int walk_all(struct walk *walk)
     return err ? err : walk->dirs[--walk->depth];
 }
 
-int inroot_walk(int root, const char *path, enum inroot_links links)
+static int walk_from(struct walk *walk, int root, const char *path)
 {
-    struct walk walk = {.links = links == INROOT_FOLLOW ? LINKS_MAX : 0};
     int fd;
 
     if (!*path)
         return -ENOENT;
     if (strlen(path) >= PATH_MAX)
         return -ENAMETOOLONG;
-    memcpy(walk.path, path, strlen(path) + 1);
-    walk.rest = walk.path;
-    walk.dirs[0] = fcntl(root, F_DUPFD_CLOEXEC, 0);
-    if (walk.dirs[0] < 0)
+    memcpy(walk->path, path, strlen(path) + 1);
+    walk->rest = walk->path;
+    walk->dirs[0] = fcntl(root, F_DUPFD_CLOEXEC, 0);
+    if (walk->dirs[0] < 0)
         return -errno;
-    walk.depth = 1;
-    fd = walk_all(&walk);
-    walk_end(&walk);
+    walk->depth = 1;
+    fd = walk_all(walk);
+    walk_end(walk);
     return fd;
+}
+
+int inroot_walk(int root, const char *path, enum inroot_links links)
+{
+    struct walk walk = {.links = links == INROOT_FOLLOW ? LINKS_MAX : 0};
+
+    return walk_from(&walk, root, path);
+}
+
+int inroot_walk_guarded(int root, const char *path, const struct inroot_guard *guard)
+{
+    struct walk walk = {.links = LINKS_MAX, .guard = guard};
+
+    return walk_from(&walk, root, path);
 }
 
 /* EPERM: a container's seccomp profile that does not know it; EAGAIN: a rename beside a "..". */

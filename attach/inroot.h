@@ -6,6 +6,8 @@
 
 #include "attach/procfs.h"
 
+#include <sys/stat.h>
+
 enum inroot_links {
     INROOT_FOLLOW,
     INROOT_NO_LINKS, /* -ELOOP: what maps calls a file has no link in it (d_path) */
@@ -22,6 +24,15 @@ enum inroot_links {
 int inroot_name(int root, const char *path, enum inroot_links links);
 /* The same without openat2(2). */
 int inroot_walk(int root, const char *path, enum inroot_links links);
+
+/* Asked before a link is followed: its directory, its name there, and what it is. 0 or -errno. */
+struct inroot_guard {
+    int (*may_follow)(void *ctx, int dir, const char *name, const struct stat *link);
+    void *ctx;
+};
+
+/* The same, links followed, each after it was asked for. */
+int inroot_walk_guarded(int root, const char *path, const struct inroot_guard *guard);
 
 /*
  * Opens what an O_PATH descriptor names for reading, if it is a regular file

@@ -155,14 +155,28 @@ static int arrive(struct walk *walk, int named, const char *part, const struct s
     return walk->out->special < 0 ? -errno : 0;
 }
 
-static int directory_in_root(struct walk *walk)
+static int may_follow(void *ctx, int dir, const char *name, const struct stat *link)
 {
-    int dir = inroot_name(walk->dir, *walk->rest ? walk->rest : ".", INROOT_FOLLOW);
+    return check_entry(ctx, dir, name, link);
+}
+
+/* Links stay inside the root that the walk is in, and the rules hold for them too. */
+static int move_in_root(struct walk *walk, const char *path)
+{
+    const struct inroot_guard guard = {may_follow, walk->out};
+    int dir = inroot_walk_guarded(walk->dir, path, &guard);
 
     if (dir < 0)
         return dir;
     move_to(walk, dir);
-    return -EISDIR;
+    return 0;
+}
+
+static int directory_in_root(struct walk *walk)
+{
+    int rc = move_in_root(walk, *walk->rest ? walk->rest : ".");
+
+    return rc ? rc : -EISDIR;
 }
 
 /* The rest of a path below /proc/PID/root, which the walk has reached: dir is that root. */
@@ -178,10 +192,9 @@ static int walk_in_root(struct walk *walk)
         return -EISDIR;
     if (slash) {
         *slash = '\0';
-        int dir = inroot_name(walk->dir, walk->rest, INROOT_FOLLOW);
-        if (dir < 0)
-            return dir;
-        move_to(walk, dir);
+        int rc = move_in_root(walk, walk->rest);
+        if (rc)
+            return rc;
     }
     if (fstatat(walk->dir, name, &st, AT_SYMLINK_NOFOLLOW))
         return errno == ENOENT ? finish(walk, name) : -errno;

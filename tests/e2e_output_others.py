@@ -98,6 +98,8 @@ class Sticky(lib.TestCase):
         path, before = self.put("directory"), self.entries()
         for way in (path + "/new", path + "/secret", path + "/"):
             self.assert_refused(self.report(way), before)
+        for way in ("/new", "/secret", "/./new"):
+            self.assert_refused(self.report("/proc/self/root" + path + way), before)
 
     def test_link_of_a_link(self):
         """Root's own link in a directory of its own leads to another user's."""
