@@ -81,6 +81,15 @@ static int ask_guard(const struct walk *walk, const char *part, const struct sta
     return guard ? guard->may_follow(guard->ctx, walk->dirs[walk->depth - 1], part, link) : 0;
 }
 
+/* An automount is mounted for O_DIRECTORY, as it is by openat2 on the way to a file. */
+static int open_directory(const struct walk *walk, const char *part)
+{
+    int fd =
+        openat(walk->dirs[walk->depth - 1], part, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+    return fd < 0 ? -errno : fd;
+}
+
 /* One part: no link is followed by the kernel. */
 static int step(struct walk *walk, const char *part)
 {
@@ -98,7 +107,10 @@ static int step(struct walk *walk, const char *part)
         return -ENOTDIR;
     if (walk->depth == DEPTH_MAX)
         return -ENAMETOOLONG;
-    walk->dirs[walk->depth++] = steal_fd(&named);
+    int next = S_ISDIR(st.st_mode) ? open_directory(walk, part) : steal_fd(&named);
+    if (next < 0)
+        return next;
+    walk->dirs[walk->depth++] = next;
     return 0;
 }
 
