@@ -28,6 +28,7 @@ enum fault_code {
     FAULT_NO_ALLOCATOR,   /* no jemalloc found in it */
     FAULT_NO_INSTANCE,    /* no jemalloc of that number */
     FAULT_UNSUPPORTED,    /* it uses something that a forged call would break */
+    FAULT_WITHHELD,       /* a call could harm its threads, which the kernel does not tell */
     FAULT_NO_SAFE_POINT,  /* no thread could be proven outside the allocator in time */
     FAULT_NO_UNWINDER,    /* the same, and the library that could prove more is not installed */
     FAULT_NO_ROOM,        /* its memory group is full: the kernel might kill it for a page more */

@@ -20,8 +20,8 @@ static bool may_be_its_end(enum fault_code code)
 {
     return code == FAULT_INTERNAL || code == FAULT_FOREIGN_ABI || code == FAULT_DENIED ||
            code == FAULT_TRACED || code == FAULT_NO_ALLOCATOR || code == FAULT_UNSUPPORTED ||
-           code == FAULT_NO_STOP || code == FAULT_NO_SAFE_POINT || code == FAULT_NO_UNWINDER ||
-           code == FAULT_NO_SCRATCH;
+           code == FAULT_WITHHELD || code == FAULT_NO_STOP || code == FAULT_NO_SAFE_POINT ||
+           code == FAULT_NO_UNWINDER || code == FAULT_NO_SCRATCH;
 }
 
 /* If the target has ended, that is the cause; a refusal by the kernel gets its own. */

@@ -29,6 +29,7 @@ static const char *const names[] = {
     [FAULT_NO_ALLOCATOR] = "no_jemalloc",
     [FAULT_NO_INSTANCE] = "no_instance",
     [FAULT_UNSUPPORTED] = "unsupported",
+    [FAULT_WITHHELD] = "withheld",
     [FAULT_NO_SAFE_POINT] = "no_safe_point",
     [FAULT_NO_UNWINDER] = "no_unwinder",
     [FAULT_NO_ROOM] = "no_room",

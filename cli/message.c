@@ -134,6 +134,9 @@ static const struct wording wordings[] = {
     [FAULT_NO_INSTANCE] = {EXIT_USAGE, "it has no jemalloc of that number; instances found: %W",
                            "jeattach status %P lists them, --instance takes their number"},
     [FAULT_UNSUPPORTED] = {EXIT_NO_SAFE_POINT, "%W", "none; the target was not touched"},
+    [FAULT_WITHHELD] = {EXIT_NO_SAFE_POINT, "%W",
+                        "if it runs under no interposer (Wine), name one of its threads: --thread "
+                        "TID; the target was not touched"},
     [FAULT_NO_SAFE_POINT] = {EXIT_NO_SAFE_POINT, "no thread was at a safe point: %W",
                              "try again, or raise --timeout; the target was not touched"},
     [FAULT_NO_UNWINDER] = {EXIT_NO_SAFE_POINT,

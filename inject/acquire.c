@@ -528,6 +528,8 @@ static bool is_hopeless(const struct search *search)
 static enum fault_code refuse_bounds(const struct search *search, enum fault_code code,
                                      struct fault *fault)
 {
+    if (search->bounds == PROOF_MAY_DISPATCH)
+        code = FAULT_WITHHELD;
     return fault_set(fault, code, 0, "find a safe point",
                      "no thread of it can make the call: thread %d %s", (int)search->bound_tid,
                      proof_text(search->bounds));

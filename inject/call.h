@@ -137,7 +137,7 @@ struct injection {
 
 /*
  * FAULT_NO_SAFE_POINT, FAULT_STOPPED, FAULT_NO_STOP, FAULT_GONE, FAULT_DENIED,
- * FAULT_INTERRUPTED, FAULT_NO_SCRATCH, FAULT_UNSUPPORTED: the target is as it was.
+ * FAULT_INTERRUPTED, FAULT_NO_SCRATCH, FAULT_UNSUPPORTED, FAULT_WITHHELD: the target is as it was.
  */
 enum fault_code injection_begin(struct injection *injection, const struct injection_env *env,
                                 struct fault *fault);

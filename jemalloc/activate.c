@@ -228,6 +228,7 @@ static bool ends_all(const struct fault *fault)
     case FAULT_TRACED:
     case FAULT_FOREIGN_ABI:
     case FAULT_NO_SCRATCH:
+    case FAULT_WITHHELD:
     case FAULT_UNSUPPORTED: /* and its own seccomp mode, shadow stack and dispatch */
         return false;
     default:

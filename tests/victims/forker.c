@@ -8,6 +8,8 @@
  *   forker REPORT maps     another thread maps areas as large as the scratch area's data, which
  *                          must stay mapped until it unmaps them: SIGSEGV if they do not
  *
+ *   forker REPORT handles  no thread forks; it handles SIGSYS
+ *
  * REPORT is a file of eight numbers, see struct report. It ends with its parent. It is built
  * against old C libraries too, and with LOADS as a static program that loads a library.
  */
@@ -148,6 +150,18 @@ static void *map_and_look(void *unused)
     return unused;
 }
 
+static void ignore(int number)
+{
+    (void)number;
+}
+
+static void *count(void *unused)
+{
+    for (;; report->rounds++)
+        usleep(1000);
+    return unused;
+}
+
 static void start(void *(*run)(void *))
 {
     pthread_t thread;
@@ -188,6 +202,8 @@ int main(int argc, char **argv)
         start(map_and_look);
     if (strcmp(argv[2], "asked") == 0)
         start(fork_when_asked);
+    if (strcmp(argv[2], "handles") == 0 && signal(SIGSYS, ignore) != SIG_ERR)
+        start(count);
     make_areas();
     report->ready = 1;
     for (;;)

@@ -22,7 +22,7 @@ struct check {
 };
 
 extern const struct check verb_checks[], blocking_checks[], register_checks[], kill_checks[],
-    cgroup_checks[], yama_checks[], apparmor_checks[], memory_checks[];
+    cgroup_checks[], yama_checks[], apparmor_checks[], memory_checks[], dispatch_checks[];
 
 extern bool long_run; /* all of it, not only what the short run has time for */
 
@@ -100,6 +100,8 @@ uint64_t now_ms(void);
 void pause_ms(unsigned ms);
 /* A new directory that everyone may write. */
 const char *make_directory(void);
+/* A new file of numbers that everyone may write, mapped; NULL: it cannot be made. */
+const volatile uint64_t *map_numbers(const char *path);
 
 #define WAIT_UNTIL(condition, seconds)                                                             \
     ({                                                                                             \

@@ -113,7 +113,7 @@ static void run_all(void)
     /* The scopes of yama come last: 3 cannot be taken back. */
     static const struct check *const groups[] = {verb_checks,     blocking_checks, register_checks,
                                                  kill_checks,     cgroup_checks,   memory_checks,
-                                                 apparmor_checks, yama_checks};
+                                                 dispatch_checks, apparmor_checks, yama_checks};
 
     for (size_t i = 0; i < sizeof(groups) / sizeof(*groups); i++)
         for (const struct check *check = groups[i]; check->name; check++)

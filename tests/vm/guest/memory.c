@@ -5,26 +5,10 @@
  */
 #include "guest.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum { CALLS = 15, SECONDS = 60, RESERVE_PERCENT = 95 };
-
-static const volatile uint64_t *map_report(const char *path)
-{
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    void *area = MAP_FAILED;
-
-    if (fd >= 0 && fchmod(fd, 0666) == 0 && ftruncate(fd, 4096) == 0)
-        area = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
-    if (fd >= 0)
-        close(fd);
-    return area == MAP_FAILED ? NULL : area;
-}
 
 /* ready, rounds: tests/victims/forker.c */
 static pid_t start_mapper(const volatile uint64_t **report)
@@ -34,7 +18,7 @@ static pid_t start_mapper(const volatile uint64_t **report)
                           .variables = (const char *const[]){"LD_PRELOAD=libjemalloc.so.2",
                                                              "MALLOC_CONF=prof:true", NULL}};
 
-    *report = map_report(path);
+    *report = map_numbers(path);
     if (!*report)
         return 0;
     pid_t pid = process_start(&start, (const char *const[]){"/victims/forker", path, "maps", NULL});

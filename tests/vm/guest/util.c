@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -85,4 +86,16 @@ const char *make_directory(void)
     mkdir(path, 0777);
     chmod(path, 0777);
     return path;
+}
+
+const volatile uint64_t *map_numbers(const char *path)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    void *area = MAP_FAILED;
+
+    if (fd >= 0 && fchmod(fd, 0666) == 0 && ftruncate(fd, 4096) == 0)
+        area = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
+    if (fd >= 0)
+        close(fd);
+    return area == MAP_FAILED ? NULL : area;
 }
