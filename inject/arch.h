@@ -142,7 +142,7 @@ long arch_syscall_nr(const arch_regs *regs);
 bool arch_restarts(const arch_regs *regs);
 /* Restarted by restart_syscall(2), with the remaining time. */
 bool arch_restarts_by_block(const arch_regs *regs);
-/* It returned EINTR, only because of the stop, and can be made again as if nothing had been. */
+/* It returned EINTR only because of the stop, and can be made again without a difference. */
 bool arch_eintr_by_stop(const arch_regs *regs);
 /* Is it a result by which the kernel says that it will make the system call again? */
 bool arch_is_restart(int64_t result);

@@ -1,0 +1,321 @@
+#include "inject/attempt.h"
+#include "attach/permit.h"
+#include "inject/bounds.h"
+#include "inject/resume.h"
+#include "inject/unwind.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    STOP_WAIT_NS = 5000000000,
+    DENIAL_NS = 1000000000, /* how long a refusal without a cause may last */
+    UNWIND_EVERY = 16,      /* stops of running threads after which one is unwound */
+    SAME_PROGRAM_EVERY = 64,
+};
+
+/*
+ * Until the interrupt's own stop; every other stop is passed on. Ctrl-C does
+ * not end this wait: the thread has been woken already, and only the stop lets
+ * its system call be made again.
+ */
+static enum fault_code wait_for_stop(struct session *session, const struct deadline *deadline,
+                                     struct fault *fault)
+{
+    struct deadline soon = *deadline;
+    enum fault_code rc;
+
+    if (soon.at > clock_now() + STOP_WAIT_NS)
+        soon.at = clock_now() + STOP_WAIT_NS;
+    for (;;) {
+        rc = session_wait(session, &soon, fault);
+        if (rc == FAULT_CALL_DEADLINE)
+            return fault_set(fault, FAULT_NO_STOP, ETIMEDOUT, "stop", "thread %d", session->tid);
+        if (rc != FAULT_NONE || session->state != SESSION_SIGNAL)
+            return rc;
+        /* Any stop uses up the interrupt (kernel/signal.c, ptrace_stop): it is asked for again. */
+        rc = session_continue(session, fault);
+        if (rc == FAULT_NONE)
+            rc = session_interrupt(session, fault);
+        if (rc != FAULT_NONE)
+            return rc;
+    }
+}
+
+static enum fault_code judge_stop(struct session *session, struct fault *fault)
+{
+    switch (session->state) {
+    case SESSION_EVENT:
+        return FAULT_NONE;
+    case SESSION_GROUP:
+        return fault_set(fault, FAULT_STOPPED, 0, "stop", "thread %d", session->tid);
+    case SESSION_EXECED:
+        return fault_set(fault, FAULT_EXECED, 0, "stop", "thread %d", session->tid);
+    default:
+        return fault_set(fault, FAULT_GONE, ESRCH, "stop", "thread %d", session->tid);
+    }
+}
+
+/*
+ * A thread that runs and whose scan is not clean is most often in the
+ * allocator in truth: to unwind it each time would only cost stops. One asleep
+ * is worth the walk, and now and then one that is never clean.
+ */
+static bool is_worth_walking(const struct injection *injection)
+{
+    bool asleep = arch_syscall_nr(&injection->original) >= 0;
+
+    return asleep || injection->report.attempts % UNWIND_EVERY == 0;
+}
+
+/*
+ * An exec between the look at the target and the attach gives no event, and the
+ * new program may even have its stack where the old one had it. The borrowed
+ * code must still be where it was.
+ */
+static bool is_same_program(const struct injection_env *env)
+{
+    unsigned char code[ARCH_SIGRETURN_LEN];
+    remote_addr at = env->plan->gadgets.sigreturn;
+
+    return memory_is_same(env->memory, at) && memory_read(env->memory, at, code, sizeof code) &&
+           arch_find_sigreturn(code, sizeof code) == 0;
+}
+
+/*
+ * Most stops of a busy thread are in code where it may not be used, whatever
+ * program that is: they are not made longer by the question, but now and then,
+ * since a new program may have code at the same place.
+ */
+static bool wants_same_program(const struct injection *injection, enum proof proof)
+{
+    return proof != PROOF_PC || injection->report.attempts % SAME_PROGRAM_EVERY == 0;
+}
+
+/* What must be mapped below its stack pointer, bytes. */
+static size_t stack_room(const struct injection *injection)
+{
+    return arch_frames_room() + (injection->own_stack ? INJECTION_OWN_STACK : 0);
+}
+
+/* A call might wait for a lock whose owner the collector has stopped, and it for this thread. */
+static bool serves_collector(struct injection *injection)
+{
+    const struct injection_env *env = &injection->env;
+    uint64_t mask;
+
+    return injection->open && (!session_get_sigmask(&injection->session, &mask) ||
+                               collector_uses(&env->plan->collector, env->target, env->memory,
+                                              injection->session.tid, injection->open, mask));
+}
+
+/*
+ * The first thread may sleep deeper in its stack than it ever was, with less
+ * below it than the frames need. The kernel would make the stack larger for a
+ * signal's frame; it does so for a look at that place, too.
+ */
+static bool grow_stack(const struct injection *injection)
+{
+    const struct injection_env *env = &injection->env;
+    remote_addr sp = arch_sp(&injection->original), low = sp - stack_room(injection);
+    const struct vma *vma = modules_vma_at(env->modules, sp);
+
+    if (injection->session.tid != env->target->pid || !vma || !vma->stack || low >= sp ||
+        vma->end - low > target_stack_limit(env->target) || !memory_grow_stack(env->memory, low))
+        return false;
+    modules_stack_grew(env->modules, low);
+    return true;
+}
+
+static struct evidence prove_once(const struct injection *injection)
+{
+    const struct injection_env *env = &injection->env;
+
+    return safepoint_prove(env->plan, env->modules, env->memory, injection->unwinder,
+                           is_worth_walking(injection), &injection->original,
+                           injection->session.tid == env->target->pid, stack_room(injection));
+}
+
+/* Where it stands: outside all code that may hold a lock, on a stack of its own. */
+static struct evidence prove(const struct injection *injection)
+{
+    struct evidence evidence = prove_once(injection);
+
+    if (evidence.proof == PROOF_NO_ROOM && grow_stack(injection))
+        evidence = prove_once(injection);
+    if (evidence.proof == PROOF_MAYBE_ENDING && injection->seasoned && !injection->unwinder)
+        evidence.proof = PROOF_SAFE;
+    return evidence;
+}
+
+/* What else of a thread at a safe point forbids a call. */
+static enum proof judge_surroundings(struct injection *injection)
+{
+    const struct injection_env *env = &injection->env;
+
+    if (serves_collector(injection))
+        return PROOF_COLLECTOR;
+    if (!rseq_look(&env->plan->rseq, &injection->session, env->memory, &injection->original,
+                   &injection->rseq_abort))
+        return PROOF_RSEQ;
+    return injection->looks ? PROOF_SAFE : bounds_of_stopped(injection);
+}
+
+static enum attempt judge_thread(struct injection *injection, struct fault *fault)
+{
+    const struct injection_env *env = &injection->env;
+    struct evidence evidence;
+
+    errno = 0;
+    if (!arch_get_regs(&injection->session, &injection->original) ||
+        !arch_is_native(&injection->original)) {
+        fault_set(fault, errno == ESRCH ? FAULT_GONE : FAULT_FOREIGN_ABI, errno, "read registers",
+                  "thread %d", injection->session.tid);
+        return ATTEMPT_FAULT;
+    }
+    resume_note_sleep(injection);
+    injection->report.syscall_nr = arch_syscall_nr(&injection->original);
+    evidence = prove(injection);
+    if (wants_same_program(injection, evidence.proof) && !is_same_program(env)) {
+        fault_set(fault, FAULT_EXECED, 0, "stop", "thread %d", injection->session.tid);
+        return ATTEMPT_FAULT;
+    }
+    if (evidence.proof == PROOF_SAFE)
+        evidence.proof = judge_surroundings(injection);
+    if (evidence.proof != PROOF_SAFE) {
+        injection->report.rejected = evidence;
+        injection->report.rejected_tid = injection->session.tid;
+        return ATTEMPT_UNSAFE;
+    }
+    injection->report.safe = evidence;
+    injection->report.pc = arch_pc(&injection->original);
+    if (resume_save(injection))
+        return ATTEMPT_SAFE;
+    /* ESRCH of a stopped thread: it has just been killed (ptrace(2)). */
+    fault_set(fault, errno == ESRCH ? FAULT_GONE : FAULT_INTERNAL, errno, "save registers",
+              "thread %d", injection->session.tid);
+    return ATTEMPT_FAULT;
+}
+
+/* A process that has been killed refuses an attach before /proc shows that it is ending. */
+static bool denial_may_pass(struct injection *injection)
+{
+    uint64_t now = clock_now();
+
+    if (!injection->denied_since)
+        injection->denied_since = now;
+    return now - injection->denied_since < DENIAL_NS;
+}
+
+/*
+ * A thread may end at any moment (the kernel says ESRCH, or EPERM while it is
+ * ending); only the end of the process ends the search. EPERM may also have
+ * come from another tracer that has left again: then no cause is to be seen.
+ */
+static enum attempt lost_thread(struct injection *injection, const struct thread *thread,
+                                enum fault_code code, struct fault *fault)
+{
+    const struct injection_env *env = &injection->env;
+    struct thread now = *thread;
+
+    if (code != FAULT_DENIED && (code != FAULT_GONE || env->only_thread))
+        return ATTEMPT_FAULT;
+    if (thread_refresh(&now, env->target))
+        return code == FAULT_DENIED && permit_explain(env->target, thread->tid, fault) == code &&
+                       denial_may_pass(injection)
+                   ? ATTEMPT_UNSAFE
+                   : ATTEMPT_FAULT;
+    if (env->only_thread)
+        return ATTEMPT_FAULT;
+    return target_check(env->target, fault) == FAULT_NONE ? ATTEMPT_UNSAFE : ATTEMPT_FAULT;
+}
+
+enum fault_code attempt_none(const struct injection *injection, struct fault *fault)
+{
+    const struct injection_report *report = &injection->report;
+    bool unjudged = injection->unwinder_tried && !injection->unwinder;
+    char withheld[80] = "";
+
+    if (report->withheld)
+        snprintf(withheld, sizeof withheld, "; not tried: %zu with a seccomp filter of their own",
+                 report->withheld);
+    return fault_set(fault, unjudged ? FAULT_NO_UNWINDER : FAULT_NO_SAFE_POINT, 0,
+                     "find a safe point", "%u stops; the last, thread %d, %s%s%s%s",
+                     report->attempts, (int)report->rejected_tid,
+                     proof_text(report->rejected.proof), report->rejected.what ? " " : "",
+                     report->rejected.what ? report->rejected.what : "", withheld);
+}
+
+/*
+ * The time may be over while a thread is waited for. After stops of other kinds that is no sign
+ * that it would not have come: what they showed is the cause.
+ */
+static enum fault_code late_stop(const struct injection *injection, struct fault *fault)
+{
+    uint64_t waited = clock_now() - injection->session.stopped_at;
+
+    if (!injection->report.rejected_tid || waited >= STOP_WAIT_NS)
+        return FAULT_NO_STOP;
+    return attempt_none(injection, fault);
+}
+
+static enum attempt try_thread(struct injection *injection, const struct thread *thread,
+                               struct fault *fault)
+{
+    const struct injection_env *env = &injection->env;
+    struct session *session = &injection->session;
+    enum attempt result;
+    enum fault_code rc;
+
+    injection->report.attempts++;
+    rc = session_seize(session, env->target, thread->tid, env->gate, fault);
+    if (rc == FAULT_NONE)
+        rc = session_interrupt(session, fault);
+    if (rc == FAULT_NONE)
+        rc = wait_for_stop(session, env->deadline, fault);
+    if (rc == FAULT_NONE)
+        rc = judge_stop(session, fault);
+    else if (rc == FAULT_NO_STOP)
+        rc = late_stop(injection, fault);
+    injection->stop_ns = rc == FAULT_NONE ? clock_now() - session->stopped_at : UINT64_MAX;
+    env->memory->stopped_tid = thread->tid;
+    result = rc == FAULT_NONE ? judge_thread(injection, fault)
+                              : lost_thread(injection, thread, rc, fault);
+    if (result != ATTEMPT_SAFE) {
+        resume_untouched(injection);
+        env->memory->stopped_tid = 0;
+        return result;
+    }
+    injection->stopped_at = session->stopped_at;
+    injection->report.tid = thread->tid;
+    memcpy(injection->report.comm, thread->comm, sizeof injection->report.comm);
+    return ATTEMPT_SAFE;
+}
+
+static void load_unwinder(struct injection *injection)
+{
+    if (!injection->unwinder_tried)
+        injection->unwinder = unwinder_new(injection->env.memory, injection->env.modules);
+    injection->unwinder_tried = true;
+}
+
+/* A thread that only the unwinder can judge is tried again at once, with it. */
+enum attempt attempt_thread(struct injection *injection, const struct ranked *ranked,
+                            struct fault *fault)
+{
+    const struct thread *thread = &ranked->thread;
+    bool had = injection->unwinder_tried;
+    enum attempt result;
+
+    /* Of a thread other than the first it is asked each time. */
+    if (thread->tid != injection->env.target->pid)
+        load_unwinder(injection);
+    injection->seasoned = ranked->seasoned;
+    result = try_thread(injection, thread, fault);
+    if (result != ATTEMPT_UNSAFE || had || injection->unwinder ||
+        !safepoint_wants_unwinder(injection->report.rejected.proof))
+        return result;
+    load_unwinder(injection);
+    return injection->unwinder ? try_thread(injection, thread, fault) : result;
+}
