@@ -14,10 +14,14 @@ from harness import MS, Failure, Floor, Jeattach, Row, Slots, at_most, ratio, wa
 CONF = "prof:true,prof_active:true,lg_prof_sample:16"
 WINDOW = 0.04
 
-# What the tool asks, in its order: prof_read, build_read and stats_read in jemalloc/.
+# What the tool asks, in its order: prof_read, build_read, hooks_check and stats_read in jemalloc/.
 STATE = ("version", "config.prof", "opt.prof", "prof.active", "prof.thread_active_init",
          "prof.lg_sample", "opt.prof_prefix", "config.stats", "config.malloc_conf")
-BUILD = ("version", "config.prof", "opt.prof", "config.stats")
+BUILD = ("version", "config.prof", "opt.prof", "config.stats",
+         "arenas.nbins", "arenas.nlextents", "arenas.nlruns", "arenas.nhchunks")
+# Of the automatic arenas, or of all: `expanded` makes a word for each arena of them.
+HOOKS = ("arenas.narenas", "opt.narenas", "arena.0.extent_hooks", "arena.0.chunk_hooks")
+AUTOMATIC, ALL = "arena.AUTOMATIC.", "arena.ALL."
 GAUGES = ("version", "config.stats", "epoch=q1", "stats.allocated", "stats.active",
           "stats.metadata", "stats.resident", "stats.mapped", "stats.retained")
 RESIDENT = ("epoch=q1", "stats.resident")
@@ -59,9 +63,11 @@ VERBS = (
     Verb("status", STATE), OFF, ON,
     Verb("mallctl stats.allocated", BUILD + ("epoch=q1", "stats.allocated")), Verb(LIST),
     Verb("stats", GAUGES, json=False), *REPORTS,
-    Verb("reset", BUILD + ("prof.lg_sample", "prof.reset!", "prof.lg_sample"), before=("fill",)),
-    Verb("purge", BUILD + RESIDENT + ("arena.4096.purge!",) + RESIDENT, before=("fill",)),
-    Verb("dump -o", STATE + ("experimental.hooks.prof_dump", "prof.dump=sHEAP"), before=("fill",)),
+    Verb("reset", BUILD + HOOKS + (AUTOMATIC + "extent_hooks", "prof.lg_sample", "prof.reset!", "prof.lg_sample"), before=("fill",)),
+    Verb("purge", HOOKS + (ALL + "extent_hooks",) + RESIDENT + (ALL + "purge!",) + RESIDENT,
+         before=("fill",)),
+    Verb("dump -o", STATE + ("experimental.hooks.prof_dump",) + HOOKS +
+         (AUTOMATIC + "extent_hooks", "prof.dump=sHEAP"), before=("fill",)),
 )
 
 # Of the release that the machine has, every verb; of these, what differs most from it.
@@ -127,8 +133,25 @@ def version_of(process):
     return answer["version"].split("-")[0]
 
 
+def expanded(calls, arenas):
+    """The calls with a word for each arena in place of one for all, or for the automatic ones."""
+    words = []
+    for word in calls:
+        kind = next((kind for kind in arenas if word.startswith(kind)), None)
+        words += [word.replace(kind, f"arena.{i}.") for i in range(arenas[kind])] if kind else [word]
+    return tuple(words)
+
+
+def arenas_learn(process):
+    _, answer = process.tool.answer("mallctl", "arenas.narenas", "opt.narenas", *process.thread)
+    values = answer["values"]
+    return {ALL: values["arenas.narenas"], AUTOMATIC: values["opt.narenas"]}
+
+
 def measure_process(bench, process, version, verbs, rounds, series):
-    verbs = [replace(verb, calls=calls_learn(process)) if verb.name == LIST else verb
+    arenas = arenas_learn(process)
+    verbs = [replace(verb, calls=calls_learn(process)) if verb.name == LIST else
+             replace(verb, calls=expanded(verb.calls, arenas)) if verb.calls else verb
              for verb in verbs]
     for verb in verbs:
         verb_measure(bench, process, verb)  # the first of a kind is a matter of its own
