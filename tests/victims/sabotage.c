@@ -26,7 +26,7 @@ struct sabotage {
 
 static const struct sabotage *chosen;
 static volatile unsigned char *canary_area;
-static volatile sig_atomic_t done;
+static volatile sig_atomic_t done, put_off;
 
 static void flip_component(ucontext_t *context, unsigned int component, size_t byte)
 {
@@ -181,8 +181,9 @@ static void on_alarm(int number, siginfo_t *info, void *data)
     (void)number;
     (void)info;
     clear_alignment_check();
-    if (done || (!inside(rip, probe_spin_begin, probe_spin_end) &&
-                 !inside(rip, probe_syscall_begin, probe_syscall_end)))
+    if (done || put_off ||
+        (!inside(rip, probe_spin_begin, probe_spin_end) &&
+         !inside(rip, probe_syscall_begin, probe_syscall_end)))
         return;
     done = 1;
     chosen->damage(context);
@@ -216,6 +217,16 @@ void sabotage_start(void)
 
     if (chosen)
         setitimer(ITIMER_REAL, &every, NULL);
+}
+
+void sabotage_put_off(bool off)
+{
+    put_off = off;
+}
+
+bool sabotage_waits(void)
+{
+    return chosen && !done;
 }
 
 void sabotage_set_canary(volatile unsigned char *canary)

@@ -12,6 +12,10 @@
 bool sabotage_install(const char *what, bool *missing);
 /* Starts its timer; not before the victim has taken its baseline. */
 void sabotage_start(void);
+/* None is done meanwhile: the registers that a probe leaves are not looked at. */
+void sabotage_put_off(bool off);
+/* It is still to be done. */
+bool sabotage_waits(void);
 /* An area above the stack of the probes, for the damage that writes there. */
 void sabotage_set_canary(volatile unsigned char *canary);
 void sabotages_print(void);
