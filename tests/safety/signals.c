@@ -467,18 +467,20 @@ static void finish(const struct mode *mode, pthread_t sending)
         setitimer(ITIMER_REAL, &none_real, NULL);
     stopping = true;
     usleep(50000);
+    pthread_join(sending, NULL);
     for (int i = 0; i < (lose ? 300 : 2000) && !counted && got < sent; i++)
         usleep(1000); /* what was sent last waits for the processor with its thread */
+    /* One more wakes a thread that waits; the last of the others may have ended it already. */
+    uint64_t without = got;
     if (mode->signo == SIGUSR1)
         pthread_kill(worker_thread, SIGUSR1);
-    pthread_join(sending, NULL);
     pthread_join(worker_thread, NULL);
     if (counted) {
         sent = expired;
         got = taken;
     }
     if (mode->signo == SIGUSR1)
-        got--;
+        got = without;
 }
 
 static const struct mode *find(const char *name)
