@@ -7,8 +7,8 @@
  */
 #pragma once
 
-#include "attach/fault.h"
-#include "attach/util.h"
+#include "base/fault.h"
+#include "base/util.h"
 
 #include <signal.h>
 

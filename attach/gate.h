@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "attach/util.h"
+#include "base/util.h"
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 #include "attach/permit.h"
-#include "attach/capnames.h"
-#include "attach/container.h"
-#include "attach/namesake.h"
+#include "host/capnames.h"
+#include "host/container.h"
+#include "host/namesake.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -8,10 +8,10 @@
 #pragma once
 
 #include "attach/ask.h"
-#include "attach/freezer.h"
-#include "attach/lsm.h"
 #include "attach/target.h"
-#include "attach/userns.h"
+#include "host/freezer.h"
+#include "host/lsm.h"
+#include "host/userns.h"
 
 enum { YAMA_ABSENT = -1 };
 

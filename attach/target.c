@@ -1,5 +1,5 @@
 #include "attach/target.h"
-#include "attach/inroot.h"
+#include "host/inroot.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -4,9 +4,9 @@
  */
 #pragma once
 
-#include "attach/fault.h"
-#include "attach/parse.h"
-#include "attach/procfs.h"
+#include "base/fault.h"
+#include "host/parse.h"
+#include "host/procfs.h"
 
 #include <sys/stat.h>
 

@@ -1,5 +1,5 @@
 #include "attach/threads.h"
-#include "attach/list.h"
+#include "base/list.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* What is said of a target: how it was held, and what a dry run would do. */
-#include "cli/attachment.h"
 #include "inject/acquire.h"
+#include "run/attachment.h"
 
 #include <stdio.h>
 #include <sys/syscall.h>

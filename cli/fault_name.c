@@ -1,5 +1,5 @@
 #include "cli/fault_name.h"
-#include "attach/util.h"
+#include "base/util.h"
 
 static const char *const names[] = {
     [FAULT_INTERNAL] = "internal",

@@ -1,9 +1,9 @@
 #include "cli/help.h"
-#include "cli/interrupt.h"
 #include "cli/message.h"
-#include "cli/output.h"
 #include "cli/several.h"
-#include "cli/verbs.h"
+#include "cli/verbs/verbs.h"
+#include "run/interrupt.h"
+#include "run/output.h"
 
 #include <fcntl.h>
 #include <stdio.h>

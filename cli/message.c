@@ -1,8 +1,8 @@
 #include "cli/message.h"
+#include "base/json.h"
+#include "base/text.h"
 #include "cli/fault_name.h"
-#include "cli/json.h"
 #include "cli/remedy.h"
-#include "profile/text.h"
 
 #include <errno.h>
 #include <stdarg.h>

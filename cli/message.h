@@ -1,7 +1,7 @@
 /* Words: what the operator reads on stderr, and the exit codes. */
 #pragma once
 
-#include "attach/fault.h"
+#include "base/fault.h"
 #include "cli/options.h"
 
 #include <stddef.h>

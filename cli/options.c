@@ -1,7 +1,7 @@
 #include "cli/options.h"
-#include "attach/util.h"
-#include "cli/filename.h"
+#include "base/util.h"
 #include "cli/message.h"
+#include "run/filename.h"
 
 #include <getopt.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 #include "cli/remedy.h"
-#include "attach/container.h"
 #include "attach/permit.h"
+#include "host/container.h"
 
 #include <stdio.h>
 #include <string.h>

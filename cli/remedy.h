@@ -1,8 +1,8 @@
 /* What gives the tool the right that it lacks, in the words of the place where it runs. */
 #pragma once
 
-#include "attach/fault.h"
-#include "attach/place.h"
+#include "base/fault.h"
+#include "host/place.h"
 
 #include <limits.h>
 #include <stdbool.h>

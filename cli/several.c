@@ -1,9 +1,9 @@
 #include "cli/several.h"
-#include "cli/interrupt.h"
-#include "cli/lines.h"
 #include "cli/message.h"
-#include "cli/output.h"
-#include "cli/targets.h"
+#include "cli/output/lines.h"
+#include "run/interrupt.h"
+#include "run/output.h"
+#include "run/targets.h"
 
 #include <errno.h>
 #include <limits.h>

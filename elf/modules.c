@@ -1,5 +1,5 @@
 #include "elf/modules.h"
-#include "attach/list.h"
+#include "base/list.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* Sorted ranges of code addresses, asked for every word of a stack. */
 #pragma once
 
-#include "attach/util.h"
+#include "base/util.h"
 
 #include <stdbool.h>
 #include <stddef.h>

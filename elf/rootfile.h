@@ -5,8 +5,8 @@
  */
 #pragma once
 
-#include "attach/inroot.h"
 #include "attach/target.h"
+#include "host/inroot.h"
 
 /* The root of the target, or the tool's own (target NULL), as an O_PATH descriptor, or -errno. */
 int root_open(const struct target *target);

@@ -1,5 +1,5 @@
 #include "elf/strtab.h"
-#include "attach/list.h"
+#include "base/list.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "attach/session.h"
-#include "attach/util.h"
+#include "base/util.h"
 
 #include <stdbool.h>
 #include <stddef.h>

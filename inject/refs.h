@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "attach/util.h"
+#include "base/util.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 #include "inject/selfcheck.h"
 #include "attach/memory.h"
 #include "attach/permit.h"
-#include "attach/processor.h"
+#include "host/processor.h"
 #include "inject/arch.h"
 
 #include <errno.h>

@@ -6,8 +6,8 @@
  */
 #pragma once
 
-#include "attach/fault.h"
-#include "attach/procfs.h"
+#include "base/fault.h"
+#include "host/procfs.h"
 
 /*
  * Forks a child that fills its registers with a pattern, destroys them from

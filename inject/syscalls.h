@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "attach/util.h"
+#include "base/util.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 #include "jemalloc/census.h"
-#include "attach/codefiles.h"
 #include "attach/environ.h"
+#include "host/codefiles.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 #include "jemalloc/code.h"
-#include "attach/list.h"
+#include "base/list.h"
 #include "elf/function_names.h"
-#include "jemalloc/stripped.h"
+#include "jemalloc/stripped/stripped.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 #include "jemalloc/facts.h"
 #include "elf/symtab.h"
-#include "jemalloc/stripped.h"
-#include "jemalloc/xrefs.h"
+#include "jemalloc/stripped/stripped.h"
+#include "jemalloc/stripped/xrefs.h"
 
 #include <ctype.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 #include "jemalloc/instance.h"
 #include "elf/function_names.h"
 #include "elf/scope.h"
-#include "jemalloc/stripped.h"
+#include "jemalloc/stripped/stripped.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -2,7 +2,7 @@
  * Every name of the ctl tables of jemalloc 4.0 to 5.3.1 (src/ctl.c at each tag:
  * the arrays of ctl_named_node_t, and the macros that give each its type).
  */
-#include "attach/util.h"
+#include "base/util.h"
 #include "jemalloc/names.h"
 
 #define V(major, minor, bugfix) VERSION_NUMBER(major, minor, bugfix)

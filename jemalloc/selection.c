@@ -1,5 +1,5 @@
 #include "jemalloc/selection.h"
-#include "attach/list.h"
+#include "base/list.h"
 
 #include <errno.h>
 #include <string.h>

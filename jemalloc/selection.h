@@ -9,7 +9,7 @@
 #pragma once
 
 #include "attach/deadline.h"
-#include "attach/selector.h"
+#include "host/selector.h"
 #include "jemalloc/census.h"
 
 struct selected {

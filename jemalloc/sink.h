@@ -1,7 +1,7 @@
 /* Bytes on their way out of a target: kept in the tool's memory, in one piece, up to a limit. */
 #pragma once
 
-#include "attach/procfs.h"
+#include "host/procfs.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -17,7 +17,7 @@
  */
 #pragma once
 
-#include "profile/arena.h"
+#include "base/arena.h"
 #include "profile/object.h"
 #include "profile/symbols.h"
 

@@ -1,4 +1,4 @@
-#include "attach/list.h"
+#include "base/list.h"
 #include "profile/debug_unit.h"
 #include "profile/demangle.h"
 

@@ -1,5 +1,5 @@
 #include "profile/debug_unit.h"
-#include "attach/list.h"
+#include "base/list.h"
 
 #include <dwarf.h>
 #include <stdlib.h>

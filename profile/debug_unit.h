@@ -1,10 +1,10 @@
 /* Inner parts of debug_info.h: its files and their compilation units. */
 #pragma once
 
+#include "base/table.h"
 #include "profile/debug_info.h"
 #include "profile/libdw.h"
 #include "profile/spans.h"
-#include "profile/table.h"
 
 /* A function or an inlined call that has code. */
 struct debug_scope {

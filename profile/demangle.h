@@ -1,7 +1,7 @@
 /* Names of the linker as the source has them: C++ (Itanium ABI) and Rust (legacy and v0). */
 #pragma once
 
-#include "profile/arena.h"
+#include "base/arena.h"
 
 enum {
     DEMANGLE_INPUT_MAX = 8 << 10,   /* the demangler's stack grows with it; longer names stay */

@@ -1,6 +1,6 @@
 #include "profile/dot.h"
-#include "attach/list.h"
-#include "profile/text.h"
+#include "base/list.h"
+#include "base/text.h"
 
 #include <math.h>
 #include <string.h>

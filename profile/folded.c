@@ -1,5 +1,5 @@
+#include "base/text.h"
 #include "profile/stacks.h"
-#include "profile/text.h"
 
 /* The names as they stand in a line, each ready to be written: few names make up many stacks. */
 static char **clean_names(const struct locations *locations)

@@ -1,5 +1,5 @@
 #include "profile/growth.h"
-#include "profile/text.h"
+#include "base/text.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 #include "profile/heap.h"
-#include "attach/list.h"
-#include "attach/parse.h"
-#include "profile/table.h"
+#include "base/list.h"
+#include "base/table.h"
+#include "host/parse.h"
 
 #include <errno.h>
 #include <math.h>

@@ -17,8 +17,8 @@
  */
 #pragma once
 
-#include "attach/fault.h"
-#include "attach/util.h"
+#include "base/fault.h"
+#include "base/util.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 #include "profile/locations.h"
-#include "attach/list.h"
+#include "base/list.h"
 
 #include <stdio.h>
 #include <string.h>

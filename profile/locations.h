@@ -8,10 +8,10 @@
  */
 #pragma once
 
-#include "profile/arena.h"
+#include "base/arena.h"
+#include "base/table.h"
 #include "profile/heap.h"
 #include "profile/symbols.h"
-#include "profile/table.h"
 
 struct function {
     const char *name;    /* demangled, or "module+0x1234" */

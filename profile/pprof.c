@@ -1,7 +1,7 @@
 #include "profile/pprof.h"
-#include "attach/list.h"
+#include "base/list.h"
+#include "base/text.h"
 #include "profile/gzip.h"
-#include "profile/text.h"
 #include "profile/wire.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 #include "profile/samples.h"
-#include "attach/list.h"
+#include "base/list.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 #include "profile/sites.h"
-#include "attach/list.h"
+#include "base/list.h"
 
 #include <string.h>
 

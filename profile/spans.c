@@ -1,6 +1,6 @@
 #include "profile/spans.h"
-#include "attach/list.h"
-#include "profile/table.h"
+#include "base/list.h"
+#include "base/table.h"
 
 #include <stdlib.h>
 #include <string.h>

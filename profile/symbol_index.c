@@ -1,6 +1,6 @@
 #include "profile/symbol_index.h"
-#include "attach/list.h"
-#include "profile/table.h"
+#include "base/list.h"
+#include "base/table.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* The symbol tables of one module, .symtab and .dynsym of all its files, as one index. */
 #pragma once
 
-#include "profile/arena.h"
+#include "base/arena.h"
 #include "profile/object.h"
 #include "profile/spans.h"
 

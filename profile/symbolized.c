@@ -1,5 +1,5 @@
 #include "profile/symbolized.h"
-#include "profile/text.h"
+#include "base/text.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 #include "profile/symbols.h"
-#include "attach/list.h"
+#include "base/list.h"
+#include "base/table.h"
 #include "profile/module_symbols.h"
-#include "profile/table.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 #include "profile/top.h"
-#include "profile/text.h"
+#include "base/text.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 """Rules that the sources keep, found by reading them.
 
-opens: a file whose path a target can influence is opened by attach/inroot.c, and an output by
-cli/outfile.c. Every other call that takes a path stands in a list here, with the reason why no
+opens: a file whose path a target can influence is opened by host/inroot.c, and an output by
+run/outfile.c. Every other call that takes a path stands in a list here, with the reason why no
 target chooses what it meets; a new one fails until it has a reason.
 """
 
@@ -12,7 +12,7 @@ import unittest
 
 ROOT = os.environ.get("JEATTACH_SOURCES",
                       os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-FOLDERS = ("attach", "elf", "inject", "jemalloc", "profile", "cli")
+FOLDERS = ("base", "host", "attach", "elf", "inject", "jemalloc", "profile", "run", "cli")
 TAKES_PATH = (
     r"open|open64|openat|openat64|creat|fopen|fopen64|freopen|opendir|scandir|scandirat|ftw|nftw|"
     r"fts_open|glob|readlink|readlinkat|l?stat|fstatat|statx|access|faccessat|eaccess|euidaccess|"
@@ -31,64 +31,66 @@ KERNEL = "a file that the kernel makes, in /proc or below a group's directory th
 
 # (file, function): how often, and why no target chooses what is met.
 ALLOWED = {
-    ("attach/inroot.c", "*"): (None, "this is the door for what a target may have put there"),
-    ("cli/outfile.c", "*"): (None, "this is the door for outputs"),
-    ("attach/procfs.c", "open"): (1, "/proc itself"),
-    ("attach/procfs.c", "openat"): (1, "below /proc; what leads on from there: test_procfs"),
-    ("attach/procfs.c", "readlinkat"): (1, "the text of a link of /proc is read, not followed"),
+    ("host/inroot.c", "*"): (None, "this is the door for what a target may have put there"),
+    ("run/outfile.c", "*"): (None, "this is the door for outputs"),
+    ("host/procfs.c", "open"): (1, "/proc itself"),
+    ("host/procfs.c", "openat"): (1, "below /proc; what leads on from there: test_procfs"),
+    ("host/procfs.c", "readlinkat"): (1, "the text of a link of /proc is read, not followed"),
     ("attach/permit.c", "fstatat"): (1, "an entry of /proc, not followed"),
     ("attach/target.c", "stat"): (1, "the tool's own root directory"),
     ("attach/target.c", "fstatat"): (1, "the root directory of the target: nothing is opened"),
     ("attach/target.c", "readlinkat"): (1, "in a directory from inroot_name; read, not followed"),
-    ("attach/cgroup_dir.c", "open"): (1, "the tool's own root directory"),
-    ("attach/cgroup_dir.c", "faccessat"): (1, "\".\" of a directory from group_name"),
-    ("attach/cgroupfs.c", "open"): (2, OWN + ": --cgroup, and /sys/fs/cgroup"),
-    ("attach/cgroupfs.c", "openat"): (4, KERNEL),
-    ("attach/cgroupfs.c", "SYS_openat2"): (1, KERNEL),
-    ("attach/cgroupfs.c", "faccessat"): (1, KERNEL),
+    ("host/cgroup_dir.c", "open"): (1, "the tool's own root directory"),
+    ("host/cgroup_dir.c", "faccessat"): (1, "\".\" of a directory from group_name"),
+    ("host/cgroupfs.c", "open"): (2, OWN + ": --cgroup, and /sys/fs/cgroup"),
+    ("host/cgroupfs.c", "openat"): (4, KERNEL),
+    ("host/cgroupfs.c", "SYS_openat2"): (1, KERNEL),
+    ("host/cgroupfs.c", "faccessat"): (1, KERNEL),
     ("elf/rootfile.c", "open"): (1, "the tool's own root directory"),
     ("inject/unwind.c", "dlopen"): (1, "a library of the tool's, by its name"),
     ("profile/gzip.c", "dlopen"): (1, "a library of the tool's, by its name"),
     ("profile/debuginfod.c", "dlopen"): (1, "a library of the tool's, by its name"),
     ("profile/libdw.c", "dlopen"): (1, "a library of the tool's, by its name"),
     ("profile/module_files.c", "open"): (1, OWN + ": --root; below it, inroot_name"),
-    ("cli/report.c", "open"): (2, OWN + "; below /proc/PID/root, inroot_name"),
+    ("cli/verbs/report.c", "open"): (2, OWN + "; below /proc/PID/root, inroot_name"),
     ("cli/main.c", "open"): (1, "/dev/null"),
-    ("cli/reserve.c", "fopen"): (1, "/proc/self/status"),
-    ("cli/watch.c", "stat"): (1, "-o, for the words of an error; outfile_find decides"),
-    ("cli/filename.c", "stat"): (1, "-o, to choose a name in it; outfile_find decides"),
-    ("cli/graphviz.c", "access"): (1, OWN + ": PATH"),
-    ("cli/graphviz.c", "posix_spawn"): (1, OWN + ": PATH"),
-    ("cli/interrupt.c", "openat"): (1, "a new file (O_EXCL) in a directory of outfile_find"),
-    ("cli/interrupt.c", "unlinkat"): (1, "that file"),
-    ("cli/output.c", "open"): (1, "/proc/self/fd/N: what outfile_find has named"),
-    ("cli/output.c", "openat"): (1, "a new file (O_EXCL) within a directory of outfile_find"),
-    ("cli/output.c", "renameat"): (2, "within a directory of outfile_find"),
-    ("cli/output.c", "renameat2"): (1, "within a directory of outfile_find"),
-    ("cli/output.c", "linkat"): (1, "within a directory of outfile_find"),
-    ("cli/output.c", "unlinkat"): (3, "a file that it has made, within a directory of outfile_find"),
-    ("cli/keep.c", "fstatat"): (1, "in a directory of outfile_directory, not followed"),
-    ("cli/keep.c", "unlinkat"): (1, "in a directory of outfile_directory: a file of this user's"),
+    ("run/reserve.c", "fopen"): (1, "/proc/self/status"),
+    ("cli/verbs/watch.c", "stat"): (1, "-o, for the words of an error; outfile_find decides"),
+    ("run/filename.c", "stat"): (1, "-o, to choose a name in it; outfile_find decides"),
+    ("run/graphviz.c", "access"): (1, OWN + ": PATH"),
+    ("run/graphviz.c", "posix_spawn"): (1, OWN + ": PATH"),
+    ("run/interrupt.c", "openat"): (1, "a new file (O_EXCL) in a directory of outfile_find"),
+    ("run/interrupt.c", "unlinkat"): (1, "that file"),
+    ("run/output.c", "open"): (1, "/proc/self/fd/N: what outfile_find has named"),
+    ("run/output.c", "openat"): (1, "a new file (O_EXCL) within a directory of outfile_find"),
+    ("run/output.c", "renameat"): (2, "within a directory of outfile_find"),
+    ("run/output.c", "renameat2"): (1, "within a directory of outfile_find"),
+    ("run/output.c", "linkat"): (1, "within a directory of outfile_find"),
+    ("run/output.c", "unlinkat"): (3, "a file that it has made, within a directory of outfile_find"),
+    ("run/keep.c", "fstatat"): (1, "in a directory of outfile_directory, not followed"),
+    ("run/keep.c", "unlinkat"): (1, "in a directory of outfile_directory: a file of this user's"),
 }
 # Links of /proc/PID that lead out of /proc: named (O_PATH) or read as a text, never opened through.
 LEADS_OUT = re.compile(r"(?:^|/)(?:root|cwd|exe|map_files|fd|ns)(?:/|$|%)|^%s")
 PROCFS_CALL = re.compile(r"\bprocfs_(read|slurp|openf)\s*\(((?:[^()]|\([^()]*\))*)\)")
 PROCFS_ALLOWED = {
     ("attach/permit.c", "%s/status"): "an entry of /proc: a number, or \"self\"",
-    ("attach/lsm.c", "%s/attr/current"): "an entry of /proc: a number, or \"self\"",
+    ("host/lsm.c", "%s/attr/current"): "an entry of /proc: a number, or \"self\"",
     ("attach/permit.c", "self/root/sys/kernel/security/lsm"): "the tool's own root",
-    ("attach/lsm.c", "self/root/sys/fs/selinux/enforce"): "the tool's own root",
-    ("attach/userns.c", "self/ns/user"): "nsfs: the kernel's own, whatever the process does",
-    ("attach/userns.c", "%d/ns/user"): "nsfs: the kernel's own, whatever the process does",
+    ("host/lsm.c", "self/root/sys/fs/selinux/enforce"): "the tool's own root",
+    ("host/userns.c", "self/ns/user"): "nsfs: the kernel's own, whatever the process does",
+    ("host/userns.c", "%d/ns/user"): "nsfs: the kernel's own, whatever the process does",
 }
 
 
 def sources():
     for folder in FOLDERS:
-        for name in sorted(os.listdir(os.path.join(ROOT, folder))):
-            if name.endswith((".c", ".h")):
-                with open(os.path.join(ROOT, folder, name)) as file:
-                    yield "%s/%s" % (folder, name), file.read()
+        for at, _, names in sorted(os.walk(os.path.join(ROOT, folder))):
+            for name in sorted(names):
+                if name.endswith((".c", ".h")):
+                    path = os.path.join(at, name)
+                    with open(path) as file:
+                        yield os.path.relpath(path, ROOT), file.read()
 
 
 def without_comments(text, strings=True):
@@ -124,8 +126,8 @@ class Opens(unittest.TestCase):
         for path, function in ALLOWED:
             if function != "*" and (path, function) not in found:
                 wrong.append("%s: no %s() any more: take it off the list" % (path, function))
-        self.assertEqual(wrong, [], "\n".join(["", *wrong, "Open it with attach/inroot.h or "
-                                               "cli/outfile.h, or give the reason in ALLOWED."]))
+        self.assertEqual(wrong, [], "\n".join(["", *wrong, "Open it with host/inroot.h or "
+                                               "run/outfile.h, or give the reason in ALLOWED."]))
 
     def test_procfs(self):
         """Nothing is opened through a link of /proc/PID that leads to a file of the target."""

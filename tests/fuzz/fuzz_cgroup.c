@@ -1,6 +1,6 @@
 /* /proc/PID/cgroup and mountinfo: whoever makes groups and mounts names them. */
-#include "attach/container.h"
 #include "fuzz.h"
+#include "host/container.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* What the kernel writes of memory: limits, sums, pressure, and where the groups are mounted. */
-#include "attach/cgroup_dir.h"
-#include "attach/limits.h"
-#include "attach/pressure.h"
 #include "fuzz.h"
+#include "host/cgroup_dir.h"
+#include "host/limits.h"
+#include "host/pressure.h"
 
 #include <string.h>
 

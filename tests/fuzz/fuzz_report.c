@@ -1,7 +1,7 @@
 /* A profile through everything that is made of it: no number and no name may break a format. */
 #include "../unit/stub_symbols.h"
-#include "cli/json_check.h"
-#include "cli/profile_json.h"
+#include "base/json_check.h"
+#include "cli/output/profile_json.h"
 #include "fuzz.h"
 #include "profile/dot.h"
 #include "profile/flame.h"

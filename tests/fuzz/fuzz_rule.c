@@ -1,6 +1,6 @@
 /* A rule of watch, and what is made of it at any measure. */
-#include "cli/rules.h"
 #include "fuzz.h"
+#include "run/rules.h"
 
 #include <string.h>
 

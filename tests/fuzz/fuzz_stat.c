@@ -1,6 +1,6 @@
 /* /proc/PID/stat: whatever the process calls itself. */
-#include "attach/parse.h"
 #include "fuzz.h"
+#include "host/parse.h"
 
 #include <string.h>
 

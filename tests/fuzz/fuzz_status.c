@@ -1,6 +1,6 @@
 /* /proc/PID/status. */
-#include "attach/parse.h"
 #include "fuzz.h"
+#include "host/parse.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
  * program's own memory, between pages that cannot be read. The seed's pointers
  * are made for that address (test_x86_64_stripped FILE writes it).
  */
-#include "jemalloc/stripped.h"
+#include "jemalloc/stripped/stripped.h"
 #include "own_pages.h"
 
 #include <string.h>

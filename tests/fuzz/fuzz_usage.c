@@ -1,6 +1,6 @@
 /* /proc/PID/smaps_rollup, smaps and status: memory use. */
-#include "attach/parse.h"
 #include "fuzz.h"
+#include "host/parse.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* One word or name: durations, pids, and what is printed of a target's names. */
-#include "cli/json.h"
+#include "base/json.h"
+#include "base/text.h"
 #include "cli/message.h"
 #include "fuzz.h"
-#include "profile/text.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* What a thread of its own leaves behind: nothing, also of a tracee that has not stopped. */
 #include "check.h"
-#include "cli/apart.h"
+#include "run/apart.h"
 
 #include <signal.h>
 #include <stdlib.h>

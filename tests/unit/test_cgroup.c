@@ -1,6 +1,6 @@
 /* /proc/PID/cgroup, as engines lay out their groups. */
-#include "attach/cgroup.h"
 #include "check.h"
+#include "host/cgroup.h"
 
 #include <stdlib.h>
 #include <string.h>

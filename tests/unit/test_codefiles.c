@@ -1,7 +1,7 @@
 /* The executable files of a process: what PROCMAP_QUERY says is what maps says. */
-#include "attach/codefiles.h"
-#include "attach/parse.h"
 #include "check.h"
+#include "host/codefiles.h"
+#include "host/parse.h"
 
 #include <errno.h>
 #include <signal.h>

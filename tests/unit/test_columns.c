@@ -1,6 +1,6 @@
 /* Text in columns: wide and odd characters, cuts. */
 #include "check.h"
-#include "cli/columns.h"
+#include "cli/output/columns.h"
 
 #include <stdint.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* The container of a process, as recorded in its groups and mounts; names and shortened ids. */
-#include "attach/container.h"
 #include "check.h"
+#include "host/container.h"
 #include "proc_text.h"
 #include "tree.h"
 

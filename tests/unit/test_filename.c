@@ -1,6 +1,6 @@
 /* Names of files that are made from what a process is. */
 #include "check.h"
-#include "cli/filename.h"
+#include "run/filename.h"
 #include "tree.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Frozen control groups, of both versions. */
-#include "attach/freezer.h"
 #include "check.h"
+#include "host/freezer.h"
 #include "proc_text.h"
 #include "tree.h"
 

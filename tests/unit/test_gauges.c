@@ -1,6 +1,6 @@
 /* Gauges over time: rates and trends. */
 #include "check.h"
-#include "cli/gauges.h"
+#include "run/gauges.h"
 
 #include <math.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* The interval of top: it follows what a refresh costs. */
 #include "check.h"
-#include "cli/governor.h"
+#include "run/governor.h"
 
 #define MS ((uint64_t)1000000)
 #define S  (1000 * MS)

@@ -1,6 +1,6 @@
 /* A signal that another thread takes ends the wait of the first one all the same. */
 #include "check.h"
-#include "cli/interrupt.h"
+#include "run/interrupt.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -1,7 +1,7 @@
 /* JSON: whatever the target's names are, it is valid. */
+#include "base/json.h"
 #include "check.h"
-#include "cli/json.h"
-#include "cli/lines.h"
+#include "cli/output/lines.h"
 
 #include <stdlib.h>
 #include <string.h>

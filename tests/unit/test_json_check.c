@@ -1,6 +1,6 @@
 /* What is JSON and what is none (RFC 8259). */
+#include "base/json_check.h"
 #include "check.h"
-#include "cli/json_check.h"
 
 #include <stdlib.h>
 #include <string.h>

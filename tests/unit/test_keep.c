@@ -1,6 +1,6 @@
 /* How many profiles stay, and that nothing else goes. */
 #include "check.h"
-#include "cli/keep.h"
+#include "run/keep.h"
 #include "tree.h"
 
 static void test_names(void)

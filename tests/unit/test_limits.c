@@ -1,7 +1,7 @@
 /* Memory limits: the files of both versions of control groups, and the way to the root. */
-#include "attach/cgroup_dir.h"
-#include "attach/limits.h"
 #include "check.h"
+#include "host/cgroup_dir.h"
+#include "host/limits.h"
 #include "tree.h"
 
 #define MIB ((uint64_t)1 << 20)

@@ -1,6 +1,6 @@
 /* What of AppArmor and SELinux can be seen. */
-#include "attach/lsm.h"
 #include "check.h"
+#include "host/lsm.h"
 #include "proc_text.h"
 #include "tree.h"
 

@@ -1,7 +1,7 @@
 /* A pid as a container has it, and who has it here. */
-#include "attach/namesake.h"
 #include "attach/permit.h"
 #include "check.h"
+#include "host/namesake.h"
 #include "proc_text.h"
 #include "tree.h"
 

@@ -1,6 +1,6 @@
 /* The file of -o: complete or not there. */
 #include "check.h"
-#include "cli/output.h"
+#include "run/output.h"
 #include "tree.h"
 
 #include <dirent.h>

@@ -1,6 +1,6 @@
 /* Lines of /proc/PID/maps. */
-#include "attach/parse.h"
 #include "check.h"
+#include "host/parse.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* /proc/PID/stat: the process chooses its own name. */
-#include "attach/parse.h"
 #include "check.h"
+#include "host/parse.h"
 #include "proc_text.h"
 
 #include <stdlib.h>

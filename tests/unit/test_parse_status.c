@@ -1,6 +1,6 @@
 /* /proc/PID/status. */
-#include "attach/parse.h"
 #include "check.h"
+#include "host/parse.h"
 
 #include <signal.h>
 #include <stdlib.h>

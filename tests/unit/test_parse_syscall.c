@@ -1,6 +1,6 @@
 /* /proc/PID/task/TID/syscall. */
-#include "attach/parse.h"
 #include "check.h"
+#include "host/parse.h"
 
 #include <stdlib.h>
 #include <string.h>

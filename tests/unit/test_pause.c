@@ -1,6 +1,6 @@
 /* Waiting: until a moment, a signal, or the end of a process; whatever the wall clock does. */
 #include "check.h"
-#include "cli/pause.h"
+#include "run/pause.h"
 
 #include <string.h>
 #include <sys/syscall.h>

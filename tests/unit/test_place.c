@@ -1,6 +1,6 @@
 /* Where the tool runs, by what the engines leave behind. */
-#include "attach/place.h"
 #include "check.h"
+#include "host/place.h"
 #include "tree.h"
 
 static const char docker_group[] =

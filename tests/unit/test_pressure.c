@@ -1,6 +1,6 @@
 /* Pressure files, and the kernel's own. */
-#include "attach/pressure.h"
 #include "check.h"
+#include "host/pressure.h"
 #include "tree.h"
 
 #include <errno.h>

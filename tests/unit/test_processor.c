@@ -1,6 +1,6 @@
 /* What is started on the starter's processor, and where both may go on from there. */
-#include "attach/processor.h"
 #include "check.h"
+#include "host/processor.h"
 
 #include <pthread.h>
 

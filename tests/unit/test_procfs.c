@@ -1,7 +1,7 @@
 /* Reading files below a directory that stands for /proc. */
-#include "attach/procfs.h"
-#include "attach/util.h"
+#include "base/util.h"
 #include "check.h"
+#include "host/procfs.h"
 #include "tree.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* The fix for each cause, in the words of the place where the tool runs. */
-#include "attach/util.h"
+#include "base/util.h"
 #include "check.h"
 #include "cli/fault_name.h"
 #include "cli/remedy.h"

@@ -1,6 +1,6 @@
 /* How much memory the control groups of a process leave it, of both versions. */
-#include "attach/room.h"
 #include "check.h"
+#include "host/room.h"
 #include "proc_text.h"
 #include "tree.h"
 

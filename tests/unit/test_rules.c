@@ -1,6 +1,6 @@
 /* The rules of watch: what they are written as, and when they fire. */
 #include "check.h"
-#include "cli/rules.h"
+#include "run/rules.h"
 
 #include <string.h>
 

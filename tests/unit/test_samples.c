@@ -1,10 +1,10 @@
 /* Profiles as samples: the allocator's calls, filters, threads, differences, and what is written.
  */
+#include "base/text.h"
 #include "check.h"
 #include "profile/dot.h"
 #include "profile/flame.h"
 #include "profile/symbolized.h"
-#include "profile/text.h"
 #include "profile/top.h"
 #include "stub_symbols.h"
 

@@ -1,7 +1,7 @@
 /* The lines of top: for narrow and low terminals, odd names, and each state of a target. */
 #include "check.h"
-#include "cli/columns.h"
-#include "cli/top_view.h"
+#include "cli/output/columns.h"
+#include "cli/output/top_view.h"
 
 #include <stdio.h>
 #include <stdlib.h>

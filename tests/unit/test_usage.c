@@ -1,8 +1,8 @@
 /* Memory use: what /proc says of it, and the rows that explain it. */
-#include "attach/parse.h"
 #include "attach/target.h"
 #include "check.h"
-#include "cli/usage.h"
+#include "cli/output/usage.h"
+#include "host/parse.h"
 
 #include <stdlib.h>
 #include <string.h>

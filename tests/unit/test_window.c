@@ -1,6 +1,6 @@
 /* A sliding window of numbers, against all of them. */
 #include "check.h"
-#include "cli/window.h"
+#include "run/window.h"
 
 #include <stdlib.h>
 

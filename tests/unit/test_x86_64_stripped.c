@@ -1,7 +1,7 @@
 /* jemalloc without a name: each sign on its own, and what happens when one of them is missing. */
 #include "check.h"
-#include "jemalloc/hull.h"
-#include "jemalloc/stripped.h"
+#include "jemalloc/stripped/hull.h"
+#include "jemalloc/stripped/stripped.h"
 #include "own.h"
 #include "x86_64_program.h"
 

@@ -1,0 +1,95 @@
+#include "base/table.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+enum { TABLE_FIRST = 64 };
+
+/* The finalizer of MurmurHash3: every bit of the input moves every bit of the output. */
+static uint64_t mix(uint64_t x)
+{
+    x ^= x >> 33;
+    x *= 0xff51afd7ed558ccdu;
+    x ^= x >> 33;
+    x *= 0xc4ceb9fe1a85ec53u;
+    return x ^ (x >> 33);
+}
+
+uint64_t table_hash_number(const struct table *table, uint64_t number)
+{
+    return mix(mix(number ^ table->seed) + table->seed);
+}
+
+uint64_t table_hash_bytes(const struct table *table, const void *bytes, size_t len)
+{
+    const unsigned char *p = bytes;
+    uint64_t hash = table->seed ^ len, word;
+
+    for (; len >= sizeof word; p += sizeof word, len -= sizeof word) {
+        memcpy(&word, p, sizeof word);
+        hash = mix(hash ^ word) + table->seed;
+    }
+    word = 0;
+    memcpy(&word, p, len);
+    return mix(hash ^ word);
+}
+
+static struct table_slot *find_free(const struct table *table, uint32_t hash)
+{
+    size_t at = hash & (table->size - 1);
+
+    while (table->slots[at].place != TABLE_NONE)
+        at = (at + 1) & (table->size - 1);
+    return &table->slots[at];
+}
+
+static bool grow(struct table *table)
+{
+    struct table old = *table;
+    size_t size = old.size ? old.size * 2 : TABLE_FIRST;
+    struct table_slot *slots = reallocarray(NULL, size, sizeof *slots);
+
+    if (!slots)
+        return false;
+    memset(slots, 0xff, size * sizeof *slots);
+    table->slots = slots;
+    table->size = size;
+    for (size_t i = 0; i < old.size; i++)
+        if (old.slots[i].place != TABLE_NONE)
+            *find_free(table, old.slots[i].hash) = old.slots[i];
+    free(old.slots);
+    return true;
+}
+
+void table_init(struct table *table)
+{
+    memset(table, 0, sizeof *table);
+    if (getrandom(&table->seed, sizeof table->seed, GRND_NONBLOCK) != sizeof table->seed)
+        table->seed = (uintptr_t)table;
+}
+
+uint32_t table_put(struct table *table, uint64_t hash, table_same same, const void *ctx,
+                   const void *key, uint32_t fresh)
+{
+    uint32_t low = (uint32_t)hash;
+
+    if (table->count >= table->size / 2 && !grow(table))
+        return TABLE_NONE;
+    for (size_t at = low & (table->size - 1);; at = (at + 1) & (table->size - 1)) {
+        struct table_slot *slot = &table->slots[at];
+        if (slot->place == TABLE_NONE) {
+            *slot = (struct table_slot){low, fresh};
+            table->count++;
+            return fresh;
+        }
+        if (slot->hash == low && same(ctx, slot->place, key))
+            return slot->place;
+    }
+}
+
+void table_free(struct table *table)
+{
+    free(table->slots);
+    memset(table, 0, sizeof *table);
+}

@@ -1,0 +1,169 @@
+#include "cli/output/columns.h"
+
+#include <locale.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <wchar.h>
+
+enum { PRINTF_MAX = 512 };
+
+struct character {
+    uint32_t code; /* as it is shown */
+    size_t len;    /* bytes of the text */
+    size_t columns;
+};
+
+/* The length of the sequence at p, 0 if it is no valid one (RFC 3629). */
+static size_t decode(const unsigned char *p, uint32_t *code)
+{
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    size_t len = *p < 0x80 ? 1 : *p >= 0xf0 ? 4 : *p >= 0xe0 ? 3 : *p >= 0xc0 ? 2 : 0;
+
+    if (len == 0 || *p > 0xf4)
+        return 0;
+    *code = len == 1 ? *p : *p & (0x7fu >> len);
+    for (size_t i = 1; i < len; i++) {
+        if ((p[i] & 0xc0) != 0x80)
+            return 0;
+        *code = *code << 6 | (p[i] & 0x3f);
+    }
+    if (*code < least[len] || *code > 0x10ffff || (*code >= 0xd800 && *code < 0xe000))
+        return 0;
+    return len;
+}
+
+/*
+ * By the C library's own table, of Unicode whatever the operator's locale is.
+ * -1: not to be shown.
+ */
+static int width_of(uint32_t code)
+{
+    static locale_t unicode;
+    locale_t former;
+    int width;
+
+    if (code < 0x80)
+        return code >= 0x20 && code < 0x7f ? 1 : -1;
+    if (!unicode)
+        unicode = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+    if (!unicode)
+        return code < 0xa0 ? -1 : 1;
+    former = uselocale(unicode);
+    width = wcwidth((wchar_t)code);
+    uselocale(former);
+    return width;
+}
+
+static struct character next_character(const char *text)
+{
+    struct character next = {'?', 1, 1};
+    uint32_t code;
+    size_t len = decode((const unsigned char *)text, &code);
+    int width = len ? width_of(code) : -1;
+
+    if (len)
+        next.len = len;
+    if (width < 0)
+        return next;
+    next.code = code;
+    next.columns = (size_t)width;
+    return next;
+}
+
+size_t columns_of(const char *text)
+{
+    size_t columns = 0;
+
+    while (*text) {
+        struct character next = next_character(text);
+        columns += next.columns;
+        text += next.len;
+    }
+    return columns;
+}
+
+void line_init(struct line *line, char *text, size_t size, size_t limit)
+{
+    *line = (struct line){.text = text, .size = size, .limit = limit};
+    text[0] = '\0';
+}
+
+size_t line_room(const struct line *line)
+{
+    return line->limit - line->columns;
+}
+
+/* One character; false: there is no room for it, in columns up to `end` or in bytes. */
+static bool put(struct line *line, const char *text, const struct character *character, size_t end)
+{
+    size_t len = character->code == '?' ? 1 : character->len;
+
+    if (line->columns + character->columns > end || line->len + len >= line->size)
+        return false;
+    if (character->columns) {
+        memcpy(line->text + line->len, character->code == '?' ? "?" : text, len);
+        line->len += len;
+        line->columns += character->columns;
+    }
+    line->text[line->len] = '\0';
+    return true;
+}
+
+/* Two dots in place of the last two columns at most. */
+static void mark_cut(struct line *line, const struct line *start, size_t end)
+{
+    static const struct character dot = {'.', 1, 1};
+
+    while (line->columns > start->columns &&
+           (line->columns + 2 > end || line->len + 2 >= line->size)) {
+        size_t len = line->len - 1;
+        while (len > start->len && ((unsigned char)line->text[len] & 0xc0) == 0x80)
+            len--;
+        line->columns -= next_character(line->text + len).columns;
+        line->text[line->len = len] = '\0';
+    }
+    for (int i = 0; i < 2; i++)
+        put(line, ".", &dot, end);
+}
+
+bool line_add_within(struct line *line, const char *text, size_t columns)
+{
+    const struct line start = *line;
+    size_t end = columns < line_room(line) ? line->columns + columns : line->limit;
+
+    while (*text) {
+        struct character next = next_character(text);
+        if (!put(line, text, &next, end)) {
+            mark_cut(line, &start, end);
+            return false;
+        }
+        text += next.len;
+    }
+    return true;
+}
+
+bool line_add(struct line *line, const char *text)
+{
+    return line_add_within(line, text, SIZE_MAX);
+}
+
+void line_printf(struct line *line, const char *fmt, ...)
+{
+    char text[PRINTF_MAX];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    line_add(line, text);
+}
+
+void line_fill(struct line *line, size_t column)
+{
+    static const struct character space = {' ', 1, 1};
+
+    while (line->columns < column && put(line, " ", &space, line->limit))
+        continue;
+}

@@ -1,0 +1,13 @@
+/* Facts as members of JSON: what is unknown is null. */
+#pragma once
+
+#include "base/json.h"
+#include "jemalloc/facts.h"
+
+static inline void facts_json(struct json *json, const char *name, enum fact fact)
+{
+    if (fact == FACT_UNKNOWN)
+        json_null(json, name);
+    else
+        json_bool(json, name, fact == FACT_YES);
+}

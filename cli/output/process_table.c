@@ -1,0 +1,137 @@
+#include "cli/output/process_table.h"
+#include "base/list.h"
+#include "cli/message.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ID_SHOWN = 12 };
+
+static const char *const headings[TABLE_COLUMNS] = {"PID",     "NSPID", "NAME", "JEMALLOC",
+                                                    "LINKAGE", "PROF",  "RSS",  "CONTAINER"};
+
+const char *linkage_text(enum linkage linkage)
+{
+    static const char *const texts[] = {
+        [LINKAGE_SHARED] = "shared",
+        [LINKAGE_PRELOADED] = "preloaded",
+        [LINKAGE_STATIC] = "static",
+    };
+    return texts[linkage];
+}
+
+const char *prof_text(const struct facts *facts)
+{
+    if (facts->compiled_in == FACT_NO)
+        return "absent";
+    if (facts->enabled == FACT_NO)
+        return "disabled";
+    if (facts->enabled == FACT_UNKNOWN)
+        return NULL;
+    if (facts->active == FACT_UNKNOWN)
+        return "enabled";
+    return facts->active == FACT_YES ? "active" : "inactive";
+}
+
+static void format_size(uint64_t bytes, char *out, size_t size)
+{
+    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
+    double value = (double)bytes / 1024;
+    size_t unit = 0;
+
+    for (; value >= 1024 && unit + 1 < sizeof units / sizeof *units; unit++)
+        value /= 1024;
+    snprintf(out, size, "%.1f %s", value, units[unit]);
+}
+
+/* An id is cut, a machine's name is not. */
+static void format_container(const struct container *container, char *out, size_t size)
+{
+    char clean[CONTAINER_ID_LEN + 1];
+    bool is_id = strlen(container->id) == CONTAINER_ID_LEN;
+
+    if (container->engine)
+        snprintf(out, size, "%s/%.*s", container->engine, is_id ? ID_SHOWN : CONTAINER_ID_LEN,
+                 message_clean(container->id, clean, sizeof clean));
+    if (container->pod[0])
+        snprintf(out + strlen(out), size - strlen(out), "%spod/%s", out[0] ? " " : "",
+                 container->pod);
+    if (!out[0])
+        snprintf(out, size, "-");
+}
+
+/* "5.3.0 _rjem_": up to the hyphen is the release, the rest names a commit. */
+static void format_version(const struct census_entry *entry, char *out, size_t size)
+{
+    char version[32], prefix[PREFIX_MAX];
+
+    message_clean(entry->facts.version, version, sizeof version);
+    version[strcspn(version, "-")] = '\0';
+    snprintf(out, size, "%s%s%s", version[0] ? version : "?", entry->prefix[0] ? " " : "",
+             message_clean(entry->prefix, prefix, sizeof prefix));
+}
+
+static struct table_row *add_row(struct process_table *table)
+{
+    struct table_row *rows = list_grow(table->rows, &table->room, table->count, sizeof *rows);
+
+    if (!rows)
+        return NULL;
+    table->rows = rows;
+    struct table_row *row = &rows[table->count++];
+    memset(row, 0, sizeof *row);
+    return row;
+}
+
+bool process_table_add(struct process_table *table, const struct census_entry *entry,
+                       const struct container *container, bool unreadable)
+{
+    struct table_row *row = add_row(table);
+    const char *prof = prof_text(&entry->facts);
+
+    if (!row)
+        return false;
+    snprintf(row->cells[0], CELL_MAX, "%d", entry->stat.pid);
+    snprintf(row->cells[1], CELL_MAX, "%d", entry->status.ns_pid);
+    message_clean(entry->stat.comm, row->cells[2], CELL_MAX);
+    format_version(entry, row->cells[3], CELL_MAX);
+    snprintf(row->cells[4], CELL_MAX, "%s", unreadable ? "?" : linkage_text(entry->linkage));
+    snprintf(row->cells[5], CELL_MAX, "%s", prof && !unreadable ? prof : "?");
+    format_size(entry->status.rss_bytes, row->cells[6], CELL_MAX);
+    format_container(container, row->cells[7], CELL_MAX);
+    return true;
+}
+
+static void find_widths(const struct process_table *table, size_t widths[TABLE_COLUMNS])
+{
+    for (size_t c = 0; c < TABLE_COLUMNS; c++) {
+        widths[c] = strlen(headings[c]);
+        for (size_t i = 0; i < table->count; i++) {
+            size_t n = strlen(table->rows[i].cells[c]);
+            widths[c] = n > widths[c] ? n : widths[c];
+        }
+    }
+}
+
+void process_table_print(const struct process_table *table, FILE *out)
+{
+    size_t widths[TABLE_COLUMNS];
+
+    find_widths(table, widths);
+    for (size_t i = 0; i <= table->count; i++)
+        for (size_t c = 0; c < TABLE_COLUMNS; c++) {
+            const char *cell = i == 0 ? headings[c] : table->rows[i - 1].cells[c];
+            bool right = c < 2 || c == 6; /* the numbers */
+            fprintf(out, "%*s%s",
+                    c == TABLE_COLUMNS - 1 ? 0
+                    : right                ? (int)widths[c]
+                                           : -(int)widths[c],
+                    cell, c == TABLE_COLUMNS - 1 ? "\n" : "  ");
+        }
+}
+
+void process_table_free(struct process_table *table)
+{
+    free(table->rows);
+    memset(table, 0, sizeof *table);
+}

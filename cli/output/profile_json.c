@@ -1,0 +1,170 @@
+#include "cli/output/profile_json.h"
+#include "base/json.h"
+#include "base/util.h"
+#include "profile/top.h"
+
+#include <inttypes.h>
+
+struct context {
+    const struct samples *samples;
+    const struct display *display;
+};
+
+/* Of two profiles the one before is NAME_before; the growth is their difference. */
+static void write_amount(struct json *json, const char *name, const struct amount *amount,
+                         const struct samples *samples)
+{
+    char before[32];
+
+    json_signed(json, name, amount->now);
+    snprintf(before, sizeof before, "%s_before", name);
+    if (samples->compares)
+        json_signed(json, before, amount->base);
+}
+
+static void write_head(struct json *json, const struct context *context, const struct top *top)
+{
+    const struct samples *samples = context->samples;
+
+    json_text_or_null(json, "title", context->display->title);
+    json_text(json, "value", value_name(context->display->value));
+    json_text(json, "unit", display_is_bytes(context->display) ? "bytes" : "objects");
+    json_number(json, "period", samples->period);
+    if (samples->compares)
+        json_number(json, "period_before", samples->base_period);
+    write_amount(json, "total", &top->total, samples);
+    json_rounded(json, "error", amount_error(&top->total));
+    write_amount(json, "objects", &top->objects, samples);
+    json_number(json, "stacks", samples->count);
+    json_number(json, "stacks_cut", samples->cut);
+}
+
+static void write_function(struct json *list, const struct context *context,
+                           const struct top_row *row)
+{
+    const struct samples *samples = context->samples;
+    struct json item;
+
+    json_list_item(list, &item);
+    json_text(&item, "function", samples->locations.groups[row->group]);
+    write_amount(&item, "flat", &row->flat, samples);
+    write_amount(&item, "cum", &row->whole, samples);
+    json_rounded(&item, "error", amount_error(&row->whole));
+    write_amount(&item, "objects", &row->objects, samples);
+    json_object_end(&item);
+}
+
+static void write_functions(struct json *json, const struct context *context, const struct top *top)
+{
+    size_t shown = 0;
+
+    json_list_begin(json, "functions");
+    for (size_t i = 0; i < top->count; i++)
+        if (top_shows(top, context->samples, context->display, &top->rows[i].whole) &&
+            (!context->display->rows || shown++ < context->display->rows))
+            write_function(json, context, &top->rows[i]);
+    json_list_end(json);
+}
+
+static void write_call(struct json *list, const struct locations *locations,
+                       const struct location *location, const struct location_line *line)
+{
+    const struct function *function = &locations->functions[line->function];
+    const struct location_mapping *mapping =
+        location->mapping == TABLE_NONE ? NULL : &locations->mappings[location->mapping];
+    char address[24] = "";
+    struct json item;
+
+    if (location->address)
+        snprintf(address, sizeof address, "0x%" PRIx64, location->address);
+    json_list_item(list, &item);
+    json_text(&item, "function", function->name);
+    json_text_or_null(&item, "file", function->file);
+    json_number(&item, "line", line->line);
+    json_text_or_null(&item, "module", mapping ? mapping->path : NULL);
+    json_text_or_null(&item, "address", address);
+    json_object_end(&item);
+}
+
+static void write_calls(struct json *json, const struct samples *samples,
+                        const struct sample *sample)
+{
+    const struct locations *locations = &samples->locations;
+
+    json_list_begin(json, "calls");
+    for (uint32_t i = 0; i < sample->depth; i++) {
+        const struct location *location = &locations->list[samples->calls[sample->first + i]];
+        for (uint32_t j = 0; j < location->count; j++)
+            write_call(json, locations, location, &locations->lines[location->first + j]);
+    }
+    json_list_end(json);
+}
+
+static void write_stack(struct json *list, const struct context *context,
+                        const struct sample *sample)
+{
+    const struct samples *samples = context->samples;
+    const struct amount *amount = &sample->values[context->display->value];
+    struct json item;
+
+    json_list_item(list, &item);
+    write_amount(&item, "amount", amount, samples);
+    json_rounded(&item, "error", amount_error(amount));
+    write_amount(&item, "objects", &sample->values[display_objects(context->display)], samples);
+    if (samples->thread_count && sample->thread != TABLE_NONE)
+        json_text(&item, "thread", samples->threads[sample->thread].name);
+    write_calls(&item, samples, sample);
+    json_object_end(&item);
+}
+
+static int by_growth(const void *a, const void *b, void *data)
+{
+    const struct context *context = data;
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    const struct sample *list = context->samples->list;
+    int64_t of_x = llabs(amount_growth(&list[x].values[context->display->value])),
+            of_y = llabs(amount_growth(&list[y].values[context->display->value]));
+
+    if (of_x != of_y)
+        return of_x < of_y ? 1 : -1;
+    return x < y ? -1 : x > y;
+}
+
+static bool write_stacks(struct json *json, struct context *context, const struct top *top)
+{
+    const struct samples *samples = context->samples;
+    const struct display *display = context->display;
+    AUTO_FREE uint32_t *order = calloc(samples->count + 1, sizeof *order);
+
+    if (!order)
+        return false;
+    for (size_t i = 0; i < samples->count; i++)
+        order[i] = (uint32_t)i;
+    qsort_r(order, samples->count, sizeof *order, by_growth, context);
+    json_list_begin(json, "largest_stacks");
+    for (size_t i = 0; i < samples->count && (!display->rows || i < display->rows); i++) {
+        const struct sample *sample = &samples->list[order[i]];
+        if (top_shows(top, samples, display, &sample->values[display->value]))
+            write_stack(json, context, sample);
+    }
+    json_list_end(json);
+    return true;
+}
+
+bool profile_json_write(const struct samples *samples, const struct display *display, FILE *out)
+{
+    struct context context = {samples, display};
+    struct json json;
+    struct top top;
+    bool good;
+
+    if (!top_make(&top, samples, display))
+        return false;
+    json_begin(&json, out);
+    write_head(&json, &context, &top);
+    write_functions(&json, &context, &top);
+    good = write_stacks(&json, &context, &top);
+    json_end(&json);
+    free(top.rows);
+    return good;
+}

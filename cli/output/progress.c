@@ -1,0 +1,44 @@
+#include "cli/output/progress.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum { COLUMNS = 80, COLUMNS_LEAST = 20 };
+
+static bool is_shown(const struct options *options)
+{
+    return !options->quiet && isatty(STDERR_FILENO);
+}
+
+/* Of a line that does not wrap, since only the last one could be taken away. */
+static size_t columns(void)
+{
+    struct winsize size;
+
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) || size.ws_col < COLUMNS_LEAST)
+        return COLUMNS;
+    return size.ws_col;
+}
+
+void progress_show(const struct options *options, const char *fmt, ...)
+{
+    char line[256];
+    size_t width = columns();
+    va_list ap;
+
+    if (!is_shown(options))
+        return;
+    va_start(ap, fmt);
+    vsnprintf(line, width < sizeof line ? width : sizeof line, fmt, ap);
+    va_end(ap);
+    fprintf(stderr, "\r\033[K%s", line);
+    fflush(stderr);
+}
+
+void progress_clear(const struct options *options)
+{
+    if (is_shown(options))
+        fputs("\r\033[K", stderr);
+}

@@ -1,0 +1,111 @@
+#include "cli/output/top_json.h"
+
+#include <time.h>
+
+static void write_gauges(struct json *json, const struct gauges *gauges)
+{
+    const struct gauge_values *now = gauges_now(gauges);
+
+    json_open(json, "gauges");
+    for (enum gauge i = 0; i < GAUGE_COUNT; i++)
+        if (now && now->known[i])
+            json_number(json, gauge_name(i), now->bytes[i]);
+        else
+            json_null(json, gauge_name(i));
+    json_close(json);
+    json_open(json, "per_second");
+    for (enum gauge i = 0; i < GAUGE_COUNT; i++)
+        if (gauges_has_rate(gauges, i))
+            json_rounded(json, gauge_name(i), gauges_rate(gauges, i));
+        else
+            json_null(json, gauge_name(i));
+    json_close(json);
+    json_number(json, "window_ns", gauges_window(gauges));
+}
+
+/* A list of texts, which json.h has not: the calls of a site, innermost first. */
+static void write_calls(struct json *json, const struct site *site)
+{
+    const char *call = site->calls;
+
+    json_strings_begin(json, "calls");
+    for (uint32_t i = 0; i < site->call_count; i++, call = site_next_call(call))
+        json_string(json, call);
+    json_list_end(json);
+}
+
+static void write_site(struct json *list, const struct sites *sites, const struct site *site)
+{
+    struct site_growth growth = sites_growth(sites, site);
+    struct json item;
+
+    json_list_item(list, &item);
+    json_signed(&item, "bytes", site->now.bytes);
+    json_signed(&item, "objects", site->objects);
+    if (sites_window(sites)) {
+        json_signed(&item, "growth", growth.bytes);
+        json_rounded(&item, "growth_per_second", growth.per_second);
+        json_rounded(&item, "growth_error", growth.error);
+        json_signed(&item, "growth_since_start", sites_growth_in_all(sites, site).bytes);
+    }
+    write_calls(&item, site);
+    json_object_end(&item);
+}
+
+static bool write_sites(struct json *json, const struct top_json *top)
+{
+    const struct sites *sites = top->model->sites;
+    const struct site **list = sites_sorted(sites, top->model->order);
+
+    if (!list)
+        return false;
+    json_open(json, "profile");
+    json_signed(json, "bytes", sites->bytes.now);
+    json_signed(json, "objects", sites->objects.now);
+    json_number(json, "period", sites->period);
+    json_number(json, "stacks", sites->stacks);
+    json_number(json, "sites", sites->count);
+    json_number(json, "window_ns", sites_window(sites));
+    json_close(json);
+    json_list_begin(json, "sites");
+    for (size_t i = 0; i < sites->count && (!top->rows || i < top->rows); i++)
+        write_site(json, sites, list[i]);
+    json_list_end(json);
+    free(list);
+    return true;
+}
+
+static void write_time(struct json *json)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    json_number(json, "time_ns", (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec);
+}
+
+bool top_json_write(const struct top_json *top, FILE *out)
+{
+    const struct top_model *model = top->model;
+    struct json json;
+    bool good = true;
+
+    json_begin(&json, out);
+    json_number(&json, "pid", (uint64_t)model->pid);
+    json_text(&json, "name", model->name);
+    json_text_or_null(&json, "version", model->version);
+    write_time(&json);
+    json_number(&json, "refresh", model->refreshes);
+    json_number(&json, "interval_ns", model->interval);
+    json_text_or_null(&json, "missed", model->missed);
+    if (!model->missed) {
+        write_gauges(&json, &model->gauges);
+        json_text(&json, "profiling", top->profiling);
+        if (model->sites)
+            good = write_sites(&json, top);
+        else
+            json_text_or_null(&json, "next", model->next);
+        attachment_json(top->attachment, &json);
+    }
+    json_end(&json);
+    return good;
+}

@@ -1,0 +1,469 @@
+#include "cli/output/top_view.h"
+#include "cli/message.h"
+#include "cli/output/columns.h"
+#include "profile/short_name.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    LINE_BYTES = 4096,
+    NAME_BYTES = 512,
+    NARROW = 60, /* columns below which numbers are compact */
+    WIDE = 100,  /* from which there are more columns of numbers */
+    LOW = 16,    /* lines below which nothing is left empty */
+    CELL = 37,   /* columns of a gauge */
+    ROWS_AT_LEAST = 3,
+    UNLIMITED_WIDTH = 120, /* the form of what is not limited */
+};
+
+#define KEYS "s sorts, q quits"
+
+struct view {
+    const struct top_model *model;
+    const struct top_size *size;
+    top_line write;
+    void *ctx;
+    size_t columns; /* by which the form is chosen */
+    size_t written; /* lines */
+    char text[LINE_BYTES];
+    struct line line;
+};
+
+/* ---- numbers ---- */
+
+const char *top_bytes(double bytes, bool compact, char *out, size_t size)
+{
+    static const char units[] = "BKMGTPE";
+    size_t unit = 0;
+
+    while (fabs(bytes) >= 1023.95 && unit < sizeof units - 2) {
+        bytes /= 1024;
+        unit++;
+    }
+    if (unit == 0)
+        snprintf(out, size, compact ? "%.0f" : "%.0f B", bytes);
+    else
+        snprintf(out, size,
+                 !compact              ? "%.1f %ciB"
+                 : fabs(bytes) < 99.95 ? "%.1f%c"
+                                       : "%.0f%c",
+                 bytes, units[unit]);
+    return out;
+}
+
+const char *top_rate(double bytes, bool compact, char *out, size_t size)
+{
+    char text[32];
+
+    if (fabs(bytes) < 0.5)
+        snprintf(out, size, "-");
+    else
+        snprintf(out, size, "%s%s/s", bytes > 0 ? "+" : "",
+                 top_bytes(bytes, compact, text, sizeof text));
+    return out;
+}
+
+static const char *seconds_text(uint64_t ns, char *out, size_t size)
+{
+    double seconds = (double)ns / 1e9;
+
+    if (seconds < 1)
+        snprintf(out, size, "%.0f ms", seconds * 1000);
+    else if (seconds < 120)
+        snprintf(out, size,
+                 seconds < 9.95 && fabs(seconds - round(seconds)) > 0.05 ? "%.1f s" : "%.0f s",
+                 seconds);
+    else if (seconds < 7200 && fmod(seconds, 3600) != 0)
+        snprintf(out, size, "%.0f min", seconds / 60);
+    else
+        snprintf(out, size, "%.0f h", seconds / 3600);
+    return out;
+}
+
+/* A power of two: "64 KiB" */
+static const char *period_text(uint64_t bytes, char *out, size_t size)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB"};
+    size_t unit = 0;
+
+    for (; bytes >= 1024 && bytes % 1024 == 0 && unit + 1 < ARRAY_LEN(units); unit++)
+        bytes /= 1024;
+    snprintf(out, size, "%llu %s", (unsigned long long)bytes, units[unit]);
+    return out;
+}
+
+/* ---- lines ---- */
+
+static struct line *begin(struct view *view)
+{
+    size_t limit = view->size->columns ? view->size->columns : SIZE_MAX;
+
+    line_init(&view->line, view->text, sizeof view->text, limit);
+    return &view->line;
+}
+
+static bool has_room(const struct view *view, size_t lines)
+{
+    return !view->size->lines || view->written + lines <= view->size->lines;
+}
+
+static void end(struct view *view, enum top_style style)
+{
+    if (!has_room(view, 1))
+        return;
+    if (style == TOP_BAR && view->size->columns)
+        line_fill(&view->line, view->size->columns);
+    view->write(view->ctx, style, view->text);
+    view->written++;
+}
+
+static bool is_low(const struct view *view)
+{
+    return view->size->lines && view->size->lines < LOW;
+}
+
+static void leave_empty(struct view *view)
+{
+    if (is_low(view))
+        return;
+    begin(view);
+    end(view, TOP_PLAIN);
+}
+
+/* ---- the head ---- */
+
+static void write_title(struct view *view)
+{
+    const struct top_model *model = view->model;
+    struct line *line = begin(view);
+    size_t clock = columns_of(model->clock);
+
+    line_printf(line, "%s[%d]", model->name, model->pid);
+    if (model->version[0])
+        line_printf(line, "  jemalloc %.*s", (int)strcspn(model->version, "-"), model->version);
+    if (line->columns + 2 + clock <= view->columns) {
+        line_fill(line, view->columns - clock);
+        line_add(line, model->clock);
+    }
+    end(view, TOP_BOLD);
+}
+
+static const char *rate_of(const struct view *view, enum gauge gauge, char *out, size_t size)
+{
+    return top_rate(gauges_rate(&view->model->gauges, gauge), false, out, size);
+}
+
+static const char *trend_word(enum trend trend)
+{
+    static const char *const words[] = {
+        [TREND_STEADY] = "steady", [TREND_GROWING] = "growing", [TREND_SHRINKING] = "shrinking"};
+    return words[trend];
+}
+
+/* What grows tells where to look: the program, free pages that jemalloc keeps, or neither. */
+static const char *cause_of_rss(const struct view *view)
+{
+    const struct gauges *gauges = &view->model->gauges;
+
+    if (gauges_trend(gauges, GAUGE_ALLOCATED) != TREND_STEADY ||
+        gauges_trend(gauges, GAUGE_RSS) != TREND_GROWING)
+        return NULL;
+    if (gauges_trend(gauges, GAUGE_RESIDENT) == TREND_GROWING)
+        return "allocated is not: free pages that jemalloc keeps";
+    return "allocated is not: memory that is not jemalloc's, or newly touched";
+}
+
+static void write_trend(struct view *view)
+{
+    const struct gauges *gauges = &view->model->gauges;
+    bool counted = gauges_has_rate(gauges, GAUGE_ALLOCATED);
+    enum gauge main_gauge = counted && !cause_of_rss(view) ? GAUGE_ALLOCATED : GAUGE_RSS;
+    enum gauge other = main_gauge == GAUGE_RSS ? GAUGE_ALLOCATED : GAUGE_RSS;
+    struct line *line = begin(view);
+    char rate[32], window[32];
+
+    line_printf(line, "%s: %s %s", trend_word(gauges_trend(gauges, main_gauge)),
+                gauge_name(main_gauge), rate_of(view, main_gauge, rate, sizeof rate));
+    if (cause_of_rss(view))
+        line_printf(line, "; %s", cause_of_rss(view));
+    else if (gauges_has_rate(gauges, other))
+        line_printf(line, ", %s %s", gauge_name(other), rate_of(view, other, rate, sizeof rate));
+    line_printf(line, " (over %s)", seconds_text(gauges_window(gauges), window, sizeof window));
+    end(view, TOP_PLAIN);
+}
+
+static void write_verdict(struct view *view)
+{
+    const struct top_model *model = view->model;
+
+    if (model->missed) {
+        line_printf(begin(view), "no new numbers: %s", model->missed);
+        end(view, TOP_BOLD);
+    } else if (gauges_has_rate(&model->gauges, GAUGE_RSS)) {
+        write_trend(view);
+    } else {
+        line_add(begin(view), model->interval ? "rates come with the next refresh"
+                                              : "one look: growth takes two");
+        end(view, TOP_PLAIN);
+    }
+}
+
+static void write_hold(struct view *view)
+{
+    const struct top_model *model = view->model;
+    struct line *line = begin(view);
+    char held[32], longest[32], interval[32], asked[32];
+    bool slower = model->interval > model->asked;
+
+    line_printf(line, "thread held %s", message_duration(model->held, held, sizeof held));
+    if (!model->interval) {
+        end(view, TOP_PLAIN);
+        return;
+    }
+    line_printf(line, ", at most %s", message_duration(model->longest, longest, sizeof longest));
+    seconds_text(model->interval, interval, sizeof interval);
+    if (slower)
+        line_printf(line, "; every %s, not %s, to stay below %u %%", interval,
+                    seconds_text(model->asked, asked, sizeof asked), model->percent);
+    else
+        line_printf(line, ", %s%.2f %% of the time; every %s", model->share < 0.0001 ? "< " : "",
+                    model->share < 0.0001 ? 0.01 : 100 * model->share, interval);
+    end(view, slower ? TOP_BOLD : TOP_PLAIN);
+}
+
+/* ---- the gauges ---- */
+
+static void write_gauge(struct view *view, enum gauge gauge)
+{
+    const struct gauges *gauges = &view->model->gauges;
+    const struct gauge_values *now = gauges_now(gauges);
+    char text[32];
+
+    line_printf(&view->line, "%-9s %11s", gauge_name(gauge),
+                now && now->known[gauge]
+                    ? top_bytes((double)now->bytes[gauge], false, text, sizeof text)
+                    : "-");
+    if (gauges_has_rate(gauges, gauge))
+        line_printf(&view->line, " %14s", rate_of(view, gauge, text, sizeof text));
+}
+
+/* How many lines the gauges may have, so that rows are left for the sites. */
+static size_t gauge_lines(const struct view *view, size_t wanted)
+{
+    size_t rest = ROWS_AT_LEAST + 1, used = view->written + rest;
+
+    if (!view->size->lines || used + wanted <= view->size->lines)
+        return wanted;
+    return view->size->lines > used ? view->size->lines - used : 1;
+}
+
+static void write_gauges(struct view *view)
+{
+    static const enum gauge left[] = {GAUGE_RSS, GAUGE_ALLOCATED, GAUGE_ACTIVE, GAUGE_RESIDENT},
+                            right[] = {GAUGE_METADATA, GAUGE_MAPPED, GAUGE_RETAINED};
+    bool two = view->columns >= 2 * CELL;
+    size_t count = view->model->has_stats ? two ? ARRAY_LEN(left) : GAUGE_COUNT : 1;
+    size_t lines = gauge_lines(view, count);
+
+    for (size_t i = 0; i < lines; i++) {
+        begin(view);
+        write_gauge(view, (enum gauge)i);
+        if (two && view->model->has_stats && i < ARRAY_LEN(right)) {
+            line_fill(&view->line, CELL + 3);
+            write_gauge(view, right[i]);
+        }
+        end(view, TOP_PLAIN);
+    }
+    if (!view->model->has_stats && view->model->version[0]) {
+        line_add(begin(view), "this jemalloc was built without statistics (config.stats is false)");
+        end(view, TOP_PLAIN);
+    }
+}
+
+/* ---- the sites ---- */
+
+/* What is sorted by is in capitals. */
+static void write_heading(struct view *view)
+{
+    const struct top_model *model = view->model;
+    bool growth = model->order == SITES_BY_GROWTH;
+    const char *sizes = growth ? "size" : "SIZE", *rates = growth ? "GROWTH" : "growth";
+    struct line *line = begin(view);
+    char in_all[32], grown[32] = "";
+
+    if (view->columns < NARROW)
+        line_printf(line, "%6s %9s   ", sizes, rates);
+    else
+        line_printf(line, "%11s %6s %14s   ", sizes, "share", rates);
+    if (sites_window(model->sites))
+        snprintf(grown, sizeof grown, "in %s",
+                 seconds_text(sites_time(model->sites), in_all, sizeof in_all));
+    if (view->columns >= WIDE)
+        line_printf(line, "%11s %9s  ", grown, "objects");
+    line_printf(line, "site, of %zu", model->sites->count);
+    if (view->size->lines && view->columns >= NARROW && line_room(line) > sizeof KEYS) {
+        line_fill(line, view->size->columns - sizeof KEYS);
+        line_add(line, KEYS);
+    }
+    end(view, TOP_BAR);
+}
+
+/* A name in full where there is room for all of them, else without parameters and templates. */
+static void write_calls(struct view *view, const struct site *site)
+{
+    struct line *line = &view->line;
+    const char *call = site->calls;
+    size_t whole = 0;
+    char name[NAME_BYTES];
+
+    for (uint32_t i = 0; i < site->call_count; i++, call = site_next_call(call))
+        whole += columns_of(call) + (i ? 4 : 0);
+    call = site->calls;
+    for (uint32_t i = 0; i < site->call_count; i++, call = site_next_call(call)) {
+        if (i && line_room(line) < 4 + 6)
+            break; /* not worth a beginning */
+        if (i)
+            line_add(line, " <- ");
+        if (!line_add(line, whole <= line_room(line) && line->limit == SIZE_MAX
+                                ? call
+                                : short_name(call, name, sizeof name)))
+            break;
+    }
+}
+
+static void write_numbers(struct view *view, const struct site *site)
+{
+    const struct sites *sites = view->model->sites;
+    struct site_growth growth = sites_growth(sites, site);
+    struct line *line = &view->line;
+    char bytes[32], rate[32] = "", mark = ' ';
+    bool narrow = view->columns < NARROW;
+    double total = (double)sites->bytes.now, now = (double)site->now.bytes;
+
+    top_bytes(now, narrow, bytes, sizeof bytes);
+    if (sites_window(sites))
+        top_rate(growth.per_second, narrow, rate, sizeof rate);
+    if (growth.bytes && fabs((double)growth.bytes) < growth.error)
+        mark = '~';
+    if (narrow)
+        line_printf(line, "%6s %9s %c ", bytes, rate, mark);
+    else
+        line_printf(line, "%11s %5.1f%% %14s %c ", bytes, total > 0 ? 100 * now / total : 0, rate,
+                    mark);
+}
+
+/* Since the first profile, and how many objects there are. */
+static void write_more_numbers(struct view *view, const struct site *site)
+{
+    const struct sites *sites = view->model->sites;
+    double all = (double)sites_growth_in_all(sites, site).bytes;
+    char bytes[32], grown[40] = "";
+
+    if (sites_window(sites) && all != 0)
+        snprintf(grown, sizeof grown, "%s%s", all > 0 ? "+" : "",
+                 top_bytes(all, false, bytes, sizeof bytes));
+    else if (sites_window(sites))
+        snprintf(grown, sizeof grown, "-");
+    line_printf(&view->line, "%11s %9lld  ", grown, (long long)site->objects);
+}
+
+static void write_site(struct view *view, const struct site *site)
+{
+    begin(view);
+    write_numbers(view, site);
+    if (view->columns >= WIDE)
+        write_more_numbers(view, site);
+    write_calls(view, site);
+    end(view, TOP_PLAIN);
+}
+
+static void write_sites_head(struct view *view)
+{
+    const struct sites *sites = view->model->sites;
+    struct line *line = begin(view);
+    char bytes[32], period[32];
+
+    if (sites->count == 0) {
+        line_add(line, "no sample yet: only what is allocated from now on can be sampled");
+    } else {
+        line_printf(line, "profiled: %s in %lld objects",
+                    top_bytes((double)sites->bytes.now, false, bytes, sizeof bytes),
+                    (long long)sites->objects.now);
+        if (sites->period > 1)
+            line_printf(line, ", a sample every %s; ~ within its error",
+                        period_text(sites->period, period, sizeof period));
+    }
+    end(view, TOP_DIM);
+}
+
+static bool write_sites(struct view *view)
+{
+    const struct sites *sites = view->model->sites;
+    const struct site **list = sites_sorted(sites, view->model->order);
+    size_t rows = view->size->rows;
+
+    if (!list)
+        return false;
+    if (!is_low(view))
+        write_sites_head(view);
+    write_heading(view);
+    for (size_t i = 0; i < sites->count && (!rows || i < rows) && has_room(view, 1); i++)
+        write_site(view, list[i]);
+    free(list);
+    return true;
+}
+
+/* A text over as many lines as it takes, broken between words. */
+static void write_wrapped(struct view *view, const char *text, enum top_style style)
+{
+    size_t columns = view->size->columns ? view->size->columns : UNLIMITED_WIDTH;
+
+    while (*text) {
+        size_t len = strlen(text), fits = len;
+        if (len > columns) {
+            for (fits = columns; fits > 0 && text[fits] != ' ';)
+                fits--;
+            fits = fits ? fits : columns;
+        }
+        line_printf(begin(view), "%.*s", (int)fits, text);
+        end(view, style);
+        text += fits;
+        text += strspn(text, " ");
+    }
+}
+
+static void write_why(struct view *view)
+{
+    char text[1024];
+
+    snprintf(text, sizeof text, "gauges only: %s", view->model->why ? view->model->why : "?");
+    write_wrapped(view, text, TOP_BOLD);
+    if (!view->model->next)
+        return;
+    snprintf(text, sizeof text, "next: %s", view->model->next);
+    write_wrapped(view, text, TOP_PLAIN);
+}
+
+bool top_lay_out(const struct top_model *model, const struct top_size *size, top_line write,
+                 void *ctx)
+{
+    struct view view = {.model = model,
+                        .size = size,
+                        .write = write,
+                        .ctx = ctx,
+                        .columns = size->columns ? size->columns : UNLIMITED_WIDTH};
+
+    write_title(&view);
+    write_verdict(&view);
+    write_hold(&view);
+    leave_empty(&view);
+    write_gauges(&view);
+    leave_empty(&view);
+    if (model->sites)
+        return write_sites(&view);
+    if (model->version[0])
+        write_why(&view);
+    return true;
+}

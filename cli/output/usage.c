@@ -1,0 +1,146 @@
+#include "cli/output/usage.h"
+#include "cli/message.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* Differences of counts that are not taken at the same instant: modulo 2^64 they are right. */
+static int64_t minus(uint64_t a, uint64_t b)
+{
+    return (int64_t)(a - b);
+}
+
+void usage_rows(const struct usage *usage, struct usage_row rows[USAGE_ROWS])
+{
+    static const struct usage_row all[USAGE_ROWS] = {
+        {"allocated", "in use by the program", "allocated", "In use by the program.", 0},
+        {"fragmentation", "free room in pages that hold allocations (active - allocated)",
+         "fragmentation", "Free room in pages that hold allocations.", 0},
+        {"dirty pages",
+         "free pages that the kernel does not have back yet (resident - active - metadata)",
+         "dirty", "Free pages that the kernel does not have back yet.", 0},
+        {"metadata", "jemalloc's own records, as far as they are in memory", "metadata_resident",
+         "Records of jemalloc itself that are in memory.", 0},
+        {"other", "not jemalloc's: code, stacks, files, other allocators (RSS - resident)", "other",
+         "RSS that is not jemalloc's; negative: counted by it, but not in memory.", 0},
+    };
+    const struct stats_gauges *gauges = usage->gauges;
+
+    memcpy(rows, all, sizeof all);
+    rows[0].bytes = (int64_t)gauges->allocated;
+    rows[1].bytes = minus(gauges->active, gauges->allocated);
+    rows[2].bytes = minus(gauges->resident, gauges->active + gauges->metadata);
+    /* Some metadata are reserved only, and some lie in active pages (base.c, arena.c). */
+    if (rows[2].bytes < 0)
+        rows[2].bytes = 0;
+    rows[3].bytes = minus(gauges->resident, gauges->active) - rows[2].bytes;
+    rows[4].bytes = minus(usage->process.rss, gauges->resident);
+    if (rows[4].bytes < 0)
+        rows[4].meaning = "counted by jemalloc, but never touched or swapped out (RSS - resident)";
+}
+
+/* "1.2 MiB", right-aligned by the caller. */
+static const char *format_bytes(int64_t bytes, char *out, size_t size)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    double value = (double)bytes;
+    unsigned unit = 0;
+
+    for (; (value >= 1024 || value <= -1024) && unit < ARRAY_LEN(units) - 1; unit++)
+        value /= 1024;
+    snprintf(out, size, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+    return out;
+}
+
+static void print_row(const struct usage *usage, const char *name, int64_t bytes,
+                      const char *meaning, FILE *out)
+{
+    uint64_t rss = usage->process.rss;
+    char text[32], share[16];
+
+    snprintf(share, sizeof share, "%.1f %%", rss ? 100.0 * (double)bytes / (double)rss : 0);
+    fprintf(out, "  %-13s %12s %9s  %s\n", name, format_bytes(bytes, text, sizeof text), share,
+            meaning);
+}
+
+static void print_plain(const char *name, uint64_t bytes, const char *meaning, FILE *out)
+{
+    char text[32];
+
+    fprintf(out, "  %-13s %12s %9s  %s\n", name, format_bytes((int64_t)bytes, text, sizeof text),
+            "", meaning);
+}
+
+void usage_print_table(const struct usage *usage, FILE *out)
+{
+    static const char *const sources[] = {
+        [USAGE_ROLLUP] = "smaps_rollup", [USAGE_SMAPS] = "smaps", [USAGE_STATUS] = "status"};
+    const struct stats_gauges *gauges = usage->gauges;
+    struct usage_row rows[USAGE_ROWS];
+    char name[64], version[128], meaning[96];
+
+    usage_rows(usage, rows);
+    fprintf(out, "%s[%d] jemalloc %s\n", message_clean(usage->name, name, sizeof name), usage->pid,
+            message_clean(gauges->version, version, sizeof version));
+    for (size_t i = 0; i < USAGE_ROWS; i++)
+        print_row(usage, rows[i].name, rows[i].bytes, rows[i].meaning, out);
+    snprintf(meaning, sizeof meaning, "in memory, as the kernel counts it (%s)",
+             sources[usage->source]);
+    print_row(usage, "RSS", (int64_t)usage->process.rss, meaning, out);
+    if (usage->process.lazy_free)
+        print_plain("lazy free", usage->process.lazy_free,
+                    "of the RSS: muzzy pages, the kernel takes them when it needs them", out);
+    print_plain("swapped", usage->process.swap, "not in the RSS", out);
+    print_plain("active", gauges->active, "pages that hold allocations", out);
+    print_plain("resident", gauges->resident, "active, dirty and metadata pages, at most", out);
+    print_plain("mapped", gauges->mapped, "address space of active extents", out);
+    if (gauges->has_retained)
+        print_plain("retained", gauges->retained, "address space kept for later, without memory",
+                    out);
+}
+
+/* ---- Prometheus ---- */
+
+/* A label's value: quotes and backslashes are escaped, and it is UTF-8 (exposition formats). */
+static void print_label(const char *text, FILE *out)
+{
+    for (const char *p = text; *p; p++) {
+        if (*p == '"' || *p == '\\')
+            fputc('\\', out);
+        fputc((unsigned char)*p < 0x20 || (unsigned char)*p > 0x7e ? '?' : *p, out);
+    }
+}
+
+static void print_metric(const struct usage *usage, const char *name, const char *help,
+                         int64_t value, FILE *out)
+{
+    fprintf(out, "# HELP jemalloc_%s_bytes %s\n# TYPE jemalloc_%s_bytes gauge\n", name, help, name);
+    fprintf(out, "jemalloc_%s_bytes{pid=\"%d\",process=\"", name, usage->pid);
+    print_label(usage->name, out);
+    fprintf(out, "\"} %" PRId64 "\n", value);
+}
+
+void usage_print_metrics(const struct usage *usage, FILE *out)
+{
+    const struct stats_gauges *gauges = usage->gauges;
+    struct usage_row rows[USAGE_ROWS];
+
+    usage_rows(usage, rows);
+    for (size_t i = 0; i < USAGE_ROWS; i++)
+        print_metric(usage, rows[i].metric, rows[i].help, rows[i].bytes, out);
+    print_metric(usage, "active", "Pages that hold allocations (stats.active).",
+                 (int64_t)gauges->active, out);
+    print_metric(usage, "resident", "Active, dirty and metadata pages (stats.resident).",
+                 (int64_t)gauges->resident, out);
+    print_metric(usage, "metadata", "Records of jemalloc itself (stats.metadata).",
+                 (int64_t)gauges->metadata, out);
+    print_metric(usage, "mapped", "Address space of active extents (stats.mapped).",
+                 (int64_t)gauges->mapped, out);
+    if (gauges->has_retained)
+        print_metric(usage, "retained", "Address space kept for later (stats.retained).",
+                     (int64_t)gauges->retained, out);
+    print_metric(usage, "process_resident", "Memory of the whole process (RSS).",
+                 (int64_t)usage->process.rss, out);
+    print_metric(usage, "process_swap", "Memory of the process that is swapped out.",
+                 (int64_t)usage->process.swap, out);
+}

@@ -1,0 +1,215 @@
+#include "cli/output/watch_event.h"
+#include "cli/value.h"
+#include "run/output.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { LINE_MAX_BYTES = 1024 };
+
+static const char *const kinds[] = {
+    [EVENT_WATCHING] = "watching", [EVENT_PROFILE] = "profile", [EVENT_FAILED] = "failed",
+    [EVENT_ENDED] = "ended",       [EVENT_WAITING] = "waiting", [EVENT_STOPPED] = "stopped",
+};
+
+/* ---- JSON ---- */
+
+static void json_time(struct json *json)
+{
+    char text[40], whole[64];
+    struct timespec now;
+    struct tm tm;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &tm);
+    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &tm);
+    snprintf(whole, sizeof whole, "%s.%03ldZ", text, now.tv_nsec / 1000000);
+    json_text(json, "time", whole);
+}
+
+static void json_rules(struct json *json, const struct event *event)
+{
+    struct json item;
+
+    json_list_begin(json, "rules");
+    for (size_t i = 0; i < event->rules->count; i++) {
+        const struct rule_state *state = &event->rules->states[i];
+        if (!(event->fired >> i & 1))
+            continue;
+        bool share = rule_is_pressure(&event->rules->list[i]);
+        json_list_item(json, &item);
+        json_text(&item, "rule", event->rules->list[i].text);
+        if (share) {
+            json_number(&item, "stalled_permille", rule_bytes(state->value * 1000));
+        } else {
+            json_number(&item, "value", rule_bytes(state->value));
+            json_number(&item, "threshold", rule_bytes(state->threshold));
+        }
+        fputs("}", item.out);
+    }
+    json_list_end(json);
+}
+
+static void json_start(struct json *json, const struct watch_start *start)
+{
+    json_bool(json, "prof.active", start->active);
+    json_bool(json, "switched_on", start->switched);
+    json_number(json, "max", start->most);
+    json_text(json, "directory", start->directory);
+    json_number(json, "own_rss", start->rss);
+    json_number(json, "own_locked", start->locked);
+}
+
+static void json_profile(struct json *json, const struct event *event)
+{
+    json_text(json, "path", event->path);
+    json_number(json, "bytes", event->bytes);
+    json_bool(json, "empty", event->empty);
+    json_number(json, "removed", event->removed);
+    json_number(json, "thread", (uint64_t)event->held->tid);
+    json_number(json, "held_ns", event->held->held_ns);
+    json_number(json, "calls", event->held->calls);
+}
+
+static void tell_json(const struct event *event)
+{
+    struct json json;
+
+    json_begin(&json, stdout);
+    json_time(&json);
+    json_text(&json, "event", kinds[event->kind]);
+    json_text_or_null(&json, "name", event->name);
+    if (event->pid)
+        json_number(&json, "pid", (uint64_t)event->pid);
+    if (event->gauges) {
+        json_number(&json, "rss", event->gauges->rss);
+        json_number(&json, "limit", event->gauges->limit);
+    }
+    if (event->rules)
+        json_rules(&json, event);
+    if (event->start)
+        json_start(&json, event->start);
+    if (event->kind == EVENT_PROFILE)
+        json_profile(&json, event);
+    if (event->cause)
+        json_text(&json, "cause", event->cause);
+    if (event->retry_ns)
+        json_number(&json, "retry_ns", event->retry_ns);
+    if (event->kind == EVENT_ENDED || event->kind == EVENT_STOPPED)
+        json_number(&json, "profiles", event->made);
+    json_end(&json);
+}
+
+/* ---- words ---- */
+
+struct line {
+    char text[LINE_MAX_BYTES];
+    size_t len;
+};
+
+__attribute__((format(printf, 2, 3))) static void add(struct line *line, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    int n = vsnprintf(line->text + line->len, sizeof line->text - line->len, fmt, ap);
+    va_end(ap);
+    if (n > 0)
+        line->len += (size_t)n;
+    if (line->len >= sizeof line->text)
+        line->len = sizeof line->text - 1;
+}
+
+static void add_fired(struct line *line, const struct event *event)
+{
+    char text[128];
+    bool any = false;
+
+    for (size_t i = 0; i < event->rules->count; i++)
+        if (event->fired >> i & 1) {
+            add(line, "%s%s", any ? ", " : "", rule_describe(event->rules, i, text, sizeof text));
+            any = true;
+        }
+}
+
+static void add_start(struct line *line, const struct event *event)
+{
+    const struct watch_start *start = event->start;
+    char rss[32], limit[32], locked[32], clean[256];
+
+    add(line, "rss %s, limit %s; ", value_bytes(event->gauges->rss, rss, sizeof rss),
+        value_bytes(event->gauges->limit, limit, sizeof limit));
+    if (start->switched)
+        add(line, "profiling switched on");
+    else
+        add(line, "profiling %s", start->active ? "active" : "NOT ACTIVE (--on switches it on)");
+    add(line, "; at most %u profile%s into %s; ", start->most, start->most == 1 ? "" : "s",
+        message_clean(start->directory, clean, sizeof clean));
+    if (start->lock_err)
+        add(line, "own memory not locked: %s", strerror(start->lock_err));
+    else
+        add(line, "%s of own memory locked", value_bytes(start->locked, locked, sizeof locked));
+}
+
+static void add_profile(struct line *line, const struct event *event)
+{
+    char held[32], bytes[32], clean[512];
+
+    add_fired(line, event);
+    add(line, ": %s, %s, thread %d held %s", message_clean(event->path, clean, sizeof clean),
+        value_bytes(event->bytes, bytes, sizeof bytes), (int)event->held->tid,
+        message_duration(event->held->held_ns, held, sizeof held));
+    if (event->empty)
+        add(line, "; IT HOLDS NO SAMPLE: was profiling active (--on, jeattach on)?");
+    if (event->removed)
+        add(line, "; %u older one%s removed", event->removed, event->removed == 1 ? "" : "s");
+}
+
+static void add_failed(struct line *line, const struct event *event)
+{
+    char clean[512], pause[32];
+
+    if (event->rules)
+        add_fired(line, event);
+    else
+        add(line, "cannot be watched");
+    add(line, ": %s", message_clean(event->cause, clean, sizeof clean));
+    if (event->retry_ns)
+        add(line, "; tried again in %s", message_duration(event->retry_ns, pause, sizeof pause));
+}
+
+static void tell_words(const struct event *event)
+{
+    struct line line = {.len = 0};
+    char clean[64];
+
+    if (event->kind == EVENT_WAITING)
+        add(&line, "waits for %s", event->name);
+    else
+        add(&line, "%s[%d] ", message_clean(event->name, clean, sizeof clean), event->pid);
+    if (event->kind == EVENT_WATCHING)
+        add_start(&line, event);
+    else if (event->kind == EVENT_PROFILE)
+        add_profile(&line, event);
+    else if (event->kind == EVENT_FAILED)
+        add_failed(&line, event);
+    else if (event->kind == EVENT_ENDED)
+        add(&line, "has ended; profiles made: %u", event->made);
+    else if (event->kind == EVENT_STOPPED)
+        add(&line, "watched no longer: %s; profiles made: %u", event->cause, event->made);
+    message("%s", line.text);
+}
+
+/* Nothing waits in a buffer while the watch does. */
+enum fault_code event_tell(const struct options *options, const struct event *event,
+                           struct fault *fault)
+{
+    if (options->json)
+        tell_json(event);
+    else if (event->kind == EVENT_PROFILE)
+        printf("%s\n", event->path);
+    if (!options->quiet || event->kind == EVENT_FAILED)
+        tell_words(event);
+    return output_stdout_check(fault);
+}

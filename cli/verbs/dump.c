@@ -1,0 +1,199 @@
+/* jeattach dump */
+#include "cli/verbs/verbs.h"
+#include "run/capture.h"
+#include "run/filename.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+struct dump {
+    struct attachment attachment;
+    struct output output;
+    bool made; /* the name of the file is made of the process */
+    struct presentation presentation;
+    struct capture capture; /* with -o */
+    struct dump_request request;
+    struct dump_result result;
+    /* As it can be opened from here; with -o the file that it names. */
+    char path[FILENAME_MAX_BYTES > DUMP_PATH_MAX + 32 ? FILENAME_MAX_BYTES : DUMP_PATH_MAX + 32];
+};
+
+static void print_json(const struct dump *dump)
+{
+    const struct attachment *attachment = &dump->attachment;
+    const char *output = attachment->options->output;
+    struct json json;
+
+    attachment_json_begin(attachment, &json);
+    json_text(&json, "path", dump->path);
+    if (output)
+        json_null(&json, "target_path");
+    else
+        json_text(&json, "target_path", dump->result.target_path);
+    json_number(&json, "bytes", output ? dump->capture.bytes : dump->result.bytes);
+    attachment_json(attachment, &json);
+    json_end(&json);
+}
+
+/* One line, whatever the target has called the file; for a script every other byte of it. */
+static void print_path(const char *path)
+{
+    char clean[sizeof((struct dump *)NULL)->path];
+    bool control = false;
+
+    for (const char *p = path; *p; p++)
+        control = control || (unsigned char)*p < 0x20 || *p == 0x7f;
+    if (!control && !isatty(STDOUT_FILENO)) {
+        printf("%s\n", path);
+        return;
+    }
+    printf("%s\n", message_clean(path, clean, sizeof clean));
+    if (strcmp(clean, path) != 0)
+        message("the name has characters that do not go onto a terminal: --json has them");
+}
+
+/* stdout carries the profile itself with -o -. */
+static void print_result(const struct dump *dump)
+{
+    const struct options *options = dump->attachment.options;
+
+    if (options->output && strcmp(options->output, "-") == 0)
+        return;
+    if (options->json) {
+        print_json(dump);
+    } else if (options->output) {
+        printf("%s\n", dump->path);
+    } else {
+        print_path(dump->path);
+    }
+}
+
+/* Its own users look for the file by the other name. */
+static void tell_target_path(const struct dump *dump)
+{
+    const struct options *options = dump->attachment.options;
+    char clean[DUMP_PATH_MAX];
+
+    if (options->output || options->quiet || options->json ||
+        strcmp(dump->path, dump->result.target_path) == 0)
+        return;
+    message("the target sees that file as %s",
+            message_clean(dump->result.target_path, clean, sizeof clean));
+}
+
+static enum fault_code dump_held(struct attachment *attachment, void *ctx, struct fault *fault)
+{
+    struct dump *dump = ctx;
+
+    return dump_run(&attachment->injection, &attachment->instance, &dump->request, &dump->result,
+                    fault);
+}
+
+/* A file that was named is replaced; one whose name is made of the process never is. */
+static enum fault_code open_output(struct dump *dump, const char *template, struct fault *fault)
+{
+    const char *extension = presentation_extension(&dump->presentation);
+    struct filename_facts facts;
+
+    dump->made = filename_has_directives(template) || filename_is_directory(template);
+    filename_facts(&facts, &dump->attachment.target);
+    if (!dump->made)
+        snprintf(dump->path, sizeof dump->path, "%s", template);
+    else if (!filename_expand(template, extension, &facts, dump->path, sizeof dump->path))
+        return fault_set(fault, FAULT_OUTPUT, ENAMETOOLONG, "write output", "%s", template);
+    if (!dump->made)
+        return output_open(&dump->output, template, fault);
+    return output_open_new(&dump->output, dump->path, true, fault);
+}
+
+/* What can be refused is refused before the target is touched. */
+static enum fault_code prepare(struct dump *dump, const struct options *options,
+                               struct fault *fault)
+{
+    capture_init(&dump->capture);
+    dump->request =
+        (struct dump_request){.path = options->path, .consent = &dump->attachment.hooks};
+    if (options->dry_run)
+        return FAULT_NONE;
+    if (options->output)
+        return open_output(dump, options->output, fault);
+    return dump_check(&dump->attachment.target, &dump->request, fault);
+}
+
+static enum fault_code run_streamed(struct dump *dump, struct fault *fault)
+{
+    struct attachment *attachment = &dump->attachment;
+    enum fault_code rc = capture_take(attachment, &dump->capture, NULL, NULL, fault);
+
+    if (rc == FAULT_NONE)
+        rc = capture_write(attachment, &dump->presentation, &dump->capture, NULL, &dump->output,
+                           fault);
+    if (rc == FAULT_NONE && dump->made) /* it may have got a number */
+        snprintf(dump->path, sizeof dump->path, "%s", dump->output.path);
+    return rc;
+}
+
+static enum fault_code run_in_target(struct dump *dump, struct fault *fault)
+{
+    struct attachment *attachment = &dump->attachment;
+    enum fault_code rc = attachment_hold(attachment, dump_held, dump, fault);
+
+    if (rc != FAULT_NONE)
+        return rc;
+    pid_t seen_by = dump->result.seen_by ? dump->result.seen_by : attachment->target.live;
+    const struct target view = target_seen_by(&attachment->target, seen_by);
+    target_path_from_here(&view, dump->result.target_path, dump->path, sizeof dump->path);
+    return FAULT_NONE;
+}
+
+static enum fault_code run(struct dump *dump, struct fault *fault)
+{
+    static const char *const calls[] = {
+        "mallctl version, config.prof, opt.prof, prof.active, ... (read)",
+        "mallctl arenas.narenas, opt.narenas, arena.<each>.extent_hooks (read)",
+        "mallctl prof.dump",
+    };
+    const struct options *options = dump->attachment.options;
+    enum fault_code rc;
+
+    if (options->dry_run)
+        return attachment_describe(&dump->attachment, calls, ARRAY_LEN(calls), fault);
+    rc = options->output ? run_streamed(dump, fault) : run_in_target(dump, fault);
+    if (rc != FAULT_NONE)
+        return rc;
+    print_result(dump);
+    tell_target_path(dump);
+    return FAULT_NONE;
+}
+
+static bool is_good_name(const struct options *options)
+{
+    bool made = options->output && filename_has_directives(options->output);
+    const char *wrong = made ? filename_wrong(options->output) : NULL;
+
+    if (wrong)
+        message("%s", wrong);
+    return !wrong;
+}
+
+int verb_dump(const struct options *options, pid_t pid)
+{
+    struct dump dump = {.output.fd = -1};
+    struct fault fault;
+    enum fault_code rc;
+
+    if (!presentation_init(&dump.presentation, options, FORMAT_RAW) || !is_good_name(options)) {
+        presentation_free(&dump.presentation);
+        return EXIT_USAGE;
+    }
+    rc = attachment_open(&dump.attachment, options, pid, "dump the profile of process", &fault);
+    if (rc == FAULT_NONE)
+        rc = prepare(&dump, options, &fault);
+    if (rc == FAULT_NONE)
+        rc = run(&dump, &fault);
+    output_close(&dump.output);
+    capture_free(&dump.capture);
+    presentation_free(&dump.presentation);
+    return attachment_finish(&dump.attachment, rc, &fault);
+}

@@ -1,0 +1,408 @@
+/* jeattach leak */
+#include "cli/value.h"
+#include "cli/verbs/verbs.h"
+#include "jemalloc/stats.h"
+#include "profile/growth.h"
+#include "run/capture.h"
+#include "run/interrupt.h"
+#include "run/sampling.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define DEFAULT_NS (60ull * 1000000000)
+
+/* One of the two ends: a profile, and what jemalloc counted in the same stop. */
+struct end {
+    struct capture capture;
+    struct stats_gauges gauges;
+    bool counted;   /* gauges; not without config.stats */
+    double sampled; /* bytes that the profile stands for */
+    double own;     /* bytes of gauges.allocated that are there because of the sampling */
+    uint64_t at_ns; /* CLOCK_MONOTONIC */
+};
+
+struct leak {
+    struct attachment attachment;
+    struct presentation presentation;
+    struct sampling sampling;
+    struct output output;
+    const struct options *options;
+    struct end before, after;
+};
+
+static bool to_stdout(const struct leak *leak)
+{
+    return leak->options->output && strcmp(leak->options->output, "-") == 0;
+}
+
+/* ---- in a hold ---- */
+
+static enum fault_code count(struct attachment *attachment, struct end *end, struct fault *fault)
+{
+    enum fault_code rc =
+        stats_read(&attachment->injection, &attachment->instance, &end->gauges, fault);
+
+    end->at_ns = clock_now();
+    end->counted = rc == FAULT_NONE;
+    return rc == FAULT_STATS_ABSENT ? FAULT_NONE : rc;
+}
+
+static enum fault_code begin_held(struct attachment *attachment, void *ctx, struct fault *fault)
+{
+    struct leak *leak = ctx;
+    enum fault_code rc = sampling_begin(attachment, &leak->sampling, fault);
+
+    return rc == FAULT_NONE ? count(attachment, &leak->before, fault) : rc;
+}
+
+static enum fault_code stop_held(struct attachment *attachment, void *ctx, struct fault *fault)
+{
+    struct leak *leak = ctx;
+
+    return sampling_stop(attachment, &leak->sampling, fault);
+}
+
+static enum fault_code end_held(struct attachment *attachment, void *ctx, struct fault *fault)
+{
+    struct leak *leak = ctx;
+    enum fault_code rc = sampling_end(attachment, &leak->sampling, fault);
+
+    return rc == FAULT_NONE ? count(attachment, &leak->after, fault) : rc;
+}
+
+/* ---- the two ends ---- */
+
+static enum fault_code take_first(struct leak *leak, struct fault *fault)
+{
+    enum fault_code rc =
+        capture_take(&leak->attachment, &leak->before.capture, begin_held, leak, fault);
+
+    return sampling_begun(&leak->attachment, &leak->sampling, rc, fault);
+}
+
+static enum fault_code wait_for(struct leak *leak, const char *doing, uint64_t until,
+                                struct fault *fault)
+{
+    if (sampling_wait(&leak->attachment, &leak->sampling, doing, until) == PAUSE_ENDED)
+        return sampling_lost(&leak->attachment, fault);
+    return FAULT_NONE;
+}
+
+/* Without sampling: what lives but a short time is freed, what leaks stays. */
+static enum fault_code settle(struct leak *leak, struct fault *fault)
+{
+    enum fault_code rc =
+        sampling_hold(&leak->attachment, &leak->sampling, NULL, stop_held, leak, fault);
+
+    if (rc == FAULT_NONE)
+        rc = wait_for(leak, "settling", clock_now() + leak->options->settle_ns, fault);
+    return rc;
+}
+
+static enum fault_code take_second(struct leak *leak, struct fault *fault)
+{
+    enum fault_code rc = sampling_hold(&leak->attachment, &leak->sampling, &leak->after.capture,
+                                       end_held, leak, fault);
+
+    if (rc == FAULT_NONE)
+        interrupt_patience(to_stdout(leak) ? 0 : 2, NULL);
+    return rc;
+}
+
+static enum fault_code take_both(struct leak *leak, struct fault *fault)
+{
+    const struct options *options = leak->options;
+    uint64_t duration = options->duration_ns ? options->duration_ns : DEFAULT_NS;
+    enum fault_code rc = take_first(leak, fault);
+
+    if (rc == FAULT_NONE)
+        rc = wait_for(leak, "recording", leak->sampling.began + duration, fault);
+    if (rc == FAULT_NONE && options->settle_ns && !leak->sampling.interrupted)
+        rc = settle(leak, fault);
+    return rc == FAULT_NONE ? take_second(leak, fault) : rc;
+}
+
+/* ---- what comes of it ---- */
+
+/*
+ * Up to 5.3.0 a sampled object that is smaller gets the smallest size of the
+ * large ones, and stats.allocated counts that (5.3.0 jemalloc.c,
+ * imalloc_sample; arena.c, arena_prof_promote).
+ */
+enum { PROMOTED = 16384 };
+
+static double own_bytes(const struct leak *leak, const struct heap_counts *counts)
+{
+    double promoted = (double)counts->objects * PROMOTED;
+
+    if (!version_within(version_parse(leak->sampling.former.version), VERSION_NUMBER(4, 0, 0),
+                        VERSION_NUMBER(5, 3, 0)))
+        return 0;
+    return promoted > (double)counts->bytes ? promoted - (double)counts->bytes : 0;
+}
+
+/* What the samples of a profile stand for, and what they take. */
+static enum fault_code estimate(const struct leak *leak, struct end *end, struct fault *fault)
+{
+    struct heap_profile profile;
+    enum fault_code rc =
+        heap_parse(&profile, (const char *)end->capture.text.bytes, end->capture.text.len, fault);
+
+    for (size_t i = 0; rc == FAULT_NONE && i < profile.line_count; i++) {
+        const struct heap_counts *counts = &profile.lines[i].counts;
+        end->sampled += heap_estimate(&profile, counts->objects, counts->bytes).bytes;
+        end->own += own_bytes(leak, counts);
+    }
+    heap_free(&profile);
+    return rc;
+}
+
+static double seconds_of(const struct leak *leak)
+{
+    return (double)sampling_ns(&leak->sampling) / 1e9;
+}
+
+/* What the program itself has allocated at the end. */
+static double covered_whole(const struct leak *leak)
+{
+    double allocated = (double)leak->after.gauges.allocated - leak->after.own;
+
+    return allocated > 0 ? allocated : 0;
+}
+
+/* What the profile knows of that, in percent. */
+static double covered_percent(const struct leak *leak)
+{
+    double allocated = covered_whole(leak);
+    double share = allocated > 0 ? 100 * leak->after.sampled / allocated : 100;
+
+    return share > 100 ? 100 : share;
+}
+
+static void print_counted(const struct leak *leak)
+{
+    const struct stats_gauges *before = &leak->before.gauges, *after = &leak->after.gauges;
+    double grown = (double)after->allocated - (double)before->allocated,
+           took = (double)(leak->after.at_ns - leak->before.at_ns) / 1e9;
+    struct display display = {.value = VALUE_BYTES};
+    char from[32], to[32], change[DISPLAY_NUMBER_SIZE], rate[DISPLAY_NUMBER_SIZE];
+
+    if (!leak->before.counted || !leak->after.counted) {
+        printf("stats.allocated is not known: this jemalloc was built without statistics\n");
+        return;
+    }
+    printf("stats.allocated: %s -> %s, %s%s in %.1f s, %s%s/s\n",
+           value_bytes(before->allocated, from, sizeof from),
+           value_bytes(after->allocated, to, sizeof to), grown > 0 ? "+" : "",
+           display_bytes(&display, grown, change), took, grown > 0 ? "+" : "",
+           display_bytes(&display, grown / took, rate));
+    if (leak->after.own > leak->before.own)
+        printf("  of it +%s are there because of the sampling: a sampled object takes 16 KiB at "
+               "least\n",
+               display_bytes(&display, leak->after.own - leak->before.own, change));
+}
+
+/* What was there before sampling began has no stack, and cannot have one any more. */
+static void print_coverage(const struct leak *leak)
+{
+    struct display display = {.value = VALUE_BYTES};
+    char sampled[DISPLAY_NUMBER_SIZE], of[32];
+
+    display_bytes(&display, leak->after.sampled, sampled);
+    if (leak->after.counted)
+        printf("covered: the samples stand for %s, %.1f %% of %s; ", sampled, covered_percent(leak),
+               value_bytes((uint64_t)covered_whole(leak), of, sizeof of));
+    else
+        printf("covered: the samples stand for %s; ", sampled);
+    printf("what was allocated before sampling began is not covered\n");
+}
+
+static void print_sum(const struct leak *leak, const struct growth *growth,
+                      const struct display *display)
+{
+    char grown[DISPLAY_NUMBER_SIZE], shrunk[DISPLAY_NUMBER_SIZE], error[DISPLAY_NUMBER_SIZE];
+
+    printf("sampled for %.1f s: grown by %s, shrunk by %s, error of the sum about %s\n",
+           seconds_of(leak), display_bytes(display, (double)growth->grown, grown),
+           display_bytes(display, (double)-growth->shrunk, shrunk),
+           display_bytes(display, growth->error, error));
+}
+
+static bool print_table(const struct samples *samples, const struct display *display, void *ctx)
+{
+    const struct leak *leak = ctx;
+    struct growth growth;
+    struct display own = *display;
+    char clean[64];
+
+    if (!growth_make(&growth, samples, seconds_of(leak)))
+        return false;
+    own.colors = isatty(STDOUT_FILENO);
+    printf("%s[%d]\n", message_clean(leak->attachment.target.stat.comm, clean, sizeof clean),
+           (int)leak->attachment.target.pid);
+    print_counted(leak);
+    print_coverage(leak);
+    print_sum(leak, &growth, &own);
+    growth_write(&growth, samples, &own, stdout);
+    fflush(stdout); /* messages come after it */
+    growth_free(&growth);
+    return true;
+}
+
+static void json_row(struct json *item, const struct samples *samples, const struct growth_row *row)
+{
+    struct growth_call at = {0, 0};
+    const struct function *function;
+    struct json call;
+    unsigned line;
+
+    json_signed(item, "bytes", row->bytes);
+    json_signed(item, "objects", row->objects);
+    json_rounded(item, "error", trunc(row->error));
+    json_rounded(item, "bytes_per_s", trunc(row->bytes_per_s));
+    json_bool(item, "within_error", row->within);
+    json_list_begin(item, "stack");
+    while (growth_next_call(samples, row, &at, &function, &line)) {
+        json_list_item(item, &call);
+        json_text(&call, "function", function->name);
+        json_text_or_null(&call, "file", function->file);
+        json_number(&call, "line", line);
+        json_close(&call);
+    }
+    json_list_end(item);
+}
+
+static void json_ends(const struct leak *leak, struct json *json)
+{
+    if (leak->before.counted && leak->after.counted) {
+        json_number(json, "allocated_before", leak->before.gauges.allocated);
+        json_number(json, "allocated_after", leak->after.gauges.allocated);
+        json_number(json, "sampling_before", (uint64_t)leak->before.own);
+        json_number(json, "sampling_after", (uint64_t)leak->after.own);
+        json_number(json, "covered_percent", (uint64_t)covered_percent(leak));
+    } else {
+        json_null(json, "allocated_before");
+        json_null(json, "allocated_after");
+        json_null(json, "sampling_before");
+        json_null(json, "sampling_after");
+        json_null(json, "covered_percent");
+    }
+    json_number(json, "sampled_bytes", (uint64_t)leak->after.sampled);
+    json_number(json, "allocated_ns", leak->after.at_ns - leak->before.at_ns);
+}
+
+static bool print_json(const struct samples *samples, const struct display *display, void *ctx)
+{
+    const struct leak *leak = ctx;
+    const struct attachment *attachment = &leak->attachment;
+    struct growth growth;
+    struct json json, item;
+
+    if (!growth_make(&growth, samples, seconds_of(leak)))
+        return false;
+    attachment_json_begin(attachment, &json);
+    sampling_json(&leak->sampling, &json);
+    json_ends(leak, &json);
+    json_signed(&json, "grown", growth.grown);
+    json_signed(&json, "shrunk", growth.shrunk);
+    json_rounded(&json, "error", trunc(growth.error));
+    json_text_or_null(&json, "path", leak->options->output);
+    json_list_begin(&json, "rows");
+    for (size_t i = 0; i < growth_shown(&growth, display); i++) {
+        json_list_item(&json, &item);
+        json_row(&item, samples, &growth.rows[i]);
+        json_close(&item);
+    }
+    json_list_end(&json);
+    json_number(&json, "holds", attachment->holds);
+    json_number(&json, "longest_held_ns", attachment->longest_ns);
+    attachment_json(attachment, &json);
+    json_end(&json);
+    growth_free(&growth);
+    return true;
+}
+
+static enum fault_code show(struct leak *leak, struct fault *fault)
+{
+    const struct options *options = leak->options;
+    enum fault_code rc = estimate(leak, &leak->before, fault);
+
+    if (rc == FAULT_NONE)
+        rc = estimate(leak, &leak->after, fault);
+    if (rc != FAULT_NONE)
+        return rc;
+    if (!to_stdout(leak))
+        leak->presentation.also = options->json ? print_json : print_table;
+    leak->presentation.also_ctx = leak;
+    return capture_write(&leak->attachment, &leak->presentation, &leak->after.capture,
+                         &leak->before.capture, options->output ? &leak->output : NULL, fault);
+}
+
+static enum fault_code run(struct leak *leak, struct fault *fault)
+{
+    static const char *const calls[] = {
+        "mallctl version, config.prof, opt.prof, prof.active, ... (read)",
+        "mallctl arenas.narenas, opt.narenas, arena.<each>.extent_hooks (read)",
+        "mallctl prof.active=true (write, then read back), unless it is",
+        "mallctl epoch (write), stats.allocated, ... (read); mallctl prof.dump",
+        "nothing while it waits; then in one stop:",
+        "mallctl prof.active (read; the former value written and read back)",
+        "mallctl epoch (write), stats.allocated, ... (read); mallctl prof.dump",
+        "with --settle, between them: mallctl prof.active=false (write, then read back)",
+    };
+    const struct options *options = leak->options;
+    enum fault_code rc = FAULT_NONE;
+
+    if (options->dry_run)
+        return attachment_describe(&leak->attachment, calls, ARRAY_LEN(calls), fault);
+    if (options->output)
+        rc = output_open_new(&leak->output, options->output, false, fault);
+    if (rc == FAULT_NONE)
+        rc = take_both(leak, fault);
+    return rc == FAULT_NONE ? show(leak, fault) : rc;
+}
+
+/* A difference has no form of jemalloc's own. */
+static bool prepare(struct leak *leak, const struct options *options)
+{
+    enum format format;
+
+    leak->options = options;
+    capture_init(&leak->before.capture);
+    capture_init(&leak->after.capture);
+    if (!presentation_init(&leak->presentation, options, FORMAT_TEXT))
+        return false;
+    format = leak->presentation.format;
+    if (format != FORMAT_RAW && format != FORMAT_SYMBOLIZED)
+        return true;
+    message("leak writes the difference of two profiles, which raw and symbolized cannot hold: "
+            "choose another format with -f");
+    return false;
+}
+
+static void release(struct leak *leak)
+{
+    output_close(&leak->output);
+    presentation_free(&leak->presentation);
+    capture_free(&leak->before.capture);
+    capture_free(&leak->after.capture);
+}
+
+int verb_leak(const struct options *options, pid_t pid)
+{
+    struct leak leak = {.output.fd = -1};
+    struct fault fault;
+    enum fault_code rc;
+    int code = EXIT_USAGE;
+
+    if (prepare(&leak, options)) {
+        rc = attachment_open(&leak.attachment, options, pid, "look for leaks in process", &fault);
+        if (rc == FAULT_NONE)
+            rc = run(&leak, &fault);
+        code = sampling_finish(&leak.attachment, &leak.sampling, rc, &fault);
+    }
+    release(&leak);
+    return code;
+}

@@ -1,0 +1,468 @@
+/* jeattach mallctl */
+#include "cli/value.h"
+#include "cli/verbs/verbs.h"
+#include "jemalloc/access.h"
+#include "run/attachment.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { LIST_MAX = 240, VALUE_TEXT = 1200 };
+
+struct mallctl {
+    const struct options *options;
+    struct build build;
+    struct access list[LIST_MAX];
+    size_t count;
+    size_t left_out; /* of a list that is too long */
+};
+
+/* ---- what must not be done ---- */
+
+static const char *const refusals[] = {
+    [NAME_READ_ONLY] = "can only be read",
+    [NAME_WRITE_ONLY] = "can only be written: give it a value with =",
+    [NAME_TAKES_NO_VALUE] = "takes no value",
+    [NAME_REFUSE_INDEX] =
+        "has no such index: jemalloc would read beyond its array of arenas and might crash",
+    [NAME_REFUSE_CLASS] =
+        "has no such index: this jemalloc has fewer size classes, and might read beyond its array",
+    [NAME_REFUSE_PROF_THREAD] =
+        "would crash the process, now or when the thread ends: up to jemalloc 5.2.1 it uses locks "
+        "that were never made when opt.prof is false",
+    [NAME_REFUSE_STATS] =
+        "would crash the process: this jemalloc was built without statistics (config.stats is "
+        "false)",
+    [NAME_REFUSE_NO_TCACHE] =
+        "would crash the process if the held thread has no thread cache (opt.tcache is false)",
+    [NAME_REFUSE_HELD] =
+        "would act on the one thread that is held for the call, not on the process",
+    [NAME_REFUSE_FREES] = "would free memory that is in use",
+    [NAME_REFUSE_THREADS] =
+        "would create and end threads of jemalloc's in the middle of the call; set it at start",
+    [NAME_REFUSE_HOOK] = "installs functions of a program's own; there are none to install",
+    [NAME_REFUSE_STRUCT] = "has a structure of jemalloc's own for its value, not a number or text",
+    [NAME_REFUSE_CREATES] = "would create something that stays, and that nobody uses",
+    [NAME_REFUSE_TCACHE] = "would end or empty a cache that a thread may be using",
+    [NAME_REFUSE_DUMP] = "is done by: jeattach dump",
+    [NAME_REFUSE_LOG] = "would keep a record of every sample in memory and write a file at exit",
+    [NAME_REFUSE_EXPERIMENTAL] = "differs from build to build",
+};
+
+/* "from 5.3.0 on", "up to 5.2.1" */
+static const char *range_text(const struct ctl_name *name, char *out, size_t size)
+{
+    unsigned first = name->first, last = name->last;
+
+    if (last % 10000 == 9999) /* the table's "any of 4.x" */
+        snprintf(out, size, "%u.%u to %u.x", first / 10000, first / 100 % 100, last / 10000);
+    else if (last % 100 == 99)
+        snprintf(out, size, "%u.%u to %u.%u", first / 10000, first / 100 % 100, last / 10000,
+                 last / 100 % 100);
+    else if (last)
+        snprintf(out, size, "%u.%u.%u to %u.%u.%u", first / 10000, first / 100 % 100, first % 100,
+                 last / 10000, last / 100 % 100, last % 100);
+    else
+        snprintf(out, size, "%u.%u.%u on", first / 10000, first / 100 % 100, first % 100);
+    return out;
+}
+
+static enum fault_code refuse(const struct mallctl *mallctl, const struct access *access,
+                              enum name_refusal refusal, struct fault *fault)
+{
+    const struct build *build = &mallctl->build;
+    char range[64];
+
+    switch (refusal) {
+    case NAME_ALLOWED:
+        return FAULT_NONE;
+    case NAME_NEEDS_PROF_COMPILED:
+    case NAME_NEEDS_PROF:
+        return build_can_profile(build, fault);
+    case NAME_OTHER_VERSION:
+        return fault_set(fault, FAULT_NAME_USAGE, 0, "mallctl",
+                         "%s is a name of jemalloc from %s; this is %s", access->name,
+                         range_text(access->entry, range, sizeof range), build->text);
+    case NAME_READ_ONLY:
+    case NAME_WRITE_ONLY:
+    case NAME_TAKES_NO_VALUE:
+        return fault_set(fault, FAULT_NAME_USAGE, 0, "mallctl", "%s %s", access->name,
+                         refusals[refusal]);
+    default:
+        return fault_set(fault, FAULT_NAME_REFUSED, 0, "mallctl", "%s %s", access->name,
+                         refusals[refusal]);
+    }
+}
+
+/* Names that are only ever constants may be read without being known: any type is safe. */
+static bool is_constant_tree(const char *name)
+{
+    return strncmp(name, "opt.", 4) == 0 || strncmp(name, "config.", 7) == 0;
+}
+
+static enum fault_code refuse_unknown(const struct access *access, const struct build *build,
+                                      struct fault *fault)
+{
+    char near[CTL_NAME_MAX], clean[CTL_NAME_MAX];
+
+    message_clean(access->name, clean, sizeof clean);
+    if (names_begin(access->name))
+        return fault_set(fault, FAULT_NAME_USAGE, 0, "mallctl",
+                         "%s is only the beginning of names: --list '%s.*'", clean, clean);
+    if (names_suggest(access->name, build->version, near))
+        return fault_set(fault, FAULT_NAME_USAGE, 0, "mallctl",
+                         "jemalloc has no '%s'; did you mean %s?", clean, near);
+    return fault_set(fault, FAULT_NAME_USAGE, 0, "mallctl", "jemalloc has no '%s'%s", clean,
+                     is_constant_tree(access->name)
+                         ? " that is known here; its type can be given: NAME:bool, NAME:size_t"
+                         : "");
+}
+
+/* ---- before the target is touched ---- */
+
+/* "opt.new_name:size_t" */
+static bool take_type(struct access *access)
+{
+    char *colon = strrchr(access->name, ':');
+
+    if (!colon)
+        return true;
+    *colon = '\0';
+    return is_constant_tree(access->name) && value_type(colon + 1, &access->type);
+}
+
+static enum fault_code take_value(struct access *access, const char *text, struct fault *fault)
+{
+    char clean[64];
+
+    if (access->type == CTL_STRING) {
+        access->text = text;
+        if (strlen(text) < ACCESS_TEXT_MAX)
+            return FAULT_NONE;
+        return fault_set(fault, FAULT_NAME_USAGE, 0, "mallctl", "the value of %s is too long",
+                         access->name);
+    }
+    if (value_parse(access->type, text, &access->value) &&
+        !(access->entry->traits & NAME_LG && access->value > 63))
+        return FAULT_NONE;
+    return fault_set(fault, FAULT_NAME_USAGE, 0, "mallctl", "'%s' is no value of %s: it takes %s",
+                     message_clean(text, clean, sizeof clean), access->name,
+                     access->entry->traits & NAME_LG ? "the logarithm of a size, 0 to 63"
+                                                     : value_wanted(access->type));
+}
+
+/* What can be said of a word without the process: version and state are taken for the best. */
+static enum fault_code take_word(struct mallctl *mallctl, const char *word, struct fault *fault)
+{
+    static const struct build best = {
+        .prof_compiled_in = true, .prof_enabled = true, .stats = true};
+    struct access *access = &mallctl->list[mallctl->count++];
+    const char *value = strchr(word, '=');
+    size_t n = value ? (size_t)(value - word) : strlen(word);
+    enum fault_code rc;
+
+    if (n >= sizeof access->name)
+        n = sizeof access->name - 1;
+    memcpy(access->name, word, n);
+    access->type = CTL_STRUCT;
+    if (!take_type(access))
+        return fault_set(fault, FAULT_NAME_USAGE, 0, "mallctl",
+                         "a type can be given to opt.* and config.* alone, as :bool, :unsigned, "
+                         ":size_t, :ssize_t, :uint64_t, :int64_t, :string");
+    access->entry = names_find(access->name, best.version);
+    if (!access->entry && (access->type == CTL_STRUCT || value))
+        return refuse_unknown(access, &best, fault);
+    if (!access->entry) {
+        access->use = NAME_READ;
+        return FAULT_NONE;
+    }
+    access->type = access->entry->type;
+    access->use = name_use(access->entry, value != NULL);
+    rc =
+        refuse(mallctl, access, name_judge(access->entry, access->name, access->use, &best), fault);
+    return rc == FAULT_NONE && value ? take_value(access, value + 1, fault) : rc;
+}
+
+static enum fault_code take_words(struct mallctl *mallctl, struct fault *fault)
+{
+    enum fault_code rc = FAULT_NONE;
+
+    if (mallctl->options->list)
+        return FAULT_NONE;
+    for (size_t i = 0; i < mallctl->options->name_count && rc == FAULT_NONE; i++)
+        rc = take_word(mallctl, mallctl->options->names[i], fault);
+    return rc;
+}
+
+/* ---- while a thread is held ---- */
+
+/* The entry of this version may have another type: opt.thp was a bool before 5.1. */
+static enum fault_code judge(struct mallctl *mallctl, struct access *access, struct fault *fault)
+{
+    if (!access->entry)
+        return FAULT_NONE;
+    access->entry = names_find(access->name, mallctl->build.version);
+    access->type = access->entry->type;
+    return refuse(mallctl, access,
+                  name_judge(access->entry, access->name, access->use, &mallctl->build), fault);
+}
+
+static bool is_wanted(const struct mallctl *mallctl, const struct ctl_name *entry,
+                      char name[CTL_NAME_MAX])
+{
+    if (mallctl->options->name_count == 0)
+        return entry->traits & NAME_LISTED && name_covered(entry, "*", name);
+    for (size_t i = 0; i < mallctl->options->name_count; i++)
+        if (name_covered(entry, mallctl->options->names[i], name))
+            return true;
+    return false;
+}
+
+static void fill_list(struct mallctl *mallctl)
+{
+    for (size_t i = 0; i < ctl_names_count; i++) {
+        char name[CTL_NAME_MAX];
+        if (!is_wanted(mallctl, &ctl_names[i], name) ||
+            name_judge(&ctl_names[i], name, NAME_READ, &mallctl->build) != NAME_ALLOWED)
+            continue;
+        if (mallctl->count == LIST_MAX) {
+            mallctl->left_out++;
+            continue;
+        }
+        struct access *access = &mallctl->list[mallctl->count++];
+        memcpy(access->name, name, sizeof access->name);
+        access->entry = &ctl_names[i];
+        access->type = ctl_names[i].type;
+        access->use = NAME_READ;
+    }
+}
+
+/* In the order of the names; one that is not in the table is a constant. */
+static enum fault_code check_hooks(struct attachment *attachment, const struct mallctl *mallctl,
+                                   struct fault *fault)
+{
+    enum fault_code rc = FAULT_NONE;
+    int scope;
+
+    for (size_t i = 0; i < mallctl->count && rc == FAULT_NONE; i++) {
+        const struct access *access = &mallctl->list[i];
+        if (access->entry && name_hooks(access->entry, access->name, access->use, &scope))
+            rc = hooks_check(&attachment->injection, &attachment->instance, scope,
+                             &attachment->hooks, NULL, fault);
+    }
+    return rc;
+}
+
+static enum fault_code mallctl_held(struct attachment *attachment, void *ctx, struct fault *fault)
+{
+    struct mallctl *mallctl = ctx;
+    enum fault_code rc =
+        build_read(&attachment->injection, &attachment->instance, &mallctl->build, fault);
+
+    if (rc == FAULT_NONE && mallctl->options->list)
+        fill_list(mallctl);
+    for (size_t i = 0; i < mallctl->count && rc == FAULT_NONE; i++)
+        rc = judge(mallctl, &mallctl->list[i], fault);
+    if (rc == FAULT_NONE)
+        rc = check_hooks(attachment, mallctl, fault);
+    if (rc == FAULT_NONE)
+        rc = access_run(&attachment->injection, &attachment->instance, mallctl->list,
+                        mallctl->count, fault);
+    return rc;
+}
+
+/* ---- afterwards ---- */
+
+static void print_text(const struct attachment *attachment, const struct access *access)
+{
+    char old[VALUE_TEXT], now[VALUE_TEXT], clean[64];
+
+    if (attachment->options->pid_count > 1)
+        printf("%s[%d] ", message_clean(attachment->target.stat.comm, clean, sizeof clean),
+               (int)attachment->target.pid);
+    printf("%s", access->name);
+    value_format(access->type, access->now_value, access->now_text, now, sizeof now);
+    value_format(access->type, access->old_value, access->old_text, old, sizeof old);
+    if (access->use == NAME_ACT)
+        printf(": done");
+    else if (access->use == NAME_WRITE && !access->has_now)
+        printf(": written; it cannot be read back");
+    else if (access->use == NAME_WRITE && strcmp(old, now) == 0)
+        printf(" = %s (%s)", now, access->entry->traits & NAME_ADJUSTS ? "written" : "unchanged");
+    else if (access->use == NAME_WRITE)
+        printf(" = %s -> %s", old, now);
+    else
+        printf(" = %s", now);
+    if (access->entry && access->entry->traits & NAME_OF_THREAD)
+        printf("   (of thread %d alone, the one that was held)",
+               (int)attachment->injection.report.tid);
+    printf("\n");
+}
+
+static void json_value(struct json *json, const struct access *access, uint64_t value,
+                       const char *text)
+{
+    char formatted[32];
+
+    if (access->type == CTL_BOOL)
+        json_bool(json, access->name, value != 0);
+    else if (access->type == CTL_SSIZE || access->type == CTL_INT64)
+        json_signed(json, access->name, (int64_t)value);
+    else if (access->type == CTL_FIXED || access->type == CTL_POINTER)
+        json_text(json, access->name,
+                  value_format(access->type, value, NULL, formatted, sizeof formatted));
+    else if (access->type != CTL_STRING)
+        json_number(json, access->name, value);
+    else if (text)
+        json_text(json, access->name, text);
+    else
+        json_null(json, access->name);
+}
+
+/* Each object has the names that it is true of: read, replaced, written blindly, failed. */
+static void print_json(const struct attachment *attachment, const struct mallctl *mallctl)
+{
+    const struct access *access = mallctl->list, *end = access + mallctl->count;
+    struct json json;
+
+    attachment_json_begin(attachment, &json);
+    json_text(&json, "version", mallctl->build.text);
+    json_open(&json, "values");
+    for (; access < end; access++)
+        if (access->has_now)
+            json_value(&json, access, access->now_value, access->now_text);
+    json_close(&json);
+    json_open(&json, "old");
+    for (access = mallctl->list; access < end; access++)
+        if (access->has_old)
+            json_value(&json, access, access->old_value, access->old_text);
+    json_close(&json);
+    json_open(&json, "done");
+    for (access = mallctl->list; access < end; access++)
+        if (access->rc == 0 && access->use != NAME_READ)
+            json_bool(&json, access->name, access_kept(access));
+    json_close(&json);
+    attachment_json(attachment, &json);
+    json_end(&json);
+}
+
+/* What mallctl's return codes, which are errno values, mean for this name (src/ctl.c). */
+static const char *reason(const struct mallctl *mallctl, const struct access *access)
+{
+    bool of_prof = strncmp(access->name, "prof.", 5) == 0 ||
+                   strncmp(access->name, "opt.prof", 8) == 0 ||
+                   strncmp(access->name, "opt.lg_prof", 11) == 0;
+
+    switch (access->rc) {
+    case ENOENT:
+        if (of_prof && !mallctl->build.prof_compiled_in)
+            return "this jemalloc was built without profiling (config.prof is false)";
+        if (strncmp(access->name, "stats.", 6) == 0 && !mallctl->build.stats)
+            return "this jemalloc was built without statistics (config.stats is false)";
+        if (access->entry && strstr(access->entry->pattern, "<i>"))
+            return "there is no such index in this process, or this build does not have the name";
+        return "this build of jemalloc does not have it, or not in this process's state";
+    case EPERM:
+        return "jemalloc does not allow that";
+    case EINVAL:
+        return access->use == NAME_WRITE ? "jemalloc does not take that value"
+                                         : "it has another type in this build";
+    case EAGAIN:
+        return "jemalloc is out of memory, or the held thread cannot profile";
+    case EFAULT:
+        return "jemalloc could not do it: there is no such arena, or the value is out of range";
+    default:
+        return "jemalloc refused it with a code that is not known here";
+    }
+}
+
+/* In a list what a build leaves out is not there; of what was asked for, the first failure. */
+static enum fault_code outcome(const struct mallctl *mallctl, struct fault *fault)
+{
+    for (size_t i = 0; i < mallctl->count && !mallctl->options->list; i++) {
+        const struct access *access = &mallctl->list[i];
+        char now[VALUE_TEXT];
+        if (access->rc != 0)
+            return fault_set(fault, FAULT_NAME_REFUSED, access->rc, "mallctl", "%s: %s",
+                             access->name, reason(mallctl, access));
+        if (!access_kept(access))
+            return fault_set(
+                fault, FAULT_NAME_REFUSED, 0, "mallctl", "%s was written, but reads back %.100s",
+                access->name,
+                value_format(access->type, access->now_value, access->now_text, now, sizeof now));
+    }
+    return FAULT_NONE;
+}
+
+static bool is_broken_switch(const struct mallctl *mallctl, const struct access *access)
+{
+    return access->use == NAME_WRITE && strcmp(access->name, "prof.active") == 0 &&
+           version_within(mallctl->build.version, VERSION_NUMBER(5, 2, 0), VERSION_NUMBER(5, 2, 1));
+}
+
+static void tell_notes(const struct mallctl *mallctl)
+{
+    if (mallctl->left_out) /* no list holds the thread longer than anyone reads */
+        message("%zu more names match: use a narrower pattern", mallctl->left_out);
+    for (size_t i = 0; i < mallctl->count; i++)
+        if (is_broken_switch(mallctl, &mallctl->list[i]))
+            message("jemalloc 5.2 does not sample again in threads that allocate while prof.active "
+                    "is false: use jeattach on");
+}
+
+static enum fault_code describe(struct attachment *attachment, const struct mallctl *mallctl,
+                                struct fault *fault)
+{
+    const char *calls[OPTIONS_NAMES_MAX + 2] = {
+        "mallctl version, config.prof, opt.prof, config.stats, ... (read)",
+        "mallctl arenas.narenas, arena.<each>.extent_hooks (read), where a name may run them"};
+    char lines[OPTIONS_NAMES_MAX][CTL_NAME_MAX + 32];
+    size_t count = 2;
+
+    for (size_t i = 0; i < mallctl->count; i++) {
+        const struct access *access = &mallctl->list[i];
+        snprintf(lines[i], sizeof lines[i], "mallctl %s (%s)", access->name,
+                 access->use == NAME_READ    ? "read"
+                 : access->use == NAME_WRITE ? "write, then read back if it can be read"
+                                             : "do");
+        calls[count++] = lines[i];
+    }
+    if (mallctl->options->list)
+        calls[count++] = "mallctl of the names that match (read)";
+    return attachment_describe(attachment, calls, count, fault);
+}
+
+static enum fault_code run(struct attachment *attachment, struct mallctl *mallctl,
+                           struct fault *fault)
+{
+    enum fault_code rc = take_words(mallctl, fault);
+
+    if (rc != FAULT_NONE)
+        return rc;
+    if (mallctl->options->dry_run)
+        return describe(attachment, mallctl, fault);
+    rc = attachment_hold(attachment, mallctl_held, mallctl, fault);
+    if (rc != FAULT_NONE)
+        return rc;
+    if (mallctl->options->json)
+        print_json(attachment, mallctl);
+    for (size_t i = 0; i < mallctl->count && !mallctl->options->json; i++)
+        if (mallctl->list[i].rc == 0)
+            print_text(attachment, &mallctl->list[i]);
+    tell_notes(mallctl);
+    return outcome(mallctl, fault);
+}
+
+int verb_mallctl(const struct options *options, pid_t pid)
+{
+    struct mallctl mallctl = {.options = options};
+    struct attachment attachment;
+    struct fault fault;
+    enum fault_code rc = attachment_open(&attachment, options, pid, "use mallctl of", &fault);
+
+    if (rc == FAULT_NONE)
+        rc = run(&attachment, &mallctl, &fault);
+    access_free(mallctl.list, mallctl.count);
+    return attachment_finish(&attachment, rc, &fault);
+}

@@ -1,0 +1,230 @@
+/* jeattach ps */
+#include "attach/deadline.h"
+#include "attach/permit.h"
+#include "cli/message.h"
+#include "cli/output/facts_json.h"
+#include "cli/output/process_table.h"
+#include "cli/verbs/verbs.h"
+#include "host/selector.h"
+#include "jemalloc/census.h"
+#include "run/interrupt.h"
+#include "run/output.h"
+#include "run/targets.h"
+#include "run/watchdog.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+struct listing {
+    const struct options *options;
+    struct json json;
+    struct process_table table; /* unused with --json, which is written as it is found */
+    size_t count;
+    bool capable;                    /* no rights are missing to read any process */
+    size_t looked, unreadable, left; /* processes: with memory of their own, refused, not reached */
+    struct subject subject;          /* the process that is looked at */
+};
+
+static void add_json(struct listing *listing, const struct census_entry *entry,
+                     const struct container *container)
+{
+    struct json json;
+
+    json_list_item(&listing->json, &json);
+    json_number(&json, "pid", (uint64_t)entry->stat.pid);
+    json_number(&json, "ns_pid", (uint64_t)entry->status.ns_pid);
+    json_text(&json, "name", entry->stat.comm);
+    json_text(&json, "module", entry->path);
+    json_text(&json, "prefix", entry->prefix);
+    json_text(&json, "linkage", linkage_text(entry->linkage));
+    json_text_or_null(&json, "version", entry->facts.version);
+    json_text_or_null(&json, "prof", prof_text(&entry->facts));
+    facts_json(&json, "config.prof", entry->facts.compiled_in);
+    facts_json(&json, "opt.prof", entry->facts.enabled);
+    facts_json(&json, "prof.active", entry->facts.active);
+    json_number(&json, "rss", entry->status.rss_bytes);
+    json_text_or_null(&json, "engine", container->engine);
+    json_text_or_null(&json, "container", container->id);
+    json_text_or_null(&json, "pod", container->pod);
+    json_end(&json);
+}
+
+static enum fault_code add_entry(struct listing *listing, const struct procfs *proc,
+                                 const struct census_entry *entry, struct fault *fault)
+{
+    struct container container;
+
+    listing->count++;
+    (void)container_read(proc, entry->stat.pid, &container);
+    if (listing->options->json)
+        add_json(listing, entry, &container);
+    else if (!process_table_add(&listing->table, entry, &container, false))
+        return fault_set(fault, FAULT_INTERNAL, 0, "list processes", "out of memory");
+    return FAULT_NONE;
+}
+
+/*
+ * What a look at one process came to. No process can end the list, whatever it
+ * is: that does only the tool's own lack of memory.
+ */
+static enum fault_code count(struct listing *listing, enum fault_code code,
+                             const struct fault *fault)
+{
+    if (code == FAULT_INTERNAL && fault->err == ENOMEM)
+        return code;
+    bool odd = code == FAULT_INTERNAL || code == FAULT_UNSUPPORTED;
+    listing->looked += code == FAULT_NONE || code == FAULT_NO_ALLOCATOR || code == FAULT_DENIED;
+    listing->unreadable += code == FAULT_DENIED;
+    if (odd)
+        message_fault(&listing->subject, fault);
+    return FAULT_NONE;
+}
+
+static enum fault_code look_at_all(struct listing *listing, struct census *census,
+                                   struct procfs *proc, const struct processes *processes,
+                                   const struct deadline *deadline, struct fault *fault)
+{
+    struct census_entry entry;
+    enum fault_code rc = FAULT_NONE;
+
+    for (size_t i = 0; i < processes->count && rc == FAULT_NONE; i++) {
+        listing->left = processes->count - i;
+        listing->subject.pid = processes->list[i];
+        if (deadline_interrupted(deadline) || deadline_passed(deadline))
+            return rc;
+        enum fault_code code = census_look(census, proc, processes->list[i], &entry, fault);
+        rc = count(listing, code, fault);
+        if (code == FAULT_NONE)
+            rc = add_entry(listing, proc, &entry, fault);
+    }
+    listing->left = 0;
+    return rc;
+}
+
+static void print_all(struct listing *listing)
+{
+    if (!listing->options->json) {
+        process_table_print(&listing->table, stdout);
+        return;
+    }
+    json_list_end(&listing->json);
+    json_number(&listing->json, "looked_at", listing->looked);
+    json_number(&listing->json, "unreadable", listing->unreadable);
+    json_number(&listing->json, "left_out", listing->left);
+    json_end(&listing->json);
+}
+
+/* A security module of the kernel's (Landlock, SELinux, ...) refuses also what ptrace(2) permits.
+ */
+static const char *refusal_text(const struct listing *listing)
+{
+    if (listing->capable)
+        return ", not even with CAP_SYS_PTRACE: a security module of the kernel forbids it, or the "
+               "tool is in a user namespace";
+    return geteuid() == 0 ? ": this root has no CAP_SYS_PTRACE" : ": run as root";
+}
+
+static void tell_rest(const struct listing *listing)
+{
+    if (listing->unreadable)
+        message("%zu of %zu process%s could not be read%s", listing->unreadable, listing->looked,
+                listing->looked == 1 ? "" : "es", refusal_text(listing));
+    if (listing->count == 0 && !listing->left && !listing->options->quiet)
+        message("no jemalloc in the other %zu", listing->looked - listing->unreadable);
+    if (listing->left)
+        message("the list is not complete: the last %zu were not looked at any more",
+                listing->left);
+}
+
+static enum fault_code list_all(struct listing *listing, const struct deadline *deadline,
+                                struct fault *fault)
+{
+    struct procfs proc = {.dirfd = -1};
+    struct selector selector = targets_selector(listing->options);
+    struct matches matches = {0};
+    struct census *census = census_new();
+    enum fault_code rc = FAULT_NONE;
+    int err = procfs_open(&proc, "/proc");
+
+    if (err || !census)
+        rc = fault_set(fault, FAULT_INTERNAL, -err, "open", "/proc");
+    listing->capable = permit_tool_is_capable(&proc);
+    selector.own_too = true;
+    if (rc == FAULT_NONE)
+        rc = permit_check_procfs(&proc, fault);
+    if (rc == FAULT_NONE)
+        rc = selector_list(&selector, &proc, &matches, fault);
+    if (rc == FAULT_AMBIGUOUS) /* a list may have several containers */
+        rc = FAULT_NONE;
+    if (rc == FAULT_NONE && listing->options->json) {
+        json_begin(&listing->json, stdout);
+        json_list_begin(&listing->json, "processes");
+    }
+    if (rc == FAULT_NONE)
+        rc = look_at_all(listing, census, &proc, &matches.processes, deadline, fault);
+    matches_free(&matches);
+    procfs_close(&proc);
+    census_free(census);
+    return rc;
+}
+
+/* An object that has been begun is ended first. */
+static int tell_fault(struct listing *listing, const struct fault *fault)
+{
+    const struct subject subject = {.verb = "list processes", .json = listing->options->json};
+
+    if (listing->json.out && fault->code != FAULT_OUTPUT) {
+        json_list_end(&listing->json);
+        json_end(&listing->json);
+    }
+    return message_fault(&subject, fault);
+}
+
+/* A list cut short is printed as far as it got, and is no success. */
+static int finish(struct listing *listing, const struct deadline *deadline, enum fault_code rc,
+                  struct fault *fault)
+{
+    if (rc == FAULT_NONE) {
+        print_all(listing);
+        tell_rest(listing);
+        rc = output_stdout_check(fault);
+    }
+    if (rc != FAULT_NONE)
+        return tell_fault(listing, fault);
+    if (!listing->left)
+        return EXIT_DONE;
+    return deadline_interrupted(deadline) ? EXIT_INTERRUPTED : EXIT_NO_SAFE_POINT;
+}
+
+/* From the watchdog: what is known of the others is not lost. */
+static void print_what_is_there(void *ctx)
+{
+    struct listing *listing = ctx;
+
+    print_all(listing);
+    tell_rest(listing);
+}
+
+int verb_ps(const struct options *options, pid_t pid)
+{
+    struct listing listing = {.options = options, .subject.verb = "look at process"};
+    const struct watchdog_case what = {
+        .subject = &listing.subject, .last_act = print_what_is_there, .ctx = &listing};
+    struct watchdog watchdog;
+    struct deadline deadline = {0};
+    struct fault fault = {0};
+    enum fault_code rc = deadline_start(&deadline, options->timeout_ns, interrupt_flag(), &fault);
+
+    (void)pid;
+    watchdog_start(&watchdog, options->timeout_ns, &what);
+    if (rc == FAULT_NONE)
+        rc = list_all(&listing, &deadline, &fault);
+    int code = finish(&listing, &deadline, rc, &fault);
+    watchdog_stop(&watchdog);
+    deadline_stop(&deadline);
+    process_table_free(&listing.table);
+    return code;
+}

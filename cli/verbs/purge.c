@@ -1,0 +1,92 @@
+/* jeattach purge */
+#include "jemalloc/purge.h"
+#include "cli/value.h"
+#include "cli/verbs/verbs.h"
+#include "run/attachment.h"
+
+#include <stdio.h>
+
+struct purge {
+    struct purge_result result;
+    uint64_t rss_before, rss_after; /* VmRSS in bytes; 0: not to be read */
+};
+
+static void print_json(const struct attachment *attachment, const struct purge *purge)
+{
+    struct json json;
+
+    attachment_json_begin(attachment, &json);
+    if (purge->result.measured) {
+        json_number(&json, "resident_before", purge->result.resident_before);
+        json_number(&json, "resident_after", purge->result.resident_after);
+    } else {
+        json_null(&json, "resident_before");
+        json_null(&json, "resident_after");
+    }
+    json_number(&json, "rss_before", purge->rss_before);
+    json_number(&json, "rss_after", purge->rss_after);
+    attachment_json(attachment, &json);
+    json_end(&json);
+}
+
+static void print_row(const char *name, uint64_t before, uint64_t after, const char *what)
+{
+    char from[32], to[32];
+
+    printf("%s: %llu -> %llu bytes (%s -> %s), %s\n", name, (unsigned long long)before,
+           (unsigned long long)after, value_bytes(before, from, sizeof from),
+           value_bytes(after, to, sizeof to), what);
+}
+
+static void print_text(const struct attachment *attachment, const struct purge *purge)
+{
+    attachment_head(attachment);
+    if (purge->result.measured)
+        print_row("resident", purge->result.resident_before, purge->result.resident_after,
+                  "of jemalloc (stats.resident)");
+    else
+        printf("resident: not known, this jemalloc was built without statistics\n");
+    print_row("rss", purge->rss_before, purge->rss_after, "of the process");
+}
+
+static enum fault_code purge_held(struct attachment *attachment, void *ctx, struct fault *fault)
+{
+    struct purge *purge = ctx;
+
+    return purge_run(&attachment->injection, &attachment->instance, &attachment->hooks,
+                     &purge->result, fault);
+}
+
+static enum fault_code run(struct attachment *attachment, struct fault *fault)
+{
+    static const char *const calls[] = {
+        "mallctl arenas.narenas, opt.narenas, arena.<each>.extent_hooks (read)",
+        "mallctl epoch, stats.resident, arena.<each>.purge, epoch, stats.resident",
+    };
+    struct purge purge = {.rss_before = target_rss(&attachment->target)};
+    enum fault_code rc;
+
+    if (attachment->options->dry_run)
+        return attachment_describe(attachment, calls, ARRAY_LEN(calls), fault);
+    rc = attachment_hold(attachment, purge_held, &purge, fault);
+    if (rc != FAULT_NONE)
+        return rc;
+    purge.rss_after = target_rss(&attachment->target);
+    if (attachment->options->json)
+        print_json(attachment, &purge);
+    else
+        print_text(attachment, &purge);
+    return FAULT_NONE;
+}
+
+int verb_purge(const struct options *options, pid_t pid)
+{
+    struct attachment attachment;
+    struct fault fault;
+    enum fault_code rc =
+        attachment_open(&attachment, options, pid, "purge the arenas of process", &fault);
+
+    if (rc == FAULT_NONE)
+        rc = run(&attachment, &fault);
+    return attachment_finish(&attachment, rc, &fault);
+}

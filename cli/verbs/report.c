@@ -1,0 +1,157 @@
+/* jeattach report */
+#include "base/util.h"
+#include "cli/message.h"
+#include "cli/verbs/verbs.h"
+#include "elf/rootfile.h"
+#include "run/interrupt.h"
+#include "run/present.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { READ_SIZE = 1 << 20 };
+/* Larger than what a dump streams, so that every streamed profile can be read. */
+#define PROFILE_LIMIT ((size_t)8 << 30)
+
+struct input {
+    struct sink text;
+    uint64_t time_ns;
+};
+
+static enum fault_code failed(struct fault *fault, int err, const char *path)
+{
+    return fault_set(fault, FAULT_PROFILE, err, "read profile", "%s", path);
+}
+
+static enum fault_code read_all(struct input *input, int fd, const char *path, struct fault *fault)
+{
+    for (;;) {
+        unsigned char *room = sink_reserve(&input->text, READ_SIZE);
+        ssize_t n;
+        if (!room)
+            return fault_set(fault, FAULT_TOO_LARGE, 0, "read profile", "%zu bytes",
+                             input->text.limit);
+        do
+            n = read(fd, room, READ_SIZE);
+        while (n < 0 && errno == EINTR && !*interrupt_flag());
+        if (n < 0 && errno == EINTR)
+            return fault_set(fault, FAULT_INTERRUPTED, EINTR, "read profile", "%s", path);
+        if (n < 0)
+            return failed(fault, errno, path);
+        if (n == 0)
+            return FAULT_NONE;
+        input->text.len += (size_t)n;
+    }
+}
+
+/*
+ * What `dump` prints for a container, "/proc/PID/root/FILE", also says where the
+ * binaries are. NULL: the file is elsewhere.
+ */
+static const char *root_of_file(const char *file, char *out, size_t size)
+{
+    int pid, end = 0;
+
+    if (sscanf(file, "/proc/%d/root%n", &pid, &end) != 1 || !end || file[end] != '/')
+        return NULL;
+    snprintf(out, size, "%.*s", end, file);
+    return out;
+}
+
+/* "-" is stdin. Below a process's root that process decides what stands there. Or -errno. */
+static int open_input(const char *path)
+{
+    char name[48];
+    const char *root = root_of_file(path, name, sizeof name);
+    int fd;
+
+    if (root) {
+        AUTO_CLOSE int below = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        return below < 0 ? -errno : root_open_file(below, path + strlen(root), INROOT_FOLLOW);
+    }
+    fd = strcmp(path, "-") == 0 ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    return fd < 0 ? -errno : fd;
+}
+
+static enum fault_code read_input(struct input *input, const char *path, struct fault *fault)
+{
+    AUTO_CLOSE int fd = open_input(path);
+    struct stat st;
+
+    sink_init(&input->text, PROFILE_LIMIT);
+    if (fd < 0)
+        return failed(fault, -fd, path);
+    if (fstat(fd, &st))
+        return failed(fault, errno, path);
+    if (S_ISREG(st.st_mode))
+        input->time_ns = (uint64_t)st.st_mtim.tv_sec * 1000000000u + (uint64_t)st.st_mtim.tv_nsec;
+    return read_all(input, fd, path, fault);
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static void make_title(struct presentation *presentation)
+{
+    const struct options *options = presentation->options;
+
+    if (options->base)
+        snprintf(presentation->title, sizeof presentation->title, "%s, compared with %s",
+                 base_name(options->file), base_name(options->base));
+    else
+        snprintf(presentation->title, sizeof presentation->title, "%s", base_name(options->file));
+}
+
+static enum fault_code run(struct presentation *presentation, struct input *inputs,
+                           struct output *output, struct fault *fault)
+{
+    const struct options *options = presentation->options;
+    char root[48];
+    const struct symbols_options symbols = {
+        .root = options->report.root ? options->report.root
+                                     : root_of_file(options->file, root, sizeof root),
+        .no_inlines = options->report.no_inlines,
+        .debuginfod = options->report.debuginfod};
+    struct present_source profile = {&inputs[0].text, &symbols, 0},
+                          base = {&inputs[1].text, &symbols, 0};
+    enum fault_code rc = read_input(&inputs[0], options->file, fault);
+
+    if (rc == FAULT_NONE && options->base)
+        rc = read_input(&inputs[1], options->base, fault);
+    if (rc == FAULT_NONE)
+        rc = output_open(output, options->output, fault);
+    if (rc != FAULT_NONE)
+        return rc;
+    profile.time_ns = inputs[0].time_ns;
+    make_title(presentation);
+    return present(presentation, &profile, options->base ? &base : NULL, output, fault);
+}
+
+int verb_report(const struct options *options, pid_t pid)
+{
+    struct presentation presentation;
+    struct input inputs[2] = {0};
+    struct output output = {.fd = -1};
+    struct subject subject = {
+        .name = options->file, .verb = "show the profile", .json = options->json};
+    struct fault fault;
+    int code = EXIT_USAGE;
+
+    (void)pid;
+    if (presentation_init(&presentation, options, FORMAT_TEXT)) {
+        code = EXIT_DONE;
+        if (run(&presentation, inputs, &output, &fault) != FAULT_NONE)
+            code = message_fault(&subject, &fault);
+    }
+    output_close(&output);
+    sink_free(&inputs[0].text);
+    sink_free(&inputs[1].text);
+    presentation_free(&presentation);
+    return code;
+}

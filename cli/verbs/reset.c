@@ -1,0 +1,81 @@
+/* jeattach reset */
+#include "jemalloc/reset.h"
+#include "cli/value.h"
+#include "cli/verbs/verbs.h"
+#include "run/attachment.h"
+
+#include <stdio.h>
+
+struct reset {
+    int lg_sample;
+    struct reset_result result;
+};
+
+static void print_json(const struct attachment *attachment, const struct reset_result *result)
+{
+    struct json json;
+
+    attachment_json_begin(attachment, &json);
+    json_number(&json, "old_lg_sample", result->old_lg_sample);
+    json_number(&json, "new_lg_sample", result->new_lg_sample);
+    attachment_json(attachment, &json);
+    json_end(&json);
+}
+
+static void print_text(const struct attachment *attachment, const struct reset_result *result)
+{
+    char name[64], period[32] = "unknown";
+
+    if (attachment->options->pid_count > 1)
+        printf("%s[%d] ", message_clean(attachment->target.stat.comm, name, sizeof name),
+               (int)attachment->target.pid);
+    if (result->new_lg_sample < 64)
+        value_bytes((uint64_t)1 << result->new_lg_sample, period, sizeof period);
+    printf("prof.reset: what was sampled so far is dropped; prof.lg_sample: ");
+    if (result->old_lg_sample != result->new_lg_sample)
+        printf("%llu -> ", (unsigned long long)result->old_lg_sample);
+    printf("%llu%s (a sample every %s)\n", (unsigned long long)result->new_lg_sample,
+           result->old_lg_sample == result->new_lg_sample ? " (unchanged)" : "", period);
+}
+
+static enum fault_code reset_held(struct attachment *attachment, void *ctx, struct fault *fault)
+{
+    struct reset *reset = ctx;
+
+    return reset_run(&attachment->injection, &attachment->instance, reset->lg_sample,
+                     &attachment->hooks, &reset->result, fault);
+}
+
+static enum fault_code run(struct attachment *attachment, struct fault *fault)
+{
+    static const char *const calls[] = {
+        "mallctl version, config.prof, opt.prof, config.stats, ... (read)",
+        "mallctl arenas.narenas, opt.narenas, arena.<each>.extent_hooks (read)",
+        "mallctl prof.lg_sample (read), prof.reset (drops all samples), prof.lg_sample (read)",
+    };
+    struct reset reset = {.lg_sample = attachment->options->lg_sample};
+    enum fault_code rc;
+
+    if (attachment->options->dry_run)
+        return attachment_describe(attachment, calls, ARRAY_LEN(calls), fault);
+    rc = attachment_hold(attachment, reset_held, &reset, fault);
+    if (rc != FAULT_NONE)
+        return rc;
+    if (attachment->options->json)
+        print_json(attachment, &reset.result);
+    else
+        print_text(attachment, &reset.result);
+    return FAULT_NONE;
+}
+
+int verb_reset(const struct options *options, pid_t pid)
+{
+    struct attachment attachment;
+    struct fault fault;
+    enum fault_code rc =
+        attachment_open(&attachment, options, pid, "reset the profile of process", &fault);
+
+    if (rc == FAULT_NONE)
+        rc = run(&attachment, &fault);
+    return attachment_finish(&attachment, rc, &fault);
+}

@@ -1,0 +1,124 @@
+/* jeattach stats */
+#include "jemalloc/stats.h"
+#include "base/json_check.h"
+#include "base/text.h"
+#include "cli/output/usage.h"
+#include "cli/verbs/verbs.h"
+#include "jemalloc/variable.h"
+#include "run/attachment.h"
+#include "run/output.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Its report grows with arenas times size classes: some 40 MB with 4,095 of them. */
+#define REPORT_LIMIT ((size_t)256 << 20)
+
+struct stats {
+    struct attachment attachment;
+    remote_addr message_at;
+    struct sink sink;
+    struct stats_gauges gauges;
+};
+
+static bool wants_report(const struct options *options)
+{
+    return options->json || options->full;
+}
+
+static enum fault_code stats_held(struct attachment *attachment, void *ctx, struct fault *fault)
+{
+    struct stats *stats = ctx;
+    const struct stats_request request = {.options = attachment->options->json ? "J" : "",
+                                          .message_at = stats->message_at,
+                                          .allow_slow = attachment->options->allow_slow,
+                                          .consent = &attachment->hooks,
+                                          .sink = &stats->sink};
+
+    if (!wants_report(attachment->options))
+        return stats_read(&attachment->injection, &attachment->instance, &stats->gauges, fault);
+    return stats_print(&attachment->injection, &attachment->instance, &request, fault);
+}
+
+/*
+ * As jemalloc made it, not a byte more, but of one of several processes it is
+ * said of which; what is no text is not let through to a terminal, and what is
+ * no JSON not to a reader of JSON. stdout is flushed by output_stdout_check.
+ */
+static enum fault_code print_report(const struct stats *stats, struct fault *fault)
+{
+    const struct attachment *attachment = &stats->attachment;
+    const char *text = (const char *)stats->sink.bytes;
+    size_t len = stats->sink.len;
+    bool member = attachment->options->json && attachment->options->pid_count > 1;
+    struct json json;
+
+    if (attachment->options->json && !json_valid(text, len))
+        return fault_set(fault, FAULT_STATS_NO_JSON, 0, "malloc_stats_print", "%zu bytes", len);
+    if (member) {
+        attachment_json_begin(attachment, &json);
+        json_name(&json, "stats");
+    } else {
+        attachment_head(attachment);
+    }
+    text_write_lines(stdout, text, len);
+    if (member)
+        json_end(&json);
+    return FAULT_NONE;
+}
+
+static enum fault_code print_gauges(const struct stats *stats, struct fault *fault)
+{
+    const struct attachment *attachment = &stats->attachment;
+    struct usage usage = {.gauges = &stats->gauges,
+                          .pid = (int)attachment->target.pid,
+                          .name = attachment->target.stat.comm};
+    enum fault_code rc = target_usage(&attachment->target, &usage.process, &usage.source, fault);
+
+    if (rc != FAULT_NONE)
+        return rc;
+    if (attachment->options->prometheus)
+        usage_print_metrics(&usage, stdout);
+    else
+        usage_print_table(&usage, stdout);
+    return FAULT_NONE;
+}
+
+static enum fault_code run(struct stats *stats, struct fault *fault)
+{
+    static const char *const calls[] = {
+        "mallctl epoch (write), stats.allocated, stats.active, ... (read)",
+        "or, with --json and --full: mallctl arena.0.extent_hooks (read), malloc_stats_print",
+    };
+    struct attachment *attachment = &stats->attachment;
+    enum fault_code rc;
+
+    if (attachment->options->dry_run)
+        return attachment_describe(attachment, calls, ARRAY_LEN(calls), fault);
+    if (wants_report(attachment->options))
+        stats->message_at =
+            variable_find(&attachment->instance, "malloc_message", &attachment->modules,
+                          &attachment->target, &attachment->memory);
+    rc = attachment_hold(attachment, stats_held, stats, fault);
+    if (rc != FAULT_NONE)
+        return rc;
+    if (!wants_report(attachment->options))
+        return print_gauges(stats, fault);
+    return print_report(stats, fault);
+}
+
+int verb_stats(const struct options *options, pid_t pid)
+{
+    struct stats stats = {.message_at = 0};
+    struct fault fault;
+    enum fault_code rc =
+        attachment_open(&stats.attachment, options, pid, "read the statistics of process", &fault);
+
+    sink_init(&stats.sink, REPORT_LIMIT);
+    if (rc == FAULT_NONE)
+        rc = run(&stats, &fault);
+    int code = attachment_finish(&stats.attachment, rc, &fault);
+    sink_free(&stats.sink);
+    return code;
+}

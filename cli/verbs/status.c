@@ -1,0 +1,439 @@
+/* jeattach status */
+#include "attach/permit.h"
+#include "cli/output/facts_json.h"
+#include "cli/verbs/verbs.h"
+#include "cli/verdict.h"
+#include "jemalloc/activate.h"
+#include "jemalloc/facts.h"
+#include "jemalloc/stripped/stripped.h"
+#include "run/attachment.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct status {
+    struct attachment attachment;
+    struct conf conf;
+    struct facts facts;
+    struct prof_state state; /* as far as the facts go; what they leave open changes no verdict */
+    bool judged;             /* they go as far as a verdict needs */
+    struct fault refusal;    /* of an attach; FAULT_NONE: it is possible */
+    bool refusal_certain;
+    struct fault_words refusal_words;
+};
+
+static const char *found_text(enum found_by found_by)
+{
+    static const char *const texts[] = {
+        [FOUND_DYNSYM] = ".dynsym",
+        [FOUND_SYMTAB] = ".symtab",
+        [FOUND_MINIDEBUG] = ".gnu_debugdata",
+        [FOUND_DEBUGFILE] = "debug file",
+        [FOUND_TABLES] = "tables",
+    };
+    return texts[found_by];
+}
+
+/* "mallctl in .dynsym" */
+static const char *found_where(const struct instance *instance, char *out, size_t size)
+{
+    if (instance->found_by == FOUND_TABLES)
+        snprintf(out, size, "mallctl at %#llx, without a name, by its tables",
+                 (unsigned long long)instance->mallctl);
+    else
+        snprintf(out, size, "%smallctl in %s", instance->prefix, found_text(instance->found_by));
+    return out;
+}
+
+static void list_json(struct attachment *attachment, struct json *json)
+{
+    const struct instances *instances = &attachment->instances;
+
+    json_list_begin(json, "instances");
+    for (size_t i = 0; i < instances->count; i++) {
+        const struct instance *instance = &instances->list[i];
+        char version[VERSION_MAX] = "";
+        struct json item;
+        stripped_version(instance, &attachment->target, &attachment->memory, version,
+                         sizeof version);
+        json_list_item(json, &item);
+        json_number(&item, "instance", i + 1);
+        json_text(&item, "module", instance->module.path);
+        json_text(&item, "prefix", instance->prefix);
+        json_text(&item, "version", version);
+        json_text(&item, "found_by", found_text(instance->found_by));
+        json_bool(&item, "chosen", i == instances->chosen);
+        json_end(&item);
+    }
+    json_list_end(json);
+}
+
+static void list_text(struct attachment *attachment)
+{
+    const struct instances *instances = &attachment->instances;
+    char path[512], place[160], clean[VERSION_MAX];
+
+    if (instances->count < 2)
+        return;
+    printf("  instances     %zu; --instance N chooses\n", instances->count);
+    for (size_t i = 0; i < instances->count; i++) {
+        const struct instance *instance = &instances->list[i];
+        char version[VERSION_MAX] = "?";
+        stripped_version(instance, &attachment->target, &attachment->memory, version,
+                         sizeof version);
+        printf("   %c%2zu %s, %s (%s)\n", i == instances->chosen ? '*' : ' ', i + 1,
+               message_clean(version, clean, sizeof clean),
+               message_clean(instance->module.path, path, sizeof path),
+               found_where(instance, place, sizeof place));
+    }
+}
+
+/* The state for the verdict; built_in and version are only known from a call. */
+static void judge(struct status *status)
+{
+    const struct facts *facts = &status->facts;
+    struct prof_state *state = &status->state;
+    bool enabled = facts->enabled == FACT_YES;
+
+    state->compiled_in = facts->compiled_in != FACT_NO;
+    state->enabled = enabled;
+    state->active = enabled && facts->active == FACT_YES;
+    state->thread_active_init = facts->thread_active_init != FACT_NO;
+    state->lg_sample = facts->lg_sample_known ? facts->lg_sample : PROF_LG_DEFAULT;
+    status->judged = facts->compiled_in == FACT_NO ||
+                     (facts->compiled_in == FACT_YES && facts->enabled == FACT_NO) ||
+                     (enabled && facts->active != FACT_UNKNOWN);
+}
+
+/* A step that attaches is none where that is refused. */
+static void next_step(const struct status *status, char *out, size_t size)
+{
+    int pid = (int)status->attachment.target.pid;
+    bool refused = status->refusal.code != FAULT_NONE;
+
+    out[0] = '\0';
+    if (status->judged)
+        verdict_next(&status->state, &status->conf, pid, out, size);
+    if (refused && (!status->judged || strncmp(out, "jeattach ", 9) == 0))
+        snprintf(out, size, "%s", status->refusal_words.fix);
+    else if (!status->judged)
+        snprintf(out, size, "jeattach status %d, without --no-call, to have it asked", pid);
+}
+
+/* ---- JSON ---- */
+
+static void json_source(struct json *json, const char *kind, const struct conf_source *source)
+{
+    char member[64];
+
+    snprintf(member, sizeof member, "%s_known", kind);
+    json_bool(json, member, source->known);
+    snprintf(member, sizeof member, "%s_value", kind);
+    if (source->set)
+        json_text(json, member, source->text);
+    else
+        json_null(json, member);
+}
+
+static void json_conf(struct json *json, const struct conf *conf)
+{
+    json_text(json, "variable", conf->variable.name);
+    json_source(json, "variable", &conf->variable);
+    json_bool(json, "environment_overwritten", conf->overwritten);
+    json_text(json, "link", conf->link.name);
+    json_source(json, "link", &conf->link);
+    json_text(json, "symbol", conf->symbol.name);
+    json_source(json, "symbol", &conf->symbol);
+    if (conf->foreign.set)
+        json_text(json, "other_variable", conf->foreign.name);
+    else
+        json_null(json, "other_variable");
+    json_source(json, "other_variable", &conf->foreign);
+}
+
+static void json_facts(struct json *json, const struct facts *facts)
+{
+    json_text_or_null(json, "version", facts->version);
+    facts_json(json, "config.prof", facts->compiled_in);
+    facts_json(json, "config.stats", facts->stats);
+    facts_json(json, "opt.prof", facts->enabled);
+    facts_json(json, "prof.active", facts->active);
+    facts_json(json, "prof.thread_active_init", facts->thread_active_init);
+    if (facts->lg_sample_known)
+        json_number(json, "prof.lg_sample", facts->lg_sample);
+    else
+        json_null(json, "prof.lg_sample");
+    if (facts->prefix_known)
+        json_text(json, "opt.prof_prefix", facts->prefix);
+    else
+        json_null(json, "opt.prof_prefix");
+}
+
+static void json_attach(struct json *json, const struct status *status)
+{
+    json_open(json, "attach");
+    json_bool(json, "possible", status->refusal.code == FAULT_NONE);
+    if (status->refusal.code != FAULT_NONE)
+        message_json(json, &status->refusal, &status->refusal_words);
+    json_close(json);
+}
+
+static void print_json(struct status *status)
+{
+    const struct attachment *attachment = &status->attachment;
+    const struct instance *instance = &attachment->instance;
+    char next[2048];
+    struct json json;
+
+    next_step(status, next, sizeof next);
+    attachment_json_begin(attachment, &json);
+    json_text(&json, "module", instance->module.path);
+    json_text(&json, "prefix", instance->prefix);
+    json_text(&json, "found_by", found_text(instance->found_by));
+    json_conf(&json, &status->conf);
+    json_text(&json, "source", attachment->injection.report.tid ? "call" : "memory");
+    json_facts(&json, &status->facts);
+    json_text_or_null(&json, "verdict",
+                      status->judged ? verdict_name(prof_judge(&status->state)) : "");
+    json_text(&json, "next", next);
+    json_attach(&json, status);
+    list_json(&status->attachment, &json);
+    attachment_json(attachment, &json);
+    json_end(&json);
+}
+
+/* ---- text ---- */
+
+static void print_row(const char *name, enum fact value, const char *when_true,
+                      const char *when_false)
+{
+    static const char *const words[] = {
+        [FACT_UNKNOWN] = "?",
+        [FACT_NO] = "no",
+        [FACT_YES] = "yes",
+    };
+    const char *text = value == FACT_UNKNOWN ? "its memory does not tell"
+                       : value == FACT_YES   ? when_true
+                                             : when_false;
+
+    printf("  %-13s %-4s %s\n", name, words[value], text);
+}
+
+/* "64 KiB" */
+static void format_period(uint64_t lg_sample, char *out, size_t size)
+{
+    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    unsigned unit = (unsigned)(lg_sample / 10);
+
+    if (lg_sample > 63)
+        snprintf(out, size, "unknown");
+    else
+        snprintf(out, size, "%u %s", 1u << (lg_sample % 10), units[unit]);
+}
+
+/* One place that options can come from. */
+static void print_source(const char *label, const struct conf_source *source, bool always)
+{
+    char text[CONF_TEXT_MAX];
+
+    if (source->set)
+        printf("  %-13s %s='%s'\n", label, source->name,
+               message_clean(source->text, text, sizeof text));
+    else if (always || !source->known)
+        printf("  %-13s %s %s\n", label, source->name,
+               source->known ? "is not set" : "cannot be looked at");
+}
+
+static void print_conf(const struct conf *conf, const char *built_in)
+{
+    char text[CONF_TEXT_MAX], name[CONF_NAME_MAX];
+
+    print_source("environment", &conf->variable, true);
+    if (conf->overwritten)
+        printf("  %-13s as it is now: the one it was started with has been overwritten\n", "");
+    print_source("link", &conf->link, false);
+    if (conf->symbol.set)
+        print_source("in the code", &conf->symbol, false);
+    if (*built_in)
+        printf("  %-13s '%s'\n", "built in", message_clean(built_in, text, sizeof text));
+    if (conf->foreign.set)
+        printf("  %-13s %s='%s' is set, but this jemalloc reads %s\n", "not read",
+               message_clean(conf->foreign.name, name, sizeof name),
+               message_clean(conf->foreign.text, text, sizeof text), conf->variable.name);
+}
+
+static void print_head(struct status *status)
+{
+    const struct attachment *attachment = &status->attachment;
+    const struct instance *instance = &attachment->instance;
+    const char *known = status->facts.version;
+    char name[64], path[512], version[128], place[160], inside[48] = "";
+
+    if (target_ns_pid(&attachment->target) != attachment->target.pid)
+        snprintf(inside, sizeof inside, " (pid %d in its container)",
+                 (int)target_ns_pid(&attachment->target));
+    printf("%s[%d]%s uses jemalloc %s\n",
+           message_clean(attachment->target.stat.comm, name, sizeof name),
+           (int)attachment->target.pid, inside,
+           *known ? message_clean(known, version, sizeof version) : "?");
+    printf("  module        %s (%s%s)\n", message_clean(instance->module.path, path, sizeof path),
+           found_where(instance, place, sizeof place),
+           instance->module.deleted ? ", file deleted" : "");
+    list_text(&status->attachment);
+}
+
+static void print_facts(const struct facts *facts)
+{
+    char prefix[512], period[32];
+
+    format_period(facts->lg_sample, period, sizeof period);
+    print_row("config.prof", facts->compiled_in, "profiling is compiled in",
+              "this jemalloc was built without profiling");
+    print_row("opt.prof", facts->enabled, "profiling was enabled at start",
+              "profiling was not enabled at start");
+    print_row("prof.active", facts->active, "allocations are sampled now",
+              "allocations are not sampled now");
+    if (facts->enabled != FACT_YES)
+        return;
+    print_row("thread init", facts->thread_active_init,
+              "new threads sample (prof.thread_active_init)",
+              "new threads do not sample (prof.thread_active_init)");
+    if (facts->lg_sample_known)
+        printf("  period        a sample every %s on average (prof.lg_sample %llu)\n", period,
+               (unsigned long long)facts->lg_sample);
+    if (facts->prefix_known)
+        printf("  prefix        '%s' begins the names of dumps (opt.prof_prefix)\n",
+               message_clean(facts->prefix, prefix, sizeof prefix));
+}
+
+static void print_text(struct status *status)
+{
+    char next[2048];
+
+    next_step(status, next, sizeof next);
+    print_head(status);
+    print_facts(&status->facts);
+    print_conf(&status->conf, status->state.built_in);
+    if (status->state.active && activation_needed(status->facts.version))
+        printf(
+            "  note          on this version threads that allocated while it was not active stay "
+            "silent until: jeattach on %d\n",
+            (int)status->attachment.target.pid);
+    if (status->refusal.code == FAULT_NONE)
+        printf("attach: possible\n");
+    else
+        printf("attach: refused: %s; %s\n", status->refusal_words.cause, status->refusal_words.fix);
+    printf("verdict: %s\nnext: %s\n",
+           status->judged ? verdict_text(prof_judge(&status->state)) : "not known without a call",
+           next);
+}
+
+/* ---- the verb ---- */
+
+static enum fault_code read_held(struct attachment *attachment, void *ctx, struct fault *fault)
+{
+    struct status *status = ctx;
+    enum fault_code rc =
+        prof_read(&attachment->injection, &attachment->instance, &status->state, fault);
+
+    if (rc == FAULT_NONE)
+        facts_of_state(&status->state, &status->facts);
+    return rc;
+}
+
+static void read_memory(struct status *status)
+{
+    struct attachment *attachment = &status->attachment;
+    struct fact_places places;
+
+    facts_locate(&places, &attachment->instance, &attachment->modules, &attachment->target,
+                 &attachment->memory);
+    facts_read(&places, &attachment->memory, &status->facts);
+    conf_read(&status->conf, &attachment->instance, &attachment->modules, &attachment->target,
+              &attachment->memory);
+}
+
+static enum fault_code dry_run(struct attachment *attachment, const struct facts *facts,
+                               struct fault *fault)
+{
+    static const char *const calls[] = {
+        "mallctl version, config.prof, opt.prof, prof.active, ... (read)",
+    };
+    enum fault_code rc;
+
+    if (facts_complete(facts)) {
+        attachment_head(attachment);
+        printf("calls      none: the memory of the process tells it all\n");
+        return FAULT_NONE;
+    }
+    rc = attachment_prepare(attachment, fault);
+    return rc == FAULT_NONE ? attachment_describe(attachment, calls, ARRAY_LEN(calls), fault) : rc;
+}
+
+/* Without an attach. */
+static void foresee(struct status *status)
+{
+    struct attachment *attachment = &status->attachment;
+
+    permit_forecast(&attachment->target, attachment->options->thread, &status->refusal_certain,
+                    &status->refusal);
+    if (status->refusal.code != FAULT_NONE)
+        message_words(&attachment->subject, &status->refusal, &status->refusal_words);
+}
+
+/* What was read is this process's only if it is still there. */
+static enum fault_code complete(struct status *status, struct fault *fault)
+{
+    struct attachment *attachment = &status->attachment;
+    bool hopeless = status->refusal.code != FAULT_NONE && status->refusal_certain;
+    enum fault_code rc;
+
+    if (attachment->options->no_call || facts_complete(&status->facts) || hopeless)
+        return target_check(&attachment->target, fault);
+    rc = attachment_prepare(attachment, fault);
+    return rc == FAULT_NONE ? attachment_hold(attachment, read_held, status, fault) : rc;
+}
+
+static enum fault_code run(struct status *status, struct fault *fault)
+{
+    struct attachment *attachment = &status->attachment;
+    enum fault_code rc;
+
+    read_memory(status);
+    if (attachment->options->dry_run)
+        return dry_run(attachment, &status->facts, fault);
+    foresee(status);
+    rc = complete(status, fault);
+    if (rc != FAULT_NONE)
+        return rc;
+    if (attachment->injection.report.tid) /* it was done */
+        status->refusal.code = FAULT_NONE;
+    judge(status);
+    if (attachment->options->json)
+        print_json(status);
+    else
+        print_text(status);
+    return FAULT_NONE;
+}
+
+/* Printed it is either way; what could not be found out because of a refusal is no success. */
+static int exit_code(const struct status *status)
+{
+    bool wanted = !status->judged && !status->attachment.options->no_call;
+
+    return wanted && status->refusal.code != FAULT_NONE ? status->refusal_words.exit : EXIT_DONE;
+}
+
+int verb_status(const struct options *options, pid_t pid)
+{
+    struct status status = {.judged = false};
+    struct fault fault;
+    int code;
+    enum fault_code rc =
+        attachment_look(&status.attachment, options, pid, "look at process", &fault);
+
+    if (rc == FAULT_NONE)
+        rc = run(&status, &fault);
+    code = attachment_finish(&status.attachment, rc, &fault);
+    return code == EXIT_DONE && !options->dry_run ? exit_code(&status) : code;
+}

@@ -1,0 +1,197 @@
+/* jeattach on, jeattach off */
+#include "cli/verbs/verbs.h"
+#include "jemalloc/activate.h"
+#include "run/attachment.h"
+
+#include <stdio.h>
+
+struct change {
+    struct attachment attachment;
+    bool active; /* to what it is switched */
+    struct prof_state former;
+    bool visited;     /* every thread, as some versions need it */
+    bool interrupted; /* before that was done */
+    struct activation_layout layout;
+    struct activation activation;
+};
+
+static const char *truth(bool value)
+{
+    return value ? "true" : "false";
+}
+
+static void json_activation(const struct activation *activation, struct json *json)
+{
+    json_number(json, "threads", activation->threads);
+    json_number(json, "threads_sampling", activation->sampling);
+    json_number(json, "threads_woken", activation->woken);
+    json_number(json, "threads_unsure", activation->unsure);
+    json_number(json, "threads_missed", activation->missed);
+    json_bool(json, "did_reset", activation->did_reset);
+    json_number(json, "threads_longest_held_ns", activation->longest_ns);
+}
+
+static void print_json(const struct change *change)
+{
+    const struct attachment *attachment = &change->attachment;
+    struct json json;
+
+    attachment_json_begin(attachment, &json);
+    json_bool(&json, "old", change->former.active);
+    json_bool(&json, "new", change->active);
+    if (change->visited)
+        json_activation(&change->activation, &json);
+    attachment_json(attachment, &json);
+    json_end(&json);
+}
+
+/* "threads: 8 of 8 sample; 6 of them had stopped ..." */
+static void print_activation(const struct change *change)
+{
+    const struct activation *activation = &change->activation;
+    char version[128];
+
+    printf("threads: %zu of %zu sample", activation->sampling, activation->threads);
+    if (activation->woken)
+        printf("; %zu of them had stopped when profiling was not active (jemalloc %s)",
+               activation->woken, message_clean(change->former.version, version, sizeof version));
+    if (activation->did_reset)
+        printf("; what had been sampled was dropped (prof.reset)");
+    if (activation->unsure)
+        printf("; of %zu it cannot be told", activation->unsure);
+    printf("\n");
+}
+
+static void print_text(const struct change *change)
+{
+    const struct attachment *attachment = &change->attachment;
+    char clean[64];
+
+    if (attachment->options->pid_count > 1)
+        printf("%s[%d] ", message_clean(attachment->target.stat.comm, clean, sizeof clean),
+               (int)attachment->target.pid);
+    if (change->former.active == change->active)
+        printf("prof.active: %s (unchanged)\n", truth(change->active));
+    else
+        printf("prof.active: %s -> %s\n", truth(change->former.active), truth(change->active));
+    if (change->visited)
+        print_activation(change);
+}
+
+static enum fault_code change_held(struct attachment *attachment, void *ctx, struct fault *fault)
+{
+    struct change *change = ctx;
+    enum fault_code rc = prof_switch(&attachment->injection, &attachment->instance, change->active,
+                                     &change->former, fault);
+
+    if (rc == FAULT_NONE && change->active && activation_needed(change->former.version))
+        rc =
+            activation_learn(&attachment->injection, &attachment->instance, &change->layout, fault);
+    return rc;
+}
+
+static enum fault_code visit_threads(struct change *change, struct fault *fault)
+{
+    struct attachment *attachment = &change->attachment;
+    const struct injection_env env = attachment_env(attachment);
+    const struct activation_options options = {
+        .layout = change->layout,
+        .may_reset = attachment->options->allow_reset,
+        .lg_sample = change->former.lg_sample,
+        .consent = &attachment->hooks,
+    };
+    enum fault_code rc;
+
+    change->visited = true;
+    rc = activation_run(&env, &attachment->instance, &options, &change->activation, fault);
+    /* prof.active is switched, and some threads are done: that is a result, of a kind. */
+    change->interrupted = rc == FAULT_INTERRUPTED;
+    return change->interrupted ? FAULT_NONE : rc;
+}
+
+static enum fault_code run(struct change *change, struct fault *fault)
+{
+    static const char *const calls[] = {
+        "mallctl version, config.prof, opt.prof, prof.active, ... (read)",
+        "mallctl prof.active (write, then read back), if it is another value",
+        "on 5.2: mallctl thread.allocatedp, thread.deallocatedp (read); then a look at each thread",
+    };
+    struct attachment *attachment = &change->attachment;
+    enum fault_code rc;
+
+    if (attachment->options->dry_run)
+        return attachment_describe(attachment, calls, ARRAY_LEN(calls), fault);
+    rc = attachment_hold(attachment, change_held, change, fault);
+    if (rc != FAULT_NONE)
+        return rc;
+    if (change->active && activation_needed(change->former.version))
+        rc = visit_threads(change, fault);
+    if (attachment->options->json)
+        print_json(change);
+    else
+        print_text(change);
+    return rc;
+}
+
+static const char *missed_cause(const struct change *change, const struct fault *fault, char *out,
+                                size_t size)
+{
+    if (fault->code != FAULT_NONE && fault->code != FAULT_INTERRUPTED)
+        return message_cause(&change->attachment.subject, fault, out, size);
+    return change->interrupted ? "interrupted before it was done"
+                               : "the time was over before it was its turn";
+}
+
+/* What is not as it was asked for, on stderr. Returns the exit code that it deserves. */
+static int tell_missed(const struct change *change)
+{
+    const struct activation *activation = &change->activation;
+    const struct subject *subject = &change->attachment.subject;
+    char name[64], cause[512];
+
+    for (size_t i = 0; i < activation->missed && i < ACTIVATION_NAMED; i++) {
+        const struct activation_missed *missed = &activation->first_missed[i];
+        message("thread %d (%s) does not sample yet: %s", (int)missed->tid,
+                message_clean(missed->comm, name, sizeof name),
+                missed_cause(change, &missed->fault, cause, sizeof cause));
+    }
+    if (activation->missed > ACTIVATION_NAMED)
+        message("and %zu more threads", activation->missed - ACTIVATION_NAMED);
+    if (activation->missed)
+        message("run jeattach on %d again, perhaps with a longer --timeout", subject->pid);
+    if (activation->unsure)
+        message("%zu threads sample only if they never did before: this build has no statistics, "
+                "so it does not tell; jeattach on --allow-reset %d makes them all sample, and "
+                "drops what was sampled so far",
+                activation->unsure, subject->pid);
+    if (change->interrupted)
+        return EXIT_INTERRUPTED;
+    return activation->missed ? EXIT_NO_SAFE_POINT : EXIT_DONE;
+}
+
+static int switch_to(const struct options *options, pid_t pid, bool active)
+{
+    const char *verb =
+        active ? "switch profiling on in process" : "switch profiling off in process";
+    struct change change = {.active = active};
+    struct fault fault;
+    enum fault_code rc = attachment_open(&change.attachment, options, pid, verb, &fault);
+    int partial = EXIT_DONE, code;
+
+    if (rc == FAULT_NONE)
+        rc = run(&change, &fault);
+    if (rc == FAULT_NONE)
+        partial = tell_missed(&change);
+    code = attachment_finish(&change.attachment, rc, &fault);
+    return code != EXIT_DONE ? code : partial;
+}
+
+int verb_on(const struct options *options, pid_t pid)
+{
+    return switch_to(options, pid, true);
+}
+
+int verb_off(const struct options *options, pid_t pid)
+{
+    return switch_to(options, pid, false);
+}

@@ -1,0 +1,284 @@
+/* jeattach top */
+#include "cli/output/screen.h"
+#include "cli/output/top_json.h"
+#include "cli/verbs/verbs.h"
+#include "run/interrupt.h"
+#include "run/present.h"
+#include "run/top_refresh.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { PLAIN_ROWS = 20 };
+
+struct top {
+    const struct options *options;
+    struct presentation presentation; /* filter and number of rows */
+    struct top_refresh refresh;
+    struct screen screen;
+    char clock[16], next[512];
+    bool quit;
+};
+
+/* ---- what is shown ---- */
+
+/* Why there are no sites, and the next step; VARIABLE and PID stand for those of the target. */
+static const struct {
+    const char *name, *why, *next;
+} states[] = {
+    [LIVE_PROFILED] = {"active", "", ""},
+    [LIVE_ABSENT] = {"absent", "this jemalloc was built without profiling (config.prof is false)",
+                     "start it with a jemalloc that was built with --enable-prof"},
+    [LIVE_DISABLED] = {"disabled", "profiling was not enabled at start (opt.prof is false)",
+                       "start it with VARIABLE=prof:true,prof_active:false in its environment; no "
+                       "jemalloc can enable it later"},
+    [LIVE_INACTIVE] = {"inactive", "profiling is not active (prof.active is false)",
+                       "jeattach on PID"},
+    [LIVE_HOOKED] = {"hooked",
+                     "the application has a hook for finished dumps "
+                     "(experimental.hooks.prof_dump), which would look for a file",
+                     "jeattach dump --force-hooks PID, if that takes no lock of the application's"},
+    [LIVE_EXTENT_HOOKS] = {"extent_hooks",
+                           "the application has extent hooks, which would run in the call and "
+                           "might wait for a lock that the held thread has",
+                           "jeattach top --force-hooks PID, if they take no such lock"},
+    [LIVE_TOO_LARGE] = {"too_large",
+                        "its profile has more than 256 MiB: each would hold a thread for seconds",
+                        "jeattach dump -o FILE PID"},
+};
+
+/* Puts value in place of word, if it is there. */
+static void replace(char *text, size_t size, const char *word, const char *value)
+{
+    char *at = strstr(text, word), *rest;
+
+    if (!at || !(rest = strdup(at + strlen(word))))
+        return;
+    snprintf(at, size - (size_t)(at - text), "%s%s", value, rest);
+    free(rest);
+}
+
+static void explain(struct top *top)
+{
+    struct top_model *model = &top->refresh.model;
+    char pid[16];
+
+    snprintf(pid, sizeof pid, "%d", model->pid);
+    snprintf(top->next, sizeof top->next, "%s", states[top->refresh.live.profile].next);
+    replace(top->next, sizeof top->next, "VARIABLE", top->refresh.attachment.variable);
+    replace(top->next, sizeof top->next, "PID", pid);
+    model->why = states[top->refresh.live.profile].why;
+    model->next = top->next;
+}
+
+static void draw_line(void *ctx, enum top_style style, const char *text)
+{
+    static const char *const escapes[] = {
+        [TOP_PLAIN] = "", [TOP_BOLD] = "\033[1m", [TOP_DIM] = "\033[2m", [TOP_BAR] = "\033[7m"};
+
+    screen_line(ctx, escapes[style], text);
+}
+
+static struct top_size size_of(const struct top *top)
+{
+    const struct screen *screen = &top->screen;
+    struct top_size size = {
+        .columns = screen->columns, .lines = screen->lines, .rows = top->presentation.display.rows};
+
+    if (!top->options->report.rows && !screen->lines)
+        size.rows = PLAIN_ROWS;
+    return size;
+}
+
+static void set_clock(struct top *top)
+{
+    time_t now = time(NULL);
+    struct tm local;
+
+    if (!localtime_r(&now, &local) || !strftime(top->clock, sizeof top->clock, "%H:%M:%S", &local))
+        top->clock[0] = '\0';
+    top->refresh.model.clock = top->clock;
+}
+
+static bool write_block(struct top *top, FILE *out)
+{
+    const struct top_model *model = &top->refresh.model;
+    const struct top_size size = size_of(top);
+    const struct top_json json = {.model = model,
+                                  .attachment = &top->refresh.attachment,
+                                  .profiling = states[top->refresh.live.profile].name,
+                                  .rows = size.rows};
+
+    if (top->options->json)
+        return top_json_write(&json, out);
+    if (!top->screen.lines && model->refreshes > 1)
+        fputc('\n', out); /* between two blocks */
+    return top_lay_out(model, &size, draw_line, &top->screen);
+}
+
+static enum fault_code draw(struct top *top, struct fault *fault)
+{
+    FILE *out = screen_begin(&top->screen);
+
+    if (!out || !write_block(top, out))
+        return fault_set(fault, FAULT_INTERNAL, ENOMEM, "show", "a refresh");
+    if (!screen_end(&top->screen))
+        return fault_set(fault, FAULT_OUTPUT, errno, "write", "stdout");
+    return FAULT_NONE;
+}
+
+/* ---- one after the other ---- */
+
+static enum fault_code show_next(struct top *top, struct fault *fault)
+{
+    enum fault_code rc = top_refresh_run(&top->refresh, fault);
+
+    if (rc != FAULT_NONE)
+        return rc;
+    if (top->options->once)
+        top->refresh.model.interval = 0;
+    top->refresh.attachment.subject.verb = "go on showing process";
+    explain(top);
+    set_clock(top);
+    return draw(top, fault);
+}
+
+static void take_key(struct top *top)
+{
+    enum sites_order *order = &top->refresh.model.order;
+
+    if (top->screen.key == 'q')
+        top->quit = true;
+    else if (top->screen.key == 's')
+        *order = *order == SITES_BY_SIZE ? SITES_BY_GROWTH : SITES_BY_SIZE;
+}
+
+/* Until the next refresh; keys and a new size are served from what is known. */
+static enum fault_code wait_for_next(struct top *top, uint64_t until, struct fault *fault)
+{
+    const struct target *target = &top->refresh.attachment.target;
+    enum fault_code rc = FAULT_NONE;
+
+    while (rc == FAULT_NONE && !top->quit) {
+        switch (screen_wait(&top->screen, until, target)) {
+        case SCREEN_TIMEOUT:
+            return FAULT_NONE;
+        case SCREEN_INTERRUPTED:
+            return fault_set(fault, FAULT_INTERRUPTED, EINTR, "wait", "%d", (int)target->pid);
+        case SCREEN_ENDED:
+            return target_check(target, fault);
+        case SCREEN_KEY:
+            take_key(top);
+            break;
+        case SCREEN_RESIZED:
+            break;
+        }
+        if (top->screen.lines && !top->quit)
+            rc = draw(top, fault);
+    }
+    return rc;
+}
+
+static bool is_last(const struct top *top, unsigned done)
+{
+    return top->options->once || (top->options->count && done >= top->options->count);
+}
+
+/* One that took longer than the interval is not followed by the next at once. */
+static uint64_t next_time(const struct top *top, uint64_t begun)
+{
+    uint64_t interval = top->refresh.model.interval, soonest = clock_now() + interval / 10;
+
+    return begun + interval > soonest ? begun + interval : soonest;
+}
+
+static enum fault_code show_all(struct top *top, struct fault *fault)
+{
+    enum fault_code rc = FAULT_NONE;
+
+    for (unsigned done = 1; rc == FAULT_NONE && !top->quit; done++) {
+        uint64_t begun = clock_now();
+        rc = show_next(top, fault);
+        if (rc != FAULT_NONE || is_last(top, done))
+            break;
+        rc = wait_for_next(top, next_time(top, begun), fault);
+    }
+    return rc;
+}
+
+/* What the terminal showed last stays on it, as text among what was there before. */
+static void leave_screen(struct top *top)
+{
+    struct fault ignored;
+    unsigned lines = top->screen.lines;
+
+    if (!lines)
+        return;
+    screen_leave(&top->screen);
+    if (!top->refresh.model.refreshes)
+        return;
+    draw(top, &ignored);
+}
+
+/* To end it is the operator's way out, unless a number of refreshes was asked for. */
+static enum fault_code judge_end(const struct top *top, enum fault_code rc)
+{
+    bool endless = !top->options->count && !top->options->once;
+
+    return rc == FAULT_INTERRUPTED && endless && top->refresh.model.refreshes ? FAULT_NONE : rc;
+}
+
+static enum fault_code run(struct top *top, struct fault *fault)
+{
+    static const char *const calls[] = {
+        "mallctl prof.active, experimental.hooks.prof_dump, epoch (write), stats.allocated, ...",
+        "mallctl arenas.narenas, opt.narenas, arena.<each>.extent_hooks (read)",
+        "mallctl prof.dump, streamed; in one hold, and again at each refresh",
+    };
+    enum fault_code rc;
+
+    if (top->options->dry_run)
+        return attachment_describe(&top->refresh.attachment, calls, ARRAY_LEN(calls), fault);
+    screen_open(&top->screen, !top->options->json && !top->options->once);
+    rc = show_all(top, fault);
+    leave_screen(top);
+    return judge_end(top, rc);
+}
+
+static bool take_order(const struct options *options, enum sites_order *order)
+{
+    const char *word = options->report.sort ? options->report.sort : "cur";
+    char clean[64];
+
+    *order = strcmp(word, "growth") == 0 ? SITES_BY_GROWTH : SITES_BY_SIZE;
+    if (*order == SITES_BY_GROWTH || strcmp(word, "cur") == 0)
+        return true;
+    message("--sort %s is none of: cur, growth", message_clean(word, clean, sizeof clean));
+    return false;
+}
+
+int verb_top(const struct options *options, pid_t pid)
+{
+    struct top top = {.options = options};
+    enum sites_order order;
+    struct fault fault;
+    enum fault_code rc;
+
+    if (!take_order(options, &order) ||
+        !presentation_init(&top.presentation, options, FORMAT_TEXT)) {
+        presentation_free(&top.presentation);
+        return EXIT_USAGE;
+    }
+    screen_init(&top.screen);
+    rc = attachment_open(&top.refresh.attachment, options, pid, "show the memory of process",
+                         &fault);
+    top_refresh_init(&top.refresh, options, &top.presentation.samples);
+    top.refresh.model.order = order;
+    if (rc == FAULT_NONE)
+        rc = run(&top, &fault);
+    screen_close(&top.screen);
+    top_refresh_free(&top.refresh);
+    presentation_free(&top.presentation);
+    return attachment_finish(&top.refresh.attachment, rc, &fault);
+}

@@ -1,0 +1,98 @@
+#include "host/freezer.h"
+#include "base/util.h"
+#include "host/cgroup.h"
+#include "host/inroot.h"
+#include "host/parse.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { CGROUP_TEXT_MAX = 64 << 10 };
+
+/* freezer.state and cgroup.events tell of the groups above as well. */
+static const struct {
+    const char *controller, *mount, *file, *word;
+} places[] = {
+    {"freezer", "/sys/fs/cgroup/freezer", "freezer.state", "FROZEN"},
+    {"freezer", "/sys/fs/cgroup/freezer", "freezer.state", "FREEZING"},
+    {"", "/sys/fs/cgroup", "cgroup.events", "frozen 1"},
+    {"", "/sys/fs/cgroup/unified", "cgroup.events", "frozen 1"},
+};
+
+bool freezer_holds(const struct procfs *proc, pid_t pid, char *path, size_t size)
+{
+    AUTO_FREE char *text = NULL;
+    char below[FREEZER_PATH_MAX], state[256];
+
+    if (procfs_slurp(proc, &text, CGROUP_TEXT_MAX, "%d/cgroup", (int)pid) <= 0)
+        return false;
+    AUTO_CLOSE int root = procfs_openf(proc, O_PATH | O_DIRECTORY, "self/root");
+    for (size_t i = 0; i < ARRAY_LEN(places); i++) {
+        if (!cgroup_path(text, places[i].controller, below, sizeof below))
+            continue;
+        int n = snprintf(path, size, "%s%s", places[i].mount, strcmp(below, "/") == 0 ? "" : below);
+        if (n < 0 || (size_t)n >= size) /* cut off: the name of another group */
+            continue;
+        AUTO_CLOSE int group = root < 0 ? root : group_name(proc, root, path);
+        if (group >= 0 && group_file_read(proc, group, places[i].file, state, sizeof state) > 0 &&
+            strstr(state, places[i].word))
+            return true;
+    }
+    return false;
+}
+
+/* Does text begin with one of the names? */
+static bool begins_with(const char *text, const char *const *names)
+{
+    for (; *names; names++)
+        if (strncmp(text, *names, strlen(*names)) == 0)
+            return true;
+    return false;
+}
+
+/*
+ * Version 1 freezes a thread in its sleep (since 6.1) or in a function of its
+ * own, as an uninterruptible one: D, where only an interruptible wait can be.
+ * In version 2 it waits in get_signal, where no other sleeps (do_freezer_trap).
+ * /proc/PID/wchan names the function to who may read the memory, else "0".
+ */
+static bool thread_is_frozen(const struct procfs *proc, pid_t pid, const char *tid)
+{
+    static const char *const held[] = {"do_freezer_trap", "get_signal", NULL};
+    static const char *const sleeps[] = {
+        "__refrigerator",        "refrigerator",  "hrtimer_nanosleep", "do_nanosleep",
+        "common_nsleep",         "do_epoll_wait", "ep_poll",           "futex_",
+        "poll_schedule_timeout", "do_poll",       "do_sys_poll",       "do_select",
+        "do_sigtimedwait",       "sigsuspend",    "inet_csk_accept",   NULL};
+    char text[1024], where[128];
+    struct proc_stat stat;
+    ssize_t n = procfs_read(proc, text, sizeof text, "%d/task/%s/stat", (int)pid, tid);
+
+    if (n <= 0 || !parse_stat(text, (size_t)n, &stat) || !strchr("SD", stat.state) ||
+        procfs_read(proc, where, sizeof where, "%d/task/%s/wchan", (int)pid, tid) <= 0)
+        return false;
+    return begins_with(where, stat.state == 'S' ? held : sleeps);
+}
+
+bool freezer_shows(const struct procfs *proc, pid_t pid)
+{
+    int fd = procfs_openf(proc, O_RDONLY | O_DIRECTORY, "%d/task", (int)pid);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    const struct dirent *entry;
+    bool all = true;
+    size_t count = 0;
+
+    if (!dir)
+        util_close(&fd);
+    while (dir && all && (entry = readdir(dir))) {
+        if (entry->d_name[0] == '.')
+            continue;
+        all = thread_is_frozen(proc, pid, entry->d_name);
+        count++;
+    }
+    if (dir)
+        closedir(dir);
+    return all && count > 0;
+}

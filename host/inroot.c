@@ -1,0 +1,255 @@
+#include "host/inroot.h"
+#include "base/util.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/magic.h>
+#include <linux/openat2.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+
+enum { LINKS_MAX = 40 /* as the kernel */, DEPTH_MAX = 128, NAME_SIZE = NAME_MAX + 1 };
+
+/* The directories from the root down to where the walk is: ".." goes back to one of them. */
+struct walk {
+    int dirs[DEPTH_MAX];
+    size_t depth;
+    int links;                        /* that may still be followed */
+    const struct inroot_guard *guard; /* NULL: every link may be followed */
+    char path[2 * PATH_MAX];          /* as the last link has left it */
+    const char *rest;                 /* what of it is still to be walked */
+};
+
+static void walk_up(struct walk *walk)
+{
+    if (walk->depth > 1) /* above the root is the root */
+        close(walk->dirs[--walk->depth]);
+}
+
+static void walk_end(struct walk *walk)
+{
+    while (walk->depth > 0)
+        close(walk->dirs[--walk->depth]);
+}
+
+/* Takes the next part off the rest; false: there is none. */
+static bool next_part(struct walk *walk, char part[NAME_SIZE], int *err)
+{
+    size_t skip = strspn(walk->rest, "/"), n = strcspn(walk->rest + skip, "/");
+
+    if (n >= NAME_SIZE)
+        *err = -ENAMETOOLONG;
+    if (n == 0 || n >= NAME_SIZE)
+        return false;
+    memcpy(part, walk->rest + skip, n);
+    part[n] = '\0';
+    walk->rest += skip + n;
+    return true;
+}
+
+/* Puts the text of a link before the rest. */
+static int follow(struct walk *walk, int link)
+{
+    char text[2 * PATH_MAX];
+    ssize_t n = readlinkat(link, "", text, PATH_MAX);
+
+    if (n < 0)
+        return -errno;
+    if (n == 0)
+        return -ENOENT;
+    if (n >= PATH_MAX || strlen(walk->rest) >= PATH_MAX)
+        return -ENAMETOOLONG;
+    if (walk->links-- == 0)
+        return -ELOOP;
+    while (text[0] == '/' && walk->depth > 1)
+        walk_up(walk);
+    memcpy(text + n, walk->rest, strlen(walk->rest) + 1);
+    memcpy(walk->path, text, strlen(text) + 1);
+    walk->rest = walk->path;
+    return 0;
+}
+
+static int ask_guard(const struct walk *walk, const char *part, const struct stat *link)
+{
+    const struct inroot_guard *guard = walk->guard;
+
+    return guard ? guard->may_follow(guard->ctx, walk->dirs[walk->depth - 1], part, link) : 0;
+}
+
+/* An automount is mounted for O_DIRECTORY, as it is by openat2 on the way to a file. */
+static int open_directory(const struct walk *walk, const char *part)
+{
+    int fd =
+        openat(walk->dirs[walk->depth - 1], part, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+    return fd < 0 ? -errno : fd;
+}
+
+/* One part: no link is followed by the kernel. */
+static int step(struct walk *walk, const char *part)
+{
+    AUTO_CLOSE int named =
+        openat(walk->dirs[walk->depth - 1], part, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    struct stat st;
+
+    if (named < 0 || fstat(named, &st))
+        return -errno;
+    if (S_ISLNK(st.st_mode)) {
+        int rc = ask_guard(walk, part, &st);
+        return rc ? rc : follow(walk, named);
+    }
+    if (walk->rest[0] && !S_ISDIR(st.st_mode))
+        return -ENOTDIR;
+    if (walk->depth == DEPTH_MAX)
+        return -ENAMETOOLONG;
+    int next = S_ISDIR(st.st_mode) ? open_directory(walk, part) : steal_fd(&named);
+    if (next < 0)
+        return next;
+    walk->dirs[walk->depth++] = next;
+    return 0;
+}
+
+static int walk_all(struct walk *walk)
+{
+    char part[NAME_SIZE];
+    int err = 0;
+
+    while (!err && next_part(walk, part, &err)) {
+        if (strcmp(part, "..") == 0)
+            walk_up(walk);
+        else if (strcmp(part, ".") != 0)
+            err = step(walk, part);
+    }
+    return err ? err : walk->dirs[--walk->depth];
+}
+
+static int walk_from(struct walk *walk, int root, const char *path)
+{
+    int fd;
+
+    if (!*path)
+        return -ENOENT;
+    if (strlen(path) >= PATH_MAX)
+        return -ENAMETOOLONG;
+    memcpy(walk->path, path, strlen(path) + 1);
+    walk->rest = walk->path;
+    walk->dirs[0] = fcntl(root, F_DUPFD_CLOEXEC, 0);
+    if (walk->dirs[0] < 0)
+        return -errno;
+    walk->depth = 1;
+    fd = walk_all(walk);
+    walk_end(walk);
+    return fd;
+}
+
+int inroot_walk(int root, const char *path, enum inroot_links links)
+{
+    struct walk walk = {.links = links == INROOT_FOLLOW ? LINKS_MAX : 0};
+
+    return walk_from(&walk, root, path);
+}
+
+int inroot_walk_guarded(int root, const char *path, const struct inroot_guard *guard)
+{
+    struct walk walk = {.links = LINKS_MAX, .guard = guard};
+
+    return walk_from(&walk, root, path);
+}
+
+/* EPERM: a container's seccomp profile that does not know it; EAGAIN: a rename beside a "..". */
+int inroot_name(int root, const char *path, enum inroot_links links)
+{
+    struct open_how how = {
+        .flags = O_PATH | O_CLOEXEC,
+        .resolve = RESOLVE_IN_ROOT |
+                   (links == INROOT_FOLLOW ? RESOLVE_NO_MAGICLINKS : RESOLVE_NO_SYMLINKS),
+    };
+    int named = (int)syscall(SYS_openat2, root, path, &how, sizeof how);
+
+    if (named >= 0)
+        return named;
+    if (errno == ENOSYS || errno == EPERM || errno == EAGAIN)
+        return inroot_walk(root, path, links);
+    return -errno;
+}
+
+int named_open(int named, int flags)
+{
+    char name[32];
+
+    snprintf(name, sizeof name, "/proc/self/fd/%d", named);
+    int fd = open(name, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* a lease: EWOULDBLOCK */
+    return fd < 0 ? -errno : fd;
+}
+
+int regular_open(int named)
+{
+    struct stat st;
+
+    if (fstat(named, &st))
+        return -errno;
+    if (!S_ISREG(st.st_mode) || st.st_size == 0)
+        return -EINVAL;
+    return named_open(named, O_RDONLY);
+}
+
+/* Of recorded files, instead of a /proc, what lies on the file system of the recording. */
+static bool is_of_groups(const struct procfs *proc, int fd)
+{
+    struct statfs fs, recorded;
+
+    if (fstatfs(fd, &fs))
+        return false;
+    if (fs.f_type == CGROUP_SUPER_MAGIC || fs.f_type == CGROUP2_SUPER_MAGIC)
+        return true;
+    return fstatfs(proc->dirfd, &recorded) == 0 && recorded.f_type != PROC_SUPER_MAGIC &&
+           recorded.f_type == fs.f_type;
+}
+
+/* No mount on the file itself: it could be another file of a group, which acts when written. */
+static int name_within(int group, const char *file)
+{
+    struct open_how how = {.flags = O_PATH | O_CLOEXEC,
+                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV};
+    int named = (int)syscall(SYS_openat2, group, file, &how, sizeof how);
+
+    if (named < 0 && (errno == ENOSYS || errno == EPERM || errno == EAGAIN))
+        named = openat(group, file, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    return named < 0 ? -errno : named;
+}
+
+int group_name(const struct procfs *proc, int root, const char *path)
+{
+    AUTO_CLOSE int group = inroot_name(root, path, INROOT_FOLLOW);
+
+    if (group < 0)
+        return group;
+    return is_of_groups(proc, group) ? steal_fd(&group) : -EINVAL;
+}
+
+int group_file_open(const struct procfs *proc, int group, const char *file)
+{
+    AUTO_CLOSE int named = name_within(group, file);
+    struct stat st;
+
+    if (named < 0)
+        return named;
+    if (fstat(named, &st))
+        return -errno;
+    if (!S_ISREG(st.st_mode) || !is_of_groups(proc, named))
+        return -EINVAL;
+    return named_open(named, O_RDONLY);
+}
+
+ssize_t group_file_read(const struct procfs *proc, int group, const char *file, char *buf,
+                        size_t size)
+{
+    AUTO_CLOSE int fd = group_file_open(proc, group, file);
+
+    return fd < 0 ? fd : procfs_read_fd(fd, buf, size);
+}

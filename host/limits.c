@@ -1,0 +1,255 @@
+#include "host/limits.h"
+#include "base/util.h"
+#include "host/cgroup_dir.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+/* memory.stat has some fifty lines, and grows with each kernel. */
+enum { TEXT_MAX = 512, STAT_TEXT_MAX = 8192 };
+
+/* Version 1 writes "no limit" as the largest multiple of a page, PAGE_COUNTER_MAX. */
+static const uint64_t NO_LIMIT = (uint64_t)1 << 62;
+
+/* Digits at the start of a text of len bytes; false: none, or more than 64 bits. */
+static bool take_digits(const char **text, size_t *len, uint64_t *value)
+{
+    size_t n = 0;
+
+    for (*value = 0; n < *len && (*text)[n] >= '0' && (*text)[n] <= '9'; n++) {
+        uint64_t digit = (uint64_t)((*text)[n] - '0');
+        if (*value > (UINT64_MAX - digit) / 10)
+            return false;
+        *value = *value * 10 + digit;
+    }
+    *text += n;
+    *len -= n;
+    return n > 0;
+}
+
+bool limit_parse(const char *text, size_t len, uint64_t *bytes)
+{
+    if (len >= 3 && memcmp(text, "max", 3) == 0) {
+        *bytes = UINT64_MAX;
+        return len == 3 || text[3] == '\n';
+    }
+    if (!take_digits(&text, &len, bytes) || (len > 0 && *text != '\n'))
+        return false;
+    if (*bytes >= NO_LIMIT)
+        *bytes = UINT64_MAX;
+    return true;
+}
+
+/* The number in the line that begins with key, blanks between them. */
+static bool find_number(const char *text, size_t len, const char *key, uint64_t *value)
+{
+    size_t key_len = strlen(key);
+
+    while (len > 0) {
+        const char *eol = memchr(text, '\n', len);
+        size_t line = eol ? (size_t)(eol - text) : len, rest;
+        if (line > key_len && memcmp(text, key, key_len) == 0) {
+            const char *p = text + key_len;
+            for (rest = line - key_len; rest > 0 && *p == ' '; rest--)
+                p++;
+            return take_digits(&p, &rest, value);
+        }
+        line += eol != NULL;
+        text += line;
+        len -= line;
+    }
+    return false;
+}
+
+/* Of version 1 the names without "total_" are those of the group alone. */
+bool limit_inactive_parse(const char *text, size_t len, bool v2, uint64_t *bytes)
+{
+    return find_number(text, len, v2 ? "inactive_file " : "total_inactive_file ", bytes);
+}
+
+bool limit_meminfo_parse(const char *text, size_t len, struct limit_use *out)
+{
+    uint64_t total, available;
+
+    if (!find_number(text, len, "MemTotal:", &total) ||
+        !find_number(text, len, "MemAvailable:", &available) || total > UINT64_MAX / 1024 ||
+        available > total)
+        return false;
+    *out = (struct limit_use){(total - available) * 1024, total * 1024};
+    return true;
+}
+
+/* "size resident shared text lib data dt", in pages (fs/proc/array.c, proc_pid_statm). */
+bool limit_statm_parse(const char *text, size_t len, uint64_t *pages)
+{
+    uint64_t size;
+
+    if (!take_digits(&text, &len, &size) || len == 0 || *text != ' ')
+        return false;
+    text++;
+    len--;
+    return take_digits(&text, &len, pages);
+}
+
+/* ---- files ---- */
+
+static ssize_t read_at_start(int fd, char *text, size_t size)
+{
+    ssize_t n = fd < 0 ? -1 : pread(fd, text, size - 1, 0);
+
+    text[n > 0 ? n : 0] = '\0';
+    return n;
+}
+
+static uint64_t read_limit(int fd)
+{
+    char text[TEXT_MAX];
+    ssize_t n = read_at_start(fd, text, sizeof text);
+    uint64_t bytes;
+
+    return n > 0 && limit_parse(text, (size_t)n, &bytes) ? bytes : UINT64_MAX;
+}
+
+/* Beyond memory.high a group is slowed down until it hardly grows: for this purpose a limit. */
+static void read_limits(struct limit_group *group, uint64_t machine)
+{
+    uint64_t hard = read_limit(group->hard_fd), high = read_limit(group->high_fd);
+
+    group->limit = high < hard ? high : hard;
+    if (group->limit >= machine)
+        group->limit = UINT64_MAX;
+}
+
+static void close_group(struct limit_group *group)
+{
+    util_close(&group->usage_fd);
+    util_close(&group->stat_fd);
+    util_close(&group->hard_fd);
+    util_close(&group->high_fd);
+}
+
+/* The root group of version 2 has no memory.current. */
+static void add_group(struct limits *limits, const struct procfs *proc,
+                      const struct cgroup_dir *dir, bool v2)
+{
+    struct limit_group *group = &limits->groups[limits->count];
+
+    *group = (struct limit_group){
+        .usage_fd = cgroup_dir_open(proc, dir, v2 ? "memory.current" : "memory.usage_in_bytes"),
+        .stat_fd = cgroup_dir_open(proc, dir, "memory.stat"),
+        .hard_fd = cgroup_dir_open(proc, dir, v2 ? "memory.max" : "memory.limit_in_bytes"),
+        .high_fd = v2 ? cgroup_dir_open(proc, dir, "memory.high") : -1,
+        .v2 = v2};
+    if (group->usage_fd < 0) {
+        close_group(group);
+        return;
+    }
+    read_limits(group, limits->machine);
+    limits->count++;
+}
+
+static bool read_machine(const struct limits *limits, struct limit_use *out)
+{
+    char text[STAT_TEXT_MAX];
+    ssize_t n = read_at_start(limits->machine_fd, text, sizeof text);
+
+    return n > 0 && limit_meminfo_parse(text, (size_t)n, out);
+}
+
+void limits_open(struct limits *limits, const struct procfs *proc, pid_t pid)
+{
+    struct cgroup_dir dir;
+    struct limit_use machine;
+    bool v1;
+
+    memset(limits, 0, sizeof *limits);
+    limits->machine_fd = procfs_openf(proc, O_RDONLY, "meminfo");
+    limits->machine = read_machine(limits, &machine) ? machine.limit : UINT64_MAX;
+    v1 = cgroup_dir_find(proc, pid, CGROUP_V1_MEMORY, &dir);
+    if (!v1 && !cgroup_dir_find(proc, pid, CGROUP_V2, &dir))
+        return;
+    do
+        add_group(limits, proc, &dir, !v1);
+    while (limits->count < LIMITS_GROUPS && cgroup_dir_parent(&dir));
+}
+
+void limits_renew(struct limits *limits)
+{
+    for (size_t i = 0; i < limits->count; i++)
+        read_limits(&limits->groups[i], limits->machine);
+}
+
+void limits_close(struct limits *limits)
+{
+    for (size_t i = 0; i < limits->count; i++)
+        close_group(&limits->groups[i]);
+    util_close(&limits->machine_fd);
+    limits->machine_fd = -1;
+    limits->count = 0;
+}
+
+uint64_t limits_smallest(const struct limits *limits)
+{
+    uint64_t smallest = limits->machine;
+
+    for (size_t i = 0; i < limits->count; i++)
+        if (limits->groups[i].limit < smallest)
+            smallest = limits->groups[i].limit;
+    return smallest;
+}
+
+static bool read_usage(const struct limit_group *group, uint64_t *used)
+{
+    char text[TEXT_MAX];
+    ssize_t n = read_at_start(group->usage_fd, text, sizeof text);
+
+    return n > 0 && limit_parse(text, (size_t)n, used);
+}
+
+/* The kernel sums memory.stat up over all processors for each reader: only when it matters. */
+static void leave_inactive_out(const struct limit_group *group, uint64_t *used)
+{
+    char text[STAT_TEXT_MAX];
+    ssize_t n = read_at_start(group->stat_fd, text, sizeof text);
+    uint64_t inactive;
+
+    if (n > 0 && limit_inactive_parse(text, (size_t)n, group->v2, &inactive))
+        *used -= inactive < *used ? inactive : *used;
+}
+
+static double share_of(struct limit_use use)
+{
+    return (double)use.used / (double)use.limit;
+}
+
+bool limits_use(const struct limits *limits, double exact, struct limit_use *out)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < limits->count; i++) {
+        struct limit_use use = {0, limits->groups[i].limit};
+        if (use.limit == 0 || use.limit == UINT64_MAX || !read_usage(&limits->groups[i], &use.used))
+            continue;
+        if (share_of(use) >= exact)
+            leave_inactive_out(&limits->groups[i], &use.used);
+        if (!any || share_of(use) > share_of(*out))
+            *out = use;
+        any = true;
+    }
+    return any || read_machine(limits, out);
+}
+
+bool limits_own_use(const struct limits *limits, uint64_t *used)
+{
+    struct limit_use machine;
+
+    if (limits->count > 0 && read_usage(&limits->groups[0], used)) {
+        leave_inactive_out(&limits->groups[0], used);
+        return true;
+    }
+    if (!read_machine(limits, &machine))
+        return false;
+    *used = machine.used;
+    return true;
+}

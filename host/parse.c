@@ -1,0 +1,352 @@
+#include "host/parse.h"
+
+#include <string.h>
+
+/* A cursor over text that is bounded by length, not by a NUL. */
+struct cursor {
+    const char *p, *end;
+};
+
+static void skip_blanks(struct cursor *c)
+{
+    while (c->p < c->end && (*c->p == ' ' || *c->p == '\t'))
+        c->p++;
+}
+
+static int digit_value(char ch)
+{
+    if (ch >= '0' && ch <= '9')
+        return ch - '0';
+    if (ch >= 'a' && ch <= 'f')
+        return ch - 'a' + 10;
+    if (ch >= 'A' && ch <= 'F')
+        return ch - 'A' + 10;
+    return 99;
+}
+
+/* Reads digits of the base; false if there is none or it does not fit. */
+static bool take_number(struct cursor *c, unsigned base, uint64_t *out)
+{
+    uint64_t value = 0;
+    const char *first = c->p;
+
+    while (c->p < c->end && digit_value(*c->p) < (int)base) {
+        uint64_t digit = (uint64_t)digit_value(*c->p);
+        if (value > (UINT64_MAX - digit) / base)
+            return false;
+        value = value * base + digit;
+        c->p++;
+    }
+    *out = value;
+    return c->p != first;
+}
+
+static bool take_char(struct cursor *c, char ch)
+{
+    if (c->p >= c->end || *c->p != ch)
+        return false;
+    c->p++;
+    return true;
+}
+
+/* The next blank-separated number, a minus sign ignored. */
+static bool take_field(struct cursor *c, uint64_t *out)
+{
+    skip_blanks(c);
+    (void)take_char(c, '-');
+    return take_number(c, 10, out);
+}
+
+/*
+ * proc(5): pid (comm) state ppid pgrp session tty tpgid flags minflt cminflt
+ * majflt cmajflt utime stime cutime cstime priority nice threads itrealvalue
+ * starttime ... processor is field 39, env_start and env_end are 50 and 51 (0
+ * for who may not trace it; fs/proc/array.c, do_task_stat). comm may hold ") ", so its end is the
+ * last ')' of the line.
+ */
+enum { STAT_PPID = 4, STAT_FLAGS = 9, STAT_UTIME = 14, STAT_STIME = 15, STAT_START = 22 };
+enum { STAT_PROCESSOR = 39, STAT_ENV_START = 50, STAT_ENV_END = 51 };
+
+static void stat_store(struct proc_stat *out, int field, uint64_t value)
+{
+    switch (field) {
+    case STAT_PPID:
+        out->ppid = (int)value;
+        break;
+    case STAT_FLAGS:
+        out->flags = (unsigned)value;
+        break;
+    case STAT_UTIME:
+    case STAT_STIME:
+        out->cpu_ticks += value;
+        break;
+    case STAT_START:
+        out->start = value;
+        break;
+    case STAT_PROCESSOR:
+        out->cpu = (int)value;
+        break;
+    case STAT_ENV_START:
+        out->env_start = value;
+        break;
+    case STAT_ENV_END:
+        out->env_end = value;
+        break;
+    default:
+        break;
+    }
+}
+
+bool parse_stat(const char *text, size_t len, struct proc_stat *out)
+{
+    struct cursor c = {text, text + len};
+    const char *open, *close = NULL;
+    uint64_t value;
+
+    memset(out, 0, sizeof *out);
+    if (!take_number(&c, 10, &value))
+        return false;
+    out->pid = (int)value;
+    open = memchr(c.p, '(', (size_t)(c.end - c.p));
+    close = memrchr(c.p, ')', (size_t)(c.end - c.p));
+    if (!open || !close || close < open || c.end - close < 4)
+        return false;
+    size_t n = (size_t)(close - open - 1);
+    n = n < sizeof out->comm ? n : sizeof out->comm - 1;
+    memcpy(out->comm, open + 1, n);
+    out->state = close[2];
+    c.p = close + 3;
+    for (int field = STAT_PPID; field <= STAT_ENV_END; field++) {
+        if (!take_field(&c, &value))
+            return field > STAT_START;
+        stat_store(out, field, value);
+    }
+    return true;
+}
+
+/* If the line begins with key, leaves the cursor behind it. */
+static bool line_has_key(struct cursor *line, const char *key)
+{
+    size_t n = strlen(key);
+
+    if ((size_t)(line->end - line->p) < n || memcmp(line->p, key, n) != 0)
+        return false;
+    line->p += n;
+    skip_blanks(line);
+    return true;
+}
+
+static uint64_t line_number(struct cursor line, unsigned base)
+{
+    uint64_t value = 0;
+    return take_number(&line, base, &value) ? value : 0;
+}
+
+/* "Uid:", "Gid:": real, effective, saved, of the file system. */
+static void status_ids(struct cursor line, unsigned *real, unsigned *effective, unsigned *saved)
+{
+    unsigned *const ids[] = {real, effective, saved};
+    uint64_t value;
+
+    for (size_t i = 0; i < ARRAY_LEN(ids) && take_field(&line, &value); i++)
+        *ids[i] = (unsigned)value;
+}
+
+static void status_ns_pid(struct cursor line, struct proc_status *out)
+{
+    uint64_t value;
+
+    while (take_field(&line, &value))
+        out->ns_pid = (int)value;
+}
+
+static void status_line(struct cursor line, struct proc_status *out)
+{
+    if (line_has_key(&line, "TracerPid:"))
+        out->tracer = (int)line_number(line, 10);
+    else if (line_has_key(&line, "NSpid:"))
+        status_ns_pid(line, out);
+    else if (line_has_key(&line, "Uid:"))
+        status_ids(line, &out->uid, &out->euid, &out->suid);
+    else if (line_has_key(&line, "Gid:"))
+        status_ids(line, &out->gid, &out->egid, &out->sgid);
+    else if (line_has_key(&line, "Seccomp:"))
+        out->seccomp = (int)line_number(line, 10);
+    else if (line_has_key(&line, "Seccomp_filters:"))
+        out->seccomp_filters = (unsigned)line_number(line, 10);
+    else if (line_has_key(&line, "SigPnd:"))
+        out->sig_pending = line_number(line, 16);
+    else if (line_has_key(&line, "ShdPnd:"))
+        out->sig_shared_pending = line_number(line, 16);
+    else if (line_has_key(&line, "SigBlk:"))
+        out->sig_blocked = line_number(line, 16);
+    else if (line_has_key(&line, "SigCgt:"))
+        out->sig_caught = line_number(line, 16);
+    else if (line_has_key(&line, "CapPrm:"))
+        out->cap_permitted = line_number(line, 16);
+    else if (line_has_key(&line, "CapEff:"))
+        out->cap_effective = line_number(line, 16);
+    else if (line_has_key(&line, "CapBnd:"))
+        out->cap_bounding = line_number(line, 16);
+    else if (line_has_key(&line, "CoreDumping:"))
+        out->core_dumping = line_number(line, 10) != 0;
+    else if (line_has_key(&line, "VmRSS:"))
+        out->rss_bytes = line_number(line, 10) * 1024;
+    else if (line_has_key(&line, "x86_Thread_features:"))
+        out->shadow_stack = memmem(line.p, (size_t)(line.end - line.p), "shstk", 5) != NULL;
+}
+
+/* Takes the next line, without its newline, off the rest of a text; false at its end. */
+static bool take_line(struct cursor *rest, struct cursor *line)
+{
+    if (rest->p >= rest->end)
+        return false;
+    const char *eol = memchr(rest->p, '\n', (size_t)(rest->end - rest->p));
+    *line = (struct cursor){rest->p, eol ? eol : rest->end};
+    rest->p = eol ? eol + 1 : rest->end;
+    return true;
+}
+
+bool parse_status(const char *text, size_t len, struct proc_status *out)
+{
+    struct cursor rest = {text, text + len}, line;
+    bool any = false;
+
+    memset(out, 0, sizeof *out);
+    while (take_line(&rest, &line)) {
+        struct cursor name = line;
+        any = any || line_has_key(&name, "Name:");
+        status_line(line, out);
+    }
+    if (out->seccomp == STATUS_SECCOMP_FILTER && !out->seccomp_filters)
+        out->seccomp_filters = 1;
+    return any;
+}
+
+size_t parse_ns_pids(const char *text, size_t len, int pids[NS_PIDS_MAX])
+{
+    struct cursor rest = {text, text + len}, line;
+    uint64_t value;
+    size_t count = 0;
+
+    while (take_line(&rest, &line))
+        if (line_has_key(&line, "NSpid:"))
+            while (count < NS_PIDS_MAX && take_field(&line, &value))
+                pids[count++] = (int)value;
+    return count;
+}
+
+static bool take_hex(struct cursor *c, uint64_t *out)
+{
+    skip_blanks(c);
+    return take_char(c, '0') && take_char(c, 'x') && take_number(c, 16, out);
+}
+
+/* "running", or "-1 sp pc", or "nr arg1 ... arg6 sp pc" (fs/proc/base.c, proc_pid_syscall). */
+bool parse_syscall(const char *text, size_t len, struct proc_syscall *out)
+{
+    static const char running[] = "running\n";
+    struct cursor c = {text, text + len};
+    uint64_t nr, arg;
+
+    *out = (struct proc_syscall){.nr = -1};
+    if (len == sizeof running - 1 && memcmp(text, running, len) == 0)
+        return true;
+    bool none = take_char(&c, '-');
+    if (!take_number(&c, 10, &nr) || nr > INT32_MAX)
+        return false;
+    for (int i = 0; !none && i < 6; i++)
+        if (!take_hex(&c, &arg))
+            return false;
+    out->nr = none ? -1 : (long)nr;
+    out->asleep = take_hex(&c, &out->sp) && take_hex(&c, &out->pc);
+    return out->asleep;
+}
+
+static void add_kilobytes(uint64_t *sum, struct cursor line)
+{
+    uint64_t value = line_number(line, 10);
+
+    *sum = value > (UINT64_MAX - *sum) / 1024 ? UINT64_MAX : *sum + value * 1024;
+}
+
+/* Is it the line that must be there? */
+static bool usage_line(struct cursor line, struct proc_usage *out)
+{
+    if (line_has_key(&line, "Rss:") || line_has_key(&line, "VmRSS:")) {
+        add_kilobytes(&out->rss, line);
+        return true;
+    }
+    if (line_has_key(&line, "Anonymous:") || line_has_key(&line, "RssAnon:"))
+        add_kilobytes(&out->anonymous, line);
+    else if (line_has_key(&line, "LazyFree:"))
+        add_kilobytes(&out->lazy_free, line);
+    else if (line_has_key(&line, "Swap:") || line_has_key(&line, "VmSwap:"))
+        add_kilobytes(&out->swap, line);
+    return false;
+}
+
+bool parse_usage(const char *text, size_t len, struct proc_usage *out)
+{
+    struct cursor rest = {text, text + len}, line;
+    bool any = false;
+
+    memset(out, 0, sizeof *out);
+    while (take_line(&rest, &line))
+        any |= usage_line(line, out);
+    return any;
+}
+
+static bool take_prot(struct cursor *c, unsigned *prot)
+{
+    static const struct {
+        char set;
+        unsigned bit;
+    } flags[] = {{'r', MAP_READ}, {'w', MAP_WRITE}, {'x', MAP_EXEC}, {'s', MAP_SHARED_}};
+
+    *prot = 0;
+    if (c->end - c->p < 4)
+        return false;
+    for (size_t i = 0; i < ARRAY_LEN(flags); i++) {
+        if (*c->p == flags[i].set)
+            *prot |= flags[i].bit;
+        c->p++;
+    }
+    return true;
+}
+
+/* "start-end perms offset major:minor inode [path]" (fs/proc/task_mmu.c, show_map_vma). */
+static bool map_fields(struct cursor *c, struct map_entry *out)
+{
+    uint64_t major, minor;
+
+    if (!take_number(c, 16, &out->start) || !take_char(c, '-') || !take_number(c, 16, &out->end))
+        return false;
+    if (!take_char(c, ' ') || !take_prot(c, &out->prot) || !take_char(c, ' '))
+        return false;
+    if (!take_number(c, 16, &out->offset) || !take_char(c, ' '))
+        return false;
+    if (!take_number(c, 16, &major) || !take_char(c, ':') || !take_number(c, 16, &minor))
+        return false;
+    if (!take_char(c, ' ') || !take_number(c, 10, &out->inode))
+        return false;
+    out->dev_major = (unsigned)major;
+    out->dev_minor = (unsigned)minor;
+    return out->start < out->end;
+}
+
+int parse_map_line(const char **text, size_t *len, struct map_entry *out)
+{
+    struct cursor rest = {*text, *text + *len}, c;
+
+    if (!take_line(&rest, &c))
+        return 0;
+    *text = rest.p;
+    *len = (size_t)(rest.end - rest.p);
+    if (!map_fields(&c, out))
+        return -1;
+    skip_blanks(&c);
+    out->path = c.p;
+    out->path_len = (size_t)(c.end - c.p);
+    return 1;
+}

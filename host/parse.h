@@ -1,0 +1,98 @@
+/*
+ * Parsers of /proc texts. They take a buffer and a length, never a path, and
+ * trust nothing: the target chooses its own name and the names of its files.
+ */
+#pragma once
+
+#include "base/util.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Of /proc/PID/stat and /proc/PID/task/TID/stat. */
+struct proc_stat {
+    int pid;
+    char comm[64]; /* as the kernel has it: may hold spaces, parentheses, control characters */
+    char state;    /* R S D T t Z X I */
+    int ppid;
+    unsigned flags;     /* PF_*; PF_KTHREAD 0x00200000 */
+    uint64_t cpu_ticks; /* utime + stime, clock ticks */
+    uint64_t start;     /* starttime, clock ticks since boot: with the pid it names one process */
+    int cpu;            /* processor it last ran on */
+    remote_addr env_start, env_end; /* its environment; 0 where the kernel does not show it */
+};
+
+bool parse_stat(const char *text, size_t len, struct proc_stat *out);
+
+enum { STATUS_SECCOMP_STRICT = 1, STATUS_SECCOMP_FILTER = 2 }; /* linux/seccomp.h */
+
+/* Of /proc/PID/status and /proc/PID/task/TID/status; a field that is missing stays 0. */
+struct proc_status {
+    int tracer; /* TracerPid */
+    int ns_pid; /* the last field of NSpid: its pid in its innermost pid namespace */
+    uid_t uid, euid, suid;
+    gid_t gid, egid, sgid;
+    int seccomp; /* 0 off, or STATUS_SECCOMP_*; of this thread */
+    unsigned
+        seccomp_filters; /* how many there are; before Linux 5.9, which does not say, at least 1 */
+    bool shadow_stack;   /* x86_Thread_features names shstk; of this thread */
+    bool core_dumping;
+    uint64_t sig_pending, sig_shared_pending, sig_blocked, sig_caught; /* bit n-1: signal n */
+    uint64_t cap_permitted, cap_effective, cap_bounding;
+    uint64_t rss_bytes; /* VmRSS */
+};
+
+bool parse_status(const char *text, size_t len, struct proc_status *out);
+
+enum { NS_PIDS_MAX = 33 }; /* MAX_PID_NS_LEVEL + 1, include/linux/pid_namespace.h */
+
+/*
+ * NSpid of /proc/PID/status: its pid in the reader's pid namespace and in each
+ * one below, down to its own. Returns how many there are, at most NS_PIDS_MAX.
+ */
+size_t parse_ns_pids(const char *text, size_t len, int pids[NS_PIDS_MAX]);
+
+/* /proc/PID/task/TID/syscall: where a thread that is asleep is, without stopping it. */
+struct proc_syscall {
+    bool asleep; /* in the kernel and not running; else the rest is not known */
+    long nr; /* number of the system call; -1: asleep for another reason, a page fault for one */
+    remote_addr sp, pc;
+};
+
+bool parse_syscall(const char *text, size_t len, struct proc_syscall *out);
+
+/* What of a process is in memory, bytes. */
+struct proc_usage {
+    uint64_t rss;
+    uint64_t anonymous; /* of rss: not backed by a file */
+    uint64_t lazy_free; /* of rss: given up by MADV_FREE, not yet taken back by the kernel */
+    uint64_t swap;
+};
+
+/*
+ * Of /proc/PID/smaps_rollup ("Rss:  1234 kB"), or of /proc/PID/smaps, whose
+ * mappings are added up; else of /proc/PID/status ("VmRSS:", "VmSwap:"). False
+ * if neither Rss nor VmRSS is in it.
+ */
+bool parse_usage(const char *text, size_t len, struct proc_usage *out);
+
+enum { MAP_READ = 1, MAP_WRITE = 2, MAP_EXEC = 4, MAP_SHARED_ = 8 };
+
+/* One line of /proc/PID/maps. */
+struct map_entry {
+    remote_addr start, end;
+    unsigned prot;   /* MAP_READ | MAP_WRITE | MAP_EXEC | MAP_SHARED_ */
+    uint64_t offset; /* bytes into the file */
+    unsigned dev_major, dev_minor;
+    uint64_t inode;   /* 0: no file */
+    const char *path; /* points into the text, not NUL-terminated; octal \012 is a newline */
+    size_t path_len;  /* 0: anonymous */
+};
+
+/*
+ * Takes the next line off *text, of which *len bytes are left. Returns 1 for
+ * an entry, 0 at the end, -1 for a line that is not one (it is skipped).
+ */
+int parse_map_line(const char **text, size_t *len, struct map_entry *out);

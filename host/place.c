@@ -1,0 +1,59 @@
+#include "host/place.h"
+#include "base/util.h"
+#include "host/cgroup.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+enum { ENVIRON_LIMIT = 4 << 20, CGROUP_LIMIT = 64 << 10 };
+
+/* The value of a variable in the environment that it was started with; NULL: it is not set. */
+static const char *variable(const char *text, ssize_t len, const char *name)
+{
+    size_t n = strlen(name);
+
+    for (ssize_t at = 0; at < len; at += (ssize_t)strlen(text + at) + 1)
+        if (strncmp(text + at, name, n) == 0 && text[at + (ssize_t)n] == '=')
+            return text + at + n + 1;
+    return NULL;
+}
+
+static bool exists(const struct procfs *proc, const char *path)
+{
+    AUTO_CLOSE int fd = procfs_openf(proc, O_PATH, "self/root%s", path);
+
+    return fd >= 0;
+}
+
+static enum place place_of_cgroup(const struct procfs *proc)
+{
+    AUTO_FREE char *text = NULL;
+    ssize_t n = procfs_slurp(proc, &text, CGROUP_LIMIT, "self/cgroup");
+    struct container container;
+
+    if (n <= 0 || !cgroup_parse(text, (size_t)n, &container))
+        return PLACE_HOST;
+    if (container.pod[0])
+        return PLACE_KUBERNETES;
+    if (strcmp(container.engine, "docker") == 0)
+        return PLACE_DOCKER;
+    return strcmp(container.engine, "podman") == 0 ? PLACE_PODMAN : PLACE_CONTAINER;
+}
+
+enum place place_of_tool(const struct procfs *proc)
+{
+    AUTO_FREE char *text = NULL;
+    ssize_t n = procfs_slurp(proc, &text, ENVIRON_LIMIT, "self/environ");
+    const char *container = variable(text, n, "container"); /* systemd's convention */
+    enum place place = place_of_cgroup(proc);
+
+    if (variable(text, n, "KUBERNETES_SERVICE_HOST"))
+        return PLACE_KUBERNETES;
+    if (place != PLACE_HOST)
+        return place;
+    if (exists(proc, "/.dockerenv"))
+        return PLACE_DOCKER;
+    if (exists(proc, "/run/.containerenv") || (container && strcmp(container, "podman") == 0))
+        return PLACE_PODMAN;
+    return container && *container ? PLACE_CONTAINER : PLACE_HOST;
+}

@@ -1,0 +1,157 @@
+#include "host/processes.h"
+#include "base/list.h"
+#include "base/util.h"
+#include "host/parse.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+/* The pid that a directory's name is; 0: it is none. */
+static pid_t pid_of_name(const char *name)
+{
+    char *end;
+    long pid = strtol(name, &end, 10);
+
+    return *name >= '1' && *name <= '9' && !*end && pid <= INT32_MAX ? (pid_t)pid : 0;
+}
+
+bool processes_add(struct processes *processes, pid_t pid)
+{
+    pid_t *list = list_grow(processes->list, &processes->room, processes->count, sizeof *list);
+
+    if (!list)
+        return false;
+    processes->list = list;
+    list[processes->count++] = pid;
+    return true;
+}
+
+static int compare_pids(const void *a, const void *b)
+{
+    const pid_t *left = a, *right = b;
+
+    return (*left > *right) - (*left < *right);
+}
+
+void processes_sort(struct processes *processes)
+{
+    size_t kept = 0;
+
+    if (processes->count)
+        qsort(processes->list, processes->count, sizeof *processes->list, compare_pids);
+    for (size_t i = 0; i < processes->count; i++)
+        if (!kept || processes->list[i] != processes->list[kept - 1])
+            processes->list[kept++] = processes->list[i];
+    processes->count = kept;
+}
+
+static const pid_t *find(const struct processes *processes, pid_t pid)
+{
+    if (!processes->count)
+        return NULL;
+    return bsearch(&pid, processes->list, processes->count, sizeof pid, compare_pids);
+}
+
+bool processes_has(const struct processes *processes, pid_t pid)
+{
+    return find(processes, pid) != NULL;
+}
+
+enum fault_code processes_list(struct processes *processes, const struct procfs *proc,
+                               struct fault *fault)
+{
+    int fd = procfs_openf(proc, O_RDONLY | O_DIRECTORY, ".");
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    const struct dirent *entry;
+    enum fault_code rc = FAULT_NONE;
+
+    memset(processes, 0, sizeof *processes);
+    if (!dir) {
+        rc = fault_set(fault, FAULT_INTERNAL, fd < 0 ? -fd : errno, "list processes", "/proc");
+        util_close(&fd);
+        return rc;
+    }
+    while (rc == FAULT_NONE && (entry = readdir(dir))) {
+        pid_t pid = pid_of_name(entry->d_name);
+        if (pid && !processes_add(processes, pid))
+            rc = fault_set(fault, FAULT_INTERNAL, ENOMEM, "list processes", "/proc");
+    }
+    closedir(dir);
+    if (rc != FAULT_NONE)
+        processes_free(processes);
+    processes_sort(processes);
+    return rc;
+}
+
+void processes_free(struct processes *processes)
+{
+    free(processes->list);
+    memset(processes, 0, sizeof *processes);
+}
+
+/* 0: none, or not to be told. */
+static pid_t parent_of(const struct procfs *proc, pid_t pid)
+{
+    char text[1024];
+    struct proc_stat stat;
+    ssize_t n = procfs_read(proc, text, sizeof text, "%d/stat", (int)pid);
+
+    return n > 0 && parse_stat(text, (size_t)n, &stat) ? stat.ppid : 0;
+}
+
+/* What is read is not of one instant: pids that are reused meanwhile could make a circle. */
+bool processes_add_line(struct processes *processes, const struct procfs *proc, pid_t pid)
+{
+    bool good = true;
+
+    while (good && pid > 0 && !processes_has(processes, pid)) {
+        good = processes_add(processes, pid);
+        processes_sort(processes);
+        pid = parent_of(proc, pid);
+    }
+    return good;
+}
+
+/* The parents of all, in the same order; the caller's to free. */
+static pid_t *read_parents(const struct processes *all, const struct procfs *proc)
+{
+    pid_t *parents = calloc(all->count ? all->count : 1, sizeof *parents);
+
+    for (size_t i = 0; parents && i < all->count; i++)
+        parents[i] = parent_of(proc, all->list[i]);
+    return parents;
+}
+
+/* As many steps up as there are processes, at most: see processes_add_line. */
+static bool descends(const struct processes *family, const struct processes *all,
+                     const pid_t *parents, pid_t pid)
+{
+    for (size_t step = 0; step < all->count; step++) {
+        const pid_t *at = find(all, pid);
+        if (!at)
+            return false;
+        pid = parents[at - all->list];
+        if (processes_has(family, pid))
+            return true;
+    }
+    return false;
+}
+
+bool processes_add_descendants(struct processes *family, const struct processes *all,
+                               const struct procfs *proc)
+{
+    AUTO_FREE pid_t *parents = read_parents(all, proc);
+    struct processes found = {0};
+    bool good = parents != NULL;
+
+    for (size_t i = 0; good && i < all->count; i++)
+        if (descends(family, all, parents, all->list[i]))
+            good = processes_add(&found, all->list[i]);
+    for (size_t i = 0; good && i < found.count; i++)
+        good = processes_add(family, found.list[i]);
+    processes_free(&found);
+    processes_sort(family);
+    return good;
+}

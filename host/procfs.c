@@ -1,0 +1,145 @@
+#include "host/procfs.h"
+#include "base/util.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { NAME_SIZE = 1280 }; /* the directory of a control group has a long one */
+
+int procfs_open(struct procfs *proc, const char *path)
+{
+    proc->dirfd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return proc->dirfd < 0 ? -errno : 0;
+}
+
+void procfs_close(struct procfs *proc)
+{
+    util_close(&proc->dirfd);
+    proc->dirfd = -1;
+}
+
+__attribute__((format(printf, 3, 0))) static int name_format(char *name, size_t size,
+                                                             const char *fmt, va_list ap)
+{
+    int n = vsnprintf(name, size, fmt, ap);
+    return n < 0 || (size_t)n >= size ? -ENAMETOOLONG : 0;
+}
+
+#define FORMAT_NAME(name, fmt)                                                                     \
+    do {                                                                                           \
+        va_list ap_;                                                                               \
+        va_start(ap_, fmt);                                                                        \
+        int rc_ = name_format(name, sizeof(name), fmt, ap_);                                       \
+        va_end(ap_);                                                                               \
+        if (rc_)                                                                                   \
+            return rc_;                                                                            \
+    } while (0)
+
+static int open_below(const struct procfs *proc, int flags, const char *name)
+{
+    int fd = openat(proc->dirfd, name, flags | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+/* Reads until size bytes are there or the file ends. */
+static ssize_t read_fully(int fd, char *buf, size_t size)
+{
+    size_t used = 0;
+
+    while (used < size) {
+        ssize_t n = read(fd, buf + used, size - used);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -errno;
+        if (n == 0)
+            break;
+        used += (size_t)n;
+    }
+    return (ssize_t)used;
+}
+
+ssize_t procfs_read_fd(int fd, char *buf, size_t size)
+{
+    ssize_t n = read_fully(fd, buf, size - 1);
+
+    if (n >= 0)
+        buf[n] = '\0';
+    return n;
+}
+
+ssize_t procfs_read(const struct procfs *proc, char *buf, size_t size, const char *fmt, ...)
+{
+    char name[NAME_SIZE];
+    AUTO_CLOSE int fd = -1;
+
+    FORMAT_NAME(name, fmt);
+    fd = open_below(proc, O_RDONLY, name);
+    return fd < 0 ? fd : procfs_read_fd(fd, buf, size);
+}
+
+/* Doubles *buf until the file is in it whole, one byte of room kept for a NUL. */
+static ssize_t slurp_fd(int fd, char **buf, size_t limit)
+{
+    size_t size = 0, used = 0;
+
+    for (;;) {
+        if (size - used < 2) {
+            size = size ? size * 2 : 32768;
+            char *larger = realloc(*buf, size);
+            if (!larger)
+                return -ENOMEM;
+            *buf = larger;
+        }
+        ssize_t n = read_fully(fd, *buf + used, size - used - 1);
+        if (n < 0)
+            return n;
+        if (n == 0)
+            break;
+        used += (size_t)n;
+        if (used > limit)
+            return -EFBIG;
+    }
+    (*buf)[used] = '\0';
+    return (ssize_t)used;
+}
+
+ssize_t procfs_slurp(const struct procfs *proc, char **out, size_t limit, const char *fmt, ...)
+{
+    char name[NAME_SIZE];
+    AUTO_CLOSE int fd = -1;
+    AUTO_FREE char *buf = NULL;
+
+    *out = NULL;
+    FORMAT_NAME(name, fmt);
+    fd = open_below(proc, O_RDONLY, name);
+    if (fd < 0)
+        return fd;
+    ssize_t n = slurp_fd(fd, &buf, limit);
+    if (n >= 0)
+        *out = steal_ptr(&buf);
+    return n;
+}
+
+ssize_t procfs_readlink(const struct procfs *proc, char *buf, size_t size, const char *fmt, ...)
+{
+    char name[NAME_SIZE];
+
+    FORMAT_NAME(name, fmt);
+    ssize_t n = readlinkat(proc->dirfd, name, buf, size - 1);
+    if (n < 0)
+        return -errno;
+    buf[n] = '\0';
+    return n;
+}
+
+int procfs_openf(const struct procfs *proc, int flags, const char *fmt, ...)
+{
+    char name[NAME_SIZE];
+
+    FORMAT_NAME(name, fmt);
+    return open_below(proc, flags, name);
+}

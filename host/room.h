@@ -1,0 +1,24 @@
+/* How much memory the control groups of a process still let it have. */
+#pragma once
+
+#include "host/cgroup.h"
+#include "host/procfs.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct room {
+    uint64_t bytes; /* free below the limit, or taken by what the kernel may drop for it */
+    char
+        group[CGROUP_PATH_MAX + 64]; /* the one with the least: its directory as the tool sees it */
+};
+
+/*
+ * Of a process's memory groups, its own and those around it, of either version.
+ * Looks where the hierarchies are by convention, in the tool's file tree and in
+ * that of the process. False: no limit is to be seen, or there is swap. A batch
+ * of 64 pages that the kernel may keep ahead for each processor counts as used,
+ * though it gives that back as well: nothing tells how much it is (seen in
+ * tests/vm, cgroup.memory).
+ */
+bool room_look(const struct procfs *proc, pid_t pid, struct room *out);

@@ -1,0 +1,184 @@
+#include "host/selector.h"
+#include "base/util.h"
+#include "host/cgroupfs.h"
+#include "host/parse.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+
+/* include/linux/sched.h */
+#define PF_KTHREAD 0x00200000u
+
+static bool read_stat(const struct procfs *proc, pid_t pid, struct proc_stat *stat)
+{
+    char text[1024];
+    ssize_t n = procfs_read(proc, text, sizeof text, "%d/stat", (int)pid);
+
+    return n > 0 && parse_stat(text, (size_t)n, stat);
+}
+
+static bool path_is(const char *path, const char *name)
+{
+    const char *slash = strchr(name, '/') ? NULL : strrchr(path, '/');
+
+    return strcmp(slash ? slash + 1 : path, name) == 0;
+}
+
+/* A program that was replaced on disk meanwhile: fs/d_path.c appends this. */
+static void cut_deleted(char *path)
+{
+    static const char end[] = " (deleted)";
+    size_t n = strlen(path);
+
+    if (n >= sizeof end && strcmp(path + n - (sizeof end - 1), end) == 0)
+        path[n - (sizeof end - 1)] = '\0';
+}
+
+bool selector_name_is(const struct procfs *proc, pid_t pid, const char *name)
+{
+    char path[PATH_MAX];
+    struct proc_stat stat;
+
+    if (read_stat(proc, pid, &stat) && strcmp(stat.comm, name) == 0)
+        return true;
+    if (procfs_readlink(proc, path, sizeof path, "%d/exe", (int)pid) > 0) {
+        cut_deleted(path);
+        if (path_is(path, name))
+            return true;
+    }
+    return procfs_read(proc, path, sizeof path, "%d/cmdline", (int)pid) > 0 && path_is(path, name);
+}
+
+static bool holds(const struct selector *selector, const struct procfs *proc, pid_t pid,
+                  struct container *container)
+{
+    /* The container first: to read argv[0] is to read the memory of the process. */
+    if (selector->container && !container_has(proc, pid, selector->container, container))
+        return false;
+    return !selector->name || selector_name_is(proc, pid, selector->name);
+}
+
+bool selector_holds(const struct selector *selector, const struct procfs *proc, pid_t pid)
+{
+    struct container container;
+
+    return holds(selector, proc, pid, &container);
+}
+
+/* What a list is made of: the sets of processes that are known before each is looked at. */
+struct sets {
+    struct processes all, own, group, family;
+};
+
+static bool fill_family(const struct selector *selector, const struct procfs *proc,
+                        struct sets *sets)
+{
+    bool good = true;
+
+    for (size_t i = 0; good && i < selector->root_count; i++)
+        good = processes_add(&sets->family, selector->roots[i]);
+    processes_sort(&sets->family);
+    return good && processes_add_descendants(&sets->family, &sets->all, proc);
+}
+
+/* Under its pid there, if /proc is of another pid namespace than the tool. */
+static bool fill_own(const struct procfs *proc, struct sets *sets)
+{
+    char self[32];
+
+    if (procfs_readlink(proc, self, sizeof self, "self") <= 0)
+        return true;
+    return processes_add_line(&sets->own, proc, (pid_t)atoi(self));
+}
+
+static enum fault_code fill_sets(const struct selector *selector, const struct procfs *proc,
+                                 struct sets *sets, struct fault *fault)
+{
+    const char *root = selector->cgroup_root ? selector->cgroup_root : CGROUPFS_ROOT;
+    enum fault_code rc = processes_list(&sets->all, proc, fault);
+
+    if (rc == FAULT_NONE && selector->cgroup)
+        rc = cgroupfs_members(&sets->group, root, selector->cgroup, fault);
+    if (rc != FAULT_NONE)
+        return rc;
+    if ((selector->root_count && !fill_family(selector, proc, sets)) ||
+        (!selector->own_too && !fill_own(proc, sets)))
+        return fault_set(fault, FAULT_INTERNAL, ENOMEM, "list processes", "/proc");
+    return FAULT_NONE;
+}
+
+static bool is_root(const struct selector *selector, pid_t pid)
+{
+    for (size_t i = 0; i < selector->root_count; i++)
+        if (selector->roots[i] == pid)
+            return true;
+    return false;
+}
+
+/* The first two containers that differ. */
+static void note_container(struct matches *matches, const struct container *container)
+{
+    struct container *first = &matches->containers[0], *second = &matches->containers[1];
+
+    if (!first->engine)
+        *first = *container;
+    else if (strcmp(first->id, container->id) != 0)
+        *second = *container;
+}
+
+static bool is_process(const struct procfs *proc, pid_t pid)
+{
+    struct proc_stat stat;
+
+    return read_stat(proc, pid, &stat) && !(stat.flags & PF_KTHREAD) && stat.state != 'Z';
+}
+
+static bool look_at(const struct selector *selector, const struct procfs *proc,
+                    const struct sets *sets, pid_t pid, struct matches *matches)
+{
+    struct container container = {0};
+    bool counts = !selector->own_too || selector->container;
+    bool process = counts && is_process(proc, pid);
+
+    if (selector->at)
+        *selector->at = pid;
+    matches->looked += process;
+    if ((selector->container && !process) ||
+        (selector->cgroup && !processes_has(&sets->group, pid)) ||
+        (selector->root_count && !processes_has(&sets->family, pid)) ||
+        !holds(selector, proc, pid, &container))
+        return true;
+    if (container.engine)
+        note_container(matches, &container);
+    if (processes_has(&sets->own, pid) && !is_root(selector, pid)) {
+        matches->own++;
+        return true;
+    }
+    return processes_add(&matches->processes, pid);
+}
+
+enum fault_code selector_list(const struct selector *selector, const struct procfs *proc,
+                              struct matches *matches, struct fault *fault)
+{
+    struct sets sets = {0};
+    enum fault_code rc;
+
+    memset(matches, 0, sizeof *matches);
+    rc = fill_sets(selector, proc, &sets, fault);
+    for (size_t i = 0; rc == FAULT_NONE && i < sets.all.count; i++)
+        if (!look_at(selector, proc, &sets, sets.all.list[i], matches))
+            rc = fault_set(fault, FAULT_INTERNAL, ENOMEM, "list processes", "/proc");
+    if (rc == FAULT_NONE && matches->containers[1].engine)
+        rc = fault_set(fault, FAULT_AMBIGUOUS, 0, "find the container", "%s", selector->container);
+    processes_free(&sets.all);
+    processes_free(&sets.own);
+    processes_free(&sets.group);
+    processes_free(&sets.family);
+    return rc;
+}
+
+void matches_free(struct matches *matches)
+{
+    processes_free(&matches->processes);
+}

@@ -1,0 +1,124 @@
+#include "host/userns.h"
+#include "base/util.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/nsfs.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+
+enum { DEPTH_MAX = 33 }; /* kernel/user_namespace.c: at most 32 below the first */
+
+static bool same_namespace(int a, int b)
+{
+    struct stat x, y;
+
+    return !fstat(a, &x) && !fstat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* cap_capable (security/commoncap.c): who made a namespace has all capabilities in it. */
+static bool is_owned(int ns)
+{
+    uid_t owner;
+
+    return ioctl(ns, NS_GET_OWNER_UID, &owner) == 0 && owner == geteuid();
+}
+
+/* Up from its namespace; the kernel does not show what is not below the tool's own (EPERM). */
+static enum userns climb(int own, int its)
+{
+    AUTO_CLOSE int ns = dup(its);
+
+    for (int depth = 0; depth < DEPTH_MAX && ns >= 0; depth++) {
+        AUTO_CLOSE int below = ns;
+        ns = ioctl(below, NS_GET_PARENT);
+        if (ns >= 0 && same_namespace(own, ns))
+            return is_owned(below) ? USERNS_OWNED : USERNS_BELOW;
+    }
+    return USERNS_OUTSIDE;
+}
+
+static enum userns compare_links(const struct procfs *proc, pid_t pid)
+{
+    AUTO_CLOSE int own = procfs_openf(proc, O_RDONLY, "self/ns/user");
+    AUTO_CLOSE int its = procfs_openf(proc, O_RDONLY, "%d/ns/user", (int)pid);
+
+    if (own < 0 || its < 0)
+        return USERNS_UNKNOWN;
+    return same_namespace(own, its) ? USERNS_SAME : climb(own, its);
+}
+
+/*
+ * A line of uid_map. What is outside is shown as seen from the reader's
+ * namespace, and as -1 where it has no number there (uid_m_show); of the
+ * reader's own namespace as seen from its parent.
+ */
+struct extent {
+    uint32_t inside, outside, count;
+};
+
+static bool take_extent(const char **map, struct extent *out)
+{
+    int n = 0;
+
+    if (sscanf(*map, "%" SCNu32 "%" SCNu32 "%" SCNu32 "%n", &out->inside, &out->outside,
+               &out->count, &n) != 3)
+        return false;
+    *map += n;
+    return true;
+}
+
+static bool is_inside(const char *own, const struct extent *extent)
+{
+    struct extent mine;
+
+    while (take_extent(&own, &mine))
+        if (extent->outside >= mine.inside &&
+            (uint64_t)extent->outside + extent->count <= (uint64_t)mine.inside + mine.count)
+            return true;
+    return false;
+}
+
+/* A namespace below can map only what its parent has, each line out of one (map_write). */
+static bool may_be_below(const char *own, const char *its)
+{
+    struct extent extent;
+
+    while (take_extent(&its, &extent))
+        if (extent.outside == UINT32_MAX || !is_inside(own, &extent))
+            return false;
+    return true;
+}
+
+static bool is_initial(const char *map)
+{
+    struct extent extent;
+
+    return take_extent(&map, &extent) && extent.inside == 0 && extent.outside == 0 &&
+           extent.count == UINT32_MAX;
+}
+
+static enum userns compare_maps(const struct procfs *proc, pid_t pid)
+{
+    AUTO_FREE char *own = NULL, *its = NULL;
+    ssize_t n = procfs_slurp(proc, &own, 1 << 16, "self/uid_map");
+    ssize_t m = procfs_slurp(proc, &its, 1 << 16, "%d/uid_map", (int)pid);
+
+    if (n < 0 || m <= 0)
+        return USERNS_UNKNOWN;
+    if (n == m && memcmp(own, its, (size_t)n) == 0)
+        return USERNS_SAME;
+    if (!may_be_below(own, its))
+        return USERNS_OUTSIDE;
+    return is_initial(own) ? USERNS_BELOW : USERNS_OTHER;
+}
+
+enum userns userns_of(const struct procfs *proc, pid_t pid)
+{
+    enum userns seen = compare_links(proc, pid);
+
+    return seen != USERNS_UNKNOWN ? seen : compare_maps(proc, pid);
+}

@@ -1,0 +1,411 @@
+#include "jemalloc/stripped/hull.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum {
+    GAP_MAX = 64 << 10, /* bytes between two functions with signs; measured: 25 KiB at most */
+    HULL_MAX = 2 << 20, /* bytes; 5.3.1 has about 700 KiB */
+    SIGNS_MIN = 100,    /* functions with signs; measured: 300 and more */
+    JUMPED_MAX = 4096,  /* functions outside that are jumped to */
+    NEIGHBOURS = 4,     /* functions to either side */
+    ROUNDS_MAX = 8,     /* jumps one behind the other */
+};
+
+enum {
+    MARK_SIGN = 1, /* it uses what is jemalloc's alone */
+    MARK_USED = 2, /* it lies nearby, and jemalloc calls it or takes its address */
+    MARK_OURS = MARK_SIGN | MARK_USED,
+    MARK_SEEN = 4,
+    MARK_BETWEEN = 8, /* it lies between such functions */
+    MARK_FORBIDDEN = 16,
+    MARK_NEW = 32,    /* forbidden, and not yet looked through for jumps */
+    MARK_JUMPED = 64, /* forbidden code jumps to it */
+    MARK_BEGUN = 128, /* and not to its middle */
+    MARK_CALLED = 256 /* other code calls it */
+};
+
+struct hull {
+    const struct view *view;
+    const struct frames *frames;
+    const struct ctl_tables *tables;
+    struct code_ranges signs; /* data */
+    uint16_t *marks;          /* one a function */
+    size_t first, last;       /* of the piece around mallctl */
+    size_t jumped;
+    struct code_ranges targets; /* where those begin */
+    bool changed;
+    bool failed; /* out of memory */
+};
+
+/* --- what is jemalloc's alone --- */
+
+static void visit_variable(void *ctx, const struct ref *ref)
+{
+    struct hull *hull = ctx;
+
+    if (xrefs_is_variable(hull->view, ref->target))
+        hull->failed |= !ranges_add(&hull->signs, ref->target, ref->target + 1, "");
+}
+
+/* The functions of the tables use jemalloc's variables and no others. */
+static bool collect_signs(struct hull *hull)
+{
+    const struct ctl_tables *tables = hull->tables;
+    const struct ref_query query = {
+        .kinds = REF_ADDRESS | REF_DATA, .high = UINT64_MAX, .visit = visit_variable, .ctx = hull};
+
+    for (size_t i = 0; i < tables->table_count; i++)
+        hull->failed |=
+            !ranges_add(&hull->signs, tables->tables[i].start, tables->tables[i].end, "");
+    for (size_t i = 0; i < tables->node_count; i++) {
+        remote_addr function = tables->nodes[i].function;
+        if (!function)
+            continue;
+        if (!frames_begin_at(hull->frames, function))
+            return false;
+        size_t index = frames_from(hull->frames, function);
+        hull->marks[index] |= MARK_SIGN;
+        if (!xrefs_visit_function(hull->view, hull->frames, index, &query))
+            return false;
+    }
+    ranges_sort(&hull->signs);
+    return hull->signs.count > 0;
+}
+
+static void visit_sign(void *ctx, const struct ref *ref)
+{
+    struct hull *hull = ctx;
+    size_t function;
+
+    if (!ranges_find(&hull->signs, ref->target))
+        return;
+    function = frames_at(hull->frames, ref->at);
+    if (function != SIZE_MAX)
+        hull->marks[function] |= MARK_SIGN;
+}
+
+static bool mark_signs(struct hull *hull)
+{
+    const struct code_ranges *signs = &hull->signs;
+    const struct ref_query query = {.kinds = REF_ADDRESS | REF_DATA,
+                                    .low = signs->list[0].start,
+                                    .high = signs->list[signs->count - 1].end,
+                                    .visit = visit_sign,
+                                    .ctx = hull};
+
+    return xrefs_visit_code(hull->view, &query);
+}
+
+/* --- pieces of code --- */
+
+/* The function with one of the marks that follows, or the number of all. */
+static size_t next_marked(const struct hull *hull, size_t from, unsigned marks)
+{
+    while (from < hull->frames->count && !(hull->marks[from] & marks))
+        from++;
+    return from;
+}
+
+/* Bytes from the end of one function to the beginning of another. */
+static remote_addr distance(const struct hull *hull, size_t from, size_t to)
+{
+    return frames_start(hull->frames, to) - frames_end(hull->frames, from);
+}
+
+/* The functions around `inner` whose signs have no larger gaps than GAP_MAX between them. */
+static void find_neighbourhood(struct hull *hull, size_t inner)
+{
+    size_t last, next;
+
+    for (size_t first = next_marked(hull, 0, MARK_SIGN); first < hull->frames->count;
+         first = next) {
+        for (last = first; (next = next_marked(hull, last + 1, MARK_SIGN)) < hull->frames->count;
+             last = next)
+            if (distance(hull, last, next) > GAP_MAX)
+                break;
+        hull->first = first;
+        hull->last = last;
+        if (inner <= last)
+            return;
+    }
+}
+
+static void visit_used(void *ctx, const struct ref *ref)
+{
+    struct hull *hull = ctx;
+    size_t to = frames_at(hull->frames, ref->target);
+
+    if (to == SIZE_MAX || to < hull->first || to > hull->last || hull->marks[to] & MARK_OURS ||
+        frames_start(hull->frames, to) != ref->target)
+        return;
+    hull->marks[to] |= MARK_USED;
+    hull->changed = true;
+}
+
+/* A function there that is called by jemalloc, or whose address it takes, is its own. */
+static bool mark_used(struct hull *hull)
+{
+    const struct ref_query query = {
+        .kinds = REF_CALL | REF_JUMP | REF_ADDRESS, .visit = visit_used, .ctx = hull};
+
+    do {
+        hull->changed = false;
+        for (size_t i = hull->first; i <= hull->last; i++) {
+            if (!(hull->marks[i] & MARK_OURS) || hull->marks[i] & MARK_SEEN)
+                continue;
+            hull->marks[i] |= MARK_SEEN;
+            if (!xrefs_visit_function(hull->view, hull->frames, i, &query))
+                return false;
+        }
+    } while (hull->changed);
+    return true;
+}
+
+/*
+ * Forbids what lies between jemalloc's functions in the piece around `inner`.
+ *
+ * ld puts the parts that compilers split off, and main, before all other code,
+ * which begins with _start; the program's own first object follows. In a small
+ * program they are near. So the piece does not reach across _start, and what
+ * lies on its other side is forbidden function by function.
+ */
+static void bridge(struct hull *hull, size_t inner)
+{
+    remote_addr entry = hull->view->image.header.e_entry + hull->view->image.bias;
+    size_t next;
+
+    for (size_t i = hull->first; i < hull->last; i = next) {
+        next = next_marked(hull, i + 1, MARK_OURS);
+        if (entry >= frames_end(hull->frames, i) && entry < frames_start(hull->frames, next)) {
+            if (next <= inner)
+                hull->first = next;
+            else
+                hull->last = i;
+        }
+    }
+    for (size_t i = hull->first; i <= hull->last; i++)
+        hull->marks[i] |= MARK_BETWEEN;
+}
+
+/* How many functions with a sign are not in the piece around mallctl, and how many are. */
+static void count_signs(const struct hull *hull, size_t *inside, size_t *outside)
+{
+    *inside = *outside = 0;
+    for (size_t i = 0; i < hull->frames->count; i++) {
+        if (!(hull->marks[i] & MARK_SIGN))
+            continue;
+        if (i >= hull->first && i <= hull->last)
+            ++*inside;
+        else
+            ++*outside;
+    }
+}
+
+static const char *mark_pieces(struct hull *hull, remote_addr mallctl)
+{
+    size_t inner = frames_from(hull->frames, mallctl), inside, outside;
+
+    hull->marks[inner] |= MARK_SIGN;
+    find_neighbourhood(hull, inner);
+    if (inner < hull->first ||
+        frames_end(hull->frames, hull->last) - frames_start(hull->frames, hull->first) > HULL_MAX)
+        return "its functions are not in one piece (link-time optimization?)";
+    if (!mark_used(hull))
+        return "its code cannot be read";
+    bridge(hull, inner);
+    count_signs(hull, &inside, &outside);
+    if (inside < SIGNS_MIN)
+        return "too few functions around its mallctl use its data";
+    if (outside > inside)
+        return "its functions are scattered (link-time optimization?)";
+    for (size_t i = 0; i < hull->frames->count; i++)
+        if (hull->marks[i] & (MARK_OURS | MARK_BETWEEN))
+            hull->marks[i] |= MARK_FORBIDDEN | MARK_NEW;
+    return NULL;
+}
+
+static const char *check_functions(const struct hull *hull)
+{
+    for (size_t i = 0; i < hull->tables->node_count; i++) {
+        remote_addr function = hull->tables->nodes[i].function;
+        if (function && (function < frames_start(hull->frames, hull->first) ||
+                         function >= frames_end(hull->frames, hull->last)))
+            return "not all functions of its tables lie together (link-time optimization?)";
+    }
+    return NULL;
+}
+
+/* --- beyond the pieces --- */
+
+/* A function whose address is taken may be called by others: a destructor, a fork handler. */
+static void visit_jump(void *ctx, const struct ref *ref)
+{
+    struct hull *hull = ctx;
+    size_t to = frames_at(hull->frames, ref->target);
+
+    if (to == SIZE_MAX ||
+        (ref->kind == REF_ADDRESS && frames_start(hull->frames, to) != ref->target) ||
+        hull->marks[to] & MARK_FORBIDDEN)
+        return;
+    hull->jumped += !(hull->marks[to] & MARK_JUMPED);
+    hull->marks[to] |= MARK_JUMPED;
+    if (frames_start(hull->frames, to) == ref->target)
+        hull->marks[to] |= MARK_BEGUN;
+}
+
+static void visit_caller(void *ctx, const struct ref *ref)
+{
+    struct hull *hull = ctx;
+    size_t to, from;
+
+    if (!ranges_find(&hull->targets, ref->target))
+        return;
+    to = frames_from(hull->frames, ref->target);
+    from = frames_at(hull->frames, ref->at);
+    if (from == SIZE_MAX || !(hull->marks[from] & MARK_FORBIDDEN))
+        hull->marks[to] |= MARK_CALLED;
+}
+
+/* What begins there is not forbidden as yet, but jumped to: do others call it? */
+static bool find_callers(struct hull *hull)
+{
+    struct ref_query calls = {.kinds = REF_CALL, .visit = visit_caller, .ctx = hull};
+    const struct code_ranges *targets = &hull->targets;
+    bool done;
+
+    for (size_t i = 0; i < hull->frames->count; i++) {
+        remote_addr start = frames_start(hull->frames, i);
+        if (hull->marks[i] & MARK_JUMPED && !(hull->marks[i] & MARK_FORBIDDEN))
+            hull->failed |= !ranges_add(&hull->targets, start, start + 1, "");
+    }
+    ranges_sort(&hull->targets);
+    calls.low = targets->list[0].start;
+    calls.high = targets->list[targets->count - 1].end;
+    done = xrefs_visit_code(hull->view, &calls);
+    ranges_free(&hull->targets);
+    return done;
+}
+
+/* One round: what is jumped to from the functions that were new. */
+static bool follow_jumps(struct hull *hull)
+{
+    const struct ref_query jumps = {
+        .kinds = REF_JUMP | REF_ADDRESS, .visit = visit_jump, .ctx = hull};
+
+    hull->jumped = 0;
+    for (size_t i = 0; i < hull->frames->count; i++) {
+        if (!(hull->marks[i] & MARK_NEW))
+            continue;
+        hull->marks[i] &= (uint16_t)~MARK_NEW;
+        if (!xrefs_visit_function(hull->view, hull->frames, i, &jumps))
+            return false;
+    }
+    return !hull->jumped || find_callers(hull);
+}
+
+/* Is it next to other functions that are jumped to, or forbidden? */
+static bool has_company(const struct hull *hull, size_t i)
+{
+    size_t from = i < NEIGHBOURS ? 0 : i - NEIGHBOURS;
+
+    for (size_t k = from; k <= i + NEIGHBOURS && k < hull->frames->count; k++)
+        if (k != i && hull->marks[k] & (MARK_FORBIDDEN | MARK_JUMPED))
+            return true;
+    return false;
+}
+
+/*
+ * Is what was jumped to jemalloc's, or where it makes its last call?
+ *
+ * A jump into the middle leads to a part that was split off. Such parts are
+ * never called, and the linker puts those of one archive together: one that
+ * others call, or that is alone, was not jumped to at all, but bytes looked
+ * like it. (Were a function of the program forbidden that lies below all that
+ * a thread does, no safe point would be found again.) A jump to the beginning
+ * is a last call. Not of interest are system calls that others make too.
+ */
+static bool belongs(const struct hull *hull, size_t i)
+{
+    if (!(hull->marks[i] & MARK_BEGUN))
+        return !(hull->marks[i] & MARK_CALLED) && has_company(hull, i);
+    return !(hull->marks[i] & MARK_CALLED) || !xrefs_makes_syscall(hull->view, hull->frames, i);
+}
+
+static bool forbid_jumped(struct hull *hull)
+{
+    const unsigned either = MARK_JUMPED | MARK_FORBIDDEN;
+
+    for (size_t i = 0; i < hull->frames->count; i++)
+        if ((hull->marks[i] & either) == MARK_JUMPED && belongs(hull, i))
+            hull->marks[i] |= MARK_FORBIDDEN | MARK_NEW;
+    return hull->jumped <= JUMPED_MAX;
+}
+
+static const char *close_jumps(struct hull *hull)
+{
+    for (unsigned round = 0; round < ROUNDS_MAX; round++) {
+        if (!follow_jumps(hull))
+            return "its code cannot be read";
+        if (!hull->jumped)
+            return NULL;
+        if (!forbid_jumped(hull))
+            break;
+    }
+    return "its code leads everywhere";
+}
+
+/* --- the whole --- */
+
+static const char *hull_find(struct hull *hull, remote_addr mallctl)
+{
+    const char *why;
+
+    if (!collect_signs(hull) || !mark_signs(hull))
+        return "the functions of its tables cannot be read";
+    why = mark_pieces(hull, mallctl);
+    if (!why)
+        why = check_functions(hull);
+    return why ? why : close_jumps(hull);
+}
+
+/* Functions that lie one behind the other become one range, with the padding between them. */
+static enum fault_code forbid_marked(const struct hull *hull, struct plan *plan,
+                                     struct fault *fault)
+{
+    const struct frames *frames = hull->frames;
+    enum fault_code rc = FAULT_NONE;
+
+    for (size_t first = 0, end; first < frames->count && rc == FAULT_NONE; first = end + 1) {
+        for (end = first; end < frames->count && hull->marks[end] & MARK_FORBIDDEN; end++)
+            ;
+        if (end > first)
+            rc = plan_forbid(plan, frames_start(frames, first), frames_end(frames, end - 1),
+                             "jemalloc", fault);
+    }
+    return rc;
+}
+
+enum fault_code hull_forbid(struct plan *plan, const struct view *view, const struct frames *frames,
+                            const struct ctl_tables *tables, remote_addr mallctl,
+                            struct fault *fault)
+{
+    struct hull hull = {.view = view, .frames = frames, .tables = tables};
+    enum fault_code rc = FAULT_NONE;
+    const char *why = NULL;
+
+    hull.marks = calloc(frames->count, sizeof *hull.marks);
+    if (hull.marks)
+        why = hull_find(&hull, mallctl);
+    if (!hull.marks || hull.failed)
+        rc = fault_set(fault, FAULT_INTERNAL, ENOMEM, "plan", "%s", view->module->path);
+    else if (why)
+        rc = fault_set(fault, FAULT_UNSUPPORTED, 0, "plan",
+                       "jemalloc is linked into %s, whose symbols are stripped, and %s",
+                       view->module->path, why);
+    else
+        rc = forbid_marked(&hull, plan, fault);
+    ranges_free(&hull.signs);
+    free(hull.marks);
+    return rc;
+}

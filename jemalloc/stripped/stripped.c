@@ -1,0 +1,149 @@
+#include "jemalloc/stripped/stripped.h"
+#include "jemalloc/stripped/hull.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct search {
+    struct view view;
+    struct frames frames;
+    struct ctl_tables *tables;
+    struct texts texts;
+    struct xrefs xrefs;
+};
+
+static void fill(struct instance *instance, const struct search *search)
+{
+    const struct view *view = &search->view;
+
+    instance->tables = search->tables->super_root;
+    instance->mallctl = search->xrefs.mallctl;
+    instance->stats_print = search->xrefs.stats_print;
+    instance->opt_prof = xrefs_variable(view, &search->frames, search->tables, "opt.prof");
+    if (prefix_valid(search->texts.config_prefix, strlen(search->texts.config_prefix)))
+        snprintf(instance->prefix, sizeof instance->prefix, "%s", search->texts.config_prefix);
+}
+
+/* The tables are there: what else must agree with them? */
+static const char *check(struct search *search, struct instance *instance)
+{
+    if (!frames_load(&search->frames, &search->view))
+        return "without .eh_frame the beginnings of its functions are not known";
+    if (!xrefs_version(&search->view, &search->frames, search->tables, instance->version,
+                       sizeof instance->version))
+        return "its version text was not found";
+    texts_find(&search->texts, &search->view);
+    return xrefs_find(&search->xrefs, &search->view, &search->frames, &search->texts,
+                      search->tables);
+}
+
+/* Opens the view and finds the nth tables; NULL: there are none. close_search in any case. */
+static struct ctl_tables *open_search(struct search *search, const struct module *module,
+                                      const struct target *target, struct memory *memory,
+                                      size_t nth)
+{
+    remote_addr anchors[CTL_ANCHORS_MAX];
+
+    memset(search, 0, sizeof *search);
+    search->view.fd = -1;
+    if (!view_open(&search->view, module, target, memory))
+        return NULL;
+    search->tables =
+        ctl_find_tables(&search->view, anchors, ctl_find_anchors(&search->view, anchors), nth);
+    return search->tables;
+}
+
+static void close_search(struct search *search)
+{
+    frames_free(&search->frames);
+    free(search->tables);
+    view_close(&search->view);
+}
+
+bool stripped_find(struct instance *instance, const struct module *module,
+                   const struct target *target, struct memory *memory, size_t nth, const char **why)
+{
+    struct search search;
+
+    *why = NULL;
+    bool found = open_search(&search, module, target, memory, nth) != NULL;
+    if (found) {
+        *why = check(&search, instance);
+        found = !*why;
+    }
+    if (found)
+        fill(instance, &search);
+    close_search(&search);
+    return found;
+}
+
+/* Are these the tables of the instance? One that was found by name is taken for the only one. */
+static bool belong(const struct search *search, const struct instance *instance)
+{
+    return !instance->tables || search->tables->super_root == instance->tables;
+}
+
+/* Opens the tables of an instance; NULL: they are not there. close_search in any case. */
+static struct ctl_tables *open_instance(struct search *search, const struct instance *instance,
+                                        const struct target *target, struct memory *memory)
+{
+    for (size_t nth = 0;; nth++) {
+        struct ctl_tables *tables = open_search(search, &instance->module, target, memory, nth);
+        if (!tables || belong(search, instance))
+            return tables;
+        close_search(search);
+    }
+}
+
+void stripped_facts(const struct instance *instance, const struct target *target,
+                    struct memory *memory, char *version, size_t size, remote_addr *opt_prof)
+{
+    struct search search;
+
+    snprintf(version, size, "%s", instance->found_by == FOUND_TABLES ? instance->version : "");
+    *opt_prof = instance->found_by == FOUND_TABLES ? instance->opt_prof : 0;
+    if (instance->found_by == FOUND_TABLES)
+        return;
+    if (open_instance(&search, instance, target, memory) &&
+        frames_load(&search.frames, &search.view)) {
+        if (!xrefs_version(&search.view, &search.frames, search.tables, version, size))
+            version[0] = '\0';
+        *opt_prof = xrefs_variable(&search.view, &search.frames, search.tables, "opt.prof");
+    }
+    close_search(&search);
+}
+
+bool stripped_version(const struct instance *instance, const struct target *target,
+                      struct memory *memory, char *out, size_t size)
+{
+    remote_addr opt_prof;
+
+    stripped_facts(instance, target, memory, out, size, &opt_prof);
+    return out[0] != '\0';
+}
+
+static enum fault_code refuse(const struct instance *instance, const char *why, struct fault *fault)
+{
+    return fault_set(fault, FAULT_UNSUPPORTED, 0, "plan",
+                     "jemalloc is linked into %s, whose symbols are stripped, and %s",
+                     instance->module.path, why);
+}
+
+enum fault_code stripped_forbid(const struct instance *instance, struct plan *plan,
+                                const struct target *target, struct memory *memory,
+                                struct fault *fault)
+{
+    struct search search;
+    enum fault_code rc;
+
+    if (!open_instance(&search, instance, target, memory))
+        rc = refuse(instance, "its tables were not found", fault);
+    else if (!frames_load(&search.frames, &search.view))
+        rc = refuse(instance, "without .eh_frame the beginnings of its functions are not known",
+                    fault);
+    else
+        rc = hull_forbid(plan, &search.view, &search.frames, search.tables, instance->mallctl,
+                         fault);
+    close_search(&search);
+    return rc;
+}

@@ -1,0 +1,319 @@
+#include "jemalloc/stripped/tables.h"
+
+#include <string.h>
+
+enum { NODE_SIZE = 40, CHILDREN_MAX = 512, PARENTS_MAX = 16 };
+
+static const char anchor_text[] = "thread_active_init";
+
+/* --- the anchor --- */
+
+struct anchor_search {
+    remote_addr *found;
+    size_t count;
+};
+
+/* The linker keeps a text that is the end of another one only there: no zero need precede. */
+static bool visit_anchor(void *ctx, const struct piece *piece)
+{
+    struct anchor_search *search = ctx;
+    const unsigned char *at = piece->bytes, *end = piece->bytes + piece->len;
+
+    while ((at = memmem(at, (size_t)(end - at), anchor_text, sizeof anchor_text))) {
+        if ((size_t)(at - piece->bytes) >= piece->fresh)
+            break;
+        search->found[search->count++] = piece->at + (remote_addr)(at - piece->bytes);
+        if (search->count == CTL_ANCHORS_MAX)
+            return false;
+        at++;
+    }
+    return true;
+}
+
+size_t ctl_find_anchors(const struct view *view, remote_addr anchors[CTL_ANCHORS_MAX])
+{
+    struct anchor_search search = {anchors, 0};
+
+    view_scan_segments(view, PF_W | PF_X, 0, sizeof anchor_text, visit_anchor, &search);
+    if (!search.count) /* linked with constants and code in one segment */
+        view_scan_segments(view, PF_W | PF_X, PF_X, sizeof anchor_text, visit_anchor, &search);
+    return search.count;
+}
+
+/* --- words that point somewhere --- */
+
+/* Either one of a list, or any of low, low + NODE_SIZE, ... high. */
+struct word_search {
+    const remote_addr *wanted;
+    size_t wanted_count;
+    remote_addr low, high;
+    remote_addr *found;
+    size_t count, room;
+};
+
+static bool is_wanted(const struct word_search *search, remote_addr word)
+{
+    if (word < search->low || word > search->high)
+        return false;
+    for (size_t i = 0; i < search->wanted_count; i++)
+        if (word == search->wanted[i])
+            return true;
+    return !search->wanted_count && (search->high - word) % NODE_SIZE == 0;
+}
+
+static bool visit_words(void *ctx, const struct piece *piece)
+{
+    struct word_search *search = ctx;
+
+    for (size_t i = -piece->at & 7; i < piece->fresh && i + 8 <= piece->len; i += 8) {
+        remote_addr word;
+        memcpy(&word, piece->bytes + i, sizeof word);
+        if (!is_wanted(search, word))
+            continue;
+        search->found[search->count++] = piece->at + i;
+        if (search->count == search->room)
+            return false;
+    }
+    return true;
+}
+
+/* What the linker or the loader relocates and then forbids to write: where constant tables lie. */
+static bool relro_of(const struct view *view, remote_addr *start, remote_addr *end)
+{
+    for (size_t i = 0; i < view->image.phdr_count; i++) {
+        const Elf64_Phdr *ph = &view->image.phdrs[i];
+        struct segment segment;
+        *start = ph->p_vaddr + view->image.bias;
+        if (ph->p_type != PT_GNU_RELRO || !view_segment_at(view, *start, &segment))
+            continue;
+        *end = ph->p_memsz < segment.end - *start ? *start + ph->p_memsz : segment.end;
+        return true;
+    }
+    return false;
+}
+
+/* Finds the 8-byte words that hold what is wanted. */
+static void find_words(const struct view *view, struct word_search *search)
+{
+    remote_addr start, end;
+
+    if (relro_of(view, &start, &end))
+        view_scan(view, start, end, 8, visit_words, search);
+    if (!search->count) /* at a fixed address there is nothing to relocate */
+        view_scan_segments(view, PF_W | PF_X, 0, 8, visit_words, search);
+    if (!search->count)
+        view_scan_segments(view, PF_W, PF_W, 8, visit_words, search);
+}
+
+/* --- nodes --- */
+
+struct raw_node {
+    uint64_t named, name, count, children, function;
+};
+
+_Static_assert(sizeof(struct raw_node) == NODE_SIZE, "ctl_named_node_t");
+
+static bool name_valid(const char *name)
+{
+    size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_");
+    return name[n] == '\0';
+}
+
+static bool in_code(const struct view *view, remote_addr addr)
+{
+    return addr >= view->module->exec_start && addr < view->module->exec_end;
+}
+
+static bool read_raw(const struct view *view, remote_addr at, struct raw_node *raw)
+{
+    return view_read(view, at, raw, sizeof *raw) && (raw->named & 0xff) == 1;
+}
+
+/* A node of the form that all of them have, with its name. */
+static bool node_valid(const struct view *view, const struct raw_node *raw, struct ctl_node *node)
+{
+    if ((raw->named & 0xff) != 1 ||
+        !view_read_string(view, raw->name, node->name, sizeof node->name) ||
+        !name_valid(node->name))
+        return false;
+    node->child_count = (uint32_t)raw->count;
+    node->children = raw->children;
+    node->function = raw->function;
+    if (raw->children)
+        return raw->function == 0 && node->child_count > 0 && node->child_count <= CHILDREN_MAX;
+    return node->child_count == 0 && in_code(view, raw->function);
+}
+
+static bool read_node(const struct view *view, remote_addr at, struct ctl_node *node)
+{
+    struct raw_node raw;
+
+    return read_raw(view, at, &raw) && node_valid(view, &raw, node);
+}
+
+/* The first node of the table that a node is in: nodes lie one behind the other. */
+static remote_addr table_start(const struct view *view, remote_addr at)
+{
+    struct ctl_node node;
+
+    for (unsigned i = 0; i < CHILDREN_MAX && read_node(view, at - NODE_SIZE, &node); i++)
+        at -= NODE_SIZE;
+    return at;
+}
+
+/*
+ * The node with that name whose children begin somewhere from low to high: the
+ * tables of several files may lie side by side, so where one begins is not
+ * known until a node is found that points to it.
+ */
+static remote_addr find_parent(const struct view *view, remote_addr low, remote_addr high,
+                               const char *name)
+{
+    remote_addr found[PARENTS_MAX];
+    struct word_search search = {.low = low, .high = high, .found = found, .room = PARENTS_MAX};
+
+    find_words(view, &search);
+    for (size_t i = 0; i < search.count; i++) {
+        remote_addr at = found[i] - offsetof(struct raw_node, children);
+        struct ctl_node node;
+        if (read_node(view, at, &node) && node.children >= low && node.children <= high &&
+            high - node.children < (remote_addr)node.child_count * NODE_SIZE &&
+            strcmp(node.name, name) == 0)
+            return at;
+    }
+    return 0;
+}
+
+/* From a node called thread_active_init up to the node above the root; 0: it is none of jemalloc's.
+ */
+static remote_addr climb(const struct view *view, remote_addr at)
+{
+    struct ctl_node node;
+    remote_addr prof;
+
+    if (!read_node(view, at, &node) || strcmp(node.name, anchor_text) != 0)
+        return 0;
+    prof = find_parent(view, table_start(view, at), at, "prof");
+    return prof ? find_parent(view, table_start(view, prof), prof, "") : 0;
+}
+
+/* --- the whole of them --- */
+
+/* Reads the nodes of one table behind those that are known. */
+static bool tables_add(const struct view *view, struct ctl_tables *tables, size_t owner,
+                       remote_addr start, uint32_t count)
+{
+    struct raw_node raw[CHILDREN_MAX];
+    size_t index = tables->table_count;
+
+    if (!read_raw(view, start, raw)) /* an indexed table: a function gives its nodes */
+        return true;
+    if (index == CTL_TABLES_MAX || count > CHILDREN_MAX ||
+        count > CTL_NODES_MAX - tables->node_count ||
+        !view_read(view, start, raw, count * sizeof *raw))
+        return false;
+    tables->tables[tables->table_count++] =
+        (struct ctl_table){start, start + (remote_addr)count * NODE_SIZE, owner};
+    for (uint32_t i = 0; i < count; i++) {
+        struct ctl_node *node = &tables->nodes[tables->node_count++];
+        if (!node_valid(view, &raw[i], node))
+            return false;
+        node->parent = index;
+    }
+    return true;
+}
+
+/* Breadth first, so that a table's nodes stand together. A circle ends at the limits. */
+static bool tables_fill(const struct view *view, struct ctl_tables *tables)
+{
+    struct ctl_node root;
+
+    if (!read_node(view, tables->super_root, &root) ||
+        !tables_add(view, tables, SIZE_MAX, root.children, root.child_count))
+        return false;
+    for (size_t i = 0; i < tables->node_count; i++) {
+        const struct ctl_node *node = &tables->nodes[i];
+        if (node->children && !tables_add(view, tables, i, node->children, node->child_count))
+            return false;
+    }
+    return true;
+}
+
+/* Names that every version has: without one of them it is something else. */
+static bool tables_complete(const struct ctl_tables *tables)
+{
+    static const char *const names[] = {
+        "version",     "epoch",     "config.prof", "config.stats", "opt.abort",      "opt.prof",
+        "prof.active", "prof.dump", "prof.reset",  "prof.gdump",   "arenas.narenas", "thread.arena",
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        if (!ctl_function(tables, names[i]))
+            return false;
+    return true;
+}
+
+static struct ctl_tables *tables_read(const struct view *view, remote_addr super_root)
+{
+    struct ctl_tables *tables = calloc(1, sizeof *tables);
+
+    if (!tables)
+        return NULL;
+    tables->super_root = super_root;
+    if (tables_fill(view, tables) && tables_complete(tables))
+        return tables;
+    free(tables);
+    return NULL;
+}
+
+struct ctl_tables *ctl_find_tables(const struct view *view, const remote_addr *anchors,
+                                   size_t anchor_count, size_t nth)
+{
+    remote_addr names[CTL_ANCHORS_MAX];
+    struct word_search search = {
+        .wanted = anchors,
+        .wanted_count = anchor_count,
+        .high = UINT64_MAX,
+        .found = names,
+        .room = ARRAY_LEN(names),
+    };
+
+    if (!anchor_count)
+        return NULL;
+    find_words(view, &search);
+    for (size_t i = 0; i < search.count; i++) {
+        remote_addr super_root = climb(view, names[i] - offsetof(struct raw_node, name));
+        struct ctl_tables *tables = super_root ? tables_read(view, super_root) : NULL;
+        if (tables && nth == 0)
+            return tables;
+        nth -= tables != NULL;
+        free(tables);
+    }
+    return NULL;
+}
+
+static size_t find_child(const struct ctl_tables *tables, size_t owner, const char *name, size_t n)
+{
+    for (size_t i = 0; i < tables->node_count; i++) {
+        const struct ctl_node *node = &tables->nodes[i];
+        if (tables->tables[node->parent].owner == owner && strlen(node->name) == n &&
+            memcmp(node->name, name, n) == 0)
+            return i;
+    }
+    return SIZE_MAX;
+}
+
+remote_addr ctl_function(const struct ctl_tables *tables, const char *path)
+{
+    size_t owner = SIZE_MAX;
+
+    for (;;) {
+        size_t n = strcspn(path, ".");
+        owner = find_child(tables, owner, path, n);
+        if (owner == SIZE_MAX)
+            return 0;
+        if (!path[n])
+            return tables->nodes[owner].function;
+        path += n + 1;
+    }
+}

@@ -1,0 +1,422 @@
+#include "run/attachment.h"
+#include "attach/permit.h"
+#include "host/room.h"
+#include "inject/selfcheck.h"
+#include "jemalloc/code.h"
+#include "jemalloc/conf.h"
+#include "jemalloc/ctl.h"
+#include "run/apart.h"
+#include "run/interrupt.h"
+#include "run/output.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { ROOM_WANTED = 32 << 10 }; /* of memory, for a call */
+
+/* What can go wrong with a target of any kind because it is just ending. */
+static bool may_be_its_end(enum fault_code code)
+{
+    return code == FAULT_INTERNAL || code == FAULT_FOREIGN_ABI || code == FAULT_DENIED ||
+           code == FAULT_TRACED || code == FAULT_NO_ALLOCATOR || code == FAULT_UNSUPPORTED ||
+           code == FAULT_WITHHELD || code == FAULT_NO_STOP || code == FAULT_NO_SAFE_POINT ||
+           code == FAULT_NO_UNWINDER || code == FAULT_NO_SCRATCH;
+}
+
+/* If the target has ended, that is the cause; a refusal by the kernel gets its own. */
+static enum fault_code explained(struct attachment *attachment, enum fault_code code,
+                                 struct fault *fault)
+{
+    struct fault end;
+
+    if (!attachment->target.stat.start && (code == FAULT_GONE || code == FAULT_DENIED))
+        return permit_explain_gone(&attachment->proc, attachment->target.pid, fault);
+    if (attachment->target.pid && may_be_its_end(code) &&
+        target_check(&attachment->target, &end) != FAULT_NONE) {
+        *fault = end;
+        return end.code;
+    }
+    if (code == FAULT_DENIED || code == FAULT_NO_STOP)
+        code = permit_explain(&attachment->target, attachment->options->thread, fault);
+    if ((code == FAULT_DENIED || code == FAULT_INTERNAL) && attachment->target.pid &&
+        target_check_end(&attachment->target, &end) != FAULT_NONE) {
+        *fault = end;
+        return end.code;
+    }
+    return code;
+}
+
+static enum fault_code open_target(struct attachment *attachment, pid_t pid, struct fault *fault)
+{
+    enum fault_code rc;
+    int err = procfs_open(&attachment->proc, "/proc");
+
+    if (err)
+        return fault_set(fault, FAULT_INTERNAL, -err, "open", "/proc");
+    rc = permit_check_procfs(&attachment->proc, fault);
+    if (rc == FAULT_NONE && attachment->options->pin)
+        rc = target_open_pinned(&attachment->target, &attachment->proc, attachment->options->pin,
+                                fault);
+    else if (rc == FAULT_NONE)
+        rc = target_open(&attachment->target, &attachment->proc, pid, fault);
+    if (rc != FAULT_NONE)
+        return rc;
+    attachment->subject.name = attachment->target.stat.comm;
+    attachment->subject.ns_pid = target_ns_pid(&attachment->target);
+    return FAULT_NONE;
+}
+
+/* What is refused for certain is not tried; where only the rules say so, the kernel decides. */
+static enum fault_code refuse_early(struct attachment *attachment, struct fault *fault)
+{
+    struct fault seen = {0};
+    bool certain;
+
+    permit_forecast(&attachment->target, attachment->options->thread, &certain, &seen);
+    if (seen.code == FAULT_NONE || !certain)
+        return FAULT_NONE;
+    if (seen.code == FAULT_TRACED && !attachment->target.status.tracer)
+        return FAULT_NONE; /* come since the process was looked at: it may leave as soon */
+    *fault = seen;
+    return seen.code;
+}
+
+/* Takes one of the instances: that of --instance, or the default. */
+static enum fault_code choose_instance(struct attachment *attachment, struct fault *fault)
+{
+    struct instances *instances = &attachment->instances;
+    size_t wanted = (size_t)attachment->options->instance;
+
+    if (wanted > instances->count)
+        return fault_set(fault, FAULT_NO_INSTANCE, 0, "look for jemalloc", "%zu", instances->count);
+    if (wanted)
+        instances->chosen = wanted - 1;
+    attachment->instance = instances->list[instances->chosen];
+    attachment->instance.module.path = attachment->instance.path;
+    return FAULT_NONE;
+}
+
+static enum fault_code find_instances(struct attachment *attachment, bool every,
+                                      struct fault *fault)
+{
+    enum fault_code rc;
+
+    if (!every && !attachment->options->instance)
+        return instance_find(&attachment->instance, &attachment->modules, &attachment->target,
+                             &attachment->memory, fault);
+    rc = instances_find(&attachment->instances, &attachment->modules, &attachment->target,
+                        &attachment->memory, fault);
+    return rc == FAULT_NONE ? choose_instance(attachment, fault) : rc;
+}
+
+/* It stays open from one hold to the next, unless the thread has ended that it was opened by. */
+static enum fault_code open_memory(struct attachment *attachment, struct fault *fault)
+{
+    struct memory *memory = &attachment->memory;
+
+    if (memory->gate && memory->pid == target_via(&attachment->target))
+        return FAULT_NONE;
+    memory_close(memory);
+    return memory_open(memory, &attachment->target, &attachment->gate, fault);
+}
+
+/*
+ * What the kernel did not let the tool read was not there for the search: where a process has made
+ * itself not dumpable meanwhile, that is the cause.
+ */
+static enum fault_code unless_refused(const struct attachment *attachment, enum fault_code rc,
+                                      struct fault *fault)
+{
+    bool depends = rc == FAULT_NO_ALLOCATOR || rc == FAULT_NO_SAFE_POINT ||
+                   rc == FAULT_UNSUPPORTED || rc == FAULT_INTERNAL;
+
+    if (!depends || !memory_is_refused(&attachment->memory))
+        return rc;
+    return fault_set(fault, FAULT_DENIED, EPERM, "read memory", "%d", (int)attachment->target.pid);
+}
+
+static enum fault_code find_allocator(struct attachment *attachment, bool every,
+                                      struct fault *fault)
+{
+    enum fault_code rc = open_memory(attachment, fault);
+
+    if (rc == FAULT_NONE)
+        rc = modules_load(&attachment->modules, &attachment->target, fault);
+    if (rc == FAULT_NONE)
+        modules_tell_memory(&attachment->modules, &attachment->memory);
+    if (rc == FAULT_NONE)
+        rc = find_instances(attachment, every, fault);
+    if (rc == FAULT_NONE)
+        conf_variable_name(attachment->instance.prefix, attachment->variable,
+                           sizeof attachment->variable);
+    return unless_refused(attachment, rc, fault);
+}
+
+static enum fault_code make_plan(struct attachment *attachment, struct fault *fault)
+{
+    enum fault_code rc = plan_make(&attachment->plan, &attachment->modules, &attachment->target,
+                                   &attachment->memory, fault);
+
+    if (rc == FAULT_NONE)
+        rc = code_forbid(&attachment->instance, &attachment->plan, &attachment->target,
+                         &attachment->memory, fault);
+    plan_seal(&attachment->plan);
+    return unless_refused(attachment, rc, fault);
+}
+
+/* Whatever the target is, the tool comes to an end. */
+static void watch(struct attachment *attachment)
+{
+    const struct watchdog_case what = {.subject = &attachment->subject,
+                                       .tid = &attachment->injection.report.tid};
+
+    watchdog_start(&attachment->watchdog, attachment->options->timeout_ns, &what);
+}
+
+static enum fault_code open_unmapped(struct attachment *attachment, const struct options *options,
+                                     pid_t pid, const char *verb, struct fault *fault)
+{
+    enum fault_code rc;
+
+    memset(attachment, 0, sizeof *attachment);
+    attachment->options = options;
+    attachment->hooks.given = options->force_hooks;
+    attachment->proc.dirfd = attachment->target.pidfd = -1;
+    attachment->memory.memfd = attachment->memory.mapsfd = -1;
+    attachment->subject =
+        (struct subject){.pid = pid, .verb = verb, .variable = attachment->variable};
+    /* With -o - stdout is the profile's. */
+    attachment->subject.json =
+        options->json && !(options->output && strcmp(options->output, "-") == 0);
+    gate_init(&attachment->gate, options->verbose > 1 ? stderr : NULL);
+    rc = deadline_start(&attachment->deadline, options->timeout_ns, interrupt_flag(), fault);
+    watch(attachment);
+    if (rc == FAULT_NONE)
+        rc = open_target(attachment, pid, fault);
+    return rc;
+}
+
+enum fault_code attachment_look(struct attachment *attachment, const struct options *options,
+                                pid_t pid, const char *verb, struct fault *fault)
+{
+    enum fault_code rc = open_unmapped(attachment, options, pid, verb, fault);
+
+    if (rc == FAULT_NONE)
+        rc = find_allocator(attachment, true, fault);
+    return explained(attachment, rc, fault);
+}
+
+enum fault_code attachment_prepare(struct attachment *attachment, struct fault *fault)
+{
+    enum fault_code rc = refuse_early(attachment, fault);
+
+    if (rc == FAULT_NONE)
+        rc = make_plan(attachment, fault);
+    return explained(attachment, rc, fault);
+}
+
+enum fault_code attachment_open(struct attachment *attachment, const struct options *options,
+                                pid_t pid, const char *verb, struct fault *fault)
+{
+    enum fault_code rc = open_unmapped(attachment, options, pid, verb, fault);
+
+    if (rc == FAULT_NONE)
+        rc = refuse_early(attachment, fault);
+    if (rc == FAULT_NONE)
+        rc = find_allocator(attachment, false, fault);
+    if (rc == FAULT_NONE)
+        rc = make_plan(attachment, fault);
+    return explained(attachment, rc, fault);
+}
+
+void attachment_rest(struct attachment *attachment)
+{
+    deadline_stop(&attachment->deadline);
+}
+
+/* What was learned of a program that may have changed since; its memory stays open. */
+static void forget(struct attachment *attachment)
+{
+    plan_free(&attachment->plan);
+    memset(&attachment->plan, 0, sizeof attachment->plan);
+    instances_free(&attachment->instances);
+    memset(&attachment->instances, 0, sizeof attachment->instances);
+    modules_free(&attachment->modules);
+    memset(&attachment->modules, 0, sizeof attachment->modules);
+    memory_set_unchanging(&attachment->memory, NULL, 0);
+}
+
+static enum fault_code same_program(struct attachment *attachment, struct fault *fault)
+{
+    enum fault_code rc = target_renew(&attachment->target, fault);
+
+    if (rc == FAULT_NONE && !memory_is_same(&attachment->memory, attachment->instance.mallctl))
+        rc = fault_set(fault, FAULT_EXECED, 0, "look up the process", "%d",
+                       (int)attachment->target.pid);
+    return rc;
+}
+
+/* What was found in the code is still true as long as that is the same; stacks come and go. */
+static enum fault_code look_again(struct attachment *attachment, struct fault *fault)
+{
+    struct modules now;
+    enum fault_code rc = open_memory(attachment, fault);
+
+    if (rc == FAULT_NONE)
+        rc = modules_load(&now, &attachment->target, fault);
+    if (rc != FAULT_NONE)
+        return rc;
+    if (modules_same_code(&now, &attachment->modules)) {
+        modules_free(&attachment->modules);
+        attachment->modules = now;
+        modules_tell_memory(&now, &attachment->memory);
+        return FAULT_NONE;
+    }
+    modules_free(&now);
+    forget(attachment);
+    rc = find_allocator(attachment, false, fault);
+    return rc == FAULT_NONE ? make_plan(attachment, fault) : rc;
+}
+
+enum fault_code attachment_renew(struct attachment *attachment,
+                                 const volatile sig_atomic_t *interrupted, struct fault *fault)
+{
+    enum fault_code rc = same_program(attachment, fault);
+
+    deadline_stop(&attachment->deadline);
+    if (rc == FAULT_NONE)
+        rc = deadline_start(&attachment->deadline, attachment->options->timeout_ns, interrupted,
+                            fault);
+    if (rc == FAULT_NONE)
+        rc = refuse_early(attachment, fault);
+    if (rc == FAULT_NONE)
+        rc = look_again(attachment, fault);
+    return explained(attachment, rc, fault);
+}
+
+struct injection_env attachment_env(struct attachment *attachment)
+{
+    return (struct injection_env){
+        .target = &attachment->target,
+        .memory = &attachment->memory,
+        .modules = &attachment->modules,
+        .plan = &attachment->plan,
+        .gate = &attachment->gate,
+        .deadline = &attachment->deadline,
+        .only_thread = attachment->options->thread,
+        .named = attachment->options->thread != 0,
+        .search_ns = attachment->search_ns,
+        .sleeps = attachment->sleeps,
+    };
+}
+
+/*
+ * What a call costs was measured with tests/containers/memory.py: 6 pages, of stack, arguments and
+ * code, until it is over. The kernel's killer would not ask whose they are.
+ */
+static enum fault_code refuse_full(const struct attachment *attachment, struct fault *fault)
+{
+    struct room room;
+
+    if (!room_look(&attachment->proc, target_via(&attachment->target), &room) ||
+        room.bytes >= ROOM_WANTED)
+        return FAULT_NONE;
+    return fault_set(fault, FAULT_NO_ROOM, ENOMEM, "hold", "%s has %llu KiB left", room.group,
+                     (unsigned long long)room.bytes >> 10);
+}
+
+static enum fault_code begin(struct attachment *attachment, struct fault *fault)
+{
+    const struct injection_env env = attachment_env(attachment);
+    enum fault_code rc = FAULT_NONE;
+
+    if (!attachment->frame_checked)
+        rc = selfcheck_run(&attachment->proc, fault);
+    attachment->frame_checked = rc == FAULT_NONE;
+    if (rc == FAULT_NONE)
+        rc = target_check(&attachment->target, fault);
+    if (rc == FAULT_NONE && deadline_interrupted(&attachment->deadline))
+        rc = fault_set(fault, FAULT_INTERRUPTED, EINTR, "hold", "%d", attachment->target.pid);
+    if (rc == FAULT_NONE)
+        rc = refuse_full(attachment, fault);
+    if (rc == FAULT_NONE)
+        rc = injection_begin(&attachment->injection, &env, fault);
+    return explained(attachment, rc, fault);
+}
+
+static void count_hold(struct attachment *attachment)
+{
+    const struct injection_report *report = &attachment->injection.report;
+
+    attachment->last = *report;
+    attachment->holds++;
+    attachment->calls += report->calls;
+    if (report->held_ns > attachment->longest_ns)
+        attachment->longest_ns = report->held_ns;
+}
+
+struct hold {
+    struct attachment *attachment;
+    held_action action;
+    void *ctx;
+    struct fault *fault;
+    enum fault_code code;
+};
+
+static void hold_apart(void *ctx)
+{
+    struct hold *hold = ctx;
+    struct attachment *attachment = hold->attachment;
+    struct fault *fault = hold->fault;
+    enum fault_code rc = begin(attachment, fault), ended;
+
+    hold->code = rc;
+    if (rc != FAULT_NONE)
+        return;
+    rc = ctl_confirm(&attachment->injection, &attachment->instance, fault);
+    if (rc == FAULT_NONE)
+        rc = hold->action(attachment, hold->ctx, fault);
+    ended = injection_end(&attachment->injection, rc == FAULT_NONE ? fault : NULL);
+    count_hold(attachment);
+    hold->code = explained(attachment, rc == FAULT_NONE ? ended : rc, fault);
+}
+
+enum fault_code attachment_hold(struct attachment *attachment, held_action action, void *ctx,
+                                struct fault *fault)
+{
+    struct hold hold = {attachment, action, ctx, fault, FAULT_NONE};
+
+    apart_run(hold_apart, &hold);
+    return hold.code;
+}
+
+static void close_all(struct attachment *attachment)
+{
+    watchdog_stop(&attachment->watchdog);
+    deadline_stop(&attachment->deadline);
+    plan_free(&attachment->plan);
+    instances_free(&attachment->instances);
+    modules_free(&attachment->modules);
+    memory_close(&attachment->memory);
+    target_close(&attachment->target);
+    procfs_close(&attachment->proc);
+}
+
+int attachment_finish(struct attachment *attachment, enum fault_code code,
+                      const struct fault *fault)
+{
+    struct fault stdout_fault;
+    int exit_code = EXIT_DONE;
+
+    if (code == FAULT_NONE) {
+        code = output_stdout_check(&stdout_fault);
+        fault = &stdout_fault;
+    }
+    if (code != FAULT_NONE)
+        exit_code = message_fault(&attachment->subject, fault);
+    attachment_hooks_line(attachment);
+    attachment_closing_line(attachment);
+    close_all(attachment);
+    return exit_code;
+}

@@ -1,0 +1,94 @@
+/* Everything that a verb needs of one target, opened in the order that stops nothing first. */
+#pragma once
+
+#include "base/json.h"
+#include "cli/message.h"
+#include "cli/options.h"
+#include "inject/call.h"
+#include "jemalloc/hooks.h"
+#include "jemalloc/instance.h"
+#include "run/watchdog.h"
+
+struct attachment {
+    const struct options *options;
+    struct procfs proc;
+    struct target target;
+    struct gate gate;
+    struct memory memory;
+    struct modules modules;
+    struct instance instance;   /* the one that the verb is about */
+    struct instances instances; /* all, if `every` was asked for; else none */
+    struct plan plan;
+    struct deadline deadline;
+    struct watchdog watchdog;
+    struct injection injection;
+    struct injection_report last; /* of the last thread that was held; injection may be newer */
+    struct hooks_consent hooks;   /* --force-hooks, and what ran because of it */
+    bool frame_checked;           /* on a child of the tool: once is enough */
+    unsigned holds;               /* made so far */
+    unsigned calls;               /* in all of them */
+    uint64_t longest_ns;          /* that one of them took */
+    uint64_t search_ns;           /* how long a safe point is looked for; 0: until the deadline */
+    struct interrupted_sleep sleeps[INJECTION_SLEEPS]; /* from one hold to the next */
+    struct subject subject;
+    char variable[PREFIX_MAX + 16]; /* MALLOC_CONF, _RJEM_MALLOC_CONF */
+};
+
+/*
+ * Looks without stopping: identity, modules, jemalloc, what is to be avoided.
+ * With options->instance all instances are looked for, else no more than
+ * the default.
+ */
+enum fault_code attachment_open(struct attachment *attachment, const struct options *options,
+                                pid_t pid, const char *verb, struct fault *fault);
+/* The same without what a call needs, and with all instances: a traced process can be looked at. */
+enum fault_code attachment_look(struct attachment *attachment, const struct options *options,
+                                pid_t pid, const char *verb, struct fault *fault);
+/* After attachment_look: what it left out, so that a call can be made. */
+enum fault_code attachment_prepare(struct attachment *attachment, struct fault *fault);
+/* What a verb does while a thread is held: attachment->injection is ready for calls. */
+typedef enum fault_code (*held_action)(struct attachment *attachment, void *ctx,
+                                       struct fault *fault);
+/*
+ * Checks the forged frame on a child of the tool, holds one thread of the
+ * target, runs the action and lets the thread go, whatever came of it; in a
+ * thread of the tool's own (apart.h).
+ */
+enum fault_code attachment_hold(struct attachment *attachment, held_action action, void *ctx,
+                                struct fault *fault);
+/*
+ * Between two holds of one process: nothing ticks, nothing is watched, and
+ * attachment_renew must come before the next hold.
+ */
+void attachment_rest(struct attachment *attachment);
+/*
+ * Before another hold: is it the same process still, in the same program
+ * (FAULT_GONE, FAULT_REUSED, FAULT_EXECED)? Modules, threads and what is to be
+ * avoided are looked at anew, as it may have loaded a library meanwhile. The
+ * deadline begins anew too, with options->timeout_ns; interrupted is its flag
+ * (interrupt.h), or NULL: this hold is not to be given up.
+ */
+enum fault_code attachment_renew(struct attachment *attachment,
+                                 const volatile sig_atomic_t *interrupted, struct fault *fault);
+/* For what holds threads by itself, after a hold that has checked the frame. */
+struct injection_env attachment_env(struct attachment *attachment);
+/* What --force-hooks has allowed to run, on stderr; nothing if there was nothing. */
+void attachment_hooks_line(const struct attachment *attachment);
+/* The last line about a target on stderr, unless quiet; attachment_finish prints it. */
+void attachment_closing_line(const struct attachment *attachment);
+/*
+ * The end of every verb: says what went wrong, prints the closing line, closes
+ * everything. Returns the exit code.
+ */
+int attachment_finish(struct attachment *attachment, enum fault_code code,
+                      const struct fault *fault);
+
+/* Of several processes: a line that says which one the next lines are about. */
+void attachment_head(const struct attachment *attachment);
+/* Begins a verb's JSON on stdout, with the members that all have first: pid, ns_pid, name. */
+void attachment_json_begin(const struct attachment *attachment, struct json *json);
+/* The members that every verb's JSON has of the hold: thread, held_ns, calls, stops, search_ns. */
+void attachment_json(const struct attachment *attachment, struct json *json);
+/* --dry-run: what would be called, where and in which thread. */
+enum fault_code attachment_describe(struct attachment *attachment, const char *const *calls,
+                                    size_t count, struct fault *fault);

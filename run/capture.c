@@ -1,0 +1,76 @@
+#include "run/capture.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* A target that never stops writing must not fill the tool's host: some five million stacks. */
+#define STREAM_LIMIT ((size_t)1 << 30)
+
+void capture_init(struct capture *capture)
+{
+    memset(capture, 0, sizeof *capture);
+    sink_init(&capture->text, STREAM_LIMIT);
+}
+
+void capture_free(struct capture *capture)
+{
+    sink_free(&capture->text);
+}
+
+struct taking {
+    struct capture *capture;
+    held_action first;
+    void *ctx;
+};
+
+static enum fault_code take_held(struct attachment *attachment, void *ctx, struct fault *fault)
+{
+    struct taking *taking = ctx;
+    const struct dump_request request = {.stream = &taking->capture->text,
+                                         .consent = &attachment->hooks};
+    struct dump_result result;
+    struct timespec now;
+    enum fault_code rc = FAULT_NONE;
+
+    if (taking->first)
+        rc = taking->first(attachment, taking->ctx, fault);
+    clock_gettime(CLOCK_REALTIME, &now);
+    taking->capture->time_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    if (rc == FAULT_NONE)
+        rc = dump_run(&attachment->injection, &attachment->instance, &request, &result, fault);
+    return rc;
+}
+
+enum fault_code capture_take(struct attachment *attachment, struct capture *capture,
+                             held_action first, void *ctx, struct fault *fault)
+{
+    struct taking taking = {capture, first, ctx};
+    enum fault_code rc;
+
+    capture->text.limit = sink_affordable(&attachment->proc, STREAM_LIMIT);
+    rc = attachment_hold(attachment, take_held, &taking, fault);
+    if (rc == FAULT_NONE)
+        rc = dump_complete(&attachment->target, &capture->text, fault);
+    capture->bytes = capture->text.len;
+    capture->taken = rc == FAULT_NONE;
+    return rc;
+}
+
+enum fault_code capture_write(struct attachment *attachment, struct presentation *presentation,
+                              struct capture *capture, struct capture *base, struct output *output,
+                              struct fault *fault)
+{
+    struct symbols_target live = {&attachment->modules, &attachment->target, &attachment->memory};
+    const struct report_options *report = &attachment->options->report;
+    const struct symbols_options symbols = {.no_inlines = report->no_inlines,
+                                            .debuginfod = report->debuginfod,
+                                            .open = symbols_open_live,
+                                            .ctx = &live};
+    const struct present_source now = {&capture->text, &symbols, capture->time_ns};
+    const struct present_source before = {base ? &base->text : NULL, &symbols,
+                                          base ? base->time_ns : 0};
+
+    snprintf(presentation->title, sizeof presentation->title, "%s[%d]",
+             attachment->target.stat.comm, (int)attachment->target.pid);
+    return present(presentation, &now, base ? &before : NULL, output, fault);
+}

@@ -1,0 +1,229 @@
+#include "run/filename.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+
+static const char directives[] = "npPtrh%";
+
+void filename_facts(struct filename_facts *facts, const struct target *target)
+{
+    struct utsname host;
+
+    memset(facts, 0, sizeof *facts);
+    snprintf(facts->name, sizeof facts->name, "%s", target->stat.comm);
+    if (uname(&host) == 0)
+        snprintf(facts->host, sizeof facts->host, "%.*s", FILENAME_TEXT_MAX - 1, host.nodename);
+    facts->pid = target->pid;
+    facts->ns_pid = target->status.ns_pid ? target->status.ns_pid : target->pid;
+    facts->time = time(NULL);
+    facts->rss_bytes = target_rss(target);
+}
+
+/* The next directive's letter, and *text behind it; '\0': there is none. */
+static char next_directive(const char **text)
+{
+    const char *at = strchr(*text, '%');
+
+    if (!at) {
+        *text += strlen(*text);
+        return '\0';
+    }
+    *text = at[1] ? at + 2 : at + 1;
+    return at[1] ? at[1] : ' ';
+}
+
+bool filename_has_directives(const char *template)
+{
+    return strchr(template, '%') != NULL;
+}
+
+const char *filename_wrong(const char *template)
+{
+    const char *last = strrchr(template, '/'), *text = template;
+    char letter;
+
+    if (!*template)
+        return "an empty name of a file";
+    if (strlen(template) >= FILENAME_MAX_BYTES)
+        return "a name of a file that is too long";
+    while ((letter = next_directive(&text))) {
+        if (!strchr(directives, letter))
+            return "a name of a file may have %n, %p, %P, %t, %r, %h and %%";
+        if (last && text <= last && strchr("tr", letter))
+            return "%t and %r can only be in the file's own name, not in its directory";
+    }
+    return NULL;
+}
+
+/* A text with a position; what does not fit makes it too long for ever. */
+struct text {
+    char *out;
+    size_t size, len;
+};
+
+static void put(struct text *text, const char *bytes, size_t len)
+{
+    if (len < text->size - text->len)
+        memcpy(text->out + text->len, bytes, len);
+    text->len = len < text->size - text->len ? text->len + len : text->size;
+}
+
+/* One part of a path's part: nothing in it leads elsewhere or acts on a terminal. */
+static void put_clean(struct text *text, const char *word)
+{
+    for (const char *p = word; *p; p++) {
+        unsigned char ch = (unsigned char)*p;
+        bool odd = ch <= 0x20 || ch == 0x7f || ch >= 0x80 || ch == '/' || ch == '%' ||
+                   (p == word && (ch == '.' || ch == '-'));
+        char clean = odd ? '_' : *p;
+        put(text, &clean, 1);
+    }
+    if (!*word)
+        put(text, "_", 1);
+}
+
+/* "412MiB", "1.9GiB": short, and sorted by eye. */
+static void put_bytes(struct text *text, uint64_t bytes)
+{
+    char word[32];
+
+    if (bytes < (uint64_t)10 << 30)
+        snprintf(word, sizeof word, "%lluMiB", (unsigned long long)(bytes >> 20));
+    else
+        snprintf(word, sizeof word, "%.1fGiB", (double)bytes / (1 << 30));
+    put(text, word, strlen(word));
+}
+
+static void put_number(struct text *text, int number)
+{
+    char word[16];
+
+    snprintf(word, sizeof word, "%d", number);
+    put(text, word, strlen(word));
+}
+
+static void put_time(struct text *text, time_t when)
+{
+    char word[32];
+    struct tm tm;
+
+    if (!gmtime_r(&when, &tm) || !strftime(word, sizeof word, "%Y%m%dT%H%M%SZ", &tm))
+        strcpy(word, "_");
+    put(text, word, strlen(word));
+}
+
+static void put_directive(struct text *text, char letter, const struct filename_facts *facts)
+{
+    switch (letter) {
+    case 'n':
+        put_clean(text, facts->name);
+        break;
+    case 'p':
+        put_number(text, facts->pid);
+        break;
+    case 'P':
+        put_number(text, facts->ns_pid);
+        break;
+    case 't':
+        put_time(text, facts->time);
+        break;
+    case 'r':
+        put_bytes(text, facts->rss_bytes);
+        break;
+    case 'h':
+        put_clean(text, facts->host);
+        break;
+    default:
+        put(text, "%", 1);
+        break;
+    }
+}
+
+static void put_template(struct text *text, const char *template,
+                         const struct filename_facts *facts)
+{
+    for (const char *p = template; *p;) {
+        const char *end = strchr(p, '%');
+        size_t plain = end ? (size_t)(end - p) : strlen(p);
+        put(text, p, plain);
+        p += plain;
+        if (*p && next_directive(&p))
+            put_directive(text, p[-1], facts);
+    }
+}
+
+/* Ends what has been put with a NUL; false: it was too long. */
+static bool finish(struct text *text)
+{
+    if (text->len >= text->size)
+        return false;
+    text->out[text->len] = '\0';
+    return true;
+}
+
+static bool is_directory(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+bool filename_is_directory(const char *template)
+{
+    size_t len = strlen(template);
+
+    return len && (template[len - 1] == '/' || is_directory(template));
+}
+
+bool filename_is_of_each(const char *template)
+{
+    const char *text = template;
+    char letter;
+
+    while ((letter = next_directive(&text)))
+        if (letter == 'p')
+            return true;
+    return filename_is_directory(template);
+}
+
+bool filename_expand(const char *template, const char *extension,
+                     const struct filename_facts *facts, char *out, size_t size)
+{
+    struct text text = {out, size, 0};
+
+    put_template(&text, template, facts);
+    if (!finish(&text))
+        return false;
+    if (text.len > 0 && !filename_is_directory(out))
+        return true;
+    if (text.len > 0 && out[text.len - 1] != '/')
+        put(&text, "/", 1);
+    put_template(&text, FILENAME_DEFAULT, facts);
+    put(&text, extension, strlen(extension));
+    return finish(&text);
+}
+
+/* Where the extension of a path begins: ".pb.gz" is one; its end, if it has none. */
+static size_t extension_at(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *dot = strrchr(name, '.');
+
+    if (dot && strcmp(dot, ".gz") == 0)
+        for (const char *p = dot - 1; p > name; p--)
+            if (*p == '.') {
+                dot = p;
+                break;
+            }
+    return dot && dot != name ? (size_t)(dot - path) : strlen(path);
+}
+
+bool filename_number(const char *path, unsigned number, char *out, size_t size)
+{
+    size_t at = extension_at(path);
+    int n = number ? snprintf(out, size, "%.*s-%u%s", (int)at, path, number, path + at)
+                   : snprintf(out, size, "%s", path);
+
+    return n >= 0 && (size_t)n < size;
+}

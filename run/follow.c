@@ -1,0 +1,100 @@
+#include "run/follow.h"
+#include "base/util.h"
+#include "jemalloc/selection.h"
+#include "run/pause.h"
+#include "run/targets.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+
+enum { SECOND_NS = 1000000000 };
+
+enum fault_code follow_open(struct follow *follow, const struct options *options,
+                            struct fault *fault)
+{
+    int err;
+
+    memset(follow, 0, sizeof *follow);
+    follow->options = options;
+    follow->pin.pidfd = -1;
+    err = procfs_open(&follow->proc, "/proc");
+    follow->census = err ? NULL : census_new();
+    if (!follow->census)
+        return fault_set(fault, FAULT_INTERNAL, err ? -err : ENOMEM, "open", "/proc");
+    return FAULT_NONE;
+}
+
+void follow_close(struct follow *follow)
+{
+    target_pin_close(&follow->pin);
+    if (follow->census)
+        census_free(follow->census);
+    follow->census = NULL;
+    procfs_close(&follow->proc);
+}
+
+/* There may be one later: its group may have gone with it, it may just end, or just begin. */
+static bool may_come(enum fault_code code)
+{
+    switch (code) {
+    case FAULT_NO_MATCH:
+    case FAULT_NO_GROUP:
+    case FAULT_NO_ALLOCATOR:
+    case FAULT_GONE:
+    case FAULT_ZOMBIE:
+    case FAULT_REUSED:
+    case FAULT_EXECED:
+        return true;
+    default:
+        return false;
+    }
+}
+
+enum follow_end follow_look(struct follow *follow, size_t *count, struct fault *fault)
+{
+    const struct selector selector = targets_selector(follow->options);
+    struct selection selection = {0};
+    enum fault_code rc =
+        selection_find(&selection, &selector, &follow->proc, follow->census, NULL, fault);
+
+    *count = rc == FAULT_NONE ? selection.count : 0;
+    if (*count == 1) {
+        target_pin_close(&follow->pin);
+        follow->pin = selection.list[0].pin;
+        selection.list[0].pin.pidfd = -1;
+        follow->done = false;
+    }
+    selection_free(&selection);
+    if (*count == 1)
+        return FOLLOW_FOUND;
+    return rc == FAULT_NONE || may_come(rc) ? FOLLOW_WAITING : FOLLOW_FAILED;
+}
+
+bool follow_ended(struct follow *follow)
+{
+    struct pollfd end = {follow->pin.pidfd, POLLIN, 0};
+    struct target target;
+    bool ended;
+
+    if (follow->pin.pidfd >= 0)
+        return poll(&end, 1, 0) == 1;
+    ended = target_open_pinned(&target, &follow->proc, &follow->pin, NULL) != FAULT_NONE;
+    target_close(&target);
+    return ended;
+}
+
+bool follow_wait(struct follow *follow, const volatile sig_atomic_t *interrupted)
+{
+    struct fault fault;
+    size_t count;
+
+    for (;;) {
+        struct pause pause = {.until = clock_now() + SECOND_NS, .interrupted = interrupted};
+        if ((!follow->done || follow_ended(follow)) &&
+            follow_look(follow, &count, &fault) == FOLLOW_FOUND)
+            return true;
+        if (pause_until(&pause) == PAUSE_INTERRUPTED)
+            return false;
+    }
+}

@@ -1,0 +1,103 @@
+#include "run/graphviz.h"
+#include "base/util.h"
+#include "run/interrupt.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+enum { DRAW_SECONDS = 60, POLL_NS = 5000000 };
+
+extern char **environ;
+
+static enum fault_code failed(struct fault *fault, int err, const char *what)
+{
+    return fault_set(fault, FAULT_OUTPUT, err, "draw", "%s", what);
+}
+
+bool graphviz_find(char *path, size_t size)
+{
+    const char *directories = getenv("PATH");
+
+    for (const char *at = directories; at && *at;) {
+        size_t len = strcspn(at, ":");
+        int n = snprintf(path, size, "%.*s/dot", (int)len, at);
+        if (*at == '/' && n > 0 && (size_t)n < size && access(path, X_OK) == 0)
+            return true;
+        at += len + (at[len] == ':');
+    }
+    return false;
+}
+
+/* Graph and picture lie in memory files: neither side can wait for the other. */
+static int spawn(const char *dot, int graph, int picture, pid_t *child)
+{
+    char *const words[] = {(char *)"dot", (char *)"-Tsvg", NULL};
+    posix_spawn_file_actions_t actions;
+    int err = posix_spawn_file_actions_init(&actions);
+
+    if (err)
+        return err;
+    err = posix_spawn_file_actions_adddup2(&actions, graph, STDIN_FILENO);
+    if (!err)
+        err = posix_spawn_file_actions_adddup2(&actions, picture, STDOUT_FILENO);
+    if (!err)
+        err = posix_spawn(child, dot, &actions, NULL, words, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    return err;
+}
+
+static enum fault_code wait_for(pid_t child, struct fault *fault)
+{
+    const struct timespec pause = {.tv_nsec = POLL_NS};
+    uint64_t deadline = clock_now() + DRAW_SECONDS * 1000000000ull;
+    int status;
+    pid_t done;
+
+    while ((done = waitpid(child, &status, WNOHANG)) == 0 || (done < 0 && errno == EINTR)) {
+        bool interrupted = *interrupt_flag() != 0;
+        if (interrupted || clock_now() > deadline) {
+            kill(child, SIGKILL);
+            waitpid(child, &status, 0);
+            return failed(fault, interrupted ? EINTR : ETIMEDOUT, "dot was ended");
+        }
+        nanosleep(&pause, NULL);
+    }
+    if (done < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        return failed(fault, 0, "dot could not draw the graph");
+    return FAULT_NONE;
+}
+
+static enum fault_code copy(int picture, FILE *out, struct fault *fault)
+{
+    char buffer[16 << 10];
+    off_t at = 0;
+    ssize_t n;
+
+    while ((n = pread(picture, buffer, sizeof buffer, at)) > 0) {
+        fwrite(buffer, 1, (size_t)n, out);
+        at += n;
+    }
+    return n < 0 ? failed(fault, errno, "the picture") : FAULT_NONE;
+}
+
+enum fault_code graphviz_draw(const char *dot, const char *graph, size_t len, FILE *out,
+                              struct fault *fault)
+{
+    AUTO_CLOSE int in = memfd_create("graph", MFD_CLOEXEC);
+    AUTO_CLOSE int picture = memfd_create("picture", MFD_CLOEXEC);
+    enum fault_code rc;
+    pid_t child;
+    int err;
+
+    if (in < 0 || picture < 0 || pwrite(in, graph, len, 0) != (ssize_t)len)
+        return failed(fault, errno, "the graph");
+    err = spawn(dot, in, picture, &child);
+    if (err)
+        return failed(fault, err, dot);
+    rc = wait_for(child, fault);
+    return rc == FAULT_NONE ? copy(picture, out, fault) : rc;
+}

@@ -1,0 +1,169 @@
+#include "run/interrupt.h"
+#include "cli/message.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { TEMPORARY_LETTERS = 6, TRIES_MAX = 100 };
+
+static volatile sig_atomic_t signals_seen, seen_again, patience = 1;
+static const char *volatile last_words;
+static void (*volatile at_end)(void);
+static const char *volatile unfinished;
+static volatile sig_atomic_t unfinished_dir;
+static volatile sig_atomic_t unfinished_comes;
+
+/* In another thread than the first: that may be about to make the file, which has no name yet. */
+static void remove_unfinished(void)
+{
+    const struct timespec moment = {0, 1000000};
+
+    for (int i = 0; i < 100 && unfinished_comes; i++)
+        nanosleep(&moment, NULL);
+    const char *path = unfinished;
+    if (path)
+        unlinkat(unfinished_dir, path, 0);
+}
+
+static void leave(void)
+{
+    const char *text = last_words;
+
+    if (at_end)
+        at_end();
+    remove_unfinished();
+    if (text && write(STDERR_FILENO, text, strlen(text)) < 0)
+        _exit(EXIT_INTERRUPTED); /* nobody hears it */
+    _exit(EXIT_INTERRUPTED);
+}
+
+/*
+ * Another thread has taken the signal, as the first one blocked it: that may be
+ * just about to wait, and the tick, which it blocks too, ends the wait.
+ */
+static void wake_first_thread(void)
+{
+    pid_t first = getpid();
+    int err = errno;
+
+    if (syscall(SYS_gettid) != first)
+        syscall(SYS_tgkill, first, first, SIGALRM);
+    errno = err;
+}
+
+static void on_signal(int signo)
+{
+    (void)signo;
+    if (++signals_seen > patience)
+        leave();
+    seen_again = signals_seen > 1;
+    wake_first_thread();
+}
+
+static void on_tick(int signo)
+{
+    (void)signo;
+}
+
+void interrupt_init(void)
+{
+    struct sigaction action = {.sa_handler = on_signal}; /* without SA_RESTART */
+    struct sigaction ignore = {.sa_handler = SIG_IGN}, former;
+    struct sigaction tick = {.sa_handler = on_tick}; /* as the deadline's, which may come later */
+
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    if (sigaction(SIGHUP, NULL, &former) == 0 && former.sa_handler != SIG_IGN) /* nohup(1) */
+        sigaction(SIGHUP, &action, NULL);
+    sigaction(SIGPIPE, &ignore, NULL);
+    sigaction(SIGALRM, &tick, NULL);
+}
+
+const volatile sig_atomic_t *interrupt_flag(void)
+{
+    return &signals_seen;
+}
+
+const volatile sig_atomic_t *interrupt_again_flag(void)
+{
+    return &seen_again;
+}
+
+void interrupt_patience(int signals, const char *farewell)
+{
+    last_words = farewell;
+    patience = signals;
+}
+
+void interrupt_at_end(void (*restore)(void))
+{
+    at_end = restore;
+}
+
+void interrupt_finished(void)
+{
+    unfinished = NULL;
+}
+
+/* As mkostemp(3), in a directory that is open. */
+static int make_temporary(int dir, char *template)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
+    char *end = template + strlen(template);
+    unsigned char random[TEMPORARY_LETTERS];
+    int fd = -1;
+
+    for (int i = 0; i < TRIES_MAX; i++) {
+        if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
+            return -1;
+        for (size_t k = 0; k < sizeof random; k++)
+            end[(ssize_t)k - TEMPORARY_LETTERS] = letters[random[k] % (sizeof letters - 1)];
+        fd = openat(dir, template, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (fd >= 0 || errno != EEXIST)
+            break;
+    }
+    return fd;
+}
+
+int interrupt_make_unfinished(int dir, char *template)
+{
+    sigset_t former;
+
+    interrupt_block(&former);
+    unfinished_comes = 1;
+    int fd = make_temporary(dir, template);
+    int err = errno;
+    unfinished_dir = dir;
+    if (fd >= 0)
+        unfinished = template;
+    unfinished_comes = 0;
+    sigprocmask(SIG_SETMASK, &former, NULL);
+    errno = err;
+    return fd;
+}
+
+void interrupt_block(sigset_t *former)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
+    sigaddset(&set, SIGALRM);
+    sigprocmask(SIG_BLOCK, &set, former);
+}
+
+void interrupt_add_stops(sigset_t *set)
+{
+    sigaddset(set, SIGTSTP);
+    sigaddset(set, SIGTTIN);
+    sigaddset(set, SIGTTOU);
+}

@@ -1,0 +1,165 @@
+#include "run/keep.h"
+#include "base/list.h"
+#include "base/util.h"
+#include "run/outfile.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { TIME_LEN = sizeof "20261120T102233Z" - 1 };
+
+/* A part of a name that is read backwards from its end. */
+struct back {
+    const char *text;
+    size_t len;
+};
+
+static bool drop(struct back *name, const char *end)
+{
+    size_t n = strlen(end);
+
+    if (name->len < n || memcmp(name->text + name->len - n, end, n) != 0)
+        return false;
+    name->len -= n;
+    return true;
+}
+
+/* How many of these characters the name ends with; they are dropped. */
+static size_t drop_any(struct back *name, const char *set)
+{
+    size_t n = 0;
+
+    while (name->len > 0 && strchr(set, name->text[name->len - 1])) {
+        name->len--;
+        n++;
+    }
+    return n;
+}
+
+/* "20261120T102233Z", as drop_any leaves it in place: *at is where it begins. */
+static bool drop_time(struct back *name, const char **at)
+{
+    struct back rest = *name;
+
+    if (!drop(&rest, "Z") || drop_any(&rest, "0123456789") != 6 || !drop(&rest, "T") ||
+        drop_any(&rest, "0123456789") != 8)
+        return false;
+    *at = rest.text + rest.len;
+    *name = rest;
+    return true;
+}
+
+/* ".watch.heap", or ".watch-2.heap" where the name was taken. */
+static bool drop_extension(struct back *name)
+{
+    if (drop(name, KEEP_EXTENSION))
+        return true;
+    return drop(name, ".heap") && drop_any(name, "0123456789") > 0 && drop(name, ".watch-");
+}
+
+/* Bytes of the process's name, and where the time is. */
+static size_t take_apart(const char *file, const char **time)
+{
+    struct back name = {file, strlen(file)};
+
+    if (!drop_extension(&name) || (!drop(&name, "MiB") && !drop(&name, "GiB")) ||
+        drop_any(&name, "0123456789.") == 0 || !drop(&name, "-") || !drop_time(&name, time) ||
+        !drop(&name, "-") || drop_any(&name, "0123456789") == 0 || !drop(&name, "-"))
+        return 0;
+    return name.len;
+}
+
+size_t keep_name(const char *file)
+{
+    const char *time;
+
+    return take_apart(file, &time);
+}
+
+struct file {
+    char *name;
+    struct timespec written;
+};
+
+static int compare_times(const struct timespec *a, const struct timespec *b)
+{
+    if (a->tv_sec != b->tv_sec)
+        return a->tv_sec < b->tv_sec ? -1 : 1;
+    return a->tv_nsec < b->tv_nsec ? -1 : a->tv_nsec > b->tv_nsec;
+}
+
+/* By the times in their names, and of the same second by when they were written. */
+static int compare(const void *left, const void *right)
+{
+    const struct file *a = left, *b = right;
+    const char *time_a = a->name, *time_b = b->name;
+
+    take_apart(a->name, &time_a);
+    take_apart(b->name, &time_b);
+    int order = strncmp(time_a, time_b, TIME_LEN);
+    return order ? order : compare_times(&a->written, &b->written);
+}
+
+struct files {
+    struct file *list;
+    size_t count, room;
+};
+
+static bool add(struct files *files, const char *name, const struct stat *st)
+{
+    struct file *list = list_grow(files->list, &files->room, files->count, sizeof *list);
+
+    if (!list)
+        return false;
+    files->list = list;
+    char *copy = strdup(name);
+    if (copy)
+        list[files->count++] = (struct file){copy, st->st_mtim};
+    return copy != NULL;
+}
+
+/* All of the same process name, made by the same user, but the newest itself. */
+static bool find_others(struct files *files, DIR *dir, const char *newest)
+{
+    size_t len = keep_name(newest);
+    const struct dirent *entry;
+    struct stat st;
+
+    while (len > 0 && (entry = readdir(dir))) {
+        if (strcmp(entry->d_name, newest) == 0 || keep_name(entry->d_name) != len ||
+            memcmp(entry->d_name, newest, len) != 0)
+            continue;
+        if (fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode) ||
+            st.st_uid != geteuid())
+            continue;
+        if (!add(files, entry->d_name, &st))
+            return false;
+    }
+    return true;
+}
+
+unsigned keep_newest(const char *directory, const char *newest, unsigned keep)
+{
+    struct files files = {0};
+    int fd = outfile_directory(directory);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    unsigned removed = 0;
+
+    if (!dir) {
+        util_close(&fd);
+        return 0;
+    }
+    if (find_others(&files, dir, newest) && files.count > 0 && files.count + 1 > keep) {
+        qsort(files.list, files.count, sizeof *files.list, compare);
+        for (size_t i = 0; i < files.count + 1 - keep; i++)
+            removed += unlinkat(dirfd(dir), files.list[i].name, 0) == 0;
+    }
+    for (size_t i = 0; i < files.count; i++)
+        free(files.list[i].name);
+    free(files.list);
+    closedir(dir);
+    return removed;
+}

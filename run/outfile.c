@@ -1,0 +1,387 @@
+#include "run/outfile.h"
+#include "base/util.h"
+#include "host/inroot.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+enum {
+    LINKS_MAX = 40,    /* as the kernel */
+    NOBODY_MAY = 65534 /* stands for every user who is not mapped in a user namespace */
+};
+
+struct walk {
+    struct outfile *out;
+    enum outfile_links links;
+    bool to_directory;       /* what is looked for is a directory: -EISDIR, and dir is that */
+    int dir;                 /* where it is */
+    int followed;            /* links so far */
+    bool foreign;            /* behind a link of procfs into what a process sees */
+    char path[2 * PATH_MAX]; /* as the last link has left it */
+    char *rest;              /* what of it is still to be walked */
+};
+
+static bool is_on_procfs(int fd)
+{
+    struct statfs fs;
+
+    return fstatfs(fd, &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC;
+}
+
+/* Does a directory keep what is in it for its owners, and let others write? */
+static bool is_guarded(const struct stat *dir)
+{
+    return dir->st_mode & S_ISVTX && dir->st_mode & (S_IWGRP | S_IWOTH);
+}
+
+static bool is_trusted(const struct stat *dir, uid_t owner)
+{
+    return owner == geteuid() || (owner == dir->st_uid && owner != NOBODY_MAY);
+}
+
+/* What the rules say of an entry of the directory. */
+static int check_entry(struct outfile *out, int dir, const char *name, const struct stat *st)
+{
+    struct stat where;
+
+    if (fstat(dir, &where))
+        return -errno;
+    if (!is_guarded(&where) || is_trusted(&where, st->st_uid) ||
+        (S_ISLNK(st->st_mode) && !(where.st_mode & S_IWOTH)))
+        return 0;
+    out->link = S_ISLNK(st->st_mode);
+    out->owner = st->st_uid;
+    snprintf(out->at, sizeof out->at, "%s", name);
+    return -EACCES;
+}
+
+/* The rest begins with the next part, which is cut off; NULL: there is none. */
+static char *next_part(struct walk *walk, bool *last, bool *slash)
+{
+    char *part = walk->rest + strspn(walk->rest, "/"), *end = part + strcspn(part, "/");
+
+    if (end == part)
+        return NULL;
+    *slash = *end == '/';
+    walk->rest = end + (*slash ? strspn(end, "/") : 0);
+    *end = '\0';
+    *last = !*walk->rest;
+    return part;
+}
+
+static void move_to(struct walk *walk, int dir)
+{
+    util_close(&walk->dir);
+    walk->dir = dir;
+}
+
+/* Puts a text before the rest. */
+static int prepend(struct walk *walk, const char *text)
+{
+    char whole[sizeof walk->path];
+    int n = snprintf(whole, sizeof whole, "%s%s%s", text, *walk->rest ? "/" : "", walk->rest);
+
+    if (n < 0 || (size_t)n >= sizeof whole)
+        return -ENAMETOOLONG;
+    memcpy(walk->path, whole, (size_t)n + 1);
+    walk->rest = walk->path;
+    return 0;
+}
+
+static int read_link(int link, char *text, size_t size)
+{
+    ssize_t n = readlinkat(link, "", text, size - 1);
+
+    if (n < 0)
+        return -errno;
+    text[n] = '\0';
+    return n ? 0 : -ENOENT;
+}
+
+static int follow_text(struct walk *walk, int link, bool slash)
+{
+    char text[PATH_MAX + 1];
+    int rc = read_link(link, text, PATH_MAX);
+
+    if (rc == 0 && slash && !*walk->rest)
+        strcat(text, "/"); /* it has to be a directory */
+    if (rc == 0)
+        rc = prepend(walk, text);
+    if (rc == 0 && text[0] == '/') {
+        int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (root < 0)
+            return -errno;
+        move_to(walk, root);
+    }
+    return rc;
+}
+
+static int finish(struct walk *walk, const char *name)
+{
+    struct outfile *out = walk->out;
+    struct stat where;
+
+    if (fstat(walk->dir, &where))
+        return -errno;
+    out->guarded = is_guarded(&where);
+    out->name = strdup(name);
+    if (!out->name)
+        return -ENOMEM;
+    out->dir = walk->dir;
+    walk->dir = -1;
+    return 0;
+}
+
+/* At the last part, which is there; with OUTFILE_LAST_LINK it stays as it is, whatever it is. */
+static int arrive(struct walk *walk, int named, const char *part, const struct stat *st)
+{
+    int rc = walk->links == OUTFILE_FOLLOW ? check_entry(walk->out, walk->dir, part, st) : 0;
+
+    if (rc)
+        return rc;
+    walk->out->exists = S_ISREG(st->st_mode) || walk->links == OUTFILE_LAST_LINK;
+    if (walk->out->exists)
+        return finish(walk, part);
+    if (walk->foreign)
+        return -EINVAL;
+    walk->out->special = fcntl(named, F_DUPFD_CLOEXEC, 0);
+    return walk->out->special < 0 ? -errno : 0;
+}
+
+static int may_follow(void *ctx, int dir, const char *name, const struct stat *link)
+{
+    return check_entry(ctx, dir, name, link);
+}
+
+/* Links stay inside the root that the walk is in, and the rules hold for them too. */
+static int move_in_root(struct walk *walk, const char *path)
+{
+    const struct inroot_guard guard = {may_follow, walk->out};
+    int dir = inroot_walk_guarded(walk->dir, path, &guard);
+
+    if (dir < 0)
+        return dir;
+    move_to(walk, dir);
+    return 0;
+}
+
+static int directory_in_root(struct walk *walk)
+{
+    int rc = move_in_root(walk, *walk->rest ? walk->rest : ".");
+
+    return rc ? rc : -EISDIR;
+}
+
+/* The rest of a path below /proc/PID/root, which the walk has reached: dir is that root. */
+static int walk_in_root(struct walk *walk)
+{
+    char *slash = strrchr(walk->rest, '/');
+    const char *name = slash ? slash + 1 : walk->rest;
+    struct stat st;
+
+    if (walk->to_directory)
+        return directory_in_root(walk);
+    if (!*name || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+        return -EISDIR;
+    if (slash) {
+        *slash = '\0';
+        int rc = move_in_root(walk, walk->rest);
+        if (rc)
+            return rc;
+    }
+    if (fstatat(walk->dir, name, &st, AT_SYMLINK_NOFOLLOW))
+        return errno == ENOENT ? finish(walk, name) : -errno;
+    if (S_ISDIR(st.st_mode))
+        return -EISDIR;
+    if (walk->links == OUTFILE_FOLLOW && !S_ISREG(st.st_mode))
+        return S_ISLNK(st.st_mode) ? -ELOOP : -EINVAL;
+    return arrive(walk, -1, name, &st);
+}
+
+/* A link of procfs leads to the thing itself, whatever its text is. 1: its text is to be walked. */
+static int follow_magic(struct walk *walk, const char *part, bool last)
+{
+    AUTO_CLOSE int to = openat(walk->dir, part, O_PATH | O_CLOEXEC);
+    struct stat st;
+
+    if (to < 0 || fstat(to, &st))
+        return -errno;
+    if (S_ISDIR(st.st_mode) && (!last || walk->to_directory)) {
+        walk->foreign |= !is_on_procfs(to);
+        move_to(walk, steal_fd(&to));
+        if (strcmp(part, "root") == 0)
+            return walk_in_root(walk);
+        return last ? -EISDIR : 0;
+    }
+    if (!last)
+        return -ENOTDIR;
+    if (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))
+        return 1;
+    walk->out->special = steal_fd(&to);
+    return 0;
+}
+
+static int follow(struct walk *walk, int link, const char *part, const struct stat *st, bool slash)
+{
+    bool last = !*walk->rest;
+    int rc;
+
+    if (last && !slash && walk->links == OUTFILE_LAST_LINK)
+        return arrive(walk, link, part, st);
+    rc = check_entry(walk->out, walk->dir, part, st);
+    if (rc)
+        return rc;
+    if (walk->followed++ == LINKS_MAX || walk->foreign)
+        return -ELOOP;
+    rc = is_on_procfs(link) ? follow_magic(walk, part, last) : 1;
+    return rc == 1 ? follow_text(walk, link, slash) : rc;
+}
+
+/* An automount is mounted for O_DIRECTORY, and is an empty directory for O_PATH without it. */
+static int enter(struct walk *walk, const char *part)
+{
+    int dir = openat(walk->dir, part, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+    if (dir < 0)
+        return -errno;
+    move_to(walk, dir);
+    return 0;
+}
+
+static int step(struct walk *walk, const char *part, bool last, bool slash)
+{
+    bool up = strcmp(part, "..") == 0;
+    AUTO_CLOSE int named = openat(walk->dir, part, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    struct stat st;
+
+    if (named < 0)
+        return errno == ENOENT && !up && last && !slash ? finish(walk, part) : -errno;
+    if (fstat(named, &st))
+        return -errno;
+    if (S_ISLNK(st.st_mode))
+        return follow(walk, named, part, &st, slash);
+    if (S_ISDIR(st.st_mode)) {
+        int rc = last && !walk->to_directory ? 0 : enter(walk, part);
+        return rc == 0 && last ? -EISDIR : rc;
+    }
+    return last && !slash ? arrive(walk, named, part, &st) : -ENOTDIR;
+}
+
+static int begin(struct walk *walk, struct outfile *out, const char *path, enum outfile_links links)
+{
+    *out = (struct outfile){.begun = true, .dir = -1, .special = -1};
+    *walk = (struct walk){.out = out, .links = links, .dir = -1};
+    if (!*path)
+        return -ENOENT;
+    if (strlen(path) >= PATH_MAX)
+        return -ENAMETOOLONG;
+    memcpy(walk->path, path, strlen(path) + 1);
+    walk->rest = walk->path;
+    walk->dir = open(path[0] == '/' ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return walk->dir < 0 ? -errno : 0;
+}
+
+/* -EISDIR with walk->dir: it ends at a directory. */
+static int walk_all(struct walk *walk)
+{
+    bool last, slash;
+    int rc = 0;
+
+    while (rc == 0 && !walk->out->name && walk->out->special < 0) {
+        char *part = next_part(walk, &last, &slash);
+        if (!part)
+            return -EISDIR;
+        rc = step(walk, part, last, slash);
+    }
+    return rc;
+}
+
+int outfile_find(struct outfile *out, const char *path, enum outfile_links links)
+{
+    struct walk walk;
+    int rc = begin(&walk, out, path, links);
+
+    if (rc == 0)
+        rc = walk_all(&walk);
+    util_close(&walk.dir);
+    return rc;
+}
+
+void outfile_close(struct outfile *out)
+{
+    if (!out->begun)
+        return;
+    util_close(&out->dir);
+    util_close(&out->special);
+    free(out->name);
+    out->name = NULL;
+    out->begun = false;
+}
+
+int outfile_replaceable(struct outfile *out, const char *name)
+{
+    struct stat st;
+
+    if (fstatat(out->dir, name, &st, AT_SYMLINK_NOFOLLOW))
+        return errno == ENOENT ? 0 : -errno;
+    if (S_ISDIR(st.st_mode))
+        return -EISDIR;
+    return check_entry(out, out->dir, name, &st);
+}
+
+int outfile_directory(const char *path)
+{
+    struct outfile out;
+    struct walk walk;
+    int rc = begin(&walk, &out, path, OUTFILE_FOLLOW);
+
+    walk.to_directory = true;
+    if (rc == 0)
+        rc = walk_all(&walk);
+    if (rc == -EISDIR) {
+        rc = openat(walk.dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        rc = rc < 0 ? -errno : rc;
+    } else if (rc == 0)
+        rc = -ENOTDIR;
+    util_close(&walk.dir);
+    outfile_close(&out);
+    return rc;
+}
+
+static bool is_that(const struct outfile *out, struct stat *st)
+{
+    return fstatat(out->dir, out->name, st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st->st_mode);
+}
+
+bool outfile_identify(const char *path, dev_t *dev, ino_t *ino)
+{
+    struct outfile out;
+    struct stat st;
+    bool found = outfile_find(&out, path, OUTFILE_LAST_LINK) == 0 && out.name && is_that(&out, &st);
+
+    outfile_close(&out);
+    if (found) {
+        *dev = st.st_dev;
+        *ino = st.st_ino;
+    }
+    return found;
+}
+
+bool outfile_remove(const char *path, dev_t dev, ino_t ino)
+{
+    struct outfile out;
+    struct stat st;
+    bool removed = outfile_find(&out, path, OUTFILE_LAST_LINK) == 0 && out.name &&
+                   is_that(&out, &st) && st.st_dev == dev && st.st_ino == ino &&
+                   unlinkat(out.dir, out.name, 0) == 0;
+
+    outfile_close(&out);
+    return removed;
+}

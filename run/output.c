@@ -1,0 +1,335 @@
+#include "run/output.h"
+#include "base/util.h"
+#include "run/filename.h"
+#include "run/interrupt.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { STREAM_BUFFER = 64 << 10, NUMBERS_MAX = 100000 };
+
+static enum fault_code failed(struct fault *fault, int err, const char *path)
+{
+    return fault_set(fault, FAULT_OUTPUT, err, "write output", "%s", path);
+}
+
+/* Whose it is, and why that counts: the cause in words. */
+static enum fault_code refused(struct fault *fault, int err, const struct outfile *file,
+                               const char *path)
+{
+    if (err != EACCES || !file->at[0])
+        return failed(fault, err, path);
+    return fault_set(fault, FAULT_OUTPUT_OTHERS, 0, "write output",
+                     "'%.64s' on the way to %.120s is a %s of user %u", file->at, path,
+                     file->link ? "link" : "file", (unsigned)file->owner);
+}
+
+static void forget_temporary(struct output *output)
+{
+    interrupt_finished();
+    free(output->temporary);
+    output->temporary = NULL;
+}
+
+static enum fault_code open_temporary(struct output *output, struct fault *fault)
+{
+    mode_t mask = umask(0);
+
+    umask(mask);
+    output->temporary = strdup(".jeattach.XXXXXX"); /* short, whatever the name is */
+    if (!output->temporary)
+        return failed(fault, ENOMEM, output->path);
+    output->fd = interrupt_make_unfinished(output->file.dir, output->temporary);
+    if (output->fd < 0) {
+        int err = errno;
+        forget_temporary(output);
+        return failed(fault, err, output->path);
+    }
+    fchmod(output->fd, 0666 & ~mask);
+    return FAULT_NONE;
+}
+
+/* A FIFO waits for its reader, through the ticks of the deadline, but not through Ctrl-C. */
+static enum fault_code open_special(struct output *output, struct fault *fault)
+{
+    char name[32];
+
+    snprintf(name, sizeof name, "/proc/self/fd/%d", output->file.special);
+    do
+        output->fd = open(name, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    while (output->fd < 0 && errno == EINTR && !*interrupt_flag());
+    return output->fd < 0 ? failed(fault, errno, output->path) : FAULT_NONE;
+}
+
+/* What is never replaced is not looked for behind a link either, unless it is written directly. */
+static int find(struct output *output, const char *path)
+{
+    int rc = outfile_find(&output->file, path, OUTFILE_FOLLOW);
+
+    if (!output->fresh || (rc == 0 && output->file.special >= 0))
+        return rc;
+    outfile_close(&output->file);
+    return outfile_find(&output->file, path, OUTFILE_LAST_LINK);
+}
+
+static enum fault_code open_named(struct output *output, const char *path, bool may_exist,
+                                  struct fault *fault)
+{
+    int rc = find(output, path);
+
+    if (rc)
+        return refused(fault, -rc, &output->file, *path ? path : "''");
+    output->path = strdup(path);
+    if (!output->path)
+        return failed(fault, ENOMEM, path);
+    if (output->file.special >= 0)
+        return open_special(output, fault);
+    if (output->file.exists && !may_exist)
+        return failed(fault, EEXIST, path);
+    return open_temporary(output, fault);
+}
+
+static void begin(struct output *output, bool fresh)
+{
+    memset(output, 0, sizeof *output);
+    output->fd = -1;
+    output->fresh = fresh;
+}
+
+enum fault_code output_open(struct output *output, const char *path, struct fault *fault)
+{
+    begin(output, false);
+    if (strcmp(path, "-") != 0)
+        return open_named(output, path, true, fault);
+    output->fd = dup(STDOUT_FILENO);
+    output->path = strdup("stdout");
+    return output->fd < 0 ? failed(fault, errno, "stdout") : FAULT_NONE;
+}
+
+enum fault_code output_open_new(struct output *output, const char *path, bool may_number,
+                                struct fault *fault)
+{
+    if (strcmp(path, "-") == 0)
+        return output_open(output, path, fault);
+    begin(output, true);
+    return open_named(output, path, may_number, fault);
+}
+
+bool output_name(struct output *output, const char *path)
+{
+    char *name = strdup(path);
+
+    if (!name || !output->temporary) {
+        free(name);
+        return name != NULL;
+    }
+    free(output->path);
+    output->path = name;
+    return true;
+}
+
+bool output_may_retry(int fd)
+{
+    struct pollfd full = {.fd = fd, .events = POLLOUT};
+
+    if (errno == EINTR)
+        return !*interrupt_again_flag();
+    if (errno != EAGAIN)
+        return false;
+    return poll(&full, 1, -1) > 0 || (errno == EINTR && !*interrupt_again_flag());
+}
+
+/* patient: also through a second Ctrl-C, until one ends the tool. */
+static int write_all(int fd, const unsigned char *bytes, size_t len, bool patient)
+{
+    while (len > 0) {
+        ssize_t n = write(fd, bytes, len);
+        if (n < 0 && !(errno == EINTR && patient) && !output_may_retry(fd))
+            return errno;
+        if (n < 0)
+            continue;
+        bytes += n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
+/* stdio keeps no errno for later: this does. */
+static ssize_t stream_write(void *cookie, const char *bytes, size_t len)
+{
+    struct output *output = cookie;
+
+    if (!output->err)
+        output->err = write_all(output->fd, (const unsigned char *)bytes, len, true);
+    return output->err ? 0 : (ssize_t)len;
+}
+
+FILE *output_stream(struct output *output)
+{
+    static const cookie_io_functions_t functions = {.write = stream_write};
+    FILE *stream = fopencookie(output, "w", functions);
+
+    if (stream)
+        setvbuf(stream, NULL, _IOFBF, STREAM_BUFFER);
+    return stream;
+}
+
+/* An empty file takes the name first, which then only its owner replaces in a sticky directory. */
+static int rename_onto_own(int dir, const char *from, const char *to)
+{
+    int err, fd = openat(dir, to, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+    if (fd < 0)
+        return errno;
+    close(fd);
+    if (renameat(dir, from, dir, to) == 0)
+        return 0;
+    err = errno;
+    unlinkat(dir, to, 0);
+    return err;
+}
+
+/* 0 or an errno; EEXIST: the name is taken, and what has it is as it was. */
+static int rename_new(int dir, const char *from, const char *to)
+{
+    if (renameat2(dir, from, dir, to, RENAME_NOREPLACE) == 0)
+        return 0;
+    if (errno != EINVAL && errno != ENOSYS)
+        return errno;
+    /* Not every file system can do that; a link is not made over another file either. */
+    if (linkat(dir, from, dir, to, 0) == 0) {
+        unlinkat(dir, from, 0);
+        return 0;
+    }
+    if (errno != EPERM && errno != EOPNOTSUPP && errno != ENOSYS)
+        return errno;
+    return rename_onto_own(dir, from, to); /* some FUSE file systems have no hard links either */
+}
+
+/* In a sticky directory somebody else may have taken the name meanwhile. */
+static int rename_over(struct output *output)
+{
+    struct outfile *file = &output->file;
+    int err;
+
+    if (file->guarded) {
+        err = rename_new(file->dir, output->temporary, file->name);
+        if (err == EEXIST)
+            err = -outfile_replaceable(file, file->name);
+        else
+            return err;
+        if (err)
+            return err;
+    }
+    return renameat(file->dir, output->temporary, file->dir, file->name) ? errno : 0;
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
+/* Under the first number that is free: what was recorded is not lost because a name is taken. */
+static int name_new(struct output *output)
+{
+    char name[FILENAME_MAX_BYTES];
+    int err = EEXIST;
+
+    for (unsigned i = output->number; err == EEXIST && i < NUMBERS_MAX; i++) {
+        err = filename_number(output->path, i, name, sizeof name)
+                  ? rename_new(output->file.dir, output->temporary, base_name(name))
+                  : ENAMETOOLONG;
+        output->number = i;
+    }
+    if (!err) {
+        char *copy = strdup(name);
+        if (!copy)
+            return ENOMEM;
+        free(output->path);
+        output->path = copy;
+    }
+    return err;
+}
+
+static int give_name(struct output *output)
+{
+    if (!output->temporary)
+        return 0;
+    if (output->fresh)
+        return name_new(output);
+    return rename_over(output);
+}
+
+enum fault_code output_finish(struct output *output, const void *bytes, size_t len,
+                              struct fault *fault)
+{
+    int err = output->err ? output->err : write_all(output->fd, bytes, len, true);
+
+    if (!err && output->temporary && fsync(output->fd))
+        err = errno;
+    if (!err && close(output->fd))
+        err = errno;
+    if (!err)
+        output->fd = -1;
+    if (!err)
+        err = give_name(output);
+    if (err)
+        return refused(fault, err, &output->file, output->path);
+    forget_temporary(output);
+    return FAULT_NONE;
+}
+
+void output_close(struct output *output)
+{
+    util_close(&output->fd);
+    if (output->temporary) {
+        unlinkat(output->file.dir, output->temporary, 0);
+        forget_temporary(output);
+    }
+    outfile_close(&output->file);
+    free(output->path);
+    begin(output, false);
+}
+
+/* ---- stdout ---- */
+
+static int stdout_err; /* of the first write that failed */
+
+bool output_stdout_write(const char *bytes, size_t len)
+{
+    if (!stdout_err)
+        stdout_err = write_all(STDOUT_FILENO, (const unsigned char *)bytes, len, false);
+    errno = stdout_err;
+    return !stdout_err;
+}
+
+static ssize_t stdout_cookie_write(void *cookie, const char *bytes, size_t len)
+{
+    (void)cookie;
+    return output_stdout_write(bytes, len) ? (ssize_t)len : 0;
+}
+
+void output_stdout_init(void)
+{
+    static const cookie_io_functions_t functions = {.write = stdout_cookie_write};
+    FILE *stream = fopencookie(NULL, "w", functions);
+
+    if (!stream)
+        return;
+    setvbuf(stream, NULL, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF, STREAM_BUFFER);
+    stdout = stream;
+}
+
+enum fault_code output_stdout_check(struct fault *fault)
+{
+    errno = 0;
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return FAULT_NONE;
+    return failed(fault, stdout_err ? stdout_err : errno, "stdout");
+}

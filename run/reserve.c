@@ -1,0 +1,69 @@
+#include "run/reserve.h"
+
+#include <errno.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { STACK_RESERVE = 192 << 10, THREAD_STACK = 256 << 10 };
+
+/* An attach may start a thread, whose stack stays mapped: locked, 8 MiB would all be in memory. */
+static void shrink_thread_stacks(void)
+{
+    pthread_attr_t attr;
+
+    if (pthread_attr_init(&attr))
+        return;
+    if (pthread_attr_setstacksize(&attr, THREAD_STACK) == 0)
+        (void)pthread_setattr_default_np(&attr);
+    pthread_attr_destroy(&attr);
+}
+
+/*
+ * Beyond M_MMAP_THRESHOLD malloc(3) maps and unmaps each piece, and beyond
+ * M_TRIM_THRESHOLD it gives the end of the heap back. 32 MiB is the most that
+ * glibc takes for the first.
+ */
+void reserve_heap(void)
+{
+    shrink_thread_stacks();
+    mallopt(M_MMAP_THRESHOLD, 32 << 20);
+    mallopt(M_TRIM_THRESHOLD, 1 << 30);
+    mallopt(M_ARENA_MAX, 1); /* a thread's own would be 64 MiB of address space */
+}
+
+/* Not inlined, so that what it has touched lies where later calls will be. */
+__attribute__((noinline)) static void touch_stack(void)
+{
+    volatile char room[STACK_RESERVE];
+
+    for (size_t i = 0; i < sizeof room; i += 1024)
+        room[i] = 0;
+}
+
+/* What is mapped later is not locked: files of the target are, and they may be large. */
+int reserve_lock(void)
+{
+    touch_stack();
+    return mlockall(MCL_CURRENT) == 0 ? 0 : errno;
+}
+
+void reserve_usage(uint64_t *rss, uint64_t *locked)
+{
+    FILE *file = fopen("/proc/self/status", "re");
+    char line[256];
+    unsigned long long value;
+
+    *rss = *locked = 0;
+    while (file && fgets(line, sizeof line, file)) {
+        if (sscanf(line, "VmRSS: %llu", &value) == 1)
+            *rss = value * 1024;
+        else if (sscanf(line, "VmLck: %llu", &value) == 1)
+            *locked = value * 1024;
+    }
+    if (file)
+        fclose(file);
+}

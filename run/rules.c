@@ -1,0 +1,379 @@
+#include "run/rules.h"
+#include "base/util.h"
+#include "cli/options.h"
+#include "cli/value.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define SECOND_NS ((uint64_t)1000000000)
+
+static const uint64_t FAR_PAUSE = SECOND_NS / 2, LONGEST_PAUSE = SECOND_NS / 5,
+                      SHORTEST_PAUSE = SECOND_NS / 100, LONGEST_RETRY = 60 * SECOND_NS;
+/* A process of a few pages grows by any percentage at once: that says nothing. */
+static const double LEAST_GROWTH = 1 << 20;
+
+static const struct {
+    const char *name;
+    enum metric metric;
+    uint64_t window_ns; /* if none is given; 0: it has none */
+    uint64_t shortest_ns;
+    double most_percent;
+    bool takes_bytes;
+} metrics[] = {
+    {"rss", METRIC_RSS, 0, 0, 100, true},
+    {"cgroup", METRIC_CGROUP, 0, 0, 100, true},
+    {"psi.some", METRIC_PSI_SOME, 10 * SECOND_NS, SECOND_NS / 2, 100, false},
+    {"psi.full", METRIC_PSI_FULL, 10 * SECOND_NS, SECOND_NS / 2, 100, false},
+    {"grow", METRIC_GROW, 600 * SECOND_NS, SECOND_NS / 2, 100000, true},
+};
+
+/* Digits with at most one point among them; *rest is what follows. */
+static bool take_decimal(const char *text, double *value, const char **rest)
+{
+    size_t whole = strspn(text, "0123456789"), more = 0;
+
+    if (whole == 0 || whole > 18)
+        return false;
+    if (text[whole] == '.') {
+        more = strspn(text + whole + 1, "0123456789");
+        if (more == 0 || more > 9)
+            return false;
+        more++;
+    }
+    *value = strtod(text, NULL);
+    *rest = text + whole + more;
+    return true;
+}
+
+/* "", "K", "KiB", ... of powers of 1024. */
+static bool take_unit(const char **text, double *factor)
+{
+    static const char letters[] = "KMGT";
+    const char *letter = **text ? strchr(letters, **text) : NULL;
+
+    *factor = 1;
+    if (!letter)
+        return true;
+    for (const char *p = letters; p <= letter; p++)
+        *factor *= 1024;
+    ++*text;
+    if (strncmp(*text, "iB", 2) == 0)
+        *text += 2;
+    return true;
+}
+
+static const char *take_value(struct rule *rule, const char **text, double most, bool takes_bytes)
+{
+    double value, factor;
+
+    if (!take_decimal(*text, &value, text))
+        return "behind > there has to be a size (512M, 2G) or a share (80%)";
+    rule->in_percent = **text == '%';
+    if (rule->in_percent) {
+        ++*text;
+        rule->share = value / 100;
+        return value > 0 && value <= most ? NULL : "the share is not above 0 and within its range";
+    }
+    if (!takes_bytes)
+        return "pressure is a share of time: psi.some>20%/10s";
+    take_unit(text, &factor);
+    if (value * factor < 1 || value * factor > 1e18)
+        return "the size is not one that a memory can have";
+    rule->bytes = (uint64_t)(value * factor);
+    return NULL;
+}
+
+static const char *take_window(struct rule *rule, const char *text, uint64_t usual,
+                               uint64_t shortest)
+{
+    rule->window_ns = usual;
+    if (!*text)
+        return NULL;
+    if (*text != '/' || !usual)
+        return usual ? "behind the value there can be a window alone: /10s"
+                     : "behind the value nothing can follow";
+    if (!parse_duration(text + 1, &rule->window_ns) || rule->window_ns < shortest)
+        return "the window is a duration from 500ms to 24h: /10s, /10m";
+    return NULL;
+}
+
+const char *rule_parse(struct rule *rule, const char *text)
+{
+    const char *sign = strchr(text, '>'), *rest, *wrong;
+    size_t n = sign ? (size_t)(sign - text) : 0;
+
+    memset(rule, 0, sizeof *rule);
+    if (!sign)
+        return "it has no > (the shell takes an unquoted one for itself: --when 'rss>2G')";
+    if (strlen(text) >= sizeof rule->text)
+        return "it is too long";
+    snprintf(rule->text, sizeof rule->text, "%s", text);
+    for (size_t i = 0; i < ARRAY_LEN(metrics); i++) {
+        if (strlen(metrics[i].name) != n || memcmp(metrics[i].name, text, n) != 0)
+            continue;
+        rule->metric = metrics[i].metric;
+        rest = sign + 1;
+        wrong = take_value(rule, &rest, metrics[i].most_percent, metrics[i].takes_bytes);
+        return wrong ? wrong
+                     : take_window(rule, rest, metrics[i].window_ns, metrics[i].shortest_ns);
+    }
+    return "it is about none of rss, cgroup, psi.some, psi.full, grow";
+}
+
+bool rules_need(const struct rules *rules, enum metric metric)
+{
+    for (size_t i = 0; i < rules->count; i++)
+        if (rules->list[i].metric == metric)
+            return true;
+    return false;
+}
+
+bool rules_need_own_use(const struct rules *rules)
+{
+    for (size_t i = 0; i < rules->count; i++)
+        if (rules->list[i].metric == METRIC_CGROUP && !rules->list[i].in_percent)
+            return true;
+    return false;
+}
+
+bool rule_is_pressure(const struct rule *rule)
+{
+    return rule->metric == METRIC_PSI_SOME || rule->metric == METRIC_PSI_FULL;
+}
+
+enum pressure_kind rule_pressure(const struct rule *rule)
+{
+    return rule->metric == METRIC_PSI_FULL ? PRESSURE_FULL : PRESSURE_SOME;
+}
+
+uint64_t rule_stall_us(const struct rule *rule)
+{
+    return (uint64_t)(rule->share * (double)rule->window_ns / 1000);
+}
+
+void rules_restart(struct rules *rules)
+{
+    for (size_t i = 0; i < rules->count; i++) {
+        bool by_kernel = rules->states[i].watched_by_kernel;
+        memset(&rules->states[i], 0, sizeof rules->states[i]);
+        rules->states[i].watched_by_kernel = by_kernel;
+    }
+}
+
+/* ---- one rule at a moment ---- */
+
+static void measure_rss(const struct rule *rule, struct rule_state *state,
+                        const struct gauges *gauges)
+{
+    state->value = (double)gauges->rss;
+    state->threshold = rule->in_percent ? rule->share * (double)gauges->limit : (double)rule->bytes;
+}
+
+static void measure_cgroup(const struct rule *rule, struct rule_state *state,
+                           const struct gauges *gauges)
+{
+    state->value = rule->in_percent ? (double)gauges->used : (double)gauges->own_used;
+    state->threshold =
+        rule->in_percent ? rule->share * (double)gauges->used_of : (double)rule->bytes;
+}
+
+/* What loads its data grows: a process younger than the window is not judged. */
+static void measure_growth(const struct rule *rule, struct rule_state *state,
+                           const struct gauges *gauges)
+{
+    uint64_t least = gauges->rss;
+    double growth;
+
+    state->threshold = 0;
+    state->value = (double)gauges->rss;
+    if (gauges->rss == 0 || gauges->age_ns < rule->window_ns)
+        return;
+    window_add(&state->window, rule->window_ns, gauges->now_ns, gauges->rss);
+    window_least(&state->window, rule->window_ns, gauges->now_ns, &least);
+    growth = rule->in_percent ? rule->share * (double)least : (double)rule->bytes;
+    state->threshold = (double)least + (growth > LEAST_GROWTH ? growth : LEAST_GROWTH);
+}
+
+static uint64_t stalled_of(const struct rule *rule, const struct gauges *gauges)
+{
+    return gauges->stalled.stalled_us[rule_pressure(rule)];
+}
+
+static void measure_pressure(const struct rule *rule, struct rule_state *state,
+                             const struct gauges *gauges)
+{
+    uint64_t now = stalled_of(rule, gauges), before = now;
+
+    state->threshold = rule->share;
+    state->value = 0;
+    if (!gauges->has_pressure)
+        return;
+    window_add(&state->window, 2 * rule->window_ns, gauges->now_ns, now);
+    window_oldest(&state->window, rule->window_ns, gauges->now_ns, &before);
+    if (now > before)
+        state->value = (double)(now - before) / ((double)rule->window_ns / 1000);
+}
+
+/*
+ * The first alarms of a trigger may be of all the stalls since boot: its first
+ * window begins at 0 in older kernels, and at a sum that nobody keeps in newer
+ * ones, there without CAP_SYS_RESOURCE (kernel/sched/psi.c, psi_trigger_create;
+ * seen on 6.18). A true one is of this window and the one before (window_update).
+ */
+static bool is_true_alarm(const struct rule *rule, const struct rule_state *state,
+                          const struct gauges *gauges)
+{
+    uint64_t now = stalled_of(rule, gauges), before = now;
+
+    if (!gauges->has_pressure)
+        return false;
+    window_before(&state->window, 2 * rule->window_ns, gauges->now_ns, &before);
+    return now > before && now - before >= rule_stall_us(rule);
+}
+
+static void update_rate(struct rule_state *state, double former, uint64_t now_ns)
+{
+    double rate;
+
+    if (!state->looked_at || now_ns <= state->looked_at)
+        return;
+    rate = (state->value - former) * 1e9 / (double)(now_ns - state->looked_at);
+    state->rate *= 0.7; /* what was fast a moment ago may be so again */
+    if (rate > state->rate)
+        state->rate = rate;
+}
+
+static void look(const struct rule *rule, struct rule_state *state, const struct gauges *gauges,
+                 bool alarm)
+{
+    double former = state->value;
+
+    switch (rule->metric) {
+    case METRIC_RSS:
+        measure_rss(rule, state, gauges);
+        break;
+    case METRIC_CGROUP:
+        measure_cgroup(rule, state, gauges);
+        break;
+    case METRIC_GROW:
+        measure_growth(rule, state, gauges);
+        break;
+    default:
+        measure_pressure(rule, state, gauges);
+    }
+    update_rate(state, former, gauges->now_ns);
+    if (alarm && is_true_alarm(rule, state, gauges))
+        state->holds_until = gauges->now_ns + rule->window_ns;
+    state->holds = gauges->now_ns < state->holds_until ||
+                   (state->threshold > 0 && state->value > state->threshold);
+    state->looked_at = gauges->now_ns;
+}
+
+unsigned rules_look(struct rules *rules, const struct gauges *gauges)
+{
+    unsigned firing = 0;
+
+    for (size_t i = 0; i < rules->count; i++) {
+        struct rule_state *state = &rules->states[i];
+        look(&rules->list[i], state, gauges, gauges->alarms >> i & 1);
+        if (state->holds && gauges->now_ns >= state->quiet_until)
+            firing |= 1u << i;
+    }
+    return firing;
+}
+
+/* What has grown is the new beginning, and what the kernel told has been acted upon. */
+void rules_fired(struct rules *rules, unsigned fired, uint64_t now_ns)
+{
+    for (size_t i = 0; i < rules->count; i++) {
+        struct rule_state *state = &rules->states[i];
+        if (!(fired >> i & 1))
+            continue;
+        state->quiet_until = now_ns + rules->cooldown_ns;
+        state->failures = 0;
+        state->holds_until = 0;
+        if (rules->list[i].metric == METRIC_GROW)
+            window_clear(&state->window);
+    }
+}
+
+uint64_t rules_failed(struct rules *rules, unsigned fired, uint64_t now_ns)
+{
+    uint64_t longest = 0;
+
+    for (size_t i = 0; i < rules->count; i++) {
+        struct rule_state *state = &rules->states[i];
+        if (!(fired >> i & 1))
+            continue;
+        uint64_t pause = state->failures < 6 ? SECOND_NS << state->failures : LONGEST_RETRY;
+        state->failures++;
+        state->quiet_until = now_ns + pause;
+        if (state->holds_until && state->holds_until <= state->quiet_until)
+            state->holds_until = state->quiet_until + 2 * LONGEST_PAUSE; /* it is still owed */
+        longest = pause > longest ? pause : longest;
+    }
+    return longest;
+}
+
+/* A quarter of the time that is left, as rates change. */
+static uint64_t pause_of(const struct rule *rule, const struct rule_state *state)
+{
+    bool far = state->value < state->threshold / 2;
+    uint64_t longest = far ? FAR_PAUSE : LONGEST_PAUSE;
+    double left;
+
+    if (rule->window_ns && rule->window_ns / 4 < longest)
+        longest = rule->window_ns / 4;
+    if (state->holds || state->threshold <= 0 || state->rate <= 0)
+        return longest;
+    left = (state->threshold - state->value) / state->rate / 4 * 1e9;
+    if (left >= (double)longest)
+        return longest;
+    return left > (double)SHORTEST_PAUSE ? (uint64_t)left : SHORTEST_PAUSE;
+}
+
+uint64_t rules_pause(const struct rules *rules)
+{
+    uint64_t pause = SECOND_NS;
+
+    for (size_t i = 0; i < rules->count; i++) {
+        uint64_t own = pause_of(&rules->list[i], &rules->states[i]);
+        if (!rules->states[i].watched_by_kernel && own < pause)
+            pause = own;
+    }
+    return pause;
+}
+
+double rules_exact_share(const struct rules *rules)
+{
+    double least = 1;
+
+    for (size_t i = 0; i < rules->count; i++)
+        if (rules->list[i].metric == METRIC_CGROUP && rules->list[i].in_percent &&
+            rules->list[i].share < least)
+            least = rules->list[i].share;
+    return least;
+}
+
+uint64_t rule_bytes(double bytes)
+{
+    return bytes < 1e18 ? (uint64_t)bytes : (uint64_t)1000000000000000000;
+}
+
+const char *rule_describe(const struct rules *rules, size_t i, char *out, size_t size)
+{
+    const struct rule *rule = &rules->list[i];
+    const struct rule_state *state = &rules->states[i];
+    char value[32], threshold[32];
+
+    if (rule_is_pressure(rule)) {
+        snprintf(out, size, "%s stalled %.1f %% of the last window", rule->text,
+                 state->value * 100);
+        return out;
+    }
+    value_bytes(rule_bytes(state->value), value, sizeof value);
+    value_bytes(rule_bytes(state->threshold), threshold, sizeof threshold);
+    snprintf(out, size, "%s (%s, beyond %s)", rule->text, value, threshold);
+    return out;
+}

@@ -1,0 +1,81 @@
+/*
+ * Profiling switched on for a while: the former state of prof.active is saved,
+ * and given back. What somebody else makes of it meanwhile is told and left.
+ */
+#pragma once
+
+#include "base/json.h"
+#include "jemalloc/activate.h"
+#include "run/capture.h"
+#include "run/pause.h"
+
+struct sampling {
+    struct prof_state former; /* version is "" until it has been read */
+    bool active;              /* what prof.active is, as far as it is known */
+    bool owed;                /* it may be another value than the former one, by us */
+    bool foreign;             /* somebody else has changed it */
+    bool foreign_told;
+    bool gone;             /* the target has ended, or is another program now */
+    bool interrupted;      /* the operator wanted out before it was time */
+    uint64_t began, ended; /* CLOCK_MONOTONIC ns: switched on and off again; 0: not yet */
+    struct activation_layout layout;
+    struct activation activation;
+};
+
+/*
+ * In a hold: reads the state, refuses what cannot profile or be streamed,
+ * switches on. Then sampling_begun, out of the hold, whatever came of it.
+ */
+enum fault_code sampling_begin(struct attachment *attachment, struct sampling *sampling,
+                               struct fault *fault);
+/*
+ * Takes rc, that of the hold. If it was well, visits the threads that do not
+ * sample by themselves (jemalloc/activate.h), and says which it did not reach.
+ */
+enum fault_code sampling_begun(struct attachment *attachment, struct sampling *sampling,
+                               enum fault_code rc, struct fault *fault);
+
+/* In a hold: is prof.active as we know it? Sets foreign. */
+enum fault_code sampling_look(struct attachment *attachment, struct sampling *sampling,
+                              struct fault *fault);
+/* In a hold: switches it off though it is not the end; not if somebody else has changed it. */
+enum fault_code sampling_stop(struct attachment *attachment, struct sampling *sampling,
+                              struct fault *fault);
+/* In a hold: gives the former state back, reads it back, unless somebody else has changed it. */
+enum fault_code sampling_end(struct attachment *attachment, struct sampling *sampling,
+                             struct fault *fault);
+
+/*
+ * Another hold, after sampling_wait: with a profile taken after the action,
+ * unless capture is NULL. Where the process cannot be held just then (stopped,
+ * traced), it is tried again until options->timeout_ns are over or a second
+ * signal has come.
+ */
+enum fault_code sampling_hold(struct attachment *attachment, struct sampling *sampling,
+                              struct capture *capture, held_action action, void *ctx,
+                              struct fault *fault);
+
+/*
+ * The end of a verb, after rc: if the former state is still owed, gives it back
+ * in holds of their own, until one has done it or, after half a minute, none
+ * could; then it says so, and how to do it by hand. Says what became of
+ * prof.active, and does attachment_finish. Returns the exit code.
+ */
+int sampling_finish(struct attachment *attachment, struct sampling *sampling, enum fault_code rc,
+                    struct fault *fault);
+
+/*
+ * Waits until then, with nothing held, and a line of progress on a terminal:
+ * "doing" and the time. PAUSE_INTERRUPTED sets interrupted.
+ */
+enum pause_end sampling_wait(struct attachment *attachment, struct sampling *sampling,
+                             const char *doing, uint64_t until);
+/* After PAUSE_ENDED: FAULT_GONE and its like. */
+enum fault_code sampling_lost(const struct attachment *attachment, struct fault *fault);
+
+/* How long was sampled so far, or was until it ended. */
+uint64_t sampling_ns(const struct sampling *sampling);
+/* Says once if somebody else has switched. Not in a hold. */
+void sampling_tell_foreign(const struct attachment *attachment, struct sampling *sampling);
+/* sampled_ns, old, new, toggled_by_other, interrupted. */
+void sampling_json(const struct sampling *sampling, struct json *json);

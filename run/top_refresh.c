@@ -1,0 +1,191 @@
+#include "run/top_refresh.h"
+#include "jemalloc/dump.h"
+#include "run/interrupt.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum {
+    SEARCH_NS = 500000000, /* for a safe point: there is a next time */
+    STOP_NS = 40000,       /* what a stop in vain costs, about */
+};
+
+/* What a thread can be held for: some seconds for such a profile. */
+#define PROFILE_LIMIT ((size_t)256 << 20)
+
+void top_refresh_init(struct top_refresh *refresh, const struct options *options,
+                      const struct samples_options *samples)
+{
+    struct attachment *attachment = &refresh->attachment;
+
+    refresh->samples = samples;
+    sink_init(&refresh->sink, PROFILE_LIMIT);
+    sites_init(&refresh->sites);
+    governor_init(&refresh->governor, options->interval_ns, options->share);
+    refresh->place =
+        (struct symbols_target){&attachment->modules, &attachment->target, &attachment->memory};
+    refresh->names.options = (struct symbols_options){.no_inlines = options->report.no_inlines,
+                                                      .debuginfod = options->report.debuginfod,
+                                                      .no_build_ids = true,
+                                                      .open = symbols_open_live,
+                                                      .ctx = &refresh->place};
+    refresh->model = (struct top_model){.name = attachment->target.stat.comm,
+                                        .pid = (int)attachment->target.pid,
+                                        .version = "",
+                                        .clock = "",
+                                        .asked = options->interval_ns,
+                                        .percent = options->share};
+}
+
+void top_refresh_free(struct top_refresh *refresh)
+{
+    name_cache_free(&refresh->names);
+    sites_free(&refresh->sites);
+    sink_free(&refresh->sink);
+}
+
+/* ---- the hold ---- */
+
+static enum fault_code look_held(struct attachment *attachment, void *ctx, struct fault *fault)
+{
+    struct top_refresh *refresh = ctx;
+
+    return live_look(&refresh->live, &attachment->injection, &attachment->instance,
+                     &attachment->hooks, &refresh->sink, fault);
+}
+
+/* Threads that were stopped in vain are part of what it costs. */
+static void note_hold(struct top_refresh *refresh)
+{
+    const struct injection_report *report = &refresh->attachment.injection.report;
+    uint64_t in_vain = report->attempts ? report->attempts - 1 : 0;
+
+    refresh->model.held = report->held_ns;
+    if (report->held_ns > refresh->model.longest)
+        refresh->model.longest = report->held_ns;
+    refresh->model.interval =
+        governor_next(&refresh->governor, report->held_ns + in_vain * STOP_NS);
+    refresh->model.share = governor_share(&refresh->governor);
+}
+
+/* Nothing ticks between two refreshes; modules are looked at anew for each. */
+static enum fault_code hold(struct top_refresh *refresh, struct fault *fault)
+{
+    struct attachment *attachment = &refresh->attachment;
+    enum fault_code rc = FAULT_NONE;
+
+    if (refresh->model.refreshes) {
+        attachment->search_ns = SEARCH_NS;
+        rc = attachment_renew(attachment, interrupt_flag(), fault);
+    }
+    if (rc == FAULT_NONE) {
+        rc = attachment_hold(attachment, look_held, refresh, fault);
+        note_hold(refresh);
+    }
+    attachment_rest(attachment);
+    return rc;
+}
+
+/* ---- what it brought ---- */
+
+static void set_gauge(struct gauge_values *values, enum gauge gauge, uint64_t bytes)
+{
+    values->known[gauge] = true;
+    values->bytes[gauge] = bytes;
+}
+
+static void take_gauges(struct top_refresh *refresh, uint64_t time)
+{
+    const struct stats_gauges *gauges = &refresh->live.gauges;
+    struct gauge_values values = {.time = time};
+    uint64_t rss = target_rss(&refresh->attachment.target);
+
+    if (rss)
+        set_gauge(&values, GAUGE_RSS, rss);
+    refresh->model.has_stats = refresh->live.has_stats;
+    if (refresh->live.has_stats) {
+        set_gauge(&values, GAUGE_ALLOCATED, gauges->allocated);
+        set_gauge(&values, GAUGE_ACTIVE, gauges->active);
+        set_gauge(&values, GAUGE_RESIDENT, gauges->resident);
+        set_gauge(&values, GAUGE_METADATA, gauges->metadata);
+        set_gauge(&values, GAUGE_MAPPED, gauges->mapped);
+        if (gauges->has_retained)
+            set_gauge(&values, GAUGE_RETAINED, gauges->retained);
+    }
+    gauges_add(&refresh->model.gauges, &values);
+}
+
+static enum fault_code take_samples(struct top_refresh *refresh, const struct heap_profile *profile,
+                                    uint64_t time, struct fault *fault)
+{
+    struct symbols *symbols = name_cache_symbols(&refresh->names, profile);
+    struct samples samples;
+    bool good = false;
+
+    if (symbols) {
+        good = samples_build(&samples, refresh->samples, profile, symbols, NULL, NULL) &&
+               sites_update(&refresh->sites, &samples, time);
+        samples_free(&samples);
+    }
+    return good ? FAULT_NONE : fault_set(fault, FAULT_INTERNAL, ENOMEM, "report", "the profile");
+}
+
+static enum fault_code take_profile(struct top_refresh *refresh, uint64_t time, struct fault *fault)
+{
+    struct heap_profile profile;
+    enum fault_code rc = dump_complete(&refresh->attachment.target, &refresh->sink, fault);
+
+    if (rc != FAULT_NONE)
+        return rc;
+    rc = heap_parse(&profile, (const char *)refresh->sink.bytes, refresh->sink.len, fault);
+    if (rc == FAULT_NONE)
+        rc = take_samples(refresh, &profile, time, fault);
+    heap_free(&profile);
+    return rc;
+}
+
+static enum fault_code run(struct top_refresh *refresh, struct fault *fault)
+{
+    struct top_model *model = &refresh->model;
+    enum fault_code rc = hold(refresh, fault);
+    uint64_t time = clock_now();
+
+    if (rc != FAULT_NONE)
+        return rc;
+    model->version = refresh->live.version;
+    take_gauges(refresh, time);
+    model->sites = NULL;
+    if (refresh->live.profile == LIVE_PROFILED) {
+        rc = take_profile(refresh, time, fault);
+        model->sites = &refresh->sites;
+    }
+    model->refreshes += rc == FAULT_NONE;
+    return rc;
+}
+
+/* May it be better the next time? Nothing stays attached of a hold that failed (apart.h). */
+static bool may_pass(const struct fault *fault)
+{
+    switch (fault->code) {
+    case FAULT_NO_SAFE_POINT:
+    case FAULT_NO_STOP:
+    case FAULT_STOPPED:
+    case FAULT_TRACED:
+    case FAULT_NO_SCRATCH:
+        return true;
+    default:
+        return false;
+    }
+}
+
+enum fault_code top_refresh_run(struct top_refresh *refresh, struct fault *fault)
+{
+    enum fault_code rc = run(refresh, fault);
+
+    refresh->model.missed = NULL;
+    if (rc == FAULT_NONE || !refresh->model.refreshes || !may_pass(fault))
+        return rc;
+    refresh->model.missed =
+        message_cause(&refresh->attachment.subject, fault, refresh->missed, sizeof refresh->missed);
+    return FAULT_NONE;
+}

@@ -1,0 +1,153 @@
+#include "run/watchdog.h"
+#include "base/util.h"
+#include "cli/message.h"
+#include "host/parse.h"
+#include "host/procfs.h"
+#include "inject/syscalls.h"
+#include "run/interrupt.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+enum { GRACE_NS = 1000000000, LOOK_NS = 200000000, LOOKS = 25, STACK_SIZE = 256 << 10 };
+
+/* Those that read a target or its files; not those that write the operator's. */
+static bool reads(long nr)
+{
+    static const long calls[] = {
+        SYS_process_vm_readv,
+        SYS_process_vm_writev,
+        SYS_pread64,
+        SYS_pwrite64,
+        SYS_read,
+        SYS_openat,
+        SYS_openat2,
+        SYS_ptrace,
+        SYS_readlinkat,
+        SYS_newfstatat,
+        SYS_fstat,
+        SYS_statx,
+        SYS_fstatfs,
+        SYS_getdents64,
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(calls); i++)
+        if (calls[i] == nr)
+            return true;
+    return false;
+}
+
+/*
+ * "270 0x1c...", the system call that the watched thread is in, with all that
+ * it was given, if no signal can end it; else "".
+ */
+static void read_call(const struct watchdog *watchdog, char *call, size_t size)
+{
+    struct proc_stat stat = {0};
+    struct procfs proc;
+    char text[1024];
+    ssize_t n;
+
+    call[0] = '\0';
+    if (procfs_open(&proc, "/proc") != 0)
+        return;
+    n = procfs_read(&proc, text, sizeof text, "self/task/%d/stat", (int)watchdog->watched);
+    if (n > 0 && parse_stat(text, (size_t)n, &stat) && stat.state == 'D')
+        n = procfs_read(&proc, call, size, "self/task/%d/syscall", (int)watchdog->watched);
+    procfs_close(&proc);
+    if (n <= 0 || !reads(strtol(call, NULL, 10)))
+        call[0] = '\0';
+}
+
+/* True if it is to end; else the time is over. */
+static bool sleep_until(struct watchdog *watchdog, uint64_t at)
+{
+    const struct timespec until = {(time_t)(at / 1000000000), (long)(at % 1000000000)};
+    int rc;
+
+    do
+        rc = sem_clockwait(&watchdog->stop, CLOCK_MONOTONIC, &until);
+    while (rc && errno == EINTR);
+    return rc == 0;
+}
+
+static _Noreturn void give_up(const struct watchdog *watchdog, long nr)
+{
+    const struct watchdog_case *what = &watchdog->what;
+    bool held = what->tid && *what->tid;
+    struct fault fault = {0};
+
+    fault_set(&fault, held ? FAULT_NO_ANSWER_HELD : FAULT_NO_ANSWER, ETIMEDOUT, "read", "%s",
+              syscall_name(nr) ? syscall_name(nr) : "a system call");
+    int code = message_fault(what->subject, &fault);
+    if (what->last_act)
+        what->last_act(what->ctx);
+    fflush(stdout);
+    _exit(code);
+}
+
+static void *watch(void *arg)
+{
+    struct watchdog *watchdog = arg;
+    char before[256] = "", now[256];
+    uint64_t at = watchdog->at;
+
+    processor_release(&watchdog->processor);
+    for (int same = 0; !sleep_until(watchdog, at); at = clock_now() + LOOK_NS) {
+        read_call(watchdog, now, sizeof now);
+        same = now[0] && strcmp(now, before) == 0 ? same + 1 : 0;
+        if (same == LOOKS)
+            give_up(watchdog, strtol(now, NULL, 10));
+        memcpy(before, now, sizeof before);
+    }
+    return NULL;
+}
+
+/*
+ * The ticks of the deadline are the watched thread's; a second Ctrl-C gets through here. A stop by
+ * job control would stop the watched thread, too, while that holds one of the target.
+ */
+static int start_thread(struct watchdog *watchdog)
+{
+    pthread_attr_t attr;
+    sigset_t others, mask;
+    int err = pthread_attr_init(&attr);
+
+    if (err)
+        return err;
+    sigemptyset(&others);
+    sigaddset(&others, SIGALRM);
+    interrupt_add_stops(&others);
+    pthread_sigmask(SIG_BLOCK, &others, &mask);
+    (void)pthread_attr_setstacksize(&attr, STACK_SIZE);
+    processor_keep(&watchdog->processor);
+    err = pthread_create(&watchdog->thread, &attr, watch, watchdog);
+    processor_release(&watchdog->processor);
+    pthread_sigmask(SIG_SETMASK, &mask, NULL);
+    pthread_attr_destroy(&attr);
+    return err;
+}
+
+void watchdog_start(struct watchdog *watchdog, uint64_t timeout_ns,
+                    const struct watchdog_case *what)
+{
+    *watchdog = (struct watchdog){.at = clock_now() + timeout_ns + GRACE_NS,
+                                  .watched = (pid_t)syscall(SYS_gettid),
+                                  .what = *what};
+    if (sem_init(&watchdog->stop, 0, 0))
+        return;
+    watchdog->started = start_thread(watchdog) == 0;
+}
+
+void watchdog_stop(struct watchdog *watchdog)
+{
+    if (!watchdog->started)
+        return;
+    sem_post(&watchdog->stop);
+    pthread_join(watchdog->thread, NULL);
+    sem_destroy(&watchdog->stop);
+    watchdog->started = false;
+}

@@ -1,0 +1,43 @@
+/*
+ * A way out of a system call that never ends.
+ *
+ * A page or a file of the target may come from a process that does not answer:
+ * userfaultfd(2), a FUSE or NFS server. Who reads it waits in the kernel, and
+ * no signal but SIGKILL ends that wait. A thread of its own looks, once the
+ * deadline has passed, whether the thread that made it stands in one such call
+ * for seconds, uninterruptibly, and then says so and ends the tool. Work that
+ * lasts (a large report) is not ended, nor is waiting for the reader of the
+ * output.
+ */
+#pragma once
+
+#include "cli/message.h"
+#include "host/processor.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct watchdog_case {
+    const struct subject *subject; /* what is being done, for the message */
+    const volatile pid_t *tid;     /* the thread that has been held; NULL or 0: none */
+    void (*last_act)(void *ctx);   /* what is still to be done; NULL: nothing. The watched thread */
+    void *ctx;                     /* is in the kernel, and holds no lock of the C library's */
+};
+
+struct watchdog {
+    struct processor processor;
+    pthread_t thread;
+    sem_t stop;
+    bool started;
+    uint64_t at;   /* CLOCK_MONOTONIC ns; from then on it looks */
+    pid_t watched; /* the thread that reads */
+    struct watchdog_case what;
+};
+
+/* Watches the calling thread. Without memory for a thread there is none. */
+void watchdog_start(struct watchdog *watchdog, uint64_t timeout_ns,
+                    const struct watchdog_case *what);
+void watchdog_stop(struct watchdog *watchdog);

@@ -1,0 +1,292 @@
+#include "run/watching.h"
+#include "run/filename.h"
+#include "run/interrupt.h"
+#include "run/keep.h"
+#include "run/output.h"
+#include "run/reserve.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { PROFILE_RESERVE = 1 << 20, PROFILE_KEPT = 4 << 20, KEEP_DEFAULT = 10 };
+
+/* ---- what is told ---- */
+
+struct event watching_event(const struct watching *watch, enum event_kind kind)
+{
+    return (struct event){.kind = kind,
+                          .name = watch->attachment.target.stat.comm,
+                          .pid = (int)watch->attachment.target.pid,
+                          .made = watch->made};
+}
+
+enum course watching_tell(struct watching *watch, const struct event *event, enum course next)
+{
+    return event_tell(watch->options, event, &watch->fault) == FAULT_NONE ? next : COURSE_FAILED;
+}
+
+enum course watching_tell_failed(struct watching *watch, unsigned fired, uint64_t retry_ns)
+{
+    struct event event = watching_event(watch, EVENT_FAILED);
+    char cause[512];
+
+    event.rules = fired ? &watch->rules : NULL;
+    event.fired = fired;
+    event.gauges = fired ? &watch->gauges : NULL;
+    event.retry_ns = retry_ns;
+    event.cause = message_cause(&watch->attachment.subject, &watch->fault, cause, sizeof cause);
+    return watching_tell(watch, &event, COURSE_ON);
+}
+
+/* ---- one profile ---- */
+
+/* What a fault in the middle of it means for the watch. */
+static enum course course_of(const struct fault *fault)
+{
+    switch (fault->code) {
+    case FAULT_GONE:
+    case FAULT_ZOMBIE:
+    case FAULT_REUSED:
+        return COURSE_ENDED;
+    case FAULT_EXECED:
+        return COURSE_EXECED;
+    case FAULT_INTERRUPTED:
+        return COURSE_INTERRUPTED;
+    case FAULT_OUTPUT:
+    case FAULT_OUTPUT_OTHERS:
+        return COURSE_FAILED;
+    default:
+        return COURSE_ON;
+    }
+}
+
+static bool name_profile(const struct watching *watch, char *out, size_t size)
+{
+    struct filename_facts facts;
+    char directory[FILENAME_MAX_BYTES];
+    int n = snprintf(directory, sizeof directory, "%s/", watch->options->output);
+
+    filename_facts(&facts, &watch->attachment.target);
+    facts.rss_bytes = watch->gauges.rss;
+    return n > 0 && (size_t)n < sizeof directory &&
+           filename_expand(directory, KEEP_EXTENSION, &facts, out, size);
+}
+
+static enum fault_code write_profile(struct watching *watch, struct output *output)
+{
+    char path[FILENAME_MAX_BYTES];
+    enum fault_code rc;
+
+    if (!name_profile(watch, path, sizeof path))
+        return fault_set(&watch->fault, FAULT_OUTPUT, ENAMETOOLONG, "write output", "%s",
+                         watch->options->output);
+    rc = output_open_new(output, path, true, &watch->fault);
+    if (rc == FAULT_NONE)
+        rc = output_finish(output, watch->capture.text.bytes, watch->capture.text.len,
+                           &watch->fault);
+    return rc;
+}
+
+static unsigned remove_older(const struct watching *watch, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    unsigned keep = watch->options->keep ? watch->options->keep : KEEP_DEFAULT;
+
+    return keep_newest(watch->options->output, slash ? slash + 1 : path, keep);
+}
+
+static enum course tell_profile(struct watching *watch, unsigned fired, const char *path)
+{
+    static const char sample[] = "\n@ ";
+    const struct sink *text = &watch->capture.text;
+    struct event event = watching_event(watch, EVENT_PROFILE);
+
+    event.rules = &watch->rules;
+    event.fired = fired;
+    event.gauges = &watch->gauges;
+    event.path = path;
+    event.bytes = text->len;
+    event.empty = !memmem(text->bytes, text->len, sample, sizeof sample - 1);
+    event.held = &watch->attachment.injection.report;
+    event.removed = remove_older(watch, path);
+    return watching_tell(watch, &event, COURSE_ON);
+}
+
+static enum fault_code take_profile(struct watching *watch)
+{
+    enum fault_code rc = attachment_renew(&watch->attachment, interrupt_flag(), &watch->fault);
+
+    watch->capture.text.len = 0;
+    if (rc == FAULT_NONE)
+        rc = capture_take(&watch->attachment, &watch->capture, NULL, NULL, &watch->fault);
+    attachment_rest(&watch->attachment);
+    return rc;
+}
+
+/* A profile larger than the reserve is no reason to keep so much for ever. */
+bool watching_reserve(struct watching *watch)
+{
+    struct capture *capture = &watch->capture;
+    unsigned char *room;
+
+    if (capture->text.mapped > 0 && capture->text.mapped <= PROFILE_KEPT)
+        return true;
+    capture_free(capture);
+    capture_init(capture);
+    room = sink_reserve(&capture->text, PROFILE_RESERVE);
+    if (room)
+        memset(room, 0, PROFILE_RESERVE);
+    return room != NULL;
+}
+
+static enum course profile(struct watching *watch, unsigned fired)
+{
+    struct output output = {.fd = -1};
+    enum course course = COURSE_ON;
+    enum fault_code rc = take_profile(watch);
+
+    if (rc == FAULT_NONE)
+        rc = write_profile(watch, &output);
+    if (rc == FAULT_NONE) {
+        watch->made++;
+        rules_fired(&watch->rules, fired, clock_now());
+        course = tell_profile(watch, fired, output.path);
+    } else {
+        course = course_of(&watch->fault);
+        if (course == COURSE_ON)
+            course =
+                watching_tell_failed(watch, fired, rules_failed(&watch->rules, fired, clock_now()));
+    }
+    output_close(&output);
+    (void)watching_reserve(watch);
+    return course;
+}
+
+/* ---- one process ---- */
+
+static enum course wait_for_change(struct watching *watch)
+{
+    switch (meter_wait(&watch->meter, rules_pause(&watch->rules), interrupt_flag())) {
+    case METER_ENDED:
+        return COURSE_ENDED;
+    case METER_INTERRUPTED:
+        return COURSE_INTERRUPTED;
+    default:
+        return COURSE_ON;
+    }
+}
+
+/* Without memory it has ended, or is just becoming another program. */
+static enum course look(struct watching *watch)
+{
+    struct fault fault;
+    unsigned fired;
+
+    if (!meter_read(&watch->meter, &watch->gauges))
+        return target_check(&watch->attachment.target, &fault) == FAULT_NONE ? COURSE_ON
+                                                                             : COURSE_ENDED;
+    fired = rules_look(&watch->rules, &watch->gauges);
+    return fired ? profile(watch, fired) : COURSE_ON;
+}
+
+static enum course tell_watching(struct watching *watch)
+{
+    struct event event = watching_event(watch, EVENT_WATCHING);
+
+    watch->start.lock_err = reserve_lock();
+    reserve_usage(&watch->start.rss, &watch->start.locked);
+    (void)meter_read(&watch->meter, &watch->gauges);
+    event.start = &watch->start;
+    event.gauges = &watch->gauges;
+    return watching_tell(watch, &event, COURSE_ON);
+}
+
+enum course watching_run(struct watching *watch)
+{
+    enum course course = tell_watching(watch);
+
+    while (course == COURSE_ON) {
+        course = look(watch);
+        if (course == COURSE_ON && watch->made >= watch->start.most)
+            course = COURSE_FULL;
+        if (course == COURSE_ON)
+            course = wait_for_change(watch);
+    }
+    return course;
+}
+
+/* What can be told now is not left to be found out when it matters. */
+static enum fault_code check_held(struct attachment *attachment, void *ctx, struct fault *fault)
+{
+    struct watching *watch = ctx;
+    struct injection *injection = &attachment->injection;
+    struct prof_state *state = &watch->sampling.former;
+    enum fault_code rc;
+
+    if (watch->options->watch.on)
+        return sampling_begin(attachment, &watch->sampling, fault);
+    rc = prof_read(injection, &attachment->instance, state, fault);
+    if (rc == FAULT_NONE)
+        rc = prof_usable(state, fault);
+    if (rc == FAULT_NONE)
+        rc = dump_streamable(injection, &attachment->instance, state, &attachment->hooks, fault);
+    return rc;
+}
+
+static enum fault_code hold_first(struct watching *watch)
+{
+    struct attachment *attachment = &watch->attachment;
+    enum fault_code rc = attachment_hold(attachment, check_held, watch, &watch->fault);
+
+    if (watch->options->watch.on)
+        rc = sampling_begun(attachment, &watch->sampling, rc, &watch->fault);
+    attachment_rest(attachment);
+    watch->start.active = watch->sampling.former.active;
+    watch->start.switched = watch->sampling.owed;
+    return rc;
+}
+
+/* The first attach goes the way of all later ones: what they touch and allocate is there then. */
+enum fault_code watching_open(struct watching *watch, pid_t pid)
+{
+    enum fault_code rc;
+
+    memset(&watch->sampling, 0, sizeof watch->sampling);
+    watch->attached = true;
+    rc = attachment_open(&watch->attachment, &watch->quiet, pid, "watch process", &watch->fault);
+    if (rc == FAULT_NONE)
+        rc = hold_first(watch);
+    if (rc == FAULT_NONE) {
+        watch->metered = true;
+        rc = meter_open(&watch->meter, &watch->rules, &watch->attachment.target, &watch->fault);
+    }
+    rules_restart(&watch->rules);
+    return rc;
+}
+
+static void close_meter(struct watching *watch)
+{
+    if (watch->metered)
+        meter_close(&watch->meter);
+    watch->metered = false;
+}
+
+int watching_close(struct watching *watch, enum fault_code rc)
+{
+    int code = EXIT_DONE;
+
+    close_meter(watch);
+    if (watch->attached)
+        code = sampling_finish(&watch->attachment, &watch->sampling, rc, &watch->fault);
+    watch->attached = false;
+    return code;
+}
+
+void watching_leave(struct watching *watch)
+{
+    close_meter(watch);
+    if (watch->attached)
+        (void)attachment_finish(&watch->attachment, FAULT_NONE, &watch->fault);
+    watch->attached = false;
+}
