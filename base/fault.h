@@ -31,7 +31,7 @@ enum fault_code {
     FAULT_WITHHELD,       /* a call could harm its threads, which the kernel does not tell */
     FAULT_NO_SAFE_POINT,  /* no thread could be proven outside the allocator in time */
     FAULT_NO_UNWINDER,    /* the same, and the library that could prove more is not installed */
-    FAULT_NO_ROOM,        /* its memory group is full: the kernel might kill it for a page more */
+    FAULT_NO_HEADROOM,    /* its memory group is full: the kernel might kill it for a page more */
     FAULT_NO_SCRATCH,     /* the kernel refused the scratch memory */
     FAULT_CALL_DEADLINE,  /* the call did not return in time; left to finish by itself */
     FAULT_NO_ANSWER,      /* a page or a file of it never comes, and the wait has no end */

@@ -144,12 +144,13 @@ static const struct wording wordings[] = {
                            "libunwind is not installed where jeattach runs",
                            "put libunwind (package libunwind8) beside jeattach; the target was not "
                            "touched"},
-    [FAULT_NO_ROOM] = {EXIT_NO_SAFE_POINT,
-                       "its memory limit is reached: %W, and nothing to give back; the kernel "
-                       "might kill it for the few pages that a call needs",
-                       "raise the limit for the moment (docker update --memory, podman update "
-                       "--memory, or the limit of that group), then try again; the target was not "
-                       "touched"},
+    [FAULT_NO_HEADROOM] =
+        {EXIT_NO_SAFE_POINT,
+         "its memory limit is reached: %W, and nothing to give back; the kernel "
+         "might kill it for the few pages that a call needs",
+         "raise the limit for the moment (docker update --memory, podman update "
+         "--memory, or the limit of that group), then try again; the target was not "
+         "touched"},
     [FAULT_NO_SCRATCH] = {EXIT_NO_SAFE_POINT,
                           "the kernel refused the target %W of scratch memory%E",
                           "the target was left as it was; look at its memory and security limits"},

@@ -18,11 +18,11 @@ static const enum group groups[] = {
 };
 
 enum {
-    HOST = 1 << PLACE_HOST,
-    DOCKER = 1 << PLACE_DOCKER,
-    PODMAN = 1 << PLACE_PODMAN,
-    KUBERNETES = 1 << PLACE_KUBERNETES,
-    OTHER = 1 << PLACE_CONTAINER,
+    HOST = 1 << RUNTIME_NONE,
+    DOCKER = 1 << RUNTIME_DOCKER,
+    PODMAN = 1 << RUNTIME_PODMAN,
+    KUBERNETES = 1 << RUNTIME_KUBERNETES,
+    OTHER = 1 << RUNTIME_OTHER,
     ANYWHERE = ~0u >> 1,
 };
 
@@ -163,7 +163,7 @@ void remedy_look(struct remedy *remedy, pid_t pid)
     snprintf(remedy->program, sizeof remedy->program, "jeattach");
     if (procfs_open(&proc, "/proc"))
         return;
-    remedy->place = place_of_tool(&proc);
+    remedy->runtime = runtime_of_tool(&proc);
     remedy->bounded = is_bounded(&proc);
     if (procfs_readlink(&proc, remedy->program, sizeof remedy->program, "self/exe") <= 0)
         snprintf(remedy->program, sizeof remedy->program, "jeattach");
@@ -179,7 +179,7 @@ static bool fits(const struct row *row, enum group group, const struct remedy *r
 
     if (row->group != group && !of_rights)
         return false;
-    if (!(row->places & 1u << remedy->place))
+    if (!(row->places & 1u << remedy->runtime))
         return false;
     if (row->who != ANYBODY && (row->who == ROOT) != remedy->root)
         return false;

@@ -1,8 +1,8 @@
-/* What gives the tool the right that it lacks, in the words of the place where it runs. */
+/* What gives the tool the right that it lacks, in the words of the runtime where it runs. */
 #pragma once
 
 #include "base/fault.h"
-#include "host/place.h"
+#include "host/runtime.h"
 
 #include <limits.h>
 #include <stdbool.h>
@@ -10,12 +10,12 @@
 
 /* What the words depend on. */
 struct remedy {
-    enum place place;   /* of the tool */
-    bool root;          /* the tool's effective user is 0 */
-    bool bounded;       /* root would have CAP_SYS_PTRACE where the tool runs */
-    unsigned uid;       /* the target's */
-    const char *engine; /* the target's container's; NULL: none, or not to be told */
-    char id[16];        /* of that container, shortened; "TARGET": not to be told */
+    enum runtime runtime; /* of the tool */
+    bool root;            /* the tool's effective user is 0 */
+    bool bounded;         /* root would have CAP_SYS_PTRACE where the tool runs */
+    unsigned uid;         /* the target's */
+    const char *engine;   /* the target's container's; NULL: none, or not to be told */
+    char id[16];          /* of that container, shortened; "TARGET": not to be told */
     char program[PATH_MAX];
 };
 

@@ -1,7 +1,7 @@
 #include "inject/selfcheck.h"
 #include "attach/memory.h"
 #include "attach/permit.h"
-#include "host/processor.h"
+#include "host/cpu_pin.h"
 #include "inject/arch.h"
 
 #include <errno.h>
@@ -81,16 +81,16 @@ static bool check_child(const struct target *target, struct fault *fault)
  */
 static pid_t fork_blocked(void)
 {
-    struct processor processor;
+    struct cpu_pin pin;
     sigset_t all, former;
     pid_t pid;
 
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &former);
-    processor_keep(&processor);
+    cpu_pin_begin(&pin);
     pid = fork();
     if (pid != 0) {
-        processor_release(&processor);
+        cpu_pin_end(&pin);
         pthread_sigmask(SIG_SETMASK, &former, NULL);
     }
     return pid;

@@ -1,5 +1,5 @@
 #include "run/apart.h"
-#include "host/processor.h"
+#include "host/cpu_pin.h"
 #include "run/interrupt.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@ struct apart {
     void (*function)(void *ctx);
     void *ctx;
     sigset_t signals; /* of whoever called, and job control's stops */
-    struct processor processor;
+    struct cpu_pin pin;
     pid_t tid;
 };
 
@@ -23,7 +23,7 @@ static void *main_apart(void *data)
 {
     struct apart *apart = data;
 
-    processor_release(&apart->processor);
+    cpu_pin_end(&apart->pin);
     apart->tid = (pid_t)syscall(SYS_gettid);
     pthread_sigmask(SIG_SETMASK, &apart->signals, NULL);
     apart->function(apart->ctx);
@@ -53,9 +53,9 @@ void apart_run(void (*function)(void *ctx), void *ctx)
     pthread_sigmask(SIG_SETMASK, &all, &former);
     apart.signals = former;
     interrupt_add_stops(&apart.signals);
-    processor_keep(&apart.processor);
+    cpu_pin_begin(&apart.pin);
     err = pthread_create(&thread, NULL, main_apart, &apart);
-    processor_release(&apart.processor);
+    cpu_pin_end(&apart.pin);
     if (!err) {
         pthread_join(thread, NULL);
         wait_for_end(apart.tid);

@@ -1,6 +1,6 @@
 #include "run/attachment.h"
 #include "attach/permit.h"
-#include "host/room.h"
+#include "host/headroom.h"
 #include "inject/selfcheck.h"
 #include "jemalloc/code.h"
 #include "jemalloc/conf.h"
@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ROOM_WANTED = 32 << 10 }; /* of memory, for a call */
+enum { HEADROOM_WANTED = 32 << 10 }; /* of memory, for a call */
 
 /* What can go wrong with a target of any kind because it is just ending. */
 static bool may_be_its_end(enum fault_code code)
@@ -317,13 +317,13 @@ struct injection_env attachment_env(struct attachment *attachment)
  */
 static enum fault_code refuse_full(const struct attachment *attachment, struct fault *fault)
 {
-    struct room room;
+    struct headroom headroom;
 
-    if (!room_look(&attachment->proc, target_via(&attachment->target), &room) ||
-        room.bytes >= ROOM_WANTED)
+    if (!headroom_read(&attachment->proc, target_via(&attachment->target), &headroom) ||
+        headroom.bytes >= HEADROOM_WANTED)
         return FAULT_NONE;
-    return fault_set(fault, FAULT_NO_ROOM, ENOMEM, "hold", "%s has %llu KiB left", room.group,
-                     (unsigned long long)room.bytes >> 10);
+    return fault_set(fault, FAULT_NO_HEADROOM, ENOMEM, "hold", "%s has %llu KiB left",
+                     headroom.group, (unsigned long long)headroom.bytes >> 10);
 }
 
 static enum fault_code begin(struct attachment *attachment, struct fault *fault)

@@ -95,7 +95,7 @@ static void *watch(void *arg)
     char before[256] = "", now[256];
     uint64_t at = watchdog->at;
 
-    processor_release(&watchdog->processor);
+    cpu_pin_end(&watchdog->pin);
     for (int same = 0; !sleep_until(watchdog, at); at = clock_now() + LOOK_NS) {
         read_call(watchdog, now, sizeof now);
         same = now[0] && strcmp(now, before) == 0 ? same + 1 : 0;
@@ -123,9 +123,9 @@ static int start_thread(struct watchdog *watchdog)
     interrupt_add_stops(&others);
     pthread_sigmask(SIG_BLOCK, &others, &mask);
     (void)pthread_attr_setstacksize(&attr, STACK_SIZE);
-    processor_keep(&watchdog->processor);
+    cpu_pin_begin(&watchdog->pin);
     err = pthread_create(&watchdog->thread, &attr, watch, watchdog);
-    processor_release(&watchdog->processor);
+    cpu_pin_end(&watchdog->pin);
     pthread_sigmask(SIG_SETMASK, &mask, NULL);
     pthread_attr_destroy(&attr);
     return err;

@@ -12,7 +12,7 @@
 #pragma once
 
 #include "cli/message.h"
-#include "host/processor.h"
+#include "host/cpu_pin.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -28,7 +28,7 @@ struct watchdog_case {
 };
 
 struct watchdog {
-    struct processor processor;
+    struct cpu_pin pin;
     pthread_t thread;
     sem_t stop;
     bool started;

@@ -46,7 +46,7 @@ static const char *word(void)
 /* ---- deep: far below frames that are the application's, or the allocator's ---- */
 
 enum { DEEP_STEPS = 40, DEEP_STEP = 10240, DEEP_BASE = 65536 };
-enum place { OUTSIDE, INSIDE };
+enum runtime { OUTSIDE, INSIDE };
 
 static volatile int wanted, is_at = -1;
 static volatile pid_t deep_tid;

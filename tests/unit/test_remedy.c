@@ -1,4 +1,4 @@
-/* The fix for each cause, in the words of the place where the tool runs. */
+/* The fix for each cause, in the words of the runtime where the tool runs. */
 #include "base/util.h"
 #include "check.h"
 #include "cli/fault_name.h"
@@ -23,19 +23,19 @@ static const char *fix(const struct remedy *remedy, enum fault_code code, const 
 static void test_rights(void)
 {
     static const char *const words[] = {
-        [PLACE_HOST] = "sudo",
-        [PLACE_DOCKER] = "docker run --pid=container:%I --cap-add SYS_PTRACE",
-        [PLACE_PODMAN] = "podman run --pid=container:%I --cap-add SYS_PTRACE",
-        [PLACE_KUBERNETES] = "--profile=general",
-        [PLACE_CONTAINER] = "SYS_PTRACE",
+        [RUNTIME_NONE] = "sudo",
+        [RUNTIME_DOCKER] = "docker run --pid=container:%I --cap-add SYS_PTRACE",
+        [RUNTIME_PODMAN] = "podman run --pid=container:%I --cap-add SYS_PTRACE",
+        [RUNTIME_KUBERNETES] = "--profile=general",
+        [RUNTIME_OTHER] = "SYS_PTRACE",
     };
 
     for (size_t i = 0; i < ARRAY_LEN(of_rights); i++)
-        for (enum place place = PLACE_HOST; place <= PLACE_CONTAINER; place++) {
-            struct remedy remedy = {.place = place};
-            CHECK(strstr(fix(&remedy, of_rights[i], "1"), words[place]));
+        for (enum runtime runtime = RUNTIME_NONE; runtime <= RUNTIME_OTHER; runtime++) {
+            struct remedy remedy = {.runtime = runtime};
+            CHECK(strstr(fix(&remedy, of_rights[i], "1"), words[runtime]));
             remedy.bounded = true;
-            CHECK(place == PLACE_HOST ||
+            CHECK(runtime == RUNTIME_NONE ||
                   strstr(fix(&remedy, of_rights[i], "1"), "in this container as root"));
             remedy.root = true; /* it is root already: more sudo does not help */
             CHECK(!strstr(fix(&remedy, of_rights[i], "1"), "sudo"));
@@ -46,7 +46,8 @@ static void test_rights(void)
 /* What else may be done on a host differs. */
 static void test_host(void)
 {
-    const struct remedy user = {.place = PLACE_HOST}, root = {.place = PLACE_HOST, .root = true};
+    const struct remedy user = {.runtime = RUNTIME_NONE},
+                        root = {.runtime = RUNTIME_NONE, .root = true};
 
     CHECK(strstr(fix(&user, FAULT_DENIED_UID, "uid 5"), "sudo -u '#%U'"));
     CHECK(!strstr(fix(&user, FAULT_DENIED_CAPS, "cap_chown"), "-u"));
@@ -60,14 +61,14 @@ static void test_host(void)
 
 static void test_modules(void)
 {
-    for (enum place place = PLACE_HOST; place <= PLACE_CONTAINER; place++) {
-        const struct remedy remedy = {.place = place};
+    for (enum runtime runtime = RUNTIME_NONE; runtime <= RUNTIME_OTHER; runtime++) {
+        const struct remedy remedy = {.runtime = runtime};
         CHECK(*fix(&remedy, FAULT_DENIED_LSM, "AppArmor: x"));
         CHECK(*fix(&remedy, FAULT_DENIED_LSM, "SELinux is"));
         CHECK(!strstr(fix(&remedy, FAULT_DENIED_LSM, "AppArmor: x"), "label"));
         CHECK(!strstr(fix(&remedy, FAULT_DENIED_LSM, "SELinux is"), "aa-"));
     }
-    const struct remedy docker = {.place = PLACE_DOCKER}, pod = {.place = PLACE_KUBERNETES};
+    const struct remedy docker = {.runtime = RUNTIME_DOCKER}, pod = {.runtime = RUNTIME_KUBERNETES};
     CHECK(strstr(fix(&docker, FAULT_DENIED_LSM, "AppArmor: x"), "apparmor=unconfined"));
     CHECK(strstr(fix(&docker, FAULT_DENIED_LSM, "SELinux is"), "label=disable"));
     CHECK(strstr(fix(&pod, FAULT_DENIED_LSM, "AppArmor: x"), "appArmorProfile"));
@@ -92,7 +93,7 @@ static void test_freezer(void)
 /* Other faults have the one fix that stands in cli/message.c. */
 static void test_general(void)
 {
-    const struct remedy remedy = {.place = PLACE_DOCKER};
+    const struct remedy remedy = {.runtime = RUNTIME_DOCKER};
 
     CHECK(!*fix(&remedy, FAULT_GONE, "") && !*fix(&remedy, FAULT_PROFILE, ""));
     CHECK(strstr(fix(&remedy, FAULT_TRACED, "jeattach"), "another jeattach"));

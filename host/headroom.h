@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct room {
+struct headroom {
     uint64_t bytes; /* free below the limit, or taken by what the kernel may drop for it */
     char
         group[CGROUP_PATH_MAX + 64]; /* the one with the least: its directory as the tool sees it */
@@ -21,4 +21,4 @@ struct room {
  * though it gives that back as well: nothing tells how much it is (seen in
  * tests/vm, cgroup.memory).
  */
-bool room_look(const struct procfs *proc, pid_t pid, struct room *out);
+bool headroom_read(const struct procfs *proc, pid_t pid, struct headroom *out);

@@ -3,16 +3,16 @@
 
 #include "host/procfs.h"
 
-enum place {
-    PLACE_HOST,
-    PLACE_DOCKER,
-    PLACE_PODMAN,
-    PLACE_KUBERNETES,
-    PLACE_CONTAINER, /* in one of another engine */
+enum runtime {
+    RUNTIME_NONE,
+    RUNTIME_DOCKER,
+    RUNTIME_PODMAN,
+    RUNTIME_KUBERNETES,
+    RUNTIME_OTHER, /* in one of another engine */
 };
 
 /*
  * By what the engines leave behind: KUBERNETES_SERVICE_HOST in the environment,
  * /.dockerenv, /run/.containerenv, $container, the names of control groups.
  */
-enum place place_of_tool(const struct procfs *proc);
+enum runtime runtime_of_tool(const struct procfs *proc);

@@ -1,5 +1,5 @@
 /*
- * Where a new thread of the tool begins. The kernel looks for the processor
+ * Where a new thread of the tool begins. The kernel looks for the pin
  * with the least to do, and with every one busy that may be one that a thread
  * of the target is on: it would stand still for the length of the beginner's
  * start (bench/attach, "gap of a spinning other").
@@ -9,15 +9,15 @@
 #include <sched.h>
 #include <stdbool.h>
 
-struct processor {
+struct cpu_pin {
     cpu_set_t former; /* those that the calling thread might use */
     bool kept;
 };
 
 /*
- * What the calling thread starts from here begins on its own processor. Where
+ * What the calling thread starts from here begins on its own pin. Where
  * the kernel does not allow it, or has more than 1024, nothing is changed.
  */
-void processor_keep(struct processor *processor);
+void cpu_pin_begin(struct cpu_pin *pin);
 /* The thread that calls it may use the former ones again: the starter, and the one started. */
-void processor_release(const struct processor *processor);
+void cpu_pin_end(const struct cpu_pin *pin);

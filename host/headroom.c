@@ -1,4 +1,4 @@
-#include "host/room.h"
+#include "host/headroom.h"
 #include "base/util.h"
 #include "host/inroot.h"
 
@@ -57,10 +57,10 @@ static uint64_t stat_number(const char *text, const char *name)
 
 /* One directory; takes it if it has less than what was seen so far. */
 static bool look_at(const struct procfs *proc, const struct hierarchy *kind, int root,
-                    const char *path, struct room *out)
+                    const char *path, struct headroom *out)
 {
     char directory[sizeof out->group], text[STAT_MAX];
-    uint64_t limit, usage, kernel = 0, room;
+    uint64_t limit, usage, kernel = 0, headroom;
 
     snprintf(directory, sizeof directory, "/%s%s", kind->mount, path);
     AUTO_CLOSE int group = root < 0 ? root : group_name(proc, root, directory);
@@ -70,19 +70,19 @@ static bool look_at(const struct procfs *proc, const struct hierarchy *kind, int
         return false;
     if (kind->kernel)
         read_number(proc, group, kind->kernel, &kernel);
-    room = (limit > usage ? limit - usage : 0) + kernel;
+    headroom = (limit > usage ? limit - usage : 0) + kernel;
     for (size_t i = 0; i < ARRAY_LEN(kind->reclaimable) && kind->reclaimable[i]; i++)
-        room += stat_number(text, kind->reclaimable[i]);
-    if (room >= out->bytes)
+        headroom += stat_number(text, kind->reclaimable[i]);
+    if (headroom >= out->bytes)
         return true;
-    out->bytes = room;
+    out->bytes = headroom;
     snprintf(out->group, sizeof out->group, "%s", directory);
     return true;
 }
 
 /* From the group itself up to the root of the hierarchy, which has no limit. */
 static bool look_upwards(const struct procfs *proc, const struct hierarchy *kind, int root,
-                         const char *text, struct room *out)
+                         const char *text, struct headroom *out)
 {
     char path[CGROUP_PATH_MAX], *slash;
     bool seen = false;
@@ -106,12 +106,12 @@ static bool has_swap(const struct procfs *proc)
     return strtoull(line + strlen("SwapFree:"), NULL, 10) > 0;
 }
 
-bool room_look(const struct procfs *proc, pid_t pid, struct room *out)
+bool headroom_read(const struct procfs *proc, pid_t pid, struct headroom *out)
 {
     AUTO_FREE char *text = NULL;
     bool seen = false;
 
-    *out = (struct room){.bytes = UINT64_MAX};
+    *out = (struct headroom){.bytes = UINT64_MAX};
     if (has_swap(proc) || procfs_slurp(proc, &text, GROUPS_TEXT_MAX, "%d/cgroup", (int)pid) <= 0)
         return false;
     AUTO_CLOSE int own = procfs_openf(proc, O_PATH | O_DIRECTORY, "self/root");

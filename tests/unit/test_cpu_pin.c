@@ -1,11 +1,11 @@
-/* What is started on the starter's processor, and where both may go on from there. */
+/* What is started on the starter's pin, and where both may go on from there. */
 #include "check.h"
-#include "host/processor.h"
+#include "host/cpu_pin.h"
 
 #include <pthread.h>
 
 struct started {
-    struct processor processor;
+    struct cpu_pin pin;
     cpu_set_t begun, later;
 };
 
@@ -14,7 +14,7 @@ static void *start(void *data)
     struct started *started = data;
 
     sched_getaffinity(0, sizeof started->begun, &started->begun);
-    processor_release(&started->processor);
+    cpu_pin_end(&started->pin);
     sched_getaffinity(0, sizeof started->later, &started->later);
     return NULL;
 }
@@ -26,13 +26,12 @@ static void test_thread(void)
     cpu_set_t before, kept, after;
 
     sched_getaffinity(0, sizeof before, &before);
-    processor_keep(&started.processor);
+    cpu_pin_begin(&started.pin);
     sched_getaffinity(0, sizeof kept, &kept);
-    CHECK(started.processor.kept && CPU_COUNT(&kept) == 1 &&
-          CPU_ISSET((size_t)sched_getcpu(), &kept));
+    CHECK(started.pin.kept && CPU_COUNT(&kept) == 1 && CPU_ISSET((size_t)sched_getcpu(), &kept));
     if (!CHECK(pthread_create(&thread, NULL, start, &started) == 0))
         return;
-    processor_release(&started.processor);
+    cpu_pin_end(&started.pin);
     sched_getaffinity(0, sizeof after, &after);
     pthread_join(thread, NULL);
     CHECK(CPU_EQUAL(&after, &before));
@@ -43,12 +42,12 @@ static void test_thread(void)
 /* Where nothing was kept nothing is given back. */
 static void test_not_kept(void)
 {
-    struct processor processor = {.kept = false};
+    struct cpu_pin pin = {.kept = false};
     cpu_set_t before, after;
 
-    CPU_ZERO(&processor.former);
+    CPU_ZERO(&pin.former);
     sched_getaffinity(0, sizeof before, &before);
-    processor_release(&processor);
+    cpu_pin_end(&pin);
     sched_getaffinity(0, sizeof after, &after);
     CHECK(CPU_EQUAL(&after, &before));
 }

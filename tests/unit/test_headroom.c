@@ -1,12 +1,12 @@
 /* How much memory the control groups of a process leave it, of both versions. */
 #include "check.h"
-#include "host/room.h"
+#include "host/headroom.h"
 #include "proc_text.h"
 #include "tree.h"
 
 static struct tree tree;
 static struct procfs proc;
-static struct room room;
+static struct headroom headroom;
 
 static bool file(const char *where, const char *name, const char *text)
 {
@@ -32,7 +32,7 @@ static bool second(const char *where, const char *limit, const char *usage, cons
 
 static bool look(void)
 {
-    return room_look(&proc, NO_PID, &room);
+    return headroom_read(&proc, NO_PID, &headroom);
 }
 
 static void test_second(void)
@@ -42,15 +42,15 @@ static void test_second(void)
     CHECK(groups("0::/a/b\n") && !look());
     CHECK(second(own, "max\n", "4096\n", "anon 4096\n") && !look());
     CHECK(second(own, "1048576\n", "1048576\n", "anon 1048576\nfile 0\n"));
-    CHECK(look() && room.bytes == 0 && strcmp(room.group, "/sys/fs/cgroup/a/b") == 0);
+    CHECK(look() && headroom.bytes == 0 && strcmp(headroom.group, "/sys/fs/cgroup/a/b") == 0);
     CHECK(second(own, "1048576\n", "1044480\n",
                  "inactive_file 8192\nactive_file 16384\nslab_reclaimable 32768\n"));
-    CHECK(look() && room.bytes == 4096 + 8192 + 16384 + 32768);
+    CHECK(look() && headroom.bytes == 4096 + 8192 + 16384 + 32768);
     /* The group around it has less. */
     CHECK(second(above, "2097152\n", "2097152\n", "inactive_file 4096\nworkingset 7\n"));
-    CHECK(look() && room.bytes == 4096 && strcmp(room.group, "/sys/fs/cgroup/a") == 0);
+    CHECK(look() && headroom.bytes == 4096 && strcmp(headroom.group, "/sys/fs/cgroup/a") == 0);
     /* Over its limit, which was lowered. */
-    CHECK(second(above, "1048576\n", "2097152\n", "anon 0\n") && look() && room.bytes == 0);
+    CHECK(second(above, "1048576\n", "2097152\n", "anon 0\n") && look() && headroom.bytes == 0);
     CHECK(tree_write(&tree, "meminfo", "MemFree: 1 kB\nSwapFree:        0 kB\n") && look());
     CHECK(tree_write(&tree, "meminfo", "MemFree: 1 kB\nSwapFree:      100 kB\n") && !look());
     CHECK(tree_write(&tree, "meminfo", "MemFree: 1 kB\nSwapFree:        0 kB\n"));
@@ -63,7 +63,7 @@ static void test_of_target(void)
 
     snprintf(root, sizeof root, "%d/root/sys/fs/cgroup", NO_PID);
     CHECK(groups("0::/../other\n") && !look());
-    CHECK(second(root, "1048576\n", "1040384\n", "anon 0\n") && look() && room.bytes == 8192);
+    CHECK(second(root, "1048576\n", "1040384\n", "anon 0\n") && look() && headroom.bytes == 8192);
 }
 
 static void test_first(void)
@@ -74,10 +74,10 @@ static void test_first(void)
     CHECK(file(own, "memory.limit_in_bytes", "1048576\n"));
     CHECK(file(own, "memory.usage_in_bytes", "1048576\n"));
     CHECK(file(own, "memory.stat", "cache 4096\ntotal_inactive_file 4096\ninactive_file 9\n"));
-    CHECK(look() && room.bytes == 4096);
-    CHECK(strcmp(room.group, "/sys/fs/cgroup/memory/c") == 0);
+    CHECK(look() && headroom.bytes == 4096);
+    CHECK(strcmp(headroom.group, "/sys/fs/cgroup/memory/c") == 0);
     CHECK(file(own, "memory.kmem.usage_in_bytes", "65536\n"));
-    CHECK(look() && room.bytes == 4096 + 65536);
+    CHECK(look() && headroom.bytes == 4096 + 65536);
 }
 
 int main(void)

@@ -1,4 +1,4 @@
-#include "host/place.h"
+#include "host/runtime.h"
 #include "base/util.h"
 #include "host/cgroup.h"
 
@@ -25,35 +25,35 @@ static bool exists(const struct procfs *proc, const char *path)
     return fd >= 0;
 }
 
-static enum place place_of_cgroup(const struct procfs *proc)
+static enum runtime place_of_cgroup(const struct procfs *proc)
 {
     AUTO_FREE char *text = NULL;
     ssize_t n = procfs_slurp(proc, &text, CGROUP_LIMIT, "self/cgroup");
     struct container container;
 
     if (n <= 0 || !cgroup_parse(text, (size_t)n, &container))
-        return PLACE_HOST;
+        return RUNTIME_NONE;
     if (container.pod[0])
-        return PLACE_KUBERNETES;
+        return RUNTIME_KUBERNETES;
     if (strcmp(container.engine, "docker") == 0)
-        return PLACE_DOCKER;
-    return strcmp(container.engine, "podman") == 0 ? PLACE_PODMAN : PLACE_CONTAINER;
+        return RUNTIME_DOCKER;
+    return strcmp(container.engine, "podman") == 0 ? RUNTIME_PODMAN : RUNTIME_OTHER;
 }
 
-enum place place_of_tool(const struct procfs *proc)
+enum runtime runtime_of_tool(const struct procfs *proc)
 {
     AUTO_FREE char *text = NULL;
     ssize_t n = procfs_slurp(proc, &text, ENVIRON_LIMIT, "self/environ");
     const char *container = variable(text, n, "container"); /* systemd's convention */
-    enum place place = place_of_cgroup(proc);
+    enum runtime place = place_of_cgroup(proc);
 
     if (variable(text, n, "KUBERNETES_SERVICE_HOST"))
-        return PLACE_KUBERNETES;
-    if (place != PLACE_HOST)
+        return RUNTIME_KUBERNETES;
+    if (place != RUNTIME_NONE)
         return place;
     if (exists(proc, "/.dockerenv"))
-        return PLACE_DOCKER;
+        return RUNTIME_DOCKER;
     if (exists(proc, "/run/.containerenv") || (container && strcmp(container, "podman") == 0))
-        return PLACE_PODMAN;
-    return container && *container ? PLACE_CONTAINER : PLACE_HOST;
+        return RUNTIME_PODMAN;
+    return container && *container ? RUNTIME_OTHER : RUNTIME_NONE;
 }

@@ -1,6 +1,6 @@
 /* Where the tool runs, by what the engines leave behind. */
 #include "check.h"
-#include "host/place.h"
+#include "host/runtime.h"
 #include "tree.h"
 
 static const char docker_group[] =
@@ -24,22 +24,23 @@ static void test_places(void)
         const char *cgroup, *environment;
         size_t environment_len;
         const char *file; /* below the root; NULL: none */
-        enum place place;
+        enum runtime runtime;
     } rows[] = {
-        {"0::/\n", WORDS("PATH=/bin"), NULL, PLACE_HOST},
-        {"0::/user.slice\n", WORDS("MYcontainer=podman"), NULL, PLACE_HOST},
-        {docker_group, WORDS(""), NULL, PLACE_DOCKER},
-        {"0::/\n", WORDS("A=b"), ".dockerenv", PLACE_DOCKER},
-        {podman_group, WORDS("A=b"), NULL, PLACE_PODMAN},
-        {"0::/\n", WORDS("A=b\0container=podman"), NULL, PLACE_PODMAN},
-        {"0::/\n", WORDS("A=b"), "run/.containerenv", PLACE_PODMAN},
-        {pod_group, WORDS(""), NULL, PLACE_KUBERNETES},
-        {"0::/\n", WORDS("A=b\0KUBERNETES_SERVICE_HOST=10.0.0.1"), ".dockerenv", PLACE_KUBERNETES},
-        {"0::/\n", WORDS("KUBERNETES_SERVICE_HOST_X=1"), NULL, PLACE_HOST},
-        {other_group, WORDS(""), NULL, PLACE_CONTAINER},
-        {"0::/\n", WORDS("container=lxc\0A=b"), NULL, PLACE_CONTAINER},
-        {"0::/\n", WORDS("container="), NULL, PLACE_HOST},
-        {NULL, NULL, 0, NULL, PLACE_HOST},
+        {"0::/\n", WORDS("PATH=/bin"), NULL, RUNTIME_NONE},
+        {"0::/user.slice\n", WORDS("MYcontainer=podman"), NULL, RUNTIME_NONE},
+        {docker_group, WORDS(""), NULL, RUNTIME_DOCKER},
+        {"0::/\n", WORDS("A=b"), ".dockerenv", RUNTIME_DOCKER},
+        {podman_group, WORDS("A=b"), NULL, RUNTIME_PODMAN},
+        {"0::/\n", WORDS("A=b\0container=podman"), NULL, RUNTIME_PODMAN},
+        {"0::/\n", WORDS("A=b"), "run/.containerenv", RUNTIME_PODMAN},
+        {pod_group, WORDS(""), NULL, RUNTIME_KUBERNETES},
+        {"0::/\n", WORDS("A=b\0KUBERNETES_SERVICE_HOST=10.0.0.1"), ".dockerenv",
+         RUNTIME_KUBERNETES},
+        {"0::/\n", WORDS("KUBERNETES_SERVICE_HOST_X=1"), NULL, RUNTIME_NONE},
+        {other_group, WORDS(""), NULL, RUNTIME_OTHER},
+        {"0::/\n", WORDS("container=lxc\0A=b"), NULL, RUNTIME_OTHER},
+        {"0::/\n", WORDS("container="), NULL, RUNTIME_NONE},
+        {NULL, NULL, 0, NULL, RUNTIME_NONE},
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -55,9 +56,9 @@ static void test_places(void)
                                    rows[i].environment_len));
         snprintf(name, sizeof name, "self/root/%s", rows[i].file ? rows[i].file : "etc/passwd");
         CHECK(tree_write(&tree, name, ""));
-        enum place place = place_of_tool(&proc);
-        if (!CHECK(place == rows[i].place))
-            fprintf(stderr, "  row %zu: %d\n", i, (int)place);
+        enum runtime runtime = runtime_of_tool(&proc);
+        if (!CHECK(runtime == rows[i].runtime))
+            fprintf(stderr, "  row %zu: %d\n", i, (int)runtime);
         procfs_close(&proc);
         tree_remove(&tree);
     }
