@@ -15,7 +15,7 @@ struct cpu_pin {
 };
 
 /*
- * What the calling thread starts from here begins on its own pin. Where
+ * What the calling thread starts from here begins on its own CPU. Where
  * the kernel does not allow it, or has more than 1024, nothing is changed.
  */
 void cpu_pin_begin(struct cpu_pin *pin);

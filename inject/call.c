@@ -97,11 +97,11 @@ bool injection_get(struct injection *injection, remote_addr addr, void *out, siz
 }
 
 enum fault_code injection_call(struct injection *injection, struct arch_call *calls, size_t count,
-                               const struct watch *watch, struct fault *fault)
+                               const struct intercept *intercept, struct fault *fault)
 {
     if (count > INJECTION_CALLS_MAX)
         return fault_set(fault, FAULT_INTERNAL, E2BIG, "call", "%zu calls at once", count);
-    return perform_calls(injection, calls, count, watch, fault);
+    return perform_calls(injection, calls, count, intercept, fault);
 }
 
 /* ---- the ending ---- */

@@ -99,13 +99,13 @@ struct injection {
     struct session session;
     uint64_t denied_since; /* CLOCK_MONOTONIC ns of the first EPERM without a cause; 0: none */
     bool unwinder_tried;
-    bool may_idle;             /* the tool, while calls are watched: share_may_idle */
+    bool may_idle;             /* the tool, while calls are intercepted: share_may_idle */
     bool looks;                /* no calls will be made: what they cannot bear does not matter */
     unsigned filters_max;      /* seccomp filters that a thread may have to be used */
     bool own_known;            /* own has been read */
     struct proc_status own;    /* the held thread's, read after its stop */
     bool seasoned;             /* the thread that is tried has surely allocated before */
-    struct share *share;       /* while calls are watched */
+    struct share *share;       /* while calls are intercepted */
     struct unwinder *unwinder; /* while a thread is looked for */
     struct deadline until;
     arch_regs original;               /* at the first stop, rseq applied */
@@ -121,7 +121,7 @@ struct injection {
     struct arch_frames frames;
     struct arch_last last; /* gives its cancelability type or state back, */
     uint64_t calm;         /* in place of which there is this one */
-    bool calmed;           /* once a call has been watched */
+    bool calmed;           /* once a call has been intercepted */
     remote_addr scratch;   /* 0: none yet */
     unsigned char *data;   /* what goes to base + SCRATCH_CODE */
     size_t data_used;
@@ -154,11 +154,11 @@ enum fault_code injection_stop(struct injection *injection, const struct injecti
 remote_addr injection_put(struct injection *injection, const void *bytes, size_t len);
 
 /*
- * Calls count functions in order and fills their results. watch may be NULL.
+ * Calls count functions in order and fills their results. intercept may be NULL.
  * FAULT_CALL_DEADLINE: detached, the calls finish by themselves.
  */
 enum fault_code injection_call(struct injection *injection, struct arch_call *calls, size_t count,
-                               const struct watch *watch, struct fault *fault);
+                               const struct intercept *intercept, struct fault *fault);
 
 /* Reads back len bytes at an address from injection_put, until the next injection_put. */
 bool injection_get(struct injection *injection, remote_addr addr, void *out, size_t len);
@@ -167,7 +167,7 @@ bool injection_get(struct injection *injection, remote_addr addr, void *out, siz
  * A callback for functions that report by void (*)(void *context, const char
  * *text): it gathers the texts in the scratch area. When that is full, and when
  * flush, a record for the end of the list of calls, says so, the thread makes a
- * write(2) to a descriptor that no process has; the watch takes it (gather_is_write)
+ * write(2) to a descriptor that no process has; the intercept takes it (gather_is_write)
  * and stands in for it. False where there is no executable memory for it.
  */
 struct gather {
@@ -175,7 +175,7 @@ struct gather {
     struct arch_call flush;
 };
 bool injection_gather(struct injection *injection, struct gather *gather);
-/* For watch.enter: is it that write? Then args[1] is the text's address, args[2] its length. */
+/* For intercept.enter: is it that write? Then args[1] is the text's address, args[2] its length. */
 bool gather_is_write(const struct gather *gather, uint64_t nr, const uint64_t args[6]);
 
 /* Ends what injection_begin began, in every state; idempotent. */

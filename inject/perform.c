@@ -43,7 +43,7 @@ static bool write_code(struct injection *injection)
 /*
  * A cancellation that is pending for the thread would act at the dump's open
  * and unwind it out of the allocator with its locks held. So the list for a run
- * that is watched lies between two records of ours: the first disables that and
+ * that is intercepted lies between two records of ours: the first disables that and
  * puts the former state where the last one takes its argument from, so that it
  * comes back also when the tool has died.
  *
@@ -70,7 +70,7 @@ void perform_plan_last(struct injection *injection)
     injection->calm = plan->setcanceltype ? PTHREAD_CANCEL_DEFERRED : PTHREAD_CANCEL_DISABLE;
 }
 
-/* The first records of the first list that is watched. */
+/* The first records of the first list that is intercepted. */
 static size_t fill_calm(struct injection *injection, struct arch_call *records)
 {
     if (!injection->last.function || injection->calmed)
@@ -82,15 +82,15 @@ static size_t fill_calm(struct injection *injection, struct arch_call *records)
 }
 
 static size_t fill_records(struct injection *injection, const struct arch_call *calls, size_t count,
-                           bool watched)
+                           bool intercepted)
 {
     struct arch_call *records = (struct arch_call *)(void *)(injection->data + RECORDS_AT);
     const struct plan *plan = injection->env.plan;
-    remote_addr setcancelstate = watched && plan->setcanceltype ? plan->setcancelstate : 0;
+    remote_addr setcancelstate = intercepted && plan->setcanceltype ? plan->setcancelstate : 0;
     size_t first = 0;
 
     memset(records, 0, SCRATCH_ARGUMENTS - RECORDS_AT);
-    if (watched)
+    if (intercepted)
         first = fill_calm(injection, records);
     if (setcancelstate) {
         const size_t last = first + 1 + count;
@@ -115,15 +115,15 @@ static bool write_records(struct injection *injection)
 }
 
 /* One system call of the thread, from its entry to its exit. */
-struct watched {
+struct intercepted {
     bool entered; /* its entry was seen: not the void one that led into the call */
     uint64_t nr, args[6];
     bool stood_in;
     int64_t result;
 };
 
-static enum fault_code at_entry(struct injection *injection, const struct watch *watch,
-                                const struct __ptrace_syscall_info *info, struct watched *call,
+static enum fault_code at_entry(struct injection *injection, const struct intercept *intercept,
+                                const struct __ptrace_syscall_info *info, struct intercepted *call,
                                 struct fault *fault)
 {
     arch_regs regs;
@@ -131,9 +131,10 @@ static enum fault_code at_entry(struct injection *injection, const struct watch 
     call->entered = true;
     call->nr = info->entry.nr;
     memcpy(call->args, info->entry.args, sizeof call->args);
-    call->stood_in =
-        watch && watch->enter(watch->ctx, call->nr, call->args, &call->result) == WATCH_STAND_IN &&
-        arch_can_void(info);
+    call->stood_in = intercept &&
+                     intercept->enter(intercept->ctx, call->nr, call->args, &call->result) ==
+                         INTERCEPT_STAND_IN &&
+                     arch_can_void(info);
     if (arch_uses_restart_block(call->nr))
         injection->restart_block_used = true;
     if (!call->stood_in)
@@ -146,15 +147,15 @@ static enum fault_code at_entry(struct injection *injection, const struct watch 
     return FAULT_NONE;
 }
 
-static enum fault_code at_exit(struct injection *injection, const struct watch *watch,
-                               const struct __ptrace_syscall_info *info, struct watched *call,
+static enum fault_code at_exit(struct injection *injection, const struct intercept *intercept,
+                               const struct __ptrace_syscall_info *info, struct intercepted *call,
                                struct fault *fault)
 {
     arch_regs regs;
 
     if (!call->stood_in) {
-        if (watch && call->entered && !arch_is_restart(info->exit.rval))
-            watch->leave(watch->ctx, call->nr, call->args, info->exit.rval);
+        if (intercept && call->entered && !arch_is_restart(info->exit.rval))
+            intercept->leave(intercept->ctx, call->nr, call->args, info->exit.rval);
         return FAULT_NONE;
     }
     call->stood_in = false;
@@ -189,9 +190,9 @@ static bool open_signals(struct injection *injection, bool open)
 
 /* Runs the thread until it stands at the sigreturn that would run the unmap frame at frame. */
 static enum fault_code run_to_sigreturn(struct injection *injection, remote_addr frame,
-                                        const struct watch *watch, struct fault *fault)
+                                        const struct intercept *intercept, struct fault *fault)
 {
-    struct watched call = {0};
+    struct intercepted call = {0};
 
     injection->stage = STAGE_IN_CALL;
     for (;;) {
@@ -206,9 +207,9 @@ static enum fault_code run_to_sigreturn(struct injection *injection, remote_addr
         if (arch_is_final_sigreturn(&info, frame))
             break;
         if (info.op == PTRACE_SYSCALL_INFO_ENTRY)
-            rc = at_entry(injection, watch, &info, &call, fault);
+            rc = at_entry(injection, intercept, &info, &call, fault);
         else if (info.op == PTRACE_SYSCALL_INFO_EXIT)
-            rc = at_exit(injection, watch, &info, &call, fault);
+            rc = at_exit(injection, intercept, &info, &call, fault);
         if (rc != FAULT_NONE)
             return rc;
     }
@@ -220,8 +221,8 @@ static enum fault_code run_to_sigreturn(struct injection *injection, remote_addr
 
 /* ---- through the trampoline: one run for the whole list ---- */
 
-static enum fault_code run_trampoline(struct injection *injection, const struct watch *watch,
-                                      struct fault *fault)
+static enum fault_code run_trampoline(struct injection *injection,
+                                      const struct intercept *intercept, struct fault *fault)
 {
     arch_regs regs = injection->original;
 
@@ -229,7 +230,7 @@ static enum fault_code run_trampoline(struct injection *injection, const struct 
                           stack_end(injection) - 64, injection->frames.unmap);
     if (!open_signals(injection, true) || !arch_set_regs(&injection->session, &regs))
         return run_broken(injection, "set registers", fault);
-    return run_to_sigreturn(injection, injection->frames.unmap, watch, fault);
+    return run_to_sigreturn(injection, injection->frames.unmap, intercept, fault);
 }
 
 /* ---- directly: one run a call, without executable memory ---- */
@@ -262,7 +263,7 @@ static enum fault_code leave_sigreturn(struct injection *injection, struct fault
 }
 
 static enum fault_code run_direct(struct injection *injection, const struct arch_call *call,
-                                  remote_addr result_at, const struct watch *watch,
+                                  remote_addr result_at, const struct intercept *intercept,
                                   struct fault *fault)
 {
     const struct arch_gadgets *gadgets = &injection->env.plan->gadgets;
@@ -282,7 +283,7 @@ static enum fault_code run_direct(struct injection *injection, const struct arch
         !arch_set_fp(&injection->session, &clean) || !open_signals(injection, true) ||
         !arch_set_regs(&injection->session, &regs))
         return run_broken(injection, "set registers", fault);
-    return run_to_sigreturn(injection, at + ARCH_CHAIN_FRAME, watch, fault);
+    return run_to_sigreturn(injection, at + ARCH_CHAIN_FRAME, intercept, fault);
 }
 
 /* What the trampoline does by itself: the thread's errno is read before the first call. */
@@ -304,7 +305,7 @@ static enum fault_code save_errno(struct injection *injection, struct fault *fau
 }
 
 /* The records are read again each time: one may have filled in another's argument. */
-static enum fault_code run_directly(struct injection *injection, const struct watch *watch,
+static enum fault_code run_directly(struct injection *injection, const struct intercept *intercept,
                                     struct fault *fault)
 {
     enum fault_code rc = save_errno(injection, fault);
@@ -317,7 +318,7 @@ static enum fault_code run_directly(struct injection *injection, const struct wa
         if (!call.function)
             break;
         at += offsetof(struct arch_call, result);
-        rc = run_direct(injection, &call, at, watch, fault);
+        rc = run_direct(injection, &call, at, intercept, fault);
     }
     return rc;
 }
@@ -348,23 +349,23 @@ static enum fault_code refused_memory(const struct injection *injection, struct 
 }
 
 enum fault_code perform_calls(struct injection *injection, struct arch_call *calls, size_t count,
-                              const struct watch *watch, struct fault *fault)
+                              const struct intercept *intercept, struct fault *fault)
 {
     struct share share;
-    size_t first = fill_records(injection, calls, count, watch != NULL);
+    size_t first = fill_records(injection, calls, count, intercept != NULL);
     enum fault_code rc;
 
     if (!write_records(injection))
         return refused_memory(injection, fault);
-    if (watch && !watch->brief) {
+    if (intercept && !intercept->brief) {
         share_begin(&share, injection->env.target, injection->session.tid, injection->may_idle);
         injection->share = &share;
     }
     if (injection->direct)
-        rc = run_directly(injection, watch, fault);
+        rc = run_directly(injection, intercept, fault);
     else
-        rc = run_trampoline(injection, watch, fault);
-    if (watch && !watch->brief)
+        rc = run_trampoline(injection, intercept, fault);
+    if (intercept && !intercept->brief)
         share_end(&share);
     injection->share = NULL;
     return rc == FAULT_NONE ? read_results(injection, calls, count, first, fault) : rc;

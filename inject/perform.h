@@ -5,7 +5,7 @@
 
 /* See injection_call. */
 enum fault_code perform_calls(struct injection *injection, struct arch_call *calls, size_t count,
-                              const struct watch *watch, struct fault *fault);
+                              const struct intercept *intercept, struct fault *fault);
 
 /* Before the frames are forged: what the thread calls last, on its own stack. */
 void perform_plan_last(struct injection *injection);

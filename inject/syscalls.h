@@ -9,14 +9,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum watch_verdict {
-    WATCH_PASS,    /* the kernel executes it */
-    WATCH_STAND_IN /* it is not executed; the thread sees *result */
+enum intercept_verdict {
+    INTERCEPT_PASS,    /* the kernel executes it */
+    INTERCEPT_STAND_IN /* it is not executed; the thread sees *result */
 };
 
-struct watch {
+struct intercept {
     /* At the entry. nr and args as in syscall(2). */
-    enum watch_verdict (*enter)(void *ctx, uint64_t nr, const uint64_t args[6], int64_t *result);
+    enum intercept_verdict (*enter)(void *ctx, uint64_t nr, const uint64_t args[6],
+                                    int64_t *result);
     /* At the exit of one that was passed; result as the kernel gives it (-errno). */
     void (*leave)(void *ctx, uint64_t nr, const uint64_t args[6], int64_t result);
     void *ctx;

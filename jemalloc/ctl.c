@@ -87,7 +87,7 @@ static bool take_result(struct injection *injection, struct ctl_op *op,
 }
 
 enum fault_code ctl_run(struct injection *injection, const struct instance *instance,
-                        struct ctl_op *ops, size_t count, const struct watch *watch,
+                        struct ctl_op *ops, size_t count, const struct intercept *intercept,
                         struct fault *fault)
 {
     struct operands operands[CTL_OPS_MAX];
@@ -103,7 +103,7 @@ enum fault_code ctl_run(struct injection *injection, const struct instance *inst
             return fault_set(fault, FAULT_INTERNAL, E2BIG, "mallctl", "%s", ops[i].name);
         calls[i] = make_call(instance, &ops[i], &operands[i]);
     }
-    rc = injection_call(injection, calls, count, watch, fault);
+    rc = injection_call(injection, calls, count, intercept, fault);
     for (size_t i = 0; i < count && rc == FAULT_NONE; i++)
         if (!take_result(injection, &ops[i], &operands[i], &calls[i]))
             rc = fault_set(fault, FAULT_INTERNAL, 0, "mallctl", "%s", ops[i].name);

@@ -38,10 +38,10 @@ struct ctl_op {
 size_t ctl_type_size(enum ctl_type type);
 /*
  * Runs count operations in order in the held thread. What mallctl refuses is
- * in op.rc and no fault. watch may be NULL.
+ * in op.rc and no fault. intercept may be NULL.
  */
 enum fault_code ctl_run(struct injection *injection, const struct instance *instance,
-                        struct ctl_op *ops, size_t count, const struct watch *watch,
+                        struct ctl_op *ops, size_t count, const struct intercept *intercept,
                         struct fault *fault);
 void ctl_free(struct ctl_op *ops, size_t count);
 

@@ -15,7 +15,7 @@ enum { STREAM_FD = 0x3fffffff, MAPS_FD = 0x3ffffffb };
 /* What jemalloc opens to copy its mappings is no longer than this (prof_sys.c, prof_dump_maps). */
 enum { MAPS_PATH_MAX = 64 };
 
-struct dump_watch {
+struct dump_intercept {
     struct injection *injection;
     struct sink *sink;       /* NULL: the file is written by the target */
     remote_addr stream_path; /* the name that only our open uses, by its address */
@@ -33,28 +33,28 @@ struct dump_watch {
 };
 
 /* Takes count bytes at addr into the sink; a target may claim any count. */
-static int64_t stream_write(struct dump_watch *watch, remote_addr addr, uint64_t count)
+static int64_t stream_write(struct dump_intercept *intercept, remote_addr addr, uint64_t count)
 {
-    unsigned char *room = sink_reserve(watch->sink, count);
+    unsigned char *room = sink_reserve(intercept->sink, count);
 
     if (!room) {
-        watch->overflow = true;
+        intercept->overflow = true;
         return -ENOSPC;
     }
-    if (!memory_read(watch->injection->env.memory, addr, room, count)) {
-        watch->write_errno = errno;
+    if (!memory_read(intercept->injection->env.memory, addr, room, count)) {
+        intercept->write_errno = errno;
         return -EFAULT;
     }
-    watch->sink->len += count;
-    watch->written += count;
+    intercept->sink->len += count;
+    intercept->written += count;
     return (int64_t)count;
 }
 
 /* "/proc/4242/task/4242/maps", or "/proc/4242/maps" */
-static bool is_maps(const struct dump_watch *watch, remote_addr path)
+static bool is_maps(const struct dump_intercept *intercept, remote_addr path)
 {
     char text[MAPS_PATH_MAX];
-    ssize_t len = memory_read_string(watch->injection->env.memory, path, text, sizeof text);
+    ssize_t len = memory_read_string(intercept->injection->env.memory, path, text, sizeof text);
 
     return len > 5 && strncmp(text, "/proc/", 6) == 0 && strcmp(text + len - 5, "/maps") == 0;
 }
@@ -63,49 +63,51 @@ static bool is_maps(const struct dump_watch *watch, remote_addr path)
  * An empty file in place of its mappings, in as few system calls as there can
  * be: an open that fails would make up to 5.2.1 the whole dump fail.
  */
-static enum watch_verdict maps_enter(struct dump_watch *watch, uint64_t nr, const uint64_t args[6],
-                                     int64_t *result)
+static enum intercept_verdict maps_enter(struct dump_intercept *intercept, uint64_t nr,
+                                         const uint64_t args[6], int64_t *result)
 {
     remote_addr path;
 
-    if (watch->maps_opened && args[0] == MAPS_FD && (arch_is_read(nr) || arch_is_close(nr))) {
+    if (intercept->maps_opened && args[0] == MAPS_FD && (arch_is_read(nr) || arch_is_close(nr))) {
         *result = 0;
-        return WATCH_STAND_IN;
+        return INTERCEPT_STAND_IN;
     }
-    if (watch->maps_opened || !arch_opens_for_reading(nr, args, &path) || !is_maps(watch, path))
-        return WATCH_PASS;
-    watch->maps_opened = true;
+    if (intercept->maps_opened || !arch_opens_for_reading(nr, args, &path) ||
+        !is_maps(intercept, path))
+        return INTERCEPT_PASS;
+    intercept->maps_opened = true;
     *result = MAPS_FD;
-    return WATCH_STAND_IN;
+    return INTERCEPT_STAND_IN;
 }
 
-static enum watch_verdict stream_enter(void *ctx, uint64_t nr, const uint64_t args[6],
-                                       int64_t *result)
+static enum intercept_verdict stream_enter(void *ctx, uint64_t nr, const uint64_t args[6],
+                                           int64_t *result)
 {
-    struct dump_watch *watch = ctx;
+    struct dump_intercept *intercept = ctx;
     remote_addr path;
 
-    if (!watch->opened && arch_opens_for_writing(nr, args, &path) && path == watch->stream_path) {
-        watch->opened = true;
+    if (!intercept->opened && arch_opens_for_writing(nr, args, &path) &&
+        path == intercept->stream_path) {
+        intercept->opened = true;
         *result = STREAM_FD;
-        return WATCH_STAND_IN;
+        return INTERCEPT_STAND_IN;
     }
-    if (!watch->opened || watch->closed)
-        return WATCH_PASS;
-    if (watch->without_maps && maps_enter(watch, nr, args, result) == WATCH_STAND_IN)
-        return WATCH_STAND_IN;
+    if (!intercept->opened || intercept->closed)
+        return INTERCEPT_PASS;
+    if (intercept->without_maps && maps_enter(intercept, nr, args, result) == INTERCEPT_STAND_IN)
+        return INTERCEPT_STAND_IN;
     if (args[0] != STREAM_FD)
-        return WATCH_PASS;
+        return INTERCEPT_PASS;
     if (arch_is_write(nr)) {
-        *result = stream_write(watch, args[1], args[2]);
-        return WATCH_STAND_IN;
+        *result = stream_write(intercept, args[1], args[2]);
+        return INTERCEPT_STAND_IN;
     }
     if (arch_is_close(nr)) {
-        watch->closed = true;
+        intercept->closed = true;
         *result = 0;
-        return WATCH_STAND_IN;
+        return INTERCEPT_STAND_IN;
     }
-    return WATCH_PASS;
+    return INTERCEPT_PASS;
 }
 
 static void stream_leave(void *ctx, uint64_t nr, const uint64_t args[6], int64_t result)
@@ -117,95 +119,98 @@ static void stream_leave(void *ctx, uint64_t nr, const uint64_t args[6], int64_t
 }
 
 /* prof.dump creates one file; the maps that it also opens are only read. */
-static enum watch_verdict file_enter(void *ctx, uint64_t nr, const uint64_t args[6],
-                                     int64_t *result)
+static enum intercept_verdict file_enter(void *ctx, uint64_t nr, const uint64_t args[6],
+                                         int64_t *result)
 {
-    struct dump_watch *watch = ctx;
+    struct dump_intercept *intercept = ctx;
     remote_addr path;
 
     (void)result;
-    if (!watch->opened && !watch->open_errno && arch_opens_for_writing(nr, args, &path)) {
-        watch->opening = true;
-        if (memory_read_string(watch->injection->env.memory, path, watch->path,
-                               sizeof watch->path) < 0) /* longer than any path can be */
-            snprintf(watch->path, sizeof watch->path, "%s",
-                     watch->asked_path ? watch->asked_path : "");
+    if (!intercept->opened && !intercept->open_errno && arch_opens_for_writing(nr, args, &path)) {
+        intercept->opening = true;
+        if (memory_read_string(intercept->injection->env.memory, path, intercept->path,
+                               sizeof intercept->path) < 0) /* longer than any path can be */
+            snprintf(intercept->path, sizeof intercept->path, "%s",
+                     intercept->asked_path ? intercept->asked_path : "");
     }
-    return WATCH_PASS;
+    return INTERCEPT_PASS;
 }
 
 /* The target as the held thread sees it. */
-static struct target held_view(const struct dump_watch *watch)
+static struct target held_view(const struct dump_intercept *intercept)
 {
-    return target_seen_by(watch->injection->env.target, watch->injection->session.tid);
+    return target_seen_by(intercept->injection->env.target, intercept->injection->session.tid);
 }
 
 /*
  * What was asked for may be relative, or go through links: the descriptor knows.
  * A name that all threads find is better than the held one's own.
  */
-static void confirm_path(struct dump_watch *watch)
+static void confirm_path(struct dump_intercept *intercept)
 {
-    const struct target *target = watch->injection->env.target, view = held_view(watch);
+    const struct target *target = intercept->injection->env.target, view = held_view(intercept);
     char real[DUMP_PATH_MAX];
 
-    if (target_descriptor_path(target, &view, (int)watch->fd, real, sizeof real) == 0) {
-        memcpy(watch->path, real, sizeof watch->path);
+    if (target_descriptor_path(target, &view, (int)intercept->fd, real, sizeof real) == 0) {
+        memcpy(intercept->path, real, sizeof intercept->path);
         return;
     }
-    if (target_descriptor_path(&view, &view, (int)watch->fd, real, sizeof real) == 0 ||
-        target_absolute_path(&view, watch->path, real, sizeof real) == 0)
-        memcpy(watch->path, real, sizeof watch->path);
+    if (target_descriptor_path(&view, &view, (int)intercept->fd, real, sizeof real) == 0 ||
+        target_absolute_path(&view, intercept->path, real, sizeof real) == 0)
+        memcpy(intercept->path, real, sizeof intercept->path);
     if (!target_sees_alike(target, &view))
-        watch->seen_by = watch->injection->session.tid;
+        intercept->seen_by = intercept->injection->session.tid;
 }
 
-static void file_opened(struct dump_watch *watch, int64_t result)
+static void file_opened(struct dump_intercept *intercept, int64_t result)
 {
-    watch->opening = false;
+    intercept->opening = false;
     if (result < 0) {
-        watch->open_errno = (int)-result;
+        intercept->open_errno = (int)-result;
         return;
     }
-    watch->opened = true;
-    watch->fd = result;
-    confirm_path(watch);
+    intercept->opened = true;
+    intercept->fd = result;
+    confirm_path(intercept);
 }
 
 static void file_leave(void *ctx, uint64_t nr, const uint64_t args[6], int64_t result)
 {
-    struct dump_watch *watch = ctx;
+    struct dump_intercept *intercept = ctx;
 
-    if (watch->opening) {
-        file_opened(watch, result);
-    } else if (watch->opened && !watch->closed && (int64_t)args[0] == watch->fd) {
+    if (intercept->opening) {
+        file_opened(intercept, result);
+    } else if (intercept->opened && !intercept->closed && (int64_t)args[0] == intercept->fd) {
         if (arch_is_close(nr))
-            watch->closed = true;
+            intercept->closed = true;
         else if (arch_is_write(nr) && result < 0)
-            watch->write_errno = (int)-result;
+            intercept->write_errno = (int)-result;
         else if (arch_is_write(nr)) {
-            watch->written += (uint64_t)result;
-            watch->cut_short |= (uint64_t)result < args[2];
+            intercept->written += (uint64_t)result;
+            intercept->cut_short |= (uint64_t)result < args[2];
         }
     }
 }
 
 /* What was seen counts, not the return code alone: up to 5.3.0 a short write is still "success". */
-static enum fault_code judge(const struct dump_watch *watch, const struct prof_state *state, int rc,
-                             struct fault *fault)
+static enum fault_code judge(const struct dump_intercept *intercept, const struct prof_state *state,
+                             int rc, struct fault *fault)
 {
-    if (watch->open_errno)
-        return fault_set(fault, FAULT_DUMP_OPEN, watch->open_errno, "prof.dump", "%s", watch->path);
-    if (watch->overflow)
-        return fault_set(fault, FAULT_TOO_LARGE, 0, "prof.dump", "%zu bytes", watch->sink->limit);
-    if (watch->write_errno || watch->cut_short)
-        return fault_set(fault, FAULT_DUMP_WRITE, watch->write_errno, "prof.dump", "%s",
-                         watch->path);
-    if (rc == EFAULT && !watch->opened && !watch->asked_path && !watch->sink && !state->prefix[0])
+    if (intercept->open_errno)
+        return fault_set(fault, FAULT_DUMP_OPEN, intercept->open_errno, "prof.dump", "%s",
+                         intercept->path);
+    if (intercept->overflow)
+        return fault_set(fault, FAULT_TOO_LARGE, 0, "prof.dump", "%zu bytes",
+                         intercept->sink->limit);
+    if (intercept->write_errno || intercept->cut_short)
+        return fault_set(fault, FAULT_DUMP_WRITE, intercept->write_errno, "prof.dump", "%s",
+                         intercept->path);
+    if (rc == EFAULT && !intercept->opened && !intercept->asked_path && !intercept->sink &&
+        !state->prefix[0])
         return fault_set(fault, FAULT_DUMP_NAMELESS, 0, "prof.dump", "opt.prof_prefix");
     if (rc != 0)
         return fault_set(fault, FAULT_CTL_REFUSED, rc, "mallctl", "prof.dump");
-    if (!watch->opened || !watch->closed || watch->written == 0)
+    if (!intercept->opened || !intercept->closed || intercept->written == 0)
         return fault_set(fault, FAULT_INTERNAL, 0, "prof.dump",
                          "it returned success, but no profile was seen to be written");
     return FAULT_NONE;
@@ -223,28 +228,29 @@ static remote_addr put_stream_path(struct injection *injection)
     return at ? at + 1 : 0;
 }
 
-static enum fault_code run_watched(struct dump_watch *watch, const struct instance *instance,
-                                   const struct prof_state *state, struct fault *fault)
+static enum fault_code run_intercepted(struct dump_intercept *intercept,
+                                       const struct instance *instance,
+                                       const struct prof_state *state, struct fault *fault)
 {
-    struct injection *injection = watch->injection;
-    const char *path = watch->asked_path;
-    struct watch calls = {.enter = watch->sink ? stream_enter : file_enter,
-                          .leave = watch->sink ? stream_leave : file_leave,
-                          .ctx = watch,
-                          .brief = watch->brief};
+    struct injection *injection = intercept->injection;
+    const char *path = intercept->asked_path;
+    struct intercept calls = {.enter = intercept->sink ? stream_enter : file_enter,
+                              .leave = intercept->sink ? stream_leave : file_leave,
+                              .ctx = intercept,
+                              .brief = intercept->brief};
     struct ctl_op op = {
         .name = "prof.dump", .type = CTL_STRING, .writes = true, .write_only = true};
     enum fault_code rc;
 
-    if (watch->sink)
-        op.new_text = watch->stream_path = put_stream_path(injection);
+    if (intercept->sink)
+        op.new_text = intercept->stream_path = put_stream_path(injection);
     else if (path)
         op.new_text = injection_put(injection, path, strlen(path) + 1);
-    if ((watch->sink || path) && !op.new_text)
+    if ((intercept->sink || path) && !op.new_text)
         return fault_set(fault, FAULT_DUMP_OPEN, ENAMETOOLONG, "prof.dump", "%s",
                          path ? path : "a stream");
     rc = ctl_run(injection, instance, &op, 1, &calls, fault);
-    return rc == FAULT_NONE ? judge(watch, state, op.rc, fault) : rc;
+    return rc == FAULT_NONE ? judge(intercept, state, op.rc, fault) : rc;
 }
 
 static enum fault_code refuse_fifo(const struct target *target, const char *path,
@@ -353,10 +359,10 @@ static enum fault_code check_hooks(struct injection *injection, const struct ins
 enum fault_code dump_stream(struct injection *injection, const struct instance *instance,
                             struct sink *sink, bool brief, struct fault *fault)
 {
-    struct dump_watch watch = {
+    struct dump_intercept intercept = {
         .injection = injection, .sink = sink, .fd = -1, .without_maps = true, .brief = brief};
 
-    return run_watched(&watch, instance, NULL, fault);
+    return run_intercepted(&intercept, instance, NULL, fault);
 }
 
 enum fault_code dump_streamable(struct injection *injection, const struct instance *instance,
@@ -370,12 +376,13 @@ enum fault_code dump_run(struct injection *injection, const struct instance *ins
                          const struct dump_request *request, struct dump_result *result,
                          struct fault *fault)
 {
-    struct dump_watch watch = {.injection = injection,
-                               .sink = request->stream,
-                               .asked_path = request->path,
-                               .fd = -1,
-                               /* a seccomp filter never sees a file opened (dump_complete) */
-                               .without_maps = injection->direct};
+    struct dump_intercept intercept = {
+        .injection = injection,
+        .sink = request->stream,
+        .asked_path = request->path,
+        .fd = -1,
+        /* a seccomp filter never sees a file opened (dump_complete) */
+        .without_maps = injection->direct};
     struct prof_state state;
     enum fault_code rc = prof_read(injection, instance, &state, fault);
 
@@ -388,12 +395,12 @@ enum fault_code dump_run(struct injection *injection, const struct instance *ins
     if (rc == FAULT_NONE)
         rc = refuse_held_fifo(injection, request->stream ? NULL : request->path, fault);
     if (rc == FAULT_NONE)
-        rc = run_watched(&watch, instance, &state, fault);
+        rc = run_intercepted(&intercept, instance, &state, fault);
     if (rc != FAULT_NONE)
         return rc;
-    result->bytes = watch.written;
-    result->seen_by = watch.seen_by;
+    result->bytes = intercept.written;
+    result->seen_by = intercept.seen_by;
     if (!request->stream)
-        snprintf(result->target_path, sizeof result->target_path, "%s", watch.path);
+        snprintf(result->target_path, sizeof result->target_path, "%s", intercept.path);
     return FAULT_NONE;
 }

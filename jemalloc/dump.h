@@ -1,5 +1,5 @@
 /*
- * prof.dump, watched: the file it writes is seen at the open, or, streamed, is
+ * prof.dump, intercepted: the file it writes is seen at the open, or, streamed, is
  * never opened at all.
  */
 #pragma once
@@ -49,7 +49,7 @@ enum fault_code dump_run(struct injection *injection, const struct instance *ins
 /*
  * The streamed dump alone, as fast as it can be had: for a caller who knows
  * that it can profile and has no hook, and asks for the mappings by
- * dump_complete. brief: the profile is small (struct watch). Faults as those of
+ * dump_complete. brief: the profile is small (struct intercept). Faults as those of
  * dump_run.
  */
 enum fault_code dump_stream(struct injection *injection, const struct instance *instance,

@@ -96,17 +96,17 @@ static int64_t take(struct report *report, remote_addr addr, uint64_t count)
     return (int64_t)count;
 }
 
-static enum watch_verdict report_enter(void *ctx, uint64_t nr, const uint64_t args[6],
-                                       int64_t *result)
+static enum intercept_verdict report_enter(void *ctx, uint64_t nr, const uint64_t args[6],
+                                           int64_t *result)
 {
     struct report *report = ctx;
     bool ours = report->gathers ? gather_is_write(&report->gather, nr, args)
                                 : arch_is_write(nr) && args[0] == STDERR_FILENO;
 
     if (!ours)
-        return WATCH_PASS;
+        return INTERCEPT_PASS;
     *result = take(report, args[1], args[2]);
-    return WATCH_STAND_IN;
+    return INTERCEPT_STAND_IN;
 }
 
 static void report_leave(void *ctx, uint64_t nr, const uint64_t args[6], int64_t result)
@@ -152,7 +152,8 @@ enum fault_code stats_print(struct injection *injection, const struct instance *
                             const struct stats_request *request, struct fault *fault)
 {
     struct report report = {.injection = injection, .sink = request->sink};
-    const struct watch watch = {.enter = report_enter, .leave = report_leave, .ctx = &report};
+    const struct intercept intercept = {
+        .enter = report_enter, .leave = report_leave, .ctx = &report};
     struct arch_call calls[2] = {{.function = instance->stats_print}};
     enum fault_code rc = hooks_check(injection, instance, 0, request->consent, NULL, fault);
 
@@ -169,6 +170,6 @@ enum fault_code stats_print(struct injection *injection, const struct instance *
         calls[1] = report.gather.flush;
     }
     calls[0].args[2] = injection_put(injection, request->options, strlen(request->options) + 1);
-    rc = injection_call(injection, calls, report.gathers ? 2 : 1, &watch, fault);
+    rc = injection_call(injection, calls, report.gathers ? 2 : 1, &intercept, fault);
     return rc == FAULT_NONE ? judge_report(&report, fault) : rc;
 }
