@@ -1,10 +1,10 @@
 #include "inject/call.h"
 #include "inject/acquire.h"
+#include "inject/cpu_follow.h"
 #include "inject/perform.h"
 #include "inject/resume.h"
 #include "inject/run.h"
 #include "inject/scratch.h"
-#include "inject/share.h"
 
 #include <errno.h>
 #include <string.h>
@@ -34,7 +34,7 @@ static enum fault_code prepare(struct injection *injection, const struct injecti
     injection->until = *env->deadline;
     injection->sleeps = env->sleeps ? env->sleeps : injection->own_sleeps;
     injection->data_used = SCRATCH_ARGUMENTS;
-    injection->may_idle = share_may_idle();
+    injection->may_idle = cpu_follow_may_idle();
     injection->data = calloc(1, SCRATCH_DATA);
     if (!injection->data)
         return fault_set(fault, FAULT_INTERNAL, ENOMEM, "begin", "%d bytes", SCRATCH_DATA);

@@ -99,13 +99,13 @@ struct injection {
     struct session session;
     uint64_t denied_since; /* CLOCK_MONOTONIC ns of the first EPERM without a cause; 0: none */
     bool unwinder_tried;
-    bool may_idle;             /* the tool, while calls are intercepted: share_may_idle */
+    bool may_idle;             /* the tool, while calls are intercepted: cpu_follow_may_idle */
     bool looks;                /* no calls will be made: what they cannot bear does not matter */
     unsigned filters_max;      /* seccomp filters that a thread may have to be used */
     bool own_known;            /* own has been read */
     struct proc_status own;    /* the held thread's, read after its stop */
     bool seasoned;             /* the thread that is tried has surely allocated before */
-    struct share *share;       /* while calls are intercepted */
+    struct cpu_follow *follow; /* while calls are intercepted */
     struct unwinder *unwinder; /* while a thread is looked for */
     struct deadline until;
     arch_regs original;               /* at the first stop, rseq applied */

@@ -1,8 +1,8 @@
 /* The calls themselves: how a held thread is sent into functions, and how it comes back. */
 #include "inject/perform.h"
+#include "inject/cpu_follow.h"
 #include "inject/run.h"
 #include "inject/scratch.h"
-#include "inject/share.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -200,8 +200,8 @@ static enum fault_code run_to_sigreturn(struct injection *injection, remote_addr
         enum fault_code rc = run_step(injection, fault);
         if (rc != FAULT_NONE)
             return rc;
-        if (injection->share)
-            share_turn(injection->share);
+        if (injection->follow)
+            cpu_follow_turn(injection->follow);
         if (!session_syscall_info(&injection->session, &info))
             return run_broken(injection, "system call information", fault);
         if (arch_is_final_sigreturn(&info, frame))
@@ -351,23 +351,24 @@ static enum fault_code refused_memory(const struct injection *injection, struct 
 enum fault_code perform_calls(struct injection *injection, struct arch_call *calls, size_t count,
                               const struct intercept *intercept, struct fault *fault)
 {
-    struct share share;
+    struct cpu_follow follow;
     size_t first = fill_records(injection, calls, count, intercept != NULL);
     enum fault_code rc;
 
     if (!write_records(injection))
         return refused_memory(injection, fault);
     if (intercept && !intercept->brief) {
-        share_begin(&share, injection->env.target, injection->session.tid, injection->may_idle);
-        injection->share = &share;
+        cpu_follow_begin(&follow, injection->env.target, injection->session.tid,
+                         injection->may_idle);
+        injection->follow = &follow;
     }
     if (injection->direct)
         rc = run_directly(injection, intercept, fault);
     else
         rc = run_trampoline(injection, intercept, fault);
     if (intercept && !intercept->brief)
-        share_end(&share);
-    injection->share = NULL;
+        cpu_follow_end(&follow);
+    injection->follow = NULL;
     return rc == FAULT_NONE ? read_results(injection, calls, count, first, fault) : rc;
 }
 

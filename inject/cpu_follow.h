@@ -27,33 +27,34 @@
 #include <semaphore.h>
 #include <stdatomic.h>
 
-struct share {
-    bool pinned, watched;
+struct cpu_follow {
+    bool pinned, monitored;
     int cpu;          /* to which it is pinned; -1: none */
     cpu_set_t former; /* the tool's own processors */
     const struct target *target;
     pid_t tid;            /* the thread that is followed */
     pid_t self;           /* the thread of the tool that follows */
     int stat;             /* /proc/PID/task/TID/stat of the thread; negative: not opened */
-    atomic_bool given_up; /* by the watchdog */
+    atomic_bool given_up; /* by the monitor */
     atomic_uint turns;    /* how often it has come round */
     sem_t over;
-    pthread_t watchdog;
+    pthread_t monitor;
 };
 
 /*
  * May a thread that has gone to SCHED_IDLE come back? Tried with the calling
  * thread's nice value, which is as before afterwards.
  */
-bool share_may_idle(void);
+bool cpu_follow_may_idle(void);
 
 /*
- * Begins to share with a thread of the target. may_idle: the answer of
- * share_may_idle; without it the tool is pinned and its policy stays. Where it
+ * Begins to follow with a thread of the target. may_idle: the answer of
+ * cpu_follow_may_idle; without it the tool is pinned and its policy stays. Where it
  * is not permitted nothing happens.
  */
-void share_begin(struct share *share, const struct target *target, pid_t tid, bool may_idle);
+void cpu_follow_begin(struct cpu_follow *follow, const struct target *target, pid_t tid,
+                      bool may_idle);
 /* To be called at each turn: the tool is not starved. */
-void share_turn(struct share *share);
+void cpu_follow_turn(struct cpu_follow *follow);
 /* Undoes it all. */
-void share_end(struct share *share);
+void cpu_follow_end(struct cpu_follow *follow);

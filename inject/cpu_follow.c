@@ -1,4 +1,4 @@
-#include "inject/share.h"
+#include "inject/cpu_follow.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +27,7 @@ static void set_policy(pid_t tid, int policy)
  * back, which nobody may be refused; a try of SCHED_IDLE itself would leave a
  * thread there that, on a busy host, does not even come to its end.
  */
-bool share_may_idle(void)
+bool cpu_follow_may_idle(void)
 {
     errno = 0;
     int nice_value = getpriority(PRIO_PROCESS, 0);
@@ -41,18 +41,18 @@ bool share_may_idle(void)
  * The thread stands still and the tool does not come round. (That the tool is
  * runnable says nothing: it is preempted as soon as it has resumed the thread.)
  */
-static bool is_waiting_for_tool(const struct share *share)
+static bool is_waiting_for_tool(const struct cpu_follow *follow)
 {
-    struct thread thread = {.tid = share->tid};
+    struct thread thread = {.tid = follow->tid};
 
-    return thread_refresh(&thread, share->target) && thread.state == 't';
+    return thread_refresh(&thread, follow->target) && thread.state == 't';
 }
 
 /* Two looks in a row without a turn while the thread stands still: the tool is starved. */
-static void *watch(void *arg)
+static void *monitor_turns(void *arg)
 {
-    struct share *share = arg;
-    unsigned seen = atomic_load(&share->turns), starved = 0;
+    struct cpu_follow *follow = arg;
+    unsigned seen = atomic_load(&follow->turns), starved = 0;
     struct timespec until;
 
     clock_gettime(CLOCK_MONOTONIC, &until);
@@ -60,41 +60,41 @@ static void *watch(void *arg)
         until.tv_nsec += WATCH_NS;
         until.tv_sec += until.tv_nsec / 1000000000;
         until.tv_nsec %= 1000000000;
-        if (sem_clockwait(&share->over, CLOCK_MONOTONIC, &until) == 0)
+        if (sem_clockwait(&follow->over, CLOCK_MONOTONIC, &until) == 0)
             return NULL;
-        unsigned now = atomic_load(&share->turns);
+        unsigned now = atomic_load(&follow->turns);
         bool stuck =
-            now == seen && is_waiting_for_tool(share) && atomic_load(&share->turns) == seen;
+            now == seen && is_waiting_for_tool(follow) && atomic_load(&follow->turns) == seen;
         starved = stuck ? starved + 1 : 0;
         seen = now;
     }
-    atomic_store(&share->given_up, true);
-    sched_setaffinity(share->self, sizeof share->former, &share->former);
-    set_policy(share->self, SCHED_OTHER);
+    atomic_store(&follow->given_up, true);
+    sched_setaffinity(follow->self, sizeof follow->former, &follow->former);
+    set_policy(follow->self, SCHED_OTHER);
     return NULL;
 }
 
 /* Signals are for the main thread: they end its waits. */
-static bool start_watchdog(struct share *share)
+static bool start_monitor(struct cpu_follow *follow)
 {
     sigset_t all, former;
     int err;
 
-    if (sem_init(&share->over, 0, 0))
+    if (sem_init(&follow->over, 0, 0))
         return false;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &former);
-    err = pthread_create(&share->watchdog, NULL, watch, share);
+    err = pthread_create(&follow->monitor, NULL, monitor_turns, follow);
     pthread_sigmask(SIG_SETMASK, &former, NULL);
     return err == 0;
 }
 
 /* The processor on which the thread last ran; -1: not known. */
-static int processor_of(const struct share *share)
+static int processor_of(const struct cpu_follow *follow)
 {
     char text[1024];
     struct proc_stat stat;
-    ssize_t n = pread(share->stat, text, sizeof text, 0);
+    ssize_t n = pread(follow->stat, text, sizeof text, 0);
 
     if (n <= 0 || !parse_stat(text, (size_t)n, &stat) || stat.cpu >= CPU_SETSIZE)
         return -1;
@@ -102,57 +102,58 @@ static int processor_of(const struct share *share)
 }
 
 /* Moves the tool to where the thread is. */
-static bool follow(struct share *share)
+static bool move_to_thread(struct cpu_follow *follow)
 {
-    int cpu = processor_of(share);
+    int cpu = processor_of(follow);
     cpu_set_t one;
 
     if (cpu < 0)
         return false;
-    if (cpu == share->cpu)
+    if (cpu == follow->cpu)
         return true;
     CPU_ZERO(&one);
     CPU_SET((unsigned)cpu, &one);
-    share->cpu = cpu;
+    follow->cpu = cpu;
     return sched_setaffinity(0, sizeof one, &one) == 0;
 }
 
-void share_begin(struct share *share, const struct target *target, pid_t tid, bool may_idle)
+void cpu_follow_begin(struct cpu_follow *follow, const struct target *target, pid_t tid,
+                      bool may_idle)
 {
-    memset(share, 0, sizeof *share);
-    share->target = target;
-    share->cpu = -1;
-    share->tid = tid;
-    share->self = (pid_t)syscall(SYS_gettid);
-    share->stat =
+    memset(follow, 0, sizeof *follow);
+    follow->target = target;
+    follow->cpu = -1;
+    follow->tid = tid;
+    follow->self = (pid_t)syscall(SYS_gettid);
+    follow->stat =
         procfs_openf(target->proc, O_RDONLY, "%d/task/%d/stat", (int)target->pid, (int)tid);
-    if (share->stat < 0 || sched_getaffinity(0, sizeof share->former, &share->former))
+    if (follow->stat < 0 || sched_getaffinity(0, sizeof follow->former, &follow->former))
         return;
-    share->watched = sched_getscheduler(0) == SCHED_OTHER && may_idle && start_watchdog(share);
-    share->pinned = follow(share);
-    if (share->watched && share->pinned)
+    follow->monitored = sched_getscheduler(0) == SCHED_OTHER && may_idle && start_monitor(follow);
+    follow->pinned = move_to_thread(follow);
+    if (follow->monitored && follow->pinned)
         set_policy(0, SCHED_IDLE);
 }
 
 /* While it runs for long, balancing may move the thread: now and then the tool goes after it. */
-void share_turn(struct share *share)
+void cpu_follow_turn(struct cpu_follow *follow)
 {
-    unsigned turn = atomic_fetch_add_explicit(&share->turns, 1, memory_order_relaxed);
+    unsigned turn = atomic_fetch_add_explicit(&follow->turns, 1, memory_order_relaxed);
 
-    if (turn % FOLLOW_EVERY == 0 && share->pinned && !atomic_load(&share->given_up))
-        follow(share);
+    if (turn % FOLLOW_EVERY == 0 && follow->pinned && !atomic_load(&follow->given_up))
+        move_to_thread(follow);
 }
 
-void share_end(struct share *share)
+void cpu_follow_end(struct cpu_follow *follow)
 {
-    if (share->watched) {
+    if (follow->monitored) {
         set_policy(0, SCHED_OTHER);
-        sem_post(&share->over);
-        pthread_join(share->watchdog, NULL);
-        sem_destroy(&share->over);
+        sem_post(&follow->over);
+        pthread_join(follow->monitor, NULL);
+        sem_destroy(&follow->over);
     }
-    if (share->pinned)
-        sched_setaffinity(0, sizeof share->former, &share->former);
-    util_close(&share->stat);
-    memset(share, 0, sizeof *share);
+    if (follow->pinned)
+        sched_setaffinity(0, sizeof follow->former, &follow->former);
+    util_close(&follow->stat);
+    memset(follow, 0, sizeof *follow);
 }

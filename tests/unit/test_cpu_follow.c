@@ -1,6 +1,6 @@
 /* What the tool believes of the way back from SCHED_IDLE, and what the kernel makes of it. */
 #include "check.h"
-#include "inject/share.h"
+#include "inject/cpu_follow.h"
 
 #include <errno.h>
 #include <grp.h>
@@ -66,7 +66,7 @@ static int look(bool (*scene)(void))
     if (!scene())
         return SKIPPED;
     int before = getpriority(PRIO_PROCESS, 0);
-    bool may = share_may_idle();
+    bool may = cpu_follow_may_idle();
     bool kept = getpriority(PRIO_PROCESS, 0) == before;
 
     return !kept || may != comes_back();
