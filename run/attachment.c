@@ -168,10 +168,10 @@ static enum fault_code make_plan(struct attachment *attachment, struct fault *fa
 /* Whatever the target is, the tool comes to an end. */
 static void watch(struct attachment *attachment)
 {
-    const struct watchdog_case what = {.subject = &attachment->subject,
-                                       .tid = &attachment->injection.report.tid};
+    const struct stall_guard_case what = {.subject = &attachment->subject,
+                                          .tid = &attachment->injection.report.tid};
 
-    watchdog_start(&attachment->watchdog, attachment->options->timeout_ns, &what);
+    stall_guard_start(&attachment->stall_guard, attachment->options->timeout_ns, &what);
 }
 
 static enum fault_code open_unmapped(struct attachment *attachment, const struct options *options,
@@ -393,7 +393,7 @@ enum fault_code attachment_hold(struct attachment *attachment, held_action actio
 
 static void close_all(struct attachment *attachment)
 {
-    watchdog_stop(&attachment->watchdog);
+    stall_guard_stop(&attachment->stall_guard);
     deadline_stop(&attachment->deadline);
     plan_free(&attachment->plan);
     instances_free(&attachment->instances);

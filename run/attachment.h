@@ -7,7 +7,7 @@
 #include "inject/call.h"
 #include "jemalloc/hooks.h"
 #include "jemalloc/instance.h"
-#include "run/watchdog.h"
+#include "run/stall_guard.h"
 
 struct attachment {
     const struct options *options;
@@ -20,7 +20,7 @@ struct attachment {
     struct instances instances; /* all, if `every` was asked for; else none */
     struct plan plan;
     struct deadline deadline;
-    struct watchdog watchdog;
+    struct stall_guard stall_guard;
     struct injection injection;
     struct injection_report last; /* of the last thread that was held; injection may be newer */
     struct hooks_consent hooks;   /* --force-hooks, and what ran because of it */

@@ -4,7 +4,7 @@
 #include "cli/output/process_table.h"
 #include "jemalloc/selection.h"
 #include "run/interrupt.h"
-#include "run/watchdog.h"
+#include "run/stall_guard.h"
 
 #include <errno.h>
 #include <string.h>
@@ -174,7 +174,7 @@ static enum fault_code search(struct selection *selection, const struct selector
     return rc;
 }
 
-/* From the watchdog: which process does not answer. */
+/* From the stall_guard: which process does not answer. */
 static void tell_where(void *ctx)
 {
     const struct selector *selector = ctx;
@@ -191,16 +191,16 @@ static int find_selected(struct targets *targets, const struct options *options)
     char words[WORDS_MAX];
     const struct subject subject = {
         .verb = "find", .name = words_of(options, words), .json = options->json};
-    const struct watchdog_case what = {
+    const struct stall_guard_case what = {
         .subject = &subject, .last_act = tell_where, .ctx = &selector};
-    struct watchdog watchdog;
+    struct stall_guard stall_guard;
     int code = EXIT_DONE;
     enum fault_code rc;
 
     selector.at = &at;
-    watchdog_start(&watchdog, options->timeout_ns, &what);
+    stall_guard_start(&stall_guard, options->timeout_ns, &what);
     rc = search(&selection, &selector, options, &fault);
-    watchdog_stop(&watchdog);
+    stall_guard_stop(&stall_guard);
     if (rc == FAULT_NONE && selection.count > 1 && !options->all && !options->subprocesses)
         code = tell_several(&selection, options);
     else if (rc == FAULT_NONE && !take_pins(targets, &selection))

@@ -9,8 +9,8 @@
 #include "jemalloc/census.h"
 #include "run/interrupt.h"
 #include "run/output.h"
+#include "run/stall_guard.h"
 #include "run/targets.h"
-#include "run/watchdog.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -199,7 +199,7 @@ static int finish(struct listing *listing, const struct deadline *deadline, enum
     return deadline_interrupted(deadline) ? EXIT_INTERRUPTED : EXIT_NO_SAFE_POINT;
 }
 
-/* From the watchdog: what is known of the others is not lost. */
+/* From the stall_guard: what is known of the others is not lost. */
 static void print_what_is_there(void *ctx)
 {
     struct listing *listing = ctx;
@@ -211,19 +211,19 @@ static void print_what_is_there(void *ctx)
 int verb_ps(const struct options *options, pid_t pid)
 {
     struct listing listing = {.options = options, .subject.verb = "look at process"};
-    const struct watchdog_case what = {
+    const struct stall_guard_case what = {
         .subject = &listing.subject, .last_act = print_what_is_there, .ctx = &listing};
-    struct watchdog watchdog;
+    struct stall_guard stall_guard;
     struct deadline deadline = {0};
     struct fault fault = {0};
     enum fault_code rc = deadline_start(&deadline, options->timeout_ns, interrupt_flag(), &fault);
 
     (void)pid;
-    watchdog_start(&watchdog, options->timeout_ns, &what);
+    stall_guard_start(&stall_guard, options->timeout_ns, &what);
     if (rc == FAULT_NONE)
         rc = list_all(&listing, &deadline, &fault);
     int code = finish(&listing, &deadline, rc, &fault);
-    watchdog_stop(&watchdog);
+    stall_guard_stop(&stall_guard);
     deadline_stop(&deadline);
     process_table_free(&listing.table);
     return code;

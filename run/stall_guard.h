@@ -20,24 +20,24 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-struct watchdog_case {
+struct stall_guard_case {
     const struct subject *subject; /* what is being done, for the message */
     const volatile pid_t *tid;     /* the thread that has been held; NULL or 0: none */
     void (*last_act)(void *ctx);   /* what is still to be done; NULL: nothing. The watched thread */
     void *ctx;                     /* is in the kernel, and holds no lock of the C library's */
 };
 
-struct watchdog {
+struct stall_guard {
     struct cpu_pin pin;
     pthread_t thread;
     sem_t stop;
     bool started;
     uint64_t at;   /* CLOCK_MONOTONIC ns; from then on it looks */
     pid_t watched; /* the thread that reads */
-    struct watchdog_case what;
+    struct stall_guard_case what;
 };
 
 /* Watches the calling thread. Without memory for a thread there is none. */
-void watchdog_start(struct watchdog *watchdog, uint64_t timeout_ns,
-                    const struct watchdog_case *what);
-void watchdog_stop(struct watchdog *watchdog);
+void stall_guard_start(struct stall_guard *stall_guard, uint64_t timeout_ns,
+                       const struct stall_guard_case *what);
+void stall_guard_stop(struct stall_guard *stall_guard);

@@ -1,4 +1,4 @@
-#include "run/watchdog.h"
+#include "run/stall_guard.h"
 #include "base/util.h"
 #include "cli/message.h"
 #include "host/parse.h"
@@ -44,7 +44,7 @@ static bool reads(long nr)
  * "270 0x1c...", the system call that the watched thread is in, with all that
  * it was given, if no signal can end it; else "".
  */
-static void read_call(const struct watchdog *watchdog, char *call, size_t size)
+static void read_call(const struct stall_guard *stall_guard, char *call, size_t size)
 {
     struct proc_stat stat = {0};
     struct procfs proc;
@@ -54,29 +54,29 @@ static void read_call(const struct watchdog *watchdog, char *call, size_t size)
     call[0] = '\0';
     if (procfs_open(&proc, "/proc") != 0)
         return;
-    n = procfs_read(&proc, text, sizeof text, "self/task/%d/stat", (int)watchdog->watched);
+    n = procfs_read(&proc, text, sizeof text, "self/task/%d/stat", (int)stall_guard->watched);
     if (n > 0 && parse_stat(text, (size_t)n, &stat) && stat.state == 'D')
-        n = procfs_read(&proc, call, size, "self/task/%d/syscall", (int)watchdog->watched);
+        n = procfs_read(&proc, call, size, "self/task/%d/syscall", (int)stall_guard->watched);
     procfs_close(&proc);
     if (n <= 0 || !reads(strtol(call, NULL, 10)))
         call[0] = '\0';
 }
 
 /* True if it is to end; else the time is over. */
-static bool sleep_until(struct watchdog *watchdog, uint64_t at)
+static bool sleep_until(struct stall_guard *stall_guard, uint64_t at)
 {
     const struct timespec until = {(time_t)(at / 1000000000), (long)(at % 1000000000)};
     int rc;
 
     do
-        rc = sem_clockwait(&watchdog->stop, CLOCK_MONOTONIC, &until);
+        rc = sem_clockwait(&stall_guard->stop, CLOCK_MONOTONIC, &until);
     while (rc && errno == EINTR);
     return rc == 0;
 }
 
-static _Noreturn void give_up(const struct watchdog *watchdog, long nr)
+static _Noreturn void give_up(const struct stall_guard *stall_guard, long nr)
 {
-    const struct watchdog_case *what = &watchdog->what;
+    const struct stall_guard_case *what = &stall_guard->what;
     bool held = what->tid && *what->tid;
     struct fault fault = {0};
 
@@ -91,16 +91,16 @@ static _Noreturn void give_up(const struct watchdog *watchdog, long nr)
 
 static void *watch(void *arg)
 {
-    struct watchdog *watchdog = arg;
+    struct stall_guard *stall_guard = arg;
     char before[256] = "", now[256];
-    uint64_t at = watchdog->at;
+    uint64_t at = stall_guard->at;
 
-    cpu_pin_end(&watchdog->pin);
-    for (int same = 0; !sleep_until(watchdog, at); at = clock_now() + LOOK_NS) {
-        read_call(watchdog, now, sizeof now);
+    cpu_pin_end(&stall_guard->pin);
+    for (int same = 0; !sleep_until(stall_guard, at); at = clock_now() + LOOK_NS) {
+        read_call(stall_guard, now, sizeof now);
         same = now[0] && strcmp(now, before) == 0 ? same + 1 : 0;
         if (same == LOOKS)
-            give_up(watchdog, strtol(now, NULL, 10));
+            give_up(stall_guard, strtol(now, NULL, 10));
         memcpy(before, now, sizeof before);
     }
     return NULL;
@@ -110,7 +110,7 @@ static void *watch(void *arg)
  * The ticks of the deadline are the watched thread's; a second Ctrl-C gets through here. A stop by
  * job control would stop the watched thread, too, while that holds one of the target.
  */
-static int start_thread(struct watchdog *watchdog)
+static int start_thread(struct stall_guard *stall_guard)
 {
     pthread_attr_t attr;
     sigset_t others, mask;
@@ -123,31 +123,31 @@ static int start_thread(struct watchdog *watchdog)
     interrupt_add_stops(&others);
     pthread_sigmask(SIG_BLOCK, &others, &mask);
     (void)pthread_attr_setstacksize(&attr, STACK_SIZE);
-    cpu_pin_begin(&watchdog->pin);
-    err = pthread_create(&watchdog->thread, &attr, watch, watchdog);
-    cpu_pin_end(&watchdog->pin);
+    cpu_pin_begin(&stall_guard->pin);
+    err = pthread_create(&stall_guard->thread, &attr, watch, stall_guard);
+    cpu_pin_end(&stall_guard->pin);
     pthread_sigmask(SIG_SETMASK, &mask, NULL);
     pthread_attr_destroy(&attr);
     return err;
 }
 
-void watchdog_start(struct watchdog *watchdog, uint64_t timeout_ns,
-                    const struct watchdog_case *what)
+void stall_guard_start(struct stall_guard *stall_guard, uint64_t timeout_ns,
+                       const struct stall_guard_case *what)
 {
-    *watchdog = (struct watchdog){.at = clock_now() + timeout_ns + GRACE_NS,
-                                  .watched = (pid_t)syscall(SYS_gettid),
-                                  .what = *what};
-    if (sem_init(&watchdog->stop, 0, 0))
+    *stall_guard = (struct stall_guard){.at = clock_now() + timeout_ns + GRACE_NS,
+                                        .watched = (pid_t)syscall(SYS_gettid),
+                                        .what = *what};
+    if (sem_init(&stall_guard->stop, 0, 0))
         return;
-    watchdog->started = start_thread(watchdog) == 0;
+    stall_guard->started = start_thread(stall_guard) == 0;
 }
 
-void watchdog_stop(struct watchdog *watchdog)
+void stall_guard_stop(struct stall_guard *stall_guard)
 {
-    if (!watchdog->started)
+    if (!stall_guard->started)
         return;
-    sem_post(&watchdog->stop);
-    pthread_join(watchdog->thread, NULL);
-    sem_destroy(&watchdog->stop);
-    watchdog->started = false;
+    sem_post(&stall_guard->stop);
+    pthread_join(stall_guard->thread, NULL);
+    sem_destroy(&stall_guard->stop);
+    stall_guard->started = false;
 }
