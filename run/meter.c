@@ -123,36 +123,36 @@ static bool read_rss(const struct meter *meter, uint64_t *rss)
     return pages > 0;
 }
 
-static void read_groups(struct meter *meter, struct gauges *gauges)
+static void read_groups(struct meter *meter, struct measures *measures)
 {
     const struct rules *rules = meter->rules;
     struct limit_use use;
 
-    gauges->limit = limits_smallest(&meter->limits);
+    measures->limit = limits_smallest(&meter->limits);
     if (!rules_need(rules, METRIC_CGROUP))
         return;
     if (limits_use(&meter->limits, rules_exact_share(rules), &use)) {
-        gauges->used = use.used;
-        gauges->used_of = use.limit;
+        measures->used = use.used;
+        measures->used_of = use.limit;
     }
     if (rules_need_own_use(rules))
-        (void)limits_own_use(&meter->limits, &gauges->own_used);
+        (void)limits_own_use(&meter->limits, &measures->own_used);
 }
 
-bool meter_read(struct meter *meter, struct gauges *gauges)
+bool meter_read(struct meter *meter, struct measures *measures)
 {
-    memset(gauges, 0, sizeof *gauges);
-    gauges->now_ns = clock_now();
-    gauges->alarms = meter->raised;
+    memset(measures, 0, sizeof *measures);
+    measures->now_ns = clock_now();
+    measures->alarms = meter->raised;
     meter->raised = 0;
-    if (!read_rss(meter, &gauges->rss))
+    if (!read_rss(meter, &measures->rss))
         return false;
-    renew_limits(meter, gauges->now_ns);
-    read_groups(meter, gauges);
+    renew_limits(meter, measures->now_ns);
+    read_groups(meter, measures);
     if (rules_need(meter->rules, METRIC_GROW))
-        gauges->age_ns = age_of(meter->target);
+        measures->age_ns = age_of(meter->target);
     if (meter->pressure.fd >= 0)
-        gauges->has_pressure = pressure_read(&meter->pressure, &gauges->stalled);
+        measures->has_pressure = pressure_read(&meter->pressure, &measures->stalled);
     return true;
 }
 

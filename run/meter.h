@@ -38,7 +38,7 @@ enum fault_code meter_open(struct meter *meter, struct rules *rules, const struc
 void meter_close(struct meter *meter);
 
 /* Takes all measures that the rules need. False: the process has ended, or has no memory left. */
-bool meter_read(struct meter *meter, struct gauges *gauges);
+bool meter_read(struct meter *meter, struct measures *measures);
 
 /* Waits at most ns, or until an alarm, the end of the target or a signal (interrupt.h). */
 enum meter_end meter_wait(struct meter *meter, uint64_t ns,

@@ -164,53 +164,54 @@ void rules_restart(struct rules *rules)
 /* ---- one rule at a moment ---- */
 
 static void measure_rss(const struct rule *rule, struct rule_state *state,
-                        const struct gauges *gauges)
+                        const struct measures *measures)
 {
-    state->value = (double)gauges->rss;
-    state->threshold = rule->in_percent ? rule->share * (double)gauges->limit : (double)rule->bytes;
+    state->value = (double)measures->rss;
+    state->threshold =
+        rule->in_percent ? rule->share * (double)measures->limit : (double)rule->bytes;
 }
 
 static void measure_cgroup(const struct rule *rule, struct rule_state *state,
-                           const struct gauges *gauges)
+                           const struct measures *measures)
 {
-    state->value = rule->in_percent ? (double)gauges->used : (double)gauges->own_used;
+    state->value = rule->in_percent ? (double)measures->used : (double)measures->own_used;
     state->threshold =
-        rule->in_percent ? rule->share * (double)gauges->used_of : (double)rule->bytes;
+        rule->in_percent ? rule->share * (double)measures->used_of : (double)rule->bytes;
 }
 
 /* What loads its data grows: a process younger than the window is not judged. */
 static void measure_growth(const struct rule *rule, struct rule_state *state,
-                           const struct gauges *gauges)
+                           const struct measures *measures)
 {
-    uint64_t least = gauges->rss;
+    uint64_t least = measures->rss;
     double growth;
 
     state->threshold = 0;
-    state->value = (double)gauges->rss;
-    if (gauges->rss == 0 || gauges->age_ns < rule->window_ns)
+    state->value = (double)measures->rss;
+    if (measures->rss == 0 || measures->age_ns < rule->window_ns)
         return;
-    window_add(&state->window, rule->window_ns, gauges->now_ns, gauges->rss);
-    window_least(&state->window, rule->window_ns, gauges->now_ns, &least);
+    window_add(&state->window, rule->window_ns, measures->now_ns, measures->rss);
+    window_least(&state->window, rule->window_ns, measures->now_ns, &least);
     growth = rule->in_percent ? rule->share * (double)least : (double)rule->bytes;
     state->threshold = (double)least + (growth > LEAST_GROWTH ? growth : LEAST_GROWTH);
 }
 
-static uint64_t stalled_of(const struct rule *rule, const struct gauges *gauges)
+static uint64_t stalled_of(const struct rule *rule, const struct measures *measures)
 {
-    return gauges->stalled.stalled_us[rule_pressure(rule)];
+    return measures->stalled.stalled_us[rule_pressure(rule)];
 }
 
 static void measure_pressure(const struct rule *rule, struct rule_state *state,
-                             const struct gauges *gauges)
+                             const struct measures *measures)
 {
-    uint64_t now = stalled_of(rule, gauges), before = now;
+    uint64_t now = stalled_of(rule, measures), before = now;
 
     state->threshold = rule->share;
     state->value = 0;
-    if (!gauges->has_pressure)
+    if (!measures->has_pressure)
         return;
-    window_add(&state->window, 2 * rule->window_ns, gauges->now_ns, now);
-    window_oldest(&state->window, rule->window_ns, gauges->now_ns, &before);
+    window_add(&state->window, 2 * rule->window_ns, measures->now_ns, now);
+    window_oldest(&state->window, rule->window_ns, measures->now_ns, &before);
     if (now > before)
         state->value = (double)(now - before) / ((double)rule->window_ns / 1000);
 }
@@ -222,13 +223,13 @@ static void measure_pressure(const struct rule *rule, struct rule_state *state,
  * seen on 6.18). A true one is of this window and the one before (window_update).
  */
 static bool is_true_alarm(const struct rule *rule, const struct rule_state *state,
-                          const struct gauges *gauges)
+                          const struct measures *measures)
 {
-    uint64_t now = stalled_of(rule, gauges), before = now;
+    uint64_t now = stalled_of(rule, measures), before = now;
 
-    if (!gauges->has_pressure)
+    if (!measures->has_pressure)
         return false;
-    window_before(&state->window, 2 * rule->window_ns, gauges->now_ns, &before);
+    window_before(&state->window, 2 * rule->window_ns, measures->now_ns, &before);
     return now > before && now - before >= rule_stall_us(rule);
 }
 
@@ -244,40 +245,40 @@ static void update_rate(struct rule_state *state, double former, uint64_t now_ns
         state->rate = rate;
 }
 
-static void look(const struct rule *rule, struct rule_state *state, const struct gauges *gauges,
+static void look(const struct rule *rule, struct rule_state *state, const struct measures *measures,
                  bool alarm)
 {
     double former = state->value;
 
     switch (rule->metric) {
     case METRIC_RSS:
-        measure_rss(rule, state, gauges);
+        measure_rss(rule, state, measures);
         break;
     case METRIC_CGROUP:
-        measure_cgroup(rule, state, gauges);
+        measure_cgroup(rule, state, measures);
         break;
     case METRIC_GROW:
-        measure_growth(rule, state, gauges);
+        measure_growth(rule, state, measures);
         break;
     default:
-        measure_pressure(rule, state, gauges);
+        measure_pressure(rule, state, measures);
     }
-    update_rate(state, former, gauges->now_ns);
-    if (alarm && is_true_alarm(rule, state, gauges))
-        state->holds_until = gauges->now_ns + rule->window_ns;
-    state->holds = gauges->now_ns < state->holds_until ||
+    update_rate(state, former, measures->now_ns);
+    if (alarm && is_true_alarm(rule, state, measures))
+        state->holds_until = measures->now_ns + rule->window_ns;
+    state->holds = measures->now_ns < state->holds_until ||
                    (state->threshold > 0 && state->value > state->threshold);
-    state->looked_at = gauges->now_ns;
+    state->looked_at = measures->now_ns;
 }
 
-unsigned rules_look(struct rules *rules, const struct gauges *gauges)
+unsigned rules_look(struct rules *rules, const struct measures *measures)
 {
     unsigned firing = 0;
 
     for (size_t i = 0; i < rules->count; i++) {
         struct rule_state *state = &rules->states[i];
-        look(&rules->list[i], state, gauges, gauges->alarms >> i & 1);
-        if (state->holds && gauges->now_ns >= state->quiet_until)
+        look(&rules->list[i], state, measures, measures->alarms >> i & 1);
+        if (state->holds && measures->now_ns >= state->quiet_until)
             firing |= 1u << i;
     }
     return firing;

@@ -33,7 +33,7 @@ struct rule {
 };
 
 /* What was measured; a number that could not be had is 0. */
-struct gauges {
+struct measures {
     uint64_t now_ns;
     uint64_t age_ns;        /* of the process */
     uint64_t rss;           /* bytes, like all below */
@@ -79,7 +79,7 @@ bool rule_is_pressure(const struct rule *rule);
 /* Another process, or the same in another program: nothing of the former one counts. */
 void rules_restart(struct rules *rules);
 /* Takes the measure and tells which rules fire: bit i is rule i. */
-unsigned rules_look(struct rules *rules, const struct gauges *gauges);
+unsigned rules_look(struct rules *rules, const struct measures *measures);
 /* What came of it: these are quiet for the cooldown, or tried again after a second, two, four... */
 void rules_fired(struct rules *rules, unsigned fired, uint64_t now_ns);
 /* Returns the nanoseconds until the next try. */

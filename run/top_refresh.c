@@ -112,7 +112,7 @@ static void take_gauges(struct top_refresh *refresh, uint64_t time)
         if (gauges->has_retained)
             set_gauge(&values, GAUGE_RETAINED, gauges->retained);
     }
-    gauges_add(&refresh->model.gauges, &values);
+    trends_add(&refresh->model.trends, &values);
 }
 
 static enum fault_code take_samples(struct top_refresh *refresh, const struct heap_profile *profile,

@@ -33,7 +33,7 @@ enum course watching_tell_failed(struct watching *watch, unsigned fired, uint64_
 
     event.rules = fired ? &watch->rules : NULL;
     event.fired = fired;
-    event.gauges = fired ? &watch->gauges : NULL;
+    event.measures = fired ? &watch->measures : NULL;
     event.retry_ns = retry_ns;
     event.cause = message_cause(&watch->attachment.subject, &watch->fault, cause, sizeof cause);
     return watching_tell(watch, &event, COURSE_ON);
@@ -68,7 +68,7 @@ static bool name_profile(const struct watching *watch, char *out, size_t size)
     int n = snprintf(directory, sizeof directory, "%s/", watch->options->output);
 
     filename_facts(&facts, &watch->attachment.target);
-    facts.rss_bytes = watch->gauges.rss;
+    facts.rss_bytes = watch->measures.rss;
     return n > 0 && (size_t)n < sizeof directory &&
            filename_expand(directory, KEEP_EXTENSION, &facts, out, size);
 }
@@ -104,7 +104,7 @@ static enum course tell_profile(struct watching *watch, unsigned fired, const ch
 
     event.rules = &watch->rules;
     event.fired = fired;
-    event.gauges = &watch->gauges;
+    event.measures = &watch->measures;
     event.path = path;
     event.bytes = text->len;
     event.empty = !memmem(text->bytes, text->len, sample, sizeof sample - 1);
@@ -183,10 +183,10 @@ static enum course look(struct watching *watch)
     struct fault fault;
     unsigned fired;
 
-    if (!meter_read(&watch->meter, &watch->gauges))
+    if (!meter_read(&watch->meter, &watch->measures))
         return target_check(&watch->attachment.target, &fault) == FAULT_NONE ? COURSE_ON
                                                                              : COURSE_ENDED;
-    fired = rules_look(&watch->rules, &watch->gauges);
+    fired = rules_look(&watch->rules, &watch->measures);
     return fired ? profile(watch, fired) : COURSE_ON;
 }
 
@@ -196,9 +196,9 @@ static enum course tell_watching(struct watching *watch)
 
     watch->start.lock_err = reserve_lock();
     reserve_usage(&watch->start.rss, &watch->start.locked);
-    (void)meter_read(&watch->meter, &watch->gauges);
+    (void)meter_read(&watch->meter, &watch->measures);
     event.start = &watch->start;
-    event.gauges = &watch->gauges;
+    event.measures = &watch->measures;
     return watching_tell(watch, &event, COURSE_ON);
 }
 

@@ -23,7 +23,7 @@ struct watching {
     struct attachment attachment;
     bool attached, metered;
     struct meter meter;
-    struct gauges gauges; /* the last measures */
+    struct measures measures; /* the last measures */
     struct sampling sampling;
     struct capture capture; /* its room is kept from one profile to the next */
     struct watch_start start;

@@ -2,9 +2,9 @@
 
 #include <time.h>
 
-static void write_gauges(struct json *json, const struct gauges *gauges)
+static void write_gauges(struct json *json, const struct trends *trends)
 {
-    const struct gauge_values *now = gauges_now(gauges);
+    const struct gauge_values *now = trends_now(trends);
 
     json_open(json, "gauges");
     for (enum gauge i = 0; i < GAUGE_COUNT; i++)
@@ -15,12 +15,12 @@ static void write_gauges(struct json *json, const struct gauges *gauges)
     json_close(json);
     json_open(json, "per_second");
     for (enum gauge i = 0; i < GAUGE_COUNT; i++)
-        if (gauges_has_rate(gauges, i))
-            json_rounded(json, gauge_name(i), gauges_rate(gauges, i));
+        if (trends_has_rate(trends, i))
+            json_rounded(json, gauge_name(i), trends_rate(trends, i));
         else
             json_null(json, gauge_name(i));
     json_close(json);
-    json_number(json, "window_ns", gauges_window(gauges));
+    json_number(json, "window_ns", trends_window(trends));
 }
 
 /* A list of texts, which json.h has not: the calls of a site, innermost first. */
@@ -98,7 +98,7 @@ bool top_json_write(const struct top_json *top, FILE *out)
     json_number(&json, "interval_ns", model->interval);
     json_text_or_null(&json, "missed", model->missed);
     if (!model->missed) {
-        write_gauges(&json, &model->gauges);
+        write_gauges(&json, &model->trends);
         json_text(&json, "profiling", top->profiling);
         if (model->sites)
             good = write_sites(&json, top);

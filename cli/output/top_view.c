@@ -152,7 +152,7 @@ static void write_title(struct view *view)
 
 static const char *rate_of(const struct view *view, enum gauge gauge, char *out, size_t size)
 {
-    return top_rate(gauges_rate(&view->model->gauges, gauge), false, out, size);
+    return top_rate(trends_rate(&view->model->trends, gauge), false, out, size);
 }
 
 static const char *trend_word(enum trend trend)
@@ -165,32 +165,32 @@ static const char *trend_word(enum trend trend)
 /* What grows tells where to look: the program, free pages that jemalloc keeps, or neither. */
 static const char *cause_of_rss(const struct view *view)
 {
-    const struct gauges *gauges = &view->model->gauges;
+    const struct trends *trends = &view->model->trends;
 
-    if (gauges_trend(gauges, GAUGE_ALLOCATED) != TREND_STEADY ||
-        gauges_trend(gauges, GAUGE_RSS) != TREND_GROWING)
+    if (trends_direction(trends, GAUGE_ALLOCATED) != TREND_STEADY ||
+        trends_direction(trends, GAUGE_RSS) != TREND_GROWING)
         return NULL;
-    if (gauges_trend(gauges, GAUGE_RESIDENT) == TREND_GROWING)
+    if (trends_direction(trends, GAUGE_RESIDENT) == TREND_GROWING)
         return "allocated is not: free pages that jemalloc keeps";
     return "allocated is not: memory that is not jemalloc's, or newly touched";
 }
 
 static void write_trend(struct view *view)
 {
-    const struct gauges *gauges = &view->model->gauges;
-    bool counted = gauges_has_rate(gauges, GAUGE_ALLOCATED);
+    const struct trends *trends = &view->model->trends;
+    bool counted = trends_has_rate(trends, GAUGE_ALLOCATED);
     enum gauge main_gauge = counted && !cause_of_rss(view) ? GAUGE_ALLOCATED : GAUGE_RSS;
     enum gauge other = main_gauge == GAUGE_RSS ? GAUGE_ALLOCATED : GAUGE_RSS;
     struct line *line = begin(view);
     char rate[32], window[32];
 
-    line_printf(line, "%s: %s %s", trend_word(gauges_trend(gauges, main_gauge)),
+    line_printf(line, "%s: %s %s", trend_word(trends_direction(trends, main_gauge)),
                 gauge_name(main_gauge), rate_of(view, main_gauge, rate, sizeof rate));
     if (cause_of_rss(view))
         line_printf(line, "; %s", cause_of_rss(view));
-    else if (gauges_has_rate(gauges, other))
+    else if (trends_has_rate(trends, other))
         line_printf(line, ", %s %s", gauge_name(other), rate_of(view, other, rate, sizeof rate));
-    line_printf(line, " (over %s)", seconds_text(gauges_window(gauges), window, sizeof window));
+    line_printf(line, " (over %s)", seconds_text(trends_window(trends), window, sizeof window));
     end(view, TOP_PLAIN);
 }
 
@@ -201,7 +201,7 @@ static void write_verdict(struct view *view)
     if (model->missed) {
         line_printf(begin(view), "no new numbers: %s", model->missed);
         end(view, TOP_BOLD);
-    } else if (gauges_has_rate(&model->gauges, GAUGE_RSS)) {
+    } else if (trends_has_rate(&model->trends, GAUGE_RSS)) {
         write_trend(view);
     } else {
         line_add(begin(view), model->interval ? "rates come with the next refresh"
@@ -237,15 +237,15 @@ static void write_hold(struct view *view)
 
 static void write_gauge(struct view *view, enum gauge gauge)
 {
-    const struct gauges *gauges = &view->model->gauges;
-    const struct gauge_values *now = gauges_now(gauges);
+    const struct trends *trends = &view->model->trends;
+    const struct gauge_values *now = trends_now(trends);
     char text[32];
 
     line_printf(&view->line, "%-9s %11s", gauge_name(gauge),
                 now && now->known[gauge]
                     ? top_bytes((double)now->bytes[gauge], false, text, sizeof text)
                     : "-");
-    if (gauges_has_rate(gauges, gauge))
+    if (trends_has_rate(trends, gauge))
         line_printf(&view->line, " %14s", rate_of(view, gauge, text, sizeof text));
 }
 

@@ -2,14 +2,14 @@
 #pragma once
 
 #include "profile/sites.h"
-#include "run/gauges.h"
+#include "run/trends.h"
 
 struct top_model {
     const char *name; /* of the process */
     int pid;
     const char *version; /* of jemalloc; "": not known yet */
     const char *clock;   /* the time of day */
-    struct gauges gauges;
+    struct trends trends;
     bool has_stats;            /* jemalloc has gauges (config.stats) */
     const struct sites *sites; /* NULL: there is no profile; why and next tell */
     enum sites_order order;    /* of the rows */

@@ -82,9 +82,9 @@ static void tell_json(const struct event *event)
     json_text_or_null(&json, "name", event->name);
     if (event->pid)
         json_number(&json, "pid", (uint64_t)event->pid);
-    if (event->gauges) {
-        json_number(&json, "rss", event->gauges->rss);
-        json_number(&json, "limit", event->gauges->limit);
+    if (event->measures) {
+        json_number(&json, "rss", event->measures->rss);
+        json_number(&json, "limit", event->measures->limit);
     }
     if (event->rules)
         json_rules(&json, event);
@@ -138,8 +138,8 @@ static void add_start(struct line *line, const struct event *event)
     const struct watch_start *start = event->start;
     char rss[32], limit[32], locked[32], clean[256];
 
-    add(line, "rss %s, limit %s; ", value_bytes(event->gauges->rss, rss, sizeof rss),
-        value_bytes(event->gauges->limit, limit, sizeof limit));
+    add(line, "rss %s, limit %s; ", value_bytes(event->measures->rss, rss, sizeof rss),
+        value_bytes(event->measures->limit, limit, sizeof limit));
     if (start->switched)
         add(line, "profiling switched on");
     else

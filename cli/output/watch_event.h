@@ -19,7 +19,7 @@ struct event {
     int pid;          /* 0: none */
     const struct rules *rules;
     unsigned fired;                      /* PROFILE, FAILED: which of the rules */
-    const struct gauges *gauges;         /* NULL: nothing was measured */
+    const struct measures *measures;     /* NULL: nothing was measured */
     const char *path;                    /* PROFILE */
     uint64_t bytes;                      /* PROFILE: of the file */
     bool empty;                          /* PROFILE: it holds no sample */

@@ -115,210 +115,210 @@ static void test_wrong_texts(void)
 static void test_rss(void)
 {
     struct rules rules = one_rule("rss>80%");
-    struct gauges gauges = {.now_ns = SEC, .rss = 80 * MIB, .limit = 100 * MIB};
+    struct measures measures = {.now_ns = SEC, .rss = 80 * MIB, .limit = 100 * MIB};
 
-    CHECK(rules_look(&rules, &gauges) == 0); /* beyond, not at */
-    gauges.rss++;
-    CHECK(rules_look(&rules, &gauges) == 1);
-    gauges.limit = 200 * MIB; /* it was raised */
-    CHECK(rules_look(&rules, &gauges) == 0);
-    gauges.limit = 0; /* not to be had */
-    CHECK(rules_look(&rules, &gauges) == 0);
+    CHECK(rules_look(&rules, &measures) == 0); /* beyond, not at */
+    measures.rss++;
+    CHECK(rules_look(&rules, &measures) == 1);
+    measures.limit = 200 * MIB; /* it was raised */
+    CHECK(rules_look(&rules, &measures) == 0);
+    measures.limit = 0; /* not to be had */
+    CHECK(rules_look(&rules, &measures) == 0);
 }
 
 static void test_cgroup(void)
 {
     struct rules rules = one_rule("cgroup>85%"), own = one_rule("cgroup>10M");
-    struct gauges gauges = {.now_ns = SEC, .used = 85 * MIB, .used_of = 100 * MIB};
+    struct measures measures = {.now_ns = SEC, .used = 85 * MIB, .used_of = 100 * MIB};
 
     CHECK(rules_need(&rules, METRIC_CGROUP) && !rules_need(&rules, METRIC_RSS));
     CHECK(!rules_need_own_use(&rules) && rules_need_own_use(&own));
     CHECK(rules_exact_share(&rules) < 0.8501 && rules_exact_share(&own) == 1);
-    CHECK(rules_look(&rules, &gauges) == 0 && rules_look(&own, &gauges) == 0);
-    gauges.used++;
-    gauges.own_used = 10 * MIB + 1;
-    CHECK(rules_look(&rules, &gauges) == 1 && rules_look(&own, &gauges) == 1);
+    CHECK(rules_look(&rules, &measures) == 0 && rules_look(&own, &measures) == 0);
+    measures.used++;
+    measures.own_used = 10 * MIB + 1;
+    CHECK(rules_look(&rules, &measures) == 1 && rules_look(&own, &measures) == 1);
 }
 
 static void test_cooldown(void)
 {
     struct rules rules = one_rule("rss>1M");
-    struct gauges gauges = {.now_ns = SEC, .rss = 2 * MIB};
+    struct measures measures = {.now_ns = SEC, .rss = 2 * MIB};
 
-    CHECK(rules_look(&rules, &gauges) == 1);
-    CHECK(rules_look(&rules, &gauges) == 1); /* until somebody has acted upon it */
-    rules_fired(&rules, 1, gauges.now_ns);
-    gauges.now_ns += 600 * SEC - 1;
-    CHECK(rules_look(&rules, &gauges) == 0);
-    gauges.now_ns++;
-    CHECK(rules_look(&rules, &gauges) == 1);
-    rules_fired(&rules, 1, gauges.now_ns);
+    CHECK(rules_look(&rules, &measures) == 1);
+    CHECK(rules_look(&rules, &measures) == 1); /* until somebody has acted upon it */
+    rules_fired(&rules, 1, measures.now_ns);
+    measures.now_ns += 600 * SEC - 1;
+    CHECK(rules_look(&rules, &measures) == 0);
+    measures.now_ns++;
+    CHECK(rules_look(&rules, &measures) == 1);
+    rules_fired(&rules, 1, measures.now_ns);
     rules_restart(&rules); /* another process */
-    CHECK(rules_look(&rules, &gauges) == 1);
+    CHECK(rules_look(&rules, &measures) == 1);
 }
 
 static void test_own_cooldowns(void)
 {
     struct rules rules = {.count = 2, .cooldown_ns = 600 * SEC};
-    struct gauges gauges = {.now_ns = SEC, .rss = 2 * MIB};
+    struct measures measures = {.now_ns = SEC, .rss = 2 * MIB};
 
     CHECK(!rule_parse(&rules.list[0], "rss>1M") && !rule_parse(&rules.list[1], "rss>3M"));
-    CHECK(rules_look(&rules, &gauges) == 1);
-    rules_fired(&rules, 1, gauges.now_ns);
-    gauges.rss = 4 * MIB;
-    CHECK(rules_look(&rules, &gauges) == 2); /* the first is quiet, the second was never heard */
-    rules_fired(&rules, 2, gauges.now_ns);
-    CHECK(rules_look(&rules, &gauges) == 0);
-    gauges.now_ns += 600 * SEC;
-    CHECK(rules_look(&rules, &gauges) == 3);
+    CHECK(rules_look(&rules, &measures) == 1);
+    rules_fired(&rules, 1, measures.now_ns);
+    measures.rss = 4 * MIB;
+    CHECK(rules_look(&rules, &measures) == 2); /* the first is quiet, the second was never heard */
+    rules_fired(&rules, 2, measures.now_ns);
+    CHECK(rules_look(&rules, &measures) == 0);
+    measures.now_ns += 600 * SEC;
+    CHECK(rules_look(&rules, &measures) == 3);
 }
 
 static void test_tries(void)
 {
     struct rules rules = one_rule("rss>1M");
-    struct gauges gauges = {.now_ns = SEC, .rss = 2 * MIB};
+    struct measures measures = {.now_ns = SEC, .rss = 2 * MIB};
     static const uint64_t seconds[] = {1, 2, 4, 8, 16, 32, 60, 60};
 
     for (size_t i = 0; i < sizeof seconds / sizeof *seconds; i++) {
-        CHECK(rules_look(&rules, &gauges) == 1);
-        CHECK(rules_failed(&rules, 1, gauges.now_ns) == seconds[i] * SEC);
-        gauges.now_ns += seconds[i] * SEC - 1;
-        CHECK(rules_look(&rules, &gauges) == 0);
-        gauges.now_ns++;
+        CHECK(rules_look(&rules, &measures) == 1);
+        CHECK(rules_failed(&rules, 1, measures.now_ns) == seconds[i] * SEC);
+        measures.now_ns += seconds[i] * SEC - 1;
+        CHECK(rules_look(&rules, &measures) == 0);
+        measures.now_ns++;
     }
-    rules_fired(&rules, 1, gauges.now_ns);
-    gauges.now_ns += 600 * SEC;
-    CHECK(rules_look(&rules, &gauges) == 1);
-    CHECK(rules_failed(&rules, 1, gauges.now_ns) == SEC); /* it has gone well in between */
+    rules_fired(&rules, 1, measures.now_ns);
+    measures.now_ns += 600 * SEC;
+    CHECK(rules_look(&rules, &measures) == 1);
+    CHECK(rules_failed(&rules, 1, measures.now_ns) == SEC); /* it has gone well in between */
 }
 
 static void test_growth(void)
 {
     struct rules rules = one_rule("grow>20%/10m");
-    struct gauges gauges = {.now_ns = SEC, .age_ns = 3600 * SEC, .rss = 100 * MIB};
+    struct measures measures = {.now_ns = SEC, .age_ns = 3600 * SEC, .rss = 100 * MIB};
 
-    CHECK(rules_look(&rules, &gauges) == 0);
+    CHECK(rules_look(&rules, &measures) == 0);
     for (int i = 0; i < 60; i++) { /* 10 % in 10 minutes: never enough */
-        gauges.now_ns += 60 * SEC;
-        gauges.rss += gauges.rss / 100;
-        CHECK(rules_look(&rules, &gauges) == 0);
+        measures.now_ns += 60 * SEC;
+        measures.rss += measures.rss / 100;
+        CHECK(rules_look(&rules, &measures) == 0);
     }
-    gauges.rss += gauges.rss / 8; /* with the last ten minutes' it is */
-    CHECK(rules_look(&rules, &gauges) == 1);
-    rules_fired(&rules, 1, gauges.now_ns);
-    gauges.now_ns += 601 * SEC;
-    CHECK(rules_look(&rules, &gauges) == 0); /* what was told of is not growth any more */
-    gauges.now_ns += SEC;
-    gauges.rss += gauges.rss / 4;
-    CHECK(rules_look(&rules, &gauges) == 1);
+    measures.rss += measures.rss / 8; /* with the last ten minutes' it is */
+    CHECK(rules_look(&rules, &measures) == 1);
+    rules_fired(&rules, 1, measures.now_ns);
+    measures.now_ns += 601 * SEC;
+    CHECK(rules_look(&rules, &measures) == 0); /* what was told of is not growth any more */
+    measures.now_ns += SEC;
+    measures.rss += measures.rss / 4;
+    CHECK(rules_look(&rules, &measures) == 1);
 }
 
 static void test_growth_back(void)
 {
     struct rules rules = one_rule("grow>50M/1m");
-    struct gauges gauges = {.now_ns = SEC, .age_ns = 3600 * SEC, .rss = 300 * MIB};
+    struct measures measures = {.now_ns = SEC, .age_ns = 3600 * SEC, .rss = 300 * MIB};
 
-    CHECK(rules_look(&rules, &gauges) == 0);
-    gauges.now_ns += 10 * SEC;
-    gauges.rss = 100 * MIB; /* the least counts, not the first */
-    CHECK(rules_look(&rules, &gauges) == 0);
-    gauges.now_ns += 10 * SEC;
-    gauges.rss = 150 * MIB;
-    CHECK(rules_look(&rules, &gauges) == 0);
-    gauges.rss = 151 * MIB;
-    CHECK(rules_look(&rules, &gauges) == 1);
-    gauges.now_ns += 70 * SEC; /* the machine slept: nothing is known of that time */
-    gauges.rss = 400 * MIB;
-    CHECK(rules_look(&rules, &gauges) == 0);
+    CHECK(rules_look(&rules, &measures) == 0);
+    measures.now_ns += 10 * SEC;
+    measures.rss = 100 * MIB; /* the least counts, not the first */
+    CHECK(rules_look(&rules, &measures) == 0);
+    measures.now_ns += 10 * SEC;
+    measures.rss = 150 * MIB;
+    CHECK(rules_look(&rules, &measures) == 0);
+    measures.rss = 151 * MIB;
+    CHECK(rules_look(&rules, &measures) == 1);
+    measures.now_ns += 70 * SEC; /* the machine slept: nothing is known of that time */
+    measures.rss = 400 * MIB;
+    CHECK(rules_look(&rules, &measures) == 0);
 }
 
 static void test_growth_young(void)
 {
     struct rules rules = one_rule("grow>20%/1m");
-    struct gauges gauges = {.now_ns = SEC, .age_ns = 0, .rss = MIB};
+    struct measures measures = {.now_ns = SEC, .age_ns = 0, .rss = MIB};
 
     for (int i = 0; i < 60; i++) { /* it loads its data */
-        CHECK(rules_look(&rules, &gauges) == 0);
-        gauges.now_ns += SEC;
-        gauges.age_ns += SEC;
-        gauges.rss += 50 * MIB;
+        CHECK(rules_look(&rules, &measures) == 0);
+        measures.now_ns += SEC;
+        measures.age_ns += SEC;
+        measures.rss += 50 * MIB;
     }
-    CHECK(rules_look(&rules, &gauges) == 0); /* the first look of one that is old enough */
-    gauges.now_ns += SEC;
-    gauges.age_ns += SEC;
-    gauges.rss += gauges.rss / 3;
-    CHECK(rules_look(&rules, &gauges) == 1);
+    CHECK(rules_look(&rules, &measures) == 0); /* the first look of one that is old enough */
+    measures.now_ns += SEC;
+    measures.age_ns += SEC;
+    measures.rss += measures.rss / 3;
+    CHECK(rules_look(&rules, &measures) == 1);
 }
 
 static void test_growth_small(void)
 {
     struct rules rules = one_rule("grow>20%/1m");
-    struct gauges gauges = {.now_ns = SEC, .age_ns = 3600 * SEC, .rss = MIB};
+    struct measures measures = {.now_ns = SEC, .age_ns = 3600 * SEC, .rss = MIB};
 
-    CHECK(rules_look(&rules, &gauges) == 0);
-    gauges.now_ns += SEC;
-    gauges.rss = 2 * MIB; /* twice as much, and next to nothing */
-    CHECK(rules_look(&rules, &gauges) == 0);
-    gauges.rss++;
-    CHECK(rules_look(&rules, &gauges) == 1);
+    CHECK(rules_look(&rules, &measures) == 0);
+    measures.now_ns += SEC;
+    measures.rss = 2 * MIB; /* twice as much, and next to nothing */
+    CHECK(rules_look(&rules, &measures) == 0);
+    measures.rss++;
+    CHECK(rules_look(&rules, &measures) == 1);
 }
 
 static void test_pressure(void)
 {
     struct rules rules = one_rule("psi.some>20%/10s");
-    struct gauges gauges = {.now_ns = SEC, .has_pressure = true};
+    struct measures measures = {.now_ns = SEC, .has_pressure = true};
 
     CHECK(rule_stall_us(&rules.list[0]) == 2000000);
     CHECK(rule_pressure(&rules.list[0]) == PRESSURE_SOME);
-    gauges.stalled.stalled_us[PRESSURE_SOME] = 5000000; /* long ago */
-    CHECK(rules_look(&rules, &gauges) == 0);
+    measures.stalled.stalled_us[PRESSURE_SOME] = 5000000; /* long ago */
+    CHECK(rules_look(&rules, &measures) == 0);
     for (int i = 0; i < 30; i++) { /* 15 % */
-        gauges.now_ns += SEC;
-        gauges.stalled.stalled_us[PRESSURE_SOME] += 150000;
-        gauges.stalled.stalled_us[PRESSURE_FULL] += 1000000; /* which is not asked for */
-        CHECK(rules_look(&rules, &gauges) == 0);
+        measures.now_ns += SEC;
+        measures.stalled.stalled_us[PRESSURE_SOME] += 150000;
+        measures.stalled.stalled_us[PRESSURE_FULL] += 1000000; /* which is not asked for */
+        CHECK(rules_look(&rules, &measures) == 0);
     }
-    gauges.now_ns += SEC;
-    gauges.stalled.stalled_us[PRESSURE_SOME] += 900000;
-    CHECK(rules_look(&rules, &gauges) == 1);
-    gauges.has_pressure = false; /* nothing is known any more */
-    gauges.now_ns += SEC;
-    CHECK(rules_look(&rules, &gauges) == 0);
-    gauges.now_ns += 19 * SEC;
-    gauges.has_pressure = true;
-    CHECK(rules_look(&rules, &gauges) == 0);
+    measures.now_ns += SEC;
+    measures.stalled.stalled_us[PRESSURE_SOME] += 900000;
+    CHECK(rules_look(&rules, &measures) == 1);
+    measures.has_pressure = false; /* nothing is known any more */
+    measures.now_ns += SEC;
+    CHECK(rules_look(&rules, &measures) == 0);
+    measures.now_ns += 19 * SEC;
+    measures.has_pressure = true;
+    CHECK(rules_look(&rules, &measures) == 0);
 }
 
-static void stall(struct gauges *gauges, uint64_t later_ns, uint64_t ms)
+static void stall(struct measures *measures, uint64_t later_ns, uint64_t ms)
 {
-    gauges->now_ns += later_ns;
-    gauges->stalled.stalled_us[PRESSURE_FULL] += ms * 1000;
+    measures->now_ns += later_ns;
+    measures->stalled.stalled_us[PRESSURE_FULL] += ms * 1000;
 }
 
 static void test_alarm(void)
 {
     struct rules rules = one_rule("psi.full>50%/2s");
-    struct gauges gauges = {.now_ns = SEC, .has_pressure = true};
+    struct measures measures = {.now_ns = SEC, .has_pressure = true};
 
     rules.states[0].watched_by_kernel = true;
     CHECK(rule_pressure(&rules.list[0]) == PRESSURE_FULL);
     CHECK(rules_pause(&rules) == SEC); /* nothing needs to be looked at often */
-    CHECK(rules_look(&rules, &gauges) == 0);
-    stall(&gauges, SEC, 600);
-    CHECK(rules_look(&rules, &gauges) == 0);
-    stall(&gauges, 2 * SEC, 500); /* of this window, and of the one before */
-    gauges.alarms = 2;            /* another rule's */
-    CHECK(rules_look(&rules, &gauges) == 0);
-    gauges.alarms = 1;
-    CHECK(rules_look(&rules, &gauges) == 1);
-    CHECK(rules_failed(&rules, 1, gauges.now_ns) == SEC);
-    gauges.alarms = 0;
-    CHECK(rules_look(&rules, &gauges) == 0);
-    gauges.now_ns += SEC;
-    CHECK(rules_look(&rules, &gauges) == 1); /* still of that window */
-    rules_fired(&rules, 1, gauges.now_ns);
-    gauges.now_ns += 600 * SEC;
-    CHECK(rules_look(&rules, &gauges) == 0); /* it was told once */
+    CHECK(rules_look(&rules, &measures) == 0);
+    stall(&measures, SEC, 600);
+    CHECK(rules_look(&rules, &measures) == 0);
+    stall(&measures, 2 * SEC, 500); /* of this window, and of the one before */
+    measures.alarms = 2;            /* another rule's */
+    CHECK(rules_look(&rules, &measures) == 0);
+    measures.alarms = 1;
+    CHECK(rules_look(&rules, &measures) == 1);
+    CHECK(rules_failed(&rules, 1, measures.now_ns) == SEC);
+    measures.alarms = 0;
+    CHECK(rules_look(&rules, &measures) == 0);
+    measures.now_ns += SEC;
+    CHECK(rules_look(&rules, &measures) == 1); /* still of that window */
+    rules_fired(&rules, 1, measures.now_ns);
+    measures.now_ns += 600 * SEC;
+    CHECK(rules_look(&rules, &measures) == 0); /* it was told once */
     rules_restart(&rules);
     CHECK(rules.states[0].watched_by_kernel);
 }
@@ -327,74 +327,74 @@ static void test_alarm(void)
 static void test_alarm_false(void)
 {
     struct rules rules = one_rule("psi.full>50%/2s");
-    struct gauges gauges = {.now_ns = SEC, .has_pressure = true};
+    struct measures measures = {.now_ns = SEC, .has_pressure = true};
 
     rules.states[0].watched_by_kernel = true;
-    stall(&gauges, 0, 100000);
-    gauges.alarms = 1;
-    CHECK(rules_look(&rules, &gauges) == 0);
+    stall(&measures, 0, 100000);
+    measures.alarms = 1;
+    CHECK(rules_look(&rules, &measures) == 0);
     for (int i = 0; i < 4; i++) {
-        stall(&gauges, 2 * SEC, 490);
-        CHECK(rules_look(&rules, &gauges) == 0);
+        stall(&measures, 2 * SEC, 490);
+        CHECK(rules_look(&rules, &measures) == 0);
     }
-    stall(&gauges, 2 * SEC, 510);
-    CHECK(rules_look(&rules, &gauges) == 1);
+    stall(&measures, 2 * SEC, 510);
+    CHECK(rules_look(&rules, &measures) == 1);
 }
 
 /* It comes at most once a window, and a false one in place of a true one: the sums tell too. */
 static void test_alarm_missing(void)
 {
     struct rules rules = one_rule("psi.full>50%/2s");
-    struct gauges gauges = {.now_ns = SEC, .has_pressure = true};
+    struct measures measures = {.now_ns = SEC, .has_pressure = true};
 
     rules.states[0].watched_by_kernel = true;
-    CHECK(rules_look(&rules, &gauges) == 0);
-    stall(&gauges, SEC, 900);
-    CHECK(rules_look(&rules, &gauges) == 0);
-    stall(&gauges, SEC, 200);
-    CHECK(rules_look(&rules, &gauges) == 1);
+    CHECK(rules_look(&rules, &measures) == 0);
+    stall(&measures, SEC, 900);
+    CHECK(rules_look(&rules, &measures) == 0);
+    stall(&measures, SEC, 200);
+    CHECK(rules_look(&rules, &measures) == 1);
 }
 
 /* However often it fails, a try that is promised comes. */
 static void test_alarm_owed(void)
 {
     struct rules rules = one_rule("psi.full>50%/2s");
-    struct gauges gauges = {.now_ns = SEC, .has_pressure = true};
+    struct measures measures = {.now_ns = SEC, .has_pressure = true};
 
     rules.states[0].watched_by_kernel = true;
-    CHECK(rules_look(&rules, &gauges) == 0);
-    stall(&gauges, SEC, 1000);
-    gauges.alarms = 1;
+    CHECK(rules_look(&rules, &measures) == 0);
+    stall(&measures, SEC, 1000);
+    measures.alarms = 1;
     for (int i = 0; i < 8; i++) {
-        CHECK(rules_look(&rules, &gauges) == 1);
-        gauges.now_ns += rules_failed(&rules, 1, gauges.now_ns);
-        gauges.alarms = 0;
+        CHECK(rules_look(&rules, &measures) == 1);
+        measures.now_ns += rules_failed(&rules, 1, measures.now_ns);
+        measures.alarms = 0;
     }
 }
 
 static void test_pause(void)
 {
     struct rules rules = one_rule("rss>100M");
-    struct gauges gauges = {.now_ns = SEC, .rss = 10 * MIB};
+    struct measures measures = {.now_ns = SEC, .rss = 10 * MIB};
 
-    CHECK(rules_look(&rules, &gauges) == 0 && rules_pause(&rules) == SEC / 2);
-    gauges.now_ns += SEC;
-    gauges.rss += MIB; /* 89 seconds are left */
-    CHECK(rules_look(&rules, &gauges) == 0 && rules_pause(&rules) == SEC / 2);
-    gauges.now_ns += SEC;
-    gauges.rss = 61 * MIB; /* less than one */
-    CHECK(rules_look(&rules, &gauges) == 0);
+    CHECK(rules_look(&rules, &measures) == 0 && rules_pause(&rules) == SEC / 2);
+    measures.now_ns += SEC;
+    measures.rss += MIB; /* 89 seconds are left */
+    CHECK(rules_look(&rules, &measures) == 0 && rules_pause(&rules) == SEC / 2);
+    measures.now_ns += SEC;
+    measures.rss = 61 * MIB; /* less than one */
+    CHECK(rules_look(&rules, &measures) == 0);
     CHECK(rules_pause(&rules) > SEC / 10 && rules_pause(&rules) < SEC / 5);
-    gauges.now_ns += SEC / 2;
-    gauges.rss = 100 * MIB;
-    CHECK(rules_look(&rules, &gauges) == 0 && rules_pause(&rules) == SEC / 100);
+    measures.now_ns += SEC / 2;
+    measures.rss = 100 * MIB;
+    CHECK(rules_look(&rules, &measures) == 0 && rules_pause(&rules) == SEC / 100);
     for (int i = 0; i < 40; i++) { /* it has stopped to grow */
-        gauges.now_ns += SEC;
-        CHECK(rules_look(&rules, &gauges) == 0);
+        measures.now_ns += SEC;
+        CHECK(rules_look(&rules, &measures) == 0);
     }
-    gauges.rss -= MIB;
-    gauges.now_ns += SEC;
-    CHECK(rules_look(&rules, &gauges) == 0 && rules_pause(&rules) == SEC / 5);
+    measures.rss -= MIB;
+    measures.now_ns += SEC;
+    CHECK(rules_look(&rules, &measures) == 0 && rules_pause(&rules) == SEC / 5);
 }
 
 /* A clock that stands still or goes back, as none should: nothing fires by it, nothing breaks. */
@@ -404,25 +404,25 @@ static void test_clock(void)
 
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         struct rules rules = one_rule(texts[i]);
-        struct gauges gauges = {
+        struct measures measures = {
             .now_ns = 1000 * SEC, .age_ns = 3600 * SEC, .rss = 10 * MIB, .has_pressure = true};
-        CHECK(rules_look(&rules, &gauges) == 0);
-        CHECK(rules_look(&rules, &gauges) == 0);
-        gauges.now_ns -= 500 * SEC;
-        CHECK(rules_look(&rules, &gauges) == 0);
+        CHECK(rules_look(&rules, &measures) == 0);
+        CHECK(rules_look(&rules, &measures) == 0);
+        measures.now_ns -= 500 * SEC;
+        CHECK(rules_look(&rules, &measures) == 0);
         CHECK(rules_pause(&rules) <= SEC);
-        gauges.now_ns = UINT64_MAX / 2;
-        CHECK(rules_look(&rules, &gauges) == 0);
+        measures.now_ns = UINT64_MAX / 2;
+        CHECK(rules_look(&rules, &measures) == 0);
     }
 }
 
 static void test_description(void)
 {
     struct rules rules = one_rule("rss>100M");
-    struct gauges gauges = {.now_ns = SEC, .rss = 150 * MIB};
+    struct measures measures = {.now_ns = SEC, .rss = 150 * MIB};
     char text[128];
 
-    rules_look(&rules, &gauges);
+    rules_look(&rules, &measures);
     CHECK(strcmp(rule_describe(&rules, 0, text, sizeof text),
                  "rss>100M (150.0 MiB, beyond 100.0 MiB)") == 0);
 }

@@ -100,13 +100,13 @@ static void make_sites(struct sites *sites)
 
 static void add_gauges(struct top_model *model, uint64_t rss, uint64_t allocated, bool stats)
 {
-    struct gauge_values values = {.time = model->gauges.rounds * 2 * SECOND};
+    struct gauge_values values = {.time = model->trends.rounds * 2 * SECOND};
 
     for (enum gauge i = 0; i < GAUGE_COUNT; i++) {
         values.known[i] = stats || i == GAUGE_RSS;
         values.bytes[i] = i == GAUGE_RSS ? rss : allocated;
     }
-    gauges_add(&model->gauges, &values);
+    trends_add(&model->trends, &values);
 }
 
 static struct top_model make_model(const struct sites *sites)
@@ -243,7 +243,7 @@ static void test_verdicts(void)
     struct top_model model = make_model(NULL);
     struct shown shown;
 
-    model.gauges.rounds = 0;
+    model.trends.rounds = 0;
     lay_out(&shown, &model, 80, 24, 0);
     CHECK(has(&shown, "rates come with the next refresh\n"));
     add_gauges(&model, 200 * MIB, 150 * MIB, true);
@@ -261,7 +261,7 @@ static void test_without_statistics(void)
     struct top_model model = make_model(NULL);
     struct shown shown;
 
-    model.gauges.rounds = 0;
+    model.trends.rounds = 0;
     model.has_stats = false;
     add_gauges(&model, 200 * MIB, 0, false);
     add_gauges(&model, 300 * MIB, 0, false);

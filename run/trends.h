@@ -16,7 +16,7 @@ enum gauge {
     GAUGE_COUNT,
 };
 
-enum { GAUGES_HISTORY = 16 };
+enum { TRENDS_HISTORY = 16 };
 
 /* Bytes at one time. */
 struct gauge_values {
@@ -25,27 +25,27 @@ struct gauge_values {
     uint64_t time; /* nanoseconds */
 };
 
-struct gauges {
-    struct gauge_values past[GAUGES_HISTORY];
+struct trends {
+    struct gauge_values past[TRENDS_HISTORY];
     uint64_t rounds;
 };
 
 enum trend { TREND_UNKNOWN, TREND_STEADY, TREND_GROWING, TREND_SHRINKING };
 
-void gauges_add(struct gauges *gauges, const struct gauge_values *values);
+void trends_add(struct trends *trends, const struct gauge_values *values);
 /* The newest. NULL: there is none. */
-const struct gauge_values *gauges_now(const struct gauges *gauges);
+const struct gauge_values *trends_now(const struct trends *trends);
 /* Nanoseconds that rates are of; 0: there is one refresh, or none. */
-uint64_t gauges_window(const struct gauges *gauges);
+uint64_t trends_window(const struct trends *trends);
 /* Has it been known in the whole window? Only then is there a rate. */
-bool gauges_has_rate(const struct gauges *gauges, enum gauge gauge);
+bool trends_has_rate(const struct trends *trends, enum gauge gauge);
 /* Bytes per second over the window. */
-double gauges_rate(const struct gauges *gauges, enum gauge gauge);
+double trends_rate(const struct trends *trends, enum gauge gauge);
 /*
  * A thousandth of the value, or 64 KiB, in the window is no trend; of few
  * refreshes a hundredth.
  */
-enum trend gauges_trend(const struct gauges *gauges, enum gauge gauge);
+enum trend trends_direction(const struct trends *trends, enum gauge gauge);
 
 /* "allocated" */
 const char *gauge_name(enum gauge gauge);
