@@ -118,7 +118,7 @@ enum fault_code target_open(struct target *target, struct procfs *proc, pid_t pi
     if (rc != FAULT_NONE)
         return rc;
     if (is_ending(&target->stat))
-        target->live = find_live_thread(target);
+        target->via = find_live_thread(target);
     target->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
     read_status(target);
     /* Read again behind the pidfd: now both name the same process. */
@@ -185,7 +185,7 @@ enum fault_code target_renew(struct target *target, struct fault *fault)
         rc = read_stat(target, &now, fault);
     if (rc != FAULT_NONE)
         return rc;
-    target->live = is_ending(&now) ? find_live_thread(target) : 0;
+    target->via = is_ending(&now) ? find_live_thread(target) : 0;
     read_status(target);
     return FAULT_NONE;
 }

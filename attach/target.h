@@ -13,7 +13,7 @@
 struct target {
     struct procfs *proc;
     pid_t pid;
-    pid_t live;            /* a thread that lives, when the first one has ended; else 0 */
+    pid_t via;             /* a thread that lives, when the first one has ended; else 0 */
     int pidfd;             /* -1: the kernel has no pidfd_open(2) */
     struct proc_stat stat; /* as first seen; stat.start is the identity */
     struct proc_status status;
@@ -25,7 +25,7 @@ struct target {
  */
 static inline pid_t target_via(const struct target *target)
 {
-    return target->live ? target->live : target->pid;
+    return target->via ? target->via : target->pid;
 }
 
 /*
@@ -37,7 +37,7 @@ static inline struct target target_seen_by(const struct target *target, pid_t ti
 {
     struct target view = *target;
 
-    view.live = tid;
+    view.via = tid;
     return view;
 }
 
@@ -87,7 +87,7 @@ enum fault_code target_check(const struct target *target, struct fault *fault);
 
 /*
  * For another use of a target that was opened before: target_check, and what
- * may have changed since (status, live). On a fault they are as they were.
+ * may have changed since (status, via). On a fault they are as they were.
  */
 enum fault_code target_renew(struct target *target, struct fault *fault);
 

@@ -39,20 +39,20 @@ struct symbols_options {
     /*
      * Opens the file of a mapping: a descriptor, which is the symbols' to
      * close, or -errno (-ESTALE: another file stands there now). NULL: the path
-     * below root. symbols_open_live is the one of a live target.
+     * below root. symbols_open_in_target is the one of a live target.
      */
     int (*open)(void *ctx, const struct symbol_mapping *mapping);
     void *ctx;
     uint64_t *left; /* symbols' own: the bytes that may still be read, of all files together */
 };
 
-/* The ctx of symbols_open_live. */
+/* The ctx of symbols_open_in_target. */
 struct symbols_target {
     const struct modules *modules;
     const struct target *target;
     struct memory *memory;
 };
-int symbols_open_live(void *ctx, const struct symbol_mapping *mapping);
+int symbols_open_in_target(void *ctx, const struct symbol_mapping *mapping);
 
 struct symbols;
 

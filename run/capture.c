@@ -64,7 +64,7 @@ enum fault_code capture_write(struct attachment *attachment, struct presentation
     const struct report_options *report = &attachment->options->report;
     const struct symbols_options symbols = {.no_inlines = report->no_inlines,
                                             .debuginfod = report->debuginfod,
-                                            .open = symbols_open_live,
+                                            .open = symbols_open_in_target,
                                             .ctx = &live};
     const struct present_source now = {&capture->text, &symbols, capture->time_ns};
     const struct present_source before = {base ? &base->text : NULL, &symbols,

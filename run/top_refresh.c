@@ -27,7 +27,7 @@ void top_refresh_init(struct top_refresh *refresh, const struct options *options
     refresh->names.options = (struct symbols_options){.no_inlines = options->report.no_inlines,
                                                       .debuginfod = options->report.debuginfod,
                                                       .no_build_ids = true,
-                                                      .open = symbols_open_live,
+                                                      .open = symbols_open_in_target,
                                                       .ctx = &refresh->place};
     refresh->model = (struct top_model){.name = attachment->target.stat.comm,
                                         .pid = (int)attachment->target.pid,
@@ -50,8 +50,8 @@ static enum fault_code look_held(struct attachment *attachment, void *ctx, struc
 {
     struct top_refresh *refresh = ctx;
 
-    return live_look(&refresh->live, &attachment->injection, &attachment->instance,
-                     &attachment->hooks, &refresh->sink, fault);
+    return snapshot_take(&refresh->snapshot, &attachment->injection, &attachment->instance,
+                         &attachment->hooks, &refresh->sink, fault);
 }
 
 /* Threads that were stopped in vain are part of what it costs. */
@@ -96,14 +96,14 @@ static void set_gauge(struct gauge_values *values, enum gauge gauge, uint64_t by
 
 static void take_gauges(struct top_refresh *refresh, uint64_t time)
 {
-    const struct stats_gauges *gauges = &refresh->live.gauges;
+    const struct stats_gauges *gauges = &refresh->snapshot.gauges;
     struct gauge_values values = {.time = time};
     uint64_t rss = target_rss(&refresh->attachment.target);
 
     if (rss)
         set_gauge(&values, GAUGE_RSS, rss);
-    refresh->model.has_stats = refresh->live.has_stats;
-    if (refresh->live.has_stats) {
+    refresh->model.has_stats = refresh->snapshot.has_stats;
+    if (refresh->snapshot.has_stats) {
         set_gauge(&values, GAUGE_ALLOCATED, gauges->allocated);
         set_gauge(&values, GAUGE_ACTIVE, gauges->active);
         set_gauge(&values, GAUGE_RESIDENT, gauges->resident);
@@ -152,10 +152,10 @@ static enum fault_code run(struct top_refresh *refresh, struct fault *fault)
 
     if (rc != FAULT_NONE)
         return rc;
-    model->version = refresh->live.version;
+    model->version = refresh->snapshot.version;
     take_gauges(refresh, time);
     model->sites = NULL;
-    if (refresh->live.profile == LIVE_PROFILED) {
+    if (refresh->snapshot.profile == SNAPSHOT_PROFILED) {
         rc = take_profile(refresh, time, fault);
         model->sites = &refresh->sites;
     }

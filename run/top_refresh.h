@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cli/output/top_view.h"
-#include "jemalloc/live.h"
+#include "jemalloc/snapshot.h"
 #include "profile/name_cache.h"
 #include "run/attachment.h"
 #include "run/governor.h"
@@ -10,7 +10,7 @@
 struct top_refresh {
     const struct samples_options *samples; /* the filter */
     struct attachment attachment;
-    struct live live;
+    struct snapshot snapshot;
     struct sink sink;
     struct symbols_target place; /* where names are looked up */
     struct name_cache names;

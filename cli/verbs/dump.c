@@ -141,7 +141,7 @@ static enum fault_code run_in_target(struct dump *dump, struct fault *fault)
 
     if (rc != FAULT_NONE)
         return rc;
-    pid_t seen_by = dump->result.seen_by ? dump->result.seen_by : attachment->target.live;
+    pid_t seen_by = dump->result.seen_by ? dump->result.seen_by : attachment->target.via;
     const struct target view = target_seen_by(&attachment->target, seen_by);
     target_path_from_here(&view, dump->result.target_path, dump->path, sizeof dump->path);
     return FAULT_NONE;

@@ -27,25 +27,28 @@ struct top {
 static const struct {
     const char *name, *why, *next;
 } states[] = {
-    [LIVE_PROFILED] = {"active", "", ""},
-    [LIVE_ABSENT] = {"absent", "this jemalloc was built without profiling (config.prof is false)",
-                     "start it with a jemalloc that was built with --enable-prof"},
-    [LIVE_DISABLED] = {"disabled", "profiling was not enabled at start (opt.prof is false)",
-                       "start it with VARIABLE=prof:true,prof_active:false in its environment; no "
-                       "jemalloc can enable it later"},
-    [LIVE_INACTIVE] = {"inactive", "profiling is not active (prof.active is false)",
-                       "jeattach on PID"},
-    [LIVE_HOOKED] = {"hooked",
-                     "the application has a hook for finished dumps "
-                     "(experimental.hooks.prof_dump), which would look for a file",
-                     "jeattach dump --force-hooks PID, if that takes no lock of the application's"},
-    [LIVE_EXTENT_HOOKS] = {"extent_hooks",
-                           "the application has extent hooks, which would run in the call and "
-                           "might wait for a lock that the held thread has",
-                           "jeattach top --force-hooks PID, if they take no such lock"},
-    [LIVE_TOO_LARGE] = {"too_large",
-                        "its profile has more than 256 MiB: each would hold a thread for seconds",
-                        "jeattach dump -o FILE PID"},
+    [SNAPSHOT_PROFILED] = {"active", "", ""},
+    [SNAPSHOT_ABSENT] = {"absent",
+                         "this jemalloc was built without profiling (config.prof is false)",
+                         "start it with a jemalloc that was built with --enable-prof"},
+    [SNAPSHOT_DISABLED] =
+        {"disabled", "profiling was not enabled at start (opt.prof is false)",
+         "start it with VARIABLE=prof:true,prof_active:false in its environment; no "
+         "jemalloc can enable it later"},
+    [SNAPSHOT_INACTIVE] = {"inactive", "profiling is not active (prof.active is false)",
+                           "jeattach on PID"},
+    [SNAPSHOT_HOOKED] =
+        {"hooked",
+         "the application has a hook for finished dumps "
+         "(experimental.hooks.prof_dump), which would look for a file",
+         "jeattach dump --force-hooks PID, if that takes no lock of the application's"},
+    [SNAPSHOT_EXTENT_HOOKS] = {"extent_hooks",
+                               "the application has extent hooks, which would run in the call and "
+                               "might wait for a lock that the held thread has",
+                               "jeattach top --force-hooks PID, if they take no such lock"},
+    [SNAPSHOT_TOO_LARGE] =
+        {"too_large", "its profile has more than 256 MiB: each would hold a thread for seconds",
+         "jeattach dump -o FILE PID"},
 };
 
 /* Puts value in place of word, if it is there. */
@@ -65,10 +68,10 @@ static void explain(struct top *top)
     char pid[16];
 
     snprintf(pid, sizeof pid, "%d", model->pid);
-    snprintf(top->next, sizeof top->next, "%s", states[top->refresh.live.profile].next);
+    snprintf(top->next, sizeof top->next, "%s", states[top->refresh.snapshot.profile].next);
     replace(top->next, sizeof top->next, "VARIABLE", top->refresh.attachment.variable);
     replace(top->next, sizeof top->next, "PID", pid);
-    model->why = states[top->refresh.live.profile].why;
+    model->why = states[top->refresh.snapshot.profile].why;
     model->next = top->next;
 }
 
@@ -107,7 +110,7 @@ static bool write_block(struct top *top, FILE *out)
     const struct top_size size = size_of(top);
     const struct top_json json = {.model = model,
                                   .attachment = &top->refresh.attachment,
-                                  .profiling = states[top->refresh.live.profile].name,
+                                  .profiling = states[top->refresh.snapshot.profile].name,
                                   .rows = size.rows};
 
     if (top->options->json)

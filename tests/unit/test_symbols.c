@@ -142,7 +142,7 @@ static void test_live(void)
 {
     struct symbols_target live = {&own.modules, &own.target, &own.memory};
     const struct symbols_options options = {
-        .open = symbols_open_live, .ctx = &live, .target = &own.target};
+        .open = symbols_open_in_target, .ctx = &live, .target = &own.target};
     struct symbol_mapping asked = mapping;
     struct symbols *symbols;
     const struct symbol_line *lines;

@@ -1,4 +1,4 @@
-#include "jemalloc/live.h"
+#include "jemalloc/snapshot.h"
 #include "jemalloc/dump.h"
 
 #include <stdio.h>
@@ -24,73 +24,73 @@ static bool is_true(const struct ctl_op *op)
     return op->rc == 0 && op->value != 0;
 }
 
-static enum fault_code take_constants(struct live *live, const struct ctl_op *ops,
+static enum fault_code take_constants(struct snapshot *snapshot, const struct ctl_op *ops,
                                       struct fault *fault)
 {
     if (ops[OP_VERSION].rc != 0)
         return fault_set(fault, FAULT_CTL_REFUSED, ops[OP_VERSION].rc, "mallctl", "version");
-    snprintf(live->version, sizeof live->version, "%s",
+    snprintf(snapshot->version, sizeof snapshot->version, "%s",
              ops[OP_VERSION].text ? ops[OP_VERSION].text : "");
-    live->compiled_in = is_true(&ops[OP_CONFIG_PROF]);
-    live->enabled = is_true(&ops[OP_OPT_PROF]);
-    live->has_stats = is_true(&ops[OP_CONFIG_STATS]);
-    live->known = true;
+    snapshot->compiled_in = is_true(&ops[OP_CONFIG_PROF]);
+    snapshot->enabled = is_true(&ops[OP_OPT_PROF]);
+    snapshot->has_stats = is_true(&ops[OP_CONFIG_STATS]);
+    snapshot->known = true;
     return FAULT_NONE;
 }
 
-static enum live_profile judge(const struct live *live, const struct ctl_op *ops)
+static enum snapshot_profile judge(const struct snapshot *snapshot, const struct ctl_op *ops)
 {
-    if (!live->compiled_in)
-        return LIVE_ABSENT;
-    if (!live->enabled)
-        return LIVE_DISABLED;
+    if (!snapshot->compiled_in)
+        return SNAPSHOT_ABSENT;
+    if (!snapshot->enabled)
+        return SNAPSHOT_DISABLED;
     if (!is_true(&ops[OP_ACTIVE]))
-        return LIVE_INACTIVE;
+        return SNAPSHOT_INACTIVE;
     if (is_true(&ops[OP_HOOK]))
-        return LIVE_HOOKED;
-    return live->too_large ? LIVE_TOO_LARGE : LIVE_PROFILED;
+        return SNAPSHOT_HOOKED;
+    return snapshot->too_large ? SNAPSHOT_TOO_LARGE : SNAPSHOT_PROFILED;
 }
 
-static enum fault_code read_state(struct live *live, struct injection *injection,
+static enum fault_code read_state(struct snapshot *snapshot, struct injection *injection,
                                   const struct instance *instance, struct fault *fault)
 {
     struct ctl_op ops[OP_COUNT];
-    size_t first = live->known ? OP_ACTIVE : 0;
-    size_t end = live->known && !live->has_stats ? OP_GAUGES : OP_COUNT;
+    size_t first = snapshot->known ? OP_ACTIVE : 0;
+    size_t end = snapshot->known && !snapshot->has_stats ? OP_GAUGES : OP_COUNT;
     enum fault_code rc;
 
     memcpy(ops, look_ops, sizeof look_ops);
     stats_gauge_ops(ops + OP_GAUGES);
     rc = ctl_run(injection, instance, ops + first, end - first, NULL, fault);
-    if (rc == FAULT_NONE && !live->known)
-        rc = take_constants(live, ops, fault);
-    if (rc == FAULT_NONE && live->has_stats)
-        rc = stats_take_gauges(&live->gauges, ops + OP_GAUGES, fault);
+    if (rc == FAULT_NONE && !snapshot->known)
+        rc = take_constants(snapshot, ops, fault);
+    if (rc == FAULT_NONE && snapshot->has_stats)
+        rc = stats_take_gauges(&snapshot->gauges, ops + OP_GAUGES, fault);
     if (rc == FAULT_NONE)
-        live->profile = judge(live, ops);
+        snapshot->profile = judge(snapshot, ops);
     ctl_free(ops + first, end - first);
     return rc;
 }
 
-enum fault_code live_look(struct live *live, struct injection *injection,
-                          const struct instance *instance, struct hooks_consent *consent,
-                          struct sink *sink, struct fault *fault)
+enum fault_code snapshot_take(struct snapshot *snapshot, struct injection *injection,
+                              const struct instance *instance, struct hooks_consent *consent,
+                              struct sink *sink, struct fault *fault)
 {
-    enum fault_code rc = read_state(live, injection, instance, fault);
+    enum fault_code rc = read_state(snapshot, injection, instance, fault);
 
     sink->len = 0;
-    if (rc != FAULT_NONE || live->profile != LIVE_PROFILED)
+    if (rc != FAULT_NONE || snapshot->profile != SNAPSHOT_PROFILED)
         return rc;
     rc = hooks_check(injection, instance, HOOKS_AUTOMATIC, consent, NULL, fault);
     if (rc == FAULT_HOOKS)
-        live->profile = LIVE_EXTENT_HOOKS;
+        snapshot->profile = SNAPSHOT_EXTENT_HOOKS;
     if (rc != FAULT_NONE)
         return rc == FAULT_HOOKS ? FAULT_NONE : rc;
-    rc = dump_stream(injection, instance, sink, live->bytes < LARGE, fault);
-    live->bytes = sink->len;
+    rc = dump_stream(injection, instance, sink, snapshot->bytes < LARGE, fault);
+    snapshot->bytes = sink->len;
     if (rc != FAULT_TOO_LARGE)
         return rc;
-    live->too_large = true;
-    live->profile = LIVE_TOO_LARGE;
+    snapshot->too_large = true;
+    snapshot->profile = SNAPSHOT_TOO_LARGE;
     return FAULT_NONE;
 }
