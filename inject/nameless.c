@@ -1,5 +1,5 @@
 #include "inject/nameless.h"
-#include "elf/frames.h"
+#include "elf/eh_frames.h"
 #include "inject/refs.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@ struct range {
 struct learner {
     struct plan *plan;
     const struct view *view;
-    struct frames frames;
+    struct eh_frames frames;
     struct range makers[MAKERS_MAX];
     size_t maker_count;
     int32_t errno_offset;
@@ -29,10 +29,11 @@ struct learner {
 /* The function around addr; where nothing tells it (musl), the bytes around. */
 static struct range function_around(const struct learner *learner, remote_addr addr)
 {
-    size_t i = frames_at(&learner->frames, addr);
+    size_t i = eh_frames_at(&learner->frames, addr);
 
     if (i != SIZE_MAX)
-        return (struct range){frames_start(&learner->frames, i), frames_end(&learner->frames, i)};
+        return (struct range){eh_frames_start(&learner->frames, i),
+                              eh_frames_end(&learner->frames, i)};
     return (struct range){addr - AROUND_CALL, addr + AROUND_CALL};
 }
 
@@ -114,7 +115,7 @@ static enum fault_code learn(struct learner *learner, struct fault *fault)
 {
     const char *path = learner->view->module->path;
 
-    if (!frames_load(&learner->frames, learner->view))
+    if (!eh_frames_load(&learner->frames, learner->view))
         return fault_set(fault, FAULT_UNSUPPORTED, 0, "plan",
                          "%s has neither symbols nor .eh_frame: its fork cannot be found", path);
     scan_code(learner, visit_errno_offset);
@@ -141,7 +142,7 @@ enum fault_code nameless_learn(struct plan *plan, const struct module *module,
     if (!view_open(&view, module, target, memory))
         return FAULT_NONE;
     rc = learn(&learner, fault);
-    frames_free(&learner.frames);
+    eh_frames_free(&learner.frames);
     view_close(&view);
     return rc;
 }

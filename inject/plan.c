@@ -199,7 +199,7 @@ static void learn_frames(struct plan *plan, const struct module *module, const s
             return;
     if (plan->frames.count || !view_open(&view, module, target, memory))
         return;
-    frames_load(&plan->frames, &view);
+    eh_frames_load(&plan->frames, &view);
     view_close(&view);
 }
 
@@ -474,6 +474,6 @@ void plan_seal(struct plan *plan)
 void plan_free(struct plan *plan)
 {
     ranges_free(&plan->forbidden);
-    frames_free(&plan->frames);
+    eh_frames_free(&plan->frames);
     memset(plan, 0, sizeof *plan);
 }

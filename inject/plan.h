@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "elf/frames.h"
+#include "elf/eh_frames.h"
 #include "elf/modules.h"
 #include "elf/ranges.h"
 #include "inject/arch.h"
@@ -21,7 +21,7 @@ struct plan {
     remote_addr setcanceltype;                 /* its pthread_setcanceltype; 0: not found */
     remote_addr restorers[PLAN_RESTORERS_MAX]; /* of signal handlers, beside gadgets.sigreturn */
     size_t restorer_count;
-    struct frames frames; /* of a static program without .eh_frame_hdr; else empty */
+    struct eh_frames frames; /* of a static program without .eh_frame_hdr; else empty */
     struct rseq_plan rseq;
     struct collector collector;
     struct code_ranges forbidden;      /* a thread whose stack leads into these is not touched */

@@ -62,8 +62,8 @@ struct unwinder {
     struct memory *memory;
     const struct modules *modules;
     unw_addr_space_t space;
-    const arch_regs *regs;       /* of the walk under way */
-    const struct frames *frames; /* its plan's */
+    const arch_regs *regs;          /* of the walk under way */
+    const struct eh_frames *frames; /* its plan's */
     remote_addr stack_start, stack_end;
     size_t stack_len;         /* what of it lies in snapshot */
     remote_addr beyond_start; /* what lies in beyond: where the walk was last */
@@ -88,7 +88,7 @@ struct eh_frame_hdr {
 static bool find_own_table(const struct unwinder *unwinder, const struct module *module,
                            unw_dyn_info_t *info)
 {
-    const struct frames *frames = unwinder->frames;
+    const struct eh_frames *frames = unwinder->frames;
 
     if (!frames->count || frames->base != module->start || module->end - module->start > INT32_MAX)
         return false;
@@ -101,7 +101,7 @@ static bool find_own_table(const struct unwinder *unwinder, const struct module 
     return true;
 }
 
-static bool read_own_table(const struct frames *frames, remote_addr addr, unw_word_t *value)
+static bool read_own_table(const struct eh_frames *frames, remote_addr addr, unw_word_t *value)
 {
     uint64_t i = (addr - own_table) / sizeof *value;
 

@@ -28,7 +28,7 @@ enum {
 #define ALTSTACK_LEFT_ALONE 0x40000000
 
 /* struct rt_sigframe with struct ucontext and struct sigcontext laid open. */
-struct frame {
+struct eh_frame {
     uint64_t pretcode;
     uint64_t uc_flags, uc_link;
     uint64_t ss_sp;
@@ -41,13 +41,13 @@ struct frame {
     unsigned char info[128];
 };
 
-_Static_assert(sizeof(struct frame) == FRAME_SIZE, "struct rt_sigframe");
-_Static_assert(offsetof(struct frame, uc_flags) == 8, "struct ucontext begins here");
-_Static_assert(offsetof(struct frame, r8) == 8 + 40, "uc_mcontext");
-_Static_assert(offsetof(struct frame, ip) == 8 + 40 + 128, "sigcontext.ip");
-_Static_assert(offsetof(struct frame, cs) == 8 + 40 + 144, "sigcontext.cs");
-_Static_assert(offsetof(struct frame, fpstate) == 8 + 40 + 184, "sigcontext.fpstate");
-_Static_assert(offsetof(struct frame, sigmask) == 8 + 40 + 256, "uc_sigmask");
+_Static_assert(sizeof(struct eh_frame) == FRAME_SIZE, "struct rt_sigframe");
+_Static_assert(offsetof(struct eh_frame, uc_flags) == 8, "struct ucontext begins here");
+_Static_assert(offsetof(struct eh_frame, r8) == 8 + 40, "uc_mcontext");
+_Static_assert(offsetof(struct eh_frame, ip) == 8 + 40 + 128, "sigcontext.ip");
+_Static_assert(offsetof(struct eh_frame, cs) == 8 + 40 + 144, "sigcontext.cs");
+_Static_assert(offsetof(struct eh_frame, fpstate) == 8 + 40 + 184, "sigcontext.fpstate");
+_Static_assert(offsetof(struct eh_frame, sigmask) == 8 + 40 + 256, "uc_sigmask");
 
 /* struct _fpx_sw_bytes (uapi/asm/sigcontext.h). */
 struct sw_bytes {
@@ -113,10 +113,10 @@ static bool image_for_frame(unsigned char *image, const struct arch_fp *fp)
     return true;
 }
 
-static void fill_frame(struct frame *frame, const arch_regs *regs, remote_addr fpstate,
+static void fill_frame(struct eh_frame *frame, const arch_regs *regs, remote_addr fpstate,
                        uint64_t mask, remote_addr restorer)
 {
-    *frame = (struct frame){
+    *frame = (struct eh_frame){
         .pretcode = restorer,
         .uc_flags = UC_FLAGS,
         .ss_flags = ALTSTACK_LEFT_ALONE,
@@ -163,12 +163,12 @@ static void lay_out(struct arch_frames *frames, remote_addr fpstate, uint64_t im
 {
     frames->frame0 = frame_below(fpstate);
     frames->last = has_last ? frame_below(frames->frame0) : frames->frame0;
-    frames->last_arg = has_last ? frames->last + offsetof(struct frame, di) : 0;
+    frames->last_arg = has_last ? frames->last + offsetof(struct eh_frame, di) : 0;
     frames->unmap = frame_below(frames->last);
     frames->addr = frames->unmap - MAP_SLOTS;
     /* A store that pops a register takes both slots, one that does not only the upper. */
     frames->map = frames->addr + (gadgets->store_form == ARCH_STORE_POPS ? 0 : 8);
-    frames->unmap_arg = frames->unmap + offsetof(struct frame, di);
+    frames->unmap_arg = frames->unmap + offsetof(struct eh_frame, di);
     frames->len = (size_t)(fpstate + image_size - frames->addr);
 }
 
@@ -180,7 +180,7 @@ bool arch_forge(struct arch_frames *frames, const arch_regs *regs, const arch_re
     const uint64_t image_size = fp->len + MAGIC2_LEN;
     remote_addr fpstate = (arch_sp(regs) - RED_ZONE - image_size) & ~63ull;
     arch_regs unmap = *regs, then = *regs;
-    struct frame frame;
+    struct eh_frame frame;
 
     lay_out(frames, fpstate, image_size, gadgets, last->function);
     if (frames->len > sizeof frames->bytes)
@@ -210,7 +210,7 @@ size_t arch_return_chain(unsigned char *out, size_t size, const struct arch_fram
     memset(out, 0, ARCH_CHAIN_FRAME);
     memcpy(out, &gadgets->store, sizeof gadgets->store);
     memcpy(out + ARCH_CHAIN_FRAME, frames->bytes + MAP_SLOTS, FRAME_SIZE);
-    memcpy(out + ARCH_CHAIN_FRAME + offsetof(struct frame, di), &scratch, sizeof scratch);
+    memcpy(out + ARCH_CHAIN_FRAME + offsetof(struct eh_frame, di), &scratch, sizeof scratch);
     return len;
 }
 

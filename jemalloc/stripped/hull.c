@@ -27,7 +27,7 @@ enum {
 
 struct hull {
     const struct view *view;
-    const struct frames *frames;
+    const struct eh_frames *frames;
     const struct ctl_tables *tables;
     struct code_ranges signs; /* data */
     uint16_t *marks;          /* one a function */
@@ -62,9 +62,9 @@ static bool collect_signs(struct hull *hull)
         remote_addr function = tables->nodes[i].function;
         if (!function)
             continue;
-        if (!frames_begin_at(hull->frames, function))
+        if (!eh_frames_begin_at(hull->frames, function))
             return false;
-        size_t index = frames_from(hull->frames, function);
+        size_t index = eh_frames_from(hull->frames, function);
         hull->marks[index] |= MARK_SIGN;
         if (!xrefs_visit_function(hull->view, hull->frames, index, &query))
             return false;
@@ -80,7 +80,7 @@ static void visit_sign(void *ctx, const struct ref *ref)
 
     if (!ranges_find(&hull->signs, ref->target))
         return;
-    function = frames_at(hull->frames, ref->at);
+    function = eh_frames_at(hull->frames, ref->at);
     if (function != SIZE_MAX)
         hull->marks[function] |= MARK_SIGN;
 }
@@ -110,7 +110,7 @@ static size_t next_marked(const struct hull *hull, size_t from, unsigned marks)
 /* Bytes from the end of one function to the beginning of another. */
 static remote_addr distance(const struct hull *hull, size_t from, size_t to)
 {
-    return frames_start(hull->frames, to) - frames_end(hull->frames, from);
+    return eh_frames_start(hull->frames, to) - eh_frames_end(hull->frames, from);
 }
 
 /* The functions around `inner` whose signs have no larger gaps than GAP_MAX between them. */
@@ -134,10 +134,10 @@ static void find_neighbourhood(struct hull *hull, size_t inner)
 static void visit_used(void *ctx, const struct ref *ref)
 {
     struct hull *hull = ctx;
-    size_t to = frames_at(hull->frames, ref->target);
+    size_t to = eh_frames_at(hull->frames, ref->target);
 
     if (to == SIZE_MAX || to < hull->first || to > hull->last || hull->marks[to] & MARK_OURS ||
-        frames_start(hull->frames, to) != ref->target)
+        eh_frames_start(hull->frames, to) != ref->target)
         return;
     hull->marks[to] |= MARK_USED;
     hull->changed = true;
@@ -177,7 +177,8 @@ static void bridge(struct hull *hull, size_t inner)
 
     for (size_t i = hull->first; i < hull->last; i = next) {
         next = next_marked(hull, i + 1, MARK_OURS);
-        if (entry >= frames_end(hull->frames, i) && entry < frames_start(hull->frames, next)) {
+        if (entry >= eh_frames_end(hull->frames, i) &&
+            entry < eh_frames_start(hull->frames, next)) {
             if (next <= inner)
                 hull->first = next;
             else
@@ -204,12 +205,13 @@ static void count_signs(const struct hull *hull, size_t *inside, size_t *outside
 
 static const char *mark_pieces(struct hull *hull, remote_addr mallctl)
 {
-    size_t inner = frames_from(hull->frames, mallctl), inside, outside;
+    size_t inner = eh_frames_from(hull->frames, mallctl), inside, outside;
 
     hull->marks[inner] |= MARK_SIGN;
     find_neighbourhood(hull, inner);
     if (inner < hull->first ||
-        frames_end(hull->frames, hull->last) - frames_start(hull->frames, hull->first) > HULL_MAX)
+        eh_frames_end(hull->frames, hull->last) - eh_frames_start(hull->frames, hull->first) >
+            HULL_MAX)
         return "its functions are not in one piece (link-time optimization?)";
     if (!mark_used(hull))
         return "its code cannot be read";
@@ -229,8 +231,8 @@ static const char *check_functions(const struct hull *hull)
 {
     for (size_t i = 0; i < hull->tables->node_count; i++) {
         remote_addr function = hull->tables->nodes[i].function;
-        if (function && (function < frames_start(hull->frames, hull->first) ||
-                         function >= frames_end(hull->frames, hull->last)))
+        if (function && (function < eh_frames_start(hull->frames, hull->first) ||
+                         function >= eh_frames_end(hull->frames, hull->last)))
             return "not all functions of its tables lie together (link-time optimization?)";
     }
     return NULL;
@@ -242,15 +244,15 @@ static const char *check_functions(const struct hull *hull)
 static void visit_jump(void *ctx, const struct ref *ref)
 {
     struct hull *hull = ctx;
-    size_t to = frames_at(hull->frames, ref->target);
+    size_t to = eh_frames_at(hull->frames, ref->target);
 
     if (to == SIZE_MAX ||
-        (ref->kind == REF_ADDRESS && frames_start(hull->frames, to) != ref->target) ||
+        (ref->kind == REF_ADDRESS && eh_frames_start(hull->frames, to) != ref->target) ||
         hull->marks[to] & MARK_FORBIDDEN)
         return;
     hull->jumped += !(hull->marks[to] & MARK_JUMPED);
     hull->marks[to] |= MARK_JUMPED;
-    if (frames_start(hull->frames, to) == ref->target)
+    if (eh_frames_start(hull->frames, to) == ref->target)
         hull->marks[to] |= MARK_BEGUN;
 }
 
@@ -261,8 +263,8 @@ static void visit_caller(void *ctx, const struct ref *ref)
 
     if (!ranges_find(&hull->targets, ref->target))
         return;
-    to = frames_from(hull->frames, ref->target);
-    from = frames_at(hull->frames, ref->at);
+    to = eh_frames_from(hull->frames, ref->target);
+    from = eh_frames_at(hull->frames, ref->at);
     if (from == SIZE_MAX || !(hull->marks[from] & MARK_FORBIDDEN))
         hull->marks[to] |= MARK_CALLED;
 }
@@ -275,7 +277,7 @@ static bool find_callers(struct hull *hull)
     bool done;
 
     for (size_t i = 0; i < hull->frames->count; i++) {
-        remote_addr start = frames_start(hull->frames, i);
+        remote_addr start = eh_frames_start(hull->frames, i);
         if (hull->marks[i] & MARK_JUMPED && !(hull->marks[i] & MARK_FORBIDDEN))
             hull->failed |= !ranges_add(&hull->targets, start, start + 1, "");
     }
@@ -373,22 +375,22 @@ static const char *hull_find(struct hull *hull, remote_addr mallctl)
 static enum fault_code forbid_marked(const struct hull *hull, struct plan *plan,
                                      struct fault *fault)
 {
-    const struct frames *frames = hull->frames;
+    const struct eh_frames *frames = hull->frames;
     enum fault_code rc = FAULT_NONE;
 
     for (size_t first = 0, end; first < frames->count && rc == FAULT_NONE; first = end + 1) {
         for (end = first; end < frames->count && hull->marks[end] & MARK_FORBIDDEN; end++)
             ;
         if (end > first)
-            rc = plan_forbid(plan, frames_start(frames, first), frames_end(frames, end - 1),
+            rc = plan_forbid(plan, eh_frames_start(frames, first), eh_frames_end(frames, end - 1),
                              "jemalloc", fault);
     }
     return rc;
 }
 
-enum fault_code hull_forbid(struct plan *plan, const struct view *view, const struct frames *frames,
-                            const struct ctl_tables *tables, remote_addr mallctl,
-                            struct fault *fault)
+enum fault_code hull_forbid(struct plan *plan, const struct view *view,
+                            const struct eh_frames *frames, const struct ctl_tables *tables,
+                            remote_addr mallctl, struct fault *fault)
 {
     struct hull hull = {.view = view, .frames = frames, .tables = tables};
     enum fault_code rc = FAULT_NONE;

@@ -6,7 +6,7 @@
 
 struct search {
     struct view view;
-    struct frames frames;
+    struct eh_frames frames;
     struct ctl_tables *tables;
     struct texts texts;
     struct xrefs xrefs;
@@ -27,7 +27,7 @@ static void fill(struct instance *instance, const struct search *search)
 /* The tables are there: what else must agree with them? */
 static const char *check(struct search *search, struct instance *instance)
 {
-    if (!frames_load(&search->frames, &search->view))
+    if (!eh_frames_load(&search->frames, &search->view))
         return "without .eh_frame the beginnings of its functions are not known";
     if (!xrefs_version(&search->view, &search->frames, search->tables, instance->version,
                        sizeof instance->version))
@@ -55,7 +55,7 @@ static struct ctl_tables *open_search(struct search *search, const struct module
 
 static void close_search(struct search *search)
 {
-    frames_free(&search->frames);
+    eh_frames_free(&search->frames);
     free(search->tables);
     view_close(&search->view);
 }
@@ -105,7 +105,7 @@ void stripped_facts(const struct instance *instance, const struct target *target
     if (instance->found_by == FOUND_TABLES)
         return;
     if (open_instance(&search, instance, target, memory) &&
-        frames_load(&search.frames, &search.view)) {
+        eh_frames_load(&search.frames, &search.view)) {
         if (!xrefs_version(&search.view, &search.frames, search.tables, version, size))
             version[0] = '\0';
         *opt_prof = xrefs_variable(&search.view, &search.frames, search.tables, "opt.prof");
@@ -138,7 +138,7 @@ enum fault_code stripped_forbid(const struct instance *instance, struct plan *pl
 
     if (!open_instance(&search, instance, target, memory))
         rc = refuse(instance, "its tables were not found", fault);
-    else if (!frames_load(&search.frames, &search.view))
+    else if (!eh_frames_load(&search.frames, &search.view))
         rc = refuse(instance, "without .eh_frame the beginnings of its functions are not known",
                     fault);
     else

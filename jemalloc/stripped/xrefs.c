@@ -132,10 +132,11 @@ static bool visit_range(const struct view *view, remote_addr start, remote_addr 
     return view_scan(view, start, end, REF_OVERLAP, visit_code, &visit);
 }
 
-bool xrefs_visit_function(const struct view *view, const struct frames *frames, size_t function,
+bool xrefs_visit_function(const struct view *view, const struct eh_frames *frames, size_t function,
                           const struct ref_query *query)
 {
-    return visit_range(view, frames_start(frames, function), frames_end(frames, function), query);
+    return visit_range(view, eh_frames_start(frames, function), eh_frames_end(frames, function),
+                       query);
 }
 
 /* --- votes --- */
@@ -163,7 +164,7 @@ static bool users_have(const struct users *users, size_t function)
 }
 
 struct ballot {
-    const struct frames *frames;
+    const struct eh_frames *frames;
     const struct texts *texts;
     const struct ctl_tables *tables;
     remote_addr argument; /* where an option was last made an argument; 0: nowhere */
@@ -195,7 +196,7 @@ static void vote(struct ballot *ballot, remote_addr function)
 
     while (i < ballot->candidate_count && ballot->candidates[i].function != function)
         i++;
-    if (i == CANDIDATES_MAX || !frames_begin_at(ballot->frames, function))
+    if (i == CANDIDATES_MAX || !eh_frames_begin_at(ballot->frames, function))
         return;
     if (i == ballot->candidate_count)
         ballot->candidates[ballot->candidate_count++].function = function;
@@ -223,16 +224,16 @@ static void visit_vote(void *ctx, const struct ref *ref)
     if (is_option_text(ballot->texts, ref->target))
         ballot->argument = ref->at;
     if (is_root(ballot->tables, ref->target))
-        users_add(&ballot->of_root, frames_at(ballot->frames, ref->at));
+        users_add(&ballot->of_root, eh_frames_at(ballot->frames, ref->at));
     if (ballot->texts->headline && ref->target == ballot->texts->headline)
-        users_add(&ballot->of_headline, frames_at(ballot->frames, ref->at));
+        users_add(&ballot->of_headline, eh_frames_at(ballot->frames, ref->at));
 }
 
 /* --- verification --- */
 
 struct reach {
     const struct view *view;
-    const struct frames *frames;
+    const struct eh_frames *frames;
     const struct users *users;
     unsigned depth;
     bool reached;
@@ -243,9 +244,9 @@ static void visit_reach(void *ctx, const struct ref *ref)
     struct reach *reach = ctx;
     size_t function;
 
-    if (reach->reached || !frames_begin_at(reach->frames, ref->target))
+    if (reach->reached || !eh_frames_begin_at(reach->frames, ref->target))
         return;
-    function = frames_from(reach->frames, ref->target);
+    function = eh_frames_from(reach->frames, ref->target);
     reach->reached = users_have(reach->users, function);
     if (reach->reached || reach->depth == 0)
         return;
@@ -294,10 +295,10 @@ static void visit_caller(void *ctx, const struct ref *ref)
 {
     struct callers *callers = ctx;
     const struct ballot *ballot = callers->ballot;
-    size_t caller = frames_at(ballot->frames, ref->at);
+    size_t caller = eh_frames_at(ballot->frames, ref->at);
 
-    if (frames_begin_at(ballot->frames, ref->target) &&
-        users_have(&ballot->of_headline, frames_from(ballot->frames, ref->target)) &&
+    if (eh_frames_begin_at(ballot->frames, ref->target) &&
+        users_have(&ballot->of_headline, eh_frames_from(ballot->frames, ref->target)) &&
         !users_have(&ballot->of_headline, caller))
         users_add(&callers->found, caller);
 }
@@ -306,8 +307,8 @@ static void visit_taken(void *ctx, const struct ref *ref)
 {
     struct callers *callers = ctx;
 
-    if (frames_begin_at(callers->ballot->frames, ref->target))
-        users_add(&callers->taken, frames_from(callers->ballot->frames, ref->target));
+    if (eh_frames_begin_at(callers->ballot->frames, ref->target))
+        users_add(&callers->taken, eh_frames_from(callers->ballot->frames, ref->target));
 }
 
 /* Visits the code around the report. */
@@ -315,7 +316,7 @@ static bool visit_around(const struct view *view, const struct ballot *ballot,
                          const struct ref_query *query)
 {
     struct code_visit visit = {view, complete(view, query)};
-    remote_addr start = frames_start(ballot->frames, ballot->of_headline.list[0]), end;
+    remote_addr start = eh_frames_start(ballot->frames, ballot->of_headline.list[0]), end;
     struct segment segment;
 
     if (!view_segment_at(view, start, &segment))
@@ -336,7 +337,7 @@ static remote_addr only_caller(const struct callers *callers)
         only = callers->found.list[i];
         count++;
     }
-    return count == 1 ? frames_start(callers->ballot->frames, only) : 0;
+    return count == 1 ? eh_frames_start(callers->ballot->frames, only) : 0;
 }
 
 /*
@@ -352,9 +353,9 @@ static remote_addr find_stats_print(const struct view *view, const struct ballot
     if (!ballot->of_headline.count || !visit_around(view, ballot, &query))
         return 0;
     if (callers.found.count == 1)
-        return frames_start(ballot->frames, callers.found.list[0]);
+        return eh_frames_start(ballot->frames, callers.found.list[0]);
     for (size_t i = 0; i < callers.found.count; i++) {
-        remote_addr start = frames_start(ballot->frames, callers.found.list[i]);
+        remote_addr start = eh_frames_start(ballot->frames, callers.found.list[i]);
         query = (struct ref_query){.kinds = REF_ADDRESS,
                                    .low = start,
                                    .high = start + 1,
@@ -366,7 +367,7 @@ static remote_addr find_stats_print(const struct view *view, const struct ballot
     return only_caller(&callers);
 }
 
-const char *xrefs_find(struct xrefs *xrefs, const struct view *view, const struct frames *frames,
+const char *xrefs_find(struct xrefs *xrefs, const struct view *view, const struct eh_frames *frames,
                        const struct texts *texts, const struct ctl_tables *tables)
 {
     struct ballot ballot = {.frames = frames, .texts = texts, .tables = tables};
@@ -407,17 +408,17 @@ static void visit_version(void *ctx, const struct ref *ref)
     match->found = ref->target;
 }
 
-static bool visit_ctl(const struct view *view, const struct frames *frames,
+static bool visit_ctl(const struct view *view, const struct eh_frames *frames,
                       const struct ctl_tables *tables, const char *path,
                       const struct ref_query *query)
 {
     remote_addr start = ctl_function(tables, path);
 
-    return start && frames_begin_at(frames, start) &&
-           xrefs_visit_function(view, frames, frames_from(frames, start), query);
+    return start && eh_frames_begin_at(frames, start) &&
+           xrefs_visit_function(view, frames, eh_frames_from(frames, start), query);
 }
 
-bool xrefs_version(const struct view *view, const struct frames *frames,
+bool xrefs_version(const struct view *view, const struct eh_frames *frames,
                    const struct ctl_tables *tables, char *out, size_t size)
 {
     struct first_match match = {view, out, size, 0};
@@ -460,7 +461,7 @@ static void visit_variable(void *ctx, const struct ref *ref)
         match->found = ref->target;
 }
 
-remote_addr xrefs_variable(const struct view *view, const struct frames *frames,
+remote_addr xrefs_variable(const struct view *view, const struct eh_frames *frames,
                            const struct ctl_tables *tables, const char *path)
 {
     struct first_match match = {view, NULL, 0, 0};
@@ -477,11 +478,11 @@ static bool visit_syscall(void *ctx, const struct piece *piece)
     return !(*(bool *)ctx = refs_make_syscall(piece->bytes, piece->len));
 }
 
-bool xrefs_makes_syscall(const struct view *view, const struct frames *frames, size_t function)
+bool xrefs_makes_syscall(const struct view *view, const struct eh_frames *frames, size_t function)
 {
     bool found = false;
 
-    view_scan(view, frames_start(frames, function), frames_end(frames, function), 1, visit_syscall,
-              &found);
+    view_scan(view, eh_frames_start(frames, function), eh_frames_end(frames, function), 1,
+              visit_syscall, &found);
     return found;
 }

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "elf/frames.h"
+#include "elf/eh_frames.h"
 #include "inject/refs.h"
 #include "jemalloc/stripped/tables.h"
 
@@ -32,11 +32,11 @@ struct xrefs {
  * is called with many of the options, and leads within two calls to code that
  * uses the tables' root.
  */
-const char *xrefs_find(struct xrefs *xrefs, const struct view *view, const struct frames *frames,
+const char *xrefs_find(struct xrefs *xrefs, const struct view *view, const struct eh_frames *frames,
                        const struct texts *texts, const struct ctl_tables *tables);
 
 /* The version text that the function behind the name "version" returns; false: none. */
-bool xrefs_version(const struct view *view, const struct frames *frames,
+bool xrefs_version(const struct view *view, const struct eh_frames *frames,
                    const struct ctl_tables *tables, char *out, size_t size);
 
 /* The same of a function at [start, end). */
@@ -44,15 +44,15 @@ bool xrefs_version_in(const struct view *view, remote_addr start, remote_addr en
                       size_t size);
 
 /* The variable that the function behind an "opt." name of a bool returns; 0: not found. */
-remote_addr xrefs_variable(const struct view *view, const struct frames *frames,
+remote_addr xrefs_variable(const struct view *view, const struct eh_frames *frames,
                            const struct ctl_tables *tables, const char *path);
 
 /* Visits what one function, by its index, refers to; false: it cannot be read. */
-bool xrefs_visit_function(const struct view *view, const struct frames *frames, size_t function,
+bool xrefs_visit_function(const struct view *view, const struct eh_frames *frames, size_t function,
                           const struct ref_query *query);
 /* Visits all code of the module. */
 bool xrefs_visit_code(const struct view *view, const struct ref_query *query);
 /* Does one function hold a system call instruction? */
-bool xrefs_makes_syscall(const struct view *view, const struct frames *frames, size_t function);
+bool xrefs_makes_syscall(const struct view *view, const struct eh_frames *frames, size_t function);
 /* Is it in a segment that may be written, not only while the program is loaded? */
 bool xrefs_is_variable(const struct view *view, remote_addr addr);

@@ -200,23 +200,24 @@ static void test_not_forbidden(void)
 
 static void test_frames(void)
 {
-    struct frames frames;
+    struct eh_frames frames;
 
     program_make(program);
     program->fdes[3].start += 1 << 20; /* dropped by the linker */
     program->fdes[5].start = program->fdes[6].start + (int32_t)sizeof program->fdes[6]; /* twice */
     memory_forget(&own.memory);
     CHECK(view_open(&view, &module, &own.target, &own.memory));
-    CHECK(frames_load(&frames, &view));
+    CHECK(eh_frames_load(&frames, &view));
     CHECK(frames.count == PROGRAM_FUNCTIONS - 2);
-    CHECK(frames_at(&frames, function(0)) == 0);
-    CHECK(frames_at(&frames, function(0) + FUNCTION_SIZE - 9) == 0);
-    CHECK(frames_at(&frames, function(0) + FUNCTION_SIZE - 8) == SIZE_MAX);
-    CHECK(frames_at(&frames, function(0) - 1) == SIZE_MAX);
-    CHECK(frames_at(&frames, function(3)) == SIZE_MAX);
-    CHECK(frames_begin_at(&frames, function(2)) && !frames_begin_at(&frames, function(2) + 1));
-    CHECK(frames_from(&frames, UINT64_MAX) == frames.count);
-    frames_free(&frames);
+    CHECK(eh_frames_at(&frames, function(0)) == 0);
+    CHECK(eh_frames_at(&frames, function(0) + FUNCTION_SIZE - 9) == 0);
+    CHECK(eh_frames_at(&frames, function(0) + FUNCTION_SIZE - 8) == SIZE_MAX);
+    CHECK(eh_frames_at(&frames, function(0) - 1) == SIZE_MAX);
+    CHECK(eh_frames_at(&frames, function(3)) == SIZE_MAX);
+    CHECK(eh_frames_begin_at(&frames, function(2)) &&
+          !eh_frames_begin_at(&frames, function(2) + 1));
+    CHECK(eh_frames_from(&frames, UINT64_MAX) == frames.count);
+    eh_frames_free(&frames);
     view_close(&view);
 }
 

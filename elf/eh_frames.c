@@ -1,4 +1,4 @@
-#include "elf/frames.h"
+#include "elf/eh_frames.h"
 #include "base/list.h"
 
 #include <string.h>
@@ -27,7 +27,7 @@ struct cie {
 
 struct walk {
     const struct view *view;
-    struct frames *frames;
+    struct eh_frames *frames;
     size_t room;
     struct cie *cies;
     size_t cie_count, cie_room, last; /* the CIE that was used last */
@@ -176,11 +176,11 @@ static void walk_add_fde(struct walk *walk, remote_addr at, const unsigned char 
         return;
     walk->frames->list =
         list_grow(walk->frames->list, &walk->room, walk->frames->count, sizeof *walk->frames->list);
-    walk->failed = !walk->frames->list || walk->frames->count == FRAMES_COUNT_MAX;
+    walk->failed = !walk->frames->list || walk->frames->count == EH_FRAMES_MAX;
     if (!walk->failed)
         walk->frames->list[walk->frames->count++] =
-            (struct frame){(uint32_t)(start - walk->frames->base), (uint32_t)size,
-                           (uint32_t)(at - walk->frames->base)};
+            (struct eh_frame){(uint32_t)(start - walk->frames->base), (uint32_t)size,
+                              (uint32_t)(at - walk->frames->base)};
 }
 
 /* A record: its length, then 0 for a CIE, else the distance back to its CIE. */
@@ -265,18 +265,18 @@ static bool find_by_section(const struct view *view, remote_addr *start, remote_
 
 static int compare_frames(const void *a, const void *b)
 {
-    const struct frame *x = a, *y = b;
+    const struct eh_frame *x = a, *y = b;
     return (x->start > y->start) - (x->start < y->start);
 }
 
 /* Sorted, none twice, none reaching into the next. */
-static void frames_settle(struct frames *frames)
+static void frames_settle(struct eh_frames *frames)
 {
     size_t kept = 0;
 
     qsort(frames->list, frames->count, sizeof *frames->list, compare_frames);
     for (size_t i = 1; i < frames->count; i++) {
-        struct frame *last = &frames->list[kept], *next = &frames->list[i];
+        struct eh_frame *last = &frames->list[kept], *next = &frames->list[i];
         if (next->start == last->start) {
             last->size = next->size > last->size ? next->size : last->size;
             continue;
@@ -288,13 +288,13 @@ static void frames_settle(struct frames *frames)
     frames->count = kept + 1;
 }
 
-bool frames_load(struct frames *frames, const struct view *view)
+bool eh_frames_load(struct eh_frames *frames, const struct view *view)
 {
     struct walk walk = {.view = view, .frames = frames};
     remote_addr start, end;
     struct segment segment;
 
-    *frames = (struct frames){.base = view->module->start};
+    *frames = (struct eh_frames){.base = view->module->start};
     if (!find_by_header(view, &start, &end) && !find_by_section(view, &start, &end))
         return false;
     if (!view_segment_at(view, start, &segment) || end > segment.end || end - start > EH_FRAME_MAX)
@@ -303,26 +303,26 @@ bool frames_load(struct frames *frames, const struct view *view)
     bool whole = view_scan(view, start, end, RECORD_HEAD, visit_piece, &walk);
     free(walk.cies);
     if (walk.failed || (!whole && !walk.ended) || !frames->count) {
-        frames_free(frames);
+        eh_frames_free(frames);
         return false;
     }
     frames_settle(frames);
     return true;
 }
 
-void frames_free(struct frames *frames)
+void eh_frames_free(struct eh_frames *frames)
 {
     free(frames->list);
     memset(frames, 0, sizeof *frames);
 }
 
-size_t frames_from(const struct frames *frames, remote_addr addr)
+size_t eh_frames_from(const struct eh_frames *frames, remote_addr addr)
 {
     size_t low = 0, high = frames->count;
 
     while (low < high) {
         size_t mid = low + (high - low) / 2;
-        if (frames_start(frames, mid) < addr)
+        if (eh_frames_start(frames, mid) < addr)
             low = mid + 1;
         else
             high = mid;
@@ -330,27 +330,27 @@ size_t frames_from(const struct frames *frames, remote_addr addr)
     return low;
 }
 
-size_t frames_at(const struct frames *frames, remote_addr addr)
+size_t eh_frames_at(const struct eh_frames *frames, remote_addr addr)
 {
-    size_t i = frames_from(frames, addr);
+    size_t i = eh_frames_from(frames, addr);
 
-    if (i < frames->count && frames_start(frames, i) == addr)
+    if (i < frames->count && eh_frames_start(frames, i) == addr)
         return i;
-    return i > 0 && addr < frames_end(frames, i - 1) ? i - 1 : SIZE_MAX;
+    return i > 0 && addr < eh_frames_end(frames, i - 1) ? i - 1 : SIZE_MAX;
 }
 
-bool frames_begin_at(const struct frames *frames, remote_addr addr)
+bool eh_frames_begin_at(const struct eh_frames *frames, remote_addr addr)
 {
-    size_t i = frames_from(frames, addr);
-    return i < frames->count && frames_start(frames, i) == addr;
+    size_t i = eh_frames_from(frames, addr);
+    return i < frames->count && eh_frames_start(frames, i) == addr;
 }
 
-remote_addr frames_start(const struct frames *frames, size_t i)
+remote_addr eh_frames_start(const struct eh_frames *frames, size_t i)
 {
     return frames->base + frames->list[i].start;
 }
 
-remote_addr frames_end(const struct frames *frames, size_t i)
+remote_addr eh_frames_end(const struct eh_frames *frames, size_t i)
 {
-    return frames_start(frames, i) + frames->list[i].size;
+    return eh_frames_start(frames, i) + frames->list[i].size;
 }

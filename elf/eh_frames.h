@@ -8,16 +8,16 @@
 
 #include "elf/view.h"
 
-enum { FRAMES_COUNT_MAX = 4 << 20 };
+enum { EH_FRAMES_MAX = 4 << 20 };
 
-struct frame {
+struct eh_frame {
     uint32_t start, size; /* start: offset from the base */
     uint32_t record;      /* offset from the base of its FDE */
 };
 
-struct frames {
+struct eh_frames {
     remote_addr base; /* start of the module */
-    struct frame *list;
+    struct eh_frame *list;
     size_t count;
 };
 
@@ -27,13 +27,13 @@ struct frames {
  * understood, or there are too many. Pointers of any encoding but 4- and
  * 8-byte ones relative to themselves or absolute are not understood.
  */
-bool frames_load(struct frames *frames, const struct view *view);
-void frames_free(struct frames *frames);
+bool eh_frames_load(struct eh_frames *frames, const struct view *view);
+void eh_frames_free(struct eh_frames *frames);
 
 /* Index of the function that holds addr, or SIZE_MAX. */
-size_t frames_at(const struct frames *frames, remote_addr addr);
+size_t eh_frames_at(const struct eh_frames *frames, remote_addr addr);
 /* Index of the first function that begins at addr or later; frames->count: none. */
-size_t frames_from(const struct frames *frames, remote_addr addr);
-bool frames_begin_at(const struct frames *frames, remote_addr addr);
-remote_addr frames_start(const struct frames *frames, size_t i);
-remote_addr frames_end(const struct frames *frames, size_t i);
+size_t eh_frames_from(const struct eh_frames *frames, remote_addr addr);
+bool eh_frames_begin_at(const struct eh_frames *frames, remote_addr addr);
+remote_addr eh_frames_start(const struct eh_frames *frames, size_t i);
+remote_addr eh_frames_end(const struct eh_frames *frames, size_t i);
