@@ -27,7 +27,7 @@ static const char *name_place(const struct attachment *attachment, remote_addr p
 
 static void tell_search(const struct attachment *attachment)
 {
-    const struct injection_report *report = &attachment->injection.report;
+    const struct injection_summary *report = &attachment->injection.summary;
     char took[32], place[96];
 
     if (attachment->options->verbose < 1 || !report->tid)
@@ -47,9 +47,9 @@ static void tell_search(const struct attachment *attachment)
 }
 
 /* Of the thread that was held last, or at least stopped. */
-static const struct injection_report *last_report(const struct attachment *attachment)
+static const struct injection_summary *last_report(const struct attachment *attachment)
 {
-    const struct injection_report *report = &attachment->injection.report;
+    const struct injection_summary *report = &attachment->injection.summary;
     return report->tid ? report : &attachment->last;
 }
 
@@ -65,7 +65,7 @@ void attachment_hooks_line(const struct attachment *attachment)
 
 void attachment_closing_line(const struct attachment *attachment)
 {
-    const struct injection_report *report = last_report(attachment);
+    const struct injection_summary *report = last_report(attachment);
     const char *name = syscall_name(report->syscall_nr);
     char clean[64], held[32], where[48];
 
@@ -113,7 +113,7 @@ void attachment_json_begin(const struct attachment *attachment, struct json *jso
 
 void attachment_json(const struct attachment *attachment, struct json *json)
 {
-    const struct injection_report *report = &attachment->injection.report;
+    const struct injection_summary *report = &attachment->injection.summary;
 
     json_number(json, "thread", (uint64_t)report->tid);
     json_number(json, "held_ns", report->held_ns);

@@ -30,7 +30,7 @@ enum {
 };
 
 /* How a profile is shown; NULL or false: not said. */
-struct report_options {
+struct profile_options {
     const char *format, *focus, *ignore, *hide, *show, *unit, *value, *root;
     const char *rows, *sort;
     bool by_thread, debuginfod, no_inlines, keep_allocator;
@@ -71,7 +71,7 @@ struct options {
     bool once; /* --once */
     bool list, no_call, force_hooks, allow_reset, full, prometheus, allow_slow;
     int verbose;
-    struct report_options report;
+    struct profile_options report;
     struct watch_options watch;
 };
 

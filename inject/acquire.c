@@ -76,8 +76,8 @@ static bool is_let_be(struct search *search, const struct thread *thread)
         !arch_bears_no_stop(now.nr))
         return false;
     search->skipped++;
-    injection->report.rejected = (struct evidence){.proof = PROOF_CLOSING};
-    injection->report.rejected_tid = thread->tid;
+    injection->summary.rejected = (struct evidence){.proof = PROOF_CLOSING};
+    injection->summary.rejected_tid = thread->tid;
     return true;
 }
 
@@ -96,7 +96,7 @@ static enum attempt stay_with(struct search *search, const struct ranked *ranked
         return ATTEMPT_UNSAFE;
     enum attempt result = attempt_thread(injection, ranked, fault);
     for (unsigned stops = 1; result == ATTEMPT_UNSAFE && stops < STAY; stops++) {
-        if (!is_on_processor(injection) || bounds_hold(injection->report.rejected.proof) ||
+        if (!is_on_processor(injection) || bounds_hold(injection->summary.rejected.proof) ||
             deadline_interrupted(injection->env.deadline) || is_out_of_time(search))
             break;
         pause_randomly(search);
@@ -117,7 +117,7 @@ static bool may_be_stopped(struct search *search, struct ranked *ranked)
     if (bounds == PROOF_SAFE)
         return true;
     if (bounds == PROOF_FILTERED)
-        injection->report.withheld++;
+        injection->summary.withheld++;
     search->bound_tid = ranked->thread.tid;
     search->bounds = bounds;
     return false;
@@ -125,7 +125,7 @@ static bool may_be_stopped(struct search *search, struct ranked *ranked)
 
 static enum attempt try_ranked(struct search *search, struct ranked *ranked, struct fault *fault)
 {
-    const struct injection_report *report = &search->injection->report;
+    const struct injection_summary *report = &search->injection->summary;
     enum attempt result;
 
     search->idle = false;
@@ -143,7 +143,7 @@ static enum attempt try_round(struct search *search, bool all, struct fault *fau
     size_t count = all || !candidates->seasoned ? candidates->count : candidates->seasoned;
 
     search->idle = true;
-    search->injection->report.withheld = 0;
+    search->injection->summary.withheld = 0;
     for (size_t i = 0; i < count || (search->idle && i < candidates->count); i++) {
         enum attempt result;
         if (!may_be_stopped(search, &candidates->list[i]))
@@ -195,7 +195,7 @@ static enum fault_code reload(struct search *search, struct fault *fault)
     *injection->env.modules = fresh;
     modules_tell_memory(&fresh, injection->env.memory);
     candidates_free(&search->candidates);
-    search->loaded_at = injection->report.attempts + search->skipped;
+    search->loaded_at = injection->summary.attempts + search->skipped;
     return await_candidates(search, fault);
 }
 
@@ -208,7 +208,7 @@ static bool is_hopeless(const struct search *search)
     const struct injection *injection = search->injection;
 
     return search->idle && !search->candidates.later &&
-           (!injection->report.withheld || injection->env.only_thread);
+           (!injection->summary.withheld || injection->env.only_thread);
 }
 
 static enum fault_code refuse_bounds(const struct search *search, enum fault_code code,
@@ -234,7 +234,7 @@ static void pause_between_rounds(struct search *search)
 
 static bool wants_reload(const struct search *search)
 {
-    unsigned looks = search->injection->report.attempts + search->skipped;
+    unsigned looks = search->injection->summary.attempts + search->skipped;
 
     return search->idle || looks - search->loaded_at >= RELOAD_EVERY;
 }
@@ -257,7 +257,7 @@ static enum fault_code find_safe_point(struct search *search, struct fault *faul
         if (is_hopeless(search))
             return refuse_bounds(search, FAULT_UNSUPPORTED, fault);
         if (is_out_of_time(search))
-            return injection->report.attempts || search->skipped
+            return injection->summary.attempts || search->skipped
                        ? attempt_none(injection, fault)
                        : refuse_bounds(search, FAULT_NO_SAFE_POINT, fault);
         pause_between_rounds(search);
@@ -272,7 +272,7 @@ enum fault_code acquire_thread(struct injection *injection, struct fault *fault)
     struct search search = {.injection = injection,
                             .begun = begun,
                             .longest = longest ? longest : UINT64_MAX,
-                            .loaded_at = injection->report.attempts,
+                            .loaded_at = injection->summary.attempts,
                             .seed = (unsigned)begun};
     struct fault own;
     enum fault_code rc;
@@ -285,7 +285,7 @@ enum fault_code acquire_thread(struct injection *injection, struct fault *fault)
     candidates_free(&search.candidates);
     unwinder_free(injection->unwinder);
     injection->unwinder = NULL;
-    injection->report.search_ns = clock_now() - begun;
+    injection->summary.search_ns = clock_now() - begun;
     return rc;
 }
 

@@ -6,7 +6,7 @@
 /*
  * Stops threads, one at a time and for microseconds, until one is at a safe
  * point. Then injection->session is stopped there, injection->original,
- * fp, mask and report are filled, and the resume state is worked out.
+ * fp, mask and summary are filled, and the resume state is worked out.
  */
 enum fault_code acquire_thread(struct injection *injection, struct fault *fault);
 

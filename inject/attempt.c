@@ -66,7 +66,7 @@ static bool is_worth_walking(const struct injection *injection)
 {
     bool asleep = arch_syscall_nr(&injection->original) >= 0;
 
-    return asleep || injection->report.attempts % UNWIND_EVERY == 0;
+    return asleep || injection->summary.attempts % UNWIND_EVERY == 0;
 }
 
 /*
@@ -90,7 +90,7 @@ static bool is_same_program(const struct injection_env *env)
  */
 static bool wants_same_program(const struct injection *injection, enum proof proof)
 {
-    return proof != PROOF_PC || injection->report.attempts % SAME_PROGRAM_EVERY == 0;
+    return proof != PROOF_PC || injection->summary.attempts % SAME_PROGRAM_EVERY == 0;
 }
 
 /* What must be mapped below its stack pointer, bytes. */
@@ -175,7 +175,7 @@ static enum attempt judge_thread(struct injection *injection, struct fault *faul
         return ATTEMPT_FAULT;
     }
     resume_note_sleep(injection);
-    injection->report.syscall_nr = arch_syscall_nr(&injection->original);
+    injection->summary.syscall_nr = arch_syscall_nr(&injection->original);
     evidence = prove(injection);
     if (wants_same_program(injection, evidence.proof) && !is_same_program(env)) {
         fault_set(fault, FAULT_EXECED, 0, "stop", "thread %d", injection->session.tid);
@@ -184,12 +184,12 @@ static enum attempt judge_thread(struct injection *injection, struct fault *faul
     if (evidence.proof == PROOF_SAFE)
         evidence.proof = judge_surroundings(injection);
     if (evidence.proof != PROOF_SAFE) {
-        injection->report.rejected = evidence;
-        injection->report.rejected_tid = injection->session.tid;
+        injection->summary.rejected = evidence;
+        injection->summary.rejected_tid = injection->session.tid;
         return ATTEMPT_UNSAFE;
     }
-    injection->report.safe = evidence;
-    injection->report.pc = arch_pc(&injection->original);
+    injection->summary.safe = evidence;
+    injection->summary.pc = arch_pc(&injection->original);
     if (resume_save(injection))
         return ATTEMPT_SAFE;
     /* ESRCH of a stopped thread: it has just been killed (ptrace(2)). */
@@ -233,7 +233,7 @@ static enum attempt lost_thread(struct injection *injection, const struct thread
 
 enum fault_code attempt_none(const struct injection *injection, struct fault *fault)
 {
-    const struct injection_report *report = &injection->report;
+    const struct injection_summary *report = &injection->summary;
     bool unjudged = injection->unwinder_tried && !injection->unwinder;
     char withheld[80] = "";
 
@@ -255,7 +255,7 @@ static enum fault_code late_stop(const struct injection *injection, struct fault
 {
     uint64_t waited = clock_now() - injection->session.stopped_at;
 
-    if (!injection->report.rejected_tid || waited >= STOP_WAIT_NS)
+    if (!injection->summary.rejected_tid || waited >= STOP_WAIT_NS)
         return FAULT_NO_STOP;
     return attempt_none(injection, fault);
 }
@@ -268,7 +268,7 @@ static enum attempt try_thread(struct injection *injection, const struct thread 
     enum attempt result;
     enum fault_code rc;
 
-    injection->report.attempts++;
+    injection->summary.attempts++;
     rc = session_seize(session, env->target, thread->tid, env->gate, fault);
     if (rc == FAULT_NONE)
         rc = session_interrupt(session, fault);
@@ -288,8 +288,8 @@ static enum attempt try_thread(struct injection *injection, const struct thread 
         return result;
     }
     injection->stopped_at = session->stopped_at;
-    injection->report.tid = thread->tid;
-    memcpy(injection->report.comm, thread->comm, sizeof injection->report.comm);
+    injection->summary.tid = thread->tid;
+    memcpy(injection->summary.comm, thread->comm, sizeof injection->summary.comm);
     return ATTEMPT_SAFE;
 }
 
@@ -314,7 +314,7 @@ enum attempt attempt_thread(struct injection *injection, const struct ranked *ra
     injection->seasoned = ranked->seasoned;
     result = try_thread(injection, thread, fault);
     if (result != ATTEMPT_UNSAFE || had || injection->unwinder ||
-        !safepoint_wants_unwinder(injection->report.rejected.proof))
+        !safepoint_wants_unwinder(injection->summary.rejected.proof))
         return result;
     load_unwinder(injection);
     return injection->unwinder ? try_thread(injection, thread, fault) : result;

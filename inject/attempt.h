@@ -13,7 +13,7 @@ enum attempt { ATTEMPT_SAFE, ATTEMPT_UNSAFE, ATTEMPT_FAULT };
 /*
  * Stops a thread and judges it. ATTEMPT_SAFE: it is stopped, its registers are
  * in injection->original, and nothing of it has changed. ATTEMPT_UNSAFE: it has
- * gone on, and injection->report says why it was not used. ATTEMPT_FAULT: so it
+ * gone on, and injection->summary says why it was not used. ATTEMPT_FAULT: so it
  * has, and *fault says why there is no use in trying others.
  */
 enum attempt attempt_thread(struct injection *injection, const struct ranked *ranked,

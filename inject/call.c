@@ -148,7 +148,7 @@ static enum fault_code undo(struct injection *injection, struct fault *fault)
     if (rc == FAULT_NONE)
         rc = perform_last(injection, &back, fault);
     if (!back)
-        injection->report.left = true;
+        injection->summary.left = true;
     if (rc == FAULT_NONE && back)
         rc = restore(injection, fault);
     if (rc == FAULT_NONE && back)
@@ -167,8 +167,8 @@ enum fault_code injection_end(struct injection *injection, struct fault *fault)
         rc = undo(injection, fault);
     }
     session_detach(&injection->session);
-    if (injection->report.tid && !injection->report.held_ns)
-        injection->report.held_ns = clock_now() - injection->stopped_at;
+    if (injection->summary.tid && !injection->summary.held_ns)
+        injection->summary.held_ns = clock_now() - injection->stopped_at;
     injection->env.memory->stopped_tid = 0;
     free(injection->data);
     injection->data = NULL;

@@ -68,7 +68,7 @@ struct injection_env {
 };
 
 /* What happened, for the closing line and for -v. Times in nanoseconds. */
-struct injection_report {
+struct injection_summary {
     pid_t tid;
     char comm[16];
     long syscall_nr;          /* in which it was asleep; -1: it was running */
@@ -132,7 +132,7 @@ struct injection {
     enum injection_stage stage;
     uint64_t stopped_at; /* CLOCK_MONOTONIC ns */
     uint64_t stop_ns;    /* from the last interrupt to its stop; UINT64_MAX: there was none */
-    struct injection_report report;
+    struct injection_summary summary;
 };
 
 /*

@@ -335,7 +335,7 @@ static enum fault_code read_results(struct injection *injection, struct arch_cal
     for (size_t i = 0; i < count; i++)
         if (!calls[i].done && !injection->direct)
             return fault_set(fault, FAULT_INTERNAL, 0, "call", "call %zu left no result", i);
-    injection->report.calls += (unsigned)count;
+    injection->summary.calls += (unsigned)count;
     injection->data_used = SCRATCH_ARGUMENTS;
     return FAULT_NONE;
 }

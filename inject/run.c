@@ -71,7 +71,7 @@ enum fault_code run_step(struct injection *injection, struct fault *fault)
              session->state == SESSION_EVENT);
     if (session->state != SESSION_SYSCALL)
         return lost(injection, fault);
-    injection->report.syscall_stops++;
+    injection->summary.syscall_stops++;
     return FAULT_NONE;
 }
 

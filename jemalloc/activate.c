@@ -145,9 +145,9 @@ static void note(struct activation *activation, const struct injection *injectio
     activation->woken += outcome == OUTCOME_WOKEN;
     activation->sampling += outcome != OUTCOME_UNSURE;
     activation->unsure += outcome == OUTCOME_UNSURE;
-    activation->calls += injection->report.calls;
-    if (injection->report.held_ns > activation->longest_ns)
-        activation->longest_ns = injection->report.held_ns;
+    activation->calls += injection->summary.calls;
+    if (injection->summary.held_ns > activation->longest_ns)
+        activation->longest_ns = injection->summary.held_ns;
 }
 
 static enum fault_code hold(const struct injection_env *env, const struct visit *visit,

@@ -169,7 +169,7 @@ static enum fault_code make_plan(struct attachment *attachment, struct fault *fa
 static void watch(struct attachment *attachment)
 {
     const struct stall_guard_case what = {.subject = &attachment->subject,
-                                          .tid = &attachment->injection.report.tid};
+                                          .tid = &attachment->injection.summary.tid};
 
     stall_guard_start(&attachment->stall_guard, attachment->options->timeout_ns, &what);
 }
@@ -347,7 +347,7 @@ static enum fault_code begin(struct attachment *attachment, struct fault *fault)
 
 static void count_hold(struct attachment *attachment)
 {
-    const struct injection_report *report = &attachment->injection.report;
+    const struct injection_summary *report = &attachment->injection.summary;
 
     attachment->last = *report;
     attachment->holds++;

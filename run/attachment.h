@@ -22,13 +22,13 @@ struct attachment {
     struct deadline deadline;
     struct stall_guard stall_guard;
     struct injection injection;
-    struct injection_report last; /* of the last thread that was held; injection may be newer */
-    struct hooks_consent hooks;   /* --force-hooks, and what ran because of it */
-    bool frame_checked;           /* on a child of the tool: once is enough */
-    unsigned holds;               /* made so far */
-    unsigned calls;               /* in all of them */
-    uint64_t longest_ns;          /* that one of them took */
-    uint64_t search_ns;           /* how long a safe point is looked for; 0: until the deadline */
+    struct injection_summary last; /* of the last thread that was held; injection may be newer */
+    struct hooks_consent hooks;    /* --force-hooks, and what ran because of it */
+    bool frame_checked;            /* on a child of the tool: once is enough */
+    unsigned holds;                /* made so far */
+    unsigned calls;                /* in all of them */
+    uint64_t longest_ns;           /* that one of them took */
+    uint64_t search_ns;            /* how long a safe point is looked for; 0: until the deadline */
     struct interrupted_sleep sleeps[INJECTION_SLEEPS]; /* from one hold to the next */
     struct subject subject;
     char variable[PREFIX_MAX + 16]; /* MALLOC_CONF, _RJEM_MALLOC_CONF */

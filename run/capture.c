@@ -61,7 +61,7 @@ enum fault_code capture_write(struct attachment *attachment, struct presentation
                               struct fault *fault)
 {
     struct symbols_target live = {&attachment->modules, &attachment->target, &attachment->memory};
-    const struct report_options *report = &attachment->options->report;
+    const struct profile_options *report = &attachment->options->report;
     const struct symbols_options symbols = {.no_inlines = report->no_inlines,
                                             .debuginfod = report->debuginfod,
                                             .open = symbols_open_in_target,

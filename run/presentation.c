@@ -126,7 +126,7 @@ static bool take_regex(struct presentation *presentation, const char *option, co
 
 static bool take_filter(struct presentation *presentation)
 {
-    const struct report_options *report = &presentation->options->report;
+    const struct profile_options *report = &presentation->options->report;
     struct filter *filter = &presentation->samples.filter;
 
     presentation->samples.by_thread = report->by_thread;
@@ -141,7 +141,7 @@ static bool take_filter(struct presentation *presentation)
 /* What can only be done to a profile that is made into something else. */
 static bool changes_content(const struct options *options)
 {
-    const struct report_options *report = &options->report;
+    const struct profile_options *report = &options->report;
 
     return options->base || report->focus || report->ignore || report->hide || report->show ||
            report->unit || report->value || report->rows || report->by_thread ||

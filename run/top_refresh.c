@@ -57,7 +57,7 @@ static enum fault_code look_held(struct attachment *attachment, void *ctx, struc
 /* Threads that were stopped in vain are part of what it costs. */
 static void note_hold(struct top_refresh *refresh)
 {
-    const struct injection_report *report = &refresh->attachment.injection.report;
+    const struct injection_summary *report = &refresh->attachment.injection.summary;
     uint64_t in_vain = report->attempts ? report->attempts - 1 : 0;
 
     refresh->model.held = report->held_ns;

@@ -108,7 +108,7 @@ static enum course tell_profile(struct watching *watch, unsigned fired, const ch
     event.path = path;
     event.bytes = text->len;
     event.empty = !memmem(text->bytes, text->len, sample, sizeof sample - 1);
-    event.held = &watch->attachment.injection.report;
+    event.held = &watch->attachment.injection.summary;
     event.removed = remove_older(watch, path);
     return watching_tell(watch, &event, COURSE_ON);
 }

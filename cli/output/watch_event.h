@@ -18,17 +18,17 @@ struct event {
     const char *name; /* of the process, or what is waited for */
     int pid;          /* 0: none */
     const struct rules *rules;
-    unsigned fired;                      /* PROFILE, FAILED: which of the rules */
-    const struct measures *measures;     /* NULL: nothing was measured */
-    const char *path;                    /* PROFILE */
-    uint64_t bytes;                      /* PROFILE: of the file */
-    bool empty;                          /* PROFILE: it holds no sample */
-    unsigned removed;                    /* PROFILE: older files, for --keep */
-    const struct injection_report *held; /* PROFILE */
-    const char *cause;                   /* FAILED, STOPPED */
-    uint64_t retry_ns;                   /* FAILED */
-    const struct watch_start *start;     /* WATCHING */
-    unsigned made;                       /* ENDED, STOPPED: profiles of this process */
+    unsigned fired;                       /* PROFILE, FAILED: which of the rules */
+    const struct measures *measures;      /* NULL: nothing was measured */
+    const char *path;                     /* PROFILE */
+    uint64_t bytes;                       /* PROFILE: of the file */
+    bool empty;                           /* PROFILE: it holds no sample */
+    unsigned removed;                     /* PROFILE: older files, for --keep */
+    const struct injection_summary *held; /* PROFILE */
+    const char *cause;                    /* FAILED, STOPPED */
+    uint64_t retry_ns;                    /* FAILED */
+    const struct watch_start *start;      /* WATCHING */
+    unsigned made;                        /* ENDED, STOPPED: profiles of this process */
 };
 
 /* How a watch begins. */

@@ -296,7 +296,7 @@ static void print_text(const struct attachment *attachment, const struct access 
         printf(" = %s", now);
     if (access->entry && access->entry->traits & NAME_OF_THREAD)
         printf("   (of thread %d alone, the one that was held)",
-               (int)attachment->injection.report.tid);
+               (int)attachment->injection.summary.tid);
     printf("\n");
 }
 

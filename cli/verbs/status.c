@@ -191,7 +191,7 @@ static void print_json(struct status *status)
     json_text(&json, "prefix", instance->prefix);
     json_text(&json, "found_by", found_text(instance->found_by));
     json_conf(&json, &status->conf);
-    json_text(&json, "source", attachment->injection.report.tid ? "call" : "memory");
+    json_text(&json, "source", attachment->injection.summary.tid ? "call" : "memory");
     json_facts(&json, &status->facts);
     json_text_or_null(&json, "verdict",
                       status->judged ? verdict_name(prof_judge(&status->state)) : "");
@@ -406,7 +406,7 @@ static enum fault_code run(struct status *status, struct fault *fault)
     rc = complete(status, fault);
     if (rc != FAULT_NONE)
         return rc;
-    if (attachment->injection.report.tid) /* it was done */
+    if (attachment->injection.summary.tid) /* it was done */
         status->refusal.code = FAULT_NONE;
     judge(status);
     if (attachment->options->json)
