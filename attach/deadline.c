@@ -10,8 +10,8 @@ static void tick(int signo)
     (void)signo; /* its only use is to end a system call with EINTR */
 }
 
-enum fault_code deadline_start(struct deadline *deadline, uint64_t timeout,
-                               const volatile sig_atomic_t *interrupted, struct fault *fault)
+fault_code deadline_start(struct deadline *deadline, uint64_t timeout,
+                          const volatile sig_atomic_t *interrupted, struct fault *fault)
 {
     struct sigaction action = {.sa_handler = tick}; /* without SA_RESTART */
     struct itimerspec every = {{0, TICK_NS}, {0, TICK_NS}};

@@ -20,8 +20,8 @@ struct deadline {
 };
 
 /* Starts the ticking timer; uses SIGALRM. timeout is in nanoseconds from now. */
-enum fault_code deadline_start(struct deadline *deadline, uint64_t timeout,
-                               const volatile sig_atomic_t *interrupted, struct fault *fault);
+fault_code deadline_start(struct deadline *deadline, uint64_t timeout,
+                          const volatile sig_atomic_t *interrupted, struct fault *fault);
 void deadline_stop(struct deadline *deadline);
 
 bool deadline_passed(const struct deadline *deadline);

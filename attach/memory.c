@@ -8,8 +8,8 @@
 
 #define PAGE_EMPTY 1u
 
-enum fault_code memory_open(struct memory *memory, const struct target *target, struct gate *gate,
-                            struct fault *fault)
+fault_code memory_open(struct memory *memory, const struct target *target, struct gate *gate,
+                       struct fault *fault)
 {
     memset(memory, 0, sizeof *memory);
     memory->pid = target_via(target);

@@ -31,8 +31,8 @@ struct memory {
 };
 
 /* Returns FAULT_NONE even when every way is refused as yet; reads then fail. */
-enum fault_code memory_open(struct memory *memory, const struct target *target, struct gate *gate,
-                            struct fault *fault);
+fault_code memory_open(struct memory *memory, const struct target *target, struct gate *gate,
+                       struct fault *fault);
 void memory_close(struct memory *memory);
 
 /*

@@ -120,8 +120,8 @@ static void read_comm(const struct procfs *proc, pid_t pid, struct proc_stat *st
         *stat = (struct proc_stat){.comm = "?"};
 }
 
-static enum fault_code name_tracer(const struct procfs *proc, int tracer, enum fault_code code,
-                                   struct fault *fault)
+static fault_code name_tracer(const struct procfs *proc, int tracer, fault_code code,
+                              struct fault *fault)
 {
     struct proc_stat stat;
 
@@ -133,7 +133,7 @@ static enum fault_code name_tracer(const struct procfs *proc, int tracer, enum f
 }
 
 /* Its own attach may outlast a thread's end. */
-static enum fault_code judge_tracer(const struct permit_view *view, struct fault *fault)
+static fault_code judge_tracer(const struct permit_view *view, struct fault *fault)
 {
     if (!view->its.tracer || view->its.tracer == getpid())
         return FAULT_NONE;
@@ -153,7 +153,7 @@ static bool ids_differ(const unsigned its[3], const unsigned own[2], unsigned *o
     return false;
 }
 
-static enum fault_code judge_user(const struct permit_view *view, struct fault *fault)
+static fault_code judge_user(const struct permit_view *view, struct fault *fault)
 {
     const struct proc_status *a = &view->its, *b = &view->own;
     unsigned its, own;
@@ -171,7 +171,7 @@ static enum fault_code judge_user(const struct permit_view *view, struct fault *
     return FAULT_NONE;
 }
 
-static enum fault_code judge_dumpable(const struct permit_view *view, struct fault *fault)
+static fault_code judge_dumpable(const struct permit_view *view, struct fault *fault)
 {
     if (has_capability(view) || is_capable(view) || view->dumpable != ANSWER_NO)
         return FAULT_NONE;
@@ -180,7 +180,7 @@ static enum fault_code judge_dumpable(const struct permit_view *view, struct fau
 }
 
 /* Capabilities that the tool lacks (cap_ptrace_access_check). */
-static enum fault_code judge_capabilities(const struct permit_view *view, struct fault *fault)
+static fault_code judge_capabilities(const struct permit_view *view, struct fault *fault)
 {
     uint64_t more = view->its.cap_permitted & ~view->own.cap_permitted;
     char names[160];
@@ -192,7 +192,7 @@ static enum fault_code judge_capabilities(const struct permit_view *view, struct
                      capabilities_name(more, names, sizeof names));
 }
 
-static enum fault_code judge_namespace(const struct permit_view *view, struct fault *fault)
+static fault_code judge_namespace(const struct permit_view *view, struct fault *fault)
 {
     static const char *const relations[] = {
         [USERNS_BELOW] = "one below the tool's",
@@ -206,7 +206,7 @@ static enum fault_code judge_namespace(const struct permit_view *view, struct fa
 }
 
 /* Whether the tool is an ancestor or was named by PR_SET_PTRACER, /proc does not tell. */
-static enum fault_code judge_yama(const struct permit_view *view, struct fault *fault)
+static fault_code judge_yama(const struct permit_view *view, struct fault *fault)
 {
     if (view->yama <= 0 || (view->yama < 3 && is_capable(view)))
         return FAULT_NONE;
@@ -214,7 +214,7 @@ static enum fault_code judge_yama(const struct permit_view *view, struct fault *
 }
 
 /* ptrace(2) is what an attach needs; memory can be read in another way, but not by everybody. */
-static enum fault_code judge_filter(const struct permit_view *view, struct fault *fault)
+static fault_code judge_filter(const struct permit_view *view, struct fault *fault)
 {
     enum asked asked = view->filter.refuses[ASKED_PTRACE] ? ASKED_PTRACE : ASKED_VM;
     const char *more = asked == ASKED_VM ? ", and /proc/PID/mem is its owner's alone" : "";
@@ -231,7 +231,7 @@ static enum fault_code judge_filter(const struct permit_view *view, struct fault
 }
 
 /* Only where the kernel was asked and said no, and no rule of its own explains that. */
-static enum fault_code judge_module(const struct permit_view *view, struct fault *fault)
+static fault_code judge_module(const struct permit_view *view, struct fault *fault)
 {
     static const char *const names[] = {
         [LSM_APPARMOR] = "AppArmor: the tool runs under the profile",
@@ -245,7 +245,7 @@ static enum fault_code judge_module(const struct permit_view *view, struct fault
                      names[lsm->kind], lsm->own, *lsm->its ? lsm->its : "?");
 }
 
-static enum fault_code judge_freezer(const struct permit_view *view, struct fault *fault)
+static fault_code judge_freezer(const struct permit_view *view, struct fault *fault)
 {
     if (!view->frozen)
         return FAULT_NONE;
@@ -253,7 +253,7 @@ static enum fault_code judge_freezer(const struct permit_view *view, struct faul
 }
 
 static const struct rung {
-    enum fault_code (*judge)(const struct permit_view *view, struct fault *fault);
+    fault_code (*judge)(const struct permit_view *view, struct fault *fault);
     bool of_rights; /* cannot be the cause where the kernel has said yes to the same check */
 } ladder[] = {
     {judge_tracer, false},      {judge_user, true},      {judge_dumpable, true},
@@ -261,12 +261,12 @@ static const struct rung {
     {judge_filter, false},      {judge_module, true},    {judge_freezer, false},
 };
 
-enum fault_code permit_judge(const struct permit_view *view, struct fault *fault)
+fault_code permit_judge(const struct permit_view *view, struct fault *fault)
 {
     for (size_t i = 0; i < ARRAY_LEN(ladder); i++) {
         if (ladder[i].of_rights && view->kernel == ANSWER_YES)
             continue;
-        enum fault_code code = ladder[i].judge(view, fault);
+        fault_code code = ladder[i].judge(view, fault);
         if (code != FAULT_NONE)
             return code;
     }
@@ -309,11 +309,11 @@ static bool is_first_pidns(const struct procfs *proc)
            strcmp(text, "pid:[4026531836]") == 0;
 }
 
-enum fault_code permit_explain(const struct target *target, pid_t tid, struct fault *fault)
+fault_code permit_explain(const struct target *target, pid_t tid, struct fault *fault)
 {
-    enum fault_code code = fault ? fault->code : FAULT_DENIED;
+    fault_code code = fault ? fault->code : FAULT_DENIED;
     struct permit_view view;
-    enum fault_code cause = FAULT_NONE;
+    fault_code cause = FAULT_NONE;
 
     if (code == FAULT_NO_STOP) { /* attached it was: of the causes one alone is left */
         if (look_at_state(&view, target, tid))
@@ -331,11 +331,11 @@ enum fault_code permit_explain(const struct target *target, pid_t tid, struct fa
     return cause == FAULT_NONE ? code : cause;
 }
 
-enum fault_code permit_forecast(const struct target *target, pid_t tid, bool *certain,
-                                struct fault *fault)
+fault_code permit_forecast(const struct target *target, pid_t tid, bool *certain,
+                           struct fault *fault)
 {
     struct permit_view view;
-    enum fault_code cause;
+    fault_code cause;
 
     *certain = false;
     if (!look_and_ask(&view, target, tid))
@@ -373,7 +373,7 @@ static bool is_hidden(const struct procfs *proc, pid_t pid)
            procfs_read(proc, text, sizeof text, "%d/stat", (int)pid) < 0;
 }
 
-enum fault_code permit_explain_gone(const struct procfs *proc, pid_t pid, struct fault *fault)
+fault_code permit_explain_gone(const struct procfs *proc, pid_t pid, struct fault *fault)
 {
     struct namesakes found;
     char list[200] = "";
@@ -396,7 +396,7 @@ enum fault_code permit_explain_gone(const struct procfs *proc, pid_t pid, struct
     return FAULT_OTHER_PIDNS;
 }
 
-enum fault_code permit_check_procfs(const struct procfs *proc, struct fault *fault)
+fault_code permit_check_procfs(const struct procfs *proc, struct fault *fault)
 {
     char self[32];
     ssize_t n = procfs_readlink(proc, self, sizeof self, "self");

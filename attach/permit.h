@@ -39,34 +39,34 @@ struct permit_view {
 bool permit_look(struct permit_view *view, const struct target *target, pid_t tid);
 
 /* The cause; FAULT_NONE, with *fault as it was, if nothing that was seen is one. */
-enum fault_code permit_judge(const struct permit_view *view, struct fault *fault);
+fault_code permit_judge(const struct permit_view *view, struct fault *fault);
 
 /*
  * Refines *fault, a FAULT_DENIED or FAULT_NO_STOP of ptrace(2) or /proc, into the
  * cause. Leaves it as it is where nothing that can be seen explains it.
  */
-enum fault_code permit_explain(const struct target *target, pid_t tid, struct fault *fault);
+fault_code permit_explain(const struct target *target, pid_t tid, struct fault *fault);
 
 /*
  * The same before anything is tried, without ptrace: FAULT_NONE if an attach
  * should be possible. *certain: the kernel was asked, or it is no matter of rights;
  * else it is by the rules as far as they can be seen.
  */
-enum fault_code permit_forecast(const struct target *target, pid_t tid, bool *certain,
-                                struct fault *fault);
+fault_code permit_forecast(const struct target *target, pid_t tid, bool *certain,
+                           struct fault *fault);
 
 /*
  * Refines a FAULT_GONE of a pid that does not exist: it is hidden from the tool
  * (the mount option hidepid), or it is a pid of another pid namespace; what: the
  * processes that have it there, fault->pid: the only one.
  */
-enum fault_code permit_explain_gone(const struct procfs *proc, pid_t pid, struct fault *fault);
+fault_code permit_explain_gone(const struct procfs *proc, pid_t pid, struct fault *fault);
 
 /*
  * FAULT_NONE if /proc shows the pid namespace that the tool's system calls mean.
  * Otherwise, after `nsenter --pid` alone, a pid would name two processes.
  */
-enum fault_code permit_check_procfs(const struct procfs *proc, struct fault *fault);
+fault_code permit_check_procfs(const struct procfs *proc, struct fault *fault);
 
 /* CAP_SYS_PTRACE in a set of capabilities of struct proc_status. */
 bool permit_has_ptrace(uint64_t capabilities);

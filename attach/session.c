@@ -24,8 +24,8 @@ static uint64_t as_word(const void *p)
     return (uint64_t)(uintptr_t)p;
 }
 
-enum fault_code session_seize(struct session *session, const struct target *target, pid_t tid,
-                              struct gate *gate, struct fault *fault)
+fault_code session_seize(struct session *session, const struct target *target, pid_t tid,
+                         struct gate *gate, struct fault *fault)
 {
     const uint64_t options = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXIT | PTRACE_O_TRACEEXEC;
 
@@ -43,7 +43,7 @@ enum fault_code session_seize(struct session *session, const struct target *targ
     return FAULT_NONE;
 }
 
-enum fault_code session_interrupt(struct session *session, struct fault *fault)
+fault_code session_interrupt(struct session *session, struct fault *fault)
 {
     assert(session->state == SESSION_RUNNING);
     session->stopped_at = clock_now();
@@ -98,8 +98,8 @@ static pid_t wait_for_change(pid_t tid, int *status)
     return waitpid(tid, status, __WALL);
 }
 
-enum fault_code session_wait(struct session *session, const struct deadline *deadline,
-                             struct fault *fault)
+fault_code session_wait(struct session *session, const struct deadline *deadline,
+                        struct fault *fault)
 {
     int status;
 
@@ -120,7 +120,7 @@ enum fault_code session_wait(struct session *session, const struct deadline *dea
     }
 }
 
-static enum fault_code resume(struct session *session, int request, struct fault *fault)
+static fault_code resume(struct session *session, int request, struct fault *fault)
 {
     assert(is_stopped(session));
     int signal = session->signal;
@@ -134,12 +134,12 @@ static enum fault_code resume(struct session *session, int request, struct fault
     return fault_set(fault, FAULT_INTERNAL, errno, "resume", "thread %d", (int)session->tid);
 }
 
-enum fault_code session_to_syscall(struct session *session, struct fault *fault)
+fault_code session_to_syscall(struct session *session, struct fault *fault)
 {
     return resume(session, PTRACE_SYSCALL, fault);
 }
 
-enum fault_code session_continue(struct session *session, struct fault *fault)
+fault_code session_continue(struct session *session, struct fault *fault)
 {
     return resume(session, PTRACE_CONT, fault);
 }

@@ -35,23 +35,23 @@ struct session {
 };
 
 /* Attaches; the thread goes on running. FAULT_DENIED* come from the kernel's EPERM. */
-enum fault_code session_seize(struct session *session, const struct target *target, pid_t tid,
-                              struct gate *gate, struct fault *fault);
+fault_code session_seize(struct session *session, const struct target *target, pid_t tid,
+                         struct gate *gate, struct fault *fault);
 
 /* Asks a running thread to stop; session_wait then sees SESSION_EVENT. */
-enum fault_code session_interrupt(struct session *session, struct fault *fault);
+fault_code session_interrupt(struct session *session, struct fault *fault);
 
 /*
  * Waits for the next stop and sets session->state. FAULT_CALL_DEADLINE when
  * the deadline passes first. Ctrl-C does not end it: a thread that has been
  * woken must be seen to its stop. The thread's end, its exec and its exit are states, not faults.
  */
-enum fault_code session_wait(struct session *session, const struct deadline *deadline,
-                             struct fault *fault);
+fault_code session_wait(struct session *session, const struct deadline *deadline,
+                        struct fault *fault);
 
 /* Lets a stopped thread go on, to the next system call stop or without those. */
-enum fault_code session_to_syscall(struct session *session, struct fault *fault);
-enum fault_code session_continue(struct session *session, struct fault *fault);
+fault_code session_to_syscall(struct session *session, struct fault *fault);
+fault_code session_continue(struct session *session, struct fault *fault);
 
 /* Detaches a stopped thread, passing a pending signal on. Idempotent. */
 void session_detach(struct session *session);

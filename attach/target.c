@@ -19,8 +19,7 @@ enum { END_LOOKS = 40, END_LOOK_NS = 5000000, SMAPS_LIMIT = 256 << 20 };
 #define PF_EXITING 0x00000004u
 #define PF_KTHREAD 0x00200000u
 
-static enum fault_code read_stat(const struct target *target, struct proc_stat *out,
-                                 struct fault *fault)
+static fault_code read_stat(const struct target *target, struct proc_stat *out, struct fault *fault)
 {
     char text[1024];
     ssize_t n = procfs_read(target->proc, text, sizeof text, "%d/stat", (int)target->pid);
@@ -62,8 +61,8 @@ static pid_t find_live_thread(const struct target *target)
     return live;
 }
 
-static enum fault_code judge_state(const struct target *target, const struct proc_stat *stat,
-                                   struct fault *fault)
+static fault_code judge_state(const struct target *target, const struct proc_stat *stat,
+                              struct fault *fault)
 {
     if (stat->start != target->stat.start)
         return fault_set(fault, FAULT_REUSED, 0, "look up the process", "%d", (int)target->pid);
@@ -77,7 +76,7 @@ static enum fault_code judge_state(const struct target *target, const struct pro
 }
 
 /* /proc/TID exists for every thread, hidden from listings; only a leader is a process. */
-static enum fault_code refuse_plain_thread(const struct target *target, struct fault *fault)
+static fault_code refuse_plain_thread(const struct target *target, struct fault *fault)
 {
     AUTO_FREE char *text = NULL;
     const char *tgid;
@@ -101,10 +100,9 @@ static void read_status(struct target *target)
         parse_status(text, (size_t)n, &target->status);
 }
 
-enum fault_code target_open(struct target *target, struct procfs *proc, pid_t pid,
-                            struct fault *fault)
+fault_code target_open(struct target *target, struct procfs *proc, pid_t pid, struct fault *fault)
 {
-    enum fault_code rc;
+    fault_code rc;
 
     memset(target, 0, sizeof *target);
     target->proc = proc;
@@ -155,20 +153,20 @@ static bool has_ended(int pidfd)
  * through in one: only a pidfd that has not ended after the other one was opened
  * says for certain that both are of one process.
  */
-enum fault_code target_open_pinned(struct target *target, struct procfs *proc,
-                                   const struct target_pin *pin, struct fault *fault)
+fault_code target_open_pinned(struct target *target, struct procfs *proc,
+                              const struct target_pin *pin, struct fault *fault)
 {
-    enum fault_code rc = target_open(target, proc, pin->pid, fault);
+    fault_code rc = target_open(target, proc, pin->pid, fault);
 
     if (rc == FAULT_NONE && (target->stat.start != pin->start || has_ended(pin->pidfd)))
         rc = fault_set(fault, FAULT_REUSED, 0, "look up the process", "%d", (int)pin->pid);
     return rc;
 }
 
-enum fault_code target_check(const struct target *target, struct fault *fault)
+fault_code target_check(const struct target *target, struct fault *fault)
 {
     struct proc_stat now;
-    enum fault_code rc;
+    fault_code rc;
 
     if (has_ended(target->pidfd))
         return fault_set(fault, FAULT_GONE, ESRCH, "look up the process", "%d", (int)target->pid);
@@ -176,10 +174,10 @@ enum fault_code target_check(const struct target *target, struct fault *fault)
     return rc == FAULT_NONE ? judge_state(target, &now, fault) : rc;
 }
 
-enum fault_code target_renew(struct target *target, struct fault *fault)
+fault_code target_renew(struct target *target, struct fault *fault)
 {
     struct proc_stat now;
-    enum fault_code rc = target_check(target, fault);
+    fault_code rc = target_check(target, fault);
 
     if (rc == FAULT_NONE)
         rc = read_stat(target, &now, fault);
@@ -204,10 +202,10 @@ ssize_t target_maps(const struct target *target, char **text, size_t limit)
     return procfs_slurp(target->proc, text, limit, "%d/maps", (int)live);
 }
 
-enum fault_code target_check_end(const struct target *target, struct fault *fault)
+fault_code target_check_end(const struct target *target, struct fault *fault)
 {
     struct timespec pause = {0, END_LOOK_NS};
-    enum fault_code rc = target_check(target, fault);
+    fault_code rc = target_check(target, fault);
 
     for (int look = 0; look < END_LOOKS && rc == FAULT_NONE; look++) {
         nanosleep(&pause, NULL);
@@ -445,8 +443,8 @@ uint64_t target_rss(const struct target *target)
     return n > 0 && parse_status(text, (size_t)n, &status) ? status.rss_bytes : 0;
 }
 
-enum fault_code target_usage(const struct target *target, struct proc_usage *usage,
-                             enum usage_source *source, struct fault *fault)
+fault_code target_usage(const struct target *target, struct proc_usage *usage,
+                        enum usage_source *source, struct fault *fault)
 {
     static const char *const files[] = {
         [USAGE_ROLLUP] = "smaps_rollup", [USAGE_SMAPS] = "smaps", [USAGE_STATUS] = "status"};
@@ -462,7 +460,7 @@ enum fault_code target_usage(const struct target *target, struct proc_usage *usa
         }
     }
     /* One that is ending has no memory any more, and says so in various ways. */
-    enum fault_code rc = target_check_end(target, fault);
+    fault_code rc = target_check_end(target, fault);
     if (rc != FAULT_NONE)
         return rc;
     return fault_set(fault, FAULT_INTERNAL, n < 0 ? (int)-n : 0, "read the memory use",

@@ -58,8 +58,7 @@ static inline pid_t target_ns_pid(const struct target *target)
  * Fills *target. Refuses the missing, the ended, kernel threads and pids that
  * are a thread of another process. proc must outlive the target.
  */
-enum fault_code target_open(struct target *target, struct procfs *proc, pid_t pid,
-                            struct fault *fault);
+fault_code target_open(struct target *target, struct procfs *proc, pid_t pid, struct fault *fault);
 void target_close(struct target *target);
 
 /* A process that was chosen, to be opened later as the same or not at all. */
@@ -79,23 +78,23 @@ struct target_pin target_take_pin(struct target *target);
 void target_pin_close(struct target_pin *pin);
 
 /* As target_open; FAULT_REUSED if the pid belongs to another process than the one pinned. */
-enum fault_code target_open_pinned(struct target *target, struct procfs *proc,
-                                   const struct target_pin *pin, struct fault *fault);
+fault_code target_open_pinned(struct target *target, struct procfs *proc,
+                              const struct target_pin *pin, struct fault *fault);
 
 /* FAULT_NONE while it is the process that was opened; else GONE, ZOMBIE or REUSED. */
-enum fault_code target_check(const struct target *target, struct fault *fault);
+fault_code target_check(const struct target *target, struct fault *fault);
 
 /*
  * For another use of a target that was opened before: target_check, and what
  * may have changed since (status, via). On a fault they are as they were.
  */
-enum fault_code target_renew(struct target *target, struct fault *fault);
+fault_code target_renew(struct target *target, struct fault *fault);
 
 /*
  * target_check after up to 200 ms: a process that has been killed fails in many
  * ways before it can be seen to have ended. For failures without another cause.
  */
-enum fault_code target_check_end(const struct target *target, struct fault *fault);
+fault_code target_check_end(const struct target *target, struct fault *fault);
 
 /* True if the target sees another file tree than the tool: a container or a chroot. */
 bool target_has_own_root(const struct target *target);
@@ -161,5 +160,5 @@ enum usage_source { USAGE_ROLLUP, USAGE_SMAPS, USAGE_STATUS };
  * time of a walk over its page tables, in which it cannot change its mappings:
  * not to be called while one of its threads is held.
  */
-enum fault_code target_usage(const struct target *target, struct proc_usage *usage,
-                             enum usage_source *source, struct fault *fault);
+fault_code target_usage(const struct target *target, struct proc_usage *usage,
+                        enum usage_source *source, struct fault *fault);

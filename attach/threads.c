@@ -41,8 +41,8 @@ static bool threads_grow(struct threads *threads, size_t *room)
     return list != NULL;
 }
 
-static enum fault_code collect(struct threads *threads, const struct target *target, DIR *dir,
-                               struct fault *fault)
+static fault_code collect(struct threads *threads, const struct target *target, DIR *dir,
+                          struct fault *fault)
 {
     size_t room = 0;
     const struct dirent *entry;
@@ -60,12 +60,11 @@ static enum fault_code collect(struct threads *threads, const struct target *tar
     return FAULT_NONE;
 }
 
-enum fault_code threads_list(struct threads *threads, const struct target *target,
-                             struct fault *fault)
+fault_code threads_list(struct threads *threads, const struct target *target, struct fault *fault)
 {
     int fd = procfs_openf(target->proc, O_RDONLY | O_DIRECTORY, "%d/task", (int)target->pid);
     DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-    enum fault_code rc;
+    fault_code rc;
 
     memset(threads, 0, sizeof *threads);
     if (!dir) {

@@ -19,8 +19,7 @@ struct threads {
 enum { THREADS_MAX = 1 << 20 };
 
 /* Lists the threads; threads_free releases them. A thread that ends meanwhile is left out. */
-enum fault_code threads_list(struct threads *threads, const struct target *target,
-                             struct fault *fault);
+fault_code threads_list(struct threads *threads, const struct target *target, struct fault *fault);
 void threads_free(struct threads *threads);
 
 /* Where one is that is asleep, without stopping it; false if it has ended or may not be looked at.

@@ -3,8 +3,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-enum fault_code fault_set(struct fault *fault, enum fault_code code, int err, const char *stage,
-                          const char *fmt, ...)
+fault_code fault_set(struct fault *fault, fault_code code, int err, const char *stage,
+                     const char *fmt, ...)
 {
     va_list ap;
 

@@ -8,7 +8,10 @@
 
 #include <stdbool.h>
 
-enum fault_code {
+/* FAULT_NONE, or one of the codes below. */
+typedef int fault_code;
+
+enum {
     FAULT_NONE = 0,
     FAULT_INTERNAL, /* a bug, or the tool's own host refused it something (memory, descriptors) */
     FAULT_GONE,     /* no such process, or it ended, or its thread did */
@@ -77,7 +80,7 @@ enum fault_code {
 #define STAGE_READ_MEMORY "read memory"
 
 struct fault {
-    enum fault_code code;
+    fault_code code;
     int err;           /* errno, or a return code of mallctl; 0: none */
     const char *stage; /* what was being done, static text: "seize", "read maps" */
     char what[256];    /* the object: a path, a name, a thread, a reason */
@@ -88,7 +91,6 @@ struct fault {
  * Fills *fault (unless it is NULL) and returns code, so that a caller can
  * write: return fault_set(f, FAULT_GONE, ESRCH, "seize", "thread %d", tid);
  */
-__attribute__((format(printf, 5, 6))) enum fault_code fault_set(struct fault *fault,
-                                                                enum fault_code code, int err,
-                                                                const char *stage, const char *fmt,
-                                                                ...);
+__attribute__((format(printf, 5, 6))) fault_code fault_set(struct fault *fault, fault_code code,
+                                                           int err, const char *stage,
+                                                           const char *fmt, ...);

@@ -150,14 +150,14 @@ static void describe_proof(const struct attachment *attachment, const struct pre
     printf("           (a look without a stop; the call is made only after the same at a stop)\n");
 }
 
-enum fault_code attachment_describe(struct attachment *attachment, const char *const *calls,
-                                    size_t count, struct fault *fault)
+fault_code attachment_describe(struct attachment *attachment, const char *const *calls,
+                               size_t count, struct fault *fault)
 {
     const struct injection_env env = attachment_env(attachment);
     const struct instance *instance = &attachment->instance;
     char path[512], comm[32];
     struct preview preview;
-    enum fault_code rc = acquire_preview(&env, &preview, fault);
+    fault_code rc = acquire_preview(&env, &preview, fault);
 
     if (rc != FAULT_NONE)
         return rc;

@@ -65,7 +65,7 @@ static const char *const names[] = {
     [FAULT_TOO_LATE] = "too_late",
 };
 
-const char *fault_name(enum fault_code code)
+const char *fault_name(fault_code code)
 {
     return (unsigned)code < ARRAY_LEN(names) && names[code] ? names[code] : "failed";
 }

@@ -4,4 +4,4 @@
 #include "base/fault.h"
 
 /* "denied_uid"; "failed" for one that has no name of its own. */
-const char *fault_name(enum fault_code code);
+const char *fault_name(fault_code code);

@@ -171,8 +171,7 @@ bool modules_parse(struct modules *modules, const char *text, size_t len)
     return true;
 }
 
-enum fault_code modules_load(struct modules *modules, const struct target *target,
-                             struct fault *fault)
+fault_code modules_load(struct modules *modules, const struct target *target, struct fault *fault)
 {
     AUTO_FREE char *text = NULL;
     ssize_t n = target_maps(target, &text, MODULES_MAPS_LIMIT);

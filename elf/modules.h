@@ -34,8 +34,7 @@ struct modules {
 enum { MODULES_MAPS_LIMIT = 256 << 20 }; /* bytes of /proc/PID/maps that are read at most */
 
 /* Reads /proc/PID/maps once. modules_free releases everything. */
-enum fault_code modules_load(struct modules *modules, const struct target *target,
-                             struct fault *fault);
+fault_code modules_load(struct modules *modules, const struct target *target, struct fault *fault);
 /* The same from a text, which is not kept. */
 bool modules_parse(struct modules *modules, const char *text, size_t len);
 void modules_free(struct modules *modules);

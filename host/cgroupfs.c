@@ -113,8 +113,8 @@ static bool take_relative(struct processes *members, int root, const char *path,
     return good;
 }
 
-enum fault_code cgroupfs_members(struct processes *members, const char *root, const char *path,
-                                 struct fault *fault)
+fault_code cgroupfs_members(struct processes *members, const char *root, const char *path,
+                            struct fault *fault)
 {
     AUTO_CLOSE int dirfd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     size_t groups = 0;

@@ -14,5 +14,5 @@
  *
  * FAULT_NO_GROUP: there is no such group.
  */
-enum fault_code cgroupfs_members(struct processes *members, const char *root, const char *path,
-                                 struct fault *fault);
+fault_code cgroupfs_members(struct processes *members, const char *root, const char *path,
+                            struct fault *fault);

@@ -59,13 +59,13 @@ bool processes_has(const struct processes *processes, pid_t pid)
     return find(processes, pid) != NULL;
 }
 
-enum fault_code processes_list(struct processes *processes, const struct procfs *proc,
-                               struct fault *fault)
+fault_code processes_list(struct processes *processes, const struct procfs *proc,
+                          struct fault *fault)
 {
     int fd = procfs_openf(proc, O_RDONLY | O_DIRECTORY, ".");
     DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
     const struct dirent *entry;
-    enum fault_code rc = FAULT_NONE;
+    fault_code rc = FAULT_NONE;
 
     memset(processes, 0, sizeof *processes);
     if (!dir) {

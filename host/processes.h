@@ -13,8 +13,8 @@ struct processes {
 };
 
 /* Lists the pids, kernel threads and zombies among them. processes_free releases them. */
-enum fault_code processes_list(struct processes *processes, const struct procfs *proc,
-                               struct fault *fault);
+fault_code processes_list(struct processes *processes, const struct procfs *proc,
+                          struct fault *fault);
 void processes_free(struct processes *processes);
 
 /* Adds one, at the end; false: out of memory. */

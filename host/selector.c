@@ -92,11 +92,11 @@ static bool fill_own(const struct procfs *proc, struct sets *sets)
     return processes_add_line(&sets->own, proc, (pid_t)atoi(self));
 }
 
-static enum fault_code fill_sets(const struct selector *selector, const struct procfs *proc,
-                                 struct sets *sets, struct fault *fault)
+static fault_code fill_sets(const struct selector *selector, const struct procfs *proc,
+                            struct sets *sets, struct fault *fault)
 {
     const char *root = selector->cgroup_root ? selector->cgroup_root : CGROUPFS_ROOT;
-    enum fault_code rc = processes_list(&sets->all, proc, fault);
+    fault_code rc = processes_list(&sets->all, proc, fault);
 
     if (rc == FAULT_NONE && selector->cgroup)
         rc = cgroupfs_members(&sets->group, root, selector->cgroup, fault);
@@ -158,11 +158,11 @@ static bool look_at(const struct selector *selector, const struct procfs *proc,
     return processes_add(&matches->processes, pid);
 }
 
-enum fault_code selector_list(const struct selector *selector, const struct procfs *proc,
-                              struct matches *matches, struct fault *fault)
+fault_code selector_list(const struct selector *selector, const struct procfs *proc,
+                         struct matches *matches, struct fault *fault)
 {
     struct sets sets = {0};
-    enum fault_code rc;
+    fault_code rc;
 
     memset(matches, 0, sizeof *matches);
     rc = fill_sets(selector, proc, &sets, fault);

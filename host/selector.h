@@ -32,8 +32,8 @@ struct matches {
  * FAULT_NO_GROUP: there is no such control group. FAULT_AMBIGUOUS: the id is
  * the beginning of those of several containers, two of which are in *matches.
  */
-enum fault_code selector_list(const struct selector *selector, const struct procfs *proc,
-                              struct matches *matches, struct fault *fault);
+fault_code selector_list(const struct selector *selector, const struct procfs *proc,
+                         struct matches *matches, struct fault *fault);
 void matches_free(struct matches *matches);
 
 /*

@@ -166,10 +166,10 @@ static enum attempt try_round(struct search *search, bool all, struct fault *fau
  * wait (a vfork, a fork or a fault of another that holds the memory map), one
  * comes out of it in time, or the deadline passes.
  */
-static enum fault_code await_candidates(struct search *search, struct fault *fault)
+static fault_code await_candidates(struct search *search, struct fault *fault)
 {
     const struct injection_env *env = &search->injection->env;
-    enum fault_code rc;
+    fault_code rc;
 
     for (;;) {
         rc = candidates_list(&search->candidates, env, fault);
@@ -183,11 +183,11 @@ static enum fault_code await_candidates(struct search *search, struct fault *fau
 }
 
 /* New threads have new stacks: the mappings are read again together with the threads. */
-static enum fault_code reload(struct search *search, struct fault *fault)
+static fault_code reload(struct search *search, struct fault *fault)
 {
     struct injection *injection = search->injection;
     struct modules fresh;
-    enum fault_code rc = modules_load(&fresh, injection->env.target, fault);
+    fault_code rc = modules_load(&fresh, injection->env.target, fault);
 
     if (rc != FAULT_NONE)
         return rc;
@@ -211,8 +211,7 @@ static bool is_hopeless(const struct search *search)
            (!injection->summary.withheld || injection->env.only_thread);
 }
 
-static enum fault_code refuse_bounds(const struct search *search, enum fault_code code,
-                                     struct fault *fault)
+static fault_code refuse_bounds(const struct search *search, fault_code code, struct fault *fault)
 {
     if (search->bounds == PROOF_MAY_DISPATCH)
         code = FAULT_WITHHELD;
@@ -239,11 +238,11 @@ static bool wants_reload(const struct search *search)
     return search->idle || looks - search->loaded_at >= RELOAD_EVERY;
 }
 
-static enum fault_code find_safe_point(struct search *search, struct fault *fault)
+static fault_code find_safe_point(struct search *search, struct fault *fault)
 {
     struct injection *injection = search->injection;
     uint64_t patience = search->begun + PATIENCE_NS;
-    enum fault_code rc;
+    fault_code rc;
 
     for (;;) {
         switch (try_round(search, clock_now() > patience, fault)) {
@@ -266,7 +265,7 @@ static enum fault_code find_safe_point(struct search *search, struct fault *faul
     }
 }
 
-enum fault_code acquire_thread(struct injection *injection, struct fault *fault)
+fault_code acquire_thread(struct injection *injection, struct fault *fault)
 {
     uint64_t begun = clock_now(), longest = injection->env.search_ns;
     struct search search = {.injection = injection,
@@ -275,7 +274,7 @@ enum fault_code acquire_thread(struct injection *injection, struct fault *fault)
                             .loaded_at = injection->summary.attempts,
                             .seed = (unsigned)begun};
     struct fault own;
-    enum fault_code rc;
+    fault_code rc;
 
     fault = fault ? fault : &own; /* the search reads the code back */
     prctl(PR_SET_TIMERSLACK, 1);  /* the pauses are shorter than the default slack of 50 us */
@@ -289,11 +288,11 @@ enum fault_code acquire_thread(struct injection *injection, struct fault *fault)
     return rc;
 }
 
-enum fault_code acquire_preview(const struct injection_env *env, struct preview *preview,
-                                struct fault *fault)
+fault_code acquire_preview(const struct injection_env *env, struct preview *preview,
+                           struct fault *fault)
 {
     struct candidates candidates;
-    enum fault_code rc = candidates_list(&candidates, env, fault);
+    fault_code rc = candidates_list(&candidates, env, fault);
     size_t first = 0;
 
     if (rc != FAULT_NONE)

@@ -8,7 +8,7 @@
  * point. Then injection->session is stopped there, injection->original,
  * fp, mask and summary are filled, and the resume state is worked out.
  */
-enum fault_code acquire_thread(struct injection *injection, struct fault *fault);
+fault_code acquire_thread(struct injection *injection, struct fault *fault);
 
 /* What can be said of the thread that would be tried first without stopping any. */
 struct preview {
@@ -19,5 +19,5 @@ struct preview {
 };
 
 /* For --dry-run: nothing is stopped, nothing is written. */
-enum fault_code acquire_preview(const struct injection_env *env, struct preview *preview,
-                                struct fault *fault);
+fault_code acquire_preview(const struct injection_env *env, struct preview *preview,
+                           struct fault *fault);

@@ -20,11 +20,11 @@ enum {
  * not end this wait: the thread has been woken already, and only the stop lets
  * its system call be made again.
  */
-static enum fault_code wait_for_stop(struct session *session, const struct deadline *deadline,
-                                     struct fault *fault)
+static fault_code wait_for_stop(struct session *session, const struct deadline *deadline,
+                                struct fault *fault)
 {
     struct deadline soon = *deadline;
-    enum fault_code rc;
+    fault_code rc;
 
     if (soon.at > clock_now() + STOP_WAIT_NS)
         soon.at = clock_now() + STOP_WAIT_NS;
@@ -43,7 +43,7 @@ static enum fault_code wait_for_stop(struct session *session, const struct deadl
     }
 }
 
-static enum fault_code judge_stop(struct session *session, struct fault *fault)
+static fault_code judge_stop(struct session *session, struct fault *fault)
 {
     switch (session->state) {
     case SESSION_EVENT:
@@ -214,7 +214,7 @@ static bool denial_may_pass(struct injection *injection)
  * come from another tracer that has left again: then no cause is to be seen.
  */
 static enum attempt lost_thread(struct injection *injection, const struct thread *thread,
-                                enum fault_code code, struct fault *fault)
+                                fault_code code, struct fault *fault)
 {
     const struct injection_env *env = &injection->env;
     struct thread now = *thread;
@@ -231,7 +231,7 @@ static enum attempt lost_thread(struct injection *injection, const struct thread
     return target_check(env->target, fault) == FAULT_NONE ? ATTEMPT_UNSAFE : ATTEMPT_FAULT;
 }
 
-enum fault_code attempt_none(const struct injection *injection, struct fault *fault)
+fault_code attempt_none(const struct injection *injection, struct fault *fault)
 {
     const struct injection_summary *report = &injection->summary;
     bool unjudged = injection->unwinder_tried && !injection->unwinder;
@@ -251,7 +251,7 @@ enum fault_code attempt_none(const struct injection *injection, struct fault *fa
  * The time may be over while a thread is waited for. After stops of other kinds that is no sign
  * that it would not have come: what they showed is the cause.
  */
-static enum fault_code late_stop(const struct injection *injection, struct fault *fault)
+static fault_code late_stop(const struct injection *injection, struct fault *fault)
 {
     uint64_t waited = clock_now() - injection->session.stopped_at;
 
@@ -266,7 +266,7 @@ static enum attempt try_thread(struct injection *injection, const struct thread 
     const struct injection_env *env = &injection->env;
     struct session *session = &injection->session;
     enum attempt result;
-    enum fault_code rc;
+    fault_code rc;
 
     injection->summary.attempts++;
     rc = session_seize(session, env->target, thread->tid, env->gate, fault);

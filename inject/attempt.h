@@ -20,4 +20,4 @@ enum attempt attempt_thread(struct injection *injection, const struct ranked *ra
                             struct fault *fault);
 
 /* Fills *fault with what the stops have shown: FAULT_NO_SAFE_POINT or FAULT_NO_UNWINDER. */
-enum fault_code attempt_none(const struct injection *injection, struct fault *fault);
+fault_code attempt_none(const struct injection *injection, struct fault *fault);

@@ -14,7 +14,7 @@ enum { ENDING_NS = 2000000000 }; /* for the ending, even when the call used up t
 /* ---- the beginning ---- */
 
 /* Where a collector may stop the world, the call looks to it like a signal handler. */
-static enum fault_code heed_collector(struct injection *injection, struct fault *fault)
+static fault_code heed_collector(struct injection *injection, struct fault *fault)
 {
     const struct collector *collector = &injection->env.plan->collector;
 
@@ -26,8 +26,8 @@ static enum fault_code heed_collector(struct injection *injection, struct fault 
     return FAULT_NONE;
 }
 
-static enum fault_code prepare(struct injection *injection, const struct injection_env *env,
-                               struct fault *fault)
+static fault_code prepare(struct injection *injection, const struct injection_env *env,
+                          struct fault *fault)
 {
     memset(injection, 0, sizeof *injection);
     injection->env = *env;
@@ -41,10 +41,10 @@ static enum fault_code prepare(struct injection *injection, const struct injecti
     return heed_collector(injection, fault);
 }
 
-static enum fault_code stop(struct injection *injection, const struct injection_env *env,
-                            bool looks, struct fault *fault)
+static fault_code stop(struct injection *injection, const struct injection_env *env, bool looks,
+                       struct fault *fault)
 {
-    enum fault_code rc = prepare(injection, env, fault);
+    fault_code rc = prepare(injection, env, fault);
 
     injection->looks = looks;
     if (rc == FAULT_NONE)
@@ -54,16 +54,16 @@ static enum fault_code stop(struct injection *injection, const struct injection_
     return rc;
 }
 
-enum fault_code injection_stop(struct injection *injection, const struct injection_env *env,
-                               struct fault *fault)
+fault_code injection_stop(struct injection *injection, const struct injection_env *env,
+                          struct fault *fault)
 {
     return stop(injection, env, true, fault);
 }
 
-enum fault_code injection_begin(struct injection *injection, const struct injection_env *env,
-                                struct fault *fault)
+fault_code injection_begin(struct injection *injection, const struct injection_env *env,
+                           struct fault *fault)
 {
-    enum fault_code rc = stop(injection, env, false, fault);
+    fault_code rc = stop(injection, env, false, fault);
 
     if (rc != FAULT_NONE)
         return rc;
@@ -96,8 +96,8 @@ bool injection_get(struct injection *injection, remote_addr addr, void *out, siz
     return true;
 }
 
-enum fault_code injection_call(struct injection *injection, struct arch_call *calls, size_t count,
-                               const struct intercept *intercept, struct fault *fault)
+fault_code injection_call(struct injection *injection, struct arch_call *calls, size_t count,
+                          const struct intercept *intercept, struct fault *fault)
 {
     if (count > INJECTION_CALLS_MAX)
         return fault_set(fault, FAULT_INTERNAL, E2BIG, "call", "%zu calls at once", count);
@@ -107,7 +107,7 @@ enum fault_code injection_call(struct injection *injection, struct arch_call *ca
 /* ---- the ending ---- */
 
 /* Registers last: until then the frame can still do it all. */
-static enum fault_code restore(struct injection *injection, struct fault *fault)
+static fault_code restore(struct injection *injection, struct fault *fault)
 {
     struct session *session = &injection->session;
     arch_regs regs;
@@ -137,9 +137,9 @@ static bool is_held(const struct injection *injection)
     return injection->session.state == SESSION_SYSCALL || injection->session.state == SESSION_EVENT;
 }
 
-static enum fault_code undo(struct injection *injection, struct fault *fault)
+static fault_code undo(struct injection *injection, struct fault *fault)
 {
-    enum fault_code rc = FAULT_NONE;
+    fault_code rc = FAULT_NONE;
     bool back = true;
 
     perform_restore_errno(injection);
@@ -156,9 +156,9 @@ static enum fault_code undo(struct injection *injection, struct fault *fault)
     return rc;
 }
 
-enum fault_code injection_end(struct injection *injection, struct fault *fault)
+fault_code injection_end(struct injection *injection, struct fault *fault)
 {
-    enum fault_code rc = FAULT_NONE;
+    fault_code rc = FAULT_NONE;
 
     injection->until.at = clock_now() + ENDING_NS;
     if (is_held(injection) && injection->stage == STAGE_UNTOUCHED) {

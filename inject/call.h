@@ -139,16 +139,16 @@ struct injection {
  * FAULT_NO_SAFE_POINT, FAULT_STOPPED, FAULT_NO_STOP, FAULT_GONE, FAULT_DENIED,
  * FAULT_INTERRUPTED, FAULT_NO_SCRATCH, FAULT_UNSUPPORTED, FAULT_WITHHELD: the target is as it was.
  */
-enum fault_code injection_begin(struct injection *injection, const struct injection_env *env,
-                                struct fault *fault);
+fault_code injection_begin(struct injection *injection, const struct injection_env *env,
+                           struct fault *fault);
 
 /*
  * The beginning of that alone: a thread stopped at a safe point, its registers
  * in injection->original, nothing of it changed. For a look, and then
  * injection_end. No calls can be made.
  */
-enum fault_code injection_stop(struct injection *injection, const struct injection_env *env,
-                               struct fault *fault);
+fault_code injection_stop(struct injection *injection, const struct injection_env *env,
+                          struct fault *fault);
 
 /* Copies len bytes for the next injection_call; 8-aligned. Returns their address, 0: no room. */
 remote_addr injection_put(struct injection *injection, const void *bytes, size_t len);
@@ -157,8 +157,8 @@ remote_addr injection_put(struct injection *injection, const void *bytes, size_t
  * Calls count functions in order and fills their results. intercept may be NULL.
  * FAULT_CALL_DEADLINE: detached, the calls finish by themselves.
  */
-enum fault_code injection_call(struct injection *injection, struct arch_call *calls, size_t count,
-                               const struct intercept *intercept, struct fault *fault);
+fault_code injection_call(struct injection *injection, struct arch_call *calls, size_t count,
+                          const struct intercept *intercept, struct fault *fault);
 
 /* Reads back len bytes at an address from injection_put, until the next injection_put. */
 bool injection_get(struct injection *injection, remote_addr addr, void *out, size_t len);
@@ -179,4 +179,4 @@ bool injection_gather(struct injection *injection, struct gather *gather);
 bool gather_is_write(const struct gather *gather, uint64_t nr, const uint64_t args[6]);
 
 /* Ends what injection_begin began, in every state; idempotent. */
-enum fault_code injection_end(struct injection *injection, struct fault *fault);
+fault_code injection_end(struct injection *injection, struct fault *fault);

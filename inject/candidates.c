@@ -53,8 +53,8 @@ static int compare_ranked(const void *a, const void *b)
 }
 
 /* Why there was no candidate: all stopped by job control, all uninterruptible, or none allowed. */
-static enum fault_code explain_none(const struct threads *all, const struct injection_env *env,
-                                    struct fault *fault)
+static fault_code explain_none(const struct threads *all, const struct injection_env *env,
+                               struct fault *fault)
 {
     size_t stopped = 0, stuck = 0, wanted = 0;
 
@@ -102,11 +102,11 @@ static bool rank(struct candidates *candidates, const struct threads *all,
     return true;
 }
 
-enum fault_code candidates_list(struct candidates *candidates, const struct injection_env *env,
-                                struct fault *fault)
+fault_code candidates_list(struct candidates *candidates, const struct injection_env *env,
+                           struct fault *fault)
 {
     struct threads all;
-    enum fault_code rc = threads_list(&all, env->target, fault);
+    fault_code rc = threads_list(&all, env->target, fault);
 
     if (rc != FAULT_NONE)
         return rc;

@@ -26,8 +26,8 @@ struct candidates {
  * control), FAULT_NO_STOP (all in an uninterruptible wait), FAULT_GONE (no thread
  * of that number), FAULT_NO_SAFE_POINT (none may be used).
  */
-enum fault_code candidates_list(struct candidates *candidates, const struct injection_env *env,
-                                struct fault *fault);
+fault_code candidates_list(struct candidates *candidates, const struct injection_env *env,
+                           struct fault *fault);
 
 /*
  * The bounds of one of the list, from its own status, which is read at the first

@@ -406,9 +406,8 @@ static bool has_musl(const struct modules *modules)
     return false;
 }
 
-enum fault_code collectors_find(struct plan *plan, const struct modules *modules,
-                                const struct target *target, struct memory *memory,
-                                struct fault *fault)
+fault_code collectors_find(struct plan *plan, const struct modules *modules,
+                           const struct target *target, struct memory *memory, struct fault *fault)
 {
     struct finder finder = {.plan = plan, .modules = modules, .target = target, .memory = memory};
 

@@ -40,9 +40,8 @@ struct plan;
  * Looks for one, and forbids the functions in which a thread has stopped the
  * world. FAULT_UNSUPPORTED: there is one, and a call could hang the process.
  */
-enum fault_code collectors_find(struct plan *plan, const struct modules *modules,
-                                const struct target *target, struct memory *memory,
-                                struct fault *fault);
+fault_code collectors_find(struct plan *plan, const struct modules *modules,
+                           const struct target *target, struct memory *memory, struct fault *fault);
 
 /*
  * The signals that must stay open during a call, as they are now; 0: none.

@@ -111,7 +111,7 @@ static bool scan_code(struct learner *learner, piece_visitor visit)
     return view_scan_segments(learner->view, PF_X, PF_X, PATTERN_MAX, visit, learner);
 }
 
-static enum fault_code learn(struct learner *learner, struct fault *fault)
+static fault_code learn(struct learner *learner, struct fault *fault)
 {
     const char *path = learner->view->module->path;
 
@@ -131,13 +131,12 @@ static enum fault_code learn(struct learner *learner, struct fault *fault)
     return FAULT_NONE;
 }
 
-enum fault_code nameless_learn(struct plan *plan, const struct module *module,
-                               const struct target *target, struct memory *memory,
-                               struct fault *fault)
+fault_code nameless_learn(struct plan *plan, const struct module *module,
+                          const struct target *target, struct memory *memory, struct fault *fault)
 {
     struct view view;
     struct learner learner = {.plan = plan, .view = &view};
-    enum fault_code rc;
+    fault_code rc;
 
     if (!view_open(&view, module, target, memory))
         return FAULT_NONE;

@@ -25,6 +25,5 @@
  * Learns errno's place, and forbids fork. FAULT_UNSUPPORTED without call frame
  * information.
  */
-enum fault_code nameless_learn(struct plan *plan, const struct module *module,
-                               const struct target *target, struct memory *memory,
-                               struct fault *fault);
+fault_code nameless_learn(struct plan *plan, const struct module *module,
+                          const struct target *target, struct memory *memory, struct fault *fault);

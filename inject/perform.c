@@ -122,9 +122,9 @@ struct intercepted {
     int64_t result;
 };
 
-static enum fault_code at_entry(struct injection *injection, const struct intercept *intercept,
-                                const struct __ptrace_syscall_info *info, struct intercepted *call,
-                                struct fault *fault)
+static fault_code at_entry(struct injection *injection, const struct intercept *intercept,
+                           const struct __ptrace_syscall_info *info, struct intercepted *call,
+                           struct fault *fault)
 {
     arch_regs regs;
 
@@ -147,9 +147,9 @@ static enum fault_code at_entry(struct injection *injection, const struct interc
     return FAULT_NONE;
 }
 
-static enum fault_code at_exit(struct injection *injection, const struct intercept *intercept,
-                               const struct __ptrace_syscall_info *info, struct intercepted *call,
-                               struct fault *fault)
+static fault_code at_exit(struct injection *injection, const struct intercept *intercept,
+                          const struct __ptrace_syscall_info *info, struct intercepted *call,
+                          struct fault *fault)
 {
     arch_regs regs;
 
@@ -189,15 +189,15 @@ static bool open_signals(struct injection *injection, bool open)
 }
 
 /* Runs the thread until it stands at the sigreturn that would run the unmap frame at frame. */
-static enum fault_code run_to_sigreturn(struct injection *injection, remote_addr frame,
-                                        const struct intercept *intercept, struct fault *fault)
+static fault_code run_to_sigreturn(struct injection *injection, remote_addr frame,
+                                   const struct intercept *intercept, struct fault *fault)
 {
     struct intercepted call = {0};
 
     injection->stage = STAGE_IN_CALL;
     for (;;) {
         struct __ptrace_syscall_info info;
-        enum fault_code rc = run_step(injection, fault);
+        fault_code rc = run_step(injection, fault);
         if (rc != FAULT_NONE)
             return rc;
         if (injection->follow)
@@ -221,8 +221,8 @@ static enum fault_code run_to_sigreturn(struct injection *injection, remote_addr
 
 /* ---- through the trampoline: one run for the whole list ---- */
 
-static enum fault_code run_trampoline(struct injection *injection,
-                                      const struct intercept *intercept, struct fault *fault)
+static fault_code run_trampoline(struct injection *injection, const struct intercept *intercept,
+                                 struct fault *fault)
 {
     arch_regs regs = injection->original;
 
@@ -247,7 +247,7 @@ static remote_addr chain_address(const struct injection *injection)
 
 /* At a sigreturn's entry registers cannot be set for a call yet: first to the exit of a void one.
  */
-static enum fault_code leave_sigreturn(struct injection *injection, struct fault *fault)
+static fault_code leave_sigreturn(struct injection *injection, struct fault *fault)
 {
     int64_t ignored;
     arch_regs regs;
@@ -262,9 +262,9 @@ static enum fault_code leave_sigreturn(struct injection *injection, struct fault
     return run_syscall(injection, true, &ignored, fault);
 }
 
-static enum fault_code run_direct(struct injection *injection, const struct arch_call *call,
-                                  remote_addr result_at, const struct intercept *intercept,
-                                  struct fault *fault)
+static fault_code run_direct(struct injection *injection, const struct arch_call *call,
+                             remote_addr result_at, const struct intercept *intercept,
+                             struct fault *fault)
 {
     const struct arch_gadgets *gadgets = &injection->env.plan->gadgets;
     unsigned char chain[CHAIN_ROOM];
@@ -273,7 +273,7 @@ static enum fault_code run_direct(struct injection *injection, const struct arch
     struct arch_fp clean = injection->fp;
     size_t len =
         arch_return_chain(chain, sizeof chain, &injection->frames, gadgets, injection->scratch);
-    enum fault_code rc = leave_sigreturn(injection, fault);
+    fault_code rc = leave_sigreturn(injection, fault);
 
     if (rc != FAULT_NONE)
         return rc;
@@ -287,11 +287,11 @@ static enum fault_code run_direct(struct injection *injection, const struct arch
 }
 
 /* What the trampoline does by itself: the thread's errno is read before the first call. */
-static enum fault_code save_errno(struct injection *injection, struct fault *fault)
+static fault_code save_errno(struct injection *injection, struct fault *fault)
 {
     struct arch_call call = {.function = injection->env.plan->errno_location};
     remote_addr at = record_address(injection, INJECTION_CALLS_MAX + 3);
-    enum fault_code rc;
+    fault_code rc;
 
     if (!call.function || injection->errno_at)
         return FAULT_NONE;
@@ -305,10 +305,10 @@ static enum fault_code save_errno(struct injection *injection, struct fault *fau
 }
 
 /* The records are read again each time: one may have filled in another's argument. */
-static enum fault_code run_directly(struct injection *injection, const struct intercept *intercept,
-                                    struct fault *fault)
+static fault_code run_directly(struct injection *injection, const struct intercept *intercept,
+                               struct fault *fault)
 {
-    enum fault_code rc = save_errno(injection, fault);
+    fault_code rc = save_errno(injection, fault);
 
     for (size_t i = 0; rc == FAULT_NONE; i++) {
         remote_addr at = record_address(injection, i);
@@ -325,8 +325,8 @@ static enum fault_code run_directly(struct injection *injection, const struct in
 
 /* ---- both ---- */
 
-static enum fault_code read_results(struct injection *injection, struct arch_call *calls,
-                                    size_t count, size_t first, struct fault *fault)
+static fault_code read_results(struct injection *injection, struct arch_call *calls, size_t count,
+                               size_t first, struct fault *fault)
 {
     if (!memory_read(injection->env.memory, data_address(injection), injection->data,
                      injection->data_used))
@@ -341,19 +341,19 @@ static enum fault_code read_results(struct injection *injection, struct arch_cal
 }
 
 /* Memory that was mapped and cannot be written: the kernel gives the target no more pages. */
-static enum fault_code refused_memory(const struct injection *injection, struct fault *fault)
+static fault_code refused_memory(const struct injection *injection, struct fault *fault)
 {
     if (errno == ESRCH)
         return run_broken(injection, "write arguments", fault);
     return fault_set(fault, FAULT_NO_SCRATCH, ENOMEM, "write arguments", "a page");
 }
 
-enum fault_code perform_calls(struct injection *injection, struct arch_call *calls, size_t count,
-                              const struct intercept *intercept, struct fault *fault)
+fault_code perform_calls(struct injection *injection, struct arch_call *calls, size_t count,
+                         const struct intercept *intercept, struct fault *fault)
 {
     struct cpu_follow follow;
     size_t first = fill_records(injection, calls, count, intercept != NULL);
-    enum fault_code rc;
+    fault_code rc;
 
     if (!write_records(injection))
         return refused_memory(injection, fault);
@@ -401,7 +401,7 @@ static bool run_to_frame0(struct injection *injection)
     }
 }
 
-enum fault_code perform_last(struct injection *injection, bool *back, struct fault *fault)
+fault_code perform_last(struct injection *injection, bool *back, struct fault *fault)
 {
     arch_regs regs = injection->original;
     uint64_t arg;

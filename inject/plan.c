@@ -74,8 +74,8 @@ static bool is_unwinder(const struct module *module)
     return strncmp(name, "libgcc_s", 8) == 0 || strncmp(name, "libunwind", 9) == 0;
 }
 
-static enum fault_code forbid_function(struct plan *plan, const struct symbol *symbol,
-                                       const char *what, struct fault *fault)
+static fault_code forbid_function(struct plan *plan, const struct symbol *symbol, const char *what,
+                                  struct fault *fault)
 {
     return plan_forbid(plan, symbol->address, symbol->address + symbol->size, what, fault);
 }
@@ -104,7 +104,7 @@ struct definitions {
     const struct module *module;
     const char *what; /* static text */
     unsigned count;
-    enum fault_code rc;
+    fault_code rc;
     struct fault *fault;
 };
 
@@ -123,8 +123,8 @@ static bool visit_definition(void *ctx, const char *name, const struct symbol *s
  * Wherever they are defined: before glibc 2.34 libpthread has pthread_create and a stub of fork,
  * libdl has dlopen, and a library that wraps one of them has it beside the C library.
  */
-static enum fault_code forbid_names(struct plan *plan, const struct module *module,
-                                    const struct image *image, struct fault *fault)
+static fault_code forbid_names(struct plan *plan, const struct module *module,
+                               const struct image *image, struct fault *fault)
 {
     struct definitions definitions = {.plan = plan, .module = module, .fault = fault};
 
@@ -203,9 +203,9 @@ static void learn_frames(struct plan *plan, const struct module *module, const s
     view_close(&view);
 }
 
-static enum fault_code learn_static(struct plan *plan, const struct module *module,
-                                    const struct image *image, const struct target *target,
-                                    struct memory *memory, struct fault *fault)
+static fault_code learn_static(struct plan *plan, const struct module *module,
+                               const struct image *image, const struct target *target,
+                               struct memory *memory, struct fault *fault)
 {
     struct static_names names = {plan, false};
     enum symbol_place place;
@@ -305,8 +305,8 @@ static void note_restorer(struct plan *plan, const struct module *module, const 
         plan->restorers[plan->restorer_count++] = at;
 }
 
-static enum fault_code learn_module(struct plan *plan, const struct module *module,
-                                    struct memory *memory, struct fault *fault)
+static fault_code learn_module(struct plan *plan, const struct module *module,
+                               struct memory *memory, struct fault *fault)
 {
     struct image image;
 
@@ -316,8 +316,8 @@ static enum fault_code learn_module(struct plan *plan, const struct module *modu
     return forbid_names(plan, module, &image, fault);
 }
 
-static enum fault_code forbid_whole(struct plan *plan, const struct module *module,
-                                    const struct module *libc, struct fault *fault)
+static fault_code forbid_whole(struct plan *plan, const struct module *module,
+                               const struct module *libc, struct fault *fault)
 {
     if (is_loader(module) && module != libc)
         return plan_forbid(plan, module->start, module->end, "the dynamic loader", fault);
@@ -341,13 +341,13 @@ static remote_addr libc_function(const struct modules *modules, const struct mod
     return module && defines(&other, module, name, &function) ? function.address : 0;
 }
 
-static enum fault_code plan_dynamic(struct plan *plan, const struct modules *modules,
-                                    struct memory *memory, bool *found, struct fault *fault)
+static fault_code plan_dynamic(struct plan *plan, const struct modules *modules,
+                               struct memory *memory, bool *found, struct fault *fault)
 {
     struct image image;
     /* None: a static program without dynamic symbols. */
     const struct module *libc = find_libc(modules, memory, &image);
-    enum fault_code rc = FAULT_NONE;
+    fault_code rc = FAULT_NONE;
 
     *found = libc != NULL;
     if (!libc)
@@ -368,9 +368,9 @@ static enum fault_code plan_dynamic(struct plan *plan, const struct modules *mod
  * A static program that has loaded libraries has two C libraries. Its own is the one that its
  * threads fork, handle signals and keep their errno by.
  */
-static enum fault_code plan_static_beside(struct plan *plan, const struct module *module,
-                                          const struct image *image, const struct target *target,
-                                          struct memory *memory, struct fault *fault)
+static fault_code plan_static_beside(struct plan *plan, const struct module *module,
+                                     const struct image *image, const struct target *target,
+                                     struct memory *memory, struct fault *fault)
 {
     const struct arch_gadgets loaded = plan->gadgets;
 
@@ -384,11 +384,11 @@ static enum fault_code plan_static_beside(struct plan *plan, const struct module
     return learn_static(plan, module, image, target, memory, fault);
 }
 
-static enum fault_code plan_static_programs(struct plan *plan, const struct modules *modules,
-                                            const struct target *target, struct memory *memory,
-                                            struct fault *fault)
+static fault_code plan_static_programs(struct plan *plan, const struct modules *modules,
+                                       const struct target *target, struct memory *memory,
+                                       struct fault *fault)
 {
-    enum fault_code rc = FAULT_NONE;
+    fault_code rc = FAULT_NONE;
 
     for (size_t i = 0; i < modules->count && rc == FAULT_NONE; i++) {
         struct image image;
@@ -399,7 +399,7 @@ static enum fault_code plan_static_programs(struct plan *plan, const struct modu
 }
 
 /* A dynamic loader, but no C library: the program is just being loaded. */
-static enum fault_code refuse_half_loaded(const struct modules *modules, struct fault *fault)
+static fault_code refuse_half_loaded(const struct modules *modules, struct fault *fault)
 {
     for (size_t i = 0; i < modules->count; i++)
         if (is_loader(&modules->list[i]))
@@ -408,9 +408,9 @@ static enum fault_code refuse_half_loaded(const struct modules *modules, struct 
     return FAULT_NONE;
 }
 
-static enum fault_code plan_static(struct plan *plan, const struct modules *modules,
-                                   const struct target *target, struct memory *memory,
-                                   struct fault *fault)
+static fault_code plan_static(struct plan *plan, const struct modules *modules,
+                              const struct target *target, struct memory *memory,
+                              struct fault *fault)
 {
     for (size_t i = 0; i < modules->count; i++) {
         const struct module *module = &modules->list[i];
@@ -418,18 +418,18 @@ static enum fault_code plan_static(struct plan *plan, const struct modules *modu
         if (!opens_code(module, memory, &image))
             continue;
         find_gadgets(plan, module, &image, memory);
-        enum fault_code rc = learn_static(plan, module, &image, target, memory, fault);
+        fault_code rc = learn_static(plan, module, &image, target, memory, fault);
         if (rc != FAULT_NONE)
             return rc;
     }
     return FAULT_NONE;
 }
 
-enum fault_code plan_make(struct plan *plan, const struct modules *modules,
-                          const struct target *target, struct memory *memory, struct fault *fault)
+fault_code plan_make(struct plan *plan, const struct modules *modules, const struct target *target,
+                     struct memory *memory, struct fault *fault)
 {
     bool dynamic;
-    enum fault_code rc;
+    fault_code rc;
 
     memset(plan, 0, sizeof *plan);
     rc = plan_dynamic(plan, modules, memory, &dynamic, fault);
@@ -452,8 +452,8 @@ enum fault_code plan_make(struct plan *plan, const struct modules *modules,
     return rc;
 }
 
-enum fault_code plan_forbid(struct plan *plan, remote_addr start, remote_addr end, const char *what,
-                            struct fault *fault)
+fault_code plan_forbid(struct plan *plan, remote_addr start, remote_addr end, const char *what,
+                       struct fault *fault)
 {
     if (!ranges_add(&plan->forbidden, start, end, what))
         return fault_set(fault, FAULT_INTERNAL, ENOMEM, "plan", "%s", what);

@@ -35,11 +35,11 @@ struct plan {
  * FAULT_UNSUPPORTED if the target has no usable gadget, or a garbage collector
  * that a call could hang (inject/collectors.h). plan_free releases the plan.
  */
-enum fault_code plan_make(struct plan *plan, const struct modules *modules,
-                          const struct target *target, struct memory *memory, struct fault *fault);
+fault_code plan_make(struct plan *plan, const struct modules *modules, const struct target *target,
+                     struct memory *memory, struct fault *fault);
 /* Forbids more code; then plan_seal. what is static text for messages. */
-enum fault_code plan_forbid(struct plan *plan, remote_addr start, remote_addr end, const char *what,
-                            struct fault *fault);
+fault_code plan_forbid(struct plan *plan, remote_addr start, remote_addr end, const char *what,
+                       struct fault *fault);
 void plan_avoid_thread(struct plan *plan, const char *comm);
 void plan_seal(struct plan *plan);
 void plan_free(struct plan *plan);

@@ -4,7 +4,7 @@
 
 enum { ABANDON_WAIT_NS = 1000000000, LARGEST_ERRNO = 4095 };
 
-static enum fault_code lost(const struct injection *injection, struct fault *fault)
+static fault_code lost(const struct injection *injection, struct fault *fault)
 {
     const struct session *session = &injection->session;
 
@@ -13,7 +13,7 @@ static enum fault_code lost(const struct injection *injection, struct fault *fau
     return fault_set(fault, FAULT_GONE, ESRCH, "call", "thread %d", session->tid);
 }
 
-enum fault_code run_broken(const struct injection *injection, const char *what, struct fault *fault)
+fault_code run_broken(const struct injection *injection, const char *what, struct fault *fault)
 {
     if (errno == ESRCH)
         return lost(injection, fault);
@@ -37,7 +37,7 @@ void run_open_last(struct injection *injection)
  * go, and so is one that was only being prepared, whose frames restore it. If
  * it runs, it is stopped once more for that.
  */
-static enum fault_code abandon(struct injection *injection, struct fault *fault)
+static fault_code abandon(struct injection *injection, struct fault *fault)
 {
     struct session *session = &injection->session;
     struct deadline soon = {.at = clock_now() + ABANDON_WAIT_NS};
@@ -52,12 +52,12 @@ static enum fault_code abandon(struct injection *injection, struct fault *fault)
     return fault_set(fault, FAULT_CALL_DEADLINE, ETIMEDOUT, "call", "thread %d", session->tid);
 }
 
-enum fault_code run_step(struct injection *injection, struct fault *fault)
+fault_code run_step(struct injection *injection, struct fault *fault)
 {
     struct session *session = &injection->session;
 
     do {
-        enum fault_code rc;
+        fault_code rc;
         if (deadline_passed(&injection->until))
             return abandon(injection, fault);
         rc = session_to_syscall(session, fault);
@@ -75,11 +75,11 @@ enum fault_code run_step(struct injection *injection, struct fault *fault)
     return FAULT_NONE;
 }
 
-enum fault_code run_syscall(struct injection *injection, bool at_entry, int64_t *result,
-                            struct fault *fault)
+fault_code run_syscall(struct injection *injection, bool at_entry, int64_t *result,
+                       struct fault *fault)
 {
     struct __ptrace_syscall_info info;
-    enum fault_code rc = at_entry ? FAULT_NONE : run_step(injection, fault);
+    fault_code rc = at_entry ? FAULT_NONE : run_step(injection, fault);
 
     if (rc == FAULT_NONE)
         rc = run_step(injection, fault);

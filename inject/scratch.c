@@ -20,7 +20,7 @@ uint64_t scratch_call_mask(void)
     return mask;
 }
 
-static enum fault_code forge(struct injection *injection, struct fault *fault)
+static fault_code forge(struct injection *injection, struct fault *fault)
 {
     arch_regs resume;
 
@@ -39,7 +39,7 @@ static enum fault_code forge(struct injection *injection, struct fault *fault)
  * filter might punish that with death, so under one only what an allocator
  * itself does is done.
  */
-static enum fault_code enter_map(struct injection *injection, struct fault *fault)
+static fault_code enter_map(struct injection *injection, struct fault *fault)
 {
     const struct injection_env *env = &injection->env;
     int prot = PROT_READ | (injection->direct ? PROT_WRITE : PROT_EXEC);
@@ -58,10 +58,10 @@ static enum fault_code enter_map(struct injection *injection, struct fault *faul
  * after the registers are set: a death in between must not leave a thread with
  * blocked signals.
  */
-static enum fault_code enter_stage0(struct injection *injection, struct fault *fault)
+static fault_code enter_stage0(struct injection *injection, struct fault *fault)
 {
     const struct arch_frames *frames = &injection->frames;
-    enum fault_code rc;
+    fault_code rc;
 
     if (!memory_write(injection->env.memory, frames->addr, frames->bytes, frames->len))
         return run_broken(injection, "write frames", fault);
@@ -72,8 +72,8 @@ static enum fault_code enter_stage0(struct injection *injection, struct fault *f
 }
 
 /* One more system call, behind which the thread would unmap the scratch area and be itself. */
-static enum fault_code make_call(struct injection *injection, long nr, const uint64_t args[6],
-                                 int64_t *result, struct fault *fault)
+static fault_code make_call(struct injection *injection, long nr, const uint64_t args[6],
+                            int64_t *result, struct fault *fault)
 {
     arch_regs regs = injection->original;
 
@@ -89,7 +89,7 @@ static enum fault_code make_call(struct injection *injection, long nr, const uin
  * calls keeps the area as it is then: addresses, and no page behind them. That
  * it cannot be done is no reason not to go on.
  */
-static enum fault_code hide_from_children(struct injection *injection, struct fault *fault)
+static fault_code hide_from_children(struct injection *injection, struct fault *fault)
 {
     const uint64_t args[6] = {injection->scratch, SCRATCH_LEN, MADV_DONTFORK, 0, 0, 0};
     int64_t ignored;
@@ -104,7 +104,7 @@ static enum fault_code hide_from_children(struct injection *injection, struct fa
  * thread may have mapped it, whose memory we would unmap. mprotect(2) counts
  * the pages before it changes any.
  */
-static enum fault_code open_data(struct injection *injection, int64_t *result, struct fault *fault)
+static fault_code open_data(struct injection *injection, int64_t *result, struct fault *fault)
 {
     const uint64_t args[6] = {injection->scratch + SCRATCH_CODE,
                               SCRATCH_LEN - SCRATCH_CODE,
@@ -123,9 +123,9 @@ static bool wants_direct(const struct injection *injection, int64_t result)
            (result == -EPERM || result == -EACCES);
 }
 
-static enum fault_code map_first(struct injection *injection, int64_t *result, struct fault *fault)
+static fault_code map_first(struct injection *injection, int64_t *result, struct fault *fault)
 {
-    enum fault_code rc = enter_stage0(injection, fault);
+    fault_code rc = enter_stage0(injection, fault);
 
     if (rc == FAULT_NONE)
         rc = run_syscall(injection, false, result, fault);
@@ -136,13 +136,13 @@ static enum fault_code map_first(struct injection *injection, int64_t *result, s
     return rc == FAULT_NONE ? run_syscall(injection, false, result, fault) : rc;
 }
 
-static enum fault_code refused(int64_t result, struct fault *fault)
+static fault_code refused(int64_t result, struct fault *fault)
 {
     return fault_set(fault, FAULT_NO_SCRATCH, (int)-result, "map scratch memory", "%d bytes",
                      SCRATCH_LEN);
 }
 
-static enum fault_code choose_way(struct injection *injection, struct fault *fault)
+static fault_code choose_way(struct injection *injection, struct fault *fault)
 {
     const struct injection_env *env = &injection->env;
 
@@ -154,10 +154,10 @@ static enum fault_code choose_way(struct injection *injection, struct fault *fau
     return FAULT_NONE;
 }
 
-enum fault_code scratch_map(struct injection *injection, struct fault *fault)
+fault_code scratch_map(struct injection *injection, struct fault *fault)
 {
     int64_t result = 0;
-    enum fault_code rc = choose_way(injection, fault);
+    fault_code rc = choose_way(injection, fault);
     /* Filters of browsers' sandboxes look at madvise's advice and kill for this one. */
     const bool filtered = injection->direct;
 
@@ -182,14 +182,14 @@ enum fault_code scratch_map(struct injection *injection, struct fault *fault)
     return rc == FAULT_NONE && run_is_error(result) ? refused(result, fault) : rc;
 }
 
-enum fault_code scratch_unmap(struct injection *injection, struct fault *fault)
+fault_code scratch_unmap(struct injection *injection, struct fault *fault)
 {
     const struct arch_gadgets *gadgets = &injection->env.plan->gadgets;
     const uint64_t args[6] = {injection->scratch, SCRATCH_LEN, 0, 0, 0, 0};
     arch_regs regs = injection->original;
     int64_t result = 0;
     bool at_entry = injection->stage == STAGE_RETURNED;
-    enum fault_code rc;
+    fault_code rc;
 
     if (at_entry)
         arch_become_syscall(&regs, gadgets, injection->frames.last, SYS_munmap, args);

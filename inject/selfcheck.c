@@ -105,7 +105,7 @@ static int collect_child(pid_t pid)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-enum fault_code selfcheck_run(struct procfs *proc, struct fault *fault)
+fault_code selfcheck_run(struct procfs *proc, struct fault *fault)
 {
     struct target target = {.proc = proc, .pidfd = -1};
     pid_t parent = getpid();

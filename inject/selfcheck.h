@@ -14,4 +14,4 @@
  * outside, lets a forged frame restore them and asks the child. About 0.4 ms.
  * FAULT_UNSUPPORTED if a register came back changed.
  */
-enum fault_code selfcheck_run(struct procfs *proc, struct fault *fault);
+fault_code selfcheck_run(struct procfs *proc, struct fault *fault);

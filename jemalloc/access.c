@@ -97,9 +97,9 @@ static void take_results(struct batch *batch)
     }
 }
 
-static enum fault_code run_batch(struct batch *batch, struct fault *fault)
+static fault_code run_batch(struct batch *batch, struct fault *fault)
 {
-    enum fault_code rc = FAULT_NONE;
+    fault_code rc = FAULT_NONE;
 
     if (batch->op_count)
         rc = ctl_run(batch->injection, batch->instance, batch->ops, batch->op_count, NULL, fault);
@@ -124,22 +124,22 @@ static bool wants_epoch(const struct access *list, size_t count)
 }
 
 /* A failure of it shows in the values that cannot be read then. */
-static enum fault_code refresh_epoch(struct injection *injection, const struct instance *instance,
-                                     struct fault *fault)
+static fault_code refresh_epoch(struct injection *injection, const struct instance *instance,
+                                struct fault *fault)
 {
     struct ctl_op op = {.name = "epoch", .type = CTL_UINT64, .writes = true, .new_value = 1};
-    enum fault_code rc = ctl_run(injection, instance, &op, 1, NULL, fault);
+    fault_code rc = ctl_run(injection, instance, &op, 1, NULL, fault);
 
     if (rc == FAULT_NONE && op.rc != 0)
         rc = fault_set(fault, FAULT_CTL_REFUSED, op.rc, "mallctl", "epoch");
     return rc;
 }
 
-enum fault_code access_run(struct injection *injection, const struct instance *instance,
-                           struct access *list, size_t count, struct fault *fault)
+fault_code access_run(struct injection *injection, const struct instance *instance,
+                      struct access *list, size_t count, struct fault *fault)
 {
     struct batch batch = {.injection = injection, .instance = instance, .first = list};
-    enum fault_code rc = FAULT_NONE;
+    fault_code rc = FAULT_NONE;
 
     if (wants_epoch(list, count))
         rc = refresh_epoch(injection, instance, fault);

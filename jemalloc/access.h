@@ -27,8 +27,8 @@ struct access {
  * (name_judge). A name that needs a fresh epoch gets one, unless epoch itself
  * is among them. What mallctl refuses is in access.rc and no fault.
  */
-enum fault_code access_run(struct injection *injection, const struct instance *instance,
-                           struct access *list, size_t count, struct fault *fault);
+fault_code access_run(struct injection *injection, const struct instance *instance,
+                      struct access *list, size_t count, struct fault *fault);
 
 /* False if a value was written and another one was read back. */
 bool access_kept(const struct access *access);

@@ -50,14 +50,14 @@ struct visit {
  * Where the count lies: one word behind the counter of deallocated bytes, which
  * lies behind that of the allocated ones. 0: not told.
  */
-static enum fault_code find_count(struct injection *injection, const struct instance *instance,
-                                  remote_addr *at, struct fault *fault)
+static fault_code find_count(struct injection *injection, const struct instance *instance,
+                             remote_addr *at, struct fault *fault)
 {
     struct ctl_op ops[] = {
         {.name = "thread.allocatedp", .type = CTL_SIZE},
         {.name = "thread.deallocatedp", .type = CTL_SIZE},
     };
-    enum fault_code rc = ctl_run(injection, instance, ops, ARRAY_LEN(ops), NULL, fault);
+    fault_code rc = ctl_run(injection, instance, ops, ARRAY_LEN(ops), NULL, fault);
     bool told = rc == FAULT_NONE && ops[0].rc == 0 && ops[1].rc == 0 && ops[0].value % 8 == 0 &&
                 ops[1].value == ops[0].value + 8;
 
@@ -65,11 +65,11 @@ static enum fault_code find_count(struct injection *injection, const struct inst
     return rc;
 }
 
-enum fault_code activation_learn(struct injection *injection, const struct instance *instance,
-                                 struct activation_layout *layout, struct fault *fault)
+fault_code activation_learn(struct injection *injection, const struct instance *instance,
+                            struct activation_layout *layout, struct fault *fault)
 {
     remote_addr at;
-    enum fault_code rc = find_count(injection, instance, &at, fault);
+    fault_code rc = find_count(injection, instance, &at, fault);
 
     layout->offset = (int64_t)(at - arch_tls(&injection->original));
     /* Else it is not in the static TLS block, or this thread has none. */
@@ -79,8 +79,8 @@ enum fault_code activation_learn(struct injection *injection, const struct insta
 }
 
 /* One aligned word, in one write: there is no state in between. */
-static enum fault_code wake(struct injection *injection, remote_addr at, uint64_t lg_sample,
-                            enum outcome *outcome, struct fault *fault)
+static fault_code wake(struct injection *injection, remote_addr at, uint64_t lg_sample,
+                       enum outcome *outcome, struct fault *fault)
 {
     struct memory *memory = injection->env.memory;
     uint64_t random, count;
@@ -103,15 +103,15 @@ static enum fault_code wake(struct injection *injection, remote_addr at, uint64_
 }
 
 /* The way by calls alone: a thread without data of its own, or with data that have expired. */
-static enum fault_code start_anew(struct injection *injection, const struct visit *visit,
-                                  enum outcome *outcome, struct fault *fault)
+static fault_code start_anew(struct injection *injection, const struct visit *visit,
+                             enum outcome *outcome, struct fault *fault)
 {
     struct activation *activation = visit->activation;
     struct ctl_op reset = {
         .name = "prof.reset", .type = CTL_STRING, .writes = true, .write_only = true};
     struct ctl_op read = {.name = "thread.prof.active", .type = CTL_BOOL};
-    enum fault_code rc = hooks_check(injection, visit->instance, HOOKS_AUTOMATIC,
-                                     visit->options->consent, NULL, fault);
+    fault_code rc = hooks_check(injection, visit->instance, HOOKS_AUTOMATIC,
+                                visit->options->consent, NULL, fault);
 
     if (rc == FAULT_NONE && visit->options->may_reset && !activation->did_reset) {
         rc = ctl_run(injection, visit->instance, &reset, 1, NULL, fault);
@@ -123,12 +123,12 @@ static enum fault_code start_anew(struct injection *injection, const struct visi
     return rc;
 }
 
-static enum fault_code act(struct injection *injection, const struct visit *visit,
-                           enum outcome *outcome, struct fault *fault)
+static fault_code act(struct injection *injection, const struct visit *visit, enum outcome *outcome,
+                      struct fault *fault)
 {
     const struct activation_layout *layout = &visit->options->layout;
     remote_addr at = arch_tls(&injection->original) + (uint64_t)layout->offset;
-    enum fault_code rc = FAULT_NONE;
+    fault_code rc = FAULT_NONE;
 
     if (!layout->known)
         rc = find_count(injection, visit->instance, &at, fault);
@@ -150,12 +150,12 @@ static void note(struct activation *activation, const struct injection *injectio
         activation->longest_ns = injection->summary.held_ns;
 }
 
-static enum fault_code hold(const struct injection_env *env, const struct visit *visit,
-                            struct fault *fault)
+static fault_code hold(const struct injection_env *env, const struct visit *visit,
+                       struct fault *fault)
 {
     enum outcome outcome = OUTCOME_UNSURE;
     struct injection injection;
-    enum fault_code rc, ended;
+    fault_code rc, ended;
 
     if (visit->options->layout.known)
         rc = injection_stop(&injection, env, fault);
@@ -188,7 +188,7 @@ static bool is_own(const struct injection_env *env, const struct thread *thread)
 }
 
 static struct pending *list_pending(const struct injection_env *env, struct activation *activation,
-                                    enum fault_code *rc, struct fault *fault)
+                                    fault_code *rc, struct fault *fault)
 {
     struct threads all;
     struct pending *list;
@@ -243,11 +243,11 @@ static bool is_worth_retrying(const struct pending *pending, unsigned round)
             pending->fault.code == FAULT_NO_SAFE_POINT || pending->fault.code == FAULT_NO_UNWINDER);
 }
 
-static enum fault_code visit_one(const struct injection_env *env, const struct visit *visit,
-                                 struct pending *pending, uint64_t slice, struct fault *fault)
+static fault_code visit_one(const struct injection_env *env, const struct visit *visit,
+                            struct pending *pending, uint64_t slice, struct fault *fault)
 {
     struct injection_env own = *env;
-    enum fault_code rc;
+    fault_code rc;
 
     own.only_thread = pending->thread.tid;
     own.search_ns = slice;
@@ -268,15 +268,15 @@ static enum fault_code visit_one(const struct injection_env *env, const struct v
 
 /* Each in turn, a little longer each round, so that one that is never safe does not cost the others
  * their time. */
-static enum fault_code visit_all(const struct injection_env *env, const struct visit *visit,
-                                 struct pending *list, size_t count, struct fault *fault)
+static fault_code visit_all(const struct injection_env *env, const struct visit *visit,
+                            struct pending *list, size_t count, struct fault *fault)
 {
     uint64_t slice = FIRST_SLICE_NS;
 
     for (unsigned round = 0; round < ROUNDS_MAX; round++, slice *= slice < UINT64_MAX / 4 ? 2 : 1) {
         bool left = false;
         for (size_t i = 0; i < count; i++) {
-            enum fault_code rc;
+            fault_code rc;
             if (!is_worth_retrying(&list[i], round))
                 continue;
             if (deadline_passed(env->deadline))
@@ -313,12 +313,12 @@ static void name_missed(struct activation *activation, const struct injection_en
     }
 }
 
-enum fault_code activation_run(const struct injection_env *env, const struct instance *instance,
-                               const struct activation_options *options,
-                               struct activation *activation, struct fault *fault)
+fault_code activation_run(const struct injection_env *env, const struct instance *instance,
+                          const struct activation_options *options, struct activation *activation,
+                          struct fault *fault)
 {
     const struct visit visit = {instance, options, activation};
-    enum fault_code rc;
+    fault_code rc;
 
     memset(activation, 0, sizeof *activation);
     AUTO_FREE struct pending *list = list_pending(env, activation, &rc, fault);

@@ -58,8 +58,8 @@ struct activation {
 };
 
 /* Asks the held thread where its count lies; not known is no fault. */
-enum fault_code activation_learn(struct injection *injection, const struct instance *instance,
-                                 struct activation_layout *layout, struct fault *fault);
+fault_code activation_learn(struct injection *injection, const struct instance *instance,
+                            struct activation_layout *layout, struct fault *fault);
 
 /* Has this version the fault? */
 bool activation_needed(const char *version);
@@ -69,9 +69,9 @@ bool activation_needed(const char *version);
  * sample by themselves. To be called when prof.active is true. FAULT_NONE also
  * when some were not reached; a fault of the whole process otherwise.
  */
-enum fault_code activation_run(const struct injection_env *env, const struct instance *instance,
-                               const struct activation_options *options,
-                               struct activation *activation, struct fault *fault);
+fault_code activation_run(const struct injection_env *env, const struct instance *instance,
+                          const struct activation_options *options, struct activation *activation,
+                          struct fault *fault);
 
 /*
  * A count of bytes until the next sample, geometrically distributed with mean

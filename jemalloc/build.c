@@ -29,11 +29,11 @@ static const struct {
     {VERSION_NUMBER(5, 3, 1), {.name = "opt.process_madvise_max_batch", .type = CTL_SIZE}},
 };
 
-static enum fault_code guess_version(struct injection *injection, const struct instance *instance,
-                                     struct build *build, struct fault *fault)
+static fault_code guess_version(struct injection *injection, const struct instance *instance,
+                                struct build *build, struct fault *fault)
 {
     struct ctl_op ops[ARRAY_LEN(marks)];
-    enum fault_code rc;
+    fault_code rc;
 
     for (size_t i = 0; i < ARRAY_LEN(marks); i++)
         ops[i] = marks[i].op;
@@ -58,8 +58,8 @@ static unsigned number(const struct ctl_op *op)
     return op->rc == 0 ? (unsigned)op->value : 0;
 }
 
-enum fault_code build_read(struct injection *injection, const struct instance *instance,
-                           struct build *build, struct fault *fault)
+fault_code build_read(struct injection *injection, const struct instance *instance,
+                      struct build *build, struct fault *fault)
 {
     struct ctl_op ops[OP_COUNT] = {
         [OP_VERSION] = {.name = "version", .type = CTL_STRING},
@@ -71,7 +71,7 @@ enum fault_code build_read(struct injection *injection, const struct instance *i
         [OP_RUNS] = {.name = "arenas.nlruns", .type = CTL_UNSIGNED},
         [OP_HUGE] = {.name = "arenas.nhchunks", .type = CTL_UNSIGNED},
     };
-    enum fault_code rc = ctl_run(injection, instance, ops, OP_COUNT, NULL, fault);
+    fault_code rc = ctl_run(injection, instance, ops, OP_COUNT, NULL, fault);
 
     memset(build, 0, sizeof *build);
     if (rc != FAULT_NONE)
@@ -94,7 +94,7 @@ enum fault_code build_read(struct injection *injection, const struct instance *i
     return rc;
 }
 
-enum fault_code build_can_profile(const struct build *build, struct fault *fault)
+fault_code build_can_profile(const struct build *build, struct fault *fault)
 {
     if (!build->prof_compiled_in)
         return fault_set(fault, FAULT_PROF_ABSENT, 0, "read config.prof", "jemalloc %s",

@@ -26,8 +26,8 @@ struct build {
 };
 
 /* FAULT_CTL_REFUSED if it does not even tell its version; or what ctl_run returns. */
-enum fault_code build_read(struct injection *injection, const struct instance *instance,
-                           struct build *build, struct fault *fault);
+fault_code build_read(struct injection *injection, const struct instance *instance,
+                      struct build *build, struct fault *fault);
 
 /* FAULT_PROF_ABSENT, FAULT_PROF_DISABLED or FAULT_NONE. */
-enum fault_code build_can_profile(const struct build *build, struct fault *fault);
+fault_code build_can_profile(const struct build *build, struct fault *fault);

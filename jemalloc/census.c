@@ -204,7 +204,7 @@ static struct resident *resolve(struct look *look, const struct module *module)
     return resident;
 }
 
-static enum fault_code target_open_once(struct look *look, struct fault *fault)
+static fault_code target_open_once(struct look *look, struct fault *fault)
 {
     if (look->opened)
         return FAULT_NONE;
@@ -213,12 +213,12 @@ static enum fault_code target_open_once(struct look *look, struct fault *fault)
 }
 
 /* What is known about a module's file, found out now if need be. */
-static enum fault_code module_resident(struct look *look, const struct module *module,
-                                       const struct resident **out, struct fault *fault)
+static fault_code module_resident(struct look *look, const struct module *module,
+                                  const struct resident **out, struct fault *fault)
 {
     struct file_key key;
     struct file_slot *slot;
-    enum fault_code rc;
+    fault_code rc;
 
     *out = NULL;
     if (!file_key(&look->memory, module, &key)) {
@@ -246,8 +246,8 @@ static enum fault_code module_resident(struct look *look, const struct module *m
 }
 
 /* The jemalloc that serves malloc, as instance_find chooses: without a prefix, else the first. */
-static enum fault_code choose(struct look *look, const struct resident **best,
-                              const struct module **where, struct fault *fault)
+static fault_code choose(struct look *look, const struct resident **best,
+                         const struct module **where, struct fault *fault)
 {
     *best = NULL;
     for (size_t i = 0; i < look->modules.count; i++) {
@@ -255,7 +255,7 @@ static enum fault_code choose(struct look *look, const struct resident **best,
         const struct resident *resident;
         if (module->inode == 0 || module->exec_start == module->exec_end)
             continue;
-        enum fault_code rc = module_resident(look, module, &resident, fault);
+        fault_code rc = module_resident(look, module, &resident, fault);
         if (rc != FAULT_NONE)
             return rc;
         if (!resident || (*best && (resident->instance.prefix[0] || !(*best)->instance.prefix[0])))
@@ -356,9 +356,9 @@ static void entry_fill(struct look *look, const struct resident *resident,
  * A process without a first thread, and one without any memory, show no
  * mappings; target_open tells them apart.
  */
-static enum fault_code load(struct look *look, struct fault *fault)
+static fault_code load(struct look *look, struct fault *fault)
 {
-    enum fault_code rc = modules_load(&look->modules, &look->target, fault);
+    fault_code rc = modules_load(&look->modules, &look->target, fault);
 
     if (rc != FAULT_GONE)
         return rc;
@@ -366,11 +366,11 @@ static enum fault_code load(struct look *look, struct fault *fault)
     return rc == FAULT_NONE ? modules_load(&look->modules, &look->target, fault) : rc;
 }
 
-static enum fault_code look_at(struct look *look, struct census_entry *entry, struct fault *fault)
+static fault_code look_at(struct look *look, struct census_entry *entry, struct fault *fault)
 {
     const struct resident *resident = NULL;
     const struct module *module = NULL;
-    enum fault_code rc = load(look, fault);
+    fault_code rc = load(look, fault);
 
     if (rc == FAULT_NONE)
         rc = memory_open(&look->memory, &look->target, &look->census->gate, fault);
@@ -386,8 +386,8 @@ static enum fault_code look_at(struct look *look, struct census_entry *entry, st
     return target_check(&look->target, fault);
 }
 
-enum fault_code census_look(struct census *census, struct procfs *proc, pid_t pid,
-                            struct census_entry *entry, struct fault *fault)
+fault_code census_look(struct census *census, struct procfs *proc, pid_t pid,
+                       struct census_entry *entry, struct fault *fault)
 {
     struct look look = {
         .census = census,
@@ -395,7 +395,7 @@ enum fault_code census_look(struct census *census, struct procfs *proc, pid_t pi
         .memory = {.memfd = -1, .mapsfd = -1},
     };
     ssize_t code = code_files(proc, pid, census->code);
-    enum fault_code rc;
+    fault_code rc;
 
     if (all_known(census, code))
         return fault_set(fault, FAULT_NO_ALLOCATOR, 0, "look for jemalloc", "%zd files", code);

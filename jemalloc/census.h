@@ -40,5 +40,5 @@ struct census_entry {
  * FAULT_EXECED, FAULT_KERNEL_THREAD: nothing to look at; FAULT_DENIED: its
  * mappings or its memory may not be read.
  */
-enum fault_code census_look(struct census *census, struct procfs *proc, pid_t pid,
-                            struct census_entry *entry, struct fault *fault);
+fault_code census_look(struct census *census, struct procfs *proc, pid_t pid,
+                       struct census_entry *entry, struct fault *fault);

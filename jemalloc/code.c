@@ -283,8 +283,8 @@ static void divide(struct functions *functions)
  * piece, so they are jemalloc's if any of them is by its name, and so are the
  * unknown ones between them, but not those at either edge.
  */
-static enum fault_code forbid_run(const struct function *first, const struct function *end,
-                                  struct plan *plan, struct fault *fault)
+static fault_code forbid_run(const struct function *first, const struct function *end,
+                             struct plan *plan, struct fault *fault)
 {
     bool named = false;
 
@@ -295,12 +295,11 @@ static enum fault_code forbid_run(const struct function *first, const struct fun
     return plan_forbid(plan, first->start, end[-1].end, "jemalloc", fault);
 }
 
-static enum fault_code forbid_runs(struct functions *functions, struct plan *plan,
-                                   struct fault *fault)
+static fault_code forbid_runs(struct functions *functions, struct plan *plan, struct fault *fault)
 {
     const struct function *first = functions->list, *end;
     const struct function *last = functions->list + functions->count;
-    enum fault_code rc = FAULT_NONE;
+    fault_code rc = FAULT_NONE;
 
     qsort(functions->list, functions->count, sizeof *functions->list, compare_functions);
     divide(functions);
@@ -312,9 +311,9 @@ static enum fault_code forbid_runs(struct functions *functions, struct plan *pla
     return rc;
 }
 
-static enum fault_code forbid_functions(const struct instance *instance, struct plan *plan,
-                                        const struct target *target, struct memory *memory,
-                                        struct fault *fault)
+static fault_code forbid_functions(const struct instance *instance, struct plan *plan,
+                                   const struct target *target, struct memory *memory,
+                                   struct fault *fault)
 {
     struct name_pattern patterns[PATTERNS_MAX];
     const struct name_query query = {
@@ -322,7 +321,7 @@ static enum fault_code forbid_functions(const struct instance *instance, struct 
     struct functions functions = {.failed = false};
     enum symbol_place place;
     struct function_names symbols;
-    enum fault_code rc;
+    fault_code rc;
 
     if (function_names_open(&symbols, &instance->module, target, memory))
         function_names_visit_file(&symbols, &query, visit_function, &functions, &place);
@@ -338,8 +337,8 @@ static enum fault_code forbid_functions(const struct instance *instance, struct 
     return rc;
 }
 
-enum fault_code code_forbid(const struct instance *instance, struct plan *plan,
-                            const struct target *target, struct memory *memory, struct fault *fault)
+fault_code code_forbid(const struct instance *instance, struct plan *plan,
+                       const struct target *target, struct memory *memory, struct fault *fault)
 {
     const struct module *module = &instance->module;
 

@@ -10,6 +10,5 @@
  * its functions, by that program's .symtab or, without one, by jemalloc/stripped/hull.h
  * (FAULT_UNSUPPORTED if that cannot tell them for certain).
  */
-enum fault_code code_forbid(const struct instance *instance, struct plan *plan,
-                            const struct target *target, struct memory *memory,
-                            struct fault *fault);
+fault_code code_forbid(const struct instance *instance, struct plan *plan,
+                       const struct target *target, struct memory *memory, struct fault *fault);

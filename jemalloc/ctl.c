@@ -86,13 +86,12 @@ static bool take_result(struct injection *injection, struct ctl_op *op,
     return true;
 }
 
-enum fault_code ctl_run(struct injection *injection, const struct instance *instance,
-                        struct ctl_op *ops, size_t count, const struct intercept *intercept,
-                        struct fault *fault)
+fault_code ctl_run(struct injection *injection, const struct instance *instance, struct ctl_op *ops,
+                   size_t count, const struct intercept *intercept, struct fault *fault)
 {
     struct operands operands[CTL_OPS_MAX];
     struct arch_call calls[CTL_OPS_MAX];
-    enum fault_code rc;
+    fault_code rc;
 
     if (count > CTL_OPS_MAX)
         return fault_set(fault, FAULT_INTERNAL, E2BIG, "mallctl", "%zu operations", count);
@@ -118,11 +117,11 @@ void ctl_free(struct ctl_op *ops, size_t count)
     }
 }
 
-enum fault_code ctl_confirm(struct injection *injection, const struct instance *instance,
-                            struct fault *fault)
+fault_code ctl_confirm(struct injection *injection, const struct instance *instance,
+                       struct fault *fault)
 {
     struct ctl_op op = {.name = "version", .type = CTL_STRING};
-    enum fault_code rc;
+    fault_code rc;
 
     if (instance->found_by != FOUND_TABLES)
         return FAULT_NONE;

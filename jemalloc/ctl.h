@@ -40,9 +40,8 @@ size_t ctl_type_size(enum ctl_type type);
  * Runs count operations in order in the held thread. What mallctl refuses is
  * in op.rc and no fault. intercept may be NULL.
  */
-enum fault_code ctl_run(struct injection *injection, const struct instance *instance,
-                        struct ctl_op *ops, size_t count, const struct intercept *intercept,
-                        struct fault *fault);
+fault_code ctl_run(struct injection *injection, const struct instance *instance, struct ctl_op *ops,
+                   size_t count, const struct intercept *intercept, struct fault *fault);
 void ctl_free(struct ctl_op *ops, size_t count);
 
 /*
@@ -50,5 +49,5 @@ void ctl_free(struct ctl_op *ops, size_t count);
  * which must be the text that its constants have. FAULT_UNSUPPORTED otherwise.
  * Of one that was found by name nothing is asked.
  */
-enum fault_code ctl_confirm(struct injection *injection, const struct instance *instance,
-                            struct fault *fault);
+fault_code ctl_confirm(struct injection *injection, const struct instance *instance,
+                       struct fault *fault);

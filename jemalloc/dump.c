@@ -193,8 +193,8 @@ static void file_leave(void *ctx, uint64_t nr, const uint64_t args[6], int64_t r
 }
 
 /* What was seen counts, not the return code alone: up to 5.3.0 a short write is still "success". */
-static enum fault_code judge(const struct dump_intercept *intercept, const struct prof_state *state,
-                             int rc, struct fault *fault)
+static fault_code judge(const struct dump_intercept *intercept, const struct prof_state *state,
+                        int rc, struct fault *fault)
 {
     if (intercept->open_errno)
         return fault_set(fault, FAULT_DUMP_OPEN, intercept->open_errno, "prof.dump", "%s",
@@ -228,9 +228,8 @@ static remote_addr put_stream_path(struct injection *injection)
     return at ? at + 1 : 0;
 }
 
-static enum fault_code run_intercepted(struct dump_intercept *intercept,
-                                       const struct instance *instance,
-                                       const struct prof_state *state, struct fault *fault)
+static fault_code run_intercepted(struct dump_intercept *intercept, const struct instance *instance,
+                                  const struct prof_state *state, struct fault *fault)
 {
     struct injection *injection = intercept->injection;
     const char *path = intercept->asked_path;
@@ -240,7 +239,7 @@ static enum fault_code run_intercepted(struct dump_intercept *intercept,
                               .brief = intercept->brief};
     struct ctl_op op = {
         .name = "prof.dump", .type = CTL_STRING, .writes = true, .write_only = true};
-    enum fault_code rc;
+    fault_code rc;
 
     if (intercept->sink)
         op.new_text = intercept->stream_path = put_stream_path(injection);
@@ -253,8 +252,7 @@ static enum fault_code run_intercepted(struct dump_intercept *intercept,
     return rc == FAULT_NONE ? judge(intercept, state, op.rc, fault) : rc;
 }
 
-static enum fault_code refuse_fifo(const struct target *target, const char *path,
-                                   struct fault *fault)
+static fault_code refuse_fifo(const struct target *target, const char *path, struct fault *fault)
 {
     struct stat st;
 
@@ -267,8 +265,8 @@ static enum fault_code refuse_fifo(const struct target *target, const char *path
 }
 
 /* Another file may have that name for the thread that is held than for the process. */
-static enum fault_code refuse_held_fifo(const struct injection *injection, const char *path,
-                                        struct fault *fault)
+static fault_code refuse_held_fifo(const struct injection *injection, const char *path,
+                                   struct fault *fault)
 {
     const struct target *target = injection->env.target;
     const struct target view = target_seen_by(target, injection->session.tid);
@@ -278,8 +276,8 @@ static enum fault_code refuse_held_fifo(const struct injection *injection, const
     return refuse_fifo(&view, path, fault);
 }
 
-enum fault_code dump_check(const struct target *target, const struct dump_request *request,
-                           struct fault *fault)
+fault_code dump_check(const struct target *target, const struct dump_request *request,
+                      struct fault *fault)
 {
     uint64_t limit = target_file_size_limit(target);
 
@@ -293,7 +291,7 @@ enum fault_code dump_check(const struct target *target, const struct dump_reques
     return request->path ? refuse_fifo(target, request->path, fault) : FAULT_NONE;
 }
 
-enum fault_code dump_complete(const struct target *target, struct sink *sink, struct fault *fault)
+fault_code dump_complete(const struct target *target, struct sink *sink, struct fault *fault)
 {
     static const char title[] = "\nMAPPED_LIBRARIES:\n";
     AUTO_FREE char *maps = NULL;
@@ -323,12 +321,12 @@ enum fault_code dump_complete(const struct target *target, struct sink *sink, st
  * name, under the lock of the dump (5.3.0 prof_sys.c, prof_dump): it runs in
  * our call, and would look for a file that streaming never makes.
  */
-static enum fault_code check_dump_hook(struct injection *injection, const struct instance *instance,
-                                       const struct prof_state *state, bool streamed,
-                                       struct hooks_consent *consent, struct fault *fault)
+static fault_code check_dump_hook(struct injection *injection, const struct instance *instance,
+                                  const struct prof_state *state, bool streamed,
+                                  struct hooks_consent *consent, struct fault *fault)
 {
     struct ctl_op op = {.name = "experimental.hooks.prof_dump", .type = CTL_POINTER};
-    enum fault_code rc;
+    fault_code rc;
 
     if (!version_within(version_parse(state->version), VERSION_NUMBER(5, 3, 0), 0))
         return FAULT_NONE;
@@ -345,19 +343,19 @@ static enum fault_code check_dump_hook(struct injection *injection, const struct
 }
 
 /* What a dump frees is in the automatic arenas. */
-static enum fault_code check_hooks(struct injection *injection, const struct instance *instance,
-                                   const struct prof_state *state, bool streamed,
-                                   struct hooks_consent *consent, struct fault *fault)
+static fault_code check_hooks(struct injection *injection, const struct instance *instance,
+                              const struct prof_state *state, bool streamed,
+                              struct hooks_consent *consent, struct fault *fault)
 {
-    enum fault_code rc = check_dump_hook(injection, instance, state, streamed, consent, fault);
+    fault_code rc = check_dump_hook(injection, instance, state, streamed, consent, fault);
 
     if (rc == FAULT_NONE)
         rc = hooks_check(injection, instance, HOOKS_AUTOMATIC, consent, NULL, fault);
     return rc;
 }
 
-enum fault_code dump_stream(struct injection *injection, const struct instance *instance,
-                            struct sink *sink, bool brief, struct fault *fault)
+fault_code dump_stream(struct injection *injection, const struct instance *instance,
+                       struct sink *sink, bool brief, struct fault *fault)
 {
     struct dump_intercept intercept = {
         .injection = injection, .sink = sink, .fd = -1, .without_maps = true, .brief = brief};
@@ -365,16 +363,16 @@ enum fault_code dump_stream(struct injection *injection, const struct instance *
     return run_intercepted(&intercept, instance, NULL, fault);
 }
 
-enum fault_code dump_streamable(struct injection *injection, const struct instance *instance,
-                                const struct prof_state *state, struct hooks_consent *consent,
-                                struct fault *fault)
+fault_code dump_streamable(struct injection *injection, const struct instance *instance,
+                           const struct prof_state *state, struct hooks_consent *consent,
+                           struct fault *fault)
 {
     return check_hooks(injection, instance, state, true, consent, fault);
 }
 
-enum fault_code dump_run(struct injection *injection, const struct instance *instance,
-                         const struct dump_request *request, struct dump_result *result,
-                         struct fault *fault)
+fault_code dump_run(struct injection *injection, const struct instance *instance,
+                    const struct dump_request *request, struct dump_result *result,
+                    struct fault *fault)
 {
     struct dump_intercept intercept = {
         .injection = injection,
@@ -384,7 +382,7 @@ enum fault_code dump_run(struct injection *injection, const struct instance *ins
         /* a seccomp filter never sees a file opened (dump_complete) */
         .without_maps = injection->direct};
     struct prof_state state;
-    enum fault_code rc = prof_read(injection, instance, &state, fault);
+    fault_code rc = prof_read(injection, instance, &state, fault);
 
     memset(result, 0, sizeof *result);
     if (rc == FAULT_NONE)

@@ -27,8 +27,8 @@ struct dump_result {
  * target: beyond RLIMIT_FSIZE the kernel kills it by SIGXFSZ, and the open of
  * a FIFO waits for a reader with jemalloc's locks held. Without a stop.
  */
-enum fault_code dump_check(const struct target *target, const struct dump_request *request,
-                           struct fault *fault);
+fault_code dump_check(const struct target *target, const struct dump_request *request,
+                      struct fault *fault);
 
 /*
  * Makes the held thread call prof.dump.
@@ -42,9 +42,9 @@ enum fault_code dump_check(const struct target *target, const struct dump_reques
  * FAULT_HOOKS: that hook, or extent hooks of the application, would run in the
  * call, and request->consent is not given.
  */
-enum fault_code dump_run(struct injection *injection, const struct instance *instance,
-                         const struct dump_request *request, struct dump_result *result,
-                         struct fault *fault);
+fault_code dump_run(struct injection *injection, const struct instance *instance,
+                    const struct dump_request *request, struct dump_result *result,
+                    struct fault *fault);
 
 /*
  * The streamed dump alone, as fast as it can be had: for a caller who knows
@@ -52,16 +52,16 @@ enum fault_code dump_run(struct injection *injection, const struct instance *ins
  * dump_complete. brief: the profile is small (struct intercept). Faults as those of
  * dump_run.
  */
-enum fault_code dump_stream(struct injection *injection, const struct instance *instance,
-                            struct sink *sink, bool brief, struct fault *fault);
+fault_code dump_stream(struct injection *injection, const struct instance *instance,
+                       struct sink *sink, bool brief, struct fault *fault);
 
 /*
  * Will a later dump be refused for the application's hooks (FAULT_DUMP_HOOK,
  * FAULT_HOOKS)? In a hold, for what would else be known only at its end.
  */
-enum fault_code dump_streamable(struct injection *injection, const struct instance *instance,
-                                const struct prof_state *state, struct hooks_consent *consent,
-                                struct fault *fault);
+fault_code dump_streamable(struct injection *injection, const struct instance *instance,
+                           const struct prof_state *state, struct hooks_consent *consent,
+                           struct fault *fault);
 
 /*
  * Adds the section MAPPED_LIBRARIES to a streamed profile that lacks it, or in
@@ -69,4 +69,4 @@ enum fault_code dump_streamable(struct injection *injection, const struct instan
  * its limit of descriptors it cannot, and since 5.3.0 it then leaves the
  * section out without a word. To be called when the thread has been let go.
  */
-enum fault_code dump_complete(const struct target *target, struct sink *sink, struct fault *fault);
+fault_code dump_complete(const struct target *target, struct sink *sink, struct fault *fault);

@@ -32,8 +32,7 @@ struct search {
     remote_addr cleared; /* the address of hooks that have been looked at */
 };
 
-static enum fault_code add_read(struct reads *reads, const char *name, uint64_t len,
-                                struct fault *fault)
+static fault_code add_read(struct reads *reads, const char *name, uint64_t len, struct fault *fault)
 {
     static const remote_addr none[HOOKS_MAX];
     struct arch_call *call = &reads->calls[reads->count++];
@@ -49,9 +48,8 @@ static enum fault_code add_read(struct reads *reads, const char *name, uint64_t 
 
 /* ---- one set of hooks ---- */
 
-enum fault_code hooks_judge(const struct injection *injection, const char *owner,
-                            remote_addr function, struct hooks_consent *consent,
-                            struct fault *fault)
+fault_code hooks_judge(const struct injection *injection, const char *owner, remote_addr function,
+                       struct hooks_consent *consent, struct fault *fault)
 {
     const struct module *module = modules_at(injection->env.modules, function);
     struct hook hook = {.function = function};
@@ -68,11 +66,11 @@ enum fault_code hooks_judge(const struct injection *injection, const char *owner
 }
 
 /* The functions, wherever they are; what cannot be read is no set of jemalloc's. */
-static enum fault_code judge_arena(struct search *search, unsigned arena, const remote_addr *value,
-                                   struct fault *fault)
+static fault_code judge_arena(struct search *search, unsigned arena, const remote_addr *value,
+                              struct fault *fault)
 {
     remote_addr functions[HOOKS_MAX] = {0};
-    enum fault_code rc = FAULT_NONE;
+    fault_code rc = FAULT_NONE;
     char owner[64];
 
     if (search->form->indirect && (!value[0] || value[0] == search->cleared))
@@ -92,13 +90,13 @@ static enum fault_code judge_arena(struct search *search, unsigned arena, const 
 /* ---- all of them ---- */
 
 /* From first on, as many as one list of calls takes. An arena that is not there has none. */
-static enum fault_code judge_some(struct search *search, unsigned first, unsigned end,
-                                  struct fault *fault)
+static fault_code judge_some(struct search *search, unsigned first, unsigned end,
+                             struct fault *fault)
 {
     struct reads reads = {.injection = search->injection, .instance = search->instance};
     size_t len = search->form->pointers * sizeof(remote_addr);
     remote_addr value[HOOKS_MAX];
-    enum fault_code rc = FAULT_NONE;
+    fault_code rc = FAULT_NONE;
     char name[48];
 
     for (unsigned i = first; i < end && rc == FAULT_NONE; i++) {
@@ -115,11 +113,11 @@ static enum fault_code judge_some(struct search *search, unsigned first, unsigne
 }
 
 /* The number of arenas, and by which of the two names this release tells their hooks. */
-static enum fault_code learn(struct search *search, struct fault *fault)
+static fault_code learn(struct search *search, struct fault *fault)
 {
     enum { ARENAS, AUTOMATIC, FORM };
     struct reads reads = {.injection = search->injection, .instance = search->instance};
-    enum fault_code rc = add_read(&reads, "arenas.narenas", 4, fault);
+    fault_code rc = add_read(&reads, "arenas.narenas", 4, fault);
     char name[48];
 
     if (rc == FAULT_NONE)
@@ -150,11 +148,11 @@ static enum fault_code learn(struct search *search, struct fault *fault)
     return FAULT_NONE;
 }
 
-enum fault_code hooks_check(struct injection *injection, const struct instance *instance, int scope,
-                            struct hooks_consent *consent, unsigned *arenas, struct fault *fault)
+fault_code hooks_check(struct injection *injection, const struct instance *instance, int scope,
+                       struct hooks_consent *consent, unsigned *arenas, struct fault *fault)
 {
     struct search search = {.injection = injection, .instance = instance, .consent = consent};
-    enum fault_code rc = learn(&search, fault);
+    fault_code rc = learn(&search, fault);
     unsigned first = 0, end = search.arenas;
 
     if (scope >= 0 && (unsigned)scope < end)

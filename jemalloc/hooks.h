@@ -41,10 +41,9 @@ struct hooks_consent {
  * jemalloc. *arenas, unless NULL: how many there are. In the hold of the call that it
  * is about: what a program changes in between is not seen.
  */
-enum fault_code hooks_check(struct injection *injection, const struct instance *instance, int scope,
-                            struct hooks_consent *consent, unsigned *arenas, struct fault *fault);
+fault_code hooks_check(struct injection *injection, const struct instance *instance, int scope,
+                       struct hooks_consent *consent, unsigned *arenas, struct fault *fault);
 
 /* The same judgement of a function that is known: FAULT_HOOKS, or it is noted in consent. */
-enum fault_code hooks_judge(const struct injection *injection, const char *owner,
-                            remote_addr function, struct hooks_consent *consent,
-                            struct fault *fault);
+fault_code hooks_judge(const struct injection *injection, const char *owner, remote_addr function,
+                       struct hooks_consent *consent, struct fault *fault);

@@ -328,7 +328,7 @@ static void instances_settle(struct instances *instances, const struct module *s
 }
 
 /* What was mapped a moment ago and is no longer there has been replaced by exec. */
-static enum fault_code read_fault(int err)
+static fault_code read_fault(int err)
 {
     if (err == ESRCH)
         return FAULT_GONE;
@@ -336,9 +336,8 @@ static enum fault_code read_fault(int err)
 }
 
 /* Nothing at all could be read as a 64-bit ELF: is it for want of permission, or a 32-bit one? */
-static enum fault_code explain_unreadable(const struct modules *modules,
-                                          const struct target *target, struct memory *memory,
-                                          struct fault *fault)
+static fault_code explain_unreadable(const struct modules *modules, const struct target *target,
+                                     struct memory *memory, struct fault *fault)
 {
     unsigned char ident[EI_NIDENT];
 
@@ -355,7 +354,7 @@ static enum fault_code explain_unreadable(const struct modules *modules,
                      modules->count);
 }
 
-static enum fault_code look(struct lookup *lookup, struct fault *fault)
+static fault_code look(struct lookup *lookup, struct fault *fault)
 {
     const struct module *serving = scope_find(lookup->modules, lookup->memory, "malloc");
 
@@ -378,9 +377,8 @@ static enum fault_code look(struct lookup *lookup, struct fault *fault)
                      clock_now() < lookup->until ? "" : " that could be searched in time");
 }
 
-enum fault_code instances_find(struct instances *instances, const struct modules *modules,
-                               const struct target *target, struct memory *memory,
-                               struct fault *fault)
+fault_code instances_find(struct instances *instances, const struct modules *modules,
+                          const struct target *target, struct memory *memory, struct fault *fault)
 {
     struct lookup lookup = {.modules = modules,
                             .target = target,
@@ -388,7 +386,7 @@ enum fault_code instances_find(struct instances *instances, const struct modules
                             .out = instances,
                             .all = true,
                             .until = search_end()};
-    enum fault_code rc;
+    fault_code rc;
 
     memset(instances, 0, sizeof *instances);
     rc = look(&lookup, fault);
@@ -410,9 +408,8 @@ static void instance_copy(struct instance *out, const struct instance *instance)
     out->module.path = out->path;
 }
 
-enum fault_code instance_find(struct instance *instance, const struct modules *modules,
-                              const struct target *target, struct memory *memory,
-                              struct fault *fault)
+fault_code instance_find(struct instance *instance, const struct modules *modules,
+                         const struct target *target, struct memory *memory, struct fault *fault)
 {
     struct instances instances = {NULL, 0, 0};
     struct lookup lookup = {.modules = modules,
@@ -420,7 +417,7 @@ enum fault_code instance_find(struct instance *instance, const struct modules *m
                             .memory = memory,
                             .out = &instances,
                             .until = search_end()};
-    enum fault_code rc = look(&lookup, fault);
+    fault_code rc = look(&lookup, fault);
 
     if (rc == FAULT_NONE)
         instance_copy(instance, &instances.list[instances.chosen]);

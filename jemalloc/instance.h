@@ -48,15 +48,13 @@ struct instances {
  * FAULT_NO_ALLOCATOR; FAULT_FOREIGN_ABI if the target is a 32-bit program;
  * FAULT_UNSUPPORTED if there are tables, but not all of the signs agree.
  */
-enum fault_code instances_find(struct instances *instances, const struct modules *modules,
-                               const struct target *target, struct memory *memory,
-                               struct fault *fault);
+fault_code instances_find(struct instances *instances, const struct modules *modules,
+                          const struct target *target, struct memory *memory, struct fault *fault);
 void instances_free(struct instances *instances);
 
 /* The default alone, with no more work than that needs. The same faults. */
-enum fault_code instance_find(struct instance *instance, const struct modules *modules,
-                              const struct target *target, struct memory *memory,
-                              struct fault *fault);
+fault_code instance_find(struct instance *instance, const struct modules *modules,
+                         const struct target *target, struct memory *memory, struct fault *fault);
 
 /* The same in one module alone; false if it holds none. */
 bool instance_in_module(struct instance *instance, const struct module *module,

@@ -42,11 +42,11 @@ static void state_fill(struct prof_state *state, const struct ctl_op *ops)
     state->stats = is_true(&ops[OP_CONFIG_STATS]);
 }
 
-enum fault_code prof_read(struct injection *injection, const struct instance *instance,
-                          struct prof_state *state, struct fault *fault)
+fault_code prof_read(struct injection *injection, const struct instance *instance,
+                     struct prof_state *state, struct fault *fault)
 {
     struct ctl_op ops[OP_COUNT];
-    enum fault_code rc;
+    fault_code rc;
 
     memcpy(ops, state_ops, sizeof ops);
     memset(state, 0, sizeof *state);
@@ -74,7 +74,7 @@ enum prof_verdict prof_judge(const struct prof_state *state)
     return state->thread_active_init ? PROF_READY : PROF_OLD_THREADS;
 }
 
-enum fault_code prof_usable(const struct prof_state *state, struct fault *fault)
+fault_code prof_usable(const struct prof_state *state, struct fault *fault)
 {
     if (!state->compiled_in)
         return fault_set(fault, FAULT_PROF_ABSENT, 0, "read config.prof", "jemalloc %s",
@@ -85,11 +85,11 @@ enum fault_code prof_usable(const struct prof_state *state, struct fault *fault)
     return FAULT_NONE;
 }
 
-enum fault_code prof_active_read(struct injection *injection, const struct instance *instance,
-                                 bool *active, struct fault *fault)
+fault_code prof_active_read(struct injection *injection, const struct instance *instance,
+                            bool *active, struct fault *fault)
 {
     struct ctl_op op = {.name = "prof.active", .type = CTL_BOOL};
-    enum fault_code rc = ctl_run(injection, instance, &op, 1, NULL, fault);
+    fault_code rc = ctl_run(injection, instance, &op, 1, NULL, fault);
 
     if (rc == FAULT_NONE && op.rc != 0)
         rc = fault_set(fault, FAULT_CTL_REFUSED, op.rc, "mallctl", "prof.active");
@@ -98,14 +98,14 @@ enum fault_code prof_active_read(struct injection *injection, const struct insta
 }
 
 /* In one list of calls. */
-enum fault_code prof_active_write(struct injection *injection, const struct instance *instance,
-                                  bool active, struct fault *fault)
+fault_code prof_active_write(struct injection *injection, const struct instance *instance,
+                             bool active, struct fault *fault)
 {
     struct ctl_op ops[] = {
         {.name = "prof.active", .type = CTL_BOOL, .writes = true, .new_value = active},
         {.name = "prof.active", .type = CTL_BOOL},
     };
-    enum fault_code rc = ctl_run(injection, instance, ops, ARRAY_LEN(ops), NULL, fault);
+    fault_code rc = ctl_run(injection, instance, ops, ARRAY_LEN(ops), NULL, fault);
 
     if (rc != FAULT_NONE)
         return rc;
@@ -117,10 +117,10 @@ enum fault_code prof_active_write(struct injection *injection, const struct inst
     return FAULT_NONE;
 }
 
-enum fault_code prof_switch(struct injection *injection, const struct instance *instance,
-                            bool active, struct prof_state *former, struct fault *fault)
+fault_code prof_switch(struct injection *injection, const struct instance *instance, bool active,
+                       struct prof_state *former, struct fault *fault)
 {
-    enum fault_code rc = prof_read(injection, instance, former, fault);
+    fault_code rc = prof_read(injection, instance, former, fault);
 
     if (rc == FAULT_NONE)
         rc = prof_usable(former, fault);

@@ -39,23 +39,23 @@ enum { PROF_LG_DENSE = 9, PROF_LG_SPARSE = 30, PROF_LG_DEFAULT = 19 };
 enum prof_verdict prof_judge(const struct prof_state *state);
 
 /* Reads the whole state in one go. */
-enum fault_code prof_read(struct injection *injection, const struct instance *instance,
-                          struct prof_state *state, struct fault *fault);
+fault_code prof_read(struct injection *injection, const struct instance *instance,
+                     struct prof_state *state, struct fault *fault);
 
 /* FAULT_PROF_ABSENT, FAULT_PROF_DISABLED or FAULT_NONE. */
-enum fault_code prof_usable(const struct prof_state *state, struct fault *fault);
+fault_code prof_usable(const struct prof_state *state, struct fault *fault);
 
 /*
  * Sets prof.active and reads it back. *former is the state before. FAULT_PROF_*
  * when this process cannot profile at all, FAULT_CTL_REFUSED when the value
  * read back is not the one written.
  */
-enum fault_code prof_switch(struct injection *injection, const struct instance *instance,
-                            bool active, struct prof_state *former, struct fault *fault);
+fault_code prof_switch(struct injection *injection, const struct instance *instance, bool active,
+                       struct prof_state *former, struct fault *fault);
 
 /* prof.active alone. FAULT_CTL_REFUSED. */
-enum fault_code prof_active_read(struct injection *injection, const struct instance *instance,
-                                 bool *active, struct fault *fault);
+fault_code prof_active_read(struct injection *injection, const struct instance *instance,
+                            bool *active, struct fault *fault);
 /* Sets it and reads it back: FAULT_CTL_REFUSED also when that is not the value written. */
-enum fault_code prof_active_write(struct injection *injection, const struct instance *instance,
-                                  bool active, struct fault *fault);
+fault_code prof_active_write(struct injection *injection, const struct instance *instance,
+                             bool active, struct fault *fault);

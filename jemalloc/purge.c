@@ -5,14 +5,14 @@
 enum { PURGES_MAX = 40, NAME_SIZE = 32 };
 
 /* Epoch, and what it has counted. */
-static enum fault_code measure(struct injection *injection, const struct instance *instance,
-                               bool *measured, uint64_t *resident, struct fault *fault)
+static fault_code measure(struct injection *injection, const struct instance *instance,
+                          bool *measured, uint64_t *resident, struct fault *fault)
 {
     struct ctl_op ops[] = {
         {.name = "epoch", .type = CTL_UINT64, .writes = true},
         {.name = "stats.resident", .type = CTL_SIZE},
     };
-    enum fault_code rc = ctl_run(injection, instance, ops, ARRAY_LEN(ops), NULL, fault);
+    fault_code rc = ctl_run(injection, instance, ops, ARRAY_LEN(ops), NULL, fault);
 
     *measured &= rc == FAULT_NONE && ops[1].rc == 0;
     *resident = ops[1].value;
@@ -20,12 +20,12 @@ static enum fault_code measure(struct injection *injection, const struct instanc
 }
 
 /* At most PURGES_MAX arenas. */
-static enum fault_code purge_some(struct injection *injection, const struct instance *instance,
-                                  unsigned first, unsigned end, struct fault *fault)
+static fault_code purge_some(struct injection *injection, const struct instance *instance,
+                             unsigned first, unsigned end, struct fault *fault)
 {
     struct ctl_op ops[PURGES_MAX] = {0};
     char names[PURGES_MAX][NAME_SIZE];
-    enum fault_code rc;
+    fault_code rc;
 
     for (unsigned i = first; i < end; i++) {
         snprintf(names[i - first], NAME_SIZE, "arena.%u.purge", i);
@@ -40,12 +40,12 @@ static enum fault_code purge_some(struct injection *injection, const struct inst
 }
 
 /* Of an arena that is not there jemalloc does nothing, and returns 0 (arena_i_decay). */
-enum fault_code purge_run(struct injection *injection, const struct instance *instance,
-                          struct hooks_consent *consent, struct purge_result *result,
-                          struct fault *fault)
+fault_code purge_run(struct injection *injection, const struct instance *instance,
+                     struct hooks_consent *consent, struct purge_result *result,
+                     struct fault *fault)
 {
     unsigned arenas = 0;
-    enum fault_code rc = hooks_check(injection, instance, HOOKS_ALL, consent, &arenas, fault);
+    fault_code rc = hooks_check(injection, instance, HOOKS_ALL, consent, &arenas, fault);
 
     *result = (struct purge_result){.measured = true};
     if (rc == FAULT_NONE)

@@ -15,6 +15,6 @@ struct purge_result {
  * in the held thread: its time grows with what there is to give back. FAULT_CTL_REFUSED if jemalloc
  * refuses it.
  */
-enum fault_code purge_run(struct injection *injection, const struct instance *instance,
-                          struct hooks_consent *consent, struct purge_result *result,
-                          struct fault *fault);
+fault_code purge_run(struct injection *injection, const struct instance *instance,
+                     struct hooks_consent *consent, struct purge_result *result,
+                     struct fault *fault);

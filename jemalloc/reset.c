@@ -1,7 +1,6 @@
 #include "jemalloc/reset.h"
 
-static enum fault_code judge(const struct ctl_op *ops, size_t count, int lg_sample,
-                             struct fault *fault)
+static fault_code judge(const struct ctl_op *ops, size_t count, int lg_sample, struct fault *fault)
 {
     for (size_t i = 0; i < count; i++)
         if (ops[i].rc != 0)
@@ -13,9 +12,9 @@ static enum fault_code judge(const struct ctl_op *ops, size_t count, int lg_samp
     return FAULT_NONE;
 }
 
-enum fault_code reset_run(struct injection *injection, const struct instance *instance,
-                          int lg_sample, struct hooks_consent *consent, struct reset_result *result,
-                          struct fault *fault)
+fault_code reset_run(struct injection *injection, const struct instance *instance, int lg_sample,
+                     struct hooks_consent *consent, struct reset_result *result,
+                     struct fault *fault)
 {
     struct ctl_op ops[] = {
         {.name = "prof.lg_sample", .type = CTL_SIZE},
@@ -27,7 +26,7 @@ enum fault_code reset_run(struct injection *injection, const struct instance *in
         {.name = "prof.lg_sample", .type = CTL_SIZE},
     };
     struct build build;
-    enum fault_code rc = build_read(injection, instance, &build, fault);
+    fault_code rc = build_read(injection, instance, &build, fault);
 
     if (rc == FAULT_NONE)
         rc = build_can_profile(&build, fault);

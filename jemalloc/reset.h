@@ -14,6 +14,6 @@ struct reset_result {
  * holds another period afterwards. FAULT_HOOKS: it frees what the application's
  * extent hooks manage (hooks.h).
  */
-enum fault_code reset_run(struct injection *injection, const struct instance *instance,
-                          int lg_sample, struct hooks_consent *consent, struct reset_result *result,
-                          struct fault *fault);
+fault_code reset_run(struct injection *injection, const struct instance *instance, int lg_sample,
+                     struct hooks_consent *consent, struct reset_result *result,
+                     struct fault *fault);

@@ -33,8 +33,8 @@ struct candidate {
     bool unreadable;
 };
 
-static enum fault_code keep(struct selection *selection, struct candidate *candidate,
-                            struct fault *fault)
+static fault_code keep(struct selection *selection, struct candidate *candidate,
+                       struct fault *fault)
 {
     struct selected *selected = add(selection);
 
@@ -57,12 +57,11 @@ static void fill_basics(struct candidate *candidate)
 }
 
 /* FAULT_NONE: it is one; FAULT_GONE: it is none. No process can end the search, whatever it is. */
-static enum fault_code judge(struct selection *selection, const struct selector *selector,
-                             struct census *census, struct candidate *candidate,
-                             struct fault *fault)
+static fault_code judge(struct selection *selection, const struct selector *selector,
+                        struct census *census, struct candidate *candidate, struct fault *fault)
 {
     struct target *target = &candidate->target;
-    enum fault_code look;
+    fault_code look;
 
     if (!selector_holds(selector, target->proc, target->pid))
         return FAULT_GONE;
@@ -85,12 +84,12 @@ static enum fault_code judge(struct selection *selection, const struct selector 
 }
 
 /* Only the tool's own lack of memory ends the search. */
-static enum fault_code consider(struct selection *selection, const struct selector *selector,
-                                struct procfs *proc, struct census *census, pid_t pid,
-                                struct fault *fault)
+static fault_code consider(struct selection *selection, const struct selector *selector,
+                           struct procfs *proc, struct census *census, pid_t pid,
+                           struct fault *fault)
 {
     struct candidate candidate = {.unreadable = false};
-    enum fault_code rc;
+    fault_code rc;
 
     if (selector->at)
         *selector->at = pid;
@@ -103,12 +102,12 @@ static enum fault_code consider(struct selection *selection, const struct select
     return rc == FAULT_INTERNAL ? rc : FAULT_NONE;
 }
 
-static enum fault_code consider_all(struct selection *selection, const struct selector *selector,
-                                    struct procfs *proc, struct census *census,
-                                    const struct processes *processes,
-                                    const struct deadline *deadline, struct fault *fault)
+static fault_code consider_all(struct selection *selection, const struct selector *selector,
+                               struct procfs *proc, struct census *census,
+                               const struct processes *processes, const struct deadline *deadline,
+                               struct fault *fault)
 {
-    enum fault_code rc = FAULT_NONE;
+    fault_code rc = FAULT_NONE;
 
     for (size_t i = 0; i < processes->count && rc == FAULT_NONE; i++) {
         if (deadline && deadline_interrupted(deadline))
@@ -122,11 +121,11 @@ static enum fault_code consider_all(struct selection *selection, const struct se
 }
 
 /* The only match of a name has no jemalloc: it is for the attach to say so. */
-static enum fault_code take_only(struct selection *selection, struct procfs *proc, pid_t pid,
-                                 struct fault *fault)
+static fault_code take_only(struct selection *selection, struct procfs *proc, pid_t pid,
+                            struct fault *fault)
 {
     struct candidate candidate = {.unreadable = false};
-    enum fault_code rc = target_open(&candidate.target, proc, pid, fault);
+    fault_code rc = target_open(&candidate.target, proc, pid, fault);
 
     if (rc == FAULT_NONE) {
         fill_basics(&candidate);
@@ -137,9 +136,9 @@ static enum fault_code take_only(struct selection *selection, struct procfs *pro
 }
 
 /* Why there is none; the pids of what matched are those of the list. */
-static enum fault_code explain_none(struct selection *selection, const struct selector *selector,
-                                    struct procfs *proc, const struct processes *processes,
-                                    struct fault *fault)
+static fault_code explain_none(struct selection *selection, const struct selector *selector,
+                               struct procfs *proc, const struct processes *processes,
+                               struct fault *fault)
 {
     if (selection->unreadable)
         return fault_set(fault, FAULT_DENIED, EACCES, "look at processes", "%zu processes",
@@ -153,12 +152,12 @@ static enum fault_code explain_none(struct selection *selection, const struct se
                      selection->looked);
 }
 
-enum fault_code selection_find(struct selection *selection, const struct selector *selector,
-                               struct procfs *proc, struct census *census,
-                               const struct deadline *deadline, struct fault *fault)
+fault_code selection_find(struct selection *selection, const struct selector *selector,
+                          struct procfs *proc, struct census *census,
+                          const struct deadline *deadline, struct fault *fault)
 {
     struct matches matches;
-    enum fault_code rc;
+    fault_code rc;
 
     memset(selection, 0, sizeof *selection);
     rc = selector_list(selector, proc, &matches, fault);

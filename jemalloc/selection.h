@@ -41,7 +41,7 @@ struct selection {
  * FAULT_AMBIGUOUS: see selector_list. FAULT_INTERRUPTED, FAULT_TOO_LATE:
  * the operator, or the deadline, was faster; deadline may be NULL.
  */
-enum fault_code selection_find(struct selection *selection, const struct selector *selector,
-                               struct procfs *proc, struct census *census,
-                               const struct deadline *deadline, struct fault *fault);
+fault_code selection_find(struct selection *selection, const struct selector *selector,
+                          struct procfs *proc, struct census *census,
+                          const struct deadline *deadline, struct fault *fault);
 void selection_free(struct selection *selection);

@@ -24,8 +24,8 @@ static bool is_true(const struct ctl_op *op)
     return op->rc == 0 && op->value != 0;
 }
 
-static enum fault_code take_constants(struct snapshot *snapshot, const struct ctl_op *ops,
-                                      struct fault *fault)
+static fault_code take_constants(struct snapshot *snapshot, const struct ctl_op *ops,
+                                 struct fault *fault)
 {
     if (ops[OP_VERSION].rc != 0)
         return fault_set(fault, FAULT_CTL_REFUSED, ops[OP_VERSION].rc, "mallctl", "version");
@@ -51,13 +51,13 @@ static enum snapshot_profile judge(const struct snapshot *snapshot, const struct
     return snapshot->too_large ? SNAPSHOT_TOO_LARGE : SNAPSHOT_PROFILED;
 }
 
-static enum fault_code read_state(struct snapshot *snapshot, struct injection *injection,
-                                  const struct instance *instance, struct fault *fault)
+static fault_code read_state(struct snapshot *snapshot, struct injection *injection,
+                             const struct instance *instance, struct fault *fault)
 {
     struct ctl_op ops[OP_COUNT];
     size_t first = snapshot->known ? OP_ACTIVE : 0;
     size_t end = snapshot->known && !snapshot->has_stats ? OP_GAUGES : OP_COUNT;
-    enum fault_code rc;
+    fault_code rc;
 
     memcpy(ops, look_ops, sizeof look_ops);
     stats_gauge_ops(ops + OP_GAUGES);
@@ -72,11 +72,11 @@ static enum fault_code read_state(struct snapshot *snapshot, struct injection *i
     return rc;
 }
 
-enum fault_code snapshot_take(struct snapshot *snapshot, struct injection *injection,
-                              const struct instance *instance, struct hooks_consent *consent,
-                              struct sink *sink, struct fault *fault)
+fault_code snapshot_take(struct snapshot *snapshot, struct injection *injection,
+                         const struct instance *instance, struct hooks_consent *consent,
+                         struct sink *sink, struct fault *fault)
 {
-    enum fault_code rc = read_state(snapshot, injection, instance, fault);
+    fault_code rc = read_state(snapshot, injection, instance, fault);
 
     sink->len = 0;
     if (rc != FAULT_NONE || snapshot->profile != SNAPSHOT_PROFILED)

@@ -36,6 +36,6 @@ struct snapshot {
  * dump into sink, which is emptied before. The dump must not be made before the
  * state is known: a hook of the application's would run in it.
  */
-enum fault_code snapshot_take(struct snapshot *snapshot, struct injection *injection,
-                              const struct instance *instance, struct hooks_consent *consent,
-                              struct sink *sink, struct fault *fault);
+fault_code snapshot_take(struct snapshot *snapshot, struct injection *injection,
+                         const struct instance *instance, struct hooks_consent *consent,
+                         struct sink *sink, struct fault *fault);

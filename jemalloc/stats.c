@@ -27,8 +27,8 @@ void stats_gauge_ops(struct ctl_op ops[STATS_GAUGE_OPS])
     memcpy(ops, gauge_ops, sizeof gauge_ops);
 }
 
-enum fault_code stats_take_gauges(struct stats_gauges *gauges,
-                                  const struct ctl_op ops[STATS_GAUGE_OPS], struct fault *fault)
+fault_code stats_take_gauges(struct stats_gauges *gauges, const struct ctl_op ops[STATS_GAUGE_OPS],
+                             struct fault *fault)
 {
     for (size_t i = OP_EPOCH; i < OP_RETAINED; i++)
         if (ops[i].rc != 0)
@@ -43,8 +43,8 @@ enum fault_code stats_take_gauges(struct stats_gauges *gauges,
     return FAULT_NONE;
 }
 
-enum fault_code stats_read(struct injection *injection, const struct instance *instance,
-                           struct stats_gauges *gauges, struct fault *fault)
+fault_code stats_read(struct injection *injection, const struct instance *instance,
+                      struct stats_gauges *gauges, struct fault *fault)
 {
     enum { VERSION, CONFIG_STATS, GAUGES };
     struct ctl_op ops[GAUGES + STATS_GAUGE_OPS] = {
@@ -52,7 +52,7 @@ enum fault_code stats_read(struct injection *injection, const struct instance *i
         [CONFIG_STATS] = {.name = "config.stats", .type = CTL_BOOL},
     };
     const char *version;
-    enum fault_code rc;
+    fault_code rc;
 
     stats_gauge_ops(ops + GAUGES);
     memset(gauges, 0, sizeof *gauges);
@@ -117,7 +117,7 @@ static void report_leave(void *ctx, uint64_t nr, const uint64_t args[6], int64_t
     (void)result;
 }
 
-static enum fault_code judge_report(const struct report *report, struct fault *fault)
+static fault_code judge_report(const struct report *report, struct fault *fault)
 {
     if (report->overflow)
         return fault_set(fault, FAULT_TOO_LARGE, 0, "malloc_stats_print", "%zu bytes",
@@ -129,11 +129,11 @@ static enum fault_code judge_report(const struct report *report, struct fault *f
 }
 
 /* May it be taken at descriptor 2? In one piece of 64 KiB after the other, since 5.3.0. */
-static enum fault_code check_direct(struct injection *injection, const struct instance *instance,
-                                    const struct stats_request *request, struct fault *fault)
+static fault_code check_direct(struct injection *injection, const struct instance *instance,
+                               const struct stats_request *request, struct fault *fault)
 {
     struct ctl_op op = {.name = "version", .type = CTL_STRING};
-    enum fault_code rc;
+    fault_code rc;
 
     if (variable_value(request->message_at, injection->env.memory))
         return fault_set(fault, FAULT_STATS_MESSAGE, 0, "malloc_stats_print", "malloc_message");
@@ -148,14 +148,14 @@ static enum fault_code check_direct(struct injection *injection, const struct in
 }
 
 /* void malloc_stats_print(void (*write_cb)(void *, const char *), void *, const char *opts) */
-enum fault_code stats_print(struct injection *injection, const struct instance *instance,
-                            const struct stats_request *request, struct fault *fault)
+fault_code stats_print(struct injection *injection, const struct instance *instance,
+                       const struct stats_request *request, struct fault *fault)
 {
     struct report report = {.injection = injection, .sink = request->sink};
     const struct intercept intercept = {
         .enter = report_enter, .leave = report_leave, .ctx = &report};
     struct arch_call calls[2] = {{.function = instance->stats_print}};
-    enum fault_code rc = hooks_check(injection, instance, 0, request->consent, NULL, fault);
+    fault_code rc = hooks_check(injection, instance, 0, request->consent, NULL, fault);
 
     if (rc != FAULT_NONE)
         return rc;

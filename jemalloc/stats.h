@@ -20,15 +20,15 @@ struct stats_gauges {
  * Reads them in one list of calls. FAULT_STATS_ABSENT: built without
  * statistics (config.stats).
  */
-enum fault_code stats_read(struct injection *injection, const struct instance *instance,
-                           struct stats_gauges *gauges, struct fault *fault);
+fault_code stats_read(struct injection *injection, const struct instance *instance,
+                      struct stats_gauges *gauges, struct fault *fault);
 
 /* The operations of that list for one of the caller's own: epoch, and the gauges. */
 enum { STATS_GAUGE_OPS = 7 };
 void stats_gauge_ops(struct ctl_op ops[STATS_GAUGE_OPS]);
 /* When they have run: all but gauges->version. FAULT_CTL_REFUSED: one was refused. */
-enum fault_code stats_take_gauges(struct stats_gauges *gauges,
-                                  const struct ctl_op ops[STATS_GAUGE_OPS], struct fault *fault);
+fault_code stats_take_gauges(struct stats_gauges *gauges, const struct ctl_op ops[STATS_GAUGE_OPS],
+                             struct fault *fault);
 
 struct stats_request {
     const char *options;    /* of malloc_stats_print: "J" is JSON since 4.3, "" the text */
@@ -51,5 +51,5 @@ struct stats_request {
  * reported. FAULT_HOOKS: its buffer comes from an arena with extent hooks of
  * the application (hooks.h).
  */
-enum fault_code stats_print(struct injection *injection, const struct instance *instance,
-                            const struct stats_request *request, struct fault *fault);
+fault_code stats_print(struct injection *injection, const struct instance *instance,
+                       const struct stats_request *request, struct fault *fault);

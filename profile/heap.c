@@ -446,8 +446,8 @@ static bool take_header(struct parser *parser)
     return good && profile->period > 0 && line.at == line.end;
 }
 
-enum fault_code heap_parse(struct heap_profile *profile, const char *text, size_t len,
-                           struct fault *fault)
+fault_code heap_parse(struct heap_profile *profile, const char *text, size_t len,
+                      struct fault *fault)
 {
     struct parser parser = {.profile = profile, .at = text, .end = text + len};
     struct words line;

@@ -99,8 +99,8 @@ struct heap_profile {
  * Parses a text, which is not kept. FAULT_PROFILE: it is no heap profile.
  * FAULT_INTERNAL: out of memory. Releasing is heap_free's in every case.
  */
-enum fault_code heap_parse(struct heap_profile *profile, const char *text, size_t len,
-                           struct fault *fault);
+fault_code heap_parse(struct heap_profile *profile, const char *text, size_t len,
+                      struct fault *fault);
 void heap_free(struct heap_profile *profile);
 
 /*

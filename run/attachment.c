@@ -16,7 +16,7 @@
 enum { HEADROOM_WANTED = 32 << 10 }; /* of memory, for a call */
 
 /* What can go wrong with a target of any kind because it is just ending. */
-static bool may_be_its_end(enum fault_code code)
+static bool may_be_its_end(fault_code code)
 {
     return code == FAULT_INTERNAL || code == FAULT_FOREIGN_ABI || code == FAULT_DENIED ||
            code == FAULT_TRACED || code == FAULT_NO_ALLOCATOR || code == FAULT_UNSUPPORTED ||
@@ -25,8 +25,7 @@ static bool may_be_its_end(enum fault_code code)
 }
 
 /* If the target has ended, that is the cause; a refusal by the kernel gets its own. */
-static enum fault_code explained(struct attachment *attachment, enum fault_code code,
-                                 struct fault *fault)
+static fault_code explained(struct attachment *attachment, fault_code code, struct fault *fault)
 {
     struct fault end;
 
@@ -47,9 +46,9 @@ static enum fault_code explained(struct attachment *attachment, enum fault_code 
     return code;
 }
 
-static enum fault_code open_target(struct attachment *attachment, pid_t pid, struct fault *fault)
+static fault_code open_target(struct attachment *attachment, pid_t pid, struct fault *fault)
 {
-    enum fault_code rc;
+    fault_code rc;
     int err = procfs_open(&attachment->proc, "/proc");
 
     if (err)
@@ -68,7 +67,7 @@ static enum fault_code open_target(struct attachment *attachment, pid_t pid, str
 }
 
 /* What is refused for certain is not tried; where only the rules say so, the kernel decides. */
-static enum fault_code refuse_early(struct attachment *attachment, struct fault *fault)
+static fault_code refuse_early(struct attachment *attachment, struct fault *fault)
 {
     struct fault seen = {0};
     bool certain;
@@ -83,7 +82,7 @@ static enum fault_code refuse_early(struct attachment *attachment, struct fault 
 }
 
 /* Takes one of the instances: that of --instance, or the default. */
-static enum fault_code choose_instance(struct attachment *attachment, struct fault *fault)
+static fault_code choose_instance(struct attachment *attachment, struct fault *fault)
 {
     struct instances *instances = &attachment->instances;
     size_t wanted = (size_t)attachment->options->instance;
@@ -97,10 +96,9 @@ static enum fault_code choose_instance(struct attachment *attachment, struct fau
     return FAULT_NONE;
 }
 
-static enum fault_code find_instances(struct attachment *attachment, bool every,
-                                      struct fault *fault)
+static fault_code find_instances(struct attachment *attachment, bool every, struct fault *fault)
 {
-    enum fault_code rc;
+    fault_code rc;
 
     if (!every && !attachment->options->instance)
         return instance_find(&attachment->instance, &attachment->modules, &attachment->target,
@@ -111,7 +109,7 @@ static enum fault_code find_instances(struct attachment *attachment, bool every,
 }
 
 /* It stays open from one hold to the next, unless the thread has ended that it was opened by. */
-static enum fault_code open_memory(struct attachment *attachment, struct fault *fault)
+static fault_code open_memory(struct attachment *attachment, struct fault *fault)
 {
     struct memory *memory = &attachment->memory;
 
@@ -125,8 +123,8 @@ static enum fault_code open_memory(struct attachment *attachment, struct fault *
  * What the kernel did not let the tool read was not there for the search: where a process has made
  * itself not dumpable meanwhile, that is the cause.
  */
-static enum fault_code unless_refused(const struct attachment *attachment, enum fault_code rc,
-                                      struct fault *fault)
+static fault_code unless_refused(const struct attachment *attachment, fault_code rc,
+                                 struct fault *fault)
 {
     bool depends = rc == FAULT_NO_ALLOCATOR || rc == FAULT_NO_SAFE_POINT ||
                    rc == FAULT_UNSUPPORTED || rc == FAULT_INTERNAL;
@@ -136,10 +134,9 @@ static enum fault_code unless_refused(const struct attachment *attachment, enum 
     return fault_set(fault, FAULT_DENIED, EPERM, "read memory", "%d", (int)attachment->target.pid);
 }
 
-static enum fault_code find_allocator(struct attachment *attachment, bool every,
-                                      struct fault *fault)
+static fault_code find_allocator(struct attachment *attachment, bool every, struct fault *fault)
 {
-    enum fault_code rc = open_memory(attachment, fault);
+    fault_code rc = open_memory(attachment, fault);
 
     if (rc == FAULT_NONE)
         rc = modules_load(&attachment->modules, &attachment->target, fault);
@@ -153,10 +150,10 @@ static enum fault_code find_allocator(struct attachment *attachment, bool every,
     return unless_refused(attachment, rc, fault);
 }
 
-static enum fault_code make_plan(struct attachment *attachment, struct fault *fault)
+static fault_code make_plan(struct attachment *attachment, struct fault *fault)
 {
-    enum fault_code rc = plan_make(&attachment->plan, &attachment->modules, &attachment->target,
-                                   &attachment->memory, fault);
+    fault_code rc = plan_make(&attachment->plan, &attachment->modules, &attachment->target,
+                              &attachment->memory, fault);
 
     if (rc == FAULT_NONE)
         rc = code_forbid(&attachment->instance, &attachment->plan, &attachment->target,
@@ -174,10 +171,10 @@ static void watch(struct attachment *attachment)
     stall_guard_start(&attachment->stall_guard, attachment->options->timeout_ns, &what);
 }
 
-static enum fault_code open_unmapped(struct attachment *attachment, const struct options *options,
-                                     pid_t pid, const char *verb, struct fault *fault)
+static fault_code open_unmapped(struct attachment *attachment, const struct options *options,
+                                pid_t pid, const char *verb, struct fault *fault)
 {
-    enum fault_code rc;
+    fault_code rc;
 
     memset(attachment, 0, sizeof *attachment);
     attachment->options = options;
@@ -197,29 +194,29 @@ static enum fault_code open_unmapped(struct attachment *attachment, const struct
     return rc;
 }
 
-enum fault_code attachment_look(struct attachment *attachment, const struct options *options,
-                                pid_t pid, const char *verb, struct fault *fault)
+fault_code attachment_look(struct attachment *attachment, const struct options *options, pid_t pid,
+                           const char *verb, struct fault *fault)
 {
-    enum fault_code rc = open_unmapped(attachment, options, pid, verb, fault);
+    fault_code rc = open_unmapped(attachment, options, pid, verb, fault);
 
     if (rc == FAULT_NONE)
         rc = find_allocator(attachment, true, fault);
     return explained(attachment, rc, fault);
 }
 
-enum fault_code attachment_prepare(struct attachment *attachment, struct fault *fault)
+fault_code attachment_prepare(struct attachment *attachment, struct fault *fault)
 {
-    enum fault_code rc = refuse_early(attachment, fault);
+    fault_code rc = refuse_early(attachment, fault);
 
     if (rc == FAULT_NONE)
         rc = make_plan(attachment, fault);
     return explained(attachment, rc, fault);
 }
 
-enum fault_code attachment_open(struct attachment *attachment, const struct options *options,
-                                pid_t pid, const char *verb, struct fault *fault)
+fault_code attachment_open(struct attachment *attachment, const struct options *options, pid_t pid,
+                           const char *verb, struct fault *fault)
 {
-    enum fault_code rc = open_unmapped(attachment, options, pid, verb, fault);
+    fault_code rc = open_unmapped(attachment, options, pid, verb, fault);
 
     if (rc == FAULT_NONE)
         rc = refuse_early(attachment, fault);
@@ -247,9 +244,9 @@ static void forget(struct attachment *attachment)
     memory_set_unchanging(&attachment->memory, NULL, 0);
 }
 
-static enum fault_code same_program(struct attachment *attachment, struct fault *fault)
+static fault_code same_program(struct attachment *attachment, struct fault *fault)
 {
-    enum fault_code rc = target_renew(&attachment->target, fault);
+    fault_code rc = target_renew(&attachment->target, fault);
 
     if (rc == FAULT_NONE && !memory_is_same(&attachment->memory, attachment->instance.mallctl))
         rc = fault_set(fault, FAULT_EXECED, 0, "look up the process", "%d",
@@ -258,10 +255,10 @@ static enum fault_code same_program(struct attachment *attachment, struct fault 
 }
 
 /* What was found in the code is still true as long as that is the same; stacks come and go. */
-static enum fault_code look_again(struct attachment *attachment, struct fault *fault)
+static fault_code look_again(struct attachment *attachment, struct fault *fault)
 {
     struct modules now;
-    enum fault_code rc = open_memory(attachment, fault);
+    fault_code rc = open_memory(attachment, fault);
 
     if (rc == FAULT_NONE)
         rc = modules_load(&now, &attachment->target, fault);
@@ -279,10 +276,10 @@ static enum fault_code look_again(struct attachment *attachment, struct fault *f
     return rc == FAULT_NONE ? make_plan(attachment, fault) : rc;
 }
 
-enum fault_code attachment_renew(struct attachment *attachment,
-                                 const volatile sig_atomic_t *interrupted, struct fault *fault)
+fault_code attachment_renew(struct attachment *attachment, const volatile sig_atomic_t *interrupted,
+                            struct fault *fault)
 {
-    enum fault_code rc = same_program(attachment, fault);
+    fault_code rc = same_program(attachment, fault);
 
     deadline_stop(&attachment->deadline);
     if (rc == FAULT_NONE)
@@ -315,7 +312,7 @@ struct injection_env attachment_env(struct attachment *attachment)
  * What a call costs was measured with tests/containers/memory.py: 6 pages, of stack, arguments and
  * code, until it is over. The kernel's killer would not ask whose they are.
  */
-static enum fault_code refuse_full(const struct attachment *attachment, struct fault *fault)
+static fault_code refuse_full(const struct attachment *attachment, struct fault *fault)
 {
     struct headroom headroom;
 
@@ -326,10 +323,10 @@ static enum fault_code refuse_full(const struct attachment *attachment, struct f
                      headroom.group, (unsigned long long)headroom.bytes >> 10);
 }
 
-static enum fault_code begin(struct attachment *attachment, struct fault *fault)
+static fault_code begin(struct attachment *attachment, struct fault *fault)
 {
     const struct injection_env env = attachment_env(attachment);
-    enum fault_code rc = FAULT_NONE;
+    fault_code rc = FAULT_NONE;
 
     if (!attachment->frame_checked)
         rc = selfcheck_run(&attachment->proc, fault);
@@ -361,7 +358,7 @@ struct hold {
     held_action action;
     void *ctx;
     struct fault *fault;
-    enum fault_code code;
+    fault_code code;
 };
 
 static void hold_apart(void *ctx)
@@ -369,7 +366,7 @@ static void hold_apart(void *ctx)
     struct hold *hold = ctx;
     struct attachment *attachment = hold->attachment;
     struct fault *fault = hold->fault;
-    enum fault_code rc = begin(attachment, fault), ended;
+    fault_code rc = begin(attachment, fault), ended;
 
     hold->code = rc;
     if (rc != FAULT_NONE)
@@ -382,8 +379,8 @@ static void hold_apart(void *ctx)
     hold->code = explained(attachment, rc == FAULT_NONE ? ended : rc, fault);
 }
 
-enum fault_code attachment_hold(struct attachment *attachment, held_action action, void *ctx,
-                                struct fault *fault)
+fault_code attachment_hold(struct attachment *attachment, held_action action, void *ctx,
+                           struct fault *fault)
 {
     struct hold hold = {attachment, action, ctx, fault, FAULT_NONE};
 
@@ -403,8 +400,7 @@ static void close_all(struct attachment *attachment)
     procfs_close(&attachment->proc);
 }
 
-int attachment_finish(struct attachment *attachment, enum fault_code code,
-                      const struct fault *fault)
+int attachment_finish(struct attachment *attachment, fault_code code, const struct fault *fault)
 {
     struct fault stdout_fault;
     int exit_code = EXIT_DONE;

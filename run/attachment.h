@@ -39,23 +39,22 @@ struct attachment {
  * With options->instance all instances are looked for, else no more than
  * the default.
  */
-enum fault_code attachment_open(struct attachment *attachment, const struct options *options,
-                                pid_t pid, const char *verb, struct fault *fault);
+fault_code attachment_open(struct attachment *attachment, const struct options *options, pid_t pid,
+                           const char *verb, struct fault *fault);
 /* The same without what a call needs, and with all instances: a traced process can be looked at. */
-enum fault_code attachment_look(struct attachment *attachment, const struct options *options,
-                                pid_t pid, const char *verb, struct fault *fault);
+fault_code attachment_look(struct attachment *attachment, const struct options *options, pid_t pid,
+                           const char *verb, struct fault *fault);
 /* After attachment_look: what it left out, so that a call can be made. */
-enum fault_code attachment_prepare(struct attachment *attachment, struct fault *fault);
+fault_code attachment_prepare(struct attachment *attachment, struct fault *fault);
 /* What a verb does while a thread is held: attachment->injection is ready for calls. */
-typedef enum fault_code (*held_action)(struct attachment *attachment, void *ctx,
-                                       struct fault *fault);
+typedef fault_code (*held_action)(struct attachment *attachment, void *ctx, struct fault *fault);
 /*
  * Checks the forged frame on a child of the tool, holds one thread of the
  * target, runs the action and lets the thread go, whatever came of it; in a
  * thread of the tool's own (apart.h).
  */
-enum fault_code attachment_hold(struct attachment *attachment, held_action action, void *ctx,
-                                struct fault *fault);
+fault_code attachment_hold(struct attachment *attachment, held_action action, void *ctx,
+                           struct fault *fault);
 /*
  * Between two holds of one process: nothing ticks, nothing is watched, and
  * attachment_renew must come before the next hold.
@@ -68,8 +67,8 @@ void attachment_rest(struct attachment *attachment);
  * deadline begins anew too, with options->timeout_ns; interrupted is its flag
  * (interrupt.h), or NULL: this hold is not to be given up.
  */
-enum fault_code attachment_renew(struct attachment *attachment,
-                                 const volatile sig_atomic_t *interrupted, struct fault *fault);
+fault_code attachment_renew(struct attachment *attachment, const volatile sig_atomic_t *interrupted,
+                            struct fault *fault);
 /* For what holds threads by itself, after a hold that has checked the frame. */
 struct injection_env attachment_env(struct attachment *attachment);
 /* What --force-hooks has allowed to run, on stderr; nothing if there was nothing. */
@@ -80,8 +79,7 @@ void attachment_closing_line(const struct attachment *attachment);
  * The end of every verb: says what went wrong, prints the closing line, closes
  * everything. Returns the exit code.
  */
-int attachment_finish(struct attachment *attachment, enum fault_code code,
-                      const struct fault *fault);
+int attachment_finish(struct attachment *attachment, fault_code code, const struct fault *fault);
 
 /* Of several processes: a line that says which one the next lines are about. */
 void attachment_head(const struct attachment *attachment);
@@ -90,5 +88,5 @@ void attachment_json_begin(const struct attachment *attachment, struct json *jso
 /* The members that every verb's JSON has of the hold: thread, held_ns, calls, stops, search_ns. */
 void attachment_json(const struct attachment *attachment, struct json *json);
 /* --dry-run: what would be called, where and in which thread. */
-enum fault_code attachment_describe(struct attachment *attachment, const char *const *calls,
-                                    size_t count, struct fault *fault);
+fault_code attachment_describe(struct attachment *attachment, const char *const *calls,
+                               size_t count, struct fault *fault);

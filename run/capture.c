@@ -23,14 +23,14 @@ struct taking {
     void *ctx;
 };
 
-static enum fault_code take_held(struct attachment *attachment, void *ctx, struct fault *fault)
+static fault_code take_held(struct attachment *attachment, void *ctx, struct fault *fault)
 {
     struct taking *taking = ctx;
     const struct dump_request request = {.stream = &taking->capture->text,
                                          .consent = &attachment->hooks};
     struct dump_result result;
     struct timespec now;
-    enum fault_code rc = FAULT_NONE;
+    fault_code rc = FAULT_NONE;
 
     if (taking->first)
         rc = taking->first(attachment, taking->ctx, fault);
@@ -41,11 +41,11 @@ static enum fault_code take_held(struct attachment *attachment, void *ctx, struc
     return rc;
 }
 
-enum fault_code capture_take(struct attachment *attachment, struct capture *capture,
-                             held_action first, void *ctx, struct fault *fault)
+fault_code capture_take(struct attachment *attachment, struct capture *capture, held_action first,
+                        void *ctx, struct fault *fault)
 {
     struct taking taking = {capture, first, ctx};
-    enum fault_code rc;
+    fault_code rc;
 
     capture->text.limit = sink_affordable(&attachment->proc, STREAM_LIMIT);
     rc = attachment_hold(attachment, take_held, &taking, fault);
@@ -56,9 +56,9 @@ enum fault_code capture_take(struct attachment *attachment, struct capture *capt
     return rc;
 }
 
-enum fault_code capture_write(struct attachment *attachment, struct presentation *presentation,
-                              struct capture *capture, struct capture *base, struct output *output,
-                              struct fault *fault)
+fault_code capture_write(struct attachment *attachment, struct presentation *presentation,
+                         struct capture *capture, struct capture *base, struct output *output,
+                         struct fault *fault)
 {
     struct symbols_target live = {&attachment->modules, &attachment->target, &attachment->memory};
     const struct profile_options *report = &attachment->options->report;

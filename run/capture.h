@@ -30,14 +30,14 @@ void capture_free(struct capture *capture);
  * Holds a thread once, runs first in it, unless that is NULL, and if it is well
  * makes the dump. The faults of attachment_hold, of first, and of dump_run.
  */
-enum fault_code capture_take(struct attachment *attachment, struct capture *capture,
-                             held_action first, void *ctx, struct fault *fault);
+fault_code capture_take(struct attachment *attachment, struct capture *capture, held_action first,
+                        void *ctx, struct fault *fault);
 
 /*
  * Writes it, less base unless that is NULL, in the presentation's format, with
  * the names of the files that the target has mapped; output is then complete.
  * Afterwards the texts may be gone.
  */
-enum fault_code capture_write(struct attachment *attachment, struct presentation *presentation,
-                              struct capture *capture, struct capture *base, struct output *output,
-                              struct fault *fault);
+fault_code capture_write(struct attachment *attachment, struct presentation *presentation,
+                         struct capture *capture, struct capture *base, struct output *output,
+                         struct fault *fault);

@@ -10,8 +10,7 @@
 
 enum { SECOND_NS = 1000000000 };
 
-enum fault_code follow_open(struct follow *follow, const struct options *options,
-                            struct fault *fault)
+fault_code follow_open(struct follow *follow, const struct options *options, struct fault *fault)
 {
     int err;
 
@@ -35,7 +34,7 @@ void follow_close(struct follow *follow)
 }
 
 /* There may be one later: its group may have gone with it, it may just end, or just begin. */
-static bool may_come(enum fault_code code)
+static bool may_come(fault_code code)
 {
     switch (code) {
     case FAULT_NO_MATCH:
@@ -55,7 +54,7 @@ enum follow_end follow_look(struct follow *follow, size_t *count, struct fault *
 {
     const struct selector selector = targets_selector(follow->options);
     struct selection selection = {0};
-    enum fault_code rc =
+    fault_code rc =
         selection_find(&selection, &selector, &follow->proc, follow->census, NULL, fault);
 
     *count = rc == FAULT_NONE ? selection.count : 0;

@@ -22,8 +22,7 @@ enum follow_end {
     FOLLOW_FAILED,  /* fault */
 };
 
-enum fault_code follow_open(struct follow *follow, const struct options *options,
-                            struct fault *fault);
+fault_code follow_open(struct follow *follow, const struct options *options, struct fault *fault);
 void follow_close(struct follow *follow);
 
 /* One search. *count is the number of processes that match. */

@@ -13,7 +13,7 @@ enum { DRAW_SECONDS = 60, POLL_NS = 5000000 };
 
 extern char **environ;
 
-static enum fault_code failed(struct fault *fault, int err, const char *what)
+static fault_code failed(struct fault *fault, int err, const char *what)
 {
     return fault_set(fault, FAULT_OUTPUT, err, "draw", "%s", what);
 }
@@ -50,7 +50,7 @@ static int spawn(const char *dot, int graph, int picture, pid_t *child)
     return err;
 }
 
-static enum fault_code wait_for(pid_t child, struct fault *fault)
+static fault_code wait_for(pid_t child, struct fault *fault)
 {
     const struct timespec pause = {.tv_nsec = POLL_NS};
     uint64_t deadline = clock_now() + DRAW_SECONDS * 1000000000ull;
@@ -71,7 +71,7 @@ static enum fault_code wait_for(pid_t child, struct fault *fault)
     return FAULT_NONE;
 }
 
-static enum fault_code copy(int picture, FILE *out, struct fault *fault)
+static fault_code copy(int picture, FILE *out, struct fault *fault)
 {
     char buffer[16 << 10];
     off_t at = 0;
@@ -84,12 +84,12 @@ static enum fault_code copy(int picture, FILE *out, struct fault *fault)
     return n < 0 ? failed(fault, errno, "the picture") : FAULT_NONE;
 }
 
-enum fault_code graphviz_draw(const char *dot, const char *graph, size_t len, FILE *out,
-                              struct fault *fault)
+fault_code graphviz_draw(const char *dot, const char *graph, size_t len, FILE *out,
+                         struct fault *fault)
 {
     AUTO_CLOSE int in = memfd_create("graph", MFD_CLOEXEC);
     AUTO_CLOSE int picture = memfd_create("picture", MFD_CLOEXEC);
-    enum fault_code rc;
+    fault_code rc;
     pid_t child;
     int err;
 

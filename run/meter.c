@@ -65,8 +65,8 @@ static void renew_limits(struct meter *meter, uint64_t now)
     meter->read_at = now;
 }
 
-enum fault_code meter_open(struct meter *meter, struct rules *rules, const struct target *target,
-                           struct fault *fault)
+fault_code meter_open(struct meter *meter, struct rules *rules, const struct target *target,
+                      struct fault *fault)
 {
     memset(meter, 0, sizeof *meter);
     meter->target = target;

@@ -33,8 +33,8 @@ enum meter_end {
  * this kernel does not measure pressure. Alarms that the kernel refuses are
  * left to be measured (rule_state.watched_by_kernel tells).
  */
-enum fault_code meter_open(struct meter *meter, struct rules *rules, const struct target *target,
-                           struct fault *fault);
+fault_code meter_open(struct meter *meter, struct rules *rules, const struct target *target,
+                      struct fault *fault);
 void meter_close(struct meter *meter);
 
 /* Takes all measures that the rules need. False: the process has ended, or has no memory left. */

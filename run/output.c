@@ -12,14 +12,14 @@
 
 enum { STREAM_BUFFER = 64 << 10, NUMBERS_MAX = 100000 };
 
-static enum fault_code failed(struct fault *fault, int err, const char *path)
+static fault_code failed(struct fault *fault, int err, const char *path)
 {
     return fault_set(fault, FAULT_OUTPUT, err, "write output", "%s", path);
 }
 
 /* Whose it is, and why that counts: the cause in words. */
-static enum fault_code refused(struct fault *fault, int err, const struct outfile *file,
-                               const char *path)
+static fault_code refused(struct fault *fault, int err, const struct outfile *file,
+                          const char *path)
 {
     if (err != EACCES || !file->at[0])
         return failed(fault, err, path);
@@ -35,7 +35,7 @@ static void forget_temporary(struct output *output)
     output->temporary = NULL;
 }
 
-static enum fault_code open_temporary(struct output *output, struct fault *fault)
+static fault_code open_temporary(struct output *output, struct fault *fault)
 {
     mode_t mask = umask(0);
 
@@ -54,7 +54,7 @@ static enum fault_code open_temporary(struct output *output, struct fault *fault
 }
 
 /* A FIFO waits for its reader, through the ticks of the deadline, but not through Ctrl-C. */
-static enum fault_code open_special(struct output *output, struct fault *fault)
+static fault_code open_special(struct output *output, struct fault *fault)
 {
     char name[32];
 
@@ -76,8 +76,8 @@ static int find(struct output *output, const char *path)
     return outfile_find(&output->file, path, OUTFILE_LAST_LINK);
 }
 
-static enum fault_code open_named(struct output *output, const char *path, bool may_exist,
-                                  struct fault *fault)
+static fault_code open_named(struct output *output, const char *path, bool may_exist,
+                             struct fault *fault)
 {
     int rc = find(output, path);
 
@@ -100,7 +100,7 @@ static void begin(struct output *output, bool fresh)
     output->fresh = fresh;
 }
 
-enum fault_code output_open(struct output *output, const char *path, struct fault *fault)
+fault_code output_open(struct output *output, const char *path, struct fault *fault)
 {
     begin(output, false);
     if (strcmp(path, "-") != 0)
@@ -110,8 +110,8 @@ enum fault_code output_open(struct output *output, const char *path, struct faul
     return output->fd < 0 ? failed(fault, errno, "stdout") : FAULT_NONE;
 }
 
-enum fault_code output_open_new(struct output *output, const char *path, bool may_number,
-                                struct fault *fault)
+fault_code output_open_new(struct output *output, const char *path, bool may_number,
+                           struct fault *fault)
 {
     if (strcmp(path, "-") == 0)
         return output_open(output, path, fault);
@@ -266,8 +266,7 @@ static int give_name(struct output *output)
     return rename_over(output);
 }
 
-enum fault_code output_finish(struct output *output, const void *bytes, size_t len,
-                              struct fault *fault)
+fault_code output_finish(struct output *output, const void *bytes, size_t len, struct fault *fault)
 {
     int err = output->err ? output->err : write_all(output->fd, bytes, len, true);
 
@@ -326,7 +325,7 @@ void output_stdout_init(void)
     stdout = stream;
 }
 
-enum fault_code output_stdout_check(struct fault *fault)
+fault_code output_stdout_check(struct fault *fault)
 {
     errno = 0;
     if (fflush(stdout) == 0 && !ferror(stdout))

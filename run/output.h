@@ -21,14 +21,14 @@ struct output {
     int err;         /* of the first write to output_stream that failed */
 };
 
-enum fault_code output_open(struct output *output, const char *path, struct fault *fault);
+fault_code output_open(struct output *output, const char *path, struct fault *fault);
 /*
  * The same for a file that is made anew: nothing that is there is replaced. If
  * the name is taken, FAULT_OUTPUT with EEXIST; with may_number, and if it is
  * taken only meanwhile, it gets a number ("x-1.heap") and output->path tells.
  */
-enum fault_code output_open_new(struct output *output, const char *path, bool may_number,
-                                struct fault *fault);
+fault_code output_open_new(struct output *output, const char *path, bool may_number,
+                           struct fault *fault);
 /*
  * Another name in the same directory for what output_open_new has opened, and
  * is not finished; stdout and what is no regular file keep theirs. False: out
@@ -38,8 +38,7 @@ bool output_name(struct output *output, const char *path);
 /* A stream onto the output; its errors are told by output_finish. NULL: out of memory. */
 FILE *output_stream(struct output *output);
 /* Writes all bytes, flushes them to the disk and gives the file its name. */
-enum fault_code output_finish(struct output *output, const void *bytes, size_t len,
-                              struct fault *fault);
+fault_code output_finish(struct output *output, const void *bytes, size_t len, struct fault *fault);
 /* Removes what is unfinished; idempotent. */
 void output_close(struct output *output);
 
@@ -59,4 +58,4 @@ void output_stdout_init(void);
 /* Writes past that stream, in the same way. False with errno. */
 bool output_stdout_write(const char *bytes, size_t len);
 /* Has everything printed on stdout been written? */
-enum fault_code output_stdout_check(struct fault *fault);
+fault_code output_stdout_check(struct fault *fault);

@@ -13,7 +13,7 @@
 
 enum { MODULES_TOLD = 5 };
 
-static enum fault_code no_memory(struct fault *fault)
+static fault_code no_memory(struct fault *fault)
 {
     return fault_set(fault, FAULT_INTERNAL, ENOMEM, "report", "the profile");
 }
@@ -25,10 +25,10 @@ struct part {
     struct symbols *symbols;
 };
 
-static enum fault_code open_part(struct part *part, const struct present_source *source,
-                                 enum format format, struct fault *fault)
+static fault_code open_part(struct part *part, const struct present_source *source,
+                            enum format format, struct fault *fault)
 {
-    enum fault_code rc;
+    fault_code rc;
 
     part->source = source;
     rc = heap_parse(&part->profile, (const char *)source->text->bytes, source->text->len, fault);
@@ -110,8 +110,8 @@ static void tell(const struct presentation *presentation, const struct part *par
                 (unsigned long long)samples->period, (unsigned long long)samples->base_period);
 }
 
-static enum fault_code write_svg(const struct presentation *presentation,
-                                 const struct samples *samples, FILE *out, struct fault *fault)
+static fault_code write_svg(const struct presentation *presentation, const struct samples *samples,
+                            FILE *out, struct fault *fault)
 {
     AUTO_FREE char *graph = NULL;
     size_t len = 0;
@@ -123,9 +123,9 @@ static enum fault_code write_svg(const struct presentation *presentation,
     return good ? graphviz_draw(presentation->dot, graph, len, out, fault) : no_memory(fault);
 }
 
-static enum fault_code write_pprof(const struct presentation *presentation,
-                                   const struct samples *samples, const struct part *part,
-                                   FILE *out, struct fault *fault)
+static fault_code write_pprof(const struct presentation *presentation,
+                              const struct samples *samples, const struct part *part, FILE *out,
+                              struct fault *fault)
 {
     char sampling[128], counts[128];
     const char *const comments[] = {
@@ -150,9 +150,9 @@ static enum fault_code write_pprof(const struct presentation *presentation,
     }
 }
 
-static enum fault_code write_samples(const struct presentation *presentation,
-                                     const struct samples *samples, const struct part *part,
-                                     FILE *out, struct fault *fault)
+static fault_code write_samples(const struct presentation *presentation,
+                                const struct samples *samples, const struct part *part, FILE *out,
+                                struct fault *fault)
 {
     const struct display *display = &presentation->display;
     bool good;
@@ -186,11 +186,11 @@ static enum fault_code write_samples(const struct presentation *presentation,
     return good ? FAULT_NONE : no_memory(fault);
 }
 
-static enum fault_code present_samples(const struct presentation *presentation, struct part *parts,
-                                       bool compares, FILE *out, struct fault *fault)
+static fault_code present_samples(const struct presentation *presentation, struct part *parts,
+                                  bool compares, FILE *out, struct fault *fault)
 {
     struct samples samples;
-    enum fault_code rc;
+    fault_code rc;
 
     if (samples_build(&samples, &presentation->samples, &parts[0].profile, parts[0].symbols,
                       compares ? &parts[1].profile : NULL, parts[1].symbols)) {
@@ -207,13 +207,12 @@ static enum fault_code present_samples(const struct presentation *presentation, 
     return rc;
 }
 
-static enum fault_code present_parts(const struct presentation *presentation,
-                                     const struct present_source *profile,
-                                     const struct present_source *base, FILE *out,
-                                     struct fault *fault)
+static fault_code present_parts(const struct presentation *presentation,
+                                const struct present_source *profile,
+                                const struct present_source *base, FILE *out, struct fault *fault)
 {
     struct part parts[2] = {0};
-    enum fault_code rc = open_part(&parts[0], profile, presentation->format, fault);
+    fault_code rc = open_part(&parts[0], profile, presentation->format, fault);
 
     if (rc == FAULT_NONE && base)
         rc = open_part(&parts[1], base, presentation->format, fault);
@@ -224,11 +223,10 @@ static enum fault_code present_parts(const struct presentation *presentation,
     return rc;
 }
 
-enum fault_code present(const struct presentation *presentation,
-                        const struct present_source *profile, const struct present_source *base,
-                        struct output *output, struct fault *fault)
+fault_code present(const struct presentation *presentation, const struct present_source *profile,
+                   const struct present_source *base, struct output *output, struct fault *fault)
 {
-    enum fault_code rc;
+    fault_code rc;
     FILE *out;
 
     if (!output)

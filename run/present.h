@@ -62,6 +62,5 @@ const char *presentation_extension(const struct presentation *presentation);
  * is then complete. output NULL: presentation->also alone. The sources' texts are released as soon
  * as they are not needed any more.
  */
-enum fault_code present(const struct presentation *presentation,
-                        const struct present_source *profile, const struct present_source *base,
-                        struct output *output, struct fault *fault);
+fault_code present(const struct presentation *presentation, const struct present_source *profile,
+                   const struct present_source *base, struct output *output, struct fault *fault);

@@ -28,12 +28,12 @@ static void be_patient(const struct attachment *attachment)
     interrupt_patience(2, farewell);
 }
 
-enum fault_code sampling_begin(struct attachment *attachment, struct sampling *sampling,
-                               struct fault *fault)
+fault_code sampling_begin(struct attachment *attachment, struct sampling *sampling,
+                          struct fault *fault)
 {
     struct injection *injection = &attachment->injection;
     const struct instance *instance = &attachment->instance;
-    enum fault_code rc = prof_read(injection, instance, &sampling->former, fault);
+    fault_code rc = prof_read(injection, instance, &sampling->former, fault);
 
     if (rc == FAULT_NONE)
         rc = prof_usable(&sampling->former, fault);
@@ -58,7 +58,7 @@ struct visit {
     struct attachment *attachment;
     struct sampling *sampling;
     struct fault *fault;
-    enum fault_code code;
+    fault_code code;
 };
 
 static void visit_apart(void *ctx)
@@ -76,8 +76,8 @@ static void visit_apart(void *ctx)
 }
 
 /* Threads of 5.2 that do not sample by themselves. */
-static enum fault_code visit_threads(struct attachment *attachment, struct sampling *sampling,
-                                     struct fault *fault)
+static fault_code visit_threads(struct attachment *attachment, struct sampling *sampling,
+                                struct fault *fault)
 {
     const struct activation *activation = &sampling->activation;
     struct visit visit = {attachment, sampling, fault, FAULT_NONE};
@@ -96,8 +96,8 @@ static enum fault_code visit_threads(struct attachment *attachment, struct sampl
     return visit.code;
 }
 
-enum fault_code sampling_begun(struct attachment *attachment, struct sampling *sampling,
-                               enum fault_code rc, struct fault *fault)
+fault_code sampling_begun(struct attachment *attachment, struct sampling *sampling, fault_code rc,
+                          struct fault *fault)
 {
     const struct options *options = attachment->options;
 
@@ -117,12 +117,11 @@ enum fault_code sampling_begun(struct attachment *attachment, struct sampling *s
     return rc;
 }
 
-enum fault_code sampling_look(struct attachment *attachment, struct sampling *sampling,
-                              struct fault *fault)
+fault_code sampling_look(struct attachment *attachment, struct sampling *sampling,
+                         struct fault *fault)
 {
     bool active;
-    enum fault_code rc =
-        prof_active_read(&attachment->injection, &attachment->instance, &active, fault);
+    fault_code rc = prof_active_read(&attachment->injection, &attachment->instance, &active, fault);
 
     if (rc != FAULT_NONE || active == sampling->active)
         return rc;
@@ -132,10 +131,10 @@ enum fault_code sampling_look(struct attachment *attachment, struct sampling *sa
     return FAULT_NONE;
 }
 
-static enum fault_code set(struct attachment *attachment, struct sampling *sampling, bool active,
-                           struct fault *fault)
+static fault_code set(struct attachment *attachment, struct sampling *sampling, bool active,
+                      struct fault *fault)
 {
-    enum fault_code rc = sampling_look(attachment, sampling, fault);
+    fault_code rc = sampling_look(attachment, sampling, fault);
 
     if (rc == FAULT_NONE && !sampling->foreign && sampling->active != active) {
         sampling->owed = true;
@@ -150,14 +149,14 @@ static enum fault_code set(struct attachment *attachment, struct sampling *sampl
     return rc;
 }
 
-enum fault_code sampling_stop(struct attachment *attachment, struct sampling *sampling,
-                              struct fault *fault)
+fault_code sampling_stop(struct attachment *attachment, struct sampling *sampling,
+                         struct fault *fault)
 {
     return set(attachment, sampling, false, fault);
 }
 
-enum fault_code sampling_end(struct attachment *attachment, struct sampling *sampling,
-                             struct fault *fault)
+fault_code sampling_end(struct attachment *attachment, struct sampling *sampling,
+                        struct fault *fault)
 {
     return set(attachment, sampling, sampling->former.active, fault);
 }
@@ -207,9 +206,9 @@ enum pause_end sampling_wait(struct attachment *attachment, struct sampling *sam
     return end;
 }
 
-enum fault_code sampling_lost(const struct attachment *attachment, struct fault *fault)
+fault_code sampling_lost(const struct attachment *attachment, struct fault *fault)
 {
-    enum fault_code rc = target_check_end(&attachment->target, fault);
+    fault_code rc = target_check_end(&attachment->target, fault);
 
     if (rc == FAULT_NONE)
         rc = fault_set(fault, FAULT_GONE, ESRCH, "wait", "%d", (int)attachment->target.pid);
@@ -218,14 +217,14 @@ enum fault_code sampling_lost(const struct attachment *attachment, struct fault 
 
 /* ---- the end ---- */
 
-static bool is_gone(enum fault_code code)
+static bool is_gone(fault_code code)
 {
     return code == FAULT_GONE || code == FAULT_ZOMBIE || code == FAULT_REUSED ||
            code == FAULT_EXECED;
 }
 
 /* Can it be otherwise a moment later? */
-static bool may_pass(enum fault_code code)
+static bool may_pass(fault_code code)
 {
     return code == FAULT_NO_SAFE_POINT || code == FAULT_NO_STOP || code == FAULT_STOPPED ||
            code == FAULT_TRACED || code == FAULT_NO_SCRATCH || code == FAULT_FROZEN;
@@ -241,10 +240,10 @@ struct reach {
     const char *what;                         /* is not done yet */
 };
 
-static enum fault_code try_once(const struct reach *reach, struct fault *fault)
+static fault_code try_once(const struct reach *reach, struct fault *fault)
 {
     struct attachment *attachment = reach->attachment;
-    enum fault_code rc = attachment_renew(attachment, reach->interrupted, fault);
+    fault_code rc = attachment_renew(attachment, reach->interrupted, fault);
 
     if (reach->capture) {
         capture_free(reach->capture);
@@ -259,11 +258,11 @@ static enum fault_code try_once(const struct reach *reach, struct fault *fault)
 }
 
 /* A debugger, or a SIGSTOP, at just that moment must not cost what was recorded. */
-static enum fault_code try_until(const struct reach *reach, uint64_t until, struct fault *fault)
+static fault_code try_until(const struct reach *reach, uint64_t until, struct fault *fault)
 {
     char cause[512];
     bool told = false;
-    enum fault_code rc;
+    fault_code rc;
 
     while ((rc = try_once(reach, fault)) != FAULT_NONE && may_pass(rc) && clock_now() < until) {
         const struct pause pause = {.until = clock_now() + RETRY_NS,
@@ -280,26 +279,26 @@ static enum fault_code try_until(const struct reach *reach, uint64_t until, stru
     return rc;
 }
 
-enum fault_code sampling_hold(struct attachment *attachment, struct sampling *sampling,
-                              struct capture *capture, held_action action, void *ctx,
-                              struct fault *fault)
+fault_code sampling_hold(struct attachment *attachment, struct sampling *sampling,
+                         struct capture *capture, held_action action, void *ctx,
+                         struct fault *fault)
 {
     const struct reach reach = {
         attachment, capture, action, ctx, interrupt_again_flag(), "the process cannot be held yet"};
-    enum fault_code rc = try_until(&reach, clock_now() + attachment->options->timeout_ns, fault);
+    fault_code rc = try_until(&reach, clock_now() + attachment->options->timeout_ns, fault);
 
     sampling_tell_foreign(attachment, sampling);
     return rc;
 }
 
-static enum fault_code end_held(struct attachment *attachment, void *ctx, struct fault *fault)
+static fault_code end_held(struct attachment *attachment, void *ctx, struct fault *fault)
 {
     return sampling_end(attachment, ctx, fault);
 }
 
 /* Ctrl-C does not keep it from that: only the third one does. */
-static enum fault_code give_back(struct attachment *attachment, struct sampling *sampling,
-                                 struct fault *fault)
+static fault_code give_back(struct attachment *attachment, struct sampling *sampling,
+                            struct fault *fault)
 {
     char what[64];
     const struct reach reach = {attachment, NULL, end_held, sampling, NULL, what};
@@ -309,11 +308,11 @@ static enum fault_code give_back(struct attachment *attachment, struct sampling 
 }
 
 /* FAULT_NONE also when there is nothing to be given back to any more. */
-static enum fault_code settle(struct attachment *attachment, struct sampling *sampling,
-                              struct fault *fault)
+static fault_code settle(struct attachment *attachment, struct sampling *sampling,
+                         struct fault *fault)
 {
     static char verb[80];
-    enum fault_code rc;
+    fault_code rc;
 
     if (!sampling->owed)
         return FAULT_NONE;
@@ -356,15 +355,15 @@ static void tell(const struct attachment *attachment, const struct sampling *sam
 }
 
 /* The second Ctrl-C: it can be said that nothing was changed when that is so again. */
-static bool left_without_result(const struct sampling *sampling, enum fault_code rc)
+static bool left_without_result(const struct sampling *sampling, fault_code rc)
 {
     return rc == FAULT_INTERRUPTED && sampling->began;
 }
 
-int sampling_finish(struct attachment *attachment, struct sampling *sampling, enum fault_code rc,
+int sampling_finish(struct attachment *attachment, struct sampling *sampling, fault_code rc,
                     struct fault *fault)
 {
-    enum fault_code settled;
+    fault_code settled;
     int code = EXIT_DONE, last;
     struct fault own;
     char time[32];

@@ -26,24 +26,24 @@ struct sampling {
  * In a hold: reads the state, refuses what cannot profile or be streamed,
  * switches on. Then sampling_begun, out of the hold, whatever came of it.
  */
-enum fault_code sampling_begin(struct attachment *attachment, struct sampling *sampling,
-                               struct fault *fault);
+fault_code sampling_begin(struct attachment *attachment, struct sampling *sampling,
+                          struct fault *fault);
 /*
  * Takes rc, that of the hold. If it was well, visits the threads that do not
  * sample by themselves (jemalloc/activate.h), and says which it did not reach.
  */
-enum fault_code sampling_begun(struct attachment *attachment, struct sampling *sampling,
-                               enum fault_code rc, struct fault *fault);
+fault_code sampling_begun(struct attachment *attachment, struct sampling *sampling, fault_code rc,
+                          struct fault *fault);
 
 /* In a hold: is prof.active as we know it? Sets foreign. */
-enum fault_code sampling_look(struct attachment *attachment, struct sampling *sampling,
-                              struct fault *fault);
+fault_code sampling_look(struct attachment *attachment, struct sampling *sampling,
+                         struct fault *fault);
 /* In a hold: switches it off though it is not the end; not if somebody else has changed it. */
-enum fault_code sampling_stop(struct attachment *attachment, struct sampling *sampling,
-                              struct fault *fault);
+fault_code sampling_stop(struct attachment *attachment, struct sampling *sampling,
+                         struct fault *fault);
 /* In a hold: gives the former state back, reads it back, unless somebody else has changed it. */
-enum fault_code sampling_end(struct attachment *attachment, struct sampling *sampling,
-                             struct fault *fault);
+fault_code sampling_end(struct attachment *attachment, struct sampling *sampling,
+                        struct fault *fault);
 
 /*
  * Another hold, after sampling_wait: with a profile taken after the action,
@@ -51,9 +51,9 @@ enum fault_code sampling_end(struct attachment *attachment, struct sampling *sam
  * traced), it is tried again until options->timeout_ns are over or a second
  * signal has come.
  */
-enum fault_code sampling_hold(struct attachment *attachment, struct sampling *sampling,
-                              struct capture *capture, held_action action, void *ctx,
-                              struct fault *fault);
+fault_code sampling_hold(struct attachment *attachment, struct sampling *sampling,
+                         struct capture *capture, held_action action, void *ctx,
+                         struct fault *fault);
 
 /*
  * The end of a verb, after rc: if the former state is still owed, gives it back
@@ -61,7 +61,7 @@ enum fault_code sampling_hold(struct attachment *attachment, struct sampling *sa
  * could; then it says so, and how to do it by hand. Says what became of
  * prof.active, and does attachment_finish. Returns the exit code.
  */
-int sampling_finish(struct attachment *attachment, struct sampling *sampling, enum fault_code rc,
+int sampling_finish(struct attachment *attachment, struct sampling *sampling, fault_code rc,
                     struct fault *fault);
 
 /*
@@ -71,7 +71,7 @@ int sampling_finish(struct attachment *attachment, struct sampling *sampling, en
 enum pause_end sampling_wait(struct attachment *attachment, struct sampling *sampling,
                              const char *doing, uint64_t until);
 /* After PAUSE_ENDED: FAULT_GONE and its like. */
-enum fault_code sampling_lost(const struct attachment *attachment, struct fault *fault);
+fault_code sampling_lost(const struct attachment *attachment, struct fault *fault);
 
 /* How long was sampled so far, or was until it ended. */
 uint64_t sampling_ns(const struct sampling *sampling);

@@ -153,13 +153,13 @@ static bool take_pins(struct targets *targets, struct selection *selection)
     return targets->count == selection->count;
 }
 
-static enum fault_code search(struct selection *selection, const struct selector *selector,
-                              const struct options *options, struct fault *fault)
+static fault_code search(struct selection *selection, const struct selector *selector,
+                         const struct options *options, struct fault *fault)
 {
     struct procfs proc = {.dirfd = -1};
     struct deadline deadline = {0};
     struct census *census = census_new();
-    enum fault_code rc = deadline_start(&deadline, options->timeout_ns, interrupt_flag(), fault);
+    fault_code rc = deadline_start(&deadline, options->timeout_ns, interrupt_flag(), fault);
     int err = procfs_open(&proc, "/proc");
 
     if (rc == FAULT_NONE && (err || !census))
@@ -195,7 +195,7 @@ static int find_selected(struct targets *targets, const struct options *options)
         .subject = &subject, .last_act = tell_where, .ctx = &selector};
     struct stall_guard stall_guard;
     int code = EXIT_DONE;
-    enum fault_code rc;
+    fault_code rc;
 
     selector.at = &at;
     stall_guard_start(&stall_guard, options->timeout_ns, &what);

@@ -46,7 +46,7 @@ void top_refresh_free(struct top_refresh *refresh)
 
 /* ---- the hold ---- */
 
-static enum fault_code look_held(struct attachment *attachment, void *ctx, struct fault *fault)
+static fault_code look_held(struct attachment *attachment, void *ctx, struct fault *fault)
 {
     struct top_refresh *refresh = ctx;
 
@@ -69,10 +69,10 @@ static void note_hold(struct top_refresh *refresh)
 }
 
 /* Nothing ticks between two refreshes; modules are looked at anew for each. */
-static enum fault_code hold(struct top_refresh *refresh, struct fault *fault)
+static fault_code hold(struct top_refresh *refresh, struct fault *fault)
 {
     struct attachment *attachment = &refresh->attachment;
-    enum fault_code rc = FAULT_NONE;
+    fault_code rc = FAULT_NONE;
 
     if (refresh->model.refreshes) {
         attachment->search_ns = SEARCH_NS;
@@ -115,8 +115,8 @@ static void take_gauges(struct top_refresh *refresh, uint64_t time)
     trends_add(&refresh->model.trends, &values);
 }
 
-static enum fault_code take_samples(struct top_refresh *refresh, const struct heap_profile *profile,
-                                    uint64_t time, struct fault *fault)
+static fault_code take_samples(struct top_refresh *refresh, const struct heap_profile *profile,
+                               uint64_t time, struct fault *fault)
 {
     struct symbols *symbols = name_cache_symbols(&refresh->names, profile);
     struct samples samples;
@@ -130,10 +130,10 @@ static enum fault_code take_samples(struct top_refresh *refresh, const struct he
     return good ? FAULT_NONE : fault_set(fault, FAULT_INTERNAL, ENOMEM, "report", "the profile");
 }
 
-static enum fault_code take_profile(struct top_refresh *refresh, uint64_t time, struct fault *fault)
+static fault_code take_profile(struct top_refresh *refresh, uint64_t time, struct fault *fault)
 {
     struct heap_profile profile;
-    enum fault_code rc = dump_complete(&refresh->attachment.target, &refresh->sink, fault);
+    fault_code rc = dump_complete(&refresh->attachment.target, &refresh->sink, fault);
 
     if (rc != FAULT_NONE)
         return rc;
@@ -144,10 +144,10 @@ static enum fault_code take_profile(struct top_refresh *refresh, uint64_t time, 
     return rc;
 }
 
-static enum fault_code run(struct top_refresh *refresh, struct fault *fault)
+static fault_code run(struct top_refresh *refresh, struct fault *fault)
 {
     struct top_model *model = &refresh->model;
-    enum fault_code rc = hold(refresh, fault);
+    fault_code rc = hold(refresh, fault);
     uint64_t time = clock_now();
 
     if (rc != FAULT_NONE)
@@ -178,9 +178,9 @@ static bool may_pass(const struct fault *fault)
     }
 }
 
-enum fault_code top_refresh_run(struct top_refresh *refresh, struct fault *fault)
+fault_code top_refresh_run(struct top_refresh *refresh, struct fault *fault)
 {
-    enum fault_code rc = run(refresh, fault);
+    fault_code rc = run(refresh, fault);
 
     refresh->model.missed = NULL;
     if (rc == FAULT_NONE || !refresh->model.refreshes || !may_pass(fault))

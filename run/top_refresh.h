@@ -30,4 +30,4 @@ void top_refresh_free(struct top_refresh *refresh);
  * model.missed has the cause and the numbers are the former ones. Any fault
  * that is returned is the end.
  */
-enum fault_code top_refresh_run(struct top_refresh *refresh, struct fault *fault);
+fault_code top_refresh_run(struct top_refresh *refresh, struct fault *fault);

@@ -73,10 +73,10 @@ static bool name_profile(const struct watching *watch, char *out, size_t size)
            filename_expand(directory, KEEP_EXTENSION, &facts, out, size);
 }
 
-static enum fault_code write_profile(struct watching *watch, struct output *output)
+static fault_code write_profile(struct watching *watch, struct output *output)
 {
     char path[FILENAME_MAX_BYTES];
-    enum fault_code rc;
+    fault_code rc;
 
     if (!name_profile(watch, path, sizeof path))
         return fault_set(&watch->fault, FAULT_OUTPUT, ENAMETOOLONG, "write output", "%s",
@@ -113,9 +113,9 @@ static enum course tell_profile(struct watching *watch, unsigned fired, const ch
     return watching_tell(watch, &event, COURSE_ON);
 }
 
-static enum fault_code take_profile(struct watching *watch)
+static fault_code take_profile(struct watching *watch)
 {
-    enum fault_code rc = attachment_renew(&watch->attachment, interrupt_flag(), &watch->fault);
+    fault_code rc = attachment_renew(&watch->attachment, interrupt_flag(), &watch->fault);
 
     watch->capture.text.len = 0;
     if (rc == FAULT_NONE)
@@ -144,7 +144,7 @@ static enum course profile(struct watching *watch, unsigned fired)
 {
     struct output output = {.fd = -1};
     enum course course = COURSE_ON;
-    enum fault_code rc = take_profile(watch);
+    fault_code rc = take_profile(watch);
 
     if (rc == FAULT_NONE)
         rc = write_profile(watch, &output);
@@ -217,12 +217,12 @@ enum course watching_run(struct watching *watch)
 }
 
 /* What can be told now is not left to be found out when it matters. */
-static enum fault_code check_held(struct attachment *attachment, void *ctx, struct fault *fault)
+static fault_code check_held(struct attachment *attachment, void *ctx, struct fault *fault)
 {
     struct watching *watch = ctx;
     struct injection *injection = &attachment->injection;
     struct prof_state *state = &watch->sampling.former;
-    enum fault_code rc;
+    fault_code rc;
 
     if (watch->options->watch.on)
         return sampling_begin(attachment, &watch->sampling, fault);
@@ -234,10 +234,10 @@ static enum fault_code check_held(struct attachment *attachment, void *ctx, stru
     return rc;
 }
 
-static enum fault_code hold_first(struct watching *watch)
+static fault_code hold_first(struct watching *watch)
 {
     struct attachment *attachment = &watch->attachment;
-    enum fault_code rc = attachment_hold(attachment, check_held, watch, &watch->fault);
+    fault_code rc = attachment_hold(attachment, check_held, watch, &watch->fault);
 
     if (watch->options->watch.on)
         rc = sampling_begun(attachment, &watch->sampling, rc, &watch->fault);
@@ -248,9 +248,9 @@ static enum fault_code hold_first(struct watching *watch)
 }
 
 /* The first attach goes the way of all later ones: what they touch and allocate is there then. */
-enum fault_code watching_open(struct watching *watch, pid_t pid)
+fault_code watching_open(struct watching *watch, pid_t pid)
 {
-    enum fault_code rc;
+    fault_code rc;
 
     memset(&watch->sampling, 0, sizeof watch->sampling);
     watch->attached = true;
@@ -272,7 +272,7 @@ static void close_meter(struct watching *watch)
     watch->metered = false;
 }
 
-int watching_close(struct watching *watch, enum fault_code rc)
+int watching_close(struct watching *watch, fault_code rc)
 {
     int code = EXIT_DONE;
 

@@ -38,14 +38,14 @@ bool watching_reserve(struct watching *watching);
  * Opens the process for profiles, says whether it can profile, and switches it
  * on if that was asked for. The rules begin anew.
  */
-enum fault_code watching_open(struct watching *watching, pid_t pid);
+fault_code watching_open(struct watching *watching, pid_t pid);
 /* Looks until something else comes of it than COURSE_ON. */
 enum course watching_run(struct watching *watching);
 /*
  * Gives prof.active back, if that is owed to a process that still is; rc is
  * what went wrong, which is said. Returns the exit code.
  */
-int watching_close(struct watching *watching, enum fault_code rc);
+int watching_close(struct watching *watching, fault_code rc);
 /* The same of a process that is gone: nothing is owed. */
 void watching_leave(struct watching *watching);
 

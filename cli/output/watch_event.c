@@ -202,8 +202,7 @@ static void tell_words(const struct event *event)
 }
 
 /* Nothing waits in a buffer while the watch does. */
-enum fault_code event_tell(const struct options *options, const struct event *event,
-                           struct fault *fault)
+fault_code event_tell(const struct options *options, const struct event *event, struct fault *fault)
 {
     if (options->json)
         tell_json(event);

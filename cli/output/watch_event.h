@@ -41,5 +41,5 @@ struct watch_start {
 };
 
 /* FAULT_OUTPUT if stdout takes no more. */
-enum fault_code event_tell(const struct options *options, const struct event *event,
-                           struct fault *fault);
+fault_code event_tell(const struct options *options, const struct event *event,
+                      struct fault *fault);

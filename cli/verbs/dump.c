@@ -82,7 +82,7 @@ static void tell_target_path(const struct dump *dump)
             message_clean(dump->result.target_path, clean, sizeof clean));
 }
 
-static enum fault_code dump_held(struct attachment *attachment, void *ctx, struct fault *fault)
+static fault_code dump_held(struct attachment *attachment, void *ctx, struct fault *fault)
 {
     struct dump *dump = ctx;
 
@@ -91,7 +91,7 @@ static enum fault_code dump_held(struct attachment *attachment, void *ctx, struc
 }
 
 /* A file that was named is replaced; one whose name is made of the process never is. */
-static enum fault_code open_output(struct dump *dump, const char *template, struct fault *fault)
+static fault_code open_output(struct dump *dump, const char *template, struct fault *fault)
 {
     const char *extension = presentation_extension(&dump->presentation);
     struct filename_facts facts;
@@ -108,8 +108,7 @@ static enum fault_code open_output(struct dump *dump, const char *template, stru
 }
 
 /* What can be refused is refused before the target is touched. */
-static enum fault_code prepare(struct dump *dump, const struct options *options,
-                               struct fault *fault)
+static fault_code prepare(struct dump *dump, const struct options *options, struct fault *fault)
 {
     capture_init(&dump->capture);
     dump->request =
@@ -121,10 +120,10 @@ static enum fault_code prepare(struct dump *dump, const struct options *options,
     return dump_check(&dump->attachment.target, &dump->request, fault);
 }
 
-static enum fault_code run_streamed(struct dump *dump, struct fault *fault)
+static fault_code run_streamed(struct dump *dump, struct fault *fault)
 {
     struct attachment *attachment = &dump->attachment;
-    enum fault_code rc = capture_take(attachment, &dump->capture, NULL, NULL, fault);
+    fault_code rc = capture_take(attachment, &dump->capture, NULL, NULL, fault);
 
     if (rc == FAULT_NONE)
         rc = capture_write(attachment, &dump->presentation, &dump->capture, NULL, &dump->output,
@@ -134,10 +133,10 @@ static enum fault_code run_streamed(struct dump *dump, struct fault *fault)
     return rc;
 }
 
-static enum fault_code run_in_target(struct dump *dump, struct fault *fault)
+static fault_code run_in_target(struct dump *dump, struct fault *fault)
 {
     struct attachment *attachment = &dump->attachment;
-    enum fault_code rc = attachment_hold(attachment, dump_held, dump, fault);
+    fault_code rc = attachment_hold(attachment, dump_held, dump, fault);
 
     if (rc != FAULT_NONE)
         return rc;
@@ -147,7 +146,7 @@ static enum fault_code run_in_target(struct dump *dump, struct fault *fault)
     return FAULT_NONE;
 }
 
-static enum fault_code run(struct dump *dump, struct fault *fault)
+static fault_code run(struct dump *dump, struct fault *fault)
 {
     static const char *const calls[] = {
         "mallctl version, config.prof, opt.prof, prof.active, ... (read)",
@@ -155,7 +154,7 @@ static enum fault_code run(struct dump *dump, struct fault *fault)
         "mallctl prof.dump",
     };
     const struct options *options = dump->attachment.options;
-    enum fault_code rc;
+    fault_code rc;
 
     if (options->dry_run)
         return attachment_describe(&dump->attachment, calls, ARRAY_LEN(calls), fault);
@@ -181,7 +180,7 @@ int verb_dump(const struct options *options, pid_t pid)
 {
     struct dump dump = {.output.fd = -1};
     struct fault fault;
-    enum fault_code rc;
+    fault_code rc;
 
     if (!presentation_init(&dump.presentation, options, FORMAT_RAW) || !is_good_name(options)) {
         presentation_free(&dump.presentation);

@@ -39,51 +39,49 @@ static bool to_stdout(const struct leak *leak)
 
 /* ---- in a hold ---- */
 
-static enum fault_code count(struct attachment *attachment, struct end *end, struct fault *fault)
+static fault_code count(struct attachment *attachment, struct end *end, struct fault *fault)
 {
-    enum fault_code rc =
-        stats_read(&attachment->injection, &attachment->instance, &end->gauges, fault);
+    fault_code rc = stats_read(&attachment->injection, &attachment->instance, &end->gauges, fault);
 
     end->at_ns = clock_now();
     end->counted = rc == FAULT_NONE;
     return rc == FAULT_STATS_ABSENT ? FAULT_NONE : rc;
 }
 
-static enum fault_code begin_held(struct attachment *attachment, void *ctx, struct fault *fault)
+static fault_code begin_held(struct attachment *attachment, void *ctx, struct fault *fault)
 {
     struct leak *leak = ctx;
-    enum fault_code rc = sampling_begin(attachment, &leak->sampling, fault);
+    fault_code rc = sampling_begin(attachment, &leak->sampling, fault);
 
     return rc == FAULT_NONE ? count(attachment, &leak->before, fault) : rc;
 }
 
-static enum fault_code stop_held(struct attachment *attachment, void *ctx, struct fault *fault)
+static fault_code stop_held(struct attachment *attachment, void *ctx, struct fault *fault)
 {
     struct leak *leak = ctx;
 
     return sampling_stop(attachment, &leak->sampling, fault);
 }
 
-static enum fault_code end_held(struct attachment *attachment, void *ctx, struct fault *fault)
+static fault_code end_held(struct attachment *attachment, void *ctx, struct fault *fault)
 {
     struct leak *leak = ctx;
-    enum fault_code rc = sampling_end(attachment, &leak->sampling, fault);
+    fault_code rc = sampling_end(attachment, &leak->sampling, fault);
 
     return rc == FAULT_NONE ? count(attachment, &leak->after, fault) : rc;
 }
 
 /* ---- the two ends ---- */
 
-static enum fault_code take_first(struct leak *leak, struct fault *fault)
+static fault_code take_first(struct leak *leak, struct fault *fault)
 {
-    enum fault_code rc =
-        capture_take(&leak->attachment, &leak->before.capture, begin_held, leak, fault);
+    fault_code rc = capture_take(&leak->attachment, &leak->before.capture, begin_held, leak, fault);
 
     return sampling_begun(&leak->attachment, &leak->sampling, rc, fault);
 }
 
-static enum fault_code wait_for(struct leak *leak, const char *doing, uint64_t until,
-                                struct fault *fault)
+static fault_code wait_for(struct leak *leak, const char *doing, uint64_t until,
+                           struct fault *fault)
 {
     if (sampling_wait(&leak->attachment, &leak->sampling, doing, until) == PAUSE_ENDED)
         return sampling_lost(&leak->attachment, fault);
@@ -91,31 +89,30 @@ static enum fault_code wait_for(struct leak *leak, const char *doing, uint64_t u
 }
 
 /* Without sampling: what lives but a short time is freed, what leaks stays. */
-static enum fault_code settle(struct leak *leak, struct fault *fault)
+static fault_code settle(struct leak *leak, struct fault *fault)
 {
-    enum fault_code rc =
-        sampling_hold(&leak->attachment, &leak->sampling, NULL, stop_held, leak, fault);
+    fault_code rc = sampling_hold(&leak->attachment, &leak->sampling, NULL, stop_held, leak, fault);
 
     if (rc == FAULT_NONE)
         rc = wait_for(leak, "settling", clock_now() + leak->options->settle_ns, fault);
     return rc;
 }
 
-static enum fault_code take_second(struct leak *leak, struct fault *fault)
+static fault_code take_second(struct leak *leak, struct fault *fault)
 {
-    enum fault_code rc = sampling_hold(&leak->attachment, &leak->sampling, &leak->after.capture,
-                                       end_held, leak, fault);
+    fault_code rc = sampling_hold(&leak->attachment, &leak->sampling, &leak->after.capture,
+                                  end_held, leak, fault);
 
     if (rc == FAULT_NONE)
         interrupt_patience(to_stdout(leak) ? 0 : 2, NULL);
     return rc;
 }
 
-static enum fault_code take_both(struct leak *leak, struct fault *fault)
+static fault_code take_both(struct leak *leak, struct fault *fault)
 {
     const struct options *options = leak->options;
     uint64_t duration = options->duration_ns ? options->duration_ns : DEFAULT_NS;
-    enum fault_code rc = take_first(leak, fault);
+    fault_code rc = take_first(leak, fault);
 
     if (rc == FAULT_NONE)
         rc = wait_for(leak, "recording", leak->sampling.began + duration, fault);
@@ -144,10 +141,10 @@ static double own_bytes(const struct leak *leak, const struct heap_counts *count
 }
 
 /* What the samples of a profile stand for, and what they take. */
-static enum fault_code estimate(const struct leak *leak, struct end *end, struct fault *fault)
+static fault_code estimate(const struct leak *leak, struct end *end, struct fault *fault)
 {
     struct heap_profile profile;
-    enum fault_code rc =
+    fault_code rc =
         heap_parse(&profile, (const char *)end->capture.text.bytes, end->capture.text.len, fault);
 
     for (size_t i = 0; rc == FAULT_NONE && i < profile.line_count; i++) {
@@ -324,10 +321,10 @@ static bool print_json(const struct samples *samples, const struct display *disp
     return true;
 }
 
-static enum fault_code show(struct leak *leak, struct fault *fault)
+static fault_code show(struct leak *leak, struct fault *fault)
 {
     const struct options *options = leak->options;
-    enum fault_code rc = estimate(leak, &leak->before, fault);
+    fault_code rc = estimate(leak, &leak->before, fault);
 
     if (rc == FAULT_NONE)
         rc = estimate(leak, &leak->after, fault);
@@ -340,7 +337,7 @@ static enum fault_code show(struct leak *leak, struct fault *fault)
                          &leak->before.capture, options->output ? &leak->output : NULL, fault);
 }
 
-static enum fault_code run(struct leak *leak, struct fault *fault)
+static fault_code run(struct leak *leak, struct fault *fault)
 {
     static const char *const calls[] = {
         "mallctl version, config.prof, opt.prof, prof.active, ... (read)",
@@ -353,7 +350,7 @@ static enum fault_code run(struct leak *leak, struct fault *fault)
         "with --settle, between them: mallctl prof.active=false (write, then read back)",
     };
     const struct options *options = leak->options;
-    enum fault_code rc = FAULT_NONE;
+    fault_code rc = FAULT_NONE;
 
     if (options->dry_run)
         return attachment_describe(&leak->attachment, calls, ARRAY_LEN(calls), fault);
@@ -394,7 +391,7 @@ int verb_leak(const struct options *options, pid_t pid)
 {
     struct leak leak = {.output.fd = -1};
     struct fault fault;
-    enum fault_code rc;
+    fault_code rc;
     int code = EXIT_USAGE;
 
     if (prepare(&leak, options)) {

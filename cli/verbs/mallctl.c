@@ -68,8 +68,8 @@ static const char *range_text(const struct ctl_name *name, char *out, size_t siz
     return out;
 }
 
-static enum fault_code refuse(const struct mallctl *mallctl, const struct access *access,
-                              enum name_refusal refusal, struct fault *fault)
+static fault_code refuse(const struct mallctl *mallctl, const struct access *access,
+                         enum name_refusal refusal, struct fault *fault)
 {
     const struct build *build = &mallctl->build;
     char range[64];
@@ -101,8 +101,8 @@ static bool is_constant_tree(const char *name)
     return strncmp(name, "opt.", 4) == 0 || strncmp(name, "config.", 7) == 0;
 }
 
-static enum fault_code refuse_unknown(const struct access *access, const struct build *build,
-                                      struct fault *fault)
+static fault_code refuse_unknown(const struct access *access, const struct build *build,
+                                 struct fault *fault)
 {
     char near[CTL_NAME_MAX], clean[CTL_NAME_MAX];
 
@@ -132,7 +132,7 @@ static bool take_type(struct access *access)
     return is_constant_tree(access->name) && value_type(colon + 1, &access->type);
 }
 
-static enum fault_code take_value(struct access *access, const char *text, struct fault *fault)
+static fault_code take_value(struct access *access, const char *text, struct fault *fault)
 {
     char clean[64];
 
@@ -153,14 +153,14 @@ static enum fault_code take_value(struct access *access, const char *text, struc
 }
 
 /* What can be said of a word without the process: version and state are taken for the best. */
-static enum fault_code take_word(struct mallctl *mallctl, const char *word, struct fault *fault)
+static fault_code take_word(struct mallctl *mallctl, const char *word, struct fault *fault)
 {
     static const struct build best = {
         .prof_compiled_in = true, .prof_enabled = true, .stats = true};
     struct access *access = &mallctl->list[mallctl->count++];
     const char *value = strchr(word, '=');
     size_t n = value ? (size_t)(value - word) : strlen(word);
-    enum fault_code rc;
+    fault_code rc;
 
     if (n >= sizeof access->name)
         n = sizeof access->name - 1;
@@ -184,9 +184,9 @@ static enum fault_code take_word(struct mallctl *mallctl, const char *word, stru
     return rc == FAULT_NONE && value ? take_value(access, value + 1, fault) : rc;
 }
 
-static enum fault_code take_words(struct mallctl *mallctl, struct fault *fault)
+static fault_code take_words(struct mallctl *mallctl, struct fault *fault)
 {
-    enum fault_code rc = FAULT_NONE;
+    fault_code rc = FAULT_NONE;
 
     if (mallctl->options->list)
         return FAULT_NONE;
@@ -198,7 +198,7 @@ static enum fault_code take_words(struct mallctl *mallctl, struct fault *fault)
 /* ---- while a thread is held ---- */
 
 /* The entry of this version may have another type: opt.thp was a bool before 5.1. */
-static enum fault_code judge(struct mallctl *mallctl, struct access *access, struct fault *fault)
+static fault_code judge(struct mallctl *mallctl, struct access *access, struct fault *fault)
 {
     if (!access->entry)
         return FAULT_NONE;
@@ -239,10 +239,10 @@ static void fill_list(struct mallctl *mallctl)
 }
 
 /* In the order of the names; one that is not in the table is a constant. */
-static enum fault_code check_hooks(struct attachment *attachment, const struct mallctl *mallctl,
-                                   struct fault *fault)
+static fault_code check_hooks(struct attachment *attachment, const struct mallctl *mallctl,
+                              struct fault *fault)
 {
-    enum fault_code rc = FAULT_NONE;
+    fault_code rc = FAULT_NONE;
     int scope;
 
     for (size_t i = 0; i < mallctl->count && rc == FAULT_NONE; i++) {
@@ -254,10 +254,10 @@ static enum fault_code check_hooks(struct attachment *attachment, const struct m
     return rc;
 }
 
-static enum fault_code mallctl_held(struct attachment *attachment, void *ctx, struct fault *fault)
+static fault_code mallctl_held(struct attachment *attachment, void *ctx, struct fault *fault)
 {
     struct mallctl *mallctl = ctx;
-    enum fault_code rc =
+    fault_code rc =
         build_read(&attachment->injection, &attachment->instance, &mallctl->build, fault);
 
     if (rc == FAULT_NONE && mallctl->options->list)
@@ -378,7 +378,7 @@ static const char *reason(const struct mallctl *mallctl, const struct access *ac
 }
 
 /* In a list what a build leaves out is not there; of what was asked for, the first failure. */
-static enum fault_code outcome(const struct mallctl *mallctl, struct fault *fault)
+static fault_code outcome(const struct mallctl *mallctl, struct fault *fault)
 {
     for (size_t i = 0; i < mallctl->count && !mallctl->options->list; i++) {
         const struct access *access = &mallctl->list[i];
@@ -411,8 +411,8 @@ static void tell_notes(const struct mallctl *mallctl)
                     "is false: use jeattach on");
 }
 
-static enum fault_code describe(struct attachment *attachment, const struct mallctl *mallctl,
-                                struct fault *fault)
+static fault_code describe(struct attachment *attachment, const struct mallctl *mallctl,
+                           struct fault *fault)
 {
     const char *calls[OPTIONS_NAMES_MAX + 2] = {
         "mallctl version, config.prof, opt.prof, config.stats, ... (read)",
@@ -433,10 +433,9 @@ static enum fault_code describe(struct attachment *attachment, const struct mall
     return attachment_describe(attachment, calls, count, fault);
 }
 
-static enum fault_code run(struct attachment *attachment, struct mallctl *mallctl,
-                           struct fault *fault)
+static fault_code run(struct attachment *attachment, struct mallctl *mallctl, struct fault *fault)
 {
-    enum fault_code rc = take_words(mallctl, fault);
+    fault_code rc = take_words(mallctl, fault);
 
     if (rc != FAULT_NONE)
         return rc;
@@ -459,7 +458,7 @@ int verb_mallctl(const struct options *options, pid_t pid)
     struct mallctl mallctl = {.options = options};
     struct attachment attachment;
     struct fault fault;
-    enum fault_code rc = attachment_open(&attachment, options, pid, "use mallctl of", &fault);
+    fault_code rc = attachment_open(&attachment, options, pid, "use mallctl of", &fault);
 
     if (rc == FAULT_NONE)
         rc = run(&attachment, &mallctl, &fault);

@@ -52,8 +52,8 @@ static void add_json(struct listing *listing, const struct census_entry *entry,
     json_end(&json);
 }
 
-static enum fault_code add_entry(struct listing *listing, const struct procfs *proc,
-                                 const struct census_entry *entry, struct fault *fault)
+static fault_code add_entry(struct listing *listing, const struct procfs *proc,
+                            const struct census_entry *entry, struct fault *fault)
 {
     struct container container;
 
@@ -70,8 +70,7 @@ static enum fault_code add_entry(struct listing *listing, const struct procfs *p
  * What a look at one process came to. No process can end the list, whatever it
  * is: that does only the tool's own lack of memory.
  */
-static enum fault_code count(struct listing *listing, enum fault_code code,
-                             const struct fault *fault)
+static fault_code count(struct listing *listing, fault_code code, const struct fault *fault)
 {
     if (code == FAULT_INTERNAL && fault->err == ENOMEM)
         return code;
@@ -83,19 +82,19 @@ static enum fault_code count(struct listing *listing, enum fault_code code,
     return FAULT_NONE;
 }
 
-static enum fault_code look_at_all(struct listing *listing, struct census *census,
-                                   struct procfs *proc, const struct processes *processes,
-                                   const struct deadline *deadline, struct fault *fault)
+static fault_code look_at_all(struct listing *listing, struct census *census, struct procfs *proc,
+                              const struct processes *processes, const struct deadline *deadline,
+                              struct fault *fault)
 {
     struct census_entry entry;
-    enum fault_code rc = FAULT_NONE;
+    fault_code rc = FAULT_NONE;
 
     for (size_t i = 0; i < processes->count && rc == FAULT_NONE; i++) {
         listing->left = processes->count - i;
         listing->subject.pid = processes->list[i];
         if (deadline_interrupted(deadline) || deadline_passed(deadline))
             return rc;
-        enum fault_code code = census_look(census, proc, processes->list[i], &entry, fault);
+        fault_code code = census_look(census, proc, processes->list[i], &entry, fault);
         rc = count(listing, code, fault);
         if (code == FAULT_NONE)
             rc = add_entry(listing, proc, &entry, fault);
@@ -139,14 +138,14 @@ static void tell_rest(const struct listing *listing)
                 listing->left);
 }
 
-static enum fault_code list_all(struct listing *listing, const struct deadline *deadline,
-                                struct fault *fault)
+static fault_code list_all(struct listing *listing, const struct deadline *deadline,
+                           struct fault *fault)
 {
     struct procfs proc = {.dirfd = -1};
     struct selector selector = targets_selector(listing->options);
     struct matches matches = {0};
     struct census *census = census_new();
-    enum fault_code rc = FAULT_NONE;
+    fault_code rc = FAULT_NONE;
     int err = procfs_open(&proc, "/proc");
 
     if (err || !census)
@@ -184,7 +183,7 @@ static int tell_fault(struct listing *listing, const struct fault *fault)
 }
 
 /* A list cut short is printed as far as it got, and is no success. */
-static int finish(struct listing *listing, const struct deadline *deadline, enum fault_code rc,
+static int finish(struct listing *listing, const struct deadline *deadline, fault_code rc,
                   struct fault *fault)
 {
     if (rc == FAULT_NONE) {
@@ -216,7 +215,7 @@ int verb_ps(const struct options *options, pid_t pid)
     struct stall_guard stall_guard;
     struct deadline deadline = {0};
     struct fault fault = {0};
-    enum fault_code rc = deadline_start(&deadline, options->timeout_ns, interrupt_flag(), &fault);
+    fault_code rc = deadline_start(&deadline, options->timeout_ns, interrupt_flag(), &fault);
 
     (void)pid;
     stall_guard_start(&stall_guard, options->timeout_ns, &what);

@@ -49,7 +49,7 @@ static void print_text(const struct attachment *attachment, const struct purge *
     print_row("rss", purge->rss_before, purge->rss_after, "of the process");
 }
 
-static enum fault_code purge_held(struct attachment *attachment, void *ctx, struct fault *fault)
+static fault_code purge_held(struct attachment *attachment, void *ctx, struct fault *fault)
 {
     struct purge *purge = ctx;
 
@@ -57,14 +57,14 @@ static enum fault_code purge_held(struct attachment *attachment, void *ctx, stru
                      &purge->result, fault);
 }
 
-static enum fault_code run(struct attachment *attachment, struct fault *fault)
+static fault_code run(struct attachment *attachment, struct fault *fault)
 {
     static const char *const calls[] = {
         "mallctl arenas.narenas, opt.narenas, arena.<each>.extent_hooks (read)",
         "mallctl epoch, stats.resident, arena.<each>.purge, epoch, stats.resident",
     };
     struct purge purge = {.rss_before = target_rss(&attachment->target)};
-    enum fault_code rc;
+    fault_code rc;
 
     if (attachment->options->dry_run)
         return attachment_describe(attachment, calls, ARRAY_LEN(calls), fault);
@@ -83,7 +83,7 @@ int verb_purge(const struct options *options, pid_t pid)
 {
     struct attachment attachment;
     struct fault fault;
-    enum fault_code rc =
+    fault_code rc =
         attachment_open(&attachment, options, pid, "purge the arenas of process", &fault);
 
     if (rc == FAULT_NONE)

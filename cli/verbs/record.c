@@ -45,8 +45,8 @@ static bool to_stdout(const struct record *record)
 /* ---- files ---- */
 
 /* The name as it is now. */
-static enum fault_code make_name(const struct record *record, char *out, size_t size,
-                                 struct fault *fault)
+static fault_code make_name(const struct record *record, char *out, size_t size,
+                            struct fault *fault)
 {
     struct filename_facts facts;
 
@@ -58,13 +58,13 @@ static enum fault_code make_name(const struct record *record, char *out, size_t 
 }
 
 /* A name without anything to put in is one that was chosen: taken, it is refused at once. */
-static enum fault_code open_output(struct record *record, struct fault *fault)
+static fault_code open_output(struct record *record, struct fault *fault)
 {
     char path[FILENAME_MAX_BYTES];
     bool may_number = record->options->every_ns || !record->options->output ||
                       filename_has_directives(record->template) ||
                       filename_is_directory(record->template);
-    enum fault_code rc;
+    fault_code rc;
 
     if (to_stdout(record))
         return output_open(&record->output, "-", fault);
@@ -72,7 +72,7 @@ static enum fault_code open_output(struct record *record, struct fault *fault)
     return rc == FAULT_NONE ? output_open_new(&record->output, path, may_number, fault) : rc;
 }
 
-static enum fault_code note_written(struct record *record, struct fault *fault)
+static fault_code note_written(struct record *record, struct fault *fault)
 {
     struct written *list =
         reallocarray(record->written, record->count + 1, sizeof *record->written);
@@ -107,10 +107,10 @@ static void rotate(struct record *record)
 }
 
 /* As it is at the end. A name that rotation has freed is not used again. */
-static enum fault_code name_output(struct record *record, struct fault *fault)
+static fault_code name_output(struct record *record, struct fault *fault)
 {
     char path[FILENAME_MAX_BYTES];
-    enum fault_code rc = make_name(record, path, sizeof path, fault);
+    fault_code rc = make_name(record, path, sizeof path, fault);
 
     if (rc != FAULT_NONE)
         return rc;
@@ -123,9 +123,9 @@ static enum fault_code name_output(struct record *record, struct fault *fault)
     return FAULT_NONE;
 }
 
-static enum fault_code write_profile(struct record *record, struct fault *fault)
+static fault_code write_profile(struct record *record, struct fault *fault)
 {
-    enum fault_code rc = FAULT_NONE;
+    fault_code rc = FAULT_NONE;
 
     if (!memmem(record->capture.text.bytes, record->capture.text.len, "\n@ 0x", 5) &&
         record->presentation.format == FORMAT_RAW)
@@ -151,21 +151,21 @@ static enum fault_code write_profile(struct record *record, struct fault *fault)
 
 /* ---- one profile ---- */
 
-static enum fault_code last_held(struct attachment *attachment, void *ctx, struct fault *fault)
+static fault_code last_held(struct attachment *attachment, void *ctx, struct fault *fault)
 {
     return sampling_end(attachment, ctx, fault);
 }
 
-static enum fault_code middle_held(struct attachment *attachment, void *ctx, struct fault *fault)
+static fault_code middle_held(struct attachment *attachment, void *ctx, struct fault *fault)
 {
     return sampling_look(attachment, ctx, fault);
 }
 
 /* The first Ctrl-C ends the waiting alone: what is being taken then is the result. */
-static enum fault_code take_profile(struct record *record, bool last, struct fault *fault)
+static fault_code take_profile(struct record *record, bool last, struct fault *fault)
 {
-    enum fault_code rc = sampling_hold(&record->attachment, &record->sampling, &record->capture,
-                                       last ? last_held : middle_held, &record->sampling, fault);
+    fault_code rc = sampling_hold(&record->attachment, &record->sampling, &record->capture,
+                                  last ? last_held : middle_held, &record->sampling, fault);
 
     /* Nothing is left to be given back: a reader that is slow can be left. */
     if (rc == FAULT_NONE && last)
@@ -200,10 +200,10 @@ static bool is_last(const struct record *record, uint64_t moment)
            (options->count && record->count + 1 >= options->count);
 }
 
-static enum fault_code record_all(struct record *record, struct fault *fault)
+static fault_code record_all(struct record *record, struct fault *fault)
 {
     uint64_t moment = record->sampling.began;
-    enum fault_code rc = FAULT_NONE;
+    fault_code rc = FAULT_NONE;
     bool last = false;
 
     while (rc == FAULT_NONE && !last) {
@@ -224,7 +224,7 @@ static enum fault_code record_all(struct record *record, struct fault *fault)
     return rc;
 }
 
-static enum fault_code begin_held(struct attachment *attachment, void *ctx, struct fault *fault)
+static fault_code begin_held(struct attachment *attachment, void *ctx, struct fault *fault)
 {
     return sampling_begin(attachment, ctx, fault);
 }
@@ -252,7 +252,7 @@ static void print_json(const struct record *record)
     json_end(&json);
 }
 
-static enum fault_code run(struct record *record, struct fault *fault)
+static fault_code run(struct record *record, struct fault *fault)
 {
     static const char *const calls[] = {
         "mallctl version, config.prof, opt.prof, prof.active, ... (read)",
@@ -264,7 +264,7 @@ static enum fault_code run(struct record *record, struct fault *fault)
     };
     struct attachment *attachment = &record->attachment;
     const struct options *options = record->options;
-    enum fault_code rc;
+    fault_code rc;
 
     if (options->dry_run)
         return attachment_describe(attachment, calls, ARRAY_LEN(calls), fault);
@@ -319,7 +319,7 @@ int verb_record(const struct options *options, pid_t pid)
 {
     struct record record = {.output.fd = -1};
     struct fault fault;
-    enum fault_code rc;
+    fault_code rc;
     int code = EXIT_USAGE;
 
     if (prepare(&record, options)) {

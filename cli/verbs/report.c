@@ -21,12 +21,12 @@ struct input {
     uint64_t time_ns;
 };
 
-static enum fault_code failed(struct fault *fault, int err, const char *path)
+static fault_code failed(struct fault *fault, int err, const char *path)
 {
     return fault_set(fault, FAULT_PROFILE, err, "read profile", "%s", path);
 }
 
-static enum fault_code read_all(struct input *input, int fd, const char *path, struct fault *fault)
+static fault_code read_all(struct input *input, int fd, const char *path, struct fault *fault)
 {
     for (;;) {
         unsigned char *room = sink_reserve(&input->text, READ_SIZE);
@@ -76,7 +76,7 @@ static int open_input(const char *path)
     return fd < 0 ? -errno : fd;
 }
 
-static enum fault_code read_input(struct input *input, const char *path, struct fault *fault)
+static fault_code read_input(struct input *input, const char *path, struct fault *fault)
 {
     AUTO_CLOSE int fd = open_input(path);
     struct stat st;
@@ -108,8 +108,8 @@ static void make_title(struct presentation *presentation)
         snprintf(presentation->title, sizeof presentation->title, "%s", base_name(options->file));
 }
 
-static enum fault_code run(struct presentation *presentation, struct input *inputs,
-                           struct output *output, struct fault *fault)
+static fault_code run(struct presentation *presentation, struct input *inputs,
+                      struct output *output, struct fault *fault)
 {
     const struct options *options = presentation->options;
     char root[48];
@@ -120,7 +120,7 @@ static enum fault_code run(struct presentation *presentation, struct input *inpu
         .debuginfod = options->report.debuginfod};
     struct present_source profile = {&inputs[0].text, &symbols, 0},
                           base = {&inputs[1].text, &symbols, 0};
-    enum fault_code rc = read_input(&inputs[0], options->file, fault);
+    fault_code rc = read_input(&inputs[0], options->file, fault);
 
     if (rc == FAULT_NONE && options->base)
         rc = read_input(&inputs[1], options->base, fault);

@@ -38,7 +38,7 @@ static void print_text(const struct attachment *attachment, const struct reset_r
            result->old_lg_sample == result->new_lg_sample ? " (unchanged)" : "", period);
 }
 
-static enum fault_code reset_held(struct attachment *attachment, void *ctx, struct fault *fault)
+static fault_code reset_held(struct attachment *attachment, void *ctx, struct fault *fault)
 {
     struct reset *reset = ctx;
 
@@ -46,7 +46,7 @@ static enum fault_code reset_held(struct attachment *attachment, void *ctx, stru
                      &attachment->hooks, &reset->result, fault);
 }
 
-static enum fault_code run(struct attachment *attachment, struct fault *fault)
+static fault_code run(struct attachment *attachment, struct fault *fault)
 {
     static const char *const calls[] = {
         "mallctl version, config.prof, opt.prof, config.stats, ... (read)",
@@ -54,7 +54,7 @@ static enum fault_code run(struct attachment *attachment, struct fault *fault)
         "mallctl prof.lg_sample (read), prof.reset (drops all samples), prof.lg_sample (read)",
     };
     struct reset reset = {.lg_sample = attachment->options->lg_sample};
-    enum fault_code rc;
+    fault_code rc;
 
     if (attachment->options->dry_run)
         return attachment_describe(attachment, calls, ARRAY_LEN(calls), fault);
@@ -72,7 +72,7 @@ int verb_reset(const struct options *options, pid_t pid)
 {
     struct attachment attachment;
     struct fault fault;
-    enum fault_code rc =
+    fault_code rc =
         attachment_open(&attachment, options, pid, "reset the profile of process", &fault);
 
     if (rc == FAULT_NONE)

@@ -27,7 +27,7 @@ static bool wants_report(const struct options *options)
     return options->json || options->full;
 }
 
-static enum fault_code stats_held(struct attachment *attachment, void *ctx, struct fault *fault)
+static fault_code stats_held(struct attachment *attachment, void *ctx, struct fault *fault)
 {
     struct stats *stats = ctx;
     const struct stats_request request = {.options = attachment->options->json ? "J" : "",
@@ -46,7 +46,7 @@ static enum fault_code stats_held(struct attachment *attachment, void *ctx, stru
  * said of which; what is no text is not let through to a terminal, and what is
  * no JSON not to a reader of JSON. stdout is flushed by output_stdout_check.
  */
-static enum fault_code print_report(const struct stats *stats, struct fault *fault)
+static fault_code print_report(const struct stats *stats, struct fault *fault)
 {
     const struct attachment *attachment = &stats->attachment;
     const char *text = (const char *)stats->sink.bytes;
@@ -68,13 +68,13 @@ static enum fault_code print_report(const struct stats *stats, struct fault *fau
     return FAULT_NONE;
 }
 
-static enum fault_code print_gauges(const struct stats *stats, struct fault *fault)
+static fault_code print_gauges(const struct stats *stats, struct fault *fault)
 {
     const struct attachment *attachment = &stats->attachment;
     struct usage usage = {.gauges = &stats->gauges,
                           .pid = (int)attachment->target.pid,
                           .name = attachment->target.stat.comm};
-    enum fault_code rc = target_usage(&attachment->target, &usage.process, &usage.source, fault);
+    fault_code rc = target_usage(&attachment->target, &usage.process, &usage.source, fault);
 
     if (rc != FAULT_NONE)
         return rc;
@@ -85,14 +85,14 @@ static enum fault_code print_gauges(const struct stats *stats, struct fault *fau
     return FAULT_NONE;
 }
 
-static enum fault_code run(struct stats *stats, struct fault *fault)
+static fault_code run(struct stats *stats, struct fault *fault)
 {
     static const char *const calls[] = {
         "mallctl epoch (write), stats.allocated, stats.active, ... (read)",
         "or, with --json and --full: mallctl arena.0.extent_hooks (read), malloc_stats_print",
     };
     struct attachment *attachment = &stats->attachment;
-    enum fault_code rc;
+    fault_code rc;
 
     if (attachment->options->dry_run)
         return attachment_describe(attachment, calls, ARRAY_LEN(calls), fault);
@@ -112,7 +112,7 @@ int verb_stats(const struct options *options, pid_t pid)
 {
     struct stats stats = {.message_at = 0};
     struct fault fault;
-    enum fault_code rc =
+    fault_code rc =
         attachment_open(&stats.attachment, options, pid, "read the statistics of process", &fault);
 
     sink_init(&stats.sink, REPORT_LIMIT);

@@ -330,11 +330,10 @@ static void print_text(struct status *status)
 
 /* ---- the verb ---- */
 
-static enum fault_code read_held(struct attachment *attachment, void *ctx, struct fault *fault)
+static fault_code read_held(struct attachment *attachment, void *ctx, struct fault *fault)
 {
     struct status *status = ctx;
-    enum fault_code rc =
-        prof_read(&attachment->injection, &attachment->instance, &status->state, fault);
+    fault_code rc = prof_read(&attachment->injection, &attachment->instance, &status->state, fault);
 
     if (rc == FAULT_NONE)
         facts_of_state(&status->state, &status->facts);
@@ -353,13 +352,13 @@ static void read_memory(struct status *status)
               &attachment->memory);
 }
 
-static enum fault_code dry_run(struct attachment *attachment, const struct facts *facts,
-                               struct fault *fault)
+static fault_code dry_run(struct attachment *attachment, const struct facts *facts,
+                          struct fault *fault)
 {
     static const char *const calls[] = {
         "mallctl version, config.prof, opt.prof, prof.active, ... (read)",
     };
-    enum fault_code rc;
+    fault_code rc;
 
     if (facts_complete(facts)) {
         attachment_head(attachment);
@@ -382,11 +381,11 @@ static void foresee(struct status *status)
 }
 
 /* What was read is this process's only if it is still there. */
-static enum fault_code complete(struct status *status, struct fault *fault)
+static fault_code complete(struct status *status, struct fault *fault)
 {
     struct attachment *attachment = &status->attachment;
     bool hopeless = status->refusal.code != FAULT_NONE && status->refusal_certain;
-    enum fault_code rc;
+    fault_code rc;
 
     if (attachment->options->no_call || facts_complete(&status->facts) || hopeless)
         return target_check(&attachment->target, fault);
@@ -394,10 +393,10 @@ static enum fault_code complete(struct status *status, struct fault *fault)
     return rc == FAULT_NONE ? attachment_hold(attachment, read_held, status, fault) : rc;
 }
 
-static enum fault_code run(struct status *status, struct fault *fault)
+static fault_code run(struct status *status, struct fault *fault)
 {
     struct attachment *attachment = &status->attachment;
-    enum fault_code rc;
+    fault_code rc;
 
     read_memory(status);
     if (attachment->options->dry_run)
@@ -429,8 +428,7 @@ int verb_status(const struct options *options, pid_t pid)
     struct status status = {.judged = false};
     struct fault fault;
     int code;
-    enum fault_code rc =
-        attachment_look(&status.attachment, options, pid, "look at process", &fault);
+    fault_code rc = attachment_look(&status.attachment, options, pid, "look at process", &fault);
 
     if (rc == FAULT_NONE)
         rc = run(&status, &fault);

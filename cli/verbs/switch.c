@@ -78,11 +78,11 @@ static void print_text(const struct change *change)
         print_activation(change);
 }
 
-static enum fault_code change_held(struct attachment *attachment, void *ctx, struct fault *fault)
+static fault_code change_held(struct attachment *attachment, void *ctx, struct fault *fault)
 {
     struct change *change = ctx;
-    enum fault_code rc = prof_switch(&attachment->injection, &attachment->instance, change->active,
-                                     &change->former, fault);
+    fault_code rc = prof_switch(&attachment->injection, &attachment->instance, change->active,
+                                &change->former, fault);
 
     if (rc == FAULT_NONE && change->active && activation_needed(change->former.version))
         rc =
@@ -90,7 +90,7 @@ static enum fault_code change_held(struct attachment *attachment, void *ctx, str
     return rc;
 }
 
-static enum fault_code visit_threads(struct change *change, struct fault *fault)
+static fault_code visit_threads(struct change *change, struct fault *fault)
 {
     struct attachment *attachment = &change->attachment;
     const struct injection_env env = attachment_env(attachment);
@@ -100,7 +100,7 @@ static enum fault_code visit_threads(struct change *change, struct fault *fault)
         .lg_sample = change->former.lg_sample,
         .consent = &attachment->hooks,
     };
-    enum fault_code rc;
+    fault_code rc;
 
     change->visited = true;
     rc = activation_run(&env, &attachment->instance, &options, &change->activation, fault);
@@ -109,7 +109,7 @@ static enum fault_code visit_threads(struct change *change, struct fault *fault)
     return change->interrupted ? FAULT_NONE : rc;
 }
 
-static enum fault_code run(struct change *change, struct fault *fault)
+static fault_code run(struct change *change, struct fault *fault)
 {
     static const char *const calls[] = {
         "mallctl version, config.prof, opt.prof, prof.active, ... (read)",
@@ -117,7 +117,7 @@ static enum fault_code run(struct change *change, struct fault *fault)
         "on 5.2: mallctl thread.allocatedp, thread.deallocatedp (read); then a look at each thread",
     };
     struct attachment *attachment = &change->attachment;
-    enum fault_code rc;
+    fault_code rc;
 
     if (attachment->options->dry_run)
         return attachment_describe(attachment, calls, ARRAY_LEN(calls), fault);
@@ -175,7 +175,7 @@ static int switch_to(const struct options *options, pid_t pid, bool active)
         active ? "switch profiling on in process" : "switch profiling off in process";
     struct change change = {.active = active};
     struct fault fault;
-    enum fault_code rc = attachment_open(&change.attachment, options, pid, verb, &fault);
+    fault_code rc = attachment_open(&change.attachment, options, pid, verb, &fault);
     int partial = EXIT_DONE, code;
 
     if (rc == FAULT_NONE)

@@ -120,7 +120,7 @@ static bool write_block(struct top *top, FILE *out)
     return top_lay_out(model, &size, draw_line, &top->screen);
 }
 
-static enum fault_code draw(struct top *top, struct fault *fault)
+static fault_code draw(struct top *top, struct fault *fault)
 {
     FILE *out = screen_begin(&top->screen);
 
@@ -133,9 +133,9 @@ static enum fault_code draw(struct top *top, struct fault *fault)
 
 /* ---- one after the other ---- */
 
-static enum fault_code show_next(struct top *top, struct fault *fault)
+static fault_code show_next(struct top *top, struct fault *fault)
 {
-    enum fault_code rc = top_refresh_run(&top->refresh, fault);
+    fault_code rc = top_refresh_run(&top->refresh, fault);
 
     if (rc != FAULT_NONE)
         return rc;
@@ -158,10 +158,10 @@ static void take_key(struct top *top)
 }
 
 /* Until the next refresh; keys and a new size are served from what is known. */
-static enum fault_code wait_for_next(struct top *top, uint64_t until, struct fault *fault)
+static fault_code wait_for_next(struct top *top, uint64_t until, struct fault *fault)
 {
     const struct target *target = &top->refresh.attachment.target;
-    enum fault_code rc = FAULT_NONE;
+    fault_code rc = FAULT_NONE;
 
     while (rc == FAULT_NONE && !top->quit) {
         switch (screen_wait(&top->screen, until, target)) {
@@ -196,9 +196,9 @@ static uint64_t next_time(const struct top *top, uint64_t begun)
     return begun + interval > soonest ? begun + interval : soonest;
 }
 
-static enum fault_code show_all(struct top *top, struct fault *fault)
+static fault_code show_all(struct top *top, struct fault *fault)
 {
-    enum fault_code rc = FAULT_NONE;
+    fault_code rc = FAULT_NONE;
 
     for (unsigned done = 1; rc == FAULT_NONE && !top->quit; done++) {
         uint64_t begun = clock_now();
@@ -225,21 +225,21 @@ static void leave_screen(struct top *top)
 }
 
 /* To end it is the operator's way out, unless a number of refreshes was asked for. */
-static enum fault_code judge_end(const struct top *top, enum fault_code rc)
+static fault_code judge_end(const struct top *top, fault_code rc)
 {
     bool endless = !top->options->count && !top->options->once;
 
     return rc == FAULT_INTERRUPTED && endless && top->refresh.model.refreshes ? FAULT_NONE : rc;
 }
 
-static enum fault_code run(struct top *top, struct fault *fault)
+static fault_code run(struct top *top, struct fault *fault)
 {
     static const char *const calls[] = {
         "mallctl prof.active, experimental.hooks.prof_dump, epoch (write), stats.allocated, ...",
         "mallctl arenas.narenas, opt.narenas, arena.<each>.extent_hooks (read)",
         "mallctl prof.dump, streamed; in one hold, and again at each refresh",
     };
-    enum fault_code rc;
+    fault_code rc;
 
     if (top->options->dry_run)
         return attachment_describe(&top->refresh.attachment, calls, ARRAY_LEN(calls), fault);
@@ -266,7 +266,7 @@ int verb_top(const struct options *options, pid_t pid)
     struct top top = {.options = options};
     enum sites_order order;
     struct fault fault;
-    enum fault_code rc;
+    fault_code rc;
 
     if (!take_order(options, &order) ||
         !presentation_init(&top.presentation, options, FORMAT_TEXT)) {

@@ -36,12 +36,12 @@ static bool take_rules(struct watching *watch)
 }
 
 /* The directory is there, and takes a file. */
-static enum fault_code check_directory(const struct watching *watch, struct fault *fault)
+static fault_code check_directory(const struct watching *watch, struct fault *fault)
 {
     const char *directory = watch->options->output;
     struct output output = {.fd = -1};
     char path[FILENAME_MAX_BYTES];
-    enum fault_code rc;
+    fault_code rc;
     struct stat st;
 
     if (stat(directory, &st))
@@ -56,7 +56,7 @@ static enum fault_code check_directory(const struct watching *watch, struct faul
 
 /* ---- one process, by its pid ---- */
 
-static enum fault_code describe(struct watching *watch, pid_t pid)
+static fault_code describe(struct watching *watch, pid_t pid)
 {
     static const char *const calls[] = {
         "mallctl version, config.prof, opt.prof, prof.active, ... (read), at the start",
@@ -64,7 +64,7 @@ static enum fault_code describe(struct watching *watch, pid_t pid)
         "mallctl arenas.narenas, opt.narenas, arena.<each>.extent_hooks (read)",
         "mallctl prof.dump, streamed, each time that a rule fires",
     };
-    enum fault_code rc =
+    fault_code rc =
         attachment_open(&watch->attachment, &watch->quiet, pid, "watch process", &watch->fault);
 
     watch->attached = true;
@@ -122,7 +122,7 @@ static int watch_pid(struct watching *watch, pid_t pid)
     enum course course;
 
     do {
-        enum fault_code rc = watching_open(watch, pid);
+        fault_code rc = watching_open(watch, pid);
         if (rc != FAULT_NONE)
             return watching_close(watch, rc);
         course = watching_run(watch);
@@ -157,14 +157,14 @@ static enum course tell_waiting(struct search *search)
 }
 
 /* No rule can change that for as long as this process lives. */
-static bool is_final(enum fault_code code)
+static bool is_final(fault_code code)
 {
     return code == FAULT_PROF_ABSENT || code == FAULT_PROF_DISABLED || code == FAULT_DUMP_HOOK ||
            code == FAULT_HOOKS;
 }
 
 /* The watch goes on; the process is looked at again later, or its successor is waited for. */
-static enum course try_later(struct search *search, enum fault_code rc)
+static enum course try_later(struct search *search, fault_code rc)
 {
     struct watching *watch = search->watch;
     uint64_t pause = search->failures < 6 ? SECOND_NS << search->failures : 60 * SECOND_NS;
@@ -202,7 +202,7 @@ static void take_found(struct search *search)
 static bool watch_found(struct search *search, int *code)
 {
     struct watching *watch = search->watch;
-    enum fault_code rc;
+    fault_code rc;
     enum course course;
 
     take_found(search);
@@ -261,7 +261,7 @@ static int watch_selected(struct watching *watch)
 {
     struct search search = {.watch = watch};
     const struct subject subject = {.verb = "find", .name = "processes"};
-    enum fault_code rc = follow_open(&search.follow, watch->options, &watch->fault);
+    fault_code rc = follow_open(&search.follow, watch->options, &watch->fault);
     int code = rc == FAULT_NONE ? watch_search(&search) : message_fault(&subject, &watch->fault);
 
     follow_close(&search.follow);

@@ -372,11 +372,10 @@ static const char *hull_find(struct hull *hull, remote_addr mallctl)
 }
 
 /* Functions that lie one behind the other become one range, with the padding between them. */
-static enum fault_code forbid_marked(const struct hull *hull, struct plan *plan,
-                                     struct fault *fault)
+static fault_code forbid_marked(const struct hull *hull, struct plan *plan, struct fault *fault)
 {
     const struct eh_frames *frames = hull->frames;
-    enum fault_code rc = FAULT_NONE;
+    fault_code rc = FAULT_NONE;
 
     for (size_t first = 0, end; first < frames->count && rc == FAULT_NONE; first = end + 1) {
         for (end = first; end < frames->count && hull->marks[end] & MARK_FORBIDDEN; end++)
@@ -388,12 +387,11 @@ static enum fault_code forbid_marked(const struct hull *hull, struct plan *plan,
     return rc;
 }
 
-enum fault_code hull_forbid(struct plan *plan, const struct view *view,
-                            const struct eh_frames *frames, const struct ctl_tables *tables,
-                            remote_addr mallctl, struct fault *fault)
+fault_code hull_forbid(struct plan *plan, const struct view *view, const struct eh_frames *frames,
+                       const struct ctl_tables *tables, remote_addr mallctl, struct fault *fault)
 {
     struct hull hull = {.view = view, .frames = frames, .tables = tables};
-    enum fault_code rc = FAULT_NONE;
+    fault_code rc = FAULT_NONE;
     const char *why = NULL;
 
     hull.marks = calloc(frames->count, sizeof *hull.marks);

@@ -38,6 +38,5 @@
  * Forbids jemalloc's code in the plan. FAULT_UNSUPPORTED with the reason if it
  * cannot be told for certain.
  */
-enum fault_code hull_forbid(struct plan *plan, const struct view *view,
-                            const struct eh_frames *frames, const struct ctl_tables *tables,
-                            remote_addr mallctl, struct fault *fault);
+fault_code hull_forbid(struct plan *plan, const struct view *view, const struct eh_frames *frames,
+                       const struct ctl_tables *tables, remote_addr mallctl, struct fault *fault);

@@ -122,19 +122,18 @@ bool stripped_version(const struct instance *instance, const struct target *targ
     return out[0] != '\0';
 }
 
-static enum fault_code refuse(const struct instance *instance, const char *why, struct fault *fault)
+static fault_code refuse(const struct instance *instance, const char *why, struct fault *fault)
 {
     return fault_set(fault, FAULT_UNSUPPORTED, 0, "plan",
                      "jemalloc is linked into %s, whose symbols are stripped, and %s",
                      instance->module.path, why);
 }
 
-enum fault_code stripped_forbid(const struct instance *instance, struct plan *plan,
-                                const struct target *target, struct memory *memory,
-                                struct fault *fault)
+fault_code stripped_forbid(const struct instance *instance, struct plan *plan,
+                           const struct target *target, struct memory *memory, struct fault *fault)
 {
     struct search search;
-    enum fault_code rc;
+    fault_code rc;
 
     if (!open_instance(&search, instance, target, memory))
         rc = refuse(instance, "its tables were not found", fault);

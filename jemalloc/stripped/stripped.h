@@ -38,6 +38,5 @@ void stripped_facts(const struct instance *instance, const struct target *target
  * .symtab (jemalloc/stripped/hull.h). FAULT_UNSUPPORTED with the reason if it cannot be
  * told for certain.
  */
-enum fault_code stripped_forbid(const struct instance *instance, struct plan *plan,
-                                const struct target *target, struct memory *memory,
-                                struct fault *fault);
+fault_code stripped_forbid(const struct instance *instance, struct plan *plan,
+                           const struct target *target, struct memory *memory, struct fault *fault);

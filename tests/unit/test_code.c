@@ -71,7 +71,7 @@ static void add_many(const char *prefix, unsigned count)
 }
 
 /* Maps the program and forbids jemalloc's code in it. */
-static enum fault_code forbid(const char *prefix, struct plan *plan)
+static fault_code forbid(const char *prefix, struct plan *plan)
 {
     char path[TREE_PATH_MAX];
     struct instance instance = {.in_program = true};
@@ -86,7 +86,7 @@ static enum fault_code forbid(const char *prefix, struct plan *plan)
     bias = (uint64_t)(uintptr_t)base;
     instance.module = *modules_at(&own.modules, (remote_addr)(uintptr_t)base);
     snprintf(instance.prefix, sizeof instance.prefix, "%s", prefix);
-    enum fault_code rc = code_forbid(&instance, plan, &own.target, &own.memory, NULL);
+    fault_code rc = code_forbid(&instance, plan, &own.target, &own.memory, NULL);
     plan_seal(plan);
     munmap(base, sizeof program);
     return rc;

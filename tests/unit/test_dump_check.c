@@ -11,11 +11,11 @@ static struct tree tree;
 static struct procfs proc;
 static const struct target target = {.proc = &proc, .pid = NO_PID, .pidfd = -1};
 
-static enum fault_code check_path(const char *path)
+static fault_code check_path(const char *path)
 {
     const struct dump_request request = {.path = path};
     struct fault fault = {0};
-    enum fault_code rc = dump_check(&target, &request, &fault);
+    fault_code rc = dump_check(&target, &request, &fault);
 
     CHECK(rc == FAULT_NONE || (rc == fault.code && fault.what[0]));
     return rc;

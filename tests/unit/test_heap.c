@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-static enum fault_code parse(struct heap_profile *profile, const char *text)
+static fault_code parse(struct heap_profile *profile, const char *text)
 {
     struct fault fault;
     return heap_parse(profile, text, strlen(text), &fault);

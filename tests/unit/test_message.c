@@ -64,8 +64,8 @@ static const char *text_of(const struct fault *fault, const char *name, int *cod
 /* Each has a cause, and an exit code that is no success; none leaves a directive unexpanded. */
 static void test_every_fault(void)
 {
-    for (enum fault_code fault_code = FAULT_INTERNAL; fault_code <= FAULT_FROZEN; fault_code++) {
-        struct fault fault = {.code = fault_code, .err = EACCES, .what = "\x1b]0;x\x07", .pid = 7};
+    for (fault_code each = FAULT_INTERNAL; each <= FAULT_FROZEN; each++) {
+        struct fault fault = {.code = each, .err = EACCES, .what = "\x1b]0;x\x07", .pid = 7};
         char text[4096];
         int code;
         text_of(&fault, "na\nme", &code, text, sizeof text);

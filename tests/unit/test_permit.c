@@ -63,10 +63,10 @@ static void look(struct permit_view *view, const struct situation *situation)
         view->userns = USERNS_SAME; /* test_userns.c is about the rest */
 }
 
-static bool told(const struct permit_view *view, enum fault_code code, const char *what)
+static bool told(const struct permit_view *view, fault_code code, const char *what)
 {
     struct fault fault = {.code = FAULT_NONE};
-    enum fault_code seen = permit_judge(view, &fault);
+    fault_code seen = permit_judge(view, &fault);
 
     if (seen == code && (code == FAULT_NONE || (fault.code == code && strstr(fault.what, what))))
         return true;
@@ -182,7 +182,7 @@ static void test_namespaces(void)
         enum userns userns;
         bool capable;
         enum answer kernel;
-        enum fault_code code;
+        fault_code code;
     } rows[] = {
         {USERNS_SAME, false, ANSWER_NO, FAULT_NONE},
         {USERNS_SAME, true, ANSWER_NO, FAULT_NONE},
@@ -222,7 +222,7 @@ static void test_yama(void)
     static const struct {
         int yama;
         bool capable;
-        enum fault_code code;
+        fault_code code;
         const char *what;
     } rows[] = {
         {YAMA_ABSENT, false, FAULT_NONE, ""},

@@ -6,11 +6,10 @@
 
 #include <string.h>
 
-static const enum fault_code of_rights[] = {FAULT_DENIED_UID, FAULT_DENIED_GID,
-                                            FAULT_DENIED_DUMPABLE, FAULT_DENIED_CAPS,
-                                            FAULT_DENIED_YAMA};
+static const fault_code of_rights[] = {FAULT_DENIED_UID, FAULT_DENIED_GID, FAULT_DENIED_DUMPABLE,
+                                       FAULT_DENIED_CAPS, FAULT_DENIED_YAMA};
 
-static const char *fix(const struct remedy *remedy, enum fault_code code, const char *what)
+static const char *fix(const struct remedy *remedy, fault_code code, const char *what)
 {
     struct fault fault = {.code = code};
     const char *text;
@@ -115,13 +114,13 @@ static void test_look(void)
 /* Each has a name of its own, which a script may rely on. */
 static void test_names(void)
 {
-    for (enum fault_code a = FAULT_INTERNAL; a <= FAULT_FROZEN; a++) {
+    for (fault_code a = FAULT_INTERNAL; a <= FAULT_FROZEN; a++) {
         CHECK(strcmp(fault_name(a), "failed") != 0);
-        for (enum fault_code b = FAULT_INTERNAL; b < a; b++)
+        for (fault_code b = FAULT_INTERNAL; b < a; b++)
             CHECK(strcmp(fault_name(a), fault_name(b)) != 0);
     }
     CHECK(strcmp(fault_name(FAULT_DENIED_UID), "denied_uid") == 0);
-    CHECK(strcmp(fault_name((enum fault_code)10000), "failed") == 0);
+    CHECK(strcmp(fault_name((fault_code)10000), "failed") == 0);
 }
 
 int main(void)

@@ -72,7 +72,7 @@ static void test_names(void)
 }
 
 /* The pids that match, as text: "40 41". */
-static const char *listed(const struct selector *selector, enum fault_code expected)
+static const char *listed(const struct selector *selector, fault_code expected)
 {
     static char text[256];
     struct matches matches;

@@ -37,10 +37,10 @@ static void record_ordinary(void)
     write_status(NO_PID);
 }
 
-static enum fault_code open_result(struct fault *fault)
+static fault_code open_result(struct fault *fault)
 {
     struct target target;
-    enum fault_code rc = target_open(&target, &proc, NO_PID, fault);
+    fault_code rc = target_open(&target, &proc, NO_PID, fault);
 
     CHECK(rc == FAULT_NONE || rc == fault->code);
     target_close(&target);
@@ -75,7 +75,7 @@ static void test_states(void)
 {
     static const struct {
         char state;
-        enum fault_code code;
+        fault_code code;
     } rows[] = {{'Z', FAULT_ZOMBIE}, {'X', FAULT_ZOMBIE}, {'R', FAULT_NONE}, {'D', FAULT_NONE},
                 {'T', FAULT_NONE},   {'t', FAULT_NONE},   {'I', FAULT_NONE}};
     struct fault fault = {0};
@@ -319,7 +319,7 @@ static void test_real(struct procfs *real)
     kill(pid, SIGKILL);
     siginfo_t info;
     waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT);
-    enum fault_code rc = target_check(&target, &fault);
+    fault_code rc = target_check(&target, &fault);
     CHECK(rc == FAULT_GONE || rc == FAULT_ZOMBIE);
     waitpid(pid, NULL, 0);
     CHECK(target_check(&target, &fault) == FAULT_GONE);

@@ -123,13 +123,13 @@ static void test_refused(void)
     CHECK(refused("two functions"));
 }
 
-static enum fault_code forbid(struct plan *plan, struct fault *fault)
+static fault_code forbid(struct plan *plan, struct fault *fault)
 {
     struct instance instance = {.module = module, .mallctl = function(F_MALLCTL)};
 
     memory_forget(&own.memory);
     memset(plan, 0, sizeof *plan);
-    enum fault_code rc = stripped_forbid(&instance, plan, &own.target, &own.memory, fault);
+    fault_code rc = stripped_forbid(&instance, plan, &own.target, &own.memory, fault);
     plan_seal(plan);
     return rc;
 }
