@@ -1,4 +1,5 @@
 #include "attach/environ.h"
+#include "host/task.h"
 
 #include <errno.h>
 
@@ -26,12 +27,11 @@ ssize_t environ_read(const struct target *target, struct memory *memory, char **
 {
     ssize_t n = procfs_slurp(target->proc, out, limit, "%d/environ", (int)target_via(target));
     struct proc_stat stat;
-    char text[1024];
 
     if (n != -EACCES && n != -EPERM)
         return n;
-    n = procfs_read(target->proc, text, sizeof text, "%d/stat", (int)target_via(target));
-    if (n <= 0 || !parse_stat(text, (size_t)n, &stat))
-        return n < 0 ? n : -EACCES;
+    n = process_stat(target->proc, target_via(target), &stat);
+    if (n < 0)
+        return n == -EBADMSG ? -EACCES : n;
     return read_memory_of(&stat, memory, out, limit);
 }

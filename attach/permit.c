@@ -2,6 +2,7 @@
 #include "host/capnames.h"
 #include "host/container.h"
 #include "host/namesake.h"
+#include "host/task.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,14 +17,6 @@ bool permit_has_ptrace(uint64_t capabilities)
 }
 
 /* ---- what is seen ---- */
-
-static bool read_status_of(const struct procfs *proc, const char *who, struct proc_status *out)
-{
-    AUTO_FREE char *text = NULL;
-    ssize_t n = procfs_slurp(proc, &text, PROCFS_STATUS_MAX, "%s/status", who);
-
-    return n > 0 && parse_status(text, (size_t)n, out);
-}
 
 static int yama_scope(const struct procfs *proc)
 {
@@ -52,16 +45,14 @@ static enum answer is_dumpable(const struct target *target, uid_t euid)
 static bool look_at_state(struct permit_view *view, const struct target *target, pid_t tid)
 {
     const struct procfs *proc = target->proc;
-    char who[48];
+    int rc;
 
     memset(view, 0, sizeof *view);
     view->proc = proc;
     view->pid = target->pid;
-    if (tid)
-        snprintf(who, sizeof who, "%d/task/%d", (int)target->pid, (int)tid);
-    else
-        snprintf(who, sizeof who, "%d", (int)target->pid);
-    if (!read_status_of(proc, who, &view->its) || !read_status_of(proc, "self", &view->own))
+    rc = tid ? thread_status(proc, target->pid, tid, &view->its)
+             : process_status(proc, target->pid, &view->its);
+    if (rc || own_status(proc, &view->own))
         return false;
     view->frozen = freezer_holds(proc, target->pid, view->cgroup, sizeof view->cgroup);
     if (!view->frozen && freezer_shows(proc, target->pid)) {
@@ -113,10 +104,7 @@ static bool is_capable(const struct permit_view *view)
 /* "gdb" */
 static void read_comm(const struct procfs *proc, pid_t pid, struct proc_stat *stat)
 {
-    char text[1024];
-    ssize_t n = procfs_read(proc, text, sizeof text, "%d/stat", (int)pid);
-
-    if (n <= 0 || !parse_stat(text, (size_t)n, stat))
+    if (process_stat(proc, pid, stat))
         *stat = (struct proc_stat){.comm = "?"};
 }
 
@@ -415,14 +403,14 @@ bool permit_tool_is_capable(const struct procfs *proc)
 {
     struct proc_status own;
 
-    return read_status_of(proc, "self", &own) && permit_has_ptrace(own.cap_effective);
+    return own_status(proc, &own) == 0 && permit_has_ptrace(own.cap_effective);
 }
 
 bool permit_tool_is_traced(const struct procfs *proc, struct fault *fault)
 {
     struct proc_status own;
 
-    if (!read_status_of(proc, "self", &own) || !own.tracer)
+    if (own_status(proc, &own) || !own.tracer)
         return false;
     name_tracer(proc, own.tracer, FAULT_TOOL_TRACED, fault);
     return true;

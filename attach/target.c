@@ -1,5 +1,6 @@
 #include "attach/target.h"
 #include "host/inroot.h"
+#include "host/task.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -21,14 +22,13 @@ enum { END_LOOKS = 40, END_LOOK_NS = 5000000, SMAPS_LIMIT = 256 << 20 };
 
 static fault_code read_stat(const struct target *target, struct proc_stat *out, struct fault *fault)
 {
-    char text[1024];
-    ssize_t n = procfs_read(target->proc, text, sizeof text, "%d/stat", (int)target->pid);
+    int rc = process_stat(target->proc, target->pid, out);
 
-    if (n == -ENOENT || n == -ESRCH)
+    if (rc == -ENOENT || rc == -ESRCH)
         return fault_set(fault, FAULT_GONE, ESRCH, "look up the process", "%d", (int)target->pid);
-    if (n < 0)
-        return fault_set(fault, FAULT_DENIED, (int)-n, "read stat", "%d", (int)target->pid);
-    if (!parse_stat(text, (size_t)n, out))
+    if (rc < 0 && rc != -EBADMSG)
+        return fault_set(fault, FAULT_DENIED, -rc, "read stat", "%d", (int)target->pid);
+    if (rc < 0)
         return fault_set(fault, FAULT_INTERNAL, 0, "parse stat", "%d", (int)target->pid);
     return FAULT_NONE;
 }
@@ -49,11 +49,9 @@ static pid_t find_live_thread(const struct target *target)
     if (!dir)
         util_close(&fd);
     while (dir && !live && (entry = readdir(dir))) {
-        char text[1024];
         struct proc_stat stat;
-        ssize_t n = procfs_read(target->proc, text, sizeof text, "%d/task/%d/stat",
-                                (int)target->pid, atoi(entry->d_name));
-        if (n > 0 && parse_stat(text, (size_t)n, &stat) && !is_ending(&stat))
+        if (thread_stat(target->proc, target->pid, (pid_t)atoi(entry->d_name), &stat) == 0 &&
+            !is_ending(&stat))
             live = stat.pid;
     }
     if (dir)
@@ -78,26 +76,23 @@ static fault_code judge_state(const struct target *target, const struct proc_sta
 /* /proc/TID exists for every thread, hidden from listings; only a leader is a process. */
 static fault_code refuse_plain_thread(const struct target *target, struct fault *fault)
 {
-    AUTO_FREE char *text = NULL;
-    const char *tgid;
-    ssize_t n = procfs_slurp(target->proc, &text, PROCFS_STATUS_MAX, "%d/status", (int)target->pid);
+    struct proc_status status;
+    int rc = process_status(target->proc, target->pid, &status);
 
-    if (n < 0)
-        return fault_set(fault, FAULT_GONE, (int)-n, "read status", "%d", (int)target->pid);
-    tgid = strstr(text, "\nTgid:");
-    if (tgid && atoi(tgid + 6) != (int)target->pid)
+    if (rc < 0 && rc != -EBADMSG)
+        return fault_set(fault, FAULT_GONE, -rc, "read status", "%d", (int)target->pid);
+    if (rc == 0 && status.tgid && status.tgid != (int)target->pid)
         return fault_set(fault, FAULT_GONE, 0, "look up the process",
-                         "%d is a thread of process %d", (int)target->pid, atoi(tgid + 6));
+                         "%d is a thread of process %d", (int)target->pid, status.tgid);
     return FAULT_NONE;
 }
 
 static void read_status(struct target *target)
 {
-    AUTO_FREE char *text = NULL;
-    ssize_t n = procfs_slurp(target->proc, &text, PROCFS_STATUS_MAX, "%d/status", (int)target->pid);
+    struct proc_status status;
 
-    if (n > 0)
-        parse_status(text, (size_t)n, &target->status);
+    if (process_status(target->proc, target->pid, &status) == 0)
+        target->status = status;
 }
 
 fault_code target_open(struct target *target, struct procfs *proc, pid_t pid, struct fault *fault)
@@ -435,12 +430,9 @@ uint64_t target_stack_limit(const struct target *target)
 
 uint64_t target_rss(const struct target *target)
 {
-    struct proc_status status = {0};
-    AUTO_FREE char *text = NULL;
-    ssize_t n =
-        procfs_slurp(target->proc, &text, PROCFS_STATUS_MAX, "%d/status", (int)target_via(target));
+    struct proc_status status;
 
-    return n > 0 && parse_status(text, (size_t)n, &status) ? status.rss_bytes : 0;
+    return process_status(target->proc, target_via(target), &status) == 0 ? status.rss_bytes : 0;
 }
 
 fault_code target_usage(const struct target *target, struct proc_usage *usage,

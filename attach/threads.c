@@ -1,5 +1,6 @@
 #include "attach/threads.h"
 #include "base/list.h"
+#include "host/task.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -8,12 +9,9 @@
 
 bool thread_refresh(struct thread *thread, const struct target *target)
 {
-    char text[1024];
     struct proc_stat stat;
-    ssize_t n = procfs_read(target->proc, text, sizeof text, "%d/task/%d/stat", (int)target->pid,
-                            (int)thread->tid);
 
-    if (n <= 0 || !parse_stat(text, (size_t)n, &stat))
+    if (thread_stat(target->proc, target->pid, thread->tid, &stat))
         return false;
     thread->state = stat.state;
     thread->cpu = stat.cpu;
@@ -21,15 +19,6 @@ bool thread_refresh(struct thread *thread, const struct target *target)
     memcpy(thread->comm, stat.comm, sizeof thread->comm);
     thread->comm[sizeof thread->comm - 1] = '\0';
     return stat.state != 'Z' && stat.state != 'X';
-}
-
-bool thread_status(pid_t tid, const struct target *target, struct proc_status *out)
-{
-    AUTO_FREE char *text = NULL;
-    ssize_t n = procfs_slurp(target->proc, &text, PROCFS_STATUS_MAX, "%d/task/%d/status",
-                             (int)target->pid, (int)tid);
-
-    return n > 0 && parse_status(text, (size_t)n, out);
 }
 
 static bool threads_grow(struct threads *threads, size_t *room)

@@ -27,11 +27,5 @@ void threads_free(struct threads *threads);
 bool thread_asleep(const struct thread *thread, const struct target *target,
                    struct proc_syscall *out);
 
-/*
- * One thread's own status: its seccomp filters, its shadow stack, its signals. About 20 us. False
- * if it has ended.
- */
-bool thread_status(pid_t tid, const struct target *target, struct proc_status *out);
-
 /* One thread's present state; false if it has ended. */
 bool thread_refresh(struct thread *thread, const struct target *target);

@@ -1,6 +1,7 @@
 #include "cli/remedy.h"
 #include "attach/permit.h"
 #include "host/container.h"
+#include "host/task.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -131,21 +132,16 @@ static const struct row {
 static bool is_bounded(const struct procfs *proc)
 {
     struct proc_status status;
-    AUTO_FREE char *text = NULL;
-    ssize_t n = procfs_slurp(proc, &text, PROCFS_STATUS_MAX, "self/status");
 
-    return n > 0 && parse_status(text, (size_t)n, &status) &&
-           permit_has_ptrace(status.cap_bounding);
+    return own_status(proc, &status) == 0 && permit_has_ptrace(status.cap_bounding);
 }
 
 static void look_at_target(struct remedy *remedy, const struct procfs *proc, pid_t pid)
 {
     struct container container;
     struct proc_status status;
-    AUTO_FREE char *text = NULL;
-    ssize_t n = procfs_slurp(proc, &text, PROCFS_STATUS_MAX, "%d/status", (int)pid);
 
-    if (n > 0 && parse_status(text, (size_t)n, &status))
+    if (process_status(proc, pid, &status) == 0)
         remedy->uid = status.uid;
     if (!container_read(proc, pid, &container) || !container.engine)
         return;

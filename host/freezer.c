@@ -2,7 +2,7 @@
 #include "base/util.h"
 #include "host/cgroup.h"
 #include "host/inroot.h"
-#include "host/parse.h"
+#include "host/task.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -58,7 +58,7 @@ static bool begins_with(const char *text, const char *const *names)
  * In version 2 it waits in get_signal, where no other sleeps (do_freezer_trap).
  * /proc/PID/wchan names the function to who may read the memory, else "0".
  */
-static bool thread_is_frozen(const struct procfs *proc, pid_t pid, const char *tid)
+static bool thread_is_frozen(const struct procfs *proc, pid_t pid, pid_t tid)
 {
     static const char *const held[] = {"do_freezer_trap", "get_signal", NULL};
     static const char *const sleeps[] = {
@@ -66,12 +66,11 @@ static bool thread_is_frozen(const struct procfs *proc, pid_t pid, const char *t
         "common_nsleep",         "do_epoll_wait", "ep_poll",           "futex_",
         "poll_schedule_timeout", "do_poll",       "do_sys_poll",       "do_select",
         "do_sigtimedwait",       "sigsuspend",    "inet_csk_accept",   NULL};
-    char text[1024], where[128];
+    char where[128];
     struct proc_stat stat;
-    ssize_t n = procfs_read(proc, text, sizeof text, "%d/task/%s/stat", (int)pid, tid);
 
-    if (n <= 0 || !parse_stat(text, (size_t)n, &stat) || !strchr("SD", stat.state) ||
-        procfs_read(proc, where, sizeof where, "%d/task/%s/wchan", (int)pid, tid) <= 0)
+    if (thread_stat(proc, pid, tid, &stat) || !strchr("SD", stat.state) ||
+        procfs_read(proc, where, sizeof where, "%d/task/%d/wchan", (int)pid, (int)tid) <= 0)
         return false;
     return begins_with(where, stat.state == 'S' ? held : sleeps);
 }
@@ -89,7 +88,7 @@ bool freezer_shows(const struct procfs *proc, pid_t pid)
     while (dir && all && (entry = readdir(dir))) {
         if (entry->d_name[0] == '.')
             continue;
-        all = thread_is_frozen(proc, pid, entry->d_name);
+        all = thread_is_frozen(proc, pid, (pid_t)atoi(entry->d_name));
         count++;
     }
     if (dir)

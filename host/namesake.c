@@ -1,19 +1,18 @@
 #include "host/namesake.h"
-#include "host/parse.h"
 #include "host/processes.h"
+#include "host/task.h"
 
 #include <string.h>
 
 /* The first of its pids is the one here. */
 static bool has_pid_below(const struct procfs *proc, pid_t process, pid_t pid)
 {
-    AUTO_FREE char *text = NULL;
-    int pids[NS_PIDS_MAX];
-    ssize_t n = procfs_slurp(proc, &text, PROCFS_STATUS_MAX, "%d/status", (int)process);
-    size_t count = n > 0 ? parse_ns_pids(text, (size_t)n, pids) : 0;
+    struct proc_status status;
 
-    for (size_t i = 1; i < count; i++)
-        if (pids[i] == (int)pid)
+    if (process_status(proc, process, &status))
+        return false;
+    for (size_t i = 1; i < status.ns_pid_count; i++)
+        if (status.ns_pids[i] == (int)pid)
             return true;
     return false;
 }

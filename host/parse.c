@@ -152,20 +152,25 @@ static void status_ids(struct cursor line, unsigned *real, unsigned *effective, 
         *ids[i] = (unsigned)value;
 }
 
-static void status_ns_pid(struct cursor line, struct proc_status *out)
+static void status_ns_pids(struct cursor line, struct proc_status *out)
 {
     uint64_t value;
 
-    while (take_field(&line, &value))
+    while (take_field(&line, &value)) {
         out->ns_pid = (int)value;
+        if (out->ns_pid_count < NS_PIDS_MAX)
+            out->ns_pids[out->ns_pid_count++] = (int)value;
+    }
 }
 
 static void status_line(struct cursor line, struct proc_status *out)
 {
-    if (line_has_key(&line, "TracerPid:"))
+    if (line_has_key(&line, "Tgid:"))
+        out->tgid = (int)line_number(line, 10);
+    else if (line_has_key(&line, "TracerPid:"))
         out->tracer = (int)line_number(line, 10);
     else if (line_has_key(&line, "NSpid:"))
-        status_ns_pid(line, out);
+        status_ns_pids(line, out);
     else if (line_has_key(&line, "Uid:"))
         status_ids(line, &out->uid, &out->euid, &out->suid);
     else if (line_has_key(&line, "Gid:"))
@@ -221,19 +226,6 @@ bool parse_status(const char *text, size_t len, struct proc_status *out)
     if (out->seccomp == STATUS_SECCOMP_FILTER && !out->seccomp_filters)
         out->seccomp_filters = 1;
     return any;
-}
-
-size_t parse_ns_pids(const char *text, size_t len, int pids[NS_PIDS_MAX])
-{
-    struct cursor rest = {text, text + len}, line;
-    uint64_t value;
-    size_t count = 0;
-
-    while (take_line(&rest, &line))
-        if (line_has_key(&line, "NSpid:"))
-            while (count < NS_PIDS_MAX && take_field(&line, &value))
-                pids[count++] = (int)value;
-    return count;
 }
 
 static bool take_hex(struct cursor *c, uint64_t *out)

@@ -28,10 +28,16 @@ bool parse_stat(const char *text, size_t len, struct proc_stat *out);
 
 enum { STATUS_SECCOMP_STRICT = 1, STATUS_SECCOMP_FILTER = 2 }; /* linux/seccomp.h */
 
+enum { NS_PIDS_MAX = 33 }; /* MAX_PID_NS_LEVEL + 1, include/linux/pid_namespace.h */
+
 /* Of /proc/PID/status and /proc/PID/task/TID/status; a field that is missing stays 0. */
 struct proc_status {
+    int tgid;   /* the pid of the process that it is a thread of */
     int tracer; /* TracerPid */
-    int ns_pid; /* the last field of NSpid: its pid in its innermost pid namespace */
+    /* NSpid: its pid in the reader's pid namespace and in each one below, down to its own. */
+    int ns_pids[NS_PIDS_MAX];
+    size_t ns_pid_count;
+    int ns_pid; /* the last one: in its innermost pid namespace */
     uid_t uid, euid, suid;
     gid_t gid, egid, sgid;
     int seccomp; /* 0 off, or STATUS_SECCOMP_*; of this thread */
@@ -45,14 +51,6 @@ struct proc_status {
 };
 
 bool parse_status(const char *text, size_t len, struct proc_status *out);
-
-enum { NS_PIDS_MAX = 33 }; /* MAX_PID_NS_LEVEL + 1, include/linux/pid_namespace.h */
-
-/*
- * NSpid of /proc/PID/status: its pid in the reader's pid namespace and in each
- * one below, down to its own. Returns how many there are, at most NS_PIDS_MAX.
- */
-size_t parse_ns_pids(const char *text, size_t len, int pids[NS_PIDS_MAX]);
 
 /* /proc/PID/task/TID/syscall: where a thread that is asleep is, without stopping it. */
 struct proc_syscall {

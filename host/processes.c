@@ -1,7 +1,7 @@
 #include "host/processes.h"
 #include "base/list.h"
 #include "base/util.h"
-#include "host/parse.h"
+#include "host/task.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -94,11 +94,9 @@ void processes_free(struct processes *processes)
 /* 0: none, or not to be told. */
 static pid_t parent_of(const struct procfs *proc, pid_t pid)
 {
-    char text[1024];
     struct proc_stat stat;
-    ssize_t n = procfs_read(proc, text, sizeof text, "%d/stat", (int)pid);
 
-    return n > 0 && parse_stat(text, (size_t)n, &stat) ? stat.ppid : 0;
+    return process_stat(proc, pid, &stat) == 0 ? stat.ppid : 0;
 }
 
 /* What is read is not of one instant: pids that are reused meanwhile could make a circle. */

@@ -35,13 +35,6 @@ ssize_t procfs_read_fd(int fd, char *buf, size_t size);
 __attribute__((format(printf, 4, 5))) ssize_t procfs_slurp(const struct procfs *proc, char **out,
                                                            size_t limit, const char *fmt, ...);
 
-/*
- * The limit for a whole status: its line of groups comes first and has up to
- * 65,536 numbers, and what decides about signals, capabilities and seccomp
- * filters stands behind it.
- */
-enum { PROCFS_STATUS_MAX = 1 << 20 };
-
 /* The text of a symbolic link, NUL-terminated. Returns the length or -errno. */
 __attribute__((format(printf, 4, 5))) ssize_t procfs_readlink(const struct procfs *proc, char *buf,
                                                               size_t size, const char *fmt, ...);

@@ -1,7 +1,7 @@
 #include "host/selector.h"
 #include "base/util.h"
 #include "host/cgroupfs.h"
-#include "host/parse.h"
+#include "host/task.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -9,14 +9,6 @@
 
 /* include/linux/sched.h */
 #define PF_KTHREAD 0x00200000u
-
-static bool read_stat(const struct procfs *proc, pid_t pid, struct proc_stat *stat)
-{
-    char text[1024];
-    ssize_t n = procfs_read(proc, text, sizeof text, "%d/stat", (int)pid);
-
-    return n > 0 && parse_stat(text, (size_t)n, stat);
-}
 
 static bool path_is(const char *path, const char *name)
 {
@@ -40,7 +32,7 @@ bool selector_name_is(const struct procfs *proc, pid_t pid, const char *name)
     char path[PATH_MAX];
     struct proc_stat stat;
 
-    if (read_stat(proc, pid, &stat) && strcmp(stat.comm, name) == 0)
+    if (process_stat(proc, pid, &stat) == 0 && strcmp(stat.comm, name) == 0)
         return true;
     if (procfs_readlink(proc, path, sizeof path, "%d/exe", (int)pid) > 0) {
         cut_deleted(path);
@@ -131,7 +123,7 @@ static bool is_process(const struct procfs *proc, pid_t pid)
 {
     struct proc_stat stat;
 
-    return read_stat(proc, pid, &stat) && !(stat.flags & PF_KTHREAD) && stat.state != 'Z';
+    return process_stat(proc, pid, &stat) == 0 && !(stat.flags & PF_KTHREAD) && stat.state != 'Z';
 }
 
 static bool look_at(const struct selector *selector, const struct procfs *proc,

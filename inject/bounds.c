@@ -1,4 +1,5 @@
 #include "inject/bounds.h"
+#include "host/task.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -60,10 +61,11 @@ static enum proof bounds_of_dispatch(struct injection *injection)
 
 enum proof bounds_of_stopped(struct injection *injection)
 {
+    const struct target *target = injection->env.target;
     enum proof proof;
 
     injection->own_known =
-        thread_status(injection->session.tid, injection->env.target, &injection->own);
+        thread_status(target->proc, target->pid, injection->session.tid, &injection->own) == 0;
     if (!injection->own_known)
         return PROOF_NO_STATUS;
     proof = bounds_of_status(&injection->own);

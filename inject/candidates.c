@@ -1,4 +1,5 @@
 #include "inject/candidates.h"
+#include "host/task.h"
 #include "inject/bounds.h"
 
 #include <errno.h>
@@ -121,14 +122,14 @@ fault_code candidates_list(struct candidates *candidates, const struct injection
 }
 
 /* One that ends meanwhile has no bounds: the attempt to stop it will say so. */
-static void look_at(struct ranked *ranked, const struct injection_env *env)
+static void look_at(struct ranked *ranked, const struct target *target)
 {
-    struct proc_status status = {0};
+    struct proc_status status;
 
     if (ranked->looked_at)
         return;
     ranked->looked_at = true;
-    if (thread_status(ranked->thread.tid, env->target, &status)) {
+    if (thread_status(target->proc, target->pid, ranked->thread.tid, &status) == 0) {
         ranked->bounds = bounds_of_status(&status);
         ranked->filters = status.seccomp_filters;
     }
@@ -137,17 +138,19 @@ static void look_at(struct ranked *ranked, const struct injection_env *env)
 /* Most often the first thread has none, and no other needs to be looked at. */
 static unsigned fewest_filters(struct candidates *candidates, const struct injection_env *env)
 {
+    const struct target *target = env->target;
     struct proc_status first;
     unsigned fewest = UINT_MAX;
 
     if (candidates->fewest_known)
         return candidates->fewest;
-    if (candidates->first_lives && thread_status(env->target->pid, env->target, &first) &&
+    if (candidates->first_lives &&
+        thread_status(target->proc, target->pid, target->pid, &first) == 0 &&
         bounds_of_status(&first) == PROOF_SAFE)
         fewest = first.seccomp_filters;
     for (size_t i = 0; i < candidates->count && fewest > 0; i++) {
         const struct ranked *ranked = &candidates->list[i];
-        look_at(&candidates->list[i], env);
+        look_at(&candidates->list[i], target);
         if (ranked->bounds == PROOF_SAFE && ranked->filters < fewest)
             fewest = ranked->filters;
     }
@@ -159,7 +162,7 @@ static unsigned fewest_filters(struct candidates *candidates, const struct injec
 enum proof candidates_bounds(struct candidates *candidates, struct ranked *ranked,
                              const struct injection_env *env)
 {
-    look_at(ranked, env);
+    look_at(ranked, env->target);
     if (ranked->bounds != PROOF_SAFE || env->named)
         return ranked->bounds;
     return ranked->filters > fewest_filters(candidates, env) ? PROOF_FILTERED : PROOF_SAFE;

@@ -1,6 +1,7 @@
 #include "inject/collectors.h"
 #include "elf/function_names.h"
 #include "elf/view.h"
+#include "host/task.h"
 #include "inject/plan.h"
 #include "inject/refs.h"
 
@@ -443,12 +444,9 @@ bool collector_signals(const struct collector *collector, struct memory *memory,
 /* Its number as the process itself knows it. */
 static int own_number(const struct target *target, pid_t tid)
 {
-    struct proc_status status = {0};
-    AUTO_FREE char *text = NULL;
-    ssize_t n = procfs_slurp(target->proc, &text, PROCFS_STATUS_MAX, "%d/task/%d/status",
-                             (int)target->pid, (int)tid);
+    struct proc_status status;
 
-    return n > 0 && parse_status(text, (size_t)n, &status) ? status.ns_pid : 0;
+    return thread_status(target->proc, target->pid, tid, &status) == 0 ? status.ns_pid : 0;
 }
 
 /* May it hold the lock? */

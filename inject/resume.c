@@ -1,4 +1,5 @@
 #include "inject/resume.h"
+#include "host/task.h"
 
 /* Inside a restartable sequence the thread goes on at the abort handler. */
 static void apply_rseq(struct injection *injection)
@@ -19,9 +20,10 @@ static bool would_take(const struct proc_status *status, const uint64_t *mask)
 
 static bool signal_waits(const struct injection *injection, const uint64_t *mask)
 {
+    const struct target *target = injection->env.target;
     struct proc_status status;
 
-    return !thread_status(injection->session.tid, injection->env.target, &status) ||
+    return thread_status(target->proc, target->pid, injection->session.tid, &status) != 0 ||
            would_take(&status, mask);
 }
 

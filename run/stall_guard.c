@@ -1,8 +1,7 @@
 #include "run/stall_guard.h"
 #include "base/util.h"
 #include "cli/message.h"
-#include "host/parse.h"
-#include "host/procfs.h"
+#include "host/task.h"
 #include "inject/syscalls.h"
 #include "run/interrupt.h"
 
@@ -46,16 +45,14 @@ static bool reads(long nr)
  */
 static void read_call(const struct stall_guard *stall_guard, char *call, size_t size)
 {
-    struct proc_stat stat = {0};
+    struct proc_stat stat;
     struct procfs proc;
-    char text[1024];
-    ssize_t n;
+    ssize_t n = 0;
 
     call[0] = '\0';
     if (procfs_open(&proc, "/proc") != 0)
         return;
-    n = procfs_read(&proc, text, sizeof text, "self/task/%d/stat", (int)stall_guard->watched);
-    if (n > 0 && parse_stat(text, (size_t)n, &stat) && stat.state == 'D')
+    if (own_thread_stat(&proc, stall_guard->watched, &stat) == 0 && stat.state == 'D')
         n = procfs_read(&proc, call, size, "self/task/%d/syscall", (int)stall_guard->watched);
     procfs_close(&proc);
     if (n <= 0 || !reads(strtol(call, NULL, 10)))

@@ -74,7 +74,8 @@ ALLOWED = {
 LEADS_OUT = re.compile(r"(?:^|/)(?:root|cwd|exe|map_files|fd|ns)(?:/|$|%)|^%s")
 PROCFS_CALL = re.compile(r"\bprocfs_(read|slurp|openf)\s*\(((?:[^()]|\([^()]*\))*)\)")
 PROCFS_ALLOWED = {
-    ("attach/permit.c", "%s/status"): "an entry of /proc: a number, or \"self\"",
+    ("host/task.c", "%s/stat"): "an entry of /proc: numbers, or \"self\"",
+    ("host/task.c", "%s/status"): "an entry of /proc: numbers, or \"self\"",
     ("host/lsm.c", "%s/attr/current"): "an entry of /proc: a number, or \"self\"",
     ("attach/permit.c", "self/root/sys/kernel/security/lsm"): "the tool's own root",
     ("host/lsm.c", "self/root/sys/fs/selinux/enforce"): "the tool's own root",

@@ -12,9 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     expect(!good || memmem(data, size, "Name:", 5));
     expect(!status.shadow_stack || memmem(data, size, "shstk", 5));
     expect(status.rss_bytes % 1024 == 0);
-
-    int pids[NS_PIDS_MAX];
-    size_t count = parse_ns_pids((const char *)data, size, pids);
-    expect(count <= NS_PIDS_MAX && (count == 0 || memmem(data, size, "NSpid:", 6)));
+    expect(status.ns_pid_count <= NS_PIDS_MAX);
+    expect(status.ns_pid_count == 0 || memmem(data, size, "NSpid:", 6));
     return 0;
 }

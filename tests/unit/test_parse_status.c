@@ -52,7 +52,7 @@ static const char whole[] = "Name:\tredis-server\n"
 static void check_whole(const struct proc_status *status)
 {
     CHECK(status->tracer == 999);
-    CHECK(status->ns_pid == 5);
+    CHECK(status->ns_pid == 5 && status->tgid == 4242);
     CHECK(status->uid == 1000 && status->euid == 1001 && status->suid == 1002);
     CHECK(status->gid == 2000 && status->egid == 2001 && status->sgid == 2002);
     CHECK(status->cap_effective == 2 && status->cap_bounding == 0x3ffull);
@@ -105,17 +105,17 @@ static void test_ns_pid(void)
 
 static void test_ns_pids(void)
 {
-    int pids[NS_PIDS_MAX];
-    char text[1024] = "NSpid:";
+    struct proc_status status;
+    char text[1024] = "Name:\ta\nNSpid:";
 
-    CHECK(parse_ns_pids(whole, sizeof whole - 1, pids) == 3);
-    CHECK(pids[0] == 4242 && pids[1] == 17 && pids[2] == 5);
-    CHECK(parse_ns_pids("NSpid:\t7", 8, pids) == 1 && pids[0] == 7);
-    CHECK(parse_ns_pids("NSpgid:\t7\n NSpid:\t8\n", 20, pids) == 0);
-    CHECK(parse_ns_pids("", 0, pids) == 0);
+    CHECK(parse_text(whole, &status) && status.ns_pid_count == 3);
+    CHECK(status.ns_pids[0] == 4242 && status.ns_pids[1] == 17 && status.ns_pids[2] == 5);
+    CHECK(parse_text("Name:\ta\nNSpid:\t7", &status) && status.ns_pid_count == 1);
+    CHECK(status.ns_pids[0] == 7);
+    CHECK(parse_text("Name:\ta\nNSpgid:\t7\n NSpid:\t8\n", &status) && status.ns_pid_count == 0);
     for (int i = 0; i < 40; i++)
         strcat(text, "\t123");
-    CHECK(parse_ns_pids(text, strlen(text), pids) == NS_PIDS_MAX);
+    CHECK(parse_text(text, &status) && status.ns_pid_count == NS_PIDS_MAX);
 }
 
 /* Before Linux 5.9 the filters are not counted. */

@@ -1,0 +1,79 @@
+#include "host/task.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+/* A stat has at most 52 numbers of 20 digits; what decides is in its first half. */
+enum { STAT_TEXT_MAX = 1024, TASK_NAME_MAX = 64 };
+
+/*
+ * A whole status: its line of groups comes first and has up to 65,536 numbers,
+ * and what decides about signals, capabilities and seccomp filters follows it.
+ */
+enum { STATUS_TEXT_MAX = 1 << 20 };
+
+/* Reads the stat of a directory of /proc: "42", "42/task/43", "self". */
+static int read_stat(const struct procfs *proc, const char *task, struct proc_stat *out)
+{
+    char text[STAT_TEXT_MAX];
+    ssize_t n = procfs_read(proc, text, sizeof text, "%s/stat", task);
+
+    if (n < 0)
+        return (int)n;
+    return parse_stat(text, (size_t)n, out) ? 0 : -EBADMSG;
+}
+
+static int read_status(const struct procfs *proc, const char *task, struct proc_status *out)
+{
+    AUTO_FREE char *text = NULL;
+    ssize_t n = procfs_slurp(proc, &text, STATUS_TEXT_MAX, "%s/status", task);
+
+    if (n < 0)
+        return (int)n;
+    return parse_status(text, (size_t)n, out) ? 0 : -EBADMSG;
+}
+
+int process_stat(const struct procfs *proc, pid_t pid, struct proc_stat *out)
+{
+    char task[TASK_NAME_MAX];
+
+    snprintf(task, sizeof task, "%d", (int)pid);
+    return read_stat(proc, task, out);
+}
+
+int thread_stat(const struct procfs *proc, pid_t pid, pid_t tid, struct proc_stat *out)
+{
+    char task[TASK_NAME_MAX];
+
+    snprintf(task, sizeof task, "%d/task/%d", (int)pid, (int)tid);
+    return read_stat(proc, task, out);
+}
+
+int own_thread_stat(const struct procfs *proc, pid_t tid, struct proc_stat *out)
+{
+    char task[TASK_NAME_MAX];
+
+    snprintf(task, sizeof task, "self/task/%d", (int)tid);
+    return read_stat(proc, task, out);
+}
+
+int process_status(const struct procfs *proc, pid_t pid, struct proc_status *out)
+{
+    char task[TASK_NAME_MAX];
+
+    snprintf(task, sizeof task, "%d", (int)pid);
+    return read_status(proc, task, out);
+}
+
+int thread_status(const struct procfs *proc, pid_t pid, pid_t tid, struct proc_status *out)
+{
+    char task[TASK_NAME_MAX];
+
+    snprintf(task, sizeof task, "%d/task/%d", (int)pid, (int)tid);
+    return read_status(proc, task, out);
+}
+
+int own_status(const struct procfs *proc, struct proc_status *out)
+{
+    return read_status(proc, "self", out);
+}

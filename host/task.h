@@ -1,0 +1,28 @@
+/*
+ * stat and status of a task as /proc shows it: a process, or one of its threads.
+ *
+ * Each function returns 0, or -errno: -ENOENT or -ESRCH if there is no such
+ * task, -EBADMSG if the text is not what the kernel writes. *out is defined
+ * only after 0.
+ */
+#pragma once
+
+#include "host/parse.h"
+#include "host/procfs.h"
+
+/* /proc/PID/stat: times are those of all threads, the state is the first thread's. */
+int process_stat(const struct procfs *proc, pid_t pid, struct proc_stat *out);
+/* /proc/PID/task/TID/stat */
+int thread_stat(const struct procfs *proc, pid_t pid, pid_t tid, struct proc_stat *out);
+
+/*
+ * /proc/PID/status: signals, capabilities and the seccomp filter are those of
+ * the first thread. About 20 us.
+ */
+int process_status(const struct procfs *proc, pid_t pid, struct proc_status *out);
+/* /proc/PID/task/TID/status */
+int thread_status(const struct procfs *proc, pid_t pid, pid_t tid, struct proc_status *out);
+
+/* /proc/self/status, and /proc/self/task/TID/stat: of the tool. */
+int own_status(const struct procfs *proc, struct proc_status *out);
+int own_thread_stat(const struct procfs *proc, pid_t tid, struct proc_stat *out);
