@@ -1,4 +1,5 @@
 /* What is said of a target: how it was held, and what a dry run would do. */
+#include "base/units.h"
 #include "inject/acquire.h"
 #include "run/attachment.h"
 
@@ -32,7 +33,7 @@ static void tell_search(const struct attachment *attachment)
 
     if (attachment->options->verbose < 1 || !report->tid)
         return;
-    message_duration(report->search_ns, took, sizeof took);
+    units_duration(report->search_ns, took);
     name_place(attachment, report->pc, place, sizeof place);
     if (report->safe.frames)
         message("thread %d was at a safe point, %s: none of its %u frames is in jemalloc; found "
@@ -86,12 +87,12 @@ void attachment_closing_line(const struct attachment *attachment)
     if (attachment->holds > 1)
         message("%s[%d] a thread held %u times, %s at most, %u calls; last thread %d, %s", clean,
                 (int)attachment->target.pid, attachment->holds,
-                message_duration(attachment->longest_ns, held, sizeof held), attachment->calls,
-                (int)report->tid, where);
+                units_duration(attachment->longest_ns, held), attachment->calls, (int)report->tid,
+                where);
     else
         message("%s[%d] thread %d held %s, %u call%s, %s", clean, (int)attachment->target.pid,
-                (int)report->tid, message_duration(report->held_ns, held, sizeof held),
-                report->calls, plural(report->calls), where);
+                (int)report->tid, units_duration(report->held_ns, held), report->calls,
+                plural(report->calls), where);
 }
 
 void attachment_head(const struct attachment *attachment)

@@ -48,17 +48,6 @@ const char *message_clean(const char *text, char *out, size_t size)
     return out;
 }
 
-const char *message_duration(unsigned long long ns, char *out, size_t size)
-{
-    if (ns < 1000000)
-        snprintf(out, size, "%.2f ms", (double)ns / 1e6);
-    else if (ns < 1000000000)
-        snprintf(out, size, "%.1f ms", (double)ns / 1e6);
-    else
-        snprintf(out, size, "%.2f s", (double)ns / 1e9);
-    return out;
-}
-
 /* One row a fault: its exit code, its cause and its fix. */
 struct wording {
     int exit;

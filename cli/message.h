@@ -73,4 +73,3 @@ __attribute__((format(printf, 1, 2))) void message(const char *fmt, ...);
 const char *message_clean(const char *text, char *out, size_t size);
 
 /* "1.2 ms" */
-const char *message_duration(unsigned long long ns, char *out, size_t size);

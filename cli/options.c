@@ -1,4 +1,5 @@
 #include "cli/options.h"
+#include "base/units.h"
 #include "base/util.h"
 #include "cli/message.h"
 #include "run/filename.h"
@@ -146,28 +147,6 @@ bool parse_pid(const char *text, pid_t *pid)
     return value > 0;
 }
 
-bool parse_duration(const char *text, uint64_t *ns)
-{
-    static const struct {
-        const char *unit;
-        double seconds;
-    } units[] = {{"", 1}, {"ms", 1e-3}, {"s", 1}, {"m", 60}, {"h", 3600}};
-    size_t digits = strspn(text, "0123456789."); /* strtod(3) takes more: 0x10, 1e9, inf */
-    char *end = NULL;
-    double value = digits ? strtod(text, &end) : 0;
-
-    if (*text == '.' || end != text + digits)
-        return false;
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
-        double seconds = value * units[i].seconds;
-        if (strcmp(text + digits, units[i].unit) != 0)
-            continue;
-        *ns = seconds <= 24 * 3600 ? (uint64_t)(seconds * 1e9) : 0;
-        return *ns > 0 && seconds <= 24 * 3600;
-    }
-    return false;
-}
-
 static bool add_pid(struct options *options, const char *text)
 {
     if (options->pid_count == OPTIONS_PIDS_MAX) {
@@ -307,7 +286,7 @@ static bool take_value(struct options *options, const struct row *row, const cha
         good = parse_pid(text, at);
         break;
     case DURATION:
-        good = parse_duration(text, at);
+        good = units_parse_duration(text, at);
         break;
     case NUMBER:
         good = parse_number(text, at);

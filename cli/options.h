@@ -84,7 +84,5 @@ bool options_selective(const struct options *options);
 /* What of the words goes with one process only; NULL: nothing. */
 const char *options_wrong_with_several(const struct options *options, unsigned takes);
 
-/* "500ms", "30s", "5m", "1h"; a bare number is seconds. At most 24 h. */
-bool parse_duration(const char *text, uint64_t *ns);
 /* Decimal digits alone, from 1 to the kernel's largest pid. */
 bool parse_pid(const char *text, pid_t *pid);

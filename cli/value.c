@@ -1,4 +1,5 @@
 #include "cli/value.h"
+#include "base/units.h"
 #include "cli/message.h"
 
 #include <inttypes.h>
@@ -17,27 +18,19 @@ static bool parse_bool(const char *text, uint64_t *value)
     return false;
 }
 
-/* Decimal digits up to limit; *rest is what follows. */
-static bool parse_digits(const char *text, uint64_t limit, uint64_t *value, const char **rest)
-{
-    const char *p = text;
-
-    *value = 0;
-    for (; *p >= '0' && *p <= '9'; p++) {
-        uint64_t digit = (uint64_t)(*p - '0');
-        if (*value > (limit - digit) / 10)
-            return false;
-        *value = *value * 10 + digit;
-    }
-    *rest = p;
-    return p != text;
-}
-
 static bool parse_number(const char *text, uint64_t limit, uint64_t *value)
 {
     const char *rest;
 
-    return parse_digits(text, limit, value, &rest) && *rest == '\0';
+    return units_parse_digits(text, limit, value, &rest) && *rest == '\0';
+}
+
+/* Without a fraction, as what is written has to be exact. */
+static bool parse_size(const char *text, uint64_t *value)
+{
+    const char *rest;
+
+    return !strpbrk(text, ".i") && units_parse_bytes(text, value, &rest) && *rest == '\0';
 }
 
 static bool parse_signed(const char *text, uint64_t *value)
@@ -47,26 +40,6 @@ static bool parse_signed(const char *text, uint64_t *value)
     if (!parse_number(text + minus, (uint64_t)INT64_MAX + minus, value))
         return false;
     *value = minus ? 0 - *value : *value;
-    return true;
-}
-
-static bool parse_size(const char *text, uint64_t *value)
-{
-    static const char units[] = "KMGT";
-    const char *rest, *unit;
-    unsigned shift;
-
-    if (!parse_digits(text, UINT64_MAX, value, &rest))
-        return false;
-    if (*rest == '\0')
-        return true;
-    unit = strchr(units, *rest);
-    if (!unit || rest[1] != '\0')
-        return false;
-    shift = 10 * (unsigned)(unit - units + 1);
-    if (*value > UINT64_MAX >> shift)
-        return false;
-    *value <<= shift;
     return true;
 }
 
@@ -160,16 +133,4 @@ bool value_type(const char *text, enum ctl_type *type)
             return true;
     }
     return false;
-}
-
-const char *value_bytes(uint64_t bytes, char *out, size_t size)
-{
-    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-    double scaled = (double)bytes;
-    size_t unit = 0;
-
-    for (; scaled >= 1024 && unit + 1 < ARRAY_LEN(units); unit++)
-        scaled /= 1024;
-    snprintf(out, size, unit ? "%.1f %s" : "%.0f %s", scaled, units[unit]);
-    return out;
 }

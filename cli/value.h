@@ -20,6 +20,3 @@ const char *value_format(enum ctl_type type, uint64_t value, const char *text, c
 
 /* "bool", "unsigned", "size_t", "ssize_t", "uint64_t", "int64_t", "string". */
 bool value_type(const char *text, enum ctl_type *type);
-
-/* Bytes for people: "1.5 MiB". Returns out. */
-const char *value_bytes(uint64_t bytes, char *out, size_t size);

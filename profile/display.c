@@ -1,36 +1,25 @@
 #include "profile/display.h"
 
-#include <math.h>
 #include <stdio.h>
 
 static const struct {
     const char *name;
     double bytes;
 } units[] = {
-    [UNIT_BYTES] = {"B", 1},
     [UNIT_KIB] = {"KiB", 1024},
     [UNIT_MIB] = {"MiB", 1024 * 1024},
     [UNIT_GIB] = {"GiB", 1024 * 1024 * 1024},
 };
 
-static enum unit fitting_unit(double bytes)
-{
-    enum unit unit = UNIT_GIB;
-
-    while (unit > UNIT_BYTES && fabs(bytes) < units[unit].bytes)
-        unit--;
-    return unit;
-}
-
 const char *display_bytes(const struct display *display, double bytes,
                           char out[DISPLAY_NUMBER_SIZE])
 {
-    enum unit unit = display->unit == UNIT_AUTO ? fitting_unit(bytes) : display->unit;
+    enum unit unit = display->unit;
 
-    if (display->unit == UNIT_BYTES)
+    if (unit == UNIT_AUTO)
+        return units_bytes(bytes, out);
+    if (unit == UNIT_BYTES)
         snprintf(out, DISPLAY_NUMBER_SIZE, "%.0f", bytes);
-    else if (unit == UNIT_BYTES)
-        snprintf(out, DISPLAY_NUMBER_SIZE, "%.0f B", bytes);
     else
         snprintf(out, DISPLAY_NUMBER_SIZE, "%.2f %s", bytes / units[unit].bytes, units[unit].name);
     return out;

@@ -1,6 +1,7 @@
 /* How a profile is looked at: which of its numbers, in which unit, how much of it. */
 #pragma once
 
+#include "base/units.h"
 #include "profile/samples.h"
 
 enum unit { UNIT_AUTO, UNIT_BYTES, UNIT_KIB, UNIT_MIB, UNIT_GIB };
@@ -14,7 +15,7 @@ struct display {
     const char *title;
 };
 
-enum { DISPLAY_NUMBER_SIZE = 32 };
+enum { DISPLAY_NUMBER_SIZE = UNITS_TEXT };
 
 /* "12.3 MiB", "1234" */
 const char *display_number(const struct display *display, double number,

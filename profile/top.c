@@ -99,7 +99,6 @@ static void write_head(const struct samples *samples, const struct display *disp
 {
     char now[DISPLAY_NUMBER_SIZE], error[DISPLAY_NUMBER_SIZE], period[DISPLAY_NUMBER_SIZE],
         base[DISPLAY_NUMBER_SIZE];
-    struct display binary = {.value = VALUE_BYTES};
 
     if (display->title) {
         text_write_clean(out, display->title, "");
@@ -107,7 +106,7 @@ static void write_head(const struct samples *samples, const struct display *disp
     }
     display_number(display, (double)top->total.now, now);
     display_number(display, amount_error(&top->total), error);
-    display_bytes(&binary, (double)samples->period, period);
+    units_bytes((double)samples->period, period);
     if (samples->compares)
         fprintf(out, "%s: %s, before %s\n", kind_text(display), now,
                 display_number(display, (double)top->total.base, base));

@@ -1,12 +1,12 @@
 #include "run/rules.h"
+#include "base/units.h"
 #include "base/util.h"
-#include "cli/options.h"
-#include "cli/value.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define SECOND_NS ((uint64_t)1000000000)
+#define SECOND_NS      ((uint64_t)1000000000)
+#define LARGEST_MEMORY ((uint64_t)1000000000000000000) /* bytes */
 
 static const uint64_t FAR_PAUSE = SECOND_NS / 2, LONGEST_PAUSE = SECOND_NS / 5,
                       SHORTEST_PAUSE = SECOND_NS / 100, LONGEST_RETRY = 60 * SECOND_NS;
@@ -28,59 +28,24 @@ static const struct {
     {"grow", METRIC_GROW, 600 * SECOND_NS, SECOND_NS / 2, 100000, true},
 };
 
-/* Digits with at most one point among them; *rest is what follows. */
-static bool take_decimal(const char *text, double *value, const char **rest)
-{
-    size_t whole = strspn(text, "0123456789"), more = 0;
-
-    if (whole == 0 || whole > 18)
-        return false;
-    if (text[whole] == '.') {
-        more = strspn(text + whole + 1, "0123456789");
-        if (more == 0 || more > 9)
-            return false;
-        more++;
-    }
-    *value = strtod(text, NULL);
-    *rest = text + whole + more;
-    return true;
-}
-
-/* "", "K", "KiB", ... of powers of 1024. */
-static bool take_unit(const char **text, double *factor)
-{
-    static const char letters[] = "KMGT";
-    const char *letter = **text ? strchr(letters, **text) : NULL;
-
-    *factor = 1;
-    if (!letter)
-        return true;
-    for (const char *p = letters; p <= letter; p++)
-        *factor *= 1024;
-    ++*text;
-    if (strncmp(*text, "iB", 2) == 0)
-        *text += 2;
-    return true;
-}
-
 static const char *take_value(struct rule *rule, const char **text, double most, bool takes_bytes)
 {
-    double value, factor;
+    const char *rest;
+    double value;
 
-    if (!take_decimal(*text, &value, text))
+    if (!units_parse_decimal(*text, &value, &rest))
         return "behind > there has to be a size (512M, 2G) or a share (80%)";
-    rule->in_percent = **text == '%';
+    rule->in_percent = *rest == '%';
     if (rule->in_percent) {
-        ++*text;
+        *text = rest + 1;
         rule->share = value / 100;
         return value > 0 && value <= most ? NULL : "the share is not above 0 and within its range";
     }
     if (!takes_bytes)
         return "pressure is a share of time: psi.some>20%/10s";
-    take_unit(text, &factor);
-    if (value * factor < 1 || value * factor > 1e18)
+    if (!units_parse_bytes(*text, &rule->bytes, text) || rule->bytes < 1 ||
+        rule->bytes > LARGEST_MEMORY)
         return "the size is not one that a memory can have";
-    rule->bytes = (uint64_t)(value * factor);
     return NULL;
 }
 
@@ -93,7 +58,7 @@ static const char *take_window(struct rule *rule, const char *text, uint64_t usu
     if (*text != '/' || !usual)
         return usual ? "behind the value there can be a window alone: /10s"
                      : "behind the value nothing can follow";
-    if (!parse_duration(text + 1, &rule->window_ns) || rule->window_ns < shortest)
+    if (!units_parse_duration(text + 1, &rule->window_ns) || rule->window_ns < shortest)
         return "the window is a duration from 500ms to 24h: /10s, /10m";
     return NULL;
 }
@@ -359,22 +324,21 @@ double rules_exact_share(const struct rules *rules)
 
 uint64_t rule_bytes(double bytes)
 {
-    return bytes < 1e18 ? (uint64_t)bytes : (uint64_t)1000000000000000000;
+    return bytes < (double)LARGEST_MEMORY ? (uint64_t)bytes : LARGEST_MEMORY;
 }
 
 const char *rule_describe(const struct rules *rules, size_t i, char *out, size_t size)
 {
     const struct rule *rule = &rules->list[i];
     const struct rule_state *state = &rules->states[i];
-    char value[32], threshold[32];
+    char value[UNITS_TEXT], threshold[UNITS_TEXT];
 
     if (rule_is_pressure(rule)) {
         snprintf(out, size, "%s stalled %.1f %% of the last window", rule->text,
                  state->value * 100);
         return out;
     }
-    value_bytes(rule_bytes(state->value), value, sizeof value);
-    value_bytes(rule_bytes(state->threshold), threshold, sizeof threshold);
-    snprintf(out, size, "%s (%s, beyond %s)", rule->text, value, threshold);
+    snprintf(out, size, "%s (%s, beyond %s)", rule->text, units_bytes(state->value, value),
+             units_bytes(state->threshold, threshold));
     return out;
 }

@@ -1,6 +1,6 @@
 #include "run/sampling.h"
+#include "base/units.h"
 #include "cli/output/progress.h"
-#include "cli/value.h"
 #include "jemalloc/dump.h"
 #include "run/apart.h"
 #include "run/interrupt.h"
@@ -169,23 +169,28 @@ struct wait {
     uint64_t since, until;
 };
 
+/* Whole seconds: a progress line changes no more often. */
+static uint64_t to_seconds(uint64_t ns)
+{
+    return (ns + SECOND_NS / 2) / SECOND_NS * SECOND_NS;
+}
+
 static void show_wait(void *ctx)
 {
     const struct wait *wait = ctx;
     const struct target *target = &wait->attachment->target;
-    uint64_t done = (clock_now() - wait->since + SECOND_NS / 2) / SECOND_NS;
-    char name[64], rss[32];
+    char name[64], rss[UNITS_TEXT], done[UNITS_TEXT], whole[UNITS_TEXT];
 
     message_clean(target->stat.comm, name, sizeof name);
-    value_bytes(target_rss(target), rss, sizeof rss);
+    units_bytes((double)target_rss(target), rss);
+    units_duration(to_seconds(clock_now() - wait->since), done);
     if (wait->until == UINT64_MAX)
-        progress_show(wait->attachment->options, "%s %s[%d]: %llu s, RSS %s (Ctrl-C: end it)",
-                      wait->doing, name, (int)target->pid, (unsigned long long)done, rss);
+        progress_show(wait->attachment->options, "%s %s[%d]: %s, RSS %s (Ctrl-C: end it)",
+                      wait->doing, name, (int)target->pid, done, rss);
     else
-        progress_show(
-            wait->attachment->options, "%s %s[%d]: %llu of %llu s, RSS %s (Ctrl-C: end it now)",
-            wait->doing, name, (int)target->pid, (unsigned long long)done,
-            (unsigned long long)((wait->until - wait->since + SECOND_NS / 2) / SECOND_NS), rss);
+        progress_show(wait->attachment->options, "%s %s[%d]: %s of %s, RSS %s (Ctrl-C: end it now)",
+                      wait->doing, name, (int)target->pid, done,
+                      units_duration(to_seconds(wait->until - wait->since), whole), rss);
 }
 
 enum pause_end sampling_wait(struct attachment *attachment, struct sampling *sampling,
@@ -343,11 +348,11 @@ void sampling_tell_foreign(const struct attachment *attachment, struct sampling 
 static void tell(const struct attachment *attachment, const struct sampling *sampling)
 {
     const char *how = sampling->interrupted ? "interrupted; " : "";
-    char time[32];
+    char time[UNITS_TEXT];
 
     if (attachment->options->quiet || !sampling->began || sampling->gone || sampling->foreign)
         return;
-    message_duration(sampling_ns(sampling), time, sizeof time);
+    units_duration(sampling_ns(sampling), time);
     if (sampling->former.active)
         message("%ssampled for %s; prof.active was true before, and is", how, time);
     else
@@ -366,14 +371,14 @@ int sampling_finish(struct attachment *attachment, struct sampling *sampling, fa
     fault_code settled;
     int code = EXIT_DONE, last;
     struct fault own;
-    char time[32];
+    char time[UNITS_TEXT];
 
     sampling->gone |= is_gone(rc);
     if (rc != FAULT_NONE && !left_without_result(sampling, rc))
         code = message_fault(&attachment->subject, fault);
     if (sampling->gone && sampling->began)
         message("it was recorded for %s; what was sampled since the last profile ended with it",
-                message_duration(sampling_ns(sampling), time, sizeof time));
+                units_duration(sampling_ns(sampling), time));
     settled = settle(attachment, sampling, &own);
     sampling_tell_foreign(attachment, sampling);
     if (settled == FAULT_NONE && left_without_result(sampling, rc))

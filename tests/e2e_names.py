@@ -288,7 +288,7 @@ class Names(lib.TestCase):
         self.assertGreater(stacks, 0)
         result = self.assert_ran(lib.run_tool("reset", victim.pid, "--lg-sample", "16"))
         self.assertIn("dropped", result.text)
-        self.assertIn("prof.lg_sample: 12 -> 16 (a sample every 64.0 KiB)", result.text)
+        self.assertIn("prof.lg_sample: 12 -> 16 (a sample every 64 KiB)", result.text)
         self.assertEqual(self.stacks(victim), (1 << 16, 0))
         told = json.loads(self.assert_ran(lib.run_tool("reset", victim.pid, "--json")).text)
         self.assertEqual((told["old_lg_sample"], told["new_lg_sample"]), (16, 16))

@@ -410,7 +410,7 @@ class Known(Case):
         process = self.sites()
         dot = open(self.dump(process, "x.dot")).read()
         self.assertRegex(dot, r'label="keep_large\\n0 B')
-        self.assertRegex(dot, r"N\d+ -> N\d+ \[label=\" 640\.00 KiB\"")
+        self.assertRegex(dot, r"N\d+ -> N\d+ \[label=\" 640 KiB\"")
         require("dot", "graphviz")
         svg = open(self.dump(process, "x.svg")).read()
         self.assertIn("keep_large", svg)

@@ -1,5 +1,6 @@
 #include "cli/output/process_table.h"
 #include "base/list.h"
+#include "base/units.h"
 #include "cli/message.h"
 
 #include <stdlib.h>
@@ -31,17 +32,6 @@ const char *prof_text(const struct facts *facts)
     if (facts->active == FACT_UNKNOWN)
         return "enabled";
     return facts->active == FACT_YES ? "active" : "inactive";
-}
-
-static void format_size(uint64_t bytes, char *out, size_t size)
-{
-    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
-    double value = (double)bytes / 1024;
-    size_t unit = 0;
-
-    for (; value >= 1024 && unit + 1 < sizeof units / sizeof *units; unit++)
-        value /= 1024;
-    snprintf(out, size, "%.1f %s", value, units[unit]);
 }
 
 /* An id is cut, a machine's name is not. */
@@ -97,7 +87,7 @@ bool process_table_add(struct process_table *table, const struct census_entry *e
     format_version(entry, row->cells[3], CELL_MAX);
     snprintf(row->cells[4], CELL_MAX, "%s", unreadable ? "?" : linkage_text(entry->linkage));
     snprintf(row->cells[5], CELL_MAX, "%s", prof && !unreadable ? prof : "?");
-    format_size(entry->status.rss_bytes, row->cells[6], CELL_MAX);
+    units_bytes((double)entry->status.rss_bytes, row->cells[6]);
     format_container(container, row->cells[7], CELL_MAX);
     return true;
 }

@@ -1,4 +1,5 @@
 #include "cli/output/top_view.h"
+#include "base/units.h"
 #include "cli/message.h"
 #include "cli/output/columns.h"
 #include "profile/short_name.h"
@@ -33,65 +34,18 @@ struct view {
 
 /* ---- numbers ---- */
 
-const char *top_bytes(double bytes, bool compact, char *out, size_t size)
+static const char *bytes_text(double bytes, bool compact, char out[UNITS_TEXT])
 {
-    static const char units[] = "BKMGTPE";
-    size_t unit = 0;
-
-    while (fabs(bytes) >= 1023.95 && unit < sizeof units - 2) {
-        bytes /= 1024;
-        unit++;
-    }
-    if (unit == 0)
-        snprintf(out, size, compact ? "%.0f" : "%.0f B", bytes);
-    else
-        snprintf(out, size,
-                 !compact              ? "%.1f %ciB"
-                 : fabs(bytes) < 99.95 ? "%.1f%c"
-                                       : "%.0f%c",
-                 bytes, units[unit]);
-    return out;
+    units_bytes(bytes, out);
+    return compact ? units_shorten(out) : out;
 }
 
-const char *top_rate(double bytes, bool compact, char *out, size_t size)
+static const char *rate_text(double bytes_per_second, bool compact, char out[UNITS_TEXT])
 {
-    char text[32];
-
-    if (fabs(bytes) < 0.5)
-        snprintf(out, size, "-");
-    else
-        snprintf(out, size, "%s%s/s", bytes > 0 ? "+" : "",
-                 top_bytes(bytes, compact, text, sizeof text));
-    return out;
-}
-
-static const char *seconds_text(uint64_t ns, char *out, size_t size)
-{
-    double seconds = (double)ns / 1e9;
-
-    if (seconds < 1)
-        snprintf(out, size, "%.0f ms", seconds * 1000);
-    else if (seconds < 120)
-        snprintf(out, size,
-                 seconds < 9.95 && fabs(seconds - round(seconds)) > 0.05 ? "%.1f s" : "%.0f s",
-                 seconds);
-    else if (seconds < 7200 && fmod(seconds, 3600) != 0)
-        snprintf(out, size, "%.0f min", seconds / 60);
-    else
-        snprintf(out, size, "%.0f h", seconds / 3600);
-    return out;
-}
-
-/* A power of two: "64 KiB" */
-static const char *period_text(uint64_t bytes, char *out, size_t size)
-{
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB"};
-    size_t unit = 0;
-
-    for (; bytes >= 1024 && bytes % 1024 == 0 && unit + 1 < ARRAY_LEN(units); unit++)
-        bytes /= 1024;
-    snprintf(out, size, "%llu %s", (unsigned long long)bytes, units[unit]);
-    return out;
+    if (fabs(bytes_per_second) < 0.5)
+        return strcpy(out, "-");
+    units_rate(bytes_per_second, out);
+    return compact ? units_shorten(out) : out;
 }
 
 /* ---- lines ---- */
@@ -150,9 +104,9 @@ static void write_title(struct view *view)
     end(view, TOP_BOLD);
 }
 
-static const char *rate_of(const struct view *view, enum gauge gauge, char *out, size_t size)
+static const char *rate_of(const struct view *view, enum gauge gauge, char out[UNITS_TEXT])
 {
-    return top_rate(trends_rate(&view->model->trends, gauge), false, out, size);
+    return rate_text(trends_rate(&view->model->trends, gauge), false, out);
 }
 
 static const char *trend_word(enum trend trend)
@@ -182,15 +136,15 @@ static void write_trend(struct view *view)
     enum gauge main_gauge = counted && !cause_of_rss(view) ? GAUGE_ALLOCATED : GAUGE_RSS;
     enum gauge other = main_gauge == GAUGE_RSS ? GAUGE_ALLOCATED : GAUGE_RSS;
     struct line *line = begin(view);
-    char rate[32], window[32];
+    char rate[UNITS_TEXT], window[UNITS_TEXT];
 
     line_printf(line, "%s: %s %s", trend_word(trends_direction(trends, main_gauge)),
-                gauge_name(main_gauge), rate_of(view, main_gauge, rate, sizeof rate));
+                gauge_name(main_gauge), rate_of(view, main_gauge, rate));
     if (cause_of_rss(view))
         line_printf(line, "; %s", cause_of_rss(view));
     else if (trends_has_rate(trends, other))
-        line_printf(line, ", %s %s", gauge_name(other), rate_of(view, other, rate, sizeof rate));
-    line_printf(line, " (over %s)", seconds_text(trends_window(trends), window, sizeof window));
+        line_printf(line, ", %s %s", gauge_name(other), rate_of(view, other, rate));
+    line_printf(line, " (over %s)", units_duration(trends_window(trends), window));
     end(view, TOP_PLAIN);
 }
 
@@ -214,19 +168,19 @@ static void write_hold(struct view *view)
 {
     const struct top_model *model = view->model;
     struct line *line = begin(view);
-    char held[32], longest[32], interval[32], asked[32];
+    char held[UNITS_TEXT], longest[UNITS_TEXT], interval[UNITS_TEXT], asked[UNITS_TEXT];
     bool slower = model->interval > model->asked;
 
-    line_printf(line, "thread held %s", message_duration(model->held, held, sizeof held));
+    line_printf(line, "thread held %s", units_duration(model->held, held));
     if (!model->interval) {
         end(view, TOP_PLAIN);
         return;
     }
-    line_printf(line, ", at most %s", message_duration(model->longest, longest, sizeof longest));
-    seconds_text(model->interval, interval, sizeof interval);
+    line_printf(line, ", at most %s", units_duration(model->longest, longest));
+    units_duration(model->interval, interval);
     if (slower)
         line_printf(line, "; every %s, not %s, to stay below %u %%", interval,
-                    seconds_text(model->asked, asked, sizeof asked), model->percent);
+                    units_duration(model->asked, asked), model->percent);
     else
         line_printf(line, ", %s%.2f %% of the time; every %s", model->share < 0.0001 ? "< " : "",
                     model->share < 0.0001 ? 0.01 : 100 * model->share, interval);
@@ -239,14 +193,12 @@ static void write_gauge(struct view *view, enum gauge gauge)
 {
     const struct trends *trends = &view->model->trends;
     const struct gauge_values *now = trends_now(trends);
-    char text[32];
+    char text[UNITS_TEXT];
 
     line_printf(&view->line, "%-9s %11s", gauge_name(gauge),
-                now && now->known[gauge]
-                    ? top_bytes((double)now->bytes[gauge], false, text, sizeof text)
-                    : "-");
+                now && now->known[gauge] ? units_bytes((double)now->bytes[gauge], text) : "-");
     if (trends_has_rate(trends, gauge))
-        line_printf(&view->line, " %14s", rate_of(view, gauge, text, sizeof text));
+        line_printf(&view->line, " %14s", rate_of(view, gauge, text));
 }
 
 /* How many lines the gauges may have, so that rows are left for the sites. */
@@ -291,17 +243,16 @@ static void write_heading(struct view *view)
     bool growth = model->order == SITES_BY_GROWTH;
     const char *sizes = growth ? "size" : "SIZE", *rates = growth ? "GROWTH" : "growth";
     struct line *line = begin(view);
-    char in_all[32], grown[32] = "";
+    char in_all[UNITS_TEXT], grown[UNITS_TEXT + 8] = "";
 
     if (view->columns < NARROW)
         line_printf(line, "%6s %9s   ", sizes, rates);
     else
         line_printf(line, "%11s %6s %14s   ", sizes, "share", rates);
     if (sites_window(model->sites))
-        snprintf(grown, sizeof grown, "in %s",
-                 seconds_text(sites_time(model->sites), in_all, sizeof in_all));
+        snprintf(grown, sizeof grown, "in %s", units_duration(sites_time(model->sites), in_all));
     if (view->columns >= WIDE)
-        line_printf(line, "%11s %9s  ", grown, "objects");
+        line_printf(line, "%14s %9s  ", grown, "objects");
     line_printf(line, "site, of %zu", model->sites->count);
     if (view->size->lines && view->columns >= NARROW && line_room(line) > sizeof KEYS) {
         line_fill(line, view->size->columns - sizeof KEYS);
@@ -338,13 +289,13 @@ static void write_numbers(struct view *view, const struct site *site)
     const struct sites *sites = view->model->sites;
     struct site_growth growth = sites_growth(sites, site);
     struct line *line = &view->line;
-    char bytes[32], rate[32] = "", mark = ' ';
+    char bytes[UNITS_TEXT], rate[UNITS_TEXT] = "", mark = ' ';
     bool narrow = view->columns < NARROW;
     double total = (double)sites->bytes.now, now = (double)site->now.bytes;
 
-    top_bytes(now, narrow, bytes, sizeof bytes);
+    bytes_text(now, narrow, bytes);
     if (sites_window(sites))
-        top_rate(growth.per_second, narrow, rate, sizeof rate);
+        rate_text(growth.per_second, narrow, rate);
     if (growth.bytes && fabs((double)growth.bytes) < growth.error)
         mark = '~';
     if (narrow)
@@ -359,14 +310,13 @@ static void write_more_numbers(struct view *view, const struct site *site)
 {
     const struct sites *sites = view->model->sites;
     double all = (double)sites_growth_in_all(sites, site).bytes;
-    char bytes[32], grown[40] = "";
+    char grown[UNITS_TEXT] = "";
 
     if (sites_window(sites) && all != 0)
-        snprintf(grown, sizeof grown, "%s%s", all > 0 ? "+" : "",
-                 top_bytes(all, false, bytes, sizeof bytes));
+        units_change(all, grown);
     else if (sites_window(sites))
         snprintf(grown, sizeof grown, "-");
-    line_printf(&view->line, "%11s %9lld  ", grown, (long long)site->objects);
+    line_printf(&view->line, "%14s %9lld  ", grown, (long long)site->objects);
 }
 
 static void write_site(struct view *view, const struct site *site)
@@ -383,17 +333,16 @@ static void write_sites_head(struct view *view)
 {
     const struct sites *sites = view->model->sites;
     struct line *line = begin(view);
-    char bytes[32], period[32];
+    char bytes[UNITS_TEXT], period[UNITS_TEXT];
 
     if (sites->count == 0) {
         line_add(line, "no sample yet: only what is allocated from now on can be sampled");
     } else {
         line_printf(line, "profiled: %s in %lld objects",
-                    top_bytes((double)sites->bytes.now, false, bytes, sizeof bytes),
-                    (long long)sites->objects.now);
+                    units_bytes((double)sites->bytes.now, bytes), (long long)sites->objects.now);
         if (sites->period > 1)
             line_printf(line, ", a sample every %s; ~ within its error",
-                        period_text(sites->period, period, sizeof period));
+                        units_bytes((double)sites->period, period));
     }
     end(view, TOP_DIM);
 }

@@ -35,8 +35,3 @@ typedef void (*top_line)(void *ctx, enum top_style style, const char *text);
 /* Calls write for each line, from the top. False: out of memory. */
 bool top_lay_out(const struct top_model *model, const struct top_size *size, top_line write,
                  void *ctx);
-
-/* "1.2 MiB", "-3.4 KiB"; compact: "1.2M". Returns out. */
-const char *top_bytes(double bytes, bool compact, char *out, size_t size);
-/* "+1.2 MiB/s", "0 B/s" */
-const char *top_rate(double bytes, bool compact, char *out, size_t size);

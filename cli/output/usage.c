@@ -1,4 +1,5 @@
 #include "cli/output/usage.h"
+#include "base/units.h"
 #include "cli/message.h"
 
 #include <inttypes.h>
@@ -39,36 +40,21 @@ void usage_rows(const struct usage *usage, struct usage_row rows[USAGE_ROWS])
         rows[4].meaning = "counted by jemalloc, but never touched or swapped out (RSS - resident)";
 }
 
-/* "1.2 MiB", right-aligned by the caller. */
-static const char *format_bytes(int64_t bytes, char *out, size_t size)
-{
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-    double value = (double)bytes;
-    unsigned unit = 0;
-
-    for (; (value >= 1024 || value <= -1024) && unit < ARRAY_LEN(units) - 1; unit++)
-        value /= 1024;
-    snprintf(out, size, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
-    return out;
-}
-
 static void print_row(const struct usage *usage, const char *name, int64_t bytes,
                       const char *meaning, FILE *out)
 {
     uint64_t rss = usage->process.rss;
-    char text[32], share[16];
+    char text[UNITS_TEXT], share[16];
 
     snprintf(share, sizeof share, "%.1f %%", rss ? 100.0 * (double)bytes / (double)rss : 0);
-    fprintf(out, "  %-13s %12s %9s  %s\n", name, format_bytes(bytes, text, sizeof text), share,
-            meaning);
+    fprintf(out, "  %-13s %12s %9s  %s\n", name, units_bytes((double)bytes, text), share, meaning);
 }
 
 static void print_plain(const char *name, uint64_t bytes, const char *meaning, FILE *out)
 {
-    char text[32];
+    char text[UNITS_TEXT];
 
-    fprintf(out, "  %-13s %12s %9s  %s\n", name, format_bytes((int64_t)bytes, text, sizeof text),
-            "", meaning);
+    fprintf(out, "  %-13s %12s %9s  %s\n", name, units_bytes((double)bytes, text), "", meaning);
 }
 
 void usage_print_table(const struct usage *usage, FILE *out)

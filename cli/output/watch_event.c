@@ -1,5 +1,5 @@
 #include "cli/output/watch_event.h"
-#include "cli/value.h"
+#include "base/units.h"
 #include "run/output.h"
 
 #include <stdarg.h>
@@ -136,10 +136,10 @@ static void add_fired(struct line *line, const struct event *event)
 static void add_start(struct line *line, const struct event *event)
 {
     const struct watch_start *start = event->start;
-    char rss[32], limit[32], locked[32], clean[256];
+    char rss[UNITS_TEXT], limit[UNITS_TEXT], locked[UNITS_TEXT], clean[256];
 
-    add(line, "rss %s, limit %s; ", value_bytes(event->measures->rss, rss, sizeof rss),
-        value_bytes(event->measures->limit, limit, sizeof limit));
+    add(line, "rss %s, limit %s; ", units_bytes((double)event->measures->rss, rss),
+        units_bytes((double)event->measures->limit, limit));
     if (start->switched)
         add(line, "profiling switched on");
     else
@@ -149,17 +149,17 @@ static void add_start(struct line *line, const struct event *event)
     if (start->lock_err)
         add(line, "own memory not locked: %s", strerror(start->lock_err));
     else
-        add(line, "%s of own memory locked", value_bytes(start->locked, locked, sizeof locked));
+        add(line, "%s of own memory locked", units_bytes((double)start->locked, locked));
 }
 
 static void add_profile(struct line *line, const struct event *event)
 {
-    char held[32], bytes[32], clean[512];
+    char held[UNITS_TEXT], bytes[UNITS_TEXT], clean[512];
 
     add_fired(line, event);
     add(line, ": %s, %s, thread %d held %s", message_clean(event->path, clean, sizeof clean),
-        value_bytes(event->bytes, bytes, sizeof bytes), (int)event->held->tid,
-        message_duration(event->held->held_ns, held, sizeof held));
+        units_bytes((double)event->bytes, bytes), (int)event->held->tid,
+        units_duration(event->held->held_ns, held));
     if (event->empty)
         add(line, "; IT HOLDS NO SAMPLE: was profiling active (--on, jeattach on)?");
     if (event->removed)
@@ -168,7 +168,7 @@ static void add_profile(struct line *line, const struct event *event)
 
 static void add_failed(struct line *line, const struct event *event)
 {
-    char clean[512], pause[32];
+    char clean[512], pause[UNITS_TEXT];
 
     if (event->rules)
         add_fired(line, event);
@@ -176,7 +176,7 @@ static void add_failed(struct line *line, const struct event *event)
         add(line, "cannot be watched");
     add(line, ": %s", message_clean(event->cause, clean, sizeof clean));
     if (event->retry_ns)
-        add(line, "; tried again in %s", message_duration(event->retry_ns, pause, sizeof pause));
+        add(line, "; tried again in %s", units_duration(event->retry_ns, pause));
 }
 
 static void tell_words(const struct event *event)

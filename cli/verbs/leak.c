@@ -1,5 +1,5 @@
 /* jeattach leak */
-#include "cli/value.h"
+#include "base/units.h"
 #include "cli/verbs/verbs.h"
 #include "jemalloc/stats.h"
 #include "profile/growth.h"
@@ -181,36 +181,33 @@ static double covered_percent(const struct leak *leak)
 static void print_counted(const struct leak *leak)
 {
     const struct stats_gauges *before = &leak->before.gauges, *after = &leak->after.gauges;
-    double grown = (double)after->allocated - (double)before->allocated,
-           took = (double)(leak->after.at_ns - leak->before.at_ns) / 1e9;
-    struct display display = {.value = VALUE_BYTES};
-    char from[32], to[32], change[DISPLAY_NUMBER_SIZE], rate[DISPLAY_NUMBER_SIZE];
+    double grown = (double)after->allocated - (double)before->allocated;
+    uint64_t took_ns = leak->after.at_ns - leak->before.at_ns;
+    char from[UNITS_TEXT], to[UNITS_TEXT], change[UNITS_TEXT], took[UNITS_TEXT], rate[UNITS_TEXT];
 
     if (!leak->before.counted || !leak->after.counted) {
         printf("stats.allocated is not known: this jemalloc was built without statistics\n");
         return;
     }
-    printf("stats.allocated: %s -> %s, %s%s in %.1f s, %s%s/s\n",
-           value_bytes(before->allocated, from, sizeof from),
-           value_bytes(after->allocated, to, sizeof to), grown > 0 ? "+" : "",
-           display_bytes(&display, grown, change), took, grown > 0 ? "+" : "",
-           display_bytes(&display, grown / took, rate));
+    printf("stats.allocated: %s -> %s, %s in %s, %s\n",
+           units_bytes((double)before->allocated, from), units_bytes((double)after->allocated, to),
+           units_change(grown, change), units_duration(took_ns, took),
+           units_rate(grown / ((double)took_ns / 1e9), rate));
     if (leak->after.own > leak->before.own)
-        printf("  of it +%s are there because of the sampling: a sampled object takes 16 KiB at "
+        printf("  of it %s are there because of the sampling: a sampled object takes 16 KiB at "
                "least\n",
-               display_bytes(&display, leak->after.own - leak->before.own, change));
+               units_change(leak->after.own - leak->before.own, change));
 }
 
 /* What was there before sampling began has no stack, and cannot have one any more. */
 static void print_coverage(const struct leak *leak)
 {
-    struct display display = {.value = VALUE_BYTES};
-    char sampled[DISPLAY_NUMBER_SIZE], of[32];
+    char sampled[UNITS_TEXT], of[UNITS_TEXT];
 
-    display_bytes(&display, leak->after.sampled, sampled);
+    units_bytes(leak->after.sampled, sampled);
     if (leak->after.counted)
         printf("covered: the samples stand for %s, %.1f %% of %s; ", sampled, covered_percent(leak),
-               value_bytes((uint64_t)covered_whole(leak), of, sizeof of));
+               units_bytes(covered_whole(leak), of));
     else
         printf("covered: the samples stand for %s; ", sampled);
     printf("what was allocated before sampling began is not covered\n");
@@ -219,10 +216,12 @@ static void print_coverage(const struct leak *leak)
 static void print_sum(const struct leak *leak, const struct growth *growth,
                       const struct display *display)
 {
-    char grown[DISPLAY_NUMBER_SIZE], shrunk[DISPLAY_NUMBER_SIZE], error[DISPLAY_NUMBER_SIZE];
+    char grown[DISPLAY_NUMBER_SIZE], shrunk[DISPLAY_NUMBER_SIZE], error[DISPLAY_NUMBER_SIZE],
+        time[UNITS_TEXT];
 
-    printf("sampled for %.1f s: grown by %s, shrunk by %s, error of the sum about %s\n",
-           seconds_of(leak), display_bytes(display, (double)growth->grown, grown),
+    printf("sampled for %s: grown by %s, shrunk by %s, error of the sum about %s\n",
+           units_duration(sampling_ns(&leak->sampling), time),
+           display_bytes(display, (double)growth->grown, grown),
            display_bytes(display, (double)-growth->shrunk, shrunk),
            display_bytes(display, growth->error, error));
 }

@@ -1,6 +1,6 @@
 /* jeattach purge */
 #include "jemalloc/purge.h"
-#include "cli/value.h"
+#include "base/units.h"
 #include "cli/verbs/verbs.h"
 #include "run/attachment.h"
 
@@ -31,11 +31,11 @@ static void print_json(const struct attachment *attachment, const struct purge *
 
 static void print_row(const char *name, uint64_t before, uint64_t after, const char *what)
 {
-    char from[32], to[32];
+    char from[UNITS_TEXT], to[UNITS_TEXT];
 
     printf("%s: %llu -> %llu bytes (%s -> %s), %s\n", name, (unsigned long long)before,
-           (unsigned long long)after, value_bytes(before, from, sizeof from),
-           value_bytes(after, to, sizeof to), what);
+           (unsigned long long)after, units_bytes((double)before, from),
+           units_bytes((double)after, to), what);
 }
 
 static void print_text(const struct attachment *attachment, const struct purge *purge)

@@ -1,9 +1,10 @@
 /* jeattach reset */
 #include "jemalloc/reset.h"
-#include "cli/value.h"
+#include "base/units.h"
 #include "cli/verbs/verbs.h"
 #include "run/attachment.h"
 
+#include <math.h>
 #include <stdio.h>
 
 struct reset {
@@ -24,13 +25,13 @@ static void print_json(const struct attachment *attachment, const struct reset_r
 
 static void print_text(const struct attachment *attachment, const struct reset_result *result)
 {
-    char name[64], period[32] = "unknown";
+    char name[64], period[UNITS_TEXT] = "unknown";
 
     if (attachment->options->pid_count > 1)
         printf("%s[%d] ", message_clean(attachment->target.stat.comm, name, sizeof name),
                (int)attachment->target.pid);
     if (result->new_lg_sample < 64)
-        value_bytes((uint64_t)1 << result->new_lg_sample, period, sizeof period);
+        units_bytes(ldexp(1, (int)result->new_lg_sample), period);
     printf("prof.reset: what was sampled so far is dropped; prof.lg_sample: ");
     if (result->old_lg_sample != result->new_lg_sample)
         printf("%llu -> ", (unsigned long long)result->old_lg_sample);

@@ -1,5 +1,6 @@
 /* jeattach status */
 #include "attach/permit.h"
+#include "base/units.h"
 #include "cli/output/facts_json.h"
 #include "cli/verbs/verbs.h"
 #include "cli/verdict.h"
@@ -8,6 +9,7 @@
 #include "jemalloc/stripped/stripped.h"
 #include "run/attachment.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -219,18 +221,6 @@ static void print_row(const char *name, enum fact value, const char *when_true,
     printf("  %-13s %-4s %s\n", name, words[value], text);
 }
 
-/* "64 KiB" */
-static void format_period(uint64_t lg_sample, char *out, size_t size)
-{
-    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-    unsigned unit = (unsigned)(lg_sample / 10);
-
-    if (lg_sample > 63)
-        snprintf(out, size, "unknown");
-    else
-        snprintf(out, size, "%u %s", 1u << (lg_sample % 10), units[unit]);
-}
-
 /* One place that options can come from. */
 static void print_source(const char *label, const struct conf_source *source, bool always)
 {
@@ -284,9 +274,10 @@ static void print_head(struct status *status)
 
 static void print_facts(const struct facts *facts)
 {
-    char prefix[512], period[32];
+    char prefix[512], period[UNITS_TEXT] = "unknown";
 
-    format_period(facts->lg_sample, period, sizeof period);
+    if (facts->lg_sample < 64)
+        units_bytes(ldexp(1, (int)facts->lg_sample), period);
     print_row("config.prof", facts->compiled_in, "profiling is compiled in",
               "this jemalloc was built without profiling");
     print_row("opt.prof", facts->enabled, "profiling was enabled at start",

@@ -1,6 +1,7 @@
 /* One word or name: durations, pids, and what is printed of a target's names. */
 #include "base/json.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "cli/message.h"
 #include "fuzz.h"
 
@@ -66,7 +67,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     expect(word != NULL);
     memcpy(word, data, size);
     word[size] = '\0';
-    if (parse_duration(word, &ns))
+    if (units_parse_duration(word, &ns))
         expect(ns <= 24ull * 3600 * 1000000000);
     if (parse_pid(word, &pid))
         expect(pid > 0 && pid <= 4 << 20);

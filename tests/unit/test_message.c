@@ -32,22 +32,6 @@ static void test_clean(void)
     CHECK(strcmp(message_clean("abcde\xc3", out, sizeof out), "abcde?") == 0);
 }
 
-static void test_duration(void)
-{
-    static const struct {
-        unsigned long long ns;
-        const char *text;
-    } rows[] = {
-        {0, "0.00 ms"},         {999999, "1.00 ms"},      {1000000, "1.0 ms"},
-        {1234567, "1.2 ms"},    {230000, "0.23 ms"},      {999900000, "999.9 ms"},
-        {1000000000, "1.00 s"}, {12345678901, "12.35 s"}, {86400000000000, "86400.00 s"},
-    };
-    char out[32];
-
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        CHECK(strcmp(message_duration(rows[i].ns, out, sizeof out), rows[i].text) == 0);
-}
-
 /* The text that a fault becomes; *code is its exit code. */
 static const char *text_of(const struct fault *fault, const char *name, int *code, char *text,
                            size_t size)
@@ -127,7 +111,6 @@ static void test_fault_set(void)
 int main(void)
 {
     test_clean();
-    test_duration();
     test_every_fault();
     test_details();
     test_long();

@@ -10,73 +10,6 @@
 
 static const uint64_t second = 1000000000;
 
-static void test_durations(void)
-{
-    static const struct {
-        const char *text;
-        uint64_t ns;
-    } rows[] = {
-        {"1", 1000000000},         {"30s", 30000000000},
-        {"500ms", 500000000},      {"5m", 300000000000},
-        {"1h", 3600000000000},     {"24h", 86400000000000},
-        {"0.5", 500000000},        {"1.5s", 1500000000},
-        {"86400", 86400000000000}, {"86400000ms", 86400000000000},
-    };
-
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        uint64_t ns = 0;
-        CHECK(parse_duration(rows[i].text, &ns) && ns == rows[i].ns);
-    }
-}
-
-static void test_wrong_durations(void)
-{
-    static const char *const texts[] = {
-        "",       " ",
-        "-1",     "+1",
-        " 1",     "1 ",
-        "5 m",    "s",
-        "nan",    "inf",
-        "1e9999", "1e300h",
-        "25h",    "86401",
-        "0",      "0s",
-        "0ms",    "1M",
-        "1sec",   "1us",
-        "1ns",    "1d",
-        "m5",     "1m30s",
-        ".5",     "1,5",
-        "1..5",   "1h ",
-        "0x",     "infinity",
-        "1e20ms", "999999999999999999",
-        "1\ns",   "\xc2\xa0\x31",
-        "24.1h",  "1441m",
-    };
-
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        uint64_t ns;
-        if (!CHECK(!parse_duration(texts[i], &ns)))
-            fprintf(stderr, "  '%s'\n", texts[i]);
-    }
-}
-
-/* Decimal digits, as documented: strtod(3) knows more than that. */
-static void test_hexadecimal(void)
-{
-    uint64_t ns;
-
-    CHECK(!parse_duration("0x10", &ns));
-    CHECK(!parse_duration("0x1p4s", &ns));
-}
-
-/* A time that is no time would end before anything is done. */
-static void test_too_short(void)
-{
-    uint64_t ns;
-
-    CHECK(!parse_duration("0.0000000001", &ns) || ns > 0);
-    CHECK(!parse_duration("1e-300h", &ns) || ns > 0);
-}
-
 static void test_pids(void)
 {
     static const char *const wrong[] = {
@@ -500,10 +433,6 @@ int main(void)
 {
     test_rules();
     test_particular();
-    test_durations();
-    test_wrong_durations();
-    test_hexadecimal();
-    test_too_short();
     test_pids();
     test_defaults();
     test_all();

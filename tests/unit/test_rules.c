@@ -424,7 +424,7 @@ static void test_description(void)
 
     rules_look(&rules, &measures);
     CHECK(strcmp(rule_describe(&rules, 0, text, sizeof text),
-                 "rss>100M (150.0 MiB, beyond 100.0 MiB)") == 0);
+                 "rss>100M (150 MiB, beyond 100 MiB)") == 0);
 }
 
 int main(void)

@@ -142,15 +142,15 @@ static void test_usual_size(const struct sites *sites)
     lay_out(&shown, &model, 80, 24, 0);
     CHECK(has(&shown, "redis-server[4242]  jemalloc 5.3.0 "));
     CHECK(has(&shown, "12:34:56\n"));
-    CHECK(has(&shown, "growing: allocated +3.0 MiB/s, RSS +2.0 MiB/s (over 2 s)\n"));
+    CHECK(has(&shown, "growing: allocated +3 MiB/s, RSS +2 MiB/s (over 2 s)\n"));
     CHECK(has(&shown, "thread held 0.41 ms, at most 1.2 ms, 0.02 % of the time; every 2 s\n"));
-    CHECK(has(&shown, "RSS         204.0 MiB     +2.0 MiB/s    metadata "));
+    CHECK(has(&shown, "RSS           204 MiB       +2 MiB/s    metadata "));
     CHECK(has(&shown,
-              "  100.0 MiB  42.9%              -   sdsnewlen <- createStringObject <- main\n"));
-    CHECK(has(&shown, " +512.0 KiB/s ~ 日本語"));
+              "    100 MiB  42.9%              -   sdsnewlen <- createStringObject <- main\n"));
+    CHECK(has(&shown, " +512 KiB/s ~ 日本語"));
     CHECK(has(&shown, "evil?[2J??name <- main\n"));
     CHECK(has(&shown, "std::vector::push_back\n"));
-    CHECK(has(&shown, " -512.0 KiB/s   a <- b <- c <- d\n"));
+    CHECK(has(&shown, " -512 KiB/s   a <- b <- c <- d\n"));
     CHECK(has(&shown, "a sample every 512 KiB"));
 }
 
@@ -179,13 +179,13 @@ static void test_sizes(const struct sites *sites)
             CHECK(strstr(shown.text, "redis-server[4242]") && strstr(shown.text, "growing: alloc"));
         }
     lay_out(&shown, &model, 40, 10, 0);
-    CHECK(has(&shown, "RSS         204.0 MiB     +2.0 MiB/s\n"));
+    CHECK(has(&shown, "RSS           204 MiB       +2 MiB/s\n"));
     CHECK(has(&shown, "allocated "));
     CHECK(has(&shown, "  100M         -   sdsnewlen <- "));
     CHECK(shown.lines == 10);
     lay_out(&shown, &model, 120, 40, 0);
     CHECK(has(&shown, "in 2 s   objects  site, of 5 "));
-    CHECK(has(&shown, "  +2.0 MiB      1000  evil"));
+    CHECK(has(&shown, "    +2 MiB      1000  evil"));
 }
 
 static void test_rows(const struct sites *sites)
@@ -253,7 +253,7 @@ static void test_verdicts(void)
     add_gauges(&model, 230 * MIB, 150 * MIB, true);
     add_gauges(&model, 260 * MIB, 150 * MIB, true);
     lay_out(&shown, &model, 0, 0, 0);
-    CHECK(has(&shown, "growing: RSS +10.0 MiB/s; allocated is not: memory that is not jemalloc's"));
+    CHECK(has(&shown, "growing: RSS +10 MiB/s; allocated is not: memory that is not jemalloc's"));
 }
 
 static void test_without_statistics(void)
@@ -266,24 +266,9 @@ static void test_without_statistics(void)
     add_gauges(&model, 200 * MIB, 0, false);
     add_gauges(&model, 300 * MIB, 0, false);
     lay_out(&shown, &model, 80, 24, 0);
-    CHECK(has(&shown, "growing: RSS +50.0 MiB/s (over 2 s)\n"));
+    CHECK(has(&shown, "growing: RSS +50 MiB/s (over 2 s)\n"));
     CHECK(has(&shown, "config.stats is false"));
     CHECK(!strstr(shown.text, "allocated"));
-}
-
-static void test_numbers(void)
-{
-    char out[32];
-
-    CHECK(strcmp(top_bytes(0, false, out, sizeof out), "0 B") == 0);
-    CHECK(strcmp(top_bytes(1023, false, out, sizeof out), "1023 B") == 0);
-    CHECK(strcmp(top_bytes(1024, false, out, sizeof out), "1.0 KiB") == 0);
-    CHECK(strcmp(top_bytes(-1.5 * 1048576, false, out, sizeof out), "-1.5 MiB") == 0);
-    CHECK(strcmp(top_bytes(1e30, false, out, sizeof out), "867361737988.4 EiB") == 0);
-    CHECK(strcmp(top_bytes(1e9, true, out, sizeof out), "954M") == 0);
-    CHECK(strcmp(top_rate(2048, true, out, sizeof out), "+2.0K/s") == 0);
-    CHECK(strcmp(top_rate(-100, false, out, sizeof out), "-100 B/s") == 0);
-    CHECK(strcmp(top_rate(0.2, false, out, sizeof out), "-") == 0);
 }
 
 int main(void)
@@ -300,7 +285,6 @@ int main(void)
     test_gauges_only();
     test_verdicts();
     test_without_statistics();
-    test_numbers();
     sites_free(&sites);
     return check_result();
 }
