@@ -3,74 +3,91 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
-void json_name(struct json *json, const char *name)
+static unsigned code_point(const unsigned char *p, size_t n)
+{
+    static const unsigned char masks[] = {0, 0x7f, 0x1f, 0x0f};
+    unsigned code = p[0] & masks[n];
+
+    for (size_t i = 1; i < n; i++)
+        code = code << 6 | (p[i] & 0x3f);
+    return code;
+}
+
+static void write_text(FILE *out, const char *text)
+{
+    const unsigned char *p = (const unsigned char *)text;
+    bool shown;
+
+    fputc('"', out);
+    for (size_t n; *p; p += n) {
+        n = text_unit((const char *)p, &shown);
+        if (n == 1 && *p >= 0x80)
+            fputs("\\ufffd", out);
+        else if (*p == '"' || *p == '\\')
+            fprintf(out, "\\%c", *p);
+        else if (!shown || strchr("<>&", *p))
+            fprintf(out, "\\u%04x", code_point(p, n));
+        else
+            fwrite(p, 1, n, out);
+    }
+    fputc('"', out);
+}
+
+/* What separates a member or an item from the one before. */
+static void write_comma(struct json *json)
 {
     if (json->any)
-        fputs(", ", json->out);
+        fputs(json->compact ? "," : ", ", json->out);
     json->any = true;
-    text_write_json(json->out, name);
-    fputs(": ", json->out);
 }
 
-void json_begin(struct json *json, FILE *out)
+static void write_name(struct json *json, const char *name)
 {
-    json->out = out;
+    write_comma(json);
+    write_text(json->out, name);
+    fputs(json->compact ? ":" : ": ", json->out);
+}
+
+static void open_with(struct json *json, char bracket)
+{
+    fputc(bracket, json->out);
     json->any = false;
-    fputc('{', out);
 }
 
-void json_text(struct json *json, const char *name, const char *text)
+static void close_with(struct json *json, char bracket)
 {
-    json_name(json, name);
-    text_write_json(json->out, text);
+    fputc(bracket, json->out);
+    json->any = true;
 }
 
-void json_number(struct json *json, const char *name, uint64_t value)
-{
-    json_name(json, name);
-    fprintf(json->out, "%" PRIu64, value);
-}
-
-void json_bool(struct json *json, const char *name, bool value)
-{
-    json_name(json, name);
-    fputs(value ? "true" : "false", json->out);
-}
-
-void json_null(struct json *json, const char *name)
-{
-    json_name(json, name);
-    fputs("null", json->out);
-}
-
-void json_signed(struct json *json, const char *name, int64_t value)
-{
-    json_name(json, name);
-    fprintf(json->out, "%" PRId64, value);
-}
-
-void json_rounded(struct json *json, const char *name, double value)
+static int64_t nearest(double value)
 {
     static const double beyond = 9223372036854775808.0; /* 2^63 */
 
     if (value >= beyond)
-        json_signed(json, name, INT64_MAX);
-    else
-        json_signed(json, name, value > -beyond ? llrint(value) : INT64_MIN);
+        return INT64_MAX;
+    return value > -beyond ? llrint(value) : INT64_MIN;
 }
 
-void json_open(struct json *json, const char *name)
+void json_begin(struct json *json, FILE *out)
 {
-    json_name(json, name);
-    fputc('{', json->out);
-    json->any = false;
+    *json = (struct json){.out = out};
+    open_with(json, '{');
 }
 
-void json_close(struct json *json)
+void json_end(struct json *json)
 {
-    fputc('}', json->out);
-    json->any = true;
+    fputs("}\n", json->out);
+}
+
+/* ---- members ---- */
+
+void json_text(struct json *json, const char *name, const char *text)
+{
+    write_name(json, name);
+    write_text(json->out, text);
 }
 
 void json_text_or_null(struct json *json, const char *name, const char *text)
@@ -81,46 +98,89 @@ void json_text_or_null(struct json *json, const char *name, const char *text)
         json_null(json, name);
 }
 
-void json_list_begin(struct json *json, const char *name)
+void json_number(struct json *json, const char *name, uint64_t value)
 {
-    json_name(json, name);
-    fputc('[', json->out);
-    json->any = false;
+    write_name(json, name);
+    fprintf(json->out, "%" PRIu64, value);
 }
 
-void json_list_item(struct json *list, struct json *item)
+void json_signed(struct json *json, const char *name, int64_t value)
 {
-    if (list->any)
-        fputs(", ", list->out);
-    list->any = true;
-    json_begin(item, list->out);
+    write_name(json, name);
+    fprintf(json->out, "%" PRId64, value);
 }
 
-void json_list_end(struct json *json)
+void json_rounded(struct json *json, const char *name, double value)
 {
-    fputc(']', json->out);
-    json->any = true;
+    json_signed(json, name, nearest(value));
+}
+
+void json_bool(struct json *json, const char *name, bool value)
+{
+    write_name(json, name);
+    fputs(value ? "true" : "false", json->out);
+}
+
+void json_null(struct json *json, const char *name)
+{
+    write_name(json, name);
+    fputs("null", json->out);
+}
+
+void json_raw(struct json *json, const char *name, const char *text, size_t len)
+{
+    write_name(json, name);
+    text_write_lines(json->out, text, len);
+}
+
+void json_object_begin(struct json *json, const char *name)
+{
+    write_name(json, name);
+    open_with(json, '{');
 }
 
 void json_object_end(struct json *json)
 {
-    fputc('}', json->out);
+    close_with(json, '}');
 }
 
-void json_strings_begin(struct json *json, const char *name)
+void json_list_begin(struct json *json, const char *name)
 {
-    json_list_begin(json, name);
+    write_name(json, name);
+    open_with(json, '[');
 }
 
-void json_string(struct json *json, const char *text)
+void json_list_end(struct json *json)
 {
-    if (json->any)
-        fputs(", ", json->out);
-    json->any = true;
-    text_write_json(json->out, text);
+    close_with(json, ']');
 }
 
-void json_end(struct json *json)
+/* ---- items ---- */
+
+void json_item_begin(struct json *json)
 {
-    fputs("}\n", json->out);
+    write_comma(json);
+    open_with(json, '{');
+}
+
+void json_item_end(struct json *json)
+{
+    close_with(json, '}');
+}
+
+void json_item_text(struct json *json, const char *text)
+{
+    write_comma(json);
+    write_text(json->out, text);
+}
+
+void json_item_signed(struct json *json, int64_t value)
+{
+    write_comma(json);
+    fprintf(json->out, "%" PRId64, value);
+}
+
+void json_item_rounded(struct json *json, double value)
+{
+    json_item_signed(json, nearest(value));
 }

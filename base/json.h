@@ -1,43 +1,51 @@
-/* One JSON object on a stream, written member by member. */
+/*
+ * Writes a JSON document (RFC 8259) to a stream, member by member. All JSON of
+ * the tool is written here. What is begun has to be ended, in the reverse order.
+ */
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
 struct json {
     FILE *out;
-    bool any;
+    bool any;     /* what is open has a member or an item already */
+    bool compact; /* no blanks between them; json_begin clears it */
 };
 
+/* The whole document, an object; its end writes a newline. */
 void json_begin(struct json *json, FILE *out);
-/* A member whose value the caller writes. */
-void json_name(struct json *json, const char *name);
-/* Text comes from the target: bytes that are no UTF-8 become U+FFFD. */
-void json_text(struct json *json, const char *name, const char *text);
-void json_number(struct json *json, const char *name, uint64_t value);
-void json_bool(struct json *json, const char *name, bool value);
-/* The text, or null if it is NULL or empty. */
-void json_text_or_null(struct json *json, const char *name, const char *text);
-void json_null(struct json *json, const char *name);
-void json_signed(struct json *json, const char *name, int64_t value);
-/* The nearest whole number; beyond all that there are, the outermost one. */
-void json_rounded(struct json *json, const char *name, double value);
-/* A member that is an object: what is written until json_close is in it. */
-void json_open(struct json *json, const char *name);
-void json_close(struct json *json);
 void json_end(struct json *json);
-/* The same without a newline: for objects within a line. */
-void json_object_end(struct json *json);
-
-/* A member that is a list of texts: json_string adds one, json_list_end ends the list. */
-void json_strings_begin(struct json *json, const char *name);
-void json_string(struct json *json, const char *text);
 
 /*
- * A member that is a list of objects: json_list_item begins each, json_end
- * ends it, json_list_end ends the list.
+ * Members of an object. A text may come from a target: bytes that are no UTF-8
+ * become U+FFFD; controls and the characters '<', '>' and '&' become \u escapes,
+ * so that a document is safe in a terminal and inside <script>.
  */
+void json_text(struct json *json, const char *name, const char *text);
+/* The text, or null if it is NULL or empty. */
+void json_text_or_null(struct json *json, const char *name, const char *text);
+void json_number(struct json *json, const char *name, uint64_t value);
+void json_signed(struct json *json, const char *name, int64_t value);
+/* The nearest integer; the largest or smallest int64_t if it is out of range. */
+void json_rounded(struct json *json, const char *name, double value);
+void json_bool(struct json *json, const char *name, bool value);
+void json_null(struct json *json, const char *name);
+/* JSON that the target wrote; line ends and blanks stay. */
+void json_raw(struct json *json, const char *name, const char *text, size_t len);
+
+/* A member that is an object: what follows is in it. */
+void json_object_begin(struct json *json, const char *name);
+void json_object_end(struct json *json);
+/* A member that is a list. */
 void json_list_begin(struct json *json, const char *name);
-void json_list_item(struct json *list, struct json *item);
 void json_list_end(struct json *json);
+
+/* Items of a list; an object: what follows is in it. */
+void json_item_begin(struct json *json);
+void json_item_end(struct json *json);
+void json_item_text(struct json *json, const char *text);
+void json_item_signed(struct json *json, int64_t value);
+void json_item_rounded(struct json *json, double value);

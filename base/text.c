@@ -85,33 +85,3 @@ void text_write_lines(FILE *out, const char *text, size_t len)
             putc_unlocked('?', out);
     }
 }
-
-static unsigned code_point(const unsigned char *p, size_t n)
-{
-    static const unsigned char masks[] = {0, 0x7f, 0x1f, 0x0f};
-    unsigned code = p[0] & masks[n];
-
-    for (size_t i = 1; i < n; i++)
-        code = code << 6 | (p[i] & 0x3f);
-    return code;
-}
-
-void text_write_json(FILE *out, const char *text)
-{
-    const unsigned char *p = (const unsigned char *)text;
-    bool shown;
-
-    fputc('"', out);
-    for (size_t n; *p; p += n) {
-        n = text_unit((const char *)p, &shown);
-        if (utf8_len(p) == 0)
-            fputs("\\ufffd", out);
-        else if (*p == '"' || *p == '\\')
-            fprintf(out, "\\%c", *p);
-        else if (!shown || strchr("<>&", *p))
-            fprintf(out, "\\u%04x", code_point(p, n));
-        else
-            fwrite(p, 1, n, out);
-    }
-    fputc('"', out);
-}

@@ -18,10 +18,3 @@ void text_write_clean(FILE *out, const char *text, const char *also);
 
 /* The same for a text of many lines and any bytes: newlines and tabs stay. */
 void text_write_lines(FILE *out, const char *text, size_t len);
-
-/*
- * As a JSON string, quotes included: valid whatever the bytes are (RFC 8259),
- * and safe inside <script>, as '<', '>' and '&' are written as \u escapes, as
- * are controls, so that it can be looked at in a terminal as well.
- */
-void text_write_json(FILE *out, const char *text);

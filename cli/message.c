@@ -419,14 +419,14 @@ static void print_json(const struct subject *subject, const struct fault *fault,
 
     told_in_json = true;
     json_begin(&json, stdout);
-    json_open(&json, "error");
+    json_object_begin(&json, "error");
     message_json(&json, fault, words);
     if (subject->pid)
         json_number(&json, "pid", (uint64_t)subject->pid);
     else
         json_null(&json, "pid");
     json_text_or_null(&json, "name", subject->name);
-    json_close(&json);
+    json_object_end(&json);
     json_end(&json);
 }
 
@@ -453,7 +453,7 @@ void message_usage_json(const char *verb)
         return;
     told_in_json = true;
     json_begin(&json, stdout);
-    json_open(&json, "error");
+    json_object_begin(&json, "error");
     json_text(&json, "code", "usage");
     json_number(&json, "exit", EXIT_USAGE);
     snprintf(line, sizeof line, "cannot understand the words after jeattach %s", verb);
@@ -464,7 +464,7 @@ void message_usage_json(const char *verb)
     json_text(&json, "fix", line);
     json_null(&json, "pid");
     json_null(&json, "name");
-    json_close(&json);
+    json_object_end(&json);
     json_end(&json);
 }
 

@@ -1,6 +1,6 @@
 #include "profile/flame.h"
+#include "base/json.h"
 #include "base/list.h"
-#include "base/text.h"
 
 #include <math.h>
 #include <string.h>
@@ -130,23 +130,22 @@ static bool make_room(struct flame *flame, const struct stacks *stacks)
 }
 
 /* The names that the tree has, numbered from 1 in the order they are written; 0: joined calls. */
-static bool write_names(const struct flame *flame, const struct locations *locations,
-                        uint32_t *numbers, FILE *out)
+static void write_names(const struct flame *flame, const struct locations *locations,
+                        uint32_t *numbers, struct json *json)
 {
     uint32_t count = 0;
 
     memset(numbers, 0, locations->group_count * sizeof *numbers);
-    fputs("\"names\":[\"\"", out);
+    json_list_begin(json, "names");
+    json_item_text(json, "");
     for (size_t i = 0; i < flame->count; i++) {
         uint32_t name = flame->nodes[i].name;
         if (name == NAME_SMALLER || numbers[name])
             continue;
         numbers[name] = ++count;
-        fputc(',', out);
-        text_write_json(out, locations->groups[name]);
+        json_item_text(json, locations->groups[name]);
     }
-    fputs("],\n", out);
-    return true;
+    json_list_end(json);
 }
 
 /*
@@ -154,35 +153,42 @@ static bool write_names(const struct flame *flame, const struct locations *locat
  * value now, value before and the error.
  */
 static void write_nodes(const struct flame *flame, const uint32_t *numbers, bool compares,
-                        FILE *out)
+                        struct json *json)
 {
-    fputs("\"nodes\":[", out);
+    json_list_begin(json, "nodes");
     for (size_t i = 0; i < flame->count; i++) {
         const struct flame_node *node = &flame->nodes[i];
-        fprintf(out, "%s%u,%u,%lld,%u", i ? "," : "", node->depth,
-                node->name == NAME_SMALLER ? 0 : numbers[node->name], (long long)node->amount.now,
-                node->joined);
-        if (compares)
-            fprintf(out, ",%lld,%.0f", (long long)node->amount.base, amount_error(&node->amount));
+        json_item_signed(json, node->depth);
+        json_item_signed(json, node->name == NAME_SMALLER ? 0 : numbers[node->name]);
+        json_item_signed(json, node->amount.now);
+        json_item_signed(json, node->joined);
+        if (compares) {
+            json_item_signed(json, node->amount.base);
+            json_item_rounded(json, amount_error(&node->amount));
+        }
     }
-    fputs("]}\n", out);
+    json_list_end(json);
 }
 
 static bool write_data(const struct flame *flame, const struct samples *samples,
                        const struct display *display, FILE *out)
 {
     AUTO_FREE uint32_t *numbers = calloc(samples->locations.group_count + 1, sizeof *numbers);
+    struct json json;
 
     if (!numbers)
         return false;
-    fputs("{\"title\":", out);
-    text_write_json(out, display->title ? display->title : "heap profile");
-    fprintf(out, ",\"value\":\"%s\",\"bytes\":%s,\"compares\":%s,\"period\":%llu,\"least\":%.0f,\n",
-            value_name(display->value), display_is_bytes(display) ? "true" : "false",
-            samples->compares ? "true" : "false", (unsigned long long)samples->period,
-            flame->least);
-    write_names(flame, &samples->locations, numbers, out);
-    write_nodes(flame, numbers, samples->compares, out);
+    json_begin(&json, out);
+    json.compact = true;
+    json_text(&json, "title", display->title ? display->title : "heap profile");
+    json_text(&json, "value", value_name(display->value));
+    json_bool(&json, "bytes", display_is_bytes(display));
+    json_bool(&json, "compares", samples->compares);
+    json_number(&json, "period", samples->period);
+    json_rounded(&json, "least", flame->least);
+    write_names(flame, &samples->locations, numbers, &json);
+    write_nodes(flame, numbers, samples->compares, &json);
+    json_end(&json);
     return true;
 }
 

@@ -39,19 +39,18 @@ static void write_head(struct json *json, const struct context *context, const s
     json_number(json, "stacks_cut", samples->cut);
 }
 
-static void write_function(struct json *list, const struct context *context,
+static void write_function(struct json *json, const struct context *context,
                            const struct top_row *row)
 {
     const struct samples *samples = context->samples;
-    struct json item;
 
-    json_list_item(list, &item);
-    json_text(&item, "function", samples->locations.groups[row->group]);
-    write_amount(&item, "flat", &row->flat, samples);
-    write_amount(&item, "cum", &row->whole, samples);
-    json_rounded(&item, "error", amount_error(&row->whole));
-    write_amount(&item, "objects", &row->objects, samples);
-    json_object_end(&item);
+    json_item_begin(json);
+    json_text(json, "function", samples->locations.groups[row->group]);
+    write_amount(json, "flat", &row->flat, samples);
+    write_amount(json, "cum", &row->whole, samples);
+    json_rounded(json, "error", amount_error(&row->whole));
+    write_amount(json, "objects", &row->objects, samples);
+    json_item_end(json);
 }
 
 static void write_functions(struct json *json, const struct context *context, const struct top *top)
@@ -66,24 +65,23 @@ static void write_functions(struct json *json, const struct context *context, co
     json_list_end(json);
 }
 
-static void write_call(struct json *list, const struct locations *locations,
+static void write_call(struct json *json, const struct locations *locations,
                        const struct location *location, const struct location_line *line)
 {
     const struct function *function = &locations->functions[line->function];
     const struct location_mapping *mapping =
         location->mapping == TABLE_NONE ? NULL : &locations->mappings[location->mapping];
     char address[24] = "";
-    struct json item;
 
     if (location->address)
         snprintf(address, sizeof address, "0x%" PRIx64, location->address);
-    json_list_item(list, &item);
-    json_text(&item, "function", function->name);
-    json_text_or_null(&item, "file", function->file);
-    json_number(&item, "line", line->line);
-    json_text_or_null(&item, "module", mapping ? mapping->path : NULL);
-    json_text_or_null(&item, "address", address);
-    json_object_end(&item);
+    json_item_begin(json);
+    json_text(json, "function", function->name);
+    json_text_or_null(json, "file", function->file);
+    json_number(json, "line", line->line);
+    json_text_or_null(json, "module", mapping ? mapping->path : NULL);
+    json_text_or_null(json, "address", address);
+    json_item_end(json);
 }
 
 static void write_calls(struct json *json, const struct samples *samples,
@@ -100,21 +98,20 @@ static void write_calls(struct json *json, const struct samples *samples,
     json_list_end(json);
 }
 
-static void write_stack(struct json *list, const struct context *context,
+static void write_stack(struct json *json, const struct context *context,
                         const struct sample *sample)
 {
     const struct samples *samples = context->samples;
     const struct amount *amount = &sample->values[context->display->value];
-    struct json item;
 
-    json_list_item(list, &item);
-    write_amount(&item, "amount", amount, samples);
-    json_rounded(&item, "error", amount_error(amount));
-    write_amount(&item, "objects", &sample->values[display_objects(context->display)], samples);
+    json_item_begin(json);
+    write_amount(json, "amount", amount, samples);
+    json_rounded(json, "error", amount_error(amount));
+    write_amount(json, "objects", &sample->values[display_objects(context->display)], samples);
     if (samples->thread_count && sample->thread != TABLE_NONE)
-        json_text(&item, "thread", samples->threads[sample->thread].name);
-    write_calls(&item, samples, sample);
-    json_object_end(&item);
+        json_text(json, "thread", samples->threads[sample->thread].name);
+    write_calls(json, samples, sample);
+    json_item_end(json);
 }
 
 static int by_growth(const void *a, const void *b, void *data)

@@ -6,50 +6,49 @@ static void write_gauges(struct json *json, const struct trends *trends)
 {
     const struct gauge_values *now = trends_now(trends);
 
-    json_open(json, "gauges");
+    json_object_begin(json, "gauges");
     for (enum gauge i = 0; i < GAUGE_COUNT; i++)
         if (now && now->known[i])
             json_number(json, gauge_name(i), now->bytes[i]);
         else
             json_null(json, gauge_name(i));
-    json_close(json);
-    json_open(json, "per_second");
+    json_object_end(json);
+    json_object_begin(json, "per_second");
     for (enum gauge i = 0; i < GAUGE_COUNT; i++)
         if (trends_has_rate(trends, i))
             json_rounded(json, gauge_name(i), trends_rate(trends, i));
         else
             json_null(json, gauge_name(i));
-    json_close(json);
+    json_object_end(json);
     json_number(json, "window_ns", trends_window(trends));
 }
 
-/* A list of texts, which json.h has not: the calls of a site, innermost first. */
+/* The calls of a site, innermost first. */
 static void write_calls(struct json *json, const struct site *site)
 {
     const char *call = site->calls;
 
-    json_strings_begin(json, "calls");
+    json_list_begin(json, "calls");
     for (uint32_t i = 0; i < site->call_count; i++, call = site_next_call(call))
-        json_string(json, call);
+        json_item_text(json, call);
     json_list_end(json);
 }
 
-static void write_site(struct json *list, const struct sites *sites, const struct site *site)
+static void write_site(struct json *json, const struct sites *sites, const struct site *site)
 {
     struct site_growth growth = sites_growth(sites, site);
-    struct json item;
 
-    json_list_item(list, &item);
-    json_signed(&item, "bytes", site->now.bytes);
-    json_signed(&item, "objects", site->objects);
+    json_item_begin(json);
+    json_signed(json, "bytes", site->now.bytes);
+    json_signed(json, "objects", site->objects);
     if (sites_window(sites)) {
-        json_signed(&item, "growth", growth.bytes);
-        json_rounded(&item, "growth_per_second", growth.per_second);
-        json_rounded(&item, "growth_error", growth.error);
-        json_signed(&item, "growth_since_start", sites_growth_in_all(sites, site).bytes);
+        json_signed(json, "growth", growth.bytes);
+        json_rounded(json, "growth_per_second", growth.per_second);
+        json_rounded(json, "growth_error", growth.error);
+        json_signed(json, "growth_since_start", sites_growth_in_all(sites, site).bytes);
     }
-    write_calls(&item, site);
-    json_object_end(&item);
+    write_calls(json, site);
+    json_item_end(json);
 }
 
 static bool write_sites(struct json *json, const struct top_json *top)
@@ -59,14 +58,14 @@ static bool write_sites(struct json *json, const struct top_json *top)
 
     if (!list)
         return false;
-    json_open(json, "profile");
+    json_object_begin(json, "profile");
     json_signed(json, "bytes", sites->bytes.now);
     json_signed(json, "objects", sites->objects.now);
     json_number(json, "period", sites->period);
     json_number(json, "stacks", sites->stacks);
     json_number(json, "sites", sites->count);
     json_number(json, "window_ns", sites_window(sites));
-    json_close(json);
+    json_object_end(json);
     json_list_begin(json, "sites");
     for (size_t i = 0; i < sites->count && (!top->rows || i < top->rows); i++)
         write_site(json, sites, list[i]);

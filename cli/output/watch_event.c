@@ -30,23 +30,21 @@ static void json_time(struct json *json)
 
 static void json_rules(struct json *json, const struct event *event)
 {
-    struct json item;
-
     json_list_begin(json, "rules");
     for (size_t i = 0; i < event->rules->count; i++) {
         const struct rule_state *state = &event->rules->states[i];
         if (!(event->fired >> i & 1))
             continue;
         bool share = rule_is_pressure(&event->rules->list[i]);
-        json_list_item(json, &item);
-        json_text(&item, "rule", event->rules->list[i].text);
+        json_item_begin(json);
+        json_text(json, "rule", event->rules->list[i].text);
         if (share) {
-            json_number(&item, "stalled_permille", rule_bytes(state->value * 1000));
+            json_number(json, "stalled_permille", rule_bytes(state->value * 1000));
         } else {
-            json_number(&item, "value", rule_bytes(state->value));
-            json_number(&item, "threshold", rule_bytes(state->threshold));
+            json_number(json, "value", rule_bytes(state->value));
+            json_number(json, "threshold", rule_bytes(state->threshold));
         }
-        fputs("}", item.out);
+        json_item_end(json);
     }
     json_list_end(json);
 }

@@ -247,27 +247,26 @@ static bool print_table(const struct samples *samples, const struct display *dis
     return true;
 }
 
-static void json_row(struct json *item, const struct samples *samples, const struct growth_row *row)
+static void json_row(struct json *json, const struct samples *samples, const struct growth_row *row)
 {
     struct growth_call at = {0, 0};
     const struct function *function;
-    struct json call;
     unsigned line;
 
-    json_signed(item, "bytes", row->bytes);
-    json_signed(item, "objects", row->objects);
-    json_rounded(item, "error", trunc(row->error));
-    json_rounded(item, "bytes_per_s", trunc(row->bytes_per_s));
-    json_bool(item, "within_error", row->within);
-    json_list_begin(item, "stack");
+    json_signed(json, "bytes", row->bytes);
+    json_signed(json, "objects", row->objects);
+    json_rounded(json, "error", trunc(row->error));
+    json_rounded(json, "bytes_per_s", trunc(row->bytes_per_s));
+    json_bool(json, "within_error", row->within);
+    json_list_begin(json, "stack");
     while (growth_next_call(samples, row, &at, &function, &line)) {
-        json_list_item(item, &call);
-        json_text(&call, "function", function->name);
-        json_text_or_null(&call, "file", function->file);
-        json_number(&call, "line", line);
-        json_close(&call);
+        json_item_begin(json);
+        json_text(json, "function", function->name);
+        json_text_or_null(json, "file", function->file);
+        json_number(json, "line", line);
+        json_item_end(json);
     }
-    json_list_end(item);
+    json_list_end(json);
 }
 
 static void json_ends(const struct leak *leak, struct json *json)
@@ -294,7 +293,7 @@ static bool print_json(const struct samples *samples, const struct display *disp
     const struct leak *leak = ctx;
     const struct attachment *attachment = &leak->attachment;
     struct growth growth;
-    struct json json, item;
+    struct json json;
 
     if (!growth_make(&growth, samples, seconds_of(leak)))
         return false;
@@ -307,9 +306,9 @@ static bool print_json(const struct samples *samples, const struct display *disp
     json_text_or_null(&json, "path", leak->options->output);
     json_list_begin(&json, "rows");
     for (size_t i = 0; i < growth_shown(&growth, display); i++) {
-        json_list_item(&json, &item);
-        json_row(&item, samples, &growth.rows[i]);
-        json_close(&item);
+        json_item_begin(&json);
+        json_row(&json, samples, &growth.rows[i]);
+        json_item_end(&json);
     }
     json_list_end(&json);
     json_number(&json, "holds", attachment->holds);

@@ -328,21 +328,21 @@ static void print_json(const struct attachment *attachment, const struct mallctl
 
     attachment_json_begin(attachment, &json);
     json_text(&json, "version", mallctl->build.text);
-    json_open(&json, "values");
+    json_object_begin(&json, "values");
     for (; access < end; access++)
         if (access->has_now)
             json_value(&json, access, access->now_value, access->now_text);
-    json_close(&json);
-    json_open(&json, "old");
+    json_object_end(&json);
+    json_object_begin(&json, "old");
     for (access = mallctl->list; access < end; access++)
         if (access->has_old)
             json_value(&json, access, access->old_value, access->old_text);
-    json_close(&json);
-    json_open(&json, "done");
+    json_object_end(&json);
+    json_object_begin(&json, "done");
     for (access = mallctl->list; access < end; access++)
         if (access->rc == 0 && access->use != NAME_READ)
             json_bool(&json, access->name, access_kept(access));
-    json_close(&json);
+    json_object_end(&json);
     attachment_json(attachment, &json);
     json_end(&json);
 }

@@ -31,25 +31,25 @@ struct listing {
 static void add_json(struct listing *listing, const struct census_entry *entry,
                      const struct container *container)
 {
-    struct json json;
+    struct json *json = &listing->json;
 
-    json_list_item(&listing->json, &json);
-    json_number(&json, "pid", (uint64_t)entry->stat.pid);
-    json_number(&json, "ns_pid", (uint64_t)entry->status.ns_pid);
-    json_text(&json, "name", entry->stat.comm);
-    json_text(&json, "module", entry->path);
-    json_text(&json, "prefix", entry->prefix);
-    json_text(&json, "linkage", linkage_text(entry->linkage));
-    json_text_or_null(&json, "version", entry->facts.version);
-    json_text_or_null(&json, "prof", prof_text(&entry->facts));
-    facts_json(&json, "config.prof", entry->facts.compiled_in);
-    facts_json(&json, "opt.prof", entry->facts.enabled);
-    facts_json(&json, "prof.active", entry->facts.active);
-    json_number(&json, "rss", entry->status.rss_bytes);
-    json_text_or_null(&json, "engine", container->engine);
-    json_text_or_null(&json, "container", container->id);
-    json_text_or_null(&json, "pod", container->pod);
-    json_end(&json);
+    json_item_begin(json);
+    json_number(json, "pid", (uint64_t)entry->stat.pid);
+    json_number(json, "ns_pid", (uint64_t)entry->status.ns_pid);
+    json_text(json, "name", entry->stat.comm);
+    json_text(json, "module", entry->path);
+    json_text(json, "prefix", entry->prefix);
+    json_text(json, "linkage", linkage_text(entry->linkage));
+    json_text_or_null(json, "version", entry->facts.version);
+    json_text_or_null(json, "prof", prof_text(&entry->facts));
+    facts_json(json, "config.prof", entry->facts.compiled_in);
+    facts_json(json, "opt.prof", entry->facts.enabled);
+    facts_json(json, "prof.active", entry->facts.active);
+    json_number(json, "rss", entry->status.rss_bytes);
+    json_text_or_null(json, "engine", container->engine);
+    json_text_or_null(json, "container", container->id);
+    json_text_or_null(json, "pod", container->pod);
+    json_item_end(json);
 }
 
 static fault_code add_entry(struct listing *listing, const struct procfs *proc,

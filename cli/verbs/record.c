@@ -232,18 +232,18 @@ static fault_code begin_held(struct attachment *attachment, void *ctx, struct fa
 static void print_json(const struct record *record)
 {
     const struct attachment *attachment = &record->attachment;
-    struct json json, item;
+    struct json json;
 
     attachment_json_begin(attachment, &json);
     sampling_json(&record->sampling, &json);
     json_list_begin(&json, "profiles");
     for (size_t i = 0; i < record->count; i++) {
-        json_list_item(&json, &item);
-        json_text(&item, "path", record->written[i].path);
-        json_number(&item, "bytes", record->written[i].bytes);
-        json_number(&item, "time_ns", record->written[i].time_ns);
-        json_bool(&item, "removed", record->written[i].removed);
-        json_close(&item);
+        json_item_begin(&json);
+        json_text(&json, "path", record->written[i].path);
+        json_number(&json, "bytes", record->written[i].bytes);
+        json_number(&json, "time_ns", record->written[i].time_ns);
+        json_bool(&json, "removed", record->written[i].removed);
+        json_item_end(&json);
     }
     json_list_end(&json);
     json_number(&json, "holds", attachment->holds);

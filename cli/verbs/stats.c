@@ -58,13 +58,12 @@ static fault_code print_report(const struct stats *stats, struct fault *fault)
         return fault_set(fault, FAULT_STATS_NO_JSON, 0, "malloc_stats_print", "%zu bytes", len);
     if (member) {
         attachment_json_begin(attachment, &json);
-        json_name(&json, "stats");
+        json_raw(&json, "stats", text, len);
+        json_end(&json);
     } else {
         attachment_head(attachment);
+        text_write_lines(stdout, text, len);
     }
-    text_write_lines(stdout, text, len);
-    if (member)
-        json_end(&json);
     return FAULT_NONE;
 }
 

@@ -55,17 +55,16 @@ static void list_json(struct attachment *attachment, struct json *json)
     for (size_t i = 0; i < instances->count; i++) {
         const struct instance *instance = &instances->list[i];
         char version[VERSION_MAX] = "";
-        struct json item;
         stripped_version(instance, &attachment->target, &attachment->memory, version,
                          sizeof version);
-        json_list_item(json, &item);
-        json_number(&item, "instance", i + 1);
-        json_text(&item, "module", instance->module.path);
-        json_text(&item, "prefix", instance->prefix);
-        json_text(&item, "version", version);
-        json_text(&item, "found_by", found_text(instance->found_by));
-        json_bool(&item, "chosen", i == instances->chosen);
-        json_end(&item);
+        json_item_begin(json);
+        json_number(json, "instance", i + 1);
+        json_text(json, "module", instance->module.path);
+        json_text(json, "prefix", instance->prefix);
+        json_text(json, "version", version);
+        json_text(json, "found_by", found_text(instance->found_by));
+        json_bool(json, "chosen", i == instances->chosen);
+        json_item_end(json);
     }
     json_list_end(json);
 }
@@ -173,11 +172,11 @@ static void json_facts(struct json *json, const struct facts *facts)
 
 static void json_attach(struct json *json, const struct status *status)
 {
-    json_open(json, "attach");
+    json_object_begin(json, "attach");
     json_bool(json, "possible", status->refusal.code == FAULT_NONE);
     if (status->refusal.code != FAULT_NONE)
         message_json(json, &status->refusal, &status->refusal_words);
-    json_close(json);
+    json_object_end(json);
 }
 
 static void print_json(struct status *status)

@@ -127,12 +127,12 @@ static void test_objects(void)
     FILE *stream = open_memstream(&out, &size);
 
     json_begin(&json, stream);
-    json_open(&json, "a");
-    json_close(&json);
-    json_open(&json, "b");
+    json_object_begin(&json, "a");
+    json_object_end(&json);
+    json_object_begin(&json, "b");
     json_signed(&json, "least", INT64_MIN);
     json_signed(&json, "most", INT64_MAX);
-    json_close(&json);
+    json_object_end(&json);
     json_signed(&json, "c", -1);
     json_rounded(&json, "d", -2.6);
     json_rounded(&json, "e", 1e300);
