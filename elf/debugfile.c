@@ -45,7 +45,7 @@ bool debugfile_link(int fd, char name[NAME_MAX + 1], uint32_t *checksum)
     return strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
 }
 
-/* The program headers of some debug files are those of the module: the section decides then. */
+/* Some debug files have the program headers of the module, so the section decides. */
 static bool debug_build_id(int fd, struct build_id *out)
 {
     unsigned char notes[256];
@@ -60,7 +60,7 @@ static bool debug_build_id(int fd, struct build_id *out)
             notes_build_id(notes, section.sh_size, out));
 }
 
-/* The CRC-32 of the whole file is the one that liblzma has as well (ISO 3309). */
+/* The CRC-32 of the whole file (ISO 3309), which liblzma provides. */
 static bool checksum_agrees(int fd, uint64_t size, uint32_t wanted)
 {
     AUTO_FREE unsigned char *block = malloc(CHECKSUM_BLOCK);
@@ -86,7 +86,7 @@ static bool is_module_itself(const struct search *search, const struct stat *st)
            module.st_dev == st->st_dev && module.st_ino == st->st_ino;
 }
 
-static bool belongs(const struct search *search, int fd, enum debugfile_way way)
+static bool matches_module(const struct search *search, int fd, enum debugfile_way way)
 {
     struct build_id id;
     struct stat st;
@@ -100,12 +100,12 @@ static bool belongs(const struct search *search, int fd, enum debugfile_way way)
     return way == DEBUGFILE_LINK && checksum_agrees(fd, (uint64_t)st.st_size, search->checksum);
 }
 
-/* True if the file at out->path is the one. */
+/* True if the file at out->path is the debug file of the module. */
 static bool try_path(struct search *search, enum debugfile_way way)
 {
     AUTO_CLOSE int fd = root_open_file(search->root, search->out->path, INROOT_FOLLOW);
 
-    if (fd < 0 || !belongs(search, fd, way))
+    if (fd < 0 || !matches_module(search, fd, way))
         return false;
     search->out->fd = steal_fd(&fd);
     search->out->way = way;
@@ -126,7 +126,7 @@ static bool try_build_id(struct search *search)
     return try_path(search, DEBUGFILE_BUILD_ID);
 }
 
-/* before, the module's directory with its slash, after, the name. */
+/* before: the module's directory with its slash; after: the name. */
 static bool try_link(struct search *search, const char *before, const char *after)
 {
     const char *path = search->query->path, *slash = strrchr(path, '/');

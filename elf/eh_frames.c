@@ -4,7 +4,7 @@
 #include <string.h>
 
 enum {
-    RECORD_HEAD = 64, /* bytes of a record that are looked at */
+    RECORD_HEAD = 64, /* bytes of a record that are read */
     CIES_MAX = 65536,
     SECTIONS_MAX = 4096,
     EH_FRAME_MAX = 1 << 30,
@@ -30,7 +30,7 @@ struct walk {
     struct eh_frames *frames;
     size_t room;
     struct cie *cies;
-    size_t cie_count, cie_room, last; /* the CIE that was used last */
+    size_t cie_count, cie_room, last; /* last: index of the CIE used last */
     remote_addr skip_to;              /* the next record begins here */
     bool ended, failed;
 };
@@ -42,7 +42,7 @@ static uint32_t word32(const unsigned char *at)
     return value;
 }
 
-/* Skips a LEB128 number; false: it does not end in time. */
+/* Skips a LEB128 number. False: it does not end within len. */
 static bool skip_leb(const unsigned char *bytes, size_t len, size_t *at)
 {
     while (*at < len)
@@ -51,7 +51,7 @@ static bool skip_leb(const unsigned char *bytes, size_t len, size_t *at)
     return false;
 }
 
-/* The encoding of a CIE's pointers: the operand of 'R' in its augmentation. */
+/* Finds the encoding of a CIE's pointers: the operand of 'R' in its augmentation. */
 static bool cie_encoding(const unsigned char *record, size_t len, unsigned char *out)
 {
     const char *augmentation = (const char *)record + 9;
@@ -107,7 +107,7 @@ static void walk_add_cie(struct walk *walk, remote_addr at, const unsigned char 
     cies[walk->cie_count++] = cie;
 }
 
-/* CIEs are met in the order of their addresses. */
+/* CIEs are visited in the order of their addresses. */
 static const struct cie *walk_cie(struct walk *walk, remote_addr at)
 {
     size_t low = 0, high = walk->cie_count;
@@ -127,7 +127,10 @@ static const struct cie *walk_cie(struct walk *walk, remote_addr at)
     return &walk->cies[low];
 }
 
-/* An encoded pointer at bytes, which lie at `where`; its size in bytes, 0: not understood. */
+/*
+ * Reads an encoded pointer at bytes, which are at address `where`. Returns its
+ * size in bytes; 0: unknown encoding.
+ */
 static size_t read_pointer(unsigned char encoding, const unsigned char *bytes, remote_addr where,
                            uint64_t *out)
 {
@@ -167,10 +170,10 @@ static void walk_add_fde(struct walk *walk, remote_addr at, const unsigned char 
     if (!cie || !cie->usable || len < 16 ||
         !(n = read_pointer(cie->encoding, record + 8, at + 8, &start)) ||
         !read_pointer(cie->encoding & PE_FORMAT, record + 8 + n, 0, &size)) {
-        walk->failed = true; /* a function that would be overlooked */
+        walk->failed = true; /* otherwise a function would be missed */
         return;
     }
-    /* Of a function that the linker has dropped a pointer to nowhere is left. */
+    /* If the linker has dropped a function, its record points nowhere. */
     if (start < module->exec_start || start >= module->exec_end || !size ||
         size > module->exec_end - start || module->exec_end - module->start > UINT32_MAX)
         return;
@@ -183,7 +186,7 @@ static void walk_add_fde(struct walk *walk, remote_addr at, const unsigned char 
                               (uint32_t)(at - walk->frames->base)};
 }
 
-/* A record: its length, then 0 for a CIE, else the distance back to its CIE. */
+/* A record: its length, then 0 for a CIE, otherwise the distance back to its CIE. */
 static void visit_record(struct walk *walk, remote_addr at, const unsigned char *record, size_t len)
 {
     uint32_t length = word32(record);
@@ -269,7 +272,7 @@ static int compare_frames(const void *a, const void *b)
     return (x->start > y->start) - (x->start < y->start);
 }
 
-/* Sorted, none twice, none reaching into the next. */
+/* Sorts the functions, drops duplicates, and ends each where the next one starts. */
 static void frames_settle(struct eh_frames *frames)
 {
     size_t kept = 0;

@@ -28,7 +28,7 @@ struct dynamic_search {
     void *ctx;
 };
 
-static bool visit_dynamic(void *ctx, const char *name, const struct symbol *symbol)
+static bool filter_dynamic(void *ctx, const char *name, const struct symbol *symbol)
 {
     const struct dynamic_search *search = ctx;
 
@@ -46,7 +46,7 @@ static bool visit_dynsym(const struct function_names *symbols, const struct name
 
     if (!symbols->image.symtab)
         return false;
-    image_symbols_ending(&symbols->image, "", visit_dynamic, &search);
+    image_symbols_ending(&symbols->image, "", filter_dynamic, &search);
     return true;
 }
 
@@ -88,7 +88,7 @@ bool function_names_visit(const struct function_names *symbols, enum symbol_plac
     }
 }
 
-/* A visit over two places must not go on in the second when it has ended in the first. */
+/* A visit of two places that has ended in the first must not continue in the second. */
 struct long_visit {
     symbol_visitor visit;
     void *ctx;

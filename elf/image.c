@@ -6,18 +6,21 @@
 enum {
     NOTES_MAX = 64 << 10,
     DYNSTR_MAX = 64 << 20,
-    CHAIN_MAX = 1 << 12,      /* symbols of one hash bucket that are compared */
-    LAST_CHAIN_MAX = 1 << 16, /* and that are counted */
+    CHAIN_MAX = 1 << 12,      /* symbols of one hash bucket that are compared at most */
+    LAST_CHAIN_MAX = 1 << 16, /* symbols of the last bucket that are counted at most */
     DYNSYM_MAX = 4 << 20,     /* symbols that are visited at most */
     DYNAMES_MAX = 1 << 30,    /* bytes of their names */
     BUCKETS_MAX = 1 << 22,
     NAME_MAX_ = 256
 };
 
-/* The header of the tool itself, by the linker: the one machine whose code it can call. */
+/*
+ * The header of the tool itself, provided by the linker: its machine is the
+ * only one whose code the tool can call.
+ */
 extern const Elf64_Ehdr __ehdr_start __attribute__((visibility("hidden")));
 
-static bool header_valid(const Elf64_Ehdr *header)
+static bool image_header_valid(const Elf64_Ehdr *header)
 {
     return memcmp(header->e_ident, ELFMAG, SELFMAG) == 0 &&
            header->e_ident[EI_CLASS] == ELFCLASS64 && header->e_ident[EI_DATA] == ELFDATA2LSB &&
@@ -33,7 +36,7 @@ static bool read_phdrs(struct image *image)
                               image->phdr_count * sizeof *image->phdrs);
 }
 
-/* The header is the start of the first PT_LOAD, whose p_vaddr is therefore at base. */
+/* The header is at the start of the first PT_LOAD, so base is the address of its p_vaddr. */
 static bool find_bias(struct image *image)
 {
     for (size_t i = 0; i < image->phdr_count; i++) {
@@ -46,7 +49,7 @@ static bool find_bias(struct image *image)
     return false;
 }
 
-/* glibc stores runtime addresses into .dynamic, musl and ld.so itself leave link-time ones. */
+/* glibc stores run-time addresses into .dynamic; musl and ld.so itself leave link-time ones. */
 static remote_addr dynamic_address(const struct image *image, uint64_t value)
 {
     return value >= image->base ? value : value + image->bias;
@@ -108,7 +111,7 @@ bool image_open(struct image *image, struct memory *memory, remote_addr base)
     image->base = base;
     if (!memory_read_cached(memory, base, &image->header, sizeof image->header))
         return false;
-    if (!header_valid(&image->header) || !read_phdrs(image) || !find_bias(image))
+    if (!image_header_valid(&image->header) || !read_phdrs(image) || !find_bias(image))
         return false;
     read_dynamic(image);
     return true;
@@ -122,7 +125,7 @@ bool image_is_static_program(const struct image *image)
     return !image->needs_library && (image->pie || image->header.e_type == ET_EXEC);
 }
 
-static bool read_symbol(const struct image *image, uint64_t index, Elf64_Sym *sym)
+static bool read_dynsym(const struct image *image, uint64_t index, Elf64_Sym *sym)
 {
     return memory_read_cached(image->memory, image->symtab + index * sizeof *sym, sym, sizeof *sym);
 }
@@ -147,20 +150,21 @@ static void symbol_fill(const struct image *image, const Elf64_Sym *sym, struct 
     out->file = NULL;
 }
 
-/* One look-up: a name may be defined more than once, by versions of it. */
+/* One look-up: a name with versions may be defined more than once. */
 struct lookup {
     const char *name;
     symbol_visitor visit;
     void *ctx;
 };
 
-/* False when the visit is over. */
-static bool visit_symbol(const struct image *image, uint64_t index, const struct lookup *lookup)
+/* Returns false when the visit is over. */
+static bool visit_dynsym_entry(const struct image *image, uint64_t index,
+                               const struct lookup *lookup)
 {
     Elf64_Sym sym;
     struct symbol symbol;
 
-    if (!read_symbol(image, index, &sym) || sym.st_shndx == SHN_UNDEF ||
+    if (!read_dynsym(image, index, &sym) || sym.st_shndx == SHN_UNDEF ||
         !name_is(image, &sym, lookup->name))
         return true;
     symbol_fill(image, &sym, &symbol);
@@ -185,7 +189,10 @@ static bool read_word(const struct image *image, remote_addr at, uint32_t *out)
     return memory_read_cached(image->memory, at, out, sizeof *out);
 }
 
-/* Of the bloom filter's 64-bit word two bits must be set (glibc, elf/dl-lookup.c, do_lookup_x). */
+/*
+ * Two bits of a 64-bit word of the bloom filter must be set (glibc,
+ * elf/dl-lookup.c, do_lookup_x).
+ */
 static bool gnu_bloom_passes(const struct image *image, const struct gnu_header *gnu, uint32_t hash)
 {
     uint64_t word;
@@ -211,7 +218,7 @@ static void gnu_lookup(const struct image *image, const struct lookup *lookup)
     for (unsigned step = 0; step < CHAIN_MAX; step++, index++) {
         if (!read_word(image, chains + (uint64_t)(index - gnu.first_symbol) * 4, &entry))
             return;
-        if ((entry | 1) == (hash | 1) && !visit_symbol(image, index, lookup))
+        if ((entry | 1) == (hash | 1) && !visit_dynsym_entry(image, index, lookup))
             return;
         if (entry & 1)
             return;
@@ -240,7 +247,8 @@ static void sysv_lookup(const struct image *image, const struct lookup *lookup)
     if (!read_word(image, buckets + sysv_hash_of(lookup->name) % counts[0] * 4ull, &index))
         return;
     for (unsigned step = 0; index && index < counts[1] && step < CHAIN_MAX; step++)
-        if (!visit_symbol(image, index, lookup) || !read_word(image, chains + index * 4ull, &index))
+        if (!visit_dynsym_entry(image, index, lookup) ||
+            !read_word(image, chains + index * 4ull, &index))
             return;
 }
 
@@ -262,7 +270,7 @@ struct first {
     bool found;
 };
 
-static bool take_first(void *ctx, const char *name, const struct symbol *symbol)
+static bool take_first_symbol(void *ctx, const char *name, const struct symbol *symbol)
 {
     struct first *first = ctx;
 
@@ -276,11 +284,14 @@ bool image_symbol(const struct image *image, const char *name, struct symbol *ou
 {
     struct first first = {out, false};
 
-    image_symbols_named(image, name, take_first, &first);
+    image_symbols_named(image, name, take_first_symbol, &first);
     return first.found;
 }
 
-/* Where a table is read from end to end, for that time alone: it may lie in writable memory. */
+/*
+ * A buffer for reading one table from end to end. It is not kept: the table may
+ * be in writable memory.
+ */
 struct window {
     remote_addr start;
     size_t len;
@@ -294,7 +305,7 @@ static bool window_read(const struct image *image, struct window *window, remote
         window->start = at;
         window->len = sizeof window->bytes;
         if (!memory_read(image->memory, at, window->bytes, window->len)) {
-            window->len = len; /* it ends within */
+            window->len = len; /* the mapping ends within the window */
             if (!memory_read(image->memory, at, window->bytes, len))
                 return false;
         }
@@ -303,7 +314,7 @@ static bool window_read(const struct image *image, struct window *window, remote
     return true;
 }
 
-/* Number of .dynsym entries: the end of the chain of the highest bucket. */
+/* Returns the number of .dynsym entries: the end of the chain of the highest bucket. */
 static uint64_t gnu_symbol_count(const struct image *image)
 {
     struct gnu_header gnu;
@@ -349,7 +360,10 @@ static bool is_defined_function(const Elf64_Sym *sym)
            (ELF64_ST_TYPE(sym->st_info) == STT_FUNC || ELF64_ST_TYPE(sym->st_info) == STT_NOTYPE);
 }
 
-/* A name beyond the limit is none: hostile files have one that fills the whole table. */
+/*
+ * A name longer than the limit does not count: hostile files have one that
+ * fills the whole table.
+ */
 static bool ends_in(const char *text, size_t n, const char *suffix)
 {
     size_t m = strlen(suffix);
@@ -438,12 +452,12 @@ bool file_read(int fd, uint64_t offset, void *buf, size_t len)
     return offset <= INT64_MAX && pread(fd, buf, len, (off_t)offset) == (ssize_t)len;
 }
 
-/* The count of program headers of a file, which are in phdrs then; 0: not an ELF file. */
+/* Reads the program headers of a file. Returns their number; 0: not an ELF file. */
 static size_t file_phdrs(int fd, Elf64_Phdr phdrs[IMAGE_PHDRS_MAX])
 {
     Elf64_Ehdr header;
 
-    if (!file_read(fd, 0, &header, sizeof header) || !header_valid(&header) ||
+    if (!file_read(fd, 0, &header, sizeof header) || !image_header_valid(&header) ||
         !file_read(fd, header.e_phoff, phdrs, header.e_phnum * sizeof *phdrs))
         return 0;
     return header.e_phnum;

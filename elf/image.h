@@ -1,10 +1,10 @@
 /*
- * One ELF object as it lies in the target's memory, and its file.
+ * One ELF object as it is mapped in the target's memory, and its file.
  *
- * What the dynamic loader needs (program headers, .dynsym, .gnu.hash) is
- * always mapped; read from there it is right whatever has become of the file.
- * Everything read is untrusted: each offset and count is bounded, each read
- * may fail.
+ * The parts that the dynamic loader needs (program headers, .dynsym, .gnu.hash)
+ * are always mapped. They are read from memory, so they are correct even if the
+ * file has been replaced. All data read is untrusted: each offset and count is
+ * bounded, and each read may fail.
  */
 #pragma once
 
@@ -26,7 +26,7 @@ struct image {
     Elf64_Ehdr header;
     Elf64_Phdr phdrs[IMAGE_PHDRS_MAX];
     size_t phdr_count;
-    remote_addr symtab, strtab; /* .dynsym, .dynstr; 0: it has none */
+    remote_addr symtab, strtab; /* .dynsym, .dynstr; 0: none */
     uint64_t strtab_size;
     remote_addr gnu_hash, sysv_hash;
     bool needs_library; /* DT_NEEDED */
@@ -34,50 +34,54 @@ struct image {
 };
 
 struct symbol {
-    remote_addr address; /* runtime */
+    remote_addr address; /* run-time */
     uint64_t size;       /* bytes; 0: unknown */
     unsigned char type;  /* STT_* */
     bool local;          /* STB_LOCAL: a static function, or one that the linker hid */
-    const char *file;    /* .symtab, local: the source file's name as long as the visit; or NULL */
+    const char *file; /* local symbol of .symtab: name of the source file, valid during the visit;
+                         or NULL */
 };
 
 /* False if there is no 64-bit ELF header of this machine at base, or it is malformed. */
 bool image_open(struct image *image, struct memory *memory, remote_addr base);
 
 /*
- * A program that brings its C library along: it asks for no dynamic loader and no
- * library (PT_INTERP, DT_NEEDED). It may load some at run time, and with them a
- * second C library.
+ * True if the program contains its C library: it requests no dynamic loader and
+ * no library (PT_INTERP, DT_NEEDED). It may still load libraries at run time,
+ * and with them a second C library.
  */
 bool image_is_static_program(const struct image *image);
 
 /*
- * Visits the defined symbols of .dynsym with that name, found through .gnu.hash, else through
- * .hash, until visit is false: there is more than one where the name has versions.
+ * Visits the defined symbols of .dynsym with that name, until visit returns
+ * false. Uses .gnu.hash, otherwise .hash. A name with versions has more than
+ * one symbol.
  */
 typedef bool (*symbol_visitor)(void *ctx, const char *name, const struct symbol *symbol);
 void image_symbols_named(const struct image *image, const char *name, symbol_visitor visit,
                          void *ctx);
 
-/* The first of them. False: there is none. */
+/* Returns the first of these symbols. False: none. */
 bool image_symbol(const struct image *image, const char *name, struct symbol *out);
 
-/* The NT_GNU_BUILD_ID note of the mapped object, of an open file, and among notes. */
+/* The NT_GNU_BUILD_ID note of the mapped object, of an open file, and in a block of notes. */
 bool image_build_id(const struct image *image, struct build_id *out);
 bool file_build_id(int fd, struct build_id *out);
 bool notes_build_id(const unsigned char *notes, size_t len, struct build_id *out);
 
 /*
- * The bias for the addresses in another file of the same object: prelink moves
- * those of a module (its p_vaddr), not those of a debug file that was split off
- * before.
+ * Returns the bias for the addresses in another file of the same object.
+ * prelink moves the addresses of a module (its p_vaddr), but not those of a
+ * debug file that was split off earlier.
  */
 uint64_t image_file_bias(const struct image *image, int fd);
 
 /* Reads exactly len bytes at a file offset with pread(2); false if the file has fewer. */
 bool file_read(int fd, uint64_t offset, void *buf, size_t len);
 
-/* Visits the defined function symbols of .dynsym whose name ends in suffix, until visit is false.
+/*
+ * Visits the defined function symbols of .dynsym whose names end in suffix,
+ * until visit returns false.
  */
 void image_symbols_ending(const struct image *image, const char *suffix, symbol_visitor visit,
                           void *ctx);

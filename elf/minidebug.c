@@ -10,8 +10,8 @@ enum { BLOCK = 64 << 10 };
 
 struct unpacking {
     int from, to;
-    uint64_t at, left;  /* of the packed section, in the file */
-    uint64_t written;   /* to the memory file */
+    uint64_t at, left;  /* of the compressed section, in the file */
+    uint64_t written;   /* bytes written to the memory file */
     unsigned char *in;  /* BLOCK bytes each */
     unsigned char *out; /* */
     lzma_stream stream;
@@ -32,7 +32,7 @@ static int decoder_error(lzma_ret rc)
 }
 
 /* Gives the decoder the next block of the section. */
-static int fill(struct unpacking *unpacking)
+static int fill_input(struct unpacking *unpacking)
 {
     size_t n = unpacking->left < BLOCK ? (size_t)unpacking->left : BLOCK;
 
@@ -45,8 +45,8 @@ static int fill(struct unpacking *unpacking)
     return 0;
 }
 
-/* Writes what the decoder has made. */
-static int drain(struct unpacking *unpacking)
+/* Writes the decoder's output. */
+static int drain_output(struct unpacking *unpacking)
 {
     size_t n = BLOCK - unpacking->stream.avail_out;
 
@@ -60,19 +60,22 @@ static int drain(struct unpacking *unpacking)
     return 0;
 }
 
-/* Each turn takes input or makes output, and both are bounded: LZMA_BUF_ERROR else. */
+/*
+ * Each iteration consumes input or produces output, and both are bounded;
+ * otherwise LZMA_BUF_ERROR.
+ */
 static int unpack_all(struct unpacking *unpacking)
 {
     lzma_ret rc;
     int err;
 
     do {
-        if (!unpacking->stream.avail_in && unpacking->left && (err = fill(unpacking)))
+        if (!unpacking->stream.avail_in && unpacking->left && (err = fill_input(unpacking)))
             return err;
         rc = lzma_code(&unpacking->stream, unpacking->left ? LZMA_RUN : LZMA_FINISH);
         if (rc != LZMA_OK && rc != LZMA_STREAM_END)
             return decoder_error(rc);
-        if ((err = drain(unpacking)))
+        if ((err = drain_output(unpacking)))
             return err;
     } while (rc != LZMA_STREAM_END);
     return 0;

@@ -1,4 +1,4 @@
-/* module_open: the file behind a mapping, that one or none. */
+/* module_open: opens the file behind a mapping, and no other file. */
 #include "elf/image.h"
 #include "elf/modules.h"
 #include "elf/rootfile.h"
@@ -28,7 +28,7 @@ static bool compare_bytes(const struct image *image, const Elf64_Phdr *ph, int f
     return true;
 }
 
-/* The same headers and the same code, as far as it is looked at. */
+/* True if the headers and the inspected part of the code are the same. */
 static bool same_content(const struct image *image, int fd)
 {
     const size_t size = image->phdr_count * sizeof *image->phdrs;
@@ -52,9 +52,10 @@ static bool same_content(const struct image *image, int fd)
 }
 
 /*
- * Build-ids decide. Without them device and inode do; but maps shows those of
- * the file below an overlay (ovl_mmap) or of the whole of a btrfs, where the
- * file has another device: there the content decides.
+ * The build-id decides. Without build-ids device and inode decide; but for an
+ * overlay /proc/PID/maps shows those of the lower file (ovl_mmap), and for
+ * btrfs those of the whole file system, while the file has another device: then
+ * the contents decide.
  */
 static bool is_mapped_file(int fd, const struct module *module, struct memory *memory)
 {
@@ -72,7 +73,7 @@ static bool is_mapped_file(int fd, const struct module *module, struct memory *m
     return open && same_content(&image, fd);
 }
 
-static int open_named(int named)
+static int reopen_regular(int named)
 {
     AUTO_CLOSE int close_named = named;
 
@@ -80,11 +81,11 @@ static int open_named(int named)
 }
 
 /*
- * The path is the kernel's own, without a link (d_path). In the tool's root a
- * link in it was put there since, and may lead anywhere on the host; in the
- * target's own none leads outside.
+ * The path comes from the kernel and contains no link (d_path). In the tool's
+ * root a link in it was created later and may lead anywhere on the host; in the
+ * target's own root no link can lead outside.
  */
-static int open_in_root(const struct target *root_of, const char *path)
+static int open_path_in_root(const struct target *root_of, const char *path)
 {
     AUTO_CLOSE int root = root_open(root_of);
 
@@ -92,9 +93,9 @@ static int open_in_root(const struct target *root_of, const char *path)
 }
 
 /*
- * maps writes a path as it is seen from the reader's root, or from that of the
- * mount namespace, where a chroot of the target is a directory in front
- * (d_path): what the link /proc/PID/root shows is taken off.
+ * /proc/PID/maps shows paths relative to the reader's root, or to the root of
+ * the mount namespace; there the chroot directory of the target is a prefix
+ * (d_path). Removes the prefix that the link /proc/PID/root shows.
  */
 static int open_below_chroot(const struct target *target, const char *path)
 {
@@ -103,19 +104,19 @@ static int open_below_chroot(const struct target *target, const char *path)
 
     if (n <= 1 || strncmp(path, root, (size_t)n) != 0 || path[n] != '/')
         return -ENOENT;
-    return open_in_root(target, path + n);
+    return open_path_in_root(target, path + n);
 }
 
-/* maps marks a file that is unlinked with " (deleted)"; a name may end so by itself. */
+/* /proc/PID/maps marks an unlinked file with " (deleted)"; a name may also end in that text. */
 static int open_by_path(const struct module *module, const struct target *target)
 {
     char marked[PATH_MAX];
 
     if (!module->deleted)
-        return open_in_root(target, module->path);
+        return open_path_in_root(target, module->path);
     if (snprintf(marked, sizeof marked, "%s (deleted)", module->path) >= (int)sizeof marked)
         return -ENOENT;
-    return open_in_root(target, marked);
+    return open_path_in_root(target, marked);
 }
 
 enum file_way { BY_MAPPING, BY_PROGRAM, BY_PATH, BELOW_CHROOT, BY_PATH_FROM_HERE, FILE_WAYS };
@@ -124,17 +125,17 @@ static int open_way(enum file_way way, const struct module *module, const struct
 {
     switch (way) {
     case BY_MAPPING:
-        return open_named(procfs_openf(target->proc, O_PATH, "%d/map_files/%llx-%llx",
-                                       target_via(target), (unsigned long long)module->start,
-                                       (unsigned long long)module->first_end));
+        return reopen_regular(procfs_openf(target->proc, O_PATH, "%d/map_files/%llx-%llx",
+                                           target_via(target), (unsigned long long)module->start,
+                                           (unsigned long long)module->first_end));
     case BY_PROGRAM:
-        return open_named(procfs_openf(target->proc, O_PATH, "%d/exe", target_via(target)));
+        return reopen_regular(procfs_openf(target->proc, O_PATH, "%d/exe", target_via(target)));
     case BY_PATH:
         return open_by_path(module, target);
     case BELOW_CHROOT:
         return module->deleted ? -ENOENT : open_below_chroot(target, module->path);
     default:
-        return module->deleted ? -ENOENT : open_in_root(NULL, module->path);
+        return module->deleted ? -ENOENT : open_path_in_root(NULL, module->path);
     }
 }
 

@@ -5,7 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* maps writes a newline of a name as \012 and leaves the rest as it is (seq_file_path). */
+/*
+ * /proc/PID/maps writes a newline in a name as \012 and all other bytes
+ * unchanged (seq_file_path).
+ */
 static char *path_decode(const char *text, size_t len)
 {
     char *path = malloc(len + 1), *out = path;
@@ -79,10 +82,10 @@ static void module_extend(struct module *module, const struct map_entry *entry)
 }
 
 /*
- * A process may map a file of its own a second time, to read it. The ELF header
- * begins a group: a mapping of offset 0 that can only be read,
- * or that does not follow the one before. (lld also gives
- * code and data offset 0 if the file is small.)
+ * A process may map one of its own files a second time, to read it. A group
+ * starts with the ELF header: a mapping of offset 0 that is read-only, or that
+ * is not adjacent to the mapping before. (For a small file, lld also gives code
+ * and data offset 0.)
  */
 static bool begins_group(const struct module *last, const struct map_entry *entry)
 {
@@ -90,7 +93,7 @@ static bool begins_group(const struct module *last, const struct map_entry *entr
            (!(entry->prot & (MAP_WRITE | MAP_EXEC)) || entry->start != last->end);
 }
 
-/* The module of a mapping, a new one if need be; -1: none; -2: out of memory. */
+/* Returns the module of a mapping and creates it if needed; -1: none; -2: out of memory. */
 static int module_of_entry(struct modules *modules, const struct map_entry *entry)
 {
     struct module *last = modules->count ? &modules->list[modules->count - 1] : NULL;
@@ -130,7 +133,8 @@ static bool vma_append(struct modules *modules, const struct map_entry *entry)
 
 /*
  * Some programs move all of their code into anonymous memory, for huge pages:
- * it lies where the file says, between the other mappings of the file.
+ * it is at the addresses of the file's code, between the other mappings of the
+ * file.
  */
 static void adopt_moved_code(struct modules *modules)
 {
@@ -159,7 +163,7 @@ bool modules_parse(struct modules *modules, const char *text, size_t len)
 
     memset(modules, 0, sizeof *modules);
     while ((rc = parse_map_line(&text, &len, &entry)) != 0) {
-        if (rc < 0 || entry.start < last_end) /* the kernel writes them in order */
+        if (rc < 0 || entry.start < last_end) /* the kernel writes them in ascending order */
             continue;
         last_end = entry.end;
         if (!vma_append(modules, &entry)) {
@@ -187,14 +191,14 @@ fault_code modules_load(struct modules *modules, const struct target *target, st
                          MODULES_MAPS_LIMIT >> 20);
     if (n < 0)
         return fault_set(fault, FAULT_INTERNAL, (int)-n, "read maps", "%d", target->pid);
-    if (n == 0) /* its memory is gone: it is ending */
+    if (n == 0) /* it has no memory any more: it is ending */
         return fault_set(fault, FAULT_GONE, ESRCH, "read maps", "%d", target->pid);
     if (!modules_parse(modules, text, (size_t)n))
         return fault_set(fault, FAULT_INTERNAL, ENOMEM, "read maps", "%d", target->pid);
     return FAULT_NONE;
 }
 
-/* The next mapping from *at on that holds code of a file; NULL: there is none. */
+/* Returns the next mapping from *at on that contains code of a file; NULL: none. */
 static const struct vma *next_code(const struct modules *modules, size_t *at)
 {
     while (*at < modules->vma_count) {
@@ -234,7 +238,7 @@ void modules_free(struct modules *modules)
     memset(modules, 0, sizeof *modules);
 }
 
-/* A thread may have its stack in any memory that it can write, also in a file's. */
+/* A thread may have its stack in any writable memory, including a mapping of a file. */
 static bool is_unchanging(const struct modules *modules, const struct vma *vma)
 {
     return vma->module >= 0 && modules->list[vma->module].inode &&

@@ -1,6 +1,4 @@
-/*
- * What is mapped into a target: its mappings, and the ELF files among them.
- */
+/* The mappings of a target, and the ELF files among them. */
 #pragma once
 
 #include "attach/memory.h"
@@ -10,15 +8,15 @@
 struct vma {
     remote_addr start, end;
     unsigned prot; /* MAP_* */
-    bool stack;    /* the kernel's own name for it is [stack] */
+    bool stack;    /* the kernel names it [stack] */
     int module;    /* index into modules.list, or -1 */
 };
 
 struct module {
-    char *path;                       /* as the target sees it, without " (deleted)"; or "[vdso]" */
-    bool deleted;                     /* unlinked since it was mapped */
-    remote_addr start, end;           /* hull of its mappings */
-    remote_addr exec_start, exec_end; /* hull of its executable ones; equal: none */
+    char *path;             /* as the target sees it, without " (deleted)"; or "[vdso]" */
+    bool deleted;           /* unlinked since it was mapped */
+    remote_addr start, end; /* from the start of its first to the end of its last mapping */
+    remote_addr exec_start, exec_end; /* the same of its executable mappings; equal: none */
     remote_addr first_end; /* end of the mapping at start: /proc/PID/map_files/start-first_end */
     unsigned dev_major, dev_minor;
     uint64_t inode; /* 0: [vdso] */
@@ -31,41 +29,42 @@ struct modules {
     size_t count, room;
 };
 
-enum { MODULES_MAPS_LIMIT = 256 << 20 }; /* bytes of /proc/PID/maps that are read at most */
+enum { MODULES_MAPS_LIMIT = 256 << 20 }; /* maximum bytes of /proc/PID/maps that are read */
 
 /* Reads /proc/PID/maps once. modules_free releases everything. */
 fault_code modules_load(struct modules *modules, const struct target *target, struct fault *fault);
-/* The same from a text, which is not kept. */
+/* Does the same for a text, which is not kept. */
 bool modules_parse(struct modules *modules, const char *text, size_t len);
 void modules_free(struct modules *modules);
-/* Is the same code of the same files at the same addresses in both? */
+/* True if the same code of the same files is at the same addresses in both. */
 bool modules_same_code(const struct modules *a, const struct modules *b);
 
 /*
- * Tells memory what of this list does not change, for its page cache: the
- * private mappings of files that nobody can write. To be called whenever the
- * list has been read.
+ * Tells memory which pages of this list cannot change, for its page cache: the
+ * private mappings of files that nobody can write. Call it each time the list
+ * has been read.
  */
 void modules_tell_memory(const struct modules *modules, struct memory *memory);
 
-/* The kernel has grown [stack], if the list has one, down to the page of addr. */
+/* Records that the kernel has extended [stack], if the list has one, down to the page of addr. */
 void modules_stack_grew(struct modules *modules, remote_addr addr);
 
-/* The mapping that holds addr, or NULL. */
+/* Returns the mapping that contains addr, or NULL. */
 const struct vma *modules_vma_at(const struct modules *modules, remote_addr addr);
-/* The module whose mapping holds addr, or NULL. */
+/* Returns the module that contains addr, or NULL. */
 const struct module *modules_at(const struct modules *modules, remote_addr addr);
 
-/* The last part of a module's path. */
+/* Returns the last component of a module's path. */
 const char *module_name(const struct module *module);
 
 /*
  * Opens the file behind a module for reading (modulefile.c): through
- * /proc/PID/map_files, which is the very file and may be refused, through
- * /proc/PID/exe, by its path below the target's own root, never outside it,
- * and by its path from here. It is a regular file and its build-id is that of
- * the mapped note; without build-ids, device and inode agree, or headers and
- * code where a file system shows another device. Returns a descriptor, the
- * caller's to close, or -errno; -ESTALE: another file stands there now.
+ * /proc/PID/map_files, which is exactly the mapped file and may be refused;
+ * through /proc/PID/exe; by its path below the target's own root, never outside
+ * it; and by its path in the tool's root. The file is a regular file, and its
+ * build-id is that of the mapped note. Without build-ids, device and inode must
+ * agree, or headers and code if a file system shows another device. Returns a
+ * file descriptor, owned by the caller, or -errno; -ESTALE: another file has
+ * this path now.
  */
 int module_open(const struct module *module, const struct target *target, struct memory *memory);

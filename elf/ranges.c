@@ -16,20 +16,20 @@ bool ranges_add(struct code_ranges *ranges, remote_addr start, remote_addr end, 
     return true;
 }
 
-static int compare_start(const void *a, const void *b)
+static int compare_range_start(const void *a, const void *b)
 {
     const struct code_range *x = a, *y = b;
     return (x->start > y->start) - (x->start < y->start);
 }
 
-/* Overlapping ranges become one, so that a binary search by start suffices. */
+/* Merges overlapping ranges, so that a binary search by start is sufficient. */
 void ranges_sort(struct code_ranges *ranges)
 {
     size_t kept = 0;
 
     if (ranges->count == 0)
         return;
-    qsort(ranges->list, ranges->count, sizeof *ranges->list, compare_start);
+    qsort(ranges->list, ranges->count, sizeof *ranges->list, compare_range_start);
     for (size_t i = 1; i < ranges->count; i++) {
         struct code_range *last = &ranges->list[kept], *next = &ranges->list[i];
         if (next->start >= last->end)

@@ -1,4 +1,4 @@
-/* Sorted ranges of code addresses, asked for every word of a stack. */
+/* Sorted ranges of code addresses, searched for every word of a stack. */
 #pragma once
 
 #include "base/util.h"
@@ -16,10 +16,10 @@ struct code_ranges {
     size_t count;
 };
 
-/* Adds [start, end); an empty one is ignored. False: out of memory. */
+/* Adds [start, end); ignores an empty range. False: out of memory. */
 bool ranges_add(struct code_ranges *ranges, remote_addr start, remote_addr end, const char *what);
-/* To be called once after the last ranges_add. */
+/* Call it once after the last ranges_add. */
 void ranges_sort(struct code_ranges *ranges);
-/* The range that holds addr, or NULL. */
+/* Returns the range that contains addr, or NULL. */
 const struct code_range *ranges_find(const struct code_ranges *ranges, remote_addr addr);
 void ranges_free(struct code_ranges *ranges);

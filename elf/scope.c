@@ -5,8 +5,7 @@
 
 enum { OBJECTS_MAX = 4096, DYNAMIC_MAX = 256 };
 
-/* The program's DT_DEBUG, where the dynamic linker has left its struct r_debug; 0: there is none.
- */
+/* Returns the program's DT_DEBUG, where the dynamic linker stores its struct r_debug; 0: none. */
 static remote_addr debug_address(const struct image *image)
 {
     for (size_t i = 0; i < image->phdr_count; i++) {
@@ -26,7 +25,7 @@ static remote_addr debug_address(const struct image *image)
     return 0;
 }
 
-/* The first struct link_map of the list; 0: no program with a list is mapped. */
+/* Returns the first struct link_map of the list; 0: no program with a list is mapped. */
 static remote_addr first_object(const struct modules *modules, struct memory *memory)
 {
     for (size_t i = 0; i < modules->count; i++) {
@@ -44,7 +43,7 @@ static remote_addr first_object(const struct modules *modules, struct memory *me
     return 0;
 }
 
-static bool defines(const struct module *module, struct memory *memory, const char *function)
+static bool module_defines(const struct module *module, struct memory *memory, const char *function)
 {
     struct symbol symbol;
     struct image image;
@@ -64,7 +63,7 @@ const struct module *scope_find(const struct modules *modules, struct memory *me
         if (!memory_read(memory, at, &object, sizeof object))
             return NULL;
         module = modules_at(modules, (remote_addr)(uintptr_t)object.l_ld);
-        if (module && module->inode && defines(module, memory, function))
+        if (module && module->inode && module_defines(module, memory, function))
             return module;
         at = (remote_addr)(uintptr_t)object.l_next;
     }

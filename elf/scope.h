@@ -1,8 +1,8 @@
 /*
- * What a name means in a dynamically linked target: the first object in the
- * dynamic linker's list that defines it (the global scope in the order of
- * loading: the program, what is preloaded, what it needs; SysV ABI, "Shared
- * Object Dependencies").
+ * The definition of a name in a dynamically linked target: the first object in
+ * the dynamic linker's list that defines it (the global scope in the order of
+ * loading: the program, preloaded libraries, needed libraries; SysV ABI,
+ * "Shared Object Dependencies").
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 #include "elf/modules.h"
 
 /*
- * The module that the function is taken from, which the list of modules owns;
+ * Returns the module that provides the function, owned by the list of modules.
  * NULL: no object defines it, or there is no list (a static program).
  */
 const struct module *scope_find(const struct modules *modules, struct memory *memory,

@@ -5,7 +5,7 @@
 
 enum { BLOCK_HEADERS = 256, SECTION_NAME_MAX = 32 };
 
-static bool header_valid(const Elf64_Ehdr *header)
+static bool section_header_valid(const Elf64_Ehdr *header)
 {
     return memcmp(header->e_ident, ELFMAG, SELFMAG) == 0 &&
            header->e_ident[EI_CLASS] == ELFCLASS64 && header->e_ident[EI_DATA] == ELFDATA2LSB &&
@@ -64,14 +64,14 @@ bool sections_open(struct sections *sections, int fd)
 
     memset(sections, 0, sizeof *sections);
     sections->fd = fd;
-    if (fstat(fd, &st) || !file_read(fd, 0, &header, sizeof header) || !header_valid(&header) ||
-        header.e_shoff > (uint64_t)st.st_size)
+    if (fstat(fd, &st) || !file_read(fd, 0, &header, sizeof header) ||
+        !section_header_valid(&header) || header.e_shoff > (uint64_t)st.st_size)
         return false;
     sections->file_size = (uint64_t)st.st_size;
     return find_counts(sections, &header);
 }
 
-/* Visits the headers in order until visit is false. False if one cannot be read. */
+/* Visits the headers in order until visit returns false. False if one cannot be read. */
 typedef bool (*header_visitor)(void *ctx, const Elf64_Shdr *section);
 
 static bool each_section(const struct sections *sections, header_visitor visit, void *ctx)
@@ -99,7 +99,7 @@ struct section_search {
     bool found;
 };
 
-/* Reads the start of a name; what lies beyond the end of the table is NUL. */
+/* Reads the start of a name; bytes after the end of the table are NUL. */
 static void read_name(const struct sections *sections, const Elf64_Shdr *section,
                       char name[SECTION_NAME_MAX])
 {

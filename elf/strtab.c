@@ -26,7 +26,10 @@ void strtab_close(struct strtab *strtab)
     strtab->window = NULL;
 }
 
-/* Reads n bytes, or up to the end of the table, and a NUL after them. The count, or 0. */
+/*
+ * Reads n bytes, or up to the end of the table, and adds a NUL. Returns the
+ * number of bytes, or 0.
+ */
 static size_t read_at(const struct strtab *strtab, uint64_t at, char *buf, size_t n)
 {
     if (strtab->size - at < n)
@@ -52,7 +55,7 @@ static const char *stray_name(struct strtab *strtab, uint64_t at)
     return NULL;
 }
 
-/* The length of the name at an offset; false: it does not end in the window. */
+/* Finds the length of the name at an offset. False: it does not end in the window. */
 static bool window_holds(const struct strtab *strtab, uint64_t at, size_t *len)
 {
     if (at < strtab->at || at >= strtab->end)
@@ -63,7 +66,10 @@ static bool window_holds(const struct strtab *strtab, uint64_t at, size_t *len)
     return *len < room || strtab->end == strtab->size;
 }
 
-/* It moves by half of it at least, or to the end of the table: never more reads than that. */
+/*
+ * Moves the window by at least half its size, or to the end of the table, which
+ * bounds the number of reads.
+ */
 static bool window_move(struct strtab *strtab, uint64_t at, size_t *len)
 {
     if (strtab->room == strtab->size) /* all of it */
@@ -73,7 +79,7 @@ static bool window_move(struct strtab *strtab, uint64_t at, size_t *len)
     size_t n = read_at(strtab, at, strtab->window, strtab->room);
     strtab->at = at;
     strtab->end = at + n;
-    if (!n) /* the file became shorter: no second try */
+    if (!n) /* the file was truncated: do not try again */
         strtab->room = 0;
     return window_holds(strtab, at, len);
 }
@@ -132,7 +138,7 @@ static int compare_spans(const void *a, const void *b)
     return (x->first > y->first) - (x->first < y->first);
 }
 
-/* Sorted, and none reaches into the next. */
+/* Sorts the spans and merges those that overlap. */
 static void spans_settle(struct strtab_spans *spans)
 {
     size_t kept = 0;
@@ -152,18 +158,21 @@ static void spans_settle(struct strtab_spans *spans)
 
 enum { SCAN_MAX = SYMBOL_NAME_MAX + STRTAB_BLOCK, STRETCH = 64, LOOK_AHEAD = 2 };
 
-/* Whole names, the last one may go on in the next block. */
+/* A buffer with whole names; the last one may continue in the next block. */
 struct scan {
     const struct name_query *query;
     struct strtab_spans *out;
-    size_t shortest; /* no name of fewer bytes is looked for */
-    char *bytes;     /* SCAN_MAX, and as much as is looked at behind them */
-    uint64_t at;     /* of bytes, in the table */
+    size_t shortest; /* shortest length of the names in the query */
+    char *bytes;     /* SCAN_MAX, and the bytes that may be examined after them */
+    uint64_t at;     /* offset of bytes in the table */
     size_t len;
-    bool marks[SCAN_MAX / STRETCH]; /* a name may begin in it that is looked for by that */
+    bool marks[SCAN_MAX / STRETCH]; /* a name that matches may begin in this stretch */
 };
 
-/* Moves on, and keeps the bytes from rest on: of a longer name than there may be, the last. */
+/*
+ * Reads the next block and keeps the bytes from rest on; of a name that is too
+ * long, only the last ones.
+ */
 static bool scan_next(const struct strtab *strtab, struct scan *scan, const char *rest)
 {
     size_t keep = (size_t)(scan->bytes + scan->len - rest);
@@ -177,7 +186,7 @@ static bool scan_next(const struct strtab *strtab, struct scan *scan, const char
     return file_read(strtab->fd, strtab->offset + next, scan->bytes + keep, n);
 }
 
-/* The first three characters, anywhere in a stretch: compilers make vector instructions of it. */
+/* Compares the first three characters anywhere in a stretch: compilers vectorize this loop. */
 static bool stretch_has(const char *bytes, const struct name_pattern *pattern)
 {
     const char *text = pattern->text;
@@ -203,7 +212,7 @@ static void scan_mark(struct scan *scan)
     }
 }
 
-/* The places in the name from where it agrees with the pattern: a shared tail is stored once. */
+/* Finds where in the name the match begins: a shared tail is stored only once. */
 static bool find_beginning(struct scan *scan, const struct name_pattern *pattern, size_t at,
                            size_t len)
 {
@@ -247,7 +256,10 @@ static bool scan_name(struct scan *scan, const char *name, size_t len)
     return true;
 }
 
-/* The names of a block; NULL: too many, else where the last one begins, whose end is missing. */
+/*
+ * Scans the names of a block. Returns the start of the last name, whose end is
+ * missing; NULL: too many.
+ */
 static const char *scan_block(struct scan *scan)
 {
     const char *name = scan->bytes, *end = scan->bytes + scan->len, *nul;
@@ -257,7 +269,7 @@ static const char *scan_block(struct scan *scan)
         size_t len = (size_t)(nul - name);
         if (len >= scan->shortest && !scan_name(scan, name, len))
             return NULL;
-        while (nul + 1 < end && !nul[1]) /* a gigabyte of nothing takes no time */
+        while (nul + 1 < end && !nul[1]) /* skip a gigabyte of NULs quickly */
             nul++;
     }
     return name;

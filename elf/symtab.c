@@ -6,14 +6,17 @@ enum { CHUNK_SYMBOLS = 16384, FILE_NAME_MAX = 4096 };
 
 struct search {
     struct strtab *names;
-    const struct name_query *query; /* NULL: every name */
-    struct strtab_spans spans;      /* where those are, if that is known */
+    const struct name_query *query; /* NULL: all names */
+    struct strtab_spans spans;      /* where the matching names are, if known */
     bool known;
     unsigned types; /* bit 1 << STT_* */
     uint64_t bias;
     symbol_visitor visit;
     void *ctx;
-    /* The last STT_FILE symbol: local ones are of it (ELF, "Symbol Table"). */
+    /*
+     * The last STT_FILE symbol: the local symbols after it belong to that file (ELF, "Symbol
+     * Table").
+     */
     bool has_file, file_read;
     uint32_t file_at;
     char file[FILE_NAME_MAX];
@@ -27,8 +30,8 @@ static bool find_tables(int fd, struct sections *sections, Elf64_Shdr *symbols, 
            symbols->sh_size / sizeof(Elf64_Sym) <= SYMTAB_SYMBOLS_MAX;
 }
 
-/* Read once it is asked for: a search by name asks for few. */
-static const char *file_of(struct search *search)
+/* Reads the file's name only when it is needed: a search by name needs few. */
+static const char *source_file(struct search *search)
 {
     if (!search->has_file)
         return NULL;
@@ -50,7 +53,7 @@ static void remember_file(struct search *search, const Elf64_Sym *sym)
     search->file_at = sym->st_name;
 }
 
-static bool visit_symbol(struct search *search, const Elf64_Sym *sym)
+static bool visit_entry(struct search *search, const Elf64_Sym *sym)
 {
     struct symbol symbol = {
         .address = sym->st_value + search->bias,
@@ -66,7 +69,7 @@ static bool visit_symbol(struct search *search, const Elf64_Sym *sym)
         (search->known && !search->query->others &&
          !strtab_spans_hold(&search->spans, sym->st_name)))
         return true;
-    symbol.file = symbol.local ? file_of(search) : NULL;
+    symbol.file = symbol.local ? source_file(search) : NULL;
     if (search->known && !strtab_spans_hold(&search->spans, sym->st_name))
         return search->visit(search->ctx, NULL, &symbol);
     name = strtab_name(search->names, sym->st_name);
@@ -77,8 +80,8 @@ static bool visit_symbol(struct search *search, const Elf64_Sym *sym)
     return search->visit(search->ctx, name, &symbol);
 }
 
-/* False if a symbol could not be read. */
-static bool visit_all(int fd, const Elf64_Shdr *section, struct search *search)
+/* Returns false if a symbol could not be read. */
+static bool visit_entries(int fd, const Elf64_Shdr *section, struct search *search)
 {
     uint64_t count = section->sh_size / sizeof(Elf64_Sym);
     AUTO_FREE Elf64_Sym *chunk = malloc(CHUNK_SYMBOLS * sizeof *chunk);
@@ -88,7 +91,7 @@ static bool visit_all(int fd, const Elf64_Shdr *section, struct search *search)
         if (!file_read(fd, section->sh_offset + done * sizeof *chunk, chunk, n * sizeof *chunk))
             return false;
         for (size_t i = 0; i < n; i++)
-            if (!visit_symbol(search, &chunk[i]))
+            if (!visit_entry(search, &chunk[i]))
                 return true;
         done += n;
     }
@@ -101,7 +104,7 @@ static bool visit_named(int fd, const Elf64_Shdr *symbols, struct search *search
 
     search->known = search->query && strtab_find(search->names, search->query, &search->spans);
     if (!search->known || search->spans.count || search->query->others)
-        good = visit_all(fd, symbols, search);
+        good = visit_entries(fd, symbols, search);
     free(search->spans.list);
     return good;
 }

@@ -46,7 +46,10 @@ bool view_segment_at(const struct view *view, remote_addr addr, struct segment *
     return false;
 }
 
-/* Where the file has [addr, addr + len); false: nowhere, or what is mapped may differ from it. */
+/*
+ * Finds where the file contains [addr, addr + len). False: nowhere, or the
+ * mapped bytes may differ from it.
+ */
 static bool file_offset(const struct view *view, remote_addr addr, size_t len, uint64_t *offset)
 {
     for (size_t i = 0; i < view->image.phdr_count && view->fd >= 0; i++) {

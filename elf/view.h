@@ -1,10 +1,10 @@
 /*
- * The bytes of a mapped object, for those who look through all of it.
+ * The bytes of a mapped object, for code that reads all of it.
  *
- * What its segments forbid to be written is read from the object's file: a
- * look through 50 MB of code then touches no page of the target, whose memory
- * may be at its limit. The rest, and everything if the file cannot be had, is
- * read from memory.
+ * Segments that are not writable are read from the object's file: a search
+ * through 50 MB of code then touches no page of the target, whose memory may be
+ * at its limit. Other segments, and all of them if the file cannot be opened,
+ * are read from memory.
  */
 #pragma once
 
@@ -14,11 +14,11 @@
 struct view {
     const struct module *module;
     struct image image;
-    int fd; /* -1: the file cannot be had */
+    int fd; /* -1: cannot be opened */
 };
 
 struct segment {
-    remote_addr start, end; /* runtime; no more than the file has, and than is mapped */
+    remote_addr start, end; /* run-time; clipped to the file and to the mapping */
     uint32_t flags;         /* PF_* */
 };
 
@@ -27,20 +27,21 @@ bool view_open(struct view *view, const struct module *module, const struct targ
                struct memory *memory);
 void view_close(struct view *view);
 
-/* The PT_LOAD of index i of the program headers; false: that is none. */
+/* The PT_LOAD with index i in the program headers. False: that header is not a PT_LOAD. */
 bool view_segment(const struct view *view, size_t i, struct segment *out);
-/* The PT_LOAD that holds addr; false: none does. */
+/* The PT_LOAD that contains addr. False: none. */
 bool view_segment_at(const struct view *view, remote_addr addr, struct segment *out);
 
 /* Reads exactly len bytes of one segment. */
 bool view_read(const struct view *view, remote_addr addr, void *buf, size_t len);
-/* Reads a NUL-terminated string of at most size - 1 bytes; false: there is none. */
+/* Reads a NUL-terminated string of at most size - 1 bytes. False: none. */
 bool view_read_string(const struct view *view, remote_addr addr, char *buf, size_t size);
 
 /*
- * Shows [start, end) in pieces of at most 1 MiB. The last overlap bytes of a
- * piece come again at the beginning of the next: what begins before fresh is
- * shown whole, once. False: not all could be read, or visit returned false.
+ * Visits [start, end) in pieces of at most 1 MiB. The last overlap bytes of a
+ * piece are repeated at the start of the next one; an item that starts before
+ * fresh is complete in its piece and is shown once. False: not all bytes could
+ * be read, or visit returned false.
  */
 struct piece {
     remote_addr at;
@@ -50,6 +51,6 @@ struct piece {
 typedef bool (*piece_visitor)(void *ctx, const struct piece *piece);
 bool view_scan(const struct view *view, remote_addr start, remote_addr end, size_t overlap,
                piece_visitor visit, void *ctx);
-/* The same for each PT_LOAD whose flags, masked, are as wanted. */
+/* Does the same for each PT_LOAD whose flags, masked, equal wanted. */
 bool view_scan_segments(const struct view *view, uint32_t mask, uint32_t wanted, size_t overlap,
                         piece_visitor visit, void *ctx);
