@@ -10,7 +10,8 @@ import subprocess
 import tempfile
 import time
 
-PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser")
+PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser")
+PROGRAM = next(filter(None, map(shutil.which, PROGRAMS)), None)
 TIMEOUT = 60
 
 
