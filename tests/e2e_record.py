@@ -12,8 +12,8 @@ import subprocess
 import allocators
 import lib
 
-# The moments at which it is interrupted; with --long in the environment more of them.
-MOMENTS = 44 * (10 if os.environ.get("JEATTACH_LONG") else 1)
+# The number of moments at which it is interrupted.
+MOMENTS = 44 * (10 if lib.LONG else 1)
 WAITING = 60
 
 

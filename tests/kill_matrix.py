@@ -2,16 +2,18 @@
 
 For each verb and each state of the target, the tool is run again and again: it kills itself just
 before (AT) or just after (AFTER) its k-th ptrace or memory-write call, k = 1, 2, ... until it gets
-to its end. After each death the victim must complete by itself and be what it was: alive, its own
+to its end. With --every N it does so at every N-th call, from a random one of the first N; the
+output has that one, and a fault names its call. After each death the victim must complete by itself and be what it was: alive, its own
 check without a fault, running, untraced, with the same signal masks, mappings, descriptors,
 threads, and with its text as it was. Exit code 1 on any fault.
 
-  kill_matrix.py [--verb on|dump|stream|stats|report|mallctl|reset|purge|record|leak|watch|top|several]... [--mode MODE]... [--long] [--ms MS] [--jemalloc VERSION]
+  kill_matrix.py [--verb on|dump|stream|stats|report|mallctl|reset|purge|record|leak|watch|top|several]... [--mode MODE]... [--long] [--every N [--first K]] [--ms MS] [--jemalloc VERSION]
 """
 
 import argparse
 import contextlib
 import os
+import random
 import resource
 import signal
 import shutil
@@ -59,11 +61,12 @@ WORKER_KILLED = "was ended by SIGKILL"
 class Series:
     """All deaths of one verb on one victim."""
 
-    def __init__(self, verb, victim, sink, refuse=None, other=None):
+    def __init__(self, verb, victim, sink, refuse=None, other=None, every=1, first=None):
         self.verb = verb
         self.victim = victim
         self.other = other  # the second target of `several`
         self.sink = sink
+        self.every, self.first = every, first
         self.profiles = sink + ".profiles"
         if verb == "watch":
             os.mkdir(self.profiles)
@@ -227,10 +230,14 @@ class Series:
         self.victim.wait_rounds(2)
 
     def deaths_of(self, variable):
-        for k in range(1, MAX_POINTS):
+        first = self.first or random.randint(1, self.every)
+        if self.every > 1:
+            print("%s %s: every %d. call from %s=%d on"
+                  % (self.verb, self.victim.mode, self.every, variable, first))
+        for k in range(first, MAX_POINTS, self.every):
             if not self.point(variable, k):
                 return self.usable
-            if self.verb in SWITCHING or k % SECOND_USE_EVERY == 0:
+            if self.verb in SWITCHING or self.points % SECOND_USE_EVERY == 0:
                 self.second_use("after %s=%d" % (variable, k))
             if len(self.faults) > 20:
                 self.fault("", "too many faults, given up")
@@ -303,16 +310,17 @@ def print_table(rows):
     print("points %d, deaths %d, hangs %d, faults %d, mappings left %d" % tuple(totals[:5]))
 
 
-def run_series(verb, mode, ms, arguments, refuse, library, program):
+def run_series(verb, mode, options, arguments, library):
     directory = tempfile.mkdtemp(prefix="jeattach-test.")
     victims = []
     try:
         for i in range(1 + (verb == "several")):
             own = os.path.join(directory, str(i))
             os.mkdir(own)
-            victims.append(lib.Victim(mode, own, ms=ms, arguments=arguments, library=library,
-                                      program=program))
-        series = Series(verb, victims[0], os.path.join(directory, "stream"), refuse, *victims[1:])
+            victims.append(lib.Victim(mode, own, ms=options.ms, arguments=arguments,
+                                      library=library, program=options.program or "victim"))
+        series = Series(verb, victims[0], os.path.join(directory, "stream"), options.refuse,
+                        *victims[1:], every=options.every, first=options.first)
         return series.run()
     finally:
         for victim in victims:
@@ -325,6 +333,10 @@ def parse_arguments():
     parser.add_argument("--verb", action="append", choices=VERBS)
     parser.add_argument("--mode", action="append", choices=lib.victim_names("--modes"))
     parser.add_argument("--long", action="store_true", help="every mode, and longer calls")
+    parser.add_argument("--every", type=int, default=1, metavar="N",
+                        help="only every N-th call of the tool")
+    parser.add_argument("--first", type=int, metavar="K",
+                        help="the first of them, 1 to N; default: a random one")
     parser.add_argument("--ms", type=int, help="length of the victim's blocking calls")
     parser.add_argument("--filter", choices=("kill", "errno"),
                         help="victims under a seccomp filter: calls without executable memory")
@@ -341,6 +353,8 @@ def parse_arguments():
     if options.program:
         options.mode = ["collect"]
     options.ms = options.ms or (60 if options.long else 25)
+    if lib.LONG:
+        options.every = options.first = 1
     return options
 
 
@@ -372,8 +386,7 @@ def main():
             # More threads for `on` to visit. They never allocate, so that a call in one of them
             # would make mappings; those of this mode are not compared.
             more = ["--threads", "2"] if library and mode == "malloc" else []
-            series = run_series(verb, mode, options.ms, arguments + more, options.refuse, library,
-                                options.program or "victim")
+            series = run_series(verb, mode, options, arguments + more, library)
             rows.append(series.row())
             faults += series.faults
     print_table(rows)

@@ -28,6 +28,8 @@ REFUSED_TOOL = os.path.abspath(
                    os.path.join(ROOT, "build", "tests", "refused", "jeattach-refused"))
 )
 SKIPPED = 77
+# ./test --long: tests that take a sample otherwise do all of their work.
+LONG = bool(os.environ.get("JEATTACH_LONG"))
 TOOL_TIMEOUT = 40
 SYS_TGKILL = 234
 NOBODY = 65534

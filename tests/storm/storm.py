@@ -21,6 +21,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir))
+import lib  # noqa: E402
 import linked  # noqa: E402
 
 TOOL = os.environ["JEATTACH"]
@@ -32,6 +33,8 @@ PROF = "prof:true,prof_active:false"
 STOPS_ENOUGH = 5000
 TURNS = 10
 # name: threads, smallest and largest block, pause, configuration, cycles in short and in long.
+# ./test makes a part of the short ones: SAMPLE of them, but no fewer than LEAST.
+SAMPLE, SAMPLE_LINKED, LEAST = 1 / 2, 1 / 3, 8
 # Without a pause each thread is always runnable: 64 on two processors wait for each other for
 # 100 ms at each stop. With one they fill the processors without standing in line for long.
 SCENARIOS = {
@@ -195,14 +198,19 @@ def linked_storm(link, folder):
     return linked.build(source, link, "_rjem_", folder)
 
 
+def sample(cycles, link):
+    return cycles if lib.LONG else max(LEAST, int(cycles * (SAMPLE_LINKED if link else SAMPLE)))
+
+
 def run_scenario(name, long, link):
     threads, smallest, largest, pause, conf, short_cycles, long_cycles = SCENARIOS[name]
+    cycles = long_cycles if long else sample(short_cycles, link)
     with tempfile.TemporaryDirectory() as folder:
         program = linked_storm(link, folder) if link else STORM
         storm = Storm(folder, program, threads, smallest, largest, pause, conf)
         try:
             storm.start()
-            run = Run(name, storm, long_cycles if long else short_cycles)
+            run = Run(name, storm, cycles)
             run.run(folder)
         finally:
             storm.stop()

@@ -25,7 +25,7 @@
 
 bool long_run;
 static int report_fd;
-static char only[64]; /* names that begin so; "": all */
+static char only[64]; /* prefixes of names, with commas between; "": all */
 static unsigned passed, failed, skipped;
 
 static enum verdict { GOOD, BAD, SKIPPED } verdict;
@@ -88,9 +88,24 @@ __attribute__((format(printf, 1, 2))) static void tell(const char *text, ...)
         reboot(RB_POWER_OFF);
 }
 
+/* True if the name begins with one of the prefixes in `only`, or there is none. */
+static bool is_selected(const char *name)
+{
+    const char *prefix = only;
+    size_t length;
+
+    do {
+        length = strcspn(prefix, ",");
+        if (strncmp(name, prefix, length) == 0)
+            return true;
+        prefix += length + 1;
+    } while (prefix[-1] == ',');
+    return false;
+}
+
 static void run_check(const struct check *check)
 {
-    if ((check->long_only && !long_run) || strncmp(check->name, only, strlen(only)) != 0)
+    if ((check->long_only && !long_run) || !is_selected(check->name))
         return;
     verdict = GOOD;
     reason[0] = '\0';
@@ -143,7 +158,7 @@ static void mount_all(void)
     chmod("/tmp", 01777);
 }
 
-/* jeattach.long jeattach.only=NAME, among the words of the kernel's command line */
+/* jeattach.long jeattach.only=NAME,NAME, among the words of the kernel's command line */
 static void read_options(void)
 {
     const char *text = read_file("/proc/cmdline");
