@@ -4,7 +4,7 @@
 #   logs     directory for the output of ctest
 #   results  file with a line for each result: RESULT<TAB>NAME<TAB>REASON, where RESULT is passed,
 #            failed, skipped, or unsteady for a test that failed and passed when it was repeated
-#   jobs     number of tests that run side by side
+#   jobs     slots for tests that run side by side
 #   sudo     the command that makes a command root's, empty for root
 
 record() { # RESULT NAME REASON
@@ -27,7 +27,7 @@ run_ctest() { # NAME DIRECTORY CTEST-ARGUMENTS...
     local name=$1 directory=$2
     shift 2
     rm -f "$logs/$name.xml"
-    $sudo env "PATH=$PATH" ctest --test-dir "$directory" --output-on-failure \
+    $sudo env "PATH=$PATH" "JEATTACH_LONG=${JEATTACH_LONG-}" ctest --test-dir "$directory" --output-on-failure \
         --output-junit "$logs/$name.xml" "$@" > "$logs/$name-tests.log" 2>&1
 }
 
