@@ -152,7 +152,7 @@ static void describe_proof(const struct attachment *attachment, const struct pre
 }
 
 fault_code attachment_describe(struct attachment *attachment, const char *const *calls,
-                               size_t count, struct fault *fault)
+                               struct fault *fault)
 {
     const struct injection_env env = attachment_env(attachment);
     const struct instance *instance = &attachment->instance;
@@ -178,7 +178,7 @@ fault_code attachment_describe(struct attachment *attachment, const char *const 
                (unsigned long long)attachment->plan.forbidden.list[i].start,
                (unsigned long long)attachment->plan.forbidden.list[i].end,
                attachment->plan.forbidden.list[i].what);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; calls[i]; i++)
         printf("%s%s\n", i ? "           " : "calls      ", calls[i]);
     return FAULT_NONE;
 }

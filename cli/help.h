@@ -1,9 +1,17 @@
-/* jeattach --help, jeattach VERB --help */
+/* jeattach --help, jeattach VERB --help, made from the tables of verbs and options. */
 #pragma once
 
-/* The help of one verb, or of the whole (NULL). Returns an exit code. */
-int help_print(const char *verb);
-/* The short usage on stderr. Returns EXIT_USAGE. */
-int help_usage(void);
-/* The version on stdout. */
+#include "cli/verbs/verbs.h"
+
+#include <stddef.h>
+
+/* Both print to stdout and return an exit code. verbs: all of them, in the order of the overview.
+ */
+int help_overview(const struct verb *const *verbs, size_t count);
+int help_verb(const struct verb *verb);
+
+/* Prints a usage error with the names of all verbs to stderr. Returns EXIT_USAGE. */
+int help_unknown_verb(const char *name, const struct verb *const *verbs, size_t count);
+
+/* Prints the version to stdout. Returns an exit code. */
 int help_version(void);

@@ -1,3 +1,4 @@
+#include "base/util.h"
 #include "cli/help.h"
 #include "cli/message.h"
 #include "cli/several.h"
@@ -10,37 +11,21 @@
 #include <string.h>
 #include <unistd.h>
 
-static const struct verb {
-    const char *name;
-    verb_run run;
-    unsigned takes;
-} verbs[] = {
-    {"on", verb_on, TAKES_ALLOW_RESET | TAKES_HOOKS},
-    {"off", verb_off, 0},
-    {"dump", verb_dump, TAKES_OUTPUT | TAKES_PATH | TAKES_FORMAT | TAKES_HOOKS},
-    {"record", verb_record,
-     TAKES_OUTPUT | TAKES_FORMAT | TAKES_DURATION | TAKES_SERIES | TAKES_HOOKS},
-    {"leak", verb_leak, TAKES_OUTPUT | TAKES_FORMAT | TAKES_DURATION | TAKES_SETTLE | TAKES_HOOKS},
-    {"report", verb_report, TAKES_OUTPUT | TAKES_FORMAT | TAKES_FILE},
-    {"status", verb_status, TAKES_NO_CALL},
-    {"mallctl", verb_mallctl, TAKES_NAMES | TAKES_HOOKS},
-    {"reset", verb_reset, TAKES_LG_SAMPLE | TAKES_HOOKS},
-    {"purge", verb_purge, TAKES_HOOKS},
-    {"ps", verb_ps, TAKES_HOST},
-    {"stats", verb_stats, TAKES_REPORT | TAKES_HOOKS},
-    {"top", verb_top, TAKES_LIVE | TAKES_ONE | TAKES_HOOKS},
-    {"watch", verb_watch, TAKES_OUTPUT | TAKES_RULES | TAKES_ONE | TAKES_HOOKS},
+/* In the order of the overview. */
+static const struct verb *const verbs[] = {
+    &verb_ps,     &verb_status, &verb_on,  &verb_off,   &verb_dump,  &verb_record, &verb_leak,
+    &verb_report, &verb_stats,  &verb_top, &verb_watch, &verb_reset, &verb_purge,  &verb_mallctl,
 };
 
 static const struct verb *find_verb(const char *name)
 {
-    for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
-        if (strcmp(verbs[i].name, name) == 0)
-            return &verbs[i];
+    for (size_t i = 0; i < ARRAY_LEN(verbs); i++)
+        if (strcmp(verbs[i]->name, name) == 0)
+            return verbs[i];
     return NULL;
 }
 
-/* Also where the words before it were not understood. */
+/* True even if the words before --json could not be parsed. */
 static bool asks_for_json(int argc, char **argv)
 {
     for (int i = 1; i < argc; i++)
@@ -54,13 +39,13 @@ static int run_parsed(const struct verb *verb, const struct options *options)
     if (verb->takes & (TAKES_HOST | TAKES_FILE))
         return verb->run(options, 0);
     if (verb->takes & TAKES_RULES && options_selective(options) && !options->dry_run)
-        return verb->run(options, 0); /* it looks for the process by itself, again and again */
-    return several_run(options, verb->name, verb->takes, verb->run);
+        return verb->run(options, 0); /* watch waits for the process itself, repeatedly */
+    return several_run(options, verb);
 }
 
 /*
- * Words that only the verb itself could judge are told here; several processes
- * are told of one by one, and with -o - stdout is the profile's.
+ * True if a usage error that only the verb could detect is to be printed as JSON here: with several
+ * processes each has printed its own, and with -o - stdout is the profile.
  */
 static bool is_one_without_stream(const struct options *options)
 {
@@ -80,7 +65,7 @@ static int run_verb(const struct verb *verb, int argc, char **argv)
         return EXIT_USAGE;
     }
     if (options.help)
-        return help_print(verb->name);
+        return help_verb(verb);
     if (options.version)
         return help_version();
     code = run_parsed(verb, &options);
@@ -89,7 +74,10 @@ static int run_verb(const struct verb *verb, int argc, char **argv)
     return code;
 }
 
-/* A closed descriptor 0, 1 or 2 would be taken by the next file that is opened. */
+/*
+ * Opens the closed ones of file descriptors 0, 1 and 2, which the next opened file would get.
+ * False if stdout was closed.
+ */
 static bool standard_streams_open(void)
 {
     bool out_closed = fcntl(STDOUT_FILENO, F_GETFD) < 0;
@@ -99,6 +87,21 @@ static bool standard_streams_open(void)
     return !out_closed;
 }
 
+static bool is_one_of(const char *word, const char *first, const char *second)
+{
+    return strcmp(word, first) == 0 || strcmp(word, second) == 0;
+}
+
+/* jeattach help [VERB] */
+static int run_help(const char *name)
+{
+    const struct verb *verb = name ? find_verb(name) : NULL;
+
+    if (!name)
+        return help_overview(verbs, ARRAY_LEN(verbs));
+    return verb ? help_verb(verb) : help_unknown_verb(name, verbs, ARRAY_LEN(verbs));
+}
+
 int main(int argc, char **argv)
 {
     char *const all[] = {"ps", NULL};
@@ -106,24 +109,19 @@ int main(int argc, char **argv)
 
     if (!standard_streams_open()) {
         message("cannot write the output\n  cause: stdout is closed\n"
-                "  fix:   nothing was done; run it with stdout open");
+                "  fix:   nothing was done; run jeattach with stdout open");
         return EXIT_OUTPUT;
     }
     interrupt_init();
     output_stdout_init();
     if (argc < 2)
-        return run_verb(find_verb("ps"), 1, (char **)all);
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
-        strcmp(argv[1], "help") == 0)
-        return help_print(argc > 2 ? argv[2] : NULL);
-    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0)
+        return run_verb(&verb_ps, 1, (char **)all);
+    if (is_one_of(argv[1], "-h", "--help") || strcmp(argv[1], "help") == 0)
+        return run_help(argc > 2 ? argv[2] : NULL);
+    if (is_one_of(argv[1], "-V", "--version"))
         return help_version();
     verb = find_verb(argv[1]);
-    if (!verb) {
-        char clean[64];
-        message("there is no verb '%s'", message_clean(argv[1], clean, sizeof clean));
-        help_usage();
-        return EXIT_USAGE;
-    }
+    if (!verb)
+        return help_unknown_verb(argv[1], verbs, ARRAY_LEN(verbs));
     return run_verb(verb, argc - 1, argv + 1);
 }

@@ -15,7 +15,7 @@ enum {
     TAKES_NO_CALL = 1 << 2,
     TAKES_ALLOW_RESET = 1 << 3,
     TAKES_LG_SAMPLE = 1 << 4,
-    TAKES_REPORT = 1 << 5,    /* --full, --prometheus, --allow-slow */
+    TAKES_STATS = 1 << 5,     /* --full, --prometheus, --allow-slow */
     TAKES_FORMAT = 1 << 6,    /* how a profile is shown */
     TAKES_NAMES = 1 << 7,     /* names of jemalloc's after the process, --list */
     TAKES_FILE = 1 << 8,      /* works on a file, not on a process */
@@ -25,7 +25,7 @@ enum {
     TAKES_DURATION = 1 << 20, /* -d */
     TAKES_SERIES = 1 << 21,   /* --every, --count, --keep */
     TAKES_SETTLE = 1 << 22,   /* --settle */
-    TAKES_LIVE = 1 << 23,     /* -d, --count, --once, --sort, and some of TAKES_FORMAT */
+    TAKES_REFRESH = 1 << 23,  /* -d, --count, --once, --sort, and some of TAKES_FORMAT */
     TAKES_RULES = 1 << 24,    /* --when and its limits; -o is a directory */
 };
 
@@ -78,11 +78,8 @@ struct options {
 /* Parses argv[1..]; false after a message on stderr about what is wrong. */
 bool options_parse(struct options *options, unsigned takes, int argc, char **argv);
 
-/* Are the processes to be looked for, by what options say of them? */
+/* True if the processes are to be searched for, not only named by pid. */
 bool options_selective(const struct options *options);
-
-/* What of the words goes with one process only; NULL: nothing. */
-const char *options_wrong_with_several(const struct options *options, unsigned takes);
 
 /* Decimal digits alone, from 1 to the kernel's largest pid. */
 bool parse_pid(const char *text, pid_t *pid);

@@ -1,5 +1,6 @@
 #include "cli/several.h"
 #include "cli/message.h"
+#include "cli/options_check.h"
 #include "cli/output/lines.h"
 #include "run/interrupt.h"
 #include "run/output.h"
@@ -31,7 +32,7 @@ struct worker {
 
 struct several {
     const struct options *options;
-    verb_run run;
+    const struct verb *verb;
     struct targets targets;
     struct worker *workers; /* one a target */
     size_t parallel;        /* so many at once */
@@ -65,7 +66,7 @@ static _Noreturn void work(const struct several *several, size_t index, pid_t to
         sigprocmask(SIG_SETMASK, &several->former, NULL);
         options.pin = &several->targets.pins[index];
         options.pid_count = several->targets.count;
-        code = several->run(&options, options.pin->pid);
+        code = several->verb->run(&options, options.pin->pid);
     }
     exit(code);
 }
@@ -209,7 +210,7 @@ static void print_in_order(struct several *several)
         print_worker(several, several->printed++);
 }
 
-/* "10 targets: 8 done, 1 not permitted, 1 ended meanwhile" */
+/* "10 targets: 8 done, 1 not permitted, 1 ended" */
 static void tell_summary(const struct several *several)
 {
     static const struct {
@@ -218,14 +219,14 @@ static void tell_summary(const struct several *several)
     } kinds[] = {
         {EXIT_DONE, "done"},
         {EXIT_INTERNAL, "failed"},
-        {EXIT_USAGE, "asked for wrongly"},
-        {EXIT_GONE, "ended meanwhile"},
+        {EXIT_USAGE, "usage error"},
+        {EXIT_GONE, "ended"},
         {EXIT_DENIED, "not permitted"},
         {EXIT_NO_ALLOCATOR, "without jemalloc"},
         {EXIT_NO_PROFILING, "without profiling"},
-        {EXIT_NO_SAFE_POINT, "not touched in time"},
-        {EXIT_CALL_DEADLINE, "not finished in time"},
-        {EXIT_OUTPUT, "not written"},
+        {EXIT_NO_SAFE_POINT, "no safe point"},
+        {EXIT_CALL_DEADLINE, "timed out"},
+        {EXIT_OUTPUT, "output not written"},
         {EXIT_REFUSED, "refused"},
         {EXIT_INTERRUPTED, "interrupted"},
     };
@@ -242,7 +243,7 @@ static void tell_summary(const struct several *several)
         }
     }
     if (several->begun < several->targets.count)
-        fprintf(stderr, "%s %zu not begun", comma, several->targets.count - several->begun);
+        fprintf(stderr, "%s %zu not started", comma, several->targets.count - several->begun);
     fputc('\n', stderr);
 }
 
@@ -336,49 +337,49 @@ static int run_all(struct several *several)
     return code;
 }
 
-static int run_one(const struct options *options, const struct target_pin *pin, verb_run run)
+static int run_one(const struct several *several, const struct target_pin *pin)
 {
-    struct options one = *options;
+    struct options one = *several->options;
 
     one.pin = pin;
     one.pid_count = 1;
-    return run(&one, pin->pid);
+    return several->verb->run(&one, pin->pid);
 }
 
-static int run_found(struct several *several, const char *verb, unsigned takes)
+static int run_found(struct several *several)
 {
     const char *wrong;
 
     if (several->targets.count == 1)
-        return run_one(several->options, &several->targets.pins[0], several->run);
-    wrong = options_wrong_with_several(several->options, takes);
+        return run_one(several, &several->targets.pins[0]);
+    wrong = options_wrong_with_several(several->options, several->verb->takes);
     if (wrong) {
-        message("%s; %zu match", wrong, several->targets.count);
-        fprintf(stderr, "  fix:   jeattach %s --help\n", verb);
+        message("%s, but %zu match", wrong, several->targets.count);
+        fprintf(stderr, "  fix:   jeattach %s --help\n", several->verb->name);
         if (several->options->json)
-            message_usage_json(verb);
+            message_usage_json(several->verb->name);
         return EXIT_USAGE;
     }
     return run_all(several);
 }
 
-int several_run(const struct options *options, const char *verb, unsigned takes, verb_run run)
+int several_run(const struct options *options, const struct verb *verb)
 {
-    /* What waits for most of its time is meant to be of the same time. */
-    int usual = takes & TAKES_DURATION ? OPTIONS_PARALLEL_MAX : PARALLEL_DEFAULT;
+    /* A verb that mostly waits is to sample all processes over the same period. */
+    int usual = verb->takes & TAKES_DURATION ? OPTIONS_PARALLEL_MAX : PARALLEL_DEFAULT;
     struct several several = {
         .options = options,
-        .run = run,
+        .verb = verb,
         .parallel = (size_t)(options->parallel ? options->parallel : usual),
     };
     int code;
 
     if (!options_selective(options) && options->pid_count == 1)
-        return run(options, options->pids[0]);
+        return verb->run(options, options->pids[0]);
     raise_descriptor_limit();
     code = targets_find(&several.targets, options);
     if (code == EXIT_DONE)
-        code = run_found(&several, verb, takes);
+        code = run_found(&several);
     targets_free(&several.targets);
     return code;
 }

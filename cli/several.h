@@ -1,13 +1,11 @@
 /*
- * One verb, one or several processes. Of several, each is done by a process of
- * its own, a few at a time: what hangs or crashes with one does not touch the
- * others.
+ * Runs a verb on one or several processes. With several, a separate process of
+ * the tool works on each, a few at a time: a hang or a crash with one target
+ * does not affect the others.
  */
 #pragma once
 
-#include "cli/options.h"
+#include "cli/verbs/verbs.h"
 
-typedef int (*verb_run)(const struct options *options, pid_t pid);
-
-/* Does it to all that the options mean. Returns the highest exit code. */
-int several_run(const struct options *options, const char *verb, unsigned takes, verb_run run);
+/* Runs the verb on every process that the options choose. Returns the highest exit code. */
+int several_run(const struct options *options, const struct verb *verb);

@@ -87,6 +87,6 @@ void attachment_head(const struct attachment *attachment);
 void attachment_json_begin(const struct attachment *attachment, struct json *json);
 /* The members that every verb's JSON has of the hold: thread, held_ns, calls, stops, search_ns. */
 void attachment_json(const struct attachment *attachment, struct json *json);
-/* --dry-run: what would be called, where and in which thread. */
+/* --dry-run: prints which calls would be made, where and in which thread. calls ends with NULL. */
 fault_code attachment_describe(struct attachment *attachment, const char *const *calls,
-                               size_t count, struct fault *fault);
+                               struct fault *fault);

@@ -433,7 +433,7 @@ class Permit(lib.TestCase):
     # ---- errors as JSON ----
 
     def test_usage_as_json(self):
-        for words, cause in ((("--bogus",), "there is no option '--bogus'"),
+        for words, cause in ((("--bogus",), "unknown option '--bogus'"),
                              (("x",), "'x' is not a process id")):
             result = lib.run_tool("on", "--json", *words)
             error = self.assert_json_usage(result)

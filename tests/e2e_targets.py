@@ -334,8 +334,8 @@ class Targets(lib.TestCase):
         self.assertEqual([int(pid) for pid in told], pids, result)
         self.assertIn("already traced by %d (hold)" % hold.pid, result.err)
         self.assertTrue(result.err.endswith(
-            "jeattach: 6 targets: 2 done, 1 ended meanwhile, 1 not permitted, 1 without jemalloc, "
-            "1 not touched in time\n"), result)
+            "jeattach: 6 targets: 2 done, 1 ended, 1 not permitted, 1 without jemalloc, "
+            "1 no safe point\n"), result)
         for victim in victims:
             self.assert_unharmed(victim, slow=True)
         self.assertEqual(lib.state_of(stopped.pid), "T")
@@ -380,7 +380,7 @@ class Targets(lib.TestCase):
         tool.send_signal(signal.SIGINT)
         result = self.finish(tool)
         self.assertEqual(result.code, lib.INTERRUPTED, result)
-        self.assertIn("2 targets: 1 interrupted, 1 not begun\n", result.err)
+        self.assertIn("2 targets: 1 interrupted, 1 not started\n", result.err)
         self.assertNotIn(str(lates[1].pid), result.err)
         self.let_go(*lates)
 
@@ -477,7 +477,7 @@ class Targets(lib.TestCase):
         result = self.finish(tool)
         self.let_go(lates[1])
         self.assertEqual(result.code, lib.GONE, result)
-        self.assertIn("3 targets: 2 done, 1 ended meanwhile\n", result.err)
+        self.assertIn("3 targets: 2 done, 1 ended\n", result.err)
         self.assert_unharmed(victims[0], slow=True)
 
     def test_tool_killed(self):

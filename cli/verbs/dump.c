@@ -148,16 +148,11 @@ static fault_code run_in_target(struct dump *dump, struct fault *fault)
 
 static fault_code run(struct dump *dump, struct fault *fault)
 {
-    static const char *const calls[] = {
-        "mallctl version, config.prof, opt.prof, prof.active, ... (read)",
-        "mallctl arenas.narenas, opt.narenas, arena.<each>.extent_hooks (read)",
-        "mallctl prof.dump",
-    };
     const struct options *options = dump->attachment.options;
     fault_code rc;
 
     if (options->dry_run)
-        return attachment_describe(&dump->attachment, calls, ARRAY_LEN(calls), fault);
+        return attachment_describe(&dump->attachment, verb_dump.calls, fault);
     rc = options->output ? run_streamed(dump, fault) : run_in_target(dump, fault);
     if (rc != FAULT_NONE)
         return rc;
@@ -176,7 +171,7 @@ static bool is_good_name(const struct options *options)
     return !wrong;
 }
 
-int verb_dump(const struct options *options, pid_t pid)
+static int dump_main(const struct options *options, pid_t pid)
 {
     struct dump dump = {.output.fd = -1};
     struct fault fault;
@@ -196,3 +191,27 @@ int verb_dump(const struct options *options, pid_t pid)
     presentation_free(&dump.presentation);
     return attachment_finish(&dump.attachment, rc, &fault);
 }
+
+const struct verb verb_dump = {
+    .name = "dump",
+    .summary = "write a heap profile: in the target, or streamed to a file here",
+    .synopses = {"[options] PID..."},
+    .takes = TAKES_OUTPUT | TAKES_PATH | TAKES_FORMAT | TAKES_HOOKS,
+    .intro = "Makes the process write its heap profile and prints the path under which it can\n"
+             "be opened from here. By default jemalloc chooses the name (opt.prof_prefix).\n",
+    .options =
+        {
+            {"output", NULL,
+             "stream the profile to this file, here, completely or not at all; - is stdout. On the "
+             "target's side nothing is created: it needs no file, no file descriptor and no disk "
+             "space. If FILE is a directory, or contains %p, %n, %t, ... (see jeattach record "
+             "--help), each process gets a new file"},
+        },
+    .calls =
+        {
+            "mallctl version, config.prof, opt.prof, prof.active, ... (read)",
+            "mallctl arenas.narenas, opt.narenas, arena.<each>.extent_hooks (read)",
+            "mallctl prof.dump",
+        },
+    .run = dump_main,
+};

@@ -337,21 +337,11 @@ static fault_code show(struct leak *leak, struct fault *fault)
 
 static fault_code run(struct leak *leak, struct fault *fault)
 {
-    static const char *const calls[] = {
-        "mallctl version, config.prof, opt.prof, prof.active, ... (read)",
-        "mallctl arenas.narenas, opt.narenas, arena.<each>.extent_hooks (read)",
-        "mallctl prof.active=true (write, then read back), unless it is",
-        "mallctl epoch (write), stats.allocated, ... (read); mallctl prof.dump",
-        "nothing while it waits; then in one stop:",
-        "mallctl prof.active (read; the former value written and read back)",
-        "mallctl epoch (write), stats.allocated, ... (read); mallctl prof.dump",
-        "with --settle, between them: mallctl prof.active=false (write, then read back)",
-    };
     const struct options *options = leak->options;
     fault_code rc = FAULT_NONE;
 
     if (options->dry_run)
-        return attachment_describe(&leak->attachment, calls, ARRAY_LEN(calls), fault);
+        return attachment_describe(&leak->attachment, verb_leak.calls, fault);
     if (options->output)
         rc = output_open_new(&leak->output, options->output, false, fault);
     if (rc == FAULT_NONE)
@@ -385,7 +375,7 @@ static void release(struct leak *leak)
     capture_free(&leak->after.capture);
 }
 
-int verb_leak(const struct options *options, pid_t pid)
+static int leak_main(const struct options *options, pid_t pid)
 {
     struct leak leak = {.output.fd = -1};
     struct fault fault;
@@ -401,3 +391,39 @@ int verb_leak(const struct options *options, pid_t pid)
     release(&leak);
     return code;
 }
+
+const struct verb verb_leak = {
+    .name = "leak",
+    .summary = "show what grows, by stack, the largest growth first",
+    .synopses = {"[options] PID..."},
+    .takes = TAKES_OUTPUT | TAKES_FORMAT | TAKES_DURATION | TAKES_SETTLE | TAKES_HOOKS,
+    .intro = "Takes a profile, samples for a while, takes another, and restores the former\n"
+             "value of prof.active. Shows what has grown, by stack, the largest growth first:\n"
+             "bytes, twice the standard deviation of the sampling, objects and bytes per\n"
+             "second, beside stats.allocated at both ends. Memory that was allocated before\n"
+             "sampling began has no stack: the output says how much of all allocated memory\n"
+             "the samples cover.\n",
+    .notes = "Ctrl-C ends it early, as it ends record: exit code 130.\n",
+    .options =
+        {
+            {"duration", NULL, "how long to sample: 60s (default), 5m, 1h"},
+            {"output", NULL,
+             "also write the difference to this file; - writes it to stdout instead. Existing "
+             "files are never overwritten"},
+            {"format", NULL,
+             "format of the difference: text, flame, pprof, folded, dot, svg, json"},
+            {"rows", NULL, "show at most N rows of the table (default 10); 0: all, however small"},
+        },
+    .calls =
+        {
+            "mallctl version, config.prof, opt.prof, prof.active, ... (read)",
+            "mallctl arenas.narenas, opt.narenas, arena.<each>.extent_hooks (read)",
+            "mallctl prof.active=true (write, then read back), unless it is true",
+            "mallctl epoch (write), stats.allocated, ... (read); mallctl prof.dump",
+            "no call while it waits; then in one stop:",
+            "mallctl prof.active (read; the former value written and read back)",
+            "mallctl epoch (write), stats.allocated, ... (read); mallctl prof.dump",
+            "with --settle, between them: mallctl prof.active=false (write, then read back)",
+        },
+    .run = leak_main,
+};

@@ -414,9 +414,7 @@ static void tell_notes(const struct mallctl *mallctl)
 static fault_code describe(struct attachment *attachment, const struct mallctl *mallctl,
                            struct fault *fault)
 {
-    const char *calls[OPTIONS_NAMES_MAX + 2] = {
-        "mallctl version, config.prof, opt.prof, config.stats, ... (read)",
-        "mallctl arenas.narenas, arena.<each>.extent_hooks (read), where a name may run them"};
+    const char *calls[OPTIONS_NAMES_MAX + 4] = {verb_mallctl.calls[0], verb_mallctl.calls[1]};
     char lines[OPTIONS_NAMES_MAX][CTL_NAME_MAX + 32];
     size_t count = 2;
 
@@ -430,7 +428,7 @@ static fault_code describe(struct attachment *attachment, const struct mallctl *
     }
     if (mallctl->options->list)
         calls[count++] = "mallctl of the names that match (read)";
-    return attachment_describe(attachment, calls, count, fault);
+    return attachment_describe(attachment, calls, fault);
 }
 
 static fault_code run(struct attachment *attachment, struct mallctl *mallctl, struct fault *fault)
@@ -453,7 +451,7 @@ static fault_code run(struct attachment *attachment, struct mallctl *mallctl, st
     return outcome(mallctl, fault);
 }
 
-int verb_mallctl(const struct options *options, pid_t pid)
+static int mallctl_main(const struct options *options, pid_t pid)
 {
     struct mallctl mallctl = {.options = options};
     struct attachment attachment;
@@ -465,3 +463,26 @@ int verb_mallctl(const struct options *options, pid_t pid)
     access_free(mallctl.list, mallctl.count);
     return attachment_finish(&attachment, rc, &fault);
 }
+
+const struct verb verb_mallctl = {
+    .name = "mallctl",
+    .summary = "read or write any setting or counter of jemalloc, by its name",
+    .synopses = {"[options] PID NAME[=VALUE]...", "[options] PID --list [PATTERN]..."},
+    .takes = TAKES_NAMES | TAKES_HOOKS,
+    .intro = "Reads, writes or triggers up to 20 names of jemalloc in one stop; a name that\n"
+             "was written is read back. Statistics (stats.*) are updated first. All names are\n"
+             "checked before the first is used: a name that would crash the process, free\n"
+             "memory in use or act on an arbitrary thread is refused, with the reason.\n"
+             "\n"
+             "  VALUE      true or false; a number; a size, such as 64K, 16M, 1G, 1T; text\n"
+             "  NAME:TYPE  a name of opt.* or config.* that is newer than this program: bool,\n"
+             "             unsigned, size_t, ssize_t, uint64_t, int64_t or string\n"
+             "\n"
+             "Names of thread.* are those of the one thread that is stopped (see --thread).\n",
+    .calls =
+        {
+            "mallctl version, config.prof, opt.prof, config.stats, ... (read)",
+            "mallctl arenas.narenas, arena.<each>.extent_hooks (read), where a name may run them",
+        },
+    .run = mallctl_main,
+};

@@ -207,7 +207,7 @@ static void print_what_is_there(void *ctx)
     tell_rest(listing);
 }
 
-int verb_ps(const struct options *options, pid_t pid)
+static int ps_main(const struct options *options, pid_t pid)
 {
     struct listing listing = {.options = options, .subject.verb = "look at process"};
     const struct stall_guard_case what = {
@@ -227,3 +227,31 @@ int verb_ps(const struct options *options, pid_t pid)
     process_table_free(&listing.table);
     return code;
 }
+
+const struct verb verb_ps = {
+    .name = "ps",
+    .summary = "list the processes on this host that use jemalloc",
+    .synopses = {"[options]"},
+    .takes = TAKES_HOST,
+    .intro = "Lists the processes on this host that use jemalloc, including those in\n"
+             "containers. Stops nothing and calls nothing. Values that cannot be read from\n"
+             "outside are shown as ?.\n"
+             "\n"
+             "  PID        as seen from here\n"
+             "  NSPID      as seen by the process itself, in its own pid namespace\n"
+             "  JEMALLOC   version, and the prefix of its functions if there is one\n"
+             "  LINKAGE    shared, preloaded (LD_PRELOAD), static (linked into a program)\n"
+             "  PROF       active, inactive (can be switched on), enabled (either of these),\n"
+             "             disabled (opt.prof is false), absent (built without profiling)\n"
+             "  RSS        resident memory\n"
+             "  CONTAINER  engine and id, and the pod, from the names of its cgroups\n"
+             "\n"
+             "The exit code is 0 even if no process uses jemalloc. Processes that cannot be\n"
+             "read are counted on stderr; root can read all.\n",
+    .options =
+        {
+            {"timeout", NULL, "time limit for the whole list (default 30s)"},
+            {"quiet", NULL, "suppress the messages on stderr"},
+        },
+    .run = ps_main,
+};

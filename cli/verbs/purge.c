@@ -59,15 +59,11 @@ static fault_code purge_held(struct attachment *attachment, void *ctx, struct fa
 
 static fault_code run(struct attachment *attachment, struct fault *fault)
 {
-    static const char *const calls[] = {
-        "mallctl arenas.narenas, opt.narenas, arena.<each>.extent_hooks (read)",
-        "mallctl epoch, stats.resident, arena.<each>.purge, epoch, stats.resident",
-    };
     struct purge purge = {.rss_before = target_rss(&attachment->target)};
     fault_code rc;
 
     if (attachment->options->dry_run)
-        return attachment_describe(attachment, calls, ARRAY_LEN(calls), fault);
+        return attachment_describe(attachment, verb_purge.calls, fault);
     rc = attachment_hold(attachment, purge_held, &purge, fault);
     if (rc != FAULT_NONE)
         return rc;
@@ -79,7 +75,7 @@ static fault_code run(struct attachment *attachment, struct fault *fault)
     return FAULT_NONE;
 }
 
-int verb_purge(const struct options *options, pid_t pid)
+static int purge_main(const struct options *options, pid_t pid)
 {
     struct attachment attachment;
     struct fault fault;
@@ -90,3 +86,20 @@ int verb_purge(const struct options *options, pid_t pid)
         rc = run(&attachment, &fault);
     return attachment_finish(&attachment, rc, &fault);
 }
+
+const struct verb verb_purge = {
+    .name = "purge",
+    .summary = "return unused memory from jemalloc to the kernel",
+    .synopses = {"[options] PID..."},
+    .takes = TAKES_HOOKS,
+    .intro = "Makes jemalloc return the unused pages of all arenas to the kernel\n"
+             "(arena.<i>.purge); prints the resident memory of jemalloc and of the process\n"
+             "before and after. Memory in use is not touched. One thread is stopped until it\n"
+             "is done: the more memory there is to return, the longer.\n",
+    .calls =
+        {
+            "mallctl arenas.narenas, opt.narenas, arena.<each>.extent_hooks (read)",
+            "mallctl epoch, stats.resident, arena.<each>.purge, epoch, stats.resident",
+        },
+    .run = purge_main,
+};

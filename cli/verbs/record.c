@@ -254,20 +254,12 @@ static void print_json(const struct record *record)
 
 static fault_code run(struct record *record, struct fault *fault)
 {
-    static const char *const calls[] = {
-        "mallctl version, config.prof, opt.prof, prof.active, ... (read)",
-        "mallctl arenas.narenas, opt.narenas, arena.<each>.extent_hooks (read)",
-        "mallctl prof.active=true (write, then read back), unless it is",
-        "nothing while it waits; then in one stop:",
-        "mallctl prof.active (read; the former value written and read back)",
-        "mallctl prof.dump",
-    };
     struct attachment *attachment = &record->attachment;
     const struct options *options = record->options;
     fault_code rc;
 
     if (options->dry_run)
-        return attachment_describe(attachment, calls, ARRAY_LEN(calls), fault);
+        return attachment_describe(attachment, verb_record.calls, fault);
     rc = open_output(record, fault);
     if (rc == FAULT_NONE)
         rc = attachment_hold(attachment, begin_held, &record->sampling, fault);
@@ -315,7 +307,7 @@ static void release(struct record *record)
     free(record->last_name);
 }
 
-int verb_record(const struct options *options, pid_t pid)
+static int record_main(const struct options *options, pid_t pid)
 {
     struct record record = {.output.fd = -1};
     struct fault fault;
@@ -333,3 +325,39 @@ int verb_record(const struct options *options, pid_t pid)
     release(&record);
     return code;
 }
+
+const struct verb verb_record = {
+    .name = "record",
+    .summary = "sample for a while, write a profile, restore the former state",
+    .synopses = {"[options] PID..."},
+    .takes = TAKES_OUTPUT | TAKES_FORMAT | TAKES_DURATION | TAKES_SERIES | TAKES_HOOKS,
+    .intro = "Switches profiling on, waits, takes a profile, restores the former value of\n"
+             "prof.active and reads it back. The profile is streamed: nothing is created on\n"
+             "the target's side. Prints the path of the file.\n",
+    .notes = "Ctrl-C (or SIGTERM) ends it early and writes what was sampled so far: exit code\n"
+             "130. A second one restores the former state without a result; a third exits at\n"
+             "once. A thread is stopped only at the start and for each profile. If jeattach is\n"
+             "ended by SIGKILL, the target continues with profiling on; to switch it off:\n"
+             "jeattach off PID.\n",
+    .options =
+        {
+            {"output", NULL,
+             "write to this file; - is stdout. Existing files are never overwritten. In the name, "
+             "%n is replaced by the name of the process, %p by its pid, %P by its pid in its own "
+             "namespace, %t by the time (UTC), %r by the RSS, %h by the host, %% by a percent "
+             "sign. Default, also in a directory: %n-%p-%t-%r.heap; a number is added to a name "
+             "that is taken: x-1.heap"},
+            {"timeout", NULL, "time limit for each stop (default 30s)"},
+            {"verbose", NULL, "also show how to restore prof.active if jeattach is killed"},
+        },
+    .calls =
+        {
+            "mallctl version, config.prof, opt.prof, prof.active, ... (read)",
+            "mallctl arenas.narenas, opt.narenas, arena.<each>.extent_hooks (read)",
+            "mallctl prof.active=true (write, then read back), unless it is true",
+            "no call while it waits; then in one stop:",
+            "mallctl prof.active (read; the former value written and read back)",
+            "mallctl prof.dump",
+        },
+    .run = record_main,
+};

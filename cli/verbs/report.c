@@ -133,7 +133,7 @@ static fault_code run(struct presentation *presentation, struct input *inputs,
     return present(presentation, &profile, options->base ? &base : NULL, output, fault);
 }
 
-int verb_report(const struct options *options, pid_t pid)
+static int report_main(const struct options *options, pid_t pid)
 {
     struct presentation presentation;
     struct input inputs[2] = {0};
@@ -155,3 +155,31 @@ int verb_report(const struct options *options, pid_t pid)
     presentation_free(&presentation);
     return code;
 }
+
+const struct verb verb_report = {
+    .name = "report",
+    .summary = "show a profile from a file: table, flame graph, pprof, ...",
+    .synopses = {"[options] FILE"},
+    .takes = TAKES_OUTPUT | TAKES_FORMAT | TAKES_FILE,
+    .intro = "Shows a heap profile in jemalloc's own format, from any machine; - is stdin. The\n"
+             "numbers are estimates of the memory in use, computed from the samples as jeprof\n"
+             "and pprof do. No process is needed, but the binaries that it had mapped are.\n",
+    .options =
+        {
+            {"format", NULL,
+             "text        the functions, largest first (default)\n"
+             "flame       flame graph, one HTML file without external\n"
+             "            references (.html)\n"
+             "pprof       for go tool pprof (.pb.gz)\n"
+             "folded      one stack a line, for other flame graphs\n"
+             "            (.folded)\n"
+             "dot, svg    call graph; svg is drawn by Graphviz' dot\n"
+             "json        the functions and the largest stacks\n"
+             "raw         as jemalloc wrote it (.heap)\n"
+             "symbolized  the same with names, for jeprof (.symbolized)\n"
+             "Default: from the extension of the output file"},
+            {"json", NULL, "the same as -f json; an error is {\"error\": {...}}"},
+            {"quiet", NULL, "suppress messages about missing symbols"},
+        },
+    .run = report_main,
+};

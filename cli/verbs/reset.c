@@ -49,16 +49,11 @@ static fault_code reset_held(struct attachment *attachment, void *ctx, struct fa
 
 static fault_code run(struct attachment *attachment, struct fault *fault)
 {
-    static const char *const calls[] = {
-        "mallctl version, config.prof, opt.prof, config.stats, ... (read)",
-        "mallctl arenas.narenas, opt.narenas, arena.<each>.extent_hooks (read)",
-        "mallctl prof.lg_sample (read), prof.reset (drops all samples), prof.lg_sample (read)",
-    };
     struct reset reset = {.lg_sample = attachment->options->lg_sample};
     fault_code rc;
 
     if (attachment->options->dry_run)
-        return attachment_describe(attachment, calls, ARRAY_LEN(calls), fault);
+        return attachment_describe(attachment, verb_reset.calls, fault);
     rc = attachment_hold(attachment, reset_held, &reset, fault);
     if (rc != FAULT_NONE)
         return rc;
@@ -69,7 +64,7 @@ static fault_code run(struct attachment *attachment, struct fault *fault)
     return FAULT_NONE;
 }
 
-int verb_reset(const struct options *options, pid_t pid)
+static int reset_main(const struct options *options, pid_t pid)
 {
     struct attachment attachment;
     struct fault fault;
@@ -80,3 +75,19 @@ int verb_reset(const struct options *options, pid_t pid)
         rc = run(&attachment, &fault);
     return attachment_finish(&attachment, rc, &fault);
 }
+
+const struct verb verb_reset = {
+    .name = "reset",
+    .summary = "drop all samples, optionally change the sampling period",
+    .synopses = {"[options] PID..."},
+    .takes = TAKES_LG_SAMPLE | TAKES_HOOKS,
+    .intro = "Drops all samples taken so far (prof.reset); prints prof.lg_sample, the\n"
+             "logarithm of the sampling period, before and after. Profiling stays on or off.\n",
+    .calls =
+        {
+            "mallctl version, config.prof, opt.prof, config.stats, ... (read)",
+            "mallctl arenas.narenas, opt.narenas, arena.<each>.extent_hooks (read)",
+            "mallctl prof.lg_sample (read), prof.reset (drops all samples), prof.lg_sample (read)",
+        },
+    .run = reset_main,
+};

@@ -86,15 +86,11 @@ static fault_code print_gauges(const struct stats *stats, struct fault *fault)
 
 static fault_code run(struct stats *stats, struct fault *fault)
 {
-    static const char *const calls[] = {
-        "mallctl epoch (write), stats.allocated, stats.active, ... (read)",
-        "or, with --json and --full: mallctl arena.0.extent_hooks (read), malloc_stats_print",
-    };
     struct attachment *attachment = &stats->attachment;
     fault_code rc;
 
     if (attachment->options->dry_run)
-        return attachment_describe(attachment, calls, ARRAY_LEN(calls), fault);
+        return attachment_describe(attachment, verb_stats.calls, fault);
     if (wants_report(attachment->options))
         stats->message_at =
             variable_find(&attachment->instance, "malloc_message", &attachment->modules,
@@ -107,7 +103,7 @@ static fault_code run(struct stats *stats, struct fault *fault)
     return print_report(stats, fault);
 }
 
-int verb_stats(const struct options *options, pid_t pid)
+static int stats_main(const struct options *options, pid_t pid)
 {
     struct stats stats = {.message_at = 0};
     struct fault fault;
@@ -121,3 +117,24 @@ int verb_stats(const struct options *options, pid_t pid)
     sink_free(&stats.sink);
     return code;
 }
+
+const struct verb verb_stats = {
+    .name = "stats",
+    .summary = "show where the memory is: jemalloc's counts beside the RSS",
+    .synopses = {"[options] PID..."},
+    .takes = TAKES_STATS | TAKES_HOOKS,
+    .intro = "Shows jemalloc's counts beside those of the kernel, in rows that add up to the\n"
+             "RSS: in use, fragmentation, dirty pages, metadata, and memory outside jemalloc.\n",
+    .options =
+        {
+            {"json", NULL,
+             "print jemalloc's own report in JSON, byte for byte as malloc_stats_print(\"J\") "
+             "makes it (since 4.3)"},
+        },
+    .calls =
+        {
+            "mallctl epoch (write), stats.allocated, stats.active, ... (read)",
+            "or, with --json and --full: mallctl arena.0.extent_hooks (read), malloc_stats_print",
+        },
+    .run = stats_main,
+};

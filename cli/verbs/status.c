@@ -345,18 +345,15 @@ static void read_memory(struct status *status)
 static fault_code dry_run(struct attachment *attachment, const struct facts *facts,
                           struct fault *fault)
 {
-    static const char *const calls[] = {
-        "mallctl version, config.prof, opt.prof, prof.active, ... (read)",
-    };
     fault_code rc;
 
     if (facts_complete(facts)) {
         attachment_head(attachment);
-        printf("calls      none: the memory of the process tells it all\n");
+        printf("calls      none: all values can be read from the memory of the process\n");
         return FAULT_NONE;
     }
     rc = attachment_prepare(attachment, fault);
-    return rc == FAULT_NONE ? attachment_describe(attachment, calls, ARRAY_LEN(calls), fault) : rc;
+    return rc == FAULT_NONE ? attachment_describe(attachment, verb_status.calls, fault) : rc;
 }
 
 /* Without an attach. */
@@ -413,7 +410,7 @@ static int exit_code(const struct status *status)
     return wanted && status->refusal.code != FAULT_NONE ? status->refusal_words.exit : EXIT_DONE;
 }
 
-int verb_status(const struct options *options, pid_t pid)
+static int status_main(const struct options *options, pid_t pid)
 {
     struct status status = {.judged = false};
     struct fault fault;
@@ -425,3 +422,25 @@ int verb_status(const struct options *options, pid_t pid)
     code = attachment_finish(&status.attachment, rc, &fault);
     return code == EXIT_DONE && !options->dry_run ? exit_code(&status) : code;
 }
+
+const struct verb verb_status = {
+    .name = "status",
+    .summary = "show whether jemalloc can profile, whether it does, and what to do",
+    .synopses = {"[options] PID..."},
+    .takes = TAKES_NO_CALL,
+    .intro = "Shows which jemalloc a process uses, whether profiling was compiled in\n"
+             "(config.prof), was enabled at start (opt.prof) and is active now (prof.active),\n"
+             "the sampling period, the origin of its options, a verdict and the next step.\n"
+             "Values that cannot be read from memory are read by calls that change nothing.\n"
+             "If the process contains several jemallocs, all are listed; the details are of\n"
+             "the one that serves malloc, or of --instance N.\n"
+             "\n"
+             "The line 'attach:' shows whether the other verbs can attach: the one cause that\n"
+             "forbids it, and the fix. This is determined without attaching. The exit code is\n"
+             "4 if a call was needed and is not permitted; all other values are still shown.\n",
+    .calls =
+        {
+            "mallctl version, config.prof, opt.prof, prof.active, ... (read)",
+        },
+    .run = status_main,
+};

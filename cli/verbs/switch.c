@@ -111,16 +111,12 @@ static fault_code visit_threads(struct change *change, struct fault *fault)
 
 static fault_code run(struct change *change, struct fault *fault)
 {
-    static const char *const calls[] = {
-        "mallctl version, config.prof, opt.prof, prof.active, ... (read)",
-        "mallctl prof.active (write, then read back), if it is another value",
-        "on 5.2: mallctl thread.allocatedp, thread.deallocatedp (read); then a look at each thread",
-    };
     struct attachment *attachment = &change->attachment;
     fault_code rc;
 
     if (attachment->options->dry_run)
-        return attachment_describe(attachment, calls, ARRAY_LEN(calls), fault);
+        return attachment_describe(attachment, change->active ? verb_on.calls : verb_off.calls,
+                                   fault);
     rc = attachment_hold(attachment, change_held, change, fault);
     if (rc != FAULT_NONE)
         return rc;
@@ -186,12 +182,49 @@ static int switch_to(const struct options *options, pid_t pid, bool active)
     return code != EXIT_DONE ? code : partial;
 }
 
-int verb_on(const struct options *options, pid_t pid)
+static int on_main(const struct options *options, pid_t pid)
 {
     return switch_to(options, pid, true);
 }
 
-int verb_off(const struct options *options, pid_t pid)
+static int off_main(const struct options *options, pid_t pid)
 {
     return switch_to(options, pid, false);
 }
+
+const struct verb verb_on = {
+    .name = "on",
+    .summary = "start sampling allocations (prof.active)",
+    .synopses = {"[options] PID..."},
+    .takes = TAKES_ALLOW_RESET | TAKES_HOOKS,
+    .intro = "Sets prof.active to true, reads it back, and prints the old and the new value.\n"
+             "Repeating it is harmless. Allocations made from now on are sampled; existing\n"
+             "ones are not seen. The process must have been started with prof:true.\n"
+             "\n"
+             "jemalloc 5.2.0 and 5.2.1 do not sample in threads that allocated while\n"
+             "prof.active was false. With these versions each thread is stopped once and gets\n"
+             "a new count of bytes until its next sample; the exit code is 7 if some threads\n"
+             "could not be reached.\n",
+    .calls =
+        {
+            "mallctl version, config.prof, opt.prof, prof.active, ... (read)",
+            "mallctl prof.active (write, then read back), if it has another value",
+            "on 5.2: mallctl thread.allocatedp, thread.deallocatedp (read); then a look at each "
+            "thread",
+        },
+    .run = on_main,
+};
+
+const struct verb verb_off = {
+    .name = "off",
+    .summary = "stop sampling allocations",
+    .synopses = {"[options] PID..."},
+    .intro = "Sets prof.active to false, reads it back, and prints the old and the new value.\n"
+             "Samples taken so far stay in the profile.\n",
+    .calls =
+        {
+            "mallctl version, config.prof, opt.prof, prof.active, ... (read)",
+            "mallctl prof.active (write, then read back), if it has another value",
+        },
+    .run = off_main,
+};

@@ -234,15 +234,10 @@ static fault_code judge_end(const struct top *top, fault_code rc)
 
 static fault_code run(struct top *top, struct fault *fault)
 {
-    static const char *const calls[] = {
-        "mallctl prof.active, experimental.hooks.prof_dump, epoch (write), stats.allocated, ...",
-        "mallctl arenas.narenas, opt.narenas, arena.<each>.extent_hooks (read)",
-        "mallctl prof.dump, streamed; in one hold, and again at each refresh",
-    };
     fault_code rc;
 
     if (top->options->dry_run)
-        return attachment_describe(&top->refresh.attachment, calls, ARRAY_LEN(calls), fault);
+        return attachment_describe(&top->refresh.attachment, verb_top.calls, fault);
     screen_open(&top->screen, !top->options->json && !top->options->once);
     rc = show_all(top, fault);
     leave_screen(top);
@@ -261,7 +256,7 @@ static bool take_order(const struct options *options, enum sites_order *order)
     return false;
 }
 
-int verb_top(const struct options *options, pid_t pid)
+static int top_main(const struct options *options, pid_t pid)
 {
     struct top top = {.options = options};
     enum sites_order order;
@@ -285,3 +280,36 @@ int verb_top(const struct options *options, pid_t pid)
     presentation_free(&top.presentation);
     return attachment_finish(&top.refresh.attachment, rc, &fault);
 }
+
+const struct verb verb_top = {
+    .name = "top",
+    .summary = "show memory and the largest allocation sites, live",
+    .synopses = {"[options] PID"},
+    .takes = TAKES_REFRESH | TAKES_ONE | TAKES_HOOKS,
+    .intro = "Shows, at each refresh, jemalloc's counts beside the RSS, with rates per second,\n"
+             "and the allocation sites that hold the most or grow the fastest. A site is the\n"
+             "innermost four calls of a stack; its size is estimated from jemalloc's samples,\n"
+             "and a growth marked ~ is within the error of the estimate. Each refresh stops\n"
+             "one thread once; the duration is shown. If that would exceed 1 % of the time\n"
+             "(--share), the interval grows, which is shown too.\n"
+             "\n"
+             "Without profiling, only the counts are shown, and what to do about it.\n",
+    .notes = "On a terminal, q and Ctrl-C end it, and s sorts by the other column; the exit\n"
+             "code is then 0, or 130 before --count is reached. It is 3 if the process ends.\n",
+    .options =
+        {
+            {"count", NULL, "end after N refreshes"},
+            {"once", NULL, "show one refresh, without rates, and do not clear the terminal"},
+            {"rows", NULL,
+             "show at most N sites; default: what fits on the terminal, else 20; 0: all"},
+            {"json", NULL, "print one JSON object a line, for each refresh"},
+        },
+    .calls =
+        {
+            "mallctl prof.active, experimental.hooks.prof_dump, epoch (write), stats.allocated, "
+            "...",
+            "mallctl arenas.narenas, opt.narenas, arena.<each>.extent_hooks (read)",
+            "mallctl prof.dump, streamed; in one stop, repeated at each refresh",
+        },
+    .run = top_main,
+};

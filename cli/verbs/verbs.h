@@ -1,20 +1,45 @@
-/* The verbs; one file each. Each returns an exit code. */
+/*
+ * The verbs: one file each, which describes its verb once. The overview, the
+ * help of each verb and the checks of the man page and of the completion files
+ * are made from these descriptions and from the table of options.
+ */
 #pragma once
 
 #include "cli/options.h"
 
-int verb_on(const struct options *options, pid_t pid);
-int verb_off(const struct options *options, pid_t pid);
-int verb_dump(const struct options *options, pid_t pid);
-int verb_record(const struct options *options, pid_t pid);
-int verb_leak(const struct options *options, pid_t pid);
-int verb_mallctl(const struct options *options, pid_t pid);
-int verb_reset(const struct options *options, pid_t pid);
-int verb_purge(const struct options *options, pid_t pid);
-int verb_ps(const struct options *options, pid_t pid); /* pid: 0, it is about all */
-int verb_status(const struct options *options, pid_t pid);
-int verb_top(const struct options *options, pid_t pid);
-int verb_stats(const struct options *options, pid_t pid);
-int verb_watch(const struct options *options, pid_t pid);
-/* Of a file: the pid is not used. */
-int verb_report(const struct options *options, pid_t pid);
+enum { VERB_SYNOPSES_MAX = 2, VERB_CALLS_MAX = 9, VERB_OPTIONS_MAX = 6 };
+
+/* An option of which a verb has more to say than the table of options. */
+struct option_help {
+    const char *name;  /* of the option, without dashes */
+    const char *value; /* NULL: as in the table */
+    const char *text;
+};
+
+struct verb {
+    const char *name;
+    const char *summary;                     /* one line of the overview */
+    const char *synopses[VERB_SYNOPSES_MAX]; /* the words after the name */
+    unsigned takes;                          /* TAKES_*: its options and operands */
+    const char *intro;                       /* paragraphs of --help, before the options */
+    const char *notes;                       /* and after them; NULL: none */
+    struct option_help options[VERB_OPTIONS_MAX];
+    const char *calls[VERB_CALLS_MAX]; /* of mallctl, as --dry-run lists them */
+    /* Works on one process and returns an exit code. TAKES_HOST, TAKES_FILE: pid is 0. */
+    int (*run)(const struct options *options, pid_t pid);
+};
+
+extern const struct verb verb_dump;
+extern const struct verb verb_leak;
+extern const struct verb verb_mallctl;
+extern const struct verb verb_off;
+extern const struct verb verb_on;
+extern const struct verb verb_ps;
+extern const struct verb verb_purge;
+extern const struct verb verb_record;
+extern const struct verb verb_report;
+extern const struct verb verb_reset;
+extern const struct verb verb_stats;
+extern const struct verb verb_status;
+extern const struct verb verb_top;
+extern const struct verb verb_watch;

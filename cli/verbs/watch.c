@@ -58,18 +58,12 @@ static fault_code check_directory(const struct watching *watch, struct fault *fa
 
 static fault_code describe(struct watching *watch, pid_t pid)
 {
-    static const char *const calls[] = {
-        "mallctl version, config.prof, opt.prof, prof.active, ... (read), at the start",
-        "mallctl prof.active (write), with --on, at the start and at the end",
-        "mallctl arenas.narenas, opt.narenas, arena.<each>.extent_hooks (read)",
-        "mallctl prof.dump, streamed, each time that a rule fires",
-    };
     fault_code rc =
         attachment_open(&watch->attachment, &watch->quiet, pid, "watch process", &watch->fault);
 
     watch->attached = true;
     if (rc == FAULT_NONE)
-        rc = attachment_describe(&watch->attachment, calls, ARRAY_LEN(calls), &watch->fault);
+        rc = attachment_describe(&watch->attachment, verb_watch.calls, &watch->fault);
     return rc;
 }
 
@@ -281,7 +275,7 @@ static int run(struct watching *watch, pid_t pid)
     return pid ? watch_pid(watch, pid) : watch_selected(watch);
 }
 
-int verb_watch(const struct options *options, pid_t pid)
+static int watch_main(const struct options *options, pid_t pid)
 {
     struct watching watch = {.options = options, .quiet = *options};
     int code;
@@ -301,3 +295,46 @@ int verb_watch(const struct options *options, pid_t pid)
     capture_free(&watch.capture);
     return code;
 }
+
+const struct verb verb_watch = {
+    .name = "watch",
+    .summary = "write a profile at a size, near a memory limit, or under pressure",
+    .synopses = {"[options] PID --when RULE... -o DIR", "[options] -n NAME --when RULE... -o DIR"},
+    .takes = TAKES_OUTPUT | TAKES_RULES | TAKES_ONE | TAKES_HOOKS,
+    .intro = "Waits until a rule holds, then streams a profile to a new file in DIR:\n"
+             "NAME-PID-TIME-RSS.watch.heap, written completely or not at all. Prints its path\n"
+             "on stdout, and one line for each event on stderr. Rules must be quoted, because\n"
+             "the shell interprets > itself:\n"
+             "\n"
+             "  'rss>2G' 'rss>80%'     resident memory; a percentage is of the smallest memory\n"
+             "                         limit of its cgroup and the cgroups above it, else of\n"
+             "                         the memory of the machine\n"
+             "  'cgroup>85%'           use of the cgroup nearest to its limit, else of the\n"
+             "                         machine, without inactive file pages; 'cgroup>2G': use\n"
+             "                         of its own cgroup\n"
+             "  'psi.some>20%/10s'     part of a window in which some task of its cgroup, else\n"
+             "                         of the host, waited for memory; psi.full: all tasks\n"
+             "  'grow>20%/10m'         growth of the resident memory above its minimum in the\n"
+             "                         window; also 'grow>1G/1h'. The process must have lived\n"
+             "                         for a whole window\n",
+    .notes = "The exit code is 0 after --max profiles, 3 if the process ended, 130 after\n"
+             "SIGTERM or Ctrl-C, 6 if the process cannot profile, and 9 if DIR cannot be\n"
+             "written. With -n, --container or --cgroup it waits for the next process instead\n"
+             "of exiting with 0, 3 or 6.\n",
+    .options =
+        {
+            {"output", "DIR", "write the profiles to this directory (required)"},
+            {"keep", NULL,
+             "keep the last N profiles of this process name in DIR; remove older ones that watch "
+             "wrote (default 10)"},
+            {"json", NULL, "print one JSON object a line on stdout, for each event"},
+        },
+    .calls =
+        {
+            "mallctl version, config.prof, opt.prof, prof.active, ... (read), at the start",
+            "mallctl prof.active (write), with --on, at the start and at the end",
+            "mallctl arenas.narenas, opt.narenas, arena.<each>.extent_hooks (read)",
+            "mallctl prof.dump, streamed, each time that a rule fires",
+        },
+    .run = watch_main,
+};

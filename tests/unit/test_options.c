@@ -173,11 +173,11 @@ static void test_choice_refused(void)
         {0, "--name= "},
         {TAKES_HOST, "--all"},
         {TAKES_HOST, "-s"},
-        {TAKES_LIVE, "-d 99ms 1"},
-        {TAKES_LIVE, "--once --count 2 1"},
-        {TAKES_LIVE, "--count 0 1"},
-        {TAKES_LIVE, "--share 101 1"},
-        {TAKES_LIVE, "--every 1s 1"},
+        {TAKES_REFRESH, "-d 99ms 1"},
+        {TAKES_REFRESH, "--once --count 2 1"},
+        {TAKES_REFRESH, "--count 0 1"},
+        {TAKES_REFRESH, "--share 101 1"},
+        {TAKES_REFRESH, "--every 1s 1"},
         {TAKES_DURATION, "--interval 1s 1"},
         {TAKES_ONE, "1 2"},
         {TAKES_ONE, "--all"},
@@ -197,10 +197,10 @@ static void test_interval(void)
 {
     struct options options;
 
-    CHECK(parse(&options, TAKES_LIVE, "-d 5s --count 3 --sort growth 1"));
+    CHECK(parse(&options, TAKES_REFRESH, "-d 5s --count 3 --sort growth 1"));
     CHECK(options.interval_ns == 5000000000 && options.duration_ns == 0 && options.count == 3);
     CHECK(strcmp(options.report.sort, "growth") == 0);
-    CHECK(parse(&options, TAKES_LIVE, "1") && options.interval_ns == 2000000000);
+    CHECK(parse(&options, TAKES_REFRESH, "1") && options.interval_ns == 2000000000);
     CHECK(parse(&options, TAKES_DURATION, "-d 5s 1"));
     CHECK(options.interval_ns == 2000000000 && options.duration_ns == 5000000000);
 }
@@ -347,18 +347,18 @@ static void test_particular(void)
 {
     struct options options;
 
-    CHECK(parse(&options, TAKES_REPORT, "--full 1") && options.full && !options.prometheus);
-    CHECK(parse(&options, TAKES_REPORT, "--prometheus 1") && options.prometheus);
+    CHECK(parse(&options, TAKES_STATS, "--full 1") && options.full && !options.prometheus);
+    CHECK(parse(&options, TAKES_STATS, "--prometheus 1") && options.prometheus);
     CHECK(parse(&options, TAKES_NO_CALL, "--no-call --json 1 2") && options.no_call);
     CHECK(parse(&options, TAKES_ALLOW_RESET, "--allow-reset 1 2") && options.allow_reset);
-    CHECK(!parse(&options, TAKES_REPORT, "--full --prometheus 1"));
-    CHECK(!parse(&options, TAKES_REPORT, "--full --json 1"));
-    CHECK(!parse(&options, TAKES_REPORT, "--prometheus 1 2"));
-    CHECK(!parse(&options, TAKES_REPORT, "--dry-run --full 1"));
+    CHECK(!parse(&options, TAKES_STATS, "--full --prometheus 1"));
+    CHECK(!parse(&options, TAKES_STATS, "--full --json 1"));
+    CHECK(!parse(&options, TAKES_STATS, "--prometheus 1 2"));
+    CHECK(!parse(&options, TAKES_STATS, "--dry-run --full 1"));
     CHECK(!parse(&options, TAKES_NO_CALL, "--no-call --thread 1 1"));
     CHECK(!parse(&options, TAKES_NO_CALL, "--full 1"));
-    CHECK(!parse(&options, TAKES_REPORT, "--no-call 1"));
-    CHECK(!parse(&options, TAKES_REPORT | TAKES_NO_CALL, "--allow-reset 1"));
+    CHECK(!parse(&options, TAKES_STATS, "--no-call 1"));
+    CHECK(!parse(&options, TAKES_STATS | TAKES_NO_CALL, "--allow-reset 1"));
 }
 
 /* With names the first word is the process, unless an option has named it. */
@@ -375,7 +375,7 @@ static void test_names(void)
     CHECK(parse(&options, TAKES_NAMES, "42 --list opt.*") && options.name_count == 1);
     CHECK(!parse(&options, TAKES_NAMES, "42") && strstr(said, "--list"));
     CHECK(!parse(&options, TAKES_NAMES, "opt.prof") && strstr(said, "process id"));
-    CHECK(!parse(&options, TAKES_NAMES, "--list") && strstr(said, "which process"));
+    CHECK(!parse(&options, TAKES_NAMES, "--list") && strstr(said, "no process given"));
     CHECK(parse(&options, TAKES_NAMES, "1 a b c d e f g h i j k l m n o p q r s t"));
     CHECK(options.name_count == OPTIONS_NAMES_MAX);
     CHECK(!parse(&options, TAKES_NAMES, "1 a b c d e f g h i j k l m n o p q r s t u"));

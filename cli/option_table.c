@@ -1,0 +1,141 @@
+#include "cli/option_table.h"
+#include "base/util.h"
+#include "cli/options.h"
+
+#define AT(member) offsetof(struct options, member)
+#define NO_TARGET  (TAKES_FILE | TAKES_HOST)
+#define VIEW       (TAKES_FORMAT | TAKES_REFRESH)
+
+const struct option_row option_rows[] = {
+    {"when", '\0', OPTION_RULE, 0, TAKES_RULES, 0, OPTIONS_OF_VERB, "RULE",
+     "write a profile when this rule holds; up to 8 rules (required)"},
+    {"duration", 'd', OPTION_DURATION, AT(duration_ns), TAKES_DURATION, 0, OPTIONS_OF_VERB, "D",
+     "how long to sample: 30s (default), 5m, 1h"},
+    {"interval", 'd', OPTION_DURATION, AT(interval_ns), TAKES_REFRESH, 0, OPTIONS_OF_VERB, "D",
+     "time between two refreshes (default 2s, at least 100ms)"},
+    {"settle", '\0', OPTION_DURATION, AT(settle_ns), TAKES_SETTLE, 0, OPTIONS_OF_VERB, "D",
+     "switch sampling off for this long before the second profile, so that short-lived memory is "
+     "freed and does not count as growth"},
+    {"path", '\0', OPTION_TEXT, AT(path), TAKES_PATH, 0, OPTIONS_OF_VERB, "P",
+     "write to this path in the target, relative to its working directory"},
+    {"output", 'o', OPTION_TEXT, AT(output), TAKES_OUTPUT, 0, OPTIONS_OF_VERB, "FILE",
+     "write to this file, completely or not at all; - is stdout (default)"},
+    {"format", 'f', OPTION_TEXT, AT(report.format), TAKES_FORMAT, 0, OPTIONS_OF_VERB, "F",
+     "stream the profile in this format, with symbols from the files that the target has mapped; "
+     "formats: jeattach report --help. Without -o: to stdout"},
+    {"base", '\0', OPTION_TEXT, AT(base), TAKES_FILE, 0, OPTIONS_OF_VERB, "FILE",
+     "show the growth since this profile; changes marked ~ or grey are within the sampling error"},
+    {"root", '\0', OPTION_TEXT, AT(report.root), TAKES_FILE, 0, OPTIONS_OF_VERB, "DIR",
+     "look for the binaries below this directory"},
+    {"every", '\0', OPTION_DURATION, AT(every_ns), TAKES_SERIES, 0, OPTIONS_OF_VERB, "D",
+     "take a series: one profile every D, until -d, --count or Ctrl-C"},
+    {"count", '\0', OPTION_NUMBER, AT(count), TAKES_SERIES | TAKES_REFRESH, 0, OPTIONS_OF_VERB, "N",
+     "end the series after N profiles"},
+    {"once", '\0', OPTION_FLAG, AT(once), TAKES_REFRESH | TAKES_RULES, 0, OPTIONS_OF_VERB, NULL,
+     "end after the first profile"},
+    {"max", '\0', OPTION_NUMBER, AT(watch.max), TAKES_RULES, 0, OPTIONS_OF_VERB, "N",
+     "write at most N profiles of one process (default 3)"},
+    {"cooldown", '\0', OPTION_DURATION, AT(watch.cooldown_ns), TAKES_RULES, 0, OPTIONS_OF_VERB, "D",
+     "wait at least D before the same rule fires again (default 10m)"},
+    {"keep", '\0', OPTION_NUMBER, AT(keep), TAKES_SERIES | TAKES_RULES, 0, OPTIONS_OF_VERB, "N",
+     "keep the last N profiles of the series; remove older ones"},
+    {"on", '\0', OPTION_FLAG, AT(watch.on), TAKES_RULES, 0, OPTIONS_OF_VERB, NULL,
+     "switch profiling on at the start, and back at the end"},
+    {"share", '\0', OPTION_NUMBER, AT(share), TAKES_REFRESH, 0, OPTIONS_OF_VERB, "N",
+     "percentage of the time for which a thread may be stopped (default 1)"},
+    {"sort", '\0', OPTION_TEXT, AT(report.sort), TAKES_REFRESH, 0, OPTIONS_OF_VERB, "BY",
+     "cur: by the memory that a site holds (default); growth"},
+    {"lg-sample", '\0', OPTION_LG_SAMPLE, AT(lg_sample), TAKES_LG_SAMPLE, 0, OPTIONS_OF_VERB, "N",
+     "from now on take a sample every 2^N bytes on average: 0 to 63; 19 is 512 KiB, jemalloc's "
+     "default"},
+    {"list", '\0', OPTION_FLAG, AT(list), TAKES_NAMES, 0, OPTIONS_OF_VERB, NULL,
+     "list names and their values: those that cost nothing to read; with a PATTERN (* and ?) all "
+     "that match: 'opt.*', 'stats.arenas.0.bins.3.*'"},
+    {"full", '\0', OPTION_FLAG, AT(full), TAKES_STATS, 0, OPTIONS_OF_VERB, NULL,
+     "print jemalloc's own report as text"},
+    {"prometheus", '\0', OPTION_FLAG, AT(prometheus), TAKES_STATS, 0, OPTIONS_OF_VERB, NULL,
+     "print the rows as Prometheus metrics"},
+    {"allow-slow", '\0', OPTION_FLAG, AT(allow_slow), TAKES_STATS, 0, OPTIONS_OF_VERB, NULL,
+     "allow --json and --full to stop a thread for seconds, as jemalloc before 5.3 needs under a "
+     "seccomp filter"},
+    {"no-call", '\0', OPTION_FLAG, AT(no_call), TAKES_NO_CALL, 0, OPTIONS_OF_VERB, NULL,
+     "make no call and stop nothing; unknown values are shown as ?"},
+    {"allow-reset", '\0', OPTION_FLAG, AT(allow_reset), TAKES_ALLOW_RESET, 0, OPTIONS_OF_VERB, NULL,
+     "if such a version was built without statistics: allow a call of prof.reset, which drops all "
+     "samples taken so far"},
+    {"force-hooks", '\0', OPTION_FLAG, AT(force_hooks), TAKES_HOOKS, 0, OPTIONS_OF_VERB, NULL,
+     "make the call even if functions of the application may run in it (extent hooks of its "
+     "arenas, a hook for finished dumps); if one takes a lock that the stopped thread owns, both "
+     "wait forever"},
+
+    {"focus", '\0', OPTION_TEXT, AT(report.focus), VIEW, 0, OPTIONS_PROFILE, "RE",
+     "show only stacks with a call that matches this regular expression: by its function, its "
+     "source file or its mapped file"},
+    {"ignore", '\0', OPTION_TEXT, AT(report.ignore), VIEW, 0, OPTIONS_PROFILE, "RE",
+     "omit stacks with a call that matches"},
+    {"hide", '\0', OPTION_TEXT, AT(report.hide), VIEW, 0, OPTIONS_PROFILE, "RE",
+     "omit matching calls from their stacks"},
+    {"show", '\0', OPTION_TEXT, AT(report.show), VIEW, 0, OPTIONS_PROFILE, "RE",
+     "omit all other calls from their stacks"},
+    {"by-thread", '\0', OPTION_FLAG, AT(report.by_thread), TAKES_FORMAT, 0, OPTIONS_PROFILE, NULL,
+     "show threads, by name, as the outermost calls"},
+    {"allocator", '\0', OPTION_FLAG, AT(report.keep_allocator), VIEW, 0, OPTIONS_PROFILE, NULL,
+     "keep the allocator's own calls"},
+    {"value", '\0', OPTION_TEXT, AT(report.value), TAKES_FORMAT, 0, OPTIONS_PROFILE, "V",
+     "inuse_space (default), inuse_objects, alloc_space, alloc_objects"},
+    {"unit", '\0', OPTION_TEXT, AT(report.unit), TAKES_FORMAT, 0, OPTIONS_PROFILE, "U",
+     "auto (default), B, KiB, MiB, GiB"},
+    {"rows", '\0', OPTION_TEXT, AT(report.rows), VIEW, 0, OPTIONS_PROFILE, "N",
+     "show at most N rows of the table, or functions of the graph; 0: all, however small"},
+    {"no-inlines", '\0', OPTION_FLAG, AT(report.no_inlines), VIEW, 0, OPTIONS_PROFILE, NULL,
+     "use only symbol tables: faster, without inlined calls and lines"},
+    {"debuginfod", '\0', OPTION_FLAG, AT(report.debuginfod), VIEW, 0, OPTIONS_PROFILE, NULL,
+     "ask the servers of $DEBUGINFOD_URLS for debug information"},
+
+    {"name", 'n', OPTION_TEXT, AT(name), 0, TAKES_FILE, OPTIONS_CHOICE, "NAME",
+     "by name: its comm, or the last part of the path of its program or of argv[0]"},
+    {"container", '\0', OPTION_TEXT, AT(container), 0, TAKES_FILE, OPTIONS_CHOICE, "ID",
+     "in this container; the first 4 digits of the id are enough if they are unique"},
+    {"cgroup", '\0', OPTION_TEXT, AT(cgroup), 0, TAKES_FILE, OPTIONS_CHOICE, "PATH",
+     "in this cgroup or one below it"},
+    {"subprocesses", 's', OPTION_FLAG, AT(subprocesses), 0, NO_TARGET | TAKES_ONE, OPTIONS_CHOICE,
+     NULL, "each PID and its descendants"},
+    {"all", '\0', OPTION_FLAG, AT(all), 0, NO_TARGET | TAKES_ONE, OPTIONS_CHOICE, NULL,
+     "all processes that match; on its own: all on this host"},
+    {"parallel", '\0', OPTION_PARALLEL, AT(parallel), 0, NO_TARGET | TAKES_ONE, OPTIONS_CHOICE, "N",
+     "work on at most N processes at once (default 4; record and leak: 64)"},
+
+    {"pid", 'p', OPTION_PID, 0, 0, NO_TARGET, OPTIONS_COMMON, "PID",
+     "the process, as an option; may be repeated"},
+    {"timeout", '\0', OPTION_DURATION, AT(timeout_ns), 0, TAKES_FILE, OPTIONS_COMMON, "D",
+     "time limit for each process: 500ms, 30s, 5m (default 30s)"},
+    {"thread", '\0', OPTION_THREAD, AT(thread), 0, NO_TARGET, OPTIONS_COMMON, "TID",
+     "use only this thread"},
+    {"instance", '\0', OPTION_INSTANCE, AT(instance), 0, NO_TARGET, OPTIONS_COMMON, "N",
+     "use this jemalloc, if the process contains several (see jeattach status)"},
+    {"dry-run", '\0', OPTION_FLAG, AT(dry_run), 0, NO_TARGET, OPTIONS_COMMON, NULL,
+     "show which calls would be made, where and in which thread; stop nothing, write nothing"},
+    {"json", '\0', OPTION_FLAG, AT(json), 0, 0, OPTIONS_COMMON, NULL,
+     "print the result as one JSON object, one per line for several processes, and an error as "
+     "{\"error\": {...}}"},
+    {"quiet", 'q', OPTION_FLAG, AT(quiet), 0, 0, OPTIONS_COMMON, NULL,
+     "suppress the closing line on stderr"},
+    {"verbose", 'v', OPTION_COUNT, AT(verbose), 0, 0, OPTIONS_COMMON, NULL,
+     "show which thread was chosen and why; -vv: every ptrace call"},
+    {"help", 'h', OPTION_FLAG, AT(help), 0, 0, OPTIONS_COMMON, NULL,
+     "show this help, or that of one verb: jeattach VERB --help"},
+    {"version", 'V', OPTION_FLAG, AT(version), 0, 0, OPTIONS_COMMON, NULL, "show the version"},
+};
+
+const size_t option_row_count = ARRAY_LEN(option_rows);
+_Static_assert(ARRAY_LEN(option_rows) <= OPTION_ROWS_MAX, "options_parse() has space for all");
+
+bool option_has_value(const struct option_row *row)
+{
+    return row->kind != OPTION_FLAG && row->kind != OPTION_COUNT;
+}
+
+bool option_is_taken(unsigned takes, const struct option_row *row)
+{
+    return (!row->needs || (takes & row->needs)) && !(takes & row->excludes);
+}

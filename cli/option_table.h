@@ -1,0 +1,50 @@
+/* Every option of the command line, described once. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* What an option's value is. FLAG and COUNT have none. */
+enum option_kind {
+    OPTION_FLAG,
+    OPTION_COUNT, /* may be repeated */
+    OPTION_TEXT,
+    OPTION_DURATION,
+    OPTION_NUMBER,
+    OPTION_PID,
+    OPTION_THREAD,
+    OPTION_INSTANCE,
+    OPTION_LG_SAMPLE,
+    OPTION_PARALLEL,
+    OPTION_RULE,
+};
+
+/* Where --help lists an option. */
+enum option_group {
+    OPTIONS_CHOICE,  /* which processes: jeattach --help */
+    OPTIONS_COMMON,  /* jeattach --help */
+    OPTIONS_OF_VERB, /* jeattach VERB --help */
+    OPTIONS_PROFILE, /* the same, below its own heading: how a profile is shown */
+};
+
+struct option_row {
+    const char *name;
+    char letter; /* '\0': none */
+    enum option_kind kind;
+    size_t offset;     /* of the value in struct options */
+    unsigned needs;    /* a verb has it if it has one of these TAKES_*; 0: every verb has it */
+    unsigned excludes; /* unless it has one of these */
+    enum option_group group;
+    const char *value; /* its name in --help; NULL: none */
+    const char *help;  /* one paragraph; a verb can replace it (struct verb, option_help) */
+};
+
+enum { OPTION_ROWS_MAX = 64 };
+
+extern const struct option_row option_rows[];
+extern const size_t option_row_count;
+
+bool option_has_value(const struct option_row *row);
+
+/* True if a verb that takes these (TAKES_*) has the option. */
+bool option_is_taken(unsigned takes, const struct option_row *row);

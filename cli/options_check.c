@@ -1,0 +1,129 @@
+#include "cli/options_check.h"
+#include "run/filename.h"
+
+#include <string.h>
+
+enum { INTERVAL_MIN_NS = 100000000 };
+
+bool options_selective(const struct options *options)
+{
+    return options->name || options->container || options->cgroup || options->all ||
+           options->subprocesses;
+}
+
+static const char *wrong_with_file(const struct options *options)
+{
+    if (!options->file)
+        return "no profile given: give a file, or - for stdin";
+    if (options->base && strcmp(options->file, "-") == 0 && strcmp(options->base, "-") == 0)
+        return "only one of the two profiles can come from stdin";
+    if (options->json && strcmp(options->report.format, "json") != 0)
+        return "--json cannot be combined with another format (-f)";
+    return NULL;
+}
+
+const char *options_wrong_with_several(const struct options *options, unsigned takes)
+{
+    if (takes & TAKES_ONE)
+        return "this verb works on one process at a time";
+    if (options->path || options->thread || options->instance)
+        return "--path, --thread and --instance work with one process only";
+    if (options->output && takes & TAKES_SETTLE)
+        return "-o FILE works with one process only";
+    if (options->output && !filename_is_of_each(options->output))
+        return "-o FILE works with one process only, unless FILE is a directory or contains %p";
+    if (options->prometheus)
+        return "--prometheus works with one process only";
+    return NULL;
+}
+
+static bool is_empty(const char *text)
+{
+    return text && !*text;
+}
+
+/* What is wrong with the choice of processes; NULL: nothing. */
+static const char *wrong_with_choice(const struct options *options)
+{
+    bool pids = options->pid_count > 0;
+
+    if (is_empty(options->name) || is_empty(options->container) || is_empty(options->cgroup))
+        return "-n, --container and --cgroup require a value that is not empty";
+    if (options->subprocesses && !pids)
+        return "-s requires a PID: it adds the descendants of that process";
+    if (pids && options_selective(options) && !options->subprocesses)
+        return "a PID cannot be combined with -n, --container, --cgroup or --all, except with -s";
+    if (!pids && !options_selective(options))
+        return "no process given: give a PID, or -n NAME";
+    return NULL;
+}
+
+static const char *wrong_with_host(const struct options *options)
+{
+    if (options->pid_count)
+        return "this verb lists all processes and takes no PID";
+    return options_selective(options) ? wrong_with_choice(options) : NULL;
+}
+
+static const char *wrong_with_dry_run(const struct options *options)
+{
+    if (options->no_call)
+        return "--dry-run and --no-call exclude each other";
+    if (options->json)
+        return "--dry-run cannot be combined with --json";
+    if (options->full || options->prometheus)
+        return "--dry-run cannot be combined with --full or --prometheus";
+    return NULL;
+}
+
+static const char *wrong_with_refresh(const struct options *options)
+{
+    if (options->interval_ns < INTERVAL_MIN_NS)
+        return "the interval (-d) must be at least 100ms";
+    if (options->share > 100)
+        return "--share must be a percentage from 1 to 100";
+    return options->once && options->count ? "--once and --count exclude each other" : NULL;
+}
+
+static const char *wrong_with_rules(const struct options *options)
+{
+    if (!options->watch.rule_count)
+        return "no rule given: add one, such as --when 'rss>80%'";
+    if (!options->output)
+        return "no output directory given: add -o DIR";
+    return NULL;
+}
+
+static const char *wrong_with_process(const struct options *options, unsigned takes)
+{
+    if (wrong_with_choice(options))
+        return wrong_with_choice(options);
+    if (takes & TAKES_NAMES && options->name_count == 0 && !options->list)
+        return "no name given: give at least one, or --list";
+    if (options->output && options->path)
+        return "-o and --path exclude each other: -o writes here, --path in the target";
+    if (options->json + options->full + options->prometheus > 1)
+        return "--json, --full and --prometheus exclude each other";
+    if (takes & TAKES_REFRESH && wrong_with_refresh(options))
+        return wrong_with_refresh(options);
+    if (options->no_call && options->thread)
+        return "--no-call cannot be combined with --thread: it stops no thread";
+    if (takes & TAKES_RULES && wrong_with_rules(options))
+        return wrong_with_rules(options);
+    if (options->dry_run && wrong_with_dry_run(options))
+        return wrong_with_dry_run(options);
+    if ((options->count || options->keep) && !options->every_ns && takes & TAKES_SERIES)
+        return "--count and --keep require --every";
+    return options->pid_count > 1 ? options_wrong_with_several(options, takes) : NULL;
+}
+
+const char *options_inconsistency(const struct options *options, unsigned takes)
+{
+    if (options->help || options->version)
+        return NULL;
+    if (takes & TAKES_FILE)
+        return wrong_with_file(options);
+    if (takes & TAKES_HOST)
+        return wrong_with_host(options);
+    return wrong_with_process(options, takes);
+}
