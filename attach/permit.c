@@ -1,4 +1,5 @@
 #include "attach/permit.h"
+#include "attach/faults.h"
 #include "host/capnames.h"
 #include "host/container.h"
 #include "host/namesake.h"
@@ -54,11 +55,10 @@ static bool look_at_state(struct permit_view *view, const struct target *target,
              : process_status(proc, target->pid, &view->its);
     if (rc || own_status(proc, &view->own))
         return false;
-    view->frozen = freezer_holds(proc, target->pid, view->cgroup, sizeof view->cgroup);
-    if (!view->frozen && freezer_shows(proc, target->pid)) {
-        view->frozen = true;
-        snprintf(view->cgroup, sizeof view->cgroup,
-                 "each of its threads is; the group itself is not to be seen from here");
+    view->freezer = freezer_holds(proc, target->pid, view->cgroup, sizeof view->cgroup);
+    if (!view->freezer && freezer_shows(proc, target->pid)) {
+        view->freezer = FREEZER_UNSEEN;
+        view->cgroup[0] = '\0';
     }
     return true;
 }
@@ -115,6 +115,7 @@ static fault_code name_tracer(const struct procfs *proc, int tracer, fault_code 
 
     read_comm(proc, tracer, &stat);
     fault_set(fault, code, EPERM, "attach", "%s", stat.comm);
+    fault_set_reason(fault, strcmp(stat.comm, "jeattach") ? TRACER_OTHER : TRACER_JEATTACH);
     if (fault)
         fault->pid = tracer;
     return code;
@@ -198,7 +199,9 @@ static fault_code judge_yama(const struct permit_view *view, struct fault *fault
 {
     if (view->yama <= 0 || (view->yama < 3 && is_capable(view)))
         return FAULT_NONE;
-    return fault_set(fault, FAULT_DENIED_YAMA, EPERM, "attach", "%d", view->yama);
+    fault_set(fault, FAULT_DENIED_YAMA, EPERM, "attach", "%d", view->yama);
+    fault_set_reason(fault, view->yama);
+    return FAULT_DENIED_YAMA;
 }
 
 /* ptrace(2) is what an attach needs; memory can be read in another way, but not by everybody. */
@@ -229,15 +232,20 @@ static fault_code judge_module(const struct permit_view *view, struct fault *fau
 
     if (view->kernel != ANSWER_NO || lsm->kind == LSM_NONE)
         return FAULT_NONE;
-    return fault_set(fault, FAULT_DENIED_LSM, EPERM, "attach", "%s %s, the target as %s",
-                     names[lsm->kind], lsm->own, *lsm->its ? lsm->its : "?");
+    fault_set(fault, FAULT_DENIED_LSM, EPERM, "attach", "%s %s, the target as %s", names[lsm->kind],
+              lsm->own, *lsm->its ? lsm->its : "?");
+    fault_set_reason(fault, lsm->kind);
+    return FAULT_DENIED_LSM;
 }
 
 static fault_code judge_freezer(const struct permit_view *view, struct fault *fault)
 {
-    if (!view->frozen)
+    if (!view->freezer)
         return FAULT_NONE;
-    return fault_set(fault, FAULT_FROZEN, 0, "attach", "%s", view->cgroup);
+    fault_set(fault, FAULT_FROZEN, 0, "attach", "%s",
+              *view->cgroup ? view->cgroup : "it is not visible here, but every thread is frozen");
+    fault_set_reason(fault, view->freezer);
+    return FAULT_FROZEN;
 }
 
 static const struct rung {
@@ -249,16 +257,25 @@ static const struct rung {
     {judge_filter, false},      {judge_module, true},    {judge_freezer, false},
 };
 
-fault_code permit_judge(const struct permit_view *view, struct fault *fault)
+/* *of_rights: that of the rung that has the cause. */
+static fault_code climb(const struct permit_view *view, bool *of_rights, struct fault *fault)
 {
     for (size_t i = 0; i < ARRAY_LEN(ladder); i++) {
-        if (ladder[i].of_rights && view->kernel == ANSWER_YES)
+        *of_rights = ladder[i].of_rights;
+        if (*of_rights && view->kernel == ANSWER_YES)
             continue;
         fault_code code = ladder[i].judge(view, fault);
         if (code != FAULT_NONE)
             return code;
     }
     return FAULT_NONE;
+}
+
+fault_code permit_judge(const struct permit_view *view, struct fault *fault)
+{
+    bool of_rights;
+
+    return climb(view, &of_rights, fault);
 }
 
 /* ---- of a target that is there ---- */
@@ -307,7 +324,7 @@ fault_code permit_explain(const struct target *target, pid_t tid, struct fault *
         if (look_at_state(&view, target, tid))
             cause = judge_freezer(&view, fault);
     } else if (look_and_ask(&view, target, tid)) {
-        view.memory_refused = fault && fault->stage && strcmp(fault->stage, STAGE_READ_MEMORY) == 0;
+        view.memory_refused = fault && fault->reason == DENIED_MEMORY;
         cause = permit_judge(&view, fault);
         if (cause == FAULT_NONE && view.kernel == ANSWER_NO)
             tell_no_rule(&view, fault);
@@ -324,13 +341,13 @@ fault_code permit_forecast(const struct target *target, pid_t tid, bool *certain
 {
     struct permit_view view;
     fault_code cause;
+    bool of_rights;
 
     *certain = false;
     if (!look_and_ask(&view, target, tid))
         return FAULT_NONE;
-    cause = permit_judge(&view, fault);
-    *certain = view.kernel != ANSWER_UNKNOWN || cause == FAULT_TRACED ||
-               cause == FAULT_DENIED_SECCOMP || cause == FAULT_FROZEN;
+    cause = climb(&view, &of_rights, fault);
+    *certain = view.kernel != ANSWER_UNKNOWN || (cause != FAULT_NONE && !of_rights);
     if (cause != FAULT_NONE || view.kernel != ANSWER_NO)
         return cause;
     tell_no_rule(&view, fault);

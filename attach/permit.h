@@ -23,10 +23,10 @@ struct permit_view {
     enum userns userns;
     enum answer dumpable;
     int yama;            /* kernel.yama.ptrace_scope */
-    bool memory_refused; /* that was what failed, not an attach */
+    bool memory_refused; /* reading memory failed, not an attach */
     struct lsm lsm;
-    bool frozen;
-    char cgroup[FREEZER_PATH_MAX]; /* the frozen one */
+    enum freezer freezer;
+    char cgroup[FREEZER_PATH_MAX]; /* the frozen one; "" with FREEZER_UNSEEN */
     struct own_filter filter;      /* of ask_filter, where the tool is under a filter */
     enum answer kernel;            /* of ask_attach */
 };

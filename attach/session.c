@@ -1,4 +1,5 @@
 #include "attach/session.h"
+#include "attach/faults.h"
 
 #include <assert.h>
 #include <errno.h>

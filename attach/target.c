@@ -1,4 +1,5 @@
 #include "attach/target.h"
+#include "attach/faults.h"
 #include "host/inroot.h"
 #include "host/task.h"
 

@@ -1,4 +1,5 @@
 #include "attach/threads.h"
+#include "attach/faults.h"
 #include "base/list.h"
 #include "host/task.h"
 

@@ -12,6 +12,7 @@ fault_code fault_set(struct fault *fault, fault_code code, int err, const char *
         return code;
     fault->code = code;
     fault->err = err;
+    fault->reason = 0;
     fault->stage = stage;
     fault->pid = 0;
     va_start(ap, fmt);

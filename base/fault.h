@@ -1,96 +1,133 @@
 /*
- * What went wrong, as data.
+ * A fault: what went wrong, as data.
  *
- * Mechanism never prints: it returns a code and fills a struct fault with the
- * errno, the stage and the object. cli/message.c alone makes words of it.
+ * Only cli/ has words. Every other layer returns a code and fills a struct
+ * fault with the errno, the stage, the object and the reason.
+ *
+ * Each layer declares its codes in its own faults.h; a code belongs to the
+ * lowest layer that uses it. The number of a code contains its class, so that
+ * the declarations are the one table of what a fault means for a second attempt.
  */
 #pragma once
 
 #include <stdbool.h>
 
-/* FAULT_NONE, or one of the codes below. */
+/* FAULT_NONE, or a code of some layer's faults.h. */
 typedef int fault_code;
+
+/* What a fault means for a second attempt. */
+enum fault_class {
+    FAULT_CLASS_OTHER,      /* nothing: the tool's own trouble, or an operation that was refused */
+    FAULT_CLASS_GONE,       /* the process has ended, or is another program now */
+    FAULT_CLASS_TRANSIENT,  /* nothing was called; the same may succeed a moment later */
+    FAULT_CLASS_DENIED,     /* nothing was called, nor will be with these rights and this state */
+    FAULT_CLASS_ABSENT,     /* there is nothing to work on; it may appear later */
+    FAULT_CLASS_PERMANENT,  /* it stays so for as long as the process lives */
+    FAULT_CLASS_UNFINISHED, /* a call may still be running in the target */
+    FAULT_CLASS_OUTPUT,     /* the tool's own output could not be written */
+};
+
+enum fault_layer {
+    FAULT_IN_BASE = 1,
+    FAULT_IN_HOST,
+    FAULT_IN_ATTACH,
+    FAULT_IN_ELF,
+    FAULT_IN_INJECT,
+    FAULT_IN_JEMALLOC,
+    FAULT_IN_PROFILE,
+    FAULT_IN_RUN,
+    FAULT_IN_CLI,
+};
+
+/* Or-ed to a code: it may concern one thread only, and another thread of the process may do. */
+enum { FAULT_OF_THREAD = 1 << 8 };
+
+/* The first code of a layer and a class; the enumerators after it are counted up from there. */
+#define FAULT_FIRST(layer, class) (FAULT_IN_##layer << 16 | FAULT_CLASS_##class << 12)
 
 enum {
     FAULT_NONE = 0,
-    FAULT_INTERNAL, /* a bug, or the tool's own host refused it something (memory, descriptors) */
-    FAULT_GONE,     /* no such process, or it ended, or its thread did */
-    FAULT_ZOMBIE,   /* it has ended and waits for its parent */
-    FAULT_REUSED,   /* the pid belongs to another process now */
-    FAULT_EXECED,   /* it replaced itself by another program */
-    FAULT_KERNEL_THREAD,  /* it has no memory of its own */
-    FAULT_FOREIGN_ABI,    /* 32-bit, or another machine's code */
-    FAULT_DENIED,         /* the kernel said EPERM or EACCES, no cause known */
-    FAULT_DENIED_UID,     /* it belongs to another user */
-    FAULT_DENIED_YAMA,    /* kernel.yama.ptrace_scope forbids it */
-    FAULT_DENIED_CAPS,    /* it has capabilities that the tool lacks */
-    FAULT_TRACED,         /* another tracer holds it */
-    FAULT_TOOL_TRACED,    /* the tool itself is traced, and so can trace nobody */
-    FAULT_STOPPED,        /* stopped by job control (SIGSTOP, SIGTSTP) */
-    FAULT_NO_STOP,        /* the thread did not stop in time (frozen, uninterruptible) */
-    FAULT_NO_ALLOCATOR,   /* no jemalloc found in it */
-    FAULT_NO_INSTANCE,    /* no jemalloc of that number */
-    FAULT_UNSUPPORTED,    /* it uses something that a forged call would break */
-    FAULT_WITHHELD,       /* a call could harm its threads, which the kernel does not tell */
-    FAULT_NO_SAFE_POINT,  /* no thread could be proven outside the allocator in time */
-    FAULT_NO_UNWINDER,    /* the same, and the library that could prove more is not installed */
-    FAULT_NO_HEADROOM,    /* its memory group is full: the kernel might kill it for a page more */
-    FAULT_NO_SCRATCH,     /* the kernel refused the scratch memory */
-    FAULT_CALL_DEADLINE,  /* the call did not return in time; left to finish by itself */
-    FAULT_NO_ANSWER,      /* a page or a file of it never comes, and the wait has no end */
-    FAULT_NO_ANSWER_HELD, /* the same, when a thread had been held already */
-    FAULT_INTERRUPTED,    /* the operator asked to stop */
-    FAULT_PROF_ABSENT,    /* config.prof is false */
-    FAULT_PROF_DISABLED,  /* opt.prof is false */
-    FAULT_CTL_REFUSED,    /* mallctl returned an error */
-    FAULT_NAME_USAGE,     /* no such name of jemalloc's, or no such value */
-    FAULT_NAME_REFUSED,   /* a name that must not be used in this way, or that jemalloc refused */
-    FAULT_DUMP_OPEN,      /* the target could not open the profile; err is the errno of its open */
-    FAULT_DUMP_WRITE,  /* the target could not write it all; err is the errno, or 0 if cut short */
-    FAULT_DUMP_UNSAFE, /* a dump to that file could harm the target */
-    FAULT_DUMP_NAMELESS, /* jemalloc has no name for the profile */
-    FAULT_DUMP_HOOK, /* a hook of the application's waits for a file that streaming never makes */
-    FAULT_HOOKS, /* functions of the application's would run in the call, with locks of theirs */
-    FAULT_STATS_ABSENT,  /* config.stats is false */
-    FAULT_STATS_MESSAGE, /* a function of the program stands where its report would come out */
-    FAULT_STATS_SLOW,    /* its report would be taken out in thousands of stops */
-    FAULT_STATS_NO_JSON, /* what it writes for JSON is none */
-    FAULT_TOO_LARGE,     /* it grew beyond the limit that the tool sets itself */
-    FAULT_OUTPUT,        /* the tool's own output could not be written */
-    FAULT_OUTPUT_OTHERS, /* a link or a file of another user is in its way, where all may write */
-    FAULT_PROFILE,       /* a file is no heap profile, or cannot be read */
-    FAULT_NO_GROUP,      /* no control group of that path */
-    FAULT_AMBIGUOUS,     /* the beginning of the ids of several containers */
-    FAULT_NO_MATCH,      /* no process that was asked for */
-    FAULT_SEVERAL,       /* several, where one was asked for */
-    FAULT_LOST,          /* the tool's own process for this target was killed */
-    FAULT_TOO_LATE,      /* the time was over before anything was done */
 
-    FAULT_DENIED_GID,      /* it runs with another group */
-    FAULT_DENIED_DUMPABLE, /* it is not dumpable */
-    FAULT_DENIED_USERNS,   /* the tool's capabilities do not count in its user namespace */
-    FAULT_DENIED_SECCOMP,  /* the tool's own seccomp filter refuses what it needs */
-    FAULT_DENIED_LSM,      /* a security module refuses it */
-    FAULT_HIDDEN,          /* it is there, but /proc does not show it */
-    FAULT_OTHER_PIDNS,     /* the pid is that of a process in another pid namespace */
-    FAULT_PROCFS,          /* /proc is not that of the tool's pid namespace */
-    FAULT_FROZEN,          /* its control group is frozen */
+    FAULT_INTERNAL = FAULT_FIRST(BASE, OTHER), /* a bug, or the tool's host refused it something */
+    FAULT_TOO_LARGE,                           /* larger than a limit that the tool sets itself */
 };
-
-#define STAGE_READ_MEMORY "read memory"
 
 struct fault {
     fault_code code;
     int err;           /* errno, or a return code of mallctl; 0: none */
+    int reason;        /* which cause, where several share the code: attach/faults.h; 0: none */
     const char *stage; /* what was being done, static text: "seize", "read maps" */
-    char what[256];    /* the object: a path, a name, a thread, a reason */
+    char what[256];    /* the object: a path, a name, a thread */
     int pid;           /* a second process that matters: the other tracer; 0: none */
 };
 
 /*
- * Fills *fault (unless it is NULL) and returns code, so that a caller can
- * write: return fault_set(f, FAULT_GONE, ESRCH, "seize", "thread %d", tid);
+ * Fills *fault (unless it is NULL), without a reason, and returns code, so that a
+ * caller can write: return fault_set(f, FAULT_GONE, ESRCH, "seize", "thread %d", tid);
  */
 __attribute__((format(printf, 5, 6))) fault_code fault_set(struct fault *fault, fault_code code,
                                                            int err, const char *stage,
                                                            const char *fmt, ...);
+
+/* Sets the reason of a fault that fault_set has filled (unless fault is NULL). */
+static inline void fault_set_reason(struct fault *fault, int reason)
+{
+    if (fault)
+        fault->reason = reason;
+}
+
+static inline enum fault_class fault_class_of(fault_code code)
+{
+    return (enum fault_class)(code >> 12 & 15);
+}
+
+/* True if the process has ended, or is another program now. */
+static inline bool fault_is_gone(fault_code code)
+{
+    return fault_class_of(code) == FAULT_CLASS_GONE;
+}
+
+/* True if nothing was called and the same may succeed a moment later. */
+static inline bool fault_is_transient(fault_code code)
+{
+    return fault_class_of(code) == FAULT_CLASS_TRANSIENT;
+}
+
+/* True if there was nothing to work on, which may appear later. */
+static inline bool fault_is_absent(fault_code code)
+{
+    return fault_class_of(code) == FAULT_CLASS_ABSENT;
+}
+
+/* True if no attempt can succeed for as long as the process lives. */
+static inline bool fault_is_permanent(fault_code code)
+{
+    return fault_class_of(code) == FAULT_CLASS_PERMANENT;
+}
+
+/* True if a call may still be running in the target: never to be taken for "nothing happened". */
+static inline bool fault_is_unfinished(fault_code code)
+{
+    return fault_class_of(code) == FAULT_CLASS_UNFINISHED;
+}
+
+/* True if the tool's own output could not be written. */
+static inline bool fault_is_output(fault_code code)
+{
+    return fault_class_of(code) == FAULT_CLASS_OUTPUT;
+}
+
+/* True if the fault may concern one thread only. */
+static inline bool fault_is_of_thread(fault_code code)
+{
+    return code & FAULT_OF_THREAD;
+}
+
+/* True if the fault may be a mere symptom of the target's end, before or after any call. */
+static inline bool fault_may_be_end(fault_code code)
+{
+    enum fault_class class = fault_class_of(code);
+
+    return code == FAULT_INTERNAL || class == FAULT_CLASS_TRANSIENT ||
+           class == FAULT_CLASS_DENIED || class == FAULT_CLASS_ABSENT;
+}

@@ -1,7 +1,7 @@
 #include "cli/message.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "cli/fault_name.h"
+#include "cli/fault_table.h"
 #include "cli/remedy.h"
 
 #include <errno.h>
@@ -48,191 +48,6 @@ const char *message_clean(const char *text, char *out, size_t size)
     return out;
 }
 
-/* One row a fault: its exit code, its cause and its fix. */
-struct wording {
-    int exit;
-    /* %W: fault.what, %E: the errno's text, %P: the pid, %T: fault.pid, %V: the variable, %Y: what
-     * a value of yama's means; and cli/remedy.h */
-    const char *cause, *fix;
-};
-
-static const struct wording wordings[] = {
-    [FAULT_INTERNAL] = {EXIT_INTERNAL, "%W%E", "please report this with the output of -vv"},
-    [FAULT_GONE] = {EXIT_GONE, "there is no such process, or it has ended: %W", NULL},
-    [FAULT_ZOMBIE] = {EXIT_GONE, "it has ended and waits to be collected by its parent: %W", NULL},
-    [FAULT_REUSED] = {EXIT_GONE, "process %W has ended; its pid belongs to another process now",
-                      NULL},
-    [FAULT_EXECED] = {EXIT_GONE, "it has replaced itself by another program meanwhile", NULL},
-    [FAULT_KERNEL_THREAD] = {EXIT_NO_ALLOCATOR,
-                             "%W is a thread of the kernel: it has no memory of its own", NULL},
-    [FAULT_FOREIGN_ABI] = {EXIT_NO_ALLOCATOR, "it is not a 64-bit program of this machine (%W)",
-                           "only 64-bit programs can be attached to"},
-    [FAULT_DENIED] =
-        {EXIT_DENIED, "the kernel refused it (%W%E)",
-         "a security module of the kernel may forbid it (Landlock, BPF, ...); if not, run "
-         "jeattach as root, or with CAP_SYS_PTRACE in the target's namespaces"},
-    [FAULT_DENIED_UID] = {EXIT_DENIED, "it belongs to another user: %W",
-                          "run jeattach as that user or as root (sudo), or give it CAP_SYS_PTRACE"},
-    [FAULT_DENIED_GID] = {EXIT_DENIED, "it runs with another group: %W",
-                          "run jeattach with that group or as root (sudo), or give it "
-                          "CAP_SYS_PTRACE"},
-    [FAULT_DENIED_DUMPABLE] =
-        {EXIT_DENIED,
-         "it is not dumpable (prctl PR_SET_DUMPABLE, a set-user-ID program, or a file that may not "
-         "be read), so its own user may not attach to it: %W",
-         "run jeattach as root (sudo), or give it CAP_SYS_PTRACE"},
-    [FAULT_DENIED_CAPS] =
-        {EXIT_DENIED,
-         "it has capabilities that the tool lacks, so its own user may not attach "
-         "to it: %W",
-         "run jeattach as root (sudo), or give it CAP_SYS_PTRACE"},
-    [FAULT_DENIED_USERNS] =
-        {EXIT_DENIED, "it is in a user namespace where the tool's capabilities do not count: %W",
-         "run jeattach as root in the target's user namespace or in one above it: on the host"},
-    [FAULT_DENIED_YAMA] = {EXIT_DENIED, "kernel.yama.ptrace_scope is %W: %Y",
-                           "run jeattach as root, or with CAP_SYS_PTRACE"},
-    [FAULT_DENIED_SECCOMP] =
-        {EXIT_DENIED, "a seccomp filter that the tool itself is under is in the way: %W",
-         "run jeattach where there is no such filter: it was set by what started it (a container "
-         "engine; systemd: SystemCallFilter=)"},
-    [FAULT_DENIED_LSM] = {EXIT_DENIED, "a security module of the kernel refuses it: %W", NULL},
-    [FAULT_HIDDEN] = {EXIT_DENIED,
-                      "process %W exists, but /proc does not show it to this user (mounted with "
-                      "hidepid)",
-                      "run jeattach as root (sudo), or with the group that the mount option gid= "
-                      "names (findmnt /proc)"},
-    [FAULT_OTHER_PIDNS] = {EXIT_GONE,
-                           "there is no process %P here; in a pid namespace below that pid is %W",
-                           "use the pid that it has here%N"},
-    [FAULT_PROCFS] = {EXIT_DENIED, "/proc shows another pid namespace than the tool's own: %W%E",
-                      "enter the mount namespace as well (nsenter --pid --mount -t PID), or mount "
-                      "the right one (unshare --mount-proc)"},
-    [FAULT_TRACED] = {EXIT_DENIED, "it is already traced by %T (%W)",
-                      "end that tracer, then try again"},
-    [FAULT_TOOL_TRACED] = {EXIT_DENIED, "jeattach itself is traced by %T (%W)",
-                           "run it outside that tracer (strace: without -f)"},
-    [FAULT_STOPPED] = {EXIT_NO_SAFE_POINT, "it is stopped by job control (%W)",
-                       "continue it (kill -CONT %P), then try again"},
-    [FAULT_NO_STOP] = {EXIT_NO_SAFE_POINT, "it does not come to a stop: %W",
-                       "try again, or raise --timeout"},
-    [FAULT_FROZEN] = {EXIT_NO_SAFE_POINT, "its control group is frozen: %W",
-                      "thaw it, then try again"},
-    [FAULT_NO_ALLOCATOR] = {EXIT_NO_ALLOCATOR, "no jemalloc found: no mallctl in any of its %W",
-                            "if it uses another malloc, start it with "
-                            "LD_PRELOAD=libjemalloc.so.2"},
-    [FAULT_NO_INSTANCE] = {EXIT_USAGE, "it has no jemalloc of that number; instances found: %W",
-                           "jeattach status %P lists them, --instance takes their number"},
-    [FAULT_UNSUPPORTED] = {EXIT_NO_SAFE_POINT, "%W", "none; the target was not touched"},
-    [FAULT_WITHHELD] = {EXIT_NO_SAFE_POINT, "%W",
-                        "if it runs under no interposer (Wine), name one of its threads: --thread "
-                        "TID; the target was not touched"},
-    [FAULT_NO_SAFE_POINT] = {EXIT_NO_SAFE_POINT, "no thread was at a safe point: %W",
-                             "try again, or raise --timeout; the target was not touched"},
-    [FAULT_NO_UNWINDER] = {EXIT_NO_SAFE_POINT,
-                           "no thread was at a safe point: %W; its stack could not be unwound, as "
-                           "libunwind is not installed where jeattach runs",
-                           "put libunwind (package libunwind8) beside jeattach; the target was not "
-                           "touched"},
-    [FAULT_NO_HEADROOM] =
-        {EXIT_NO_SAFE_POINT,
-         "its memory limit is reached: %W, and nothing to give back; the kernel "
-         "might kill it for the few pages that a call needs",
-         "raise the limit for the moment (docker update --memory, podman update "
-         "--memory, or the limit of that group), then try again; the target was not "
-         "touched"},
-    [FAULT_NO_SCRATCH] = {EXIT_NO_SAFE_POINT,
-                          "the kernel refused the target %W of scratch memory%E",
-                          "the target was left as it was; look at its memory and security limits"},
-    [FAULT_CALL_DEADLINE] =
-        {EXIT_CALL_DEADLINE,
-         "the call did not end in time (%W); it was left to complete by itself, "
-         "and until then the thread goes on with its signals blocked",
-         "look at it again with: jeattach status %P"},
-    [FAULT_NO_ANSWER] =
-        {EXIT_NO_SAFE_POINT,
-         "its memory or its files do not answer: the kernel waits in %W for what "
-         "another process has to supply (userfaultfd, FUSE, NFS)",
-         "look at what serves its memory and its mounts; the target was not touched"},
-    [FAULT_NO_ANSWER_HELD] = {EXIT_CALL_DEADLINE,
-                              "its memory or its files do not answer: the kernel waits in %W for "
-                              "what another process has to supply (userfaultfd, FUSE, NFS)",
-                              "look at what serves its memory and its mounts; the thread that was "
-                              "held is let go, and completes the call by itself"},
-    [FAULT_INTERRUPTED] = {EXIT_INTERRUPTED, "interrupted; the target was not changed", NULL},
-    [FAULT_PROF_ABSENT] = {EXIT_NO_PROFILING,
-                           "this jemalloc was built without profiling (config.prof is false): %W",
-                           "start the process with a jemalloc built with --enable-prof"},
-    [FAULT_PROF_DISABLED] = {EXIT_NO_PROFILING,
-                             "profiling was not enabled when it was started (opt.prof is false): "
-                             "%W",
-                             "start it with %V=prof:true,prof_active:false in its environment; no "
-                             "jemalloc can enable it later"},
-    [FAULT_CTL_REFUSED] = {EXIT_REFUSED, "mallctl refused %W%R", NULL},
-    [FAULT_NAME_USAGE] = {EXIT_USAGE, "%W",
-                          "jeattach mallctl --help; the names: jeattach mallctl %P --list '*'"},
-    [FAULT_NAME_REFUSED] = {EXIT_REFUSED, "%W", NULL},
-    [FAULT_DUMP_OPEN] =
-        {EXIT_REFUSED, "the target could not create %W%E",
-         "use -o FILE, which needs no file on the target's side, or another --path"},
-    [FAULT_DUMP_WRITE] =
-        {EXIT_REFUSED, "the target could not write all of %W%E",
-         "use -o FILE, which needs no room on the target's side, or another --path"},
-    [FAULT_DUMP_UNSAFE] = {EXIT_REFUSED, "%W",
-                           "use -o FILE, which makes no file on the target's side"},
-    [FAULT_STATS_ABSENT] = {EXIT_REFUSED,
-                            "this jemalloc was built without statistics (config.stats is false): "
-                            "%W",
-                            "use a jemalloc built with --enable-stats (Rust: the feature 'stats'); "
-                            "--full and --json show what there is without them"},
-    [FAULT_STATS_MESSAGE] =
-        {EXIT_REFUSED,
-         "the program has put a function of its own into %W, and where no executable memory is "
-         "allowed that would be called with the report",
-         "jeattach stats without --full and --json"},
-    [FAULT_STATS_SLOW] =
-        {EXIT_REFUSED,
-         "%W reports in 30,000 pieces and more, and where no executable memory is allowed (a "
-         "seccomp filter) each would be a stop of a thread: it would be held for seconds",
-         "jeattach stats without --full and --json; or --allow-slow, with a --timeout that is long "
-         "enough: what is left at its end goes to the target's stderr"},
-    [FAULT_STATS_NO_JSON] = {EXIT_REFUSED,
-                             "what it reports is no JSON (%W): jemalloc knows JSON since 4.3",
-                             "jeattach stats without --json, or with --full"},
-    [FAULT_TOO_LARGE] = {EXIT_OUTPUT, "it is larger than the limit of %W", NULL},
-    [FAULT_DUMP_NAMELESS] = {EXIT_REFUSED,
-                             "jemalloc makes no name for it: the prefix of names (%W) is empty",
-                             "use --path, or -o FILE"},
-    [FAULT_DUMP_HOOK] = {EXIT_REFUSED,
-                         "the application has a hook of its own for finished dumps "
-                         "(experimental.hooks.prof_dump at %W), which would look for a file that "
-                         "is never made",
-                         "dump without -o, to a real file, with --force-hooks"},
-    [FAULT_HOOKS] = {EXIT_REFUSED,
-                     "the call could run a function of the application, and would never end if "
-                     "that takes a lock which the held thread has: %W",
-                     "if that function takes no lock that other code of the application takes, "
-                     "use --force-hooks"},
-    [FAULT_OUTPUT] = {EXIT_OUTPUT, "%W%E", NULL},
-    [FAULT_OUTPUT_OTHERS] = {EXIT_OUTPUT,
-                             "%W, in a sticky directory where others may write: it is not followed "
-                             "or replaced",
-                             "name a file in a directory of your own, or remove the one in the "
-                             "way"},
-    [FAULT_PROFILE] = {EXIT_USAGE, "%W%E",
-                       "give a heap profile in jemalloc's own format, as dump writes it"},
-    [FAULT_NO_GROUP] = {EXIT_GONE, "there is no control group %W",
-                        "give its path as in /proc/PID/cgroup, or that of its directory"},
-    [FAULT_AMBIGUOUS] = {EXIT_USAGE, "%W", "give more digits of the one that is meant"},
-    [FAULT_NO_MATCH] = {EXIT_GONE, "%W", "jeattach ps lists the processes that use jemalloc"},
-    [FAULT_SEVERAL] = {EXIT_USAGE, "%W",
-                       "give the pid of one; or --all for all of them, where the verb has it"},
-    [FAULT_LOST] = {EXIT_INTERNAL, "the process %W",
-                    "the target completes what was begun by itself; look at it with: "
-                    "jeattach status %P"},
-    [FAULT_TOO_LATE] = {EXIT_NO_SAFE_POINT, "the time was over %W",
-                        "raise --timeout; nothing was touched"},
-};
-
 /* mallctl's return codes are errno values with meanings of their own (jemalloc(3)). */
 static const char *refusal_text(int rc)
 {
@@ -278,15 +93,15 @@ static void append_number(char *line, int number)
     append(line, text);
 }
 
-static const char *yama_text(const char *scope)
+static const char *yama_text(int scope)
 {
-    switch (*scope) {
-    case '1':
+    switch (scope) {
+    case 1:
         return "only its ancestors, a tracer that it has named itself (PR_SET_PTRACER) and who has "
                "CAP_SYS_PTRACE may attach";
-    case '2':
+    case 2:
         return "only who has CAP_SYS_PTRACE may attach";
-    case '3':
+    case 3:
         return "nobody may attach";
     default:
         return "it restricts who may attach";
@@ -340,7 +155,7 @@ static void append_directive(char *line, char directive, const struct expansion 
         append(line, variable && *variable ? variable : "MALLOC_CONF");
         break;
     case 'Y':
-        append(line, yama_text(fault->what));
+        append(line, yama_text(fault->reason));
         break;
     case 'R':
         append(line, refusal_text(fault->err));
@@ -369,7 +184,7 @@ static void write_head(char *line, const struct subject *subject, const struct f
 
     if (subject->name)
         message_clean(subject->name, clean, sizeof clean);
-    if (fault->code == FAULT_OUTPUT || fault->code == FAULT_OUTPUT_OTHERS)
+    if (fault_is_output(fault->code))
         snprintf(line, LINE_SIZE, "cannot write the output");
     else if (!subject->pid)
         snprintf(line, LINE_SIZE, "cannot %s%s%s", subject->verb, *clean ? " " : "", clean);
@@ -385,26 +200,26 @@ static void write_head(char *line, const struct subject *subject, const struct f
 void message_words(const struct subject *subject, const struct fault *fault,
                    struct fault_words *words)
 {
-    const struct wording *wording = &wordings[fault->code];
+    const struct fault_row *row = fault_row(fault->code);
     struct remedy remedy;
     const struct expansion from = {subject, fault, &remedy};
     const char *fix;
 
     remedy_look(&remedy, subject->pid);
     fix = remedy_template(&remedy, fault);
-    words->exit = wording->exit;
+    words->exit = row->exit;
     words->fix[0] = '\0';
     write_head(words->what, subject, fault);
-    expand(words->cause, wording->cause, &from);
-    if (fix || wording->fix)
-        expand(words->fix, fix ? fix : wording->fix, &from);
+    expand(words->cause, row->cause, &from);
+    if (fix || row->fix)
+        expand(words->fix, fix ? fix : row->fix, &from);
 }
 
 void message_json(struct json *json, const struct fault *fault, const struct fault_words *words)
 {
     char seen[sizeof fault->what];
 
-    json_text(json, "code", fault_name(fault->code));
+    json_text(json, "code", fault_row(fault->code)->name);
     json_number(json, "exit", (uint64_t)words->exit);
     json_text(json, "what", words->what);
     json_text(json, "cause", words->cause);
@@ -474,7 +289,7 @@ const char *message_cause(const struct subject *subject, const struct fault *fau
     const struct expansion from = {subject, fault, NULL};
     char line[LINE_SIZE];
 
-    expand(line, wordings[fault->code].cause, &from);
+    expand(line, fault_row(fault->code)->cause, &from);
     snprintf(out, size, "%s", line);
     return out;
 }

@@ -1,5 +1,6 @@
 #include "cli/remedy.h"
 #include "attach/permit.h"
+#include "cli/faults.h"
 #include "host/container.h"
 #include "host/task.h"
 
@@ -10,13 +11,31 @@
 /* Faults that are cured in the same way. */
 enum group { GROUP_NONE, RIGHTS, USER, YAMA, NAMESPACE, FILTER, MODULE, FREEZER, TRACER };
 
-static const enum group groups[] = {
-    [FAULT_TRACED] = TRACER,      [FAULT_DENIED_UID] = USER,
-    [FAULT_DENIED_GID] = RIGHTS,  [FAULT_DENIED_DUMPABLE] = RIGHTS,
-    [FAULT_DENIED_CAPS] = RIGHTS, [FAULT_DENIED_USERNS] = NAMESPACE,
-    [FAULT_DENIED_YAMA] = YAMA,   [FAULT_DENIED_SECCOMP] = FILTER,
-    [FAULT_DENIED_LSM] = MODULE,  [FAULT_FROZEN] = FREEZER,
-};
+static enum group group_of(fault_code code)
+{
+    switch (code) {
+    case FAULT_TRACED:
+        return TRACER;
+    case FAULT_DENIED_UID:
+        return USER;
+    case FAULT_DENIED_GID:
+    case FAULT_DENIED_DUMPABLE:
+    case FAULT_DENIED_CAPS:
+        return RIGHTS;
+    case FAULT_DENIED_USERNS:
+        return NAMESPACE;
+    case FAULT_DENIED_YAMA:
+        return YAMA;
+    case FAULT_DENIED_SECCOMP:
+        return FILTER;
+    case FAULT_DENIED_LSM:
+        return MODULE;
+    case FAULT_FROZEN:
+        return FREEZER;
+    default:
+        return GROUP_NONE;
+    }
+}
 
 enum {
     HOST = 1 << RUNTIME_NONE,
@@ -36,95 +55,97 @@ enum who {
 
 #define KUBECTL(profile) "kubectl debug -it POD --image=IMAGE --target=CONTAINER --profile=" profile
 
+enum { ANY_REASON = -1 };
+
 /* The first row that fits is taken. */
 static const struct row {
     enum group group;
     unsigned places;
     enum who who;
-    const char *what;   /* the start of what was seen; NULL: any */
+    int reason;         /* fault.reason; ANY_REASON: any */
     const char *engine; /* of the target; NULL: any */
     const char *text;
 } rows[] = {
-    {YAMA, ANYWHERE, ANYBODY, "3", NULL,
+    {YAMA, ANYWHERE, ANYBODY, 3, NULL,
      "none: it can only be raised, so the machine has to be started anew with a lower one; until "
      "then no process can be attached to"},
-    {YAMA, HOST, NOT_ROOT, "1", NULL,
+    {YAMA, HOST, NOT_ROOT, 1, NULL,
      "run it as root (sudo jeattach ...); or, for every user until the next start of the machine: "
      "sudo sysctl kernel.yama.ptrace_scope=0"},
-    {USER, HOST, NOT_ROOT, NULL, NULL,
+    {USER, HOST, NOT_ROOT, ANY_REASON, NULL,
      "run it as root (sudo jeattach ...) or as that user (sudo -u '#%U' jeattach ...); or let it "
      "have the one capability: sudo setcap cap_sys_ptrace+ep %J"},
-    {RIGHTS, HOST, NOT_ROOT, NULL, NULL,
+    {RIGHTS, HOST, NOT_ROOT, ANY_REASON, NULL,
      "run it as root (sudo jeattach ...), or let it have the one capability: sudo setcap "
      "cap_sys_ptrace+ep %J"},
-    {RIGHTS, HOST, ROOT, NULL, NULL,
+    {RIGHTS, HOST, ROOT, ANY_REASON, NULL,
      "this root has no CAP_SYS_PTRACE: run it where root has it (systemd: CapabilityBoundingSet=, "
      "an engine: --cap-add SYS_PTRACE)"},
-    {USER, DOCKER | PODMAN | KUBERNETES | OTHER, COULD_BE_ROOT, NULL, NULL,
+    {USER, DOCKER | PODMAN | KUBERNETES | OTHER, COULD_BE_ROOT, ANY_REASON, NULL,
      "run it in this container as root, who has CAP_SYS_PTRACE here, or as that user (docker or "
      "podman exec --user 0; securityContext: {runAsUser: 0})"},
-    {RIGHTS, DOCKER | PODMAN | KUBERNETES | OTHER, COULD_BE_ROOT, NULL, NULL,
+    {RIGHTS, DOCKER | PODMAN | KUBERNETES | OTHER, COULD_BE_ROOT, ANY_REASON, NULL,
      "run it in this container as root, who has CAP_SYS_PTRACE here (docker or podman exec --user "
      "0; securityContext: {runAsUser: 0})"},
-    {RIGHTS, DOCKER, ANYBODY, NULL, NULL,
+    {RIGHTS, DOCKER, ANYBODY, ANY_REASON, NULL,
      "give the tool's container the capability: docker run --pid=container:%I --cap-add SYS_PTRACE "
      "--user 0 ...; or in the container of the target: docker exec --privileged --user 0 %I "
      "jeattach ...; or run it on the host as root"},
-    {RIGHTS, PODMAN, ANYBODY, NULL, NULL,
+    {RIGHTS, PODMAN, ANYBODY, ANY_REASON, NULL,
      "give the tool's container the capability: podman run --pid=container:%I --cap-add SYS_PTRACE "
      "--user 0 ...; or in the container of the target: podman exec --privileged --user 0 %I "
      "jeattach ...; or run it on the host as root"},
-    {RIGHTS, KUBERNETES, ANYBODY, NULL, NULL,
+    {RIGHTS, KUBERNETES, ANYBODY, ANY_REASON, NULL,
      KUBECTL("general") " -- jeattach ... (it adds SYS_PTRACE; the image's user must be root); or "
                         "in the pod: securityContext: {runAsUser: 0, capabilities: {add: "
                         "[SYS_PTRACE]}}"},
-    {RIGHTS, OTHER, ANYBODY, NULL, NULL,
+    {RIGHTS, OTHER, ANYBODY, ANY_REASON, NULL,
      "give the tool's container root as its user and the capability SYS_PTRACE, or run it on the "
      "host as root"},
-    {NAMESPACE, DOCKER, ANYBODY, NULL, NULL,
+    {NAMESPACE, DOCKER, ANYBODY, ANY_REASON, NULL,
      "let both containers have one user namespace: docker run --userns=host --pid=container:%I "
      "--cap-add SYS_PTRACE --user 0 ...; or run it on the host as root"},
-    {NAMESPACE, PODMAN, ANYBODY, NULL, NULL,
+    {NAMESPACE, PODMAN, ANYBODY, ANY_REASON, NULL,
      "let both containers have one user namespace: podman run --userns=container:%I "
      "--pid=container:%I --cap-add SYS_PTRACE --user 0 ...; or run it on the host as root"},
-    {NAMESPACE, KUBERNETES, ANYBODY, NULL, NULL,
+    {NAMESPACE, KUBERNETES, ANYBODY, ANY_REASON, NULL,
      "use a debug container of the target's own pod: " KUBECTL("general") " -- jeattach ..."},
-    {FILTER, DOCKER, ANYBODY, NULL, NULL,
+    {FILTER, DOCKER, ANYBODY, ANY_REASON, NULL,
      "start the tool's container with a profile that allows ptrace, process_vm_readv and "
      "process_vm_writev: docker run --cap-add SYS_PTRACE ... or --security-opt seccomp=unconfined"},
-    {FILTER, PODMAN, ANYBODY, NULL, NULL,
+    {FILTER, PODMAN, ANYBODY, ANY_REASON, NULL,
      "start the tool's container with a profile that allows ptrace, process_vm_readv and "
      "process_vm_writev: podman run --cap-add SYS_PTRACE ... or --security-opt seccomp=unconfined"},
-    {FILTER, KUBERNETES, ANYBODY, NULL, NULL,
+    {FILTER, KUBERNETES, ANYBODY, ANY_REASON, NULL,
      KUBECTL("sysadmin") " -- jeattach ...; or in the pod: securityContext: {seccompProfile: "
                          "{type: Unconfined}}"},
-    {MODULE, DOCKER, ANYBODY, "AppArmor", NULL,
+    {MODULE, DOCKER, ANYBODY, LSM_APPARMOR, NULL,
      "docker run --security-opt apparmor=unconfined --cap-add SYS_PTRACE --pid=container:%I ..."},
-    {MODULE, PODMAN, ANYBODY, "AppArmor", NULL,
+    {MODULE, PODMAN, ANYBODY, LSM_APPARMOR, NULL,
      "podman run --security-opt apparmor=unconfined --cap-add SYS_PTRACE --pid=container:%I ..."},
-    {MODULE, KUBERNETES, ANYBODY, "AppArmor", NULL,
+    {MODULE, KUBERNETES, ANYBODY, LSM_APPARMOR, NULL,
      KUBECTL("sysadmin") " -- jeattach ...; or in the pod: securityContext: {appArmorProfile: "
                          "{type: Unconfined}}"},
-    {MODULE, ANYWHERE, ANYBODY, "AppArmor", NULL,
+    {MODULE, ANYWHERE, ANYBODY, LSM_APPARMOR, NULL,
      "run it outside of that profile, or let the profile only warn: sudo aa-complain PROFILE"},
-    {MODULE, DOCKER, ANYBODY, "SELinux", NULL,
+    {MODULE, DOCKER, ANYBODY, LSM_SELINUX, NULL,
      "docker run --security-opt label=disable --cap-add SYS_PTRACE --pid=container:%I ..."},
-    {MODULE, PODMAN, ANYBODY, "SELinux", NULL,
+    {MODULE, PODMAN, ANYBODY, LSM_SELINUX, NULL,
      "podman run --security-opt label=disable --cap-add SYS_PTRACE --pid=container:%I ..."},
-    {MODULE, KUBERNETES, ANYBODY, "SELinux", NULL,
+    {MODULE, KUBERNETES, ANYBODY, LSM_SELINUX, NULL,
      "in the pod: securityContext: {seLinuxOptions: {type: spc_t}}"},
-    {MODULE, ANYWHERE, ANYBODY, "SELinux", NULL,
+    {MODULE, ANYWHERE, ANYBODY, LSM_SELINUX, NULL,
      "sudo setsebool deny_ptrace off, if it is on (getsebool deny_ptrace); else see what was "
      "refused: sudo ausearch -m avc -ts recent"},
-    {TRACER, ANYWHERE, ANYBODY, "jeattach", NULL,
+    {TRACER, ANYWHERE, ANYBODY, TRACER_JEATTACH, NULL,
      "that is another jeattach: try again when its call is over"},
-    {FREEZER, ANYWHERE, ANYBODY, NULL, "docker", "docker unpause %I, then try again"},
-    {FREEZER, ANYWHERE, ANYBODY, NULL, "podman", "podman unpause %I, then try again"},
-    {FREEZER, ANYWHERE, ANYBODY, "each of its threads", NULL,
+    {FREEZER, ANYWHERE, ANYBODY, ANY_REASON, "docker", "docker unpause %I, then try again"},
+    {FREEZER, ANYWHERE, ANYBODY, ANY_REASON, "podman", "podman unpause %I, then try again"},
+    {FREEZER, ANYWHERE, ANYBODY, FREEZER_UNSEEN, NULL,
      "thaw it from the host (docker unpause, podman unpause, systemctl thaw), then try again"},
-    {FREEZER, ANYWHERE, ANYBODY, "/sys/fs/cgroup/freezer", NULL,
+    {FREEZER, ANYWHERE, ANYBODY, FREEZER_V1, NULL,
      "thaw it, or the group above it that is frozen: echo THAWED > %W/freezer.state"},
-    {FREEZER, ANYWHERE, ANYBODY, NULL, NULL,
+    {FREEZER, ANYWHERE, ANYBODY, ANY_REASON, NULL,
      "thaw it, or the group above it that is frozen: systemctl thaw UNIT, or echo 0 > "
      "%W/cgroup.freeze"},
 };
@@ -181,15 +202,14 @@ static bool fits(const struct row *row, enum group group, const struct remedy *r
         return false;
     if (row->who == COULD_BE_ROOT && !remedy->bounded)
         return false;
-    if (row->what && strncmp(fault->what, row->what, strlen(row->what)) != 0)
+    if (row->reason != ANY_REASON && row->reason != fault->reason)
         return false;
     return !row->engine || (remedy->engine && strcmp(row->engine, remedy->engine) == 0);
 }
 
 const char *remedy_template(const struct remedy *remedy, const struct fault *fault)
 {
-    enum group group =
-        (unsigned)fault->code < sizeof groups / sizeof *groups ? groups[fault->code] : GROUP_NONE;
+    enum group group = group_of(fault->code);
 
     for (size_t i = 0; group != GROUP_NONE && i < sizeof rows / sizeof *rows; i++)
         if (fits(&rows[i], group, remedy, fault))

@@ -1,4 +1,5 @@
 #include "cli/several.h"
+#include "cli/faults.h"
 #include "cli/message.h"
 #include "cli/options_check.h"
 #include "cli/output/lines.h"

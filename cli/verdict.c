@@ -44,7 +44,7 @@ static void next_start(const struct conf *conf, char *out, size_t size)
              conf->variable.name, keeps ? conf->variable.text : "", keeps ? "," : "");
 }
 
-void verdict_next(const struct prof_state *state, const struct conf *conf, int pid, char *out,
+bool verdict_next(const struct prof_state *state, const struct conf *conf, int pid, char *out,
                   size_t size)
 {
     switch (prof_judge(state)) {
@@ -52,10 +52,10 @@ void verdict_next(const struct prof_state *state, const struct conf *conf, int p
         snprintf(out, size,
                  "start it with a jemalloc that was built with --enable-prof (LD_PRELOAD, or "
                  "another build); none can be added to a running process");
-        break;
+        return false;
     case PROF_DISABLED:
         next_start(conf, out, size);
-        break;
+        return false;
     case PROF_DENSE:
     case PROF_SPARSE:
         snprintf(out, size, "jeattach reset --lg-sample %d %d%s", PROF_LG_DEFAULT, pid,
@@ -71,4 +71,5 @@ void verdict_next(const struct prof_state *state, const struct conf *conf, int p
         snprintf(out, size, "jeattach dump %d", pid);
         break;
     }
+    return true;
 }

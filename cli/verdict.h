@@ -11,8 +11,9 @@ const char *verdict_name(enum prof_verdict verdict);
 /* "profiling was not enabled at start" */
 const char *verdict_text(enum prof_verdict verdict);
 /*
- * The next step, as a sentence or a command. The variable's present value is
- * taken over only if a shell would take it as it is: it comes from the target.
+ * Writes the next step, as a sentence or a command. Returns true if it is a command that attaches.
+ * The variable's present value is taken over only if a shell would take it as it is: it comes from
+ * the target.
  */
-void verdict_next(const struct prof_state *state, const struct conf *conf, int pid, char *out,
+bool verdict_next(const struct prof_state *state, const struct conf *conf, int pid, char *out,
                   size_t size);

@@ -1,5 +1,6 @@
 #include "elf/modules.h"
 #include "base/list.h"
+#include "elf/faults.h"
 
 #include <errno.h>
 #include <stdio.h>

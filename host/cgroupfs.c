@@ -1,5 +1,6 @@
 #include "host/cgroupfs.h"
 #include "base/util.h"
+#include "host/faults.h"
 
 #include <dirent.h>
 #include <errno.h>

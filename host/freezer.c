@@ -13,21 +13,22 @@ enum { CGROUP_TEXT_MAX = 64 << 10 };
 
 /* freezer.state and cgroup.events tell of the groups above as well. */
 static const struct {
+    enum freezer freezer;
     const char *controller, *mount, *file, *word;
 } places[] = {
-    {"freezer", "/sys/fs/cgroup/freezer", "freezer.state", "FROZEN"},
-    {"freezer", "/sys/fs/cgroup/freezer", "freezer.state", "FREEZING"},
-    {"", "/sys/fs/cgroup", "cgroup.events", "frozen 1"},
-    {"", "/sys/fs/cgroup/unified", "cgroup.events", "frozen 1"},
+    {FREEZER_V1, "freezer", "/sys/fs/cgroup/freezer", "freezer.state", "FROZEN"},
+    {FREEZER_V1, "freezer", "/sys/fs/cgroup/freezer", "freezer.state", "FREEZING"},
+    {FREEZER_V2, "", "/sys/fs/cgroup", "cgroup.events", "frozen 1"},
+    {FREEZER_V2, "", "/sys/fs/cgroup/unified", "cgroup.events", "frozen 1"},
 };
 
-bool freezer_holds(const struct procfs *proc, pid_t pid, char *path, size_t size)
+enum freezer freezer_holds(const struct procfs *proc, pid_t pid, char *path, size_t size)
 {
     AUTO_FREE char *text = NULL;
     char below[FREEZER_PATH_MAX], state[256];
 
     if (procfs_slurp(proc, &text, CGROUP_TEXT_MAX, "%d/cgroup", (int)pid) <= 0)
-        return false;
+        return FREEZER_NONE;
     AUTO_CLOSE int root = procfs_openf(proc, O_PATH | O_DIRECTORY, "self/root");
     for (size_t i = 0; i < ARRAY_LEN(places); i++) {
         if (!cgroup_path(text, places[i].controller, below, sizeof below))
@@ -38,9 +39,9 @@ bool freezer_holds(const struct procfs *proc, pid_t pid, char *path, size_t size
         AUTO_CLOSE int group = root < 0 ? root : group_name(proc, root, path);
         if (group >= 0 && group_file_read(proc, group, places[i].file, state, sizeof state) > 0 &&
             strstr(state, places[i].word))
-            return true;
+            return places[i].freezer;
     }
-    return false;
+    return FREEZER_NONE;
 }
 
 /* Does text begin with one of the names? */

@@ -1,6 +1,7 @@
 #include "host/selector.h"
 #include "base/util.h"
 #include "host/cgroupfs.h"
+#include "host/faults.h"
 #include "host/task.h"
 
 #include <errno.h>

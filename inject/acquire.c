@@ -2,6 +2,7 @@
 #include "inject/attempt.h"
 #include "inject/bounds.h"
 #include "inject/candidates.h"
+#include "inject/faults.h"
 #include "inject/unwind.h"
 
 #include <errno.h>

@@ -1,6 +1,7 @@
 #include "inject/attempt.h"
 #include "attach/permit.h"
 #include "inject/bounds.h"
+#include "inject/faults.h"
 #include "inject/resume.h"
 #include "inject/unwind.h"
 

@@ -1,6 +1,7 @@
 #include "inject/call.h"
 #include "inject/acquire.h"
 #include "inject/cpu_follow.h"
+#include "inject/faults.h"
 #include "inject/perform.h"
 #include "inject/resume.h"
 #include "inject/run.h"

@@ -1,6 +1,7 @@
 #include "inject/candidates.h"
 #include "host/task.h"
 #include "inject/bounds.h"
+#include "inject/faults.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -2,6 +2,7 @@
 #include "elf/function_names.h"
 #include "elf/view.h"
 #include "host/task.h"
+#include "inject/faults.h"
 #include "inject/plan.h"
 #include "inject/refs.h"
 

@@ -1,5 +1,6 @@
 #include "inject/nameless.h"
 #include "elf/eh_frames.h"
+#include "inject/faults.h"
 #include "inject/refs.h"
 
 #include <errno.h>

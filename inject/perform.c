@@ -1,6 +1,7 @@
 /* The calls themselves: how a held thread is sent into functions, and how it comes back. */
 #include "inject/perform.h"
 #include "inject/cpu_follow.h"
+#include "inject/faults.h"
 #include "inject/run.h"
 #include "inject/scratch.h"
 

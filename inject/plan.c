@@ -1,6 +1,7 @@
 #include "inject/plan.h"
 #include "elf/function_names.h"
 #include "elf/image.h"
+#include "inject/faults.h"
 #include "inject/nameless.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 #include "inject/run.h"
+#include "inject/faults.h"
 
 #include <errno.h>
 

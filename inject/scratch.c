@@ -1,4 +1,5 @@
 #include "inject/scratch.h"
+#include "inject/faults.h"
 #include "inject/perform.h"
 #include "inject/resume.h"
 #include "inject/run.h"

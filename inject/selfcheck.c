@@ -3,6 +3,7 @@
 #include "attach/permit.h"
 #include "host/cpu_pin.h"
 #include "inject/arch.h"
+#include "inject/faults.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -1,4 +1,5 @@
 #include "jemalloc/access.h"
+#include "jemalloc/faults.h"
 
 #include <errno.h>
 #include <string.h>

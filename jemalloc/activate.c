@@ -1,5 +1,6 @@
 #include "jemalloc/activate.h"
 #include "attach/permit.h"
+#include "jemalloc/faults.h"
 
 #include <errno.h>
 #include <math.h>
@@ -214,26 +215,8 @@ static struct pending *list_pending(const struct injection_env *env, struct acti
  */
 static bool ends_all(const struct fault *fault)
 {
-    switch (fault->code) {
-    case FAULT_NO_STOP:
-        return fault->err == ETIMEDOUT;
-    case FAULT_NO_SAFE_POINT:
-    case FAULT_NO_UNWINDER:
-    case FAULT_STOPPED:
-    case FAULT_GONE:
-    case FAULT_DENIED:
-    case FAULT_DENIED_UID: /* each thread has its own user, capabilities and tracer */
-    case FAULT_DENIED_GID:
-    case FAULT_DENIED_CAPS:
-    case FAULT_TRACED:
-    case FAULT_FOREIGN_ABI:
-    case FAULT_NO_SCRATCH:
-    case FAULT_WITHHELD:
-    case FAULT_UNSUPPORTED: /* and its own seccomp mode, shadow stack and dispatch */
-        return false;
-    default:
-        return true;
-    }
+    return !fault_is_of_thread(fault->code) ||
+           (fault->code == FAULT_NO_STOP && fault->err == ETIMEDOUT);
 }
 
 static bool is_worth_retrying(const struct pending *pending, unsigned round)

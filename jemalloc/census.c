@@ -1,6 +1,7 @@
 #include "jemalloc/census.h"
 #include "attach/environ.h"
 #include "host/codefiles.h"
+#include "jemalloc/faults.h"
 
 #include <errno.h>
 #include <stdio.h>

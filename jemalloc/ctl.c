@@ -1,4 +1,5 @@
 #include "jemalloc/ctl.h"
+#include "jemalloc/faults.h"
 
 #include <errno.h>
 #include <string.h>

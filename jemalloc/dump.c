@@ -1,4 +1,5 @@
 #include "jemalloc/dump.h"
+#include "jemalloc/faults.h"
 #include "jemalloc/version.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 #include "jemalloc/hooks.h"
+#include "jemalloc/faults.h"
 
 #include <errno.h>
 #include <stdio.h>

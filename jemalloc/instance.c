@@ -1,6 +1,7 @@
 #include "jemalloc/instance.h"
 #include "elf/function_names.h"
 #include "elf/scope.h"
+#include "jemalloc/faults.h"
 #include "jemalloc/stripped/stripped.h"
 
 #include <ctype.h>
@@ -327,12 +328,19 @@ static void instances_settle(struct instances *instances, const struct module *s
     }
 }
 
-/* What was mapped a moment ago and is no longer there has been replaced by exec. */
-static fault_code read_fault(int err)
+/* EFAULT: what was mapped a moment ago and is no longer there has been replaced by exec. */
+static fault_code refuse_read(int err, const struct target *target, struct fault *fault)
 {
+    fault_code code = FAULT_DENIED;
+
     if (err == ESRCH)
-        return FAULT_GONE;
-    return err == EFAULT ? FAULT_EXECED : FAULT_DENIED;
+        code = FAULT_GONE;
+    else if (err == EFAULT)
+        code = FAULT_EXECED;
+    fault_set(fault, code, err, "read memory", "%d", target->pid);
+    if (code == FAULT_DENIED)
+        fault_set_reason(fault, DENIED_MEMORY);
+    return code;
 }
 
 /* Nothing at all could be read as a 64-bit ELF: is it for want of permission, or a 32-bit one? */
@@ -345,7 +353,7 @@ static fault_code explain_unreadable(const struct modules *modules, const struct
         if (modules->list[i].inode == 0)
             continue;
         if (!memory_read(memory, modules->list[i].start, ident, sizeof ident))
-            return fault_set(fault, read_fault(errno), errno, STAGE_READ_MEMORY, "%d", target->pid);
+            return refuse_read(errno, target, fault);
         if (memcmp(ident, ELFMAG, SELFMAG) == 0 && ident[EI_CLASS] == ELFCLASS32)
             return fault_set(fault, FAULT_FOREIGN_ABI, 0, "look for jemalloc", "%s",
                              modules->list[i].path);

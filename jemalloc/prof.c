@@ -1,4 +1,5 @@
 #include "jemalloc/prof.h"
+#include "jemalloc/faults.h"
 
 #include <stdio.h>
 #include <string.h>

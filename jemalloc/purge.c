@@ -1,4 +1,5 @@
 #include "jemalloc/purge.h"
+#include "jemalloc/faults.h"
 
 #include <stdio.h>
 

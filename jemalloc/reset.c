@@ -1,4 +1,5 @@
 #include "jemalloc/reset.h"
+#include "jemalloc/faults.h"
 
 static fault_code judge(const struct ctl_op *ops, size_t count, int lg_sample, struct fault *fault)
 {

@@ -1,5 +1,6 @@
 #include "jemalloc/selection.h"
 #include "base/list.h"
+#include "jemalloc/faults.h"
 
 #include <errno.h>
 #include <string.h>

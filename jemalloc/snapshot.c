@@ -1,5 +1,6 @@
 #include "jemalloc/snapshot.h"
 #include "jemalloc/dump.h"
+#include "jemalloc/faults.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,5 @@
 #include "jemalloc/stats.h"
+#include "jemalloc/faults.h"
 #include "jemalloc/variable.h"
 #include "jemalloc/version.h"
 

@@ -2,6 +2,7 @@
 #include "base/list.h"
 #include "base/table.h"
 #include "host/parse.h"
+#include "profile/faults.h"
 
 #include <errno.h>
 #include <math.h>

@@ -6,6 +6,7 @@
 #include "jemalloc/conf.h"
 #include "jemalloc/ctl.h"
 #include "run/apart.h"
+#include "run/faults.h"
 #include "run/interrupt.h"
 #include "run/output.h"
 
@@ -15,15 +16,6 @@
 
 enum { HEADROOM_WANTED = 32 << 10 }; /* of memory, for a call */
 
-/* What can go wrong with a target of any kind because it is just ending. */
-static bool may_be_its_end(fault_code code)
-{
-    return code == FAULT_INTERNAL || code == FAULT_FOREIGN_ABI || code == FAULT_DENIED ||
-           code == FAULT_TRACED || code == FAULT_NO_ALLOCATOR || code == FAULT_UNSUPPORTED ||
-           code == FAULT_WITHHELD || code == FAULT_NO_STOP || code == FAULT_NO_SAFE_POINT ||
-           code == FAULT_NO_UNWINDER || code == FAULT_NO_SCRATCH;
-}
-
 /* If the target has ended, that is the cause; a refusal by the kernel gets its own. */
 static fault_code explained(struct attachment *attachment, fault_code code, struct fault *fault)
 {
@@ -31,7 +23,7 @@ static fault_code explained(struct attachment *attachment, fault_code code, stru
 
     if (!attachment->target.stat.start && (code == FAULT_GONE || code == FAULT_DENIED))
         return permit_explain_gone(&attachment->proc, attachment->target.pid, fault);
-    if (attachment->target.pid && may_be_its_end(code) &&
+    if (attachment->target.pid && fault_may_be_end(code) &&
         target_check(&attachment->target, &end) != FAULT_NONE) {
         *fault = end;
         return end.code;
@@ -131,7 +123,9 @@ static fault_code unless_refused(const struct attachment *attachment, fault_code
 
     if (!depends || !memory_is_refused(&attachment->memory))
         return rc;
-    return fault_set(fault, FAULT_DENIED, EPERM, "read memory", "%d", (int)attachment->target.pid);
+    fault_set(fault, FAULT_DENIED, EPERM, "read memory", "%d", (int)attachment->target.pid);
+    fault_set_reason(fault, DENIED_MEMORY);
+    return FAULT_DENIED;
 }
 
 static fault_code find_allocator(struct attachment *attachment, bool every, struct fault *fault)

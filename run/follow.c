@@ -1,6 +1,7 @@
 #include "run/follow.h"
 #include "base/util.h"
 #include "jemalloc/selection.h"
+#include "run/faults.h"
 #include "run/pause.h"
 #include "run/targets.h"
 
@@ -33,21 +34,10 @@ void follow_close(struct follow *follow)
     procfs_close(&follow->proc);
 }
 
-/* There may be one later: its group may have gone with it, it may just end, or just begin. */
+/* There may be one later: its cgroup may have gone with it, it may just end, or just begin. */
 static bool may_come(fault_code code)
 {
-    switch (code) {
-    case FAULT_NO_MATCH:
-    case FAULT_NO_GROUP:
-    case FAULT_NO_ALLOCATOR:
-    case FAULT_GONE:
-    case FAULT_ZOMBIE:
-    case FAULT_REUSED:
-    case FAULT_EXECED:
-        return true;
-    default:
-        return false;
-    }
+    return fault_is_gone(code) || fault_is_absent(code);
 }
 
 enum follow_end follow_look(struct follow *follow, size_t *count, struct fault *fault)

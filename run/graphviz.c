@@ -1,5 +1,6 @@
 #include "run/graphviz.h"
 #include "base/util.h"
+#include "run/faults.h"
 #include "run/interrupt.h"
 
 #include <errno.h>

@@ -1,5 +1,6 @@
 #include "run/output.h"
 #include "base/util.h"
+#include "run/faults.h"
 #include "run/filename.h"
 #include "run/interrupt.h"
 

@@ -5,6 +5,7 @@
 #include "profile/flame.h"
 #include "profile/pprof.h"
 #include "profile/symbolized.h"
+#include "run/faults.h"
 #include "run/graphviz.h"
 
 #include <errno.h>

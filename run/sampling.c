@@ -3,6 +3,7 @@
 #include "cli/output/progress.h"
 #include "jemalloc/dump.h"
 #include "run/apart.h"
+#include "run/faults.h"
 #include "run/interrupt.h"
 
 #include <errno.h>
@@ -222,19 +223,6 @@ fault_code sampling_lost(const struct attachment *attachment, struct fault *faul
 
 /* ---- the end ---- */
 
-static bool is_gone(fault_code code)
-{
-    return code == FAULT_GONE || code == FAULT_ZOMBIE || code == FAULT_REUSED ||
-           code == FAULT_EXECED;
-}
-
-/* Can it be otherwise a moment later? */
-static bool may_pass(fault_code code)
-{
-    return code == FAULT_NO_SAFE_POINT || code == FAULT_NO_STOP || code == FAULT_STOPPED ||
-           code == FAULT_TRACED || code == FAULT_NO_SCRATCH || code == FAULT_FROZEN;
-}
-
 /* A hold that is tried again until it comes about. */
 struct reach {
     struct attachment *attachment;
@@ -269,7 +257,8 @@ static fault_code try_until(const struct reach *reach, uint64_t until, struct fa
     bool told = false;
     fault_code rc;
 
-    while ((rc = try_once(reach, fault)) != FAULT_NONE && may_pass(rc) && clock_now() < until) {
+    while ((rc = try_once(reach, fault)) != FAULT_NONE && fault_is_transient(rc) &&
+           clock_now() < until) {
         const struct pause pause = {.until = clock_now() + RETRY_NS,
                                     .interrupted = reach->interrupted,
                                     .target = &reach->attachment->target};
@@ -322,7 +311,7 @@ static fault_code settle(struct attachment *attachment, struct sampling *samplin
     if (!sampling->owed)
         return FAULT_NONE;
     rc = give_back(attachment, sampling, fault);
-    sampling->gone |= is_gone(rc);
+    sampling->gone |= fault_is_gone(rc);
     if (rc == FAULT_NONE || sampling->gone)
         return FAULT_NONE;
     snprintf(verb, sizeof verb, "make prof.active %s again in process",
@@ -373,7 +362,7 @@ int sampling_finish(struct attachment *attachment, struct sampling *sampling, fa
     struct fault own;
     char time[UNITS_TEXT];
 
-    sampling->gone |= is_gone(rc);
+    sampling->gone |= fault_is_gone(rc);
     if (rc != FAULT_NONE && !left_without_result(sampling, rc))
         code = message_fault(&attachment->subject, fault);
     if (sampling->gone && sampling->began)

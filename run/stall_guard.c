@@ -3,6 +3,7 @@
 #include "cli/message.h"
 #include "host/task.h"
 #include "inject/syscalls.h"
+#include "run/faults.h"
 #include "run/interrupt.h"
 
 #include <errno.h>

@@ -3,6 +3,7 @@
 #include "cli/message.h"
 #include "cli/output/process_table.h"
 #include "jemalloc/selection.h"
+#include "run/faults.h"
 #include "run/interrupt.h"
 #include "run/stall_guard.h"
 

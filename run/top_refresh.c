@@ -1,5 +1,6 @@
 #include "run/top_refresh.h"
 #include "jemalloc/dump.h"
+#include "run/faults.h"
 #include "run/interrupt.h"
 
 #include <errno.h>
@@ -163,27 +164,14 @@ static fault_code run(struct top_refresh *refresh, struct fault *fault)
     return rc;
 }
 
-/* May it be better the next time? Nothing stays attached of a hold that failed (apart.h). */
-static bool may_pass(const struct fault *fault)
-{
-    switch (fault->code) {
-    case FAULT_NO_SAFE_POINT:
-    case FAULT_NO_STOP:
-    case FAULT_STOPPED:
-    case FAULT_TRACED:
-    case FAULT_NO_SCRATCH:
-        return true;
-    default:
-        return false;
-    }
-}
-
+/* Nothing stays attached of a hold that failed (apart.h), so a transient fault costs one refresh
+ * only. */
 fault_code top_refresh_run(struct top_refresh *refresh, struct fault *fault)
 {
     fault_code rc = run(refresh, fault);
 
     refresh->model.missed = NULL;
-    if (rc == FAULT_NONE || !refresh->model.refreshes || !may_pass(fault))
+    if (rc == FAULT_NONE || !refresh->model.refreshes || !fault_is_transient(rc))
         return rc;
     refresh->model.missed =
         message_cause(&refresh->attachment.subject, fault, refresh->missed, sizeof refresh->missed);

@@ -1,4 +1,5 @@
 #include "run/watching.h"
+#include "run/faults.h"
 #include "run/filename.h"
 #include "run/interrupt.h"
 #include "run/keep.h"
@@ -44,21 +45,13 @@ enum course watching_tell_failed(struct watching *watch, unsigned fired, uint64_
 /* What a fault in the middle of it means for the watch. */
 static enum course course_of(const struct fault *fault)
 {
-    switch (fault->code) {
-    case FAULT_GONE:
-    case FAULT_ZOMBIE:
-    case FAULT_REUSED:
-        return COURSE_ENDED;
-    case FAULT_EXECED:
+    if (fault->code == FAULT_EXECED)
         return COURSE_EXECED;
-    case FAULT_INTERRUPTED:
+    if (fault->code == FAULT_INTERRUPTED)
         return COURSE_INTERRUPTED;
-    case FAULT_OUTPUT:
-    case FAULT_OUTPUT_OTHERS:
+    if (fault_is_output(fault->code))
         return COURSE_FAILED;
-    default:
-        return COURSE_ON;
-    }
+    return fault_is_gone(fault->code) ? COURSE_ENDED : COURSE_ON;
 }
 
 static bool name_profile(const struct watching *watch, char *out, size_t size)

@@ -8,13 +8,13 @@ import subprocess
 import sys
 import unittest
 
+import freezing
 import lib
 
 STRANGER = 12345  # a user that nobody is
 CONFINE = os.path.join(lib.VICTIMS, "confine")
 ALL_CALLS = "ptrace,process_vm_readv,process_vm_writev,pidfd_getfd"
 VM_CALLS = "process_vm_readv,process_vm_writev,pidfd_getfd"
-CGROUP = "/sys/fs/cgroup"
 YAMA = "/proc/sys/kernel/yama/ptrace_scope"
 PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
 
@@ -309,62 +309,22 @@ class Permit(lib.TestCase):
             victim.pid, lib.NOT_PERMITTED, "denied_uid",
             before=with_capability(STRANGER) + [CONFINE, "EPERM", ALL_CALLS], maps=False)
 
-    def freeze(self, victim, hierarchy, state, frozen, thawed):
-        """In a group of its own, which is thawed and removed at the end."""
-        group = os.path.join(CGROUP, hierarchy, "jeattach-test-%d" % os.getpid())
-        try:
-            os.mkdir(group)
-        except OSError as error:
-            raise unittest.SkipTest("no control group can be made: %s" % error)
-        self.addCleanup(self.remove_group, group, os.path.join(group, state), thawed, victim)
-        if not os.path.exists(os.path.join(group, state)):
-            raise unittest.SkipTest("%s has no freezer" % hierarchy)
-        try:
-            self.write(os.path.join(group, "cgroup.procs"), str(victim.pid))
-        except OSError as error:
-            raise unittest.SkipTest("no process can be moved to the group: %s" % error)
-        self.write(os.path.join(group, state), frozen)
-        return group
-
-    @staticmethod
-    def write(path, text):
-        with open(path, "w", encoding="ascii") as file:
-            file.write(text)
-
-    def remove_group(self, group, state, thawed, victim):
-        with contextlib.suppress(OSError):
-            self.write(state, thawed)
-        victim.stop()
-        self.assertTrue(lib.wait_until(lambda: self.removed(group)), group)
-
-    @staticmethod
-    def removed(group):
-        try:
-            os.rmdir(group)
-        except OSError:
-            return not os.path.exists(group)
-        return True
-
-    def assert_frozen(self, hierarchy, state, frozen, thawed):
+    def assert_frozen(self, make):
         victim = self.victim()
-        group = self.freeze(victim, hierarchy, state, frozen, thawed)
-        first = hierarchy == "freezer"
-        reached = os.path.join(group, "freezer.state" if first else "cgroup.events")
-        wanted = "FROZEN" if first else "frozen 1"
-        self.assertTrue(lib.wait_until(lambda: wanted in lib.read_text(reached)))
-        error = self.assert_refused(victim.pid, lib.NO_SAFE_MOMENT, "frozen", group)
-        self.assertIn(group, error["fix"])
+        freezer = make(self, victim.pid)
+        freezer.freeze(self)
+        error = self.assert_refused(victim.pid, lib.NO_SAFE_MOMENT, "frozen", freezer.path)
+        self.assertIn(freezer.path, error["fix"])
         self.assertEqual(lib.tracer_of(victim.pid), 0)
-        self.write(os.path.join(group, state), thawed)
+        freezer.thaw()
         self.assert_ran(self.tool("on", victim.pid))
         self.assert_unharmed(victim, slow=True)
 
     def test_frozen(self):
-        self.assert_frozen("freezer", "freezer.state", "FROZEN", "THAWED")
+        self.assert_frozen(freezing.version_1)
 
     def test_frozen_version_2(self):
-        hierarchy = "unified" if os.path.isdir(os.path.join(CGROUP, "unified")) else ""
-        self.assert_frozen(hierarchy, "cgroup.freeze", "1", "0")
+        self.assert_frozen(freezing.version_2)
 
     def test_32_bit(self):
         program = os.path.join(lib.VICTIMS, "tiny32")

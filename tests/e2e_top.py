@@ -15,6 +15,7 @@ import termios
 import time
 
 import allocators
+import freezing
 import lib
 
 SITES = os.path.join(lib.VICTIMS, "sites")
@@ -283,23 +284,37 @@ class Lines(TestCase):
             lib.run_tool("top", "-d", "100ms", "--count", "1", process.pid)).text
         self.assertRegex(text, r"every [\d.]+ \w+, not 100 ms, to stay below 1 %\n")
 
-    def test_stopped_target(self):
-        """A refresh that cannot be made is said, and the next one is tried."""
+    def assert_misses(self, hold, release, word):
+        """A refresh that cannot be made is reported, and the next one is tried."""
         process = self.sites()
         tool = self.start(process)
         self.look(tool)
-        process.send_signal(signal.SIGSTOP)
+        hold(process)
         try:
             for _ in range(100):
                 look = json.loads(tool.stdout.readline())
                 if look["missed"]:
                     break
-            self.assertIn("stopped", look["missed"])
+            self.assertIn(word, look["missed"])
         finally:
-            process.send_signal(signal.SIGCONT)
+            release(process)
         self.look(tool)
         self.assertEqual(self.finish(tool)[0], lib.OK)
         self.assert_left_alone(process)
+
+    def test_stopped_target(self):
+        self.assert_misses(lambda process: process.send_signal(signal.SIGSTOP),
+                           lambda process: process.send_signal(signal.SIGCONT), "stopped")
+
+    def test_frozen_target(self):
+        """Frozen is as transient as stopped."""
+        freezers = []
+
+        def freeze(process):
+            freezers.append(freezing.any_version(self, process.pid))
+            freezers[0].freeze(self)
+
+        self.assert_misses(freeze, lambda _: freezers[0].thaw(), "frozen")
 
 
 class Terminal:

@@ -1,5 +1,6 @@
 /* jeattach leak */
 #include "base/units.h"
+#include "cli/faults.h"
 #include "cli/verbs/verbs.h"
 #include "jemalloc/stats.h"
 #include "profile/growth.h"

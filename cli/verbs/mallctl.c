@@ -1,4 +1,5 @@
 /* jeattach mallctl */
+#include "cli/faults.h"
 #include "cli/value.h"
 #include "cli/verbs/verbs.h"
 #include "jemalloc/access.h"

@@ -1,6 +1,7 @@
 /* jeattach ps */
 #include "attach/deadline.h"
 #include "attach/permit.h"
+#include "cli/faults.h"
 #include "cli/message.h"
 #include "cli/output/facts_json.h"
 #include "cli/output/process_table.h"

@@ -1,4 +1,5 @@
 /* jeattach record */
+#include "cli/faults.h"
 #include "cli/verbs/verbs.h"
 #include "run/capture.h"
 #include "run/filename.h"

@@ -1,5 +1,6 @@
 /* jeattach report */
 #include "base/util.h"
+#include "cli/faults.h"
 #include "cli/message.h"
 #include "cli/verbs/verbs.h"
 #include "elf/rootfile.h"

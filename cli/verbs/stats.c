@@ -2,6 +2,7 @@
 #include "jemalloc/stats.h"
 #include "base/json_check.h"
 #include "base/text.h"
+#include "cli/faults.h"
 #include "cli/output/usage.h"
 #include "cli/verbs/verbs.h"
 #include "jemalloc/variable.h"

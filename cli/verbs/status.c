@@ -110,12 +110,12 @@ static void judge(struct status *status)
 static void next_step(const struct status *status, char *out, size_t size)
 {
     int pid = (int)status->attachment.target.pid;
-    bool refused = status->refusal.code != FAULT_NONE;
+    bool refused = status->refusal.code != FAULT_NONE, attaches = true;
 
     out[0] = '\0';
     if (status->judged)
-        verdict_next(&status->state, &status->conf, pid, out, size);
-    if (refused && (!status->judged || strncmp(out, "jeattach ", 9) == 0))
+        attaches = verdict_next(&status->state, &status->conf, pid, out, size);
+    if (refused && attaches)
         snprintf(out, size, "%s", status->refusal_words.fix);
     else if (!status->judged)
         snprintf(out, size, "jeattach status %d, without --no-call, to have it asked", pid);

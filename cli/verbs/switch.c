@@ -1,4 +1,5 @@
 /* jeattach on, jeattach off */
+#include "cli/faults.h"
 #include "cli/verbs/verbs.h"
 #include "jemalloc/activate.h"
 #include "run/attachment.h"

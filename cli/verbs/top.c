@@ -1,4 +1,5 @@
 /* jeattach top */
+#include "cli/faults.h"
 #include "cli/output/screen.h"
 #include "cli/output/top_json.h"
 #include "cli/verbs/verbs.h"

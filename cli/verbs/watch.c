@@ -1,4 +1,5 @@
 /* jeattach watch */
+#include "cli/faults.h"
 #include "cli/verbs/verbs.h"
 #include "run/filename.h"
 #include "run/follow.h"
@@ -150,13 +151,6 @@ static enum course tell_waiting(struct search *search)
     return watching_tell(search->watch, &event, COURSE_ON);
 }
 
-/* No rule can change that for as long as this process lives. */
-static bool is_final(fault_code code)
-{
-    return code == FAULT_PROF_ABSENT || code == FAULT_PROF_DISABLED || code == FAULT_DUMP_HOOK ||
-           code == FAULT_HOOKS;
-}
-
 /* The watch goes on; the process is looked at again later, or its successor is waited for. */
 static enum course try_later(struct search *search, fault_code rc)
 {
@@ -164,11 +158,11 @@ static enum course try_later(struct search *search, fault_code rc)
     uint64_t pause = search->failures < 6 ? SECOND_NS << search->failures : 60 * SECOND_NS;
     enum course course = COURSE_ON;
 
-    if (rc == FAULT_GONE || rc == FAULT_ZOMBIE || rc == FAULT_REUSED) {
+    if (fault_is_gone(rc)) {
         watching_leave(watch);
         return pause_for(SECOND_NS) ? COURSE_ON : COURSE_INTERRUPTED;
     }
-    search->follow.done = is_final(rc);
+    search->follow.done = fault_is_permanent(rc);
     search->failures++;
     course = watching_tell_failed(watch, 0, search->follow.done ? 0 : pause);
     if (watch->sampling.owed)

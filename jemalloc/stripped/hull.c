@@ -1,4 +1,5 @@
 #include "jemalloc/stripped/hull.h"
+#include "jemalloc/faults.h"
 
 #include <errno.h>
 #include <string.h>

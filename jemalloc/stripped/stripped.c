@@ -1,4 +1,5 @@
 #include "jemalloc/stripped/stripped.h"
+#include "jemalloc/faults.h"
 #include "jemalloc/stripped/hull.h"
 
 #include <stdio.h>

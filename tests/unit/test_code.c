@@ -1,5 +1,6 @@
 /* Which functions of a program are jemalloc's: a file with a .symtab, mapped into the test. */
 #include "check.h"
+#include "elf/faults.h"
 #include "elf_file.h"
 #include "jemalloc/code.h"
 #include "own.h"

@@ -1,6 +1,7 @@
 /* Files that a dump must not be written to, and what a streamed profile may lack. */
 #include "check.h"
 #include "jemalloc/dump.h"
+#include "jemalloc/faults.h"
 #include "proc_text.h"
 #include "tree.h"
 

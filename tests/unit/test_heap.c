@@ -1,5 +1,6 @@
 /* Heap profiles as text: every form that jemalloc has written, and what is none. */
 #include "check.h"
+#include "profile/faults.h"
 #include "profile/heap.h"
 
 #include <math.h>

@@ -1,6 +1,9 @@
 /* Words for the operator. */
+#include "base/util.h"
 #include "capture.h"
 #include "check.h"
+#include "cli/fault_table.h"
+#include "cli/faults.h"
 #include "cli/message.h"
 
 #include <errno.h>
@@ -45,11 +48,60 @@ static const char *text_of(const struct fault *fault, const char *name, int *cod
     return capture_end(&capture, text, size);
 }
 
+/*
+ * Each code has one row, one class and a name of its own, which a script may rely
+ * on. (tests/faults.py: each code that a layer declares has a row.)
+ */
+static void test_rows(void)
+{
+    const struct fault_row *a, *b;
+    size_t n = 0;
+
+    for (; (a = fault_row_at(n)); n++) {
+        int classes = fault_is_gone(a->code) + fault_is_transient(a->code) +
+                      fault_is_absent(a->code) + fault_is_permanent(a->code) +
+                      fault_is_unfinished(a->code) + fault_is_output(a->code);
+        CHECK(fault_row(a->code) == a && classes <= 1 && strcmp(a->name, "failed") != 0);
+        for (size_t i = 0; i < n && (b = fault_row_at(i)); i++)
+            CHECK(a->code != b->code && strcmp(a->name, b->name) != 0);
+    }
+    CHECK(n > 60);
+    CHECK(strcmp(fault_row(FAULT_DENIED_UID)->name, "denied_uid") == 0);
+    CHECK(strcmp(fault_row((fault_code)10000)->name, "failed") == 0);
+}
+
+/* What a fault means for a second attempt. */
+static void test_classes(void)
+{
+    static const fault_code gone[] = {FAULT_GONE, FAULT_ZOMBIE, FAULT_REUSED, FAULT_EXECED},
+                            transient[] = {FAULT_TRACED,      FAULT_NO_STOP,       FAULT_FROZEN,
+                                           FAULT_STOPPED,     FAULT_NO_SAFE_POINT, FAULT_NO_SCRATCH,
+                                           FAULT_NO_UNWINDER, FAULT_NO_HEADROOM},
+                            unfinished[] = {FAULT_CALL_DEADLINE, FAULT_NO_ANSWER_HELD, FAULT_LOST},
+                            neither[] = {FAULT_INTERNAL, FAULT_DENIED, FAULT_UNSUPPORTED,
+                                         FAULT_INTERRUPTED, FAULT_NONE};
+
+    for (size_t i = 0; i < ARRAY_LEN(gone); i++)
+        CHECK(fault_is_gone(gone[i]) && !fault_may_be_end(gone[i]));
+    for (size_t i = 0; i < ARRAY_LEN(transient); i++)
+        CHECK(fault_is_transient(transient[i]) && fault_may_be_end(transient[i]));
+    for (size_t i = 0; i < ARRAY_LEN(unfinished); i++)
+        CHECK(fault_is_unfinished(unfinished[i]) && !fault_may_be_end(unfinished[i]));
+    for (size_t i = 0; i < ARRAY_LEN(neither); i++)
+        CHECK(!fault_is_gone(neither[i]) && !fault_is_transient(neither[i]) &&
+              !fault_is_permanent(neither[i]));
+    CHECK(fault_is_permanent(FAULT_PROF_DISABLED) && !fault_may_be_end(FAULT_PROF_DISABLED));
+    CHECK(fault_may_be_end(FAULT_INTERNAL) && fault_is_of_thread(FAULT_NO_UNWINDER));
+    CHECK(!fault_is_of_thread(FAULT_FROZEN) && !fault_is_of_thread(FAULT_DENIED_DUMPABLE));
+}
+
 /* Each has a cause, and an exit code that is no success; none leaves a directive unexpanded. */
 static void test_every_fault(void)
 {
-    for (fault_code each = FAULT_INTERNAL; each <= FAULT_FROZEN; each++) {
-        struct fault fault = {.code = each, .err = EACCES, .what = "\x1b]0;x\x07", .pid = 7};
+    const struct fault_row *row;
+
+    for (size_t i = 0; (row = fault_row_at(i)); i++) {
+        struct fault fault = {.code = row->code, .err = EACCES, .what = "\x1b]0;x\x07", .pid = 7};
         char text[4096];
         int code;
         text_of(&fault, "na\nme", &code, text, sizeof text);
@@ -111,6 +163,8 @@ static void test_fault_set(void)
 int main(void)
 {
     test_clean();
+    test_rows();
+    test_classes();
     test_every_fault();
     test_details();
     test_long();

@@ -1,4 +1,5 @@
 /* A pid as a container has it, and who has it here. */
+#include "attach/faults.h"
 #include "attach/permit.h"
 #include "check.h"
 #include "host/namesake.h"

@@ -1,5 +1,6 @@
 /* The file of -o: complete or not there. */
 #include "check.h"
+#include "run/faults.h"
 #include "run/output.h"
 #include "tree.h"
 

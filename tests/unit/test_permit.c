@@ -1,4 +1,5 @@
 /* Why the kernel refuses: each rung of the ladder, and that the first that applies is told. */
+#include "attach/faults.h"
 #include "attach/permit.h"
 #include "check.h"
 #include "proc_text.h"
@@ -294,7 +295,7 @@ static void test_freezer(void)
     struct permit_view view;
 
     look(&view, &plain);
-    view.frozen = true;
+    view.freezer = FREEZER_V2;
     snprintf(view.cgroup, sizeof view.cgroup, "/sys/fs/cgroup/x");
     view.kernel = ANSWER_YES;
     CHECK(told(&view, FAULT_FROZEN, "/sys/fs/cgroup/x"));
@@ -317,7 +318,7 @@ static void test_order(void)
     view.kernel = ANSWER_NO;
     view.lsm = (struct lsm){LSM_APPARMOR, "x (enforce)", ""};
     view.filter.refuses[ASKED_PTRACE] = EPERM;
-    view.frozen = true;
+    view.freezer = FREEZER_V2;
     CHECK(told(&view, FAULT_TRACED, "gdb"));
     view.its.tracer = 0;
     CHECK(told(&view, FAULT_DENIED_UID, "uid 5"));
@@ -338,7 +339,7 @@ static void test_order(void)
     CHECK(told(&view, FAULT_DENIED_LSM, "AppArmor"));
     view.kernel = ANSWER_YES;
     CHECK(told(&view, FAULT_FROZEN, ""));
-    view.frozen = false;
+    view.freezer = FREEZER_NONE;
     CHECK(told(&view, FAULT_NONE, ""));
 }
 

@@ -1,5 +1,6 @@
 /* The code that a call borrows and the code that it avoids, of the test's own process. */
 #include "check.h"
+#include "elf/faults.h"
 #include "inject/plan.h"
 #include "own.h"
 

@@ -1,4 +1,5 @@
 /* The identity of a target, with recorded files and with real processes. */
+#include "attach/faults.h"
 #include "attach/target.h"
 #include "check.h"
 #include "proc_text.h"

@@ -1,4 +1,5 @@
 /* The list of a target's threads. */
+#include "attach/faults.h"
 #include "attach/threads.h"
 #include "check.h"
 #include "proc_text.h"

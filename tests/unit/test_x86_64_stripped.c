@@ -1,5 +1,6 @@
 /* jemalloc without a name: each sign on its own, and what happens when one of them is missing. */
 #include "check.h"
+#include "elf/faults.h"
 #include "jemalloc/stripped/hull.h"
 #include "jemalloc/stripped/stripped.h"
 #include "own.h"

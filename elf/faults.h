@@ -1,0 +1,9 @@
+/* The codes of faults that this layer sets (base/fault.h). */
+#pragma once
+
+#include "attach/faults.h"
+
+enum {
+    /* it uses something that would break a call, or that would be broken by one */
+    FAULT_UNSUPPORTED = FAULT_FIRST(ELF, DENIED) | FAULT_OF_THREAD,
+};

@@ -1,0 +1,10 @@
+/* The codes of faults that this layer sets (base/fault.h). */
+#pragma once
+
+#include "base/fault.h"
+
+enum {
+    FAULT_NO_GROUP = FAULT_FIRST(HOST, ABSENT), /* no cgroup has that path */
+
+    FAULT_AMBIGUOUS = FAULT_FIRST(HOST, OTHER), /* the ids of several containers start like that */
+};

@@ -1,0 +1,19 @@
+/* The codes of faults that this layer sets (base/fault.h). */
+#pragma once
+
+#include "elf/faults.h"
+
+enum {
+    FAULT_EXECED = FAULT_FIRST(INJECT, GONE), /* it replaced itself by another program */
+
+    FAULT_STOPPED = FAULT_FIRST(INJECT, TRANSIENT) | FAULT_OF_THREAD, /* by job control (SIGSTOP) */
+    FAULT_NO_SAFE_POINT, /* no thread could be proven outside the allocator in time */
+    FAULT_NO_UNWINDER,   /* the same, and the library that could prove more is not installed */
+    FAULT_NO_SCRATCH,    /* the kernel refused the scratch memory */
+
+    /* it runs 32-bit code, or another machine's */
+    FAULT_FOREIGN_ABI = FAULT_FIRST(INJECT, DENIED) | FAULT_OF_THREAD,
+    FAULT_WITHHELD, /* a call could harm its threads, and the kernel does not show whether */
+
+    FAULT_INTERRUPTED = FAULT_FIRST(INJECT, OTHER), /* the operator ended it */
+};

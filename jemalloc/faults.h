@@ -1,0 +1,25 @@
+/* The codes of faults that this layer sets (base/fault.h). */
+#pragma once
+
+#include "inject/faults.h"
+
+enum {
+    FAULT_NO_ALLOCATOR = FAULT_FIRST(JEMALLOC, ABSENT), /* no jemalloc found in it */
+    FAULT_NO_MATCH,                                     /* no process matches */
+
+    FAULT_TOO_LATE = FAULT_FIRST(JEMALLOC, TRANSIENT), /* timed out before anything was done */
+
+    FAULT_PROF_ABSENT = FAULT_FIRST(JEMALLOC, PERMANENT), /* config.prof is false */
+    FAULT_PROF_DISABLED,                                  /* opt.prof is false */
+    FAULT_HOOKS,        /* functions of the application would run in the call, and may take locks */
+    FAULT_DUMP_HOOK,    /* a hook of the application waits for a file that streaming never makes */
+    FAULT_STATS_ABSENT, /* config.stats is false */
+    FAULT_STATS_MESSAGE, /* malloc_message is a function of the program, and would be called */
+    FAULT_STATS_SLOW,    /* its report would take thousands of stops */
+
+    FAULT_CTL_REFUSED = FAULT_FIRST(JEMALLOC, OTHER), /* mallctl returned an error */
+    FAULT_DUMP_OPEN,   /* the target could not open the profile; err is the errno of its open */
+    FAULT_DUMP_WRITE,  /* the target could not write it all; err is the errno, or 0 if cut short */
+    FAULT_DUMP_UNSAFE, /* a dump to that file could harm the target */
+    FAULT_DUMP_NAMELESS, /* jemalloc has no name for the profile */
+};

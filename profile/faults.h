@@ -1,0 +1,8 @@
+/* The codes of faults that this layer sets (base/fault.h). */
+#pragma once
+
+#include "elf/faults.h"
+
+enum {
+    FAULT_PROFILE = FAULT_FIRST(PROFILE, OTHER), /* a file is no heap profile, or is unreadable */
+};

@@ -1,0 +1,20 @@
+/* The codes of faults that this layer sets (base/fault.h). */
+#pragma once
+
+#include "jemalloc/faults.h"
+#include "profile/faults.h"
+
+enum {
+    /* its memory cgroup is full: the kernel might kill it for one more page */
+    FAULT_NO_HEADROOM = FAULT_FIRST(RUN, TRANSIENT),
+    FAULT_NO_ANSWER, /* a page or a file of it never comes, and the wait has no end */
+
+    FAULT_NO_ANSWER_HELD = FAULT_FIRST(RUN, UNFINISHED), /* the same, with a thread stopped */
+
+    FAULT_NO_INSTANCE = FAULT_FIRST(RUN, ABSENT), /* no jemalloc of that number */
+
+    FAULT_OUTPUT = FAULT_FIRST(RUN, OUTPUT), /* the tool's own output could not be written */
+    FAULT_OUTPUT_OTHERS, /* a link or file of another user is in its way, where all may write */
+
+    FAULT_SEVERAL = FAULT_FIRST(RUN, OTHER), /* several processes match, where one is needed */
+};
