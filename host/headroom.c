@@ -1,4 +1,5 @@
 #include "host/headroom.h"
+#include "base/cursor.h"
 #include "base/util.h"
 #include "host/inroot.h"
 
@@ -24,35 +25,31 @@ static const struct hierarchy hierarchies[] = {
      "memory.limit_in_bytes",
      "memory.usage_in_bytes",
      "memory.kmem.usage_in_bytes",
-     {"total_inactive_file", "total_active_file", NULL}},
+     {"total_inactive_file ", "total_active_file ", NULL}},
     {"",
      "sys/fs/cgroup",
      "memory.max",
      "memory.current",
      NULL,
-     {"inactive_file", "active_file", "slab_reclaimable"}},
+     {"inactive_file ", "active_file ", "slab_reclaimable "}},
 };
 
 /* "max" is no number, and means that there is no limit. */
 static bool read_number(const struct procfs *proc, int group, const char *file, uint64_t *out)
 {
-    char text[64], *end;
+    char text[64];
+    ssize_t n = group_file_read(proc, group, file, text, sizeof text);
+    struct cursor all = cursor_of(text, n > 0 ? (size_t)n : 0);
 
-    if (group_file_read(proc, group, file, text, sizeof text) <= 0)
-        return false;
-    *out = strtoull(text, &end, 10);
-    return end > text;
+    return cursor_take_decimal(&all, out);
 }
 
 /* "name number", a line each (mm/memcontrol.c, memory_stat_format). */
 static uint64_t stat_number(const char *text, const char *name)
 {
-    size_t len = strlen(name);
+    uint64_t value;
 
-    for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n')
-        if (strncmp(line, name, len) == 0 && line[len] == ' ')
-            return strtoull(line + len, NULL, 10);
-    return 0;
+    return cursor_find_number(cursor_of(text, strlen(text)), name, &value) ? value : 0;
 }
 
 /* One directory; takes it if it has less than what was seen so far. */
@@ -99,11 +96,11 @@ static bool look_upwards(const struct procfs *proc, const struct hierarchy *kind
 static bool has_swap(const struct procfs *proc)
 {
     char text[4096];
-    const char *line;
+    uint64_t kilobytes;
+    ssize_t n = procfs_read(proc, text, sizeof text, "meminfo");
 
-    if (procfs_read(proc, text, sizeof text, "meminfo") <= 0 || !(line = strstr(text, "SwapFree:")))
-        return false;
-    return strtoull(line + strlen("SwapFree:"), NULL, 10) > 0;
+    return n > 0 && cursor_find_number(cursor_of(text, (size_t)n), "SwapFree:", &kilobytes) &&
+           kilobytes > 0;
 }
 
 bool headroom_read(const struct procfs *proc, pid_t pid, struct headroom *out)

@@ -1,4 +1,5 @@
 #include "host/limits.h"
+#include "base/cursor.h"
 #include "base/util.h"
 #include "host/cgroup_dir.h"
 
@@ -12,68 +13,37 @@ enum { TEXT_MAX = 512, STAT_TEXT_MAX = 8192 };
 /* Version 1 writes "no limit" as the largest multiple of a page, PAGE_COUNTER_MAX. */
 static const uint64_t NO_LIMIT = (uint64_t)1 << 62;
 
-/* Digits at the start of a text of len bytes; false: none, or more than 64 bits. */
-static bool take_digits(const char **text, size_t *len, uint64_t *value)
-{
-    size_t n = 0;
-
-    for (*value = 0; n < *len && (*text)[n] >= '0' && (*text)[n] <= '9'; n++) {
-        uint64_t digit = (uint64_t)((*text)[n] - '0');
-        if (*value > (UINT64_MAX - digit) / 10)
-            return false;
-        *value = *value * 10 + digit;
-    }
-    *text += n;
-    *len -= n;
-    return n > 0;
-}
-
 bool limit_parse(const char *text, size_t len, uint64_t *bytes)
 {
-    if (len >= 3 && memcmp(text, "max", 3) == 0) {
+    struct cursor all = cursor_of(text, len), line;
+
+    if (!cursor_take_line(&all, &line))
+        return false;
+    if (cursor_is(line, "max")) {
         *bytes = UINT64_MAX;
-        return len == 3 || text[3] == '\n';
+        return true;
     }
-    if (!take_digits(&text, &len, bytes) || (len > 0 && *text != '\n'))
+    if (!cursor_take_decimal(&line, bytes) || cursor_left(line) > 0)
         return false;
     if (*bytes >= NO_LIMIT)
         *bytes = UINT64_MAX;
     return true;
 }
 
-/* The number in the line that begins with key, blanks between them. */
-static bool find_number(const char *text, size_t len, const char *key, uint64_t *value)
-{
-    size_t key_len = strlen(key);
-
-    while (len > 0) {
-        const char *eol = memchr(text, '\n', len);
-        size_t line = eol ? (size_t)(eol - text) : len, rest;
-        if (line > key_len && memcmp(text, key, key_len) == 0) {
-            const char *p = text + key_len;
-            for (rest = line - key_len; rest > 0 && *p == ' '; rest--)
-                p++;
-            return take_digits(&p, &rest, value);
-        }
-        line += eol != NULL;
-        text += line;
-        len -= line;
-    }
-    return false;
-}
-
 /* Of version 1 the names without "total_" are those of the group alone. */
 bool limit_inactive_parse(const char *text, size_t len, bool v2, uint64_t *bytes)
 {
-    return find_number(text, len, v2 ? "inactive_file " : "total_inactive_file ", bytes);
+    return cursor_find_number(cursor_of(text, len), v2 ? "inactive_file " : "total_inactive_file ",
+                              bytes);
 }
 
 bool limit_meminfo_parse(const char *text, size_t len, struct limit_use *out)
 {
+    struct cursor all = cursor_of(text, len);
     uint64_t total, available;
 
-    if (!find_number(text, len, "MemTotal:", &total) ||
-        !find_number(text, len, "MemAvailable:", &available) || total > UINT64_MAX / 1024 ||
+    if (!cursor_find_number(all, "MemTotal:", &total) ||
+        !cursor_find_number(all, "MemAvailable:", &available) || total > UINT64_MAX / 1024 ||
         available > total)
         return false;
     *out = (struct limit_use){(total - available) * 1024, total * 1024};
@@ -83,13 +53,11 @@ bool limit_meminfo_parse(const char *text, size_t len, struct limit_use *out)
 /* "size resident shared text lib data dt", in pages (fs/proc/array.c, proc_pid_statm). */
 bool limit_statm_parse(const char *text, size_t len, uint64_t *pages)
 {
+    struct cursor all = cursor_of(text, len);
     uint64_t size;
 
-    if (!take_digits(&text, &len, &size) || len == 0 || *text != ' ')
-        return false;
-    text++;
-    len--;
-    return take_digits(&text, &len, pages);
+    return cursor_take_decimal(&all, &size) && cursor_take_char(&all, ' ') &&
+           cursor_take_decimal(&all, pages);
 }
 
 /* ---- files ---- */

@@ -1,60 +1,12 @@
 #include "host/parse.h"
-
-#include <string.h>
-
-/* A cursor over text that is bounded by length, not by a NUL. */
-struct cursor {
-    const char *p, *end;
-};
-
-static void skip_blanks(struct cursor *c)
-{
-    while (c->p < c->end && (*c->p == ' ' || *c->p == '\t'))
-        c->p++;
-}
-
-static int digit_value(char ch)
-{
-    if (ch >= '0' && ch <= '9')
-        return ch - '0';
-    if (ch >= 'a' && ch <= 'f')
-        return ch - 'a' + 10;
-    if (ch >= 'A' && ch <= 'F')
-        return ch - 'A' + 10;
-    return 99;
-}
-
-/* Reads digits of the base; false if there is none or it does not fit. */
-static bool take_number(struct cursor *c, unsigned base, uint64_t *out)
-{
-    uint64_t value = 0;
-    const char *first = c->p;
-
-    while (c->p < c->end && digit_value(*c->p) < (int)base) {
-        uint64_t digit = (uint64_t)digit_value(*c->p);
-        if (value > (UINT64_MAX - digit) / base)
-            return false;
-        value = value * base + digit;
-        c->p++;
-    }
-    *out = value;
-    return c->p != first;
-}
-
-static bool take_char(struct cursor *c, char ch)
-{
-    if (c->p >= c->end || *c->p != ch)
-        return false;
-    c->p++;
-    return true;
-}
+#include "base/cursor.h"
 
 /* The next blank-separated number, a minus sign ignored. */
 static bool take_field(struct cursor *c, uint64_t *out)
 {
-    skip_blanks(c);
-    (void)take_char(c, '-');
-    return take_number(c, 10, out);
+    cursor_skip_blanks(c);
+    (void)cursor_take_char(c, '-');
+    return cursor_take_decimal(c, out);
 }
 
 /*
@@ -99,23 +51,23 @@ static void stat_store(struct proc_stat *out, int field, uint64_t value)
 
 bool parse_stat(const char *text, size_t len, struct proc_stat *out)
 {
-    struct cursor c = {text, text + len};
+    struct cursor c = cursor_of(text, len);
     const char *open, *close = NULL;
     uint64_t value;
 
     memset(out, 0, sizeof *out);
-    if (!take_number(&c, 10, &value))
+    if (!cursor_take_decimal(&c, &value))
         return false;
     out->pid = (int)value;
-    open = memchr(c.p, '(', (size_t)(c.end - c.p));
-    close = memrchr(c.p, ')', (size_t)(c.end - c.p));
+    open = memchr(c.at, '(', cursor_left(c));
+    close = memrchr(c.at, ')', cursor_left(c));
     if (!open || !close || close < open || c.end - close < 4)
         return false;
     size_t n = (size_t)(close - open - 1);
     n = n < sizeof out->comm ? n : sizeof out->comm - 1;
     memcpy(out->comm, open + 1, n);
     out->state = close[2];
-    c.p = close + 3;
+    c.at = close + 3;
     for (int field = STAT_PPID; field <= STAT_ENV_END; field++) {
         if (!take_field(&c, &value))
             return field > STAT_START;
@@ -127,19 +79,23 @@ bool parse_stat(const char *text, size_t len, struct proc_stat *out)
 /* If the line begins with key, leaves the cursor behind it. */
 static bool line_has_key(struct cursor *line, const char *key)
 {
-    size_t n = strlen(key);
-
-    if ((size_t)(line->end - line->p) < n || memcmp(line->p, key, n) != 0)
+    if (!cursor_take_text(line, key))
         return false;
-    line->p += n;
-    skip_blanks(line);
+    cursor_skip_blanks(line);
     return true;
 }
 
-static uint64_t line_number(struct cursor line, unsigned base)
+/* 0 if there is no number. */
+static uint64_t line_decimal(struct cursor line)
 {
-    uint64_t value = 0;
-    return take_number(&line, base, &value) ? value : 0;
+    uint64_t value;
+    return cursor_take_decimal(&line, &value) ? value : 0;
+}
+
+static uint64_t line_hex(struct cursor line)
+{
+    uint64_t value;
+    return cursor_take_hex(&line, &value) ? value : 0;
 }
 
 /* "Uid:", "Gid:": real, effective, saved, of the file system. */
@@ -166,9 +122,9 @@ static void status_ns_pids(struct cursor line, struct proc_status *out)
 static void status_line(struct cursor line, struct proc_status *out)
 {
     if (line_has_key(&line, "Tgid:"))
-        out->tgid = (int)line_number(line, 10);
+        out->tgid = (int)line_decimal(line);
     else if (line_has_key(&line, "TracerPid:"))
-        out->tracer = (int)line_number(line, 10);
+        out->tracer = (int)line_decimal(line);
     else if (line_has_key(&line, "NSpid:"))
         status_ns_pids(line, out);
     else if (line_has_key(&line, "Uid:"))
@@ -176,49 +132,38 @@ static void status_line(struct cursor line, struct proc_status *out)
     else if (line_has_key(&line, "Gid:"))
         status_ids(line, &out->gid, &out->egid, &out->sgid);
     else if (line_has_key(&line, "Seccomp:"))
-        out->seccomp = (int)line_number(line, 10);
+        out->seccomp = (int)line_decimal(line);
     else if (line_has_key(&line, "Seccomp_filters:"))
-        out->seccomp_filters = (unsigned)line_number(line, 10);
+        out->seccomp_filters = (unsigned)line_decimal(line);
     else if (line_has_key(&line, "SigPnd:"))
-        out->sig_pending = line_number(line, 16);
+        out->sig_pending = line_hex(line);
     else if (line_has_key(&line, "ShdPnd:"))
-        out->sig_shared_pending = line_number(line, 16);
+        out->sig_shared_pending = line_hex(line);
     else if (line_has_key(&line, "SigBlk:"))
-        out->sig_blocked = line_number(line, 16);
+        out->sig_blocked = line_hex(line);
     else if (line_has_key(&line, "SigCgt:"))
-        out->sig_caught = line_number(line, 16);
+        out->sig_caught = line_hex(line);
     else if (line_has_key(&line, "CapPrm:"))
-        out->cap_permitted = line_number(line, 16);
+        out->cap_permitted = line_hex(line);
     else if (line_has_key(&line, "CapEff:"))
-        out->cap_effective = line_number(line, 16);
+        out->cap_effective = line_hex(line);
     else if (line_has_key(&line, "CapBnd:"))
-        out->cap_bounding = line_number(line, 16);
+        out->cap_bounding = line_hex(line);
     else if (line_has_key(&line, "CoreDumping:"))
-        out->core_dumping = line_number(line, 10) != 0;
+        out->core_dumping = line_decimal(line) != 0;
     else if (line_has_key(&line, "VmRSS:"))
-        out->rss_bytes = line_number(line, 10) * 1024;
+        out->rss_bytes = line_decimal(line) * 1024;
     else if (line_has_key(&line, "x86_Thread_features:"))
-        out->shadow_stack = memmem(line.p, (size_t)(line.end - line.p), "shstk", 5) != NULL;
-}
-
-/* Takes the next line, without its newline, off the rest of a text; false at its end. */
-static bool take_line(struct cursor *rest, struct cursor *line)
-{
-    if (rest->p >= rest->end)
-        return false;
-    const char *eol = memchr(rest->p, '\n', (size_t)(rest->end - rest->p));
-    *line = (struct cursor){rest->p, eol ? eol : rest->end};
-    rest->p = eol ? eol + 1 : rest->end;
-    return true;
+        out->shadow_stack = cursor_find(&line, "shstk");
 }
 
 bool parse_status(const char *text, size_t len, struct proc_status *out)
 {
-    struct cursor rest = {text, text + len}, line;
+    struct cursor rest = cursor_of(text, len), line;
     bool any = false;
 
     memset(out, 0, sizeof *out);
-    while (take_line(&rest, &line)) {
+    while (cursor_take_line(&rest, &line)) {
         struct cursor name = line;
         any = any || line_has_key(&name, "Name:");
         status_line(line, out);
@@ -230,22 +175,21 @@ bool parse_status(const char *text, size_t len, struct proc_status *out)
 
 static bool take_hex(struct cursor *c, uint64_t *out)
 {
-    skip_blanks(c);
-    return take_char(c, '0') && take_char(c, 'x') && take_number(c, 16, out);
+    cursor_skip_blanks(c);
+    return cursor_take_text(c, "0x") && cursor_take_hex(c, out);
 }
 
 /* "running", or "-1 sp pc", or "nr arg1 ... arg6 sp pc" (fs/proc/base.c, proc_pid_syscall). */
 bool parse_syscall(const char *text, size_t len, struct proc_syscall *out)
 {
-    static const char running[] = "running\n";
-    struct cursor c = {text, text + len};
+    struct cursor c = cursor_of(text, len);
     uint64_t nr, arg;
 
     *out = (struct proc_syscall){.nr = -1};
-    if (len == sizeof running - 1 && memcmp(text, running, len) == 0)
+    if (cursor_is(c, "running\n"))
         return true;
-    bool none = take_char(&c, '-');
-    if (!take_number(&c, 10, &nr) || nr > INT32_MAX)
+    bool none = cursor_take_char(&c, '-');
+    if (!cursor_take_decimal(&c, &nr) || nr > INT32_MAX)
         return false;
     for (int i = 0; !none && i < 6; i++)
         if (!take_hex(&c, &arg))
@@ -257,7 +201,7 @@ bool parse_syscall(const char *text, size_t len, struct proc_syscall *out)
 
 static void add_kilobytes(uint64_t *sum, struct cursor line)
 {
-    uint64_t value = line_number(line, 10);
+    uint64_t value = line_decimal(line);
 
     *sum = value > (UINT64_MAX - *sum) / 1024 ? UINT64_MAX : *sum + value * 1024;
 }
@@ -280,11 +224,11 @@ static bool usage_line(struct cursor line, struct proc_usage *out)
 
 bool parse_usage(const char *text, size_t len, struct proc_usage *out)
 {
-    struct cursor rest = {text, text + len}, line;
+    struct cursor rest = cursor_of(text, len), line;
     bool any = false;
 
     memset(out, 0, sizeof *out);
-    while (take_line(&rest, &line))
+    while (cursor_take_line(&rest, &line))
         any |= usage_line(line, out);
     return any;
 }
@@ -297,12 +241,12 @@ static bool take_prot(struct cursor *c, unsigned *prot)
     } flags[] = {{'r', MAP_READ}, {'w', MAP_WRITE}, {'x', MAP_EXEC}, {'s', MAP_SHARED_}};
 
     *prot = 0;
-    if (c->end - c->p < 4)
+    if (cursor_left(*c) < 4)
         return false;
     for (size_t i = 0; i < ARRAY_LEN(flags); i++) {
-        if (*c->p == flags[i].set)
+        if (*c->at == flags[i].set)
             *prot |= flags[i].bit;
-        c->p++;
+        c->at++;
     }
     return true;
 }
@@ -312,15 +256,16 @@ static bool map_fields(struct cursor *c, struct map_entry *out)
 {
     uint64_t major, minor;
 
-    if (!take_number(c, 16, &out->start) || !take_char(c, '-') || !take_number(c, 16, &out->end))
+    if (!cursor_take_hex(c, &out->start) || !cursor_take_char(c, '-') ||
+        !cursor_take_hex(c, &out->end))
         return false;
-    if (!take_char(c, ' ') || !take_prot(c, &out->prot) || !take_char(c, ' '))
+    if (!cursor_take_char(c, ' ') || !take_prot(c, &out->prot) || !cursor_take_char(c, ' '))
         return false;
-    if (!take_number(c, 16, &out->offset) || !take_char(c, ' '))
+    if (!cursor_take_hex(c, &out->offset) || !cursor_take_char(c, ' '))
         return false;
-    if (!take_number(c, 16, &major) || !take_char(c, ':') || !take_number(c, 16, &minor))
+    if (!cursor_take_hex(c, &major) || !cursor_take_char(c, ':') || !cursor_take_hex(c, &minor))
         return false;
-    if (!take_char(c, ' ') || !take_number(c, 10, &out->inode))
+    if (!cursor_take_char(c, ' ') || !cursor_take_decimal(c, &out->inode))
         return false;
     out->dev_major = (unsigned)major;
     out->dev_minor = (unsigned)minor;
@@ -329,16 +274,16 @@ static bool map_fields(struct cursor *c, struct map_entry *out)
 
 int parse_map_line(const char **text, size_t *len, struct map_entry *out)
 {
-    struct cursor rest = {*text, *text + *len}, c;
+    struct cursor rest = cursor_of(*text, *len), c;
 
-    if (!take_line(&rest, &c))
+    if (!cursor_take_line(&rest, &c))
         return 0;
-    *text = rest.p;
-    *len = (size_t)(rest.end - rest.p);
+    *text = rest.at;
+    *len = cursor_left(rest);
     if (!map_fields(&c, out))
         return -1;
-    skip_blanks(&c);
-    out->path = c.p;
-    out->path_len = (size_t)(c.end - c.p);
+    cursor_skip_blanks(&c);
+    out->path = c.at;
+    out->path_len = cursor_left(c);
     return 1;
 }

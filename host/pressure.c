@@ -1,4 +1,5 @@
 #include "host/pressure.h"
+#include "base/cursor.h"
 #include "base/util.h"
 #include "host/cgroup_dir.h"
 #include "host/inroot.h"
@@ -11,46 +12,20 @@
 
 enum { TEXT_MAX = 512 };
 
-/* The digits behind "total=" in one line. */
-static bool take_total(const char *line, size_t len, uint64_t *out)
-{
-    static const char key[] = " total=";
-    const char *p = memmem(line, len, key, sizeof key - 1), *end = line + len;
-
-    if (!p)
-        return false;
-    p += sizeof key - 1;
-    const char *first = p;
-    for (*out = 0; p < end && *p >= '0' && *p <= '9'; p++) {
-        uint64_t digit = (uint64_t)(*p - '0');
-        if (*out > (UINT64_MAX - digit) / 10)
-            return false;
-        *out = *out * 10 + digit;
-    }
-    return p != first;
-}
-
 /* "some avg10=0.00 avg60=0.00 avg300=0.00 total=0" (kernel/sched/psi.c, psi_show) */
 bool pressure_parse(const char *text, size_t len, struct pressure *out)
 {
     static const char *const names[] = {[PRESSURE_SOME] = "some ", [PRESSURE_FULL] = "full "};
+    struct cursor all = cursor_of(text, len), line;
     bool some = false;
 
     memset(out, 0, sizeof *out);
-    while (len > 0) {
-        const char *eol = memchr(text, '\n', len);
-        size_t line = eol ? (size_t)(eol - text) : len;
-        for (unsigned kind = 0; kind < PRESSURE_KINDS; kind++) {
-            size_t n = strlen(names[kind]);
-            if (line < n || memcmp(text, names[kind], n) != 0)
-                continue;
-            if (!take_total(text, line, &out->stalled_us[kind]))
-                return false;
-            some |= kind == PRESSURE_SOME;
-        }
-        line += eol != NULL;
-        text += line;
-        len -= line;
+    for (unsigned kind = 0; kind < PRESSURE_KINDS; kind++) {
+        if (!cursor_find_line(all, names[kind], &line))
+            continue;
+        if (!cursor_find(&line, " total=") || !cursor_take_decimal(&line, &out->stalled_us[kind]))
+            return false;
+        some |= kind == PRESSURE_SOME;
     }
     return some;
 }
