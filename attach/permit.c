@@ -53,7 +53,7 @@ static bool look_at_state(struct permit_view *view, const struct target *target,
     view->pid = target->pid;
     rc = tid ? thread_status(proc, target->pid, tid, &view->its)
              : process_status(proc, target->pid, &view->its);
-    if (rc || own_status(proc, &view->own))
+    if (rc || process_status(proc, PROC_SELF, &view->own))
         return false;
     view->freezer = freezer_holds(proc, target->pid, view->cgroup, sizeof view->cgroup);
     if (!view->freezer && freezer_shows(proc, target->pid)) {
@@ -420,14 +420,14 @@ bool permit_tool_is_capable(const struct procfs *proc)
 {
     struct proc_status own;
 
-    return own_status(proc, &own) == 0 && permit_has_ptrace(own.cap_effective);
+    return process_status(proc, PROC_SELF, &own) == 0 && permit_has_ptrace(own.cap_effective);
 }
 
 bool permit_tool_is_traced(const struct procfs *proc, struct fault *fault)
 {
     struct proc_status own;
 
-    if (own_status(proc, &own) || !own.tracer)
+    if (process_status(proc, PROC_SELF, &own) || !own.tracer)
         return false;
     name_tracer(proc, own.tracer, FAULT_TOOL_TRACED, fault);
     return true;

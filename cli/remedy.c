@@ -154,7 +154,7 @@ static bool is_bounded(const struct procfs *proc)
 {
     struct proc_status status;
 
-    return own_status(proc, &status) == 0 && permit_has_ptrace(status.cap_bounding);
+    return process_status(proc, PROC_SELF, &status) == 0 && permit_has_ptrace(status.cap_bounding);
 }
 
 static void look_at_target(struct remedy *remedy, const struct procfs *proc, pid_t pid)

@@ -6,40 +6,49 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
-
-enum { CGROUP_TEXT_MAX = 64 << 10 };
 
 /* freezer.state and cgroup.events tell of the groups above as well. */
 static const struct {
     enum freezer freezer;
-    const char *controller, *mount, *file, *word;
+    enum cgroup_tree tree;
+    const char *mount, *file, *word;
 } places[] = {
-    {FREEZER_V1, "freezer", "/sys/fs/cgroup/freezer", "freezer.state", "FROZEN"},
-    {FREEZER_V1, "freezer", "/sys/fs/cgroup/freezer", "freezer.state", "FREEZING"},
-    {FREEZER_V2, "", "/sys/fs/cgroup", "cgroup.events", "frozen 1"},
-    {FREEZER_V2, "", "/sys/fs/cgroup/unified", "cgroup.events", "frozen 1"},
+    {FREEZER_V1, CGROUP_V1_FREEZER, "/sys/fs/cgroup/freezer", "freezer.state", "FROZEN"},
+    {FREEZER_V1, CGROUP_V1_FREEZER, "/sys/fs/cgroup/freezer", "freezer.state", "FREEZING"},
+    {FREEZER_V2, CGROUP_V2, "/sys/fs/cgroup", "cgroup.events", "frozen 1"},
+    {FREEZER_V2, CGROUP_V2, "/sys/fs/cgroup/unified", "cgroup.events", "frozen 1"},
 };
+
+/* True if the file of that group has the word. */
+static bool group_file_has(const struct procfs *proc, const struct cgroup_dir *dir,
+                           const char *file, const char *word)
+{
+    AUTO_CLOSE int group = cgroup_dir_name(proc, dir);
+    char state[256];
+
+    return group >= 0 && group_file_read(proc, group, file, state, sizeof state) > 0 &&
+           strstr(state, word);
+}
 
 enum freezer freezer_holds(const struct procfs *proc, pid_t pid, char *path, size_t size)
 {
-    AUTO_FREE char *text = NULL;
-    char below[FREEZER_PATH_MAX], state[256];
+    AUTO_FREE char *cgroups = NULL;
+    char group[FREEZER_PATH_MAX];
+    struct cgroup_dir dir;
+    struct cursor text;
 
-    if (procfs_slurp(proc, &text, CGROUP_TEXT_MAX, "%d/cgroup", (int)pid) <= 0)
+    if (!cgroup_read(proc, pid, &cgroups, &text))
         return FREEZER_NONE;
-    AUTO_CLOSE int root = procfs_openf(proc, O_PATH | O_DIRECTORY, "self/root");
     for (size_t i = 0; i < ARRAY_LEN(places); i++) {
-        if (!cgroup_path(text, places[i].controller, below, sizeof below))
+        if (!cgroup_path(text, places[i].tree, group, sizeof group) ||
+            !cgroup_dir_usual(PROC_SELF, places[i].mount, group, &dir) ||
+            strlen(dir.path) >= size) /* cut off: the name of another group */
             continue;
-        int n = snprintf(path, size, "%s%s", places[i].mount, strcmp(below, "/") == 0 ? "" : below);
-        if (n < 0 || (size_t)n >= size) /* cut off: the name of another group */
-            continue;
-        AUTO_CLOSE int group = root < 0 ? root : group_name(proc, root, path);
-        if (group >= 0 && group_file_read(proc, group, places[i].file, state, sizeof state) > 0 &&
-            strstr(state, places[i].word))
+        if (group_file_has(proc, &dir, places[i].file, places[i].word)) {
+            strcpy(path, dir.path);
             return places[i].freezer;
+        }
     }
     return FREEZER_NONE;
 }

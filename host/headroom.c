@@ -1,5 +1,4 @@
 #include "host/headroom.h"
-#include "base/cursor.h"
 #include "base/util.h"
 #include "host/inroot.h"
 
@@ -7,27 +6,28 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { GROUPS_TEXT_MAX = 64 << 10, STAT_MAX = 8192 };
+enum { STAT_MAX = 8192 };
 
 /*
  * The same numbers in each version's words. Version 1 does not tell how much of
  * the kernel's own memory it would give back: all of it may be.
  */
 struct hierarchy {
-    const char *controller, *mount, *limit, *usage;
+    enum cgroup_tree tree;
+    const char *mount, *limit, *usage;
     const char *kernel;         /* NULL: in memory.stat */
     const char *reclaimable[3]; /* of memory.stat, with the groups below */
 };
 
 static const struct hierarchy hierarchies[] = {
-    {"memory",
-     "sys/fs/cgroup/memory",
+    {CGROUP_V1_MEMORY,
+     "/sys/fs/cgroup/memory",
      "memory.limit_in_bytes",
      "memory.usage_in_bytes",
      "memory.kmem.usage_in_bytes",
      {"total_inactive_file ", "total_active_file ", NULL}},
-    {"",
-     "sys/fs/cgroup",
+    {CGROUP_V2,
+     "/sys/fs/cgroup",
      "memory.max",
      "memory.current",
      NULL,
@@ -52,15 +52,14 @@ static uint64_t stat_number(const char *text, const char *name)
     return cursor_find_number(cursor_of(text, strlen(text)), name, &value) ? value : 0;
 }
 
-/* One directory; takes it if it has less than what was seen so far. */
-static bool look_at(const struct procfs *proc, const struct hierarchy *kind, int root,
-                    const char *path, struct headroom *out)
+/* Looks at one group; takes it if it has less than those seen so far. */
+static bool look_at(const struct procfs *proc, const struct hierarchy *kind,
+                    const struct cgroup_dir *dir, struct headroom *out)
 {
-    char directory[sizeof out->group], text[STAT_MAX];
+    AUTO_CLOSE int group = cgroup_dir_name(proc, dir);
     uint64_t limit, usage, kernel = 0, headroom;
+    char text[STAT_MAX];
 
-    snprintf(directory, sizeof directory, "/%s%s", kind->mount, path);
-    AUTO_CLOSE int group = root < 0 ? root : group_name(proc, root, directory);
     if (group < 0 || !read_number(proc, group, kind->limit, &limit) ||
         !read_number(proc, group, kind->usage, &usage) ||
         group_file_read(proc, group, "memory.stat", text, sizeof text) <= 0)
@@ -73,24 +72,33 @@ static bool look_at(const struct procfs *proc, const struct hierarchy *kind, int
     if (headroom >= out->bytes)
         return true;
     out->bytes = headroom;
-    snprintf(out->group, sizeof out->group, "%s", directory);
+    snprintf(out->group, sizeof out->group, "%s", dir->path);
     return true;
 }
 
 /* From the group itself up to the root of the hierarchy, which has no limit. */
-static bool look_upwards(const struct procfs *proc, const struct hierarchy *kind, int root,
-                         const char *text, struct headroom *out)
+static bool look_upwards(const struct procfs *proc, const struct hierarchy *kind,
+                         struct cursor cgroups, struct headroom *out)
 {
-    char path[CGROUP_PATH_MAX], *slash;
+    char path[PATH_MAX];
+    struct cgroup_dir dir;
     bool seen = false;
 
-    if (!cgroup_path(text, kind->controller, path, sizeof path))
+    if (!cgroup_path(cgroups, kind->tree, path, sizeof path) ||
+        !cgroup_dir_usual(PROC_SELF, kind->mount, path, &dir))
         return false;
-    while ((slash = strrchr(path, '/')) && path[1]) {
-        seen |= look_at(proc, kind, root, path, out);
-        *slash = '\0';
-    }
+    for (; !cgroup_dir_is_top(&dir); cgroup_dir_parent(&dir))
+        seen |= look_at(proc, kind, &dir, out);
     return seen;
+}
+
+/* A process in a container sees its own group as the root. */
+static bool look_in_target(const struct procfs *proc, const struct hierarchy *kind, pid_t pid,
+                           struct headroom *out)
+{
+    struct cgroup_dir dir;
+
+    return cgroup_dir_usual(pid, kind->mount, "/", &dir) && look_at(proc, kind, &dir, out);
 }
 
 static bool has_swap(const struct procfs *proc)
@@ -105,18 +113,15 @@ static bool has_swap(const struct procfs *proc)
 
 bool headroom_read(const struct procfs *proc, pid_t pid, struct headroom *out)
 {
-    AUTO_FREE char *text = NULL;
+    AUTO_FREE char *cgroups = NULL;
+    struct cursor text;
     bool seen = false;
 
     *out = (struct headroom){.bytes = UINT64_MAX};
-    if (has_swap(proc) || procfs_slurp(proc, &text, GROUPS_TEXT_MAX, "%d/cgroup", (int)pid) <= 0)
+    if (has_swap(proc) || !cgroup_read(proc, pid, &cgroups, &text))
         return false;
-    AUTO_CLOSE int own = procfs_openf(proc, O_PATH | O_DIRECTORY, "self/root");
-    AUTO_CLOSE int its = procfs_openf(proc, O_PATH | O_DIRECTORY, "%d/root", (int)pid);
     for (size_t i = 0; i < ARRAY_LEN(hierarchies); i++)
-        if (!look_upwards(proc, &hierarchies[i], own, text, out)) /* a container sees its own */
-            seen |= look_at(proc, &hierarchies[i], its, "", out);
-        else
-            seen = true;
+        seen |= look_upwards(proc, &hierarchies[i], text, out) ||
+                look_in_target(proc, &hierarchies[i], pid, out);
     return seen;
 }

@@ -2,15 +2,14 @@
 #pragma once
 
 #include "host/cgroup.h"
-#include "host/procfs.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 struct headroom {
     uint64_t bytes; /* free below the limit, or taken by what the kernel may drop for it */
-    char
-        group[CGROUP_PATH_MAX + 64]; /* the one with the least: its directory as the tool sees it */
+    /* The group with the least: its directory as the tool sees it. */
+    char group[CGROUP_DIR_MAX];
 };
 
 /*

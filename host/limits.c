@@ -1,7 +1,7 @@
 #include "host/limits.h"
-#include "base/cursor.h"
 #include "base/util.h"
-#include "host/cgroup_dir.h"
+#include "host/cgroup.h"
+#include "host/inroot.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -102,12 +102,13 @@ static void add_group(struct limits *limits, const struct procfs *proc,
                       const struct cgroup_dir *dir, bool v2)
 {
     struct limit_group *group = &limits->groups[limits->count];
+    AUTO_CLOSE int named = cgroup_dir_name(proc, dir);
 
     *group = (struct limit_group){
-        .usage_fd = cgroup_dir_open(proc, dir, v2 ? "memory.current" : "memory.usage_in_bytes"),
-        .stat_fd = cgroup_dir_open(proc, dir, "memory.stat"),
-        .hard_fd = cgroup_dir_open(proc, dir, v2 ? "memory.max" : "memory.limit_in_bytes"),
-        .high_fd = v2 ? cgroup_dir_open(proc, dir, "memory.high") : -1,
+        .usage_fd = group_file_open(proc, named, v2 ? "memory.current" : "memory.usage_in_bytes"),
+        .stat_fd = group_file_open(proc, named, "memory.stat"),
+        .hard_fd = group_file_open(proc, named, v2 ? "memory.max" : "memory.limit_in_bytes"),
+        .high_fd = v2 ? group_file_open(proc, named, "memory.high") : -1,
         .v2 = v2};
     if (group->usage_fd < 0) {
         close_group(group);

@@ -1,7 +1,6 @@
 #include "host/pressure.h"
-#include "base/cursor.h"
 #include "base/util.h"
-#include "host/cgroup_dir.h"
+#include "host/cgroup.h"
 #include "host/inroot.h"
 
 #include <errno.h>
@@ -49,11 +48,13 @@ static int take_file(struct pressure_file *file, int fd)
 int pressure_open(struct pressure_file *file, const struct procfs *proc, pid_t pid)
 {
     struct cgroup_dir dir;
+    AUTO_CLOSE int group = -1;
 
     file->fd = -1;
     file->whole_host = false;
-    if (cgroup_dir_find(proc, pid, CGROUP_V2, &dir) &&
-        take_file(file, cgroup_dir_open(proc, &dir, "memory.pressure")) == 0)
+    if (cgroup_dir_find(proc, pid, CGROUP_V2, &dir))
+        group = cgroup_dir_name(proc, &dir);
+    if (group >= 0 && take_file(file, group_file_open(proc, group, "memory.pressure")) == 0)
         return 0;
     file->whole_host = true;
     return take_file(file, procfs_openf(proc, O_RDONLY, "pressure/memory"));

@@ -143,3 +143,12 @@ int procfs_openf(const struct procfs *proc, int flags, const char *fmt, ...)
     FORMAT_NAME(name, fmt);
     return open_below(proc, flags, name);
 }
+
+const char *procfs_name(pid_t pid, char out[PROC_NAME_MAX])
+{
+    if (pid == PROC_SELF)
+        strcpy(out, "self");
+    else
+        snprintf(out, PROC_NAME_MAX, "%d", (int)pid);
+    return out;
+}

@@ -42,3 +42,11 @@ __attribute__((format(printf, 4, 5))) ssize_t procfs_readlink(const struct procf
 /* Opens a file below the root with O_CLOEXEC. Returns a descriptor or -errno. */
 __attribute__((format(printf, 3, 4))) int procfs_openf(const struct procfs *proc, int flags,
                                                        const char *fmt, ...);
+
+enum {
+    PROC_SELF = -1, /* in place of a pid: the tool itself */
+    PROC_NAME_MAX = 16,
+};
+
+/* The name of the directory of a process below the root: its pid, or "self". Returns out. */
+const char *procfs_name(pid_t pid, char out[PROC_NAME_MAX]);

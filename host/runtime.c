@@ -1,11 +1,12 @@
 #include "host/runtime.h"
 #include "base/util.h"
 #include "host/cgroup.h"
+#include "host/container_name.h"
 
 #include <fcntl.h>
 #include <string.h>
 
-enum { ENVIRON_LIMIT = 4 << 20, CGROUP_LIMIT = 64 << 10 };
+enum { ENVIRON_LIMIT = 4 << 20 };
 
 /* The value of a variable in the environment that it was started with; NULL: it is not set. */
 static const char *variable(const char *text, ssize_t len, const char *name)
@@ -27,11 +28,11 @@ static bool exists(const struct procfs *proc, const char *path)
 
 static enum runtime place_of_cgroup(const struct procfs *proc)
 {
-    AUTO_FREE char *text = NULL;
-    ssize_t n = procfs_slurp(proc, &text, CGROUP_LIMIT, "self/cgroup");
+    AUTO_FREE char *cgroups = NULL;
     struct container container;
+    struct cursor text;
 
-    if (n <= 0 || !cgroup_parse(text, (size_t)n, &container))
+    if (!cgroup_read(proc, PROC_SELF, &cgroups, &text) || !container_of_groups(text, &container))
         return RUNTIME_NONE;
     if (container.pod[0])
         return RUNTIME_KUBERNETES;

@@ -1,6 +1,6 @@
 #include "host/selector.h"
 #include "base/util.h"
-#include "host/cgroupfs.h"
+#include "host/cgroup_members.h"
 #include "host/faults.h"
 #include "host/task.h"
 
@@ -88,11 +88,11 @@ static bool fill_own(const struct procfs *proc, struct sets *sets)
 static fault_code fill_sets(const struct selector *selector, const struct procfs *proc,
                             struct sets *sets, struct fault *fault)
 {
-    const char *root = selector->cgroup_root ? selector->cgroup_root : CGROUPFS_ROOT;
+    const char *root = selector->cgroup_root ? selector->cgroup_root : CGROUP_ROOT;
     fault_code rc = processes_list(&sets->all, proc, fault);
 
     if (rc == FAULT_NONE && selector->cgroup)
-        rc = cgroupfs_members(&sets->group, root, selector->cgroup, fault);
+        rc = cgroup_members(&sets->group, root, selector->cgroup, fault);
     if (rc != FAULT_NONE)
         return rc;
     if ((selector->root_count && !fill_family(selector, proc, sets)) ||

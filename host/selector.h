@@ -11,11 +11,11 @@
 struct selector {
     const char *name;      /* see selector_name_is */
     const char *container; /* an id, or its beginning: see container_is */
-    const char *cgroup;    /* see cgroupfs_members */
+    const char *cgroup;    /* see cgroup_members */
     const pid_t *roots;    /* these processes and their descendants */
     size_t root_count;
     bool own_too;            /* also the tool itself and those that started it, for a mere list */
-    const char *cgroup_root; /* NULL: CGROUPFS_ROOT */
+    const char *cgroup_root; /* NULL: CGROUP_ROOT */
     volatile pid_t *at;      /* gets the process that is just looked at; NULL: nobody asks */
 };
 

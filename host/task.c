@@ -33,47 +33,40 @@ static int read_status(const struct procfs *proc, const char *task, struct proc_
     return parse_status(text, (size_t)n, out) ? 0 : -EBADMSG;
 }
 
+/* "42/task/43" */
+static void format_thread(pid_t pid, pid_t tid, char out[TASK_NAME_MAX])
+{
+    char name[PROC_NAME_MAX];
+
+    snprintf(out, TASK_NAME_MAX, "%s/task/%d", procfs_name(pid, name), (int)tid);
+}
+
 int process_stat(const struct procfs *proc, pid_t pid, struct proc_stat *out)
 {
-    char task[TASK_NAME_MAX];
+    char name[PROC_NAME_MAX];
 
-    snprintf(task, sizeof task, "%d", (int)pid);
-    return read_stat(proc, task, out);
+    return read_stat(proc, procfs_name(pid, name), out);
 }
 
 int thread_stat(const struct procfs *proc, pid_t pid, pid_t tid, struct proc_stat *out)
 {
-    char task[TASK_NAME_MAX];
+    char name[TASK_NAME_MAX];
 
-    snprintf(task, sizeof task, "%d/task/%d", (int)pid, (int)tid);
-    return read_stat(proc, task, out);
-}
-
-int own_thread_stat(const struct procfs *proc, pid_t tid, struct proc_stat *out)
-{
-    char task[TASK_NAME_MAX];
-
-    snprintf(task, sizeof task, "self/task/%d", (int)tid);
-    return read_stat(proc, task, out);
+    format_thread(pid, tid, name);
+    return read_stat(proc, name, out);
 }
 
 int process_status(const struct procfs *proc, pid_t pid, struct proc_status *out)
 {
-    char task[TASK_NAME_MAX];
+    char name[PROC_NAME_MAX];
 
-    snprintf(task, sizeof task, "%d", (int)pid);
-    return read_status(proc, task, out);
+    return read_status(proc, procfs_name(pid, name), out);
 }
 
 int thread_status(const struct procfs *proc, pid_t pid, pid_t tid, struct proc_status *out)
 {
-    char task[TASK_NAME_MAX];
+    char name[TASK_NAME_MAX];
 
-    snprintf(task, sizeof task, "%d/task/%d", (int)pid, (int)tid);
-    return read_status(proc, task, out);
-}
-
-int own_status(const struct procfs *proc, struct proc_status *out)
-{
-    return read_status(proc, "self", out);
+    format_thread(pid, tid, name);
+    return read_status(proc, name, out);
 }

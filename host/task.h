@@ -1,5 +1,6 @@
 /*
  * stat and status of a task as /proc shows it: a process, or one of its threads.
+ * PROC_SELF in place of a pid is the tool itself.
  *
  * Each function returns 0, or -errno: -ENOENT or -ESRCH if there is no such
  * task, -EBADMSG if the text is not what the kernel writes. *out is defined
@@ -22,7 +23,3 @@ int thread_stat(const struct procfs *proc, pid_t pid, pid_t tid, struct proc_sta
 int process_status(const struct procfs *proc, pid_t pid, struct proc_status *out);
 /* /proc/PID/task/TID/status */
 int thread_status(const struct procfs *proc, pid_t pid, pid_t tid, struct proc_status *out);
-
-/* /proc/self/status, and /proc/self/task/TID/stat: of the tool. */
-int own_status(const struct procfs *proc, struct proc_status *out);
-int own_thread_stat(const struct procfs *proc, pid_t tid, struct proc_stat *out);

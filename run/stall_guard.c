@@ -53,7 +53,7 @@ static void read_call(const struct stall_guard *stall_guard, char *call, size_t 
     call[0] = '\0';
     if (procfs_open(&proc, "/proc") != 0)
         return;
-    if (own_thread_stat(&proc, stall_guard->watched, &stat) == 0 && stat.state == 'D')
+    if (thread_stat(&proc, PROC_SELF, stall_guard->watched, &stat) == 0 && stat.state == 'D')
         n = procfs_read(&proc, call, size, "self/task/%d/syscall", (int)stall_guard->watched);
     procfs_close(&proc);
     if (n <= 0 || !reads(strtol(call, NULL, 10)))

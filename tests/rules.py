@@ -40,12 +40,11 @@ ALLOWED = {
     ("attach/target.c", "stat"): (1, "the tool's own root directory"),
     ("attach/target.c", "fstatat"): (1, "the root directory of the target: nothing is opened"),
     ("attach/target.c", "readlinkat"): (1, "in a directory from inroot_name; read, not followed"),
-    ("host/cgroup_dir.c", "open"): (1, "the tool's own root directory"),
-    ("host/cgroup_dir.c", "faccessat"): (1, "\".\" of a directory from group_name"),
-    ("host/cgroupfs.c", "open"): (2, OWN + ": --cgroup, and /sys/fs/cgroup"),
-    ("host/cgroupfs.c", "openat"): (4, KERNEL),
-    ("host/cgroupfs.c", "SYS_openat2"): (1, KERNEL),
-    ("host/cgroupfs.c", "faccessat"): (1, KERNEL),
+    ("host/cgroup.c", "faccessat"): (1, "\".\" of a directory from group_name"),
+    ("host/cgroup_members.c", "open"): (2, OWN + ": --cgroup, and /sys/fs/cgroup"),
+    ("host/cgroup_members.c", "openat"): (4, KERNEL),
+    ("host/cgroup_members.c", "SYS_openat2"): (1, KERNEL),
+    ("host/cgroup_members.c", "faccessat"): (1, KERNEL),
     ("elf/rootfile.c", "open"): (1, "the tool's own root directory"),
     ("inject/unwind.c", "dlopen"): (1, "a library of the tool's, by its name"),
     ("profile/gzip.c", "dlopen"): (1, "a library of the tool's, by its name"),
@@ -74,6 +73,8 @@ ALLOWED = {
 LEADS_OUT = re.compile(r"(?:^|/)(?:root|cwd|exe|map_files|fd|ns)(?:/|$|%)|^%s")
 PROCFS_CALL = re.compile(r"\bprocfs_(read|slurp|openf)\s*\(((?:[^()]|\([^()]*\))*)\)")
 PROCFS_ALLOWED = {
+    ("host/cgroup.c", "%s/cgroup"): "an entry of /proc: a number, or \"self\"",
+    ("host/mountinfo.c", "%s/mountinfo"): "an entry of /proc: a number, or \"self\"",
     ("host/task.c", "%s/stat"): "an entry of /proc: numbers, or \"self\"",
     ("host/task.c", "%s/status"): "an entry of /proc: numbers, or \"self\"",
     ("host/lsm.c", "%s/attr/current"): "an entry of /proc: a number, or \"self\"",

@@ -18,15 +18,15 @@ static void expect_container(const struct container *found)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    const char *text = (const char *)data;
+    struct cursor text = cursor_of((const char *)data, size);
     struct container found, same;
 
-    expect(cgroup_parse(text, size, &found) == (found.engine || found.pod[0]));
+    expect(container_of_groups(text, &found) == (found.engine || found.pod[0]));
     expect_container(&found);
     /* Not always the same: the name of an inner machine may begin an outer engine's id. */
     if (found.engine)
-        expect(cgroup_names(text, size, found.id, &same) && container_is(&same, found.id));
-    expect(mountinfo_container(text, size, &found) == (found.engine || found.pod[0]));
+        expect(container_in_groups(text, found.id, &same) && container_is(&same, found.id));
+    expect(container_of_mounts(text, &found) == (found.engine || found.pod[0]));
     expect_container(&found);
     return 0;
 }

@@ -1,6 +1,6 @@
 /* What the kernel writes of memory: limits, sums, pressure, and where the groups are mounted. */
 #include "fuzz.h"
-#include "host/cgroup_dir.h"
+#include "host/cgroup.h"
 #include "host/limits.h"
 #include "host/pressure.h"
 
@@ -25,21 +25,20 @@ static void parse_numbers(const char *text, size_t size)
 /* What is found ends below the mount, and nothing in it leads up again. */
 static void find_directory(const char *text, size_t size, enum cgroup_tree tree, const char *path)
 {
-    char out[256];
-    size_t top;
+    struct cgroup_dir dir;
 
-    if (!cgroup_mounted(text, size, tree, path, out, sizeof out, &top))
+    if (!cgroup_dir_mounted(cursor_of(text, size), tree, path, &dir))
         return;
-    expect(top <= strlen(out) && strlen(out) < sizeof out);
-    expect(out[top] == '\0' || out[top] == '/');
-    expect(!strstr(out + top, "/../"));
+    expect(dir.top <= strlen(dir.path) && strlen(dir.path) < sizeof dir.path);
+    expect(dir.path[dir.top] == '\0' || dir.path[dir.top] == '/');
+    expect(!strstr(dir.path + dir.top, "/../"));
 }
 
 static void parse_paths(const char *text, size_t size, enum cgroup_tree tree)
 {
     char path[128];
 
-    if (cgroup_tree_path(text, size, tree, path, sizeof path)) {
+    if (cgroup_path(cursor_of(text, size), tree, path, sizeof path)) {
         expect(path[0] == '/' && strlen(path) < sizeof path);
         find_directory(text, size, tree, path);
     }

@@ -44,13 +44,13 @@ static void test_records(void)
     for (size_t i = 0; i < sizeof records / sizeof *records; i++) {
         const char *text = records[i].text, *id = records[i].id;
         struct container found;
-        bool good = CHECK(cgroup_parse(text, strlen(text), &found)) &&
+        bool good = CHECK(container_of_groups(cursor_of(text, strlen(text)), &found)) &&
                     CHECK(strcmp(found.engine, records[i].engine) == 0) &&
                     CHECK(strcmp(found.id, id) == 0) &&
-                    CHECK(cgroup_names(text, strlen(text), id, &found)) &&
+                    CHECK(container_in_groups(cursor_of(text, strlen(text)), id, &found)) &&
                     CHECK(strcmp(found.id, id) == 0) &&
-                    CHECK(!cgroup_names(text, strlen(text), ID2, &found)) &&
-                    CHECK(!cgroup_names(text, strlen(text), "nosuch", &found));
+                    CHECK(!container_in_groups(cursor_of(text, strlen(text)), ID2, &found)) &&
+                    CHECK(!container_in_groups(cursor_of(text, strlen(text)), "nosuch", &found));
         if (!good)
             fprintf(stderr, "  %s\n", records[i].what);
     }
@@ -63,15 +63,16 @@ static void test_short_ids(void)
     static const char nspawn[] = "0::/machine.slice/systemd-nspawn@cafe1.service/payload\n";
     struct container found;
 
-    CHECK(cgroup_names(docker, strlen(docker), "4f1c", &found) && strcmp(found.id, ID) == 0);
-    CHECK(cgroup_names(docker, strlen(docker), "4f1c2d3e5a6b", &found));
-    CHECK(!cgroup_names(docker, strlen(docker), "4f1", &found));
-    CHECK(!cgroup_names(docker, strlen(docker), "", &found));
-    CHECK(!cgroup_names(docker, strlen(docker), "4f1d", &found));
-    CHECK(!cgroup_names(docker, strlen(docker), "1c2d3e5a", &found));
-    CHECK(!cgroup_names(docker, strlen(docker), ID "0", &found));
-    CHECK(!cgroup_names(nspawn, strlen(nspawn), "cafe", &found));
-    CHECK(cgroup_names(nspawn, strlen(nspawn), "cafe1", &found));
+    CHECK(container_in_groups(cursor_of(docker, strlen(docker)), "4f1c", &found) &&
+          strcmp(found.id, ID) == 0);
+    CHECK(container_in_groups(cursor_of(docker, strlen(docker)), "4f1c2d3e5a6b", &found));
+    CHECK(!container_in_groups(cursor_of(docker, strlen(docker)), "4f1", &found));
+    CHECK(!container_in_groups(cursor_of(docker, strlen(docker)), "", &found));
+    CHECK(!container_in_groups(cursor_of(docker, strlen(docker)), "4f1d", &found));
+    CHECK(!container_in_groups(cursor_of(docker, strlen(docker)), "1c2d3e5a", &found));
+    CHECK(!container_in_groups(cursor_of(docker, strlen(docker)), ID "0", &found));
+    CHECK(!container_in_groups(cursor_of(nspawn, strlen(nspawn)), "cafe", &found));
+    CHECK(container_in_groups(cursor_of(nspawn, strlen(nspawn)), "cafe1", &found));
     CHECK(strcmp(container_id("docker/4f1c"), "4f1c") == 0);
     CHECK(strcmp(container_id("containerd://" ID), ID) == 0);
     CHECK(strcmp(container_id(ID), ID) == 0);
@@ -83,9 +84,11 @@ static void test_nested(void)
     static const char text[] = "0::/docker/" ID2 "/kubelet/kubepods/pod" UID "/" ID "\n";
     struct container found;
 
-    CHECK(cgroup_names(text, strlen(text), ID2, &found) && strcmp(found.id, ID2) == 0);
-    CHECK(cgroup_names(text, strlen(text), ID, &found) && strcmp(found.id, ID) == 0);
-    CHECK(cgroup_parse(text, strlen(text), &found) && strcmp(found.id, ID) == 0);
+    CHECK(container_in_groups(cursor_of(text, strlen(text)), ID2, &found) &&
+          strcmp(found.id, ID2) == 0);
+    CHECK(container_in_groups(cursor_of(text, strlen(text)), ID, &found) &&
+          strcmp(found.id, ID) == 0);
+    CHECK(container_of_groups(cursor_of(text, strlen(text)), &found) && strcmp(found.id, ID) == 0);
 }
 
 static void test_no_container(void)
@@ -102,8 +105,8 @@ static void test_no_container(void)
 
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         struct container found;
-        if (!CHECK(!cgroup_parse(texts[i], strlen(texts[i]), &found)) ||
-            !CHECK(!cgroup_names(texts[i], strlen(texts[i]), ID, &found)))
+        if (!CHECK(!container_of_groups(cursor_of(texts[i], strlen(texts[i])), &found)) ||
+            !CHECK(!container_in_groups(cursor_of(texts[i], strlen(texts[i])), ID, &found)))
             fprintf(stderr, "  %s", texts[i]);
     }
 }
@@ -114,7 +117,7 @@ static bool mounted(const char *text, struct container *out)
 {
     size_t len = strlen(text);
     char *copy = malloc(len + 1); /* exactly as long: a read beyond it is seen */
-    bool found = copy && mountinfo_container(memcpy(copy, text, len), len, out);
+    bool found = copy && container_of_mounts(cursor_of(memcpy(copy, text, len), len), out);
 
     free(copy);
     return found;

@@ -1,6 +1,6 @@
 /* Memory limits: the files of both versions of control groups, and the way to the root. */
 #include "check.h"
-#include "host/cgroup_dir.h"
+#include "host/cgroup.h"
 #include "host/limits.h"
 #include "tree.h"
 
@@ -53,7 +53,7 @@ static void test_texts(void)
 static bool path_is(const char *text, enum cgroup_tree tree, const char *expected)
 {
     char path[64];
-    bool found = cgroup_tree_path(text, strlen(text), tree, path, sizeof path);
+    bool found = cgroup_path(cursor_of(text, strlen(text)), tree, path, sizeof path);
 
     return expected ? found && strcmp(path, expected) == 0 : !found;
 }
@@ -76,13 +76,12 @@ static void test_paths(void)
 static bool dir_is(const char *mountinfo, enum cgroup_tree tree, const char *path,
                    const char *expected, size_t expected_top)
 {
-    char out[128];
-    size_t top = 0;
-    bool found = cgroup_mounted(mountinfo, strlen(mountinfo), tree, path, out, sizeof out, &top);
+    struct cgroup_dir dir;
+    bool found = cgroup_dir_mounted(cursor_of(mountinfo, strlen(mountinfo)), tree, path, &dir);
 
     if (!expected)
         return !found;
-    return found && strcmp(out, expected) == 0 && top == expected_top;
+    return found && strcmp(dir.path, expected) == 0 && dir.top == expected_top;
 }
 
 static void test_mounts(void)
@@ -123,6 +122,7 @@ static bool make_host(struct tree *tree, bool v1, const char *cgroup)
              "rw\n",
              tree->path, v1 ? "v1" : "cpu", v1 ? "memory" : "cpu", tree->path);
     return CHECK(tree_write(tree, "proc/self/mountinfo", text)) &&
+           CHECK(tree_link(tree, "proc/self/root", "/")) &&
            CHECK(tree_write(tree, "proc/42/mountinfo", text)) &&
            CHECK(tree_write(tree, "proc/42/cgroup", cgroup)) &&
            CHECK(

@@ -92,7 +92,7 @@ static bool make_group(struct tree *tree, struct procfs *proc)
              tree_name(tree, "v2", path));
     tree_parents(tree_name(tree, "v2/g/x", group));
     return tree_write(tree, "proc/self/mountinfo", line) &&
-           tree_write(tree, "proc/42/mountinfo", line) &&
+           tree_link(tree, "proc/self/root", "/") && tree_write(tree, "proc/42/mountinfo", line) &&
            tree_write(tree, "proc/42/cgroup", "0::/g\n") && tree_write(tree, "other", psi_text) &&
            procfs_open(proc, tree_name(tree, "proc", path)) == 0;
 }

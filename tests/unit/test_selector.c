@@ -1,6 +1,6 @@
 /* Which processes are meant: names, trees, groups, containers, over a recorded /proc. */
 #include "check.h"
-#include "host/cgroupfs.h"
+#include "host/cgroup_members.h"
 #include "host/faults.h"
 #include "host/selector.h"
 #include "proc_text.h"

@@ -1,4 +1,5 @@
-#include "host/cgroupfs.h"
+#include "host/cgroup_members.h"
+#include "base/cursor.h"
 #include "base/util.h"
 #include "host/faults.h"
 
@@ -47,15 +48,16 @@ static bool add_members(struct processes *members, const struct procfs *group)
 {
     AUTO_FREE char *text = NULL;
     ssize_t n = procfs_slurp(group, &text, MEMBERS_TEXT_MAX, "cgroup.procs");
+    struct cursor rest, line;
+    uint64_t pid;
     bool good = true;
 
     if (n == -ENOMEM)
         return false;
-    for (char *p = text; good && n > 0 && *p; p += strcspn(p, "\n"), p += *p == '\n') {
-        long pid = strtol(p, NULL, 10);
-        if (pid > 0 && pid <= INT32_MAX)
+    rest = cursor_of(text, n > 0 ? (size_t)n : 0);
+    while (good && cursor_take_line(&rest, &line))
+        if (cursor_take_decimal(&line, &pid) && pid > 0 && pid <= INT32_MAX)
             good = processes_add(members, (pid_t)pid);
-    }
     return good;
 }
 
@@ -114,8 +116,8 @@ static bool take_relative(struct processes *members, int root, const char *path,
     return good;
 }
 
-fault_code cgroupfs_members(struct processes *members, const char *root, const char *path,
-                            struct fault *fault)
+fault_code cgroup_members(struct processes *members, const char *root, const char *path,
+                          struct fault *fault)
 {
     AUTO_CLOSE int dirfd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     size_t groups = 0;

@@ -1,0 +1,259 @@
+#include "host/container_name.h"
+#include "base/util.h"
+#include "host/cgroup.h"
+
+#include <string.h>
+
+enum { POD_UID_MIN = 32, POD_UID_MAX = 36 };
+
+static bool is_hex(char ch)
+{
+    return (ch >= '0' && ch <= '9') || (ch >= 'a' && ch <= 'f');
+}
+
+/*
+ * What stands before a container's id: in the name of its own group where
+ * systemd makes the groups (docker-ID.scope), as a group of its own where the
+ * engine does (docker/ID), or before a colon where containerd was told one and
+ * does the other (kubepods-podUID.slice:cri-containerd:ID). conmon watches a
+ * container from outside.
+ */
+static const struct {
+    const char *prefix, *engine;
+} engines[] = {
+    {"docker", "docker"},
+    {"libpod", "podman"},
+    {"libpod-payload", "podman"},
+    {"libpod_parent", "podman"},
+    {"cri-containerd", "containerd"},
+    {"nerdctl", "containerd"},
+    {"containerd", "containerd"},
+    {"crio", "cri-o"},
+    {"libpod-conmon", NULL},
+    {"crio-conmon", NULL},
+};
+
+/* The engine of a prefix; *known says whether it is in the table. */
+static const char *engine_of(struct cursor prefix, bool *known)
+{
+    for (size_t i = 0; i < ARRAY_LEN(engines); i++)
+        if (cursor_is(prefix, engines[i].prefix)) {
+            *known = true;
+            return engines[i].engine;
+        }
+    *known = false;
+    return NULL;
+}
+
+static struct cursor cut_end(struct cursor name, const char *end)
+{
+    size_t n = strlen(end);
+
+    if (cursor_left(name) > n && memcmp(name.end - n, end, n) == 0)
+        name.end -= n;
+    return name;
+}
+
+/* The 64 hexadecimal digits that a name ends in; all engines make ids of that length. */
+static bool id_at_end(struct cursor name, struct cursor *id)
+{
+    *id = (struct cursor){name.end, name.end};
+    while (id->at > name.at && is_hex(id->at[-1]))
+        id->at--;
+    return cursor_left(*id) == CONTAINER_ID_LEN;
+}
+
+/* A group whose name ends in an id: the engines of containers make it. */
+static bool take_id(struct cursor name, struct cursor parent, struct container *out)
+{
+    struct cursor id, before;
+    bool known;
+
+    if (!id_at_end(name, &id))
+        return false;
+    before = (struct cursor){name.at, id.at};
+    if (cursor_left(before) && strchr("-:", before.end[-1]))
+        before.end--;
+    const char *colon = memrchr(before.at, ':', cursor_left(before)); /* "slice:engine:ID" */
+    if (colon)
+        before.at = colon + 1;
+    const char *engine = engine_of(cursor_left(before) ? before : parent, &known);
+    if (known && !engine)
+        return false;
+    out->engine = engine ? engine : "container";
+    memcpy(out->id, id.at, CONTAINER_ID_LEN);
+    out->id[CONTAINER_ID_LEN] = '\0';
+    return true;
+}
+
+/* A machine's name; systemd writes "\x2d" for a hyphen in the name of a unit. */
+static bool take_machine(struct cursor name, const char *engine, struct container *out)
+{
+    size_t n = 0;
+
+    while (cursor_left(name)) {
+        const char *p = name.at;
+        bool escaped =
+            cursor_left(name) >= 4 && cursor_begins(name, "\\x") && is_hex(p[2]) && is_hex(p[3]);
+        char ch = escaped ? (char)(cursor_hex_digit(p[2]) * 16 + cursor_hex_digit(p[3])) : *p;
+        if (n == CONTAINER_ID_LEN || !ch)
+            return false;
+        out->id[n++] = ch;
+        name.at += escaped ? 4 : 1;
+    }
+    out->id[n] = '\0';
+    out->engine = n ? engine : NULL;
+    return n > 0;
+}
+
+/*
+ * systemd-nspawn@NAME.service (a unit of its template) or machine-NAME.scope
+ * (started by hand, registered with systemd-machined, as a virtual machine's
+ * is, too: machine-qemu\x2d...); lxc.payload.NAME of LXC.
+ */
+static bool take_named(struct cursor name, struct container *out)
+{
+    static const struct {
+        const char *begin, *end, *engine;
+    } forms[] = {
+        {"systemd-nspawn@", ".service", "nspawn"},
+        {"machine-", ".scope", "nspawn"},
+        {"lxc.payload.", "", "lxc"},
+    };
+
+    if (cursor_begins(name, "machine-qemu\\x2d"))
+        return false;
+    for (size_t i = 0; i < ARRAY_LEN(forms); i++) {
+        struct cursor inner = cut_end(name, forms[i].end);
+        if (cursor_left(name) - cursor_left(inner) == strlen(forms[i].end) &&
+            cursor_take_text(&inner, forms[i].begin) && cursor_left(inner))
+            return take_machine(inner, forms[i].engine, out);
+    }
+    return false;
+}
+
+/* False, and *out as it was, if the group is no container's. */
+static bool take_container(struct cursor name, struct cursor parent, struct container *out)
+{
+    struct container found = *out;
+    bool taken = take_id(cut_end(name, ".scope"), parent, &found) || take_named(name, &found);
+
+    if (taken)
+        *out = found;
+    return taken;
+}
+
+/* The digits and separators at the start of text: "_" stands for "-" in the names of systemd's
+ * slices. */
+static size_t uid_copy(struct cursor text, char *out)
+{
+    const char *p = text.at;
+    size_t n = 0;
+
+    while (p + n < text.end && n < POD_UID_MAX && (is_hex(p[n]) || p[n] == '-' || p[n] == '_')) {
+        out[n] = p[n] == '_' ? '-' : p[n];
+        n++;
+    }
+    out[n] = '\0';
+    return n;
+}
+
+/*
+ * "pod" and the uid (32 hexadecimal digits for a static pod, else 36 bytes with
+ * hyphens), at the start of a name or behind a hyphen.
+ */
+static void take_pod(struct cursor name, struct container *out)
+{
+    struct cursor rest = name;
+    char uid[POD_MAX];
+
+    while (cursor_find(&rest, "pod")) {
+        const char *pod = rest.at - 3;
+        if (pod > name.at && pod[-1] != '-')
+            continue;
+        size_t n = uid_copy(rest, uid);
+        if (n != POD_UID_MIN && n != POD_UID_MAX)
+            continue;
+        memcpy(out->pod, uid, n + 1);
+        return;
+    }
+}
+
+/* Calls see for each name of a path, from the outermost; until it returns false. */
+typedef bool (*group_seen)(struct cursor name, struct cursor parent, void *ctx);
+
+static bool walk_path(struct cursor path, group_seen see, void *ctx)
+{
+    struct cursor parent = {path.at, path.at}, name;
+
+    for (; cursor_take_part(&path, '/', &name); parent = name)
+        if (!see(name, parent, ctx))
+            return false;
+    return true;
+}
+
+static bool see_innermost(struct cursor name, struct cursor parent, void *ctx)
+{
+    take_pod(name, ctx);
+    (void)take_container(name, parent, ctx);
+    return true;
+}
+
+/*
+ * An engine that uses only some hierarchies leaves the others at "/": the first
+ * path that names a container counts.
+ */
+bool container_of_groups(struct cursor groups, struct container *out)
+{
+    struct cgroup_line line;
+
+    memset(out, 0, sizeof *out);
+    while (!out->engine && cgroup_next(&groups, &line))
+        (void)walk_path(line.path, see_innermost, out);
+    return out->engine || out->pod[0];
+}
+
+struct wanted {
+    const char *id;
+    struct container found;
+};
+
+const char *container_id(const char *text)
+{
+    const char *slash = strrchr(text, '/');
+
+    return slash ? slash + 1 : text;
+}
+
+bool container_is(const struct container *container, const char *id)
+{
+    size_t n = strlen(id);
+
+    if (!container->engine)
+        return false;
+    if (strspn(container->id, "0123456789abcdef") == CONTAINER_ID_LEN)
+        return n >= CONTAINER_PREFIX_MIN && strncmp(container->id, id, n) == 0;
+    return strcmp(container->id, id) == 0;
+}
+
+/* False, which ends the walk, at the container that is looked for. */
+static bool see_wanted(struct cursor name, struct cursor parent, void *ctx)
+{
+    struct wanted *wanted = ctx;
+
+    return !take_container(name, parent, &wanted->found) ||
+           !container_is(&wanted->found, wanted->id);
+}
+
+bool container_in_groups(struct cursor groups, const char *id, struct container *out)
+{
+    struct wanted wanted = {.id = id};
+    struct cgroup_line line;
+
+    while (cgroup_next(&groups, &line))
+        if (!walk_path(line.path, see_wanted, &wanted)) {
+            *out = wanted.found;
+            return true;
+        }
+    return false;
+}
