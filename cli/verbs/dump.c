@@ -195,7 +195,7 @@ static int dump_main(const struct options *options, pid_t pid)
 
 const struct verb verb_dump = {
     .name = "dump",
-    .summary = "write a heap profile: in the target, or streamed to a file here",
+    .summary = "write a heap profile, in the target or streamed to a file here",
     .synopses = {"[options] PID..."},
     .takes = TAKES_OUTPUT | TAKES_PATH | TAKES_FORMAT | TAKES_HOOKS,
     .intro = "Makes the process write its heap profile and prints the path under which it can\n"

@@ -159,7 +159,7 @@ static int report_main(const struct options *options, pid_t pid)
 
 const struct verb verb_report = {
     .name = "report",
-    .summary = "show a profile from a file: table, flame graph, pprof, ...",
+    .summary = "show a profile from a file as a table, flame graph, pprof, ...",
     .synopses = {"[options] FILE"},
     .takes = TAKES_OUTPUT | TAKES_FORMAT | TAKES_FILE,
     .intro = "Shows a heap profile in jemalloc's own format, from any machine; - is stdin. The\n"

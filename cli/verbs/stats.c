@@ -121,7 +121,7 @@ static int stats_main(const struct options *options, pid_t pid)
 
 const struct verb verb_stats = {
     .name = "stats",
-    .summary = "show where the memory is: jemalloc's counts beside the RSS",
+    .summary = "show where the memory is, by the counts of jemalloc and the kernel",
     .synopses = {"[options] PID..."},
     .takes = TAKES_STATS | TAKES_HOOKS,
     .intro = "Shows jemalloc's counts beside those of the kernel, in rows that add up to the\n"

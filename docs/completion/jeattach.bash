@@ -1,6 +1,6 @@
 # bash completion for jeattach(1)                              -*- shell-script -*-
 
-# "PID NAME" of each process that uses jemalloc and may be read.
+# Prints "PID NAME" of each process that uses jemalloc and can be read.
 _jeattach_processes()
 {
     local pid ns_pid name rest
@@ -9,7 +9,7 @@ _jeattach_processes()
     done < <("${COMP_WORDS[0]}" ps 2>/dev/null)
 }
 
-# Column $1 of jeattach ps, which is NAME or CONTAINER, as words that can be completed.
+# The words of column $1 of jeattach ps, which is name or container.
 _jeattach_column()
 {
     local pid ns_pid name rest word
@@ -24,7 +24,7 @@ _jeattach_column()
     done < <("${COMP_WORDS[0]}" ps 2>/dev/null)
 }
 
-# "TID NAME" of each thread of the processes given as arguments.
+# Prints "TID NAME" of each thread of the processes given as arguments.
 _jeattach_threads()
 {
     local pid comm tid name
@@ -37,8 +37,8 @@ _jeattach_threads()
     done
 }
 
-# Offers the numbers of the lines "NUMBER NAME" on stdin that begin with $1, but
-# those in $2; with the names where the candidates are only listed.
+# Offers the numbers of the lines "NUMBER NAME" on stdin that begin with $1, without
+# those in $2; with the names if the candidates are only listed.
 _jeattach_offer()
 {
     local number name listed=()
@@ -72,8 +72,8 @@ _jeattach()
     local looks='--format --focus --ignore --hide --show --by-thread --allocator --value --unit'
     looks+=' --rows --no-inlines --debuginfod --output'
     local looks_live='--focus --ignore --hide --show --allocator --rows --no-inlines --debuginfod'
-    local options='--pid --timeout --thread --instance --dry-run --json --quiet --verbose --help'
-    options+=' --name --container --cgroup --all --subprocesses --parallel'
+    local choice='--name --container --cgroup' common='--json --quiet --verbose --help --version'
+    local options="$common $choice --pid --timeout --thread --instance --dry-run"
 
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
@@ -85,19 +85,22 @@ _jeattach()
         return
     fi
     [[ " $verbs " == *" $verb "* ]] || return
-    if [ "$verb" = ps ]; then
-        options='--name --container --cgroup --timeout --json --quiet --help'
-    fi
+    case $verb in
+        ps) options="$common $choice --timeout" ;;
+        report) options=$common ;;
+        top | watch) ;;
+        *) options+=' --all --subprocesses --parallel' ;;
+    esac
     case $verb in
         dump) options+=" --path $looks" ;;
         record) options+=" --duration --every --count --keep $looks" ;;
         leak) options+=" --duration --settle $looks" ;;
-        report) options="--base --root --json --quiet --help $looks" ;;
+        report) options+=" --base --root $looks" ;;
         status) options+=' --no-call' ;;
         on) options+=' --allow-reset' ;;
         reset) options+=' --lg-sample' ;;
         mallctl) options+=' --list' ;;
-        top) options+=" --interval --count --once --share --sort ${looks_live}" ;;
+        top) options+=" --interval --count --once --share --sort $looks_live" ;;
         watch) options+=' --when --output --max --cooldown --keep --once --on' ;;
         stats) options+=' --full --prometheus --allow-slow' ;;
     esac
@@ -105,7 +108,7 @@ _jeattach()
         on | dump | record | leak | watch | top | stats | reset | purge | mallctl) options+=' --force-hooks' ;;
     esac
 
-    # readline splits --option=value in three words.
+    # readline splits --option=value into three words.
     option=${COMP_WORDS[COMP_CWORD - 1]}
     if [ "$cur" = = ]; then
         cur=
@@ -123,7 +126,7 @@ _jeattach()
     done
 
     case $option in
-        --when | --max | --keep) return ;; # a rule has to be quoted, which readline cannot offer
+        --when | --max | --keep) return ;; # a rule must be quoted, which readline cannot offer
         --cooldown)
             _jeattach_words '1m 10m 1h' "$cur"
             return

@@ -1,0 +1,214 @@
+"""--help, and whether the man page and the completion files know the same verbs and options."""
+
+import os
+import re
+import subprocess
+
+import lib
+
+DOCS = os.path.join(lib.ROOT, "docs")
+COLUMNS = 80
+OPTION = re.compile(r"^  (?:-(\w), |    )--([a-z-]+)", re.M)
+
+
+def help_of(*words):
+    return lib.run_tool(*words, "--help").text
+
+
+def summaries():
+    """Verb -> its line in the overview."""
+    return dict(re.findall(r"^  (\w+) +(.*)$", section(help_of(), "Verbs"), re.M))
+
+
+def section(text, heading):
+    """The paragraph below a heading of --help; empty if there is none."""
+    found = re.search(r"^%s.*:\n((?:.+\n)+)" % re.escape(heading), text, re.M)
+    return found[1] if found else ""
+
+
+class VerbOptions:
+    """The options of a verb by name without dashes, and the name of each letter."""
+
+    def __init__(self, verb):
+        text = help_of(verb)
+        own = OPTION.findall(section(text, "Options"))
+        profile = OPTION.findall(section(text, "Profile options"))
+        everywhere = OPTION.findall(help_of())
+        self.common = set(name for _, name in everywhere)
+        listed = re.findall(r"--([a-z-]+)", section(text, "Common options"))
+        self.all = set(name for _, name in own + profile) | set(listed)
+        self.common &= self.all
+        self.profile = set(name for _, name in profile)
+        self.letters = {letter: name for letter, name in own + profile + everywhere if letter}
+        self.letters.update((letter, name) for letter, name in own if letter)
+
+
+class Help(lib.TestCase):
+    def test_overview(self):
+        verbs = summaries()
+        self.assertGreaterEqual(len(verbs), 14)
+        for verb, summary in verbs.items():
+            with self.subTest(verb=verb):
+                self.assertRegex(summary, r"^[a-z].*[^.]( \.\.\.)?$")
+                self.assertRegex(help_of(verb), r"\Ausage: jeattach %s " % verb)
+                self.assertEqual(help_of("help", verb), help_of(verb))
+        self.assertEqual(lib.run_tool("help").text, help_of())
+
+    def test_width(self):
+        """A terminal of 80 columns wraps nothing."""
+        for verb in [None, *summaries()]:
+            for line in help_of(*[verb] if verb else []).splitlines():
+                self.assertLessEqual(len(line), COLUMNS, (verb, line))
+        for line in lib.run_tool("no-such-verb").err.splitlines():
+            self.assertLessEqual(len(line), COLUMNS, line)
+
+    def test_every_option_is_taken(self):
+        """An option that is listed is one that the verb parses, and no other is."""
+        every = set(name for verb in summaries() for name in VerbOptions(verb).all)
+        self.assertGreater(len(every), 40)
+        for verb in summaries():
+            taken = VerbOptions(verb).all
+            for name in every:
+                with self.subTest(verb=verb, option=name):
+                    err = lib.run_tool(verb, "--" + name, "", "--no-such-option").err
+                    self.assertEqual(name not in taken, "this verb has no option" in err, err)
+
+
+class Manual(lib.TestCase):
+    """docs/jeattach.1, whose SYNOPSIS has one entry for each verb. Options are documented below
+    the heading of their verb, or below `Options of VERB, VERB and VERB`."""
+
+    def setUp(self):
+        with open(os.path.join(DOCS, "jeattach.1")) as file:
+            self.text = file.read()
+
+    def section(self, heading):
+        return re.search(r"^\.Sh %s\n(.*?)^\.Sh " % heading, self.text, re.M | re.S)[1]
+
+    def entries(self):
+        """(verb, text) of each entry of the synopsis."""
+        for entry in self.section("SYNOPSIS").split(".Nm\n"):
+            verb = re.match(r"\.(?:Op )?Cm (\w+)\n", entry)
+            if verb:
+                yield verb[1], entry
+
+    def test_synopsis_has_each_verb_once(self):
+        self.assertEqual(sorted(verb for verb, _ in self.entries()), sorted(summaries()))
+
+    def test_synopsis_is_complete(self):
+        for verb, entry in self.entries():
+            with self.subTest(verb=verb):
+                options = VerbOptions(verb)
+                expected = set(options.all)
+                if ".Op Ar common options" in entry:
+                    expected -= options.common
+                else:
+                    expected -= {"help", "version"}
+                if ".Op Ar profile options" in entry:
+                    self.assertTrue(options.profile)
+                    expected -= options.profile
+                self.assertEqual(sorted(flags(entry, options.letters)), sorted(expected))
+
+    def documented(self):
+        """(verbs, names) of each heading that has options; verbs None: those of all."""
+        for heading, text in re.findall(r"^\.S[hs] ([^\n]*)\n(.*?)(?=^\.S[hs] )", self.text,
+                                        re.M | re.S):
+            names = [re.search(r"Fl -([a-z-]+)", line)[1]
+                     for line in re.findall(r"^\.It Fl .*", text, re.M)]
+            if not names:
+                continue
+            if heading in ("COMMON OPTIONS", "SELECTING PROCESSES"):
+                yield None, names
+            else:
+                verbs = heading.replace("Options of ", "").replace(" and ", ", ")
+                yield verbs.split(", "), names
+
+    def test_every_option_is_documented(self):
+        verbs = {verb: VerbOptions(verb) for verb in summaries()}
+        found = {verb: set() for verb in verbs}
+        common = []
+        for named, names in self.documented():
+            self.assertEqual(len(names), len(set(names)), "documented twice below one heading")
+            if named is None:
+                common += names
+                continue
+            for verb in named:
+                self.assertIn(verb, verbs, "no heading of a verb")
+                found[verb].update(names)
+        self.assertEqual(sorted(common), sorted(set(name for _, name in OPTION.findall(help_of()))))
+        for verb, options in verbs.items():
+            with self.subTest(verb=verb):
+                self.assertEqual(sorted(found[verb] - options.all), [])
+                self.assertEqual(sorted(options.all - options.common - found[verb]), [])
+
+
+def flags(mdoc, letters):
+    """The long names of the options in mdoc text: `Fl qv`, `Fl -count Ar n | Fl -once`."""
+    names = set()
+    for words in re.findall(r"\bFl ((?:[a-z|-]\S*(?: |$))+)", mdoc, re.M):
+        for word in words.replace("|", " ").split():
+            names.update([word[1:]] if word.startswith("-") else [letters[c] for c in word])
+    return names
+
+
+class Bash(lib.TestCase):
+    """docs/completion/jeattach.bash, asked as a shell asks it."""
+
+    def complete(self, *words):
+        script = ('. "$0"; COMP_WORDS=("$@"); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _jeattach; '
+                  'printf "%s\\n" "${COMPREPLY[@]}"')
+        path = os.path.join(DOCS, "completion", "jeattach.bash")
+        done = subprocess.run(["bash", "-c", script, path, lib.TOOL, *words], text=True,
+                              capture_output=True, timeout=lib.TOOL_TIMEOUT, check=True)
+        self.assertEqual(done.stderr, "")
+        return done.stdout.split()
+
+    def test_bash_verbs(self):
+        expected = [*summaries(), "help"]
+        self.assertEqual(sorted(w for w in self.complete("") if w[0] != "-"), sorted(expected))
+        self.assertEqual(sorted(self.complete("help", "")), sorted(summaries()))
+
+    def test_bash_options(self):
+        for verb in summaries():
+            with self.subTest(verb=verb):
+                offered = self.complete(verb, "--")
+                self.assertEqual(len(offered), len(set(offered)))
+                self.assertEqual(sorted(word[2:] for word in offered),
+                                 sorted(VerbOptions(verb).all))
+
+
+class Zsh(lib.TestCase):
+    """docs/completion/_jeattach, read: where no zsh is installed, it cannot be asked."""
+
+    def setUp(self):
+        with open(os.path.join(DOCS, "completion", "_jeattach")) as file:
+            self.text = file.read()
+
+    def expand(self, text):
+        """With the arrays that it names in their place."""
+        def array(match):
+            found = re.search(r"^  %s=\((.*?)\)$" % match[1], self.text, re.M | re.S)
+            return self.expand(found[1]) if found else ""
+        return re.sub(r"\$\{?(\w+)", array, text)
+
+    def options(self, verb):
+        body = re.search(r"^    %s\)(.*?);;$" % verb, self.text, re.M | re.S)[1]
+        specs = re.sub(r"\[[^]]*\]", "[", self.expand(body))  # without descriptions
+        specs = re.sub(r"\([^()]*\)", "", specs)  # without exclusions, and values to choose from
+        return re.findall(r"--([a-z-]+)(?=[=\[}])", specs)
+
+    def test_zsh_verbs(self):
+        verbs = dict(re.findall(r"^    '(\w+):(.*)'$", self.text, re.M))
+        verbs.pop("help")
+        self.assertEqual(verbs, summaries())
+
+    def test_zsh_options(self):
+        for verb in summaries():
+            with self.subTest(verb=verb):
+                found = self.options(verb)
+                self.assertEqual(len(found), len(set(found)), found)
+                self.assertEqual(sorted(found), sorted(VerbOptions(verb).all))
+
+
+if __name__ == "__main__":
+    lib.main()
