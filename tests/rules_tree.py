@@ -1,0 +1,316 @@
+"""Rules on the layers, the functions and the names of files, found by reading the sources.
+
+layers     a folder includes headers of the folders below it, and of no other; `struct options` is
+           known to cli/ alone; nothing below jemalloc/ speaks of jemalloc
+functions  two files define no static function of the same name; functions are short
+files      a file of the tree that a text names exists
+
+Each rule is a function of {path: text} that returns what is wrong, so that it is tested with
+sources that break it. What breaks a rule today is in a list here, which may only become shorter.
+"""
+
+import collections
+import fnmatch
+import os
+import re
+import statistics
+import unittest
+
+import rules
+from rules import ROOT, without_comments
+
+BELOW = {
+    "base": (),
+    "host": ("base",),
+    "attach": ("host",),
+    "elf": ("attach",),
+    "inject": ("elf",),
+    "jemalloc": ("inject",),
+    "profile": ("elf",),
+    "run": ("jemalloc", "profile"),
+    "cli": ("run",),
+}
+# Includes that point upwards.
+UPWARD = {
+    ("run/attachment.h", "cli/message.h"),
+    ("run/attachment.h", "cli/options.h"),
+    ("run/follow.h", "cli/options.h"),
+    ("run/interrupt.c", "cli/message.h"),
+    ("run/present.c", "cli/message.h"),
+    ("run/present.c", "cli/output/profile_json.h"),
+    ("run/present.h", "cli/options.h"),
+    ("run/presentation.c", "cli/message.h"),
+    ("run/sampling.c", "cli/output/progress.h"),
+    ("run/stall_guard.c", "cli/message.h"),
+    ("run/stall_guard.h", "cli/message.h"),
+    ("run/targets.c", "cli/message.h"),
+    ("run/targets.c", "cli/output/process_table.h"),
+    ("run/targets.h", "cli/options.h"),
+    ("run/top_refresh.h", "cli/output/top_view.h"),
+    ("run/watching.h", "cli/output/watch_event.h"),
+}
+# Files outside cli/ that know `struct options`.
+OPTIONS_KNOWN = {
+    "run/attachment.c",
+    "run/attachment.h",
+    "run/follow.c",
+    "run/follow.h",
+    "run/present.h",
+    "run/presentation.c",
+    "run/sampling.c",
+    "run/targets.c",
+    "run/targets.h",
+    "run/top_refresh.c",
+    "run/top_refresh.h",
+    "run/watching.h",
+}
+BELOW_JEMALLOC = ("base", "host", "attach", "elf", "inject")
+ALLOCATOR = re.compile(r"[^\n]*(?:jemalloc|mallctl|\bprof\.|\bje_)[^\n]*", re.I)
+# Files below jemalloc/ that speak of it.
+ALLOCATOR_KNOWN = {
+    "base/fault.h",
+    "elf/ranges.h",
+    "inject/nameless.h",
+}
+# Static functions of the same name in several files.
+SAME_NAME = set("""
+    add add_line add_name add_sample add_samples add_stack base_name begin begin_held begins below
+    by_growth check_hooks climb collect complete copy count describe emit end_held ends_with enter
+    explain_none failed fill find find_store finish fits follow forbid forget format give_back
+    grow_list has_ended hold holds in_code is_empty is_ending is_last is_over is_root is_true
+    is_wanted judge keep learn library_load list_all load look look_at make_call may_pass mean mix
+    next_part number open_below open_output parse_number prepare prepend print_json print_row
+    print_text put read_link read_stat read_status read_variable read_vm refusal_text refuse
+    refused release resolve restore run same_address same_function search settle size_of spans_add
+    step stream_write take take_char take_id take_key take_line take_mount take_number
+    take_profile take_text take_type take_value take_word tell to_stdout truth verdict
+    visit_caller visit_calls visit_threads visit_variable wait_for wait_for_change walk_all watch
+    write_all write_call write_calls write_function write_gauges write_head write_name
+    write_profile write_row write_site write_sites write_stack
+""".split())
+MEDIAN_LINES, MOST_LINES = 15, 40  # from the line of the return type to the closing brace
+
+FUNCTION = re.compile(r"^([A-Za-z_][^;{}=#]*?\b(\w+)\([^;{}]*\)[^;{}()]*)\n\{\n(.*?)^\}", re.M | re.S)
+Function = collections.namedtuple("Function", "name path is_static lines")
+
+
+def below(folder):
+    """The folder and all below it."""
+    found = {folder}
+    for each in BELOW[folder]:
+        found |= below(each)
+    return found
+
+
+def folder_of(path):
+    return path.split("/")[0]
+
+
+def upward_includes(sources):
+    for path, text in sources.items():
+        for header in re.findall(r'^\s*#\s*include\s+"([^"]+)"', text, re.M):
+            if "/" in header and folder_of(header) not in below(folder_of(path)):
+                yield path, header
+
+
+def users_of_options(sources):
+    for path, text in sources.items():
+        if folder_of(path) != "cli" and re.search(r"\bstruct options\b", without_comments(text)):
+            yield path
+
+
+def allocator_lines(sources):
+    """Comments as well: a layer that knows of no allocator has no reason to speak of one."""
+    for path, text in sources.items():
+        if folder_of(path) in BELOW_JEMALLOC:
+            for match in ALLOCATOR.finditer(text):
+                yield path, match.group(0).strip()
+
+
+def functions(sources):
+    """All functions with a body. Their first line begins, and their braces stand alone, at the
+    start of a line, as clang-format writes them."""
+    for path, text in sources.items():
+        code = without_comments(text)
+        for match in FUNCTION.finditer(code):
+            is_static = re.search(r"\bstatic\b", match.group(1)) is not None
+            yield Function(match.group(2), path, is_static, match.group(0).count("\n") + 1)
+
+
+def unread_bodies(sources):
+    """Files with a brace at the start of a line that begins no function that was found."""
+    for path, text in sources.items():
+        code = without_comments(text)
+        if len(re.findall(r"^\{$", code, re.M)) != len(FUNCTION.findall(code)):
+            yield path
+
+
+def same_names(sources):
+    """Static functions whose name another file gives to a function of its own."""
+    places, static = collections.defaultdict(set), set()
+    for function in functions(sources):
+        places[function.name].add(function.path)
+        if function.is_static:
+            static.add(function.name)
+    return {name: sorted(places[name]) for name in static if len(places[name]) > 1}
+
+
+def long_functions(sources):
+    return ["%s: %s() has %d lines" % (f.path, f.name, f.lines)
+            for f in functions(sources) if f.lines > MOST_LINES]
+
+
+def length_figures(lengths):
+    """Median, 90th percentile and maximum."""
+    ordered = sorted(lengths)
+    return statistics.median(ordered), ordered[len(ordered) * 9 // 10], ordered[-1]
+
+
+FOLDERS_NAMED = (*rules.FOLDERS, "tests", "bench", "docs", "packaging")
+# A path from the root of the tree; what stands before it would make it one of another place.
+PATH = re.compile(r'(?<![\w/.:~<$@>*"%%-])((?:%s)/[\w.{},*/+@-]*)' % "|".join(FOLDERS_NAMED))
+PLACEHOLDER = re.compile(r"\b[A-Z]{4,}\b|(?<=_)[A-Z]{4,}\b")  # NAME, ARCH
+ELSEWHERE = {
+    "elf/dl-lookup.c": "of glibc",
+    "jemalloc/jemalloc.h": "of libjemalloc-dev",
+    "tests/victims/victim": "in the build directory",
+}
+
+
+def expand(path):
+    """a/{b,c}.h: a/b.h and a/c.h"""
+    match = re.fullmatch(r"(.*)\{([^{}]*)\}(.*)", path)
+    if not match:
+        return [path]
+    return [each for part in match[2].split(",") for each in expand(match[1] + part + match[3])]
+
+
+def missing_files(texts, files):
+    """Paths in texts, {path: text}, that are neither a file nor a folder of the tree. A placeholder
+    (NAME) and a * stand for any name, of which one must exist."""
+    known = set(files)
+    for path in files:
+        while "/" in path:
+            path = path.rpartition("/")[0]
+            known.add(path)
+    for path, text in texts.items():
+        for named in (each for match in PATH.findall(text) for each in expand(match)):
+            named = named.rstrip(".,-/@{}")
+            pattern = PLACEHOLDER.sub("*", named)
+            exists = named in known or "*" in pattern and fnmatch.filter(known, pattern)
+            if not exists and named not in ELSEWHERE:
+                yield "%s names %s" % (path, named)
+
+
+def all_files():
+    """Paths of the tree, without builds and what version control ignores at the root."""
+    for folder in (*FOLDERS_NAMED, "."):
+        for at, folders, names in os.walk(os.path.join(ROOT, folder)):
+            if folder == ".":
+                folders.clear()
+            for name in names:
+                yield os.path.relpath(os.path.join(at, name), ROOT)
+
+
+def all_texts(files):
+    for path in files:
+        if path == "tests/rules_tree.py":
+            continue  # names what is not there
+        if path.endswith((".c", ".h", ".S", ".py", ".md", ".sh", ".txt", ".1")) or "/" not in path:
+            with open(os.path.join(ROOT, path), errors="replace") as file:
+                yield path, file.read()
+
+
+class Rule(unittest.TestCase):
+    maxDiff = None
+
+    @classmethod
+    def setUpClass(cls):
+        cls.sources = dict(rules.sources())
+
+    def assert_known(self, found, known, advice):
+        """Nothing is found that is not known."""
+        self.assertEqual(sorted(set(found) - set(known)), [], advice)
+
+
+class Layers(Rule):
+    def test_arrows(self):
+        self.assert_known(upward_includes(self.sources), UPWARD, "includes point downwards: BELOW")
+
+    def test_options(self):
+        self.assert_known(users_of_options(self.sources), OPTIONS_KNOWN, "options belong to cli/")
+
+    def test_no_allocator(self):
+        found = list(allocator_lines(self.sources))
+        self.assert_known([path for path, _ in found], ALLOCATOR_KNOWN,
+                          "jemalloc is known to jemalloc/ and above: %s" % found)
+
+    def test_layers_can_fail(self):
+        found = list(upward_includes({
+            "host/a.c": '#include "host/b.h"\n#include "base/c.h"\n#include <elf/x.h>\n',
+            "host/d.h": '#  include "elf/modules.h"\n',
+            "profile/e.c": '#include "elf/modules.h"\n#include "inject/call.h"\n',
+            "run/f.c": '#include "profile/heap.h"\n#include "cli/verbs.h"\n',
+        }))
+        self.assertEqual(found, [("host/d.h", "elf/modules.h"), ("profile/e.c", "inject/call.h"),
+                                 ("run/f.c", "cli/verbs.h")])
+        self.assertEqual(list(users_of_options({
+            "run/a.h": "int f(const struct options *o);", "run/b.h": "/* struct options */",
+            "run/c.h": "struct options_of_it x;", "cli/d.h": "struct options;"})), ["run/a.h"])
+        self.assertEqual(list(allocator_lines({
+            "attach/a.c": '  x("prof.active");\n', "elf/b.h": "/* as Jemalloc does */\n",
+            "host/c.c": "profile.a = 1; prof_a(); project();\n", "inject/d.c": "int je_malloc;\n",
+            "jemalloc/e.c": "mallctl();"})),
+            [("attach/a.c", 'x("prof.active");'), ("elf/b.h", "/* as Jemalloc does */"),
+             ("inject/d.c", "int je_malloc;")])
+
+
+class Functions(Rule):
+    def test_every_body_is_read(self):
+        self.assertEqual(list(unread_bodies(self.sources)), [])
+
+    def test_static_names(self):
+        found = same_names(self.sources)
+        new = {name: found[name] for name in found if name not in SAME_NAME}
+        self.assert_known(found, SAME_NAME, "one name for one thing: %s" % new)
+
+    def test_lengths(self):
+        median, ninth, most = length_figures([f.lines for f in functions(self.sources)])
+        print("lines of a function: median %g, p90 %d, max %d" % (median, ninth, most))
+        self.assertEqual(long_functions(self.sources), [])
+        self.assertLess(median, MEDIAN_LINES)
+
+    def test_functions_can_fail(self):
+        two = "static bool run(int a)\n{\n    return a; /* { */\n}\n\nint f(void)\n{\n}\n"
+        sources = {
+            "a.c": "struct x {\n    int run;\n};\n\n" + two,
+            "b.c": "static const struct x *\nrun(void (*g)(int),\n    int b)\n{\n    g(b);\n}\n",
+            "c.c": "int long_one(void)\n{\n%s}\n" % ("    f();\n" * 38) + "int run;\n",
+            "d.c": "int at_most(void)\n{\n%s}\n" % ("    f();\n" * 37),
+        }
+        self.assertEqual([(f.name, f.path, f.is_static, f.lines) for f in functions(sources)],
+                         [("run", "a.c", True, 4), ("f", "a.c", False, 3), ("run", "b.c", True, 6),
+                          ("long_one", "c.c", False, 41), ("at_most", "d.c", False, 40)])
+        self.assertEqual(same_names(sources), {"run": ["a.c", "b.c"]})
+        self.assertEqual(long_functions(sources), ["c.c: long_one() has 41 lines"])
+        self.assertEqual(length_figures(range(1, 12)), (6, 10, 11))
+        self.assertEqual(list(unread_bodies({"a.c": two, "b.c": "MACRO\n{\n}\n"})), ["b.c"])
+
+
+class Files(Rule):
+    def test_named_files_exist(self):
+        files = list(all_files())
+        self.assertEqual(sorted(set(missing_files(dict(all_texts(files)), files))), [])
+
+    def test_files_can_fail(self):
+        files = ["host/parse.c", "host/parse.h", "docs/a@.service", "tests/fuzz/fuzz_heap.c"]
+        good = "host/parse.c, (host/parse.{c,h}), host/, `tests/fuzz/fuzz_NAME.c`. docs/a@.service"
+        good += " /proc/1/host/x https://x.org/host/y glibc's elf/dl-lookup.c host/parse.c."
+        self.assertEqual(list(missing_files({"a": good}, files)), [])
+        for bad in ("host/gone.c", "host/parse.{c,py}", "tests/fuzz/NAME.py", "host/none/"):
+            with self.subTest(bad):
+                self.assertEqual(len(list(missing_files({"a": "x %s: y" % bad}, files))), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
