@@ -11,35 +11,38 @@
 #include <sys/prctl.h>
 
 enum {
-    PAUSE_MIN_NS = 4000, /* between two stops of one thread, random */
+    PAUSE_MIN_NS = 4000, /* pause between two stops of one thread, random */
     PAUSE_SPAN_NS = 14000,
-    PAUSE_SPAN_ALONE_NS = 4000, /* where there is one thread alone */
-    PAUSE_GROWS_EVERY = 2048,   /* pauses after which they double */
+    PAUSE_SPAN_ALONE_NS = 4000, /* span of the random pause if there is only one thread */
+    PAUSE_GROWS_EVERY = 2048,   /* number of pauses after which they double */
     PAUSE_GROWTHS = 7,
-    PATIENCE_NS = 250000000, /* until also threads are used that may never have allocated */
+    PATIENCE_NS = 250000000, /* then also tries threads that may never have allocated */
     RELOAD_EVERY = 64,       /* stops after which threads and mappings are read again */
-    IDLE_NS = 5000000,       /* until they are read again when none of the threads may be stopped */
-    STAY = 64,               /* stops of one running thread before the next one's turn */
-    STAY_STOP_NS = 2000000,  /* a stop that took longer: it has lost its processor */
+    IDLE_NS = 5000000, /* time after which they are read again while no thread may be stopped */
+    STAY = 64,         /* stops of one running thread before the next thread is tried */
+    STAY_STOP_NS = 2000000, /* a stop that takes longer: the thread has lost its CPU */
 };
 
-/* One look for a safe point: over and over through the candidates until there is one. */
+/*
+ * One search for a safe point: tries the candidates again and again until one
+ * is at a safe point.
+ */
 struct search {
     struct injection *injection;
     struct candidates candidates;
     uint64_t begun, longest;
     unsigned pauses, skipped;
-    unsigned loaded_at; /* stops and skips there had been when the threads were last read */
-    bool idle;          /* none was stopped in the last round */
-    pid_t bound_tid;    /* the last that was passed over for its bounds */
+    unsigned loaded_at; /* number of stops and skips when the threads were last read */
+    bool idle;          /* no thread was stopped in the last round */
+    pid_t bound_tid;    /* the last thread that was skipped because of its bounds */
     enum proof bounds;
     unsigned seed;
 };
 
 /*
- * The longer none is found, the less is a target worn out with stops that may
- * well be in vain. Several threads may share the tool's processor: with a pause
- * too short it uses up its own share, and waits for its turn.
+ * The longer the search takes, the more rarely the target is stopped, since the
+ * stops may well be in vain. Several threads may share the tool's CPU: with too
+ * short a pause the tool uses up its time slice and waits for its turn.
  */
 static void pause_randomly(struct search *search)
 {
@@ -57,16 +60,19 @@ static bool is_out_of_time(const struct search *search)
            clock_now() - search->begun >= search->longest;
 }
 
-/* It ran, and on a processor: it was not first waited for until it got one. */
+/*
+ * True if the thread was running on a CPU, so that the stop did not first have
+ * to wait until it got one.
+ */
 static bool is_on_processor(const struct injection *injection)
 {
     return arch_syscall_nr(&injection->original) < 0 && injection->stop_ns < STAY_STOP_NS;
 }
 
 /*
- * A close(2) that waits, for a file server or for the bytes of a socket with
- * SO_LINGER, ends when its thread is stopped. Seen before the stop, which a
- * thread that enters it just then can still get.
+ * True if the thread waits in close(2) for a file server, or for the data of a
+ * socket with SO_LINGER: the stop would end the call. This is checked before
+ * the stop; a thread that enters the call just then can still be stopped in it.
  */
 static bool is_let_be(struct search *search, const struct thread *thread)
 {
@@ -83,10 +89,10 @@ static bool is_let_be(struct search *search, const struct thread *thread)
 }
 
 /*
- * A running thread stops within microseconds, one that waits for a processor
- * within milliseconds. So the one that has a processor is stopped again and
- * again, a moment apart, until it loses it. (Four threads on two processors:
- * 1.1 ms a stop instead of 3.2.)
+ * A running thread stops within microseconds, a thread that waits for a CPU
+ * within milliseconds. So a thread that has a CPU is stopped again and again,
+ * with short pauses, until it loses the CPU. (Four threads on two CPUs: 1.1 ms
+ * per stop instead of 3.2.)
  */
 static enum attempt stay_with(struct search *search, const struct ranked *ranked,
                               struct fault *fault)
@@ -106,7 +112,7 @@ static enum attempt stay_with(struct search *search, const struct ranked *ranked
     return result;
 }
 
-/* One that the kernel has put under bounds of its own is passed over without a stop. */
+/* A thread with bounds that forbid a call is skipped without a stop. */
 static bool may_be_stopped(struct search *search, struct ranked *ranked)
 {
     struct injection *injection = search->injection;
@@ -163,9 +169,9 @@ static enum attempt try_round(struct search *search, bool all, struct fault *fau
 }
 
 /*
- * The threads there are. When all that may be used are in an uninterruptible
- * wait (a vfork, a fork or a fault of another that holds the memory map), one
- * comes out of it in time, or the deadline passes.
+ * Lists the threads. If all usable threads are in an uninterruptible wait (a
+ * vfork, or a fork or a fault of another thread that holds the memory map),
+ * waits until one leaves it or the deadline passes.
  */
 static fault_code await_candidates(struct search *search, struct fault *fault)
 {
@@ -183,7 +189,7 @@ static fault_code await_candidates(struct search *search, struct fault *fault)
     }
 }
 
-/* New threads have new stacks: the mappings are read again together with the threads. */
+/* New threads have new stacks, so the mappings are read again together with the threads. */
 static fault_code reload(struct search *search, struct fault *fault)
 {
     struct injection *injection = search->injection;
@@ -201,8 +207,8 @@ static fault_code reload(struct search *search, struct fault *fault)
 }
 
 /*
- * All are passed over, and no other may be used later. Where some have a filter
- * that others do not have, there are others, or were a moment ago.
+ * True if all threads are skipped and no other can be used later. If some have
+ * a filter that others do not have, the others exist, or existed a moment ago.
  */
 static bool is_hopeless(const struct search *search)
 {
@@ -221,7 +227,7 @@ static fault_code refuse_bounds(const struct search *search, fault_code code, st
                      proof_text(search->bounds));
 }
 
-/* Nothing was stopped: so nothing is lost by a longer wait. */
+/* No thread was stopped, so a longer pause costs the target nothing. */
 static void pause_between_rounds(struct search *search)
 {
     const struct timespec idle = {0, IDLE_NS};
@@ -277,8 +283,8 @@ fault_code acquire_thread(struct injection *injection, struct fault *fault)
     struct fault own;
     fault_code rc;
 
-    fault = fault ? fault : &own; /* the search reads the code back */
-    prctl(PR_SET_TIMERSLACK, 1);  /* the pauses are shorter than the default slack of 50 us */
+    fault = fault ? fault : &own; /* the search reads the fault's code */
+    prctl(PR_SET_TIMERSLACK, 1);  /* the pauses are shorter than the default timer slack of 50 us */
     rc = await_candidates(&search, fault);
     if (rc == FAULT_NONE)
         rc = find_safe_point(&search, fault);

@@ -11,15 +11,15 @@
 
 enum {
     STOP_WAIT_NS = 5000000000,
-    DENIAL_NS = 1000000000, /* how long a refusal without a cause may last */
-    UNWIND_EVERY = 16,      /* stops of running threads after which one is unwound */
+    DENIAL_NS = 1000000000, /* how long a refusal without a visible cause is tolerated */
+    UNWIND_EVERY = 16,      /* of this many stops of running threads, one is unwound */
     SAME_PROGRAM_EVERY = 64,
 };
 
 /*
- * Until the interrupt's own stop; every other stop is passed on. Ctrl-C does
- * not end this wait: the thread has been woken already, and only the stop lets
- * its system call be made again.
+ * Waits for the stop of the interrupt; passes every other stop on. Ctrl-C does
+ * not end this wait: the thread has been woken already, and only after the stop
+ * can its system call be repeated.
  */
 static fault_code wait_for_stop(struct session *session, const struct deadline *deadline,
                                 struct fault *fault)
@@ -35,7 +35,9 @@ static fault_code wait_for_stop(struct session *session, const struct deadline *
             return fault_set(fault, FAULT_NO_STOP, ETIMEDOUT, "stop", "thread %d", session->tid);
         if (rc != FAULT_NONE || session->state != SESSION_SIGNAL)
             return rc;
-        /* Any stop uses up the interrupt (kernel/signal.c, ptrace_stop): it is asked for again. */
+        /*
+         * Any stop uses up the interrupt (kernel/signal.c, ptrace_stop), so it is requested again.
+         */
         rc = session_continue(session, fault);
         if (rc == FAULT_NONE)
             rc = session_interrupt(session, fault);
@@ -59,9 +61,9 @@ static fault_code judge_stop(struct session *session, struct fault *fault)
 }
 
 /*
- * A thread that runs and whose scan is not clean is most often in the
- * allocator in truth: to unwind it each time would only cost stops. One asleep
- * is worth the walk, and now and then one that is never clean.
+ * A running thread whose scan is not clean is most often really in the
+ * allocator: unwinding it each time would only cost stops. A sleeping thread is
+ * worth the walk, and now and then a running one whose scan is never clean.
  */
 static bool is_worth_walking(const struct injection *injection)
 {
@@ -71,8 +73,8 @@ static bool is_worth_walking(const struct injection *injection)
 }
 
 /*
- * An exec between the look at the target and the attach gives no event, and the
- * new program may even have its stack where the old one had it. The borrowed
+ * An exec between the inspection of the target and the attach causes no event,
+ * and the new program may even have its stack at the same place. The borrowed
  * code must still be where it was.
  */
 static bool is_same_program(const struct injection_env *env)
@@ -85,8 +87,8 @@ static bool is_same_program(const struct injection_env *env)
 }
 
 /*
- * Most stops of a busy thread are in code where it may not be used, whatever
- * program that is: they are not made longer by the question, but now and then,
+ * Most stops of a busy thread are in code where it cannot be used, whatever the
+ * program. Those stops are not prolonged by this check, except now and then,
  * since a new program may have code at the same place.
  */
 static bool wants_same_program(const struct injection *injection, enum proof proof)
@@ -94,13 +96,17 @@ static bool wants_same_program(const struct injection *injection, enum proof pro
     return proof != PROOF_PC || injection->summary.attempts % SAME_PROGRAM_EVERY == 0;
 }
 
-/* What must be mapped below its stack pointer, bytes. */
+/* Returns the number of bytes that must be mapped below its stack pointer. */
 static size_t stack_room(const struct injection *injection)
 {
     return arch_frames_room() + (injection->own_stack ? INJECTION_OWN_STACK : 0);
 }
 
-/* A call might wait for a lock whose owner the collector has stopped, and it for this thread. */
+/*
+ * True if the thread may serve the collector: a call might wait for a lock
+ * whose owner the collector has stopped, while the collector waits for this
+ * thread.
+ */
 static bool serves_collector(struct injection *injection)
 {
     const struct injection_env *env = &injection->env;
@@ -112,9 +118,9 @@ static bool serves_collector(struct injection *injection)
 }
 
 /*
- * The first thread may sleep deeper in its stack than it ever was, with less
- * below it than the frames need. The kernel would make the stack larger for a
- * signal's frame; it does so for a look at that place, too.
+ * The first thread may sleep deeper in its stack than ever before, with less
+ * memory below than the frames need. The kernel would extend the stack for a
+ * signal frame; it also does so when that place is read.
  */
 static bool grow_stack(const struct injection *injection)
 {
@@ -138,7 +144,10 @@ static struct evidence prove_once(const struct injection *injection)
                            injection->session.tid == env->target->pid, stack_room(injection));
 }
 
-/* Where it stands: outside all code that may hold a lock, on a stack of its own. */
+/*
+ * Judges where the thread is: it must be outside all code that may hold a lock,
+ * and on its own stack.
+ */
 static struct evidence prove(const struct injection *injection)
 {
     struct evidence evidence = prove_once(injection);
@@ -150,7 +159,7 @@ static struct evidence prove(const struct injection *injection)
     return evidence;
 }
 
-/* What else of a thread at a safe point forbids a call. */
+/* Checks everything else that forbids a call in a thread at a safe point. */
 static enum proof judge_surroundings(struct injection *injection)
 {
     const struct injection_env *env = &injection->env;
@@ -193,7 +202,7 @@ static enum attempt judge_thread(struct injection *injection, struct fault *faul
     injection->summary.pc = arch_pc(&injection->original);
     if (resume_save(injection))
         return ATTEMPT_SAFE;
-    /* ESRCH of a stopped thread: it has just been killed (ptrace(2)). */
+    /* ESRCH for a stopped thread: it has just been killed (ptrace(2)). */
     fault_set(fault, errno == ESRCH ? FAULT_GONE : FAULT_INTERNAL, errno, "save registers",
               "thread %d", injection->session.tid);
     return ATTEMPT_FAULT;
@@ -210,9 +219,10 @@ static bool denial_may_pass(struct injection *injection)
 }
 
 /*
- * A thread may end at any moment (the kernel says ESRCH, or EPERM while it is
- * ending); only the end of the process ends the search. EPERM may also have
- * come from another tracer that has left again: then no cause is to be seen.
+ * A thread may end at any moment (the kernel returns ESRCH, or EPERM while it
+ * is ending); only the end of the process ends the search. EPERM may also have
+ * been caused by another tracer that has detached since: then no cause is
+ * visible.
  */
 static enum attempt lost_thread(struct injection *injection, const struct thread *thread,
                                 fault_code code, struct fault *fault)
@@ -249,8 +259,9 @@ fault_code attempt_none(const struct injection *injection, struct fault *fault)
 }
 
 /*
- * The time may be over while a thread is waited for. After stops of other kinds that is no sign
- * that it would not have come: what they showed is the cause.
+ * The time may run out while the tool waits for a thread. After stops of other
+ * kinds this does not mean that the thread would not have stopped: the reason
+ * that those stops gave is the cause.
  */
 static fault_code late_stop(const struct injection *injection, struct fault *fault)
 {
@@ -301,7 +312,7 @@ static void load_unwinder(struct injection *injection)
     injection->unwinder_tried = true;
 }
 
-/* A thread that only the unwinder can judge is tried again at once, with it. */
+/* A thread that only the unwinder can judge is tried again at once, with the unwinder. */
 enum attempt attempt_thread(struct injection *injection, const struct ranked *ranked,
                             struct fault *fault)
 {
@@ -309,7 +320,7 @@ enum attempt attempt_thread(struct injection *injection, const struct ranked *ra
     bool had = injection->unwinder_tried;
     enum attempt result;
 
-    /* Of a thread other than the first it is asked each time. */
+    /* For a thread other than the first, this is checked each time. */
     if (thread->tid != injection->env.target->pid)
         load_unwinder(injection);
     injection->seasoned = ranked->seasoned;

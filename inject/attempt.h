@@ -1,6 +1,6 @@
 /*
- * One stop of one thread: is it a thread, and at a place, where a call can be
- * made? inject/acquire.h asks so of one after the other.
+ * One stop of one thread: decides whether a call can be made in this thread, at
+ * this point. inject/acquire.h tries one thread after the other.
  */
 #pragma once
 
@@ -11,13 +11,13 @@
 enum attempt { ATTEMPT_SAFE, ATTEMPT_UNSAFE, ATTEMPT_FAULT };
 
 /*
- * Stops a thread and judges it. ATTEMPT_SAFE: it is stopped, its registers are
- * in injection->original, and nothing of it has changed. ATTEMPT_UNSAFE: it has
- * gone on, and injection->summary says why it was not used. ATTEMPT_FAULT: so it
- * has, and *fault says why there is no use in trying others.
+ * Stops a thread and judges it. ATTEMPT_SAFE: it is stopped and unchanged, and
+ * its registers are in injection->original. ATTEMPT_UNSAFE: it runs again, and
+ * injection->summary has the reason why it was not used. ATTEMPT_FAULT: it runs
+ * again, and *fault is the reason why trying others is useless.
  */
 enum attempt attempt_thread(struct injection *injection, const struct ranked *ranked,
                             struct fault *fault);
 
-/* Fills *fault with what the stops have shown: FAULT_NO_SAFE_POINT or FAULT_NO_UNWINDER. */
+/* Fills *fault with the result of the stops: FAULT_NO_SAFE_POINT or FAULT_NO_UNWINDER. */
 fault_code attempt_none(const struct injection *injection, struct fault *fault);

@@ -9,7 +9,7 @@
 /* linux/prctl.h since Linux 5.11 */
 enum { SET_SYSCALL_USER_DISPATCH = 59, DISPATCH_OFF = 0 };
 
-/* The real-time signals that no C library keeps for itself: bit n-1 is signal n. */
+/* The real-time signals that no C library reserves: bit n-1 is signal n. */
 #define REAL_TIME_SIGNALS (~0ull << (35 - 1))
 
 enum proof bounds_of_status(const struct proc_status *status)
@@ -19,7 +19,10 @@ enum proof bounds_of_status(const struct proc_status *status)
     return status->shadow_stack ? PROOF_SHADOW_STACK : PROOF_SAFE;
 }
 
-/* Ruby's handler does nothing (signal.c, Init_signal), ClickHouse's reports a crash. */
+/*
+ * True if the program handles SIGSYS for its own purposes: Ruby's handler does
+ * nothing (signal.c, Init_signal), ClickHouse's reports a crash.
+ */
 static bool handles_for_itself(const struct modules *modules)
 {
     static const char *const programs[] = {"libruby", "ruby", "clickhouse"};
@@ -40,7 +43,10 @@ bool bounds_may_dispatch(const struct proc_status *status, const struct injectio
            !handles_for_itself(env->modules);
 }
 
-/* Off for the tool itself: that it is already; a kernel before 5.11 says EINVAL. */
+/*
+ * Switches it off for the tool itself, where it is off already; a kernel before
+ * 5.11 returns EINVAL.
+ */
 static bool kernel_can_dispatch(void)
 {
     return prctl(SET_SYSCALL_USER_DISPATCH, DISPATCH_OFF, 0, 0, 0) == 0 || errno != EINVAL;

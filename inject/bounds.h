@@ -1,30 +1,35 @@
 /*
- * What the kernel enforces on one thread apart from the others of its process,
- * and a forged call cannot bear: seccomp(2), syscall user dispatch, a shadow
- * stack. Each is a thread's own; /proc/PID/status shows the first thread's.
+ * Restrictions that the kernel enforces per thread and that a forged call
+ * cannot work under: seccomp(2), syscall user dispatch, a shadow stack. They
+ * may differ between the threads of a process; /proc/PID/status shows those of
+ * the first thread.
  */
 #pragma once
 
 #include "inject/call.h"
 
-/* PROOF_SAFE, PROOF_STRICT or PROOF_SHADOW_STACK. */
+/* Returns PROOF_SAFE, PROOF_STRICT or PROOF_SHADOW_STACK. */
 enum proof bounds_of_status(const struct proc_status *status);
 
 /*
- * The bounds of the thread that injection->session has stopped; fills
- * injection->own. In front of the stop they are known only until the next
- * instruction of the thread. PROOF_SAFE, or why no call may be made in it.
+ * Returns the bounds of the thread that injection->session has stopped, and
+ * fills injection->own. Before the stop they are known only until the thread's
+ * next instruction. PROOF_SAFE, or the reason why no call may be made in it.
  */
 enum proof bounds_of_stopped(struct injection *injection);
 
-/* Is it a verdict of one of the above? It stays true for as long as the thread does nothing new. */
+/*
+ * True if it is a result of one of the functions above. It stays valid as long
+ * as the thread does nothing new.
+ */
 bool bounds_hold(enum proof proof);
 
 /*
- * May syscall user dispatch be on for a thread with that status, on a kernel
- * that does not tell? Whoever switches it on also handles SIGSYS, or dies. But
- * so does who catches every signal there is (the runtime of Go), one with a
- * seccomp filter that answers by SIGSYS, and Ruby and ClickHouse in each of
- * their processes. A suspicion is all it is: not if the operator named the thread.
+ * True if syscall user dispatch may be on for a thread with that status, on a
+ * kernel that does not report it. A program that switches it on also handles
+ * SIGSYS, or dies. But so does a program that catches every signal (the runtime
+ * of Go), one with a seccomp filter that answers with SIGSYS, and every process
+ * of Ruby and ClickHouse. It is only a suspicion: it does not apply if the
+ * operator named the thread.
  */
 bool bounds_may_dispatch(const struct proc_status *status, const struct injection_env *env);

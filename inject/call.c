@@ -10,11 +10,11 @@
 #include <errno.h>
 #include <string.h>
 
-enum { ENDING_NS = 2000000000 }; /* for the ending, even when the call used up the time */
+enum { ENDING_NS = 2000000000 }; /* time for the ending, even if the call used up the time limit */
 
-/* ---- the beginning ---- */
+/* ---- the start ---- */
 
-/* Where a collector may stop the world, the call looks to it like a signal handler. */
+/* Where a collector may stop the world, makes the call look to it like a signal handler. */
 static fault_code heed_collector(struct injection *injection, struct fault *fault)
 {
     const struct collector *collector = &injection->env.plan->collector;
@@ -27,8 +27,8 @@ static fault_code heed_collector(struct injection *injection, struct fault *faul
     return FAULT_NONE;
 }
 
-static fault_code prepare(struct injection *injection, const struct injection_env *env,
-                          struct fault *fault)
+static fault_code prepare_injection(struct injection *injection, const struct injection_env *env,
+                                    struct fault *fault)
 {
     memset(injection, 0, sizeof *injection);
     injection->env = *env;
@@ -45,7 +45,7 @@ static fault_code prepare(struct injection *injection, const struct injection_en
 static fault_code stop(struct injection *injection, const struct injection_env *env, bool looks,
                        struct fault *fault)
 {
-    fault_code rc = prepare(injection, env, fault);
+    fault_code rc = prepare_injection(injection, env, fault);
 
     injection->looks = looks;
     if (rc == FAULT_NONE)
@@ -105,10 +105,10 @@ fault_code injection_call(struct injection *injection, struct arch_call *calls, 
     return perform_calls(injection, calls, count, intercept, fault);
 }
 
-/* ---- the ending ---- */
+/* ---- the end ---- */
 
-/* Registers last: until then the frame can still do it all. */
-static fault_code restore(struct injection *injection, struct fault *fault)
+/* Sets the registers last: until then the frame can still do everything. */
+static fault_code restore_thread(struct injection *injection, struct fault *fault)
 {
     struct session *session = &injection->session;
     arch_regs regs;
@@ -121,9 +121,9 @@ static fault_code restore(struct injection *injection, struct fault *fault)
 }
 
 /*
- * The thread is as it was, and what lies below its red zone is dead. But a later
- * function may leave room there that it does not write, and a look at its stack
- * would take the frames for those of a running handler.
+ * The thread is as it was, and the memory below its red zone is dead. But a
+ * later function may leave part of it unwritten, and a look at its stack would
+ * take the frames for those of a running handler.
  */
 static void wipe_frames(struct injection *injection)
 {
@@ -151,7 +151,7 @@ static fault_code undo(struct injection *injection, struct fault *fault)
     if (!back)
         injection->summary.left = true;
     if (rc == FAULT_NONE && back)
-        rc = restore(injection, fault);
+        rc = restore_thread(injection, fault);
     if (rc == FAULT_NONE && back)
         wipe_frames(injection);
     return rc;

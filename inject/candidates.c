@@ -16,8 +16,11 @@ static bool is_avoided(const struct plan *plan, const struct thread *thread)
     return false;
 }
 
-/* Uninterruptible (vfork, disk, frozen), stopped and ending threads do not stop for us in time. One
- * that is traced ('t') is tried: the kernel's refusal leads to its tracer. */
+/*
+ * Uninterruptible (vfork, disk, frozen), stopped and ending threads do not stop
+ * for the tool in time. A traced one ('t') is tried: the kernel's refusal leads
+ * to its tracer.
+ */
 static bool may_stop(const struct thread *thread)
 {
     return strchr("SRt", thread->state) != NULL;
@@ -31,16 +34,16 @@ static bool is_candidate(const struct injection_env *env, const struct thread *t
 }
 
 /*
- * Has it ever run for long enough to have allocated? A thread that has not
- * would get an arena of its own in the call, and perhaps a background thread
- * of the allocator for it, both for good.
+ * True if the thread has run long enough to have allocated. A thread that has
+ * not would get an arena in the call, and perhaps a background thread of the
+ * allocator for it, both for good.
  */
 static bool is_seasoned(const struct thread *thread, const struct target *target)
 {
     return thread->tid == target->pid || thread->cpu_ticks > 0;
 }
 
-/* Seasoned ones first; then sleepers; then the least busy: to hold them costs least. */
+/* Seasoned threads first; then sleeping ones; then the least busy: stopping them costs least. */
 static int compare_ranked(const void *a, const void *b)
 {
     const struct ranked *x = a, *y = b;
@@ -54,9 +57,12 @@ static int compare_ranked(const void *a, const void *b)
            (x->thread.cpu_ticks < y->thread.cpu_ticks);
 }
 
-/* Why there was no candidate: all stopped by job control, all uninterruptible, or none allowed. */
-static fault_code explain_none(const struct threads *all, const struct injection_env *env,
-                               struct fault *fault)
+/*
+ * Explains why there is no candidate: all stopped by job control, all
+ * uninterruptible, or none allowed.
+ */
+static fault_code explain_no_candidate(const struct threads *all, const struct injection_env *env,
+                                       struct fault *fault)
 {
     size_t stopped = 0, stuck = 0, wanted = 0;
 
@@ -115,15 +121,15 @@ fault_code candidates_list(struct candidates *candidates, const struct injection
     if (!rank(candidates, &all, env))
         rc = fault_set(fault, FAULT_INTERNAL, ENOMEM, "choose a thread", "%zu", all.count);
     else if (candidates->count == 0)
-        rc = explain_none(&all, env, fault);
+        rc = explain_no_candidate(&all, env, fault);
     if (rc != FAULT_NONE)
         candidates_free(candidates);
     threads_free(&all);
     return rc;
 }
 
-/* One that ends meanwhile has no bounds: the attempt to stop it will say so. */
-static void look_at(struct ranked *ranked, const struct target *target)
+/* A thread that ends at this moment has no bounds: the attempt to stop it will report that. */
+static void read_bounds(struct ranked *ranked, const struct target *target)
 {
     struct proc_status status;
 
@@ -136,7 +142,7 @@ static void look_at(struct ranked *ranked, const struct target *target)
     }
 }
 
-/* Most often the first thread has none, and no other needs to be looked at. */
+/* Most often the first thread has no filter, and no other needs to be read. */
 static unsigned fewest_filters(struct candidates *candidates, const struct injection_env *env)
 {
     const struct target *target = env->target;
@@ -151,7 +157,7 @@ static unsigned fewest_filters(struct candidates *candidates, const struct injec
         fewest = first.seccomp_filters;
     for (size_t i = 0; i < candidates->count && fewest > 0; i++) {
         const struct ranked *ranked = &candidates->list[i];
-        look_at(&candidates->list[i], target);
+        read_bounds(&candidates->list[i], target);
         if (ranked->bounds == PROOF_SAFE && ranked->filters < fewest)
             fewest = ranked->filters;
     }
@@ -163,7 +169,7 @@ static unsigned fewest_filters(struct candidates *candidates, const struct injec
 enum proof candidates_bounds(struct candidates *candidates, struct ranked *ranked,
                              const struct injection_env *env)
 {
-    look_at(ranked, env->target);
+    read_bounds(ranked, env->target);
     if (ranked->bounds != PROOF_SAFE || env->named)
         return ranked->bounds;
     return ranked->filters > fewest_filters(candidates, env) ? PROOF_FILTERED : PROOF_SAFE;

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 enum {
-    FUNCTION_MAX = 512,      /* bytes of a function that is decoded */
+    FUNCTION_MAX = 512,      /* bytes of a function that are decoded */
     REALTIME_FIRST = 34,     /* SIGRTMIN of glibc; musl's SIGSYNCCALL */
     MUSL_SYNCCALL = 34,      /* musl: src/internal/pthread_impl.h */
     LIBGC_SUSPEND = SIGPWR,  /* libgc: gcconfig.h, SIG_SUSPEND */
@@ -25,11 +25,11 @@ enum {
 enum kind { KIND_LIBGC, KIND_D, KIND_MONO, KIND_SBCL, KINDS };
 
 /*
- * By what a module that defines it is known. Mono suspends threads that run
- * native code by signals, and waits for those that run managed code to come to
- * a safe point of its own, which a call of ours never does. SBCL's handler puts
- * the stop off while the thread is in a pseudo-atomic section, that is, until a
- * call in it has ended.
+ * Names by which such a library is recognized. Mono suspends threads that run
+ * native code by signals, and waits for those that run managed code to reach a
+ * safe point of its own, which our call never does. SBCL's handler defers the
+ * stop while the thread is in a pseudo-atomic section, that is, until a call in
+ * it has ended.
  */
 static const struct {
     const char *name, *sign;
@@ -52,7 +52,7 @@ static const char *const refusals[KINDS] = {
                   "call could hang it for good",
 };
 
-/* The files that such a library is known by, whatever signals its process catches. */
+/* The file names of such libraries, which count whatever signals the process catches. */
 static const char *const libraries[] = {
     "libgc.so",   "libgdruntime", "libgphobos", "libdruntime",
     "libphobos2", "libmono",      "mono",       "sbcl",
@@ -82,14 +82,14 @@ struct finder {
     const struct modules *modules;
     const struct target *target;
     struct memory *memory;
-    const struct module *module; /* that is looked at */
+    const struct module *module; /* the module that is examined */
     bool seen[KINDS];
-    bool suspend_all, resume_all, collect; /* D's: forbidden */
-    bool known_markers;                    /* libgc's, by the signals that they block: 7.6 on */
+    bool suspend_all, resume_all, collect; /* D: forbidden functions */
+    bool known_markers; /* libgc: known by the signals that they block; since 7.6 */
     bool failed;
 };
 
-/* ---- what a function refers to ---- */
+/* ---- references of a function ---- */
 
 struct variables {
     const struct finder *finder;
@@ -106,7 +106,7 @@ static bool is_writable(const struct finder *finder, remote_addr addr)
     return vma && (vma->prot & MAP_WRITE);
 }
 
-/* A variable that another module may replace is reached by way of a table of addresses. */
+/* A variable that another module may override is accessed through a table of addresses. */
 static remote_addr through_table(const struct finder *finder, remote_addr addr)
 {
     remote_addr behind;
@@ -117,7 +117,7 @@ static remote_addr through_table(const struct finder *finder, remote_addr addr)
     return addr;
 }
 
-/* The end of the module's variables, those included that its file does not hold. */
+/* Returns the end of the module's variables, including those that its file does not contain. */
 static remote_addr memory_end(const struct image *image)
 {
     remote_addr end = 0;
@@ -130,7 +130,7 @@ static remote_addr memory_end(const struct image *image)
     return end;
 }
 
-static void visit_variable(void *ctx, const struct ref *ref)
+static void collect_variable(void *ctx, const struct ref *ref)
 {
     struct variables *variables = ctx;
     remote_addr addr = through_table(variables->finder, ref->target);
@@ -145,7 +145,10 @@ static void visit_variable(void *ctx, const struct ref *ref)
         variables->list[variables->count++] = addr;
 }
 
-/* The variables that a function's code names. False: none, or too many to be what is looked for. */
+/*
+ * Finds the variables that a function's code refers to. False: none, or too
+ * many for the function that is looked for.
+ */
 static bool find_variables(struct variables *variables, const struct symbol *function)
 {
     struct memory *memory = variables->finder->memory;
@@ -160,7 +163,7 @@ static bool find_variables(struct variables *variables, const struct symbol *fun
                                     .absolute = image.header.e_type == ET_EXEC,
                                     .low = image.base,
                                     .high = memory_end(&image),
-                                    .visit = visit_variable,
+                                    .visit = collect_variable,
                                     .ctx = variables};
     refs_visit(code, sizeof code, REF_OVERLAP + function->size, function->address - REF_OVERLAP,
                &query);
@@ -186,7 +189,8 @@ static void learn_lock(struct finder *finder, const struct symbol *function)
         finder->plan->collector.lock = found.list[0];
 }
 
-static void forbid(struct finder *finder, const struct symbol *function, bool *done)
+static void forbid_collector_function(struct finder *finder, const struct symbol *function,
+                                      bool *done)
 {
     finder->failed |=
         plan_forbid(finder->plan, function->address, function->address + function->size,
@@ -207,18 +211,18 @@ static bool visit_name(void *ctx, const char *name, const struct symbol *symbol)
         learn_signals(finder, symbol);
     else if (strcmp(name, "GC_call_with_alloc_lock") == 0)
         learn_lock(finder, symbol);
-    else if (strcmp(name, "GC_set_on_collection_event") == 0) /* came with 7.6 */
+    else if (strcmp(name, "GC_set_on_collection_event") == 0) /* added in 7.6 */
         finder->known_markers = true;
     else if (strcmp(name, "thread_suspendAll") == 0)
-        forbid(finder, symbol, &finder->suspend_all);
+        forbid_collector_function(finder, symbol, &finder->suspend_all);
     else if (strcmp(name, "thread_resumeAll") == 0)
-        forbid(finder, symbol, &finder->resume_all);
+        forbid_collector_function(finder, symbol, &finder->resume_all);
     else if (strncmp(name, "_D", 2) == 0)
-        forbid(finder, symbol, &finder->collect);
+        forbid_collector_function(finder, symbol, &finder->collect);
     return !finder->failed;
 }
 
-/* Does the module export a sign of a collector? Four looks into its hash table. */
+/* True if the module exports a sign of a collector. Four look-ups in its hash table. */
 static bool exports_sign(const struct finder *finder)
 {
     struct image image;
@@ -240,7 +244,7 @@ static bool has_library_name(const struct module *module)
     return false;
 }
 
-/* The names of one module, of its dynamic symbols or of its file's. */
+/* Visits the names of one module: its dynamic symbols, or those of its file. */
 static void visit_names(struct finder *finder, bool of_file)
 {
     struct function_names names;
@@ -291,7 +295,7 @@ static void look_in_file(struct finder *finder)
     visit_names(finder, true);
 }
 
-/* ---- programs that the collector is linked into, without names ---- */
+/* ---- programs with a collector linked in, without names ---- */
 
 static bool visit_text(void *ctx, const struct piece *piece)
 {
@@ -313,7 +317,7 @@ static void look_for_text(struct finder *finder)
     view_close(&view);
 }
 
-/* Every object of D's has a section of this name (druntime: rt/sections_elf_shared.d). */
+/* Every D object has a section with this name (druntime: rt/sections_elf_shared.d). */
 static bool is_d_program(const struct finder *finder)
 {
     struct sections sections;
@@ -330,7 +334,7 @@ static bool is_d_program(const struct finder *finder)
 
 static void look_at_program(struct finder *finder)
 {
-    finder->module = &finder->modules->list[0]; /* the lowest: the program itself */
+    finder->module = &finder->modules->list[0]; /* the lowest one: the program itself */
     if (!is_d_program(finder))
         return;
     visit_names(finder, true);
@@ -345,12 +349,12 @@ static size_t count_signals(uint64_t signals)
 }
 
 /*
- * A library is known by its name. Of other modules only processes that catch
- * two signals that a collector may use are looked at, and their files' symbol
- * tables are read only where the signals are a collector's own or the program
- * is one of D's: ordinary targets must not wait for that.
+ * A library is recognized by its name. Other modules are examined only if the
+ * process catches two signals that a collector may use, and the symbol tables
+ * of their files are read only if the signals are those of a collector or the
+ * program is written in D: ordinary targets must not wait for that.
  */
-static void look(struct finder *finder)
+static void find_collector(struct finder *finder)
 {
     const uint64_t caught = finder->target->status.sig_caught;
     const uint64_t libgc = BIT(LIBGC_SUSPEND) | BIT(LIBGC_RESTART);
@@ -390,14 +394,14 @@ static void decide(const struct finder *finder)
         if (!finder->seen[i])
             continue;
         if (collector->name || !is_servable(finder, (enum kind)i))
-            collector->refusal = refusals[i]; /* two collectors in one process: neither is known */
+            collector->refusal = refusals[i]; /* two collectors: neither is certain */
         collector->name = kinds[i].name;
         if (i == KIND_LIBGC)
             collector->defaults = BIT(LIBGC_SUSPEND) | BIT(LIBGC_RESTART);
     }
 }
 
-/* musl is loader and C library in one: Alpine names it by the first, Debian by the second. */
+/* musl is loader and C library in one: Alpine names it as the former, Debian as the latter. */
 static bool has_musl(const struct modules *modules)
 {
     for (size_t i = 0; i < modules->count; i++) {
@@ -414,7 +418,7 @@ fault_code collectors_find(struct plan *plan, const struct modules *modules,
     struct finder finder = {.plan = plan, .modules = modules, .target = target, .memory = memory};
 
     plan->collector.musl = has_musl(modules);
-    look(&finder);
+    find_collector(&finder);
     decide(&finder);
     if (finder.failed)
         return fault_set(fault, FAULT_INTERNAL, ENOMEM, "plan", "the garbage collector");
@@ -442,7 +446,7 @@ bool collector_signals(const struct collector *collector, struct memory *memory,
     return true;
 }
 
-/* Its number as the process itself knows it. */
+/* Returns the tid as the process itself sees it. */
 static int own_number(const struct target *target, pid_t tid)
 {
     struct proc_status status;
@@ -450,7 +454,7 @@ static int own_number(const struct target *target, pid_t tid)
     return thread_status(target->proc, target->pid, tid, &status) == 0 ? status.ns_pid : 0;
 }
 
-/* May it hold the lock? */
+/* True if the thread may hold the lock. */
 static bool holds_lock(const struct collector *collector, const struct target *target,
                        struct memory *memory, pid_t tid)
 {
@@ -466,9 +470,10 @@ static bool holds_lock(const struct collector *collector, const struct target *t
 }
 
 /*
- * A thread that answers a stop blocks the collector's signals; libgc's marking threads, for which
- * the collector waits, block all others (pthread_support.c, GC_start_mark_threads, from 7.6 on).
- * Without a collector, that is any thread that leaves the program's signals to others.
+ * A thread that answers a stop blocks the collector's signals; libgc's marker
+ * threads, which the collector waits for, block all others (pthread_support.c,
+ * GC_start_mark_threads, from 7.6 on). Without a collector, that is any thread
+ * that leaves the program's signals to others.
  */
 bool collector_uses(const struct collector *collector, const struct target *target,
                     struct memory *memory, pid_t tid, uint64_t open, uint64_t mask)

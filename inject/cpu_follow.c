@@ -20,12 +20,13 @@ static void set_policy(pid_t tid, int policy)
 }
 
 /*
- * To leave SCHED_IDLE takes what lowering the nice value takes: RLIMIT_NICE, or
- * CAP_SYS_NICE in the first user namespace (kernel/sched/syscalls.c,
- * user_check_sched_setscheduler and can_nice), which the capabilities in
- * /proc/self/status do not show. So the nice value is lowered by one and given
- * back, which nobody may be refused; a try of SCHED_IDLE itself would leave a
- * thread there that, on a busy host, does not even come to its end.
+ * Leaving SCHED_IDLE requires the same right as lowering the nice value:
+ * RLIMIT_NICE, or CAP_SYS_NICE in the first user namespace
+ * (kernel/sched/syscalls.c, user_check_sched_setscheduler and can_nice), which
+ * the capabilities in /proc/self/status do not show. So this lowers the nice
+ * value by one and restores it, which nobody can be refused. A try of
+ * SCHED_IDLE itself could leave a thread in that policy which, on a busy host,
+ * does not even get to its end.
  */
 bool cpu_follow_may_idle(void)
 {
@@ -38,8 +39,9 @@ bool cpu_follow_may_idle(void)
 }
 
 /*
- * The thread stands still and the tool does not come round. (That the tool is
- * runnable says nothing: it is preempted as soon as it has resumed the thread.)
+ * True if the thread is stopped and the tool makes no turn. (That the tool is
+ * runnable means nothing: it is preempted as soon as it has resumed the
+ * thread.)
  */
 static bool is_waiting_for_tool(const struct cpu_follow *follow)
 {
@@ -48,7 +50,7 @@ static bool is_waiting_for_tool(const struct cpu_follow *follow)
     return thread_refresh(&thread, follow->target) && thread.state == 't';
 }
 
-/* Two looks in a row without a turn while the thread stands still: the tool is starved. */
+/* Two checks in a row without a turn while the thread is stopped: the tool is starved. */
 static void *monitor_turns(void *arg)
 {
     struct cpu_follow *follow = arg;
@@ -89,7 +91,7 @@ static bool start_monitor(struct cpu_follow *follow)
     return err == 0;
 }
 
-/* The processor on which the thread last ran; -1: not known. */
+/* Returns the CPU on which the thread last ran; -1: unknown. */
 static int processor_of(const struct cpu_follow *follow)
 {
     char text[1024];
@@ -101,7 +103,7 @@ static int processor_of(const struct cpu_follow *follow)
     return stat.cpu;
 }
 
-/* Moves the tool to where the thread is. */
+/* Moves the tool to the CPU of the thread. */
 static bool move_to_thread(struct cpu_follow *follow)
 {
     int cpu = processor_of(follow);
@@ -135,7 +137,7 @@ void cpu_follow_begin(struct cpu_follow *follow, const struct target *target, pi
         set_policy(0, SCHED_IDLE);
 }
 
-/* While it runs for long, balancing may move the thread: now and then the tool goes after it. */
+/* If the thread runs for long, load balancing may move it: now and then the tool follows it. */
 void cpu_follow_turn(struct cpu_follow *follow)
 {
     unsigned turn = atomic_fetch_add_explicit(&follow->turns, 1, memory_order_relaxed);

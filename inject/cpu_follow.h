@@ -1,22 +1,22 @@
 /*
- * Running the tool on the processor of the thread that it follows.
+ * Runs the tool on the CPU of the thread that it follows.
  *
- * During a dump thread and tool always wait for each other, a thousand times
- * and more. On two processors each turn wakes an idle one, which in a virtual
- * machine costs some 50 microseconds; on one it is a mere switch. Internal to
+ * During a dump thread and tool wait for each other a thousand times and more.
+ * On two CPUs each turn wakes an idle one, which costs some 50 microseconds in
+ * a virtual machine; on one CPU it is only a context switch. Internal to
  * inject/.
  *
  * The tool pins itself, never the thread. But at each resume the scheduler
- * would move the thread away from the processor on which the tool runs: unless
- * the tool has the policy SCHED_IDLE, for then that processor counts as idle
+ * would move the thread away from the CPU on which the tool runs, unless the
+ * tool has the policy SCHED_IDLE: then that CPU counts as idle
  * (kernel/sched/fair.c, select_idle_sibling, sched_idle_cpu). Measured on an
- * idle machine with two processors, a dump of 43 MB held its thread for 1.4
- * times the cost in-process without, and 1.07 times with it.
+ * idle machine with two CPUs, a dump of 43 MB stopped its thread for 1.4 times
+ * the cost in-process without the policy, and 1.07 times with it.
  *
- * A SCHED_IDLE tool can be starved by any other work on that processor while
- * the thread is held. A second thread of the tool watches for that and raises
- * it again within three milliseconds. Whether it may is tried before any thread
- * is held, and only then is the policy used.
+ * A SCHED_IDLE tool can be starved by any other work on that CPU while the
+ * thread is stopped. A second thread of the tool watches for that and raises
+ * the priority again within three milliseconds. Whether it may do so is tried
+ * before any thread is stopped; the policy is used only if it may.
  */
 #pragma once
 
@@ -29,32 +29,32 @@
 
 struct cpu_follow {
     bool pinned, monitored;
-    int cpu;          /* to which it is pinned; -1: none */
-    cpu_set_t former; /* the tool's own processors */
+    int cpu;          /* the CPU it is pinned to; -1: none */
+    cpu_set_t former; /* the tool's former CPU affinity */
     const struct target *target;
     pid_t tid;            /* the thread that is followed */
     pid_t self;           /* the thread of the tool that follows */
     int stat;             /* /proc/PID/task/TID/stat of the thread; negative: not opened */
-    atomic_bool given_up; /* by the monitor */
-    atomic_uint turns;    /* how often it has come round */
+    atomic_bool given_up; /* set by the monitor */
+    atomic_uint turns;    /* number of turns */
     sem_t over;
     pthread_t monitor;
 };
 
 /*
- * May a thread that has gone to SCHED_IDLE come back? Tried with the calling
- * thread's nice value, which is as before afterwards.
+ * True if a thread that has switched to SCHED_IDLE may return. Tried with the
+ * calling thread's nice value, which is restored.
  */
 bool cpu_follow_may_idle(void);
 
 /*
- * Begins to follow with a thread of the target. may_idle: the answer of
- * cpu_follow_may_idle; without it the tool is pinned and its policy stays. Where it
- * is not permitted nothing happens.
+ * Starts to follow a thread of the target. may_idle: the result of
+ * cpu_follow_may_idle; if false, the tool is pinned and keeps its policy. Does
+ * nothing if it is not permitted.
  */
 void cpu_follow_begin(struct cpu_follow *follow, const struct target *target, pid_t tid,
                       bool may_idle);
-/* To be called at each turn: the tool is not starved. */
+/* Call it at each turn: it shows that the tool is not starved. */
 void cpu_follow_turn(struct cpu_follow *follow);
-/* Undoes it all. */
+/* Undoes everything. */
 void cpu_follow_end(struct cpu_follow *follow);

@@ -1,8 +1,11 @@
-/* Texts that a called function hands to a callback, taken out in few large pieces. */
+/*
+ * Gathers the texts that a called function hands to a callback, and takes them
+ * out in a few large pieces.
+ */
 #include "inject/call.h"
 
 /*
- * fs.nr_open is below 2^30: when the tool dies, the thread's write fails with
+ * fs.nr_open is below 2^30: if the tool dies, the thread's write fails with
  * EBADF and touches nothing. Odd, so that its call can be made void.
  */
 enum { GATHER_FD = 0x3ffffffd };

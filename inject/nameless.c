@@ -27,7 +27,7 @@ struct learner {
     bool failed;
 };
 
-/* The function around addr; where nothing tells it (musl), the bytes around. */
+/* Returns the function around addr; if nothing shows its bounds (musl), the bytes around addr. */
 static struct range function_around(const struct learner *learner, remote_addr addr)
 {
     size_t i = eh_frames_at(&learner->frames, addr);
@@ -38,7 +38,7 @@ static struct range function_around(const struct learner *learner, remote_addr a
     return (struct range){addr - AROUND_CALL, addr + AROUND_CALL};
 }
 
-static void forbid(struct learner *learner, const struct range *range)
+static void forbid_range(struct learner *learner, const struct range *range)
 {
     learner->failed |=
         plan_forbid(learner->plan, range->start, range->end, "fork", NULL) != FAULT_NONE;
@@ -55,13 +55,13 @@ static bool visit_makers(void *ctx, const struct piece *piece)
         at += found + 1;
         if (learner->maker_count == MAKERS_MAX)
             return false;
-        forbid(learner, &range);
+        forbid_range(learner, &range);
         learner->makers[learner->maker_count++] = range;
     }
     return true;
 }
 
-static void visit_caller(void *ctx, const struct ref *ref)
+static void forbid_caller(void *ctx, const struct ref *ref)
 {
     struct learner *learner = ctx;
 
@@ -72,17 +72,17 @@ static void visit_caller(void *ctx, const struct ref *ref)
             (ref->at >= maker->start && ref->at < maker->end))
             continue;
         caller = function_around(learner, ref->at);
-        forbid(learner, &caller);
+        forbid_range(learner, &caller);
     }
 }
 
-static bool visit_calls(void *ctx, const struct piece *piece)
+static bool visit_call_code(void *ctx, const struct piece *piece)
 {
     struct learner *learner = ctx;
     const struct ref_query query = {.kinds = REF_CALL,
                                     .low = learner->view->module->exec_start,
                                     .high = learner->view->module->exec_end,
-                                    .visit = visit_caller,
+                                    .visit = forbid_caller,
                                     .ctx = learner};
 
     refs_visit(piece->bytes, piece->len, piece->fresh, piece->at, &query);
@@ -112,7 +112,7 @@ static bool scan_code(struct learner *learner, piece_visitor visit)
     return view_scan_segments(learner->view, PF_X, PF_X, PATTERN_MAX, visit, learner);
 }
 
-static fault_code learn(struct learner *learner, struct fault *fault)
+static fault_code learn_from_code(struct learner *learner, struct fault *fault)
 {
     const char *path = learner->view->module->path;
 
@@ -126,7 +126,7 @@ static fault_code learn(struct learner *learner, struct fault *fault)
         return fault_set(fault, FAULT_UNSUPPORTED, 0, "plan",
                          "%s has no symbols, and too much in it looks like fork", path);
     if (learner->maker_count)
-        scan_code(learner, visit_calls);
+        scan_code(learner, visit_call_code);
     if (learner->failed)
         return fault_set(fault, FAULT_INTERNAL, ENOMEM, "plan", "%s", path);
     return FAULT_NONE;
@@ -141,7 +141,7 @@ fault_code nameless_learn(struct plan *plan, const struct module *module,
 
     if (!view_open(&view, module, target, memory))
         return FAULT_NONE;
-    rc = learn(&learner, fault);
+    rc = learn_from_code(&learner, fault);
     eh_frames_free(&learner.frames);
     view_close(&view);
     return rc;

@@ -1,4 +1,4 @@
-/* The calls themselves: how a held thread is sent into functions, and how it comes back. */
+/* The calls: sends a stopped thread into functions and brings it back. */
 #include "inject/perform.h"
 #include "inject/cpu_follow.h"
 #include "inject/faults.h"
@@ -11,8 +11,8 @@
 
 enum {
     RECORDS_AT = sizeof(struct arch_call_header),
-    CHAIN_ROOM = 1024, /* at the top of the stack, for the way back of a direct call */
-    NEITHER = 7,       /* neither cancelability state nor type: refused with EINVAL */
+    CHAIN_ROOM = 1024, /* at the top of the stack, for the return path of a direct call */
+    NEITHER = 7,       /* neither a cancelability state nor a type: refused with EINVAL */
 };
 
 _Static_assert(RECORDS_AT + (INJECTION_CALLS_MAX + 4) * sizeof(struct arch_call) <=
@@ -43,22 +43,23 @@ static bool write_code(struct injection *injection)
 
 /*
  * A cancellation that is pending for the thread would act at the dump's open
- * and unwind it out of the allocator with its locks held. So the list for a run
- * that is intercepted lies between two records of ours: the first disables that and
- * puts the former state where the last one takes its argument from, so that it
- * comes back also when the tool has died.
+ * and unwind the thread out of the allocator with its locks held. So the list
+ * of calls of an intercepted run is enclosed by two records of ours: the first
+ * disables cancellation and stores the former state where the last one takes
+ * its argument from, so that the state is restored even if the tool has died.
  *
- * A thread may also be asynchronously cancelable, for one in any system call
- * that is a cancellation point (glibc before 2.37); then what came meanwhile
- * acts at once when the state comes back. Therefore the thread is made
- * deferred-cancelable before all, for as long as there is a scratch area, and
- * its type comes back by its last call. There a cancellation does act: on the
- * thread's own stack, with nothing left to be undone, and below a signal frame
- * through which an unwinder finds the thread's own frames. So cleanup handlers
- * run as they do for one that acts in the C library's own signal handler.
+ * A thread may also be asynchronously cancelable, for example in any system
+ * call that is a cancellation point (glibc before 2.37); then a cancellation
+ * that arrived during the call acts as soon as the state is restored. Therefore
+ * the thread is made deferred-cancelable first, for as long as there is a
+ * scratch area, and its last call restores its type. There a cancellation does
+ * act: on the thread's own stack, with nothing left to be undone, and below a
+ * signal frame through which an unwinder finds the thread's own frames. So
+ * cleanup handlers run as they do for a cancellation that acts in the C
+ * library's own signal handler.
  *
- * A static program may have no pthread_setcanceltype; then it is the state
- * that comes back last.
+ * A static program may have no pthread_setcanceltype; then the state is
+ * restored last.
  */
 void perform_plan_last(struct injection *injection)
 {
@@ -71,7 +72,7 @@ void perform_plan_last(struct injection *injection)
     injection->calm = plan->setcanceltype ? PTHREAD_CANCEL_DEFERRED : PTHREAD_CANCEL_DISABLE;
 }
 
-/* The first records of the first list that is intercepted. */
+/* Fills the first records of the first list that is intercepted. */
 static size_t fill_calm(struct injection *injection, struct arch_call *records)
 {
     if (!injection->last.function || injection->calmed)
@@ -117,7 +118,7 @@ static bool write_records(struct injection *injection)
 
 /* One system call of the thread, from its entry to its exit. */
 struct intercepted {
-    bool entered; /* its entry was seen: not the void one that led into the call */
+    bool entered; /* its entry was seen: it is not the void call that led into the function */
     uint64_t nr, args[6];
     bool stood_in;
     int64_t result;
@@ -168,16 +169,17 @@ static fault_code at_exit(struct injection *injection, const struct intercept *i
     return FAULT_NONE;
 }
 
-/* Where the stack of a call begins, in front of the frames or at the end of the scratch area. */
+/* Returns the start of the stack of a call, below the frames or at the end of the scratch area. */
 static remote_addr stack_end(const struct injection *injection)
 {
     return injection->own_stack ? injection->frames.addr : injection->scratch + SCRATCH_LEN;
 }
 
 /*
- * A collector's signals come in while the function runs, and at no other time: the tool's own
- * system calls would not know a handler's from theirs. Open before the registers are set: a thread
- * that goes on without the tool must not be left in the call with them blocked.
+ * A collector's signals are unblocked while the function runs, and at no other
+ * time: the tool's own system calls could not be told apart from those of a
+ * handler. They are unblocked before the registers are set: a thread that
+ * continues without the tool must not be left in the call with them blocked.
  */
 static bool open_signals(struct injection *injection, bool open)
 {
@@ -189,7 +191,7 @@ static bool open_signals(struct injection *injection, bool open)
                                open ? mask & ~(injection->open & ~injection->mask) : mask);
 }
 
-/* Runs the thread until it stands at the sigreturn that would run the unmap frame at frame. */
+/* Runs the thread until it is at the sigreturn that would run the unmap frame at frame. */
 static fault_code run_to_sigreturn(struct injection *injection, remote_addr frame,
                                    const struct intercept *intercept, struct fault *fault)
 {
@@ -234,19 +236,21 @@ static fault_code run_trampoline(struct injection *injection, const struct inter
     return run_to_sigreturn(injection, injection->frames.unmap, intercept, fault);
 }
 
-/* ---- directly: one run a call, without executable memory ---- */
+/* ---- directly: one run per call, without executable memory ---- */
 
 /*
  * The function returns into the store gadget, which puts its result into the
  * record, and from there into a frame above the scratch stack that leads to
- * munmap, as the trampoline's does.
+ * munmap, as that of the trampoline does.
  */
 static remote_addr chain_address(const struct injection *injection)
 {
     return ((stack_end(injection) - CHAIN_ROOM) & ~15ull) - 8;
 }
 
-/* At a sigreturn's entry registers cannot be set for a call yet: first to the exit of a void one.
+/*
+ * At the entry of a sigreturn the registers cannot be set for a call yet: first
+ * goes to the exit of a void call.
  */
 static fault_code leave_sigreturn(struct injection *injection, struct fault *fault)
 {
@@ -287,7 +291,7 @@ static fault_code run_direct(struct injection *injection, const struct arch_call
     return run_to_sigreturn(injection, at + ARCH_CHAIN_FRAME, intercept, fault);
 }
 
-/* What the trampoline does by itself: the thread's errno is read before the first call. */
+/* Does what the trampoline does itself: reads the thread's errno before the first call. */
 static fault_code save_errno(struct injection *injection, struct fault *fault)
 {
     struct arch_call call = {.function = injection->env.plan->errno_location};
@@ -305,7 +309,7 @@ static fault_code save_errno(struct injection *injection, struct fault *fault)
     return rc;
 }
 
-/* The records are read again each time: one may have filled in another's argument. */
+/* The records are read again each time: one may have filled in an argument of another. */
 static fault_code run_directly(struct injection *injection, const struct intercept *intercept,
                                struct fault *fault)
 {
@@ -341,7 +345,7 @@ static fault_code read_results(struct injection *injection, struct arch_call *ca
     return FAULT_NONE;
 }
 
-/* Memory that was mapped and cannot be written: the kernel gives the target no more pages. */
+/* The memory was mapped and cannot be written: the kernel gives the target no more pages. */
 static fault_code refused_memory(const struct injection *injection, struct fault *fault)
 {
     if (errno == ESRCH)
@@ -373,7 +377,7 @@ fault_code perform_calls(struct injection *injection, struct arch_call *calls, s
     return rc == FAULT_NONE ? read_results(injection, calls, count, first, fault) : rc;
 }
 
-/* Would the call change anything? */
+/* True if the call would change anything. */
 static bool has_last(const struct injection *injection, uint64_t *arg)
 {
     return injection->calmed &&
@@ -382,9 +386,10 @@ static bool has_last(const struct injection *injection, uint64_t *arg)
 }
 
 /*
- * Its signals are blocked still: one that came meanwhile ends pause(2) and its like only if it is
- * taken there. A cancellation that acts is another way to go on, for good. The first system call
- * on it opens the signals, which from then on are the thread's own business.
+ * The thread's signals are still blocked: a signal that arrived during the call
+ * ends pause(2) and similar calls only if it is taken there. A cancellation
+ * that acts makes the thread leave for good. The first system call on that way
+ * unblocks the signals, which from then on are the thread's own business.
  */
 static bool run_to_frame0(struct injection *injection)
 {

@@ -11,13 +11,14 @@ enum {
     SEARCH_CHUNK = 256 << 10,
     SEARCH_OVERLAP = 16,
     SEARCH_NEAR = 64 << 10,
-    VERSIONS_MAX = 16, /* definitions of one name in one module that are looked at */
+    VERSIONS_MAX = 16, /* definitions of one name in one module that are examined */
 };
 
 typedef size_t (*finder)(const unsigned char *code, size_t len);
 
-/* Searches [start, end) of the target's memory; 0: not found. */
-static remote_addr search(struct memory *memory, remote_addr start, remote_addr end, finder find)
+/* Searches [start, end) of the target's memory. Returns the address; 0: not found. */
+static remote_addr search_code(struct memory *memory, remote_addr start, remote_addr end,
+                               finder find)
 {
     AUTO_FREE unsigned char *code = malloc(SEARCH_CHUNK);
 
@@ -35,31 +36,32 @@ static remote_addr search(struct memory *memory, remote_addr start, remote_addr 
     return 0;
 }
 
-/* The module's code around an address in it. */
-static void near(const struct module *module, remote_addr at, remote_addr *low, remote_addr *high)
+/* Finds the module's code around an address in it. */
+static void code_around(const struct module *module, remote_addr at, remote_addr *low,
+                        remote_addr *high)
 {
     *low = at - module->exec_start > SEARCH_NEAR ? at - SEARCH_NEAR : module->exec_start;
     *high = module->exec_end - at > SEARCH_NEAR ? at + SEARCH_NEAR : module->exec_end;
 }
 
-static bool in_code(const struct module *module, const struct symbol *symbol)
+static bool in_module_code(const struct module *module, const struct symbol *symbol)
 {
     return symbol->address >= module->exec_start && symbol->address < module->exec_end;
 }
 
-/* First near a symbol that is known to stand close by, then in all of the module's code. */
+/* Searches first near a symbol that is known to be close, then in all of the module's code. */
 static remote_addr search_near(struct memory *memory, const struct module *module,
                                const struct image *image, const char *symbol_name, finder find)
 {
     struct symbol symbol;
     remote_addr found = 0;
 
-    if (image_symbol(image, symbol_name, &symbol) && in_code(module, &symbol)) {
+    if (image_symbol(image, symbol_name, &symbol) && in_module_code(module, &symbol)) {
         remote_addr low, high;
-        near(module, symbol.address, &low, &high);
-        found = search(memory, low, high, find);
+        code_around(module, symbol.address, &low, &high);
+        found = search_code(memory, low, high, find);
     }
-    return found ? found : search(memory, module->exec_start, module->exec_end, find);
+    return found ? found : search_code(memory, module->exec_start, module->exec_end, find);
 }
 
 static bool is_loader(const struct module *module)
@@ -81,8 +83,11 @@ static fault_code forbid_function(struct plan *plan, const struct symbol *symbol
     return plan_forbid(plan, symbol->address, symbol->address + symbol->size, what, fault);
 }
 
-/* Functions in which a thread holds, or is about to hold, every lock of the allocator, or in
- * which it shares its memory with a child that has not yet called exec. */
+/*
+ * Functions in which a thread holds, or is about to hold, every lock of the
+ * allocator, or in which it shares its memory with a child that has not yet
+ * called exec.
+ */
 static const char *const libc_forbidden[] = {
     "fork",
     "vfork",
@@ -99,7 +104,7 @@ static const char *const libc_forbidden[] = {
     "__libc_dlopen_mode",
 };
 
-/* A module's definitions of one of these names. */
+/* The definitions of one of these names in a module. */
 struct definitions {
     struct plan *plan;
     const struct module *module;
@@ -114,15 +119,16 @@ static bool visit_definition(void *ctx, const char *name, const struct symbol *s
     struct definitions *definitions = ctx;
 
     (void)name;
-    if (in_code(definitions->module, symbol))
+    if (in_module_code(definitions->module, symbol))
         definitions->rc =
             forbid_function(definitions->plan, symbol, definitions->what, definitions->fault);
     return definitions->rc == FAULT_NONE && ++definitions->count < VERSIONS_MAX;
 }
 
 /*
- * Wherever they are defined: before glibc 2.34 libpthread has pthread_create and a stub of fork,
- * libdl has dlopen, and a library that wraps one of them has it beside the C library.
+ * Forbids these functions wherever they are defined: before glibc 2.34
+ * libpthread has pthread_create and a stub of fork, libdl has dlopen, and a
+ * library that wraps one of them defines it beside the C library.
  */
 static fault_code forbid_names(struct plan *plan, const struct module *module,
                                const struct image *image, struct fault *fault)
@@ -137,13 +143,13 @@ static fault_code forbid_names(struct plan *plan, const struct module *module,
     return definitions.rc;
 }
 
-/* What a statically linked program tells of its C library: all in one .symtab. */
+/* The functions of the C library in a statically linked program: all in one .symtab. */
 struct static_names {
     struct plan *plan;
     bool failed;
 };
 
-/* What .symtab is searched for: the names of libc_forbidden among them. */
+/* The patterns for the search of .symtab: among them the names in libc_forbidden. */
 static const struct name_pattern static_patterns[] = {
     NAME_BEGINS_WITH("_Unwind_"),
     NAME_IS("__errno_location"),
@@ -188,7 +194,7 @@ static bool visit_static(void *ctx, const char *name, const struct symbol *symbo
 
 /*
  * ld gives a non-PIE static program no .eh_frame_hdr, whose table the unwinder
- * searches: here it is made from the records themselves.
+ * searches: builds the table from the records themselves.
  */
 static void learn_frames(struct plan *plan, const struct module *module, const struct image *image,
                          const struct target *target, struct memory *memory)
@@ -223,13 +229,14 @@ static fault_code learn_static(struct plan *plan, const struct module *module,
     return FAULT_NONE;
 }
 
-static void find_store(struct plan *plan, const struct module *module, struct memory *memory)
+static void find_store_gadget(struct plan *plan, const struct module *module, struct memory *memory)
 {
     unsigned char code[8];
-    remote_addr at = search(memory, module->exec_start, module->exec_end, arch_find_store_pops);
+    remote_addr at =
+        search_code(memory, module->exec_start, module->exec_end, arch_find_store_pops);
 
     if (!at)
-        at = search(memory, module->exec_start, module->exec_end, arch_find_store);
+        at = search_code(memory, module->exec_start, module->exec_end, arch_find_store);
     if (at && memory_read(memory, at, code, sizeof code))
         arch_decode_store(&plan->gadgets, at, code);
 }
@@ -244,7 +251,7 @@ static void find_gadgets(struct plan *plan, const struct module *module, const s
         plan->gadgets.sigreturn =
             search_near(memory, module, image, "sigaction", arch_find_sigreturn);
     if (!plan->gadgets.store)
-        find_store(plan, module, memory);
+        find_store_gadget(plan, module, memory);
 }
 
 static bool opens_code(const struct module *module, struct memory *memory, struct image *image)
@@ -253,30 +260,32 @@ static bool opens_code(const struct module *module, struct memory *memory, struc
            image_open(image, memory, module->start);
 }
 
-static bool defines(const struct image *image, const struct module *module, const char *name,
-                    struct symbol *function)
+static bool defines_function(const struct image *image, const struct module *module,
+                             const char *name, struct symbol *function)
 {
-    return image_symbol(image, name, function) && in_code(module, function);
+    return image_symbol(image, name, function) && in_module_code(module, function);
 }
 
-/* The first module whose code defines both functions; NULL: none exports them. */
+/* Returns the first module whose code defines both functions; NULL: none exports them. */
 static const struct module *find_both(const struct modules *modules, struct memory *memory,
                                       const char *const names[2], struct image *image)
 {
     for (size_t i = 0; i < modules->count; i++) {
         const struct module *module = &modules->list[i];
         struct symbol function;
-        if (opens_code(module, memory, image) && defines(image, module, names[0], &function) &&
-            defines(image, module, names[1], &function))
+        if (opens_code(module, memory, image) &&
+            defines_function(image, module, names[0], &function) &&
+            defines_function(image, module, names[1], &function))
             return module;
     }
     return NULL;
 }
 
 /*
- * __errno_location alone is no sign: before glibc 2.34 libpthread.so.0 exports it as well and may
- * lie lower. Nor is __libc_start_main, which preloaded libraries wrap. The C library has both; one
- * that starts programs by another name is known by the first.
+ * __errno_location alone is no sign: before glibc 2.34 libpthread.so.0 also
+ * exports it and may have a lower address. Nor is __libc_start_main, which
+ * preloaded libraries wrap. The C library has both; one that starts programs by
+ * another name is recognized by the first.
  */
 static const struct module *find_libc(const struct modules *modules, struct memory *memory,
                                       struct image *image)
@@ -290,7 +299,7 @@ static const struct module *find_libc(const struct modules *modules, struct memo
     return libc;
 }
 
-/* libpthread of glibc before 2.34 has a sigaction(2) of its own, and so a restorer. */
+/* libpthread of glibc before 2.34 has its own sigaction(2), and so its own restorer. */
 static void note_restorer(struct plan *plan, const struct module *module, const struct image *image,
                           struct memory *memory)
 {
@@ -298,10 +307,10 @@ static void note_restorer(struct plan *plan, const struct module *module, const 
     remote_addr low, high, at;
 
     if (plan->restorer_count == PLAN_RESTORERS_MAX ||
-        !defines(image, module, "sigaction", &sigaction))
+        !defines_function(image, module, "sigaction", &sigaction))
         return;
-    near(module, sigaction.address, &low, &high);
-    at = search(memory, low, high, arch_find_sigreturn);
+    code_around(module, sigaction.address, &low, &high);
+    at = search_code(memory, low, high, arch_find_sigreturn);
     if (at && at != plan->gadgets.sigreturn)
         plan->restorers[plan->restorer_count++] = at;
 }
@@ -327,7 +336,10 @@ static fault_code forbid_whole(struct plan *plan, const struct module *module,
     return FAULT_NONE;
 }
 
-/* The address of that function of the C library; else, of whatever module has it; 0: none has. */
+/*
+ * Returns the address of that function in the C library, otherwise in any
+ * module that has it; 0: none has.
+ */
 static remote_addr libc_function(const struct modules *modules, const struct module *libc,
                                  const struct image *image, const char *name)
 {
@@ -336,17 +348,17 @@ static remote_addr libc_function(const struct modules *modules, const struct mod
     struct symbol function;
     const struct module *module;
 
-    if (defines(image, libc, name, &function))
+    if (defines_function(image, libc, name, &function))
         return function.address;
     module = find_both(modules, image->memory, names, &other);
-    return module && defines(&other, module, name, &function) ? function.address : 0;
+    return module && defines_function(&other, module, name, &function) ? function.address : 0;
 }
 
 static fault_code plan_dynamic(struct plan *plan, const struct modules *modules,
                                struct memory *memory, bool *found, struct fault *fault)
 {
     struct image image;
-    /* None: a static program without dynamic symbols. */
+    /* NULL: a static program without dynamic symbols. */
     const struct module *libc = find_libc(modules, memory, &image);
     fault_code rc = FAULT_NONE;
 
@@ -366,8 +378,8 @@ static fault_code plan_dynamic(struct plan *plan, const struct modules *modules,
 }
 
 /*
- * A static program that has loaded libraries has two C libraries. Its own is the one that its
- * threads fork, handle signals and keep their errno by.
+ * A static program that has loaded libraries has two C libraries. It uses its
+ * own for fork, signal handlers and errno.
  */
 static fault_code plan_static_beside(struct plan *plan, const struct module *module,
                                      const struct image *image, const struct target *target,
@@ -399,7 +411,7 @@ static fault_code plan_static_programs(struct plan *plan, const struct modules *
     return rc;
 }
 
-/* A dynamic loader, but no C library: the program is just being loaded. */
+/* A dynamic loader, but no C library: the program is still being loaded. */
 static fault_code refuse_half_loaded(const struct modules *modules, struct fault *fault)
 {
     for (size_t i = 0; i < modules->count; i++)

@@ -1,7 +1,7 @@
 /*
- * What a forged call needs to know about a target and can learn without
- * stopping it: the code that it borrows, and the code in which no thread may
- * be interrupted.
+ * The facts about a target that a forged call needs and that can be found
+ * without stopping it: the code that it borrows, and the code in which no
+ * thread may be interrupted.
  */
 #pragma once
 
@@ -16,28 +16,29 @@ enum { PLAN_AVOID_MAX = 4, PLAN_RESTORERS_MAX = 4 };
 
 struct plan {
     struct arch_gadgets gadgets;
-    remote_addr errno_location;                /* __errno_location of the C library; 0: not found */
-    remote_addr setcancelstate;                /* its pthread_setcancelstate; 0: not found */
-    remote_addr setcanceltype;                 /* its pthread_setcanceltype; 0: not found */
-    remote_addr restorers[PLAN_RESTORERS_MAX]; /* of signal handlers, beside gadgets.sigreturn */
+    remote_addr errno_location; /* address of the C library's __errno_location; 0: not found */
+    remote_addr setcancelstate; /* address of its pthread_setcancelstate; 0: not found */
+    remote_addr setcanceltype;  /* address of its pthread_setcanceltype; 0: not found */
+    remote_addr restorers[PLAN_RESTORERS_MAX]; /* in addition to gadgets.sigreturn */
     size_t restorer_count;
-    struct eh_frames frames; /* of a static program without .eh_frame_hdr; else empty */
+    struct eh_frames frames; /* of a static program without .eh_frame_hdr; otherwise empty */
     struct rseq_plan rseq;
     struct collector collector;
-    struct code_ranges forbidden;      /* a thread whose stack leads into these is not touched */
+    struct code_ranges forbidden;      /* a thread whose stack leads into these is not used */
     const char *avoid[PLAN_AVOID_MAX]; /* names of threads that are never used; static texts */
     size_t avoid_count;
 };
 
 /*
- * Finds the gadgets and forbids the dynamic loader, the unwinders, and the fork,
- * thread and dlopen functions of the C library and of every other module.
- * FAULT_UNSUPPORTED if the target has no usable gadget, or a garbage collector
- * that a call could hang (inject/collectors.h). plan_free releases the plan.
+ * Finds the gadgets and forbids the dynamic loader, the unwinders, and the
+ * functions for fork, threads and dlopen of the C library and of every other
+ * module. FAULT_UNSUPPORTED if the target has no usable gadget, or has a
+ * garbage collector that a call could hang (inject/collectors.h). plan_free
+ * releases the plan.
  */
 fault_code plan_make(struct plan *plan, const struct modules *modules, const struct target *target,
                      struct memory *memory, struct fault *fault);
-/* Forbids more code; then plan_seal. what is static text for messages. */
+/* Forbids more code; call plan_seal afterwards. what is static text for messages. */
 fault_code plan_forbid(struct plan *plan, remote_addr start, remote_addr end, const char *what,
                        struct fault *fault);
 void plan_avoid_thread(struct plan *plan, const char *comm);

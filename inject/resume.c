@@ -1,7 +1,7 @@
 #include "inject/resume.h"
 #include "host/task.h"
 
-/* Inside a restartable sequence the thread goes on at the abort handler. */
+/* In a restartable sequence the thread continues at the abort handler. */
 static void apply_rseq(struct injection *injection)
 {
     if (injection->rseq_abort)
@@ -9,8 +9,9 @@ static void apply_rseq(struct injection *injection)
 }
 
 /*
- * Is there a signal that the thread would take now? Then an EINTR is true. mask
- * NULL: the mask in force, which during ppoll(2) and its like is the temporary one.
+ * True if there is a signal that the thread would take now: then an EINTR is
+ * real. mask NULL: the mask in force, which during ppoll(2) and similar calls
+ * is the temporary one.
  */
 static bool would_take(const struct proc_status *status, const uint64_t *mask)
 {
@@ -27,7 +28,7 @@ static bool signal_waits(const struct injection *injection, const uint64_t *mask
            would_take(&status, mask);
 }
 
-/* The same at the stop, where its status may just have been read. */
+/* Does the same at the stop, where its status may just have been read. */
 static bool signal_waited(const struct injection *injection)
 {
     return injection->own_known ? would_take(&injection->own, &injection->mask)
@@ -40,8 +41,10 @@ bool resume_save(struct injection *injection)
         !session_get_sigmask(&injection->session, &injection->mask))
         return false;
     apply_rseq(injection);
-    /* By its own mask, with which it goes on: a signal that only a temporary one lets through is
-     * taken when epoll_pwait(2) is made again. */
+    /*
+     * With its own mask, with which it continues: a signal that only a temporary mask lets through
+     * is taken when epoll_pwait(2) is repeated.
+     */
     injection->eintr_by_stop =
         arch_eintr_by_stop(&injection->original) && !signal_waited(injection);
     return true;
@@ -53,9 +56,9 @@ static struct interrupted_sleep *sleep_of(struct injection *injection)
 }
 
 /*
- * Stopped before, and stopped again before it has made the restart_syscall(2) that followed: an
- * rt_sigreturn(2) clears its restart block, and it would see EINTR (kernel/signal.c,
- * do_no_restart_syscall).
+ * The thread was stopped before, and stopped again before it made the
+ * restart_syscall(2) that followed: an rt_sigreturn(2) clears its restart
+ * block, and it would see EINTR (kernel/signal.c, do_no_restart_syscall).
  */
 static void take_back_restart(struct injection *injection)
 {
@@ -79,8 +82,8 @@ void resume_note_sleep(struct injection *injection)
 }
 
 /*
- * The call that restart_syscall(2) stands for: a thread that has been stopped
- * before in the same sleep. Its arguments are still in the registers; its
+ * Finds the call that restart_syscall(2) stands for: the thread was stopped
+ * before in the same sleep. The arguments are still in the registers; the
  * number is known from that stop, or from the instruction that loaded it.
  */
 static void name_restarted_call(struct injection *injection, arch_regs *regs)

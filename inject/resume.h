@@ -1,14 +1,16 @@
 /*
- * How an interrupted thread goes on: what is saved of it at the stop, and the
- * registers with which it resumes, by the tool's hand or without it.
+ * The resumption of an interrupted thread: the state that is saved at the stop,
+ * and the registers with which the thread resumes, set by the tool or without
+ * it.
  */
 #pragma once
 
 #include "inject/call.h"
 
 /*
- * Remembers which system call a stop has interrupted; original has been read. A thread on its way
- * into restart_syscall(2) is put back to where the kernel will choose that again.
+ * Records which system call a stop has interrupted; original has been read. A
+ * thread that is about to execute restart_syscall(2) is put back to where the
+ * kernel chooses that call again.
  */
 void resume_note_sleep(struct injection *injection);
 
@@ -19,20 +21,17 @@ void resume_note_sleep(struct injection *injection);
 bool resume_save(struct injection *injection);
 
 /*
- * The registers for the frame: the kernel will not look at its restart codes,
- * so a call that the stop interrupted is made again from user space.
+ * Fills the registers for the frame: the kernel does not evaluate its restart
+ * codes there, so a call that the stop interrupted is repeated from user space.
  */
 void resume_by_frame(struct injection *injection, arch_regs *regs);
 
 /*
- * The registers for the tool's own ending: restart codes are left to the
- * kernel, which restarts the call after the detach, with the time that
- * remains, or delivers a signal first.
+ * Fills the registers for the end by the tool: restart codes are left to the
+ * kernel, which restarts the call after the detach, with the remaining time, or
+ * delivers a signal first.
  */
 void resume_by_tool(struct injection *injection, arch_regs *regs);
 
-/*
- * Lets a thread go that was only looked at. An EINTR that the stop alone
- * caused is taken back.
- */
+/* Resumes a thread that was only inspected. Undoes an EINTR that only the stop has caused. */
 void resume_untouched(struct injection *injection);

@@ -23,25 +23,25 @@ bool rseq_kernel_tells(const char *release)
     return major > TOLD_SINCE_MAJOR || (major == TOLD_SINCE_MAJOR && minor >= TOLD_SINCE_MINOR);
 }
 
-static bool read_variable(const struct image *image, struct memory *memory, const char *name,
-                          void *out, size_t len)
+static bool read_libc_variable(const struct image *image, struct memory *memory, const char *name,
+                               void *out, size_t len)
 {
     struct symbol symbol;
 
     return image_symbol(image, name, &symbol) && memory_read(memory, symbol.address, out, len);
 }
 
-/* glibc's manual, "Restartable Sequences": a size of 0 says that there is no registration. */
+/* glibc's manual, "Restartable Sequences": a size of 0 means that there is no registration. */
 static bool ask_libc(struct rseq_plan *plan, const struct modules *modules, struct memory *memory)
 {
     for (size_t i = 0; i < modules->count; i++) {
         struct image image;
         uint32_t size;
         if (modules->list[i].inode == 0 || !image_open(&image, memory, modules->list[i].start) ||
-            !read_variable(&image, memory, "__rseq_size", &size, sizeof size))
+            !read_libc_variable(&image, memory, "__rseq_size", &size, sizeof size))
             continue;
-        return size != 0 &&
-               read_variable(&image, memory, "__rseq_offset", &plan->offset, sizeof plan->offset);
+        return size != 0 && read_libc_variable(&image, memory, "__rseq_offset", &plan->offset,
+                                               sizeof plan->offset);
     }
     return false;
 }
@@ -53,7 +53,7 @@ static bool has_no_signature(void *ctx, const struct piece *piece)
     return !memmem(piece->bytes, piece->len, signature, SIGNATURE_LEN);
 }
 
-/* False also where the code cannot be read. */
+/* False also if the code cannot be read. */
 static bool no_signature_in(const struct module *module, const struct target *target,
                             struct memory *memory)
 {
@@ -89,7 +89,10 @@ void rseq_plan_make(struct rseq_plan *plan, const struct modules *modules,
         rseq_plan_learn(plan, modules, target, memory);
 }
 
-/* The record at area + 8; the abort handler behind its signature (kernel/rseq.c, rseq_ip_fixup). */
+/*
+ * Reads the pointer at area + 8 and the abort handler, which follows its
+ * signature (kernel/rseq.c, rseq_ip_fixup).
+ */
 static remote_addr abort_handler(struct memory *memory, remote_addr area, uint32_t signature,
                                  remote_addr pc)
 {

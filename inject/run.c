@@ -34,9 +34,9 @@ void run_open_last(struct injection *injection)
 }
 
 /*
- * The deadline has passed. A call under way is not torn down: the thread is let
- * go, and so is one that was only being prepared, whose frames restore it. If
- * it runs, it is stopped once more for that.
+ * The deadline has passed. A call in progress is not aborted: the thread is
+ * resumed, and so is one that was only being prepared, whose frames restore it.
+ * If it is running, it is stopped once more for that.
  */
 static fault_code abandon(struct injection *injection, struct fault *fault)
 {

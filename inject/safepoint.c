@@ -6,12 +6,12 @@
 enum {
     SCAN_CHUNK = 64 << 10,
     STACK_MAX = 1 << 30,    /* bytes */
-    DESCRIPTOR_WORDS = 512, /* of the thread descriptor that are looked through; glibc's has 288 */
+    DESCRIPTOR_WORDS = 512, /* of the thread descriptor that are searched; glibc's has 288 */
     DESCRIPTOR_MAX =
         8192, /* bytes between the end of musl's stack and its descriptor; a stack is larger */
 };
 
-static struct evidence verdict(enum proof proof, remote_addr address, const char *what)
+static struct evidence make_evidence(enum proof proof, remote_addr address, const char *what)
 {
     return (struct evidence){.proof = proof, .address = address, .what = what};
 }
@@ -21,11 +21,11 @@ static bool is_return_address(struct memory *memory, remote_addr word)
     unsigned char before[8];
 
     if (!memory_read_cached(memory, word - sizeof before, before, sizeof before))
-        return true; /* cannot be told: treat it as one */
+        return true; /* cannot be determined: assume that it is one */
     return arch_follows_call(before);
 }
 
-/* Does addr lie in the first len bytes of a signal restorer? */
+/* True if addr is in the first len bytes of a signal restorer. */
 static bool in_restorer(const struct plan *plan, remote_addr addr, size_t len)
 {
     for (size_t i = 0; i < plan->restorer_count; i++)
@@ -34,7 +34,7 @@ static bool in_restorer(const struct plan *plan, remote_addr addr, size_t len)
     return addr - plan->gadgets.sigreturn < len;
 }
 
-/* Looks at count words that lie at address; PROOF_SAFE if there is nothing among them. */
+/* Examines count words that are at address; PROOF_SAFE if none of them is suspicious. */
 static struct evidence scan_words(const struct plan *plan, struct memory *memory,
                                   const uint64_t *words, size_t count)
 {
@@ -45,27 +45,27 @@ static struct evidence scan_words(const struct plan *plan, struct memory *memory
     for (size_t i = 0; i < count; i++) {
         const struct code_range *range;
         if (in_restorer(plan, words[i], 1))
-            return verdict(PROOF_HANDLER, words[i], NULL);
+            return make_evidence(PROOF_HANDLER, words[i], NULL);
         if (words[i] < low || words[i] > high)
             continue;
-        /* A call may be the last instruction of its range: look at the byte before. */
+        /* A call may be the last instruction of its range: check the byte before. */
         range = ranges_find(forbidden, words[i] - 1);
         if (range && is_return_address(memory, words[i]))
-            return verdict(PROOF_STACK, words[i], range->what);
+            return make_evidence(PROOF_STACK, words[i], range->what);
     }
-    return verdict(PROOF_SAFE, 0, NULL);
+    return make_evidence(PROOF_SAFE, 0, NULL);
 }
 
 static struct evidence scan_stack(const struct plan *plan, struct memory *memory, remote_addr from,
                                   remote_addr to)
 {
     uint64_t chunk[SCAN_CHUNK / 8];
-    struct evidence evidence = verdict(PROOF_SAFE, 0, NULL);
+    struct evidence evidence = make_evidence(PROOF_SAFE, 0, NULL);
 
     for (remote_addr at = from; at < to && evidence.proof == PROOF_SAFE;) {
         size_t len = to - at < SCAN_CHUNK ? (size_t)(to - at) : SCAN_CHUNK;
         if (!memory_read(memory, at, chunk, len))
-            return verdict(PROOF_UNREADABLE, 0, NULL);
+            return make_evidence(PROOF_UNREADABLE, 0, NULL);
         evidence = scan_words(plan, memory, chunk, len / 8);
         at += len;
     }
@@ -73,22 +73,22 @@ static struct evidence scan_stack(const struct plan *plan, struct memory *memory
     return evidence;
 }
 
-/* The part of a mapping that is one thread's stack; start == end: none is known. */
+/* The part of a mapping that is one thread's stack; start == end: unknown. */
 struct own_stack {
     remote_addr start, end;
 };
 
-static bool holds(const struct own_stack *stack, remote_addr addr)
+static bool stack_contains(const struct own_stack *stack, remote_addr addr)
 {
     return addr >= stack->start && addr < stack->end;
 }
 
 /*
- * Two adjacent words of the thread descriptor that tell its stack: glibc has
- * the lowest address of the block, which also holds the descriptor, and its
- * size (stackblock, stackblock_size); musl the end, just below the descriptor,
- * and the size (stack, stack_size). Where they stand differs from version to
- * version, what they must say does not.
+ * Two adjacent words of the thread descriptor describe its stack: in glibc the
+ * lowest address of the block, which also contains the descriptor, and its size
+ * (stackblock, stackblock_size); in musl the end, just below the descriptor,
+ * and the size (stack, stack_size). Their offset differs from version to
+ * version; the values that they must have do not.
  */
 static bool words_tell_stack(const uint64_t words[2], remote_addr tls, const struct vma *vma,
                              struct own_stack *out)
@@ -98,7 +98,7 @@ static bool words_tell_stack(const uint64_t words[2], remote_addr tls, const str
     if (size < DESCRIPTOR_MAX || size > STACK_MAX || where > tls)
         return false;
     if (tls - where < size && where + size <= vma->end) {
-        /* The lowest pages of the block are its guard, a mapping of their own. */
+        /* The lowest pages of the block are its guard, a separate mapping. */
         *out = (struct own_stack){where > vma->start ? where : vma->start, tls};
         return true;
     }
@@ -110,9 +110,9 @@ static bool words_tell_stack(const uint64_t words[2], remote_addr tls, const str
 }
 
 /*
- * The stack of a thread that is not the first. Mappings merge: what else lies
- * in the mapping of its descriptor may be another's memory, a coroutine's stack
- * for one, so the descriptor itself is asked.
+ * Finds the stack of a thread other than the first. Mappings merge: the mapping
+ * of its descriptor may also contain other memory, such as the stack of a
+ * coroutine, so the descriptor itself is read.
  */
 static struct own_stack described_stack(struct memory *memory, const arch_regs *regs,
                                         const struct vma *vma)
@@ -132,7 +132,7 @@ static struct own_stack described_stack(struct memory *memory, const arch_regs *
     return stack;
 }
 
-/* [stack] for the first thread, what the descriptor says for the others. */
+/* Returns [stack] for the first thread; for the others the range that the descriptor gives. */
 static struct own_stack own_stack(const struct modules *modules, struct memory *memory,
                                   const arch_regs *regs, bool main_thread)
 {
@@ -153,7 +153,7 @@ static bool has_libc_tls(struct memory *memory, const arch_regs *regs)
            arch_tls_is_libc(arch_tls(regs), head);
 }
 
-/* Where the thread is, as far as its stack's words do not matter. */
+/* Judges the place where the thread is, except for the words on its stack. */
 static struct evidence judge_place(const struct plan *plan, struct memory *memory,
                                    const arch_regs *regs, const struct own_stack *stack,
                                    size_t room)
@@ -162,24 +162,26 @@ static struct evidence judge_place(const struct plan *plan, struct memory *memor
     remote_addr sp = arch_sp(regs);
 
     if (range)
-        return verdict(PROOF_PC, arch_pc(regs), range->what);
-    if (!holds(stack, sp) || sp % 8)
-        return verdict(PROOF_FOREIGN_STACK, sp, NULL);
+        return make_evidence(PROOF_PC, arch_pc(regs), range->what);
+    if (!stack_contains(stack, sp) || sp % 8)
+        return make_evidence(PROOF_FOREIGN_STACK, sp, NULL);
     if (sp - stack->start < room)
-        return verdict(PROOF_NO_ROOM, sp, NULL);
+        return make_evidence(PROOF_NO_ROOM, sp, NULL);
     if (!has_libc_tls(memory, regs))
-        return verdict(PROOF_NO_TLS, arch_tls(regs), NULL);
-    return verdict(PROOF_SAFE, 0, NULL);
+        return make_evidence(PROOF_NO_TLS, arch_tls(regs), NULL);
+    return make_evidence(PROOF_SAFE, 0, NULL);
 }
 
 static struct evidence judge_words(const struct plan *plan, struct memory *memory,
                                    const arch_regs *regs, const struct own_stack *stack)
 {
-    /* In the restorer: what its frame restores need not look like a return address. */
+    /*
+     * In the restorer: the frame that it restores need not contain anything like a return address.
+     */
     if (in_restorer(plan, arch_pc(regs), ARCH_SIGRETURN_LEN))
-        return verdict(PROOF_HANDLER, arch_pc(regs), NULL);
+        return make_evidence(PROOF_HANDLER, arch_pc(regs), NULL);
     if (stack->end - arch_sp(regs) > SAFEPOINT_SCAN_MAX)
-        return verdict(PROOF_TOO_LONG, arch_sp(regs), NULL);
+        return make_evidence(PROOF_TOO_LONG, arch_sp(regs), NULL);
     return scan_stack(plan, memory, arch_sp(regs), stack->end);
 }
 
@@ -190,14 +192,15 @@ bool safepoint_wants_unwinder(enum proof proof)
 }
 
 /*
- * A call that is the first of its thread to use the allocator makes data for
- * it, which are undone by a destructor of thread-specific data. Once the last
- * round of those has begun nobody calls it any more, and the allocator's lists
- * keep pointers into the memory of a thread that is gone. In glibc destructors
- * are run by the same function that called the thread's own: that one through a
- * pointer, all that follows directly. (musl's is forbidden, pthread_exit.)
+ * True if the thread may be ending. The first use of the allocator by a thread
+ * creates data for it, which a destructor of thread-specific data releases.
+ * Once the last round of destructors has started, nobody calls that one any
+ * more, and the allocator's lists keep pointers into the memory of a thread
+ * that is gone. In glibc the function that called the thread's start function
+ * also runs the destructors: it calls the former through a pointer, everything
+ * after it directly. (musl's, pthread_exit, is forbidden.)
  */
-static bool is_ending(struct memory *memory, const struct evidence *evidence)
+static bool thread_is_ending(struct memory *memory, const struct evidence *evidence)
 {
     unsigned char before[8];
 
@@ -215,12 +218,14 @@ static struct evidence judge_by_walk(const struct plan *plan, struct memory *mem
 {
     struct evidence walk = unwinder_prove(unwinder, plan, regs, stack_end);
 
-    if (walk.proof == PROOF_SAFE && !main_thread && is_ending(memory, &walk))
+    if (walk.proof == PROOF_SAFE && !main_thread && thread_is_ending(memory, &walk))
         walk.proof = PROOF_ENDING;
     if (walk.proof != PROOF_UNWIND)
         return walk;
-    /* That the walk failed says less than what the scan has seen; through glibc's own code, which
-     * an ending thread is in, it goes. */
+    /*
+     * That the walk failed says less than the result of the scan; through glibc's own code, where
+     * an ending thread is, it succeeds.
+     */
     walk = *scan;
     if (walk.proof == PROOF_MAYBE_ENDING)
         walk.proof = PROOF_SAFE;
@@ -252,11 +257,11 @@ struct evidence safepoint_look(const struct plan *plan, const struct modules *mo
     const struct vma *vma = modules_vma_at(modules, sp);
 
     if (range)
-        return verdict(PROOF_PC, pc, range->what);
+        return make_evidence(PROOF_PC, pc, range->what);
     if (!vma || sp % 8)
-        return verdict(PROOF_FOREIGN_STACK, sp, NULL);
+        return make_evidence(PROOF_FOREIGN_STACK, sp, NULL);
     if (vma->end - sp > SAFEPOINT_SCAN_MAX)
-        return verdict(PROOF_TOO_LONG, sp, NULL);
+        return make_evidence(PROOF_TOO_LONG, sp, NULL);
     return scan_stack(plan, memory, sp, vma->end);
 }
 

@@ -9,8 +9,11 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-/* Signals that an instruction of the call itself can raise: blocked they would kill, and handlers
- * for them (guard pages, emulated calls) are part of how the target works. */
+/*
+ * Signals that an instruction of the call itself can raise stay unblocked:
+ * blocked they would kill, and their handlers (guard pages, emulated calls) are
+ * part of the target's normal operation.
+ */
 uint64_t scratch_call_mask(void)
 {
     static const int synchronous[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
@@ -35,10 +38,10 @@ static fault_code forge(struct injection *injection, struct fault *fault)
 }
 
 /*
- * Sends the thread into mmap, with the frames behind it. Executable first: the
- * upper part is made writable later (MDWE lets no memory become executable). A
- * filter might punish that with death, so under one only what an allocator
- * itself does is done.
+ * Sends the thread into mmap, with the frames behind it. The memory is
+ * executable first and the upper part is made writable later (MDWE does not let
+ * memory become executable). A filter might kill for that, so under a filter
+ * only calls are made that an allocator itself makes.
  */
 static fault_code enter_map(struct injection *injection, struct fault *fault)
 {
@@ -54,10 +57,10 @@ static fault_code enter_map(struct injection *injection, struct fault *fault)
 }
 
 /*
- * The frames are on the thread's stack before its registers change, so that
- * from the first instruction on it can finish alone. Signals are blocked only
- * after the registers are set: a death in between must not leave a thread with
- * blocked signals.
+ * The frames are on the thread's stack before its registers change, so that it
+ * can finish alone from the first instruction on. Signals are blocked only
+ * after the registers are set: if the tool dies in between, no thread may be
+ * left with blocked signals.
  */
 static fault_code enter_stage0(struct injection *injection, struct fault *fault)
 {
@@ -72,9 +75,12 @@ static fault_code enter_stage0(struct injection *injection, struct fault *fault)
     return rc;
 }
 
-/* One more system call, behind which the thread would unmap the scratch area and be itself. */
-static fault_code make_call(struct injection *injection, long nr, const uint64_t args[6],
-                            int64_t *result, struct fault *fault)
+/*
+ * Makes one more system call, after which the thread would unmap the scratch
+ * area and restore itself.
+ */
+static fault_code make_syscall(struct injection *injection, long nr, const uint64_t args[6],
+                               int64_t *result, struct fault *fault)
 {
     arch_regs regs = injection->original;
 
@@ -86,24 +92,24 @@ static fault_code make_call(struct injection *injection, long nr, const uint64_t
 
 /*
  * A child that another thread forks would keep a copy for good: nobody unmaps
- * it there. mmap(2) has no flag for this, so one that is forked between the two
- * calls keeps the area as it is then: addresses, and no page behind them. That
- * it cannot be done is no reason not to go on.
+ * it there. mmap(2) has no flag for this, so a child that is forked between the
+ * two calls keeps the area as it is then: addresses without pages. A failure is
+ * no reason to stop.
  */
 static fault_code hide_from_children(struct injection *injection, struct fault *fault)
 {
     const uint64_t args[6] = {injection->scratch, SCRATCH_LEN, MADV_DONTFORK, 0, 0, 0};
     int64_t ignored;
 
-    return make_call(injection, SYS_madvise, args, &ignored, fault);
+    return make_syscall(injection, SYS_madvise, args, &ignored, fault);
 }
 
 /*
- * Above the code page, memory to read and write. Not by mmap(2) with MAP_FIXED:
- * where that fails for want of memory (vm.overcommit_memory 2), kernels before
- * 6.12 have unmapped the range by then (mm/mmap.c, mmap_region), and another
- * thread may have mapped it, whose memory we would unmap. mprotect(2) counts
- * the pages before it changes any.
+ * Makes the memory above the code page readable and writable. mmap(2) with
+ * MAP_FIXED is not used: if it fails for lack of memory (vm.overcommit_memory
+ * 2), kernels before 6.12 have unmapped the range by then (mm/mmap.c,
+ * mmap_region), and another thread may have mapped memory there, which we would
+ * unmap. mprotect(2) accounts for the pages before it changes any.
  */
 static fault_code open_data(struct injection *injection, int64_t *result, struct fault *fault)
 {
@@ -114,10 +120,10 @@ static fault_code open_data(struct injection *injection, int64_t *result, struct
                               0,
                               0};
 
-    return make_call(injection, SYS_mprotect, args, result, fault);
+    return make_syscall(injection, SYS_mprotect, args, result, fault);
 }
 
-/* Executable memory is refused (SELinux execmem, a seccomp filter): do without. */
+/* Executable memory is refuse_scratch (SELinux execmem, a seccomp filter): continues without it. */
 static bool wants_direct(const struct injection *injection, int64_t result)
 {
     return !injection->direct && arch_can_call_directly(&injection->env.plan->gadgets) &&
@@ -137,7 +143,7 @@ static fault_code map_first(struct injection *injection, int64_t *result, struct
     return rc == FAULT_NONE ? run_syscall(injection, false, result, fault) : rc;
 }
 
-static fault_code refused(int64_t result, struct fault *fault)
+static fault_code refuse_scratch(int64_t result, struct fault *fault)
 {
     return fault_set(fault, FAULT_NO_SCRATCH, (int)-result, "map scratch memory", "%d bytes",
                      SCRATCH_LEN);
@@ -159,7 +165,7 @@ fault_code scratch_map(struct injection *injection, struct fault *fault)
 {
     int64_t result = 0;
     fault_code rc = choose_way(injection, fault);
-    /* Filters of browsers' sandboxes look at madvise's advice and kill for this one. */
+    /* Filters of browsers' sandboxes check madvise's advice and kill for this one. */
     const bool filtered = injection->direct;
 
     if (rc == FAULT_NONE)
@@ -169,9 +175,9 @@ fault_code scratch_map(struct injection *injection, struct fault *fault)
     if (rc != FAULT_NONE)
         return rc;
     if (run_is_error(result))
-        return refused(result, fault);
+        return refuse_scratch(result, fault);
     injection->scratch = (remote_addr)result;
-    /* Orphaned so far, the thread would have stored it itself; from here on it need not. */
+    /* An orphaned thread would have stored it itself until now; from here on it need not. */
     if (!memory_write(injection->env.memory, injection->frames.unmap_arg, &injection->scratch,
                       sizeof injection->scratch))
         return run_broken(injection, "write the scratch address", fault);
@@ -180,7 +186,7 @@ fault_code scratch_map(struct injection *injection, struct fault *fault)
     if (rc != FAULT_NONE || injection->direct)
         return rc;
     rc = open_data(injection, &result, fault);
-    return rc == FAULT_NONE && run_is_error(result) ? refused(result, fault) : rc;
+    return rc == FAULT_NONE && run_is_error(result) ? refuse_scratch(result, fault) : rc;
 }
 
 fault_code scratch_unmap(struct injection *injection, struct fault *fault)

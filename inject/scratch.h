@@ -6,11 +6,14 @@
 
 #include "inject/call.h"
 
-/* Forges the frames, sends the thread into its first mmap and writes down the address. */
+/* Forges the frames, sends the thread into its first mmap and records the address. */
 fault_code scratch_map(struct injection *injection, struct fault *fault);
 
-/* The signals that are blocked meanwhile; a collector's are open while a called function runs. */
+/*
+ * Returns the signals that are blocked during the call; a collector's are
+ * unblocked while a called function runs.
+ */
 uint64_t scratch_call_mask(void);
 
-/* Makes the thread unmap it; its next return would lead it into frame 0. */
+/* Makes the thread unmap it; its next return leads into frame 0. */
 fault_code scratch_unmap(struct injection *injection, struct fault *fault);

@@ -22,7 +22,7 @@ static void child_main(pid_t parent)
     _exit(arch_hold_pattern() ? CHILD_GOOD : 1);
 }
 
-/* In every way that writes into a target can be made. */
+/* Writes in every way in which a target can be written. */
 static bool write_child(const struct session *session, const struct arch_frames *frames)
 {
     struct memory memory;
@@ -34,7 +34,7 @@ static bool write_child(const struct session *session, const struct arch_frames 
     return good;
 }
 
-/* Every extended register changed; then the thread is sent through the frame. */
+/* Changes every extended register; then sends the thread through the frame. */
 static bool wreck_and_forge(struct session *session)
 {
     struct arch_fp fp, wrecked;
@@ -57,10 +57,10 @@ static bool wreck_and_forge(struct session *session)
            arch_set_regs(session, &jump);
 }
 
-/* The child stops itself with its registers full; neither side ever spins. */
+/* The child stops itself with its registers filled; neither side ever spins. */
 static bool check_child(const struct target *target, struct fault *fault)
 {
-    struct gate gate = {0}; /* the child is no target: its calls are not counted */
+    struct gate gate = {0}; /* the child is not a target: its calls are not counted */
     struct deadline soon = {.at = clock_now() + CHECK_TIMEOUT_NS};
     struct session session = {
         .target = target, .gate = &gate, .tid = target->pid, .state = SESSION_RUNNING};
@@ -77,8 +77,8 @@ static bool check_child(const struct target *target, struct fault *fault)
 }
 
 /*
- * Ctrl-C is for all processes of the terminal: the child must not stop for that
- * instead of for itself. Only the parent gets its signals back.
+ * Ctrl-C goes to all processes of the terminal: it must not stop the child at
+ * another point. Only the parent gets its signals back.
  */
 static pid_t fork_blocked(void)
 {

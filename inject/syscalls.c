@@ -5,7 +5,7 @@
 
 #define NAMED(name) {SYS_##name, #name},
 
-/* Those in which threads sleep or are likely to be met. */
+/* The system calls in which threads sleep or are likely to be found. */
 static const struct {
     long nr;
     const char *name;
@@ -64,7 +64,7 @@ static const struct {
     NAMED(process_vm_readv)
     NAMED(process_vm_writev)
     NAMED(ptrace)
-#ifdef SYS_poll /* only on machines as old as they */
+#ifdef SYS_poll /* only on architectures that are old enough */
     NAMED(poll) NAMED(select) NAMED(pause) NAMED(epoll_wait)
 #endif
     // clang-format on

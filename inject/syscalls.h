@@ -1,7 +1,4 @@
-/*
- * Watching the system calls that a thread makes during our call, and standing
- * in for some of them.
- */
+/* Intercepts the system calls that a thread makes during our call, and replaces some of them. */
 #pragma once
 
 #include "base/util.h"
@@ -18,16 +15,16 @@ struct intercept {
     /* At the entry. nr and args as in syscall(2). */
     enum intercept_verdict (*enter)(void *ctx, uint64_t nr, const uint64_t args[6],
                                     int64_t *result);
-    /* At the exit of one that was passed; result as the kernel gives it (-errno). */
+    /* At the exit of a call that was passed; result as the kernel returns it (-errno). */
     void (*leave)(void *ctx, uint64_t nr, const uint64_t args[6], int64_t result);
     void *ctx;
     /*
-     * There are few system calls: the tool stays on its processor and at its
-     * priority. To follow the thread pays for hundreds of them; on a busy
-     * machine it costs a short list more than it takes by itself.
+     * There are few system calls: the tool stays on its CPU and at its priority. Following the
+     * thread pays off for hundreds of calls; on a busy machine it costs more than a short list of
+     * calls itself.
      */
     bool brief;
 };
 
-/* "epoll_wait", or NULL for a number without a name. */
+/* Returns a name such as "epoll_wait", or NULL if the number has no name. */
 const char *syscall_name(long nr);

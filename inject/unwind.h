@@ -1,10 +1,10 @@
 /*
- * The second proof: unwinding a stopped thread to its outermost frame.
+ * The second proof: unwinds a stopped thread to its outermost frame.
  *
  * A scan of the stack also finds words that a finished call left behind. Call
- * frame information tells which return addresses are alive. Only a walk that
- * has it for every frame and reaches the outermost one is proof: a frame found
- * by guessing, or an early end, is not.
+ * frame information shows which return addresses are in use. Only a walk that
+ * has it for every frame and reaches the outermost frame is proof: a frame
+ * found by guessing, or an early end, is not.
  */
 #pragma once
 
@@ -13,16 +13,17 @@
 struct unwinder;
 
 /*
- * Loads libunwind; about 1 ms, so never while a thread is held. NULL: it is
- * not installed, or out of memory. The memory and the modules must outlive it.
+ * Loads libunwind; this takes about 1 ms, so it is never done while a thread is
+ * stopped. NULL: it is not installed, or out of memory. The memory and the
+ * modules must outlive it.
  */
 struct unwinder *unwinder_new(struct memory *memory, const struct modules *modules);
 void unwinder_free(struct unwinder *unwinder);
 
 /*
- * Walks the frames of a stopped thread whose stack reaches up to stack_end.
- * PROOF_SAFE; PROOF_PC or PROOF_STACK with the frame's address; PROOF_UNWIND
- * if the walk could not be completed. evidence.frames is their number.
+ * Walks the frames of a stopped thread whose stack ends at stack_end. Returns
+ * PROOF_SAFE; PROOF_PC or PROOF_STACK with the frame's address; or PROOF_UNWIND
+ * if the walk could not be completed. evidence.frames is the number of frames.
  */
 struct evidence unwinder_prove(struct unwinder *unwinder, const struct plan *plan,
                                const arch_regs *regs, remote_addr stack_end);

@@ -1,6 +1,4 @@
-/*
- * x86-64: registers, the trampoline, and the system calls that a thread is made to make.
- */
+/* x86-64: registers, the trampoline, and the system calls that a thread is made to execute. */
 #include "inject/arch.h"
 
 #include <elf.h>
@@ -30,12 +28,13 @@ _Static_assert(sizeof(struct arch_gather) == 24, "the text follows");
 
 /*
  * In: rbx = header, r13 = stack pointer for rt_sigreturn, rsp aligned to 16.
- * rbx, r13, r14 and r15 are kept by the functions that are called. errno is
- * saved and restored here, so that it is also kept when the tool has died.
- * The last instructions cannot fall through: a skipped sigreturn is tried again.
+ * The called functions preserve rbx, r13, r14 and r15. errno is saved and
+ * restored here, so that it is preserved even if the tool has died. The last
+ * instructions cannot fall through: a skipped sigreturn is tried again.
  *
- * Behind it two functions that a called function may be given: gather(rdi =
- * struct arch_gather, rsi = text) and flush(rdi = struct arch_gather).
+ * They are followed by two functions that a called function may be given:
+ * gather(rdi = struct arch_gather, rsi = text) and flush(rdi = struct
+ * arch_gather).
  */
 __asm__(".pushsection .rodata\n"
         ".balign 16\n"
@@ -129,7 +128,7 @@ void arch_enter_map(arch_regs *regs, const struct arch_gadgets *gadgets,
                     const struct arch_frames *frames, uint64_t scratch_len, int prot)
 {
     const remote_addr slot = frames->unmap_arg - (uint64_t)(int64_t)gadgets->store_disp;
-    /* A hint that is taken already: the kernel chooses another address (mm/mmap.c). */
+    /* A hint that is already in use: the kernel chooses another address (mm/mmap.c). */
     const uint64_t hint = gadgets->store && gadgets->store_form == ARCH_STORE_PLAIN ? slot : 0;
     const uint64_t args[6] = {
         hint, scratch_len, (uint64_t)prot, MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0};
@@ -144,7 +143,7 @@ bool arch_get_regs(struct session *session, arch_regs *regs)
     size_t len = sizeof *regs;
 
     memset(regs, 0, sizeof *regs);
-    /* A shorter set is that of a 32-bit tracee; cs stays 0 and arch_is_native says no. */
+    /* A shorter set is that of a 32-bit tracee; cs stays 0 and arch_is_native returns false. */
     return session_get_regset(session, NT_PRSTATUS, regs, &len) && len == sizeof *regs;
 }
 
@@ -189,8 +188,10 @@ bool arch_is_native(const arch_regs *regs)
     return regs->cs == USER_CS;
 }
 
-/* tcbhead_t: tcb at 0, self at 16, both its own address (glibc, sysdeps/x86_64/nptl/tls.h);
- * musl's struct pthread has self at 0. */
+/*
+ * tcbhead_t: tcb at 0, self at 16, both contain its own address (glibc,
+ * sysdeps/x86_64/nptl/tls.h); musl's struct pthread has self at 0.
+ */
 bool arch_tls_is_libc(remote_addr tls, const uint64_t head[3])
 {
     return tls != 0 && head[0] == tls;
@@ -216,8 +217,11 @@ long arch_syscall_nr(const arch_regs *regs)
     return (long)regs->orig_rax;
 }
 
-/* What the kernel clears before a handler runs (arch/x86/kernel/signal.c, handle_signal), and AC:
- * the called code makes unaligned accesses. */
+/*
+ * Clears the flags that the kernel clears before a handler runs
+ * (arch/x86/kernel/signal.c, handle_signal), and AC: the called code makes
+ * unaligned accesses.
+ */
 static void clear_flags(arch_regs *regs)
 {
     regs->eflags &= ~(unsigned long long)(FLAG_TF | FLAG_DF | FLAG_RF | FLAG_AC);
@@ -275,15 +279,17 @@ void arch_enter_trampoline(arch_regs *regs, remote_addr trampoline, remote_addr 
     regs->rbp = 0;
     /* A return would have popped the frame's first word: rt_sigreturn reads below rsp. */
     regs->r13 = unmap_frame + 8;
-    /* At a system call's entry it is made void: munmap(1, 1). Elsewhere orig_rax is not looked at,
-     * because rax is no restart code. */
+    /*
+     * At the entry of a system call, the call is made void: munmap(1, 1). Elsewhere orig_rax is
+     * ignored, because rax is not a restart code.
+     */
     regs->rdi = 1;
     regs->rsi = 1;
     regs->rax = 0;
     regs->orig_rax = SYS_munmap;
 }
 
-/* rbx is kept by every function; the store gadget that pops it is the one that can follow. */
+/* Every function preserves rbx; the store gadget that pops it can follow a function. */
 bool arch_can_call_directly(const struct arch_gadgets *gadgets)
 {
     return gadgets->store && gadgets->store_form == ARCH_STORE_POPS;

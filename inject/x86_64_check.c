@@ -1,6 +1,4 @@
-/*
- * x86-64: the pattern that the self-check holds in every extended register.
- */
+/* x86-64: the pattern that the self-check keeps in every extended register. */
 #include "inject/arch.h"
 #include "inject/x86_64_xstate.h"
 
@@ -28,37 +26,36 @@ static uint64_t enabled_features(void)
     return ((uint64_t)high << 32 | low) & ~FEATURES_AMX & ~(1ull << FEATURE_PKRU);
 }
 
-static void fill(unsigned char *at, size_t len, unsigned seed)
+static void fill_bytes(unsigned char *at, size_t len, unsigned seed)
 {
     for (size_t i = 0; i < len; i++)
         at[i] = (unsigned char)(seed + i * 7 + (i >> 5) * 13);
 }
 
-/* Only state without reserved bits is made up: xmm, ymm, zmm, mask registers, MXCSR, x87 control.
- */
+/* Fills only state without reserved bits: xmm, ymm, zmm, mask registers, MXCSR, x87 control. */
 static uint64_t make_pattern(unsigned char *area, uint64_t features)
 {
-    const uint32_t mxcsr = 0x1f80 | 0x6000;   /* round towards zero */
+    const uint32_t mxcsr = 0x1f80 | 0x6000;   /* round toward zero */
     const uint16_t control = 0x037f | 0x0400; /* x87: round down */
     uint64_t used = 3;
 
     memset(area, 0, XSAVE_MAX);
     memcpy(area + FCW_AT, &control, sizeof control);
     memcpy(area + XSTATE_LEGACY_MXCSR, &mxcsr, sizeof mxcsr);
-    fill(area + XSTATE_LEGACY_XMM, 256, 1);
+    fill_bytes(area + XSTATE_LEGACY_XMM, 256, 1);
     for (size_t i = 0; i < ARRAY_LEN(free_form); i++) {
         struct xstate_component component = xstate_component(free_form[i]);
         if (!(features >> free_form[i] & 1))
             continue;
-        fill(area + component.offset, component.size, free_form[i] * 31);
+        fill_bytes(area + component.offset, component.size, free_form[i] * 31);
         used |= 1ull << free_form[i];
     }
     memcpy(area + XSTATE_BV, &used, sizeof used);
     return used;
 }
 
-/* Between the two instructions nothing may touch a vector register: one asm block. */
-static void hold(unsigned char *before, unsigned char *after, uint64_t used, long pid)
+/* No vector register may be touched between the two instructions, so they are one asm block. */
+static void hold_registers(unsigned char *before, unsigned char *after, uint64_t used, long pid)
 {
     register uint64_t features __asm__("r8") = used;
 
@@ -93,7 +90,7 @@ bool arch_hold_pattern(void)
     if (!features)
         return false;
     uint64_t used = make_pattern(before, features);
-    hold(before, after, used, getpid());
+    hold_registers(before, after, used, getpid());
     if (memcmp(before + XSTATE_LEGACY_XMM, after + XSTATE_LEGACY_XMM, 256) != 0 ||
         memcmp(before + XSTATE_LEGACY_MXCSR, after + XSTATE_LEGACY_MXCSR, 4) != 0 ||
         memcmp(before + FCW_AT, after + FCW_AT, 2) != 0)

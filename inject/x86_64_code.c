@@ -1,4 +1,4 @@
-/* x86-64: sequences of code that a target has already, and calls before a return address. */
+/* x86-64: code sequences that a target already contains, and calls before a return address. */
 #include "inject/arch.h"
 
 #include <stdint.h>
@@ -16,8 +16,9 @@ static size_t find_bytes(const unsigned char *code, size_t len, const void *byte
 }
 
 /*
- * glibc's syscall(): syscall; cmp $-4095,%rax; jae ...; ret. The jae arm, which
- * sets errno, is taken only when the call fails. Else any syscall; ret.
+ * glibc's syscall(): syscall; cmp $-4095,%rax; jae ...; ret. The jae branch,
+ * which sets errno, is taken only if the call fails. Otherwise any syscall;
+ * ret.
  */
 size_t arch_find_syscall_return(const unsigned char *code, size_t len)
 {
@@ -29,7 +30,10 @@ size_t arch_find_syscall_return(const unsigned char *code, size_t len)
     return at != SIZE_MAX ? at : find_bytes(code, len, plain, sizeof plain);
 }
 
-/* __restore_rt: mov $15,%rax; syscall. Unwinders know these very bytes, so every libc has them. */
+/*
+ * __restore_rt: mov $15,%rax; syscall. Unwinders recognize exactly these bytes,
+ * so every libc has them.
+ */
 size_t arch_find_sigreturn(const unsigned char *code, size_t len)
 {
     static const unsigned char bytes[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
@@ -39,9 +43,9 @@ size_t arch_find_sigreturn(const unsigned char *code, size_t len)
 
 /*
  * mov %rax,disp(%rdi); ret  or  mov %rax,disp(%rbx); pop %rbx; ret, disp absent
- * or one byte. Setters and constructors end so in every C library. Returns the
- * bytes of such a sequence at code, its return included; 0: it is none in the
- * len bytes there.
+ * or one byte. Setters and constructors end in this way in every C library.
+ * Returns the length of such a sequence at code, including its return; 0: none
+ * in the len bytes there.
  */
 static size_t store_length(const unsigned char *code, size_t len, unsigned char *form, int8_t *disp)
 {
@@ -58,8 +62,8 @@ static size_t store_length(const unsigned char *code, size_t len, unsigned char 
     return code[whole - 1] == 0xc3 ? whole : 0;
 }
 
-/* Returns are rare: from each, look back at where the store would begin. */
-static size_t find_store(const unsigned char *code, size_t len, bool pops)
+/* Returns are rare: from each of them, checks backwards where the store would start. */
+static size_t find_store_form(const unsigned char *code, size_t len, bool pops)
 {
     const unsigned char *ret = code + 5;
 
@@ -79,12 +83,12 @@ static size_t find_store(const unsigned char *code, size_t len, bool pops)
 
 size_t arch_find_store_pops(const unsigned char *code, size_t len)
 {
-    return find_store(code, len, true);
+    return find_store_form(code, len, true);
 }
 
 size_t arch_find_store(const unsigned char *code, size_t len)
 {
-    return find_store(code, len, false);
+    return find_store_form(code, len, false);
 }
 
 void arch_decode_store(struct arch_gadgets *gadgets, remote_addr address,
@@ -94,12 +98,15 @@ void arch_decode_store(struct arch_gadgets *gadgets, remote_addr address,
         gadgets->store = address;
 }
 
-/* Length of a call through ModRM (ff /2), of which len bytes lie at code; 0: it is none. */
+/*
+ * Returns the length of a call through ModRM (ff /2), of which len bytes are at
+ * code; 0: it is none.
+ */
 static size_t indirect_call_len(const unsigned char *code, size_t len)
 {
     unsigned mod = code[1] >> 6, reg = (code[1] >> 3) & 7, rm = code[1] & 7;
     bool sib = mod != 3 && rm == 4;
-    size_t head = sib ? 3 : 2; /* opcode, ModRM, perhaps SIB */
+    size_t head = sib ? 3 : 2; /* opcode, ModRM, optional SIB */
 
     if (code[0] != 0xff || reg != 2 || head > len)
         return 0;

@@ -1,7 +1,7 @@
 /*
  * x86-64: the signal frames.
  *
- * The kernel restores a thread from a frame without asking who wrote it; the
+ * The kernel restores a thread from a frame regardless of who wrote it; the
  * rules are those of arch/x86/kernel/signal_64.c (rt_sigreturn,
  * restore_sigcontext) and arch/x86/kernel/fpu/signal.c (fpu__restore_sig).
  */
@@ -15,7 +15,7 @@ enum {
     RED_ZONE = 128,
     FRAME_SIZE = 440,
     XSAVE_LEGACY = 512, /* FXSAVE area */
-    SW_RESERVED = 464,  /* bytes of the FXSAVE area left to software */
+    SW_RESERVED = 464,  /* offset of the bytes of the FXSAVE area that are reserved for software */
     MAGIC2_LEN = 4,
     MAP_SLOTS = 16, /* the store gadget's address and a register that it may pop */
     UC_FLAGS = 7,   /* UC_FP_XSTATE | UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS */
@@ -23,12 +23,14 @@ enum {
 
 #define XFEATURES_AMX   (3ull << 17) /* XTILECFG, XTILEDATA */
 #define XFEATURES_FPSSE 3ull
-/* An invalid mode: the kernel refuses it and leaves the alternate stack as it is
- * (restore_altstack squashes the error). SS_DISABLE or zeros could change it. */
+/*
+ * An invalid mode: the kernel refuses it and leaves the alternate stack as it
+ * is (restore_altstack ignores the error). SS_DISABLE or zeros could change it.
+ */
 #define ALTSTACK_LEFT_ALONE 0x40000000
 
-/* struct rt_sigframe with struct ucontext and struct sigcontext laid open. */
-struct eh_frame {
+/* struct rt_sigframe with struct ucontext and struct sigcontext expanded. */
+struct signal_frame {
     uint64_t pretcode;
     uint64_t uc_flags, uc_link;
     uint64_t ss_sp;
@@ -41,13 +43,13 @@ struct eh_frame {
     unsigned char info[128];
 };
 
-_Static_assert(sizeof(struct eh_frame) == FRAME_SIZE, "struct rt_sigframe");
-_Static_assert(offsetof(struct eh_frame, uc_flags) == 8, "struct ucontext begins here");
-_Static_assert(offsetof(struct eh_frame, r8) == 8 + 40, "uc_mcontext");
-_Static_assert(offsetof(struct eh_frame, ip) == 8 + 40 + 128, "sigcontext.ip");
-_Static_assert(offsetof(struct eh_frame, cs) == 8 + 40 + 144, "sigcontext.cs");
-_Static_assert(offsetof(struct eh_frame, fpstate) == 8 + 40 + 184, "sigcontext.fpstate");
-_Static_assert(offsetof(struct eh_frame, sigmask) == 8 + 40 + 256, "uc_sigmask");
+_Static_assert(sizeof(struct signal_frame) == FRAME_SIZE, "struct rt_sigframe");
+_Static_assert(offsetof(struct signal_frame, uc_flags) == 8, "struct ucontext begins here");
+_Static_assert(offsetof(struct signal_frame, r8) == 8 + 40, "uc_mcontext");
+_Static_assert(offsetof(struct signal_frame, ip) == 8 + 40 + 128, "sigcontext.ip");
+_Static_assert(offsetof(struct signal_frame, cs) == 8 + 40 + 144, "sigcontext.cs");
+_Static_assert(offsetof(struct signal_frame, fpstate) == 8 + 40 + 184, "sigcontext.fpstate");
+_Static_assert(offsetof(struct signal_frame, sigmask) == 8 + 40 + 256, "uc_sigmask");
 
 /* struct _fpx_sw_bytes (uapi/asm/sigcontext.h). */
 struct sw_bytes {
@@ -65,9 +67,10 @@ static uint64_t load64(const unsigned char *at)
 }
 
 /*
- * Size of the task's own XSAVE area: of the enabled features without AMX, which
- * a task has only after it asked for it. The register set is always as large as
- * the largest (CPUID leaf 0xd: eax size, ebx offset of each feature).
+ * Returns the size of the task's own XSAVE area: of the enabled features
+ * without AMX, which a task has only after it requested it. The register set
+ * always has the largest size (CPUID leaf 0xd: eax size, ebx offset of each
+ * feature).
  */
 static size_t user_size(uint64_t xfeatures)
 {
@@ -84,9 +87,10 @@ static size_t user_size(uint64_t xfeatures)
 }
 
 /*
- * Turns a register set's image into a frame's: the kernel keeps XCR0 where the
- * frame has magic1, so a plain copy would silently restore x87 and SSE alone.
- * magic2 goes behind both sizes, because kernels differ in where they look.
+ * Turns the image of a register set into that of a frame: the kernel keeps XCR0
+ * where the frame has magic1, so a plain copy would silently restore only x87
+ * and SSE. magic2 is written at the end of both sizes, because kernels differ
+ * in where they look for it.
  */
 static bool image_for_frame(unsigned char *image, const struct arch_fp *fp)
 {
@@ -104,7 +108,7 @@ static bool image_for_frame(unsigned char *image, const struct arch_fp *fp)
     sw.xfeatures = xcr0;
     sw.xstate_size = (uint32_t)size;
     sw.extended_size = (uint32_t)size + MAGIC2_LEN;
-    used |= XFEATURES_FPSSE; /* as save_xstate_epilog does; the set holds their initial values */
+    used |= XFEATURES_FPSSE; /* as save_xstate_epilog does; the set contains their initial values */
     memcpy(image, fp->bytes, fp->len);
     memcpy(image + fp->len, &magic2, sizeof magic2);
     memcpy(image + size, &magic2, sizeof magic2);
@@ -113,10 +117,10 @@ static bool image_for_frame(unsigned char *image, const struct arch_fp *fp)
     return true;
 }
 
-static void fill_frame(struct eh_frame *frame, const arch_regs *regs, remote_addr fpstate,
+static void fill_frame(struct signal_frame *frame, const arch_regs *regs, remote_addr fpstate,
                        uint64_t mask, remote_addr restorer)
 {
-    *frame = (struct eh_frame){
+    *frame = (struct signal_frame){
         .pretcode = restorer,
         .uc_flags = UC_FLAGS,
         .ss_flags = ALTSTACK_LEFT_ALONE,
@@ -163,12 +167,12 @@ static void lay_out(struct arch_frames *frames, remote_addr fpstate, uint64_t im
 {
     frames->frame0 = frame_below(fpstate);
     frames->last = has_last ? frame_below(frames->frame0) : frames->frame0;
-    frames->last_arg = has_last ? frames->last + offsetof(struct eh_frame, di) : 0;
+    frames->last_arg = has_last ? frames->last + offsetof(struct signal_frame, di) : 0;
     frames->unmap = frame_below(frames->last);
     frames->addr = frames->unmap - MAP_SLOTS;
-    /* A store that pops a register takes both slots, one that does not only the upper. */
+    /* A store that pops a register takes both slots; one that does not takes only the upper. */
     frames->map = frames->addr + (gadgets->store_form == ARCH_STORE_POPS ? 0 : 8);
-    frames->unmap_arg = frames->unmap + offsetof(struct eh_frame, di);
+    frames->unmap_arg = frames->unmap + offsetof(struct signal_frame, di);
     frames->len = (size_t)(fpstate + image_size - frames->addr);
 }
 
@@ -180,7 +184,7 @@ bool arch_forge(struct arch_frames *frames, const arch_regs *regs, const arch_re
     const uint64_t image_size = fp->len + MAGIC2_LEN;
     remote_addr fpstate = (arch_sp(regs) - RED_ZONE - image_size) & ~63ull;
     arch_regs unmap = *regs, then = *regs;
-    struct eh_frame frame;
+    struct signal_frame frame;
 
     lay_out(frames, fpstate, image_size, gadgets, last->function);
     if (frames->len > sizeof frames->bytes)
@@ -210,11 +214,11 @@ size_t arch_return_chain(unsigned char *out, size_t size, const struct arch_fram
     memset(out, 0, ARCH_CHAIN_FRAME);
     memcpy(out, &gadgets->store, sizeof gadgets->store);
     memcpy(out + ARCH_CHAIN_FRAME, frames->bytes + MAP_SLOTS, FRAME_SIZE);
-    memcpy(out + ARCH_CHAIN_FRAME + offsetof(struct eh_frame, di), &scratch, sizeof scratch);
+    memcpy(out + ARCH_CHAIN_FRAME + offsetof(struct signal_frame, di), &scratch, sizeof scratch);
     return len;
 }
 
-/* An empty XSTATE_BV gives every component its initial value (XRSTOR); MXCSR is taken as it is. */
+/* An empty XSTATE_BV gives every component its initial value (XRSTOR); MXCSR is used as it is. */
 void arch_reset_fp(struct arch_fp *fp)
 {
     const uint64_t none = 0;

@@ -3,18 +3,18 @@
 
 #include <string.h>
 
-/* What an opcode's ModRM operand is for. */
+/* The purpose of an opcode's ModRM operand. */
 enum {
     OPERAND_NONE,
     OPERAND_PLAIN,
     OPERAND_IMM8, /* an immediate follows the displacement, which counts from its end */
     OPERAND_IMM32,
-    OPERAND_TEST8, /* as IMM8 if ModRM.reg is 0 or 1 */
+    OPERAND_TEST8, /* like IMM8 if ModRM.reg is 0 or 1 */
     OPERAND_TEST32,
     OPERAND_ADDRESS, /* lea */
 };
 
-/* One-byte opcodes that a compiler gives a memory operand. */
+/* One-byte opcodes that compilers use with a memory operand. */
 static const unsigned char operands[256] = {
     [0x01] = OPERAND_PLAIN, [0x03] = OPERAND_PLAIN,   [0x09] = OPERAND_PLAIN,
     [0x0b] = OPERAND_PLAIN, [0x21] = OPERAND_PLAIN,   [0x23] = OPERAND_PLAIN,
@@ -30,7 +30,7 @@ static const unsigned char operands[256] = {
     [0xfe] = OPERAND_PLAIN, [0xff] = OPERAND_PLAIN,
 };
 
-/* The same behind 0f: moves of vectors, cmov, movzx, movsx, cmpxchg, xadd. */
+/* The same after 0f: moves of vectors, cmov, movzx, movsx, cmpxchg, xadd. */
 static bool is_long_opcode(unsigned char opcode)
 {
     return (opcode >= 0x40 && opcode < 0x50) || (opcode >= 0x10 && opcode <= 0x17) ||
@@ -46,8 +46,8 @@ static remote_addr displacement(const unsigned char *at)
     return (remote_addr)(int64_t)value;
 }
 
-static void tell(const struct ref_query *query, remote_addr at, enum ref_kind kind,
-                 remote_addr target)
+static void report_ref(const struct ref_query *query, remote_addr at, enum ref_kind kind,
+                       remote_addr target)
 {
     const struct ref ref = {at, target, kind};
 
@@ -55,7 +55,10 @@ static void tell(const struct ref_query *query, remote_addr at, enum ref_kind ki
         query->visit(query->ctx, &ref);
 }
 
-/* What the ModRM byte at code[i] is the operand of; *after: bytes behind the displacement. */
+/*
+ * Returns the purpose of the operand of the ModRM byte at code[i]; *after:
+ * bytes after the displacement.
+ */
 static enum ref_kind operand_kind(const unsigned char *code, size_t i, size_t *after)
 {
     unsigned reg = code[i] >> 3 & 7;
@@ -86,7 +89,7 @@ static enum ref_kind operand_kind(const unsigned char *code, size_t i, size_t *a
     return REF_DATA;
 }
 
-/* A displacement or immediate that is itself the address: 32 bits, sign-extended. */
+/* Visits a displacement or immediate that is itself the address: 32 bits, sign-extended. */
 static void visit_absolute(const unsigned char *code, size_t i, remote_addr address,
                            const struct ref_query *query)
 {
@@ -94,21 +97,22 @@ static void visit_absolute(const unsigned char *code, size_t i, remote_addr addr
     size_t after;
 
     if ((byte & 0xf8) == 0xb8 || byte == 0x68) /* mov $imm32,%reg; push $imm32 */
-        tell(query, address + i, REF_ADDRESS, displacement(code + i + 1));
+        report_ref(query, address + i, REF_ADDRESS, displacement(code + i + 1));
     if ((byte == 0xc7 && (modrm & 0xf8) == 0xc0) || (byte == 0x81 && (modrm & 0xf8) == 0xf8))
-        tell(query, address + i, REF_ADDRESS, displacement(code + i + 2)); /* mov, cmp */
+        report_ref(query, address + i, REF_ADDRESS, displacement(code + i + 2)); /* mov, cmp */
     if (byte == 0x3d && i > 0 && code[i - 1] == 0x48)
-        tell(query, address + i, REF_ADDRESS, displacement(code + i + 1)); /* cmp $imm32,%rax */
+        report_ref(query, address + i, REF_ADDRESS,
+                   displacement(code + i + 1)); /* cmp $imm32,%rax */
     /* As ModRM: disp32(%base), disp32(%base,%index), disp32(,%index). */
     bool sib = (byte & 7) == 4;
     if ((byte & 0xc0) != 0x80 && !((byte & 0xc7) == 4 && (modrm & 7) == 5))
         return;
     enum ref_kind kind = operand_kind(code, i, &after);
     if (kind)
-        tell(query, address + i, kind, displacement(code + i + 1 + sib));
+        report_ref(query, address + i, kind, displacement(code + i + 1 + sib));
 }
 
-/* Bytes that may begin or end the part of an instruction that is looked for. */
+/* Chooses bytes that may start or end the part of an instruction that is searched. */
 static void choose_bytes(bool chosen[256], const struct ref_query *query)
 {
     memset(chosen, 0, 256 * sizeof *chosen);
@@ -116,7 +120,7 @@ static void choose_bytes(bool chosen[256], const struct ref_query *query)
     chosen[0xe9] = query->kinds & REF_JUMP;
     for (unsigned i = 0; i < 256; i++) {
         if ((i & 0xf0) == 0x80 && query->kinds & REF_JUMP)
-            chosen[i] = true; /* jcc rel32, behind 0f */
+            chosen[i] = true; /* jcc rel32, after 0f */
         if ((i & 0xc7) == 5 && query->kinds & (REF_ADDRESS | REF_DATA))
             chosen[i] = true; /* ModRM: disp32(%rip) */
     }
@@ -129,19 +133,20 @@ static void visit_byte(const unsigned char *code, size_t i, remote_addr address,
     size_t after;
 
     if (byte == 0xe8)
-        tell(query, address + i, REF_CALL, address + i + 5 + displacement(code + i + 1));
+        report_ref(query, address + i, REF_CALL, address + i + 5 + displacement(code + i + 1));
     else if (byte == 0xe9 || ((byte & 0xf0) == 0x80 && code[i - 1] == 0x0f))
-        tell(query, address + i, REF_JUMP, address + i + 5 + displacement(code + i + 1));
+        report_ref(query, address + i, REF_JUMP, address + i + 5 + displacement(code + i + 1));
     else if ((byte & 0xc7) == 5) {
         enum ref_kind kind = operand_kind(code, i, &after);
         if (kind)
-            tell(query, address + i, kind, address + i + 5 + after + displacement(code + i + 1));
+            report_ref(query, address + i, kind,
+                       address + i + 5 + after + displacement(code + i + 1));
     }
 }
 
-/* The same as refs_visit, three times as fast: calls are a byte that memchr finds. */
-static void visit_calls(const unsigned char *code, size_t end, remote_addr address,
-                        const struct ref_query *query)
+/* Does the same as refs_visit, three times as fast: memchr finds the opcode of a call. */
+static void visit_call_refs(const unsigned char *code, size_t end, remote_addr address,
+                            const struct ref_query *query)
 {
     const unsigned char *at = code + 2;
 
@@ -160,7 +165,7 @@ void refs_visit(const unsigned char *code, size_t len, size_t fresh, remote_addr
     bool chosen[256];
 
     if (query->kinds == REF_CALL) {
-        visit_calls(code, end, address, query);
+        visit_call_refs(code, end, address, query);
         return;
     }
     choose_bytes(chosen, query);
@@ -218,8 +223,8 @@ size_t refs_find_fork(const unsigned char *code, size_t len)
 
 /*
  * glibc:  mov $offset,%rcx; neg %eax; mov %eax,%fs:(%rcx)
- * musl:   mov %fs:0,%rax; ... mov %ecx,0x34(%rax) has no form of its own; its
- *         __errno_location is recognized alone.
+ * musl:   mov %fs:0,%rax; ... mov %ecx,0x34(%rax) has no distinctive form; only
+ *         its __errno_location is recognized.
  */
 bool refs_errno_offset(const unsigned char *code, size_t len, int32_t *offset)
 {

@@ -1,11 +1,11 @@
-/* x86-64: system calls that a stop has interrupted, and how they are made again. */
+/* x86-64: system calls that a stop has interrupted, and how they are repeated. */
 #include "inject/arch.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/syscall.h>
 
-/* Kernel-internal restart codes (include/linux/errno.h); seen in rax at an event stop. */
+/* Kernel-internal restart codes (include/linux/errno.h); found in rax at an event stop. */
 enum { ERESTARTSYS = 512, ERESTARTNOINTR = 513, ERESTARTNOHAND = 514, ERESTART_RESTARTBLOCK = 516 };
 
 static int64_t syscall_error(const arch_regs *regs)
@@ -43,11 +43,11 @@ bool arch_restarts_by_block(const arch_regs *regs)
 }
 
 /*
- * The first block is of signal(7), "the following interfaces are never
- * restarted". The second is of what a file server may answer with EINTR when
- * the kernel tells it of the stop (FUSE_INTERRUPT; fs/fuse/dev.c,
- * request_wait_answer): calls that leave the same behind however often they
- * are made. What makes, removes or renames a name is not among them.
+ * The first block is from signal(7), "the following interfaces are never
+ * restarted". The second lists calls that a file server may answer with EINTR
+ * when the kernel notifies it of the stop (FUSE_INTERRUPT; fs/fuse/dev.c,
+ * request_wait_answer) and that have the same effect however often they are
+ * made. Calls that create, remove or rename a name are not among them.
  */
 static const uint16_t made_again[] = {
     SYS_epoll_wait,     SYS_epoll_pwait, SYS_epoll_pwait2, SYS_rt_sigtimedwait,
@@ -85,7 +85,10 @@ bool arch_eintr_by_stop(const arch_regs *regs)
            is_in(made_again, ARRAY_LEN(made_again), arch_syscall_nr(regs));
 }
 
-/* They close a descriptor, which is gone when they return, with EINTR too (fs/open.c, close). */
+/*
+ * They close a file descriptor, which is gone when they return, even with EINTR
+ * (fs/open.c, close).
+ */
 bool arch_bears_no_stop(long nr)
 {
     static const uint16_t closing[] = {SYS_close, SYS_close_range, SYS_dup2, SYS_dup3};
@@ -93,8 +96,10 @@ bool arch_bears_no_stop(long nr)
     return is_in(closing, ARRAY_LEN(closing), nr);
 }
 
-/* kernel/time/hrtimer.c: each nanosleep sets its restart function at its entry; kernel/signal.c:
- * the end of a signal handler clears it. */
+/*
+ * kernel/time/hrtimer.c: each nanosleep sets its restart function at its entry;
+ * kernel/signal.c: the end of a signal handler clears it.
+ */
 bool arch_uses_restart_block(uint64_t nr)
 {
     return nr == SYS_rt_sigreturn || nr == SYS_nanosleep || nr == SYS_clock_nanosleep ||
@@ -122,7 +127,7 @@ bool arch_is_syscall(const unsigned char code[ARCH_SYSCALL_LEN])
     return code[0] == 0x0f && code[1] == 0x05;
 }
 
-/* arch/x86/kernel/signal.c, arch_do_signal_or_restart, the other way round. */
+/* Reverses arch_do_signal_or_restart of arch/x86/kernel/signal.c. */
 void arch_take_back_restart(arch_regs *regs)
 {
     long nr = arch_syscall_nr(regs);

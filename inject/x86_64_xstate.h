@@ -1,4 +1,4 @@
-/* Where the components of the extended state lie in an XSAVE image. x86-64 only. */
+/* The layout of the extended state's components in an XSAVE image. x86-64 only. */
 #pragma once
 
 #include <stddef.h>
@@ -13,12 +13,12 @@ enum {
 };
 
 struct xstate_component {
-    uint32_t size, offset; /* bytes, in the standard format; size 0: the processor has none */
+    uint32_t size, offset; /* bytes, standard format; size 0: the CPU does not have it */
 };
 
 /*
- * Component n from 2 on (CPUID leaf 0xd). Read once and kept: in a virtual
- * machine each CPUID costs 8 microseconds, and some are needed while a thread
- * is held.
+ * Returns component n, from 2 on (CPUID leaf 0xd). Read once and cached: in a
+ * virtual machine each CPUID costs 8 microseconds, and some are needed while a
+ * thread is stopped.
  */
 struct xstate_component xstate_component(unsigned n);
