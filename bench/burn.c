@@ -1,6 +1,6 @@
 /*
- * burn MICROSECONDS: a command that costs so much CPU time and touches nobody. What other threads
- * see of it is the scheduler's share of what they see of any command, the measured one included.
+ * burn MICROSECONDS: a command that uses that much CPU time and touches no process. The delay of
+ * other threads during it is the part that the scheduler causes during any command.
  */
 #include <err.h>
 #include <stdlib.h>

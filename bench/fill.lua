@@ -1,5 +1,5 @@
--- Fills redis so that its heap profile has many live stacks: each value is stored from the end of a
--- path of its own through pcall and string.gsub, which call back through different C functions.
+-- Fills redis so that its heap profile has many live stacks: each value is stored at the end of its
+-- own path through pcall and string.gsub, which call back through different C functions.
 local DEPTH, VALUE = 12, string.rep('x', 5000)
 
 local function walk(path, depth, key)

@@ -1,26 +1,26 @@
 /*
- * floor.so, preloaded: what the calls of jemalloc cost inside the process, where no tool can be
- * faster. A thread of its own listens on the unix socket that JEATTACH_FLOOR names and answers
- * each line with "NANOSECONDS RESULT":
+ * floor.so, preloaded: measures jemalloc's calls inside the process, where no tool can be faster.
+ * Its thread listens on the unix socket that JEATTACH_FLOOR names and answers each line with
+ * "NANOSECONDS RESULT":
  *
  *   dump PATH             prof.dump to PATH
- *   toggle                prof.active set to what it was not
- *   calls WORD...         mallctl once for each word, one after the other
- *   print OPTIONS [PATH]  malloc_stats_print with a callback that gathers the text, which is then
- *                         written to PATH; - is no option
- *   fill                  a heap as after some work: live blocks of many sizes, allocated anew by
- *                         stacks of many depths, and pages that were used and freed
+ *   toggle                inverts prof.active
+ *   calls WORD...         calls mallctl once for each word
+ *   print OPTIONS [PATH]  calls malloc_stats_print with a callback that collects the text, then
+ *                         writes it to PATH; OPTIONS - means no option
+ *   fill                  makes a heap as after some work: live blocks of many sizes, allocated
+ *                         again by stacks of many depths, and pages that were used and freed
  *
- * The words of `calls`; what is read is received in a variable of the size that jemalloc gives it:
+ * The words of `calls`; a read uses a variable of the size that jemalloc has for the name:
  *
  *   NAME         read
- *   NAME=bVALUE  write a bool, and receive the former one
- *   NAME=qVALUE  write 8 bytes, and receive the former ones
+ *   NAME=bVALUE  write a bool and read the former value
+ *   NAME=qVALUE  write 8 bytes and read the former value
  *   NAME=sTEXT   write a string
- *   NAME!        neither
+ *   NAME!        neither read nor write
  *
- * RESULT is the first return code that is not 0; that a build does not have a name is no failure,
- * nor that an arena whose hooks are read does not exist yet.
+ * RESULT is the first return code that is not 0. Not counted as failures: a name that the build
+ * does not have, and hooks of an arena that does not exist yet.
  */
 #include "slots.h"
 
@@ -70,11 +70,11 @@ static struct answer toggle(void)
 struct call {
     const char *name;
     size_t old_size, new_size; /* 0: none */
-    uint64_t new_value;        /* of a string its address */
+    uint64_t new_value;        /* for a string: its address */
     uint64_t old_value;
 };
 
-/* Of the types that jemalloc has; a read with another size fails and does nothing. */
+/* Returns the size of the name's type. A read with another size fails without effect. */
 static size_t size_find(const char *name)
 {
     static const size_t sizes[] = {8, 4, 1};
@@ -147,7 +147,7 @@ static struct answer calls_make(char *words)
 
 /* ---- print ---- */
 
-static char report[32 << 20]; /* static: what jemalloc allocates would be in the report */
+static char report[32 << 20]; /* static: allocated memory would be in the report */
 static size_t report_length;
 
 static void report_append(void *ctx, const char *text)
@@ -192,7 +192,7 @@ static struct answer report_print(char *words)
 
 /* ---- fill ---- */
 
-/* The asm keeps the call from becoming a jump: each depth is another stack. */
+/* The asm prevents a tail call, so that each depth is another stack. */
 static __attribute__((noinline)) void *block_make(unsigned depth, size_t size)
 {
     void *block = depth == 0 ? malloc(size) : block_make(depth - 1, size);
@@ -201,7 +201,7 @@ static __attribute__((noinline)) void *block_make(unsigned depth, size_t size)
     return block;
 }
 
-/* A block that was written to: its pages are in memory. */
+/* Returns a block that was written to, so that its pages are in memory. */
 static void *block_make_used(unsigned depth, size_t size)
 {
     void *block = block_make(depth, size);
@@ -230,7 +230,7 @@ static struct answer heap_fill(void)
 
 /* ---- the socket ---- */
 
-/* What follows the command in the line, or NULL: it is another one. */
+/* Returns the words after the command; NULL if the line has another command. */
 static char *words_of(char *line, const char *command)
 {
     size_t length = strlen(command);
@@ -255,7 +255,7 @@ static struct answer line_obey(char *line)
     return (struct answer){0, -1};
 }
 
-/* One line, its end made a NUL; false if there is none. */
+/* Reads one line and replaces its newline by a NUL. False at the end of the stream. */
 static bool line_read(int peer, char *line, size_t size)
 {
     size_t length = 0;
@@ -271,7 +271,7 @@ static bool line_read(int peer, char *line, size_t size)
     return true;
 }
 
-/* One line a connection. */
+/* Answers one line for each connection. */
 static void peer_serve(int peer)
 {
     static char line[LINE_MAX_BYTES];

@@ -1,10 +1,10 @@
 /*
- * gaps FILE SLEEPERS SPINNERS: a process whose threads know when they did not run.
+ * gaps FILE SLEEPERS SPINNERS: a process whose threads record when they did not run.
  *
- * A sleeper wakes at fixed moments and records how late it was: with many threads on few CPUs a
- * gap between iterations of busy loops would show the scheduler alone. A spinner does nothing but
- * read the clock and records its longest gap between two readings. Slot i belongs to thread i, the
- * sleepers first; the first thread is the process's main thread.
+ * A sleeper wakes at fixed times and records how late it was. (With many threads on few CPUs, gaps
+ * between iterations of busy loops would show only the scheduler.) A spinner only reads the clock
+ * and records its longest gap between two readings. Slot i belongs to thread i, the sleepers first;
+ * thread 0 is the main thread.
  */
 #include "slots.h"
 
@@ -18,7 +18,7 @@ enum { PERIOD_NS = 4000000, MAX_THREADS = 1024 };
 
 struct worker {
     struct slot *slot;
-    uint64_t phase_ns; /* of the first wake-up, so that the sleepers do not wake in a herd */
+    uint64_t phase_ns; /* of the first wake-up, so that the sleepers do not all wake at once */
     void (*run)(const struct worker *);
 };
 
@@ -111,8 +111,8 @@ int main(int argc, char **argv)
     slots = slots_map(argv[1], count);
     if (count == 0 || slots == NULL)
         err(1, "%s", argv[1]);
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* nothing may outlive the harness */
-    prctl(PR_SET_TIMERSLACK, 1);      /* inherited by the threads made from here on */
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* must not outlive the harness */
+    prctl(PR_SET_TIMERSLACK, 1);      /* inherited by threads created later */
     workers_prepare(workers, slots, sleepers, count);
     workers_start(workers, count);
     worker_main(&workers[0]);

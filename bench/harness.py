@@ -1,4 +1,4 @@
-"""What bench/attach stands on: processes, slots, windows, series and the table."""
+"""The base of the benchmarks: processes, slots, windows, series and the table."""
 
 import json
 import mmap
@@ -19,13 +19,13 @@ MIB = 1 << 20
 
 
 class Failure(Exception):
-    """A command of the bench did not do what it must."""
+    """A command of the benchmark failed."""
 
 
 @dataclass
 class Run:
-    """A command that has ended. max_rss counts from the harness's own size upwards: between
-    vfork and exec a child is as large as its parent, and the kernel keeps the maximum."""
+    """A command that has ended. max_rss is at least the size of the harness: between vfork and
+    exec a child is as large as its parent, and the kernel keeps the maximum."""
 
     argv: list
     wall_ns: int
@@ -35,14 +35,14 @@ class Run:
     out: str
     err: str
 
-    def told(self):
+    def described(self):
         text = (self.out + self.err).strip() or "(no output)"
         return f"$ {' '.join(self.argv)}\nexit {self.code}\n{text[:2000]}"
 
 
 class Bench:
-    """Owns the processes, files and failures of a run. It is entered once for each part; leaving
-    a part ends its processes and removes its files."""
+    """The processes, files and failures of a run. Entered once for each part; leaving a part ends
+    its processes and removes its files."""
 
     def __init__(self, build, tool, jemalloc, gdb):
         self.helpers = os.path.join(build, "bench")
@@ -74,8 +74,8 @@ class Bench:
         return os.path.join(self.helpers, name)
 
     def start(self, argv, conf=None, floor=None, preload=True, **options):
-        """Starts a process to be measured, with jemalloc and floor.so loaded as asked for: the
-        machine's jemalloc, or that whose path `preload` is."""
+        """Starts a process to be measured, with floor.so if `floor` is given, and with jemalloc:
+        the machine's if `preload` is True, else the one at that path."""
         libraries = [self.jemalloc if preload is True else preload] if preload else []
         env = dict(os.environ)
         if floor:
@@ -96,7 +96,7 @@ class Bench:
         self.children.remove(child)
 
     def run(self, argv, timeout=30):
-        """Runs a command to its end: nothing but a spawn and a wait between the two clocks."""
+        """Runs a command to its end. Only a spawn and a wait are between the two clock readings."""
         with open(self.path("out"), "w+b") as out, open(self.path("err"), "w+b") as err:
             redirect = [
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
@@ -115,11 +115,11 @@ class Bench:
                        out.read().decode(errors="replace"), err.read().decode(errors="replace"))
 
     def fail(self, run, why="failed"):
-        """Remembers a failed command; the measure goes on, unless failing has become the rule."""
-        self.failures.append(f"{why}\n{run.told()}")
+        """Records a failed command. Raises Failure if ten commands of this part have failed."""
+        self.failures.append(f"{why}\n{run.described()}")
         print(f"bench: {why}: {' '.join(run.argv)}", file=sys.stderr)
         if len(self.failures) >= self.patience:
-            raise Failure("too many failures, given up")
+            raise Failure("too many failures")
 
 
 def tmpfs():
@@ -127,7 +127,7 @@ def tmpfs():
 
 
 def wait_at_most(pid, seconds):
-    """wait4 with a deadline: a child that does not end in time is killed."""
+    """wait4 with a deadline: kills a child that does not end in time."""
 
     def expired(signum, frame):
         os.kill(pid, signal.SIGKILL)
@@ -154,7 +154,7 @@ def wait_for(what, ready, seconds=60):
 
 
 class Slots:
-    """The harness's side of slots.h."""
+    """The harness's view of slots.h."""
 
     SIZE, TID, LONGEST, BROKEN = 64, 0, 8, 24
 
@@ -183,7 +183,7 @@ class Slots:
 
 
 class Floor:
-    """The in-process clock of floor.so."""
+    """The client of floor.so, which measures inside the process."""
 
     def __init__(self, path):
         self.path = path
@@ -195,14 +195,14 @@ class Floor:
             peer.sendall(line.encode() + b"\n")
             ns, result = peer.recv(64).split()
         if int(result) != 0:
-            raise Failure(f"in-process {line.split()[0]} gave {int(result)}")
+            raise Failure(f"in-process {line.split()[0]} returned {int(result)}")
         return int(ns)
 
     def toggle(self):
         return self.ask("toggle")
 
     def dump(self, path):
-        """The time of prof.dump into a new file; returns it with the size of the profile."""
+        """Makes prof.dump write a new file. Returns its time and the size of the profile."""
         ns = self.ask(f"dump {path}")
         size = os.path.getsize(path)
         os.unlink(path)
@@ -210,7 +210,7 @@ class Floor:
 
 
 class Jeattach:
-    """Runs of the tool. Each returns a Run, or None when it failed, which the bench remembers."""
+    """Runs of the tool. Each returns a Run, or None if it failed; the bench records the failure."""
 
     def __init__(self, bench, pid):
         self.bench = bench
@@ -225,7 +225,7 @@ class Jeattach:
         return run
 
     def answer(self, verb, *options):
-        """The same with --json: the run and its answer."""
+        """Runs a verb with --json. Returns the run and the parsed answer."""
         run = self.call(verb, *options, "--json")
         try:
             return (run, json.loads(run.out)) if run else (None, None)
@@ -234,12 +234,12 @@ class Jeattach:
             return None, None
 
     def toggle(self):
-        """Switches profiling and holds the tool to what it says it has done."""
+        """Switches profiling, and checks the line that the tool prints."""
         self.active = not self.active
         run = self.call("on" if self.active else "off")
         want = f"prof.active: {truth(not self.active)} -> {truth(self.active)}"
         if run and run.out.strip() != want:
-            self.bench.fail(run, f"instead of '{want}'")
+            self.bench.fail(run, f"did not print '{want}'")
         return run
 
     def toggle_answer(self, thread=None):
@@ -249,7 +249,7 @@ class Jeattach:
 
 
 class Gdb:
-    """Today's practice. After a call that never ended the process is not asked again."""
+    """Runs of gdb. After a call that did not end, the process is not used again."""
 
     def __init__(self, bench, pid):
         self.bench = bench
@@ -270,7 +270,7 @@ class Gdb:
         return run
 
     def find(self, name):
-        """Attaches, and prints the address of a function; nothing is called."""
+        """Attaches and prints the address of a function; calls nothing."""
         if self.broken:
             return None
         run = self.bench.run([self.bench.gdb, "-nx", "-batch", "-p", self.pid, "-iex",
@@ -295,7 +295,7 @@ def truth(value):
 
 @contextmanager
 def window(slots, seconds):
-    """A stretch of time of a fixed length, whatever happens in it; longer when that is longer."""
+    """A window of at least `seconds`, around the work in its body."""
     slots.reset()
     end = time.monotonic() + seconds
     yield
@@ -312,7 +312,7 @@ class Series:
         self.values.append(value)
 
     def rank(self, share):
-        """The nearest-rank quantile; None when nothing was measured."""
+        """Returns the nearest-rank quantile; None if nothing was measured."""
         ordered = sorted(self.values)
         return ordered[max(-(-len(ordered) * share // 100), 1) - 1] if ordered else None
 
@@ -325,7 +325,7 @@ class Series:
 
 @dataclass
 class Row:
-    """A line of the table: what each column measured, the ratio that is claimed, the target."""
+    """A line of the table: a value for each column, the claimed ratio, the target."""
 
     measure: str
     gdb: object = None
@@ -343,7 +343,7 @@ HEADINGS = ("measure", "gdb", "floor", "baseline", "burn", "jeattach", "ratio", 
 
 
 def quantity(value, unit):
-    """A measured value in words."""
+    """Formats a measured value."""
     if value is None:
         return "-"
     if unit == "bytes":
@@ -383,7 +383,7 @@ def at_most(value, limit):
 
 
 def jemalloc_find():
-    """The shared jemalloc that the dynamic linker knows."""
+    """Returns the path of the shared jemalloc that the dynamic linker would load."""
     listed = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True, check=False)
     for line in listed.stdout.splitlines():
         if line.split()[:1] == ["libjemalloc.so.2"]:

@@ -1,4 +1,4 @@
-"""Large programs with jemalloc in them, statically linked under a prefix, as tests/linked.py has it."""
+"""Generates large programs with a statically linked, prefixed jemalloc (tests/linked.py)."""
 
 import os
 import sys
@@ -11,7 +11,7 @@ import linked  # noqa: E402
 
 PREFIX = "_rjem_"
 SYMBOLS, BULK = 1_000_000, 1 << 30
-FUNCTIONS = 400_000  # of 100 bytes and their call frame information: 50 MB
+FUNCTIONS = 400_000  # of 100 bytes, with call frame information: 50 MB
 
 PROGRAM = """
 #include <stdio.h>
@@ -21,7 +21,7 @@ void *kept;
 int main(void) { kept = malloc(1000); puts("ready"); fflush(stdout); for (;;) pause(); }
 """
 
-# Names as long as those of C++ are; one in four is static, of one of a thousand source files.
+# Names as long as in C++. One in four is static, in one of a thousand source files.
 SYMBOL = """.type {name},@function
 .size {name},8
 {name}: nopl 4(%rax,%rax,1)
@@ -59,7 +59,7 @@ variable: .quad 0
 
 
 def symbols_write(path):
-    """The assembler file of a million functions and a gigabyte of constants."""
+    """Writes an assembler file with a million functions and a gigabyte of constants."""
     with open(path, "w", encoding="ascii") as file:
         file.write(".text\n")
         for number in range(SYMBOLS):
@@ -74,7 +74,8 @@ def symbols_write(path):
 
 
 def program_make(directory, name, assembler, strip):
-    """Links the assembler file with a program that allocates, and removes it; the program's path."""
+    """Links the assembler file with a program that allocates, and removes the file. Returns the
+    program's path."""
     why = linked.missing()
     if why:
         raise Failure(why)
@@ -92,14 +93,14 @@ def program_make(directory, name, assembler, strip):
 
 
 def symbols_make(directory):
-    """A program of a gigabyte with a .symtab of a million symbols."""
+    """Builds a program of 1 GB with a .symtab of a million symbols."""
     assembler = os.path.join(directory, "symbols.s")
     symbols_write(assembler)
     return program_make(directory, "symbols", assembler, False)
 
 
 def stripped_make(directory):
-    """A program of 50 MB without any symbol."""
+    """Builds a program of 50 MB without any symbol."""
     assembler = os.path.join(directory, "padding.s")
     with open(assembler, "w", encoding="ascii") as file:
         file.write(PADDING % FUNCTIONS)

@@ -1,4 +1,4 @@
-"""A C++ process with many libraries: one object file, under other names in each library."""
+"""Generates a C++ program with many libraries: one object file, renamed in each library."""
 
 import os
 import shutil
@@ -6,7 +6,7 @@ import subprocess
 
 from harness import Failure
 
-# Instances of the standard templates: the symbols that a C++ library brings with it.
+# Instances of standard templates, for the symbols that a C++ library typically has.
 LIBRARY = r"""
 #include <algorithm>
 #include <functional>
@@ -48,7 +48,7 @@ def command(argv):
 
 
 def libraries_make(directory, count):
-    """Makes a program that is linked with `count` libraries; returns its path."""
+    """Builds a program that is linked with `count` libraries. Returns its path."""
     compiler = shutil.which("g++")
     if not compiler:
         raise Failure("g++ is not installed")
@@ -66,7 +66,7 @@ def libraries_make(directory, count):
 
 
 def library_make(compiler, directory, whole, number):
-    """The object's own functions are renamed: no two libraries define the same."""
+    """Builds one library, its function renamed so that no two libraries define the same name."""
     path = os.path.join(directory, f"libpart{number}.so")
     if os.path.exists(path):
         return path

@@ -1,6 +1,6 @@
 /*
- * ping SOCKET FILE: asks a redis-server on a unix socket PING some thousand times a second and
- * keeps the longest round trip in slot 0 of FILE.
+ * ping SOCKET FILE: sends PING to a redis-server on a unix socket some thousand times a second and
+ * records the longest round trip in slot 0 of FILE.
  */
 #include "slots.h"
 

@@ -1,7 +1,7 @@
-"""A C++ program whose heap profile has as many stacks, of as many functions, as asked for.
+"""Generates a C++ program whose heap profile has a given number of stacks and functions.
 
-  program_write(DIRECTORY, FUNCTIONS)    its sources
-  program STACKS DEPTH                   one live block of each of STACKS calls, DEPTH levels deep
+  program_write(DIRECTORY, FUNCTIONS)    writes its sources
+  program STACKS DEPTH                   keeps one block of each of STACKS calls, DEPTH levels deep
 
 Each function calls one of eight others, through layers that are always inlined; in the large
 program also through the standard library's templates, whose debug information makes it large.
@@ -36,7 +36,7 @@ static inline __attribute__((always_inline)) void *go(unsigned f, unsigned depth
 }
 """
 
-# The parts of a large unit: instances of the standard templates around each call.
+# The parts of a large unit: instances of standard templates around each call.
 LARGE_HEADER = """#include <algorithm>
 #include <functional>
 #include <future>
@@ -119,7 +119,7 @@ def module(number, per, functions, large):
 
 
 def program_write(directory, functions, large=False):
-    """The sources, by name; the same each time."""
+    """Writes the sources, the same each time. Returns the names of those to compile."""
     random.seed(1)
     files = LARGE_FILES if large else FILES
     per = functions // files

@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* bench/attach reads the same layout: 8 words of 8 bytes, one cache line a slot. */
+/* bench/harness.py reads the same layout: 8 words of 8 bytes, one cache line for each slot. */
 struct slot {
     _Atomic uint64_t tid;
     _Atomic uint64_t longest_ns;
@@ -20,7 +20,7 @@ struct slot {
     _Atomic uint64_t broken; /* sleeps that ended with an error since the start */
     uint64_t unused[4];
 };
-_Static_assert(sizeof(struct slot) == 64, "the harness counts on it");
+_Static_assert(sizeof(struct slot) == 64, "the harness relies on it");
 
 static inline uint64_t clock_ns(void)
 {
@@ -37,7 +37,7 @@ static inline void slot_record(struct slot *slot, uint64_t ns)
     atomic_fetch_add_explicit(&slot->count, 1, memory_order_relaxed);
 }
 
-/* Maps the file, made anew with room for `count` slots. Returns NULL on failure, errno set. */
+/* Creates and maps a file of `count` slots. Returns NULL on failure, errno set. */
 static inline struct slot *slots_map(const char *path, size_t count)
 {
     size_t size = count * sizeof(struct slot);

@@ -2,7 +2,7 @@
  * stacks COUNT: a process whose heap profile has COUNT distinct live stacks.
  *
  * Each stack is a path through a binary tree: the bits of its number choose which of two functions
- * is called at each level. To be run with lg_prof_sample:0, so that each allocation is sampled.
+ * is called at each level. Run it with lg_prof_sample:0, so that each allocation is sampled.
  */
 #include <err.h>
 #include <signal.h>
@@ -23,7 +23,7 @@ static inline __attribute__((always_inline)) void *step(unsigned path, unsigned 
     return (path & 1u ? right : left)(path >> 1, depth - 1);
 }
 
-/* The asm keeps the calls from becoming jumps, its operand the two functions from becoming one. */
+/* The asm prevents tail calls; its operand prevents the merging of the two functions. */
 static __attribute__((noinline)) void *left(unsigned path, unsigned depth)
 {
     void *block = step(path, depth);

@@ -1,5 +1,5 @@
-"""What each verb costs a running process: how long a thread is held, beside the same calls made
-in the process, and how long the whole command takes."""
+"""The cost of each verb for a running process: for how long a thread is stopped, beside the same
+calls made in the process, and the time of the whole command."""
 
 import json
 import os
@@ -14,32 +14,32 @@ from harness import MS, Failure, Floor, Jeattach, Row, Slots, at_most, ratio, wa
 CONF = "prof:true,prof_active:true,lg_prof_sample:16"
 WINDOW = 0.04
 
-# What the tool asks, in its order: prof_read, build_read, hooks_check and stats_read in jemalloc/.
+# The calls of the tool, in its order: prof_read, build_read, hooks_check, stats_read in jemalloc/.
 STATE = ("version", "config.prof", "opt.prof", "prof.active", "prof.thread_active_init",
          "prof.lg_sample", "opt.prof_prefix", "config.stats", "config.malloc_conf")
 BUILD = ("version", "config.prof", "opt.prof", "config.stats",
          "arenas.nbins", "arenas.nlextents", "arenas.nlruns", "arenas.nhchunks")
-# Of the automatic arenas, or of all: `expanded` makes a word for each arena of them.
+# For the automatic arenas, or for all: `expanded` makes one word for each arena.
 HOOKS = ("arenas.narenas", "opt.narenas", "arena.0.extent_hooks", "arena.0.chunk_hooks")
 AUTOMATIC, ALL = "arena.AUTOMATIC.", "arena.ALL."
 GAUGES = ("version", "config.stats", "epoch=q1", "stats.allocated", "stats.active",
           "stats.metadata", "stats.resident", "stats.mapped", "stats.retained")
 RESIDENT = ("epoch=q1", "stats.resident")
 ABSENT = "opt.absent"
-COUNTERS = ("thread.allocatedp", "thread.deallocatedp")  # of 5.2 alone: activation_learn
+COUNTERS = ("thread.allocatedp", "thread.deallocatedp")  # only 5.2: activation_learn
 
 
 @dataclass
 class Verb:
-    """A command, and the same in the process. Where one of them changes what it finds, `before`
-    brings the process back to it: lines for floor.so, before each of the two."""
+    """A command, and the same calls in the process. If they change the process, `before` has the
+    lines for floor.so that restore it, sent before each of the two."""
 
     name: str
-    calls: tuple = None  # words of floor.so's `calls`
-    report: str = None   # or the options of malloc_stats_print
+    calls: tuple = None  # words for `calls` of floor.so
+    report: str = None   # or options of malloc_stats_print
     before: tuple = ()
-    json: bool = True    # --json tells how long a thread was held; else the closing line does
-    visits: bool = False  # more than one thread, so that none may be named
+    json: bool = True    # --json has held_ns; else the closing line is parsed
+    visits: bool = False  # stops more than one thread, so --thread is not given
 
     def argv(self, pid, heap):
         verb, *options = self.name.split()
@@ -54,28 +54,29 @@ class Verb:
 
 ON = Verb("on", STATE + ("prof.active=b1", "prof.active"), before=("calls prof.active=b0",))
 OFF = Verb("off", STATE + ("prof.active=b0", "prof.active"), before=("calls prof.active=b1",))
-# Threads of 5.2 that allocated while it was off need more than that.
+# With 5.2, threads that allocated while profiling was off need more calls.
 ON_ASLEEP = Verb("on", ON.calls + COUNTERS, before=ON.before + ("fill",), visits=True)
 REPORTS = (Verb("stats --json", report="J", json=False),
            Verb("stats --full", report="-", json=False))
-LIST = "mallctl --list"  # its calls are learnt from its answer
+LIST = "mallctl --list"  # its calls are taken from its answer
 VERBS = (
     Verb("status", STATE), OFF, ON,
     Verb("mallctl stats.allocated", BUILD + ("epoch=q1", "stats.allocated")), Verb(LIST),
     Verb("stats", GAUGES, json=False), *REPORTS,
-    Verb("reset", BUILD + HOOKS + (AUTOMATIC + "extent_hooks", "prof.lg_sample", "prof.reset!", "prof.lg_sample"), before=("fill",)),
+    Verb("reset", BUILD + HOOKS + (AUTOMATIC + "extent_hooks", "prof.lg_sample", "prof.reset!",
+                                   "prof.lg_sample"), before=("fill",)),
     Verb("purge", HOOKS + (ALL + "extent_hooks",) + RESIDENT + (ALL + "purge!",) + RESIDENT,
          before=("fill",)),
     Verb("dump -o", STATE + ("experimental.hooks.prof_dump",) + HOOKS +
          (AUTOMATIC + "extent_hooks", "prof.dump=sHEAP"), before=("fill",)),
 )
 
-# Of the release that the machine has, every verb; of these, what differs most from it.
+# All verbs are measured with the machine's jemalloc; with these releases, those that differ most.
 OTHERS = {"5.2.1": (ON_ASLEEP, *REPORTS), "5.3.1": (ON, *REPORTS)}
 
 
 def report_limit(version):
-    """What `stats --json` may take as a whole, and its words."""
+    """Returns the limit for the whole command `stats --json`, in ns and in words."""
     young = [int(part) for part in version.split(".")] >= [5, 3]
     return (20 * MS, "< 20 ms") if young else (1000 * MS, "< 1 s")
 
@@ -84,7 +85,7 @@ def report_limit(version):
 
 
 class Process:
-    """One thread that only reads the clock, and that of floor.so."""
+    """A process with one thread that only reads the clock, and the thread of floor.so."""
 
     def __init__(self, bench, name, argv, preload):
         slots, floor = bench.path(f"slots-{name}"), bench.path(f"floor-{name}")
@@ -99,7 +100,8 @@ class Process:
 
 
 def release_start(bench, version):
-    """With a release that tests/releases.py fetches; None, and a note, when it cannot be had."""
+    """Starts a process with a release that tests/releases.py downloads. None, and a note, if that
+    release is not available."""
     tests = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__))), "tests")
     os.environ.setdefault("JEATTACH_VICTIMS",
                           os.path.join(os.path.dirname(bench.helpers), "tests", "victims"))
@@ -129,12 +131,12 @@ def measure_verbs(bench, counts, series):
 def version_of(process):
     _, answer = process.tool.answer("mallctl", "version")
     if not answer:
-        raise Failure("the version of the machine's jemalloc is not known")
+        raise Failure("cannot read the version of the machine's jemalloc")
     return answer["version"].split("-")[0]
 
 
 def expanded(calls, arenas):
-    """The calls with a word for each arena in place of one for all, or for the automatic ones."""
+    """Replaces each word for all arenas, or for the automatic ones, by one for each arena."""
     words = []
     for word in calls:
         kind = next((kind for kind in arenas if word.startswith(kind)), None)
@@ -154,7 +156,7 @@ def measure_process(bench, process, version, verbs, rounds, series):
              replace(verb, calls=expanded(verb.calls, arenas)) if verb.calls else verb
              for verb in verbs]
     for verb in verbs:
-        verb_measure(bench, process, verb)  # the first of a kind is a matter of its own
+        verb_measure(bench, process, verb)  # the first call of a kind also fills caches
     for letter, word in (("J", "--json"), ("-", "--full")):
         report_compare(bench, process, letter, word)
     for _ in range(rounds):
@@ -169,16 +171,17 @@ def measure_process(bench, process, version, verbs, rounds, series):
 
 
 def calls_learn(process):
-    """The names of a list, from the list, and as many that no build has as it tried in vain."""
+    """Returns the names that --list printed, and one absent name for each that it tried and did not
+    find."""
     _, answer = process.tool.answer("mallctl", "--list", *process.thread)
     if not answer:
-        raise Failure("there is no list of names")
+        raise Failure("mallctl --list failed")
     calls = BUILD + tuple(answer["values"])
     return calls + (ABSENT,) * (answer["calls"] - len(calls))
 
 
 def verb_measure(bench, process, verb):
-    """In the process, then with the tool; nothing of what failed."""
+    """Measures the calls in the process, then with the tool. Empty if the tool failed."""
     for line in verb.before:
         process.floor.ask(line)
     floor = process.floor.ask(verb.line(process.heap))
@@ -198,16 +201,16 @@ CLOSING = re.compile(r"^jeattach: .* held ([\d.]+) (ms|s), (\d+) calls?, .*$", r
 
 
 def held_ns(bench, verb, run):
-    """How long a thread was held; None when the command failed, or made other calls than the
-    process made for the comparison."""
+    """Returns for how long a thread was stopped. None if the command failed, or did not make the
+    same number of calls as the process."""
     found = CLOSING.search(run.err)
     if run.code == 0 and not found and verb.name == "status":
-        return 0  # the memory of the process has told it all
+        return 0  # all was read from memory: no thread was stopped
     if run.code != 0 or not found:
         bench.fail(run)
         return None
     if verb.calls and int(found[3]) != len(verb.calls):
-        bench.fail(run, f"not the {len(verb.calls)} calls that were made in the process")
+        bench.fail(run, f"did not make the {len(verb.calls)} calls that were made in the process")
         return None
     if not verb.json:
         return round(float(found[1]) * (MS if found[2] == "ms" else 1000 * MS))
@@ -216,8 +219,8 @@ def held_ns(bench, verb, run):
 
 
 def report_compare(bench, process, letter, word):
-    """The report as the tool has it is that of the process, but for numbers that do not stay the
-    same in the process's own from one time to the next."""
+    """Checks that the tool's report equals the process's own, except for numbers that differ
+    between two reports of the process itself."""
     before = report_own(process, letter)
     run = process.tool.call("stats", word, *process.thread)
     if not run:
@@ -226,7 +229,7 @@ def report_compare(bench, process, letter, word):
                                                       report_own(process, letter))]
     settled = [(own, tool) for own, tool, later in zip(*rows) if own == later]
     if len({len(row) for row in rows}) != 1 or any(own != tool for own, tool in settled):
-        bench.fail(run, "not the report that the process makes itself")
+        bench.fail(run, "is not equal to the process's own report")
 
 
 def report_own(process, letter):
@@ -237,8 +240,8 @@ def report_own(process, letter):
 
 # ---- the table ----
 
-BLOCKS = (("held, median", "held", 50), ("held, p90", "held", 90),
-          ("gap of the held thread, median", "gap", 50),
+BLOCKS = (("stopped, median", "held", 50), ("stopped, p90", "held", 90),
+          ("gap of the stopped thread, median", "gap", 50),
           ("whole command, median", "wall", 50), ("whole command, p90", "wall", 90))
 
 
