@@ -6,6 +6,7 @@
 static const struct {
     const char *name, *text;
 } verdicts[] = {
+    [PROF_UNKNOWN] = {NULL, "not known without a call"},
     [PROF_ABSENT] = {"absent", "this jemalloc was built without profiling: it cannot profile"},
     [PROF_DISABLED] = {"disabled", "profiling was not enabled when the process was started"},
     [PROF_DENSE] = {"dense", "it can profile, with so many samples that it may become slow"},
@@ -59,7 +60,7 @@ bool verdict_next(const struct prof_state *state, const struct conf *conf, int p
     case PROF_DENSE:
     case PROF_SPARSE:
         snprintf(out, size, "jeattach reset --lg-sample %d %d%s", PROF_LG_DEFAULT, pid,
-                 state->active ? "   (drops what was sampled so far)" : "");
+                 prof_is_active(state) ? "   (drops what was sampled so far)" : "");
         break;
     case PROF_INACTIVE:
         snprintf(out, size, "jeattach on %d", pid);
@@ -69,6 +70,9 @@ bool verdict_next(const struct prof_state *state, const struct conf *conf, int p
         break;
     case PROF_READY:
         snprintf(out, size, "jeattach dump %d", pid);
+        break;
+    case PROF_UNKNOWN:
+        out[0] = '\0';
         break;
     }
     return true;

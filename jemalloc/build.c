@@ -49,9 +49,27 @@ static fault_code guess_version(struct injection *injection, const struct instan
     return FAULT_NONE;
 }
 
-static bool is_true(const struct ctl_op *op)
+fault_code build_take(struct build *build, const struct ctl_op *ops, size_t count,
+                      struct fault *fault)
 {
-    return op->rc == 0 && op->value != 0;
+    fault_code rc = FAULT_NONE;
+
+    memset(build, 0, sizeof *build);
+    for (const struct ctl_op *op = ops; op < ops + count; op++) {
+        if (strcmp(op->name, "config.prof") == 0)
+            build->config_prof = fact_of(ctl_is_true(op));
+        else if (strcmp(op->name, "opt.prof") == 0)
+            build->opt_prof = fact_of(ctl_is_true(op));
+        else if (strcmp(op->name, "config.stats") == 0)
+            build->config_stats = fact_of(ctl_is_true(op));
+        if (strcmp(op->name, "version") != 0)
+            continue;
+        snprintf(build->text, sizeof build->text, "%s", op->text ? op->text : "");
+        if (op->rc != 0)
+            rc = fault_set(fault, FAULT_CTL_REFUSED, op->rc, "mallctl", "version");
+    }
+    build->version = version_parse(build->text);
+    return rc;
 }
 
 static unsigned number(const struct ctl_op *op)
@@ -77,14 +95,7 @@ fault_code build_read(struct injection *injection, const struct instance *instan
     memset(build, 0, sizeof *build);
     if (rc != FAULT_NONE)
         return rc;
-    if (ops[OP_VERSION].rc != 0)
-        rc = fault_set(fault, FAULT_CTL_REFUSED, ops[OP_VERSION].rc, "mallctl", "version");
-    snprintf(build->text, sizeof build->text, "%s",
-             ops[OP_VERSION].text ? ops[OP_VERSION].text : "");
-    build->version = version_parse(build->text);
-    build->prof_compiled_in = is_true(&ops[OP_CONFIG_PROF]);
-    build->prof_enabled = is_true(&ops[OP_OPT_PROF]);
-    build->stats = is_true(&ops[OP_CONFIG_STATS]);
+    rc = build_take(build, ops, OP_COUNT, fault);
     build->bins = number(&ops[OP_BINS]);
     build->large = number(&ops[OP_LARGE]);
     build->runs = number(&ops[OP_RUNS]);
@@ -97,10 +108,10 @@ fault_code build_read(struct injection *injection, const struct instance *instan
 
 fault_code build_can_profile(const struct build *build, struct fault *fault)
 {
-    if (!build->prof_compiled_in)
+    if (build->config_prof != FACT_YES)
         return fault_set(fault, FAULT_PROF_ABSENT, 0, "read config.prof", "jemalloc %s",
                          build->text);
-    if (!build->prof_enabled)
+    if (build->opt_prof != FACT_YES)
         return fault_set(fault, FAULT_PROF_DISABLED, 0, "read opt.prof", "jemalloc %s",
                          build->text);
     return FAULT_NONE;

@@ -1,31 +1,51 @@
 /*
- * Which build of jemalloc answers, and how it was started: what must be known
- * before a name may be used. All of it is constant for the life of a process,
- * and these reads are safe in every version.
+ * Which jemalloc this is: its release, and what was compiled in and enabled.
+ * All of it is constant for the life of a process, and reading it is safe in
+ * every version; it has to be known before other names are used. It is read by
+ * calls (build_read, prof_read, stats_read, snapshot_take) or from memory
+ * (facts_read).
  *
  * A build with config.debug checks at each mallctl that the thread holds no
- * lock of jemalloc's and is not inside it, and aborts otherwise
+ * lock of jemalloc and is not inside it, and aborts otherwise
  * (check_entry_exit_locking, tsd_reentrancy_level). A safe point proves just
- * that, of the whole stack; the read of config.debug itself would be too late
- * to ask. So debug builds are called like all others.
+ * that, for the whole stack; reading config.debug first would itself be such a
+ * call. So debug builds are called like all others.
  */
 #pragma once
 
 #include "jemalloc/ctl.h"
 #include "jemalloc/version.h"
 
+/* A boolean that may not be known. */
+enum fact { FACT_UNKNOWN, FACT_NO, FACT_YES };
+
+static inline enum fact fact_of(bool value)
+{
+    return value ? FACT_YES : FACT_NO;
+}
+
 struct build {
-    char text[128];         /* the version string */
-    struct version version; /* from it; else the least that has the names which this build has */
-    bool guessed;           /* the string names no release */
-    bool prof_compiled_in;  /* config.prof */
-    bool prof_enabled;      /* opt.prof */
-    bool stats;             /* config.stats */
-    /* Size classes, which arrays of jemalloc's have as their length; 0: not known. */
-    unsigned bins, large, runs, huge; /* arenas.nbins, nlextents; of 4.x: nlruns, nhchunks */
+    char text[VERSION_TEXT_MAX]; /* the version string, "5.3.0-0-g54eaed1d..."; "": unknown */
+    struct version
+        version;           /* from it; if guessed, the first release with the names of this build */
+    bool guessed;          /* by build_read, as the string names no release */
+    enum fact config_prof; /* profiling is compiled in */
+    enum fact opt_prof;    /* profiling was enabled at start */
+    enum fact config_stats; /* statistics are compiled in */
+    /* Size classes, the lengths of arrays in jemalloc; 0: unknown. Only build_read reads them. */
+    unsigned bins, large, runs, huge; /* arenas.nbins, nlextents; in 4.x: nlruns, nhchunks */
 };
 
-/* FAULT_CTL_REFUSED if it does not even tell its version; or what ctl_run returns. */
+/*
+ * Takes version, config.prof, opt.prof and config.stats out of a list of
+ * operations that ctl_run has made, wherever they are in it; all else of *build
+ * becomes unknown. A refused boolean is FACT_NO. FAULT_CTL_REFUSED if "version"
+ * was refused.
+ */
+fault_code build_take(struct build *build, const struct ctl_op *ops, size_t count,
+                      struct fault *fault);
+
+/* Reads all of it by calls. FAULT_CTL_REFUSED if "version" is refused; or what ctl_run returns. */
 fault_code build_read(struct injection *injection, const struct instance *instance,
                       struct build *build, struct fault *fault);
 

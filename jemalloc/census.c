@@ -12,7 +12,7 @@ enum { HEAD_BYTES = 4096, SLOTS_FIRST = 1024, ENVIRON_MAX = 4 << 20 };
 /* A jemalloc in a file: addresses are those of the process that it was first seen in. */
 struct resident {
     struct instance instance; /* instance.module.path is not kept */
-    struct fact_places places;
+    struct fact_variables variables;
 };
 
 struct file_key {
@@ -199,7 +199,7 @@ static struct resident *resolve(struct look *look, const struct module *module)
         free(resident);
         return NULL;
     }
-    facts_locate(&resident->places, &resident->instance, &look->modules, &look->target,
+    facts_locate(&resident->variables, &resident->instance, &look->modules, &look->target,
                  &look->memory);
     resident->instance.module.path = NULL;
     return resident;
@@ -331,26 +331,26 @@ static enum linkage linkage_of(struct look *look, const struct resident *residen
 }
 
 /* Moves the addresses to where the file lies in this process. */
-static void places_move(struct fact_places *places, uint64_t by)
+static void move_variables(struct fact_variables *variables, uint64_t by)
 {
-    for (size_t i = 0; i < PLACE_COUNT; i++)
-        if (places->at[i].address)
-            places->at[i].address += by;
+    for (size_t i = 0; i < VARIABLE_COUNT; i++)
+        if (variables->at[i].address)
+            variables->at[i].address += by;
 }
 
 static void entry_fill(struct look *look, const struct resident *resident,
                        const struct module *module, struct census_entry *entry)
 {
-    struct fact_places places = resident->places;
+    struct fact_variables variables = resident->variables;
 
-    places_move(&places, module->start - resident->instance.module.start);
+    move_variables(&variables, module->start - resident->instance.module.start);
     entry->stat = look->target.stat;
     entry->status = look->target.status;
     snprintf(entry->path, sizeof entry->path, "%s", module->path);
     memcpy(entry->prefix, resident->instance.prefix, sizeof entry->prefix);
     entry->found_by = resident->instance.found_by;
     entry->linkage = linkage_of(look, resident, module);
-    facts_read(&places, &look->memory, &entry->facts);
+    facts_read(&variables, &look->memory, &entry->prof);
 }
 
 /*

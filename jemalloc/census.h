@@ -31,7 +31,7 @@ struct census_entry {
     char prefix[PREFIX_MAX];
     enum found_by found_by;
     enum linkage linkage;
-    struct facts facts;
+    struct prof_state prof;
 };
 
 /*

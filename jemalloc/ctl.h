@@ -34,6 +34,12 @@ struct ctl_op {
     char *text;     /* CTL_STRING: the caller's to free; NULL: null pointer or unreadable */
 };
 
+/* True if the operation was made, and the value that it read is not 0. */
+static inline bool ctl_is_true(const struct ctl_op *op)
+{
+    return op->rc == 0 && op->value != 0;
+}
+
 /* Bytes of a value; 0 for CTL_VOID and CTL_STRUCT. */
 size_t ctl_type_size(enum ctl_type type);
 /*

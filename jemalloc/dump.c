@@ -329,7 +329,7 @@ static fault_code check_dump_hook(struct injection *injection, const struct inst
     struct ctl_op op = {.name = "experimental.hooks.prof_dump", .type = CTL_POINTER};
     fault_code rc;
 
-    if (!version_within(version_parse(state->version), VERSION_NUMBER(5, 3, 0), 0))
+    if (!version_within(state->build.version, VERSION_NUMBER(5, 3, 0), 0))
         return FAULT_NONE;
     rc = ctl_run(injection, instance, &op, 1, NULL, fault);
     if (rc != FAULT_NONE)
@@ -387,7 +387,7 @@ fault_code dump_run(struct injection *injection, const struct instance *instance
 
     memset(result, 0, sizeof *result);
     if (rc == FAULT_NONE)
-        rc = prof_usable(&state, fault);
+        rc = build_can_profile(&state.build, fault);
     if (rc == FAULT_NONE)
         rc = check_hooks(injection, instance, &state, request->stream != NULL, request->consent,
                          fault);

@@ -125,7 +125,7 @@ static int module_version(const struct modules *modules, size_t module, bool in_
  * All constants are looked through; a second version that differs belongs to
  * something else, and which one is not to be told.
  */
-static void locate_version(struct fact_places *places, const struct instance *instance,
+static void locate_version(struct fact_variables *variables, const struct instance *instance,
                            const struct modules *modules, struct memory *memory)
 {
     const struct module *module = modules_at(modules, instance->mallctl);
@@ -137,20 +137,23 @@ static void locate_version(struct fact_places *places, const struct instance *in
         return;
     for (int in_code = 0; in_code < 2 && found == 0; in_code++)
         found = module_version(modules, (size_t)(module - modules->list), in_code, memory, buf,
-                               places->version, sizeof places->version);
+                               variables->version, sizeof variables->version);
     if (found < 0)
-        places->version[0] = '\0';
+        variables->version[0] = '\0';
 }
 
 /* Private names: with the private namespace in front, "je_" unless the build says otherwise. */
 static const struct {
     const char *name;
-    enum fact_place place;
+    enum fact_variable which;
     uint64_t size; /* 0: any */
-} variables[] = {
-    {"opt_prof", PLACE_OPT_PROF, 1},        {"prof_active", PLACE_ACTIVE, 1},
-    {"prof_active_state", PLACE_ACTIVE, 1}, {"prof_thread_active_init", PLACE_THREAD_INIT, 1},
-    {"lg_prof_sample", PLACE_LG_SAMPLE, 8}, {"opt_prof_prefix", PLACE_PREFIX, 0},
+} private_names[] = {
+    {"opt_prof", VARIABLE_OPT_PROF, 1},
+    {"prof_active", VARIABLE_PROF_ACTIVE, 1},
+    {"prof_active_state", VARIABLE_PROF_ACTIVE, 1},
+    {"prof_thread_active_init", VARIABLE_THREAD_INIT, 1},
+    {"lg_prof_sample", VARIABLE_LG_SAMPLE, 8},
+    {"opt_prof_prefix", VARIABLE_PREFIX, 0},
 };
 
 static const char version_function[] = "version_ctl";
@@ -163,9 +166,9 @@ static const struct name_pattern fact_names[] = {
     NAME_IS(version_function),
 };
 
-struct place_search {
-    struct fact_places *places;
-    bool twice[PLACE_COUNT];
+struct variable_search {
+    struct fact_variables *variables;
+    bool twice[VARIABLE_COUNT];
     struct symbol version; /* the function that serves the name "version" */
     unsigned versions;     /* how many of them */
 };
@@ -180,7 +183,7 @@ static bool is_private_name(const char *name, const char *variable)
 }
 
 /* ctl.c, CTL_RO_NL_GEN(version, ...): static in all versions, so without any prefix. */
-static void note_function(struct place_search *search, const char *name,
+static void note_function(struct variable_search *search, const char *name,
                           const struct symbol *symbol)
 {
     if (strcmp(name, version_function) != 0 || !symbol->local || !symbol->file ||
@@ -192,28 +195,28 @@ static void note_function(struct place_search *search, const char *name,
 
 static bool visit_variable(void *ctx, const char *name, const struct symbol *symbol)
 {
-    struct place_search *search = ctx;
+    struct variable_search *search = ctx;
 
     if (symbol->type == STT_FUNC) {
         note_function(search, name, symbol);
         return true;
     }
-    for (size_t i = 0; i < ARRAY_LEN(variables); i++) {
-        enum fact_place place = variables[i].place;
-        if (!is_private_name(name, variables[i].name) ||
-            (variables[i].size && symbol->size != variables[i].size))
+    for (size_t i = 0; i < ARRAY_LEN(private_names); i++) {
+        enum fact_variable which = private_names[i].which;
+        if (!is_private_name(name, private_names[i].name) ||
+            (private_names[i].size && symbol->size != private_names[i].size))
             continue;
-        if (search->places->at[place].address &&
-            search->places->at[place].address != symbol->address)
-            search->twice[place] = true;
-        search->places->at[place].address = symbol->address;
-        search->places->at[place].size = symbol->size;
+        if (search->variables->at[which].address &&
+            search->variables->at[which].address != symbol->address)
+            search->twice[which] = true;
+        search->variables->at[which].address = symbol->address;
+        search->variables->at[which].size = symbol->size;
     }
     return true;
 }
 
 /* One small function tells it, however large the file is. */
-static void read_named_version(struct fact_places *places, const struct instance *instance,
+static void read_named_version(struct fact_variables *variables, const struct instance *instance,
                                const struct symbol *function, const struct target *target,
                                struct memory *memory)
 {
@@ -222,126 +225,111 @@ static void read_named_version(struct fact_places *places, const struct instance
 
     if (!view_open(&view, &instance->module, target, memory))
         return;
-    if (!xrefs_version_in(&view, start, start + function->size, places->version,
-                          sizeof places->version))
-        places->version[0] = '\0';
+    if (!xrefs_version_in(&view, start, start + function->size, variables->version,
+                          sizeof variables->version))
+        variables->version[0] = '\0';
     view_close(&view);
 }
 
 /* Two jemallocs in one file: what is theirs cannot be told apart by name. */
-static void locate_names(struct fact_places *places, const struct instance *instance,
+static void locate_names(struct fact_variables *variables, const struct instance *instance,
                          const struct target *target, struct memory *memory)
 {
     static const struct name_query names = {.patterns = fact_names, .count = ARRAY_LEN(fact_names)};
-    struct place_search search = {.places = places};
+    struct variable_search search = {.variables = variables};
     AUTO_CLOSE int fd = module_open(&instance->module, target, memory);
 
     if (fd < 0 || !symtab_visit_all(fd, instance->bias, &names, visit_variable, &search))
         return;
-    for (size_t i = 0; i < PLACE_COUNT; i++)
+    for (size_t i = 0; i < VARIABLE_COUNT; i++)
         if (search.twice[i])
-            places->at[i].address = 0;
+            variables->at[i].address = 0;
     if (search.versions == 1)
-        read_named_version(places, instance, &search.version, target, memory);
+        read_named_version(variables, instance, &search.version, target, memory);
 }
 
 /* What the tables tell is jemalloc's for certain. */
-static void locate_by_tables(struct fact_places *places, const struct instance *instance,
+static void locate_by_tables(struct fact_variables *variables, const struct instance *instance,
                              const struct target *target, struct memory *memory)
 {
-    char version[sizeof places->version];
+    char version[sizeof variables->version];
     remote_addr opt_prof;
 
     stripped_facts(instance, target, memory, version, sizeof version, &opt_prof);
-    if (!places->version[0])
-        memcpy(places->version, version, sizeof version);
-    if (!places->at[PLACE_OPT_PROF].address)
-        places->at[PLACE_OPT_PROF].address = opt_prof;
+    if (!variables->version[0])
+        memcpy(variables->version, version, sizeof version);
+    if (!variables->at[VARIABLE_OPT_PROF].address)
+        variables->at[VARIABLE_OPT_PROF].address = opt_prof;
 }
 
-void facts_locate(struct fact_places *places, const struct instance *instance,
+void facts_locate(struct fact_variables *variables, const struct instance *instance,
                   const struct modules *modules, const struct target *target, struct memory *memory)
 {
-    memset(places, 0, sizeof *places);
-    locate_names(places, instance, target, memory);
-    if (!places->version[0] || !places->at[PLACE_OPT_PROF].address)
-        locate_by_tables(places, instance, target, memory);
-    if (!places->version[0])
-        locate_version(places, instance, modules, memory);
-}
-
-static enum fact fact_of(bool value)
-{
-    return value ? FACT_YES : FACT_NO;
+    memset(variables, 0, sizeof *variables);
+    locate_names(variables, instance, target, memory);
+    if (!variables->version[0] || !variables->at[VARIABLE_OPT_PROF].address)
+        locate_by_tables(variables, instance, target, memory);
+    if (!variables->version[0])
+        locate_version(variables, instance, modules, memory);
 }
 
 /* A C bool is 0 or 1; anything else is not the variable that it was taken for. */
-static enum fact read_bool(const struct fact_places *places, enum fact_place place,
+static enum fact read_bool(const struct fact_variables *variables, enum fact_variable which,
                            struct memory *memory)
 {
     unsigned char value;
 
-    if (!places->at[place].address ||
-        !memory_read(memory, places->at[place].address, &value, sizeof value) || value > 1)
+    if (!variables->at[which].address ||
+        !memory_read(memory, variables->at[which].address, &value, sizeof value) || value > 1)
         return FACT_UNKNOWN;
     return fact_of(value);
 }
 
 /* Without profiling opt_prof_prefix is one byte, else a path (src/prof.c, PROF_DUMP_FILENAME_LEN).
  */
-static enum fact read_compiled_in(const struct fact_places *places, const struct facts *facts)
+static enum fact read_compiled_in(const struct fact_variables *variables, const struct build *build)
 {
-    if (facts->enabled == FACT_YES)
+    if (build->opt_prof == FACT_YES)
         return FACT_YES;
-    if (!places->at[PLACE_PREFIX].address)
+    if (!variables->at[VARIABLE_PREFIX].address)
         return FACT_UNKNOWN;
-    return fact_of(places->at[PLACE_PREFIX].size > 1);
+    return fact_of(variables->at[VARIABLE_PREFIX].size > 1);
 }
 
-static void read_sampling(const struct fact_places *places, struct memory *memory,
-                          struct facts *facts)
+static void read_sampling(const struct fact_variables *variables, struct memory *memory,
+                          struct prof_state *state)
 {
-    facts->lg_sample_known =
-        places->at[PLACE_LG_SAMPLE].address &&
-        memory_read(memory, places->at[PLACE_LG_SAMPLE].address, &facts->lg_sample, 8) &&
-        facts->lg_sample < 64;
-    facts->prefix_known = places->at[PLACE_PREFIX].address &&
-                          memory_read_string(memory, places->at[PLACE_PREFIX].address,
-                                             facts->prefix, sizeof facts->prefix) >= 0;
+    state->lg_sample_known =
+        variables->at[VARIABLE_LG_SAMPLE].address &&
+        memory_read(memory, variables->at[VARIABLE_LG_SAMPLE].address, &state->lg_sample, 8) &&
+        state->lg_sample < 64;
+    state->prefix_known = variables->at[VARIABLE_PREFIX].address &&
+                          memory_read_string(memory, variables->at[VARIABLE_PREFIX].address,
+                                             state->prefix, sizeof state->prefix) >= 0;
 }
 
-void facts_read(const struct fact_places *places, struct memory *memory, struct facts *facts)
+void facts_read(const struct fact_variables *variables, struct memory *memory,
+                struct prof_state *state)
 {
-    memset(facts, 0, sizeof *facts);
-    memcpy(facts->version, places->version, sizeof facts->version);
-    facts->enabled = read_bool(places, PLACE_OPT_PROF, memory);
-    facts->compiled_in = read_compiled_in(places, facts);
-    facts->active = read_bool(places, PLACE_ACTIVE, memory);
-    facts->thread_active_init = read_bool(places, PLACE_THREAD_INIT, memory);
+    memset(state, 0, sizeof *state);
+    memcpy(state->build.text, variables->version, sizeof state->build.text);
+    state->build.version = version_parse(state->build.text);
+    state->build.opt_prof = read_bool(variables, VARIABLE_OPT_PROF, memory);
+    state->build.config_prof = read_compiled_in(variables, &state->build);
+    state->prof_active = read_bool(variables, VARIABLE_PROF_ACTIVE, memory);
+    state->thread_active_init = read_bool(variables, VARIABLE_THREAD_INIT, memory);
     /* Up to 5.2.1 it can be set to true without opt.prof, and means nothing then. */
-    if (facts->enabled == FACT_NO)
-        facts->active = FACT_NO;
-    read_sampling(places, memory, facts);
+    if (state->build.opt_prof == FACT_NO)
+        state->prof_active = FACT_NO;
+    read_sampling(variables, memory, state);
 }
 
-void facts_of_state(const struct prof_state *state, struct facts *facts)
+bool facts_complete(const struct prof_state *state)
 {
-    memset(facts, 0, sizeof *facts);
-    memcpy(facts->version, state->version, sizeof facts->version);
-    facts->compiled_in = fact_of(state->compiled_in);
-    facts->enabled = fact_of(state->enabled);
-    facts->active = fact_of(state->active);
-    facts->thread_active_init = fact_of(state->thread_active_init);
-    facts->stats = fact_of(state->stats);
-    facts->lg_sample_known = facts->prefix_known = true;
-    facts->lg_sample = state->lg_sample;
-    memcpy(facts->prefix, state->prefix, sizeof facts->prefix);
-}
+    const struct build *build = &state->build;
 
-bool facts_complete(const struct facts *facts)
-{
-    if (!facts->version[0] || !facts->compiled_in || !facts->enabled)
+    if (!build->text[0] || !build->config_prof || !build->opt_prof)
         return false;
-    return facts->enabled == FACT_NO || (facts->active && facts->thread_active_init &&
-                                         facts->lg_sample_known && facts->prefix_known);
+    return build->opt_prof == FACT_NO || (state->prof_active && state->thread_active_init &&
+                                          state->lg_sample_known && state->prefix_known);
 }

@@ -12,41 +12,35 @@
 #include "jemalloc/instance.h"
 #include "jemalloc/prof.h"
 
-enum fact { FACT_UNKNOWN, FACT_NO, FACT_YES };
+/* prof_active is named prof_active up to 5.2.1 and prof_active_state since 5.3.0. */
+enum fact_variable {
+    VARIABLE_OPT_PROF,
+    VARIABLE_PROF_ACTIVE,
+    VARIABLE_THREAD_INIT,
+    VARIABLE_LG_SAMPLE,
+    VARIABLE_PREFIX,
+    VARIABLE_COUNT
+};
 
-/* The two names of prof.active: prof_active up to 5.2.1, prof_active_state since 5.3.0. */
-enum fact_place { PLACE_OPT_PROF, PLACE_ACTIVE, PLACE_THREAD_INIT, PLACE_LG_SAMPLE, PLACE_PREFIX };
-enum { PLACE_COUNT = PLACE_PREFIX + 1 };
-
-struct fact_places {
-    char version[128]; /* "": not found */
+struct fact_variables {
+    char version[VERSION_TEXT_MAX]; /* "": not found */
     struct {
         remote_addr address; /* 0: not found */
         uint64_t size;       /* bytes */
-    } at[PLACE_COUNT];
+    } at[VARIABLE_COUNT];
 };
 
-struct facts {
-    char version[128]; /* "": unknown */
-    enum fact compiled_in, enabled, active, thread_active_init, stats;
-    bool lg_sample_known, prefix_known;
-    uint64_t lg_sample; /* a sample every 2^n bytes on average */
-    char prefix[4100];
-};
-
-/* Looks for the addresses; what cannot be found stays 0. Costs time in proportion to the file. */
-void facts_locate(struct fact_places *places, const struct instance *instance,
+/* Finds the addresses; the others stay 0. Takes time in proportion to the size of the file. */
+void facts_locate(struct fact_variables *variables, const struct instance *instance,
                   const struct modules *modules, const struct target *target,
                   struct memory *memory);
 
-/* Reads what stands there now; what cannot be read, or is no such value, stays unknown. */
-void facts_read(const struct fact_places *places, struct memory *memory, struct facts *facts);
-
-/* The same facts from a call's answer. */
-void facts_of_state(const struct prof_state *state, struct facts *facts);
+/* Reads the values; those that cannot be read, or that are not valid, stay unknown. */
+void facts_read(const struct fact_variables *variables, struct memory *memory,
+                struct prof_state *state);
 
 /* True if nothing that matters to an operator is unknown. */
-bool facts_complete(const struct facts *facts);
+bool facts_complete(const struct prof_state *state);
 
 /*
  * Finds jemalloc's version string, "5.3.0-0-g54eaed1d...", in len bytes of a

@@ -5,8 +5,9 @@
 #pragma once
 
 #include "elf/modules.h"
+#include "jemalloc/version.h"
 
-enum { PREFIX_MAX = 64, VERSION_MAX = 128, INSTANCES_MAX = 16 };
+enum { PREFIX_MAX = 64, INSTANCES_MAX = 16 };
 
 enum found_by { FOUND_DYNSYM, FOUND_SYMTAB, FOUND_MINIDEBUG, FOUND_DEBUGFILE, FOUND_TABLES };
 
@@ -20,9 +21,9 @@ struct instance {
     remote_addr mallctl;
     remote_addr stats_print; /* malloc_stats_print; 0: not found (FOUND_TABLES) */
     /* FOUND_TABLES alone. */
-    char version[VERSION_MAX]; /* as its constants have it */
-    remote_addr tables;        /* the node above the root */
-    remote_addr opt_prof;      /* the variable; 0: not known */
+    char version[VERSION_TEXT_MAX]; /* as its constants have it */
+    remote_addr tables;             /* the node above the root */
+    remote_addr opt_prof;           /* the variable; 0: not known */
 };
 
 /* Is it what stands before names in C? It goes into messages, and into the name of a variable. */

@@ -282,11 +282,11 @@ unsigned name_use(const struct ctl_name *name, bool has_value)
 static enum name_refusal judge_prof(const struct ctl_name *name, unsigned use,
                                     const struct build *build)
 {
-    if (name->traits & NAME_OF_PROF && use != NAME_READ && !build->prof_compiled_in)
+    if (name->traits & NAME_OF_PROF && use != NAME_READ && build->config_prof != FACT_YES)
         return NAME_NEEDS_PROF_COMPILED;
-    if (name->traits & NAME_OF_PROF && use != NAME_READ && !build->prof_enabled)
+    if (name->traits & NAME_OF_PROF && use != NAME_READ && build->opt_prof != FACT_YES)
         return NAME_NEEDS_PROF;
-    if (name->traits & NAME_OF_PROF_THREAD && !build->prof_enabled &&
+    if (name->traits & NAME_OF_PROF_THREAD && build->opt_prof != FACT_YES &&
         !(version_within(build->version, VERSION_NUMBER(5, 3, 0), 0) && !build->guessed))
         return NAME_REFUSE_PROF_THREAD;
     return NAME_ALLOWED;
@@ -301,7 +301,7 @@ enum name_refusal name_judge(const struct ctl_name *name, const char *text, unsi
         return NAME_OTHER_VERSION;
     if (always != NAME_ALLOWED)
         return always;
-    if (name->traits & NAME_OF_STATS && !build->stats)
+    if (name->traits & NAME_OF_STATS && build->config_stats != FACT_YES)
         return NAME_REFUSE_STATS;
     refusal = judge_direction(name, use);
     if (refusal == NAME_ALLOWED && !index_is_safe(name, text))

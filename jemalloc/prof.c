@@ -20,11 +20,6 @@ static const struct ctl_op state_ops[OP_COUNT] = {
     [OP_BUILT_IN] = {.name = "config.malloc_conf", .type = CTL_STRING},
 };
 
-static bool is_true(const struct ctl_op *op)
-{
-    return op->rc == 0 && op->value != 0;
-}
-
 static void copy_text(char *out, size_t size, const struct ctl_op *op)
 {
     snprintf(out, size, "%s", op->text ? op->text : "");
@@ -32,15 +27,12 @@ static void copy_text(char *out, size_t size, const struct ctl_op *op)
 
 static void state_fill(struct prof_state *state, const struct ctl_op *ops)
 {
-    copy_text(state->version, sizeof state->version, &ops[OP_VERSION]);
     copy_text(state->prefix, sizeof state->prefix, &ops[OP_PREFIX]);
     copy_text(state->built_in, sizeof state->built_in, &ops[OP_BUILT_IN]);
-    state->compiled_in = is_true(&ops[OP_CONFIG_PROF]);
-    state->enabled = is_true(&ops[OP_OPT_PROF]);
-    state->active = is_true(&ops[OP_ACTIVE]);
-    state->thread_active_init = is_true(&ops[OP_THREAD_INIT]);
+    state->prof_active = fact_of(ctl_is_true(&ops[OP_ACTIVE]));
+    state->thread_active_init = fact_of(ctl_is_true(&ops[OP_THREAD_INIT]));
     state->lg_sample = ops[OP_LG_SAMPLE].rc == 0 ? ops[OP_LG_SAMPLE].value : 0;
-    state->stats = is_true(&ops[OP_CONFIG_STATS]);
+    state->lg_sample_known = state->prefix_known = true;
 }
 
 fault_code prof_read(struct injection *injection, const struct instance *instance,
@@ -52,8 +44,8 @@ fault_code prof_read(struct injection *injection, const struct instance *instanc
     memcpy(ops, state_ops, sizeof ops);
     memset(state, 0, sizeof *state);
     rc = ctl_run(injection, instance, ops, OP_COUNT, NULL, fault);
-    if (rc == FAULT_NONE && ops[OP_VERSION].rc != 0)
-        rc = fault_set(fault, FAULT_CTL_REFUSED, ops[OP_VERSION].rc, "mallctl", "version");
+    if (rc == FAULT_NONE)
+        rc = build_take(&state->build, ops, OP_COUNT, fault);
     if (rc == FAULT_NONE)
         state_fill(state, ops);
     ctl_free(ops, OP_COUNT);
@@ -62,28 +54,22 @@ fault_code prof_read(struct injection *injection, const struct instance *instanc
 
 enum prof_verdict prof_judge(const struct prof_state *state)
 {
-    if (!state->compiled_in)
-        return PROF_ABSENT;
-    if (!state->enabled)
-        return PROF_DISABLED;
-    if (state->lg_sample <= PROF_LG_DENSE)
-        return PROF_DENSE;
-    if (state->lg_sample >= PROF_LG_SPARSE)
-        return PROF_SPARSE;
-    if (!state->active)
-        return PROF_INACTIVE;
-    return state->thread_active_init ? PROF_READY : PROF_OLD_THREADS;
-}
+    const struct build *build = &state->build;
+    uint64_t lg_sample = state->lg_sample_known ? state->lg_sample : PROF_LG_DEFAULT;
 
-fault_code prof_usable(const struct prof_state *state, struct fault *fault)
-{
-    if (!state->compiled_in)
-        return fault_set(fault, FAULT_PROF_ABSENT, 0, "read config.prof", "jemalloc %s",
-                         state->version);
-    if (!state->enabled)
-        return fault_set(fault, FAULT_PROF_DISABLED, 0, "read opt.prof", "jemalloc %s",
-                         state->version);
-    return FAULT_NONE;
+    if (build->config_prof == FACT_NO)
+        return PROF_ABSENT;
+    if (build->config_prof == FACT_YES && build->opt_prof == FACT_NO)
+        return PROF_DISABLED;
+    if (build->opt_prof != FACT_YES || state->prof_active == FACT_UNKNOWN)
+        return PROF_UNKNOWN;
+    if (lg_sample <= PROF_LG_DENSE)
+        return PROF_DENSE;
+    if (lg_sample >= PROF_LG_SPARSE)
+        return PROF_SPARSE;
+    if (state->prof_active == FACT_NO)
+        return PROF_INACTIVE;
+    return state->thread_active_init == FACT_NO ? PROF_OLD_THREADS : PROF_READY;
 }
 
 fault_code prof_active_read(struct injection *injection, const struct instance *instance,
@@ -94,7 +80,7 @@ fault_code prof_active_read(struct injection *injection, const struct instance *
 
     if (rc == FAULT_NONE && op.rc != 0)
         rc = fault_set(fault, FAULT_CTL_REFUSED, op.rc, "mallctl", "prof.active");
-    *active = rc == FAULT_NONE && is_true(&op);
+    *active = rc == FAULT_NONE && ctl_is_true(&op);
     return rc;
 }
 
@@ -112,7 +98,7 @@ fault_code prof_active_write(struct injection *injection, const struct instance 
         return rc;
     if (ops[0].rc != 0)
         return fault_set(fault, FAULT_CTL_REFUSED, ops[0].rc, "mallctl", "prof.active");
-    if (ops[1].rc != 0 || is_true(&ops[1]) != active)
+    if (ops[1].rc != 0 || ctl_is_true(&ops[1]) != active)
         return fault_set(fault, FAULT_CTL_REFUSED, ops[1].rc, "mallctl",
                          "prof.active, which reads back %s", ops[1].value ? "true" : "false");
     return FAULT_NONE;
@@ -124,8 +110,8 @@ fault_code prof_switch(struct injection *injection, const struct instance *insta
     fault_code rc = prof_read(injection, instance, former, fault);
 
     if (rc == FAULT_NONE)
-        rc = prof_usable(former, fault);
-    if (rc != FAULT_NONE || former->active == active)
+        rc = build_can_profile(&former->build, fault);
+    if (rc != FAULT_NONE || prof_is_active(former) == active)
         return rc;
     return prof_active_write(injection, instance, active, fault);
 }

@@ -8,23 +8,28 @@
  */
 #pragma once
 
-#include "jemalloc/ctl.h"
-#include "jemalloc/version.h"
+#include "jemalloc/build.h"
 
+/* Read by calls (prof_read), which leave nothing unknown, or from memory (facts_read). */
 struct prof_state {
-    char version[128];       /* "5.3.0-0-g54eaed1d..." */
-    bool compiled_in;        /* config.prof */
-    bool enabled;            /* opt.prof */
-    bool active;             /* prof.active */
-    bool thread_active_init; /* prof.thread_active_init */
-    uint64_t lg_sample;      /* prof.lg_sample: a sample every 2^n bytes on average */
-    char prefix[4100];       /* opt.prof_prefix; "" if not compiled in */
-    bool stats;              /* config.stats */
-    char built_in[1024];     /* config.malloc_conf: options that it was built with; since 4.1 */
+    struct build build;
+    enum fact prof_active;              /* up to 5.2.1 it can be true without opt.prof */
+    enum fact thread_active_init;       /* prof.thread_active_init */
+    bool lg_sample_known, prefix_known; /* the next two */
+    uint64_t lg_sample;                 /* a sample every 2^n bytes on average (prof.lg_sample) */
+    char prefix[4100];                  /* opt.prof_prefix; "" if not compiled in */
+    char built_in[1024]; /* config.malloc_conf: options that it was built with; since 4.1, by calls
+                          */
 };
 
-/* What a state means; in this order, the first that holds. */
+static inline bool prof_is_active(const struct prof_state *state)
+{
+    return state->prof_active == FACT_YES;
+}
+
+/* What a state means: the first that applies, in this order. */
 enum prof_verdict {
+    PROF_UNKNOWN,     /* too little of it is known */
     PROF_ABSENT,      /* config.prof is false: it cannot profile */
     PROF_DISABLED,    /* opt.prof is false: it would have to be restarted */
     PROF_DENSE,       /* so many samples that it may be slowed down: PROF_LG_DENSE or less */
@@ -36,14 +41,12 @@ enum prof_verdict {
 
 enum { PROF_LG_DENSE = 9, PROF_LG_SPARSE = 30, PROF_LG_DEFAULT = 19 };
 
+/* An unknown period or thread_active_init is taken for the usual one. */
 enum prof_verdict prof_judge(const struct prof_state *state);
 
 /* Reads the whole state in one go. */
 fault_code prof_read(struct injection *injection, const struct instance *instance,
                      struct prof_state *state, struct fault *fault);
-
-/* FAULT_PROF_ABSENT, FAULT_PROF_DISABLED or FAULT_NONE. */
-fault_code prof_usable(const struct prof_state *state, struct fault *fault);
 
 /*
  * Sets prof.active and reads it back. *former is the state before. FAULT_PROF_*

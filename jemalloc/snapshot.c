@@ -20,34 +20,20 @@ static const struct ctl_op look_ops[OP_GAUGES] = {
 
 enum { LARGE = 4 << 20 }; /* bytes of a profile: 64 writes and more */
 
-static bool is_true(const struct ctl_op *op)
+static bool has_stats(const struct snapshot *snapshot)
 {
-    return op->rc == 0 && op->value != 0;
-}
-
-static fault_code take_constants(struct snapshot *snapshot, const struct ctl_op *ops,
-                                 struct fault *fault)
-{
-    if (ops[OP_VERSION].rc != 0)
-        return fault_set(fault, FAULT_CTL_REFUSED, ops[OP_VERSION].rc, "mallctl", "version");
-    snprintf(snapshot->version, sizeof snapshot->version, "%s",
-             ops[OP_VERSION].text ? ops[OP_VERSION].text : "");
-    snapshot->compiled_in = is_true(&ops[OP_CONFIG_PROF]);
-    snapshot->enabled = is_true(&ops[OP_OPT_PROF]);
-    snapshot->has_stats = is_true(&ops[OP_CONFIG_STATS]);
-    snapshot->known = true;
-    return FAULT_NONE;
+    return snapshot->build.config_stats == FACT_YES;
 }
 
 static enum snapshot_profile judge(const struct snapshot *snapshot, const struct ctl_op *ops)
 {
-    if (!snapshot->compiled_in)
+    if (snapshot->build.config_prof != FACT_YES)
         return SNAPSHOT_ABSENT;
-    if (!snapshot->enabled)
+    if (snapshot->build.opt_prof != FACT_YES)
         return SNAPSHOT_DISABLED;
-    if (!is_true(&ops[OP_ACTIVE]))
+    if (!ctl_is_true(&ops[OP_ACTIVE]))
         return SNAPSHOT_INACTIVE;
-    if (is_true(&ops[OP_HOOK]))
+    if (ctl_is_true(&ops[OP_HOOK]))
         return SNAPSHOT_HOOKED;
     return snapshot->too_large ? SNAPSHOT_TOO_LARGE : SNAPSHOT_PROFILED;
 }
@@ -57,15 +43,17 @@ static fault_code read_state(struct snapshot *snapshot, struct injection *inject
 {
     struct ctl_op ops[OP_COUNT];
     size_t first = snapshot->known ? OP_ACTIVE : 0;
-    size_t end = snapshot->known && !snapshot->has_stats ? OP_GAUGES : OP_COUNT;
+    size_t end = snapshot->known && !has_stats(snapshot) ? OP_GAUGES : OP_COUNT;
     fault_code rc;
 
     memcpy(ops, look_ops, sizeof look_ops);
     stats_gauge_ops(ops + OP_GAUGES);
     rc = ctl_run(injection, instance, ops + first, end - first, NULL, fault);
     if (rc == FAULT_NONE && !snapshot->known)
-        rc = take_constants(snapshot, ops, fault);
-    if (rc == FAULT_NONE && snapshot->has_stats)
+        rc = build_take(&snapshot->build, ops, OP_ACTIVE, fault);
+    if (rc == FAULT_NONE)
+        snapshot->known = true;
+    if (rc == FAULT_NONE && has_stats(snapshot))
         rc = stats_take_gauges(&snapshot->gauges, ops + OP_GAUGES, fault);
     if (rc == FAULT_NONE)
         snapshot->profile = judge(snapshot, ops);

@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "jemalloc/build.h"
 #include "jemalloc/hooks.h"
 #include "jemalloc/sink.h"
 #include "jemalloc/stats.h"
@@ -21,13 +22,12 @@ enum snapshot_profile {
 };
 
 struct snapshot {
-    bool known; /* what never changes has been read: */
-    char version[128];
-    bool has_stats, compiled_in, enabled;
+    bool known; /* build has been read */
+    struct build build;
     bool too_large;
     size_t bytes; /* of the last profile */
     /* of the last look */
-    struct stats_gauges gauges; /* with has_stats */
+    struct stats_gauges gauges; /* with config.stats */
     enum snapshot_profile profile;
 };
 

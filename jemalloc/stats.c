@@ -45,26 +45,26 @@ fault_code stats_take_gauges(struct stats_gauges *gauges, const struct ctl_op op
 }
 
 fault_code stats_read(struct injection *injection, const struct instance *instance,
-                      struct stats_gauges *gauges, struct fault *fault)
+                      struct build *build, struct stats_gauges *gauges, struct fault *fault)
 {
     enum { VERSION, CONFIG_STATS, GAUGES };
     struct ctl_op ops[GAUGES + STATS_GAUGE_OPS] = {
         [VERSION] = {.name = "version", .type = CTL_STRING},
         [CONFIG_STATS] = {.name = "config.stats", .type = CTL_BOOL},
     };
-    const char *version;
     fault_code rc;
 
     stats_gauge_ops(ops + GAUGES);
     memset(gauges, 0, sizeof *gauges);
+    memset(build, 0, sizeof *build);
     rc = ctl_run(injection, instance, ops, ARRAY_LEN(ops), NULL, fault);
-    version = rc == FAULT_NONE ? ops[VERSION].text : NULL;
+    if (rc == FAULT_NONE)
+        (void)build_take(build, ops, GAUGES, fault);
     if (rc == FAULT_NONE && ops[CONFIG_STATS].rc == 0 && !ops[CONFIG_STATS].value)
         rc = fault_set(fault, FAULT_STATS_ABSENT, 0, "read config.stats", "jemalloc %s",
-                       version ? version : "of unknown version");
+                       build->text[0] ? build->text : "of unknown version");
     if (rc == FAULT_NONE)
         rc = stats_take_gauges(gauges, ops + GAUGES, fault);
-    snprintf(gauges->version, sizeof gauges->version, "%s", version ? version : "");
     ctl_free(ops, ARRAY_LEN(ops));
     return rc;
 }

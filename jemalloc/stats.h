@@ -1,12 +1,12 @@
 /* What jemalloc counts: the gauges, and its own report (malloc_stats_print). */
 #pragma once
 
+#include "jemalloc/build.h"
 #include "jemalloc/hooks.h"
 #include "jemalloc/sink.h"
 
 /* stats.* after a write of epoch, bytes of the whole process (jemalloc(3)). */
 struct stats_gauges {
-    char version[128];
     uint64_t allocated; /* by the program */
     uint64_t active;    /* in pages with allocations */
     uint64_t metadata;  /* jemalloc's own records; included in resident */
@@ -17,16 +17,16 @@ struct stats_gauges {
 };
 
 /*
- * Reads them in one list of calls. FAULT_STATS_ABSENT: built without
- * statistics (config.stats).
+ * Reads them in one list of calls, and of build the version and config.stats.
+ * FAULT_STATS_ABSENT: built without statistics (config.stats).
  */
 fault_code stats_read(struct injection *injection, const struct instance *instance,
-                      struct stats_gauges *gauges, struct fault *fault);
+                      struct build *build, struct stats_gauges *gauges, struct fault *fault);
 
 /* The operations of that list for one of the caller's own: epoch, and the gauges. */
 enum { STATS_GAUGE_OPS = 7 };
 void stats_gauge_ops(struct ctl_op ops[STATS_GAUGE_OPS]);
-/* When they have run: all but gauges->version. FAULT_CTL_REFUSED: one was refused. */
+/* Takes the gauges when they have run. FAULT_CTL_REFUSED: one was refused. */
 fault_code stats_take_gauges(struct stats_gauges *gauges, const struct ctl_op ops[STATS_GAUGE_OPS],
                              struct fault *fault);
 

@@ -10,6 +10,8 @@
 
 #include <stdbool.h>
 
+enum { VERSION_TEXT_MAX = 128 }; /* bytes of a version string that are kept, with its NUL */
+
 /* For tables and comparisons: VERSION_NUMBER(5, 2, 1) is 50201. */
 #define VERSION_NUMBER(major, minor, bugfix) ((major)*10000u + (minor)*100u + (bugfix))
 

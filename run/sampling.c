@@ -37,12 +37,12 @@ fault_code sampling_begin(struct attachment *attachment, struct sampling *sampli
     fault_code rc = prof_read(injection, instance, &sampling->former, fault);
 
     if (rc == FAULT_NONE)
-        rc = prof_usable(&sampling->former, fault);
+        rc = build_can_profile(&sampling->former.build, fault);
     if (rc == FAULT_NONE)
         rc = dump_streamable(injection, instance, &sampling->former, &attachment->hooks, fault);
-    if (rc == FAULT_NONE && activation_needed(sampling->former.version))
+    if (rc == FAULT_NONE && activation_needed(sampling->former.build.text))
         rc = activation_learn(injection, instance, &sampling->layout, fault);
-    sampling->active = sampling->former.active;
+    sampling->active = prof_is_active(&sampling->former);
     if (rc != FAULT_NONE)
         return rc;
     be_patient(attachment);
@@ -89,7 +89,7 @@ static fault_code visit_threads(struct attachment *attachment, struct sampling *
     if (activation->missed)
         message("%zu of %zu threads do not sample: they were not at a safe point in time, and "
                 "jemalloc %s does not wake them by itself",
-                activation->missed, activation->threads, sampling->former.version);
+                activation->missed, activation->threads, sampling->former.build.text);
     if (activation->unsure)
         message("%zu of %zu threads sample only if they never did before: this build does not tell "
                 "(jeattach on --help)",
@@ -104,12 +104,12 @@ fault_code sampling_begun(struct attachment *attachment, struct sampling *sampli
 
     if (rc != FAULT_NONE)
         return rc;
-    if (!sampling->former.thread_active_init)
+    if (sampling->former.thread_active_init == FACT_NO)
         message("threads that start from now on are not sampled (prof.thread_active_init is "
                 "false)");
-    if (activation_needed(sampling->former.version))
+    if (activation_needed(sampling->former.build.text))
         rc = visit_threads(attachment, sampling, fault);
-    if (rc == FAULT_NONE && options->verbose && sampling->former.active)
+    if (rc == FAULT_NONE && options->verbose && prof_is_active(&sampling->former))
         message("prof.active is true already, and stays so until the end");
     else if (rc == FAULT_NONE && options->verbose)
         message("prof.active: false -> true until the end; should jeattach be killed before, "
@@ -146,7 +146,8 @@ static fault_code set(struct attachment *attachment, struct sampling *sampling, 
     if (rc == FAULT_NONE && !sampling->ended)
         sampling->ended = clock_now();
     if (rc == FAULT_NONE)
-        sampling->owed = !sampling->foreign && sampling->active != sampling->former.active;
+        sampling->owed =
+            !sampling->foreign && sampling->active != prof_is_active(&sampling->former);
     return rc;
 }
 
@@ -159,7 +160,7 @@ fault_code sampling_stop(struct attachment *attachment, struct sampling *samplin
 fault_code sampling_end(struct attachment *attachment, struct sampling *sampling,
                         struct fault *fault)
 {
-    return set(attachment, sampling, sampling->former.active, fault);
+    return set(attachment, sampling, prof_is_active(&sampling->former), fault);
 }
 
 /* ---- waiting ---- */
@@ -297,7 +298,8 @@ static fault_code give_back(struct attachment *attachment, struct sampling *samp
     char what[64];
     const struct reach reach = {attachment, NULL, end_held, sampling, NULL, what};
 
-    snprintf(what, sizeof what, "prof.active is not %s again yet", truth(sampling->former.active));
+    snprintf(what, sizeof what, "prof.active is not %s again yet",
+             truth(prof_is_active(&sampling->former)));
     return try_until(&reach, clock_now() + (uint64_t)GIVE_UP_S * SECOND_NS, fault);
 }
 
@@ -315,7 +317,7 @@ static fault_code settle(struct attachment *attachment, struct sampling *samplin
     if (rc == FAULT_NONE || sampling->gone)
         return FAULT_NONE;
     snprintf(verb, sizeof verb, "make prof.active %s again in process",
-             truth(sampling->former.active));
+             truth(prof_is_active(&sampling->former)));
     attachment->subject.verb = verb;
     return rc;
 }
@@ -342,7 +344,7 @@ static void tell(const struct attachment *attachment, const struct sampling *sam
     if (attachment->options->quiet || !sampling->began || sampling->gone || sampling->foreign)
         return;
     units_duration(sampling_ns(sampling), time);
-    if (sampling->former.active)
+    if (prof_is_active(&sampling->former))
         message("%ssampled for %s; prof.active was true before, and is", how, time);
     else
         message("%ssampled for %s; prof.active is false again", how, time);
@@ -385,7 +387,7 @@ int sampling_finish(struct attachment *attachment, struct sampling *sampling, fa
 void sampling_json(const struct sampling *sampling, struct json *json)
 {
     json_number(json, "sampled_ns", sampling_ns(sampling));
-    json_bool(json, "old", sampling->former.active);
+    json_bool(json, "old", prof_is_active(&sampling->former));
     json_bool(json, "new", sampling->active);
     json_bool(json, "toggled_by_other", sampling->foreign);
     json_bool(json, "interrupted", sampling->interrupted);

@@ -10,7 +10,7 @@
 #include "run/pause.h"
 
 struct sampling {
-    struct prof_state former; /* version is "" until it has been read */
+    struct prof_state former; /* build.text is "" until it has been read */
     bool active;              /* what prof.active is, as far as it is known */
     bool owed;                /* it may be another value than the former one, by us */
     bool foreign;             /* somebody else has changed it */

@@ -103,8 +103,8 @@ static void take_gauges(struct top_refresh *refresh, uint64_t time)
 
     if (rss)
         set_gauge(&values, GAUGE_RSS, rss);
-    refresh->model.has_stats = refresh->snapshot.has_stats;
-    if (refresh->snapshot.has_stats) {
+    refresh->model.has_stats = refresh->snapshot.build.config_stats == FACT_YES;
+    if (refresh->model.has_stats) {
         set_gauge(&values, GAUGE_ALLOCATED, gauges->allocated);
         set_gauge(&values, GAUGE_ACTIVE, gauges->active);
         set_gauge(&values, GAUGE_RESIDENT, gauges->resident);
@@ -153,7 +153,7 @@ static fault_code run(struct top_refresh *refresh, struct fault *fault)
 
     if (rc != FAULT_NONE)
         return rc;
-    model->version = refresh->snapshot.version;
+    model->version = refresh->snapshot.build.text;
     take_gauges(refresh, time);
     model->sites = NULL;
     if (refresh->snapshot.profile == SNAPSHOT_PROFILED) {

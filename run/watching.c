@@ -221,7 +221,7 @@ static fault_code check_held(struct attachment *attachment, void *ctx, struct fa
         return sampling_begin(attachment, &watch->sampling, fault);
     rc = prof_read(injection, &attachment->instance, state, fault);
     if (rc == FAULT_NONE)
-        rc = prof_usable(state, fault);
+        rc = build_can_profile(&state->build, fault);
     if (rc == FAULT_NONE)
         rc = dump_streamable(injection, &attachment->instance, state, &attachment->hooks, fault);
     return rc;
@@ -235,7 +235,7 @@ static fault_code hold_first(struct watching *watch)
     if (watch->options->watch.on)
         rc = sampling_begun(attachment, &watch->sampling, rc, &watch->fault);
     attachment_rest(attachment);
-    watch->start.active = watch->sampling.former.active;
+    watch->start.active = prof_is_active(&watch->sampling.former);
     watch->start.switched = watch->sampling.owed;
     return rc;
 }

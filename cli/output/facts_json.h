@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/json.h"
-#include "jemalloc/facts.h"
+#include "jemalloc/build.h"
 
 static inline void facts_json(struct json *json, const char *name, enum fact fact)
 {

@@ -21,17 +21,17 @@ const char *linkage_text(enum linkage linkage)
     return texts[linkage];
 }
 
-const char *prof_text(const struct facts *facts)
+const char *prof_text(const struct prof_state *state)
 {
-    if (facts->compiled_in == FACT_NO)
+    if (state->build.config_prof == FACT_NO)
         return "absent";
-    if (facts->enabled == FACT_NO)
+    if (state->build.opt_prof == FACT_NO)
         return "disabled";
-    if (facts->enabled == FACT_UNKNOWN)
+    if (state->build.opt_prof == FACT_UNKNOWN)
         return NULL;
-    if (facts->active == FACT_UNKNOWN)
+    if (state->prof_active == FACT_UNKNOWN)
         return "enabled";
-    return facts->active == FACT_YES ? "active" : "inactive";
+    return state->prof_active == FACT_YES ? "active" : "inactive";
 }
 
 /* An id is cut, a machine's name is not. */
@@ -55,7 +55,7 @@ static void format_version(const struct census_entry *entry, char *out, size_t s
 {
     char version[32], prefix[PREFIX_MAX];
 
-    message_clean(entry->facts.version, version, sizeof version);
+    message_clean(entry->prof.build.text, version, sizeof version);
     version[strcspn(version, "-")] = '\0';
     snprintf(out, size, "%s%s%s", version[0] ? version : "?", entry->prefix[0] ? " " : "",
              message_clean(entry->prefix, prefix, sizeof prefix));
@@ -77,7 +77,7 @@ bool process_table_add(struct process_table *table, const struct census_entry *e
                        const struct container *container, bool unreadable)
 {
     struct table_row *row = add_row(table);
-    const char *prof = prof_text(&entry->facts);
+    const char *prof = prof_text(&entry->prof);
 
     if (!row)
         return false;

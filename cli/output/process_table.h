@@ -25,4 +25,4 @@ void process_table_free(struct process_table *table);
 
 /* The words that stand in it, and in JSON. prof_text: NULL if not to be told from outside. */
 const char *linkage_text(enum linkage linkage);
-const char *prof_text(const struct facts *facts);
+const char *prof_text(const struct prof_state *state);

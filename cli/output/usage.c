@@ -63,11 +63,11 @@ void usage_print_table(const struct usage *usage, FILE *out)
         [USAGE_ROLLUP] = "smaps_rollup", [USAGE_SMAPS] = "smaps", [USAGE_STATUS] = "status"};
     const struct stats_gauges *gauges = usage->gauges;
     struct usage_row rows[USAGE_ROWS];
-    char name[64], version[128], meaning[96];
+    char name[64], version[VERSION_TEXT_MAX], meaning[96];
 
     usage_rows(usage, rows);
     fprintf(out, "%s[%d] jemalloc %s\n", message_clean(usage->name, name, sizeof name), usage->pid,
-            message_clean(gauges->version, version, sizeof version));
+            message_clean(usage->build->text, version, sizeof version));
     for (size_t i = 0; i < USAGE_ROWS; i++)
         print_row(usage, rows[i].name, rows[i].bytes, rows[i].meaning, out);
     snprintf(meaning, sizeof meaning, "in memory, as the kernel counts it (%s)",

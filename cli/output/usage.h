@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 struct usage {
+    const struct build *build;
     const struct stats_gauges *gauges;
     struct proc_usage process;
     enum usage_source source;

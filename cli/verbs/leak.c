@@ -42,7 +42,9 @@ static bool to_stdout(const struct leak *leak)
 
 static fault_code count(struct attachment *attachment, struct end *end, struct fault *fault)
 {
-    fault_code rc = stats_read(&attachment->injection, &attachment->instance, &end->gauges, fault);
+    struct build build;
+    fault_code rc =
+        stats_read(&attachment->injection, &attachment->instance, &build, &end->gauges, fault);
 
     end->at_ns = clock_now();
     end->counted = rc == FAULT_NONE;
@@ -135,7 +137,7 @@ static double own_bytes(const struct leak *leak, const struct heap_counts *count
 {
     double promoted = (double)counts->objects * PROMOTED;
 
-    if (!version_within(version_parse(leak->sampling.former.version), VERSION_NUMBER(4, 0, 0),
+    if (!version_within(leak->sampling.former.build.version, VERSION_NUMBER(4, 0, 0),
                         VERSION_NUMBER(5, 3, 0)))
         return 0;
     return promoted > (double)counts->bytes ? promoted - (double)counts->bytes : 0;

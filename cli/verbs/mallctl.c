@@ -157,7 +157,7 @@ static fault_code take_value(struct access *access, const char *text, struct fau
 static fault_code take_word(struct mallctl *mallctl, const char *word, struct fault *fault)
 {
     static const struct build best = {
-        .prof_compiled_in = true, .prof_enabled = true, .stats = true};
+        .config_prof = FACT_YES, .opt_prof = FACT_YES, .config_stats = FACT_YES};
     struct access *access = &mallctl->list[mallctl->count++];
     const char *value = strchr(word, '=');
     size_t n = value ? (size_t)(value - word) : strlen(word);
@@ -357,9 +357,9 @@ static const char *reason(const struct mallctl *mallctl, const struct access *ac
 
     switch (access->rc) {
     case ENOENT:
-        if (of_prof && !mallctl->build.prof_compiled_in)
+        if (of_prof && mallctl->build.config_prof != FACT_YES)
             return "this jemalloc was built without profiling (config.prof is false)";
-        if (strncmp(access->name, "stats.", 6) == 0 && !mallctl->build.stats)
+        if (strncmp(access->name, "stats.", 6) == 0 && mallctl->build.config_stats != FACT_YES)
             return "this jemalloc was built without statistics (config.stats is false)";
         if (access->entry && strstr(access->entry->pattern, "<i>"))
             return "there is no such index in this process, or this build does not have the name";

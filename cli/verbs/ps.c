@@ -41,11 +41,11 @@ static void add_json(struct listing *listing, const struct census_entry *entry,
     json_text(json, "module", entry->path);
     json_text(json, "prefix", entry->prefix);
     json_text(json, "linkage", linkage_text(entry->linkage));
-    json_text_or_null(json, "version", entry->facts.version);
-    json_text_or_null(json, "prof", prof_text(&entry->facts));
-    facts_json(json, "config.prof", entry->facts.compiled_in);
-    facts_json(json, "opt.prof", entry->facts.enabled);
-    facts_json(json, "prof.active", entry->facts.active);
+    json_text_or_null(json, "version", entry->prof.build.text);
+    json_text_or_null(json, "prof", prof_text(&entry->prof));
+    facts_json(json, "config.prof", entry->prof.build.config_prof);
+    facts_json(json, "opt.prof", entry->prof.build.opt_prof);
+    facts_json(json, "prof.active", entry->prof.prof_active);
     json_number(json, "rss", entry->status.rss_bytes);
     json_text_or_null(json, "engine", container->engine);
     json_text_or_null(json, "container", container->id);

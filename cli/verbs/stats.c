@@ -20,6 +20,7 @@ struct stats {
     struct attachment attachment;
     remote_addr message_at;
     struct sink sink;
+    struct build build;
     struct stats_gauges gauges;
 };
 
@@ -38,7 +39,8 @@ static fault_code stats_held(struct attachment *attachment, void *ctx, struct fa
                                           .sink = &stats->sink};
 
     if (!wants_report(attachment->options))
-        return stats_read(&attachment->injection, &attachment->instance, &stats->gauges, fault);
+        return stats_read(&attachment->injection, &attachment->instance, &stats->build,
+                          &stats->gauges, fault);
     return stats_print(&attachment->injection, &attachment->instance, &request, fault);
 }
 
@@ -71,7 +73,8 @@ static fault_code print_report(const struct stats *stats, struct fault *fault)
 static fault_code print_gauges(const struct stats *stats, struct fault *fault)
 {
     const struct attachment *attachment = &stats->attachment;
-    struct usage usage = {.gauges = &stats->gauges,
+    struct usage usage = {.build = &stats->build,
+                          .gauges = &stats->gauges,
                           .pid = (int)attachment->target.pid,
                           .name = attachment->target.stat.comm};
     fault_code rc = target_usage(&attachment->target, &usage.process, &usage.source, fault);

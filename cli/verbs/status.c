@@ -16,10 +16,8 @@
 struct status {
     struct attachment attachment;
     struct conf conf;
-    struct facts facts;
-    struct prof_state state; /* as far as the facts go; what they leave open changes no verdict */
-    bool judged;             /* they go as far as a verdict needs */
-    struct fault refusal;    /* of an attach; FAULT_NONE: it is possible */
+    struct prof_state state;
+    struct fault refusal; /* of an attach; FAULT_NONE: it is possible */
     bool refusal_certain;
     struct fault_words refusal_words;
 };
@@ -54,7 +52,7 @@ static void list_json(struct attachment *attachment, struct json *json)
     json_list_begin(json, "instances");
     for (size_t i = 0; i < instances->count; i++) {
         const struct instance *instance = &instances->list[i];
-        char version[VERSION_MAX] = "";
+        char version[VERSION_TEXT_MAX] = "";
         stripped_version(instance, &attachment->target, &attachment->memory, version,
                          sizeof version);
         json_item_begin(json);
@@ -72,14 +70,14 @@ static void list_json(struct attachment *attachment, struct json *json)
 static void list_text(struct attachment *attachment)
 {
     const struct instances *instances = &attachment->instances;
-    char path[512], place[160], clean[VERSION_MAX];
+    char path[512], place[160], clean[VERSION_TEXT_MAX];
 
     if (instances->count < 2)
         return;
     printf("  instances     %zu; --instance N chooses\n", instances->count);
     for (size_t i = 0; i < instances->count; i++) {
         const struct instance *instance = &instances->list[i];
-        char version[VERSION_MAX] = "?";
+        char version[VERSION_TEXT_MAX] = "?";
         stripped_version(instance, &attachment->target, &attachment->memory, version,
                          sizeof version);
         printf("   %c%2zu %s, %s (%s)\n", i == instances->chosen ? '*' : ' ', i + 1,
@@ -89,21 +87,9 @@ static void list_text(struct attachment *attachment)
     }
 }
 
-/* The state for the verdict; built_in and version are only known from a call. */
-static void judge(struct status *status)
+static bool is_judged(const struct status *status)
 {
-    const struct facts *facts = &status->facts;
-    struct prof_state *state = &status->state;
-    bool enabled = facts->enabled == FACT_YES;
-
-    state->compiled_in = facts->compiled_in != FACT_NO;
-    state->enabled = enabled;
-    state->active = enabled && facts->active == FACT_YES;
-    state->thread_active_init = facts->thread_active_init != FACT_NO;
-    state->lg_sample = facts->lg_sample_known ? facts->lg_sample : PROF_LG_DEFAULT;
-    status->judged = facts->compiled_in == FACT_NO ||
-                     (facts->compiled_in == FACT_YES && facts->enabled == FACT_NO) ||
-                     (enabled && facts->active != FACT_UNKNOWN);
+    return prof_judge(&status->state) != PROF_UNKNOWN;
 }
 
 /* A step that attaches is none where that is refused. */
@@ -113,11 +99,11 @@ static void next_step(const struct status *status, char *out, size_t size)
     bool refused = status->refusal.code != FAULT_NONE, attaches = true;
 
     out[0] = '\0';
-    if (status->judged)
+    if (is_judged(status))
         attaches = verdict_next(&status->state, &status->conf, pid, out, size);
     if (refused && attaches)
         snprintf(out, size, "%s", status->refusal_words.fix);
-    else if (!status->judged)
+    else if (!is_judged(status))
         snprintf(out, size, "jeattach status %d, without --no-call, to have it asked", pid);
 }
 
@@ -152,20 +138,20 @@ static void json_conf(struct json *json, const struct conf *conf)
     json_source(json, "other_variable", &conf->foreign);
 }
 
-static void json_facts(struct json *json, const struct facts *facts)
+static void json_facts(struct json *json, const struct prof_state *state)
 {
-    json_text_or_null(json, "version", facts->version);
-    facts_json(json, "config.prof", facts->compiled_in);
-    facts_json(json, "config.stats", facts->stats);
-    facts_json(json, "opt.prof", facts->enabled);
-    facts_json(json, "prof.active", facts->active);
-    facts_json(json, "prof.thread_active_init", facts->thread_active_init);
-    if (facts->lg_sample_known)
-        json_number(json, "prof.lg_sample", facts->lg_sample);
+    json_text_or_null(json, "version", state->build.text);
+    facts_json(json, "config.prof", state->build.config_prof);
+    facts_json(json, "config.stats", state->build.config_stats);
+    facts_json(json, "opt.prof", state->build.opt_prof);
+    facts_json(json, "prof.active", state->prof_active);
+    facts_json(json, "prof.thread_active_init", state->thread_active_init);
+    if (state->lg_sample_known)
+        json_number(json, "prof.lg_sample", state->lg_sample);
     else
         json_null(json, "prof.lg_sample");
-    if (facts->prefix_known)
-        json_text(json, "opt.prof_prefix", facts->prefix);
+    if (state->prefix_known)
+        json_text(json, "opt.prof_prefix", state->prefix);
     else
         json_null(json, "opt.prof_prefix");
 }
@@ -193,9 +179,8 @@ static void print_json(struct status *status)
     json_text(&json, "found_by", found_text(instance->found_by));
     json_conf(&json, &status->conf);
     json_text(&json, "source", attachment->injection.summary.tid ? "call" : "memory");
-    json_facts(&json, &status->facts);
-    json_text_or_null(&json, "verdict",
-                      status->judged ? verdict_name(prof_judge(&status->state)) : "");
+    json_facts(&json, &status->state);
+    json_text_or_null(&json, "verdict", verdict_name(prof_judge(&status->state)));
     json_text(&json, "next", next);
     json_attach(&json, status);
     list_json(&status->attachment, &json);
@@ -255,8 +240,8 @@ static void print_head(struct status *status)
 {
     const struct attachment *attachment = &status->attachment;
     const struct instance *instance = &attachment->instance;
-    const char *known = status->facts.version;
-    char name[64], path[512], version[128], place[160], inside[48] = "";
+    const char *known = status->state.build.text;
+    char name[64], path[512], version[VERSION_TEXT_MAX], place[160], inside[48] = "";
 
     if (target_ns_pid(&attachment->target) != attachment->target.pid)
         snprintf(inside, sizeof inside, " (pid %d in its container)",
@@ -271,29 +256,34 @@ static void print_head(struct status *status)
     list_text(&status->attachment);
 }
 
-static void print_facts(const struct facts *facts)
+static void print_facts(const struct prof_state *state)
 {
     char prefix[512], period[UNITS_TEXT] = "unknown";
 
-    if (facts->lg_sample < 64)
-        units_bytes(ldexp(1, (int)facts->lg_sample), period);
-    print_row("config.prof", facts->compiled_in, "profiling is compiled in",
+    if (state->lg_sample < 64)
+        units_bytes(ldexp(1, (int)state->lg_sample), period);
+    print_row("config.prof", state->build.config_prof, "profiling is compiled in",
               "this jemalloc was built without profiling");
-    print_row("opt.prof", facts->enabled, "profiling was enabled at start",
+    print_row("opt.prof", state->build.opt_prof, "profiling was enabled at start",
               "profiling was not enabled at start");
-    print_row("prof.active", facts->active, "allocations are sampled now",
+    print_row("prof.active", state->prof_active, "allocations are sampled now",
               "allocations are not sampled now");
-    if (facts->enabled != FACT_YES)
+    if (state->build.opt_prof != FACT_YES)
         return;
-    print_row("thread init", facts->thread_active_init,
+    print_row("thread init", state->thread_active_init,
               "new threads sample (prof.thread_active_init)",
               "new threads do not sample (prof.thread_active_init)");
-    if (facts->lg_sample_known)
+    if (state->lg_sample_known)
         printf("  period        a sample every %s on average (prof.lg_sample %llu)\n", period,
-               (unsigned long long)facts->lg_sample);
-    if (facts->prefix_known)
+               (unsigned long long)state->lg_sample);
+    if (state->prefix_known)
         printf("  prefix        '%s' begins the names of dumps (opt.prof_prefix)\n",
-               message_clean(facts->prefix, prefix, sizeof prefix));
+               message_clean(state->prefix, prefix, sizeof prefix));
+}
+
+static bool samples_now(const struct prof_state *state)
+{
+    return state->build.opt_prof == FACT_YES && prof_is_active(state);
 }
 
 static void print_text(struct status *status)
@@ -302,9 +292,9 @@ static void print_text(struct status *status)
 
     next_step(status, next, sizeof next);
     print_head(status);
-    print_facts(&status->facts);
+    print_facts(&status->state);
     print_conf(&status->conf, status->state.built_in);
-    if (status->state.active && activation_needed(status->facts.version))
+    if (samples_now(&status->state) && activation_needed(status->state.build.text))
         printf(
             "  note          on this version threads that allocated while it was not active stay "
             "silent until: jeattach on %d\n",
@@ -313,9 +303,7 @@ static void print_text(struct status *status)
         printf("attach: possible\n");
     else
         printf("attach: refused: %s; %s\n", status->refusal_words.cause, status->refusal_words.fix);
-    printf("verdict: %s\nnext: %s\n",
-           status->judged ? verdict_text(prof_judge(&status->state)) : "not known without a call",
-           next);
+    printf("verdict: %s\nnext: %s\n", verdict_text(prof_judge(&status->state)), next);
 }
 
 /* ---- the verb ---- */
@@ -323,31 +311,32 @@ static void print_text(struct status *status)
 static fault_code read_held(struct attachment *attachment, void *ctx, struct fault *fault)
 {
     struct status *status = ctx;
-    fault_code rc = prof_read(&attachment->injection, &attachment->instance, &status->state, fault);
+    struct prof_state state;
+    fault_code rc = prof_read(&attachment->injection, &attachment->instance, &state, fault);
 
     if (rc == FAULT_NONE)
-        facts_of_state(&status->state, &status->facts);
+        status->state = state;
     return rc;
 }
 
 static void read_memory(struct status *status)
 {
     struct attachment *attachment = &status->attachment;
-    struct fact_places places;
+    struct fact_variables variables;
 
-    facts_locate(&places, &attachment->instance, &attachment->modules, &attachment->target,
+    facts_locate(&variables, &attachment->instance, &attachment->modules, &attachment->target,
                  &attachment->memory);
-    facts_read(&places, &attachment->memory, &status->facts);
+    facts_read(&variables, &attachment->memory, &status->state);
     conf_read(&status->conf, &attachment->instance, &attachment->modules, &attachment->target,
               &attachment->memory);
 }
 
-static fault_code dry_run(struct attachment *attachment, const struct facts *facts,
+static fault_code dry_run(struct attachment *attachment, const struct prof_state *state,
                           struct fault *fault)
 {
     fault_code rc;
 
-    if (facts_complete(facts)) {
+    if (facts_complete(state)) {
         attachment_head(attachment);
         printf("calls      none: all values can be read from the memory of the process\n");
         return FAULT_NONE;
@@ -374,7 +363,7 @@ static fault_code complete(struct status *status, struct fault *fault)
     bool hopeless = status->refusal.code != FAULT_NONE && status->refusal_certain;
     fault_code rc;
 
-    if (attachment->options->no_call || facts_complete(&status->facts) || hopeless)
+    if (attachment->options->no_call || facts_complete(&status->state) || hopeless)
         return target_check(&attachment->target, fault);
     rc = attachment_prepare(attachment, fault);
     return rc == FAULT_NONE ? attachment_hold(attachment, read_held, status, fault) : rc;
@@ -387,14 +376,13 @@ static fault_code run(struct status *status, struct fault *fault)
 
     read_memory(status);
     if (attachment->options->dry_run)
-        return dry_run(attachment, &status->facts, fault);
+        return dry_run(attachment, &status->state, fault);
     foresee(status);
     rc = complete(status, fault);
     if (rc != FAULT_NONE)
         return rc;
     if (attachment->injection.summary.tid) /* it was done */
         status->refusal.code = FAULT_NONE;
-    judge(status);
     if (attachment->options->json)
         print_json(status);
     else
@@ -405,14 +393,14 @@ static fault_code run(struct status *status, struct fault *fault)
 /* Printed it is either way; what could not be found out because of a refusal is no success. */
 static int exit_code(const struct status *status)
 {
-    bool wanted = !status->judged && !status->attachment.options->no_call;
+    bool wanted = !is_judged(status) && !status->attachment.options->no_call;
 
     return wanted && status->refusal.code != FAULT_NONE ? status->refusal_words.exit : EXIT_DONE;
 }
 
 static int status_main(const struct options *options, pid_t pid)
 {
-    struct status status = {.judged = false};
+    struct status status = {0};
     struct fault fault;
     int code;
     fault_code rc = attachment_look(&status.attachment, options, pid, "look at process", &fault);

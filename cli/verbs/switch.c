@@ -38,7 +38,7 @@ static void print_json(const struct change *change)
     struct json json;
 
     attachment_json_begin(attachment, &json);
-    json_bool(&json, "old", change->former.active);
+    json_bool(&json, "old", prof_is_active(&change->former));
     json_bool(&json, "new", change->active);
     if (change->visited)
         json_activation(&change->activation, &json);
@@ -50,12 +50,13 @@ static void print_json(const struct change *change)
 static void print_activation(const struct change *change)
 {
     const struct activation *activation = &change->activation;
-    char version[128];
+    char version[VERSION_TEXT_MAX];
 
     printf("threads: %zu of %zu sample", activation->sampling, activation->threads);
     if (activation->woken)
         printf("; %zu of them had stopped when profiling was not active (jemalloc %s)",
-               activation->woken, message_clean(change->former.version, version, sizeof version));
+               activation->woken,
+               message_clean(change->former.build.text, version, sizeof version));
     if (activation->did_reset)
         printf("; what had been sampled was dropped (prof.reset)");
     if (activation->unsure)
@@ -71,10 +72,11 @@ static void print_text(const struct change *change)
     if (attachment->options->pid_count > 1)
         printf("%s[%d] ", message_clean(attachment->target.stat.comm, clean, sizeof clean),
                (int)attachment->target.pid);
-    if (change->former.active == change->active)
+    if (prof_is_active(&change->former) == change->active)
         printf("prof.active: %s (unchanged)\n", truth(change->active));
     else
-        printf("prof.active: %s -> %s\n", truth(change->former.active), truth(change->active));
+        printf("prof.active: %s -> %s\n", truth(prof_is_active(&change->former)),
+               truth(change->active));
     if (change->visited)
         print_activation(change);
 }
@@ -85,7 +87,7 @@ static fault_code change_held(struct attachment *attachment, void *ctx, struct f
     fault_code rc = prof_switch(&attachment->injection, &attachment->instance, change->active,
                                 &change->former, fault);
 
-    if (rc == FAULT_NONE && change->active && activation_needed(change->former.version))
+    if (rc == FAULT_NONE && change->active && activation_needed(change->former.build.text))
         rc =
             activation_learn(&attachment->injection, &attachment->instance, &change->layout, fault);
     return rc;
@@ -121,7 +123,7 @@ static fault_code run(struct change *change, struct fault *fault)
     rc = attachment_hold(attachment, change_held, change, fault);
     if (rc != FAULT_NONE)
         return rc;
-    if (change->active && activation_needed(change->former.version))
+    if (change->active && activation_needed(change->former.build.text))
         rc = visit_threads(change, fault);
     if (attachment->options->json)
         print_json(change);

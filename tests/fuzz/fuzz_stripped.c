@@ -25,7 +25,7 @@ static void look(const struct module *module)
     struct plan plan = {.errno_location = 0};
     struct fault fault;
     const char *why;
-    char version[VERSION_MAX];
+    char version[VERSION_TEXT_MAX];
 
     instance.module = *module;
     for (size_t nth = 0; nth < 3; nth++) {

@@ -87,10 +87,10 @@ static void test_names(void)
     CHECK(strcmp(small, "JE_ARRO") == 0);
 }
 
-static const struct prof_state good = {.compiled_in = true,
-                                       .enabled = true,
-                                       .active = true,
-                                       .thread_active_init = true,
+static const struct prof_state good = {.build = {.config_prof = FACT_YES, .opt_prof = FACT_YES},
+                                       .prof_active = FACT_YES,
+                                       .thread_active_init = FACT_YES,
+                                       .lg_sample_known = true,
                                        .lg_sample = 19};
 
 static void test_verdicts(void)
@@ -98,18 +98,18 @@ static void test_verdicts(void)
     struct prof_state state = good;
 
     CHECK(prof_judge(&state) == PROF_READY);
-    state.thread_active_init = false;
+    state.thread_active_init = FACT_NO;
     CHECK(prof_judge(&state) == PROF_OLD_THREADS);
-    state.active = false;
+    state.prof_active = FACT_NO;
     CHECK(prof_judge(&state) == PROF_INACTIVE);
     state.lg_sample = PROF_LG_SPARSE;
     CHECK(prof_judge(&state) == PROF_SPARSE);
     state.lg_sample = 0;
     CHECK(prof_judge(&state) == PROF_DENSE);
-    state.enabled = false;
-    state.active = true; /* as up to 5.2.1 it can read */
+    state.build.opt_prof = FACT_NO;
+    state.prof_active = FACT_YES; /* as up to 5.2.1 it can read */
     CHECK(prof_judge(&state) == PROF_DISABLED);
-    state.compiled_in = false;
+    state.build.config_prof = FACT_NO;
     CHECK(prof_judge(&state) == PROF_ABSENT);
 }
 
@@ -135,15 +135,15 @@ static void test_next_steps(void)
     struct prof_state state = good;
 
     CHECK(strcmp(next(&state, NULL), "jeattach dump 42") == 0);
-    state.thread_active_init = false;
+    state.thread_active_init = FACT_NO;
     CHECK(strcmp(next(&state, NULL), "jeattach mallctl 42 prof.thread_active_init=true") == 0);
-    state.active = false;
+    state.prof_active = FACT_NO;
     CHECK(strcmp(next(&state, NULL), "jeattach on 42") == 0);
     state.lg_sample = 0;
     CHECK(strcmp(next(&state, NULL), "jeattach reset --lg-sample 19 42") == 0);
-    state.active = true;
+    state.prof_active = FACT_YES;
     CHECK(starts_with(next(&state, NULL), "jeattach reset --lg-sample 19 42   (drops"));
-    state.enabled = false;
+    state.build.opt_prof = FACT_NO;
     CHECK(starts_with(next(&state, NULL),
                       "start it with JE_MALLOC_CONF=prof:true,prof_active:false;"));
     CHECK(starts_with(next(&state, "a:b"),
@@ -152,7 +152,7 @@ static void test_next_steps(void)
     CHECK(starts_with(next(&state, "a:b;reboot"), "start it with JE_MALLOC_CONF=prof:true,"));
     CHECK(starts_with(next(&state, "$(x)"), "start it with JE_MALLOC_CONF=prof:true,"));
     CHECK(starts_with(next(&state, "a\nb"), "start it with JE_MALLOC_CONF=prof:true,"));
-    state.compiled_in = false;
+    state.build.config_prof = FACT_NO;
     CHECK(strstr(next(&state, NULL), "--enable-prof"));
 }
 

@@ -75,68 +75,74 @@ static void test_too_long(void)
 
 static void test_complete(void)
 {
-    struct facts facts = {.version = VERSION, .compiled_in = FACT_YES, .enabled = FACT_NO};
+    struct prof_state state = {
+        .build = {.text = VERSION, .config_prof = FACT_YES, .opt_prof = FACT_NO}};
 
-    CHECK(facts_complete(&facts));
-    facts.enabled = FACT_YES;
-    CHECK(!facts_complete(&facts));
-    facts.active = facts.thread_active_init = FACT_NO;
-    facts.lg_sample_known = facts.prefix_known = true;
-    CHECK(facts_complete(&facts));
-    facts.version[0] = '\0';
-    CHECK(!facts_complete(&facts));
+    CHECK(facts_complete(&state));
+    state.build.opt_prof = FACT_YES;
+    CHECK(!facts_complete(&state));
+    state.prof_active = state.thread_active_init = FACT_NO;
+    state.lg_sample_known = state.prefix_known = true;
+    CHECK(facts_complete(&state));
+    state.build.text[0] = '\0';
+    CHECK(!facts_complete(&state));
 }
 
-/* jemalloc's variables, as a process of no profiling and one of it has them. */
+/* jemalloc's sample, as a process of no profiling and one of it has them. */
 static struct {
     unsigned char opt_prof, active, thread_init;
     uint64_t lg_sample;
     char prefix[4097];
-} variables = {1, 1, 0, 10, "jeprof"};
+} sample = {1, 1, 0, 10, "jeprof"};
 
-static void place(struct fact_places *places, enum fact_place which, const void *at, uint64_t size)
+static void place(struct fact_variables *variables, enum fact_variable which, const void *at,
+                  uint64_t size)
 {
-    places->at[which].address = (remote_addr)(uintptr_t)at;
-    places->at[which].size = size;
+    variables->at[which].address = (remote_addr)(uintptr_t)at;
+    variables->at[which].size = size;
 }
 
 static void test_nothing_known(struct own *own)
 {
-    const struct fact_places places = {.version = VERSION};
-    struct facts facts;
+    const struct fact_variables variables = {.version = VERSION};
+    struct prof_state state;
 
-    facts_read(&places, &own->memory, &facts);
-    CHECK(strcmp(facts.version, VERSION) == 0 && !facts_complete(&facts));
-    CHECK(!facts.enabled && !facts.active && !facts.lg_sample_known && !facts.prefix_known);
+    facts_read(&variables, &own->memory, &state);
+    CHECK(strcmp(state.build.text, VERSION) == 0 && !facts_complete(&state));
+    CHECK(!state.build.opt_prof && !state.prof_active && !state.lg_sample_known &&
+          !state.prefix_known);
 }
 
 static void test_read(struct own *own)
 {
-    struct fact_places places = {.version = VERSION};
-    struct facts facts;
+    struct fact_variables variables = {.version = VERSION};
+    struct prof_state state;
 
-    place(&places, PLACE_OPT_PROF, &variables.opt_prof, 1);
-    place(&places, PLACE_ACTIVE, &variables.active, 1);
-    place(&places, PLACE_THREAD_INIT, &variables.thread_init, 1);
-    place(&places, PLACE_LG_SAMPLE, &variables.lg_sample, 8);
-    place(&places, PLACE_PREFIX, variables.prefix, sizeof variables.prefix);
-    facts_read(&places, &own->memory, &facts);
-    CHECK(facts_complete(&facts) && facts.compiled_in == FACT_YES && facts.enabled == FACT_YES);
-    CHECK(facts.active == FACT_YES && facts.thread_active_init == FACT_NO);
-    CHECK(facts.lg_sample == 10 && strcmp(facts.prefix, "jeprof") == 0);
+    place(&variables, VARIABLE_OPT_PROF, &sample.opt_prof, 1);
+    place(&variables, VARIABLE_PROF_ACTIVE, &sample.active, 1);
+    place(&variables, VARIABLE_THREAD_INIT, &sample.thread_init, 1);
+    place(&variables, VARIABLE_LG_SAMPLE, &sample.lg_sample, 8);
+    place(&variables, VARIABLE_PREFIX, sample.prefix, sizeof sample.prefix);
+    facts_read(&variables, &own->memory, &state);
+    CHECK(facts_complete(&state) && state.build.config_prof == FACT_YES &&
+          state.build.opt_prof == FACT_YES);
+    CHECK(state.prof_active == FACT_YES && state.thread_active_init == FACT_NO);
+    CHECK(state.lg_sample == 10 && strcmp(state.prefix, "jeprof") == 0);
 
-    variables.opt_prof = 0; /* prof.active means nothing without it */
-    facts_read(&places, &own->memory, &facts);
-    CHECK(facts.enabled == FACT_NO && facts.compiled_in == FACT_YES && facts.active == FACT_NO);
-    places.at[PLACE_PREFIX].size = 1;
-    facts_read(&places, &own->memory, &facts);
-    CHECK(facts.compiled_in == FACT_NO);
+    sample.opt_prof = 0; /* prof.active means nothing without it */
+    facts_read(&variables, &own->memory, &state);
+    CHECK(state.build.opt_prof == FACT_NO && state.build.config_prof == FACT_YES &&
+          state.prof_active == FACT_NO);
+    variables.at[VARIABLE_PREFIX].size = 1;
+    facts_read(&variables, &own->memory, &state);
+    CHECK(state.build.config_prof == FACT_NO);
 
-    variables.opt_prof = 7; /* no bool has that value: it is another variable */
-    variables.lg_sample = 64;
-    places.at[PLACE_ACTIVE].address = 8; /* nothing is mapped there */
-    facts_read(&places, &own->memory, &facts);
-    CHECK(!facts.enabled && !facts.active && !facts.lg_sample_known && !facts_complete(&facts));
+    sample.opt_prof = 7; /* no bool has that value: it is another variable */
+    sample.lg_sample = 64;
+    variables.at[VARIABLE_PROF_ACTIVE].address = 8; /* nothing is mapped there */
+    facts_read(&variables, &own->memory, &state);
+    CHECK(!state.build.opt_prof && !state.prof_active && !state.lg_sample_known &&
+          !facts_complete(&state));
 }
 
 int main(void)

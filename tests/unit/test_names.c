@@ -9,7 +9,8 @@ static const struct version any = {0};
 
 static struct build build_of(const char *version, bool prof)
 {
-    struct build build = {.prof_compiled_in = true, .prof_enabled = prof, .stats = true};
+    struct build build = {
+        .config_prof = FACT_YES, .opt_prof = prof ? FACT_YES : FACT_NO, .config_stats = FACT_YES};
 
     build.version = version_parse(version);
     return build;
@@ -138,9 +139,9 @@ static void test_without_statistics(void)
         struct build build = build_of(versions[i], true);
         for (size_t j = 0; j < ARRAY_LEN(uptimes); j++) {
             const struct ctl_name *name = names_find(uptimes[j], build.version);
-            build.stats = false;
+            build.config_stats = FACT_NO;
             CHECK(name_judge(name, uptimes[j], NAME_READ, &build) == NAME_REFUSE_STATS);
-            build.stats = true;
+            build.config_stats = FACT_YES;
             CHECK(name_judge(name, uptimes[j], NAME_READ, &build) == NAME_ALLOWED);
         }
     }
