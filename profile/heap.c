@@ -1,4 +1,5 @@
 #include "profile/heap.h"
+#include "base/cursor.h"
 #include "base/list.h"
 #include "base/table.h"
 #include "host/parse.h"
@@ -22,7 +23,7 @@ enum {
 
 struct parser {
     struct heap_profile *profile;
-    const char *at, *end; /* what is left of the text */
+    struct cursor text; /* the rest of it */
     struct table addresses, uids;
     size_t address_room, frame_room, stack_room, line_room, thread_line_room, thread_room,
         mapping_room;
@@ -32,103 +33,52 @@ struct parser {
     size_t most;
 };
 
-/* One line of the text. */
-struct words {
-    const char *at, *end;
-};
-
 static bool is_over(const struct parser *parser)
 {
     return parser->no_memory || parser->too_many;
 }
 
-static bool next_line(struct parser *parser, struct words *line)
+static bool next_line(struct parser *parser, struct cursor *line)
 {
-    const char *newline;
-
-    if (parser->at == parser->end)
+    if (!cursor_take_line(&parser->text, line))
         return false;
-    newline = memchr(parser->at, '\n', (size_t)(parser->end - parser->at));
-    if (!newline) { /* the number at its end may lack digits */
-        parser->profile->cut_short = true;
-        parser->at = parser->end;
-        return false;
-    }
-    line->at = parser->at;
-    line->end = newline;
-    parser->at = newline + 1;
-    return true;
+    if (line->end < parser->text.end)
+        return true;
+    parser->profile->cut_short = true; /* no newline: the number at its end may lack digits */
+    return false;
 }
 
-static bool begins(const struct words *line, const char *text)
-{
-    size_t len = strlen(text);
-    return (size_t)(line->end - line->at) >= len && memcmp(line->at, text, len) == 0;
-}
-
-static bool take_text(struct words *line, const char *text)
-{
-    if (!begins(line, text))
-        return false;
-    line->at += strlen(text);
-    return true;
-}
-
-static void take_spaces(struct words *line)
+static void take_spaces(struct cursor *line)
 {
     while (line->at < line->end && (*line->at == ' ' || *line->at == '\r'))
         line->at++;
 }
 
-static bool take_decimal(struct words *line, uint64_t *value)
+static bool take_decimal(struct cursor *line, uint64_t *value)
 {
-    const char *start;
-
     take_spaces(line);
-    start = line->at;
-    for (*value = 0; line->at < line->end && *line->at >= '0' && *line->at <= '9'; line->at++)
-        if (__builtin_mul_overflow(*value, 10u, value) ||
-            __builtin_add_overflow(*value, (unsigned)(*line->at - '0'), value))
-            return false;
-    return line->at > start;
-}
-
-static int hex_digit(char ch)
-{
-    if (ch >= '0' && ch <= '9')
-        return ch - '0';
-    if (ch >= 'a' && ch <= 'f')
-        return ch - 'a' + 10;
-    return ch >= 'A' && ch <= 'F' ? ch - 'A' + 10 : -1;
+    return cursor_take_decimal(line, value);
 }
 
 /* "0x55d0"; jemalloc's "%#lx" of 0 is "0". */
-static bool take_address(struct words *line, uint64_t *value)
+static bool take_address(struct cursor *line, uint64_t *value)
 {
-    const char *start;
-    int digit;
-
     take_spaces(line);
-    if (line->end - line->at > 2 && line->at[0] == '0' && line->at[1] == 'x')
-        line->at += 2;
-    start = line->at;
-    for (*value = 0; line->at < line->end && (digit = hex_digit(*line->at)) >= 0; line->at++) {
-        if (*value >> 60)
-            return false;
-        *value = *value << 4 | (unsigned)digit;
-    }
-    return line->at > start;
+    if (cursor_left(*line) > 2)
+        (void)cursor_take_text(line, "0x");
+    return cursor_take_hex(line, value);
 }
 
 /* "28: 4526080 [0: 0]" */
-static bool take_counts(struct words *line, struct heap_counts *counts)
+static bool take_counts(struct cursor *line, struct heap_counts *counts)
 {
-    if (!take_decimal(line, &counts->objects) || !take_text(line, ":") ||
+    if (!take_decimal(line, &counts->objects) || !cursor_take_text(line, ":") ||
         !take_decimal(line, &counts->bytes))
         return false;
     take_spaces(line);
-    return take_text(line, "[") && take_decimal(line, &counts->total_objects) &&
-           take_text(line, ":") && take_decimal(line, &counts->total_bytes) && take_text(line, "]");
+    return cursor_take_text(line, "[") && take_decimal(line, &counts->total_objects) &&
+           cursor_take_text(line, ":") && take_decimal(line, &counts->total_bytes) &&
+           cursor_take_text(line, "]");
 }
 
 #define GROW(parser, list, room, count, most)                                                      \
@@ -184,7 +134,7 @@ static bool add_frame(struct parser *parser, uint64_t address)
 }
 
 /* The addresses after the '@'. A word that is none makes the stack end there. */
-static bool add_stack(struct parser *parser, struct words *line)
+static bool add_stack(struct parser *parser, struct cursor *line)
 {
     struct heap_profile *profile = parser->profile;
     uint32_t first = (uint32_t)profile->frame_count;
@@ -240,7 +190,7 @@ static uint32_t find_thread(struct parser *parser, uint64_t uid)
     return place;
 }
 
-static void name_thread(struct parser *parser, uint64_t uid, const struct words *rest)
+static void name_thread(struct parser *parser, uint64_t uid, const struct cursor *rest)
 {
     uint32_t place = find_thread(parser, uid);
     struct heap_thread *thread;
@@ -249,7 +199,7 @@ static void name_thread(struct parser *parser, uint64_t uid, const struct words 
         return;
     thread = &parser->profile->threads[place];
     free(thread->name);
-    thread->name = strndup(rest->at, (size_t)(rest->end - rest->at));
+    thread->name = strndup(rest->at, cursor_left(*rest));
     if (!thread->name)
         parser->no_memory = true;
 }
@@ -267,17 +217,18 @@ static void add_thread_line(struct parser *parser, uint64_t uid, const struct he
 }
 
 /* "t*: ..." and "t3: ...", of the header before the first stack, then of the stack before it. */
-static bool take_thread(struct parser *parser, struct words *line)
+static bool take_thread(struct parser *parser, struct cursor *line)
 {
     struct heap_profile *profile = parser->profile;
     struct heap_counts counts;
     uint64_t uid = 0;
     bool all;
 
-    if (!take_text(line, "t"))
+    if (!cursor_take_text(line, "t"))
         return false;
-    all = take_text(line, "*");
-    if ((!all && !take_decimal(line, &uid)) || !take_text(line, ":") || !take_counts(line, &counts))
+    all = cursor_take_text(line, "*");
+    if ((!all && !take_decimal(line, &uid)) || !cursor_take_text(line, ":") ||
+        !take_counts(line, &counts))
         return false;
     take_spaces(line);
     if (all && profile->stack_count == 0)
@@ -292,21 +243,21 @@ static bool take_thread(struct parser *parser, struct words *line)
 }
 
 /* "28: 4526080 [0: 0] @ 0x7f1 0x55d0" */
-static bool take_old_line(struct parser *parser, struct words *line)
+static bool take_old_line(struct parser *parser, struct cursor *line)
 {
     struct heap_counts counts;
 
     if (!take_counts(line, &counts))
         return false;
     take_spaces(line);
-    if (!take_text(line, "@"))
+    if (!cursor_take_text(line, "@"))
         return false;
     if (add_stack(parser, line))
         add_line(parser, &counts);
     return true;
 }
 
-static void take_line(struct parser *parser, struct words *line)
+static void take_line(struct parser *parser, struct cursor *line)
 {
     bool taken;
 
@@ -315,7 +266,7 @@ static void take_line(struct parser *parser, struct words *line)
         return;
     if (!parser->threaded)
         taken = take_old_line(parser, line);
-    else if (take_text(line, "@"))
+    else if (cursor_take_text(line, "@"))
         taken = add_stack(parser, line);
     else
         taken = take_thread(parser, line);
@@ -393,19 +344,19 @@ static void sort_mappings(struct heap_profile *profile)
 
 static void take_maps(struct parser *parser)
 {
-    size_t left = (size_t)(parser->end - parser->at);
+    size_t left = cursor_left(parser->text);
     struct map_entry entry;
     int found;
 
     parser->profile->has_maps = true;
-    while (!is_over(parser) && (found = parse_map_line(&parser->at, &left, &entry)) != 0)
+    while (!is_over(parser) && (found = parse_map_line(&parser->text.at, &left, &entry)) != 0)
         if (found > 0 && (entry.prot & MAP_EXEC))
             add_mapping(parser, &entry);
     sort_mappings(parser->profile);
 }
 
 /* "heap profile: 28: 4526080 [0: 0] @ heap_v2/524288"; the period may be left out. */
-static bool take_old_header(struct parser *parser, struct words *line)
+static bool take_old_header(struct parser *parser, struct cursor *line)
 {
     struct heap_profile *profile = parser->profile;
 
@@ -414,31 +365,31 @@ static bool take_old_header(struct parser *parser, struct words *line)
     take_spaces(line);
     profile->sampling = HEAP_EXACT;
     profile->period = 1;
-    if (!take_text(line, "@"))
+    if (!cursor_take_text(line, "@"))
         return true;
     take_spaces(line);
-    if (take_text(line, "heap_v2/") || take_text(line, "heapz_v2/"))
+    if (cursor_take_text(line, "heap_v2/") || cursor_take_text(line, "heapz_v2/"))
         profile->sampling = HEAP_POISSON;
-    else if (take_text(line, "heap/"))
+    else if (cursor_take_text(line, "heap/"))
         profile->sampling = HEAP_UNIFORM;
     else
-        return take_text(line, "heapprofile");
+        return cursor_take_text(line, "heapprofile");
     return take_decimal(line, &profile->period);
 }
 
 static bool take_header(struct parser *parser)
 {
     struct heap_profile *profile = parser->profile;
-    struct words line;
+    struct cursor line;
     bool good;
 
     if (!next_line(parser, &line))
         return false;
-    parser->threaded = take_text(&line, "heap_v2/");
+    parser->threaded = cursor_take_text(&line, "heap_v2/");
     if (parser->threaded)
         good = take_decimal(&line, &profile->period);
     else
-        good = take_text(&line, "heap profile:") && take_old_header(parser, &line);
+        good = cursor_take_text(&line, "heap profile:") && take_old_header(parser, &line);
     if (profile->sampling == HEAP_UNIFORM)
         profile->period /= 2; /* what is written is twice the mean (jeprof's ReadHeapProfile) */
     if (profile->period <= 1)
@@ -450,8 +401,8 @@ static bool take_header(struct parser *parser)
 fault_code heap_parse(struct heap_profile *profile, const char *text, size_t len,
                       struct fault *fault)
 {
-    struct parser parser = {.profile = profile, .at = text, .end = text + len};
-    struct words line;
+    struct parser parser = {.profile = profile, .text = cursor_of(text, len)};
+    struct cursor line;
     bool good;
 
     memset(profile, 0, sizeof *profile);
@@ -459,7 +410,7 @@ fault_code heap_parse(struct heap_profile *profile, const char *text, size_t len
     table_init(&parser.uids);
     good = take_header(&parser);
     while (good && !is_over(&parser) && next_line(&parser, &line)) {
-        if (begins(&line, "MAPPED_LIBRARIES:")) {
+        if (cursor_begins(line, "MAPPED_LIBRARIES:")) {
             take_maps(&parser);
             break;
         }
