@@ -234,7 +234,7 @@ static fault_code judge_module(const struct permit_view *view, struct fault *fau
         return FAULT_NONE;
     fault_set(fault, FAULT_DENIED_LSM, EPERM, "attach", "%s %s, the target as %s", names[lsm->kind],
               lsm->own, *lsm->its ? lsm->its : "?");
-    fault_set_reason(fault, lsm->kind);
+    fault_set_reason(fault, (int)lsm->kind);
     return FAULT_DENIED_LSM;
 }
 
@@ -244,7 +244,7 @@ static fault_code judge_freezer(const struct permit_view *view, struct fault *fa
         return FAULT_NONE;
     fault_set(fault, FAULT_FROZEN, 0, "attach", "%s",
               *view->cgroup ? view->cgroup : "it is not visible here, but every thread is frozen");
-    fault_set_reason(fault, view->freezer);
+    fault_set_reason(fault, (int)view->freezer);
     return FAULT_FROZEN;
 }
 

@@ -158,12 +158,13 @@ static void adopt_moved_code(struct modules *modules)
 
 bool modules_parse(struct modules *modules, const char *text, size_t len)
 {
+    struct cursor maps = cursor_of(text, len);
     struct map_entry entry;
     remote_addr last_end = 0;
     int rc;
 
     memset(modules, 0, sizeof *modules);
-    while ((rc = parse_map_line(&text, &len, &entry)) != 0) {
+    while ((rc = parse_map_line(&maps, &entry)) != 0) {
         if (rc < 0 || entry.start < last_end) /* the kernel writes them in ascending order */
             continue;
         last_end = entry.end;

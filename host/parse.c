@@ -1,5 +1,4 @@
 #include "host/parse.h"
-#include "base/cursor.h"
 
 /* The next blank-separated number, a minus sign ignored. */
 static bool take_field(struct cursor *c, uint64_t *out)
@@ -272,18 +271,16 @@ static bool map_fields(struct cursor *c, struct map_entry *out)
     return out->start < out->end;
 }
 
-int parse_map_line(const char **text, size_t *len, struct map_entry *out)
+int parse_map_line(struct cursor *text, struct map_entry *out)
 {
-    struct cursor rest = cursor_of(*text, *len), c;
+    struct cursor line;
 
-    if (!cursor_take_line(&rest, &c))
+    if (!cursor_take_line(text, &line))
         return 0;
-    *text = rest.at;
-    *len = cursor_left(rest);
-    if (!map_fields(&c, out))
+    if (!map_fields(&line, out))
         return -1;
-    cursor_skip_blanks(&c);
-    out->path = c.at;
-    out->path_len = cursor_left(c);
+    cursor_skip_blanks(&line);
+    out->path = line.at;
+    out->path_len = cursor_left(line);
     return 1;
 }

@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "base/cursor.h"
 #include "base/util.h"
 
 #include <stdbool.h>
@@ -90,7 +91,7 @@ struct map_entry {
 };
 
 /*
- * Takes the next line off *text, of which *len bytes are left. Returns 1 for
- * an entry, 0 at the end, -1 for a line that is not one (it is skipped).
+ * Takes the next line off the text. Returns 1 for an entry, 0 at the end, -1
+ * for a line that is not one (it is skipped).
  */
-int parse_map_line(const char **text, size_t *len, struct map_entry *out);
+int parse_map_line(struct cursor *text, struct map_entry *out);

@@ -1,12 +1,9 @@
 #include "host/userns.h"
+#include "base/cursor.h"
 #include "base/util.h"
 
 #include <fcntl.h>
-#include <inttypes.h>
 #include <linux/nsfs.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 
@@ -60,18 +57,26 @@ struct extent {
     uint32_t inside, outside, count;
 };
 
-static bool take_extent(const char **map, struct extent *out)
+static bool take_number(struct cursor *line, uint32_t *out)
 {
-    int n = 0;
+    uint64_t value;
 
-    if (sscanf(*map, "%" SCNu32 "%" SCNu32 "%" SCNu32 "%n", &out->inside, &out->outside,
-               &out->count, &n) != 3)
+    cursor_skip_blanks(line);
+    if (!cursor_take_decimal(line, &value) || value > UINT32_MAX)
         return false;
-    *map += n;
+    *out = (uint32_t)value;
     return true;
 }
 
-static bool is_inside(const char *own, const struct extent *extent)
+static bool take_extent(struct cursor *map, struct extent *out)
+{
+    struct cursor line;
+
+    return cursor_take_line(map, &line) && take_number(&line, &out->inside) &&
+           take_number(&line, &out->outside) && take_number(&line, &out->count);
+}
+
+static bool is_inside(struct cursor own, const struct extent *extent)
 {
     struct extent mine;
 
@@ -83,7 +88,7 @@ static bool is_inside(const char *own, const struct extent *extent)
 }
 
 /* A namespace below can map only what its parent has, each line out of one (map_write). */
-static bool may_be_below(const char *own, const char *its)
+static bool may_be_below(struct cursor own, struct cursor its)
 {
     struct extent extent;
 
@@ -93,7 +98,7 @@ static bool may_be_below(const char *own, const char *its)
     return true;
 }
 
-static bool is_initial(const char *map)
+static bool is_initial(struct cursor map)
 {
     struct extent extent;
 
@@ -111,9 +116,9 @@ static enum userns compare_maps(const struct procfs *proc, pid_t pid)
         return USERNS_UNKNOWN;
     if (n == m && memcmp(own, its, (size_t)n) == 0)
         return USERNS_SAME;
-    if (!may_be_below(own, its))
+    if (!may_be_below(cursor_of(own, (size_t)n), cursor_of(its, (size_t)m)))
         return USERNS_OUTSIDE;
-    return is_initial(own) ? USERNS_BELOW : USERNS_OTHER;
+    return is_initial(cursor_of(own, (size_t)n)) ? USERNS_BELOW : USERNS_OTHER;
 }
 
 enum userns userns_of(const struct procfs *proc, pid_t pid)

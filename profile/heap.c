@@ -344,12 +344,11 @@ static void sort_mappings(struct heap_profile *profile)
 
 static void take_maps(struct parser *parser)
 {
-    size_t left = cursor_left(parser->text);
     struct map_entry entry;
     int found;
 
     parser->profile->has_maps = true;
-    while (!is_over(parser) && (found = parse_map_line(&parser->text.at, &left, &entry)) != 0)
+    while (!is_over(parser) && (found = parse_map_line(&parser->text, &entry)) != 0)
         if (found > 0 && (entry.prot & MAP_EXEC))
             add_mapping(parser, &entry);
     sort_mappings(parser->profile);

@@ -27,12 +27,11 @@ static void test_own(const struct procfs *proc)
 {
     AUTO_FREE char *text = NULL;
     ssize_t len = procfs_slurp(proc, &text, 1 << 20, "self/maps"), count, seen = 0;
-    const char *at = text;
-    size_t left = len > 0 ? (size_t)len : 0;
+    struct cursor maps = cursor_of(text, len > 0 ? (size_t)len : 0);
     struct map_entry entry;
 
     count = code_files(proc, getpid(), list);
-    while (parse_map_line(&at, &left, &entry) > 0) {
+    while (parse_map_line(&maps, &entry) > 0) {
         if (!is_code_of_file(&entry))
             continue;
         CHECK(seen < count && same(&list[seen], &entry));

@@ -19,14 +19,14 @@ static struct parsed parse_bytes(const char *text, size_t len)
 {
     struct parsed out = {0};
     char *copy = malloc(len ? len : 1);
-    const char *at = copy;
+    struct cursor rest;
 
     if (!copy)
         abort();
-    memcpy(copy, text, len);
-    out.left = len;
-    out.rc = parse_map_line(&at, &out.left, &out.entry);
-    CHECK(at + out.left == copy + len);
+    rest = cursor_of(memcpy(copy, text, len), len);
+    out.rc = parse_map_line(&rest, &out.entry);
+    out.left = cursor_left(rest);
+    CHECK(rest.end == copy + len);
     if (out.rc == 1 && out.entry.path_len < PATH_ROOM)
         memcpy(out.path, out.entry.path, out.entry.path_len);
     free(copy);
@@ -156,13 +156,12 @@ static void test_skips(void)
     static const char text[] = "\nbad\n1000-2000 r--p 0 0:0 0 /a\n2000-1000 r--p 0 0:0 0 /b\n"
                                "3000-4000 r--p 0 0:0 0 /c";
     static const int results[] = {-1, -1, 1, -1, 1, 0, 0};
-    const char *at = text;
-    size_t left = sizeof text - 1;
+    struct cursor rest = cursor_of(text, sizeof text - 1);
     struct map_entry entry;
 
     for (size_t i = 0; i < sizeof results / sizeof *results; i++)
-        CHECK(parse_map_line(&at, &left, &entry) == results[i]);
-    CHECK(left == 0 && at == text + sizeof text - 1);
+        CHECK(parse_map_line(&rest, &entry) == results[i]);
+    CHECK(cursor_left(rest) == 0 && rest.at == text + sizeof text - 1);
     CHECK(entry.start == 0x3000 && entry.path_len == 2 && memcmp(entry.path, "/c", 2) == 0);
 }
 

@@ -29,11 +29,10 @@ static bool find_mapping(void)
 {
     AUTO_FREE char *text = NULL;
     ssize_t len = procfs_slurp(&own.proc, &text, 1 << 20, "self/maps");
-    const char *at = text;
-    size_t left = len > 0 ? (size_t)len : 0;
+    struct cursor maps = cursor_of(text, len > 0 ? (size_t)len : 0);
     struct map_entry entry;
 
-    while (left && parse_map_line(&at, &left, &entry) != 0)
+    while (parse_map_line(&maps, &entry) != 0)
         if (probed() >= entry.start && probed() < entry.end && entry.path_len < sizeof path) {
             memcpy(path, entry.path, entry.path_len);
             mapping = (struct symbol_mapping){
