@@ -1,6 +1,6 @@
 #include "run/present.h"
 #include "cli/message.h"
-#include "cli/output/profile_json.h"
+#include "profile/profile_json.h"
 #include "profile/dot.h"
 #include "profile/flame.h"
 #include "profile/pprof.h"

@@ -1,11 +1,11 @@
 /* A profile through everything that is made of it: no number and no name may break a format. */
 #include "../unit/stub_symbols.h"
 #include "base/json_check.h"
-#include "cli/output/profile_json.h"
 #include "fuzz.h"
 #include "profile/dot.h"
 #include "profile/flame.h"
 #include "profile/pprof.h"
+#include "profile/profile_json.h"
 #include "profile/symbolized.h"
 #include "profile/top.h"
 

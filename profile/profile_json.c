@@ -1,4 +1,4 @@
-#include "cli/output/profile_json.h"
+#include "profile/profile_json.h"
 #include "base/json.h"
 #include "base/util.h"
 #include "profile/top.h"
