@@ -112,7 +112,7 @@ int main(int argc, char **argv)
                 "  fix:   nothing was done; run jeattach with stdout open");
         return EXIT_OUTPUT;
     }
-    interrupt_init();
+    interrupt_init(EXIT_INTERRUPTED);
     output_stdout_init();
     if (argc < 2)
         return run_verb(&verb_ps, 1, (char **)all);

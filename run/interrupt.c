@@ -1,5 +1,4 @@
 #include "run/interrupt.h"
-#include "cli/message.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,6 +15,7 @@ enum { TEMPORARY_LETTERS = 6, TRIES_MAX = 100 };
 static volatile sig_atomic_t signals_seen, seen_again, patience = 1;
 static const char *volatile last_words;
 static void (*volatile at_end)(void);
+static int exit_status;
 static const char *volatile unfinished;
 static volatile sig_atomic_t unfinished_dir;
 static volatile sig_atomic_t unfinished_comes;
@@ -40,8 +40,8 @@ static void leave(void)
         at_end();
     remove_unfinished();
     if (text && write(STDERR_FILENO, text, strlen(text)) < 0)
-        _exit(EXIT_INTERRUPTED); /* nobody hears it */
-    _exit(EXIT_INTERRUPTED);
+        _exit(exit_status); /* nobody hears it */
+    _exit(exit_status);
 }
 
 /*
@@ -72,12 +72,13 @@ static void on_tick(int signo)
     (void)signo;
 }
 
-void interrupt_init(void)
+void interrupt_init(int status)
 {
     struct sigaction action = {.sa_handler = on_signal}; /* without SA_RESTART */
     struct sigaction ignore = {.sa_handler = SIG_IGN}, former;
     struct sigaction tick = {.sa_handler = on_tick}; /* as the deadline's, which may come later */
 
+    exit_status = status;
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     if (sigaction(SIGHUP, NULL, &former) == 0 && former.sa_handler != SIG_IGN) /* nohup(1) */

@@ -7,8 +7,11 @@
 
 #include <signal.h>
 
-/* Installs the handlers; SIGPIPE is ignored, a closed pipe is an error of write(2). */
-void interrupt_init(void);
+/*
+ * Installs the handlers; SIGPIPE is ignored, a closed pipe is an error of write(2).
+ * status is the exit status of a process that a signal ends at once.
+ */
+void interrupt_init(int status);
 /* Nonzero once a signal has come. */
 const volatile sig_atomic_t *interrupt_flag(void);
 /* Nonzero once a second one has come: only with more patience than 1. */

@@ -47,7 +47,7 @@ int main(void)
     pthread_t other;
     sigset_t former;
 
-    interrupt_init();
+    interrupt_init(130);
     if (!CHECK(pthread_create(&other, NULL, idle, NULL) == 0))
         return check_result();
     interrupt_block(&former);
