@@ -8,7 +8,6 @@
 #include "run/apart.h"
 #include "run/faults.h"
 #include "run/interrupt.h"
-#include "run/output.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -29,7 +28,7 @@ static fault_code explained(struct attachment *attachment, fault_code code, stru
         return end.code;
     }
     if (code == FAULT_DENIED || code == FAULT_NO_STOP)
-        code = permit_explain(&attachment->target, attachment->options->thread, fault);
+        code = permit_explain(&attachment->target, attachment->request.thread, fault);
     if ((code == FAULT_DENIED || code == FAULT_INTERNAL) && attachment->target.pid &&
         target_check_end(&attachment->target, &end) != FAULT_NONE) {
         *fault = end;
@@ -38,24 +37,21 @@ static fault_code explained(struct attachment *attachment, fault_code code, stru
     return code;
 }
 
-static fault_code open_target(struct attachment *attachment, pid_t pid, struct fault *fault)
+static fault_code open_target(struct attachment *attachment, struct fault *fault)
 {
+    const struct attach_request *request = &attachment->request;
     fault_code rc;
     int err = procfs_open(&attachment->proc, "/proc");
 
     if (err)
         return fault_set(fault, FAULT_INTERNAL, -err, "open", "/proc");
     rc = permit_check_procfs(&attachment->proc, fault);
-    if (rc == FAULT_NONE && attachment->options->pin)
-        rc = target_open_pinned(&attachment->target, &attachment->proc, attachment->options->pin,
-                                fault);
+    if (rc == FAULT_NONE && request->pin)
+        rc = target_open_pinned(&attachment->target, &attachment->proc, request->pin, fault);
     else if (rc == FAULT_NONE)
-        rc = target_open(&attachment->target, &attachment->proc, pid, fault);
-    if (rc != FAULT_NONE)
-        return rc;
-    attachment->subject.name = attachment->target.stat.comm;
-    attachment->subject.ns_pid = target_ns_pid(&attachment->target);
-    return FAULT_NONE;
+        rc = target_open(&attachment->target, &attachment->proc, request->pid, fault);
+    attachment->opened = rc == FAULT_NONE;
+    return rc;
 }
 
 /* What is refused for certain is not tried; where only the rules say so, the kernel decides. */
@@ -64,7 +60,7 @@ static fault_code refuse_early(struct attachment *attachment, struct fault *faul
     struct fault seen = {0};
     bool certain;
 
-    permit_forecast(&attachment->target, attachment->options->thread, &certain, &seen);
+    permit_forecast(&attachment->target, attachment->request.thread, &certain, &seen);
     if (seen.code == FAULT_NONE || !certain)
         return FAULT_NONE;
     if (seen.code == FAULT_TRACED && !attachment->target.status.tracer)
@@ -77,7 +73,7 @@ static fault_code refuse_early(struct attachment *attachment, struct fault *faul
 static fault_code choose_instance(struct attachment *attachment, struct fault *fault)
 {
     struct instances *instances = &attachment->instances;
-    size_t wanted = (size_t)attachment->options->instance;
+    size_t wanted = attachment->request.instance;
 
     if (wanted > instances->count)
         return fault_set(fault, FAULT_NO_INSTANCE, 0, "look for jemalloc", "%zu", instances->count);
@@ -92,7 +88,7 @@ static fault_code find_instances(struct attachment *attachment, bool every, stru
 {
     fault_code rc;
 
-    if (!every && !attachment->options->instance)
+    if (!every && !attachment->request.instance)
         return instance_find(&attachment->instance, &attachment->modules, &attachment->target,
                              &attachment->memory, fault);
     rc = instances_find(&attachment->instances, &attachment->modules, &attachment->target,
@@ -159,39 +155,36 @@ static fault_code make_plan(struct attachment *attachment, struct fault *fault)
 /* Whatever the target is, the tool comes to an end. */
 static void watch(struct attachment *attachment)
 {
-    const struct stall_guard_case what = {.subject = &attachment->subject,
-                                          .tid = &attachment->injection.summary.tid};
+    const struct run_events *events = attachment->request.events;
+    const struct stall_guard_case what = {.tid = &attachment->injection.summary.tid,
+                                          .stalled = events ? events->stalled : NULL,
+                                          .ctx = events ? events->ctx : NULL};
 
-    stall_guard_start(&attachment->stall_guard, attachment->options->timeout_ns, &what);
+    stall_guard_start(&attachment->stall_guard, attachment->request.timeout_ns, &what);
 }
 
-static fault_code open_unmapped(struct attachment *attachment, const struct options *options,
-                                pid_t pid, const char *verb, struct fault *fault)
+static fault_code open_unmapped(struct attachment *attachment, const struct attach_request *request,
+                                struct fault *fault)
 {
     fault_code rc;
 
     memset(attachment, 0, sizeof *attachment);
-    attachment->options = options;
-    attachment->hooks.given = options->force_hooks;
+    attachment->request = *request;
+    attachment->hooks.given = request->force_hooks;
     attachment->proc.dirfd = attachment->target.pidfd = -1;
     attachment->memory.memfd = attachment->memory.mapsfd = -1;
-    attachment->subject =
-        (struct subject){.pid = pid, .verb = verb, .variable = attachment->variable};
-    /* With -o - stdout is the profile's. */
-    attachment->subject.json =
-        options->json && !(options->output && strcmp(options->output, "-") == 0);
-    gate_init(&attachment->gate, options->verbose > 1 ? stderr : NULL);
-    rc = deadline_start(&attachment->deadline, options->timeout_ns, interrupt_flag(), fault);
+    gate_init(&attachment->gate, request->trace);
+    rc = deadline_start(&attachment->deadline, request->timeout_ns, interrupt_flag(), fault);
     watch(attachment);
     if (rc == FAULT_NONE)
-        rc = open_target(attachment, pid, fault);
+        rc = open_target(attachment, fault);
     return rc;
 }
 
-fault_code attachment_look(struct attachment *attachment, const struct options *options, pid_t pid,
-                           const char *verb, struct fault *fault)
+fault_code attachment_look(struct attachment *attachment, const struct attach_request *request,
+                           struct fault *fault)
 {
-    fault_code rc = open_unmapped(attachment, options, pid, verb, fault);
+    fault_code rc = open_unmapped(attachment, request, fault);
 
     if (rc == FAULT_NONE)
         rc = find_allocator(attachment, true, fault);
@@ -207,10 +200,10 @@ fault_code attachment_prepare(struct attachment *attachment, struct fault *fault
     return explained(attachment, rc, fault);
 }
 
-fault_code attachment_open(struct attachment *attachment, const struct options *options, pid_t pid,
-                           const char *verb, struct fault *fault)
+fault_code attachment_open(struct attachment *attachment, const struct attach_request *request,
+                           struct fault *fault)
 {
-    fault_code rc = open_unmapped(attachment, options, pid, verb, fault);
+    fault_code rc = open_unmapped(attachment, request, fault);
 
     if (rc == FAULT_NONE)
         rc = refuse_early(attachment, fault);
@@ -277,7 +270,7 @@ fault_code attachment_renew(struct attachment *attachment, const volatile sig_at
 
     deadline_stop(&attachment->deadline);
     if (rc == FAULT_NONE)
-        rc = deadline_start(&attachment->deadline, attachment->options->timeout_ns, interrupted,
+        rc = deadline_start(&attachment->deadline, attachment->request.timeout_ns, interrupted,
                             fault);
     if (rc == FAULT_NONE)
         rc = refuse_early(attachment, fault);
@@ -295,8 +288,8 @@ struct injection_env attachment_env(struct attachment *attachment)
         .plan = &attachment->plan,
         .gate = &attachment->gate,
         .deadline = &attachment->deadline,
-        .only_thread = attachment->options->thread,
-        .named = attachment->options->thread != 0,
+        .only_thread = attachment->request.thread,
+        .named = attachment->request.thread != 0,
         .search_ns = attachment->search_ns,
         .sleeps = attachment->sleeps,
     };
@@ -382,31 +375,20 @@ fault_code attachment_hold(struct attachment *attachment, held_action action, vo
     return hold.code;
 }
 
-static void close_all(struct attachment *attachment)
+void attachment_close(struct attachment *attachment)
 {
     stall_guard_stop(&attachment->stall_guard);
     deadline_stop(&attachment->deadline);
-    plan_free(&attachment->plan);
-    instances_free(&attachment->instances);
-    modules_free(&attachment->modules);
+    forget(attachment);
     memory_close(&attachment->memory);
     target_close(&attachment->target);
     procfs_close(&attachment->proc);
 }
 
-int attachment_finish(struct attachment *attachment, fault_code code, const struct fault *fault)
+void attachment_note(const struct attachment *attachment, const struct run_note *note)
 {
-    struct fault stdout_fault;
-    int exit_code = EXIT_DONE;
+    const struct run_events *events = attachment->request.events;
 
-    if (code == FAULT_NONE) {
-        code = output_stdout_check(&stdout_fault);
-        fault = &stdout_fault;
-    }
-    if (code != FAULT_NONE)
-        exit_code = message_fault(&attachment->subject, fault);
-    attachment_hooks_line(attachment);
-    attachment_closing_line(attachment);
-    close_all(attachment);
-    return exit_code;
+    if (events && events->note)
+        events->note(events->ctx, note);
 }

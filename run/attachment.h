@@ -1,16 +1,27 @@
 /* Everything that a verb needs of one target, opened in the order that stops nothing first. */
 #pragma once
 
-#include "base/json.h"
-#include "cli/message.h"
-#include "cli/options.h"
 #include "inject/call.h"
 #include "jemalloc/hooks.h"
 #include "jemalloc/instance.h"
+#include "run/events.h"
 #include "run/stall_guard.h"
 
+#include <stdio.h>
+
+struct attach_request {
+    pid_t pid;
+    const struct target_pin *pin;    /* the process as it was chosen; NULL: whichever has the pid */
+    pid_t thread;                    /* the only thread that may be stopped; 0: any */
+    size_t instance;                 /* of jemalloc, from 1; 0: the default */
+    uint64_t timeout_ns;             /* for one attach */
+    bool force_hooks;                /* functions of the application may run in a call */
+    FILE *trace;                     /* gets a line for each access to the target; NULL: none */
+    const struct run_events *events; /* NULL: none */
+};
+
 struct attachment {
-    const struct options *options;
+    struct attach_request request;
     struct procfs proc;
     struct target target;
     struct gate gate;
@@ -30,20 +41,21 @@ struct attachment {
     uint64_t longest_ns;           /* that one of them took */
     uint64_t search_ns;            /* how long a safe point is looked for; 0: until the deadline */
     struct interrupted_sleep sleeps[INJECTION_SLEEPS]; /* from one hold to the next */
-    struct subject subject;
-    char variable[PREFIX_MAX + 16]; /* MALLOC_CONF, _RJEM_MALLOC_CONF */
+    bool opened;                                       /* target is that of the request */
+    char variable[PREFIX_MAX + 16];                    /* MALLOC_CONF, _RJEM_MALLOC_CONF */
 };
 
 /*
  * Looks without stopping: identity, modules, jemalloc, what is to be avoided.
- * With options->instance all instances are looked for, else no more than
- * the default.
+ * With request->instance all instances are looked for, else no more than the
+ * default. What the request points to must outlive the attachment.
+ * attachment_close in each case.
  */
-fault_code attachment_open(struct attachment *attachment, const struct options *options, pid_t pid,
-                           const char *verb, struct fault *fault);
+fault_code attachment_open(struct attachment *attachment, const struct attach_request *request,
+                           struct fault *fault);
 /* The same without what a call needs, and with all instances: a traced process can be looked at. */
-fault_code attachment_look(struct attachment *attachment, const struct options *options, pid_t pid,
-                           const char *verb, struct fault *fault);
+fault_code attachment_look(struct attachment *attachment, const struct attach_request *request,
+                           struct fault *fault);
 /* After attachment_look: what it left out, so that a call can be made. */
 fault_code attachment_prepare(struct attachment *attachment, struct fault *fault);
 /* What a verb does while a thread is held: attachment->injection is ready for calls. */
@@ -64,29 +76,15 @@ void attachment_rest(struct attachment *attachment);
  * Before another hold: is it the same process still, in the same program
  * (FAULT_GONE, FAULT_REUSED, FAULT_EXECED)? Modules, threads and what is to be
  * avoided are looked at anew, as it may have loaded a library meanwhile. The
- * deadline begins anew too, with options->timeout_ns; interrupted is its flag
+ * deadline begins anew too, with request.timeout_ns; interrupted is its flag
  * (interrupt.h), or NULL: this hold is not to be given up.
  */
 fault_code attachment_renew(struct attachment *attachment, const volatile sig_atomic_t *interrupted,
                             struct fault *fault);
 /* For what holds threads by itself, after a hold that has checked the frame. */
 struct injection_env attachment_env(struct attachment *attachment);
-/* What --force-hooks has allowed to run, on stderr; nothing if there was nothing. */
-void attachment_hooks_line(const struct attachment *attachment);
-/* The last line about a target on stderr, unless quiet; attachment_finish prints it. */
-void attachment_closing_line(const struct attachment *attachment);
-/*
- * The end of every verb: says what went wrong, prints the closing line, closes
- * everything. Returns the exit code.
- */
-int attachment_finish(struct attachment *attachment, fault_code code, const struct fault *fault);
+/* Closes everything; idempotent. */
+void attachment_close(struct attachment *attachment);
 
-/* Of several processes: a line that says which one the next lines are about. */
-void attachment_head(const struct attachment *attachment);
-/* Begins a verb's JSON on stdout, with the members that all have first: pid, ns_pid, name. */
-void attachment_json_begin(const struct attachment *attachment, struct json *json);
-/* The members that every verb's JSON has of the hold: thread, held_ns, calls, stops, search_ns. */
-void attachment_json(const struct attachment *attachment, struct json *json);
-/* --dry-run: prints which calls would be made, where and in which thread. calls ends with NULL. */
-fault_code attachment_describe(struct attachment *attachment, const char *const *calls,
-                               struct fault *fault);
+/* Reports a note to request.events. */
+void attachment_note(const struct attachment *attachment, const struct run_note *note);

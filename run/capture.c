@@ -61,9 +61,8 @@ fault_code capture_write(struct attachment *attachment, struct presentation *pre
                          struct fault *fault)
 {
     struct symbols_target live = {&attachment->modules, &attachment->target, &attachment->memory};
-    const struct profile_options *report = &attachment->options->report;
-    const struct symbols_options symbols = {.no_inlines = report->no_inlines,
-                                            .debuginfod = report->debuginfod,
+    const struct symbols_options symbols = {.no_inlines = presentation->no_inlines,
+                                            .debuginfod = presentation->debuginfod,
                                             .open = symbols_open_in_target,
                                             .ctx = &live};
     const struct present_source now = {&capture->text, &symbols, capture->time_ns};

@@ -1,9 +1,8 @@
 #include "run/present.h"
-#include "cli/message.h"
-#include "profile/profile_json.h"
 #include "profile/dot.h"
 #include "profile/flame.h"
 #include "profile/pprof.h"
+#include "profile/profile_json.h"
 #include "profile/symbolized.h"
 #include "run/faults.h"
 #include "run/graphviz.h"
@@ -12,7 +11,13 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MODULES_TOLD = 5 };
+enum { MODULES_REPORTED = 5 };
+
+void presentation_free(struct presentation *presentation)
+{
+    while (presentation->regex_count > 0)
+        regfree(&presentation->regexes[--presentation->regex_count]);
+}
 
 static fault_code no_memory(struct fault *fault)
 {
@@ -48,67 +53,59 @@ static void close_part(struct part *part)
         symbols_free(part->symbols);
 }
 
-static const char *lack_text(enum symbols_lack lack)
+static void report_note(const struct presentation *presentation, const struct run_note *note)
 {
-    switch (lack) {
-    case SYMBOLS_LACK_FILE:
-        return "its file cannot be opened";
-    case SYMBOLS_LACK_BUILD_ID:
-        return "its file is another one than that which was mapped";
-    case SYMBOLS_LACK_ELF:
-        return "its file is no ELF file of this kind of machine";
-    case SYMBOLS_LACK_TABLE:
-        return "it is stripped, and no debug file was found";
-    default:
-        return "no symbol covers them";
-    }
+    const struct run_events *events = presentation->events;
+
+    if (events && events->note)
+        events->note(events->ctx, note);
 }
 
 /* Where names are missing and why; the allocator's own calls are not shown anyway. */
-static void tell_coverage(const struct symbols *symbols)
+static void report_coverage(const struct presentation *presentation, const struct symbols *symbols)
 {
     struct symbols_coverage coverage;
-    char clean[256];
-    unsigned told = 0;
+    const struct run_note note = {.kind = NOTE_NAMES_MISSING, .coverage = &coverage};
+    unsigned reported = 0;
 
-    for (size_t i = 0; told < MODULES_TOLD && symbols_coverage(symbols, i, &coverage); i++) {
-        const char *path = coverage.path ? coverage.path : "";
-        if (coverage.with_function >= coverage.addresses || strstr(path, "libjemalloc"))
+    for (size_t i = 0; reported < MODULES_REPORTED && symbols_coverage(symbols, i, &coverage);
+         i++) {
+        if (coverage.with_function >= coverage.addresses ||
+            (coverage.path && strstr(coverage.path, "libjemalloc")))
             continue;
-        message("%s: %llu of %llu addresses have no name: %s%s%s",
-                *path ? message_clean(path, clean, sizeof clean) : "memory of no file",
-                (unsigned long long)(coverage.addresses - coverage.with_function),
-                (unsigned long long)coverage.addresses, lack_text(coverage.lack),
-                coverage.err ? ": " : "", coverage.err ? strerror(coverage.err) : "");
-        told++;
+        report_note(presentation, &note);
+        reported++;
     }
 }
 
-static void tell_oddities(const struct heap_profile *profile)
+static void report_oddities(const struct presentation *presentation,
+                            const struct heap_profile *profile)
 {
     if (profile->cut_short)
-        message("the profile ends within a line: it was cut, and what is missing is not counted");
+        report_note(presentation, &(struct run_note){.kind = NOTE_PROFILE_CUT});
     if (profile->odd_lines)
-        message("%zu lines of the profile were not understood and passed over", profile->odd_lines);
+        report_note(presentation, &(struct run_note){.kind = NOTE_PROFILE_ODD_LINES,
+                                                     .count = profile->odd_lines});
     if (!profile->has_maps)
-        message("the profile has no MAPPED_LIBRARIES: its addresses have no names");
+        report_note(presentation, &(struct run_note){.kind = NOTE_PROFILE_NO_MAPS});
     if (profile->line_count == 0)
-        message("the profile holds no sample: was profiling active (jeattach on PID)?");
+        report_note(presentation, &(struct run_note){.kind = NOTE_PROFILE_EMPTY});
 }
 
-static void tell(const struct presentation *presentation, const struct part *part,
-                 const struct samples *samples)
+static void report_part(const struct presentation *presentation, const struct part *part,
+                        const struct samples *samples)
 {
-    if (presentation->options->quiet || presentation->terse)
+    if (presentation->terse)
         return;
-    tell_oddities(&part->profile);
-    tell_coverage(part->symbols);
+    report_oddities(presentation, &part->profile);
+    report_coverage(presentation, part->symbols);
     if (samples->cut)
-        message("%zu stacks have as many calls as jemalloc keeps: they end in [truncated]",
-                samples->cut);
+        report_note(presentation,
+                    &(struct run_note){.kind = NOTE_STACKS_TRUNCATED, .count = samples->cut});
     if (samples->compares && samples->period != samples->base_period)
-        message("the two profiles have different periods: %llu and %llu bytes",
-                (unsigned long long)samples->period, (unsigned long long)samples->base_period);
+        report_note(presentation, &(struct run_note){.kind = NOTE_PERIODS_DIFFER,
+                                                     .count = samples->period,
+                                                     .total = samples->base_period});
 }
 
 static fault_code write_svg(const struct presentation *presentation, const struct samples *samples,
@@ -200,7 +197,7 @@ static fault_code present_samples(const struct presentation *presentation, struc
             !presentation->also(&samples, &presentation->display, presentation->also_ctx))
             rc = no_memory(fault);
         if (rc == FAULT_NONE)
-            tell(presentation, &parts[0], &samples);
+            report_part(presentation, &parts[0], &samples);
     } else {
         rc = no_memory(fault);
     }

@@ -4,7 +4,6 @@
  */
 #pragma once
 
-#include "base/json.h"
 #include "jemalloc/activate.h"
 #include "run/capture.h"
 #include "run/pause.h"
@@ -14,7 +13,7 @@ struct sampling {
     bool active;              /* what prof.active is, as far as it is known */
     bool owed;                /* it may be another value than the former one, by us */
     bool foreign;             /* somebody else has changed it */
-    bool foreign_told;
+    bool foreign_noted;
     bool gone;             /* the target has ended, or is another program now */
     bool interrupted;      /* the operator wanted out before it was time */
     uint64_t began, ended; /* CLOCK_MONOTONIC ns: switched on and off again; 0: not yet */
@@ -30,7 +29,7 @@ fault_code sampling_begin(struct attachment *attachment, struct sampling *sampli
                           struct fault *fault);
 /*
  * Takes rc, that of the hold. If it was well, visits the threads that do not
- * sample by themselves (jemalloc/activate.h), and says which it did not reach.
+ * sample by themselves (jemalloc/activate.h), and notes how many it did not reach.
  */
 fault_code sampling_begun(struct attachment *attachment, struct sampling *sampling, fault_code rc,
                           struct fault *fault);
@@ -48,34 +47,31 @@ fault_code sampling_end(struct attachment *attachment, struct sampling *sampling
 /*
  * Another hold, after sampling_wait: with a profile taken after the action,
  * unless capture is NULL. Where the process cannot be held just then (stopped,
- * traced), it is tried again until options->timeout_ns are over or a second
+ * traced), it is tried again until request.timeout_ns are over or a second
  * signal has come.
  */
 fault_code sampling_hold(struct attachment *attachment, struct sampling *sampling,
                          struct capture *capture, held_action action, void *ctx,
                          struct fault *fault);
 
+/* True if the target has ended or is another program; rc is what the run came to. */
+bool sampling_is_gone(struct sampling *sampling, fault_code rc);
 /*
- * The end of a verb, after rc: if the former state is still owed, gives it back
- * in holds of their own, until one has done it or, after half a minute, none
- * could; then it says so, and how to do it by hand. Says what became of
- * prof.active, and does attachment_finish. Returns the exit code.
+ * The end of a run: if the former state is still owed, restores it in holds of
+ * its own, until one has done it or, after half a minute, none could. Nothing
+ * is owed to a target that is gone. Then attachment_close.
  */
-int sampling_finish(struct attachment *attachment, struct sampling *sampling, fault_code rc,
-                    struct fault *fault);
+fault_code sampling_settle(struct attachment *attachment, struct sampling *sampling,
+                           struct fault *fault);
 
 /*
- * Waits until then, with nothing held, and a line of progress on a terminal:
- * "doing" and the time. PAUSE_INTERRUPTED sets interrupted.
+ * Waits until then with no thread stopped and reports the progress.
+ * PAUSE_INTERRUPTED sets interrupted.
  */
 enum pause_end sampling_wait(struct attachment *attachment, struct sampling *sampling,
-                             const char *doing, uint64_t until);
+                             enum run_activity activity, uint64_t until);
 /* After PAUSE_ENDED: FAULT_GONE and its like. */
 fault_code sampling_lost(const struct attachment *attachment, struct fault *fault);
 
 /* How long was sampled so far, or was until it ended. */
 uint64_t sampling_ns(const struct sampling *sampling);
-/* Says once if somebody else has switched. Not in a hold. */
-void sampling_tell_foreign(const struct attachment *attachment, struct sampling *sampling);
-/* sampled_ns, old, new, toggled_by_other, interrupted. */
-void sampling_json(const struct sampling *sampling, struct json *json);

@@ -1,6 +1,5 @@
 #include "run/stall_guard.h"
 #include "base/util.h"
-#include "cli/message.h"
 #include "host/task.h"
 #include "inject/syscalls.h"
 #include "run/faults.h"
@@ -80,11 +79,7 @@ static _Noreturn void give_up(const struct stall_guard *stall_guard, long nr)
 
     fault_set(&fault, held ? FAULT_NO_ANSWER_HELD : FAULT_NO_ANSWER, ETIMEDOUT, "read", "%s",
               syscall_name(nr) ? syscall_name(nr) : "a system call");
-    int code = message_fault(what->subject, &fault);
-    if (what->last_act)
-        what->last_act(what->ctx);
-    fflush(stdout);
-    _exit(code);
+    _exit(what->stalled(what->ctx, &fault));
 }
 
 static void *watch(void *arg)
@@ -135,7 +130,7 @@ void stall_guard_start(struct stall_guard *stall_guard, uint64_t timeout_ns,
     *stall_guard = (struct stall_guard){.at = clock_now() + timeout_ns + GRACE_NS,
                                         .watched = (pid_t)syscall(SYS_gettid),
                                         .what = *what};
-    if (sem_init(&stall_guard->stop, 0, 0))
+    if (!what->stalled || sem_init(&stall_guard->stop, 0, 0))
         return;
     stall_guard->started = start_thread(stall_guard) == 0;
 }

@@ -11,7 +11,7 @@
  */
 #pragma once
 
-#include "cli/message.h"
+#include "base/fault.h"
 #include "host/cpu_pin.h"
 
 #include <pthread.h>
@@ -21,10 +21,13 @@
 #include <sys/types.h>
 
 struct stall_guard_case {
-    const struct subject *subject; /* what is being done, for the message */
-    const volatile pid_t *tid;     /* the thread that has been held; NULL or 0: none */
-    void (*last_act)(void *ctx);   /* what is still to be done; NULL: nothing. The watched thread */
-    void *ctx;                     /* is in the kernel, and holds no lock of the C library's */
+    const volatile pid_t *tid; /* the thread that was stopped; NULL or 0: none */
+    /*
+     * Reports the fault and returns the exit status. The watched thread is in
+     * the kernel then and holds no lock of the C library. NULL: no guard.
+     */
+    int (*stalled)(void *ctx, const struct fault *fault);
+    void *ctx;
 };
 
 struct stall_guard {

@@ -175,12 +175,19 @@ static fault_code search(struct selection *selection, const struct selector *sel
     return rc;
 }
 
-/* From the stall_guard: which process does not answer. */
-static void tell_where(void *ctx)
-{
-    const struct selector *selector = ctx;
+struct stalled_search {
+    const struct subject *subject;
+    const struct selector *selector;
+};
 
-    message("it was looking at process %d", (int)*selector->at);
+static int print_search_stalled(void *ctx, const struct fault *fault)
+{
+    const struct stalled_search *search = ctx;
+    int code = message_fault(search->subject, fault);
+
+    message("it was looking at process %d", (int)*search->selector->at);
+    fflush(stdout);
+    return code;
 }
 
 static int find_selected(struct targets *targets, const struct options *options)
@@ -192,8 +199,8 @@ static int find_selected(struct targets *targets, const struct options *options)
     char words[WORDS_MAX];
     const struct subject subject = {
         .verb = "find", .name = words_of(options, words), .json = options->json};
-    const struct stall_guard_case what = {
-        .subject = &subject, .last_act = tell_where, .ctx = &selector};
+    struct stalled_search stalled = {&subject, &selector};
+    const struct stall_guard_case what = {.stalled = print_search_stalled, .ctx = &stalled};
     struct stall_guard stall_guard;
     int code = EXIT_DONE;
     fault_code rc;

@@ -14,28 +14,26 @@ enum {
 /* What a thread can be held for: some seconds for such a profile. */
 #define PROFILE_LIMIT ((size_t)256 << 20)
 
-void top_refresh_init(struct top_refresh *refresh, const struct options *options,
-                      const struct samples_options *samples)
+void top_refresh_init(struct top_refresh *refresh, const struct top_request *request)
 {
     struct attachment *attachment = &refresh->attachment;
 
-    refresh->samples = samples;
+    refresh->samples = request->samples;
     sink_init(&refresh->sink, PROFILE_LIMIT);
     sites_init(&refresh->sites);
-    governor_init(&refresh->governor, options->interval_ns, options->share);
+    governor_init(&refresh->governor, request->interval_ns, request->percent);
     refresh->place =
         (struct symbols_target){&attachment->modules, &attachment->target, &attachment->memory};
-    refresh->names.options = (struct symbols_options){.no_inlines = options->report.no_inlines,
-                                                      .debuginfod = options->report.debuginfod,
+    refresh->names.options = (struct symbols_options){.no_inlines = request->no_inlines,
+                                                      .debuginfod = request->debuginfod,
                                                       .no_build_ids = true,
                                                       .open = symbols_open_in_target,
                                                       .ctx = &refresh->place};
     refresh->model = (struct top_model){.name = attachment->target.stat.comm,
                                         .pid = (int)attachment->target.pid,
                                         .version = "",
-                                        .clock = "",
-                                        .asked = options->interval_ns,
-                                        .percent = options->share};
+                                        .asked = request->interval_ns,
+                                        .percent = request->percent};
 }
 
 void top_refresh_free(struct top_refresh *refresh)
@@ -170,10 +168,9 @@ fault_code top_refresh_run(struct top_refresh *refresh, struct fault *fault)
 {
     fault_code rc = run(refresh, fault);
 
-    refresh->model.missed = NULL;
+    refresh->model.missed = false;
     if (rc == FAULT_NONE || !refresh->model.refreshes || !fault_is_transient(rc))
         return rc;
-    refresh->model.missed =
-        message_cause(&refresh->attachment.subject, fault, refresh->missed, sizeof refresh->missed);
+    refresh->model.missed = true;
     return FAULT_NONE;
 }

@@ -12,32 +12,38 @@
 
 enum { PROFILE_RESERVE = 1 << 20, PROFILE_KEPT = 4 << 20, KEEP_DEFAULT = 10 };
 
-/* ---- what is told ---- */
+/* ---- events ---- */
 
-struct event watching_event(const struct watching *watch, enum event_kind kind)
+struct watch_event watching_event(const struct watching *watch, enum watch_event_kind kind)
 {
-    return (struct event){.kind = kind,
-                          .name = watch->attachment.target.stat.comm,
-                          .pid = (int)watch->attachment.target.pid,
-                          .made = watch->made};
+    return (struct watch_event){.kind = kind,
+                                .name = watch->attachment.target.stat.comm,
+                                .pid = (int)watch->attachment.target.pid,
+                                .made = watch->made};
 }
 
-enum course watching_tell(struct watching *watch, const struct event *event, enum course next)
+enum course watching_report(struct watching *watch, const struct watch_event *event,
+                            enum course next)
 {
-    return event_tell(watch->options, event, &watch->fault) == FAULT_NONE ? next : COURSE_FAILED;
+    const struct watch_request *request = &watch->request;
+    struct fault fault;
+
+    if (request->report(request->ctx, event, &fault) == FAULT_NONE)
+        return next;
+    watch->fault = fault;
+    return COURSE_FAILED;
 }
 
-enum course watching_tell_failed(struct watching *watch, unsigned fired, uint64_t retry_ns)
+enum course watching_report_failed(struct watching *watch, unsigned fired, uint64_t retry_ns)
 {
-    struct event event = watching_event(watch, EVENT_FAILED);
-    char cause[512];
+    struct watch_event event = watching_event(watch, EVENT_FAILED);
 
     event.rules = fired ? &watch->rules : NULL;
     event.fired = fired;
     event.measures = fired ? &watch->measures : NULL;
     event.retry_ns = retry_ns;
-    event.cause = message_cause(&watch->attachment.subject, &watch->fault, cause, sizeof cause);
-    return watching_tell(watch, &event, COURSE_ON);
+    event.fault = &watch->fault;
+    return watching_report(watch, &event, COURSE_ON);
 }
 
 /* ---- one profile ---- */
@@ -58,7 +64,7 @@ static bool name_profile(const struct watching *watch, char *out, size_t size)
 {
     struct filename_facts facts;
     char directory[FILENAME_MAX_BYTES];
-    int n = snprintf(directory, sizeof directory, "%s/", watch->options->output);
+    int n = snprintf(directory, sizeof directory, "%s/", watch->request.directory);
 
     filename_facts(&facts, &watch->attachment.target);
     facts.rss_bytes = watch->measures.rss;
@@ -73,7 +79,7 @@ static fault_code write_profile(struct watching *watch, struct output *output)
 
     if (!name_profile(watch, path, sizeof path))
         return fault_set(&watch->fault, FAULT_OUTPUT, ENAMETOOLONG, "write output", "%s",
-                         watch->options->output);
+                         watch->request.directory);
     rc = output_open_new(output, path, true, &watch->fault);
     if (rc == FAULT_NONE)
         rc = output_finish(output, watch->capture.text.bytes, watch->capture.text.len,
@@ -84,16 +90,16 @@ static fault_code write_profile(struct watching *watch, struct output *output)
 static unsigned remove_older(const struct watching *watch, const char *path)
 {
     const char *slash = strrchr(path, '/');
-    unsigned keep = watch->options->keep ? watch->options->keep : KEEP_DEFAULT;
+    unsigned keep = watch->request.keep ? watch->request.keep : KEEP_DEFAULT;
 
-    return keep_newest(watch->options->output, slash ? slash + 1 : path, keep);
+    return keep_newest(watch->request.directory, slash ? slash + 1 : path, keep);
 }
 
-static enum course tell_profile(struct watching *watch, unsigned fired, const char *path)
+static enum course report_profile(struct watching *watch, unsigned fired, const char *path)
 {
     static const char sample[] = "\n@ ";
     const struct sink *text = &watch->capture.text;
-    struct event event = watching_event(watch, EVENT_PROFILE);
+    struct watch_event event = watching_event(watch, EVENT_PROFILE);
 
     event.rules = &watch->rules;
     event.fired = fired;
@@ -103,7 +109,7 @@ static enum course tell_profile(struct watching *watch, unsigned fired, const ch
     event.empty = !memmem(text->bytes, text->len, sample, sizeof sample - 1);
     event.held = &watch->attachment.injection.summary;
     event.removed = remove_older(watch, path);
-    return watching_tell(watch, &event, COURSE_ON);
+    return watching_report(watch, &event, COURSE_ON);
 }
 
 static fault_code take_profile(struct watching *watch)
@@ -144,12 +150,12 @@ static enum course profile(struct watching *watch, unsigned fired)
     if (rc == FAULT_NONE) {
         watch->made++;
         rules_fired(&watch->rules, fired, clock_now());
-        course = tell_profile(watch, fired, output.path);
+        course = report_profile(watch, fired, output.path);
     } else {
         course = course_of(&watch->fault);
         if (course == COURSE_ON)
-            course =
-                watching_tell_failed(watch, fired, rules_failed(&watch->rules, fired, clock_now()));
+            course = watching_report_failed(watch, fired,
+                                            rules_failed(&watch->rules, fired, clock_now()));
     }
     output_close(&output);
     (void)watching_reserve(watch);
@@ -183,25 +189,27 @@ static enum course look(struct watching *watch)
     return fired ? profile(watch, fired) : COURSE_ON;
 }
 
-static enum course tell_watching(struct watching *watch)
+static enum course report_watching(struct watching *watch)
 {
-    struct event event = watching_event(watch, EVENT_WATCHING);
+    struct watch_event event = watching_event(watch, EVENT_WATCHING);
 
+    watch->start.most = watch->request.most;
+    watch->start.directory = watch->request.directory;
     watch->start.lock_err = reserve_lock();
     reserve_usage(&watch->start.rss, &watch->start.locked);
     (void)meter_read(&watch->meter, &watch->measures);
     event.start = &watch->start;
     event.measures = &watch->measures;
-    return watching_tell(watch, &event, COURSE_ON);
+    return watching_report(watch, &event, COURSE_ON);
 }
 
 enum course watching_run(struct watching *watch)
 {
-    enum course course = tell_watching(watch);
+    enum course course = report_watching(watch);
 
     while (course == COURSE_ON) {
         course = look(watch);
-        if (course == COURSE_ON && watch->made >= watch->start.most)
+        if (course == COURSE_ON && watch->made >= watch->request.most)
             course = COURSE_FULL;
         if (course == COURSE_ON)
             course = wait_for_change(watch);
@@ -217,7 +225,7 @@ static fault_code check_held(struct attachment *attachment, void *ctx, struct fa
     struct prof_state *state = &watch->sampling.former;
     fault_code rc;
 
-    if (watch->options->watch.on)
+    if (watch->request.on)
         return sampling_begin(attachment, &watch->sampling, fault);
     rc = prof_read(injection, &attachment->instance, state, fault);
     if (rc == FAULT_NONE)
@@ -232,7 +240,7 @@ static fault_code hold_first(struct watching *watch)
     struct attachment *attachment = &watch->attachment;
     fault_code rc = attachment_hold(attachment, check_held, watch, &watch->fault);
 
-    if (watch->options->watch.on)
+    if (watch->request.on)
         rc = sampling_begun(attachment, &watch->sampling, rc, &watch->fault);
     attachment_rest(attachment);
     watch->start.active = prof_is_active(&watch->sampling.former);
@@ -241,13 +249,13 @@ static fault_code hold_first(struct watching *watch)
 }
 
 /* The first attach goes the way of all later ones: what they touch and allocate is there then. */
-fault_code watching_open(struct watching *watch, pid_t pid)
+fault_code watching_open(struct watching *watch)
 {
     fault_code rc;
 
     memset(&watch->sampling, 0, sizeof watch->sampling);
     watch->attached = true;
-    rc = attachment_open(&watch->attachment, &watch->quiet, pid, "watch process", &watch->fault);
+    rc = attachment_open(&watch->attachment, &watch->request.attach, &watch->fault);
     if (rc == FAULT_NONE)
         rc = hold_first(watch);
     if (rc == FAULT_NONE) {
@@ -258,28 +266,12 @@ fault_code watching_open(struct watching *watch, pid_t pid)
     return rc;
 }
 
-static void close_meter(struct watching *watch)
+bool watching_stop(struct watching *watch)
 {
+    bool attached = watch->attached;
+
     if (watch->metered)
         meter_close(&watch->meter);
-    watch->metered = false;
-}
-
-int watching_close(struct watching *watch, fault_code rc)
-{
-    int code = EXIT_DONE;
-
-    close_meter(watch);
-    if (watch->attached)
-        code = sampling_finish(&watch->attachment, &watch->sampling, rc, &watch->fault);
-    watch->attached = false;
-    return code;
-}
-
-void watching_leave(struct watching *watch)
-{
-    close_meter(watch);
-    if (watch->attached)
-        (void)attachment_finish(&watch->attachment, FAULT_NONE, &watch->fault);
-    watch->attached = false;
+    watch->metered = watch->attached = false;
+    return attached;
 }

@@ -32,37 +32,17 @@ BELOW = {
 }
 # Includes that point upwards.
 UPWARD = {
-    ("run/attachment.h", "cli/message.h"),
-    ("run/attachment.h", "cli/options.h"),
     ("run/follow.h", "cli/options.h"),
-    ("run/interrupt.c", "cli/message.h"),
-    ("run/present.c", "cli/message.h"),
-    ("run/present.c", "cli/output/profile_json.h"),
-    ("run/present.h", "cli/options.h"),
-    ("run/presentation.c", "cli/message.h"),
-    ("run/sampling.c", "cli/output/progress.h"),
-    ("run/stall_guard.c", "cli/message.h"),
-    ("run/stall_guard.h", "cli/message.h"),
     ("run/targets.c", "cli/message.h"),
     ("run/targets.c", "cli/output/process_table.h"),
     ("run/targets.h", "cli/options.h"),
-    ("run/top_refresh.h", "cli/output/top_view.h"),
-    ("run/watching.h", "cli/output/watch_event.h"),
 }
 # Files outside cli/ that know `struct options`.
 OPTIONS_KNOWN = {
-    "run/attachment.c",
-    "run/attachment.h",
     "run/follow.c",
     "run/follow.h",
-    "run/present.h",
-    "run/presentation.c",
-    "run/sampling.c",
     "run/targets.c",
     "run/targets.h",
-    "run/top_refresh.c",
-    "run/top_refresh.h",
-    "run/watching.h",
 }
 BELOW_JEMALLOC = ("base", "host", "attach", "elf", "inject")
 ALLOCATOR = re.compile(r"[^\n]*(?:jemalloc|mallctl|\bprof\.|\bje_)[^\n]*", re.I)

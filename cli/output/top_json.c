@@ -1,4 +1,5 @@
 #include "cli/output/top_json.h"
+#include "cli/output/attachment_json.h"
 
 #include <time.h>
 
@@ -53,8 +54,8 @@ static void write_site(struct json *json, const struct sites *sites, const struc
 
 static bool write_sites(struct json *json, const struct top_json *top)
 {
-    const struct sites *sites = top->model->sites;
-    const struct site **list = sites_sorted(sites, top->model->order);
+    const struct sites *sites = top->page->model->sites;
+    const struct site **list = sites_sorted(sites, top->page->order);
 
     if (!list)
         return false;
@@ -84,7 +85,7 @@ static void write_time(struct json *json)
 
 bool top_json_write(const struct top_json *top, FILE *out)
 {
-    const struct top_model *model = top->model;
+    const struct top_model *model = top->page->model;
     struct json json;
     bool good = true;
 
@@ -95,14 +96,14 @@ bool top_json_write(const struct top_json *top, FILE *out)
     write_time(&json);
     json_number(&json, "refresh", model->refreshes);
     json_number(&json, "interval_ns", model->interval);
-    json_text_or_null(&json, "missed", model->missed);
-    if (!model->missed) {
+    json_text_or_null(&json, "missed", top->page->missed);
+    if (!top->page->missed) {
         write_gauges(&json, &model->trends);
         json_text(&json, "profiling", top->profiling);
         if (model->sites)
             good = write_sites(&json, top);
         else
-            json_text_or_null(&json, "next", model->next);
+            json_text_or_null(&json, "next", top->page->next);
         attachment_json(top->attachment, &json);
     }
     json_end(&json);

@@ -5,7 +5,7 @@
 #include "run/attachment.h"
 
 struct top_json {
-    const struct top_model *model;
+    const struct top_page *page;
     const struct attachment *attachment; /* its last hold */
     const char *profiling;               /* "active", "inactive", ... */
     size_t rows;                         /* sites at most; 0: all */

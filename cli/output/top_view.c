@@ -21,7 +21,8 @@ enum {
 
 #define KEYS "s sorts, q quits"
 
-struct view {
+struct layout {
+    const struct top_page *page;
     const struct top_model *model;
     const struct top_size *size;
     top_line write;
@@ -50,7 +51,7 @@ static const char *rate_text(double bytes_per_second, bool compact, char out[UNI
 
 /* ---- lines ---- */
 
-static struct line *begin(struct view *view)
+static struct line *begin(struct layout *view)
 {
     size_t limit = view->size->columns ? view->size->columns : SIZE_MAX;
 
@@ -58,12 +59,12 @@ static struct line *begin(struct view *view)
     return &view->line;
 }
 
-static bool has_room(const struct view *view, size_t lines)
+static bool has_room(const struct layout *view, size_t lines)
 {
     return !view->size->lines || view->written + lines <= view->size->lines;
 }
 
-static void end(struct view *view, enum top_style style)
+static void end(struct layout *view, enum top_style style)
 {
     if (!has_room(view, 1))
         return;
@@ -73,12 +74,12 @@ static void end(struct view *view, enum top_style style)
     view->written++;
 }
 
-static bool is_low(const struct view *view)
+static bool is_low(const struct layout *view)
 {
     return view->size->lines && view->size->lines < LOW;
 }
 
-static void leave_empty(struct view *view)
+static void leave_empty(struct layout *view)
 {
     if (is_low(view))
         return;
@@ -88,23 +89,23 @@ static void leave_empty(struct view *view)
 
 /* ---- the head ---- */
 
-static void write_title(struct view *view)
+static void write_title(struct layout *view)
 {
     const struct top_model *model = view->model;
     struct line *line = begin(view);
-    size_t clock = columns_of(model->clock);
+    size_t clock = columns_of(view->page->clock);
 
     line_printf(line, "%s[%d]", model->name, model->pid);
     if (model->version[0])
         line_printf(line, "  jemalloc %.*s", (int)strcspn(model->version, "-"), model->version);
     if (line->columns + 2 + clock <= view->columns) {
         line_fill(line, view->columns - clock);
-        line_add(line, model->clock);
+        line_add(line, view->page->clock);
     }
     end(view, TOP_BOLD);
 }
 
-static const char *rate_of(const struct view *view, enum gauge gauge, char out[UNITS_TEXT])
+static const char *rate_of(const struct layout *view, enum gauge gauge, char out[UNITS_TEXT])
 {
     return rate_text(trends_rate(&view->model->trends, gauge), false, out);
 }
@@ -117,7 +118,7 @@ static const char *trend_word(enum trend trend)
 }
 
 /* What grows tells where to look: the program, free pages that jemalloc keeps, or neither. */
-static const char *cause_of_rss(const struct view *view)
+static const char *cause_of_rss(const struct layout *view)
 {
     const struct trends *trends = &view->model->trends;
 
@@ -129,7 +130,7 @@ static const char *cause_of_rss(const struct view *view)
     return "allocated is not: memory that is not jemalloc's, or newly touched";
 }
 
-static void write_trend(struct view *view)
+static void write_trend(struct layout *view)
 {
     const struct trends *trends = &view->model->trends;
     bool counted = trends_has_rate(trends, GAUGE_ALLOCATED);
@@ -148,12 +149,12 @@ static void write_trend(struct view *view)
     end(view, TOP_PLAIN);
 }
 
-static void write_verdict(struct view *view)
+static void write_verdict(struct layout *view)
 {
     const struct top_model *model = view->model;
 
-    if (model->missed) {
-        line_printf(begin(view), "no new numbers: %s", model->missed);
+    if (view->page->missed) {
+        line_printf(begin(view), "no new numbers: %s", view->page->missed);
         end(view, TOP_BOLD);
     } else if (trends_has_rate(&model->trends, GAUGE_RSS)) {
         write_trend(view);
@@ -164,7 +165,7 @@ static void write_verdict(struct view *view)
     }
 }
 
-static void write_hold(struct view *view)
+static void write_hold(struct layout *view)
 {
     const struct top_model *model = view->model;
     struct line *line = begin(view);
@@ -189,7 +190,7 @@ static void write_hold(struct view *view)
 
 /* ---- the gauges ---- */
 
-static void write_gauge(struct view *view, enum gauge gauge)
+static void write_gauge(struct layout *view, enum gauge gauge)
 {
     const struct trends *trends = &view->model->trends;
     const struct gauge_values *now = trends_now(trends);
@@ -202,7 +203,7 @@ static void write_gauge(struct view *view, enum gauge gauge)
 }
 
 /* How many lines the gauges may have, so that rows are left for the sites. */
-static size_t gauge_lines(const struct view *view, size_t wanted)
+static size_t gauge_lines(const struct layout *view, size_t wanted)
 {
     size_t rest = ROWS_AT_LEAST + 1, used = view->written + rest;
 
@@ -211,7 +212,7 @@ static size_t gauge_lines(const struct view *view, size_t wanted)
     return view->size->lines > used ? view->size->lines - used : 1;
 }
 
-static void write_gauges(struct view *view)
+static void write_gauges(struct layout *view)
 {
     static const enum gauge left[] = {GAUGE_RSS, GAUGE_ALLOCATED, GAUGE_ACTIVE, GAUGE_RESIDENT},
                             right[] = {GAUGE_METADATA, GAUGE_MAPPED, GAUGE_RETAINED};
@@ -237,10 +238,10 @@ static void write_gauges(struct view *view)
 /* ---- the sites ---- */
 
 /* What is sorted by is in capitals. */
-static void write_heading(struct view *view)
+static void write_heading(struct layout *view)
 {
     const struct top_model *model = view->model;
-    bool growth = model->order == SITES_BY_GROWTH;
+    bool growth = view->page->order == SITES_BY_GROWTH;
     const char *sizes = growth ? "size" : "SIZE", *rates = growth ? "GROWTH" : "growth";
     struct line *line = begin(view);
     char in_all[UNITS_TEXT], grown[UNITS_TEXT + 8] = "";
@@ -262,7 +263,7 @@ static void write_heading(struct view *view)
 }
 
 /* A name in full where there is room for all of them, else without parameters and templates. */
-static void write_calls(struct view *view, const struct site *site)
+static void write_calls(struct layout *view, const struct site *site)
 {
     struct line *line = &view->line;
     const char *call = site->calls;
@@ -284,7 +285,7 @@ static void write_calls(struct view *view, const struct site *site)
     }
 }
 
-static void write_numbers(struct view *view, const struct site *site)
+static void write_numbers(struct layout *view, const struct site *site)
 {
     const struct sites *sites = view->model->sites;
     struct site_growth growth = sites_growth(sites, site);
@@ -306,7 +307,7 @@ static void write_numbers(struct view *view, const struct site *site)
 }
 
 /* Since the first profile, and how many objects there are. */
-static void write_more_numbers(struct view *view, const struct site *site)
+static void write_more_numbers(struct layout *view, const struct site *site)
 {
     const struct sites *sites = view->model->sites;
     double all = (double)sites_growth_in_all(sites, site).bytes;
@@ -319,7 +320,7 @@ static void write_more_numbers(struct view *view, const struct site *site)
     line_printf(&view->line, "%14s %9lld  ", grown, (long long)site->objects);
 }
 
-static void write_site(struct view *view, const struct site *site)
+static void write_site(struct layout *view, const struct site *site)
 {
     begin(view);
     write_numbers(view, site);
@@ -329,7 +330,7 @@ static void write_site(struct view *view, const struct site *site)
     end(view, TOP_PLAIN);
 }
 
-static void write_sites_head(struct view *view)
+static void write_sites_head(struct layout *view)
 {
     const struct sites *sites = view->model->sites;
     struct line *line = begin(view);
@@ -347,10 +348,10 @@ static void write_sites_head(struct view *view)
     end(view, TOP_DIM);
 }
 
-static bool write_sites(struct view *view)
+static bool write_sites(struct layout *view)
 {
     const struct sites *sites = view->model->sites;
-    const struct site **list = sites_sorted(sites, view->model->order);
+    const struct site **list = sites_sorted(sites, view->page->order);
     size_t rows = view->size->rows;
 
     if (!list)
@@ -365,7 +366,7 @@ static bool write_sites(struct view *view)
 }
 
 /* A text over as many lines as it takes, broken between words. */
-static void write_wrapped(struct view *view, const char *text, enum top_style style)
+static void write_wrapped(struct layout *view, const char *text, enum top_style style)
 {
     size_t columns = view->size->columns ? view->size->columns : UNLIMITED_WIDTH;
 
@@ -383,26 +384,28 @@ static void write_wrapped(struct view *view, const char *text, enum top_style st
     }
 }
 
-static void write_why(struct view *view)
+static void write_why(struct layout *view)
 {
     char text[1024];
 
-    snprintf(text, sizeof text, "gauges only: %s", view->model->why ? view->model->why : "?");
+    snprintf(text, sizeof text, "gauges only: %s", view->page->why ? view->page->why : "?");
     write_wrapped(view, text, TOP_BOLD);
-    if (!view->model->next)
+    if (!view->page->next)
         return;
-    snprintf(text, sizeof text, "next: %s", view->model->next);
+    snprintf(text, sizeof text, "next: %s", view->page->next);
     write_wrapped(view, text, TOP_PLAIN);
 }
 
-bool top_lay_out(const struct top_model *model, const struct top_size *size, top_line write,
+bool top_lay_out(const struct top_page *page, const struct top_size *size, top_line write,
                  void *ctx)
 {
-    struct view view = {.model = model,
-                        .size = size,
-                        .write = write,
-                        .ctx = ctx,
-                        .columns = size->columns ? size->columns : UNLIMITED_WIDTH};
+    const struct top_model *model = page->model;
+    struct layout view = {.page = page,
+                          .model = model,
+                          .size = size,
+                          .write = write,
+                          .ctx = ctx,
+                          .columns = size->columns ? size->columns : UNLIMITED_WIDTH};
 
     write_title(&view);
     write_verdict(&view);

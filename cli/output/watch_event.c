@@ -1,5 +1,7 @@
 #include "cli/output/watch_event.h"
+#include "base/json.h"
 #include "base/units.h"
+#include "cli/message.h"
 #include "run/output.h"
 
 #include <stdarg.h>
@@ -28,7 +30,7 @@ static void json_time(struct json *json)
     json_text(json, "time", whole);
 }
 
-static void json_rules(struct json *json, const struct event *event)
+static void json_rules(struct json *json, const struct watch_event *event)
 {
     json_list_begin(json, "rules");
     for (size_t i = 0; i < event->rules->count; i++) {
@@ -59,7 +61,7 @@ static void json_start(struct json *json, const struct watch_start *start)
     json_number(json, "own_locked", start->locked);
 }
 
-static void json_profile(struct json *json, const struct event *event)
+static void json_profile(struct json *json, const struct watch_event *event)
 {
     json_text(json, "path", event->path);
     json_number(json, "bytes", event->bytes);
@@ -70,7 +72,7 @@ static void json_profile(struct json *json, const struct event *event)
     json_number(json, "calls", event->held->calls);
 }
 
-static void tell_json(const struct event *event)
+static void print_json(const struct watch_event *event, const char *cause)
 {
     struct json json;
 
@@ -90,8 +92,8 @@ static void tell_json(const struct event *event)
         json_start(&json, event->start);
     if (event->kind == EVENT_PROFILE)
         json_profile(&json, event);
-    if (event->cause)
-        json_text(&json, "cause", event->cause);
+    if (cause)
+        json_text(&json, "cause", cause);
     if (event->retry_ns)
         json_number(&json, "retry_ns", event->retry_ns);
     if (event->kind == EVENT_ENDED || event->kind == EVENT_STOPPED)
@@ -119,7 +121,7 @@ __attribute__((format(printf, 2, 3))) static void add(struct line *line, const c
         line->len = sizeof line->text - 1;
 }
 
-static void add_fired(struct line *line, const struct event *event)
+static void add_fired(struct line *line, const struct watch_event *event)
 {
     char text[128];
     bool any = false;
@@ -131,7 +133,7 @@ static void add_fired(struct line *line, const struct event *event)
         }
 }
 
-static void add_start(struct line *line, const struct event *event)
+static void add_start(struct line *line, const struct watch_event *event)
 {
     const struct watch_start *start = event->start;
     char rss[UNITS_TEXT], limit[UNITS_TEXT], locked[UNITS_TEXT], clean[256];
@@ -150,7 +152,7 @@ static void add_start(struct line *line, const struct event *event)
         add(line, "%s of own memory locked", units_bytes((double)start->locked, locked));
 }
 
-static void add_profile(struct line *line, const struct event *event)
+static void add_profile(struct line *line, const struct watch_event *event)
 {
     char held[UNITS_TEXT], bytes[UNITS_TEXT], clean[512];
 
@@ -164,7 +166,7 @@ static void add_profile(struct line *line, const struct event *event)
         add(line, "; %u older one%s removed", event->removed, event->removed == 1 ? "" : "s");
 }
 
-static void add_failed(struct line *line, const struct event *event)
+static void add_failed(struct line *line, const struct watch_event *event, const char *cause)
 {
     char clean[512], pause[UNITS_TEXT];
 
@@ -172,12 +174,12 @@ static void add_failed(struct line *line, const struct event *event)
         add_fired(line, event);
     else
         add(line, "cannot be watched");
-    add(line, ": %s", message_clean(event->cause, clean, sizeof clean));
+    add(line, ": %s", message_clean(cause, clean, sizeof clean));
     if (event->retry_ns)
         add(line, "; tried again in %s", units_duration(event->retry_ns, pause));
 }
 
-static void tell_words(const struct event *event)
+static void print_words(const struct watch_event *event, const char *cause)
 {
     struct line line = {.len = 0};
     char clean[64];
@@ -191,22 +193,23 @@ static void tell_words(const struct event *event)
     else if (event->kind == EVENT_PROFILE)
         add_profile(&line, event);
     else if (event->kind == EVENT_FAILED)
-        add_failed(&line, event);
+        add_failed(&line, event, cause);
     else if (event->kind == EVENT_ENDED)
         add(&line, "has ended; profiles made: %u", event->made);
     else if (event->kind == EVENT_STOPPED)
-        add(&line, "watched no longer: %s; profiles made: %u", event->cause, event->made);
+        add(&line, "watched no longer: %s; profiles made: %u", cause, event->made);
     message("%s", line.text);
 }
 
 /* Nothing waits in a buffer while the watch does. */
-fault_code event_tell(const struct options *options, const struct event *event, struct fault *fault)
+fault_code watch_event_print(const struct options *options, const struct watch_event *event,
+                             const char *cause, struct fault *fault)
 {
     if (options->json)
-        tell_json(event);
+        print_json(event, cause);
     else if (event->kind == EVENT_PROFILE)
         printf("%s\n", event->path);
     if (!options->quiet || event->kind == EVENT_FAILED)
-        tell_words(event);
+        print_words(event, cause);
     return output_stdout_check(fault);
 }

@@ -1,5 +1,8 @@
 /* jeattach dump */
 #include "cli/faults.h"
+#include "cli/job.h"
+#include "cli/output/attachment_json.h"
+#include "cli/presentation.h"
 #include "cli/verbs/verbs.h"
 #include "run/capture.h"
 #include "run/filename.h"
@@ -10,6 +13,7 @@
 
 struct dump {
     struct attachment attachment;
+    struct job job;
     struct output output;
     bool made; /* the name of the file is made of the process */
     struct presentation presentation;
@@ -23,7 +27,7 @@ struct dump {
 static void print_json(const struct dump *dump)
 {
     const struct attachment *attachment = &dump->attachment;
-    const char *output = attachment->options->output;
+    const char *output = dump->job.options->output;
     struct json json;
 
     attachment_json_begin(attachment, &json);
@@ -57,7 +61,7 @@ static void print_path(const char *path)
 /* stdout carries the profile itself with -o -. */
 static void print_result(const struct dump *dump)
 {
-    const struct options *options = dump->attachment.options;
+    const struct options *options = dump->job.options;
 
     if (options->output && strcmp(options->output, "-") == 0)
         return;
@@ -73,7 +77,7 @@ static void print_result(const struct dump *dump)
 /* Its own users look for the file by the other name. */
 static void tell_target_path(const struct dump *dump)
 {
-    const struct options *options = dump->attachment.options;
+    const struct options *options = dump->job.options;
     char clean[DUMP_PATH_MAX];
 
     if (options->output || options->quiet || options->json ||
@@ -94,7 +98,7 @@ static fault_code dump_held(struct attachment *attachment, void *ctx, struct fau
 /* A file that was named is replaced; one whose name is made of the process never is. */
 static fault_code open_output(struct dump *dump, const char *template, struct fault *fault)
 {
-    const char *extension = presentation_extension(&dump->presentation);
+    const char *extension = format_extension(dump->presentation.format);
     struct filename_facts facts;
 
     dump->made = filename_has_directives(template) || filename_is_directory(template);
@@ -111,6 +115,7 @@ static fault_code open_output(struct dump *dump, const char *template, struct fa
 /* What can be refused is refused before the target is touched. */
 static fault_code prepare(struct dump *dump, const struct options *options, struct fault *fault)
 {
+    dump->presentation.events = &dump->job.events;
     capture_init(&dump->capture);
     dump->request =
         (struct dump_request){.path = options->path, .consent = &dump->attachment.hooks};
@@ -149,11 +154,11 @@ static fault_code run_in_target(struct dump *dump, struct fault *fault)
 
 static fault_code run(struct dump *dump, struct fault *fault)
 {
-    const struct options *options = dump->attachment.options;
+    const struct options *options = dump->job.options;
     fault_code rc;
 
     if (options->dry_run)
-        return attachment_describe(&dump->attachment, verb_dump.calls, fault);
+        return job_describe(&dump->job, verb_dump.calls, fault);
     rc = options->output ? run_streamed(dump, fault) : run_in_target(dump, fault);
     if (rc != FAULT_NONE)
         return rc;
@@ -182,7 +187,7 @@ static int dump_main(const struct options *options, pid_t pid)
         presentation_free(&dump.presentation);
         return EXIT_USAGE;
     }
-    rc = attachment_open(&dump.attachment, options, pid, "dump the profile of process", &fault);
+    rc = job_open(&dump.job, &dump.attachment, options, pid, "dump the profile of process", &fault);
     if (rc == FAULT_NONE)
         rc = prepare(&dump, options, &fault);
     if (rc == FAULT_NONE)
@@ -190,7 +195,7 @@ static int dump_main(const struct options *options, pid_t pid)
     output_close(&dump.output);
     capture_free(&dump.capture);
     presentation_free(&dump.presentation);
-    return attachment_finish(&dump.attachment, rc, &fault);
+    return job_finish(&dump.job, rc, &fault);
 }
 
 const struct verb verb_dump = {

@@ -1,6 +1,9 @@
 /* jeattach leak */
 #include "base/units.h"
 #include "cli/faults.h"
+#include "cli/job.h"
+#include "cli/output/attachment_json.h"
+#include "cli/presentation.h"
 #include "cli/verbs/verbs.h"
 #include "jemalloc/stats.h"
 #include "profile/growth.h"
@@ -26,6 +29,7 @@ struct end {
 
 struct leak {
     struct attachment attachment;
+    struct job job;
     struct presentation presentation;
     struct sampling sampling;
     struct output output;
@@ -83,10 +87,10 @@ static fault_code take_first(struct leak *leak, struct fault *fault)
     return sampling_begun(&leak->attachment, &leak->sampling, rc, fault);
 }
 
-static fault_code wait_for(struct leak *leak, const char *doing, uint64_t until,
+static fault_code wait_for(struct leak *leak, enum run_activity activity, uint64_t until,
                            struct fault *fault)
 {
-    if (sampling_wait(&leak->attachment, &leak->sampling, doing, until) == PAUSE_ENDED)
+    if (sampling_wait(&leak->attachment, &leak->sampling, activity, until) == PAUSE_ENDED)
         return sampling_lost(&leak->attachment, fault);
     return FAULT_NONE;
 }
@@ -97,7 +101,7 @@ static fault_code settle(struct leak *leak, struct fault *fault)
     fault_code rc = sampling_hold(&leak->attachment, &leak->sampling, NULL, stop_held, leak, fault);
 
     if (rc == FAULT_NONE)
-        rc = wait_for(leak, "settling", clock_now() + leak->options->settle_ns, fault);
+        rc = wait_for(leak, RUN_SETTLING, clock_now() + leak->options->settle_ns, fault);
     return rc;
 }
 
@@ -118,7 +122,7 @@ static fault_code take_both(struct leak *leak, struct fault *fault)
     fault_code rc = take_first(leak, fault);
 
     if (rc == FAULT_NONE)
-        rc = wait_for(leak, "recording", leak->sampling.began + duration, fault);
+        rc = wait_for(leak, RUN_RECORDING, leak->sampling.began + duration, fault);
     if (rc == FAULT_NONE && options->settle_ns && !leak->sampling.interrupted)
         rc = settle(leak, fault);
     return rc == FAULT_NONE ? take_second(leak, fault) : rc;
@@ -334,6 +338,7 @@ static fault_code show(struct leak *leak, struct fault *fault)
     if (!to_stdout(leak))
         leak->presentation.also = options->json ? print_json : print_table;
     leak->presentation.also_ctx = leak;
+    leak->presentation.events = &leak->job.events;
     return capture_write(&leak->attachment, &leak->presentation, &leak->after.capture,
                          &leak->before.capture, options->output ? &leak->output : NULL, fault);
 }
@@ -344,7 +349,7 @@ static fault_code run(struct leak *leak, struct fault *fault)
     fault_code rc = FAULT_NONE;
 
     if (options->dry_run)
-        return attachment_describe(&leak->attachment, verb_leak.calls, fault);
+        return job_describe(&leak->job, verb_leak.calls, fault);
     if (options->output)
         rc = output_open_new(&leak->output, options->output, false, fault);
     if (rc == FAULT_NONE)
@@ -386,10 +391,11 @@ static int leak_main(const struct options *options, pid_t pid)
     int code = EXIT_USAGE;
 
     if (prepare(&leak, options)) {
-        rc = attachment_open(&leak.attachment, options, pid, "look for leaks in process", &fault);
+        rc = job_open(&leak.job, &leak.attachment, options, pid, "look for leaks in process",
+                      &fault);
         if (rc == FAULT_NONE)
             rc = run(&leak, &fault);
-        code = sampling_finish(&leak.attachment, &leak.sampling, rc, &fault);
+        code = job_finish_sampling(&leak.job, &leak.sampling, rc, &fault);
     }
     release(&leak);
     return code;

@@ -1,9 +1,10 @@
 /* jeattach mallctl */
 #include "cli/faults.h"
+#include "cli/job.h"
+#include "cli/output/attachment_json.h"
 #include "cli/value.h"
 #include "cli/verbs/verbs.h"
 #include "jemalloc/access.h"
-#include "run/attachment.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -275,11 +276,12 @@ static fault_code mallctl_held(struct attachment *attachment, void *ctx, struct 
 
 /* ---- afterwards ---- */
 
-static void print_text(const struct attachment *attachment, const struct access *access)
+static void print_text(const struct job *job, const struct access *access)
 {
+    const struct attachment *attachment = job->attachment;
     char old[VALUE_TEXT], now[VALUE_TEXT], clean[64];
 
-    if (attachment->options->pid_count > 1)
+    if (job->options->pid_count > 1)
         printf("%s[%d] ", message_clean(attachment->target.stat.comm, clean, sizeof clean),
                (int)attachment->target.pid);
     printf("%s", access->name);
@@ -412,7 +414,7 @@ static void tell_notes(const struct mallctl *mallctl)
                     "is false: use jeattach on");
 }
 
-static fault_code describe(struct attachment *attachment, const struct mallctl *mallctl,
+static fault_code describe(const struct job *job, const struct mallctl *mallctl,
                            struct fault *fault)
 {
     const char *calls[OPTIONS_NAMES_MAX + 4] = {verb_mallctl.calls[0], verb_mallctl.calls[1]};
@@ -429,25 +431,25 @@ static fault_code describe(struct attachment *attachment, const struct mallctl *
     }
     if (mallctl->options->list)
         calls[count++] = "mallctl of the names that match (read)";
-    return attachment_describe(attachment, calls, fault);
+    return job_describe(job, calls, fault);
 }
 
-static fault_code run(struct attachment *attachment, struct mallctl *mallctl, struct fault *fault)
+static fault_code run(struct job *job, struct mallctl *mallctl, struct fault *fault)
 {
     fault_code rc = take_words(mallctl, fault);
 
     if (rc != FAULT_NONE)
         return rc;
     if (mallctl->options->dry_run)
-        return describe(attachment, mallctl, fault);
-    rc = attachment_hold(attachment, mallctl_held, mallctl, fault);
+        return describe(job, mallctl, fault);
+    rc = attachment_hold(job->attachment, mallctl_held, mallctl, fault);
     if (rc != FAULT_NONE)
         return rc;
     if (mallctl->options->json)
-        print_json(attachment, mallctl);
+        print_json(job->attachment, mallctl);
     for (size_t i = 0; i < mallctl->count && !mallctl->options->json; i++)
         if (mallctl->list[i].rc == 0)
-            print_text(attachment, &mallctl->list[i]);
+            print_text(job, &mallctl->list[i]);
     tell_notes(mallctl);
     return outcome(mallctl, fault);
 }
@@ -457,12 +459,13 @@ static int mallctl_main(const struct options *options, pid_t pid)
     struct mallctl mallctl = {.options = options};
     struct attachment attachment;
     struct fault fault;
-    fault_code rc = attachment_open(&attachment, options, pid, "use mallctl of", &fault);
+    struct job job;
+    fault_code rc = job_open(&job, &attachment, options, pid, "use mallctl of", &fault);
 
     if (rc == FAULT_NONE)
-        rc = run(&attachment, &mallctl, &fault);
+        rc = run(&job, &mallctl, &fault);
     access_free(mallctl.list, mallctl.count);
-    return attachment_finish(&attachment, rc, &fault);
+    return job_finish(&job, rc, &fault);
 }
 
 const struct verb verb_mallctl = {

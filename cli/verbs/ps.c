@@ -199,20 +199,22 @@ static int finish(struct listing *listing, const struct deadline *deadline, faul
     return deadline_interrupted(deadline) ? EXIT_INTERRUPTED : EXIT_NO_SAFE_POINT;
 }
 
-/* From the stall_guard: what is known of the others is not lost. */
-static void print_what_is_there(void *ctx)
+/* For the stall guard: what is known of the others is not lost. */
+static int print_list_stalled(void *ctx, const struct fault *fault)
 {
     struct listing *listing = ctx;
+    int code = message_fault(&listing->subject, fault);
 
     print_all(listing);
     tell_rest(listing);
+    fflush(stdout);
+    return code;
 }
 
 static int ps_main(const struct options *options, pid_t pid)
 {
     struct listing listing = {.options = options, .subject.verb = "look at process"};
-    const struct stall_guard_case what = {
-        .subject = &listing.subject, .last_act = print_what_is_there, .ctx = &listing};
+    const struct stall_guard_case what = {.stalled = print_list_stalled, .ctx = &listing};
     struct stall_guard stall_guard;
     struct deadline deadline = {0};
     struct fault fault = {0};

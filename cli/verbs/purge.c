@@ -1,8 +1,9 @@
 /* jeattach purge */
 #include "jemalloc/purge.h"
 #include "base/units.h"
+#include "cli/job.h"
+#include "cli/output/attachment_json.h"
 #include "cli/verbs/verbs.h"
-#include "run/attachment.h"
 
 #include <stdio.h>
 
@@ -38,9 +39,9 @@ static void print_row(const char *name, uint64_t before, uint64_t after, const c
            units_bytes((double)after, to), what);
 }
 
-static void print_text(const struct attachment *attachment, const struct purge *purge)
+static void print_text(const struct job *job, const struct purge *purge)
 {
-    attachment_head(attachment);
+    job_print_head(job);
     if (purge->result.measured)
         print_row("resident", purge->result.resident_before, purge->result.resident_after,
                   "of jemalloc (stats.resident)");
@@ -57,21 +58,21 @@ static fault_code purge_held(struct attachment *attachment, void *ctx, struct fa
                      &purge->result, fault);
 }
 
-static fault_code run(struct attachment *attachment, struct fault *fault)
+static fault_code run(struct job *job, struct fault *fault)
 {
-    struct purge purge = {.rss_before = target_rss(&attachment->target)};
+    struct purge purge = {.rss_before = target_rss(&job->attachment->target)};
     fault_code rc;
 
-    if (attachment->options->dry_run)
-        return attachment_describe(attachment, verb_purge.calls, fault);
-    rc = attachment_hold(attachment, purge_held, &purge, fault);
+    if (job->options->dry_run)
+        return job_describe(job, verb_purge.calls, fault);
+    rc = attachment_hold(job->attachment, purge_held, &purge, fault);
     if (rc != FAULT_NONE)
         return rc;
-    purge.rss_after = target_rss(&attachment->target);
-    if (attachment->options->json)
-        print_json(attachment, &purge);
+    purge.rss_after = target_rss(&job->attachment->target);
+    if (job->options->json)
+        print_json(job->attachment, &purge);
     else
-        print_text(attachment, &purge);
+        print_text(job, &purge);
     return FAULT_NONE;
 }
 
@@ -79,12 +80,13 @@ static int purge_main(const struct options *options, pid_t pid)
 {
     struct attachment attachment;
     struct fault fault;
+    struct job job;
     fault_code rc =
-        attachment_open(&attachment, options, pid, "purge the arenas of process", &fault);
+        job_open(&job, &attachment, options, pid, "purge the arenas of process", &fault);
 
     if (rc == FAULT_NONE)
-        rc = run(&attachment, &fault);
-    return attachment_finish(&attachment, rc, &fault);
+        rc = run(&job, &fault);
+    return job_finish(&job, rc, &fault);
 }
 
 const struct verb verb_purge = {

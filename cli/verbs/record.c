@@ -1,5 +1,8 @@
 /* jeattach record */
 #include "cli/faults.h"
+#include "cli/job.h"
+#include "cli/output/attachment_json.h"
+#include "cli/presentation.h"
 #include "cli/verbs/verbs.h"
 #include "run/capture.h"
 #include "run/filename.h"
@@ -24,6 +27,7 @@ struct written {
 
 struct record {
     struct attachment attachment;
+    struct job job;
     struct presentation presentation;
     struct sampling sampling;
     struct capture capture;
@@ -52,7 +56,7 @@ static fault_code make_name(const struct record *record, char *out, size_t size,
     struct filename_facts facts;
 
     filename_facts(&facts, &record->attachment.target);
-    if (filename_expand(record->template, presentation_extension(&record->presentation), &facts,
+    if (filename_expand(record->template, format_extension(record->presentation.format), &facts,
                         out, size))
         return FAULT_NONE;
     return fault_set(fault, FAULT_OUTPUT, ENAMETOOLONG, "write output", "%s", record->template);
@@ -209,7 +213,7 @@ static fault_code record_all(struct record *record, struct fault *fault)
 
     while (rc == FAULT_NONE && !last) {
         moment = next_moment(record, moment);
-        switch (sampling_wait(&record->attachment, &record->sampling, "recording", moment)) {
+        switch (sampling_wait(&record->attachment, &record->sampling, RUN_RECORDING, moment)) {
         case PAUSE_ENDED:
             return sampling_lost(&record->attachment, fault);
         case PAUSE_INTERRUPTED:
@@ -259,8 +263,9 @@ static fault_code run(struct record *record, struct fault *fault)
     const struct options *options = record->options;
     fault_code rc;
 
+    record->presentation.events = &record->job.events;
     if (options->dry_run)
-        return attachment_describe(attachment, verb_record.calls, fault);
+        return job_describe(&record->job, verb_record.calls, fault);
     rc = open_output(record, fault);
     if (rc == FAULT_NONE)
         rc = attachment_hold(attachment, begin_held, &record->sampling, fault);
@@ -294,7 +299,7 @@ static bool prepare(struct record *record, const struct options *options)
     else
         snprintf(record->template, sizeof record->template, "%s%s",
                  options->output ? output : FILENAME_DEFAULT,
-                 options->output ? "" : presentation_extension(&record->presentation));
+                 options->output ? "" : format_extension(record->presentation.format));
     return !wrong;
 }
 
@@ -316,12 +321,12 @@ static int record_main(const struct options *options, pid_t pid)
     int code = EXIT_USAGE;
 
     if (prepare(&record, options)) {
-        rc = attachment_open(&record.attachment, options, pid, "record process", &fault);
+        rc = job_open(&record.job, &record.attachment, options, pid, "record process", &fault);
         if (rc == FAULT_NONE)
             rc = run(&record, &fault);
         if (record.count && options->json && !to_stdout(&record))
             print_json(&record);
-        code = sampling_finish(&record.attachment, &record.sampling, rc, &fault);
+        code = job_finish_sampling(&record.job, &record.sampling, rc, &fault);
     }
     release(&record);
     return code;

@@ -1,11 +1,11 @@
 /* jeattach report */
 #include "base/util.h"
 #include "cli/faults.h"
-#include "cli/message.h"
+#include "cli/notes.h"
+#include "cli/presentation.h"
 #include "cli/verbs/verbs.h"
 #include "elf/rootfile.h"
 #include "run/interrupt.h"
-#include "run/present.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -98,10 +98,8 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-static void make_title(struct presentation *presentation)
+static void make_title(struct presentation *presentation, const struct options *options)
 {
-    const struct options *options = presentation->options;
-
     if (options->base)
         snprintf(presentation->title, sizeof presentation->title, "%s, compared with %s",
                  base_name(options->file), base_name(options->base));
@@ -109,10 +107,9 @@ static void make_title(struct presentation *presentation)
         snprintf(presentation->title, sizeof presentation->title, "%s", base_name(options->file));
 }
 
-static fault_code run(struct presentation *presentation, struct input *inputs,
-                      struct output *output, struct fault *fault)
+static fault_code run(struct presentation *presentation, const struct options *options,
+                      struct input *inputs, struct output *output, struct fault *fault)
 {
-    const struct options *options = presentation->options;
     char root[48];
     const struct symbols_options symbols = {
         .root = options->report.root ? options->report.root
@@ -130,7 +127,7 @@ static fault_code run(struct presentation *presentation, struct input *inputs,
     if (rc != FAULT_NONE)
         return rc;
     profile.time_ns = inputs[0].time_ns;
-    make_title(presentation);
+    make_title(presentation, options);
     return present(presentation, &profile, options->base ? &base : NULL, output, fault);
 }
 
@@ -141,13 +138,15 @@ static int report_main(const struct options *options, pid_t pid)
     struct output output = {.fd = -1};
     struct subject subject = {
         .name = options->file, .verb = "show the profile", .json = options->json};
+    const struct run_events events = {.ctx = (void *)options, .note = notes_print_profile};
     struct fault fault;
     int code = EXIT_USAGE;
 
     (void)pid;
     if (presentation_init(&presentation, options, FORMAT_TEXT)) {
+        presentation.events = &events;
         code = EXIT_DONE;
-        if (run(&presentation, inputs, &output, &fault) != FAULT_NONE)
+        if (run(&presentation, options, inputs, &output, &fault) != FAULT_NONE)
             code = message_fault(&subject, &fault);
     }
     output_close(&output);

@@ -1,8 +1,9 @@
 /* jeattach reset */
 #include "jemalloc/reset.h"
 #include "base/units.h"
+#include "cli/job.h"
+#include "cli/output/attachment_json.h"
 #include "cli/verbs/verbs.h"
-#include "run/attachment.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -23,13 +24,13 @@ static void print_json(const struct attachment *attachment, const struct reset_r
     json_end(&json);
 }
 
-static void print_text(const struct attachment *attachment, const struct reset_result *result)
+static void print_text(const struct job *job, const struct reset_result *result)
 {
     char name[64], period[UNITS_TEXT] = "unknown";
 
-    if (attachment->options->pid_count > 1)
-        printf("%s[%d] ", message_clean(attachment->target.stat.comm, name, sizeof name),
-               (int)attachment->target.pid);
+    if (job->options->pid_count > 1)
+        printf("%s[%d] ", message_clean(job->attachment->target.stat.comm, name, sizeof name),
+               (int)job->attachment->target.pid);
     if (result->new_lg_sample < 64)
         units_bytes(ldexp(1, (int)result->new_lg_sample), period);
     printf("prof.reset: what was sampled so far is dropped; prof.lg_sample: ");
@@ -47,20 +48,20 @@ static fault_code reset_held(struct attachment *attachment, void *ctx, struct fa
                      &attachment->hooks, &reset->result, fault);
 }
 
-static fault_code run(struct attachment *attachment, struct fault *fault)
+static fault_code run(struct job *job, struct fault *fault)
 {
-    struct reset reset = {.lg_sample = attachment->options->lg_sample};
+    struct reset reset = {.lg_sample = job->options->lg_sample};
     fault_code rc;
 
-    if (attachment->options->dry_run)
-        return attachment_describe(attachment, verb_reset.calls, fault);
-    rc = attachment_hold(attachment, reset_held, &reset, fault);
+    if (job->options->dry_run)
+        return job_describe(job, verb_reset.calls, fault);
+    rc = attachment_hold(job->attachment, reset_held, &reset, fault);
     if (rc != FAULT_NONE)
         return rc;
-    if (attachment->options->json)
-        print_json(attachment, &reset.result);
+    if (job->options->json)
+        print_json(job->attachment, &reset.result);
     else
-        print_text(attachment, &reset.result);
+        print_text(job, &reset.result);
     return FAULT_NONE;
 }
 
@@ -68,12 +69,13 @@ static int reset_main(const struct options *options, pid_t pid)
 {
     struct attachment attachment;
     struct fault fault;
+    struct job job;
     fault_code rc =
-        attachment_open(&attachment, options, pid, "reset the profile of process", &fault);
+        job_open(&job, &attachment, options, pid, "reset the profile of process", &fault);
 
     if (rc == FAULT_NONE)
-        rc = run(&attachment, &fault);
-    return attachment_finish(&attachment, rc, &fault);
+        rc = run(&job, &fault);
+    return job_finish(&job, rc, &fault);
 }
 
 const struct verb verb_reset = {

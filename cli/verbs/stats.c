@@ -3,10 +3,11 @@
 #include "base/json_check.h"
 #include "base/text.h"
 #include "cli/faults.h"
+#include "cli/job.h"
+#include "cli/output/attachment_json.h"
 #include "cli/output/usage.h"
 #include "cli/verbs/verbs.h"
 #include "jemalloc/variable.h"
-#include "run/attachment.h"
 #include "run/output.h"
 
 #include <stdio.h>
@@ -18,6 +19,7 @@
 
 struct stats {
     struct attachment attachment;
+    struct job job;
     remote_addr message_at;
     struct sink sink;
     struct build build;
@@ -32,13 +34,13 @@ static bool wants_report(const struct options *options)
 static fault_code stats_held(struct attachment *attachment, void *ctx, struct fault *fault)
 {
     struct stats *stats = ctx;
-    const struct stats_request request = {.options = attachment->options->json ? "J" : "",
+    const struct stats_request request = {.options = stats->job.options->json ? "J" : "",
                                           .message_at = stats->message_at,
-                                          .allow_slow = attachment->options->allow_slow,
+                                          .allow_slow = stats->job.options->allow_slow,
                                           .consent = &attachment->hooks,
                                           .sink = &stats->sink};
 
-    if (!wants_report(attachment->options))
+    if (!wants_report(stats->job.options))
         return stats_read(&attachment->injection, &attachment->instance, &stats->build,
                           &stats->gauges, fault);
     return stats_print(&attachment->injection, &attachment->instance, &request, fault);
@@ -54,17 +56,17 @@ static fault_code print_report(const struct stats *stats, struct fault *fault)
     const struct attachment *attachment = &stats->attachment;
     const char *text = (const char *)stats->sink.bytes;
     size_t len = stats->sink.len;
-    bool member = attachment->options->json && attachment->options->pid_count > 1;
+    bool member = stats->job.options->json && stats->job.options->pid_count > 1;
     struct json json;
 
-    if (attachment->options->json && !json_valid(text, len))
+    if (stats->job.options->json && !json_valid(text, len))
         return fault_set(fault, FAULT_STATS_NO_JSON, 0, "malloc_stats_print", "%zu bytes", len);
     if (member) {
         attachment_json_begin(attachment, &json);
         json_raw(&json, "stats", text, len);
         json_end(&json);
     } else {
-        attachment_head(attachment);
+        job_print_head(&stats->job);
         text_write_lines(stdout, text, len);
     }
     return FAULT_NONE;
@@ -81,7 +83,7 @@ static fault_code print_gauges(const struct stats *stats, struct fault *fault)
 
     if (rc != FAULT_NONE)
         return rc;
-    if (attachment->options->prometheus)
+    if (stats->job.options->prometheus)
         usage_print_metrics(&usage, stdout);
     else
         usage_print_table(&usage, stdout);
@@ -93,16 +95,16 @@ static fault_code run(struct stats *stats, struct fault *fault)
     struct attachment *attachment = &stats->attachment;
     fault_code rc;
 
-    if (attachment->options->dry_run)
-        return attachment_describe(attachment, verb_stats.calls, fault);
-    if (wants_report(attachment->options))
+    if (stats->job.options->dry_run)
+        return job_describe(&stats->job, verb_stats.calls, fault);
+    if (wants_report(stats->job.options))
         stats->message_at =
             variable_find(&attachment->instance, "malloc_message", &attachment->modules,
                           &attachment->target, &attachment->memory);
     rc = attachment_hold(attachment, stats_held, stats, fault);
     if (rc != FAULT_NONE)
         return rc;
-    if (!wants_report(attachment->options))
+    if (!wants_report(stats->job.options))
         return print_gauges(stats, fault);
     return print_report(stats, fault);
 }
@@ -111,13 +113,13 @@ static int stats_main(const struct options *options, pid_t pid)
 {
     struct stats stats = {.message_at = 0};
     struct fault fault;
-    fault_code rc =
-        attachment_open(&stats.attachment, options, pid, "read the statistics of process", &fault);
+    fault_code rc = job_open(&stats.job, &stats.attachment, options, pid,
+                             "read the statistics of process", &fault);
 
     sink_init(&stats.sink, REPORT_LIMIT);
     if (rc == FAULT_NONE)
         rc = run(&stats, &fault);
-    int code = attachment_finish(&stats.attachment, rc, &fault);
+    int code = job_finish(&stats.job, rc, &fault);
     sink_free(&stats.sink);
     return code;
 }

@@ -1,13 +1,14 @@
 /* jeattach status */
 #include "attach/permit.h"
 #include "base/units.h"
+#include "cli/job.h"
+#include "cli/output/attachment_json.h"
 #include "cli/output/facts_json.h"
 #include "cli/verbs/verbs.h"
 #include "cli/verdict.h"
 #include "jemalloc/activate.h"
 #include "jemalloc/facts.h"
 #include "jemalloc/stripped/stripped.h"
-#include "run/attachment.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 
 struct status {
     struct attachment attachment;
+    struct job job;
     struct conf conf;
     struct prof_state state;
     struct fault refusal; /* of an attach; FAULT_NONE: it is possible */
@@ -331,29 +333,29 @@ static void read_memory(struct status *status)
               &attachment->memory);
 }
 
-static fault_code dry_run(struct attachment *attachment, const struct prof_state *state,
-                          struct fault *fault)
+static fault_code dry_run(struct status *status, struct fault *fault)
 {
     fault_code rc;
 
-    if (facts_complete(state)) {
-        attachment_head(attachment);
+    if (facts_complete(&status->state)) {
+        job_print_head(&status->job);
         printf("calls      none: all values can be read from the memory of the process\n");
         return FAULT_NONE;
     }
-    rc = attachment_prepare(attachment, fault);
-    return rc == FAULT_NONE ? attachment_describe(attachment, verb_status.calls, fault) : rc;
+    rc = attachment_prepare(&status->attachment, fault);
+    return rc == FAULT_NONE ? job_describe(&status->job, verb_status.calls, fault) : rc;
 }
 
 /* Without an attach. */
 static void foresee(struct status *status)
 {
-    struct attachment *attachment = &status->attachment;
+    const struct attachment *attachment = &status->attachment;
+    const struct subject subject = job_subject(&status->job);
 
-    permit_forecast(&attachment->target, attachment->options->thread, &status->refusal_certain,
+    permit_forecast(&attachment->target, status->job.options->thread, &status->refusal_certain,
                     &status->refusal);
     if (status->refusal.code != FAULT_NONE)
-        message_words(&attachment->subject, &status->refusal, &status->refusal_words);
+        message_words(&subject, &status->refusal, &status->refusal_words);
 }
 
 /* What was read is this process's only if it is still there. */
@@ -363,7 +365,7 @@ static fault_code complete(struct status *status, struct fault *fault)
     bool hopeless = status->refusal.code != FAULT_NONE && status->refusal_certain;
     fault_code rc;
 
-    if (attachment->options->no_call || facts_complete(&status->state) || hopeless)
+    if (status->job.options->no_call || facts_complete(&status->state) || hopeless)
         return target_check(&attachment->target, fault);
     rc = attachment_prepare(attachment, fault);
     return rc == FAULT_NONE ? attachment_hold(attachment, read_held, status, fault) : rc;
@@ -375,15 +377,15 @@ static fault_code run(struct status *status, struct fault *fault)
     fault_code rc;
 
     read_memory(status);
-    if (attachment->options->dry_run)
-        return dry_run(attachment, &status->state, fault);
+    if (status->job.options->dry_run)
+        return dry_run(status, fault);
     foresee(status);
     rc = complete(status, fault);
     if (rc != FAULT_NONE)
         return rc;
     if (attachment->injection.summary.tid) /* it was done */
         status->refusal.code = FAULT_NONE;
-    if (attachment->options->json)
+    if (status->job.options->json)
         print_json(status);
     else
         print_text(status);
@@ -393,7 +395,7 @@ static fault_code run(struct status *status, struct fault *fault)
 /* Printed it is either way; what could not be found out because of a refusal is no success. */
 static int exit_code(const struct status *status)
 {
-    bool wanted = !is_judged(status) && !status->attachment.options->no_call;
+    bool wanted = !is_judged(status) && !status->job.options->no_call;
 
     return wanted && status->refusal.code != FAULT_NONE ? status->refusal_words.exit : EXIT_DONE;
 }
@@ -403,11 +405,12 @@ static int status_main(const struct options *options, pid_t pid)
     struct status status = {0};
     struct fault fault;
     int code;
-    fault_code rc = attachment_look(&status.attachment, options, pid, "look at process", &fault);
+    fault_code rc =
+        job_look(&status.job, &status.attachment, options, pid, "look at process", &fault);
 
     if (rc == FAULT_NONE)
         rc = run(&status, &fault);
-    code = attachment_finish(&status.attachment, rc, &fault);
+    code = job_finish(&status.job, rc, &fault);
     return code == EXIT_DONE && !options->dry_run ? exit_code(&status) : code;
 }
 

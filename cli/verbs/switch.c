@@ -1,13 +1,15 @@
 /* jeattach on, jeattach off */
 #include "cli/faults.h"
+#include "cli/job.h"
+#include "cli/output/attachment_json.h"
 #include "cli/verbs/verbs.h"
 #include "jemalloc/activate.h"
-#include "run/attachment.h"
 
 #include <stdio.h>
 
 struct change {
     struct attachment attachment;
+    struct job job;
     bool active; /* to what it is switched */
     struct prof_state former;
     bool visited;     /* every thread, as some versions need it */
@@ -69,7 +71,7 @@ static void print_text(const struct change *change)
     const struct attachment *attachment = &change->attachment;
     char clean[64];
 
-    if (attachment->options->pid_count > 1)
+    if (change->job.options->pid_count > 1)
         printf("%s[%d] ", message_clean(attachment->target.stat.comm, clean, sizeof clean),
                (int)attachment->target.pid);
     if (prof_is_active(&change->former) == change->active)
@@ -99,7 +101,7 @@ static fault_code visit_threads(struct change *change, struct fault *fault)
     const struct injection_env env = attachment_env(attachment);
     const struct activation_options options = {
         .layout = change->layout,
-        .may_reset = attachment->options->allow_reset,
+        .may_reset = change->job.options->allow_reset,
         .lg_sample = change->former.lg_sample,
         .consent = &attachment->hooks,
     };
@@ -117,15 +119,14 @@ static fault_code run(struct change *change, struct fault *fault)
     struct attachment *attachment = &change->attachment;
     fault_code rc;
 
-    if (attachment->options->dry_run)
-        return attachment_describe(attachment, change->active ? verb_on.calls : verb_off.calls,
-                                   fault);
+    if (change->job.options->dry_run)
+        return job_describe(&change->job, change->active ? verb_on.calls : verb_off.calls, fault);
     rc = attachment_hold(attachment, change_held, change, fault);
     if (rc != FAULT_NONE)
         return rc;
     if (change->active && activation_needed(change->former.build.text))
         rc = visit_threads(change, fault);
-    if (attachment->options->json)
+    if (change->job.options->json)
         print_json(change);
     else
         print_text(change);
@@ -135,8 +136,10 @@ static fault_code run(struct change *change, struct fault *fault)
 static const char *missed_cause(const struct change *change, const struct fault *fault, char *out,
                                 size_t size)
 {
+    const struct subject subject = job_subject(&change->job);
+
     if (fault->code != FAULT_NONE && fault->code != FAULT_INTERRUPTED)
-        return message_cause(&change->attachment.subject, fault, out, size);
+        return message_cause(&subject, fault, out, size);
     return change->interrupted ? "interrupted before it was done"
                                : "the time was over before it was its turn";
 }
@@ -145,7 +148,7 @@ static const char *missed_cause(const struct change *change, const struct fault 
 static int tell_missed(const struct change *change)
 {
     const struct activation *activation = &change->activation;
-    const struct subject *subject = &change->attachment.subject;
+    int pid = (int)change->attachment.request.pid;
     char name[64], cause[512];
 
     for (size_t i = 0; i < activation->missed && i < ACTIVATION_NAMED; i++) {
@@ -157,12 +160,12 @@ static int tell_missed(const struct change *change)
     if (activation->missed > ACTIVATION_NAMED)
         message("and %zu more threads", activation->missed - ACTIVATION_NAMED);
     if (activation->missed)
-        message("run jeattach on %d again, perhaps with a longer --timeout", subject->pid);
+        message("run jeattach on %d again, perhaps with a longer --timeout", pid);
     if (activation->unsure)
         message("%zu threads sample only if they never did before: this build has no statistics, "
                 "so it does not tell; jeattach on --allow-reset %d makes them all sample, and "
                 "drops what was sampled so far",
-                activation->unsure, subject->pid);
+                activation->unsure, pid);
     if (change->interrupted)
         return EXIT_INTERRUPTED;
     return activation->missed ? EXIT_NO_SAFE_POINT : EXIT_DONE;
@@ -174,14 +177,14 @@ static int switch_to(const struct options *options, pid_t pid, bool active)
         active ? "switch profiling on in process" : "switch profiling off in process";
     struct change change = {.active = active};
     struct fault fault;
-    fault_code rc = attachment_open(&change.attachment, options, pid, verb, &fault);
+    fault_code rc = job_open(&change.job, &change.attachment, options, pid, verb, &fault);
     int partial = EXIT_DONE, code;
 
     if (rc == FAULT_NONE)
         rc = run(&change, &fault);
     if (rc == FAULT_NONE)
         partial = tell_missed(&change);
-    code = attachment_finish(&change.attachment, rc, &fault);
+    code = job_finish(&change.job, rc, &fault);
     return code != EXIT_DONE ? code : partial;
 }
 

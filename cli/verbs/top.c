@@ -1,10 +1,11 @@
 /* jeattach top */
 #include "cli/faults.h"
+#include "cli/job.h"
 #include "cli/output/screen.h"
 #include "cli/output/top_json.h"
+#include "cli/presentation.h"
 #include "cli/verbs/verbs.h"
 #include "run/interrupt.h"
-#include "run/present.h"
 #include "run/top_refresh.h"
 
 #include <errno.h>
@@ -17,8 +18,10 @@ struct top {
     const struct options *options;
     struct presentation presentation; /* filter and number of rows */
     struct top_refresh refresh;
+    struct job job;
     struct screen screen;
-    char clock[16], next[512];
+    struct top_page page;
+    char clock[16], next[512], missed[512];
     bool quit;
 };
 
@@ -65,15 +68,23 @@ static void replace(char *text, size_t size, const char *word, const char *value
 
 static void explain(struct top *top)
 {
-    struct top_model *model = &top->refresh.model;
     char pid[16];
 
-    snprintf(pid, sizeof pid, "%d", model->pid);
+    snprintf(pid, sizeof pid, "%d", top->refresh.model.pid);
     snprintf(top->next, sizeof top->next, "%s", states[top->refresh.snapshot.profile].next);
     replace(top->next, sizeof top->next, "VARIABLE", top->refresh.attachment.variable);
     replace(top->next, sizeof top->next, "PID", pid);
-    model->why = states[top->refresh.snapshot.profile].why;
-    model->next = top->next;
+    top->page.why = states[top->refresh.snapshot.profile].why;
+    top->page.next = top->next;
+}
+
+static void explain_missed(struct top *top, const struct fault *fault)
+{
+    const struct subject subject = job_subject(&top->job);
+
+    top->page.missed = NULL;
+    if (top->refresh.model.missed)
+        top->page.missed = message_cause(&subject, fault, top->missed, sizeof top->missed);
 }
 
 static void draw_line(void *ctx, enum top_style style, const char *text)
@@ -102,14 +113,14 @@ static void set_clock(struct top *top)
 
     if (!localtime_r(&now, &local) || !strftime(top->clock, sizeof top->clock, "%H:%M:%S", &local))
         top->clock[0] = '\0';
-    top->refresh.model.clock = top->clock;
+    top->page.clock = top->clock;
 }
 
 static bool write_block(struct top *top, FILE *out)
 {
     const struct top_model *model = &top->refresh.model;
     const struct top_size size = size_of(top);
-    const struct top_json json = {.model = model,
+    const struct top_json json = {.page = &top->page,
                                   .attachment = &top->refresh.attachment,
                                   .profiling = states[top->refresh.snapshot.profile].name,
                                   .rows = size.rows};
@@ -118,7 +129,7 @@ static bool write_block(struct top *top, FILE *out)
         return top_json_write(&json, out);
     if (!top->screen.lines && model->refreshes > 1)
         fputc('\n', out); /* between two blocks */
-    return top_lay_out(model, &size, draw_line, &top->screen);
+    return top_lay_out(&top->page, &size, draw_line, &top->screen);
 }
 
 static fault_code draw(struct top *top, struct fault *fault)
@@ -142,7 +153,8 @@ static fault_code show_next(struct top *top, struct fault *fault)
         return rc;
     if (top->options->once)
         top->refresh.model.interval = 0;
-    top->refresh.attachment.subject.verb = "go on showing process";
+    explain_missed(top, fault);
+    top->job.verb = "go on showing process";
     explain(top);
     set_clock(top);
     return draw(top, fault);
@@ -150,7 +162,7 @@ static fault_code show_next(struct top *top, struct fault *fault)
 
 static void take_key(struct top *top)
 {
-    enum sites_order *order = &top->refresh.model.order;
+    enum sites_order *order = &top->page.order;
 
     if (top->screen.key == 'q')
         top->quit = true;
@@ -238,7 +250,7 @@ static fault_code run(struct top *top, struct fault *fault)
     fault_code rc;
 
     if (top->options->dry_run)
-        return attachment_describe(&top->refresh.attachment, verb_top.calls, fault);
+        return job_describe(&top->job, verb_top.calls, fault);
     screen_open(&top->screen, !top->options->json && !top->options->once);
     rc = show_all(top, fault);
     leave_screen(top);
@@ -257,29 +269,41 @@ static bool take_order(const struct options *options, enum sites_order *order)
     return false;
 }
 
+static struct top_request request_of(const struct top *top)
+{
+    const struct options *options = top->options;
+
+    return (struct top_request){.samples = &top->presentation.samples,
+                                .interval_ns = options->interval_ns,
+                                .percent = options->share,
+                                .no_inlines = options->report.no_inlines,
+                                .debuginfod = options->report.debuginfod};
+}
+
 static int top_main(const struct options *options, pid_t pid)
 {
     struct top top = {.options = options};
-    enum sites_order order;
+    struct top_request request;
     struct fault fault;
     fault_code rc;
 
-    if (!take_order(options, &order) ||
+    if (!take_order(options, &top.page.order) ||
         !presentation_init(&top.presentation, options, FORMAT_TEXT)) {
         presentation_free(&top.presentation);
         return EXIT_USAGE;
     }
     screen_init(&top.screen);
-    rc = attachment_open(&top.refresh.attachment, options, pid, "show the memory of process",
-                         &fault);
-    top_refresh_init(&top.refresh, options, &top.presentation.samples);
-    top.refresh.model.order = order;
+    rc = job_open(&top.job, &top.refresh.attachment, options, pid, "show the memory of process",
+                  &fault);
+    request = request_of(&top);
+    top_refresh_init(&top.refresh, &request);
+    top.page.model = &top.refresh.model;
     if (rc == FAULT_NONE)
         rc = run(&top, &fault);
     screen_close(&top.screen);
     top_refresh_free(&top.refresh);
     presentation_free(&top.presentation);
-    return attachment_finish(&top.refresh.attachment, rc, &fault);
+    return job_finish(&top.job, rc, &fault);
 }
 
 const struct verb verb_top = {

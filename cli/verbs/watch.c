@@ -1,5 +1,7 @@
 /* jeattach watch */
 #include "cli/faults.h"
+#include "cli/job.h"
+#include "cli/output/watch_event.h"
 #include "cli/verbs/verbs.h"
 #include "run/filename.h"
 #include "run/follow.h"
@@ -16,16 +18,21 @@
 
 #define SECOND_NS ((uint64_t)1000000000)
 
+struct watcher {
+    const struct options *options;
+    struct options quiet; /* for the job: what it would say, the events say */
+    struct job job;
+    struct watching watch;
+};
+
 /* ---- what is asked for ---- */
 
-static bool take_rules(struct watching *watch)
+static bool take_rules(struct rules *rules, const struct watch_options *given)
 {
-    const struct watch_options *given = &watch->options->watch;
-
-    watch->rules.count = given->rule_count;
-    watch->rules.cooldown_ns = given->cooldown_ns;
+    rules->count = given->rule_count;
+    rules->cooldown_ns = given->cooldown_ns;
     for (size_t i = 0; i < given->rule_count; i++) {
-        const char *wrong = rule_parse(&watch->rules.list[i], given->rules[i]);
+        const char *wrong = rule_parse(&rules->list[i], given->rules[i]);
         char clean[64];
         if (!wrong)
             continue;
@@ -37,9 +44,8 @@ static bool take_rules(struct watching *watch)
 }
 
 /* The directory is there, and takes a file. */
-static fault_code check_directory(const struct watching *watch, struct fault *fault)
+static fault_code check_directory(const char *directory, struct fault *fault)
 {
-    const char *directory = watch->options->output;
     struct output output = {.fd = -1};
     char path[FILENAME_MAX_BYTES];
     fault_code rc;
@@ -55,53 +61,89 @@ static fault_code check_directory(const struct watching *watch, struct fault *fa
     return rc;
 }
 
-/* ---- one process, by its pid ---- */
+/* ---- events ---- */
 
-static fault_code describe(struct watching *watch, pid_t pid)
+static fault_code report_event(void *ctx, const struct watch_event *event, struct fault *fault)
 {
-    fault_code rc =
-        attachment_open(&watch->attachment, &watch->quiet, pid, "watch process", &watch->fault);
+    const struct watcher *watcher = ctx;
+    const struct subject subject = job_subject(&watcher->job);
+    const char *cause = NULL;
+    char text[512];
 
-    watch->attached = true;
-    if (rc == FAULT_NONE)
-        rc = attachment_describe(&watch->attachment, verb_watch.calls, &watch->fault);
-    return rc;
+    if (event->kind == EVENT_FAILED)
+        cause = message_cause(&subject, event->fault, text, sizeof text);
+    else if (event->kind == EVENT_STOPPED)
+        cause = event->course == COURSE_FULL ? "it has all its profiles" : "interrupted";
+    return watch_event_print(watcher->options, event, cause, fault);
 }
 
-static int tell_stopped(struct watching *watch, const char *cause, int code)
+/* ---- the end of one process ---- */
+
+/* Restores prof.active, if that is owed; prints rc, if it is a fault. Returns the exit code. */
+static int finish(struct watcher *watcher, fault_code rc)
 {
-    struct event event = watching_event(watch, EVENT_STOPPED);
+    struct watching *watch = &watcher->watch;
+
+    if (!watching_stop(watch))
+        return EXIT_DONE;
+    return job_finish_sampling(&watcher->job, &watch->sampling, rc, &watch->fault);
+}
+
+/* Of a process that is gone: nothing is owed. */
+static void leave_process(struct watcher *watcher)
+{
+    if (watching_stop(&watcher->watch))
+        (void)job_finish(&watcher->job, FAULT_NONE, NULL);
+}
+
+static int finish_stopped(struct watcher *watcher, enum course why, int code)
+{
+    struct watching *watch = &watcher->watch;
+    struct watch_event event = watching_event(watch, EVENT_STOPPED);
     enum course course;
     int closed;
 
-    event.cause = cause;
-    course = watching_tell(watch, &event, COURSE_ON);
-    closed = watching_close(watch, course == COURSE_FAILED ? watch->fault.code : FAULT_NONE);
+    event.course = why;
+    course = watching_report(watch, &event, COURSE_ON);
+    closed = finish(watcher, course == COURSE_FAILED ? watch->fault.code : FAULT_NONE);
     return closed != EXIT_DONE ? closed : code;
 }
 
-static enum course tell_ended(struct watching *watch)
+static enum course leave_ended(struct watcher *watcher)
 {
-    struct event event = watching_event(watch, EVENT_ENDED);
-    enum course course = watching_tell(watch, &event, COURSE_ON);
+    struct watch_event event = watching_event(&watcher->watch, EVENT_ENDED);
+    enum course course = watching_report(&watcher->watch, &event, COURSE_ON);
 
-    watching_leave(watch);
+    leave_process(watcher);
     return course;
 }
 
 /* What has come of it ends the watch as well. Returns the exit code. */
-static int end_with(struct watching *watch, enum course course)
+static int end_with(struct watcher *watcher, enum course course)
 {
     switch (course) {
     case COURSE_FULL:
-        return tell_stopped(watch, "it has all its profiles", EXIT_DONE);
+        return finish_stopped(watcher, course, EXIT_DONE);
     case COURSE_INTERRUPTED:
-        return tell_stopped(watch, "interrupted", EXIT_INTERRUPTED);
+        return finish_stopped(watcher, course, EXIT_INTERRUPTED);
     case COURSE_ENDED:
-        return tell_ended(watch) == COURSE_FAILED ? EXIT_OUTPUT : EXIT_GONE;
+        return leave_ended(watcher) == COURSE_FAILED ? EXIT_OUTPUT : EXIT_GONE;
     default:
-        return watching_close(watch, watch->fault.code);
+        return finish(watcher, watcher->watch.fault.code);
     }
+}
+
+/* ---- one process, by its pid ---- */
+
+static fault_code describe(struct watcher *watcher)
+{
+    struct watching *watch = &watcher->watch;
+    fault_code rc = attachment_open(&watch->attachment, &watch->request.attach, &watch->fault);
+
+    watch->attached = true;
+    if (rc == FAULT_NONE)
+        rc = job_describe(&watcher->job, verb_watch.calls, &watch->fault);
+    return rc;
 }
 
 /* False: interrupted. */
@@ -112,63 +154,64 @@ static bool pause_for(uint64_t ns)
     return pause_until(&pause) != PAUSE_INTERRUPTED;
 }
 
-static int watch_pid(struct watching *watch, pid_t pid)
+static int watch_pid(struct watcher *watcher)
 {
     enum course course;
 
     do {
-        fault_code rc = watching_open(watch, pid);
+        fault_code rc = watching_open(&watcher->watch);
         if (rc != FAULT_NONE)
-            return watching_close(watch, rc);
-        course = watching_run(watch);
+            return finish(watcher, rc);
+        course = watching_run(&watcher->watch);
         if (course == COURSE_EXECED) {
-            watching_leave(watch);
+            leave_process(watcher);
             (void)pause_for(SECOND_NS); /* it is being loaded */
         }
     } while (course == COURSE_EXECED);
-    return end_with(watch, course);
+    return end_with(watcher, course);
 }
 
 /* ---- whatever process has the name ---- */
 
 struct search {
-    struct watching *watch;
+    struct watcher *watcher;
     struct follow follow;
     struct target_pin former; /* by what it was, its pidfd is not used */
     unsigned failures;        /* in a row, to open the same process */
     bool patient;             /* what fails may go well later: it is being started */
 };
 
-static enum course tell_waiting(struct search *search)
+static enum course report_waiting(struct search *search)
 {
-    const struct options *options = search->watch->options;
+    const struct options *options = search->watcher->options;
     const char *name = options->name        ? options->name
                        : options->container ? options->container
                                             : options->cgroup;
-    const struct event event = {.kind = EVENT_WAITING, .name = name ? name : "a process"};
+    const struct watch_event event = {.kind = EVENT_WAITING, .name = name ? name : "a process"};
 
     search->patient = true;
-    return watching_tell(search->watch, &event, COURSE_ON);
+    return watching_report(&search->watcher->watch, &event, COURSE_ON);
 }
 
 /* The watch goes on; the process is looked at again later, or its successor is waited for. */
 static enum course try_later(struct search *search, fault_code rc)
 {
-    struct watching *watch = search->watch;
+    struct watcher *watcher = search->watcher;
+    struct watching *watch = &watcher->watch;
     uint64_t pause = search->failures < 6 ? SECOND_NS << search->failures : 60 * SECOND_NS;
     enum course course = COURSE_ON;
 
     if (fault_is_gone(rc)) {
-        watching_leave(watch);
+        leave_process(watcher);
         return pause_for(SECOND_NS) ? COURSE_ON : COURSE_INTERRUPTED;
     }
     search->follow.done = fault_is_permanent(rc);
     search->failures++;
-    course = watching_tell_failed(watch, 0, search->follow.done ? 0 : pause);
+    course = watching_report_failed(watch, 0, search->follow.done ? 0 : pause);
     if (watch->sampling.owed)
-        (void)watching_close(watch, FAULT_NONE);
+        (void)finish(watcher, FAULT_NONE);
     else
-        watching_leave(watch);
+        leave_process(watcher);
     if (course == COURSE_ON && !search->follow.done && !pause_for(pause))
         course = COURSE_INTERRUPTED;
     return course;
@@ -177,10 +220,12 @@ static enum course try_later(struct search *search, fault_code rc)
 static void take_found(struct search *search)
 {
     const struct target_pin *pin = &search->follow.pin;
+    struct watching *watch = &search->watcher->watch;
 
-    search->watch->quiet.pin = pin;
+    watch->request.attach.pin = pin;
+    watch->request.attach.pid = pin->pid;
     if (pin->pid != search->former.pid || pin->start != search->former.start) {
-        search->watch->made = 0;
+        watch->made = 0;
         search->failures = 0;
     }
     search->former = *pin;
@@ -189,30 +234,30 @@ static void take_found(struct search *search)
 /* Sets *code and returns false when the watch is over. */
 static bool watch_found(struct search *search, int *code)
 {
-    struct watching *watch = search->watch;
+    struct watcher *watcher = search->watcher;
     fault_code rc;
     enum course course;
 
     take_found(search);
-    rc = watching_open(watch, search->follow.pin.pid);
+    rc = watching_open(&watcher->watch);
     if (rc != FAULT_NONE && (!search->patient || rc == FAULT_INTERRUPTED)) {
-        *code = watching_close(watch, rc);
+        *code = finish(watcher, rc);
         return false;
     }
-    course = rc == FAULT_NONE ? watching_run(watch) : try_later(search, rc);
+    course = rc == FAULT_NONE ? watching_run(&watcher->watch) : try_later(search, rc);
     if (rc == FAULT_NONE && course == COURSE_ENDED)
-        course = tell_ended(watch) == COURSE_ON ? tell_waiting(search) : COURSE_FAILED;
+        course = leave_ended(watcher) == COURSE_ON ? report_waiting(search) : COURSE_FAILED;
     else if (course == COURSE_EXECED)
-        watching_leave(watch);
-    else if (course == COURSE_FULL && !watch->options->once) {
+        leave_process(watcher);
+    else if (course == COURSE_FULL && !watcher->options->once) {
         search->follow.done = true;
-        *code = tell_stopped(watch, "it has all its profiles", EXIT_DONE);
-        return *code == EXIT_DONE && tell_waiting(search) == COURSE_ON;
+        *code = finish_stopped(watcher, course, EXIT_DONE);
+        return *code == EXIT_DONE && report_waiting(search) == COURSE_ON;
     }
     search->patient = true;
     if (course == COURSE_ON || course == COURSE_EXECED)
         return true;
-    *code = end_with(watch, course);
+    *code = end_with(watcher, course);
     return false;
 }
 
@@ -221,14 +266,14 @@ static int look_first(struct search *search)
 {
     struct targets targets;
     size_t count;
-    enum follow_end end = follow_look(&search->follow, &count, &search->watch->fault);
+    enum follow_end end = follow_look(&search->follow, &count, &search->watcher->watch.fault);
     int code;
 
     if (end == FOLLOW_FOUND)
         return EXIT_DONE;
     if (end == FOLLOW_WAITING && count == 0)
-        return tell_waiting(search) == COURSE_ON ? EXIT_DONE : EXIT_OUTPUT;
-    code = targets_find(&targets, search->watch->options);
+        return report_waiting(search) == COURSE_ON ? EXIT_DONE : EXIT_OUTPUT;
+    code = targets_find(&targets, search->watcher->options);
     targets_free(&targets);
     return code;
 }
@@ -245,12 +290,13 @@ static int watch_search(struct search *search)
     return EXIT_INTERRUPTED;
 }
 
-static int watch_selected(struct watching *watch)
+static int watch_selected(struct watcher *watcher)
 {
-    struct search search = {.watch = watch};
+    struct search search = {.watcher = watcher};
+    struct fault *fault = &watcher->watch.fault;
     const struct subject subject = {.verb = "find", .name = "processes"};
-    fault_code rc = follow_open(&search.follow, watch->options, &watch->fault);
-    int code = rc == FAULT_NONE ? watch_search(&search) : message_fault(&subject, &watch->fault);
+    fault_code rc = follow_open(&search.follow, watcher->options, fault);
+    int code = rc == FAULT_NONE ? watch_search(&search) : message_fault(&subject, fault);
 
     follow_close(&search.follow);
     return code;
@@ -258,35 +304,52 @@ static int watch_selected(struct watching *watch)
 
 /* ---- the whole of it ---- */
 
-static int run(struct watching *watch, pid_t pid)
+static int run(struct watcher *watcher, pid_t pid)
 {
     const struct subject subject = {.pid = pid, .verb = "watch process"};
+    struct fault *fault = &watcher->watch.fault;
 
-    if (check_directory(watch, &watch->fault) != FAULT_NONE)
-        return message_fault(&subject, &watch->fault);
-    if (watch->options->dry_run)
-        return watching_close(watch, describe(watch, pid));
-    return pid ? watch_pid(watch, pid) : watch_selected(watch);
+    if (check_directory(watcher->options->output, fault) != FAULT_NONE)
+        return message_fault(&subject, fault);
+    if (watcher->options->dry_run)
+        return finish(watcher, describe(watcher));
+    return pid ? watch_pid(watcher) : watch_selected(watcher);
+}
+
+/* The watcher must not move from then on. */
+static void prepare(struct watcher *watcher, const struct options *options, pid_t pid)
+{
+    struct watching *watch = &watcher->watch;
+
+    watcher->options = options;
+    watcher->quiet = *options;
+    watcher->quiet.quiet = true;
+    job_init(&watcher->job, &watch->attachment, &watcher->quiet, "watch process");
+    watch->request = (struct watch_request){.attach = job_request(&watcher->job, pid),
+                                            .directory = options->output,
+                                            .most = options->once ? 1 : options->watch.max,
+                                            .keep = options->keep,
+                                            .on = options->watch.on,
+                                            .report = report_event,
+                                            .ctx = watcher};
+    capture_init(&watch->capture);
 }
 
 static int watch_main(const struct options *options, pid_t pid)
 {
-    struct watching watch = {.options = options, .quiet = *options};
+    struct watcher watcher = {0};
     int code;
 
-    watch.quiet.quiet = true;
-    watch.start.most = options->once ? 1 : options->watch.max;
-    watch.start.directory = options->output;
-    if (!take_rules(&watch))
+    prepare(&watcher, options, pid);
+    if (!take_rules(&watcher.watch.rules, &options->watch))
         return EXIT_USAGE;
     reserve_heap();
-    capture_init(&watch.capture);
-    if (!watching_reserve(&watch)) {
+    if (!watching_reserve(&watcher.watch)) {
         message("there is no memory for a profile");
         return EXIT_INTERNAL;
     }
-    code = run(&watch, pid);
-    capture_free(&watch.capture);
+    code = run(&watcher, pid);
+    capture_free(&watcher.watch.capture);
     return code;
 }
 

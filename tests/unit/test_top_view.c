@@ -28,13 +28,13 @@ static void take_line(void *ctx, enum top_style style, const char *text)
     snprintf(shown->text + len, sizeof shown->text - len, "%s\n", text);
 }
 
-static const char *lay_out(struct shown *shown, const struct top_model *model, size_t columns,
+static const char *lay_out(struct shown *shown, const struct top_page *page, size_t columns,
                            size_t lines, size_t rows)
 {
     const struct top_size size = {columns, lines, rows};
 
     memset(shown, 0, sizeof *shown);
-    CHECK(top_lay_out(model, &size, take_line, shown));
+    CHECK(top_lay_out(page, &size, take_line, shown));
     CHECK(!columns || shown->widest <= columns);
     CHECK(!lines || shown->lines <= lines);
     return shown->text;
@@ -114,11 +114,8 @@ static struct top_model make_model(const struct sites *sites)
     struct top_model model = {.name = "redis-server",
                               .pid = 4242,
                               .version = "5.3.0-0-g54eaed1d8b56b1aa528be3bdd1877e59c56fa90c",
-                              .clock = "12:34:56",
                               .has_stats = true,
                               .sites = sites,
-                              .why = "profiling is not active (prof.active is false)",
-                              .next = "jeattach on 4242",
                               .asked = 2 * SECOND,
                               .interval = 2 * SECOND,
                               .held = 410000,
@@ -132,14 +129,23 @@ static struct top_model make_model(const struct sites *sites)
     return model;
 }
 
+static struct top_page make_page(const struct top_model *model)
+{
+    return (struct top_page){.model = model,
+                             .clock = "12:34:56",
+                             .why = "profiling is not active (prof.active is false)",
+                             .next = "jeattach on 4242"};
+}
+
 /* ---- what is shown ---- */
 
 static void test_usual_size(const struct sites *sites)
 {
     struct top_model model = make_model(sites);
+    struct top_page page = make_page(&model);
     struct shown shown;
 
-    lay_out(&shown, &model, 80, 24, 0);
+    lay_out(&shown, &page, 80, 24, 0);
     CHECK(has(&shown, "redis-server[4242]  jemalloc 5.3.0 "));
     CHECK(has(&shown, "12:34:56\n"));
     CHECK(has(&shown, "growing: allocated +3 MiB/s, RSS +2 MiB/s (over 2 s)\n"));
@@ -157,12 +163,13 @@ static void test_usual_size(const struct sites *sites)
 static void test_order(const struct sites *sites)
 {
     struct top_model model = make_model(sites);
+    struct top_page page = make_page(&model);
     struct shown shown;
-    const char *text = lay_out(&shown, &model, 80, 24, 0);
+    const char *text = lay_out(&shown, &page, 80, 24, 0);
 
     CHECK(strstr(text, "sdsnewlen") < strstr(text, "evil") && has(&shown, "SIZE "));
-    model.order = SITES_BY_GROWTH;
-    text = lay_out(&shown, &model, 80, 24, 0);
+    page.order = SITES_BY_GROWTH;
+    text = lay_out(&shown, &page, 80, 24, 0);
     CHECK(strstr(text, "sdsnewlen") > strstr(text, "evil") && has(&shown, "GROWTH"));
     CHECK(strstr(text, "push_back") < strstr(text, "evil"));
 }
@@ -171,19 +178,20 @@ static void test_order(const struct sites *sites)
 static void test_sizes(const struct sites *sites)
 {
     struct top_model model = make_model(sites);
+    struct top_page page = make_page(&model);
     struct shown shown;
 
     for (size_t columns = 20; columns <= 140; columns++)
         for (size_t lines = 4; lines <= 40; lines += 3) {
-            lay_out(&shown, &model, columns, lines, 0);
+            lay_out(&shown, &page, columns, lines, 0);
             CHECK(strstr(shown.text, "redis-server[4242]") && strstr(shown.text, "growing: alloc"));
         }
-    lay_out(&shown, &model, 40, 10, 0);
+    lay_out(&shown, &page, 40, 10, 0);
     CHECK(has(&shown, "RSS           204 MiB       +2 MiB/s\n"));
     CHECK(has(&shown, "allocated "));
     CHECK(has(&shown, "  100M         -   sdsnewlen <- "));
     CHECK(shown.lines == 10);
-    lay_out(&shown, &model, 120, 40, 0);
+    lay_out(&shown, &page, 120, 40, 0);
     CHECK(has(&shown, "in 2 s   objects  site, of 5 "));
     CHECK(has(&shown, "    +2 MiB      1000  evil"));
 }
@@ -191,34 +199,37 @@ static void test_sizes(const struct sites *sites)
 static void test_rows(const struct sites *sites)
 {
     struct top_model model = make_model(sites);
+    struct top_page page = make_page(&model);
     struct shown shown;
 
-    lay_out(&shown, &model, 80, 24, 2);
+    lay_out(&shown, &page, 80, 24, 2);
     CHECK(has(&shown, "日本語") && !strstr(shown.text, "evil"));
-    lay_out(&shown, &model, 0, 0, 0); /* not a terminal: whole names */
+    lay_out(&shown, &page, 0, 0, 0); /* not a terminal: whole names */
     CHECK(has(&shown, long_name) && has(&shown, "日本語の関数名はとても長い <- main\n"));
 }
 
 static void test_interval(const struct sites *sites)
 {
     struct top_model model = make_model(sites);
+    struct top_page page = make_page(&model);
     struct shown shown;
 
     model.interval = 10 * SECOND;
-    lay_out(&shown, &model, 80, 24, 0);
+    lay_out(&shown, &page, 80, 24, 0);
     CHECK(has(&shown, "at most 1.2 ms; every 10 s, not 2 s, to stay below 1 %\n"));
     model.interval = 0; /* --once */
-    lay_out(&shown, &model, 80, 24, 0);
+    lay_out(&shown, &page, 80, 24, 0);
     CHECK(has(&shown, "thread held 0.41 ms\n"));
 }
 
 static void test_missed(const struct sites *sites)
 {
     struct top_model model = make_model(sites);
+    struct top_page page = make_page(&model);
     struct shown shown;
 
-    model.missed = "no thread was at a safe point";
-    lay_out(&shown, &model, 80, 24, 0);
+    page.missed = "no thread was at a safe point";
+    lay_out(&shown, &page, 80, 24, 0);
     CHECK(has(&shown, "no new numbers: no thread was at a safe point\n"));
     CHECK(has(&shown, "sdsnewlen"));
 }
@@ -226,13 +237,14 @@ static void test_missed(const struct sites *sites)
 static void test_gauges_only(void)
 {
     struct top_model model = make_model(NULL);
+    struct top_page page = make_page(&model);
     struct shown shown;
 
-    lay_out(&shown, &model, 80, 24, 0);
+    lay_out(&shown, &page, 80, 24, 0);
     CHECK(has(&shown, "gauges only: profiling is not active (prof.active is false)\n"));
     CHECK(has(&shown, "next: jeattach on 4242\n"));
     CHECK(has(&shown, "retained "));
-    lay_out(&shown, &model, 40, 10, 0);
+    lay_out(&shown, &page, 40, 10, 0);
     CHECK(has(&shown, "gauges only: profiling is not active\n(prof.active is false)\n"));
     CHECK(has(&shown, "next: jeattach on 4242\n"));
 }
@@ -241,31 +253,33 @@ static void test_gauges_only(void)
 static void test_verdicts(void)
 {
     struct top_model model = make_model(NULL);
+    struct top_page page = make_page(&model);
     struct shown shown;
 
     model.trends.rounds = 0;
-    lay_out(&shown, &model, 80, 24, 0);
+    lay_out(&shown, &page, 80, 24, 0);
     CHECK(has(&shown, "rates come with the next refresh\n"));
     add_gauges(&model, 200 * MIB, 150 * MIB, true);
     add_gauges(&model, 200 * MIB, 150 * MIB, true);
-    lay_out(&shown, &model, 80, 24, 0);
+    lay_out(&shown, &page, 80, 24, 0);
     CHECK(has(&shown, "steady: allocated -, RSS - (over 2 s)\n"));
     add_gauges(&model, 230 * MIB, 150 * MIB, true);
     add_gauges(&model, 260 * MIB, 150 * MIB, true);
-    lay_out(&shown, &model, 0, 0, 0);
+    lay_out(&shown, &page, 0, 0, 0);
     CHECK(has(&shown, "growing: RSS +10 MiB/s; allocated is not: memory that is not jemalloc's"));
 }
 
 static void test_without_statistics(void)
 {
     struct top_model model = make_model(NULL);
+    struct top_page page = make_page(&model);
     struct shown shown;
 
     model.trends.rounds = 0;
     model.has_stats = false;
     add_gauges(&model, 200 * MIB, 0, false);
     add_gauges(&model, 300 * MIB, 0, false);
-    lay_out(&shown, &model, 80, 24, 0);
+    lay_out(&shown, &page, 80, 24, 0);
     CHECK(has(&shown, "growing: RSS +50 MiB/s (over 2 s)\n"));
     CHECK(has(&shown, "config.stats is false"));
     CHECK(!strstr(shown.text, "allocated"));

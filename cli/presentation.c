@@ -1,6 +1,7 @@
+#include "cli/presentation.h"
+#include "base/util.h"
 #include "cli/message.h"
 #include "run/graphviz.h"
-#include "run/present.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -8,21 +9,6 @@
 
 /* Below half a percent a function is not listed, as in pprof; a flame graph has more room. */
 static const double LEAST_ROW = 0.005, LEAST_FLAME = 0.0001;
-
-static const struct {
-    const char *name, *extension;
-    bool binary;
-} formats[] = {
-    [FORMAT_RAW] = {"raw", ".heap", false},
-    [FORMAT_SYMBOLIZED] = {"symbolized", ".symbolized", false},
-    [FORMAT_TEXT] = {"text", ".txt", false},
-    [FORMAT_FOLDED] = {"folded", ".folded", false},
-    [FORMAT_PPROF] = {"pprof", ".pb.gz", true},
-    [FORMAT_FLAME] = {"flame", ".html", false},
-    [FORMAT_DOT] = {"dot", ".dot", false},
-    [FORMAT_SVG] = {"svg", ".svg", false},
-    [FORMAT_JSON] = {"json", ".json", false},
-};
 
 static const char *const units[] = {
     [UNIT_AUTO] = "auto", [UNIT_BYTES] = "B", [UNIT_KIB] = "KiB",
@@ -37,32 +23,22 @@ static bool refuse(const char *option, const char *word, const char *choices)
     return false;
 }
 
-static bool ends_with(const char *text, const char *end)
+static bool take_format(struct presentation *presentation, const struct options *options,
+                        enum format fallback)
 {
-    size_t len = strlen(text), end_len = strlen(end);
-    return len >= end_len && strcmp(text + len - end_len, end) == 0;
+    const char *name = options->report.format;
+
+    if (name)
+        return format_find(name, &presentation->format) ||
+               refuse("format", name,
+                      "raw, symbolized, text, folded, pprof, flame, dot, svg, json");
+    if (!options->output || !format_of_path(options->output, &presentation->format))
+        presentation->format = fallback;
+    return true;
 }
 
-static bool take_format(struct presentation *presentation, enum format fallback)
+static bool take_unit(struct presentation *presentation, const char *name)
 {
-    const char *name = presentation->options->report.format;
-    const char *output = presentation->options->output;
-
-    presentation->format = fallback;
-    for (enum format i = FORMAT_RAW; i < ARRAY_LEN(formats); i++)
-        if (name ? strcmp(name, formats[i].name) == 0
-                 : output && ends_with(output, formats[i].extension)) {
-            presentation->format = i;
-            return true;
-        }
-    return !name ||
-           refuse("format", name, "raw, symbolized, text, folded, pprof, flame, dot, svg, json");
-}
-
-static bool take_unit(struct presentation *presentation)
-{
-    const char *name = presentation->options->report.unit;
-
     for (enum unit i = UNIT_AUTO; i < ARRAY_LEN(units); i++)
         if (!name || strcmp(name, units[i]) == 0) {
             presentation->display.unit = i;
@@ -71,10 +47,8 @@ static bool take_unit(struct presentation *presentation)
     return refuse("unit", name, "auto, B, KiB, MiB, GiB");
 }
 
-static bool take_value(struct presentation *presentation)
+static bool take_value(struct presentation *presentation, const char *name)
 {
-    const char *name = presentation->options->report.value;
-
     presentation->display.value = VALUE_BYTES;
     if (!name)
         return true;
@@ -87,9 +61,8 @@ static bool take_value(struct presentation *presentation)
 }
 
 /* A number of rows; 0 is all of them, however small. */
-static bool take_rows(struct presentation *presentation)
+static bool take_rows(struct presentation *presentation, const char *text)
 {
-    const char *text = presentation->options->report.rows;
     char *end;
 
     presentation->display.least = presentation->format == FORMAT_FLAME ? LEAST_FLAME : LEAST_ROW;
@@ -124,9 +97,8 @@ static bool take_regex(struct presentation *presentation, const char *option, co
     return false;
 }
 
-static bool take_filter(struct presentation *presentation)
+static bool take_filter(struct presentation *presentation, const struct profile_options *report)
 {
-    const struct profile_options *report = &presentation->options->report;
     struct filter *filter = &presentation->samples.filter;
 
     presentation->samples.by_thread = report->by_thread;
@@ -148,18 +120,15 @@ static bool changes_content(const struct options *options)
            report->keep_allocator;
 }
 
-static bool may_be_written(struct presentation *presentation)
+static bool may_be_written(struct presentation *presentation, const struct options *options)
 {
-    const char *output = presentation->options->output;
-    bool to_stdout = output && strcmp(output, "-") == 0;
-    bool unchanged =
-        presentation->format == FORMAT_RAW || presentation->format == FORMAT_SYMBOLIZED;
+    bool to_stdout = options->output && strcmp(options->output, "-") == 0;
 
-    if (formats[presentation->format].binary && to_stdout && isatty(STDOUT_FILENO)) {
+    if (format_is_binary(presentation->format) && to_stdout && isatty(STDOUT_FILENO)) {
         message("this format is not for a terminal: use -o FILE");
         return false;
     }
-    if (unchanged && changes_content(presentation->options)) {
+    if (format_is_unchanged(presentation->format) && changes_content(options)) {
         message("the formats raw and symbolized are the whole profile as it is: "
                 "choose another with -f for --base, --focus and the like");
         return false;
@@ -177,21 +146,13 @@ static bool may_be_written(struct presentation *presentation)
 bool presentation_init(struct presentation *presentation, const struct options *options,
                        enum format fallback)
 {
+    const struct profile_options *report = &options->report;
+
     memset(presentation, 0, sizeof *presentation);
-    presentation->options = options;
     presentation->display.title = presentation->title;
-    return take_format(presentation, fallback) && take_unit(presentation) &&
-           take_value(presentation) && take_rows(presentation) && take_filter(presentation) &&
-           may_be_written(presentation);
-}
-
-const char *presentation_extension(const struct presentation *presentation)
-{
-    return formats[presentation->format].extension;
-}
-
-void presentation_free(struct presentation *presentation)
-{
-    while (presentation->regex_count > 0)
-        regfree(&presentation->regexes[--presentation->regex_count]);
+    presentation->no_inlines = report->no_inlines;
+    presentation->debuginfod = report->debuginfod;
+    return take_format(presentation, options, fallback) && take_unit(presentation, report->unit) &&
+           take_value(presentation, report->value) && take_rows(presentation, report->rows) &&
+           take_filter(presentation, report) && may_be_written(presentation, options);
 }

@@ -1,0 +1,379 @@
+#include "cli/job.h"
+#include "base/units.h"
+#include "cli/faults.h"
+#include "cli/notes.h"
+#include "cli/output/progress.h"
+#include "inject/acquire.h"
+#include "run/output.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+/* ---- a run's user ---- */
+
+static bool streams_to_stdout(const struct options *options)
+{
+    return options->output && strcmp(options->output, "-") == 0;
+}
+
+struct subject job_subject(const struct job *job)
+{
+    const struct attachment *attachment = job->attachment;
+
+    return (struct subject){
+        .pid = attachment->request.pid,
+        .ns_pid = attachment->opened ? target_ns_pid(&attachment->target) : 0,
+        .name = attachment->opened ? attachment->target.stat.comm : NULL,
+        .verb = job->verb,
+        .variable = attachment->variable,
+        .json = job->options->json && !streams_to_stdout(job->options),
+    };
+}
+
+static int print_job_stalled(void *ctx, const struct fault *fault)
+{
+    const struct subject subject = job_subject(ctx);
+    int code = message_fault(&subject, fault);
+
+    fflush(stdout);
+    return code;
+}
+
+static const char *farewell_text(void *ctx, pid_t pid)
+{
+    static char farewell[160];
+
+    (void)ctx;
+    snprintf(farewell, sizeof farewell,
+             "\njeattach: left at once: prof.active may not be what it was; jeattach status %d "
+             "tells, jeattach off %d switches it off\n",
+             (int)pid, (int)pid);
+    return farewell;
+}
+
+/* Whole seconds: a progress line changes no more often. */
+static uint64_t to_seconds(uint64_t ns)
+{
+    const uint64_t second = 1000000000;
+
+    return (ns + second / 2) / second * second;
+}
+
+static void print_progress(void *ctx, const struct run_progress *progress)
+{
+    const struct job *job = ctx;
+    const struct target *target = &job->attachment->target;
+    char name[64], rss[UNITS_TEXT], done[UNITS_TEXT], whole[UNITS_TEXT];
+    const char *doing;
+
+    if (!progress) {
+        progress_clear(job->options);
+        return;
+    }
+    doing = progress->activity == RUN_SETTLING ? "settling" : "recording";
+    message_clean(target->stat.comm, name, sizeof name);
+    units_bytes((double)progress->rss_bytes, rss);
+    units_duration(to_seconds(progress->done_ns), done);
+    if (progress->total_ns == UINT64_MAX)
+        progress_show(job->options, "%s %s[%d]: %s, RSS %s (Ctrl-C: end it)", doing, name,
+                      (int)target->pid, done, rss);
+    else
+        progress_show(job->options, "%s %s[%d]: %s of %s, RSS %s (Ctrl-C: end it now)", doing, name,
+                      (int)target->pid, done, units_duration(to_seconds(progress->total_ns), whole),
+                      rss);
+}
+
+/* ---- the beginning ---- */
+
+void job_init(struct job *job, struct attachment *attachment, const struct options *options,
+              const char *verb)
+{
+    *job = (struct job){.options = options,
+                        .verb = verb,
+                        .attachment = attachment,
+                        .events = {.ctx = job,
+                                   .note = notes_print,
+                                   .progress = print_progress,
+                                   .stalled = print_job_stalled,
+                                   .farewell = farewell_text}};
+}
+
+struct attach_request job_request(const struct job *job, pid_t pid)
+{
+    const struct options *options = job->options;
+
+    return (struct attach_request){.pid = pid,
+                                   .pin = options->pin,
+                                   .thread = options->thread,
+                                   .instance = (size_t)options->instance,
+                                   .timeout_ns = options->timeout_ns,
+                                   .force_hooks = options->force_hooks,
+                                   .trace = options->verbose > 1 ? stderr : NULL,
+                                   .events = &job->events};
+}
+
+fault_code job_open(struct job *job, struct attachment *attachment, const struct options *options,
+                    pid_t pid, const char *verb, struct fault *fault)
+{
+    struct attach_request request;
+
+    job_init(job, attachment, options, verb);
+    request = job_request(job, pid);
+    return attachment_open(attachment, &request, fault);
+}
+
+fault_code job_look(struct job *job, struct attachment *attachment, const struct options *options,
+                    pid_t pid, const char *verb, struct fault *fault)
+{
+    struct attach_request request;
+
+    job_init(job, attachment, options, verb);
+    request = job_request(job, pid);
+    return attachment_look(attachment, &request, fault);
+}
+
+/* ---- how the target was held ---- */
+
+static const char *plural(unsigned n)
+{
+    return n == 1 ? "" : "s";
+}
+
+/* "libc.so.6+0x10e0ad": file-relative, as objdump has it. */
+static const char *name_place(const struct attachment *attachment, remote_addr pc, char *out,
+                              size_t size)
+{
+    const struct module *module = modules_at(&attachment->modules, pc);
+    char clean[64];
+
+    if (module)
+        snprintf(out, size, "%s+%#llx", message_clean(module_name(module), clean, sizeof clean),
+                 (unsigned long long)(pc - module->start));
+    else
+        snprintf(out, size, "%#llx", (unsigned long long)pc);
+    return out;
+}
+
+static void print_search(const struct job *job)
+{
+    const struct attachment *attachment = job->attachment;
+    const struct injection_summary *report = &attachment->injection.summary;
+    char took[32], place[96];
+
+    if (job->options->verbose < 1 || !report->tid)
+        return;
+    units_duration(report->search_ns, took);
+    name_place(attachment, report->pc, place, sizeof place);
+    if (report->safe.frames)
+        message("thread %d was at a safe point, %s: none of its %u frames is in jemalloc; found "
+                "after %u stop%s, %s",
+                (int)report->tid, place, report->safe.frames, report->attempts,
+                plural(report->attempts), took);
+    else
+        message("thread %d was at a safe point, %s: no way into jemalloc on %zu bytes of stack; "
+                "found after %u stop%s, %s",
+                (int)report->tid, place, report->safe.scanned, report->attempts,
+                plural(report->attempts), took);
+}
+
+/* Of the thread that was held last, or at least stopped. */
+static const struct injection_summary *last_report(const struct attachment *attachment)
+{
+    const struct injection_summary *report = &attachment->injection.summary;
+    return report->tid ? report : &attachment->last;
+}
+
+static void print_hooks(const struct attachment *attachment)
+{
+    char clean[sizeof attachment->hooks.used.what];
+
+    if (attachment->hooks.used.function)
+        message("warning: allowed by --force-hooks: %s; if it waits for a lock that the held "
+                "thread has, both wait for ever",
+                message_clean(attachment->hooks.used.what, clean, sizeof clean));
+}
+
+static void print_closing(const struct job *job)
+{
+    const struct attachment *attachment = job->attachment;
+    const struct injection_summary *report = last_report(attachment);
+    const char *name = syscall_name(report->syscall_nr);
+    char clean[64], held[32], where[48];
+
+    print_search(job); /* only now: a slow terminal must not hold the target */
+    if (job->options->quiet || !report->tid)
+        return;
+    if (report->left)
+        snprintf(where, sizeof where, "now cancelled or in a signal handler");
+    else if (report->syscall_nr < 0)
+        snprintf(where, sizeof where, "running again");
+    else if (report->syscall_nr == SYS_restart_syscall)
+        snprintf(where, sizeof where, "back in its sleep");
+    else if (name)
+        snprintf(where, sizeof where, "back in %s", name);
+    else
+        snprintf(where, sizeof where, "back in system call %ld", report->syscall_nr);
+    message_clean(attachment->target.stat.comm, clean, sizeof clean);
+    if (attachment->holds > 1)
+        message("%s[%d] a thread held %u times, %s at most, %u calls; last thread %d, %s", clean,
+                (int)attachment->target.pid, attachment->holds,
+                units_duration(attachment->longest_ns, held), attachment->calls, (int)report->tid,
+                where);
+    else
+        message("%s[%d] thread %d held %s, %u call%s, %s", clean, (int)attachment->target.pid,
+                (int)report->tid, units_duration(report->held_ns, held), report->calls,
+                plural(report->calls), where);
+}
+
+int job_finish(struct job *job, fault_code code, const struct fault *fault)
+{
+    const struct subject subject = job_subject(job);
+    struct fault stdout_fault;
+    int exit_code = EXIT_DONE;
+
+    if (code == FAULT_NONE) {
+        code = output_stdout_check(&stdout_fault);
+        fault = &stdout_fault;
+    }
+    if (code != FAULT_NONE)
+        exit_code = message_fault(&subject, fault);
+    print_hooks(job->attachment);
+    print_closing(job);
+    attachment_close(job->attachment);
+    return exit_code;
+}
+
+/* ---- what became of prof.active ---- */
+
+static void print_sampled(const struct job *job, const struct sampling *sampling)
+{
+    const char *how = sampling->interrupted ? "interrupted; " : "";
+    char time[UNITS_TEXT];
+
+    if (job->options->quiet || !sampling->began || sampling->gone || sampling->foreign)
+        return;
+    units_duration(sampling_ns(sampling), time);
+    if (prof_is_active(&sampling->former))
+        message("%ssampled for %s; prof.active was true before, and is", how, time);
+    else
+        message("%ssampled for %s; prof.active is false again", how, time);
+}
+
+/* The second Ctrl-C: it can be said that nothing was changed when that is so again. */
+static bool left_without_result(const struct sampling *sampling, fault_code rc)
+{
+    return rc == FAULT_INTERRUPTED && sampling->began;
+}
+
+static fault_code settle(struct job *job, struct sampling *sampling, struct fault *fault)
+{
+    static char verb[80];
+    fault_code rc = sampling_settle(job->attachment, sampling, fault);
+
+    if (rc != FAULT_NONE) {
+        snprintf(verb, sizeof verb, "make prof.active %s again in process",
+                 prof_is_active(&sampling->former) ? "true" : "false");
+        job->verb = verb;
+    }
+    return rc;
+}
+
+int job_finish_sampling(struct job *job, struct sampling *sampling, fault_code rc,
+                        struct fault *fault)
+{
+    const struct subject subject = job_subject(job);
+    bool gone = sampling_is_gone(sampling, rc);
+    fault_code settled;
+    int code = EXIT_DONE, last;
+    struct fault own;
+    char time[UNITS_TEXT];
+
+    if (rc != FAULT_NONE && !left_without_result(sampling, rc))
+        code = message_fault(&subject, fault);
+    if (gone && sampling->began)
+        message("it was recorded for %s; what was sampled since the last profile ended with it",
+                units_duration(sampling_ns(sampling), time));
+    settled = settle(job, sampling, &own);
+    if (settled == FAULT_NONE && left_without_result(sampling, rc))
+        code = message_fault(&subject, fault);
+    if (settled == FAULT_NONE)
+        print_sampled(job, sampling);
+    last = job_finish(job, settled, &own);
+    if (last != EXIT_DONE)
+        return last;
+    if (code != EXIT_DONE)
+        return code;
+    return sampling->interrupted ? EXIT_INTERRUPTED : EXIT_DONE;
+}
+
+/* ---- a dry run ---- */
+
+void job_print_head(const struct job *job)
+{
+    const struct target *target = &job->attachment->target;
+    char name[64];
+
+    if (job->options->pid_count > 1)
+        printf("%s[%d]\n", message_clean(target->stat.comm, name, sizeof name), (int)target->pid);
+}
+
+/* What a look at the thread tells of the proof that the stop would have to give. */
+static void describe_proof(const struct attachment *attachment, const struct preview *preview)
+{
+    const struct evidence *evidence = &preview->evidence;
+    const char *name = syscall_name(preview->asleep.nr);
+    char place[96];
+
+    printf("proof      ");
+    if (!preview->asleep.asleep) {
+        printf("%s: only a stop can tell\n",
+               preview->thread.state == 'R' ? "it runs"
+                                            : "where it sleeps, /proc does not show to the tool");
+        return;
+    }
+    name_place(attachment, preview->asleep.pc, place, sizeof place);
+    printf("asleep in %s at %s", name ? name : "the kernel", place);
+    if (evidence->proof == PROOF_SAFE)
+        printf(", no way into avoided code on %zu bytes of stack\n", evidence->scanned);
+    else if (safepoint_wants_unwinder(evidence->proof))
+        printf(", the stack is to be unwound: it %s%s%s\n",
+               evidence->proof == PROOF_STACK ? "may be inside" : proof_text(evidence->proof),
+               evidence->what ? " " : "", evidence->what ? evidence->what : "");
+    else
+        printf(", not safe: it %s%s%s\n", proof_text(evidence->proof), evidence->what ? " " : "",
+               evidence->what ? evidence->what : "");
+    printf("           (a look without a stop; the call is made only after the same at a stop)\n");
+}
+
+fault_code job_describe(const struct job *job, const char *const *calls, struct fault *fault)
+{
+    struct attachment *attachment = job->attachment;
+    const struct injection_env env = attachment_env(attachment);
+    const struct instance *instance = &attachment->instance;
+    char path[512], comm[32];
+    struct preview preview;
+    fault_code rc = acquire_preview(&env, &preview, fault);
+
+    if (rc != FAULT_NONE)
+        return rc;
+    job_print_head(job);
+    printf("jemalloc   %s, %smallctl at %#llx\n",
+           message_clean(instance->module.path, path, sizeof path), instance->prefix,
+           (unsigned long long)instance->mallctl);
+    printf("thread     %d (%s), the first of %zu that may be used\n", (int)preview.thread.tid,
+           message_clean(preview.thread.comm, comm, sizeof comm), preview.candidates);
+    describe_proof(attachment, &preview);
+    printf("borrowed   system call at %#llx, sigreturn at %#llx\n",
+           (unsigned long long)attachment->plan.gadgets.syscall_return,
+           (unsigned long long)attachment->plan.gadgets.sigreturn);
+    printf("avoided    %zu ranges of code\n", attachment->plan.forbidden.count);
+    for (size_t i = 0; job->options->verbose && i < attachment->plan.forbidden.count; i++)
+        printf("           %#llx-%#llx %s\n",
+               (unsigned long long)attachment->plan.forbidden.list[i].start,
+               (unsigned long long)attachment->plan.forbidden.list[i].end,
+               attachment->plan.forbidden.list[i].what);
+    for (size_t i = 0; calls[i]; i++)
+        printf("%s%s\n", i ? "           " : "calls      ", calls[i]);
+    return FAULT_NONE;
+}

@@ -1,0 +1,29 @@
+#include "cli/output/attachment_json.h"
+
+void attachment_json_begin(const struct attachment *attachment, struct json *json)
+{
+    json_begin(json, stdout);
+    json_number(json, "pid", (uint64_t)attachment->target.pid);
+    json_number(json, "ns_pid", (uint64_t)target_ns_pid(&attachment->target));
+    json_text(json, "name", attachment->target.stat.comm);
+}
+
+void attachment_json(const struct attachment *attachment, struct json *json)
+{
+    const struct injection_summary *report = &attachment->injection.summary;
+
+    json_number(json, "thread", (uint64_t)report->tid);
+    json_number(json, "held_ns", report->held_ns);
+    json_number(json, "calls", report->calls);
+    json_number(json, "stops", report->attempts);
+    json_number(json, "search_ns", report->search_ns);
+}
+
+void sampling_json(const struct sampling *sampling, struct json *json)
+{
+    json_number(json, "sampled_ns", sampling_ns(sampling));
+    json_bool(json, "old", prof_is_active(&sampling->former));
+    json_bool(json, "new", sampling->active);
+    json_bool(json, "toggled_by_other", sampling->foreign);
+    json_bool(json, "interrupted", sampling->interrupted);
+}

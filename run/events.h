@@ -1,0 +1,69 @@
+/*
+ * What happens during a run, reported as data to its user: no layer below the
+ * user prints. Every function may be NULL, and so may a pointer to the table.
+ */
+#pragma once
+
+#include "base/fault.h"
+#include "profile/symbols.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum run_note_kind {
+    /* of sampling */
+    NOTE_NEW_THREADS_SILENT,  /* prof.thread_active_init is false: new threads are not sampled */
+    NOTE_THREADS_MISSED,      /* count of total threads do not sample; version */
+    NOTE_THREADS_UNSURE,      /* count of total threads may not sample: this build cannot show it */
+    NOTE_ALREADY_ACTIVE,      /* prof.active was true before */
+    NOTE_SWITCHED_ON,         /* prof.active: false -> true */
+    NOTE_SWITCHED_BY_ANOTHER, /* prof.active is now `active`, and stays so */
+    NOTE_HOLD_RETRIED,        /* fault: why no thread could be stopped yet */
+    NOTE_RESTORE_RETRIED,     /* fault: why prof.active is not `active` again yet */
+    /* of a profile that is written in some format */
+    NOTE_PROFILE_CUT,       /* it ends within a line */
+    NOTE_PROFILE_ODD_LINES, /* count lines were skipped */
+    NOTE_PROFILE_NO_MAPS,   /* it has no MAPPED_LIBRARIES */
+    NOTE_PROFILE_EMPTY,     /* it has no sample */
+    NOTE_NAMES_MISSING,     /* coverage: of one module */
+    NOTE_STACKS_TRUNCATED,  /* count stacks are as deep as jemalloc keeps them */
+    NOTE_PERIODS_DIFFER,    /* count bytes in the profile, total bytes in its base */
+};
+
+struct run_note {
+    enum run_note_kind kind;
+    bool active;
+    uint64_t count, total;
+    const char *version; /* of jemalloc */
+    const struct fault *fault;
+    const struct symbols_coverage *coverage;
+};
+
+enum run_activity { RUN_RECORDING, RUN_SETTLING };
+
+struct run_progress {
+    enum run_activity activity;
+    uint64_t done_ns, total_ns; /* total_ns UINT64_MAX: until it is interrupted */
+    uint64_t rss_bytes;         /* of the target; 0: unknown */
+};
+
+struct run_events {
+    void *ctx;
+    /* Something that the operator should know. No thread of the target is stopped meanwhile. */
+    void (*note)(void *ctx, const struct run_note *note);
+    /* About once a second during a wait; progress NULL: the wait is over. */
+    void (*progress)(void *ctx, const struct run_progress *progress);
+    /*
+     * A read of the target never returns (run/stall_guard.h). Called in another
+     * thread; returns the exit status with which the process then ends.
+     * Without this function, stalls are not looked for.
+     */
+    int (*stalled)(void *ctx, const struct fault *fault);
+    /*
+     * Returns the static text that is written to stderr if a signal ends the
+     * process while prof.active of pid may be changed. Called while a thread
+     * of the target is stopped: it must neither print nor wait.
+     */
+    const char *(*farewell)(void *ctx, pid_t pid);
+};
