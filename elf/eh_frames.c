@@ -28,10 +28,10 @@ struct cie {
 struct walk {
     const struct view *view;
     struct eh_frames *frames;
-    size_t room;
+    size_t capacity;
     struct cie *cies;
-    size_t cie_count, cie_room, last; /* last: index of the CIE used last */
-    remote_addr skip_to;              /* the next record begins here */
+    size_t cie_count, cie_capacity, last; /* last: index of the CIE used last */
+    remote_addr skip_to;                  /* the next record begins here */
     bool ended, failed;
 };
 
@@ -98,7 +98,7 @@ static void walk_add_cie(struct walk *walk, remote_addr at, const unsigned char 
         return;
     }
     cie.usable = cie_encoding(record, len, &cie.encoding);
-    cies = list_grow(walk->cies, &walk->cie_room, walk->cie_count, sizeof *cies);
+    cies = list_grow(walk->cies, &walk->cie_capacity, walk->cie_count, sizeof *cies);
     if (!cies) {
         walk->failed = true;
         return;
@@ -177,8 +177,8 @@ static void walk_add_fde(struct walk *walk, remote_addr at, const unsigned char 
     if (start < module->exec_start || start >= module->exec_end || !size ||
         size > module->exec_end - start || module->exec_end - module->start > UINT32_MAX)
         return;
-    walk->frames->list =
-        list_grow(walk->frames->list, &walk->room, walk->frames->count, sizeof *walk->frames->list);
+    walk->frames->list = list_grow(walk->frames->list, &walk->capacity, walk->frames->count,
+                                   sizeof *walk->frames->list);
     walk->failed = !walk->frames->list || walk->frames->count == EH_FRAMES_MAX;
     if (!walk->failed)
         walk->frames->list[walk->frames->count++] =

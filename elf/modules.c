@@ -52,7 +52,8 @@ static bool same_file(const struct module *module, const struct map_entry *entry
 
 static bool module_append(struct modules *modules, const struct map_entry *entry)
 {
-    struct module *list = list_grow(modules->list, &modules->room, modules->count, sizeof *list);
+    struct module *list =
+        list_grow(modules->list, &modules->capacity, modules->count, sizeof *list);
     struct module module = {
         .start = entry->start,
         .first_end = entry->end,
@@ -113,7 +114,7 @@ static int module_of_entry(struct modules *modules, const struct map_entry *entr
 static bool vma_append(struct modules *modules, const struct map_entry *entry)
 {
     struct vma *vmas =
-        list_grow(modules->vmas, &modules->vma_room, modules->vma_count, sizeof *vmas);
+        list_grow(modules->vmas, &modules->vma_capacity, modules->vma_count, sizeof *vmas);
     int module;
 
     if (!vmas)

@@ -24,9 +24,9 @@ struct module {
 
 struct modules {
     struct vma *vmas;
-    size_t vma_count, vma_room;
+    size_t vma_count, vma_capacity;
     struct module *list;
-    size_t count, room;
+    size_t count, capacity;
 };
 
 enum { MODULES_MAPS_LIMIT = 256 << 20 }; /* maximum bytes of /proc/PID/maps that are read */

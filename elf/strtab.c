@@ -12,11 +12,11 @@ bool strtab_open(struct strtab *strtab, const struct sections *sections, const E
         (struct strtab){.fd = sections->fd, .offset = section->sh_offset, .size = section->sh_size};
     if (!section_in_file(sections, section) || !section->sh_size || section->sh_size > STRTAB_MAX)
         return false;
-    strtab->room = section->sh_size < window ? section->sh_size : window;
-    strtab->window = malloc(strtab->room + 1 + SYMBOL_NAME_MAX + 1);
+    strtab->capacity = section->sh_size < window ? section->sh_size : window;
+    strtab->window = malloc(strtab->capacity + 1 + SYMBOL_NAME_MAX + 1);
     if (!strtab->window)
         return false;
-    strtab->stray = strtab->window + strtab->room + 1;
+    strtab->stray = strtab->window + strtab->capacity + 1;
     return true;
 }
 
@@ -60,10 +60,10 @@ static bool window_holds(const struct strtab *strtab, uint64_t at, size_t *len)
 {
     if (at < strtab->at || at >= strtab->end)
         return false;
-    size_t room = (size_t)(strtab->end - at);
-    size_t most = room < SYMBOL_NAME_MAX ? room : SYMBOL_NAME_MAX;
+    size_t capacity = (size_t)(strtab->end - at);
+    size_t most = capacity < SYMBOL_NAME_MAX ? capacity : SYMBOL_NAME_MAX;
     *len = strnlen(strtab->window + (at - strtab->at), most);
-    return *len < room || strtab->end == strtab->size;
+    return *len < capacity || strtab->end == strtab->size;
 }
 
 /*
@@ -72,15 +72,15 @@ static bool window_holds(const struct strtab *strtab, uint64_t at, size_t *len)
  */
 static bool window_move(struct strtab *strtab, uint64_t at, size_t *len)
 {
-    if (strtab->room == strtab->size) /* all of it */
+    if (strtab->capacity == strtab->size) /* all of it */
         at = 0;
-    if (strtab->end && (at < strtab->at + strtab->room / 2 || strtab->end == strtab->size))
+    if (strtab->end && (at < strtab->at + strtab->capacity / 2 || strtab->end == strtab->size))
         return false;
-    size_t n = read_at(strtab, at, strtab->window, strtab->room);
+    size_t n = read_at(strtab, at, strtab->window, strtab->capacity);
     strtab->at = at;
     strtab->end = at + n;
     if (!n) /* the file was truncated: do not try again */
-        strtab->room = 0;
+        strtab->capacity = 0;
     return window_holds(strtab, at, len);
 }
 
@@ -124,7 +124,7 @@ static bool spans_add(struct strtab_spans *spans, uint64_t first, uint64_t last)
 {
     if (spans->count == STRTAB_SPANS_MAX)
         return false;
-    struct strtab_span *list = list_grow(spans->list, &spans->room, spans->count, sizeof *list);
+    struct strtab_span *list = list_grow(spans->list, &spans->capacity, spans->count, sizeof *list);
     if (!list)
         return false;
     spans->list = list;

@@ -22,7 +22,7 @@ struct strtab {
     int fd; /* borrowed */
     uint64_t offset, size;
     char *window, *stray; /* one allocation */
-    uint64_t room;        /* capacity of the window, bytes */
+    uint64_t capacity;    /* of the window, bytes */
     uint64_t at, end;     /* range of the window in the table */
     uint64_t looked_at;   /* bytes of names read so far */
 };
@@ -81,7 +81,7 @@ struct strtab_span {
 
 struct strtab_spans {
     struct strtab_span *list; /* owned by the caller; sorted */
-    size_t count, room;
+    size_t count, capacity;
 };
 
 /*

@@ -87,8 +87,8 @@ bool view_read_string(const struct view *view, remote_addr addr, char *buf, size
 bool view_scan(const struct view *view, remote_addr start, remote_addr end, size_t overlap,
                piece_visitor visit, void *ctx)
 {
-    size_t room = end - start < PIECE ? (size_t)(end - start) : PIECE;
-    AUTO_FREE unsigned char *bytes = malloc(room ? room : 1);
+    size_t capacity = end - start < PIECE ? (size_t)(end - start) : PIECE;
+    AUTO_FREE unsigned char *bytes = malloc(capacity ? capacity : 1);
 
     if (!bytes || overlap >= PIECE / 2)
         return false;

@@ -183,7 +183,7 @@ void arch_rewind(arch_regs *regs);
  * Returns the number of bytes below the stack pointer that the frames of any
  * thread on this machine need.
  */
-size_t arch_frames_room(void);
+size_t arch_frames_size(void);
 /*
  * A function that the thread calls on its own stack after the scratch area is
  * unmapped, from a signal frame as if a handler had been called.

@@ -97,9 +97,9 @@ static bool wants_same_program(const struct injection *injection, enum proof pro
 }
 
 /* Returns the number of bytes that must be mapped below its stack pointer. */
-static size_t stack_room(const struct injection *injection)
+static size_t stack_needed(const struct injection *injection)
 {
-    return arch_frames_room() + (injection->own_stack ? INJECTION_OWN_STACK : 0);
+    return arch_frames_size() + (injection->own_stack ? INJECTION_OWN_STACK : 0);
 }
 
 /*
@@ -125,7 +125,7 @@ static bool serves_collector(struct injection *injection)
 static bool grow_stack(const struct injection *injection)
 {
     const struct injection_env *env = &injection->env;
-    remote_addr sp = arch_sp(&injection->original), low = sp - stack_room(injection);
+    remote_addr sp = arch_sp(&injection->original), low = sp - stack_needed(injection);
     const struct vma *vma = modules_vma_at(env->modules, sp);
 
     if (injection->session.tid != env->target->pid || !vma || !vma->stack || low >= sp ||
@@ -141,7 +141,7 @@ static struct evidence prove_once(const struct injection *injection)
 
     return safepoint_prove(env->plan, env->modules, env->memory, injection->unwinder,
                            is_worth_walking(injection), &injection->original,
-                           injection->session.tid == env->target->pid, stack_room(injection));
+                           injection->session.tid == env->target->pid, stack_needed(injection));
 }
 
 /*
@@ -152,7 +152,7 @@ static struct evidence prove(const struct injection *injection)
 {
     struct evidence evidence = prove_once(injection);
 
-    if (evidence.proof == PROOF_NO_ROOM && grow_stack(injection))
+    if (evidence.proof == PROOF_NO_SPACE && grow_stack(injection))
         evidence = prove_once(injection);
     if (evidence.proof == PROOF_MAYBE_ENDING && injection->seasoned && !injection->unwinder)
         evidence.proof = PROOF_SAFE;

@@ -78,12 +78,12 @@ fault_code injection_begin(struct injection *injection, const struct injection_e
 
 remote_addr injection_put(struct injection *injection, const void *bytes, size_t len)
 {
-    size_t at = injection->data_used, room = (len + 7) & ~(size_t)7;
+    size_t at = injection->data_used, padded = (len + 7) & ~(size_t)7;
 
-    if (room < len || room > SCRATCH_DATA - at)
+    if (padded < len || padded > SCRATCH_DATA - at)
         return 0;
     memcpy(injection->data + at, bytes, len);
-    injection->data_used = at + room;
+    injection->data_used = at + padded;
     return injection->scratch + SCRATCH_CODE + at;
 }
 

@@ -11,7 +11,7 @@
 enum { GATHER_FD = 0x3ffffffd };
 
 _Static_assert(SCRATCH_CODE + SCRATCH_DATA + SCRATCH_GATHER < SCRATCH_LEN - (64 << 10),
-               "room for the stack of any call");
+               "space for the stack of any call");
 
 bool injection_gather(struct injection *injection, struct gather *gather)
 {

@@ -11,7 +11,7 @@
 
 enum {
     RECORDS_AT = sizeof(struct arch_call_header),
-    CHAIN_ROOM = 1024, /* at the top of the stack, for the return path of a direct call */
+    CHAIN_SIZE = 1024, /* at the top of the stack, for the return path of a direct call */
     NEITHER = 7,       /* neither a cancelability state nor a type: refused with EINVAL */
 };
 
@@ -245,7 +245,7 @@ static fault_code run_trampoline(struct injection *injection, const struct inter
  */
 static remote_addr chain_address(const struct injection *injection)
 {
-    return ((stack_end(injection) - CHAIN_ROOM) & ~15ull) - 8;
+    return ((stack_end(injection) - CHAIN_SIZE) & ~15ull) - 8;
 }
 
 /*
@@ -272,7 +272,7 @@ static fault_code run_direct(struct injection *injection, const struct arch_call
                              struct fault *fault)
 {
     const struct arch_gadgets *gadgets = &injection->env.plan->gadgets;
-    unsigned char chain[CHAIN_ROOM];
+    unsigned char chain[CHAIN_SIZE];
     remote_addr at = chain_address(injection);
     arch_regs regs = injection->original;
     struct arch_fp clean = injection->fp;

@@ -156,7 +156,7 @@ static bool has_libc_tls(struct memory *memory, const arch_regs *regs)
 /* Judges the place where the thread is, except for the words on its stack. */
 static struct evidence judge_place(const struct plan *plan, struct memory *memory,
                                    const arch_regs *regs, const struct own_stack *stack,
-                                   size_t room)
+                                   size_t needed)
 {
     const struct code_range *range = ranges_find(&plan->forbidden, arch_pc(regs));
     remote_addr sp = arch_sp(regs);
@@ -165,8 +165,8 @@ static struct evidence judge_place(const struct plan *plan, struct memory *memor
         return make_evidence(PROOF_PC, arch_pc(regs), range->what);
     if (!stack_contains(stack, sp) || sp % 8)
         return make_evidence(PROOF_FOREIGN_STACK, sp, NULL);
-    if (sp - stack->start < room)
-        return make_evidence(PROOF_NO_ROOM, sp, NULL);
+    if (sp - stack->start < needed)
+        return make_evidence(PROOF_NO_SPACE, sp, NULL);
     if (!has_libc_tls(memory, regs))
         return make_evidence(PROOF_NO_TLS, arch_tls(regs), NULL);
     return make_evidence(PROOF_SAFE, 0, NULL);
@@ -234,10 +234,10 @@ static struct evidence judge_by_walk(const struct plan *plan, struct memory *mem
 
 struct evidence safepoint_prove(const struct plan *plan, const struct modules *modules,
                                 struct memory *memory, struct unwinder *unwinder, bool walk_unclean,
-                                const arch_regs *regs, bool main_thread, size_t room)
+                                const arch_regs *regs, bool main_thread, size_t needed)
 {
     const struct own_stack stack = own_stack(modules, memory, regs, main_thread);
-    struct evidence evidence = judge_place(plan, memory, regs, &stack, room);
+    struct evidence evidence = judge_place(plan, memory, regs, &stack, needed);
 
     if (evidence.proof == PROOF_SAFE)
         evidence = judge_words(plan, memory, regs, &stack);
@@ -273,7 +273,7 @@ const char *proof_text(enum proof proof)
         [PROOF_STACK] = "was inside",
         [PROOF_HANDLER] = "was running a signal handler",
         [PROOF_FOREIGN_STACK] = "was not on its own stack",
-        [PROOF_NO_ROOM] = "had too little room on its stack",
+        [PROOF_NO_SPACE] = "had too little space on its stack",
         [PROOF_TOO_LONG] = "had too much stack in use to look through",
         [PROOF_NO_TLS] = "is no thread of the C library",
         [PROOF_UNREADABLE] = "had an unreadable stack",

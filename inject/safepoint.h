@@ -17,7 +17,7 @@ enum proof {
     PROOF_STACK,         /* a return address into forbidden code is on its stack */
     PROOF_HANDLER,       /* a signal handler runs: the interrupted code may be elsewhere */
     PROOF_FOREIGN_STACK, /* the stack pointer is not on the thread's own stack */
-    PROOF_NO_ROOM,       /* too little stack mapped below for the frames */
+    PROOF_NO_SPACE,      /* too little stack mapped below for the frames */
     PROOF_TOO_LONG,      /* more stack in use than is scanned */
     PROOF_NO_TLS,        /* not a thread of the C library */
     PROOF_UNREADABLE,    /* its stack could not be read */
@@ -53,12 +53,12 @@ struct unwinder;
 /*
  * Judges a stopped thread: by the scan; by unwinding, if the scan is not clean
  * and walk_unclean is set; and by unwinding to show that a thread other than
- * the first is not ending. room: bytes that must be mapped below its stack
+ * the first is not ending. needed: bytes that must be mapped below its stack
  * pointer. main_thread: its stack is the kernel's [stack].
  */
 struct evidence safepoint_prove(const struct plan *plan, const struct modules *modules,
                                 struct memory *memory, struct unwinder *unwinder, bool walk_unclean,
-                                const arch_regs *regs, bool main_thread, size_t room);
+                                const arch_regs *regs, bool main_thread, size_t needed);
 
 /*
  * Examines a thread that is asleep with this stack pointer and pc, and was not

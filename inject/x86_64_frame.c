@@ -149,7 +149,7 @@ static void fill_frame(struct signal_frame *frame, const arch_regs *regs, remote
     };
 }
 
-size_t arch_frames_room(void)
+size_t arch_frames_size(void)
 {
     size_t xstate = user_size(~0ull);
 

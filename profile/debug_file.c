@@ -5,13 +5,16 @@
 
 #define SECTIONS_UNPACKED_MAX OBJECT_READ_MAX
 
-/* libdw takes more than 1 KiB for a unit, whose smallest form has 11 bytes. */
+/* libdw uses more than 1 KiB for a unit, whose smallest form has 11 bytes. */
 enum { UNITS_MAX = 1 << 18 };
 
-/* Bytes of a unit: its header and first DIE, which libdw reads of all. */
+/* Bytes of the start of a unit: its header and first DIE, which libdw reads of all units. */
 enum { UNIT_HEAD = 4 << 10 };
 
-/* Bytes that units may take together. The tests have a build that lets go at every new one. */
+/*
+ * Bytes that all units may use together. The tests have a build that frees the
+ * units at every new one.
+ */
 #ifndef DEBUG_HELD_MAX
 #define DEBUG_HELD_MAX (16 << 20)
 #endif
@@ -35,7 +38,7 @@ bool debug_info_present(struct object *object)
     return object && object_section_named(object, info_name);
 }
 
-/* Bytes of a section once unpacked; UINT64_MAX: its header cannot be read. */
+/* Returns the bytes of a section after unpacking; UINT64_MAX: its header cannot be read. */
 static uint64_t unpacked_size(struct object *object, const Elf64_Shdr *section)
 {
     const void *bytes;
@@ -52,7 +55,7 @@ static uint64_t unpacked_size(struct object *object, const Elf64_Shdr *section)
     return header.ch_size;
 }
 
-/* The units of .debug_info are read when they are needed, unless they are packed. */
+/* True if the units of .debug_info are read when they are needed: unless they are compressed. */
 static bool is_by_unit(struct debug_file *file, const Elf64_Shdr *section)
 {
     const struct object *object = file->object;
@@ -67,9 +70,9 @@ static bool is_by_unit(struct debug_file *file, const Elf64_Shdr *section)
 }
 
 /*
- * The names of the sections must be seen. They may be those of a section that
- * libdw knows, too: by .gnu_debugaltlink it would open a path by itself, in the
- * tool's own root, and wait there if it is that of a FIFO.
+ * The section with the names of the sections must be visible. It may also be a
+ * section that libdw knows: for .gnu_debugaltlink libdw would open a path
+ * itself, in the tool's own root, and block there if it is that of a FIFO.
  */
 static bool is_names_only(struct object *object, const Elf64_Shdr *section)
 {
@@ -79,14 +82,14 @@ static bool is_names_only(struct object *object, const Elf64_Shdr *section)
 }
 
 /*
- * Reads what is needed of a file and hides the other sections from libdw, which
- * would unpack and check all of them. *size grows by what they take unpacked.
+ * Reads the needed parts of a file and hides the other sections from libdw,
+ * which would unpack and check all of them. Adds their unpacked size to *size.
  */
 static bool sections_prepare(struct debug_file *file, uint64_t *size)
 {
     struct object *object = file->object;
 
-    /* libdw reads the headers where they are, also of sections that are left as they are. */
+    /* libdw reads all headers in place, including those of sections that are not changed. */
     if (!object_bytes(object, object->header.e_shoff, object->section_count * sizeof(Elf64_Shdr)))
         return false;
     for (size_t i = 0; i < object->section_count; i++) {
@@ -135,7 +138,7 @@ static bool add_unit(struct debug_info *info, struct debug_file *file,
 
     if (info->unit_count >= UNITS_MAX)
         return false;
-    list = list_grow(info->units, &info->unit_room, info->unit_count, sizeof *list);
+    list = list_grow(info->units, &info->unit_capacity, info->unit_count, sizeof *list);
     if (!list)
         return false;
     info->units = list;
@@ -150,7 +153,7 @@ static bool add_unit(struct debug_info *info, struct debug_file *file,
     return true;
 }
 
-/* How far a unit's head reaches, of which only the start is known. */
+/* Returns the end of a unit's head, of which only the start is known. */
 static Dwarf_Off head_end(const struct debug_file *file, Dwarf_Off start)
 {
     return file->size - start < UNIT_HEAD ? file->size : start + UNIT_HEAD;
@@ -169,7 +172,7 @@ void debug_file_units(struct debug_info *info, struct debug_file *file)
                0 &&
            unit.end > unit.start) {
         unit.first = unit.start + header;
-        /* libdw would read the DIE of a unit that ends with its header. */
+        /* libdw would read the DIE of a unit that ends after its header. */
         if (unit.first < unit.end && !add_unit(info, file, &unit))
             break;
         unit.start = unit.end;
@@ -177,7 +180,7 @@ void debug_file_units(struct debug_info *info, struct debug_file *file)
     info->reads_left += 3 * unit.start;
 }
 
-static struct debug_file *file_of(struct debug_info *info, const struct debug_unit *unit)
+static struct debug_file *unit_file(struct debug_info *info, const struct debug_unit *unit)
 {
     return unit->supplement ? &info->supplement : &info->own;
 }
@@ -188,7 +191,7 @@ bool debug_unit_load(struct debug_info *info, struct debug_unit *unit)
 
     if (unit->loaded)
         return true;
-    if (!read_info(file_of(info, unit), unit->start, unit->end))
+    if (!read_info(unit_file(info, unit), unit->start, unit->end))
         return false;
     unit->loaded = true;
     info->held += size;
@@ -198,7 +201,7 @@ bool debug_unit_load(struct debug_info *info, struct debug_unit *unit)
 
 bool debug_unit_ready(struct debug_info *info, struct debug_unit *unit)
 {
-    struct debug_file *file = file_of(info, unit);
+    struct debug_file *file = unit_file(info, unit);
 
     if (!debug_unit_load(info, unit))
         return false;
@@ -209,7 +212,7 @@ bool debug_unit_ready(struct debug_info *info, struct debug_unit *unit)
 
 static void unit_release(struct debug_info *info, struct debug_unit *unit)
 {
-    struct debug_file *file = file_of(info, unit);
+    struct debug_file *file = unit_file(info, unit);
     Dwarf_Off from = head_end(file, unit->start);
 
     debug_unit_free(unit);
@@ -220,7 +223,7 @@ static void unit_release(struct debug_info *info, struct debug_unit *unit)
         object_release(file->object, file->offset + from, unit->end - from);
 }
 
-/* libdw frees only all of what it made. */
+/* libdw can only free everything that it has allocated. */
 static void file_renew(struct debug_info *info, struct debug_file *file)
 {
     if (!file->dwarf)
@@ -230,10 +233,11 @@ static void file_renew(struct debug_info *info, struct debug_file *file)
 }
 
 /*
- * Addresses come in order, as units mostly lie, and hardly any unit is asked
- * for again. Where they lie otherwise, reads_left ends the reading again.
+ * Addresses arrive in order, as most units are, so that hardly any unit is
+ * needed again. If the units are in another order, reads_left ends the repeated
+ * reading.
  */
-void debug_make_room(struct debug_info *info)
+void debug_trim_units(struct debug_info *info)
 {
     if (info->held <= DEBUG_HELD_MAX || !info->reads_left)
         return;

@@ -4,7 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ITEMS_MAX = 1 << 25, LINE_SIZE = 48 }; /* bytes that libdw takes for one, about */
+enum {
+    ITEMS_MAX = 1 << 25,
+    LINE_SIZE = 48
+}; /* LINE_SIZE: approximate bytes that libdw uses for a line */
 
 struct debug_info *debug_info_open(struct object *object, struct object *supplement,
                                    struct arena *arena, enum symbols_lack *lack)
@@ -57,7 +60,10 @@ void debug_info_free(struct debug_info *info)
     free(info);
 }
 
-/* The one of count units of a file that holds an address of its .debug_info, or NULL. */
+/*
+ * Finds the unit, among count units of a file, that contains an address of its
+ * .debug_info. Returns NULL if there is none.
+ */
 static struct debug_unit *unit_among(const struct debug_file *file, struct debug_unit *units,
                                      size_t count, const unsigned char *at)
 {
@@ -84,7 +90,10 @@ struct debug_unit *debug_unit_of(struct debug_info *info, const void *at)
                 : unit_among(&info->supplement, info->units + own, info->unit_count - own, at);
 }
 
-/* Units that do not tell where their code is: their functions do. Only when an address asks. */
+/*
+ * Loads the units that do not give the range of their code: their functions do.
+ * Done only when an address needs it.
+ */
 static void load_rest(struct debug_info *info)
 {
     info->rest_done = true;
@@ -92,7 +101,7 @@ static void load_rest(struct debug_info *info)
         struct debug_unit *unit = &info->units[i];
         if (unit->ranged)
             continue;
-        debug_make_room(info);
+        debug_trim_units(info);
         debug_unit_walk(info, unit);
         for (size_t j = 0; j < unit->spans.count; j++)
             if (!spans_add(&info->rest, (struct span){unit->spans.list[j].start,
@@ -127,7 +136,7 @@ static void load_lines(struct debug_info *info, struct debug_unit *unit)
         info->held += count * LINE_SIZE;
 }
 
-/* File and line of an address. */
+/* Finds file and line of an address. */
 static void line_at(struct debug_info *info, struct debug_unit *unit, uint64_t address,
                     struct symbol_line *line)
 {
@@ -143,7 +152,7 @@ static void line_at(struct debug_info *info, struct debug_unit *unit, uint64_t a
         line->line = (unsigned)number;
 }
 
-/* File and line of the call that was inlined. */
+/* Finds file and line of the call that was inlined. */
 static void line_of_call(struct debug_info *info, struct debug_unit *unit, Dwarf_Die *die,
                          struct symbol_line *line)
 {
@@ -165,7 +174,7 @@ size_t debug_info_lines(struct debug_info *info, uint64_t address, struct symbol
     size_t count = 0;
 
     if (unit && !unit->walked)
-        debug_make_room(info);
+        debug_trim_units(info);
     if (!unit || !debug_unit_walk(info, unit))
         return 0;
     line_at(info, unit, address, &place);

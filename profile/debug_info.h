@@ -1,19 +1,19 @@
 /*
  * The DWARF of one module: its functions, inlined calls and lines.
  *
- * libdw reads the records; what is asked for every address has an index of its
- * own: the ranges of the compilation units (libdw has none without
- * .debug_aranges, which clang leaves out), and the ranges of functions and
- * inlined calls of each unit, made by one walk when an address in it is asked
- * for the first time.
+ * libdw reads the records. Data that is needed for every address has its own
+ * index: the ranges of the compilation units (libdw has none without
+ * .debug_aranges, which clang omits), and the ranges of functions and inlined
+ * calls of each unit, made by one walk at the first address in the unit.
  *
- * Units are read from the file one by one, and let go when they take too much
- * room together, which costs little when addresses are asked in order. What
- * they share stays: strings, the bytes of line tables, and all that is packed.
+ * Units are read from the file one by one, and freed when they use too much
+ * memory together, which costs little if addresses are looked up in order. The
+ * data that they share stays: strings, the bytes of line tables, and all
+ * compressed data.
  *
- * DWARF 2 to 5, with the supplementary file of dwz. Of split DWARF the skeleton
- * is read, which has the lines; the .dwo files are not opened: libdw would
- * look for them in the tool's own root, wherever the module is from.
+ * DWARF 2 to 5, with the supplementary file of dwz. For split DWARF only the
+ * skeleton is read, which has the lines; the .dwo files are not opened: libdw
+ * would look for them in the tool's own root, wherever the module is from.
  */
 #pragma once
 
@@ -23,17 +23,21 @@
 
 struct debug_info;
 
-/* The objects must have debug information and outlive it; supplement: NULL or dwz's common file. */
+/*
+ * Opens the debug information of object, which must have some. Both objects
+ * must outlive it. supplement: dwz's common file, or NULL.
+ */
 struct debug_info *debug_info_open(struct object *object, struct object *supplement,
                                    struct arena *arena, enum symbols_lack *lack);
 void debug_info_free(struct debug_info *info);
 
-/* Has the object a .debug_info? */
+/* True if the object has a .debug_info. */
 bool debug_info_present(struct object *object);
 
 /*
- * Lines of a link-time address, innermost first, at most max. Names and the
- * start line may be missing in the last one. 0: it knows nothing.
+ * Finds the lines of a link-time address, innermost first, at most max. Name
+ * and start line may be missing in the last one. Returns their number; 0:
+ * nothing is known.
  */
 size_t debug_info_lines(struct debug_info *info, uint64_t address, struct symbol_line *lines,
                         size_t max);

@@ -9,7 +9,7 @@
 
 enum { ORIGINS_MAX = 16, CONTAINERS_MAX = 64, QUALIFIED_MAX = 4 << 10 };
 
-/* Without the supplement libdw would look for one by itself, in the tool's own root. */
+/* Without the supplement libdw would look for one itself, in the tool's own root. */
 static bool form_readable(const struct debug_info *info, Dwarf_Attribute *attribute)
 {
     switch (info->lib.dwarf_whatform(attribute)) {
@@ -19,7 +19,7 @@ static bool form_readable(const struct debug_info *info, Dwarf_Attribute *attrib
     case DW_FORM_ref_sup8:
     case DW_FORM_strp_sup:
         return info->supplement.dwarf != NULL;
-    case DW_FORM_ref_sig8: /* of types only */
+    case DW_FORM_ref_sig8: /* only for types */
         return false;
     default:
         return true;
@@ -37,7 +37,9 @@ static const unsigned char *info_of(const struct debug_info *info, const struct 
     return unit->supplement ? info->supplement.info : info->own.info;
 }
 
-/* libdw trusts a string within .debug_info to end; it must, within what is mapped of the section.
+/*
+ * libdw assumes that a string in .debug_info ends; it must end within the
+ * mapped part of the section.
  */
 static bool string_ends(struct debug_info *info, Dwarf_Attribute *attribute, const char *text)
 {
@@ -92,7 +94,7 @@ bool debug_reference(struct debug_info *info, Dwarf_Die *die, unsigned name, Dwa
     return !unit || debug_unit_load(info, unit);
 }
 
-/* The container of the functions that begin at a DIE's address, or SPANS_NONE. */
+/* Returns the container of the functions that start at a DIE's address, or SPANS_NONE. */
 static uint32_t container_of(const struct debug_unit *unit, const Dwarf_Die *die)
 {
     size_t low = 0, high = unit->place_count;
@@ -107,8 +109,8 @@ static uint32_t container_of(const struct debug_unit *unit, const Dwarf_Die *die
     return low ? unit->places[low - 1].container : SPANS_NONE;
 }
 
-/* Puts text and "::" before what is in buf from *at on; false: no room. */
-static bool prepend(char *buf, size_t *at, const char *text)
+/* Puts text and "::" before the text in buf that starts at *at. False: no space left. */
+static bool prepend_scope(char *buf, size_t *at, const char *text)
 {
     size_t len = strlen(text);
 
@@ -120,7 +122,10 @@ static bool prepend(char *buf, size_t *at, const char *text)
     return true;
 }
 
-/* Without a name, as the demangler has it. *whole: what is around it is in the name. */
+/*
+ * Returns the name of a container; for one without a name, the demangler's
+ * text. *whole: the name includes those of the containers around it.
+ */
 static const char *container_name(struct debug_info *info, Dwarf_Die *die, bool *whole)
 {
     struct symbol_line function = {0};
@@ -139,7 +144,10 @@ static const char *container_name(struct debug_info *info, Dwarf_Die *die, bool 
     return tag == DW_TAG_namespace ? "(anonymous namespace)" : "{unnamed}";
 }
 
-/* A static function has no linkage name: its own, with those of the classes and namespaces. */
+/*
+ * A static function has no linkage name: builds one from its name and those of
+ * its classes and namespaces.
+ */
 static const char *qualified(struct debug_info *info, const Dwarf_Die *die, const char *name)
 {
     char buf[QUALIFIED_MAX];
@@ -156,7 +164,7 @@ static const char *qualified(struct debug_info *info, const Dwarf_Die *die, cons
     for (unsigned i = 0; i < CONTAINERS_MAX && container != SPANS_NONE; i++) {
         Dwarf_Die outer = {.addr = unit->containers[container].die, .cu = unit->die.cu};
         bool whole;
-        if (!prepend(buf, &at, container_name(info, &outer, &whole)) || whole)
+        if (!prepend_scope(buf, &at, container_name(info, &outer, &whole)) || whole)
             break;
         container = unit->containers[container].parent;
     }
@@ -165,12 +173,12 @@ static const char *qualified(struct debug_info *info, const Dwarf_Die *die, cons
 
 struct naming {
     const char *linkage, *name;
-    Dwarf_Die named; /* the DIE of name */
+    Dwarf_Die named; /* the DIE with the name */
     unsigned line;
 };
 
-/* The attributes of a function are spread over its code, its origin and its declaration. */
-static void collect(struct debug_info *info, Dwarf_Die die, struct naming *naming)
+/* Collects the attributes of a function from its code, its origin and its declaration. */
+static void collect_names(struct debug_info *info, Dwarf_Die die, struct naming *naming)
 {
     for (unsigned i = 0; i < ORIGINS_MAX; i++) {
         Dwarf_Die next;
@@ -189,7 +197,7 @@ static void collect(struct debug_info *info, Dwarf_Die die, struct naming *namin
     }
 }
 
-static bool same_function(const void *ctx, uint32_t place, const void *key)
+static bool same_debug_function(const void *ctx, uint32_t place, const void *key)
 {
     const struct debug_info *info = ctx;
     return info->functions[place].die == *(void *const *)key;
@@ -199,7 +207,7 @@ static void name_find(struct debug_info *info, Dwarf_Die *die, struct symbol_lin
 {
     struct naming naming = {0};
 
-    collect(info, *die, &naming);
+    collect_names(info, *die, &naming);
     line->start_line = naming.line;
     line->linkage = debug_keep(info, naming.linkage ? naming.linkage : naming.name);
     if (line->linkage && naming.linkage)
@@ -211,7 +219,7 @@ static void name_find(struct debug_info *info, Dwarf_Die *die, struct symbol_lin
 void debug_name(struct debug_info *info, Dwarf_Die *die, struct symbol_line *line)
 {
     struct debug_function *list =
-        list_grow(info->functions, &info->function_room, info->function_count, sizeof *list);
+        list_grow(info->functions, &info->function_capacity, info->function_count, sizeof *list);
     uint32_t fresh = (uint32_t)info->function_count, place;
     Dwarf_Die origin;
 
@@ -224,14 +232,14 @@ void debug_name(struct debug_info *info, Dwarf_Die *die, struct symbol_line *lin
         origin = *die;
     place = table_put(&info->function_table,
                       table_hash_number(&info->function_table, (uintptr_t)origin.addr),
-                      same_function, info, &origin.addr, fresh);
+                      same_debug_function, info, &origin.addr, fresh);
     if (place == TABLE_NONE)
         return;
     if (place == fresh) {
         struct symbol_line found = {0};
         list[fresh] = (struct debug_function){.die = origin.addr};
         info->function_count++;
-        name_find(info, &origin, &found); /* may ask for the name of a function around it */
+        name_find(info, &origin, &found); /* may need the name of a function around it */
         info->functions[fresh].line = found;
     }
     *line = info->functions[place].line;
@@ -243,10 +251,11 @@ static bool same_path(const void *ctx, uint32_t place, const void *key)
     return strcmp(info->paths[place], key) == 0;
 }
 
-/* libdw's own strings go with the unit; of the few paths there are one copy is kept. */
+/* libdw's strings are freed with the unit; the paths are few, so one copy of each is kept. */
 static const char *path_keep(struct debug_info *info, const char *path)
 {
-    const char **list = list_grow(info->paths, &info->path_room, info->path_count, sizeof *list);
+    const char **list =
+        list_grow(info->paths, &info->path_capacity, info->path_count, sizeof *list);
     uint32_t fresh = (uint32_t)info->path_count, place;
     size_t len = strlen(path);
 

@@ -10,18 +10,18 @@ enum { WALK_DEPTH_MAX = 256 };
 struct walk {
     struct debug_info *info;
     struct debug_unit *unit;
-    bool abandoned; /* too deep: to find the way out would take a search at each level */
+    bool abandoned; /* too deep: finding the way out would take a search at each level */
 };
 
-/* Where in the tree a DIE is. */
+/* The position of a DIE in the tree. */
 struct position {
     uint32_t scope, container; /* SPANS_NONE: none */
-    uint32_t depth;            /* scopes around it */
-    uint32_t level;            /* DIEs around it */
-    bool dropped;              /* within a function that the linker dropped */
+    uint32_t depth;            /* number of scopes around it */
+    uint32_t level;            /* number of DIEs around it */
+    bool dropped;              /* in a function that the linker dropped */
 };
 
-/* A small file can describe very many things; all that is kept of them is counted. */
+/* A small file can describe very many items; all that are kept are counted. */
 static bool item_left(struct debug_info *info)
 {
     if (!info->items_left)
@@ -82,7 +82,7 @@ static bool enter_container(struct walk *walk, const Dwarf_Die *die, struct posi
 {
     struct debug_unit *unit = walk->unit;
     struct debug_container *list =
-        list_grow(unit->containers, &unit->container_room, unit->container_count, sizeof *list);
+        list_grow(unit->containers, &unit->container_capacity, unit->container_count, sizeof *list);
 
     if (!list)
         return false;
@@ -103,7 +103,7 @@ static bool note_place(struct walk *walk, const Dwarf_Die *die, uint32_t contain
 
     if (last ? last->container == container : container == SPANS_NONE)
         return true;
-    list = list_grow(unit->places, &unit->place_room, unit->place_count, sizeof *list);
+    list = list_grow(unit->places, &unit->place_capacity, unit->place_count, sizeof *list);
     if (!list)
         return false;
     unit->places = list;
@@ -113,12 +113,12 @@ static bool note_place(struct walk *walk, const Dwarf_Die *die, uint32_t contain
     return true;
 }
 
-/* A function ends the chain of calls, an inlined one continues it. */
+/* A function starts a chain of calls, an inlined call continues it. */
 static bool enter_scope(struct walk *walk, Dwarf_Die *die, bool function, struct position *position)
 {
     struct debug_unit *unit = walk->unit;
     struct debug_scope *list =
-        list_grow(unit->scopes, &unit->scope_room, unit->scope_count, sizeof *list);
+        list_grow(unit->scopes, &unit->scope_capacity, unit->scope_count, sizeof *list);
     uint32_t scope = (uint32_t)unit->scope_count;
 
     if (!list)
@@ -144,8 +144,8 @@ static bool enter_function(struct walk *walk, Dwarf_Die *die, struct position *p
     return note_place(walk, die, position->container) && enter_scope(walk, die, true, position);
 }
 
-/* What a DIE means for those in it; false: nothing of interest is in it. */
-static bool enter(struct walk *walk, Dwarf_Die *die, struct position *position)
+/* Applies a DIE to the position of its children. False: its children are of no interest. */
+static bool enter_die(struct walk *walk, Dwarf_Die *die, struct position *position)
 {
     int tag = walk->info->lib.dwarf_tag(die);
     bool function = tag == DW_TAG_subprogram;
@@ -169,9 +169,9 @@ static unsigned char *unit_end(const struct walk *walk)
 
 /*
  * After a walk of its children the terminator of their list is known, and the
- * next DIE of the same parent follows it: that spares searching for it where
- * there is no DW_AT_sibling (clang). False: it was the last; its address is
- * that of the terminator then, or NULL.
+ * next DIE of the same parent follows it: this saves the search for it if there
+ * is no DW_AT_sibling (clang). False: it was the last one; its address is then
+ * that of the terminator, or NULL.
  */
 static bool next_after(const struct walk *walk, Dwarf_Die *die, unsigned char *terminator)
 {
@@ -183,7 +183,7 @@ static bool next_after(const struct walk *walk, Dwarf_Die *die, unsigned char *t
     return next.addr && terminator[1];
 }
 
-/* The same by searching; libdw too makes use of where its search has ended. */
+/* Does the same by searching; libdw also remembers where its search has ended. */
 static bool next_search(const struct walk *walk, Dwarf_Die *die)
 {
     Dwarf_Die next = {0};
@@ -212,7 +212,7 @@ static void walk_children(struct walk *walk, Dwarf_Die *parent, struct position 
         if (!info->budget)
             return;
         info->budget--;
-        if (enter(walk, &die, &position))
+        if (enter_die(walk, &die, &position))
             walk_children(walk, &die, position, &inner);
         if (walk->abandoned)
             return;
@@ -250,7 +250,7 @@ void debug_unit_free(struct debug_unit *unit)
     unit->scopes = NULL;
     unit->containers = NULL;
     unit->places = NULL;
-    unit->scope_count = unit->scope_room = 0;
-    unit->container_count = unit->container_room = 0;
-    unit->place_count = unit->place_room = 0;
+    unit->scope_count = unit->scope_capacity = 0;
+    unit->container_count = unit->container_capacity = 0;
+    unit->place_count = unit->place_capacity = 0;
 }

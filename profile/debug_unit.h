@@ -1,4 +1,4 @@
-/* Inner parts of debug_info.h: its files and their compilation units. */
+/* Internal parts of debug_info.h: its files and their compilation units. */
 #pragma once
 
 #include "base/table.h"
@@ -12,37 +12,37 @@ struct debug_scope {
     uint32_t parent; /* in scopes; SPANS_NONE: a function */
 };
 
-/* A namespace, class or function, whose name belongs to those of the functions in it. */
+/* A namespace, class or function whose name is part of the names of the functions in it. */
 struct debug_container {
     void *die;
     uint32_t parent; /* in containers, or SPANS_NONE */
 };
 
-/* Functions from this DIE on are in this container. */
+/* Functions from this DIE on belong to this container. */
 struct debug_place {
     void *die;
     uint32_t container;
 };
 
 /*
- * A unit has a use for a while: its records are read, walked, and let go when
- * those of others need the room. What is kept of it are the offsets and ranges.
+ * A unit is needed for a while: its records are read, walked, and freed when
+ * other units need the memory. Only its offsets and ranges are kept.
  */
 struct debug_unit {
-    Dwarf_Die die;               /* while it is ready */
+    Dwarf_Die die;               /* valid while it is ready */
     Dwarf_Off start, first, end; /* offsets in .debug_info, of the header, of the DIE */
-    bool supplement;             /* it is in that file */
-    bool ranged;                 /* its own DIE tells where its code is */
-    bool loaded;                 /* its bytes are there */
+    bool supplement;             /* it is in the supplementary file */
+    bool ranged;                 /* its own DIE gives the range of its code */
+    bool loaded;                 /* its bytes have been read */
     bool ready, walked, lined;
-    uint64_t items; /* of items_left, that its walk took */
+    uint64_t items; /* part of items_left that its walk has used */
     struct debug_scope *scopes;
-    size_t scope_count, scope_room;
+    size_t scope_count, scope_capacity;
     struct spans spans; /* of scopes */
     struct debug_container *containers;
-    size_t container_count, container_room;
-    struct debug_place *places; /* by die */
-    size_t place_count, place_room;
+    size_t container_count, container_capacity;
+    struct debug_place *places; /* sorted by die */
+    size_t place_count, place_capacity;
 };
 
 struct debug_function {
@@ -50,73 +50,77 @@ struct debug_function {
     struct symbol_line line; /* without file and line */
 };
 
-/* The module's own, or the supplement. */
+/* The module's own file, or the supplement. */
 struct debug_file {
     struct object *object;
     Elf *elf;
     Dwarf *dwarf;
-    const unsigned char *info; /* .debug_info, as long as elf; NULL: no unit is in it */
-    uint64_t offset; /* of .debug_info, when it is read unit by unit; 0: it is all there */
-    uint64_t size;   /* of .debug_info */
+    const unsigned char *info; /* .debug_info, valid as long as elf; NULL: no unit is in it */
+    uint64_t offset;           /* of .debug_info, if read unit by unit; 0: read completely */
+    uint64_t size;             /* of .debug_info */
 };
 
 struct debug_info {
     struct libdw lib;
     struct debug_file own, supplement;
-    struct debug_unit *units; /* by offset; those of the supplement last */
-    size_t own_count, unit_count, unit_room;
+    struct debug_unit *units; /* sorted by offset; those of the supplement last */
+    size_t own_count, unit_count, unit_capacity;
     struct spans index; /* of units */
-    struct spans rest;  /* of units that do not tell where their code is */
+    struct spans rest;  /* of units that do not give the range of their code */
     bool rest_done;
     uint64_t budget;     /* DIEs and ranges that may still be read: no honest file has more */
-    uint64_t items_left; /* of 16 to 24 bytes, that may still be kept of them */
-    uint64_t held;       /* bytes in the use of units, about */
-    uint64_t reads_left; /* bytes of units that may be read before no more are let go */
+    uint64_t items_left; /* items of 16 to 24 bytes that may still be kept */
+    uint64_t held;       /* approximate bytes that the units use */
+    uint64_t reads_left; /* bytes of units that may still be read; then none is freed any more */
     struct table function_table, path_table;
     struct debug_function *functions;
-    size_t function_count, function_room;
-    const char **paths; /* distinct ones */
-    size_t path_count, path_room;
+    size_t function_count, function_capacity;
+    const char **paths; /* distinct paths */
+    size_t path_count, path_capacity;
     struct arena *arena;
 };
 
-/* False: libdw does not take it, or out of memory. */
+/* False: libdw does not accept the file, or out of memory. */
 bool debug_file_open(struct debug_info *info, struct debug_file *file, struct object *object);
 /* Finds the units of an open file. */
 void debug_file_units(struct debug_info *info, struct debug_file *file);
 void debug_file_close(struct debug_info *info, struct debug_file *file);
 
-/* Makes a unit's bytes and its DIE valid until debug_make_room; false: they cannot be read. */
+/* Makes a unit's bytes and its DIE valid until debug_trim_units. False: they cannot be read. */
 bool debug_unit_load(struct debug_info *info, struct debug_unit *unit);
 bool debug_unit_ready(struct debug_info *info, struct debug_unit *unit);
 /*
- * Lets all units go if they take too much room: a Dwarf_Die, an address in
- * .debug_info and whatever libdw gave is invalid then.
+ * Frees all units if they use too much memory: each Dwarf_Die, each address in
+ * .debug_info and all other data from libdw is then invalid.
  */
-void debug_make_room(struct debug_info *info);
+void debug_trim_units(struct debug_info *info);
 
-/* Walks the DIEs of a unit once; false: it is not ready. What there was no memory for is missing.
+/*
+ * Walks the DIEs of a unit once. False: it is not ready. Items for which there
+ * was no memory are missing.
  */
 bool debug_unit_walk(struct debug_info *info, struct debug_unit *unit);
-/* Frees what the walk made. */
+/* Frees the data that the walk has made. */
 void debug_unit_free(struct debug_unit *unit);
-/* The unit that an address in .debug_info is in (Dwarf_Die.addr), or NULL. */
+/* Returns the unit that contains an address in .debug_info (Dwarf_Die.addr), or NULL. */
 struct debug_unit *debug_unit_of(struct debug_info *info, const void *at);
 
-/* Adds the ranges of a DIE; false if it has none (or lies at 0, where a linker puts what it drops).
+/*
+ * Adds the ranges of a DIE. False: it has none, or is at 0, the address that a
+ * linker gives to dropped code.
  */
 bool debug_ranges(struct debug_info *info, Dwarf_Die *die, uint32_t depth, uint32_t value,
                   struct spans *spans);
 
-/* Attributes, of the DIE itself; NULL, 0 and false: it has none. */
-/* The text is in a section that stays, or in .debug_info: debug_keep. */
+/* Attributes of the DIE itself; NULL, 0 or false: it does not have the attribute. */
+/* The text is in a section that stays, or in .debug_info: see debug_keep. */
 const char *debug_string(struct debug_info *info, Dwarf_Die *die, unsigned name);
 /* The text for as long as the symbols live, NULL included. */
 const char *debug_keep(struct debug_info *info, const char *text);
 unsigned debug_number(struct debug_info *info, Dwarf_Die *die, unsigned name);
 bool debug_reference(struct debug_info *info, Dwarf_Die *die, unsigned name, Dwarf_Die *out);
 
-/* Name and start line of the function of a scope. */
+/* Finds name and start line of the function of a scope. */
 void debug_name(struct debug_info *info, Dwarf_Die *die, struct symbol_line *line);
-/* A path as the compiler wrote it, made absolute with the directory of the unit, which is ready. */
+/* Makes a path of the compiler absolute with the directory of the unit, which is ready. */
 const char *debug_path(struct debug_info *info, struct debug_unit *unit, const char *path);

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* As in <elfutils/debuginfod.h>, which is a package of its own. */
+/* As in <elfutils/debuginfod.h>, which is in a separate package. */
 struct client;
 
 struct library {
@@ -13,7 +13,7 @@ struct library {
     void (*end)(struct client *client);
 };
 
-static bool library_load(struct library *library)
+static bool debuginfod_load(struct library *library)
 {
     void *handle = dlopen("libdebuginfod.so.1", RTLD_NOW | RTLD_LOCAL);
 
@@ -29,7 +29,7 @@ static bool library_load(struct library *library)
     return true;
 }
 
-/* The library's own limits, in seconds; what the operator has set stays (debuginfod(8)). */
+/* Sets the library's own limits, in seconds, unless the operator has set them (debuginfod(8)). */
 static void set_limits(void)
 {
     setenv("DEBUGINFOD_TIMEOUT", "10", 0); /* without progress */
@@ -42,7 +42,7 @@ int debuginfod_open(const struct build_id *id)
     struct client *client;
     int fd;
 
-    if (!library_load(&library))
+    if (!debuginfod_load(&library))
         return -ENOSYS;
     set_limits();
     client = library.begin();

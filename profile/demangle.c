@@ -6,7 +6,7 @@
 
 /*
  * Without the library's own limit, which refuses names of more than 1024 bytes;
- * DEMANGLE_INPUT_MAX stands in for it.
+ * DEMANGLE_INPUT_MAX replaces it.
  */
 enum { OPTIONS = DMGL_PARAMS | DMGL_ANSI | DMGL_NO_RECURSE_LIMIT };
 
@@ -18,7 +18,7 @@ struct output {
 
 /*
  * Back references double a name at each step, and a callback has no other way
- * to end that. The demangler's memory is on its stack; nothing leaks.
+ * to stop that. The demangler's memory is on its stack, so nothing leaks.
  */
 static void output_add(const char *text, size_t len, void *ctx)
 {
@@ -50,7 +50,7 @@ const char *demangle(struct arena *arena, const char *name)
     output = malloc(sizeof *output);
     if (!output)
         return NULL;
-    /* Rust's legacy names are also names of C++, but not the other way round. */
+    /* Rust's legacy names are also valid C++ names, but not vice versa. */
     if (!try_demangler(rust_demangle_callback, name, output) &&
         !try_demangler(cplus_demangle_v3_callback, name, output))
         return name;

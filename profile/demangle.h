@@ -1,15 +1,17 @@
-/* Names of the linker as the source has them: C++ (Itanium ABI) and Rust (legacy and v0). */
+/* Turns linker names into those of the source: C++ (Itanium ABI) and Rust (legacy and v0). */
 #pragma once
 
 #include "base/arena.h"
 
 enum {
-    DEMANGLE_INPUT_MAX = 8 << 10,   /* the demangler's stack grows with it; longer names stay */
-    DEMANGLE_OUTPUT_MAX = 64 << 10, /* a short name can stand for a very long one: it stays */
+    DEMANGLE_INPUT_MAX =
+        8 << 10, /* the demangler's stack grows with it; longer names are not demangled */
+    DEMANGLE_OUTPUT_MAX =
+        64 << 10, /* a short name can stand for a very long one, which is not demangled */
 };
 
 /*
- * The demangled name, in the arena, or name itself if it is not mangled, too
- * long, or malformed. NULL: out of memory.
+ * Returns the demangled name, in the arena, or name itself if it is not
+ * mangled, too long, or malformed. NULL: out of memory.
  */
 const char *demangle(struct arena *arena, const char *name);

@@ -7,23 +7,23 @@
 
 struct edge {
     uint32_t from, to; /* groups */
-    bool skips;        /* calls between them are not drawn */
+    bool skips;        /* calls between the two are not drawn */
     struct amount amount;
-    uint32_t seen; /* the sample that it was counted for last */
+    uint32_t seen; /* the last sample that was counted for it */
 };
 
 struct graph {
     const struct samples *samples;
     const struct display *display;
     struct top top;
-    uint32_t *numbers; /* of a group: 1 + its row, 0: not drawn */
+    uint32_t *numbers; /* of a group: 1 + its row; 0: not drawn */
     struct edge *edges;
-    size_t edge_count, edge_room;
+    size_t edge_count, edge_capacity;
     struct table table;
     double total;
 };
 
-static double size_of(const struct amount *amount)
+static double node_size(const struct amount *amount)
 {
     return fabs((double)amount_growth(amount));
 }
@@ -31,14 +31,17 @@ static double size_of(const struct amount *amount)
 static int by_whole(const void *a, const void *b)
 {
     const struct top_row *x = a, *y = b;
-    double size_x = size_of(&x->whole), size_y = size_of(&y->whole);
+    double size_x = node_size(&x->whole), size_y = node_size(&y->whole);
 
     if (size_x != size_y)
         return size_x < size_y ? 1 : -1;
     return x->group < y->group ? -1 : x->group > y->group;
 }
 
-/* The functions that are drawn: those with the most, also by what they call. */
+/*
+ * Chooses the functions that are drawn: those with the most, including the
+ * functions that they call.
+ */
 static bool choose_nodes(struct graph *graph)
 {
     size_t limit = graph->display->rows ? graph->display->rows : DOT_NODES, kept = 0;
@@ -52,7 +55,7 @@ static bool choose_nodes(struct graph *graph)
     qsort(graph->top.rows, graph->top.count, sizeof *graph->top.rows, by_whole);
     for (; kept < graph->top.count && kept < limit; kept++) {
         const struct top_row *row = &graph->top.rows[kept];
-        double size = size_of(&row->whole);
+        double size = node_size(&row->whole);
         if (size == 0 || size < graph->display->least * fabs(graph->total))
             break;
         graph->numbers[row->group] = (uint32_t)kept + 1;
@@ -73,7 +76,7 @@ static struct edge *find_edge(struct graph *graph, uint32_t from, uint32_t to)
     struct edge fresh = {.from = from, .to = to};
     uint64_t hash = table_hash_number(&graph->table, (uint64_t)from << 32 | to);
     struct edge *moved =
-        list_grow(graph->edges, &graph->edge_room, graph->edge_count, sizeof *graph->edges);
+        list_grow(graph->edges, &graph->edge_capacity, graph->edge_count, sizeof *graph->edges);
     uint32_t place;
 
     if (!moved)
@@ -87,7 +90,7 @@ static struct edge *find_edge(struct graph *graph, uint32_t from, uint32_t to)
     return &graph->edges[place];
 }
 
-/* The way from the root, over the functions that are drawn: each edge counts once a sample. */
+/* The path from the root over the functions that are drawn: each edge counts once per sample. */
 struct walk {
     uint32_t last; /* group; TABLE_NONE: none yet */
     bool skips;
@@ -95,7 +98,7 @@ struct walk {
     const struct amount *amount;
 };
 
-static bool step(struct graph *graph, struct walk *walk, uint32_t group)
+static bool follow_edge(struct graph *graph, struct walk *walk, uint32_t group)
 {
     struct edge *edge;
 
@@ -117,7 +120,7 @@ static bool step(struct graph *graph, struct walk *walk, uint32_t group)
     return true;
 }
 
-static bool add_sample(struct graph *graph, const struct sample *sample, uint32_t number)
+static bool add_edges(struct graph *graph, const struct sample *sample, uint32_t number)
 {
     const struct locations *locations = &graph->samples->locations;
     struct walk walk = {
@@ -128,14 +131,16 @@ static bool add_sample(struct graph *graph, const struct sample *sample, uint32_
             &locations->list[graph->samples->calls[sample->first + i]];
         for (uint32_t j = location->count; j-- > 0;) {
             uint32_t function = locations->lines[location->first + j].function;
-            if (!step(graph, &walk, locations->functions[function].group))
+            if (!follow_edge(graph, &walk, locations->functions[function].group))
                 return false;
         }
     }
     return true;
 }
 
-/* In a quoted string of DOT a quote and a backslash are escaped (graphviz.org/doc/info/lang.html).
+/*
+ * Escapes quotes and backslashes, as in a quoted string of DOT
+ * (graphviz.org/doc/info/lang.html).
  */
 static void write_quoted(FILE *out, const char *text)
 {
@@ -154,7 +159,7 @@ static void write_quoted(FILE *out, const char *text)
     }
 }
 
-/* Boxes grow with what the function itself holds, from 8 to 24 points. */
+/* Boxes grow with the memory of the function itself, from 8 to 24 points. */
 static void write_node(const struct graph *graph, size_t number, FILE *out)
 {
     const struct top_row *row = &graph->top.rows[number];
@@ -211,7 +216,7 @@ bool dot_write(const struct samples *samples, const struct display *display, FIL
     table_init(&graph.table);
     good = top_make(&graph.top, samples, display) && choose_nodes(&graph);
     for (size_t i = 0; good && i < samples->count; i++)
-        good = add_sample(&graph, &samples->list[i], (uint32_t)i + 1);
+        good = add_edges(&graph, &samples->list[i], (uint32_t)i + 1);
     if (good)
         write_graph(&graph, out);
     free(graph.top.rows);

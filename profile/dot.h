@@ -1,9 +1,12 @@
-/* The functions of a profile and the calls between them as a graph in Graphviz' language DOT. */
+/*
+ * Writes the functions of a profile and the calls between them as a graph in
+ * DOT, the language of Graphviz.
+ */
 #pragma once
 
 #include "profile/top.h"
 
-enum { DOT_NODES = 80 }; /* drawn when display->rows is 0; as pprof does */
+enum { DOT_NODES = 80 }; /* nodes if display->rows is 0; as in pprof */
 
 /* False: out of memory; errors of out are the caller's to check. */
 bool dot_write(const struct samples *samples, const struct display *display, FILE *out);

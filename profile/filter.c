@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* What a function matches, found out once for each. */
+/* The patterns that a function matches, determined once for each. */
 enum { MATCH_FOCUS = 1, MATCH_IGNORE = 2, MATCH_HIDE = 4, MATCH_SHOW = 8 };
 
 static bool matches(const regex_t *regex, const char *text)
@@ -38,7 +38,10 @@ static unsigned char *match_mappings(const struct filter *filter, const struct l
     return found;
 }
 
-/* The prefixes of jemalloc's builds (configure --with-jemalloc-prefix), then its functions. */
+/*
+ * Strips the prefixes of jemalloc's builds (configure --with-jemalloc-prefix),
+ * then those of its functions.
+ */
 static const char *strip_prefix(const char *name)
 {
     static const char *const prefixes[] = {"je_", "_rjem_je_", "_rjem_", "jemalloc_", "__libc_"};
@@ -66,7 +69,7 @@ static bool is_entry(const char *name)
            strncmp(name, "void* newImpl", strlen("void* newImpl")) == 0;
 }
 
-/* With the prefix that hides them, these are nobody else's. */
+/* With the prefix that hides them, these names belong only to jemalloc. */
 static bool is_internal(const char *name)
 {
     static const char *const begins[] = {"prof_backtrace", "prof_alloc_prep", "prof_tctx_create",
@@ -105,7 +108,7 @@ static bool is_allocator(const struct locations *locations, const struct locatio
     return true;
 }
 
-/* Takes the hidden lines out. A mapping's file counts for all lines of its locations. */
+/* Removes the hidden lines. A mapping's file counts for all lines of its locations. */
 static void hide_lines(const struct filter *filter, struct locations *locations,
                        struct location *location, unsigned char of_mapping,
                        const unsigned char *functions)
@@ -158,8 +161,8 @@ struct filter_mark *filter_apply(const struct filter *filter, struct locations *
 }
 
 /*
- * Through calls without a name too, but only when the allocator's name comes
- * after them: in a stripped program its inner functions have none.
+ * Includes calls without a name, but only if the allocator's name follows them:
+ * in a stripped program its inner functions have no name.
  */
 uint32_t filter_allocator_calls(const struct filter_mark *marks, const uint32_t *list,
                                 uint32_t depth)

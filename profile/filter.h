@@ -1,7 +1,7 @@
 /*
- * Which calls of a profile are shown: focus, ignore, hide and show with the
- * meaning that they have in pprof (its Profile.FilterSamplesByName), and the
- * allocator's own calls, which are left out.
+ * The calls of a profile that are shown: focus, ignore, hide and show with the
+ * meaning that they have in pprof (its Profile.FilterSamplesByName). The
+ * allocator's own calls are left out.
  */
 #pragma once
 
@@ -9,8 +9,10 @@
 
 #include <regex.h>
 
-/* Compiled with REG_EXTENDED | REG_NOSUB; matched with functions, files and mapped files. NULL: no
- * filter. */
+/*
+ * Compiled with REG_EXTENDED | REG_NOSUB; matched with functions, source files
+ * and mapped files. NULL: no filter.
+ */
 struct filter {
     const regex_t *focus;  /* only stacks with a call that matches */
     const regex_t *ignore; /* no stack with a call that matches */
@@ -18,25 +20,25 @@ struct filter {
     const regex_t *show;   /* calls that do not match are left out of their stacks */
 };
 
-/* What the filter says of a location. */
+/* The result of the filter for a location. */
 struct filter_mark {
     bool ignored, focused, hidden;
-    bool allocator; /* it is jemalloc's, by its module or its name, or has no name */
-    bool certain;   /* and is so by more than the lack of a name */
+    bool allocator; /* it belongs to jemalloc, by its module or its name, or has no name */
+    bool certain;   /* allocator is due to more than the lack of a name */
 };
 
 /*
- * A mark for each location; hidden lines are taken out of the locations. NULL:
- * out of memory. The caller frees it.
+ * Returns a mark for each location, owned by the caller; removes hidden lines
+ * from the locations. NULL: out of memory.
  */
 struct filter_mark *filter_apply(const struct filter *filter, struct locations *locations);
 
-/* A library of jemalloc's name: all calls in it are the allocator's. */
+/* True if the mapping is a library named like jemalloc: all calls in it belong to the allocator. */
 bool filter_is_allocator_module(const struct location_mapping *mapping);
 
 /*
- * How many of the innermost calls of a stack are the allocator's. At least one
- * call is left. list: depth locations, innermost first.
+ * Returns the number of innermost calls of a stack that belong to the
+ * allocator. At least one call is left. list: depth locations, innermost first.
  */
 uint32_t filter_allocator_calls(const struct filter_mark *marks, const uint32_t *list,
                                 uint32_t depth);

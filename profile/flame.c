@@ -5,25 +5,25 @@
 #include <math.h>
 #include <string.h>
 
-/* Characters of the data at most: browsers are quick with it, mail takes it. */
+/* Maximum characters of the data: browsers are quick with it, and mail accepts it. */
 enum { DATA_LIMIT = 1500 << 10 };
 
 struct flame_node {
     uint32_t name; /* a group, or NAME_SMALLER */
     uint32_t depth;
-    uint32_t joined; /* of NAME_SMALLER: how many calls it stands for */
+    uint32_t joined; /* of NAME_SMALLER: the number of calls that it stands for */
     struct amount amount;
 };
 
 enum { NAME_SMALLER = UINT32_MAX };
 
-/* The tree in the order of the stacks: a node, then all below it. */
+/* The tree in the order of the stacks: a node, then everything below it. */
 struct flame {
     struct flame_node *nodes;
-    size_t count, room;
-    uint32_t *open; /* the nodes from the root to where the walk is */
+    size_t count, capacity;
+    uint32_t *open; /* the nodes from the root to the present position */
     uint32_t open_count;
-    struct flame_node *smaller; /* for each open node, what was too small below it */
+    struct flame_node *smaller; /* for each open node, the joined small nodes below it */
     double least;
 };
 
@@ -36,7 +36,7 @@ static double weight(const struct amount *amount)
 static struct flame_node *add_node(struct flame *flame, uint32_t name, uint32_t depth)
 {
     struct flame_node *moved =
-        list_grow(flame->nodes, &flame->room, flame->count, sizeof *flame->nodes);
+        list_grow(flame->nodes, &flame->capacity, flame->count, sizeof *flame->nodes);
 
     if (!moved || flame->count >= UINT32_MAX)
         return NULL;
@@ -45,7 +45,7 @@ static struct flame_node *add_node(struct flame *flame, uint32_t name, uint32_t 
     return &flame->nodes[flame->count++];
 }
 
-/* A node that is too small goes, with all below it, into the box of its caller. */
+/* Joins a node that is too small, and everything below it, with the box of its caller. */
 static bool close_node(struct flame *flame)
 {
     uint32_t level = --flame->open_count;
@@ -80,9 +80,12 @@ static bool open_node(struct flame *flame, uint32_t name)
     return true;
 }
 
-/* From the stack before to this one: back to where they part, then on. Level 0 is the root. */
-static bool add_stack(struct flame *flame, const struct stacks *stacks,
-                      const struct named_stack *stack, uint32_t common)
+/*
+ * Goes from the previous stack to this one: back to their common part, then on.
+ * Level 0 is the root.
+ */
+static bool enter_stack(struct flame *flame, const struct stacks *stacks,
+                        const struct named_stack *stack, uint32_t common)
 {
     while (flame->open_count > common + 1)
         if (!close_node(flame))
@@ -107,7 +110,7 @@ static bool grow_tree(struct flame *flame, const struct stacks *stacks)
         uint32_t common = last ? stacks_common(stacks, last, stack) : 0;
         if (weight(&stack->amount) == 0)
             continue;
-        if (!add_stack(flame, stacks, stack, common))
+        if (!enter_stack(flame, stacks, stack, common))
             return false;
         last = stack;
     }
@@ -117,7 +120,7 @@ static bool grow_tree(struct flame *flame, const struct stacks *stacks)
     return true;
 }
 
-static bool make_room(struct flame *flame, const struct stacks *stacks)
+static bool allocate_nodes(struct flame *flame, const struct stacks *stacks)
 {
     uint32_t deepest = 0;
 
@@ -129,7 +132,7 @@ static bool make_room(struct flame *flame, const struct stacks *stacks)
     return flame->open && flame->smaller;
 }
 
-/* The names that the tree has, numbered from 1 in the order they are written; 0: joined calls. */
+/* Writes the names in the tree, numbered from 1 in the order of writing; 0: joined calls. */
 static void write_names(const struct flame *flame, const struct locations *locations,
                         uint32_t *numbers, struct json *json)
 {
@@ -149,8 +152,8 @@ static void write_names(const struct flame *flame, const struct locations *locat
 }
 
 /*
- * Four or six numbers a node: depth, name, value, joined calls; of a comparison
- * value now, value before and the error.
+ * Writes four or six numbers per node: depth, name, value, joined calls; for a
+ * comparison value now, value before and the error.
  */
 static void write_nodes(const struct flame *flame, const uint32_t *numbers, bool compares,
                         struct json *json)
@@ -192,7 +195,7 @@ static bool write_data(const struct flame *flame, const struct samples *samples,
     return true;
 }
 
-/* The data as text; NULL: out of memory. */
+/* Returns the data as text; NULL: out of memory. */
 static char *make_data(const struct flame *flame, const struct samples *samples,
                        const struct display *display, size_t *size)
 {
@@ -208,7 +211,7 @@ static char *make_data(const struct flame *flame, const struct samples *samples,
     return NULL;
 }
 
-/* Less and less detail until the data are small enough; a root and one box always are. */
+/* Reduces the detail until the data are small enough; a root and one box always are. */
 static char *fit_data(struct flame *flame, const struct stacks *stacks,
                       const struct samples *samples, const struct display *display, size_t *size)
 {
@@ -234,7 +237,7 @@ bool flame_write(const struct samples *samples, const struct display *display, F
 
     if (!stacks_make(&stacks, samples, display->value))
         return false;
-    if (make_room(&flame, &stacks))
+    if (allocate_nodes(&flame, &stacks))
         data = fit_data(&flame, &stacks, samples, display, &size);
     if (data) {
         fwrite(flame_page, 1, flame_page_size, out);

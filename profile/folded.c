@@ -1,7 +1,7 @@
 #include "base/text.h"
 #include "profile/stacks.h"
 
-/* The names as they stand in a line, each ready to be written: few names make up many stacks. */
+/* Prepares the names for writing: few names make up many stacks. */
 static char **clean_names(const struct locations *locations)
 {
     char **clean = calloc(locations->group_count + 1, sizeof *clean);
@@ -24,8 +24,8 @@ static void free_names(char **clean, size_t count)
     free(clean);
 }
 
-static void write_stack(const struct stacks *stacks, const struct named_stack *stack, char **clean,
-                        bool compares, FILE *out)
+static void write_folded_stack(const struct stacks *stacks, const struct named_stack *stack,
+                               char **clean, bool compares, FILE *out)
 {
     for (uint32_t i = 0; i < stack->depth; i++) {
         const char *name = clean[stacks->names[stack->first + i]];
@@ -49,7 +49,7 @@ bool folded_write(const struct samples *samples, const struct display *display, 
         bool shown =
             samples->compares ? stack->amount.now != stack->amount.base : stack->amount.now != 0;
         if (shown)
-            write_stack(&stacks, stack, clean, samples->compares, out);
+            write_folded_stack(&stacks, stack, clean, samples->compares, out);
     }
     if (good)
         stacks_free(&stacks);

@@ -6,7 +6,7 @@
 
 enum { ROWS_DEFAULT = 10, CALLS_SHOWN = 12 };
 
-static int by_growth(const void *a, const void *b)
+static int compare_growth(const void *a, const void *b)
 {
     const struct growth_row *x = a, *y = b;
 
@@ -28,7 +28,7 @@ static void fill_row(struct growth_row *row, const struct samples *samples, uint
     row->bytes_per_s = seconds > 0 ? (double)row->bytes / seconds : 0;
 }
 
-static int64_t add(int64_t a, int64_t b)
+static int64_t add_saturated(int64_t a, int64_t b)
 {
     int64_t sum;
 
@@ -52,10 +52,10 @@ bool growth_make(struct growth *growth, const struct samples *samples, double se
             continue;
         growth->count++;
         *(row->bytes > 0 ? &growth->grown : &growth->shrunk) =
-            add(row->bytes > 0 ? growth->grown : growth->shrunk, row->bytes);
+            add_saturated(row->bytes > 0 ? growth->grown : growth->shrunk, row->bytes);
     }
     growth->error = amount_error(&total);
-    qsort(growth->rows, growth->count, sizeof *growth->rows, by_growth);
+    qsort(growth->rows, growth->count, sizeof *growth->rows, compare_growth);
     return true;
 }
 
@@ -100,7 +100,7 @@ bool growth_next_call(const struct samples *samples, const struct growth_row *ro
     return false;
 }
 
-/* "+1.2 MiB" */
+/* Formats bytes with a sign: "+1.2 MiB". */
 static const char *signed_bytes(const struct display *display, double bytes,
                                 char out[DISPLAY_NUMBER_SIZE + 1])
 {
@@ -111,18 +111,18 @@ static const char *signed_bytes(const struct display *display, double bytes,
     return out;
 }
 
-static const char *base_name(const char *path)
+static const char *file_base_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
 }
 
-static void write_call(const struct function *function, unsigned line, FILE *out)
+static void write_growth_call(const struct function *function, unsigned line, FILE *out)
 {
     text_write_clean(out, function->name, "");
     if (function->file && *function->file) {
         fputs(" (", out);
-        text_write_clean(out, base_name(function->file), "");
+        text_write_clean(out, file_base_name(function->file), "");
         if (line)
             fprintf(out, ":%u", line);
         fputc(')', out);
@@ -130,9 +130,9 @@ static void write_call(const struct function *function, unsigned line, FILE *out
     fputc('\n', out);
 }
 
-/* The innermost call stands in the row, its callers below it. */
-static void write_calls(const struct samples *samples, const struct growth_row *row, int indent,
-                        FILE *out)
+/* Writes the innermost call in the row, its callers below it. */
+static void write_growth_calls(const struct samples *samples, const struct growth_row *row,
+                               int indent, FILE *out)
 {
     struct growth_call at = {0, 0};
     const struct function *function;
@@ -145,7 +145,7 @@ static void write_calls(const struct samples *samples, const struct growth_row *
         }
         if (shown++ > 0)
             fprintf(out, "%*s", indent, "");
-        write_call(function, line, out);
+        write_growth_call(function, line, out);
     }
     if (left)
         fprintf(out, "%*sand %u more calls\n", indent, "", left);
@@ -153,8 +153,8 @@ static void write_calls(const struct samples *samples, const struct growth_row *
 
 enum { ROW_WIDTH = 13 + 1 + 12 + 1 + 11 + 1 + 15 + 3 };
 
-static void write_row(const struct growth *growth, const struct samples *samples,
-                      const struct display *display, const struct growth_row *row, FILE *out)
+static void write_stack_row(const struct growth *growth, const struct samples *samples,
+                            const struct display *display, const struct growth_row *row, FILE *out)
 {
     char bytes[DISPLAY_NUMBER_SIZE + 1], error[DISPLAY_NUMBER_SIZE], rate[DISPLAY_NUMBER_SIZE + 1],
         per_s[DISPLAY_NUMBER_SIZE + 8] = "";
@@ -166,7 +166,7 @@ static void write_row(const struct growth *growth, const struct samples *samples
     fprintf(out, "%13s %12s %+11lld %15s %c ", signed_bytes(display, (double)row->bytes, bytes),
             display_bytes(display, row->error, error), (long long)row->objects, per_s,
             row->within ? '~' : ' ');
-    write_calls(samples, row, ROW_WIDTH, out);
+    write_growth_calls(samples, row, ROW_WIDTH, out);
     if (row->within && display->colors)
         fputs("\033[0m", out);
 }
@@ -178,7 +178,7 @@ static void write_rest(const struct growth *growth, const struct display *displa
     int64_t rest = 0;
 
     for (size_t i = shown; i < growth->count; i++)
-        rest = add(rest, growth->rows[i].bytes);
+        rest = add_saturated(rest, growth->rows[i].bytes);
     if (shown < growth->count)
         fprintf(out, "%13s in %zu more stack%s (--rows 0 shows all)\n",
                 signed_bytes(display, (double)rest, bytes), growth->count - shown,
@@ -197,6 +197,6 @@ void growth_write(const struct growth *growth, const struct samples *samples,
     fprintf(out, "%13s %12s %11s %15s   %s\n", "growth", "error", "objects",
             growth->seconds > 0 ? "rate" : "", "stack (~: within the error)");
     for (size_t i = 0; i < shown; i++)
-        write_row(growth, samples, display, &growth->rows[i], out);
+        write_stack_row(growth, samples, display, &growth->rows[i], out);
     write_rest(growth, display, shown, out);
 }

@@ -1,4 +1,4 @@
-/* What has grown between two profiles, by stack, the largest growth first. */
+/* The difference between two profiles by stack, the largest growth first. */
 #pragma once
 
 #include "profile/display.h"
@@ -6,35 +6,42 @@
 #include <stdio.h>
 
 struct growth_row {
-    uint32_t sample; /* in samples->list: a stack of its own */
+    uint32_t sample; /* in samples->list: a separate stack */
     int64_t bytes, objects;
     double error;       /* of bytes: two standard deviations of the sampling */
-    bool within;        /* the sampling alone may have made it */
-    double bytes_per_s; /* 0 if the time is not known */
+    bool within;        /* the sampling alone may have caused it */
+    double bytes_per_s; /* 0 if the time is unknown */
 };
 
 struct growth {
-    struct growth_row *rows; /* those that have changed; what has shrunk comes last */
+    struct growth_row *rows; /* stacks that have changed; those that have shrunk come last */
     size_t count;
-    int64_t grown, shrunk; /* sums of the rows' bytes: not negative, not positive */
-    double error;          /* of both together */
+    int64_t grown, shrunk; /* sums of the rows' bytes: grown >= 0, shrunk <= 0 */
+    double error;          /* of grown and shrunk together */
     double seconds;
 };
 
-/* Of samples that compare; seconds between the profiles, 0: not known. False: out of memory. */
+/*
+ * Makes the rows from samples of a comparison. seconds: between the profiles;
+ * 0: unknown. False: out of memory.
+ */
 bool growth_make(struct growth *growth, const struct samples *samples, double seconds);
 void growth_free(struct growth *growth);
 
-/* How many rows are to be shown: display->rows at most, and what is large enough to matter. */
+/*
+ * Returns the number of rows to show: at most display->rows, and only rows that
+ * are large enough.
+ */
 size_t growth_shown(const struct growth *growth, const struct display *display);
 
-/* The rows as a table, each with its stack. Errors of out are the caller's to check. */
+/* Writes the rows as a table, each with its stack. Errors of out are the caller's to check. */
 void growth_write(const struct growth *growth, const struct samples *samples,
                   const struct display *display, FILE *out);
 
 /*
- * Calls of a row's stack, innermost first, inlined ones too: the one at *at,
- * which it moves on; false at the end. Begin with a zero.
+ * Iterates over the calls of a row's stack, innermost first, including inlined
+ * ones: returns the call at *at and advances it; false at the end. Start with
+ * zeros.
  */
 struct growth_call {
     uint32_t location, line; /* of the next one */

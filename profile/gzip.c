@@ -17,7 +17,7 @@ struct gzip {
     unsigned char buffer[GZIP_BUFFER];
 };
 
-static bool load(struct gzip *gzip)
+static bool load_zlib(struct gzip *gzip)
 {
     __typeof__(deflateInit2_) *init;
 
@@ -40,7 +40,7 @@ struct gzip *gzip_open(FILE *out)
         return NULL;
     gzip->out = out;
     gzip->good = true;
-    if (load(gzip))
+    if (load_zlib(gzip))
         return gzip;
     if (gzip->library)
         dlclose(gzip->library);
@@ -48,7 +48,7 @@ struct gzip *gzip_open(FILE *out)
     return NULL;
 }
 
-static void run(struct gzip *gzip, int flush)
+static void deflate_input(struct gzip *gzip, int flush)
 {
     int rc;
 
@@ -72,7 +72,7 @@ bool gzip_write(struct gzip *gzip, const void *bytes, size_t len)
         uInt part = len < INT_MAX ? (uInt)len : INT_MAX;
         gzip->stream.next_in = (unsigned char *)at;
         gzip->stream.avail_in = part;
-        run(gzip, Z_NO_FLUSH);
+        deflate_input(gzip, Z_NO_FLUSH);
         at += part;
         len -= part;
     }
@@ -85,7 +85,7 @@ bool gzip_close(struct gzip *gzip)
 
     gzip->stream.avail_in = 0;
     if (gzip->good)
-        run(gzip, Z_FINISH);
+        deflate_input(gzip, Z_FINISH);
     good = gzip->good;
     gzip->end(&gzip->stream);
     dlclose(gzip->library);

@@ -11,7 +11,7 @@
 
 enum {
     MAPPING_PATH_MAX = 4096,
-    /* More than any program has; a hostile one writes as many as it likes, of some bytes each. */
+    /* More than any program has; a hostile one writes any number of them, a few bytes each. */
     ADDRESSES_MAX = 2 << 20,
     FRAMES_MAX = 128 << 20,
     STACKS_MAX = 4 << 20,
@@ -25,15 +25,15 @@ struct parser {
     struct heap_profile *profile;
     struct cursor text; /* the rest of it */
     struct table addresses, uids;
-    size_t address_room, frame_room, stack_room, line_room, thread_line_room, thread_room,
-        mapping_room;
+    size_t address_capacity, frame_capacity, stack_capacity, line_capacity, thread_line_capacity,
+        thread_capacity, mapping_capacity;
     bool threaded; /* heap_v2/N, not "heap profile:" */
     bool no_memory;
-    const char *too_many; /* what there were more than `most` of; NULL: nothing */
+    const char *too_many; /* the list that exceeded its limit; NULL: none */
     size_t most;
 };
 
-static bool is_over(const struct parser *parser)
+static bool text_is_over(const struct parser *parser)
 {
     return parser->no_memory || parser->too_many;
 }
@@ -60,7 +60,7 @@ static bool take_decimal(struct cursor *line, uint64_t *value)
     return cursor_take_decimal(line, value);
 }
 
-/* "0x55d0"; jemalloc's "%#lx" of 0 is "0". */
+/* Parses "0x55d0"; jemalloc's "%#lx" prints 0 as "0". */
 static bool take_address(struct cursor *line, uint64_t *value)
 {
     take_spaces(line);
@@ -69,7 +69,7 @@ static bool take_address(struct cursor *line, uint64_t *value)
     return cursor_take_hex(line, value);
 }
 
-/* "28: 4526080 [0: 0]" */
+/* Parses "28: 4526080 [0: 0]". */
 static bool take_counts(struct cursor *line, struct heap_counts *counts)
 {
     if (!take_decimal(line, &counts->objects) || !cursor_take_text(line, ":") ||
@@ -81,12 +81,12 @@ static bool take_counts(struct cursor *line, struct heap_counts *counts)
            cursor_take_text(line, "]");
 }
 
-#define GROW(parser, list, room, count, most)                                                      \
-    (below(parser, count, most, #list) &&                                                          \
-     grow_list(parser, (void **)&(list), &(room), count, sizeof *(list)))
+#define GROW(parser, list, capacity, count, most)                                                  \
+    (within_limit(parser, count, most, #list) &&                                                   \
+     grow_parsed_list(parser, (void **)&(list), &(capacity), count, sizeof *(list)))
 
-/* Also says which list it was: "profile->stacks". */
-static bool below(struct parser *parser, size_t count, size_t most, const char *list)
+/* Checks count against its limit and records which list it is: "profile->stacks". */
+static bool within_limit(struct parser *parser, size_t count, size_t most, const char *list)
 {
     if (count < most)
         return true;
@@ -95,9 +95,10 @@ static bool below(struct parser *parser, size_t count, size_t most, const char *
     return false;
 }
 
-static bool grow_list(struct parser *parser, void **list, size_t *room, size_t count, size_t item)
+static bool grow_parsed_list(struct parser *parser, void **list, size_t *capacity, size_t count,
+                             size_t item)
 {
-    void *moved = list_grow(*list, room, count, item);
+    void *moved = list_grow(*list, capacity, count, item);
 
     if (!moved)
         parser->no_memory = true;
@@ -106,7 +107,7 @@ static bool grow_list(struct parser *parser, void **list, size_t *room, size_t c
     return moved != NULL;
 }
 
-static bool same_address(const void *ctx, uint32_t place, const void *key)
+static bool same_heap_address(const void *ctx, uint32_t place, const void *key)
 {
     const struct heap_profile *profile = ctx;
     return profile->addresses[place] == *(const uint64_t *)key;
@@ -117,12 +118,12 @@ static bool add_frame(struct parser *parser, uint64_t address)
     struct heap_profile *profile = parser->profile;
     uint32_t place;
 
-    if (!GROW(parser, profile->addresses, parser->address_room, profile->address_count,
+    if (!GROW(parser, profile->addresses, parser->address_capacity, profile->address_count,
               ADDRESSES_MAX) ||
-        !GROW(parser, profile->frames, parser->frame_room, profile->frame_count, FRAMES_MAX))
+        !GROW(parser, profile->frames, parser->frame_capacity, profile->frame_count, FRAMES_MAX))
         return false;
     place = table_put(&parser->addresses, table_hash_number(&parser->addresses, address),
-                      same_address, profile, &address, (uint32_t)profile->address_count);
+                      same_heap_address, profile, &address, (uint32_t)profile->address_count);
     if (place == TABLE_NONE) {
         parser->no_memory = true;
         return false;
@@ -133,8 +134,8 @@ static bool add_frame(struct parser *parser, uint64_t address)
     return true;
 }
 
-/* The addresses after the '@'. A word that is none makes the stack end there. */
-static bool add_stack(struct parser *parser, struct cursor *line)
+/* Adds the addresses after the '@'. A word that is not an address ends the stack. */
+static bool parse_stack(struct parser *parser, struct cursor *line)
 {
     struct heap_profile *profile = parser->profile;
     uint32_t first = (uint32_t)profile->frame_count;
@@ -146,7 +147,7 @@ static bool add_stack(struct parser *parser, struct cursor *line)
     take_spaces(line);
     if (line->at != line->end)
         profile->odd_lines++;
-    if (!GROW(parser, profile->stacks, parser->stack_room, profile->stack_count, STACKS_MAX))
+    if (!GROW(parser, profile->stacks, parser->stack_capacity, profile->stack_count, STACKS_MAX))
         return false;
     profile->stacks[profile->stack_count++] =
         (struct heap_stack){first, (uint32_t)profile->frame_count - first};
@@ -155,11 +156,11 @@ static bool add_stack(struct parser *parser, struct cursor *line)
     return true;
 }
 
-static void add_line(struct parser *parser, const struct heap_counts *counts)
+static void add_count_line(struct parser *parser, const struct heap_counts *counts)
 {
     struct heap_profile *profile = parser->profile;
 
-    if (!GROW(parser, profile->lines, parser->line_room, profile->line_count, LINES_MAX))
+    if (!GROW(parser, profile->lines, parser->line_capacity, profile->line_count, LINES_MAX))
         return;
     if (counts->total_objects || counts->total_bytes)
         profile->accumulates = true;
@@ -173,13 +174,14 @@ static bool same_uid(const void *ctx, uint32_t place, const void *key)
     return profile->threads[place].uid == *(const uint64_t *)key;
 }
 
-/* The thread's place; one that the header does not have is added without a name. */
+/* Returns the index of a thread; adds one without a name if the header does not have it. */
 static uint32_t find_thread(struct parser *parser, uint64_t uid)
 {
     struct heap_profile *profile = parser->profile;
     uint32_t place;
 
-    if (!GROW(parser, profile->threads, parser->thread_room, profile->thread_count, THREADS_MAX))
+    if (!GROW(parser, profile->threads, parser->thread_capacity, profile->thread_count,
+              THREADS_MAX))
         return TABLE_NONE;
     place = table_put(&parser->uids, table_hash_number(&parser->uids, uid), same_uid, profile, &uid,
                       (uint32_t)profile->thread_count);
@@ -209,14 +211,17 @@ static void add_thread_line(struct parser *parser, uint64_t uid, const struct he
     struct heap_profile *profile = parser->profile;
     uint32_t thread = find_thread(parser, uid);
 
-    if (thread == TABLE_NONE || !GROW(parser, profile->thread_lines, parser->thread_line_room,
+    if (thread == TABLE_NONE || !GROW(parser, profile->thread_lines, parser->thread_line_capacity,
                                       profile->thread_line_count, THREAD_LINES_MAX))
         return;
     profile->thread_lines[profile->thread_line_count++] =
         (struct heap_line){(uint32_t)profile->stack_count - 1, thread, *counts};
 }
 
-/* "t*: ..." and "t3: ...", of the header before the first stack, then of the stack before it. */
+/*
+ * Parses "t*: ..." and "t3: ...", which belong to the header before the first
+ * stack, then to the stack before them.
+ */
 static bool take_thread(struct parser *parser, struct cursor *line)
 {
     struct heap_profile *profile = parser->profile;
@@ -234,7 +239,7 @@ static bool take_thread(struct parser *parser, struct cursor *line)
     if (all && profile->stack_count == 0)
         profile->header = counts;
     else if (all)
-        add_line(parser, &counts);
+        add_count_line(parser, &counts);
     else if (profile->stack_count == 0)
         name_thread(parser, uid, line);
     else
@@ -242,7 +247,7 @@ static bool take_thread(struct parser *parser, struct cursor *line)
     return true;
 }
 
-/* "28: 4526080 [0: 0] @ 0x7f1 0x55d0" */
+/* Parses "28: 4526080 [0: 0] @ 0x7f1 0x55d0". */
 static bool take_old_line(struct parser *parser, struct cursor *line)
 {
     struct heap_counts counts;
@@ -252,12 +257,12 @@ static bool take_old_line(struct parser *parser, struct cursor *line)
     take_spaces(line);
     if (!cursor_take_text(line, "@"))
         return false;
-    if (add_stack(parser, line))
-        add_line(parser, &counts);
+    if (parse_stack(parser, line))
+        add_count_line(parser, &counts);
     return true;
 }
 
-static void take_line(struct parser *parser, struct cursor *line)
+static void parse_line(struct parser *parser, struct cursor *line)
 {
     bool taken;
 
@@ -267,14 +272,14 @@ static void take_line(struct parser *parser, struct cursor *line)
     if (!parser->threaded)
         taken = take_old_line(parser, line);
     else if (cursor_take_text(line, "@"))
-        taken = add_stack(parser, line);
+        taken = parse_stack(parser, line);
     else
         taken = take_thread(parser, line);
     if (!taken)
         parser->profile->odd_lines++;
 }
 
-/* The text of the maps, and the path in it. */
+/* Copies the text of the mappings, and the path in it. */
 static bool copy_path(const struct map_entry *entry, struct heap_mapping *mapping)
 {
     static const char mark[] = " (deleted)";
@@ -305,9 +310,9 @@ static void add_mapping(struct parser *parser, const struct map_entry *entry)
     struct heap_profile *profile = parser->profile;
     struct heap_mapping next = {.start = entry->start, .end = entry->end, .offset = entry->offset};
 
-    if (!copy_path(entry, &next) || !GROW(parser, profile->mappings, parser->mapping_room,
+    if (!copy_path(entry, &next) || !GROW(parser, profile->mappings, parser->mapping_capacity,
                                           profile->mapping_count, MAPPINGS_MAX)) {
-        parser->no_memory = true; /* or too many */
+        parser->no_memory = true; /* also if there are too many */
         free_mapping(&next);
     } else if (profile->mapping_count &&
                continues(&profile->mappings[profile->mapping_count - 1], &next)) {
@@ -324,7 +329,7 @@ static int by_start(const void *a, const void *b)
     return x->start < y->start ? -1 : x->start > y->start;
 }
 
-/* So that an address has one mapping at most, whatever was written. */
+/* Makes each address belong to at most one mapping, whatever the text contains. */
 static void sort_mappings(struct heap_profile *profile)
 {
     size_t kept = 0;
@@ -348,13 +353,13 @@ static void take_maps(struct parser *parser)
     int found;
 
     parser->profile->has_maps = true;
-    while (!is_over(parser) && (found = parse_map_line(&parser->text, &entry)) != 0)
+    while (!text_is_over(parser) && (found = parse_map_line(&parser->text, &entry)) != 0)
         if (found > 0 && (entry.prot & MAP_EXEC))
             add_mapping(parser, &entry);
     sort_mappings(parser->profile);
 }
 
-/* "heap profile: 28: 4526080 [0: 0] @ heap_v2/524288"; the period may be left out. */
+/* Parses "heap profile: 28: 4526080 [0: 0] @ heap_v2/524288"; the period may be missing. */
 static bool take_old_header(struct parser *parser, struct cursor *line)
 {
     struct heap_profile *profile = parser->profile;
@@ -390,7 +395,7 @@ static bool take_header(struct parser *parser)
     else
         good = cursor_take_text(&line, "heap profile:") && take_old_header(parser, &line);
     if (profile->sampling == HEAP_UNIFORM)
-        profile->period /= 2; /* what is written is twice the mean (jeprof's ReadHeapProfile) */
+        profile->period /= 2; /* the text has twice the mean (jeprof's ReadHeapProfile) */
     if (profile->period <= 1)
         profile->sampling = HEAP_EXACT;
     take_spaces(&line);
@@ -408,12 +413,12 @@ fault_code heap_parse(struct heap_profile *profile, const char *text, size_t len
     table_init(&parser.addresses);
     table_init(&parser.uids);
     good = take_header(&parser);
-    while (good && !is_over(&parser) && next_line(&parser, &line)) {
+    while (good && !text_is_over(&parser) && next_line(&parser, &line)) {
         if (cursor_begins(line, "MAPPED_LIBRARIES:")) {
             take_maps(&parser);
             break;
         }
-        take_line(&parser, &line);
+        parse_line(&parser, &line);
     }
     table_free(&parser.addresses);
     table_free(&parser.uids);

@@ -27,61 +27,63 @@
 /* jemalloc keeps this many frames of a stack (PROF_BT_MAX; since 5.3.1 opt.prof_bt_max). */
 enum { HEAP_DEPTH_LIMIT = 128 };
 
-/* What stands between two numbers of a line and what was allocated. */
+/* The relation between the numbers of a line and the allocations. */
 enum heap_sampling {
-    HEAP_POISSON, /* a byte in `period` on average, wherever it lies (heap_v2) */
-    HEAP_UNIFORM, /* tcmalloc's first: nothing is missed that is larger than the period */
+    HEAP_POISSON, /* one byte in `period` on average, at any position (heap_v2) */
+    HEAP_UNIFORM, /* tcmalloc's oldest form: no allocation larger than the period is missed */
     HEAP_EXACT,   /* every allocation is in the profile */
 };
 
-/* As written, before heap_estimate. */
+/* Numbers as written, before heap_estimate. */
 struct heap_counts {
     uint64_t objects, bytes;             /* in use */
     uint64_t total_objects, total_bytes; /* accumulated; 0 without opt.prof_accum */
 };
 
-/* What was allocated, as far as the samples tell. */
+/* The estimated allocations. */
 struct heap_estimate {
     double objects, bytes;
     double bytes_variance, objects_variance; /* bytes squared; 0: exact */
 };
 
 struct heap_stack {
-    uint32_t first, depth; /* in frames */
+    uint32_t first, depth; /* range in frames */
 };
 
 struct heap_line {
     uint32_t stack;
-    uint32_t thread; /* in threads; of the lines `t*`: not used */
+    uint32_t thread; /* index in threads; unused in the lines `t*` */
     struct heap_counts counts;
 };
 
 struct heap_thread {
-    uint64_t uid; /* jemalloc's own number, no thread id */
+    uint64_t uid; /* jemalloc's own number, not a thread id */
     char *name;   /* or NULL */
 };
 
-/* Memory that held code, as in the maps; neighbours of one file that continue each other are one.
+/*
+ * A mapping that contained code, as in the maps; adjacent mappings that
+ * continue the same file are merged.
  */
 struct heap_mapping {
     remote_addr start, end;
     uint64_t offset; /* bytes into the file */
-    char *path;      /* without " (deleted)"; "" for memory of no file */
-    char *text;      /* as it stands in the maps */
+    char *path;      /* without " (deleted)"; "" for anonymous memory */
+    char *text;      /* the line of the maps */
 };
 
 struct heap_profile {
     enum heap_sampling sampling;
     uint64_t period; /* bytes; 1: every allocation */
     uint64_t *addresses;
-    size_t address_count; /* distinct, as written: return addresses */
-    uint32_t *frames;     /* in addresses; of all stacks, innermost first */
+    size_t address_count; /* number of distinct addresses, as written: return addresses */
+    uint32_t *frames;     /* indices in addresses; of all stacks, innermost first */
     size_t frame_count;
     struct heap_stack *stacks;
     size_t stack_count;
-    struct heap_line *lines; /* `t*`: one a stack */
+    struct heap_line *lines; /* `t*`: one per stack */
     size_t line_count;
-    struct heap_line *thread_lines; /* one a stack and thread */
+    struct heap_line *thread_lines; /* one per stack and thread */
     size_t thread_line_count;
     struct heap_thread *threads;
     size_t thread_count;
@@ -89,27 +91,27 @@ struct heap_profile {
     size_t mapping_count;
     struct heap_counts header; /* of the header's `t*` */
     uint32_t deepest;          /* frames of the longest stack */
-    size_t odd_lines;          /* that are none of the above, and were passed over */
-    bool accumulates;          /* some line has accumulated counts */
+    size_t odd_lines;          /* lines that are none of the above and were skipped */
+    bool accumulates;          /* a line has accumulated counts */
     bool has_maps;
-    bool cut_short; /* the text ends within a line, which was left out */
+    bool cut_short; /* the text ends within a line, which was ignored */
 };
 
 /*
- * Parses a text, which is not kept. FAULT_PROFILE: it is no heap profile.
- * FAULT_INTERNAL: out of memory. Releasing is heap_free's in every case.
+ * Parses a text, which is not kept. FAULT_PROFILE: it is not a heap profile.
+ * FAULT_INTERNAL: out of memory. Call heap_free in every case.
  */
 fault_code heap_parse(struct heap_profile *profile, const char *text, size_t len,
                       struct fault *fault);
 void heap_free(struct heap_profile *profile);
 
 /*
- * Undoes the sampling of one pair of numbers. A sum of lines must not be
- * estimated: only the sum of estimates is one (jemalloc's
- * doc_internal/PROFILING_INTERNALS.md, jeprof's AdjustSamples).
+ * Undoes the sampling for one pair of numbers. Do not estimate a sum of lines;
+ * sum the estimates (jemalloc's doc_internal/PROFILING_INTERNALS.md, jeprof's
+ * AdjustSamples).
  */
 struct heap_estimate heap_estimate(const struct heap_profile *profile, uint64_t objects,
                                    uint64_t bytes);
 
-/* Has jemalloc probably left out the outermost calls of a stack? */
+/* True if jemalloc has probably left out the outermost calls of a stack. */
 bool heap_stack_cut(const struct heap_profile *profile, const struct heap_stack *stack);

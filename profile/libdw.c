@@ -11,7 +11,7 @@ bool libdw_load(struct libdw *library)
 #define RESOLVE(function)                                                                          \
     if (!(library->function = (__typeof__(library->function))dlsym(handle, #function)))            \
         return false;
-    LIBDW_FUNCTIONS(RESOLVE) /* those of libelf are found through libdw, which depends on it */
+    LIBDW_FUNCTIONS(RESOLVE) /* libelf's functions are found through libdw, which depends on it */
 #undef RESOLVE
     return library->elf_version(EV_CURRENT) != EV_NONE;
 }

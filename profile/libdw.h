@@ -1,6 +1,7 @@
 /*
- * libdw and libelf of elfutils, loaded when a report first needs them: linked,
- * they and what they depend on would slow down the start of every command.
+ * libdw and libelf of elfutils, loaded when a report first needs them: if they
+ * were linked, they and their dependencies would slow down the start of every
+ * command.
  */
 #pragma once
 
@@ -39,5 +40,8 @@ struct libdw {
 #undef LIBDW_POINTER
 };
 
-/* False: it is not installed, or lacks a function. What was loaded stays until the program ends. */
+/*
+ * False: the library is not installed, or lacks a function. A loaded library
+ * stays until the program ends.
+ */
 bool libdw_load(struct libdw *library);

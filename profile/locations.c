@@ -26,18 +26,19 @@ void locations_free(struct locations *locations)
     memset(locations, 0, sizeof *locations);
 }
 
-#define GROW(list, room, count) grow_list((void **)&(list), &(room), count, sizeof *(list))
+#define GROW(list, capacity, count)                                                                \
+    grow_location_list((void **)&(list), &(capacity), count, sizeof *(list))
 
-static bool grow_list(void **list, size_t *room, size_t count, size_t item)
+static bool grow_location_list(void **list, size_t *capacity, size_t count, size_t item)
 {
-    void *moved = count < TABLE_NONE ? list_grow(*list, room, count, item) : NULL;
+    void *moved = count < TABLE_NONE ? list_grow(*list, capacity, count, item) : NULL;
 
     if (moved)
         *list = moved;
     return moved != NULL;
 }
 
-static const char *keep(struct locations *locations, const char *text)
+static const char *keep_text(struct locations *locations, const char *text)
 {
     return *text ? arena_string(&locations->strings, text, strlen(text)) : "";
 }
@@ -53,20 +54,20 @@ static uint32_t find_group(struct locations *locations, const char *name)
     uint64_t hash = table_hash_bytes(&locations->group_table, name, strlen(name));
     uint32_t place;
 
-    if (!GROW(locations->groups, locations->group_room, locations->group_count))
+    if (!GROW(locations->groups, locations->group_capacity, locations->group_count))
         return TABLE_NONE;
     place = table_put(&locations->group_table, hash, same_group, locations, name,
                       (uint32_t)locations->group_count);
     if (place == TABLE_NONE || place != locations->group_count)
         return place;
-    locations->groups[place] = keep(locations, name);
+    locations->groups[place] = keep_text(locations, name);
     if (!locations->groups[place])
         return TABLE_NONE;
     locations->group_count++;
     return place;
 }
 
-static bool same_function(const void *ctx, uint32_t place, const void *key)
+static bool same_function_line(const void *ctx, uint32_t place, const void *key)
 {
     const struct locations *locations = ctx;
     const struct function *have = &locations->functions[place], *want = key;
@@ -82,7 +83,7 @@ static uint64_t hash_function(const struct table *table, const struct function *
            table_hash_bytes(table, function->linkage, strlen(function->linkage)) << 1;
 }
 
-/* The number of the function, whose strings are copied when it is new. */
+/* Returns the number of the function; copies its strings if it is new. */
 static uint32_t find_function(struct locations *locations, struct function function)
 {
     struct function *kept;
@@ -92,38 +93,38 @@ static uint32_t find_function(struct locations *locations, struct function funct
         function.linkage = "";
     function.group = find_group(locations, function.name);
     if (function.group == TABLE_NONE ||
-        !GROW(locations->functions, locations->function_room, locations->function_count))
+        !GROW(locations->functions, locations->function_capacity, locations->function_count))
         return TABLE_NONE;
     place =
         table_put(&locations->function_table, hash_function(&locations->function_table, &function),
-                  same_function, locations, &function, (uint32_t)locations->function_count);
+                  same_function_line, locations, &function, (uint32_t)locations->function_count);
     if (place == TABLE_NONE || place != locations->function_count)
         return place;
     kept = &locations->functions[place];
     *kept = function;
     kept->name = locations->groups[function.group];
-    kept->linkage = keep(locations, function.linkage);
-    kept->file = keep(locations, function.file);
+    kept->linkage = keep_text(locations, function.linkage);
+    kept->file = keep_text(locations, function.file);
     if (!kept->linkage || !kept->file)
         return TABLE_NONE;
     locations->function_count++;
     return place;
 }
 
-static bool add_line(struct locations *locations, struct location *location,
-                     const struct function *function, unsigned line)
+static bool add_location_line(struct locations *locations, struct location *location,
+                              const struct function *function, unsigned line)
 {
     uint32_t number = find_function(locations, *function);
 
     if (number == TABLE_NONE ||
-        !GROW(locations->lines, locations->line_room, locations->line_count))
+        !GROW(locations->lines, locations->line_capacity, locations->line_count))
         return false;
     locations->lines[locations->line_count++] = (struct location_line){number, line};
     location->count++;
     return true;
 }
 
-/* What the profile's mapping says of its locations as a whole. */
+/* Records in the profile's mapping which kinds of names its locations have. */
 static void note_line(struct locations *locations, const struct location *location,
                       const struct symbol_line *line)
 {
@@ -146,7 +147,7 @@ static bool add_known(struct locations *locations, struct location *location,
                                     .linkage = lines[i].linkage ? lines[i].linkage : "",
                                     .file = lines[i].file ? lines[i].file : "",
                                     .start_line = lines[i].start_line};
-        if (!add_line(locations, location, &function, lines[i].line))
+        if (!add_location_line(locations, location, &function, lines[i].line))
             return false;
         note_line(locations, location, &lines[i]);
     }
@@ -154,7 +155,10 @@ static bool add_known(struct locations *locations, struct location *location,
     return true;
 }
 
-/* "libz.so.1+0x1234": an offset into the file, as objdump has it where offsets are addresses. */
+/*
+ * Adds "libz.so.1+0x1234": an offset into the file, as objdump shows it if
+ * offsets are addresses.
+ */
 static bool add_unknown(struct locations *locations, struct location *location)
 {
     const struct location_mapping *mapping;
@@ -174,7 +178,7 @@ static bool add_unknown(struct locations *locations, struct location *location)
                  (unsigned long long)(location->address - mapping->start + mapping->offset));
     }
     function.name = name;
-    return add_line(locations, location, &function, 0);
+    return add_location_line(locations, location, &function, 0);
 }
 
 static uint32_t find_mapping(const struct locations *locations, size_t first, uint64_t address)
@@ -202,9 +206,9 @@ static bool add_mappings(struct locations *locations, const struct heap_profile 
         struct location_mapping to = {.start = from->start,
                                       .end = from->end,
                                       .offset = from->offset,
-                                      .path = keep(locations, from->path)};
+                                      .path = keep_text(locations, from->path)};
         if (!to.path ||
-            !GROW(locations->mappings, locations->mapping_room, locations->mapping_count))
+            !GROW(locations->mappings, locations->mapping_capacity, locations->mapping_count))
             return false;
         if (*to.path == '/' && !symbols_build_id(symbols, i, &to.build_id))
             to.build_id.len = 0;
@@ -232,8 +236,8 @@ static uint32_t *address_order(const struct heap_profile *profile)
     return order;
 }
 
-static bool resolve(struct locations *locations, struct location *location, size_t first_mapping,
-                    struct symbols *symbols)
+static bool resolve_location(struct locations *locations, struct location *location,
+                             size_t first_mapping, struct symbols *symbols)
 {
     const struct symbol_line *lines;
     size_t count = symbols_lines(symbols, location->address, &lines);
@@ -252,13 +256,14 @@ bool locations_add(struct locations *locations, const struct heap_profile *profi
     if (!order || !add_mappings(locations, profile, symbols))
         return false;
     for (size_t i = 0; i < profile->address_count; i++) {
-        if (!GROW(locations->list, locations->room, locations->count))
+        if (!GROW(locations->list, locations->capacity, locations->count))
             return false;
         locations->list[locations->count++] =
             (struct location){.address = profile->addresses[i] - (profile->addresses[i] > 0)};
     }
     for (size_t i = 0; i < profile->address_count; i++)
-        if (!resolve(locations, &locations->list[first + order[i]], first_mapping, symbols))
+        if (!resolve_location(locations, &locations->list[first + order[i]], first_mapping,
+                              symbols))
             return false;
     return true;
 }
@@ -269,8 +274,8 @@ uint32_t locations_pseudo(struct locations *locations, const char *name)
     struct location location = {
         .mapping = TABLE_NONE, .first = (uint32_t)locations->line_count, .named = true};
 
-    if (!GROW(locations->list, locations->room, locations->count) ||
-        !add_line(locations, &location, &function, 0))
+    if (!GROW(locations->list, locations->capacity, locations->count) ||
+        !add_location_line(locations, &location, &function, 0))
         return TABLE_NONE;
     locations->list[locations->count] = location;
     return (uint32_t)locations->count++;

@@ -1,10 +1,10 @@
 /*
- * The addresses of one or two profiles as places in the source, in the terms of
- * pprof's profile.proto: a location is a call, as one line a function that was
- * inlined into it and one of the function itself.
+ * The addresses of one or two profiles as source locations, in the terms of
+ * pprof's profile.proto: a location is a call, with one line for each function
+ * that was inlined into it and one for the function itself.
  *
- * Two profiles share the functions, so that a difference is taken of names,
- * not of addresses, which move from one run to the next.
+ * Two profiles share the functions, so that a difference is computed by names,
+ * not by addresses, which change from one run to the next.
  */
 #pragma once
 
@@ -15,10 +15,10 @@
 
 struct function {
     const char *name;    /* demangled, or "module+0x1234" */
-    const char *linkage; /* as the linker knows it; "": as name */
+    const char *linkage; /* the linker's name; "": same as name */
     const char *file;    /* "": unknown */
     unsigned start_line; /* 0: unknown */
-    uint32_t group;      /* in groups: all functions of this name */
+    uint32_t group;      /* index in groups: all functions of this name */
 };
 
 struct location_line {
@@ -27,9 +27,9 @@ struct location_line {
 };
 
 struct location {
-    uint64_t address;      /* of the call: one before the return address; 0: no code, see pseudo */
-    uint32_t mapping;      /* in mappings, or TABLE_NONE */
-    uint32_t first, count; /* in lines, innermost first */
+    uint64_t address;      /* of the call: the return address minus one; 0: no code, see pseudo */
+    uint32_t mapping;      /* index in mappings, or TABLE_NONE */
+    uint32_t first, count; /* range in lines, innermost first */
     bool named;            /* a symbol was found */
 };
 
@@ -38,7 +38,7 @@ struct location_mapping {
     uint64_t offset;
     const char *path;
     struct build_id build_id;                              /* len 0: unknown */
-    bool has_functions, has_files, has_lines, has_inlines; /* of at least one location */
+    bool has_functions, has_files, has_lines, has_inlines; /* known for at least one location */
 };
 
 struct locations {
@@ -49,26 +49,27 @@ struct locations {
     struct location_mapping *mappings;
     const char **groups; /* distinct names */
     size_t function_count, line_count, count, mapping_count, group_count;
-    size_t function_room, line_room, room, mapping_room, group_room;
+    size_t function_capacity, line_capacity, capacity, mapping_capacity, group_capacity;
     struct table function_table, group_table;
 };
 
-/* An all-zero struct is not ready: this makes one that is. */
+/* Initializes the struct; one of zeros is not valid. */
 void locations_init(struct locations *locations);
 /*
  * Adds a location for each address of the profile, in the profile's order; the
- * first one gets the number that locations->count was. False: out of memory.
+ * first one gets the number that locations->count had. False: out of memory.
  */
 bool locations_add(struct locations *locations, const struct heap_profile *profile,
                    struct symbols *symbols);
-/* A location that stands for no code: "[truncated]". TABLE_NONE: out of memory. */
+/* Adds a location that stands for no code, such as "[truncated]". TABLE_NONE: out of memory. */
 uint32_t locations_pseudo(struct locations *locations, const char *name);
 void locations_free(struct locations *locations);
 
 /*
- * The symbolizer of a profile. A file that was unlinked since it was mapped is
- * looked for under its name with " (deleted)": what stands under the name
- * itself now is another file, whose names would be wrong. NULL: out of memory.
+ * Returns the symbolizer of a profile. A file that was unlinked since it was
+ * mapped is looked for under its name with " (deleted)": the file that has the
+ * name itself now is another one, and its names would be wrong. NULL: out of
+ * memory.
  */
 struct symbols *locations_symbols(const struct heap_profile *profile,
                                   const struct symbols_options *options);

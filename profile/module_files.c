@@ -16,8 +16,8 @@ static bool same_build_id(const struct build_id *a, const struct build_id *b)
     return a->len == b->len && memcmp(a->bytes, b->bytes, a->len) == 0;
 }
 
-/* A regular file at a path of the root that the options name, or -errno. */
-static int open_in_root(const struct symbols_options *options, const char *path)
+/* Opens a regular file by its path in the root of the options. Or -errno. */
+static int open_in_options_root(const struct symbols_options *options, const char *path)
 {
     AUTO_CLOSE int root =
         open(options->root ? options->root : "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -29,7 +29,7 @@ static int open_mapped(const struct symbols_options *options, const struct symbo
 {
     if (options->open)
         return options->open(options->ctx, mapping);
-    return mapping->path[0] == '/' ? open_in_root(options, mapping->path) : -ENOENT;
+    return mapping->path[0] == '/' ? open_in_options_root(options, mapping->path) : -ENOENT;
 }
 
 static enum symbols_lack open_module(struct module_files *files,
@@ -50,7 +50,7 @@ static enum symbols_lack open_module(struct module_files *files,
     return files->module ? SYMBOLS_LACK_NOTHING : SYMBOLS_LACK_ELF;
 }
 
-/* Takes the descriptor. NULL: no ELF file, or one with another build-id. */
+/* Takes ownership of the file descriptor. NULL: not an ELF file, or one with another build-id. */
 static struct object *open_with_id(int fd, const struct build_id *id,
                                    const struct symbols_options *options)
 {
@@ -63,7 +63,7 @@ static struct object *open_with_id(int fd, const struct build_id *id,
     return NULL;
 }
 
-/* dir/.build-id/xx/rest.debug; false: the id is too short, or the path too long. */
+/* Makes dir/.build-id/xx/rest.debug. False: the id is too short, or the path too long. */
 static bool build_id_path(char *path, size_t size, const char *dir, const struct build_id *id)
 {
     int len = snprintf(path, size, "%s/.build-id/", dir);
@@ -86,7 +86,7 @@ static struct object *open_in_dir(const struct symbols_options *options, const c
 
     if (!build_id_path(path, sizeof path, dir, id))
         return NULL;
-    return open_with_id(open_in_root(options, path), id, options);
+    return open_with_id(open_in_options_root(options, path), id, options);
 }
 
 static struct object *open_in_dirs(const struct symbols_options *options, const struct build_id *id)
@@ -101,7 +101,7 @@ static struct object *open_in_dirs(const struct symbols_options *options, const 
     return object;
 }
 
-/* What belongs to a build-id, wherever it is; path is told where it was found. */
+/* Finds the file with a build-id in any of the places; path receives its path. */
 static struct object *open_debug(const struct symbols_options *options, const char *path, int fd,
                                  const struct build_id *id, char found[PATH_MAX])
 {
@@ -123,8 +123,8 @@ static struct object *open_debug(const struct symbols_options *options, const ch
 }
 
 /*
- * .gnu_debugaltlink: the path of the supplement, from the file that refers to
- * it or from the root, a NUL, and its build-id (dwz(1)).
+ * Opens the supplement named by .gnu_debugaltlink: a path relative to the file
+ * that refers to it or to the root, a NUL, and its build-id (dwz(1)).
  */
 static struct object *open_linked(const struct symbols_options *options, const char *name,
                                   const char *referrer, const struct build_id *id)
@@ -143,7 +143,7 @@ static struct object *open_linked(const struct symbols_options *options, const c
     root = root_open(options->target);
     struct object *object =
         root < 0 ? NULL : open_with_id(root_open_file(root, path, INROOT_FOLLOW), id, options);
-    return object ? object : open_with_id(open_in_root(options, path), id, options);
+    return object ? object : open_with_id(open_in_options_root(options, path), id, options);
 }
 
 static struct object *open_supplement(const struct symbols_options *options, struct object *object,

@@ -1,4 +1,7 @@
-/* The files that tell of a module's code: itself, and those that hold what strip took away. */
+/*
+ * The files that describe a module's code: the module itself, and those that
+ * contain the parts that strip removed.
+ */
 #pragma once
 
 #include "profile/object.h"
@@ -9,10 +12,10 @@ struct module_files {
     struct object *module;     /* NULL: could not be opened */
     struct object *mini;       /* its .gnu_debugdata */
     struct object *debug;      /* its separate debug file */
-    struct object *supplement; /* what dwz has moved out of the debug file */
+    struct object *supplement; /* the part of the debug file that dwz has moved out */
 };
 
-/* Opens what there is. Says why there is no module; err is an errno then, or 0. */
+/* Opens the files that exist. Returns why there is no module; *err is then an errno, or 0. */
 enum symbols_lack module_files_open(struct module_files *files,
                                     const struct symbol_mapping *mapping,
                                     const struct symbols_options *options, int *err);

@@ -5,7 +5,9 @@
 
 enum { LINES_MAX = 256 }; /* inlined calls at one address */
 
-/* Tables, the better first: what the debug file names, the stripped file has under .dynsym alone.
+/*
+ * Loads the tables, the better ones first: functions that the debug file names
+ * are only in .dynsym of the stripped file.
  */
 static void load_index(struct module_symbols *module, struct arena *arena)
 {
@@ -55,8 +57,8 @@ void module_symbols_free(struct module_symbols *module)
 static const char unnamed[] = "(unnamed)";
 
 /*
- * The outermost function, if the debug information does not know it or not by
- * name: from the symbol tables. A line without any function is none.
+ * Names the outermost function from the symbol tables if the debug information
+ * does not have it or its name. A line without a function does not count.
  */
 static size_t name_outermost(struct module_symbols *module, uint64_t address, struct arena *arena,
                              struct symbol_line *lines, size_t count)

@@ -1,4 +1,4 @@
-/* What is known of the code of one module: its files and their indexes. */
+/* The symbols of one module: its files and their indexes. */
 #pragma once
 
 #include "profile/debug_info.h"
@@ -12,15 +12,15 @@ struct module_symbols {
     int err;
     struct module_files files;
     struct symbol_index index;
-    struct debug_info *debug; /* NULL: none, or not asked for */
+    struct debug_info *debug; /* NULL: none, or not requested */
     uint64_t addresses, with_function, with_line;
 };
 
-/* Opens it the first time; never fails: lack says what there is not. */
+/* Opens it the first time; never fails: lack says what is missing. */
 void module_symbols_open(struct module_symbols *module, const struct symbol_mapping *mapping,
                          const struct symbols_options *options, struct arena *arena);
 void module_symbols_free(struct module_symbols *module);
 
-/* As symbols_lines, of a file offset. */
+/* Does the same as symbols_lines, for a file offset. */
 size_t module_symbols_lines(struct module_symbols *module, uint64_t offset, struct arena *arena,
                             const struct symbol_line **lines);

@@ -2,14 +2,14 @@
 
 #include <string.h>
 
-enum { ADDRESSES_SPARE = 1 << 16 }; /* beyond those of four profiles */
+enum { ADDRESSES_SPARE = 1 << 16 }; /* more than those of four profiles */
 
 static bool is_file(const struct heap_mapping *mapping)
 {
     return mapping->text[0] == '/';
 }
 
-/* Memory of no file comes and goes where code is made at run time, and has no names anyway. */
+/* Anonymous memory comes and goes if code is made at run time, and has no names anyway. */
 static bool is_same(const struct name_cache *cache, const struct heap_profile *profile)
 {
     size_t count = 0;
@@ -28,7 +28,7 @@ static bool is_same(const struct name_cache *cache, const struct heap_profile *p
     return count == cache->file_count;
 }
 
-static void forget(struct name_cache *cache)
+static void drop_names(struct name_cache *cache)
 {
     symbols_free(cache->symbols);
     cache->symbols = NULL;
@@ -39,7 +39,7 @@ static void forget(struct name_cache *cache)
     cache->file_count = 0;
 }
 
-static bool load(struct name_cache *cache, const struct heap_profile *profile)
+static bool load_names(struct name_cache *cache, const struct heap_profile *profile)
 {
     cache->files = calloc(profile->mapping_count + 1, sizeof *cache->files);
     for (size_t i = 0; cache->files && i < profile->mapping_count; i++) {
@@ -63,13 +63,13 @@ struct symbols *name_cache_symbols(struct name_cache *cache, const struct heap_p
     if (cache->symbols && is_same(cache, profile) &&
         symbols_asked(cache->symbols) <= 4 * profile->address_count + ADDRESSES_SPARE)
         return cache->symbols;
-    forget(cache);
-    if (!load(cache, profile))
-        forget(cache);
+    drop_names(cache);
+    if (!load_names(cache, profile))
+        drop_names(cache);
     return cache->symbols;
 }
 
 void name_cache_free(struct name_cache *cache)
 {
-    forget(cache);
+    drop_names(cache);
 }

@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-static bool header_valid(const Elf64_Ehdr *header)
+static bool object_header_valid(const Elf64_Ehdr *header)
 {
     return memcmp(header->e_ident, ELFMAG, SELFMAG) == 0 &&
            header->e_ident[EI_CLASS] == ELFCLASS64 && header->e_ident[EI_DATA] == ELFDATA2LSB;
@@ -33,7 +33,7 @@ const void *object_bytes(struct object *object, uint64_t offset, uint64_t len)
 {
     if (len == 0 || offset >= object->size || len > object->size - offset)
         return NULL;
-    if (object->left && len > *object->left + object->bytes_read) /* not even begun */
+    if (object->left && len > *object->left + object->bytes_read) /* do not even start */
         return NULL;
     for (uint64_t block = offset / OBJECT_BLOCK; block <= (offset + len - 1) / OBJECT_BLOCK;
          block++)
@@ -42,7 +42,7 @@ const void *object_bytes(struct object *object, uint64_t offset, uint64_t len)
     return object->bytes + offset;
 }
 
-static void give_back(struct object *object, uint64_t len)
+static void return_budget(struct object *object, uint64_t len)
 {
     object->bytes_read -= len;
     if (object->left)
@@ -62,7 +62,7 @@ void object_release(struct object *object, uint64_t offset, uint64_t len)
         return;
     for (uint64_t block = first; block < end; block++) {
         if (object->present[block / 8] >> (block % 8) & 1)
-            give_back(object, OBJECT_BLOCK);
+            return_budget(object, OBJECT_BLOCK);
         object->present[block / 8] &= (unsigned char)~(1u << (block % 8));
     }
 }
@@ -126,7 +126,7 @@ static bool object_load(struct object *object)
     if (!header)
         return false;
     memcpy(&object->header, header, sizeof object->header);
-    return header_valid(&object->header) && phdrs_load(object) && sections_load(object);
+    return object_header_valid(&object->header) && phdrs_load(object) && sections_load(object);
 }
 
 struct object *object_open(int fd, uint64_t *left)
@@ -149,7 +149,7 @@ void object_free(struct object *object)
 {
     if (!object)
         return;
-    give_back(object, object->bytes_read);
+    return_budget(object, object->bytes_read);
     if (object->bytes)
         munmap(object->bytes, object->size);
     close(object->fd);

@@ -43,11 +43,11 @@ enum { FUNCTION_ID = 1, FUNCTION_NAME, FUNCTION_LINKAGE, FUNCTION_FILE, FUNCTION
 struct pprof {
     const struct samples *samples;
     struct gzip *gzip;
-    struct wire field, message, inner; /* one within the other; kept for their memory */
-    const char **strings;              /* in the order of their numbers */
-    size_t string_count, string_room;
+    struct wire field, message, inner; /* nested; kept to reuse their memory */
+    const char **strings;              /* sorted by their numbers */
+    size_t string_count, string_capacity;
     struct table string_table;
-    bool *used; /* locations that some sample has */
+    bool *used; /* locations that a sample has */
     bool no_memory;
 };
 
@@ -57,11 +57,11 @@ static bool same_string(const void *ctx, uint32_t place, const void *key)
     return strcmp(pprof->strings[place], key) == 0;
 }
 
-/* The number of a string, which must live until the end; "" is 0. */
+/* Returns the number of a string, which must live until the end; "" is 0. */
 static uint64_t string_number(struct pprof *pprof, const char *text)
 {
     const char **moved =
-        list_grow(pprof->strings, &pprof->string_room, pprof->string_count, sizeof *moved);
+        list_grow(pprof->strings, &pprof->string_capacity, pprof->string_count, sizeof *moved);
     uint64_t hash = table_hash_bytes(&pprof->string_table, text, strlen(text));
     uint32_t place = TABLE_NONE;
 
@@ -79,8 +79,8 @@ static uint64_t string_number(struct pprof *pprof, const char *text)
     return place;
 }
 
-/* Writes the field of the whole profile that `message` makes, and empties it. */
-static void emit(struct pprof *pprof, unsigned field)
+/* Writes the field of the whole profile that `message` contains, and empties it. */
+static void write_field(struct pprof *pprof, unsigned field)
 {
     wire_reset(&pprof->field);
     wire_message(&pprof->field, field, &pprof->message);
@@ -102,10 +102,10 @@ static void emit_value_type(struct pprof *pprof, unsigned field, const char *typ
 {
     wire_number(&pprof->message, VALUE_TYPE, string_number(pprof, type));
     wire_number(&pprof->message, VALUE_UNIT, string_number(pprof, unit));
-    emit(pprof, field);
+    write_field(pprof, field);
 }
 
-/* Accumulated numbers are there only with opt.prof_accum; columns of zeros would mislead. */
+/* Accumulated numbers exist only with opt.prof_accum; columns of zeros would mislead. */
 static enum value first_value(const struct pprof *pprof)
 {
     return pprof->samples->accumulates ? VALUE_TOTAL_OBJECTS : VALUE_OBJECTS;
@@ -147,7 +147,7 @@ static void add_labels(struct pprof *pprof, const struct sample *sample)
     add_label(pprof, "thread_id", "", samples->threads[sample->thread].uid, "");
 }
 
-/* Without a growth in any of its values a stack is no part of a difference. */
+/* A stack without a growth in any of its values is not part of a difference. */
 static bool has_values(const struct pprof *pprof, const struct sample *sample)
 {
     for (enum value value = first_value(pprof); value < VALUE_KINDS; value++)
@@ -173,10 +173,10 @@ static void write_sample(struct pprof *pprof, const struct sample *sample)
         wire_varint(&pprof->inner, (uint64_t)amount_growth(&sample->values[value]));
     wire_message(&pprof->message, SAMPLE_VALUE, &pprof->inner);
     add_labels(pprof, sample);
-    emit(pprof, PROFILE_SAMPLE);
+    write_field(pprof, PROFILE_SAMPLE);
 }
 
-/* The build-id as hexadecimal text, kept with the other strings. */
+/* Returns the build-id as hexadecimal text, kept with the other strings. */
 static const char *build_id_text(const struct build_id *id, struct arena *arena)
 {
     char text[2 * BUILD_ID_MAX + 1] = "";
@@ -202,12 +202,12 @@ static void write_mapping(struct pprof *pprof, size_t number, struct arena *aren
     wire_number(message, MAPPING_HAS_FILES, mapping->has_files);
     wire_number(message, MAPPING_HAS_LINES, mapping->has_lines);
     wire_number(message, MAPPING_HAS_INLINES, mapping->has_inlines);
-    emit(pprof, PROFILE_MAPPING);
+    write_field(pprof, PROFILE_MAPPING);
 }
 
 /*
- * pprof looks for symbols of its own in a mapping of which nothing is known
- * (has_functions not set): its locations are left without lines.
+ * pprof looks for its own symbols in a mapping without known data
+ * (has_functions not set): its locations get no lines.
  */
 static bool is_for_pprof(const struct locations *locations, const struct location *location)
 {
@@ -233,10 +233,10 @@ static void write_location(struct pprof *pprof, size_t number)
         wire_number(&pprof->inner, LINE_NUMBER, line->line);
         wire_message(&pprof->message, LOCATION_LINE, &pprof->inner);
     }
-    emit(pprof, PROFILE_LOCATION);
+    write_field(pprof, PROFILE_LOCATION);
 }
 
-static void write_function(struct pprof *pprof, size_t number)
+static void write_function_field(struct pprof *pprof, size_t number)
 {
     const struct function *function = &pprof->samples->locations.functions[number];
     const char *linkage = *function->linkage ? function->linkage : function->name;
@@ -246,10 +246,10 @@ static void write_function(struct pprof *pprof, size_t number)
     wire_number(&pprof->message, FUNCTION_LINKAGE, string_number(pprof, linkage));
     wire_number(&pprof->message, FUNCTION_FILE, string_number(pprof, function->file));
     wire_number(&pprof->message, FUNCTION_START_LINE, function->start_line);
-    emit(pprof, PROFILE_FUNCTION);
+    write_field(pprof, PROFILE_FUNCTION);
 }
 
-/* Strings of a protocol buffer are UTF-8; names of a target may hold anything. */
+/* Strings of a protocol buffer are UTF-8; names of a target may contain anything. */
 static void write_string(struct pprof *pprof, const char *text)
 {
     AUTO_FREE char *clean = NULL;
@@ -268,8 +268,8 @@ static void write_string(struct pprof *pprof, const char *text)
         gzip_write(pprof->gzip, pprof->field.bytes, pprof->field.len);
 }
 
-static void write_all(struct pprof *pprof, const struct display *display,
-                      const struct pprof_info *info)
+static void write_all_fields(struct pprof *pprof, const struct display *display,
+                             const struct pprof_info *info)
 {
     const struct locations *locations = &pprof->samples->locations;
     struct arena build_ids = {0};
@@ -283,7 +283,7 @@ static void write_all(struct pprof *pprof, const struct display *display,
     for (size_t i = 0; i < locations->count; i++)
         write_location(pprof, i);
     for (size_t i = 0; i < locations->function_count; i++)
-        write_function(pprof, i);
+        write_function_field(pprof, i);
     emit_number(pprof, PROFILE_TIME_NANOS, info->time_ns);
     for (size_t i = 0; i < info->comment_count; i++)
         emit_number(pprof, PROFILE_COMMENT, string_number(pprof, info->comments[i]));
@@ -302,7 +302,7 @@ enum pprof_result pprof_write(const struct samples *samples, const struct displa
     table_init(&pprof.string_table);
     pprof.used = calloc(samples->locations.count + 1, sizeof *pprof.used);
     if (pprof.used)
-        write_all(&pprof, display, info);
+        write_all_fields(&pprof, display, info);
     if (!gzip_close(pprof.gzip) || !pprof.used)
         pprof.no_memory = true;
     pprof.no_memory |= pprof.field.no_memory || pprof.message.no_memory || pprof.inner.no_memory;

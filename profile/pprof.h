@@ -1,5 +1,5 @@
 /*
- * The profile as pprof and what reads its format take it: profile.proto
+ * Writes the profile in the format of pprof: profile.proto
  * (github.com/google/pprof, proto/profile.proto), gzipped, already symbolized.
  */
 #pragma once

@@ -11,8 +11,8 @@ enum { THREAD_NAME_SIZE = 128 };
 struct part {
     const struct heap_profile *profile;
     struct symbols *symbols;
-    uint32_t first_location; /* of its addresses */
-    uint32_t first_thread;   /* location of the name of its first thread */
+    uint32_t first_location; /* the first location of its addresses */
+    uint32_t first_thread;   /* the location of the name of its first thread */
     bool is_base;
 };
 
@@ -20,10 +20,11 @@ struct builder {
     struct samples *samples;
     const struct samples_options *options;
     struct filter_mark *marks;
-    uint32_t *same; /* the location that stands for all of the same lines; NULL: nothing compared */
+    uint32_t *same; /* for each location, the one that stands for all with the same lines; NULL: no
+                       comparison */
     struct table table;      /* of the samples that are compared */
-    uint32_t truncated;      /* the location of that name */
-    const struct part *part; /* that is being added */
+    uint32_t truncated;      /* the location with that name */
+    const struct part *part; /* the part that is being added */
 };
 
 static int64_t add_saturating(int64_t a, int64_t b)
@@ -61,7 +62,7 @@ struct amount samples_total(const struct samples *samples, enum value value)
     return total;
 }
 
-/* Of a number that is not negative. */
+/* Rounds a number that is not negative. */
 static int64_t to_integer(double value)
 {
     return value < 9.2e18 ? llrint(value) : INT64_MAX;
@@ -93,7 +94,7 @@ static void add_values(const struct builder *builder, struct sample *sample,
 static bool add_call(struct samples *samples, uint32_t location)
 {
     uint32_t *moved =
-        list_grow(samples->calls, &samples->call_room, samples->call_count, sizeof *moved);
+        list_grow(samples->calls, &samples->call_capacity, samples->call_count, sizeof *moved);
 
     if (!moved || samples->call_count >= TABLE_NONE)
         return false;
@@ -102,7 +103,7 @@ static bool add_call(struct samples *samples, uint32_t location)
     return true;
 }
 
-/* The calls of a stack, and those that stand for no code, innermost first. */
+/* Adds the calls of a stack, and those that stand for no code, innermost first. */
 static bool add_calls(struct builder *builder, const struct heap_line *line)
 {
     struct samples *samples = builder->samples;
@@ -117,20 +118,20 @@ static bool add_calls(struct builder *builder, const struct heap_line *line)
         if (!add_call(samples, builder->truncated))
             return false;
     }
-    /* The numbers of threads mean nothing in another run: compared are their names. */
+    /* Thread numbers mean nothing in another run: names are compared. */
     if (line->thread != TABLE_NONE && (builder->options->thread_frames || builder->same))
         return add_call(samples, part->first_thread + line->thread);
     return true;
 }
 
-/* Leaves the calls from first on that are to be shown; false: the sample is not. */
+/* Keeps the calls from first on that are to be shown. False: the sample is not shown. */
 static bool select_calls(struct builder *builder, uint32_t first)
 {
     struct samples *samples = builder->samples;
     uint32_t depth = (uint32_t)samples->call_count - first, trimmed = 0, kept = 0, *calls;
     bool focused = false;
 
-    if (depth == 0) /* perhaps there is no list yet */
+    if (depth == 0) /* there may be no list yet */
         return false;
     calls = &samples->calls[first];
     if (!builder->options->keep_allocator)
@@ -158,13 +159,13 @@ static bool same_stack(const void *ctx, uint32_t place, const void *key)
                   have->depth * sizeof *samples->calls) == 0;
 }
 
-/* The sample of these calls: a new one, or when two profiles are compared, perhaps one of before.
- */
+/* Returns the sample with these calls: a new one or, in a comparison, an existing one. */
 static struct sample *find_sample(struct builder *builder, const struct sample *fresh)
 {
     struct samples *samples = builder->samples;
     uint32_t place = (uint32_t)samples->count;
-    struct sample *moved = list_grow(samples->list, &samples->room, samples->count, sizeof *moved);
+    struct sample *moved =
+        list_grow(samples->list, &samples->capacity, samples->count, sizeof *moved);
 
     if (!moved)
         return NULL;
@@ -183,7 +184,7 @@ static struct sample *find_sample(struct builder *builder, const struct sample *
     return &samples->list[place];
 }
 
-static bool add_sample(struct builder *builder, const struct heap_line *line)
+static bool add_heap_line(struct builder *builder, const struct heap_line *line)
 {
     struct samples *samples = builder->samples;
     struct sample fresh = {.first = (uint32_t)samples->call_count, .thread = TABLE_NONE};
@@ -215,7 +216,7 @@ static const char *thread_name(const struct heap_thread *thread, char *out, size
     return out;
 }
 
-/* A location for each thread of a profile, in its order. */
+/* Adds a location for each thread of a profile, in its order. */
 static bool add_thread_locations(struct locations *locations, struct part *part)
 {
     char name[THREAD_NAME_SIZE];
@@ -229,7 +230,7 @@ static bool add_thread_locations(struct locations *locations, struct part *part)
     return true;
 }
 
-/* For the labels of samples; without the brackets. */
+/* Adds the threads for the labels of samples; without the brackets. */
 static bool add_threads(struct samples *samples, const struct heap_profile *profile)
 {
     samples->threads = calloc(profile->thread_count + 1, sizeof *samples->threads);
@@ -260,7 +261,10 @@ static bool same_lines(const void *ctx, uint32_t place, const void *key)
     return have->count == want->count;
 }
 
-/* For each location the first of the same lines: that is how stacks of two runs are compared. */
+/*
+ * Finds for each location the first one with the same lines: this is how stacks
+ * of two runs are compared.
+ */
 static uint32_t *find_same(const struct locations *locations)
 {
     uint32_t *same = reallocarray(NULL, locations->count + 1, sizeof *same);
@@ -293,7 +297,7 @@ static bool add_locations(struct builder *builder, struct part *part)
            add_thread_locations(locations, part);
 }
 
-static bool add_samples(struct builder *builder, const struct part *part)
+static bool add_part(struct builder *builder, const struct part *part)
 {
     const struct heap_profile *profile = part->profile;
     bool by_thread = builder->options->by_thread && profile->thread_line_count;
@@ -302,12 +306,12 @@ static bool add_samples(struct builder *builder, const struct part *part)
 
     builder->part = part;
     for (size_t i = 0; i < count; i++)
-        if (!add_sample(builder, &lines[i]))
+        if (!add_heap_line(builder, &lines[i]))
             return false;
     return true;
 }
 
-/* All locations first: a filter and a comparison look at every one of them once. */
+/* Adds all locations first: a filter and a comparison visit each of them once. */
 static bool build(struct builder *builder, struct part *parts, size_t count)
 {
     struct locations *locations = &builder->samples->locations;
@@ -324,7 +328,7 @@ static bool build(struct builder *builder, struct part *parts, size_t count)
         builder->same = find_same(locations);
     good = good && builder->marks && (count == 1 || builder->same);
     for (size_t i = 0; good && i < count; i++)
-        good = add_samples(builder, &parts[i]);
+        good = add_part(builder, &parts[i]);
     return good;
 }
 

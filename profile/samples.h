@@ -1,6 +1,6 @@
 /*
- * One profile, or two to be compared, ready to be shown: stacks of locations,
- * filtered, and what they hold, with the sampling undone.
+ * One profile, or two in comparison, ready to be shown: filtered stacks of
+ * locations and their amounts, with the sampling undone.
  */
 #pragma once
 
@@ -15,15 +15,15 @@ enum value {
     VALUE_KINDS,
 };
 
-/* Sums do not overflow: they stop at the largest number. */
+/* Sums do not overflow: they saturate. */
 struct amount {
-    int64_t now, base; /* bytes or objects; base: 0 when nothing is compared */
+    int64_t now, base; /* bytes or objects; base: 0 without a comparison */
     double variance;   /* of now - base, from the sampling */
 };
 
 struct sample {
-    uint32_t first, depth; /* in calls; innermost first */
-    uint32_t thread;       /* in threads, or TABLE_NONE; of a comparison always that */
+    uint32_t first, depth; /* range in calls; innermost first */
+    uint32_t thread;       /* index in threads, or TABLE_NONE; in a comparison always TABLE_NONE */
     uint64_t size;         /* mean bytes of an object of the stack */
     struct amount values[VALUE_KINDS];
 };
@@ -35,30 +35,30 @@ struct sample_thread {
 
 struct samples_options {
     struct filter filter;
-    bool by_thread;      /* a sample a stack and thread */
+    bool by_thread;      /* one sample per stack and thread */
     bool thread_frames;  /* with by_thread: the thread's name as the outermost call */
-    bool keep_allocator; /* leave the allocator's own calls in */
+    bool keep_allocator; /* keep the allocator's own calls */
 };
 
 struct samples {
     struct locations locations;
-    uint32_t first_location; /* of the profile's addresses; the base's have no fixed place */
-    uint32_t *calls;         /* in locations */
-    size_t call_count, call_room;
+    uint32_t first_location; /* of the profile's addresses; those of the base are anywhere */
+    uint32_t *calls;         /* indices in locations */
+    size_t call_count, call_capacity;
     struct sample *list;
-    size_t count, room;
+    size_t count, capacity;
     struct sample_thread *threads; /* of the profile, not of the base */
     size_t thread_count;
-    uint64_t period; /* bytes; of the base too if it is another: base_period */
+    uint64_t period; /* bytes; also of the base, unless it has another: base_period */
     uint64_t base_period;
     bool compares, accumulates;
-    size_t cut, trimmed; /* stacks that jemalloc has cut; calls that were left out */
+    size_t cut, trimmed; /* stacks that jemalloc has truncated; calls that were left out */
 };
 
 /*
- * Builds the samples of a profile, less those of base unless it is NULL.
- * symbols, base_symbols: see locations_symbols. Nothing of them is kept.
- * False: out of memory; samples_free releases everything in each case.
+ * Builds the samples of a profile, minus those of base unless it is NULL.
+ * symbols, base_symbols: see locations_symbols. None of the arguments is kept.
+ * False: out of memory. Call samples_free in every case.
  */
 bool samples_build(struct samples *samples, const struct samples_options *options,
                    const struct heap_profile *profile, struct symbols *symbols,
@@ -69,7 +69,7 @@ void samples_free(struct samples *samples);
 void amount_add(struct amount *sum, const struct amount *part);
 /* now - base */
 int64_t amount_growth(const struct amount *amount);
-/* Two standard deviations: what the sampling alone may well have done; 0: exact. */
+/* Returns two standard deviations: the difference that the sampling alone may cause; 0: exact. */
 double amount_error(const struct amount *amount);
-/* Of all samples. */
+/* Returns the sum of all samples. */
 struct amount samples_total(const struct samples *samples, enum value value);

@@ -9,16 +9,16 @@ struct shortener {
     const char *at, *end;
     char *out;
     size_t len, size;
-    bool over; /* what follows is none of the name: " const", " [clone .cold]" */
+    bool over; /* the rest is not part of the name: " const", " [clone .cold]" */
 };
 
-static void put(struct shortener *to, const char *text, size_t len)
+static void append_text(struct shortener *to, const char *text, size_t len)
 {
     for (size_t i = 0; i < len && to->len + 1 < to->size; i++)
         to->out[to->len++] = text[i];
 }
 
-static bool begins(const struct shortener *from, const char *text)
+static bool text_begins(const struct shortener *from, const char *text)
 {
     size_t len = strlen(text);
     return (size_t)(from->end - from->at) >= len && memcmp(from->at, text, len) == 0;
@@ -29,7 +29,10 @@ static bool is_word(char ch)
     return isalnum((unsigned char)ch) || ch == '_';
 }
 
-/* Behind the bracket that closes the one at `at`; NULL: there is none. "->" closes nothing. */
+/*
+ * Returns the position after the bracket that closes the one at start; NULL:
+ * none. "->" closes nothing.
+ */
 static const char *skip_brackets(const char *start, const char *end)
 {
     int depth = 0;
@@ -45,13 +48,13 @@ static const char *skip_brackets(const char *start, const char *end)
     return NULL;
 }
 
-/* "operator<<", "operator()", "operator new[]": its brackets are no brackets. */
+/* "operator<<", "operator()", "operator new[]": their brackets are part of the name. */
 static bool take_operator(struct shortener *from)
 {
     static const char word[] = "operator";
     const char *p = from->at + sizeof word - 1;
 
-    if (!begins(from, word) || (from->len && is_word(from->out[from->len - 1])) ||
+    if (!text_begins(from, word) || (from->len && is_word(from->out[from->len - 1])) ||
         (p < from->end && is_word(*p)))
         return false;
     if (from->end - p >= 2 && (memcmp(p, "()", 2) == 0 || memcmp(p, "[]", 2) == 0))
@@ -62,16 +65,16 @@ static bool take_operator(struct shortener *from)
     else
         while (p < from->end && *p != '(' && *p != ' ' && !is_word(*p))
             p++;
-    put(from, from->at, (size_t)(p - from->at));
+    append_text(from, from->at, (size_t)(p - from->at));
     from->at = p;
     return true;
 }
 
-/* What stands after the parameters: qualifiers, and what compilers add. */
+/* True for the text after the parameters: qualifiers, and compilers' additions. */
 static bool is_behind_name(const struct shortener *from)
 {
-    return begins(from, " const") || begins(from, " volatile") || begins(from, " &") ||
-           begins(from, " [");
+    return text_begins(from, " const") || text_begins(from, " volatile") ||
+           text_begins(from, " &") || text_begins(from, " [");
 }
 
 static bool take_bracket(struct shortener *from)
@@ -79,8 +82,8 @@ static bool take_bracket(struct shortener *from)
     static const char anonymous[] = "(anonymous namespace)";
     const char *behind;
 
-    if (begins(from, anonymous)) {
-        put(from, "(anon)", 6);
+    if (text_begins(from, anonymous)) {
+        append_text(from, "(anon)", 6);
         from->at += sizeof anonymous - 1;
         return true;
     }
@@ -88,13 +91,13 @@ static bool take_bracket(struct shortener *from)
     if (!behind)
         return false;
     if (*from->at == '(' && from->len && from->out[from->len - 1] == '.') /* Go: pkg.(*T).m */
-        put(from, from->at, (size_t)(behind - from->at));
+        append_text(from, from->at, (size_t)(behind - from->at));
     from->at = behind;
     return true;
 }
 
-/* Rust's "<Type as Trait>::method", and "<Type>::method": the type stays. */
-static bool take_type(struct shortener *from)
+/* Rust's "<Type as Trait>::method" and "<Type>::method": keeps the type. */
+static bool take_rust_type(struct shortener *from)
 {
     const char *behind = *from->at == '<' ? skip_brackets(from->at, from->end) : NULL;
 
@@ -110,21 +113,21 @@ static bool take_type(struct shortener *from)
         else if (inner.end - p > 4 && memcmp(p, " as ", 4) == 0)
             inner.end = p;
     }
-    put(from, inner.at,
-        (size_t)(strcspn(inner.at, "<(") < (size_t)(inner.end - inner.at)
-                     ? strcspn(inner.at, "<(")
-                     : (size_t)(inner.end - inner.at)));
+    append_text(from, inner.at,
+                (size_t)(strcspn(inner.at, "<(") < (size_t)(inner.end - inner.at)
+                             ? strcspn(inner.at, "<(")
+                             : (size_t)(inner.end - inner.at)));
     from->at = behind;
     return true;
 }
 
-static bool take(struct shortener *from)
+static bool shorten_next(struct shortener *from)
 {
-    if (take_type(from) || take_operator(from))
+    if (take_rust_type(from) || take_operator(from))
         return true;
     if (*from->at == '<' || *from->at == '(')
         return take_bracket(from);
-    if (begins(from, " <") && from->len) { /* operator<< <int> */
+    if (text_begins(from, " <") && from->len) { /* operator<< <int> */
         from->at++;
         return true;
     }
@@ -134,7 +137,7 @@ static bool take(struct shortener *from)
         from->at++;
         return true;
     }
-    put(from, from->at++, 1);
+    append_text(from, from->at++, 1);
     return true;
 }
 
@@ -144,7 +147,7 @@ const char *short_name(const char *name, char *out, size_t size)
     bool good = true;
 
     while (good && from.at < from.end && !from.over)
-        good = take(&from);
+        good = shorten_next(&from);
     out[from.len] = '\0';
     if (!good || from.len == 0)
         snprintf(out, size, "%s", name);

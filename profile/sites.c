@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { NAMES_SIZE = 16 << 10 }; /* of one site; longer ones are cut */
+enum { NAMES_SIZE = 16 << 10 }; /* bytes of one site; longer ones are truncated */
 
 /* The calls of a sample, as names with their NULs. */
 struct names {
@@ -32,15 +32,15 @@ const char *site_next_call(const char *call)
     return call + strlen(call) + 1;
 }
 
-/* A recursion counts as one call: it says nothing that the first does not. */
-static void add_name(struct names *names, const char *name, const char **last)
+/* A recursion counts as one call: its further calls add no information. */
+static void add_call_name(struct names *names, const char *name, const char **last)
 {
-    size_t len = strlen(name) + 1, room = sizeof names->bytes / SITE_CALLS;
+    size_t len = strlen(name) + 1, capacity = sizeof names->bytes / SITE_CALLS;
 
     if (names->count == SITE_CALLS || (*last && strcmp(*last, name) == 0))
         return;
-    if (len > room)
-        len = room;
+    if (len > capacity)
+        len = capacity;
     memcpy(names->bytes + names->len, name, len);
     names->bytes[names->len + len - 1] = '\0';
     names->len += len;
@@ -60,7 +60,7 @@ static void take_names(struct names *names, const struct samples *samples,
         const struct location *location = &locations->list[samples->calls[sample->first + i]];
         for (uint32_t j = 0; j < location->count; j++) {
             uint32_t function = locations->lines[location->first + j].function;
-            add_name(names, locations->functions[function].name, &last);
+            add_call_name(names, locations->functions[function].name, &last);
         }
     }
 }
@@ -73,7 +73,7 @@ static bool same_calls(const void *ctx, uint32_t place, const void *key)
     return have->len == want->len && memcmp(have->calls, want->calls, want->len) == 0;
 }
 
-/* The place of the site of these calls; `fresh` if there is none yet. */
+/* Returns the index of the site with these calls; `fresh` if there is none yet. */
 static uint32_t put_site(struct sites *sites, const struct site *site, uint32_t fresh)
 {
     uint64_t hash = table_hash_bytes(&sites->table, site->calls, site->len);
@@ -81,10 +81,10 @@ static uint32_t put_site(struct sites *sites, const struct site *site, uint32_t 
     return table_put(&sites->table, hash, same_calls, sites, site, fresh);
 }
 
-/* The site of these calls, perhaps a new one; NULL: out of memory. */
+/* Returns the site with these calls, and adds it if it is new. NULL: out of memory. */
 static struct site *find_site(struct sites *sites, struct names *names)
 {
-    struct site *moved = list_grow(sites->list, &sites->room, sites->count, sizeof *moved);
+    struct site *moved = list_grow(sites->list, &sites->capacity, sites->count, sizeof *moved);
     const struct site wanted = {.calls = names->bytes, .len = names->len};
     uint32_t place;
 
@@ -100,13 +100,13 @@ static struct site *find_site(struct sites *sites, struct names *names)
     *moved =
         (struct site){.calls = malloc(names->len), .len = names->len, .call_count = names->count};
     if (!moved->calls)
-        return NULL; /* the table has it already: nothing but sites_free may follow */
+        return NULL; /* the table already has it: only sites_free may follow */
     memcpy(moved->calls, names->bytes, names->len);
     sites->count++;
     return moved;
 }
 
-static bool add_samples(struct sites *sites, const struct samples *samples)
+static bool add_to_sites(struct sites *sites, const struct samples *samples)
 {
     struct names names;
 
@@ -130,7 +130,7 @@ static bool add_samples(struct sites *sites, const struct samples *samples)
     return true;
 }
 
-static bool is_empty(const struct site *site)
+static bool site_is_empty(const struct site *site)
 {
     if (site->now.bytes || site->first.bytes)
         return false;
@@ -140,13 +140,13 @@ static bool is_empty(const struct site *site)
     return true;
 }
 
-/* Takes out what holds nothing any more; the table, which cannot lose a key, is made anew. */
+/* Removes the sites that hold nothing any more; rebuilds the table, which cannot remove a key. */
 static bool forget_empty(struct sites *sites)
 {
     size_t kept = 0;
 
     for (size_t i = 0; i < sites->count; i++) {
-        if (is_empty(&sites->list[i]))
+        if (site_is_empty(&sites->list[i]))
             free(sites->list[i].calls);
         else
             sites->list[kept++] = sites->list[i];
@@ -170,7 +170,7 @@ bool sites_update(struct sites *sites, const struct samples *samples, uint64_t t
         sites->list[i].now = (struct site_size){0, 0};
         sites->list[i].objects = 0;
     }
-    if (!add_samples(sites, samples))
+    if (!add_to_sites(sites, samples))
         return false;
     for (size_t i = 0; i < sites->count; i++) {
         struct site *site = &sites->list[i];
@@ -188,7 +188,7 @@ bool sites_update(struct sites *sites, const struct samples *samples, uint64_t t
     return forget_empty(sites);
 }
 
-/* Slots of the newest and of the oldest profile there is. */
+/* Return the slots of the newest and of the oldest profile. */
 static size_t newest_slot(const struct sites *sites)
 {
     return (sites->rounds + SITES_HISTORY - 1) % SITES_HISTORY;

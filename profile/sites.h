@@ -1,18 +1,18 @@
 /*
- * Allocation sites, followed from one profile of a process to the next: what
- * each holds, and how fast that grows. A site is the innermost calls of a
- * stack, by name; all stacks that begin with them are one.
+ * Allocation sites, followed from one profile of a process to the next: the
+ * memory that each holds, and how fast it grows. A site is the innermost calls
+ * of a stack, by name; all stacks that begin with them are one site.
  */
 #pragma once
 
 #include "profile/samples.h"
 
 enum {
-    SITE_CALLS = 4,     /* calls that make a site: more would split what is one to an operator */
-    SITES_HISTORY = 16, /* profiles that growth is measured over */
+    SITE_CALLS = 4, /* calls that make a site: more would split sites that are one to an operator */
+    SITES_HISTORY = 16, /* number of profiles over which growth is measured */
 };
 
-/* What a site held at one time, bytes. */
+/* The bytes that a site held at one time. */
 struct site_size {
     int64_t bytes;
     double variance; /* from the sampling */
@@ -23,22 +23,22 @@ struct site {
     size_t len;  /* bytes of them */
     uint32_t call_count;
     int64_t objects;
-    struct site_size now, first; /* first: in the first profile */
+    struct site_size now, first; /* first: at the first profile */
     struct site_size past[SITES_HISTORY];
 };
 
 struct sites {
     struct site *list;
-    size_t count, room;
+    size_t count, capacity;
     struct table table; /* of the list, by calls */
     uint64_t times[SITES_HISTORY], first_time;
-    uint64_t rounds; /* profiles so far */
+    uint64_t rounds; /* number of profiles so far */
     struct amount bytes, objects;
     size_t stacks;
     uint64_t period;
 };
 
-/* How a site has grown, bytes; error: what the sampling alone may have made of it. */
+/* The growth of a site in bytes; error: the part that the sampling alone may have caused. */
 struct site_growth {
     int64_t bytes;
     double per_second, error;
@@ -48,27 +48,27 @@ enum sites_order { SITES_BY_SIZE, SITES_BY_GROWTH };
 
 void sites_init(struct sites *sites);
 /*
- * Takes the next profile; time in nanoseconds. What a site has not got in it
- * counts as nothing; a site that has held nothing for SITES_HISTORY profiles is
- * forgotten, so that there are never more than the profiles have. False: out of
- * memory; then only sites_free is allowed.
+ * Adds the next profile; time in nanoseconds. A site that is not in it has zero
+ * bytes; a site that has held nothing for SITES_HISTORY profiles is dropped, so
+ * that there are never more sites than in these profiles. False: out of memory;
+ * then only sites_free is allowed.
  */
 bool sites_update(struct sites *sites, const struct samples *samples, uint64_t time);
 void sites_free(struct sites *sites);
 
-/* Nanoseconds that growth is measured over; 0: there is one profile, or none. */
+/* Returns the nanoseconds over which growth is measured; 0: at most one profile. */
 uint64_t sites_window(const struct sites *sites);
-/* Nanoseconds from the first profile to the newest. */
+/* Returns the nanoseconds from the first profile to the newest. */
 uint64_t sites_time(const struct sites *sites);
-/* Over that window. */
+/* Returns the growth over that window. */
 struct site_growth sites_growth(const struct sites *sites, const struct site *site);
-/* Since the first profile. */
+/* Returns the growth since the first profile. */
 struct site_growth sites_growth_in_all(const struct sites *sites, const struct site *site);
 /*
- * The sites in order, the largest or fastest growing first; the caller frees
- * the list. NULL: out of memory.
+ * Returns the sites sorted, the largest or the fastest growing first; the
+ * caller frees the list. NULL: out of memory.
  */
 const struct site **sites_sorted(const struct sites *sites, enum sites_order order);
 
-/* The next name after that of a call, within one site. */
+/* Returns the name after that of a call, within one site. */
 const char *site_next_call(const char *call);

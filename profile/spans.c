@@ -13,7 +13,7 @@ bool spans_add(struct spans *spans, struct span span)
         return true;
     if (spans->count >= SPANS_MAX)
         return false;
-    list = list_grow(spans->list, &spans->room, spans->count, sizeof *list);
+    list = list_grow(spans->list, &spans->capacity, spans->count, sizeof *list);
     if (!list)
         return false;
     spans->list = list;
@@ -21,13 +21,13 @@ bool spans_add(struct spans *spans, struct span span)
     return true;
 }
 
-static int compare_start(const void *a, const void *b)
+static int compare_span_start(const void *a, const void *b)
 {
     const struct span *x = a, *y = b;
     return (x->start > y->start) - (x->start < y->start);
 }
 
-/* The ranges that are open at the sweep's place: a heap, the deepest first. */
+/* The ranges that are open at the present position: a heap, the deepest first. */
 struct sweep {
     const struct span *list;
     uint32_t *heap;
@@ -68,8 +68,8 @@ static void sweep_pop(struct sweep *sweep)
     sweep->heap[at] = item;
 }
 
-/* Neighbours of one value become one range. */
-static bool emit(struct spans *out, uint64_t start, uint64_t end, uint32_t value)
+/* Adjacent ranges with the same value become one. */
+static bool emit_span(struct spans *out, uint64_t start, uint64_t end, uint32_t value)
 {
     struct span *last = out->count ? &out->list[out->count - 1] : NULL;
 
@@ -99,7 +99,7 @@ static bool sweep_run(struct sweep *sweep, size_t count, struct spans *out)
         uint64_t end = top->end;
         if (next < count && sweep->list[next].start < end)
             end = sweep->list[next].start;
-        if (!emit(out, at, end, top->value))
+        if (!emit_span(out, at, end, top->value))
             return false;
         at = end;
     }
@@ -114,7 +114,7 @@ bool spans_finish(struct spans *spans)
 
     if (spans->count == 0)
         return true;
-    qsort(spans->list, spans->count, sizeof *spans->list, compare_start);
+    qsort(spans->list, spans->count, sizeof *spans->list, compare_span_start);
     sweep.list = spans->list;
     sweep.heap = calloc(spans->count, sizeof *sweep.heap);
     good = sweep.heap && sweep_run(&sweep, spans->count, &out);

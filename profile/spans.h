@@ -1,7 +1,7 @@
 /*
- * Ranges of addresses that may nest and overlap, made into an index that
- * answers by a binary search: at each address the deepest range wins, of
- * equally deep ones the one that starts last. Any input is legal.
+ * Ranges of addresses that may nest and overlap, turned into an index for
+ * binary search: at each address the deepest range wins; of equally deep ones
+ * the one that starts last. Any input is valid.
  */
 #pragma once
 
@@ -11,23 +11,23 @@
 
 #define SPANS_NONE UINT32_MAX
 
-enum { SPANS_MAX = 1 << 24 }; /* while it is sorted one takes up to 80 bytes */
+enum { SPANS_MAX = 1 << 24 }; /* during sorting one takes up to 80 bytes */
 
 struct span {
     uint64_t start, end;
     uint32_t depth;
-    uint32_t value; /* not SPANS_NONE */
+    uint32_t value; /* must not be SPANS_NONE */
 };
 
 struct spans {
     struct span *list;
-    size_t count, room;
+    size_t count, capacity;
 };
 
-/* An empty range is ignored. False: out of memory, or there are SPANS_MAX of them. */
+/* Adds a range; ignores an empty one. False: out of memory, or there are SPANS_MAX of them. */
 bool spans_add(struct spans *spans, struct span span);
-/* To be called once after the last spans_add: the list is sorted and disjoint then. */
+/* Call it once after the last spans_add: sorts the list and makes it disjoint. */
 bool spans_finish(struct spans *spans);
-/* The value at address, or SPANS_NONE. */
+/* Returns the value at address, or SPANS_NONE. */
 uint32_t spans_find(const struct spans *spans, uint64_t address);
 void spans_free(struct spans *spans);

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Names of a sample, also of inlined calls. */
+/* Counts the names of a sample, including inlined calls. */
 static size_t count_names(const struct samples *samples)
 {
     size_t count = 0;
@@ -12,8 +12,8 @@ static size_t count_names(const struct samples *samples)
     return count;
 }
 
-static void add_stack(struct stacks *stacks, const struct samples *samples,
-                      const struct sample *sample, enum value value, size_t *used)
+static void add_named_stack(struct stacks *stacks, const struct samples *samples,
+                            const struct sample *sample, enum value value, size_t *used)
 {
     const struct locations *locations = &samples->locations;
     struct named_stack stack = {.first = *used, .amount = sample->values[value]};
@@ -40,7 +40,7 @@ uint32_t stacks_common(const struct stacks *stacks, const struct named_stack *a,
     return n;
 }
 
-/* A stack comes before those that go on from it. */
+/* A stack comes before its continuations. */
 static int by_names(const void *a, const void *b, void *ctx)
 {
     const struct stacks *stacks = ctx;
@@ -78,7 +78,7 @@ bool stacks_make(struct stacks *stacks, const struct samples *samples, enum valu
         return false;
     }
     for (size_t i = 0; i < samples->count; i++)
-        add_stack(stacks, samples, &samples->list[i], value, &used);
+        add_named_stack(stacks, samples, &samples->list[i], value, &used);
     qsort_r(stacks->list, stacks->count, sizeof *stacks->list, by_names, stacks);
     join_equal(stacks);
     return true;

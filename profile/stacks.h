@@ -1,4 +1,7 @@
-/* The stacks of a profile as lists of function names: equal ones are one, sorted from the root. */
+/*
+ * The stacks of a profile as lists of function names, sorted from the root;
+ * equal ones are merged.
+ */
 #pragma once
 
 #include "profile/display.h"
@@ -7,7 +10,7 @@
 
 struct named_stack {
     size_t first;
-    uint32_t depth; /* in names; outermost first */
+    uint32_t depth; /* range in names; outermost first */
     struct amount amount;
 };
 
@@ -20,12 +23,13 @@ struct stacks {
 /* False: out of memory. */
 bool stacks_make(struct stacks *stacks, const struct samples *samples, enum value value);
 void stacks_free(struct stacks *stacks);
-/* Calls that two stacks have in common, from the root. */
+/* Returns the number of calls that two stacks have in common, from the root. */
 uint32_t stacks_common(const struct stacks *stacks, const struct named_stack *a,
                        const struct named_stack *b);
 
 /*
- * One stack a line, "outer;inner 123"; of a comparison "outer;inner 100 123",
- * before and now. False: out of memory; errors of out are the caller's to check.
+ * Writes one stack per line, "outer;inner 123"; for a comparison "outer;inner
+ * 100 123", before and now. False: out of memory; errors of out are the
+ * caller's to check.
  */
 bool folded_write(const struct samples *samples, const struct display *display, FILE *out);

@@ -4,13 +4,13 @@
 
 #include <string.h>
 
-/* The names of a table: len bytes of which the last is NUL. */
+/* The names of a table: len bytes, the last of which is NUL. */
 struct name_table {
     const char *bytes;
     uint64_t len;
 };
 
-static bool in_code(const struct object *object, const Elf64_Sym *sym)
+static bool in_code_section(const struct object *object, const Elf64_Sym *sym)
 {
     const Elf64_Shdr *section;
 
@@ -22,8 +22,8 @@ static bool in_code(const struct object *object, const Elf64_Sym *sym)
 }
 
 /*
- * Functions, and the labels of assembly code that are no mapping symbols
- * (`$x` of aarch64) and not the compiler's own (`.L`).
+ * True for functions, and for labels of assembly code that are not mapping
+ * symbols (`$x` of aarch64) and not the compiler's own (`.L`).
  */
 static bool is_function(const struct object *object, const Elf64_Sym *sym, const char *name)
 {
@@ -33,17 +33,17 @@ static bool is_function(const struct object *object, const Elf64_Sym *sym, const
         return false;
     if (type == STT_FUNC || type == STT_GNU_IFUNC)
         return true;
-    return type == STT_NOTYPE && *name != '$' && *name != '.' && in_code(object, sym);
+    return type == STT_NOTYPE && *name != '$' && *name != '.' && in_code_section(object, sym);
 }
 
-/* `name@VERSION` and `name@@VERSION` of .symtab are `name`. NULL: out of memory. */
+/* Turns `name@VERSION` and `name@@VERSION` of .symtab into `name`. NULL: out of memory. */
 static const char *name_without_version(struct arena *arena, const char *name)
 {
     const char *at = strchr(name + 1, '@');
     return at ? arena_string(arena, name, (size_t)(at - name)) : name;
 }
 
-/* The list counts as what is read of the files does. */
+/* The list is charged like bytes read from the files. */
 static bool charge(struct object *object, uint64_t bytes)
 {
     if (!object->left)
@@ -56,7 +56,8 @@ static bool charge(struct object *object, uint64_t bytes)
 
 static bool index_append(struct symbol_index *index, const Elf64_Sym *sym, const char *name)
 {
-    struct index_symbol *list = list_grow(index->symbols, &index->room, index->count, sizeof *list);
+    struct index_symbol *list =
+        list_grow(index->symbols, &index->capacity, index->count, sizeof *list);
 
     if (!list || index->count == SPANS_MAX)
         return false;
@@ -117,7 +118,7 @@ static int binding_rank(const struct index_symbol *symbol)
     return symbol->binding == STB_LOCAL ? 0 : symbol->binding == STB_WEAK ? 1 : 2;
 }
 
-/* By address, the better symbol last. */
+/* Compares by address; of equal ones the better symbol is last. */
 static int compare_symbols(const void *a, const void *b)
 {
     const struct index_symbol *x = a, *y = b;
@@ -134,15 +135,15 @@ static int compare_symbols(const void *a, const void *b)
 }
 
 /*
- * A symbol without a size reaches to the next one, but not into one with a
- * size, and not beyond what a function of assembly may have.
+ * A symbol without a size extends to the next one, but not into one with a
+ * size, and not farther than an assembly function may reach.
  */
 static struct span symbol_span(const struct symbol_index *index, size_t i)
 {
     enum { LABEL_REACH = 64 << 10 };
     const struct index_symbol *symbol = &index->symbols[i];
     uint32_t rank = (uint32_t)i + 1;
-    size_t next = i + 1; /* at a higher address: of equal ones only the last gets here */
+    size_t next = i + 1; /* at a higher address: of equal ones only the last reaches this point */
 
     if (symbol->size)
         return (struct span){symbol->address, symbol->address + symbol->size, rank, (uint32_t)i};

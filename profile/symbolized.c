@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-/* "--" stands between names in the file, so it may not stand in one. */
-static void write_name(const char *name, FILE *out)
+/* "--" separates names in the file, so a name must not contain it. */
+static void write_symbol_name(const char *name, FILE *out)
 {
     char *copy = strdup(name);
 
@@ -15,8 +15,9 @@ static void write_name(const char *name, FILE *out)
 }
 
 /*
- * Callers come before what is inlined into them. jeprof leaves out the calls
- * up to one that is named malloc: so are those of a jemalloc without symbols.
+ * Writes callers before the calls that are inlined into them. jeprof leaves out
+ * the calls up to one that is named malloc: calls of a jemalloc without symbols
+ * get that name.
  */
 static void write_address(const struct locations *locations, const struct location *location,
                           uint64_t address, FILE *out)
@@ -28,7 +29,7 @@ static void write_address(const struct locations *locations, const struct locati
     for (uint32_t i = location->count; i-- > 0;) {
         const struct location_line *line = &locations->lines[location->first + i];
         fputs(i + 1 == location->count ? " " : "--", out);
-        write_name(allocator ? "malloc" : locations->functions[line->function].name, out);
+        write_symbol_name(allocator ? "malloc" : locations->functions[line->function].name, out);
     }
     fputc('\n', out);
 }

@@ -13,7 +13,7 @@ struct mapping {
     size_t module;
 };
 
-/* A target may map any number of sparse files, each of any size, all of it symbols. */
+/* A target may map any number of sparse files of any size that contain only symbols. */
 #define SYMBOLS_READ_MAX (2ull << 30)
 
 struct answer {
@@ -24,15 +24,15 @@ struct answer {
 
 struct symbols {
     struct symbols_options options;
-    struct mapping *mappings; /* by address */
+    struct mapping *mappings; /* sorted by address */
     size_t mapping_count;
     struct module_symbols *modules;
     size_t module_count;
     struct table table; /* of answers, by address */
     struct answer *answers;
-    size_t answer_count, answer_room;
+    size_t answer_count, answer_capacity;
     struct arena arena;
-    uint64_t left; /* of SYMBOLS_READ_MAX */
+    uint64_t left; /* rest of SYMBOLS_READ_MAX */
 };
 
 static bool copy_strings(struct symbols *symbols, const struct symbols_options *options)
@@ -85,7 +85,7 @@ static bool same_module(const struct mapping *a, const struct mapping *b)
            memcmp(a->id.bytes, b->id.bytes, a->id.len) == 0;
 }
 
-/* Mappings of one path that follow each other are of one file. */
+/* Successive mappings with the same path belong to one file. */
 static void find_modules(struct symbols *symbols)
 {
     qsort(symbols->mappings, symbols->mapping_count, sizeof *symbols->mappings, compare_mappings);
@@ -176,7 +176,7 @@ static void answer_find(struct symbols *symbols, struct answer *answer)
         module->with_line++;
 }
 
-static bool same_address(const void *ctx, uint32_t place, const void *key)
+static bool same_answer_address(const void *ctx, uint32_t place, const void *key)
 {
     const struct symbols *symbols = ctx;
     return symbols->answers[place].address == *(const uint64_t *)key;
@@ -185,7 +185,7 @@ static bool same_address(const void *ctx, uint32_t place, const void *key)
 size_t symbols_lines(struct symbols *symbols, uint64_t address, const struct symbol_line **lines)
 {
     struct answer *list =
-        list_grow(symbols->answers, &symbols->answer_room, symbols->answer_count, sizeof *list);
+        list_grow(symbols->answers, &symbols->answer_capacity, symbols->answer_count, sizeof *list);
     uint32_t fresh = (uint32_t)symbols->answer_count, place;
 
     *lines = NULL;
@@ -194,8 +194,8 @@ size_t symbols_lines(struct symbols *symbols, uint64_t address, const struct sym
     symbols->answers = list;
     if (symbols->answer_count >= TABLE_NONE)
         return 0;
-    place = table_put(&symbols->table, table_hash_number(&symbols->table, address), same_address,
-                      symbols, &address, fresh);
+    place = table_put(&symbols->table, table_hash_number(&symbols->table, address),
+                      same_answer_address, symbols, &address, fresh);
     if (place == TABLE_NONE)
         return 0;
     if (place == fresh) {

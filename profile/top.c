@@ -9,10 +9,10 @@ static int64_t magnitude(int64_t value)
     return value < 0 ? -value : value; /* amounts never reach INT64_MIN */
 }
 
-/* Marks of the sample that a group was counted for last, so that a recursion counts once. */
-static void add_sample(struct top *top, const struct samples *samples,
-                       const struct display *display, const struct sample *sample, uint32_t *seen,
-                       uint32_t number)
+/* Marks hold the last sample that was counted for each group, so that a recursion counts once. */
+static void count_sample(struct top *top, const struct samples *samples,
+                         const struct display *display, const struct sample *sample, uint32_t *seen,
+                         uint32_t number)
 {
     const struct locations *locations = &samples->locations;
     const struct amount *amount = &sample->values[display->value];
@@ -36,7 +36,7 @@ static void add_sample(struct top *top, const struct samples *samples,
     }
 }
 
-/* pprof's order: by what the function itself holds, then with all that it calls. */
+/* pprof's order: by the amount of the function itself, then including all that it calls. */
 static int by_size(const void *a, const void *b, void *names)
 {
     const struct top_row *x = a, *y = b;
@@ -68,14 +68,14 @@ bool top_make(struct top *top, const struct samples *samples, const struct displ
     for (size_t i = 0; i < top->count; i++)
         top->rows[i].group = (uint32_t)i;
     for (size_t i = 0; i < samples->count; i++)
-        add_sample(top, samples, display, &samples->list[i], seen, (uint32_t)i + 1);
+        count_sample(top, samples, display, &samples->list[i], seen, (uint32_t)i + 1);
     top->total = samples_total(samples, display->value);
     top->objects = samples_total(samples, display_objects(display));
     qsort_r(top->rows, top->count, sizeof *top->rows, by_size, locations->groups);
     return true;
 }
 
-/* What percentages are of: of a comparison, of the base. */
+/* Returns the amount that percentages refer to: for a comparison, the base. */
 static double whole_of(const struct samples *samples, const struct top *top)
 {
     return (double)(samples->compares && top->total.base ? top->total.base : top->total.now);
@@ -94,8 +94,8 @@ static const char *kind_text(const struct display *display)
                                                                             : "allocated";
 }
 
-static void write_head(const struct samples *samples, const struct display *display,
-                       const struct top *top, FILE *out)
+static void write_table_head(const struct samples *samples, const struct display *display,
+                             const struct top *top, FILE *out)
 {
     char now[DISPLAY_NUMBER_SIZE], error[DISPLAY_NUMBER_SIZE], period[DISPLAY_NUMBER_SIZE],
         base[DISPLAY_NUMBER_SIZE];
@@ -118,14 +118,14 @@ static void write_head(const struct samples *samples, const struct display *disp
                 error);
 }
 
-static void write_name(const struct samples *samples, const struct top_row *row, FILE *out)
+static void write_row_name(const struct samples *samples, const struct top_row *row, FILE *out)
 {
     text_write_clean(out, samples->locations.groups[row->group], "");
     fputc('\n', out);
 }
 
-static void write_row(const struct samples *samples, const struct display *display,
-                      const struct top_row *row, double sum, double whole, FILE *out)
+static void write_table_row(const struct samples *samples, const struct display *display,
+                            const struct top_row *row, double sum, double whole, FILE *out)
 {
     char flat[DISPLAY_NUMBER_SIZE], cum[DISPLAY_NUMBER_SIZE], mean[DISPLAY_NUMBER_SIZE] = "";
     double flat_now = (double)row->flat.now, cum_now = (double)row->whole.now;
@@ -136,10 +136,10 @@ static void write_row(const struct samples *samples, const struct display *displ
             display_number(display, flat_now, flat), display_percent(flat_now, whole),
             display_percent(sum, whole), display_number(display, cum_now, cum),
             display_percent(cum_now, whole), (long long)row->objects.now, mean);
-    write_name(samples, row, out);
+    write_row_name(samples, row, out);
 }
 
-/* "+1.2 MiB" */
+/* Formats a number with a sign: "+1.2 MiB". */
 static const char *signed_number(const struct display *display, int64_t number,
                                  char out[DISPLAY_NUMBER_SIZE + 1])
 {
@@ -150,7 +150,10 @@ static const char *signed_number(const struct display *display, int64_t number,
     return out;
 }
 
-/* A growth that the sampling alone may have made is grey, and marked for those without colours. */
+/*
+ * A growth that the sampling alone may have caused is grey, and marked for
+ * output without colors.
+ */
 static void write_growth_row(const struct samples *samples, const struct display *display,
                              const struct top_row *row, FILE *out)
 {
@@ -167,7 +170,7 @@ static void write_growth_row(const struct samples *samples, const struct display
             display_number(display, (double)row->whole.base, base),
             display_number(display, (double)row->whole.now, now),
             (long long)amount_growth(&row->objects), within ? '~' : ' ');
-    write_name(samples, row, out);
+    write_row_name(samples, row, out);
     if (within && display->colors)
         fputs("\033[0m", out);
 }
@@ -190,7 +193,7 @@ static void write_rows(const struct samples *samples, const struct display *disp
         if (samples->compares)
             write_growth_row(samples, display, row, out);
         else
-            write_row(samples, display, row, sum, whole, out);
+            write_table_row(samples, display, row, sum, whole, out);
     }
     if (left_out)
         fprintf(out, "and %zu smaller ones\n", left_out);
@@ -202,7 +205,7 @@ bool top_write(const struct samples *samples, const struct display *display, FIL
 
     if (!top_make(&top, samples, display))
         return false;
-    write_head(samples, display, &top, out);
+    write_table_head(samples, display, &top, out);
     if (samples->compares)
         fprintf(out, "%13s %13s %12s %12s %12s %10s   %s\n", "growth", "with calls", "error",
                 "before", "now", "objects", "function (~: within the error)");

@@ -1,4 +1,4 @@
-/* The functions of a profile with what they hold, largest first, as a table. */
+/* The functions of a profile with their amounts, largest first, as a table. */
 #pragma once
 
 #include "profile/display.h"
@@ -6,14 +6,14 @@
 #include <stdio.h>
 
 struct top_row {
-    uint32_t group;        /* in the locations' groups: a function name */
+    uint32_t group;        /* index in the locations' groups: a function name */
     struct amount flat;    /* allocated by the function itself */
-    struct amount whole;   /* and by all that it calls; a recursion counts once */
+    struct amount whole;   /* by the function and all that it calls; a recursion counts once */
     struct amount objects; /* of flat */
 };
 
 struct top {
-    struct top_row *rows; /* one a group, the largest first */
+    struct top_row *rows; /* one per group, the largest first */
     size_t count;
     struct amount total;
     struct amount objects;
@@ -23,11 +23,11 @@ struct top {
 bool top_make(struct top *top, const struct samples *samples, const struct display *display);
 
 /*
- * Is an amount, such as a row's whole, large enough to be listed? Of a
- * comparison its growth counts, as a part of the base.
+ * True if an amount, such as a row's whole, is large enough to be listed. In a
+ * comparison its growth counts, as a share of the base.
  */
 bool top_shows(const struct top *top, const struct samples *samples, const struct display *display,
                const struct amount *amount);
 
-/* The table as text. False: out of memory; errors of out are the caller's to check. */
+/* Writes the table as text. False: out of memory; errors of out are the caller's to check. */
 bool top_write(const struct samples *samples, const struct display *display, FILE *out);

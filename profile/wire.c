@@ -5,24 +5,24 @@
 
 enum { WIRE_VARINT = 0, WIRE_LENGTH = 2, VARINT_MAX = 10, WIRE_FIRST = 256 };
 
-/* Room for len more bytes, or NULL. */
+/* Returns space for len more bytes, or NULL. */
 static unsigned char *reserve(struct wire *wire, size_t len)
 {
-    size_t room = wire->room ? wire->room : WIRE_FIRST;
+    size_t capacity = wire->capacity ? wire->capacity : WIRE_FIRST;
     unsigned char *moved;
 
     if (wire->no_memory || len > SIZE_MAX / 4 - wire->len)
         return NULL;
-    while (room < wire->len + len)
-        room *= 2;
-    if (room != wire->room) {
-        moved = realloc(wire->bytes, room);
+    while (capacity < wire->len + len)
+        capacity *= 2;
+    if (capacity != wire->capacity) {
+        moved = realloc(wire->bytes, capacity);
         if (!moved) {
             wire->no_memory = true;
             return NULL;
         }
         wire->bytes = moved;
-        wire->room = room;
+        wire->capacity = capacity;
     }
     return wire->bytes + wire->len;
 }

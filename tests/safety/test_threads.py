@@ -93,7 +93,7 @@ class Threads:
             before = self.deepest_place(victim)
             result = safety.tool("stats", victim.pid, "--timeout", "300ms")
             require(result.code == lib.NO_SAFE_MOMENT, "it was used: %s", result)
-            require("too little room on its stack" in result.err, "for another reason: %s", result)
+            require("too little space on its stack" in result.err, "for another reason: %s", result)
             require(stack_start(victim.pid) == before, "its stack has grown")
             self.goes_on(victim)
 

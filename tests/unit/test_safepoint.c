@@ -229,9 +229,9 @@ static void test_room(void)
     regs.rsp = address(stack.base) + ROOM;
     CHECK(proof_of(true) == PROOF_SAFE);
     regs.rsp -= 8;
-    CHECK(proof_of(true) == PROOF_NO_ROOM);
+    CHECK(proof_of(true) == PROOF_NO_SPACE);
     regs.rsp = address(stack.base);
-    CHECK(proof_of(true) == PROOF_NO_ROOM);
+    CHECK(proof_of(true) == PROOF_NO_SPACE);
 }
 
 static void test_descriptor(void)
