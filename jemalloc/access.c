@@ -39,7 +39,7 @@ static size_t room_of(const struct access *access)
     return text_len(access) + (uses_buffer(access) ? BUFFERS_OF_ONE : 0);
 }
 
-static bool fits(const struct batch *batch, const struct access *access)
+static bool fits_in_batch(const struct batch *batch, const struct access *access)
 {
     return batch->op_count + OPS_OF_ONE <= CTL_OPS_MAX &&
            batch->room_used + room_of(access) <= BATCH_ROOM;
@@ -145,7 +145,7 @@ fault_code access_run(struct injection *injection, const struct instance *instan
     if (wants_epoch(list, count))
         rc = refresh_epoch(injection, instance, fault);
     for (size_t i = 0; i < count && rc == FAULT_NONE; i++) {
-        if (!fits(&batch, &list[i]))
+        if (!fits_in_batch(&batch, &list[i]))
             rc = run_batch(&batch, fault);
         if (rc != FAULT_NONE)
             break;

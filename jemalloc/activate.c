@@ -80,8 +80,8 @@ fault_code activation_learn(struct injection *injection, const struct instance *
 }
 
 /* One aligned word, in one write: there is no state in between. */
-static fault_code wake(struct injection *injection, remote_addr at, uint64_t lg_sample,
-                       enum outcome *outcome, struct fault *fault)
+static fault_code wake_thread(struct injection *injection, remote_addr at, uint64_t lg_sample,
+                              enum outcome *outcome, struct fault *fault)
 {
     struct memory *memory = injection->env.memory;
     uint64_t random, count;
@@ -104,8 +104,8 @@ static fault_code wake(struct injection *injection, remote_addr at, uint64_t lg_
 }
 
 /* The way by calls alone: a thread without data of its own, or with data that have expired. */
-static fault_code start_anew(struct injection *injection, const struct visit *visit,
-                             enum outcome *outcome, struct fault *fault)
+static fault_code start_count_again(struct injection *injection, const struct visit *visit,
+                                    enum outcome *outcome, struct fault *fault)
 {
     struct activation *activation = visit->activation;
     struct ctl_op reset = {
@@ -124,8 +124,8 @@ static fault_code start_anew(struct injection *injection, const struct visit *vi
     return rc;
 }
 
-static fault_code act(struct injection *injection, const struct visit *visit, enum outcome *outcome,
-                      struct fault *fault)
+static fault_code activate_held(struct injection *injection, const struct visit *visit,
+                                enum outcome *outcome, struct fault *fault)
 {
     const struct activation_layout *layout = &visit->options->layout;
     remote_addr at = arch_tls(&injection->original) + (uint64_t)layout->offset;
@@ -136,12 +136,12 @@ static fault_code act(struct injection *injection, const struct visit *visit, en
     if (rc != FAULT_NONE)
         return rc;
     if (at)
-        return wake(injection, at, visit->options->lg_sample, outcome, fault);
-    return start_anew(injection, visit, outcome, fault);
+        return wake_thread(injection, at, visit->options->lg_sample, outcome, fault);
+    return start_count_again(injection, visit, outcome, fault);
 }
 
-static void note(struct activation *activation, const struct injection *injection,
-                 enum outcome outcome)
+static void count_visit(struct activation *activation, const struct injection *injection,
+                        enum outcome outcome)
 {
     activation->woken += outcome == OUTCOME_WOKEN;
     activation->sampling += outcome != OUTCOME_UNSURE;
@@ -151,8 +151,8 @@ static void note(struct activation *activation, const struct injection *injectio
         activation->longest_ns = injection->summary.held_ns;
 }
 
-static fault_code hold(const struct injection_env *env, const struct visit *visit,
-                       struct fault *fault)
+static fault_code hold_thread(const struct injection_env *env, const struct visit *visit,
+                              struct fault *fault)
 {
     enum outcome outcome = OUTCOME_UNSURE;
     struct injection injection;
@@ -164,11 +164,11 @@ static fault_code hold(const struct injection_env *env, const struct visit *visi
         rc = injection_begin(&injection, env, fault);
     if (rc != FAULT_NONE)
         return rc;
-    rc = act(&injection, visit, &outcome, fault);
+    rc = activate_held(&injection, visit, &outcome, fault);
     ended = injection_end(&injection, rc == FAULT_NONE ? fault : NULL);
     rc = rc == FAULT_NONE ? ended : rc;
     if (rc == FAULT_NONE)
-        note(visit->activation, &injection, outcome);
+        count_visit(visit->activation, &injection, outcome);
     return rc;
 }
 
@@ -180,7 +180,7 @@ struct pending {
     bool done;
 };
 
-static bool is_own(const struct injection_env *env, const struct thread *thread)
+static bool is_background_thread(const struct injection_env *env, const struct thread *thread)
 {
     for (size_t i = 0; i < env->plan->avoid_count; i++)
         if (strcmp(thread->comm, env->plan->avoid[i]) == 0)
@@ -201,7 +201,7 @@ static struct pending *list_pending(const struct injection_env *env, struct acti
     if (!list)
         *rc = fault_set(fault, FAULT_INTERNAL, ENOMEM, "activate", "%zu threads", all.count);
     for (size_t i = 0; i < all.count && list; i++)
-        if (!is_own(env, &all.list[i]) &&
+        if (!is_background_thread(env, &all.list[i]) &&
             (!env->only_thread || env->only_thread == all.list[i].tid))
             list[activation->threads++].thread = all.list[i];
     threads_free(&all);
@@ -235,7 +235,7 @@ static fault_code visit_one(const struct injection_env *env, const struct visit 
     own.only_thread = pending->thread.tid;
     own.search_ns = slice;
     memset(&pending->fault, 0, sizeof pending->fault);
-    rc = hold(&own, visit, &pending->fault);
+    rc = hold_thread(&own, visit, &pending->fault);
     pending->done = rc == FAULT_NONE;
     if (rc == FAULT_GONE && (rc = target_check(env->target, fault)) != FAULT_NONE)
         return rc;

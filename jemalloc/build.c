@@ -72,7 +72,7 @@ fault_code build_take(struct build *build, const struct ctl_op *ops, size_t coun
     return rc;
 }
 
-static unsigned number(const struct ctl_op *op)
+static unsigned read_count(const struct ctl_op *op)
 {
     return op->rc == 0 ? (unsigned)op->value : 0;
 }
@@ -96,10 +96,10 @@ fault_code build_read(struct injection *injection, const struct instance *instan
     if (rc != FAULT_NONE)
         return rc;
     rc = build_take(build, ops, OP_COUNT, fault);
-    build->bins = number(&ops[OP_BINS]);
-    build->large = number(&ops[OP_LARGE]);
-    build->runs = number(&ops[OP_RUNS]);
-    build->huge = number(&ops[OP_HUGE]);
+    build->bins = read_count(&ops[OP_BINS]);
+    build->large = read_count(&ops[OP_LARGE]);
+    build->runs = read_count(&ops[OP_RUNS]);
+    build->huge = read_count(&ops[OP_HUGE]);
     ctl_free(ops, OP_COUNT);
     if (rc == FAULT_NONE && build->version.number == 0)
         rc = guess_version(injection, instance, build, fault);

@@ -66,7 +66,7 @@ void census_free(struct census *census)
     free(census);
 }
 
-static uint64_t mix(uint64_t hash, uint64_t word)
+static uint64_t mix_hash(uint64_t hash, uint64_t word)
 {
     hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
     return hash ^ hash >> 29;
@@ -83,7 +83,7 @@ static bool file_key(struct memory *memory, const struct module *module, struct 
     if (!memory_read(memory, module->start, words, sizeof words))
         return false;
     for (size_t i = 0; i < ARRAY_LEN(words); i++)
-        hash = mix(hash, words[i]);
+        hash = mix_hash(hash, words[i]);
     memset(key, 0, sizeof *key);
     key->inode = module->inode;
     key->content = hash;
@@ -95,11 +95,11 @@ static bool file_key(struct memory *memory, const struct module *module, struct 
 /* The part of a file that is mapped as code; never a key of file_key, which has no size. */
 static void code_key(const struct code_file *code, struct file_key *key)
 {
-    uint64_t words[CODE_HEAD / sizeof(uint64_t)], hash = mix(code->size, code->offset);
+    uint64_t words[CODE_HEAD / sizeof(uint64_t)], hash = mix_hash(code->size, code->offset);
 
     memcpy(words, code->head, sizeof words);
     for (size_t i = 0; i < ARRAY_LEN(words); i++)
-        hash = mix(hash, words[i]);
+        hash = mix_hash(hash, words[i]);
     memset(key, 0, sizeof *key);
     key->inode = code->inode;
     key->content = hash;
@@ -111,7 +111,7 @@ static void code_key(const struct code_file *code, struct file_key *key)
 /* The slot of a file, or the free one where it belongs. */
 static struct file_slot *slot_find(const struct census *census, const struct file_key *key)
 {
-    uint64_t hash = mix(mix(key->content, key->inode), key->dev_minor);
+    uint64_t hash = mix_hash(mix_hash(key->content, key->inode), key->dev_minor);
 
     for (size_t i = hash & (census->size - 1);; i = (i + 1) & (census->size - 1)) {
         struct file_slot *slot = &census->slots[i];
@@ -176,7 +176,7 @@ static bool is_examined(const struct look *look, const struct code_file *code)
  * was made before the files were looked into: it may be of another program, if
  * an exec came in between, and then has files that were not examined.
  */
-static void remember(struct look *look, ssize_t count)
+static void remember_files(struct look *look, ssize_t count)
 {
     for (ssize_t i = 0; i < count && !look->missed && slots_grow(look->census); i++) {
         struct file_key key;
@@ -190,7 +190,7 @@ static void remember(struct look *look, ssize_t count)
 }
 
 /* Looks into a file that is seen for the first time; NULL also if out of memory. */
-static struct resident *resolve(struct look *look, const struct module *module)
+static struct resident *examine_file(struct look *look, const struct module *module)
 {
     struct resident *resident = malloc(sizeof *resident);
 
@@ -235,7 +235,7 @@ static fault_code module_resident(struct look *look, const struct module *module
         rc = target_open_once(look, fault);
         if (rc != FAULT_NONE)
             return rc;
-        struct resident *resident = resolve(look, module);
+        struct resident *resident = examine_file(look, module);
         /* A process that ended meanwhile says nothing about the file. */
         if (!resident && (rc = target_check(&look->target, fault)) != FAULT_NONE)
             return rc;
@@ -247,8 +247,8 @@ static fault_code module_resident(struct look *look, const struct module *module
 }
 
 /* The jemalloc that serves malloc, as instance_find chooses: without a prefix, else the first. */
-static fault_code choose(struct look *look, const struct resident **best,
-                         const struct module **where, struct fault *fault)
+static fault_code choose_resident(struct look *look, const struct resident **best,
+                                  const struct module **where, struct fault *fault)
 {
     *best = NULL;
     for (size_t i = 0; i < look->modules.count; i++) {
@@ -357,7 +357,7 @@ static void entry_fill(struct look *look, const struct resident *resident,
  * A process without a first thread, and one without any memory, show no
  * mappings; target_open tells them apart.
  */
-static fault_code load(struct look *look, struct fault *fault)
+static fault_code load_modules(struct look *look, struct fault *fault)
 {
     fault_code rc = modules_load(&look->modules, &look->target, fault);
 
@@ -367,18 +367,19 @@ static fault_code load(struct look *look, struct fault *fault)
     return rc == FAULT_NONE ? modules_load(&look->modules, &look->target, fault) : rc;
 }
 
-static fault_code look_at(struct look *look, struct census_entry *entry, struct fault *fault)
+static fault_code look_at_modules(struct look *look, struct census_entry *entry,
+                                  struct fault *fault)
 {
     const struct resident *resident = NULL;
     const struct module *module = NULL;
-    fault_code rc = load(look, fault);
+    fault_code rc = load_modules(look, fault);
 
     if (rc == FAULT_NONE)
         rc = memory_open(&look->memory, &look->target, &look->census->gate, fault);
     if (rc != FAULT_NONE)
         return rc;
     modules_tell_memory(&look->modules, &look->memory);
-    rc = choose(look, &resident, &module, fault);
+    rc = choose_resident(look, &resident, &module, fault);
     if (rc == FAULT_NONE)
         rc = target_open_once(look, fault);
     if (rc != FAULT_NONE)
@@ -400,9 +401,9 @@ fault_code census_look(struct census *census, struct procfs *proc, pid_t pid,
 
     if (all_known(census, code))
         return fault_set(fault, FAULT_NO_ALLOCATOR, 0, "look for jemalloc", "%zd files", code);
-    rc = look_at(&look, entry, fault);
+    rc = look_at_modules(&look, entry, fault);
     if (rc == FAULT_NO_ALLOCATOR)
-        remember(&look, code);
+        remember_files(&look, code);
 
     modules_free(&look.modules);
     memory_close(&look.memory);

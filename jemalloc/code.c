@@ -269,7 +269,7 @@ static size_t function_behind(const struct functions *functions, size_t other)
     return low;
 }
 
-static void divide(struct functions *functions)
+static void divide_functions(struct functions *functions)
 {
     for (size_t i = 0; i < functions->other_count; i++) {
         size_t next = function_behind(functions, i);
@@ -302,7 +302,7 @@ static fault_code forbid_runs(struct functions *functions, struct plan *plan, st
     fault_code rc = FAULT_NONE;
 
     qsort(functions->list, functions->count, sizeof *functions->list, compare_functions);
-    divide(functions);
+    divide_functions(functions);
     for (; first < last && rc == FAULT_NONE; first = end) {
         for (end = first + 1; end < last && !end->divided; end++)
             ;

@@ -28,7 +28,7 @@ static void source_set(struct conf_source *source, const char *text, size_t len)
 }
 
 /* Is the string NAME=... of that variable, or of one that has its name with another prefix? */
-static void take_string(struct conf *conf, const char *text, size_t len)
+static void take_variable(struct conf *conf, const char *text, size_t len)
 {
     const char *equals = memchr(text, '=', len);
     size_t n = equals ? (size_t)(equals - text) : 0;
@@ -51,7 +51,7 @@ bool conf_parse_environ(struct conf *conf, const char *text, size_t len)
     conf->variable.known = conf->foreign.known = true;
     for (size_t at = 0; at < len;) {
         size_t n = strnlen(text + at, len - at);
-        take_string(conf, text + at, n);
+        take_variable(conf, text + at, n);
         intact = intact && n > 0;
         at += n + 1;
     }
@@ -70,7 +70,7 @@ static bool read_present(struct conf *conf, remote_addr environ_at, struct memor
         if (!string)
             break;
         if (n > 0)
-            take_string(conf, text, (size_t)n);
+            take_variable(conf, text, (size_t)n);
     }
     return list != 0;
 }
@@ -89,7 +89,7 @@ static void read_variable(struct conf *conf, const struct instance *instance,
         read_present(conf, variable_find_environ(instance, modules, target, memory), memory);
 }
 
-static void read_link(struct conf_source *link, const struct target *target)
+static void read_conf_link(struct conf_source *link, const struct target *target)
 {
     char text[LINK_MAX];
     ssize_t n = target_readlink(target, "/etc", link->name + sizeof "/etc/" - 1, text, sizeof text);
@@ -125,6 +125,6 @@ void conf_read(struct conf *conf, const struct instance *instance, const struct 
     snprintf(conf->link.name, sizeof conf->link.name, "/etc/%smalloc.conf", instance->prefix);
     conf_variable_name(instance->prefix, conf->variable.name, sizeof conf->variable.name);
     read_symbol(&conf->symbol, instance, modules, target, memory);
-    read_link(&conf->link, target);
+    read_conf_link(&conf->link, target);
     read_variable(conf, instance, modules, target, memory);
 }

@@ -64,7 +64,7 @@ static struct arch_call make_call(const struct instance *instance, const struct 
     return call;
 }
 
-static void take_text(struct injection *injection, struct ctl_op *op)
+static void take_op_text(struct injection *injection, struct ctl_op *op)
 {
     char text[CTL_TEXT_MAX];
 
@@ -83,7 +83,7 @@ static bool take_result(struct injection *injection, struct ctl_op *op,
     if (!injection_get(injection, operands->old, &op->value, ctl_type_size(op->type)))
         return false;
     if (op->type == CTL_STRING)
-        take_text(injection, op);
+        take_op_text(injection, op);
     return true;
 }
 

@@ -34,7 +34,7 @@ struct dump_intercept {
 };
 
 /* Takes count bytes at addr into the sink; a target may claim any count. */
-static int64_t stream_write(struct dump_intercept *intercept, remote_addr addr, uint64_t count)
+static int64_t take_write(struct dump_intercept *intercept, remote_addr addr, uint64_t count)
 {
     unsigned char *room = sink_reserve(intercept->sink, count);
 
@@ -100,7 +100,7 @@ static enum intercept_verdict stream_enter(void *ctx, uint64_t nr, const uint64_
     if (args[0] != STREAM_FD)
         return INTERCEPT_PASS;
     if (arch_is_write(nr)) {
-        *result = stream_write(intercept, args[1], args[2]);
+        *result = take_write(intercept, args[1], args[2]);
         return INTERCEPT_STAND_IN;
     }
     if (arch_is_close(nr)) {
@@ -194,8 +194,8 @@ static void file_leave(void *ctx, uint64_t nr, const uint64_t args[6], int64_t r
 }
 
 /* What was seen counts, not the return code alone: up to 5.3.0 a short write is still "success". */
-static fault_code judge(const struct dump_intercept *intercept, const struct prof_state *state,
-                        int rc, struct fault *fault)
+static fault_code judge_dump(const struct dump_intercept *intercept, const struct prof_state *state,
+                             int rc, struct fault *fault)
 {
     if (intercept->open_errno)
         return fault_set(fault, FAULT_DUMP_OPEN, intercept->open_errno, "prof.dump", "%s",
@@ -250,7 +250,7 @@ static fault_code run_intercepted(struct dump_intercept *intercept, const struct
         return fault_set(fault, FAULT_DUMP_OPEN, ENAMETOOLONG, "prof.dump", "%s",
                          path ? path : "a stream");
     rc = ctl_run(injection, instance, &op, 1, &calls, fault);
-    return rc == FAULT_NONE ? judge(intercept, state, op.rc, fault) : rc;
+    return rc == FAULT_NONE ? judge_dump(intercept, state, op.rc, fault) : rc;
 }
 
 static fault_code refuse_fifo(const struct target *target, const char *path, struct fault *fault)
@@ -344,9 +344,9 @@ static fault_code check_dump_hook(struct injection *injection, const struct inst
 }
 
 /* What a dump frees is in the automatic arenas. */
-static fault_code check_hooks(struct injection *injection, const struct instance *instance,
-                              const struct prof_state *state, bool streamed,
-                              struct hooks_consent *consent, struct fault *fault)
+static fault_code check_dump_hooks(struct injection *injection, const struct instance *instance,
+                                   const struct prof_state *state, bool streamed,
+                                   struct hooks_consent *consent, struct fault *fault)
 {
     fault_code rc = check_dump_hook(injection, instance, state, streamed, consent, fault);
 
@@ -368,7 +368,7 @@ fault_code dump_streamable(struct injection *injection, const struct instance *i
                            const struct prof_state *state, struct hooks_consent *consent,
                            struct fault *fault)
 {
-    return check_hooks(injection, instance, state, true, consent, fault);
+    return check_dump_hooks(injection, instance, state, true, consent, fault);
 }
 
 fault_code dump_run(struct injection *injection, const struct instance *instance,
@@ -389,8 +389,8 @@ fault_code dump_run(struct injection *injection, const struct instance *instance
     if (rc == FAULT_NONE)
         rc = build_can_profile(&state.build, fault);
     if (rc == FAULT_NONE)
-        rc = check_hooks(injection, instance, &state, request->stream != NULL, request->consent,
-                         fault);
+        rc = check_dump_hooks(injection, instance, &state, request->stream != NULL,
+                              request->consent, fault);
     if (rc == FAULT_NONE)
         rc = refuse_held_fifo(injection, request->stream ? NULL : request->path, fault);
     if (rc == FAULT_NONE)

@@ -193,7 +193,7 @@ static void note_function(struct variable_search *search, const char *name,
     search->versions++;
 }
 
-static bool visit_variable(void *ctx, const char *name, const struct symbol *symbol)
+static bool visit_fact_symbol(void *ctx, const char *name, const struct symbol *symbol)
 {
     struct variable_search *search = ctx;
 
@@ -239,7 +239,7 @@ static void locate_names(struct fact_variables *variables, const struct instance
     struct variable_search search = {.variables = variables};
     AUTO_CLOSE int fd = module_open(&instance->module, target, memory);
 
-    if (fd < 0 || !symtab_visit_all(fd, instance->bias, &names, visit_variable, &search))
+    if (fd < 0 || !symtab_visit_all(fd, instance->bias, &names, visit_fact_symbol, &search))
         return;
     for (size_t i = 0; i < VARIABLE_COUNT; i++)
         if (search.twice[i])

@@ -114,7 +114,7 @@ static fault_code judge_some(struct search *search, unsigned first, unsigned end
 }
 
 /* The number of arenas, and by which of the two names this release tells their hooks. */
-static fault_code learn(struct search *search, struct fault *fault)
+static fault_code list_arenas(struct search *search, struct fault *fault)
 {
     enum { ARENAS, AUTOMATIC, FORM };
     struct reads reads = {.injection = search->injection, .instance = search->instance};
@@ -153,7 +153,7 @@ fault_code hooks_check(struct injection *injection, const struct instance *insta
                        struct hooks_consent *consent, unsigned *arenas, struct fault *fault)
 {
     struct search search = {.injection = injection, .instance = instance, .consent = consent};
-    fault_code rc = learn(&search, fault);
+    fault_code rc = list_arenas(&search, fault);
     unsigned first = 0, end = search.arenas;
 
     if (scope >= 0 && (unsigned)scope < end)

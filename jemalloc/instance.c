@@ -31,7 +31,7 @@ bool prefix_valid(const char *prefix, size_t len)
     return len < PREFIX_MAX;
 }
 
-static bool in_code(const struct module *module, remote_addr address)
+static bool module_has_code(const struct module *module, remote_addr address)
 {
     return address >= module->exec_start && address < module->exec_end;
 }
@@ -76,10 +76,10 @@ static bool try_prefix(struct instance *instance, const struct module *module,
         return false;
     snprintf(name, sizeof name, "%.*s%s", (int)prefix_len, prefix, suffix);
     if (!image_symbol(image, name, &mallctl) || mallctl.type != STT_FUNC ||
-        !in_code(module, mallctl.address))
+        !module_has_code(module, mallctl.address))
         return false;
     snprintf(name, sizeof name, "%.*s%s", (int)prefix_len, prefix, sibling);
-    if (!image_symbol(image, name, &stats) || !in_code(module, stats.address))
+    if (!image_symbol(image, name, &stats) || !module_has_code(module, stats.address))
         return false;
     instance_fill(instance, module, image, prefix, prefix_len, FOUND_DYNSYM);
     instance->mallctl = mallctl.address;
@@ -160,7 +160,7 @@ static bool visit_symtab(void *ctx, const char *name, const struct symbol *symbo
         cut = sizeof suffix - 1;
     else if (n >= sizeof sibling - 1 && strcmp(name + n - (sizeof sibling - 1), sibling) == 0)
         cut = sizeof sibling - 1;
-    if (!cut || !prefix_valid(name, n - cut) || !in_code(search->module, symbol->address))
+    if (!cut || !prefix_valid(name, n - cut) || !module_has_code(search->module, symbol->address))
         return true;
     for (i = 0; i < search->count; i++)
         if (strlen(search->seen[i].prefix) == n - cut &&
@@ -307,7 +307,7 @@ static int compare_instances(const void *a, const void *b)
 }
 
 /* How well an instance suits as the default; the first of the best is taken. */
-static unsigned suits(const struct instance *instance, const struct module *serving)
+static unsigned rank_instance(const struct instance *instance, const struct module *serving)
 {
     return (serving && instance->module.start == serving->start ? 4u : 0u) +
            (instance->prefix[0] ? 0u : 2u) + (instance->in_program ? 1u : 0u);
@@ -323,7 +323,8 @@ static void instances_settle(struct instances *instances, const struct module *s
     for (size_t i = 0; i < instances->count; i++) {
         struct instance *instance = &instances->list[i];
         instance->module.path = instance->path;
-        if (suits(instance, serving) > suits(&instances->list[instances->chosen], serving))
+        if (rank_instance(instance, serving) >
+            rank_instance(&instances->list[instances->chosen], serving))
             instances->chosen = i;
     }
 }
@@ -362,7 +363,7 @@ static fault_code explain_unreadable(const struct modules *modules, const struct
                      modules->count);
 }
 
-static fault_code look(struct lookup *lookup, struct fault *fault)
+static fault_code look_everywhere(struct lookup *lookup, struct fault *fault)
 {
     const struct module *serving = scope_find(lookup->modules, lookup->memory, "malloc");
 
@@ -397,7 +398,7 @@ fault_code instances_find(struct instances *instances, const struct modules *mod
     fault_code rc;
 
     memset(instances, 0, sizeof *instances);
-    rc = look(&lookup, fault);
+    rc = look_everywhere(&lookup, fault);
     if (rc != FAULT_NONE)
         instances_free(instances);
     return rc;
@@ -425,7 +426,7 @@ fault_code instance_find(struct instance *instance, const struct modules *module
                             .memory = memory,
                             .out = &instances,
                             .until = search_end()};
-    fault_code rc = look(&lookup, fault);
+    fault_code rc = look_everywhere(&lookup, fault);
 
     if (rc == FAULT_NONE)
         instance_copy(instance, &instances.list[instances.chosen]);

@@ -39,7 +39,7 @@ static bool parse_index(const char *text, size_t len, unsigned *index)
 }
 
 /* The part after this one; at the end NULL. */
-static const char *next_part(const char *text)
+static const char *next_name_part(const char *text)
 {
     text += part_len(text);
     return *text ? text + 1 : NULL;
@@ -54,8 +54,8 @@ static bool pattern_matches(const char *pattern, const char *text)
         if (is_index_part(pattern) ? !parse_index(text, n, &ignored)
                                    : part_len(pattern) != n || memcmp(pattern, text, n) != 0)
             return false;
-        pattern = next_part(pattern);
-        text = next_part(text);
+        pattern = next_name_part(pattern);
+        text = next_name_part(text);
     }
     return !pattern && !text;
 }
@@ -106,7 +106,7 @@ static void fill_indices(const char *pattern, const char *text, char out[CTL_NAM
     size_t used = 0;
     unsigned index;
 
-    for (; pattern; pattern = next_part(pattern), text = text ? next_part(text) : NULL) {
+    for (; pattern; pattern = next_name_part(pattern), text = text ? next_name_part(text) : NULL) {
         const char *part = pattern;
         size_t n = part_len(pattern);
         if (is_index_part(pattern)) {
@@ -121,7 +121,7 @@ static void fill_indices(const char *pattern, const char *text, char out[CTL_NAM
     }
 }
 
-static unsigned least(unsigned a, unsigned b, unsigned c)
+static unsigned least_of_three(unsigned a, unsigned b, unsigned c)
 {
     unsigned ab = a < b ? a : b;
     return ab < c ? ab : c;
@@ -145,7 +145,7 @@ static unsigned edit_distance(const char *a, const char *b, unsigned limit)
         row[0] = (unsigned)i + 1;
         for (size_t j = 0; j < n; j++) {
             unsigned above = row[j + 1];
-            row[j + 1] = least(corner + (a[i] != b[j]), above + 1, row[j] + 1);
+            row[j + 1] = least_of_three(corner + (a[i] != b[j]), above + 1, row[j] + 1);
             corner = above;
         }
     }
@@ -191,7 +191,7 @@ bool name_covered(const struct ctl_name *name, const char *wildcard, char out[CT
     const char *pattern = name->pattern, *part = wildcard;
     unsigned ignored;
 
-    for (; pattern; pattern = next_part(pattern), part = part ? next_part(part) : NULL)
+    for (; pattern; pattern = next_name_part(pattern), part = part ? next_name_part(part) : NULL)
         if (is_index_part(pattern) && (!part || !parse_index(part, part_len(part), &ignored)))
             return false;
     fill_indices(name->pattern, wildcard, filled);
@@ -224,13 +224,13 @@ static bool index_is_safe(const struct ctl_name *name, const char *text)
 bool name_hooks(const struct ctl_name *name, const char *text, unsigned use, int *scope)
 {
     bool allocates = use != NAME_READ || name->traits & NAME_OF_PROF_THREAD;
-    const char *index = next_part(text);
+    const char *index = next_name_part(text);
     unsigned arena;
 
     if (!(name->traits & NAME_HOOKS) || !allocates)
         return false;
     *scope = HOOKS_AUTOMATIC;
-    if (is_index_part(next_part(name->pattern)) && parse_index(index, part_len(index), &arena))
+    if (is_index_part(next_name_part(name->pattern)) && parse_index(index, part_len(index), &arena))
         *scope = (int)arena;
     return true;
 }
@@ -251,7 +251,7 @@ static bool class_is_safe(const char *text, const struct build *build)
         {"hchunk", build->huge},    {"hchunks", build->huge},
     };
 
-    for (const char *next = next_part(text); next; text = next, next = next_part(next))
+    for (const char *next = next_name_part(text); next; text = next, next = next_name_part(next))
         for (size_t i = 0; i < ARRAY_LEN(classes); i++) {
             unsigned index;
             if (part_len(text) == strlen(classes[i].part) &&

@@ -1,7 +1,8 @@
 #include "jemalloc/reset.h"
 #include "jemalloc/faults.h"
 
-static fault_code judge(const struct ctl_op *ops, size_t count, int lg_sample, struct fault *fault)
+static fault_code judge_reset(const struct ctl_op *ops, size_t count, int lg_sample,
+                              struct fault *fault)
 {
     for (size_t i = 0; i < count; i++)
         if (ops[i].rc != 0)
@@ -36,7 +37,7 @@ fault_code reset_run(struct injection *injection, const struct instance *instanc
     if (rc == FAULT_NONE)
         rc = ctl_run(injection, instance, ops, ARRAY_LEN(ops), NULL, fault);
     if (rc == FAULT_NONE)
-        rc = judge(ops, ARRAY_LEN(ops), lg_sample, fault);
+        rc = judge_reset(ops, ARRAY_LEN(ops), lg_sample, fault);
     *result = (struct reset_result){ops[0].value, ops[2].value};
     return rc;
 }

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-static struct selected *add(struct selection *selection)
+static struct selected *add_selected(struct selection *selection)
 {
     struct selected *list =
         list_grow(selection->list, &selection->room, selection->count, sizeof *list);
@@ -34,10 +34,10 @@ struct candidate {
     bool unreadable;
 };
 
-static fault_code keep(struct selection *selection, struct candidate *candidate,
-                       struct fault *fault)
+static fault_code keep_candidate(struct selection *selection, struct candidate *candidate,
+                                 struct fault *fault)
 {
-    struct selected *selected = add(selection);
+    struct selected *selected = add_selected(selection);
 
     if (!selected)
         return fault_set(fault, FAULT_INTERNAL, ENOMEM, "list processes", "%d",
@@ -58,8 +58,9 @@ static void fill_basics(struct candidate *candidate)
 }
 
 /* FAULT_NONE: it is one; FAULT_GONE: it is none. No process can end the search, whatever it is. */
-static fault_code judge(struct selection *selection, const struct selector *selector,
-                        struct census *census, struct candidate *candidate, struct fault *fault)
+static fault_code judge_candidate(struct selection *selection, const struct selector *selector,
+                                  struct census *census, struct candidate *candidate,
+                                  struct fault *fault)
 {
     struct target *target = &candidate->target;
     fault_code look;
@@ -80,14 +81,14 @@ static fault_code judge(struct selection *selection, const struct selector *sele
         fill_basics(candidate);
     }
     if (look == FAULT_NONE || (candidate->unreadable && selector->name))
-        return keep(selection, candidate, fault);
+        return keep_candidate(selection, candidate, fault);
     return FAULT_GONE;
 }
 
 /* Only the tool's own lack of memory ends the search. */
-static fault_code consider(struct selection *selection, const struct selector *selector,
-                           struct procfs *proc, struct census *census, pid_t pid,
-                           struct fault *fault)
+static fault_code consider_pid(struct selection *selection, const struct selector *selector,
+                               struct procfs *proc, struct census *census, pid_t pid,
+                               struct fault *fault)
 {
     struct candidate candidate = {.unreadable = false};
     fault_code rc;
@@ -98,15 +99,15 @@ static fault_code consider(struct selection *selection, const struct selector *s
     if (rc == FAULT_INTERNAL)
         rc = FAULT_GONE;
     if (rc == FAULT_NONE)
-        rc = judge(selection, selector, census, &candidate, fault);
+        rc = judge_candidate(selection, selector, census, &candidate, fault);
     target_close(&candidate.target);
     return rc == FAULT_INTERNAL ? rc : FAULT_NONE;
 }
 
-static fault_code consider_all(struct selection *selection, const struct selector *selector,
-                               struct procfs *proc, struct census *census,
-                               const struct processes *processes, const struct deadline *deadline,
-                               struct fault *fault)
+static fault_code consider_pids(struct selection *selection, const struct selector *selector,
+                                struct procfs *proc, struct census *census,
+                                const struct processes *processes, const struct deadline *deadline,
+                                struct fault *fault)
 {
     fault_code rc = FAULT_NONE;
 
@@ -116,7 +117,7 @@ static fault_code consider_all(struct selection *selection, const struct selecto
         if (deadline && deadline_passed(deadline))
             return fault_set(fault, FAULT_TOO_LATE, 0, "look at processes",
                              "when %zu of %zu processes had been looked at", i, processes->count);
-        rc = consider(selection, selector, proc, census, processes->list[i], fault);
+        rc = consider_pid(selection, selector, proc, census, processes->list[i], fault);
     }
     return rc;
 }
@@ -130,7 +131,7 @@ static fault_code take_only(struct selection *selection, struct procfs *proc, pi
 
     if (rc == FAULT_NONE) {
         fill_basics(&candidate);
-        rc = keep(selection, &candidate, fault);
+        rc = keep_candidate(selection, &candidate, fault);
     }
     target_close(&candidate.target);
     return rc;
@@ -166,7 +167,7 @@ fault_code selection_find(struct selection *selection, const struct selector *se
     selection->own = matches.own;
     memcpy(selection->containers, matches.containers, sizeof selection->containers);
     if (rc == FAULT_NONE)
-        rc = consider_all(selection, selector, proc, census, &matches.processes, deadline, fault);
+        rc = consider_pids(selection, selector, proc, census, &matches.processes, deadline, fault);
     if (rc == FAULT_NONE && selection->count == 0)
         rc = explain_none(selection, selector, proc, &matches.processes, fault);
     matches_free(&matches);

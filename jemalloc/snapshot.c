@@ -20,12 +20,13 @@ static const struct ctl_op look_ops[OP_GAUGES] = {
 
 enum { LARGE = 4 << 20 }; /* bytes of a profile: 64 writes and more */
 
-static bool has_stats(const struct snapshot *snapshot)
+static bool snapshot_has_stats(const struct snapshot *snapshot)
 {
     return snapshot->build.config_stats == FACT_YES;
 }
 
-static enum snapshot_profile judge(const struct snapshot *snapshot, const struct ctl_op *ops)
+static enum snapshot_profile judge_profile(const struct snapshot *snapshot,
+                                           const struct ctl_op *ops)
 {
     if (snapshot->build.config_prof != FACT_YES)
         return SNAPSHOT_ABSENT;
@@ -43,7 +44,7 @@ static fault_code read_state(struct snapshot *snapshot, struct injection *inject
 {
     struct ctl_op ops[OP_COUNT];
     size_t first = snapshot->known ? OP_ACTIVE : 0;
-    size_t end = snapshot->known && !has_stats(snapshot) ? OP_GAUGES : OP_COUNT;
+    size_t end = snapshot->known && !snapshot_has_stats(snapshot) ? OP_GAUGES : OP_COUNT;
     fault_code rc;
 
     memcpy(ops, look_ops, sizeof look_ops);
@@ -53,10 +54,10 @@ static fault_code read_state(struct snapshot *snapshot, struct injection *inject
         rc = build_take(&snapshot->build, ops, OP_ACTIVE, fault);
     if (rc == FAULT_NONE)
         snapshot->known = true;
-    if (rc == FAULT_NONE && has_stats(snapshot))
+    if (rc == FAULT_NONE && snapshot_has_stats(snapshot))
         rc = stats_take_gauges(&snapshot->gauges, ops + OP_GAUGES, fault);
     if (rc == FAULT_NONE)
-        snapshot->profile = judge(snapshot, ops);
+        snapshot->profile = judge_profile(snapshot, ops);
     ctl_free(ops + first, end - first);
     return rc;
 }

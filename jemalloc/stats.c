@@ -81,7 +81,7 @@ struct report {
 };
 
 /* A target may claim any count. */
-static int64_t take(struct report *report, remote_addr addr, uint64_t count)
+static int64_t take_piece(struct report *report, remote_addr addr, uint64_t count)
 {
     unsigned char *room = sink_reserve(report->sink, count);
 
@@ -106,7 +106,7 @@ static enum intercept_verdict report_enter(void *ctx, uint64_t nr, const uint64_
 
     if (!ours)
         return INTERCEPT_PASS;
-    *result = take(report, args[1], args[2]);
+    *result = take_piece(report, args[1], args[2]);
     return INTERCEPT_STAND_IN;
 }
 

@@ -9,7 +9,7 @@ struct search {
     remote_addr address;
 };
 
-static bool visit_variable(void *ctx, const char *name, const struct symbol *symbol)
+static bool visit_named_variable(void *ctx, const char *name, const struct symbol *symbol)
 {
     struct search *search = ctx;
 
@@ -48,7 +48,7 @@ static remote_addr find_in_symtab(const char *name, const struct instance *insta
     AUTO_CLOSE int fd = module_open(&instance->module, target, memory);
 
     if (fd >= 0)
-        symtab_visit_all(fd, instance->bias, &query, visit_variable, &search);
+        symtab_visit_all(fd, instance->bias, &query, visit_named_variable, &search);
     return search.address;
 }
 

@@ -5,7 +5,7 @@
 enum { PART_LIMIT = 100, COMMITS_LIMIT = 1000000 };
 
 /* Decimal digits at *text, below limit; *text is moved behind them. */
-static bool take_number(const char **text, unsigned limit, unsigned *number)
+static bool take_version_part(const char **text, unsigned limit, unsigned *number)
 {
     const char *p = *text;
 
@@ -34,12 +34,12 @@ struct version version_parse(const char *text)
     struct version version = {0};
     unsigned major, minor, bugfix;
 
-    if (!text || !take_number(&text, PART_LIMIT, &major) || !take_char(&text, '.') ||
-        !take_number(&text, PART_LIMIT, &minor) || !take_char(&text, '.') ||
-        !take_number(&text, PART_LIMIT, &bugfix))
+    if (!text || !take_version_part(&text, PART_LIMIT, &major) || !take_char(&text, '.') ||
+        !take_version_part(&text, PART_LIMIT, &minor) || !take_char(&text, '.') ||
+        !take_version_part(&text, PART_LIMIT, &bugfix))
         return version;
     version.number = VERSION_NUMBER(major, minor, bugfix);
-    if (!take_char(&text, '-') || !take_number(&text, COMMITS_LIMIT, &version.commits))
+    if (!take_char(&text, '-') || !take_version_part(&text, COMMITS_LIMIT, &version.commits))
         version.commits = 0;
     return version;
 }

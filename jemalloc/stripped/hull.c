@@ -41,7 +41,7 @@ struct hull {
 
 /* --- what is jemalloc's alone --- */
 
-static void visit_variable(void *ctx, const struct ref *ref)
+static void visit_private_variable(void *ctx, const struct ref *ref)
 {
     struct hull *hull = ctx;
 
@@ -53,8 +53,10 @@ static void visit_variable(void *ctx, const struct ref *ref)
 static bool collect_signs(struct hull *hull)
 {
     const struct ctl_tables *tables = hull->tables;
-    const struct ref_query query = {
-        .kinds = REF_ADDRESS | REF_DATA, .high = UINT64_MAX, .visit = visit_variable, .ctx = hull};
+    const struct ref_query query = {.kinds = REF_ADDRESS | REF_DATA,
+                                    .high = UINT64_MAX,
+                                    .visit = visit_private_variable,
+                                    .ctx = hull};
 
     for (size_t i = 0; i < tables->table_count; i++)
         hull->failed |=
@@ -109,7 +111,7 @@ static size_t next_marked(const struct hull *hull, size_t from, unsigned marks)
 }
 
 /* Bytes from the end of one function to the beginning of another. */
-static remote_addr distance(const struct hull *hull, size_t from, size_t to)
+static remote_addr gap_between(const struct hull *hull, size_t from, size_t to)
 {
     return eh_frames_start(hull->frames, to) - eh_frames_end(hull->frames, from);
 }
@@ -123,7 +125,7 @@ static void find_neighbourhood(struct hull *hull, size_t inner)
          first = next) {
         for (last = first; (next = next_marked(hull, last + 1, MARK_SIGN)) < hull->frames->count;
              last = next)
-            if (distance(hull, last, next) > GAP_MAX)
+            if (gap_between(hull, last, next) > GAP_MAX)
                 break;
         hull->first = first;
         hull->last = last;
@@ -171,7 +173,7 @@ static bool mark_used(struct hull *hull)
  * program they are near. So the piece does not reach across _start, and what
  * lies on its other side is forbidden function by function.
  */
-static void bridge(struct hull *hull, size_t inner)
+static void bridge_gaps(struct hull *hull, size_t inner)
 {
     remote_addr entry = hull->view->image.header.e_entry + hull->view->image.bias;
     size_t next;
@@ -216,7 +218,7 @@ static const char *mark_pieces(struct hull *hull, remote_addr mallctl)
         return "its functions are not in one piece (link-time optimization?)";
     if (!mark_used(hull))
         return "its code cannot be read";
-    bridge(hull, inner);
+    bridge_gaps(hull, inner);
     count_signs(hull, &inside, &outside);
     if (inside < SIGNS_MIN)
         return "too few functions around its mallctl use its data";
@@ -257,7 +259,7 @@ static void visit_jump(void *ctx, const struct ref *ref)
         hull->marks[to] |= MARK_BEGUN;
 }
 
-static void visit_caller(void *ctx, const struct ref *ref)
+static void visit_jump_caller(void *ctx, const struct ref *ref)
 {
     struct hull *hull = ctx;
     size_t to, from;
@@ -273,7 +275,7 @@ static void visit_caller(void *ctx, const struct ref *ref)
 /* What begins there is not forbidden as yet, but jumped to: do others call it? */
 static bool find_callers(struct hull *hull)
 {
-    struct ref_query calls = {.kinds = REF_CALL, .visit = visit_caller, .ctx = hull};
+    struct ref_query calls = {.kinds = REF_CALL, .visit = visit_jump_caller, .ctx = hull};
     const struct code_ranges *targets = &hull->targets;
     bool done;
 
@@ -328,7 +330,7 @@ static bool has_company(const struct hull *hull, size_t i)
  * a thread does, no safe point would be found again.) A jump to the beginning
  * is a last call. Not of interest are system calls that others make too.
  */
-static bool belongs(const struct hull *hull, size_t i)
+static bool belongs_to_hull(const struct hull *hull, size_t i)
 {
     if (!(hull->marks[i] & MARK_BEGUN))
         return !(hull->marks[i] & MARK_CALLED) && has_company(hull, i);
@@ -340,7 +342,7 @@ static bool forbid_jumped(struct hull *hull)
     const unsigned either = MARK_JUMPED | MARK_FORBIDDEN;
 
     for (size_t i = 0; i < hull->frames->count; i++)
-        if ((hull->marks[i] & either) == MARK_JUMPED && belongs(hull, i))
+        if ((hull->marks[i] & either) == MARK_JUMPED && belongs_to_hull(hull, i))
             hull->marks[i] |= MARK_FORBIDDEN | MARK_NEW;
     return hull->jumped <= JUMPED_MAX;
 }

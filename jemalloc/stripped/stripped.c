@@ -13,7 +13,7 @@ struct search {
     struct xrefs xrefs;
 };
 
-static void fill(struct instance *instance, const struct search *search)
+static void fill_instance(struct instance *instance, const struct search *search)
 {
     const struct view *view = &search->view;
 
@@ -26,7 +26,7 @@ static void fill(struct instance *instance, const struct search *search)
 }
 
 /* The tables are there: what else must agree with them? */
-static const char *check(struct search *search, struct instance *instance)
+static const char *check_instance(struct search *search, struct instance *instance)
 {
     if (!eh_frames_load(&search->frames, &search->view))
         return "without .eh_frame the beginnings of its functions are not known";
@@ -69,17 +69,17 @@ bool stripped_find(struct instance *instance, const struct module *module,
     *why = NULL;
     bool found = open_search(&search, module, target, memory, nth) != NULL;
     if (found) {
-        *why = check(&search, instance);
+        *why = check_instance(&search, instance);
         found = !*why;
     }
     if (found)
-        fill(instance, &search);
+        fill_instance(instance, &search);
     close_search(&search);
     return found;
 }
 
 /* Are these the tables of the instance? One that was found by name is taken for the only one. */
-static bool belong(const struct search *search, const struct instance *instance)
+static bool belong_together(const struct search *search, const struct instance *instance)
 {
     return !instance->tables || search->tables->super_root == instance->tables;
 }
@@ -90,7 +90,7 @@ static struct ctl_tables *open_instance(struct search *search, const struct inst
 {
     for (size_t nth = 0;; nth++) {
         struct ctl_tables *tables = open_search(search, &instance->module, target, memory, nth);
-        if (!tables || belong(search, instance))
+        if (!tables || belong_together(search, instance))
             return tables;
         close_search(search);
     }
@@ -123,7 +123,8 @@ bool stripped_version(const struct instance *instance, const struct target *targ
     return out[0] != '\0';
 }
 
-static fault_code refuse(const struct instance *instance, const char *why, struct fault *fault)
+static fault_code refuse_stripped(const struct instance *instance, const char *why,
+                                  struct fault *fault)
 {
     return fault_set(fault, FAULT_UNSUPPORTED, 0, "plan",
                      "jemalloc is linked into %s, whose symbols are stripped, and %s",
@@ -137,10 +138,10 @@ fault_code stripped_forbid(const struct instance *instance, struct plan *plan,
     fault_code rc;
 
     if (!open_instance(&search, instance, target, memory))
-        rc = refuse(instance, "its tables were not found", fault);
+        rc = refuse_stripped(instance, "its tables were not found", fault);
     else if (!eh_frames_load(&search.frames, &search.view))
-        rc = refuse(instance, "without .eh_frame the beginnings of its functions are not known",
-                    fault);
+        rc = refuse_stripped(
+            instance, "without .eh_frame the beginnings of its functions are not known", fault);
     else
         rc = hull_forbid(plan, &search.view, &search.frames, search.tables, instance->mallctl,
                          fault);

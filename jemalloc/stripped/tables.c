@@ -51,7 +51,7 @@ struct word_search {
     size_t count, room;
 };
 
-static bool is_wanted(const struct word_search *search, remote_addr word)
+static bool is_wanted_word(const struct word_search *search, remote_addr word)
 {
     if (word < search->low || word > search->high)
         return false;
@@ -68,7 +68,7 @@ static bool visit_words(void *ctx, const struct piece *piece)
     for (size_t i = -piece->at & 7; i < piece->fresh && i + 8 <= piece->len; i += 8) {
         remote_addr word;
         memcpy(&word, piece->bytes + i, sizeof word);
-        if (!is_wanted(search, word))
+        if (!is_wanted_word(search, word))
             continue;
         search->found[search->count++] = piece->at + i;
         if (search->count == search->room)
@@ -119,7 +119,7 @@ static bool name_valid(const char *name)
     return name[n] == '\0';
 }
 
-static bool in_code(const struct view *view, remote_addr addr)
+static bool is_in_code(const struct view *view, remote_addr addr)
 {
     return addr >= view->module->exec_start && addr < view->module->exec_end;
 }
@@ -141,7 +141,7 @@ static bool node_valid(const struct view *view, const struct raw_node *raw, stru
     node->function = raw->function;
     if (raw->children)
         return raw->function == 0 && node->child_count > 0 && node->child_count <= CHILDREN_MAX;
-    return node->child_count == 0 && in_code(view, raw->function);
+    return node->child_count == 0 && is_in_code(view, raw->function);
 }
 
 static bool read_node(const struct view *view, remote_addr at, struct ctl_node *node)
@@ -186,7 +186,7 @@ static remote_addr find_parent(const struct view *view, remote_addr low, remote_
 
 /* From a node called thread_active_init up to the node above the root; 0: it is none of jemalloc's.
  */
-static remote_addr climb(const struct view *view, remote_addr at)
+static remote_addr climb_tables(const struct view *view, remote_addr at)
 {
     struct ctl_node node;
     remote_addr prof;
@@ -282,7 +282,7 @@ struct ctl_tables *ctl_find_tables(const struct view *view, const remote_addr *a
         return NULL;
     find_words(view, &search);
     for (size_t i = 0; i < search.count; i++) {
-        remote_addr super_root = climb(view, names[i] - offsetof(struct raw_node, name));
+        remote_addr super_root = climb_tables(view, names[i] - offsetof(struct raw_node, name));
         struct ctl_tables *tables = super_root ? tables_read(view, super_root) : NULL;
         if (tables && nth == 0)
             return tables;

@@ -90,7 +90,7 @@ struct code_visit {
     struct ref_query query;
 };
 
-static struct ref_query complete(const struct view *view, const struct ref_query *query)
+static struct ref_query complete_query(const struct view *view, const struct ref_query *query)
 {
     struct ref_query whole = *query;
 
@@ -112,14 +112,14 @@ static bool visit_code(void *ctx, const struct piece *piece)
 
 bool xrefs_visit_code(const struct view *view, const struct ref_query *query)
 {
-    struct code_visit visit = {view, complete(view, query)};
+    struct code_visit visit = {view, complete_query(view, query)};
     return view_scan_segments(view, PF_X, PF_X, REF_OVERLAP, visit_code, &visit);
 }
 
 static bool visit_range(const struct view *view, remote_addr start, remote_addr end,
                         const struct ref_query *query)
 {
-    struct code_visit visit = {view, complete(view, query)};
+    struct code_visit visit = {view, complete_query(view, query)};
     struct segment segment;
 
     if (!view_segment_at(view, start, &segment) || end <= start || end > segment.end)
@@ -190,7 +190,7 @@ static bool is_option_text(const struct texts *texts, remote_addr target)
     return low < texts->option_count && texts->options[low] == target;
 }
 
-static void vote(struct ballot *ballot, remote_addr function)
+static void add_vote(struct ballot *ballot, remote_addr function)
 {
     size_t i = 0;
 
@@ -204,7 +204,7 @@ static void vote(struct ballot *ballot, remote_addr function)
     ballot->argument = 0;
 }
 
-static bool is_root(const struct ctl_tables *tables, remote_addr target)
+static bool is_root_table(const struct ctl_tables *tables, remote_addr target)
 {
     const struct ctl_table *root = &tables->tables[0];
 
@@ -218,12 +218,12 @@ static void visit_vote(void *ctx, const struct ref *ref)
 
     if (ref->kind == REF_CALL) {
         if (ballot->argument && ref->at - ballot->argument < CALL_NEAR)
-            vote(ballot, ref->target);
+            add_vote(ballot, ref->target);
         return;
     }
     if (is_option_text(ballot->texts, ref->target))
         ballot->argument = ref->at;
-    if (is_root(ballot->tables, ref->target))
+    if (is_root_table(ballot->tables, ref->target))
         users_add(&ballot->of_root, eh_frames_at(ballot->frames, ref->at));
     if (ballot->texts->headline && ref->target == ballot->texts->headline)
         users_add(&ballot->of_headline, eh_frames_at(ballot->frames, ref->at));
@@ -265,7 +265,8 @@ static bool leads_to_root(const struct view *view, const struct ballot *ballot, 
     return reach.reached;
 }
 
-static const char *elect(struct xrefs *xrefs, const struct view *view, const struct ballot *ballot)
+static const char *elect_mallctl(struct xrefs *xrefs, const struct view *view,
+                                 const struct ballot *ballot)
 {
     unsigned next = 0;
 
@@ -291,7 +292,7 @@ struct callers {
     struct users found, taken; /* those whose address is taken */
 };
 
-static void visit_caller(void *ctx, const struct ref *ref)
+static void visit_headline_caller(void *ctx, const struct ref *ref)
 {
     struct callers *callers = ctx;
     const struct ballot *ballot = callers->ballot;
@@ -315,7 +316,7 @@ static void visit_taken(void *ctx, const struct ref *ref)
 static bool visit_around(const struct view *view, const struct ballot *ballot,
                          const struct ref_query *query)
 {
-    struct code_visit visit = {view, complete(view, query)};
+    struct code_visit visit = {view, complete_query(view, query)};
     remote_addr start = eh_frames_start(ballot->frames, ballot->of_headline.list[0]), end;
     struct segment segment;
 
@@ -348,7 +349,8 @@ static remote_addr only_caller(const struct callers *callers)
 static remote_addr find_stats_print(const struct view *view, const struct ballot *ballot)
 {
     struct callers callers = {.ballot = ballot};
-    struct ref_query query = {.kinds = REF_CALL | REF_JUMP, .visit = visit_caller, .ctx = &callers};
+    struct ref_query query = {
+        .kinds = REF_CALL | REF_JUMP, .visit = visit_headline_caller, .ctx = &callers};
 
     if (!ballot->of_headline.count || !visit_around(view, ballot, &query))
         return 0;
@@ -377,7 +379,7 @@ const char *xrefs_find(struct xrefs *xrefs, const struct view *view, const struc
     memset(xrefs, 0, sizeof *xrefs);
     if (!xrefs_visit_code(view, &query))
         return "its code cannot be read";
-    const char *why = elect(xrefs, view, &ballot);
+    const char *why = elect_mallctl(xrefs, view, &ballot);
     if (!why)
         xrefs->stats_print = find_stats_print(view, &ballot);
     return why;
@@ -453,7 +455,7 @@ bool xrefs_is_variable(const struct view *view, remote_addr addr)
     return found;
 }
 
-static void visit_variable(void *ctx, const struct ref *ref)
+static void visit_first_match(void *ctx, const struct ref *ref)
 {
     struct first_match *match = ctx;
 
@@ -467,7 +469,7 @@ remote_addr xrefs_variable(const struct view *view, const struct eh_frames *fram
     struct first_match match = {view, NULL, 0, 0};
     const struct ref_query query = {.kinds = REF_ADDRESS | REF_DATA,
                                     .high = UINT64_MAX,
-                                    .visit = visit_variable,
+                                    .visit = visit_first_match,
                                     .ctx = &match};
 
     return visit_ctl(view, frames, tables, path, &query) ? match.found : 0;
