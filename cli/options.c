@@ -83,7 +83,7 @@ static bool add_pid(struct options *options, const char *text)
     return true;
 }
 
-static bool add_name(struct options *options, const char *text)
+static bool add_mallctl_name(struct options *options, const char *text)
 {
     if (options->name_count == OPTIONS_NAMES_MAX) {
         message("too many names: at most %d", OPTIONS_NAMES_MAX);
@@ -125,7 +125,7 @@ static bool add_word(struct options *options, unsigned takes, const char *text)
     if (takes & TAKES_FILE)
         return set_file(options, text);
     if (takes & TAKES_NAMES && !wants_pid(options))
-        return add_name(options, text);
+        return add_mallctl_name(options, text);
     return add_pid(options, text);
 }
 
@@ -147,7 +147,7 @@ static bool parse_lg_sample(const char *text, int *lg_sample)
     return true;
 }
 
-static bool parse_number(const char *text, unsigned *number)
+static bool parse_count(const char *text, unsigned *number)
 {
     size_t n = strspn(text, "0123456789");
 
@@ -179,7 +179,7 @@ static bool report_wrong_value(enum option_kind kind, const char *text)
     return false;
 }
 
-static bool take_value(struct options *options, const struct option_row *row, const char *text)
+static bool set_value(struct options *options, const struct option_row *row, const char *text)
 {
     void *at = (char *)options + row->offset;
     bool good = true;
@@ -204,7 +204,7 @@ static bool take_value(struct options *options, const struct option_row *row, co
         good = units_parse_duration(text, at);
         break;
     case OPTION_NUMBER:
-        good = parse_number(text, at);
+        good = parse_count(text, at);
         break;
     case OPTION_LG_SAMPLE:
         good = parse_lg_sample(text, at);
@@ -227,7 +227,7 @@ static void report_unknown(const char *word)
             message_clean(optopt > 0 && optopt < FIRST_KEY ? letter : word, clean, sizeof clean));
 }
 
-static bool take_option(struct options *options, unsigned takes, int key, const char *word)
+static bool apply_option(struct options *options, unsigned takes, int key, const char *word)
 {
     const struct option_row *row;
 
@@ -240,7 +240,7 @@ static bool take_option(struct options *options, unsigned takes, int key, const 
     }
     row = find_row(takes, key);
     if (option_is_taken(takes, row))
-        return take_value(options, row, optarg);
+        return set_value(options, row, optarg);
     if (row->letter)
         message("this verb has no option -%c", row->letter);
     else
@@ -279,7 +279,7 @@ bool options_parse(struct options *options, unsigned takes, int argc, char **arg
     opterr = 0;
     getopt_table_fill(&table);
     while ((key = getopt_long(argc, argv, table.letters, table.longs, NULL)) != -1)
-        if (!take_option(options, takes, key, argv[optind - 1]))
+        if (!apply_option(options, takes, key, argv[optind - 1]))
             return false;
     for (; optind < argc; optind++)
         if (!add_word(options, takes, argv[optind]))

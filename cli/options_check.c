@@ -37,7 +37,7 @@ const char *options_wrong_with_several(const struct options *options, unsigned t
     return NULL;
 }
 
-static bool is_empty(const char *text)
+static bool is_empty_text(const char *text)
 {
     return text && !*text;
 }
@@ -47,7 +47,8 @@ static const char *wrong_with_choice(const struct options *options)
 {
     bool pids = options->pid_count > 0;
 
-    if (is_empty(options->name) || is_empty(options->container) || is_empty(options->cgroup))
+    if (is_empty_text(options->name) || is_empty_text(options->container) ||
+        is_empty_text(options->cgroup))
         return "-n, --container and --cgroup require a value that is not empty";
     if (options->subprocesses && !pids)
         return "-s requires a PID: it adds the descendants of that process";

@@ -17,41 +17,41 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-/* So far ahead of what has been printed: each that is done has two files open. */
-enum { PARALLEL_DEFAULT = 4, AHEAD_MAX = 64, DESCRIPTORS_WANTED = 65536 };
+/* AHEAD_MAX: workers ahead of the first one not yet printed; each has two files open. */
+enum { PARALLEL_DEFAULT = 4, AHEAD_MAX = 64, FILES_WANTED = 65536 };
 
 enum progress { WAITING, RUNNING, ENDED, PRINTED };
 
 struct worker {
     enum progress progress;
     pid_t pid;
-    int out, err;    /* memory files: what it printed */
+    int out, err;    /* memory files with its output */
     int code;        /* its exit code, once it has ended */
-    int signal;      /* that ended it; 0: none */
-    int start_errno; /* why it could not be begun; 0: it was */
+    int signal;      /* the signal that ended it; 0: none */
+    int start_errno; /* why it could not be started; 0: it was */
 };
 
 struct several {
     const struct options *options;
     const struct verb *verb;
     struct targets targets;
-    struct worker *workers; /* one a target */
-    size_t parallel;        /* so many at once */
-    size_t begun, printed, running;
-    int passed_on;    /* interruptions, to those that run */
-    int stdout_errno; /* of the first write that failed */
-    sigset_t waited;  /* blocked, but while the tool waits */
+    struct worker *workers; /* one for each target */
+    size_t parallel;        /* workers that run at once, at most */
+    size_t started, printed, running;
+    int passed_on;    /* interruptions passed on to the workers */
+    int stdout_errno; /* of the first failed write */
+    sigset_t waited;  /* signals that are blocked except while the tool waits */
     sigset_t former;
 };
 
 /* ---- a worker ---- */
 
 /*
- * In a process group of its own, so that Ctrl-C comes once, from the tool, and
- * Ctrl-Z does not stop it while it holds a thread. If the tool dies it ends as
- * by Ctrl-C.
+ * Runs the verb in a worker. The worker has its own process group, so that it
+ * receives Ctrl-C once, from the tool, and is not stopped by Ctrl-Z while it
+ * has stopped a thread. If the tool dies, the worker ends as after Ctrl-C.
  */
-static _Noreturn void work(const struct several *several, size_t index, pid_t tool)
+static _Noreturn void run_worker(const struct several *several, size_t index, pid_t tool)
 {
     const struct worker *worker = &several->workers[index];
     struct options options = *several->options;
@@ -79,18 +79,18 @@ static void close_files(struct worker *worker)
     worker->out = worker->err = -1;
 }
 
-/* With the signals blocked: one that is meant for all comes when the new one is known. */
-static void begin(struct several *several, size_t index)
+/* Called with the signals blocked: a signal for all workers then reaches the new one too. */
+static void start_worker(struct several *several, size_t index)
 {
     struct worker *worker = &several->workers[index];
     pid_t tool = getpid();
 
-    several->begun++;
+    several->started++;
     worker->out = memfd_create("stdout", MFD_CLOEXEC);
     worker->err = memfd_create("stderr", MFD_CLOEXEC);
     worker->pid = worker->out < 0 || worker->err < 0 ? -1 : fork();
     if (worker->pid == 0)
-        work(several, index, tool);
+        run_worker(several, index, tool);
     if (worker->pid < 0) {
         worker->start_errno = errno;
         worker->code = EXIT_INTERNAL;
@@ -101,25 +101,25 @@ static void begin(struct several *several, size_t index)
     several->running++;
 }
 
-static void begin_some(struct several *several)
+static void start_workers(struct several *several)
 {
-    while (!*interrupt_flag() && several->begun < several->targets.count &&
-           several->running < several->parallel && several->begun - several->printed < AHEAD_MAX)
-        begin(several, several->begun);
+    while (!*interrupt_flag() && several->started < several->targets.count &&
+           several->running < several->parallel && several->started - several->printed < AHEAD_MAX)
+        start_worker(several, several->started);
 }
 
-/* As often as it came: each worker knows when it is too often. */
+/* Passes on each interruption: the workers count them and decide when to exit at once. */
 static void pass_on_interruptions(struct several *several)
 {
     for (; several->passed_on < *interrupt_flag(); several->passed_on++)
-        for (size_t i = 0; i < several->begun; i++)
+        for (size_t i = 0; i < several->started; i++)
             if (several->workers[i].progress == RUNNING)
                 kill(several->workers[i].pid, SIGINT);
 }
 
-static void collect(struct several *several)
+static void collect_workers(struct several *several)
 {
-    for (size_t i = several->printed; i < several->begun; i++) {
+    for (size_t i = several->printed; i < several->started; i++) {
         struct worker *worker = &several->workers[i];
         int status;
         if (worker->progress != RUNNING || waitpid(worker->pid, &status, WNOHANG) != worker->pid)
@@ -131,11 +131,12 @@ static void collect(struct several *several)
     }
 }
 
-/* ---- what they printed ---- */
+/* ---- the output of the workers ---- */
 
 /*
- * Through an interruption, which is passed on first; a second one is meant for
- * whoever does not read. Returns 0 or errno.
+ * Continues after an interruption, which is passed on to the workers first. A
+ * second interruption ends the write (output_may_retry), because the reader may
+ * hang. Returns 0 or errno.
  */
 static int write_whole(struct several *several, int fd, const char *bytes, size_t len)
 {
@@ -153,8 +154,8 @@ static int write_whole(struct several *several, int fd, const char *bytes, size_
     return 0;
 }
 
-/* With --json each document is a line of its own. */
-static int copy(struct several *several, int from, int to)
+/* Copies a worker's output; with --json each document on stdout becomes one line. */
+static int copy_output(struct several *several, int from, int to)
 {
     bool join = to == STDOUT_FILENO && several->options->json;
     struct json_lines lines = {0};
@@ -172,9 +173,9 @@ static int copy(struct several *several, int from, int to)
     return err;
 }
 
-static void tell_lost(const struct several *several, const struct worker *worker, pid_t pid)
+static void report_lost(const struct several *several, const struct worker *worker, pid_t pid)
 {
-    const struct subject subject = {.verb = "tell what became of",
+    const struct subject subject = {.verb = "get a result for process",
                                     .pid = (int)pid,
                                     .json = several->options->json && !several->stdout_errno};
     const char *name = worker->signal ? sigabbrev_np(worker->signal) : NULL;
@@ -190,29 +191,29 @@ static void tell_lost(const struct several *several, const struct worker *worker
     fflush(stdout);
 }
 
-/* One that was killed has perhaps printed half a line: only what it said on stderr counts. */
+/* A killed worker may have printed part of a line on stdout: only its stderr is copied. */
 static void print_worker(struct several *several, size_t index)
 {
     struct worker *worker = &several->workers[index];
 
     if (!worker->signal && !several->stdout_errno)
-        several->stdout_errno = copy(several, worker->out, STDOUT_FILENO);
-    (void)copy(several, worker->err, STDERR_FILENO);
+        several->stdout_errno = copy_output(several, worker->out, STDOUT_FILENO);
+    (void)copy_output(several, worker->err, STDERR_FILENO);
     if (worker->signal || worker->start_errno)
-        tell_lost(several, worker, several->targets.pins[index].pid);
+        report_lost(several, worker, several->targets.pins[index].pid);
     close_files(worker);
     worker->progress = PRINTED;
 }
 
 static void print_in_order(struct several *several)
 {
-    while (several->printed < several->begun &&
+    while (several->printed < several->started &&
            several->workers[several->printed].progress == ENDED)
         print_worker(several, several->printed++);
 }
 
 /* "10 targets: 8 done, 1 not permitted, 1 ended" */
-static void tell_summary(const struct several *several)
+static void print_summary(const struct several *several)
 {
     static const struct {
         int code;
@@ -236,35 +237,35 @@ static void tell_summary(const struct several *several)
     fprintf(stderr, "jeattach: %zu targets", several->targets.count);
     for (size_t kind = 0; kind < ARRAY_LEN(kinds); kind++) {
         size_t n = 0;
-        for (size_t i = 0; i < several->begun; i++)
+        for (size_t i = 0; i < several->started; i++)
             n += several->workers[i].code == kinds[kind].code;
         if (n) {
             fprintf(stderr, "%s %zu %s", comma, n, kinds[kind].words);
             comma = ",";
         }
     }
-    if (several->begun < several->targets.count)
-        fprintf(stderr, "%s %zu not started", comma, several->targets.count - several->begun);
+    if (several->started < several->targets.count)
+        fprintf(stderr, "%s %zu not started", comma, several->targets.count - several->started);
     fputc('\n', stderr);
 }
 
-/* ---- all of them ---- */
+/* ---- all workers ---- */
 
 static void ignore_signal(int signo)
 {
-    (void)signo; /* it interrupts sigsuspend(2), which is all that it is for */
+    (void)signo; /* SIGCHLD only has to interrupt sigsuspend(2) */
 }
 
-/* Each target is kept by a descriptor, and many hosts allow 1,024 without asking. */
-static void raise_descriptor_limit(void)
+/* Each target has an open pidfd, and the default limit is often 1,024. */
+static void raise_file_limit(void)
 {
     struct rlimit limit;
 
     if (getrlimit(RLIMIT_NOFILE, &limit))
         return;
-    if (limit.rlim_cur >= DESCRIPTORS_WANTED)
+    if (limit.rlim_cur >= FILES_WANTED)
         return;
-    limit.rlim_cur = limit.rlim_max < DESCRIPTORS_WANTED ? limit.rlim_max : DESCRIPTORS_WANTED;
+    limit.rlim_cur = limit.rlim_max < FILES_WANTED ? limit.rlim_max : FILES_WANTED;
     (void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
@@ -280,33 +281,33 @@ static void prepare_signals(struct several *several)
     sigaddset(&several->waited, SIGHUP);
 }
 
-static bool is_over(const struct several *several)
+static bool all_printed(const struct several *several)
 {
-    bool all_begun = several->begun == several->targets.count || *interrupt_flag();
+    bool all_started = several->started == several->targets.count || *interrupt_flag();
 
-    return all_begun && several->printed == several->begun;
+    return all_started && several->printed == several->started;
 }
 
-/* No signal is lost between a look and the wait: they come in the wait alone. */
-static void step(struct several *several)
+/* Signals are delivered only in sigsuspend(), so none is lost between a check and the wait. */
+static void several_step(struct several *several)
 {
     sigprocmask(SIG_BLOCK, &several->waited, &several->former);
-    begin_some(several);
+    start_workers(several);
     pass_on_interruptions(several);
-    collect(several);
+    collect_workers(several);
     if (several->running && several->workers[several->printed].progress == RUNNING)
         sigsuspend(&several->former);
     sigprocmask(SIG_SETMASK, &several->former, NULL);
     print_in_order(several);
 }
 
-/* The highest; an interruption before the first was begun is one, too. */
+/* The highest exit code; targets that were not started count as interrupted. */
 static int worst_code(const struct several *several)
 {
-    int worst = several->begun < several->targets.count ? EXIT_INTERRUPTED : EXIT_DONE;
+    int worst = several->started < several->targets.count ? EXIT_INTERRUPTED : EXIT_DONE;
     struct fault fault;
 
-    for (size_t i = 0; i < several->begun; i++)
+    for (size_t i = 0; i < several->started; i++)
         if (several->workers[i].code > worst)
             worst = several->workers[i].code;
     if (several->stdout_errno) {
@@ -318,7 +319,7 @@ static int worst_code(const struct several *several)
     return worst;
 }
 
-static int run_all(struct several *several)
+static int run_workers(struct several *several)
 {
     several->workers = calloc(several->targets.count, sizeof *several->workers);
     if (!several->workers) {
@@ -328,17 +329,17 @@ static int run_all(struct several *several)
     for (size_t i = 0; i < several->targets.count; i++)
         several->workers[i].out = several->workers[i].err = -1;
     prepare_signals(several);
-    interrupt_patience(INT_MAX, NULL); /* it is for the workers to say when they leave */
-    while (!is_over(several))
-        step(several);
+    interrupt_patience(INT_MAX, NULL); /* the workers decide when to exit at once */
+    while (!all_printed(several))
+        several_step(several);
     int code = worst_code(several);
     if (!several->options->quiet)
-        tell_summary(several);
+        print_summary(several);
     free(several->workers);
     return code;
 }
 
-static int run_one(const struct several *several, const struct target_pin *pin)
+static int run_single(const struct several *several, const struct target_pin *pin)
 {
     struct options one = *several->options;
 
@@ -352,7 +353,7 @@ static int run_found(struct several *several)
     const char *wrong;
 
     if (several->targets.count == 1)
-        return run_one(several, &several->targets.pins[0]);
+        return run_single(several, &several->targets.pins[0]);
     wrong = options_wrong_with_several(several->options, several->verb->takes);
     if (wrong) {
         message("%s, but %zu match", wrong, several->targets.count);
@@ -361,7 +362,7 @@ static int run_found(struct several *several)
             message_usage_json(several->verb->name);
         return EXIT_USAGE;
     }
-    return run_all(several);
+    return run_workers(several);
 }
 
 int several_run(const struct options *options, const struct verb *verb)
@@ -377,7 +378,7 @@ int several_run(const struct options *options, const struct verb *verb)
 
     if (!options_selective(options) && options->pid_count == 1)
         return verb->run(options, options->pids[0]);
-    raise_descriptor_limit();
+    raise_file_limit();
     code = targets_find(&several.targets, options);
     if (code == EXIT_DONE)
         code = run_found(&several);

@@ -457,7 +457,7 @@ class Targets(lib.TestCase):
         os.kill(worker, signal.SIGKILL)
         result = self.finish(tool)
         self.assertEqual(result.code, lib.INTERNAL, result)
-        self.assertIn("cannot tell what became of %d\n" % lates[0].pid, result.err)
+        self.assertIn("cannot get a result for process %d\n" % lates[0].pid, result.err)
         self.assertIn("%d, which worked on it, was ended by SIGKILL" % worker, result.err)
         self.assertIn("2 targets: 1 done, 1 failed\n", result.err)
         self.assertEqual(pids_of(result), [victims[0].pid])

@@ -10,13 +10,13 @@
 enum { PRINTF_MAX = 512 };
 
 struct character {
-    uint32_t code; /* as it is shown */
-    size_t len;    /* bytes of the text */
+    uint32_t code; /* the code point to show */
+    size_t len;    /* bytes in the text */
     size_t columns;
 };
 
-/* The length of the sequence at p, 0 if it is no valid one (RFC 3629). */
-static size_t decode(const unsigned char *p, uint32_t *code)
+/* Returns the length of the UTF-8 sequence at p, 0 if it is not valid (RFC 3629). */
+static size_t decode_utf8(const unsigned char *p, uint32_t *code)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
     size_t len = *p < 0x80 ? 1 : *p >= 0xf0 ? 4 : *p >= 0xe0 ? 3 : *p >= 0xc0 ? 2 : 0;
@@ -35,8 +35,8 @@ static size_t decode(const unsigned char *p, uint32_t *code)
 }
 
 /*
- * By the C library's own table, of Unicode whatever the operator's locale is.
- * -1: not to be shown.
+ * Returns the width of a code point according to the C library's Unicode table,
+ * whatever the operator's locale is. -1: not printable.
  */
 static int width_of(uint32_t code)
 {
@@ -60,7 +60,7 @@ static struct character next_character(const char *text)
 {
     struct character next = {'?', 1, 1};
     uint32_t code;
-    size_t len = decode((const unsigned char *)text, &code);
+    size_t len = decode_utf8((const unsigned char *)text, &code);
     int width = len ? width_of(code) : -1;
 
     if (len)
@@ -90,13 +90,14 @@ void line_init(struct line *line, char *text, size_t size, size_t limit)
     text[0] = '\0';
 }
 
-size_t line_room(const struct line *line)
+size_t line_space(const struct line *line)
 {
     return line->limit - line->columns;
 }
 
-/* One character; false: there is no room for it, in columns up to `end` or in bytes. */
-static bool put(struct line *line, const char *text, const struct character *character, size_t end)
+/* Appends one character. False: it does not fit, in columns up to `end` or in bytes. */
+static bool put_character(struct line *line, const char *text, const struct character *character,
+                          size_t end)
 {
     size_t len = character->code == '?' ? 1 : character->len;
 
@@ -111,7 +112,7 @@ static bool put(struct line *line, const char *text, const struct character *cha
     return true;
 }
 
-/* Two dots in place of the last two columns at most. */
+/* Replaces at most the last two columns with two dots. */
 static void mark_cut(struct line *line, const struct line *start, size_t end)
 {
     static const struct character dot = {'.', 1, 1};
@@ -125,17 +126,17 @@ static void mark_cut(struct line *line, const struct line *start, size_t end)
         line->text[line->len = len] = '\0';
     }
     for (int i = 0; i < 2; i++)
-        put(line, ".", &dot, end);
+        put_character(line, ".", &dot, end);
 }
 
 bool line_add_within(struct line *line, const char *text, size_t columns)
 {
     const struct line start = *line;
-    size_t end = columns < line_room(line) ? line->columns + columns : line->limit;
+    size_t end = columns < line_space(line) ? line->columns + columns : line->limit;
 
     while (*text) {
         struct character next = next_character(text);
-        if (!put(line, text, &next, end)) {
+        if (!put_character(line, text, &next, end)) {
             mark_cut(line, &start, end);
             return false;
         }
@@ -164,6 +165,6 @@ void line_fill(struct line *line, size_t column)
 {
     static const struct character space = {' ', 1, 1};
 
-    while (line->columns < column && put(line, " ", &space, line->limit))
+    while (line->columns < column && put_character(line, " ", &space, line->limit))
         continue;
 }

@@ -1,4 +1,4 @@
-/* Facts as members of JSON: what is unknown is null. */
+/* Facts as JSON members; unknown facts are null. */
 #pragma once
 
 #include "base/json.h"

@@ -1,6 +1,6 @@
 #include "cli/output/lines.h"
 
-static void step_in_text(struct json_lines *lines, char ch)
+static void step_in_string(struct json_lines *lines, char ch)
 {
     if (lines->escaped)
         lines->escaped = false;
@@ -14,7 +14,7 @@ void json_lines_join(struct json_lines *lines, char *bytes, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
         if (lines->text)
-            step_in_text(lines, bytes[i]);
+            step_in_string(lines, bytes[i]);
         else if (bytes[i] == '"')
             lines->text = true;
         else if (bytes[i] == '{' || bytes[i] == '[')

@@ -1,17 +1,17 @@
-/* JSON documents, each made one line: for a reader that takes them line by line. */
+/* Turns each JSON document into one line, for readers that process line by line. */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Where in a text one is; all 0 at its beginning. */
+/* Position within a document; all 0 at the start. */
 struct json_lines {
-    unsigned depth; /* of brackets */
-    bool text, escaped;
+    unsigned depth;     /* of brackets */
+    bool text, escaped; /* within a string; after a backslash in it */
 };
 
 /*
- * Goes on with the next bytes: newlines and tabs within a document become
- * blanks. In a text (which has none of them) nothing changes.
+ * Continues with the next bytes: replaces newlines and tabs within a document
+ * with blanks. Strings, which cannot contain them, do not change.
  */
 void json_lines_join(struct json_lines *lines, char *bytes, size_t len);

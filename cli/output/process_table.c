@@ -34,7 +34,7 @@ const char *prof_text(const struct prof_state *state)
     return state->prof_active == FACT_YES ? "active" : "inactive";
 }
 
-/* An id is cut, a machine's name is not. */
+/* Shortens an id, but not the name of a machine. */
 static void format_container(const struct container *container, char *out, size_t size)
 {
     char clean[CONTAINER_ID_LEN + 1];
@@ -50,7 +50,7 @@ static void format_container(const struct container *container, char *out, size_
         snprintf(out, size, "-");
 }
 
-/* "5.3.0 _rjem_": up to the hyphen is the release, the rest names a commit. */
+/* "5.3.0 _rjem_": the release is the part before the hyphen; the rest names a commit. */
 static void format_version(const struct census_entry *entry, char *out, size_t size)
 {
     char version[32], prefix[PREFIX_MAX];
@@ -61,9 +61,9 @@ static void format_version(const struct census_entry *entry, char *out, size_t s
              message_clean(entry->prefix, prefix, sizeof prefix));
 }
 
-static struct table_row *add_row(struct process_table *table)
+static struct table_row *add_process_row(struct process_table *table)
 {
-    struct table_row *rows = list_grow(table->rows, &table->room, table->count, sizeof *rows);
+    struct table_row *rows = list_grow(table->rows, &table->capacity, table->count, sizeof *rows);
 
     if (!rows)
         return NULL;
@@ -76,7 +76,7 @@ static struct table_row *add_row(struct process_table *table)
 bool process_table_add(struct process_table *table, const struct census_entry *entry,
                        const struct container *container, bool unreadable)
 {
-    struct table_row *row = add_row(table);
+    struct table_row *row = add_process_row(table);
     const char *prof = prof_text(&entry->prof);
 
     if (!row)
@@ -92,7 +92,7 @@ bool process_table_add(struct process_table *table, const struct census_entry *e
     return true;
 }
 
-static void find_widths(const struct process_table *table, size_t widths[TABLE_COLUMNS])
+static void find_column_widths(const struct process_table *table, size_t widths[TABLE_COLUMNS])
 {
     for (size_t c = 0; c < TABLE_COLUMNS; c++) {
         widths[c] = strlen(headings[c]);
@@ -107,7 +107,7 @@ void process_table_print(const struct process_table *table, FILE *out)
 {
     size_t widths[TABLE_COLUMNS];
 
-    find_widths(table, widths);
+    find_column_widths(table, widths);
     for (size_t i = 0; i <= table->count; i++)
         for (size_t c = 0; c < TABLE_COLUMNS; c++) {
             const char *cell = i == 0 ? headings[c] : table->rows[i - 1].cells[c];

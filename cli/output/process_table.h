@@ -1,4 +1,4 @@
-/* Processes with jemalloc as rows of a table. */
+/* The table of processes that use jemalloc. */
 #pragma once
 
 #include "host/container.h"
@@ -14,15 +14,15 @@ struct table_row {
 
 struct process_table {
     struct table_row *rows;
-    size_t count, room;
+    size_t count, capacity;
 };
 
-/* A row of what a look told; unreadable: nothing about jemalloc. False: out of memory. */
+/* Adds a row; unreadable: its facts about jemalloc are unknown. False: out of memory. */
 bool process_table_add(struct process_table *table, const struct census_entry *entry,
                        const struct container *container, bool unreadable);
 void process_table_print(const struct process_table *table, FILE *out);
 void process_table_free(struct process_table *table);
 
-/* The words that stand in it, and in JSON. prof_text: NULL if not to be told from outside. */
+/* The words of the table and of JSON. prof_text: NULL if it cannot be read from outside. */
 const char *linkage_text(enum linkage linkage);
 const char *prof_text(const struct prof_state *state);

@@ -5,19 +5,19 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { COLUMNS = 80, COLUMNS_LEAST = 20 };
+enum { COLUMNS = 80, COLUMNS_MIN = 20 };
 
 static bool is_shown(const struct options *options)
 {
     return !options->quiet && isatty(STDERR_FILENO);
 }
 
-/* Of a line that does not wrap, since only the last one could be taken away. */
-static size_t columns(void)
+/* The width of a line that does not wrap: only one terminal line can be removed. */
+static size_t line_width(void)
 {
     struct winsize size;
 
-    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) || size.ws_col < COLUMNS_LEAST)
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) || size.ws_col < COLUMNS_MIN)
         return COLUMNS;
     return size.ws_col;
 }
@@ -25,7 +25,7 @@ static size_t columns(void)
 void progress_show(const struct options *options, const char *fmt, ...)
 {
     char line[256];
-    size_t width = columns();
+    size_t width = line_width();
     va_list ap;
 
     if (!is_shown(options))

@@ -10,20 +10,20 @@
 #include <termios.h>
 #include <unistd.h>
 
-/* ECMA-48, and DEC private modes 1049 (the other screen) and 25 (the cursor). */
+/* ECMA-48, and DEC private modes 1049 (alternate screen) and 25 (cursor). */
 #define ENTER "\033[?1049h\033[?25l\033[H\033[2J"
 #define LEAVE "\033[0m\033[?25h\033[?1049l"
 
-enum { LEAST_COLUMNS = 20, LEAST_LINES = 4 };
+enum { COLUMNS_MIN = 20, LINES_MIN = 4 };
 
-/* For a handler, which must bring the terminal back without the screen at hand. */
+/* Global for the signal handler, which restores the terminal without access to the screen. */
 static struct {
     volatile sig_atomic_t shown, keys;
     struct termios former;
 } terminal;
 
-/* Async-signal-safe: write(2) and tcsetattr(3) alone. */
-static void restore(void)
+/* Async-signal-safe: uses only write(2) and tcsetattr(3). */
+static void restore_terminal(void)
 {
     size_t len = terminal.shown ? sizeof LEAVE - 1 : 0;
 
@@ -39,30 +39,30 @@ static void restore(void)
     terminal.shown = terminal.keys = 0;
 }
 
-static bool can_be_drawn_on(void)
+static bool can_draw(void)
 {
     const char *name = getenv("TERM");
 
     return isatty(STDOUT_FILENO) && name && *name && strcmp(name, "dumb") != 0;
 }
 
-/* A terminal that does not tell is taken for one of the usual size. */
+/* A terminal of unknown size is assumed to have 80 columns and 24 lines. */
 static void read_size(struct screen *screen)
 {
     struct winsize size = {.ws_col = 0};
 
     if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || !size.ws_col || !size.ws_row)
         size = (struct winsize){.ws_col = 80, .ws_row = 24};
-    screen->columns = size.ws_col < LEAST_COLUMNS ? LEAST_COLUMNS : size.ws_col;
-    screen->lines = size.ws_row < LEAST_LINES ? LEAST_LINES : size.ws_row;
+    screen->columns = size.ws_col < COLUMNS_MIN ? COLUMNS_MIN : size.ws_col;
+    screen->lines = size.ws_row < LINES_MIN ? LINES_MIN : size.ws_row;
 }
 
 /*
- * Keys are read one by one only in the foreground: elsewhere it would be stopped
- * for that. Ctrl-C must not throw away what has been written and not yet been
- * shown (NOFLSH), as the way back may be in it.
+ * Reads keys one by one, but only in the foreground: a background process would
+ * be stopped. Ctrl-C must not discard output that is not yet shown (NOFLSH),
+ * because it may contain the sequence that restores the terminal.
  */
-static bool take_keys(void)
+static bool start_reading_keys(void)
 {
     struct termios mode;
 
@@ -78,17 +78,17 @@ static bool take_keys(void)
     return tcsetattr(STDIN_FILENO, TCSADRAIN, &mode) == 0;
 }
 
-static void enter(struct screen *screen)
+static void enter_screen(struct screen *screen)
 {
     read_size(screen);
-    screen->keys = take_keys();
+    screen->keys = start_reading_keys();
     if (!screen->keys)
         terminal.keys = 0;
     terminal.shown = 1;
     screen->shown = output_stdout_write(ENTER, sizeof ENTER - 1);
 }
 
-static int take_signals(void)
+static int open_signal_fd(void)
 {
     sigset_t set;
 
@@ -101,22 +101,22 @@ static int take_signals(void)
 
 void screen_init(struct screen *screen)
 {
-    *screen = (struct screen){.signals = take_signals()};
+    *screen = (struct screen){.signals = open_signal_fd()};
 }
 
 void screen_open(struct screen *screen, bool wanted)
 {
-    interrupt_at_end(restore);
+    interrupt_at_end(restore_terminal);
     if (isatty(STDOUT_FILENO))
         read_size(screen);
-    screen->lines = 0; /* it may scroll */
-    if (wanted && can_be_drawn_on())
-        enter(screen);
+    screen->lines = 0; /* output may scroll */
+    if (wanted && can_draw())
+        enter_screen(screen);
 }
 
 void screen_leave(struct screen *screen)
 {
-    restore();
+    restore_terminal();
     screen->shown = screen->keys = false;
 }
 
@@ -172,32 +172,32 @@ bool screen_end(struct screen *screen)
 
 /* ---- waiting ---- */
 
-/* As any program at Ctrl-Z; continued, it takes the terminal again. */
-static void suspend(struct screen *screen)
+/* Stops, as any program at Ctrl-Z; when continued, takes over the terminal again. */
+static void stop_tool(struct screen *screen)
 {
     bool shown = screen->shown;
 
-    restore();
+    restore_terminal();
     screen->shown = screen->keys = false;
     kill(getpid(), SIGSTOP);
     if (shown)
-        enter(screen);
+        enter_screen(screen);
 }
 
-static enum screen_event take_signal(struct screen *screen)
+static enum screen_event read_signals(struct screen *screen)
 {
     struct signalfd_siginfo info;
 
     while (read(screen->signals, &info, sizeof info) == sizeof info)
         if (info.ssi_signo == SIGTSTP)
-            suspend(screen);
+            stop_tool(screen);
     if (screen->shown)
         read_size(screen);
     return SCREEN_RESIZED;
 }
 
-/* A terminal that has been closed is read as empty, for ever. */
-static enum screen_event take_key(struct screen *screen)
+/* Reading a closed terminal returns end of file, forever. */
+static enum screen_event read_key(struct screen *screen)
 {
     ssize_t n = read(STDIN_FILENO, &screen->key, 1);
 
@@ -224,6 +224,6 @@ enum screen_event screen_wait(struct screen *screen, uint64_t until, const struc
         break;
     }
     if (also[SIGNALS].revents)
-        return take_signal(screen);
-    return also[KEYS].revents ? take_key(screen) : SCREEN_TIMEOUT;
+        return read_signals(screen);
+    return also[KEYS].revents ? read_key(screen) : SCREEN_TIMEOUT;
 }

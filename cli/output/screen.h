@@ -1,10 +1,10 @@
 /*
- * A terminal that shows one block of lines, drawn over and over again; or
- * anything else, to which the blocks are written one after the other.
+ * A terminal that shows one block of lines, redrawn repeatedly. If stdout is
+ * anything else, the blocks are written one after the other.
  *
- * While it is shown, keys are read without echo, the cursor is hidden and what
- * stood on the terminal before is kept: screen_close brings it back. So does a
- * second Ctrl-C, which ends the tool at once.
+ * While the block is shown, keys are read without echo, the cursor is hidden
+ * and the former contents of the terminal are kept: screen_close restores them.
+ * So does a second Ctrl-C, which ends the tool at once.
  */
 #pragma once
 
@@ -16,47 +16,47 @@
 #include <stdio.h>
 
 enum screen_event {
-    SCREEN_TIMEOUT,     /* the moment has come */
-    SCREEN_KEY,         /* screen->key */
-    SCREEN_RESIZED,     /* or back in the foreground: to be drawn anew */
-    SCREEN_INTERRUPTED, /* Ctrl-C, SIGTERM, SIGHUP, or the terminal is gone */
+    SCREEN_TIMEOUT,     /* `until` was reached */
+    SCREEN_KEY,         /* screen->key was pressed */
+    SCREEN_RESIZED,     /* or back in the foreground: draw again */
+    SCREEN_INTERRUPTED, /* Ctrl-C, SIGTERM, SIGHUP, or the terminal was closed */
     SCREEN_ENDED,       /* the target has ended */
 };
 
 struct screen {
     bool shown;              /* the terminal shows the blocks now */
-    bool keys;               /* and keys are read */
-    unsigned columns, lines; /* of a block at most; 0: any */
+    bool keys;               /* keys are read */
+    unsigned columns, lines; /* the maximum size of a block; 0: unlimited */
     int signals;             /* signalfd(2) of SIGWINCH and SIGTSTP; -1: none */
     char key;
-    char *block; /* what is being drawn */
+    char *block; /* the block being drawn */
     size_t block_size;
-    FILE *out;    /* into block */
-    size_t drawn; /* lines of it */
+    FILE *out;    /* writes to block */
+    size_t drawn; /* lines of block */
 };
 
 /*
- * From now on Ctrl-Z stops the tool in screen_wait alone: never while it holds
- * a thread. To be called before any other thread is made, which would take the
- * signal.
+ * From now on Ctrl-Z stops the tool only in screen_wait, never while it has
+ * stopped a thread. Call this before any other thread is created, because that
+ * thread would receive the signal.
  */
 void screen_init(struct screen *screen);
-/* Takes the terminal over, if stdout is one that can do it and `wanted`. */
+/* Takes over the terminal if `wanted` and if stdout is a terminal that supports it. */
 void screen_open(struct screen *screen, bool wanted);
-/* Gives the terminal back; what is drawn from now on is plain text on it. */
+/* Restores the terminal; blocks drawn later are plain text. */
 void screen_leave(struct screen *screen);
-/* The end, also of that; idempotent. */
+/* Restores the terminal and frees the screen; idempotent. */
 void screen_close(struct screen *screen);
 
-/* A new block; NULL: out of memory. Lines are written to it by screen_line. */
+/* Starts a new block, to which screen_line writes. NULL: out of memory. */
 FILE *screen_begin(struct screen *screen);
-/* One line, without its newline; style: an escape that begins it, or "". */
+/* Adds a line, given without newline. style: an escape sequence that starts it, or "". */
 void screen_line(struct screen *screen, const char *style, const char *text);
-/* Shows it. False: it could not be written, errno. */
+/* Shows the block. False: it could not be written, errno. */
 bool screen_end(struct screen *screen);
 
 /*
- * Until a moment (CLOCK_MONOTONIC, ns), a key, another size, Ctrl-C, or the end
- * of the target; nothing runs meanwhile.
+ * Waits until a time (CLOCK_MONOTONIC, ns), a key, a change of size, Ctrl-C or
+ * the end of the target.
  */
 enum screen_event screen_wait(struct screen *screen, uint64_t until, const struct target *target);

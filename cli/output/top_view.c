@@ -255,7 +255,7 @@ static void write_heading(struct layout *view)
     if (view->columns >= WIDE)
         line_printf(line, "%14s %9s  ", grown, "objects");
     line_printf(line, "site, of %zu", model->sites->count);
-    if (view->size->lines && view->columns >= NARROW && line_room(line) > sizeof KEYS) {
+    if (view->size->lines && view->columns >= NARROW && line_space(line) > sizeof KEYS) {
         line_fill(line, view->size->columns - sizeof KEYS);
         line_add(line, KEYS);
     }
@@ -274,11 +274,11 @@ static void write_calls(struct layout *view, const struct site *site)
         whole += columns_of(call) + (i ? 4 : 0);
     call = site->calls;
     for (uint32_t i = 0; i < site->call_count; i++, call = site_next_call(call)) {
-        if (i && line_room(line) < 4 + 6)
+        if (i && line_space(line) < 4 + 6)
             break; /* not worth a beginning */
         if (i)
             line_add(line, " <- ");
-        if (!line_add(line, whole <= line_room(line) && line->limit == SIZE_MAX
+        if (!line_add(line, whole <= line_space(line) && line->limit == SIZE_MAX
                                 ? call
                                 : short_name(call, name, sizeof name)))
             break;

@@ -5,8 +5,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Differences of counts that are not taken at the same instant: modulo 2^64 they are right. */
-static int64_t minus(uint64_t a, uint64_t b)
+/* The counts are not read at the same instant: a difference, exact modulo 2^64, can be negative. */
+static int64_t difference(uint64_t a, uint64_t b)
 {
     return (int64_t)(a - b);
 }
@@ -15,33 +15,32 @@ void usage_rows(const struct usage *usage, struct usage_row rows[USAGE_ROWS])
 {
     static const struct usage_row all[USAGE_ROWS] = {
         {"allocated", "in use by the program", "allocated", "In use by the program.", 0},
-        {"fragmentation", "free room in pages that hold allocations (active - allocated)",
-         "fragmentation", "Free room in pages that hold allocations.", 0},
-        {"dirty pages",
-         "free pages that the kernel does not have back yet (resident - active - metadata)",
-         "dirty", "Free pages that the kernel does not have back yet.", 0},
-        {"metadata", "jemalloc's own records, as far as they are in memory", "metadata_resident",
-         "Records of jemalloc itself that are in memory.", 0},
-        {"other", "not jemalloc's: code, stacks, files, other allocators (RSS - resident)", "other",
-         "RSS that is not jemalloc's; negative: counted by it, but not in memory.", 0},
+        {"fragmentation", "free space in pages that contain allocations (active - allocated)",
+         "fragmentation", "Free space in pages that contain allocations.", 0},
+        {"dirty pages", "free pages not yet returned to the kernel (resident - active - metadata)",
+         "dirty", "Free pages not yet returned to the kernel.", 0},
+        {"metadata", "jemalloc's own data structures that are in memory", "metadata_resident",
+         "Data structures of jemalloc itself that are in memory.", 0},
+        {"other", "outside jemalloc: code, stacks, files, other allocators (RSS - resident)",
+         "other", "RSS outside jemalloc; negative: counted by jemalloc, but not in memory.", 0},
     };
     const struct stats_gauges *gauges = usage->gauges;
 
     memcpy(rows, all, sizeof all);
     rows[0].bytes = (int64_t)gauges->allocated;
-    rows[1].bytes = minus(gauges->active, gauges->allocated);
-    rows[2].bytes = minus(gauges->resident, gauges->active + gauges->metadata);
-    /* Some metadata are reserved only, and some lie in active pages (base.c, arena.c). */
+    rows[1].bytes = difference(gauges->active, gauges->allocated);
+    rows[2].bytes = difference(gauges->resident, gauges->active + gauges->metadata);
+    /* Some metadata is only reserved, and some is in active pages (base.c, arena.c). */
     if (rows[2].bytes < 0)
         rows[2].bytes = 0;
-    rows[3].bytes = minus(gauges->resident, gauges->active) - rows[2].bytes;
-    rows[4].bytes = minus(usage->process.rss, gauges->resident);
+    rows[3].bytes = difference(gauges->resident, gauges->active) - rows[2].bytes;
+    rows[4].bytes = difference(usage->process.rss, gauges->resident);
     if (rows[4].bytes < 0)
         rows[4].meaning = "counted by jemalloc, but never touched or swapped out (RSS - resident)";
 }
 
-static void print_row(const struct usage *usage, const char *name, int64_t bytes,
-                      const char *meaning, FILE *out)
+static void print_part(const struct usage *usage, const char *name, int64_t bytes,
+                       const char *meaning, FILE *out)
 {
     uint64_t rss = usage->process.rss;
     char text[UNITS_TEXT], share[16];
@@ -50,7 +49,7 @@ static void print_row(const struct usage *usage, const char *name, int64_t bytes
     fprintf(out, "  %-13s %12s %9s  %s\n", name, units_bytes((double)bytes, text), share, meaning);
 }
 
-static void print_plain(const char *name, uint64_t bytes, const char *meaning, FILE *out)
+static void print_count(const char *name, uint64_t bytes, const char *meaning, FILE *out)
 {
     char text[UNITS_TEXT];
 
@@ -69,25 +68,27 @@ void usage_print_table(const struct usage *usage, FILE *out)
     fprintf(out, "%s[%d] jemalloc %s\n", message_clean(usage->name, name, sizeof name), usage->pid,
             message_clean(usage->build->text, version, sizeof version));
     for (size_t i = 0; i < USAGE_ROWS; i++)
-        print_row(usage, rows[i].name, rows[i].bytes, rows[i].meaning, out);
-    snprintf(meaning, sizeof meaning, "in memory, as the kernel counts it (%s)",
+        print_part(usage, rows[i].name, rows[i].bytes, rows[i].meaning, out);
+    snprintf(meaning, sizeof meaning, "in memory, as counted by the kernel (%s)",
              sources[usage->source]);
-    print_row(usage, "RSS", (int64_t)usage->process.rss, meaning, out);
+    print_part(usage, "RSS", (int64_t)usage->process.rss, meaning, out);
     if (usage->process.lazy_free)
-        print_plain("lazy free", usage->process.lazy_free,
-                    "of the RSS: muzzy pages, the kernel takes them when it needs them", out);
-    print_plain("swapped", usage->process.swap, "not in the RSS", out);
-    print_plain("active", gauges->active, "pages that hold allocations", out);
-    print_plain("resident", gauges->resident, "active, dirty and metadata pages, at most", out);
-    print_plain("mapped", gauges->mapped, "address space of active extents", out);
-    if (gauges->has_retained)
-        print_plain("retained", gauges->retained, "address space kept for later, without memory",
+        print_count("lazy free", usage->process.lazy_free,
+                    "part of the RSS: muzzy pages, which the kernel reclaims when it needs memory",
                     out);
+    print_count("swapped", usage->process.swap, "not in the RSS", out);
+    print_count("active", gauges->active, "pages that contain allocations", out);
+    print_count("resident", gauges->resident, "active, dirty and metadata pages, an upper bound",
+                out);
+    print_count("mapped", gauges->mapped, "address space of active extents", out);
+    if (gauges->has_retained)
+        print_count("retained", gauges->retained,
+                    "address space kept for later use, without memory", out);
 }
 
 /* ---- Prometheus ---- */
 
-/* A label's value: quotes and backslashes are escaped, and it is UTF-8 (exposition formats). */
+/* Prints a label value: quotes and backslashes escaped, valid UTF-8 (exposition formats). */
 static void print_label(const char *text, FILE *out)
 {
     for (const char *p = text; *p; p++) {
@@ -114,16 +115,16 @@ void usage_print_metrics(const struct usage *usage, FILE *out)
     usage_rows(usage, rows);
     for (size_t i = 0; i < USAGE_ROWS; i++)
         print_metric(usage, rows[i].metric, rows[i].help, rows[i].bytes, out);
-    print_metric(usage, "active", "Pages that hold allocations (stats.active).",
+    print_metric(usage, "active", "Pages that contain allocations (stats.active).",
                  (int64_t)gauges->active, out);
     print_metric(usage, "resident", "Active, dirty and metadata pages (stats.resident).",
                  (int64_t)gauges->resident, out);
-    print_metric(usage, "metadata", "Records of jemalloc itself (stats.metadata).",
+    print_metric(usage, "metadata", "Data structures of jemalloc itself (stats.metadata).",
                  (int64_t)gauges->metadata, out);
     print_metric(usage, "mapped", "Address space of active extents (stats.mapped).",
                  (int64_t)gauges->mapped, out);
     if (gauges->has_retained)
-        print_metric(usage, "retained", "Address space kept for later (stats.retained).",
+        print_metric(usage, "retained", "Address space kept for later use (stats.retained).",
                      (int64_t)gauges->retained, out);
     print_metric(usage, "process_resident", "Memory of the whole process (RSS).",
                  (int64_t)usage->process.rss, out);

@@ -1,4 +1,4 @@
-/* What jemalloc counts, set beside what the kernel counts: rows that add up to the RSS. */
+/* jemalloc's counts beside those of the kernel, in rows that add up to the RSS. */
 #pragma once
 
 #include "attach/target.h"
@@ -17,7 +17,7 @@ struct usage {
 
 enum { USAGE_ROWS = 5 };
 
-/* One part of the RSS, bytes; some can be negative: what jemalloc counts need not be in memory. */
+/* One part of the RSS in bytes. It can be negative: jemalloc also counts non-resident pages. */
 struct usage_row {
     const char *name, *meaning;
     const char *metric, *help;
@@ -28,5 +28,5 @@ struct usage_row {
 void usage_rows(const struct usage *usage, struct usage_row rows[USAGE_ROWS]);
 
 void usage_print_table(const struct usage *usage, FILE *out);
-/* The text format 0.0.4 of Prometheus. */
+/* Prints version 0.0.4 of Prometheus' text format. */
 void usage_print_metrics(const struct usage *usage, FILE *out);

@@ -63,9 +63,9 @@ static void test_line(void)
     line_printf(&line, "%5d", 42);
     line_fill(&line, 8);
     CHECK(line_add_within(&line, "abcd", 4) && !line_add_within(&line, "efghij", 4));
-    CHECK(strcmp(out, "   42   abcdef..") == 0 && line_room(&line) == 4);
+    CHECK(strcmp(out, "   42   abcdef..") == 0 && line_space(&line) == 4);
     line_fill(&line, 100);
-    CHECK(line.columns == 20 && line_room(&line) == 0 && !line_add(&line, "x"));
+    CHECK(line.columns == 20 && line_space(&line) == 0 && !line_add(&line, "x"));
 
     line_init(&line, small, sizeof small, 100); /* bytes end before columns do */
     CHECK(!line_add(&line, "日本語") && line.len < sizeof small && strcmp(small, "日..") == 0);

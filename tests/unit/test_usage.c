@@ -91,7 +91,7 @@ static void test_rows(void)
     CHECK(sum(rows) == 1000);
     CHECK(rows[0].bytes == 600 && rows[1].bytes == 100 && rows[2].bytes == 50);
     CHECK(rows[3].bytes == 50 && rows[4].bytes == 200);
-    CHECK(strstr(rows[4].meaning, "not jemalloc's"));
+    CHECK(strstr(rows[4].meaning, "outside jemalloc"));
 
     usage.gauges = &untouched; /* metadata are reserved more than used; RSS below resident */
     usage.process.rss = 850;
