@@ -4,7 +4,8 @@
 
 #include <stdlib.h>
 
-static const struct cursor lines = {"one\n\ntwo", "one\n\ntwo" + 8};
+static const char three_lines[] = "one\n\ntwo";
+static const struct cursor lines = {three_lines, three_lines + sizeof(three_lines) - 1};
 
 static void test_lines(void)
 {
