@@ -1,8 +1,7 @@
 #include "attach/permit.h"
 #include "attach/faults.h"
-#include "host/capnames.h"
+#include "host/capabilities.h"
 #include "host/container.h"
-#include "host/namesake.h"
 #include "host/task.h"
 
 #include <errno.h>
@@ -11,11 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-
-bool permit_has_ptrace(uint64_t capabilities)
-{
-    return capabilities >> 19 & 1; /* linux/capability.h */
-}
 
 /* ---- what is seen ---- */
 
@@ -83,7 +77,7 @@ bool permit_look(struct permit_view *view, const struct target *target, pid_t ti
 
 static bool has_capability(const struct permit_view *view)
 {
-    return permit_has_ptrace(view->own.cap_effective);
+    return capabilities_have_ptrace(view->own.cap_effective);
 }
 
 /* Does the capability count in the target's user namespace (cap_capable, security/commoncap.c)? */
@@ -207,17 +201,17 @@ static fault_code judge_yama(const struct permit_view *view, struct fault *fault
 /* ptrace(2) is what an attach needs; memory can be read in another way, but not by everybody. */
 static fault_code judge_filter(const struct permit_view *view, struct fault *fault)
 {
-    enum asked asked = view->filter.refuses[ASKED_PTRACE] ? ASKED_PTRACE : ASKED_VM;
-    const char *more = asked == ASKED_VM ? ", and /proc/PID/mem is its owner's alone" : "";
-    int err = view->filter.refuses[asked];
+    enum probe probe = view->filter.refuses[PROBE_PTRACE] ? PROBE_PTRACE : PROBE_VM;
+    const char *more = probe == PROBE_VM ? ", and /proc/PID/mem is its owner's alone" : "";
+    int err = view->filter.refuses[probe];
 
-    if (!err || (asked == ASKED_VM && !view->memory_refused))
+    if (!err || (probe == PROBE_VM && !view->memory_refused))
         return FAULT_NONE;
-    if (err == ASK_KILLED)
+    if (err == PROBE_KILLED)
         return fault_set(fault, FAULT_DENIED_SECCOMP, 0, "attach", "it kills who calls %s%s",
-                         asked_name(asked), more);
+                         probe_name(probe), more);
     return fault_set(fault, FAULT_DENIED_SECCOMP, err, "attach", "it answers %s with %s%s",
-                     asked_name(asked), strerrorname_np(err) ? strerrorname_np(err) : "an error",
+                     probe_name(probe), strerrorname_np(err) ? strerrorname_np(err) : "an error",
                      more);
 }
 
@@ -285,8 +279,8 @@ static bool look_and_ask(struct permit_view *view, const struct target *target, 
     if (!look_at_state(view, target, tid))
         return false;
     if (view->own.seccomp)
-        ask_filter(&view->filter);
-    view->kernel = ask_attach(target, &view->filter);
+        probe_filter(&view->filter);
+    view->kernel = probe_attach(target, &view->filter);
     if (view->kernel != ANSWER_YES)
         look_at_rights(view, target);
     return true;
@@ -420,7 +414,8 @@ bool permit_tool_is_capable(const struct procfs *proc)
 {
     struct proc_status own;
 
-    return process_status(proc, PROC_SELF, &own) == 0 && permit_has_ptrace(own.cap_effective);
+    return process_status(proc, PROC_SELF, &own) == 0 &&
+           capabilities_have_ptrace(own.cap_effective);
 }
 
 bool permit_tool_is_traced(const struct procfs *proc, struct fault *fault)

@@ -7,11 +7,11 @@
  */
 #pragma once
 
-#include "attach/ask.h"
+#include "attach/probe.h"
 #include "attach/target.h"
 #include "host/freezer.h"
 #include "host/lsm.h"
-#include "host/userns.h"
+#include "host/namespaces.h"
 
 enum { YAMA_ABSENT = -1 };
 
@@ -27,8 +27,8 @@ struct permit_view {
     struct lsm lsm;
     enum freezer freezer;
     char cgroup[FREEZER_PATH_MAX]; /* the frozen one; "" with FREEZER_UNSEEN */
-    struct own_filter filter;      /* of ask_filter, where the tool is under a filter */
-    enum answer kernel;            /* of ask_attach */
+    struct own_filter filter;      /* of probe_filter, where the tool is under a filter */
+    enum answer kernel;            /* of probe_attach */
 };
 
 /*
@@ -67,9 +67,6 @@ fault_code permit_explain_gone(const struct procfs *proc, pid_t pid, struct faul
  * Otherwise, after `nsenter --pid` alone, a pid would name two processes.
  */
 fault_code permit_check_procfs(const struct procfs *proc, struct fault *fault);
-
-/* CAP_SYS_PTRACE in a set of capabilities of struct proc_status. */
-bool permit_has_ptrace(uint64_t capabilities);
 
 /* Has the tool CAP_SYS_PTRACE? What is refused to it then is refused to root as well. */
 bool permit_tool_is_capable(const struct procfs *proc);

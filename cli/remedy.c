@@ -1,6 +1,7 @@
 #include "cli/remedy.h"
 #include "attach/permit.h"
 #include "cli/faults.h"
+#include "host/capabilities.h"
 #include "host/container.h"
 #include "host/task.h"
 
@@ -154,7 +155,8 @@ static bool is_bounded(const struct procfs *proc)
 {
     struct proc_status status;
 
-    return process_status(proc, PROC_SELF, &status) == 0 && permit_has_ptrace(status.cap_bounding);
+    return process_status(proc, PROC_SELF, &status) == 0 &&
+           capabilities_have_ptrace(status.cap_bounding);
 }
 
 static void look_at_target(struct remedy *remedy, const struct procfs *proc, pid_t pid)

@@ -1,4 +1,5 @@
 #include "elf/debugfile.h"
+#include "attach/target_paths.h"
 #include "elf/rootfile.h"
 #include "elf/sections.h"
 

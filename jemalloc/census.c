@@ -1,5 +1,6 @@
 #include "jemalloc/census.h"
 #include "attach/environ.h"
+#include "attach/target_paths.h"
 #include "host/codefiles.h"
 #include "jemalloc/faults.h"
 

@@ -1,5 +1,6 @@
 #include "jemalloc/conf.h"
 #include "attach/environ.h"
+#include "attach/target_paths.h"
 #include "jemalloc/variable.h"
 
 #include <ctype.h>

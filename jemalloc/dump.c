@@ -1,4 +1,5 @@
 #include "jemalloc/dump.h"
+#include "attach/target_paths.h"
 #include "jemalloc/faults.h"
 #include "jemalloc/version.h"
 

@@ -37,9 +37,9 @@ ALLOWED = {
     ("host/procfs.c", "openat"): (1, "below /proc; what leads on from there: test_procfs"),
     ("host/procfs.c", "readlinkat"): (1, "the text of a link of /proc is read, not followed"),
     ("attach/permit.c", "fstatat"): (1, "an entry of /proc, not followed"),
-    ("attach/target.c", "stat"): (1, "the tool's own root directory"),
-    ("attach/target.c", "fstatat"): (1, "the root directory of the target: nothing is opened"),
-    ("attach/target.c", "readlinkat"): (1, "in a directory from inroot_name; read, not followed"),
+    ("attach/target_paths.c", "stat"): (1, "the tool's own root directory"),
+    ("attach/target_paths.c", "fstatat"): (1, "the target's root: nothing is opened"),
+    ("attach/target_paths.c", "readlinkat"): (1, "in a directory of inroot_name, not followed"),
     ("host/cgroup.c", "faccessat"): (1, "\".\" of a directory from group_name"),
     ("host/cgroup_members.c", "open"): (2, OWN + ": --cgroup, and /sys/fs/cgroup"),
     ("host/cgroup_members.c", "openat"): (4, KERNEL),
@@ -80,8 +80,8 @@ PROCFS_ALLOWED = {
     ("host/lsm.c", "%s/attr/current"): "an entry of /proc: a number, or \"self\"",
     ("attach/permit.c", "self/root/sys/kernel/security/lsm"): "the tool's own root",
     ("host/lsm.c", "self/root/sys/fs/selinux/enforce"): "the tool's own root",
-    ("host/userns.c", "self/ns/user"): "nsfs: the kernel's own, whatever the process does",
-    ("host/userns.c", "%d/ns/user"): "nsfs: the kernel's own, whatever the process does",
+    ("host/namespaces.c", "self/ns/user"): "nsfs: the kernel's own, whatever the process does",
+    ("host/namespaces.c", "%d/ns/user"): "nsfs: the kernel's own, whatever the process does",
 }
 
 

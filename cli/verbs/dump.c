@@ -1,4 +1,5 @@
 /* jeattach dump */
+#include "attach/target_paths.h"
 #include "cli/faults.h"
 #include "cli/job.h"
 #include "cli/output/attachment_json.h"

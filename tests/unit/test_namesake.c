@@ -2,7 +2,7 @@
 #include "attach/faults.h"
 #include "attach/permit.h"
 #include "check.h"
-#include "host/namesake.h"
+#include "host/namespaces.h"
 #include "proc_text.h"
 #include "tree.h"
 

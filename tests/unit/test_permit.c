@@ -59,7 +59,7 @@ static void look(struct permit_view *view, const struct situation *situation)
 {
     record(situation);
     CHECK(permit_look(view, &target, 0));
-    CHECK(view->kernel == ANSWER_UNKNOWN && !view->filter.refuses[ASKED_PTRACE]);
+    CHECK(view->kernel == ANSWER_UNKNOWN && !view->filter.refuses[PROBE_PTRACE]);
     if (view->userns == USERNS_UNKNOWN)
         view->userns = USERNS_SAME; /* test_userns.c is about the rest */
 }
@@ -255,16 +255,16 @@ static void test_filter(void)
     struct permit_view view;
 
     look(&view, &plain);
-    view.filter.refuses[ASKED_PTRACE] = EPERM;
+    view.filter.refuses[PROBE_PTRACE] = EPERM;
     CHECK(told(&view, FAULT_DENIED_SECCOMP, "ptrace with EPERM"));
     view.kernel = ANSWER_YES; /* to another call: that does not help */
     CHECK(told(&view, FAULT_DENIED_SECCOMP, "ptrace with EPERM"));
-    view.filter.refuses[ASKED_PTRACE] = ENOSYS;
+    view.filter.refuses[PROBE_PTRACE] = ENOSYS;
     CHECK(told(&view, FAULT_DENIED_SECCOMP, "ptrace with ENOSYS"));
-    view.filter.refuses[ASKED_PTRACE] = ASK_KILLED;
+    view.filter.refuses[PROBE_PTRACE] = PROBE_KILLED;
     CHECK(told(&view, FAULT_DENIED_SECCOMP, "it kills who calls ptrace"));
-    view.filter.refuses[ASKED_PTRACE] = 0;
-    view.filter.refuses[ASKED_VM] = ENOSYS; /* there is another way to read */
+    view.filter.refuses[PROBE_PTRACE] = 0;
+    view.filter.refuses[PROBE_VM] = ENOSYS; /* there is another way to read */
     CHECK(told(&view, FAULT_NONE, ""));
     view.memory_refused = true; /* there is none */
     CHECK(told(&view, FAULT_DENIED_SECCOMP, "process_vm_readv with ENOSYS"));
@@ -317,7 +317,7 @@ static void test_order(void)
     view.dumpable = ANSWER_NO;
     view.kernel = ANSWER_NO;
     view.lsm = (struct lsm){LSM_APPARMOR, "x (enforce)", ""};
-    view.filter.refuses[ASKED_PTRACE] = EPERM;
+    view.filter.refuses[PROBE_PTRACE] = EPERM;
     view.freezer = FREEZER_V2;
     CHECK(told(&view, FAULT_TRACED, "gdb"));
     view.its.tracer = 0;
@@ -335,7 +335,7 @@ static void test_order(void)
     CHECK(told(&view, FAULT_DENIED_YAMA, "3"));
     view.yama = 2;
     CHECK(told(&view, FAULT_DENIED_SECCOMP, "EPERM"));
-    view.filter.refuses[ASKED_PTRACE] = 0;
+    view.filter.refuses[PROBE_PTRACE] = 0;
     CHECK(told(&view, FAULT_DENIED_LSM, "AppArmor"));
     view.kernel = ANSWER_YES;
     CHECK(told(&view, FAULT_FROZEN, ""));

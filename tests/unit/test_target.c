@@ -1,6 +1,7 @@
 /* The identity of a target, with recorded files and with real processes. */
 #include "attach/faults.h"
 #include "attach/target.h"
+#include "attach/target_paths.h"
 #include "check.h"
 #include "proc_text.h"
 #include "tree.h"

@@ -1,7 +1,7 @@
 /* Which user namespace a process is in: by the kernel's links, and by the maps where those are
  * refused. */
 #include "check.h"
-#include "host/userns.h"
+#include "host/namespaces.h"
 #include "proc_text.h"
 #include "tree.h"
 

@@ -1,11 +1,15 @@
-#include "host/userns.h"
+#include "host/namespaces.h"
 #include "base/cursor.h"
 #include "base/util.h"
+#include "host/processes.h"
+#include "host/task.h"
 
 #include <fcntl.h>
 #include <linux/nsfs.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+
+/* ---- user namespaces ---- */
 
 enum { DEPTH_MAX = 33 }; /* kernel/user_namespace.c: at most 32 below the first */
 
@@ -126,4 +130,36 @@ enum userns userns_of(const struct procfs *proc, pid_t pid)
     enum userns seen = compare_links(proc, pid);
 
     return seen != USERNS_UNKNOWN ? seen : compare_maps(proc, pid);
+}
+
+/* ---- pid namespaces ---- */
+
+/* The first of its pids is the one here. */
+static bool has_pid_below(const struct procfs *proc, pid_t process, pid_t pid)
+{
+    struct proc_status status;
+
+    if (process_status(proc, process, &status))
+        return false;
+    for (size_t i = 1; i < status.ns_pid_count; i++)
+        if (status.ns_pids[i] == (int)pid)
+            return true;
+    return false;
+}
+
+void namesakes_find(struct namesakes *found, const struct procfs *proc, pid_t pid)
+{
+    struct processes all = {0};
+
+    memset(found, 0, sizeof *found);
+    if (processes_list(&all, proc, NULL) != FAULT_NONE)
+        return;
+    for (size_t i = 0; i < all.count; i++) {
+        if (!has_pid_below(proc, all.list[i], pid))
+            continue;
+        if (found->count < ARRAY_LEN(found->here))
+            found->here[found->count] = all.list[i];
+        found->count++;
+    }
+    processes_free(&all);
 }

@@ -1,7 +1,6 @@
-#include "host/capnames.h"
+#include "host/capabilities.h"
 #include "base/util.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -70,4 +69,9 @@ const char *capabilities_name(uint64_t set, char *out, size_t size)
     if (all > told)
         snprintf(out + strlen(out), size - strlen(out), " and %u more", all - told);
     return out;
+}
+
+bool capabilities_have_ptrace(uint64_t set)
+{
+    return set >> 19 & 1; /* linux/capability.h */
 }

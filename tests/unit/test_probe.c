@@ -1,5 +1,5 @@
 /* The kernel's own answer, without an attach; and the tool's own filter. */
-#include "attach/ask.h"
+#include "attach/probe.h"
 #include "check.h"
 #include "proc_text.h"
 
@@ -31,7 +31,7 @@ static int ask_as_other_user(const struct target *target)
 {
     if (setresgid(12345, 12345, 12345) || setresuid(12345, 12345, 12345))
         return 99;
-    return ask_attach(target, &none) == ANSWER_NO ? 0 : 1;
+    return probe_attach(target, &none) == ANSWER_NO ? 0 : 1;
 }
 
 static pid_t sleeping_child(void)
@@ -48,22 +48,22 @@ static pid_t sleeping_child(void)
 
 static void test_answers(void)
 {
-    const struct own_filter no_vm = {.refuses = {[ASKED_VM] = ENOSYS}},
-                            neither = {.refuses = {[ASKED_VM] = EPERM, [ASKED_GETFD] = EPERM}};
+    const struct own_filter no_vm = {.refuses = {[PROBE_VM] = ENOSYS}},
+                            neither = {.refuses = {[PROBE_VM] = EPERM, [PROBE_GETFD] = EPERM}};
     struct target target = {.pid = sleeping_child(), .pidfd = -1};
 
     target.pidfd = (int)syscall(SYS_pidfd_open, target.pid, 0);
-    CHECK(ask_attach(&target, &none) == ANSWER_YES);
+    CHECK(probe_attach(&target, &none) == ANSWER_YES);
     if (target.pidfd >= 0) /* in the other way */
-        CHECK(ask_attach(&target, &no_vm) == ANSWER_YES);
-    CHECK(ask_attach(&target, &neither) == ANSWER_UNKNOWN);
+        CHECK(probe_attach(&target, &no_vm) == ANSWER_YES);
+    CHECK(probe_attach(&target, &neither) == ANSWER_UNKNOWN);
     if (geteuid() == 0)
         CHECK(in_child(ask_as_other_user, &target) == 0);
     kill(target.pid, SIGKILL);
     waitpid(target.pid, NULL, 0);
     util_close(&target.pidfd);
     target.pidfd = -1;
-    CHECK(ask_attach(&target, &none) == ANSWER_UNKNOWN); /* nobody is there to be asked about */
+    CHECK(probe_attach(&target, &none) == ANSWER_UNKNOWN); /* there is no process */
 }
 
 static bool confine(unsigned nr, unsigned action)
@@ -82,9 +82,9 @@ static bool confine(unsigned nr, unsigned action)
 
 static int refuses(const struct own_filter *filter, int ptrace_errno, int vm, int getfd)
 {
-    const unsigned char expected[ASKED_COUNT] = {[ASKED_PTRACE] = (unsigned char)ptrace_errno,
-                                                 [ASKED_VM] = (unsigned char)vm,
-                                                 [ASKED_GETFD] = (unsigned char)getfd};
+    const unsigned char expected[PROBE_COUNT] = {[PROBE_PTRACE] = (unsigned char)ptrace_errno,
+                                                 [PROBE_VM] = (unsigned char)vm,
+                                                 [PROBE_GETFD] = (unsigned char)getfd};
 
     return memcmp(filter->refuses, expected, sizeof expected) == 0 ? 0 : 1;
 }
@@ -95,18 +95,18 @@ static int under_filters(const struct target *target)
     int wrong = 0;
 
     (void)target;
-    ask_filter(&filter);
+    probe_filter(&filter);
     wrong |= refuses(&filter, 0, 0, 0);
     if (!confine(SYS_process_vm_readv, SECCOMP_RET_ERRNO | ENOSYS))
         return 77;
-    ask_filter(&filter);
+    probe_filter(&filter);
     wrong |= refuses(&filter, 0, ENOSYS, 0);
     confine(SYS_ptrace, SECCOMP_RET_ERRNO | EPERM);
-    ask_filter(&filter);
+    probe_filter(&filter);
     wrong |= refuses(&filter, EPERM, ENOSYS, 0);
     confine(SYS_ptrace, SECCOMP_RET_KILL_PROCESS); /* the strictest counts */
-    ask_filter(&filter);
-    wrong |= refuses(&filter, ASK_KILLED, ENOSYS, 0);
+    probe_filter(&filter);
+    wrong |= refuses(&filter, PROBE_KILLED, ENOSYS, 0);
     return wrong;
 }
 
@@ -115,8 +115,8 @@ static void test_filter(void)
     int rc = in_child(under_filters, NULL);
 
     CHECK(rc == 0 || rc == 77); /* 77: a kernel without filters */
-    for (enum asked asked = 0; asked < ASKED_COUNT; asked++)
-        CHECK(*asked_name(asked));
+    for (enum probe probe = 0; probe < PROBE_COUNT; probe++)
+        CHECK(*probe_name(probe));
 }
 
 int main(void)

@@ -1,4 +1,4 @@
-#include "attach/ask.h"
+#include "attach/probe.h"
 
 #include <errno.h>
 #include <string.h>
@@ -36,14 +36,14 @@ static const struct question {
     long (*call)(void);
     int expected; /* the errno of a kernel that sees it */
 } questions[] = {
-    [ASKED_PTRACE] = {"ptrace", ptrace_nobody, ESRCH},
-    [ASKED_VM] = {"process_vm_readv", vm_nobody, ESRCH},
-    [ASKED_GETFD] = {"pidfd_getfd", getfd_nobody, EBADF},
+    [PROBE_PTRACE] = {"ptrace", ptrace_nobody, ESRCH},
+    [PROBE_VM] = {"process_vm_readv", vm_nobody, ESRCH},
+    [PROBE_GETFD] = {"pidfd_getfd", getfd_nobody, EBADF},
 };
 
-const char *asked_name(enum asked asked)
+const char *probe_name(enum probe probe)
 {
-    return questions[asked].name;
+    return questions[probe].name;
 }
 
 /* In a child: its exit status is what the call came to. */
@@ -54,19 +54,19 @@ static unsigned char ask_in_child(const struct question *question)
 
     if (pid == 0) {
         long rc = question->call();
-        _exit(rc >= 0 || errno == question->expected || errno >= ASK_KILLED ? 0 : errno);
+        _exit(rc >= 0 || errno == question->expected || errno >= PROBE_KILLED ? 0 : errno);
     }
     while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
         continue;
     if (pid < 0)
         return 0;
-    return WIFEXITED(status) ? (unsigned char)WEXITSTATUS(status) : ASK_KILLED;
+    return WIFEXITED(status) ? (unsigned char)WEXITSTATUS(status) : PROBE_KILLED;
 }
 
-void ask_filter(struct own_filter *filter)
+void probe_filter(struct own_filter *filter)
 {
-    for (enum asked asked = 0; asked < ASKED_COUNT; asked++)
-        filter->refuses[asked] = ask_in_child(&questions[asked]);
+    for (enum probe probe = 0; probe < PROBE_COUNT; probe++)
+        filter->refuses[probe] = ask_in_child(&questions[probe]);
 }
 
 static enum answer answer_of(long rc, int answers)
@@ -76,13 +76,13 @@ static enum answer answer_of(long rc, int answers)
     return errno == EPERM ? ANSWER_NO : ANSWER_UNKNOWN;
 }
 
-enum answer ask_attach(const struct target *target, const struct own_filter *filter)
+enum answer probe_attach(const struct target *target, const struct own_filter *filter)
 {
     enum answer answer = ANSWER_UNKNOWN;
 
-    if (!filter->refuses[ASKED_VM])
+    if (!filter->refuses[PROBE_VM])
         answer = answer_of(read_vm(target_via(target)), EFAULT);
-    if (answer == ANSWER_UNKNOWN && target->pidfd >= 0 && !filter->refuses[ASKED_GETFD])
+    if (answer == ANSWER_UNKNOWN && target->pidfd >= 0 && !filter->refuses[PROBE_GETFD])
         answer = answer_of(syscall(SYS_pidfd_getfd, target->pidfd, -1, 0), EBADF);
     return answer;
 }

@@ -1,4 +1,7 @@
-/* Which user namespace the target is in, as seen from the tool's: capabilities count only there. */
+/*
+ * The namespaces of a process, as seen from the tool's: of users, where the
+ * tool's capabilities count or do not, and of pids.
+ */
 #pragma once
 
 #include "host/procfs.h"
@@ -18,3 +21,12 @@ enum userns {
  * its uid_map is compared with the tool's, which everybody may read.
  */
 enum userns userns_of(const struct procfs *proc, pid_t pid);
+
+/* Processes that have a given pid in a pid namespace below the tool's: in a container. */
+struct namesakes {
+    pid_t here[4]; /* their pids as the tool sees them, the first few */
+    size_t count;  /* of all */
+};
+
+/* Looks through all of /proc; for a pid that does not exist here. */
+void namesakes_find(struct namesakes *found, const struct procfs *proc, pid_t pid);
