@@ -1,6 +1,6 @@
-"""Targets in containers, and sidecars to look at them from: made with enter.c alone.
+"""Targets in containers, and sidecars beside them, made with enter.c.
 
-A root holds one program and what `ldd` says that it needs, nothing else: no shell, no other file.
+A root holds one program and the libraries that `ldd` lists, nothing else: no shell, no other file.
 """
 
 import os
@@ -17,18 +17,18 @@ ENTER = os.path.abspath(
                    os.path.join(lib.ROOT, "build", "tests", "containers", "enter"))
 )
 SYS_PTRACE, CHECKPOINT_RESTORE = 1 << 19, 1 << 40
-ENGINE_CAPS = 0xA80425FB  # what container engines leave to root
+ENGINE_CAPS = 0xA80425FB  # what container engines leave root
 SAMPLE = 12
 
 
 def closure(program):
-    """The shared libraries and the loader of a program, by the paths that it looks for."""
+    """Returns the paths of the shared libraries and the loader of a program."""
     listed = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
     return re.findall(r"(/\S+) \(0x", listed)
 
 
 def make_root(directory, programs, extra=("proc",)):
-    """Fills the directory with programs, as {name in it: file here}, and what they need."""
+    """Fills the directory with programs ({name there: file here}) and their libraries."""
     os.makedirs(directory)
     os.chmod(directory, 0o755)
     for name, source in programs.items():
@@ -51,14 +51,14 @@ def put(root, name, source):
 
 
 class Container(lib.Victim):
-    """A victim as the process of a container. `inside` is its pid as a sidecar sees it."""
+    """A victim as the process of a container. `inside` is its pid in that container."""
 
     def __init__(self, directory, options, prefix="/jeprof", arguments=(), uid=0, bare=False,
                  links=None, group=None):
         self.directory = directory
         self.mode, self.ms = "nanosleep", 20
         self.files_before = None
-        self.uid = uid  # as the host has it
+        self.uid = uid  # on the host
         self.root = make_root(os.path.join(directory, "root"),
                               {"victim": os.path.join(lib.VICTIMS, "victim")},
                               () if bare else ("proc", "tmp"))
@@ -78,7 +78,7 @@ class Container(lib.Victim):
                 pass_fds=(handed,), preexec_fn=group and (lambda: group.add(0)))
         finally:
             os.close(handed)
-        self.pid = self.process.pid  # until the other one is known
+        self.pid = self.process.pid  # of enter.c, until that of its child is known
         try:
             self._wait_ready()
             self.pid = only_child(self.process.pid)
@@ -91,8 +91,8 @@ class Container(lib.Victim):
         return int(lib.status_fields(self.pid)["NSpid"].split()[-1])
 
     def tree(self):
-        """What there is in its root as it sees it, but for /proc: each name with what would
-        change if it were written."""
+        """Returns the files in its root except /proc, each with attributes that a write would
+        change."""
         found = {}
         top = "/proc/%d/root" % self.pid
         for where, names, files in os.walk(top):
@@ -115,7 +115,7 @@ def only_child(pid):
 
 
 class Sidecar:
-    """The tool in a root that holds nothing but it, beside one container."""
+    """The tool in a root that holds only the tool, beside one container."""
 
     def __init__(self, root, container, options):
         self.container = container
@@ -130,7 +130,7 @@ class Sidecar:
 
 
 class Alone(Sidecar):
-    """The same in a pid namespace of its own: the container is not there."""
+    """A sidecar in its own pid namespace, which does not have the container."""
 
     def __init__(self, root, container):
         super().__init__(root, container, ())
@@ -138,7 +138,7 @@ class Alone(Sidecar):
 
 
 class Host:
-    """The tool as root of the host, in no namespace but its own."""
+    """The tool as root of the host, in the host's namespaces."""
 
     def __init__(self, container):
         self.container = container
@@ -152,7 +152,7 @@ class Host:
 
 
 def sidecar_root(directory, unwinder=True):
-    """The tool, what it is linked with, and the unwinder, which it loads when it needs it."""
+    """Returns the tool, its libraries, and the unwinder, which it loads at run time."""
     make_root(directory, {"jeattach": lib.TOOL})
     for library in unwinders() if unwinder else ():
         put(directory, library, library)
@@ -160,7 +160,7 @@ def sidecar_root(directory, unwinder=True):
 
 
 def unwinders():
-    """libunwind for remote processes, and what it is linked with."""
+    """Returns libunwind-ptrace and its libraries."""
     listed = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True).stdout
     found = re.findall(r"libunwind-(?!ptrace|coredump)\w+\.so\.\d+ .* => (\S+)", listed)
     if not found:

@@ -1,4 +1,4 @@
-"""Control groups for one process: its memory limited, or all of it frozen."""
+"""Cgroups for one process: with a memory limit, or frozen."""
 
 import contextlib
 import itertools
@@ -13,7 +13,7 @@ _numbers = itertools.count()
 
 
 def mount_of(controller):
-    """Where a controller of version 1, or "unified", is mounted: (path, our own group in it)."""
+    """Returns (mount point, own group) of a v1 controller, or of v2 as "unified"."""
     for line in lib.read_text("/proc/self/mountinfo").splitlines():
         before, _, after = line.partition(" - ")
         kind, _, options = after.split(" ", 2)
@@ -25,7 +25,7 @@ def mount_of(controller):
 
 
 class Group:
-    """A group of its own below the topmost one. Its process goes back there at the end."""
+    """A new group below the topmost one. Its process returns there at the end."""
 
     def __init__(self, controller):
         self.top = mount_of(controller)
@@ -44,7 +44,7 @@ class Group:
             file.write(str(value))
 
     def number(self, name, key=None):
-        """The whole file, or the number behind a key of memory.stat."""
+        """Returns the content of a file, or the number of a key in it (memory.stat)."""
         text = self.read(name)
         return int(re.search(r"(?m)^%s (\d+)$" % key, text)[1] if key else text)
 
@@ -52,7 +52,7 @@ class Group:
         self.write("cgroup.procs", pid)
 
     def remove(self):
-        """Empty groups alone can be removed, and a process that is ending may still be there."""
+        """Only empty groups can be removed, and a process that is ending may still be in it."""
         for pid in self.read("cgroup.procs").split():
             with contextlib.suppress(OSError):
                 with open(os.path.join(self.top, "cgroup.procs"), "w") as file:
@@ -68,7 +68,7 @@ class Group:
 
 @contextlib.contextmanager
 def frozen(pid):
-    """All threads of a process frozen, by the freezer of version 1 (as `podman pause` does)."""
+    """Freezes all threads of a process by the v1 freezer, as `podman pause` does."""
     group = Group("freezer")
     try:
         group.add(pid)
@@ -83,7 +83,7 @@ def frozen(pid):
 
 @contextlib.contextmanager
 def frozen_unified(pid):
-    """The same by version 2: there the threads sleep, and could be stopped."""
+    """Freezes them by cgroup v2, where the threads sleep and could be stopped."""
     group = Group("unified")
     try:
         group.add(pid)

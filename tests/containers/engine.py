@@ -1,4 +1,4 @@
-"""Containers of podman: Debian's redis-server without anything else, and the tool beside it."""
+"""Podman containers: only Debian's redis-server in one, and the tool in another beside it."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from podman import Podman, as_result  # noqa: E402
 USER = 65532
 CONF = "prof:true,prof_active:false,lg_prof_sample:12,prof_prefix:/tmp/jeprof"
 REDIS = "/redis-server --bind 127.0.0.1 --enable-debug-command yes --save".split() + [""]
-# Where an engine mounts something, there must be something.
+# An engine mounts over existing paths only.
 MOUNTED = ("proc", "sys", "dev", "etc", "run", "tmp", "var/tmp")
 MOUNTED_FILES = ("etc/hostname", "etc/hosts", "etc/resolv.conf", "run/.containerenv")
 
@@ -42,7 +42,7 @@ class Engine(boxes.TestCase):
         return directory
 
     def redis(self, *options):
-        """Its name, and its pid on the host."""
+        """Returns its name and its pid on the host."""
         name = self.podman.start("redis", self.redis_root, REDIS, "--read-only",
                                  "--env", "MALLOC_CONF=" + CONF, *options)
         pid = self.podman.inspect(name)["State"]["Pid"]
@@ -55,18 +55,18 @@ class Engine(boxes.TestCase):
         return subprocess.run(inside, capture_output=True, text=True, timeout=20).stdout.strip()
 
     def fill(self, pid):
-        """Something to profile: about 20 MB."""
+        """Fills redis with about 20 MB."""
         self.assert_ran(lib.run_tool("on", pid))
         self.assertEqual(self.answers(pid, "debug", "populate", "100000", "key", "100"), "OK")
         self.assert_ran(lib.run_tool("off", pid))
 
     def beside(self, name, *words, options=()):
-        """The tool in a container that shares the target's pid namespace."""
+        """Runs the tool in a container that shares the target's pid namespace."""
         return self.podman.run(self.tool_root, ["/jeattach"] + list(words), "--read-only",
                                "--pid", "container:" + name, *options)
 
     def assert_redis_profile(self, data):
-        """The data of `fill` are in it: of 20 MB a sample every 4 KiB."""
+        """The profile has the data of `fill`: a sample every 4 KiB of 20 MB."""
         self.assert_profile(data, 5)
         samples = re.search(rb"(?m)^  t\*: (\d+): \d+ ", data)
         self.assertGreater(int(samples[1]), 1000, data[:200])
@@ -88,8 +88,8 @@ class Engine(boxes.TestCase):
         self.assert_chosen(name, pid, only_ptrace)
 
     def assert_listed(self, name, pid):
-        """`ps` on the host names the container as the engine does. Other tests make processes that
-        it is held up by: then what is listed is not complete, and it is asked again."""
+        """`ps` on the host names the container as the engine does. Processes of other tests can
+        block it; then the list is not complete, and ps is run again."""
         row = lambda: re.search(r"(?m)^ *%d .*$" % pid, lib.run_tool("ps").text)
         found = lib.wait_until(row, timeout=120)
         self.assertTrue(found, "it is not listed")
@@ -98,7 +98,7 @@ class Engine(boxes.TestCase):
         self.assertEqual(line.split()[1:3], ["1", "redis-server"])
 
     def assert_chosen(self, name, pid, options):
-        """By the id of its container, from the host and from beside it."""
+        """--container with its id, from the host and from a sidecar."""
         whole = self.podman.inspect(name)["Id"]
         for words in (("--container", whole), ("--container", "podman/" + whole[:12]),
                       ("-n", "redis-server", "--container", whole[:12])):
@@ -112,7 +112,7 @@ class Engine(boxes.TestCase):
         self.assert_failed(result, lib.GONE, "cannot find -n jeattach")
 
     def test_paths(self):
-        """A plain dump: one path as the target has it, one that opens from beside it."""
+        """A plain dump prints a path as the target sees it and one that opens from a sidecar."""
         name, pid = self.redis("--user", USER, "--cap-drop", "all")
         self.fill(pid)
         ptrace = ("--cap-drop", "all", "--cap-add", "SYS_PTRACE")
@@ -147,7 +147,7 @@ class Engine(boxes.TestCase):
         self.assertEqual(self.answers(pid, "dbsize"), "100000")
 
     def test_rootless(self):
-        """An ordinary user's containers: he is root in their user namespace, which is his."""
+        """Rootless containers: their user owns the user namespace and is root in it."""
         self.podman = Podman(self.directory(), USER)
         self.addCleanup(self.podman.stop)
         for root in (self.redis_root, self.tool_root):

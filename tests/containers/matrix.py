@@ -1,10 +1,10 @@
-"""Who may do what to whom: every attacker with every verb on every kind of target.
+"""Who may do what: every kind of attacker with every verb on every kind of target.
 
-Each cell says what the kernel's rules make of it: the verbs work, or they are refused with the one
+Each cell has the outcome by the kernel's rules: the verbs work, or they are refused with the one
 cause that applies. The rules are those of __ptrace_may_access (kernel/ptrace.c): (1) the tool has
 all of the target's user and group ids, or CAP_SYS_PTRACE over the target's user namespace; (2) the
-target is dumpable, or that capability; (3) the target's capabilities are no more than the tool's,
-in one and the same user namespace, or that capability (cap_ptrace_access_check).
+target is dumpable, or that capability; (3) the target has no capability that the tool lacks,
+in the same user namespace, or that capability (cap_ptrace_access_check).
 """
 
 import json
@@ -18,11 +18,11 @@ import boxes  # noqa: E402
 import cgroups  # noqa: E402
 from boxes import CHECKPOINT_RESTORE, ENGINE_CAPS, SYS_PTRACE, lib  # noqa: E402
 
-STRANGER = 61111  # a user that nothing else belongs to
-MAPPED = 100000  # where the ids of a user namespace begin
+STRANGER = 61111  # a user who owns nothing else
+MAPPED = 100000  # the first id of a user namespace
 
 WORKS = "works"
-# A refusal: the exit code and what the cause must say.
+# A refusal: the exit code and a part of the cause.
 UID = (lib.NOT_PERMITTED, r"another user")
 CAPS = (lib.NOT_PERMITTED, r"capabilit")
 DUMPABLE = (lib.NOT_PERMITTED, r"dumpable")
@@ -42,7 +42,7 @@ VERBS = (
 
 
 def attackers(root, container):
-    """The tool as each of them would run it, all but the first in a root of its own."""
+    """Starts the tool as each kind of attacker would; all but the first in an own root."""
     uid = container.uid
     other = 0 if uid else STRANGER
     with_caps = lambda user, caps: ["--uid", user, "--caps", "%x" % caps]
@@ -62,16 +62,17 @@ def attackers(root, container):
 
 
 def expected(**differing):
-    """One target's column: what is true of most, and what differs, by the first word of a row."""
+    """Returns the column of one target: the usual outcome, and exceptions by the first word of a
+    row."""
     row = {
         "host root": WORKS,
         "same uid": WORKS,  # rule 1: the same ids; 2: dumpable; 3: no capabilities
         "no capability": UID,  # rule 1
-        "SYS_PTRACE, same uid": WORKS,  # the capability answers all three
+        "SYS_PTRACE, same uid": WORKS,  # the capability satisfies all three
         "SYS_PTRACE, other uid": WORKS,
         "SYS_PTRACE and CHECKPOINT_RESTORE": WORKS,
         "own user namespace": NAMESPACE,  # rule 3: capabilities of another namespace do not count
-        "own seccomp, EPERM": SECCOMP,  # its own filter refuses ptrace(2), whatever its rights are
+        "own seccomp, EPERM": SECCOMP,  # its own filter refuses ptrace(2), regardless of its rights
         "own seccomp, ENOSYS": SECCOMP,
     }
     for name, result in differing.items():
@@ -80,10 +81,10 @@ def expected(**differing):
 
 
 class Matrix(boxes.TestCase):
-    """One target at a time, because a target takes longer to make than to look at."""
+    """All attackers on one target: creating a target takes longer than attaching."""
 
     def verify(self, container, table, plain=None, runs=True):
-        """All cells of one target. plain: why a dump without -o fails."""
+        """Checks all cells of one target. plain: why a dump without -o fails."""
         self.runs = runs
         sidecars = attackers(self.sidecar_root(), container)
         self.assertEqual(list(sidecars), list(table))
@@ -117,7 +118,7 @@ class Matrix(boxes.TestCase):
             self.verify_plain(container, attacker)
 
     def verify_stream(self, attacker):
-        """A profile of all samples: they are the same for whoever takes them."""
+        """Every attacker gets a profile with the same samples."""
         result = self.assert_ran(attacker.run("dump", attacker.target, "-o", "-"))
         self.assert_profile(result.out, 60)
         samples = result.out.partition(b"\nMAPPED_LIBRARIES:\n")[0]
@@ -136,12 +137,12 @@ class Matrix(boxes.TestCase):
         self.assertEqual(ran("off", pid), "prof.active: true -> false\n")
         self.assertRegex(ran("stats", pid), r"(?m)^ +allocated +[\d.]+ MiB ")
         self.assertRegex(ran("dump", pid, "-o", "-", "-f", "folded"), r"(?m)\bsite_\d;.* \d+$")
-        if not isinstance(attacker, boxes.Host):  # which sees the processes of other tests as well
+        if not isinstance(attacker, boxes.Host):  # sees the processes of other tests too
             rows = json.loads(ran("ps", "--json"))["processes"]
             self.assertIn(pid, [row["pid"] for row in rows])
 
     def verify_plain(self, container, attacker):
-        """Its path is told as the target sees it and as it opens from where the tool runs."""
+        """The path is printed as the target sees it and as it opens from where the tool runs."""
         told = json.loads(self.assert_ran(attacker.run("dump", "--json", attacker.target)).text)
         self.assertRegex(told["target_path"], r"^/tmp/jeprof\.\d+\.\d+\.m\d+\.heap$")
         here = "/proc/%d/root%s" % (container.pid, told["target_path"])
@@ -165,7 +166,7 @@ class Matrix(boxes.TestCase):
         self.assertEqual(container.tree(), before, "something was created or changed")
 
     def verify_refusal(self, result, code, cause):
-        """`status` also tells what can be seen without an attach."""
+        """`status` also prints what can be read without an attach."""
         self.assertEqual(result.code, code, result)
         told = result.err
         if "status" in result.args and result.out:
@@ -179,7 +180,7 @@ class Matrix(boxes.TestCase):
     # ---- the targets ----
 
     def test_default(self):
-        """Root of a container, with the capabilities that engines leave it and their filter."""
+        """Root of a container, with the default capabilities and filter of engines."""
         container = self.container(
             "--new-pid", "--new-ipc", "--caps", "%x" % ENGINE_CAPS, "--filter", "engine",
             prefix="/tmp/jeprof")
@@ -200,7 +201,7 @@ class Matrix(boxes.TestCase):
         self.verify_inside_user_namespace(container)
 
     def verify_inside_user_namespace(self, container):
-        """Sidecars that share it: the same rules with the capabilities that count there."""
+        """Sidecars in that user namespace: the same rules, with the capabilities there."""
         root = self.sidecar_root()
         for caps, result in ((SYS_PTRACE, WORKS), (SYS_PTRACE | CHECKPOINT_RESTORE, WORKS),
                              (0, CAPS)):
@@ -210,7 +211,7 @@ class Matrix(boxes.TestCase):
                 self.verify_cell(container, inside, result)
 
     def test_distroless(self):
-        """The program and its libraries alone, nothing to write, no rights, a filter."""
+        """Only the program and its libraries, nothing writable, no rights, a filter."""
         container = self.container(
             "--new-pid", "--new-ipc", "--uid", "65532", "--caps", "0", "--read-only",
             "--no-new-privs", "--filter", "engine", uid=65532)
@@ -223,14 +224,14 @@ class Matrix(boxes.TestCase):
         self.verify(container, expected(same_uid=DUMPABLE))  # rule 2
 
     def test_chroot(self):
-        """maps has paths from the root of the mount namespace, which the target does not see."""
+        """maps shows paths from the root of the mount namespace, not from the target's root."""
         container = self.container(
             "--new-pid", "--new-ipc", "--chroot", "--uid", "1000", "--caps", "0", "--read-only",
             "--tmpfs", "tmp", uid=1000, prefix="/tmp/jeprof")
         self.verify(container, expected())
 
     def test_frozen(self):
-        """No thread ever comes to a stop. Who may not attach at all is told that."""
+        """No thread can be stopped. Attackers without rights get the refusal of rights."""
         for freeze in (cgroups.frozen, cgroups.frozen_unified):
             container = self.container(
                 "--new-pid", "--new-ipc", "--uid", "1000", "--caps", "0", "--read-only", uid=1000)

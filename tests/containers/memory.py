@@ -1,4 +1,4 @@
-"""A profile out of a process whose memory group is full, and which may write nowhere."""
+"""Profiles of a process whose memory cgroup is full, and which cannot write anywhere."""
 
 import contextlib
 import os
@@ -12,7 +12,7 @@ from boxes import SYS_PTRACE, lib  # noqa: E402
 
 PAGE = 4096
 LIMIT = 8 << 20
-TIGHT = 16 * PAGE  # what is left to it; a call needs 6 pages, a dump after the first no more
+TIGHT = 16 * PAGE  # remaining capacity; a call needs 6 pages, a dump after the first no more
 DISTROLESS = ("--new-pid", "--new-ipc", "--uid", "65532", "--caps", "0", "--read-only",
               "--no-new-privs", "--filter", "engine")
 
@@ -22,11 +22,11 @@ class Memory(boxes.TestCase):
         super().setUp()
         self.group = cgroups.Group("memory")
         self.addCleanup(self.group.remove)
-        self.group.write("memory.oom_control", 1)  # what finds no page waits, and is not killed
+        self.group.write("memory.oom_control", 1)  # a task without a page waits, and is not killed
 
     def beside(self, *options):
-        """A target in the group, a sidecar that has CAP_SYS_PTRACE alone, and what it told before:
-        jemalloc keeps a buffer from the first dump on."""
+        """Returns a target in the group, a sidecar with only CAP_SYS_PTRACE, and the samples of a
+        first dump: jemalloc keeps a buffer from the first dump on."""
         container = self.container(*options, uid=65532, group=self.group)
         self.addCleanup(self.empty)
         sidecar = boxes.Sidecar(self.sidecar_root(), container,
@@ -34,7 +34,7 @@ class Memory(boxes.TestCase):
         return container, sidecar, self.samples(sidecar)
 
     def empty(self):
-        """The target must end outside of a group that may be full."""
+        """Moves the target out of the group before it ends, as the group may be full."""
         self.group.write("memory.limit_in_bytes", -1)
 
     def samples(self, sidecar):
@@ -43,11 +43,11 @@ class Memory(boxes.TestCase):
         return result.out.partition(b"\nMAPPED_LIBRARIES:\n")[0]
 
     def charge(self):
-        """Without what the kernel may drop, and has to here."""
+        """Returns the bytes that the group uses, without reclaimable page cache."""
         return self.group.number("memory.stat", "rss")
 
     def fill_with_files(self):
-        """More than the limit is written to a file: what is in memory of it fills the group."""
+        """A file larger than the limit is written: its page cache fills the group."""
         self.group.write("memory.limit_in_bytes", LIMIT)
         path = os.path.join(self.directory(), "filler")
         subprocess.run(["dd", "if=/dev/zero", "of=" + path, "bs=64k", "count=512", "conv=fsync"],
@@ -59,7 +59,7 @@ class Memory(boxes.TestCase):
         self.group.write("memory.limit_in_bytes", used)
 
     def squeeze(self):
-        """The limit comes down until the kernel has nothing more to give back."""
+        """Lowers the limit until the kernel has nothing more to reclaim."""
         for _ in range(4):
             with contextlib.suppress(OSError):  # EBUSY
                 while True:
@@ -78,14 +78,14 @@ class Memory(boxes.TestCase):
         self.assert_unharmed(container, slow=True)
 
     def test_full_of_files(self):
-        """As a group is that has run for a while."""
+        """A group full of page cache, as after running for a while."""
         parts = self.beside(*DISTROLESS)
         self.fill_with_files()
         self.verify(*parts)
 
     def test_full_of_its_own(self):
-        """Nothing but what the program itself has in use, and 64 KiB."""
-        for options in (DISTROLESS, DISTROLESS[:-3]):  # under a filter there is no page of code
+        """A group with only the program's own memory, and 64 KiB left."""
+        for options in (DISTROLESS, DISTROLESS[:-3]):  # under a filter there is no executable page
             parts = self.beside(*options)
             self.squeeze()
             self.verify(*parts)

@@ -1,4 +1,4 @@
-"""A podman of the test's own: its containers, configuration and storage are in one directory."""
+"""A private podman: its containers, configuration and storage are in one directory."""
 
 import json
 import os
@@ -8,8 +8,7 @@ import unittest
 
 from boxes import lib
 
-# Limits that a machine without CAP_SYS_RESOURCE can give; and a manager of control groups that
-# needs no systemd.
+# Limits that can be set without CAP_SYS_RESOURCE, and a cgroup manager that needs no systemd.
 CONTAINERS_CONF = """
 [containers]
 default_ulimits = ["nofile=1024:4096", "nproc=4096:4096"]
@@ -27,7 +26,7 @@ graphroot = "%(own)s/storage"
 
 
 class Podman:
-    """user: a number; then it is rootless, in a user namespace where that user is root."""
+    """user: a uid for rootless containers, in a user namespace where that user is root."""
 
     def __init__(self, directory, user=None):
         for program in ("podman", "runc", "setpriv"):
@@ -58,7 +57,7 @@ class Podman:
         return path
 
     def as_user(self, *argv):
-        """Anything, as the user whose containers these are."""
+        """Runs a command as the owner of these containers."""
         words = self.before + [str(word) for word in argv]
         return subprocess.run(words, env=self.env, cwd=self.directory, stdin=subprocess.DEVNULL,
                               capture_output=True, timeout=60)
@@ -73,7 +72,7 @@ class Podman:
         return done.stdout.decode().strip()
 
     def start(self, name, root, command, *options):
-        """A container of that name, in the background."""
+        """Starts a container of that name in the background."""
         name = "jeattach-test-%d-%s" % (os.getpid(), name)
         self.names.append(name)
         done = self.call("run", "-d", "--name", name, "--network", "none", *options,
@@ -84,7 +83,7 @@ class Podman:
         return name
 
     def run(self, root, command, *options):
-        """A container that ends; as lib.run_tool tells it."""
+        """Runs a container to its end. Returns a lib.Result."""
         done = self.call("run", "--rm", "--network", "none", *options, "--rootfs", root, *command)
         return as_result(command, done)
 
@@ -94,7 +93,7 @@ class Podman:
     def stop(self):
         for name in self.names:
             self.call("rm", "--force", "--time", "0", name)
-        if self.before:  # of a user: a process of podman's own keeps his namespace, until this
+        if self.before:  # rootless: a pause process of podman keeps the namespace until this
             self.call("system", "migrate")
 
 

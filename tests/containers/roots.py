@@ -1,4 +1,4 @@
-"""Roots that are odd: no /proc, files that are gone, links that lead elsewhere from outside."""
+"""Unusual roots: no /proc, deleted files, links with another meaning from outside."""
 
 import json
 import os
@@ -14,7 +14,7 @@ READ_ONLY = ("--new-pid", "--uid", "1000", "--caps", "0", "--read-only", "--tmpf
 
 class Roots(boxes.TestCase):
     def sidecars(self, container):
-        """The host, and sidecars that may and that may not follow map_files."""
+        """Returns the host, and sidecars that may and may not follow map_files."""
         root = self.sidecar_root()
         yield boxes.Host(container)
         for caps in (SYS_PTRACE, SYS_PTRACE | CHECKPOINT_RESTORE):
@@ -25,8 +25,8 @@ class Roots(boxes.TestCase):
         return json.loads(told)
 
     def test_chroot_without_proc(self):
-        """In the mount namespace of the host. jemalloc cannot read its mappings: the tool adds
-        them, to what goes through it."""
+        """A root without /proc. jemalloc cannot read its mappings; the tool adds them to a
+        streamed profile."""
         container = self.container("--bare", "--uid", "1000", "--caps", "0", uid=1000,
                                    prefix="/tmp/jeprof", bare=True)
         os.mkdir(os.path.join(container.root, "tmp"))
@@ -43,7 +43,7 @@ class Roots(boxes.TestCase):
         self.assert_unharmed(container, slow=True)
 
     def test_links(self):
-        """An absolute link means something else outside: the path is told without it."""
+        """An absolute link has another meaning outside: the printed path does not use it."""
         for chroot in ((), ("--chroot",)):
             container = self.container(*READ_ONLY, *chroot, uid=1000,
                                        links={"data": "/tmp/real"})
@@ -62,7 +62,7 @@ class Roots(boxes.TestCase):
             self.assert_unharmed(container, slow=True)
 
     def test_library_is_gone(self):
-        """The file was replaced by an upgrade, and the links of map_files are not for all."""
+        """The file was replaced by an upgrade, and not all may follow the links of map_files."""
         container = self.container(*READ_ONLY, uid=1000)
         for where, _, names in os.walk(container.root):
             for name in names:
@@ -78,8 +78,8 @@ class Roots(boxes.TestCase):
         self.assert_unharmed(container, slow=True)
 
     def test_no_unwinder(self):
-        """The victim has words on its stack that only unwinding can judge: what is missing is
-        named."""
+        """Words on the victim's stack need the unwinder: the message names the missing
+        library."""
         container = self.container(*READ_ONLY, uid=1000)
         bare = boxes.Sidecar(self.sidecar_root(unwinder=False), container,
                              ["--uid", 0, "--caps", "%x" % SYS_PTRACE])
@@ -88,7 +88,7 @@ class Roots(boxes.TestCase):
         self.assert_unharmed(container, slow=True)
 
     def test_stranger(self):
-        """A sidecar whose /proc is of another pid namespace: no process is there, none is touched."""
+        """A sidecar whose /proc is of another pid namespace lists and touches no process."""
         container = self.container(*READ_ONLY, uid=1000)
         alone = boxes.Alone(self.sidecar_root(), container)
         result = alone.run("on", 4242)

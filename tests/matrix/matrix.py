@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""jemalloc wherever it may be: releases, prefixes, kinds of programs, and programs without it.
+"""jemalloc in all forms: releases, prefixes, kinds of programs, and programs without it.
 
-    matrix.py [CELL...]     runs the cells, else those that are short
-    matrix.py --list        one line for each cell: its name, and "short" or "long"
+    matrix.py [CELL...]     runs these cells, default: the short ones
+    matrix.py --list        prints a line for each cell: its name, and "short" or "long"
 
-A cell is a process. `status` must find the right module, prefix and version; what it reads from
-memory and what `ps` says must agree with what a call answers; where profiling is compiled in it
-is switched on, a profile is streamed out, it is switched off, and the process goes on.
+A cell is a process. `status` must find the right module, prefix and version. What it reads from
+memory, and what `ps` prints, must agree with the result of a call. If profiling is compiled in, it
+is switched on, a profile is streamed out, it is switched off, and the process must continue.
 """
 
 import dataclasses
@@ -34,31 +34,31 @@ RELEASE = r"\d+\.\d+\.\d+-\d+-g\w+"
 
 @dataclasses.dataclass
 class Cell:
-    """What is started, and what must be found in it."""
+    """A process to start, and what must be found in it."""
 
     name: str
     start: typing.Callable  # (test) -> Target
     module: str = ""  # a regular expression for the module's path; "": there is no jemalloc
-    prefix: typing.Optional[str] = ""  # None: nothing in the process tells it
+    prefix: typing.Optional[str] = ""  # None: cannot be read from the process
     version: str = RELEASE
-    by_name: bool = True  # a symbol names it; else it is found without
+    by_name: bool = True  # False: it must be found without symbols
     linkage: str = "static"
     prof: bool = True  # compiled in
     enabled: bool = True  # and enabled at start
-    provable: bool = True  # a thread of it is at a safe point most of the time
+    provable: bool = True  # one of its threads is at a safe point most of the time
     long: bool = False
 
 
 @dataclasses.dataclass
 class Target:
-    """A process of a cell. rounds: what counts up while it works."""
+    """A process of a cell. rounds: a counter that increases while it works."""
 
     pid: int
     rounds: typing.Optional[typing.Callable] = None
 
 
 def environment(**extra):
-    """For programs of any prefix."""
+    """Returns MALLOC_CONF for any prefix."""
     return lib.tool_environment({"MALLOC_CONF": CONF, "_RJEM_MALLOC_CONF": CONF, **extra})
 
 
@@ -102,20 +102,20 @@ def start_prefixed(release, prefix, kind, stripped, test, **extra):
 
 
 def start_twin(test):
-    """Another process of the same file comes first, elsewhere in memory and in another state."""
+    """Starts another process of the same file first, at other addresses and in another state."""
     twin = functools.partial(start_prefixed, "5.3.0", "_rjem_", "static-pie", False, test)
     twin(MALLOC_CONF="prof:true,prof_active:true")
     return twin()
 
 
 def start_with_duckdb(test):
-    """The library with jemalloc in it is not linked but loaded later."""
+    """The library that contains jemalloc is loaded by dlopen."""
     folder = packages.npm_unpacked("@duckdb/node-bindings-linux-x64")
     return start_subject(test, subjects.plain(), (), [os.path.join(folder, "libduckdb.so")])
 
 
 def start_program(test, argv, ready=None, **options):
-    """A program that works or waits by itself until it is ended. ready(process) or a moment."""
+    """A program that works or waits until it is killed. Waits for ready(process), or a moment."""
     options.setdefault("stdin", subprocess.PIPE)
     options.setdefault("stdout", subprocess.DEVNULL)
     process = test.process(argv, stderr=subprocess.PIPE, env=environment(), **options)
@@ -124,14 +124,14 @@ def start_program(test, argv, ready=None, **options):
 
 
 def is_asleep(pid):
-    """It has started all that it starts by itself, as far as can be told from outside."""
+    """True if it stays asleep: it has probably finished its start."""
     return lib.state_of(pid) == "S" and lib.wait_until(lambda: lib.state_of(pid) != "S", 0.3) is False
 
 
 def start_redis(test):
     redis = lib.Redis(test.directory())
     test.addCleanup(redis.stop)
-    return Target(redis.pid, redis.commands_done)  # to ask is a command
+    return Target(redis.pid, redis.commands_done)  # commands_done itself sends a command
 
 
 def start_named(test):
@@ -144,7 +144,7 @@ def start_named(test):
 
 
 def start_varnishd(test):
-    """Its worker, which is a child of the process that is started."""
+    """Returns its worker, a child of the started process."""
     directory = test.directory()
     words = ["-F", "-j", "none", "-n", directory, "-a", directory + "/socket", "-b", "none"]
     manager = start_program(test, [packages.host_program("varnishd")] + words)
@@ -212,7 +212,7 @@ def shared_cells():
     for release in subjects.RELEASES:
         common = {"module": r"/libjemalloc\.so\.2$", "version": version_of(release)}
         start = functools.partial(start_preloaded, release)
-        # What the loader's own option preloads is in no environment: it counts as shared.
+        # A library preloaded by an option of the loader is not in the environment: it is "shared".
         linkage = "shared" if release == "5.3.1" else "preloaded"
         yield Cell("preload-" + release, start, linkage=linkage, **common)
         start = functools.partial(start_linked, release)
@@ -220,7 +220,7 @@ def shared_cells():
 
 
 def prefixed_cells():
-    """The short ones: each release with each prefix and each kind, whole and stripped."""
+    """The short cells: each release with each prefix and each kind, with symbols and stripped."""
     for r, release in enumerate(subjects.RELEASES):
         for p, prefix in enumerate(PREFIXES):
             for k, kind in enumerate(subjects.KINDS):
@@ -238,7 +238,7 @@ def prefixed_cells():
 
 
 def disabled_cells():
-    """Profiling is compiled in, and was not enabled at start."""
+    """Profiling is compiled in but was not enabled at start."""
     for release in subjects.RELEASES:
         start = functools.partial(start_prefixed, release, "_rjem_", "static-pie", False)
         yield Cell(
@@ -262,7 +262,7 @@ def twin_cells():
 
 
 def musl_cells():
-    """Without profiling: musl's programs cannot be unwound while they start."""
+    """Profiling is not compiled in: programs of musl cannot be unwound while they start."""
     for stripped in (False, True):
         words = "musl-" + ("stripped" if stripped else "whole")
         yield Cell(
@@ -283,8 +283,8 @@ def program_cells():
     yield Cell("varnishd", start_varnishd, linkage="shared", **shared)
     yield Cell("node", start_node, linkage="preloaded", **shared)
     yield Cell("ruff", start_ruff, module="/ruff$", prefix=None, by_name=False)
-    # Its one thread sleeps with old addresses of jemalloc on its stack, in a system call of musl
-    # that has no call frame information.
+    # Its only thread sleeps with stale addresses of jemalloc on its stack, in a system call of musl
+    # without call frame information.
     yield Cell(
         "ripgrep",
         start_ripgrep,
@@ -306,21 +306,21 @@ def program_cells():
 
 
 DECOYS = {
-    # A function of that name alone, as programs have that ship a stub of it.
+    # Only a function of that name, as in programs with a stub of it.
     "mallctl-alone": "int mallctl(void) { return 0; }",
-    # Data of both names.
+    # Data with both names.
     "data": "int mallctl[9] = {1}, malloc_stats_print[9] = {1};",
-    # What mozjemalloc exports: a family of names, but not these.
+    # The exports of mozjemalloc: a similar family of names.
     "mozjemalloc": """
         void jemalloc_stats(void) {} void jemalloc_stats_internal(void) {}
         void jemalloc_purge_freed_pages(void) {} void jemalloc_ptr_info(void) {}
         void moz_arena_malloc(void) {} void je_malloc_usable_size(void) {}
         const char text[] = "<jemalloc>: Error";""",
-    # Names that contain these, in front and behind.
+    # Names that contain these as a suffix or a prefix.
     "like": """
         int mallctl_(void) { return 0; } int mallctlx(void) { return 0; }
         void malloc_stats_print_(void) {} void xmalloc_stats_prints(void) {}""",
-    # Of two families, so that no name has its sibling.
+    # From two families, so that no name has its sibling.
     "siblings": "int a_mallctl(void) { return 0; } void b_malloc_stats_print(void) {}",
 }
 
@@ -347,12 +347,12 @@ CELLS = {
 }
 
 
-# ---- what must hold ------------------------------------------------------------------------
+# ---- the checks ------------------------------------------------------------------------
 
 
 class Matrix(lib.TestCase):
     def wait_started(self, process, ready):
-        """Until it is ready; one that cannot run here is no failure of the tool."""
+        """Starts the target and waits until it is ready. Skips if it cannot run here."""
         if not lib.wait_until(lambda: process.poll() is not None or ready()):
             self.fail("the program does not get ready")
         if process.poll() is not None:
@@ -363,7 +363,7 @@ class Matrix(lib.TestCase):
         return json.loads(self.assert_ran(lib.run_tool(*words, "--json")).text)
 
     def assert_works(self, target):
-        """It has not been harmed by what was done to it."""
+        """Checks that the process was not harmed."""
         if target.rounds:
             before = target.rounds()
             self.assertTrue(lib.wait_until(lambda: target.rounds() > before), "it stands still")
@@ -387,7 +387,7 @@ class Matrix(lib.TestCase):
         return status
 
     def check_without_call(self, cell, target, status):
-        """What is read from memory is what a call answers, or unknown."""
+        """A value read from memory equals the result of a call, or is unknown."""
         memory = self.answer("status", "--no-call", target.pid)
         self.assertEqual(memory["calls"], 0)
         of_a_call = {"source", "thread", "held_ns", "calls", "stops", "search_ns", "next"}
@@ -404,7 +404,7 @@ class Matrix(lib.TestCase):
         self.assertEqual(rows[0]["linkage"], cell.linkage)
 
     def assert_sampling(self, target, active):
-        """The state that a call has made is the one that is read, by a call or without."""
+        """The state that a call has set is read back, by a call and from memory."""
         self.assertEqual(self.answer("status", target.pid)["prof.active"], active)
         rows = [row for row in self.answer("ps")["processes"] if row["pid"] == target.pid]
         self.assertIn(rows[0]["prof"], ("active" if active else "inactive", "enabled", None))
@@ -421,20 +421,20 @@ class Matrix(lib.TestCase):
         self.assert_sampling(target, False)
 
     def check_refusal(self, target):
-        """A safe point may not be found; then nothing is touched."""
+        """There may be no safe point; then nothing is touched."""
         result = lib.run_tool("on", target.pid, "--timeout", "1s")
         self.assertIn(result.code, (lib.NO_SAFE_MOMENT, lib.PROFILING_OFF), result)
         self.assertEqual(result.out, b"")
 
     def check_prof(self, cell, target, status):
-        """What the subject was started with; `on` asks by a call what status may have read."""
+        """Checks the options of the start; `on` makes a call, status may read memory."""
         self.assertEqual(status["config.prof"], cell.prof)
         self.assertEqual(status["opt.prof"], cell.prof and cell.enabled)
         self.assertFalse(status["prof.active"])
         if not cell.prof or not cell.enabled:
             self.assert_failed(lib.run_tool("on", target.pid), lib.PROFILING_OFF)
             return
-        if cell.name != "redis-server":  # which the tests start in their own way
+        if cell.name != "redis-server":  # lib.Redis has its own configuration
             self.assertEqual(status["prof.lg_sample"], LG_SAMPLE)
         self.assertIs(status["prof.thread_active_init"], True)
         self.check_profiling(target)
@@ -458,7 +458,7 @@ def method_name(cell_name):
 
 
 def add_methods():
-    """A test for each cell."""
+    """Makes a test for each cell."""
 
     def method_of(cell):
         return lambda self: self.check(cell)

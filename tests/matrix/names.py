@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The verbs that use jemalloc's names, on each release, shared and linked in, in each state.
+"""The verbs that use ctl names, on each release, shared and linked in, in each state.
 
-    names.py [CELL...]     runs the cells, else all
-    names.py --list        the cells
+    names.py [CELL...]     runs these cells, default: all
+    names.py --list        prints the cells
 
-Every state of profiling that a process can have been started in: the right exit code and the
-right sentence, no text of an errno for a state of jemalloc's, and the process goes on.
+For every state of profiling at start: the exit code and the message are right, no state of jemalloc
+is reported as an errno, and the process continues.
 """
 
 import json
@@ -34,7 +34,7 @@ ERRNO_TEXTS = r"No such file|Invalid argument|Bad address|Operation not permitte
 
 
 def names_in(release, names):
-    """Of names with the release that they came with, those of this one."""
+    """Returns those of the names, given with their first release, that this release has."""
     number = tuple(map(int, release.split(".")))
     return [name for name, first in names.items() if tuple(map(int, first.split("."))) <= number]
 
@@ -92,7 +92,7 @@ class Releases(lib.TestCase):
         self.assert_failed(result, code, *words)
         self.assertNotRegex(result.err, ERRNO_TEXTS)
 
-    # ---- what holds in every state ----
+    # ---- checks for every state ----
 
     def check_reads(self, release, pid):
         told = self.told("mallctl", pid, "--list", "*")
@@ -114,7 +114,7 @@ class Releases(lib.TestCase):
             self.assert_worded(self.tool("mallctl", pid, "arena.0.name"), lib.USAGE, "5.3.1 on")
 
     def check_each_by_itself(self, pid):
-        """The type of every name is the one that this build has: mallctl would say EINVAL."""
+        """Every name has the type of this build; with another, mallctl returns EINVAL."""
         listed = self.told("mallctl", pid, "--list", "*")["values"]
         named = [name for name in listed if name not in ("epoch",)]
         for start in range(0, len(named), 20):
@@ -231,7 +231,7 @@ class Releases(lib.TestCase):
             self.assertTrue(read(path).startswith(b"heap_v2/"))
 
     def check_without_version(self, release):
-        """A build from a tree without tags: its names tell the release that it has at least."""
+        """A build from a tree without tags: its names show the lowest release that it can be."""
         directory = self.directory()
         library = read(subjects.shared_library(release))
         own, none = b"%s-0-g" % release.encode(), b"0.0.0-0-g"
@@ -243,7 +243,7 @@ class Releases(lib.TestCase):
         after = {"5.2.1": "opt.hpa", "5.3.0": "arena.0.name"}[release]
         self.assert_worded(self.tool("mallctl", pid, after), lib.USAGE, "this is 0.0.0")
         self.assert_ran(self.tool("mallctl", pid, "opt.confirm_conf", "arena.4096.purge"))
-        # When in doubt, it crashes.
+        # A name that crashes some release is refused if the release is unknown.
         crashing = self.tool("mallctl", pid, "thread.prof.active")
         self.assert_worded(crashing, lib.REFUSED, "would crash the process")
         self.assert_works(pid)
@@ -252,7 +252,7 @@ class Releases(lib.TestCase):
         for state in STATES:
             with self.subTest(state=state):
                 self.check_state(release, kind, state)
-        if kind == "shared" and release != "5.3.1":  # whose program finds it by its rpath first
+        if kind == "shared" and release != "5.3.1":  # its program finds it by rpath first
             with self.subTest(state="no version"):
                 self.check_without_version(release)
         with self.subTest(state="names"):

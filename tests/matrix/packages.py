@@ -1,5 +1,5 @@
-"""Debian packages of any suite, and npm packages, unpacked into a cache without touching the
-machine's own package management."""
+"""Debian packages of any suite, and npm packages, unpacked into a cache without use of the
+machine's package management."""
 
 import fcntl
 import glob
@@ -11,12 +11,12 @@ import time
 import unittest
 
 ARCHITECTURE = "amd64"
-PATIENCE = 240  # seconds that one download may take
-FORGET = 900  # seconds after which what could not be had is tried again
+PATIENCE = 240  # seconds: timeout of one download
+FORGET = 900  # seconds after which a failed download is retried
 
 
 def cache():
-    """Where fixtures stay from one run to the next: in the build directory."""
+    """Returns the directory that keeps fixtures between runs, in the build directory."""
     path = os.environ.get("JEATTACH_MATRIX")
     if not path:
         raise unittest.SkipTest("JEATTACH_MATRIX names no directory for fixtures")
@@ -25,11 +25,11 @@ def cache():
 
 
 class Unavailable(unittest.SkipTest):
-    """What the test needs cannot be had here."""
+    """Something that the test needs is not available here."""
 
 
 def run(argv, **options):
-    """A command that must succeed; its last line says why it did not."""
+    """Runs a command that must succeed. Otherwise its last line is the reason of the error."""
     options.setdefault("timeout", PATIENCE)
     try:
         done = subprocess.run(
@@ -44,8 +44,8 @@ def run(argv, **options):
 
 
 def once(name, make):
-    """The path `name` in the cache, made by make(path) if it is not there yet; another process
-    that makes it at the same time is waited for."""
+    """Returns the path `name` in the cache, created by make(path) if it is absent. Waits for
+    another process that creates it at the same time."""
     path = os.path.join(cache(), name)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path + ".lock", "w") as lock:
@@ -68,7 +68,8 @@ def once(name, make):
 
 
 def refuse_again(failed):
-    """Without a network each of many cells would wait for it to time out."""
+    """Raises Unavailable if the same download failed a moment ago: without a network each of many
+    cells would time out."""
     try:
         age = time.time() - os.stat(failed).st_mtime
         with open(failed) as file:
@@ -88,7 +89,7 @@ def remove(path):
 
 
 def mirror():
-    """The archive that the machine's own apt sources name."""
+    """Returns the archive of the machine's apt sources."""
     listed = run(["apt-get", "indextargets", "--format", "$(COMPONENT) $(RELEASE) $(REPO_URI)"])
     for line in sorted(listed.splitlines()):
         component, release, uri = line.split(None, 2)
@@ -98,7 +99,7 @@ def mirror():
 
 
 class Suite:
-    """One suite of the archive with lists of its own."""
+    """One suite of the archive, with its own package lists."""
 
     def __init__(self, name):
         self.name = name
@@ -151,19 +152,19 @@ class Suite:
         run(["tar", "-xf", archive, "--strip-components=1"], cwd=directory)
 
     def source(self, package):
-        """The directory of a package's source as its authors released it."""
+        """Returns the directory of a package's upstream source."""
         return once(
             "source/%s/%s" % (self.name, package), lambda path: self._fetch_source(package, path)
         )
 
     def unpacked(self, package):
-        """The directory that holds the files of a package."""
+        """Returns the directory with the files of a package."""
         return once(
             "debian/%s/%s" % (self.name, package), lambda path: self._fetch(package, path)
         )
 
     def file(self, package, pattern):
-        """One file of a package."""
+        """Returns the path of one file of a package."""
         found = glob.glob(os.path.join(self.unpacked(package), pattern), recursive=True)
         found = [path for path in found if not os.path.islink(path)]
         if not found:
@@ -172,7 +173,7 @@ class Suite:
 
 
 def npm_unpacked(package):
-    """The directory of an npm package, without what it depends on."""
+    """Returns the directory of an npm package, without its dependencies."""
 
     def fetch(directory):
         os.makedirs(directory)
@@ -190,7 +191,7 @@ def npm_unpacked(package):
 
 
 def host_program(name):
-    """A program of this machine."""
+    """Returns the path of a program of this machine."""
     path = shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
     if not path:
         raise Unavailable("%s is not installed" % name)

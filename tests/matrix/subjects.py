@@ -1,4 +1,4 @@
-"""The subjects of the matrix: subject.c with a jemalloc of each release, linked in each way."""
+"""The subjects of the matrix: subject.c with jemalloc of each release, linked in each way."""
 
 import hashlib
 import os
@@ -10,7 +10,7 @@ from packages import Suite, once, run
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "subject.c")
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 
-# The suites whose libjemalloc is of that release.
+# The suites that have libjemalloc of that release.
 RELEASES = {"5.2.1": "bullseye", "5.3.0": "bookworm", "5.3.1": "sid"}
 
 MUSL_VERSION = "5.3.0-0-g54eaed1d8b56b1aa528be3bdd1877e59c56fa90c"
@@ -23,7 +23,7 @@ KINDS = {
 
 
 def subject_once(name, make):
-    """A program of the cache that is made again when its source has changed."""
+    """Returns a program of the cache, built again if its source has changed."""
     with open(SOURCE, "rb") as file:
         digest = hashlib.sha256(file.read()).hexdigest()[:8]
     return once("subjects-%s/%s" % (digest, name), make)
@@ -39,7 +39,7 @@ def shared_library(release):
 
 
 def defined_names(archive):
-    """The public names: those without jemalloc's own prefix for what is private."""
+    """Returns the public names: those without jemalloc's prefix for private ones."""
     lines = run(["nm", "--defined-only", archive]).splitlines()
     words = [line.split() for line in lines]
     names = {word[2] for word in words if len(word) == 3 and word[1].isupper()}
@@ -47,7 +47,7 @@ def defined_names(archive):
 
 
 def prefixed_archive(release, prefix):
-    """libjemalloc_pic.a with a prefix before all public names, as configure would make it."""
+    """Returns libjemalloc_pic.a with a prefix on all public names, as from configure."""
 
     def make(path):
         source = Suite(RELEASES[release]).file("libjemalloc-dev", "**/libjemalloc_pic.a")
@@ -55,7 +55,7 @@ def prefixed_archive(release, prefix):
         members = run(["ar", "t", path]).split()
         run(["ar", "d", path] + [name for name in members if "_cpp." in name])
         names = ["%s %s%s" % (name, prefix, name) for name in defined_names(path)]
-        names.append("__isoc23_strtol strtol")  # of a newer C library than this machine's
+        names.append("__isoc23_strtol strtol")  # a symbol of a newer C library
         with open(path + ".names", "w") as file:
             file.write("\n".join(names) + "\n")
         run(["objcopy", "--redefine-syms", path + ".names", path])
@@ -65,7 +65,7 @@ def prefixed_archive(release, prefix):
 
 
 def linked_in(release, prefix, kind, stripped):
-    """A program with jemalloc in it, under a prefix."""
+    """Returns a program with jemalloc linked in, under a prefix."""
 
     def make(path):
         words = ["-DSUBJECT_PREFIX=" + prefix] + KINDS[kind]
@@ -81,17 +81,17 @@ def linked_in(release, prefix, kind, stripped):
 
 
 def plain():
-    """Without any jemalloc."""
+    """Returns a program without jemalloc."""
     return subject_once("plain", lambda path: compile_subject(path, "-ldl"))
 
 
 def linked_shared(release):
-    """Linked with the shared library of a release, which it finds by its rpath."""
+    """Returns a program linked with the shared library of a release, found by rpath."""
 
     def make(path):
         library = shared_library(release)
         rpath = "-Wl,-rpath," + os.path.dirname(library)
-        # A newer C library's symbols are of no concern to the link.
+        # The library may need symbols of a newer C library, which the link ignores.
         compile_subject(path, "-Wl,--no-as-needed", library, rpath,
                         "-Wl,--allow-shlib-undefined", "-ldl")
 
@@ -99,7 +99,7 @@ def linked_shared(release):
 
 
 def musl_archive():
-    """jemalloc built from its source with musl's compiler."""
+    """Returns jemalloc built from source with musl's compiler."""
 
     def make(path):
         tree = path + ".tree"
@@ -117,7 +117,7 @@ def musl_archive():
 
 
 def musl(stripped):
-    """A static program of another C library."""
+    """Returns a static program with another C library."""
 
     def make(path):
         words = ["-DSUBJECT_STATIC", "-static", musl_archive(), "-lpthread"]
@@ -129,8 +129,7 @@ def musl(stripped):
 
 
 def sid_loader():
-    """The dynamic loader and the directory of libraries of a newer C library than this machine
-    may have."""
+    """Returns the dynamic loader and the library directory of a newer C library."""
     suite = Suite("sid")
     loader = suite.file("libc6", "**/ld-linux-x86-64.so.2")
     needed = {package: suite.unpacked(package) for package in ("libgcc-s1", "libstdc++6")}
@@ -139,7 +138,7 @@ def sid_loader():
 
 
 def decoy(name, source, *words):
-    """A program that is not jemalloc but has names like it."""
+    """Returns a program that has names like jemalloc's, but no jemalloc."""
 
     def make(path):
         text = path + ".c"

@@ -1,7 +1,7 @@
-"""What the safety tests share: their victims, and a table of checks with a sabotage of each.
+"""Shared by the safety tests: victims, and a table of checks with a sabotage of each.
 
 Every driver is a table of checks. It runs them with the tool, and exits with 1 if one fails. With
-`--sabotage` something that is not the tool disturbs the victims, and each check must fail.
+`--sabotage` something else than the tool disturbs the victims, and each check must fail.
 """
 
 import argparse
@@ -29,11 +29,11 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Failure(Exception):
-    """A check that does not hold."""
+    """A check has failed."""
 
 
 class Skip(Exception):
-    """A check that cannot be made here."""
+    """A check cannot be made here."""
 
 
 def require(condition, text, *values):
@@ -46,7 +46,7 @@ def tgkill(pid, tid, number):
 
 
 def hold_thread(pid, tid, number, seconds):
-    """What a careless debugger does: the thread gets a signal, and all stand still for a while."""
+    """Acts as a careless debugger: sends the thread a signal, and stops all threads for a while."""
     tgkill(pid, tid, number)
     os.kill(pid, signal.SIGSTOP)
     time.sleep(seconds)
@@ -54,12 +54,12 @@ def hold_thread(pid, tid, number, seconds):
 
 
 class Victim:
-    """A process that is told what to do by lines, and answers by lines."""
+    """A process that reads commands and writes answers, line by line."""
 
     def __init__(self, name, *arguments, conf=CONF, prepare=None, wrapper=(), user=None):
         self.directory = tempfile.mkdtemp(prefix="jeattach-safety.")
         program = os.path.join(VICTIMS, name)
-        if user is not None:  # who may not be able to look into the folder of the build
+        if user is not None:  # this user may not be able to read the build directory
             os.chown(self.directory, user, user)
             program = shutil.copy(program, self.directory)
         env = lib.tool_environment({"MALLOC_CONF": conf + ",prof_prefix:%s/p" % self.directory})
@@ -84,7 +84,7 @@ class Victim:
         self.process.stdin.flush()
 
     def answer(self, key=None, timeout=20):
-        """The words of the next line, behind `key` if it is given."""
+        """Returns the words of the next line, after `key` if it is given."""
         timer_end = time.monotonic() + timeout
         while not self._readable(timer_end - time.monotonic()):
             raise Failure("no answer from the victim within %d s" % timeout)
@@ -159,7 +159,7 @@ class Table:
         self.rows = []
 
     def add(self, name, check, *arguments, sabotage=True):
-        """sabotage=False: there is nothing to break, the check is of the tool's own words."""
+        """sabotage=False: the check is of the tool's output, so that sabotage cannot break it."""
         self.rows.append((name, check, arguments, sabotage))
 
     def _selected(self):
@@ -191,7 +191,7 @@ class Table:
             begun = time.monotonic()
             verdict, note = self._one(check, arguments)
             if self.options.sabotage and verdict == "ok":
-                verdict, note = self._one(check, arguments)  # it may have come too late
+                verdict, note = self._one(check, arguments)  # the sabotage may have come too late
             if self.options.sabotage and verdict in ("ok", "FAIL"):
                 verdict = "FAIL" if verdict == "ok" else "ok"
                 note = note.split("\n")[0]

@@ -1,10 +1,10 @@
-"""A thread in each kind of blocking call, attached to several times during that one call.
+"""Attaches several times to a thread during one blocking call, for each kind of call.
 
-No EINTR, no early return, the right result, errno and signal mask kept. A timeout is late by no
-more than the thread was held, or, for the calls that are never restarted (signal(7)), by a whole
-timeout from the last attach on. Time in which those who take part in the call, or the tool, waited
-for a CPU is nobody's fault. A call that had done part of its work when it began to wait
-(`CUT_SHORT`) is ended by any stop of the thread: there only the victim's life is checked.
+No EINTR, no early return, the right result, errno and signal mask kept. A timeout is late by at
+most the time for which the thread was stopped, or, for the calls that are never restarted
+(signal(7)), by a whole timeout after the last attach. Time for which the participants of the call,
+or the tool, waited for a CPU is not counted. A call that had done part of its work when it started
+to wait (`CUT_SHORT`) is ended by any stop of the thread; for these the victim must only live.
 """
 
 import os
@@ -17,8 +17,8 @@ from safety import VICTIMS, Failure, Table, Victim, hold_thread, is_asleep, lib,
 
 ENDS_LATER, CUT_SHORT, IS_ENDED = 1, 2, 4
 SLACK = 0.15
-EARLY = 0.02  # of a call that ends by itself
-EARLY_ENDED = 0.15  # of one that another thread ends: it counts from before the call
+EARLY = 0.02  # for a call that ends by itself
+EARLY_ENDED = 0.15  # for a call that another thread ends: counted from before the call
 TURNS = 5
 WORDS = (("status",), ("on",), ("off",))
 
@@ -31,7 +31,7 @@ def calls():
 
 
 def has_run(pid, tid):
-    """It is in its call: it has used the CPU for a tick."""
+    """True if it has used a tick of CPU time, and so is in its call."""
     words = lib.read_text("/proc/%d/task/%d/stat" % (pid, tid)).rpartition(")")[2].split()
     return int(words[11]) + int(words[12]) > 0
 
@@ -44,9 +44,9 @@ class Check:
         self.victim = None
 
     def disturb(self, tid, words, cut_short):
-        """False when the thread is gone: it has ended its call, which is judged all the same."""
+        """Returns False if the thread has ended its call, which is checked all the same."""
         if self.sabotage:
-            # The wait of one that runs all the time may be as long as its call, and excuses as much.
+            # A thread that always runs may wait for a CPU as long as its call.
             hold_thread(self.victim.pid, tid, signal.SIGUSR2, 2 * self.ms / 1000 + 0.2)
             return True
         result = tool_ok(*words, self.victim.pid, "--thread", tid, codes=(lib.OK, lib.GONE))
@@ -55,7 +55,7 @@ class Check:
         return result.code == lib.OK
 
     def attach_during(self, tid, name, flags, begun):
-        """All attaches in the first three quarters of the call. Returns the end of the last."""
+        """Attaches during the first three quarters of the call. Returns the end of the last."""
         if name == "sched_yield":
             lib.wait_until(lambda: has_run(self.victim.pid, tid), 1, 0.001)
         else:
@@ -74,7 +74,7 @@ class Check:
             self.victim = Victim("blocking", "-")
 
     def one(self, *row):
-        """On a busy machine a call may be over before the tool comes to it: then a longer one is made."""
+        """Repeats with a longer call if the call was over before the tool attached."""
         usual = self.ms
         try:
             for _ in range(TURNS):
@@ -84,7 +84,7 @@ class Check:
                 self.ms *= 2
             raise Failure("over before the tool came to it, %d times" % TURNS)
         except Failure:
-            self.victim.end()  # it may still be in that call
+            self.victim.end()  # the thread may still be in that call
             raise
         finally:
             self.ms = usual
@@ -93,7 +93,7 @@ class Check:
         self.start_victim()
         if self.sabotage:
             self.ms = 1000 if name == "sched_yield" else 100
-            if flags & IS_ENDED and result < 0:  # only its early end tells it from a good one
+            if flags & IS_ENDED and result < 0:  # only its early end shows the fault
                 self.ms = 400
         begun, waited = time.monotonic(), lib.Process.waited_for_cpu
         tid = int(self.victim.ask(name, self.ms, key="tid")[0])
@@ -115,7 +115,7 @@ class Check:
         require(outcome == wanted, "it returns %s", text)
         require(fault == "-", "%s", text)
         asked = self.ms / 1000
-        # One that is ended begins late if its thread has to wait.
+        # The call starts late if its thread waits for a CPU.
         early = EARLY_ENDED + waited if flags & IS_ENDED else EARLY
         require(seconds > asked - early, "too early: %s", text)
         latest = asked + (last if flags & ENDS_LATER else 0) + SLACK + waited
@@ -124,7 +124,7 @@ class Check:
 
 
 def no_call_is_forgotten(names):
-    """The calls of signal(7), by the names that they have here."""
+    """Returns the calls that signal(7) lists, by the names used here."""
     wanted = """epoll_wait epoll_pwait poll ppoll select pselect nanosleep clock_nanosleep
         futex_wait recv recv_timeout recvmsg_timeout send_timeout accept accept_timeout connect
         connect_timeout sigtimedwait sigwaitinfo semop semtimedop io_getevents msgrcv msgsnd

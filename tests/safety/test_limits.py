@@ -1,6 +1,4 @@
-"""Processes that are short of something, or forbidden something: the tool works, or says what is
-missing, and is never what kills them.
-"""
+"""Processes with limits or filters: the tool works, or names the cause, and never kills them."""
 
 import contextlib
 import os
@@ -39,7 +37,7 @@ class Limits:
 
     def tool(self, verb, *words, codes=(lib.OK,)):
         if self.sabotage:
-            # what a signal that is not expected, or the system call of another, would do
+            # the end by an unexpected signal, or by a forbidden system call
             os.kill(self.victim.pid, signal.SIGSYS)
             time.sleep(0.05)
             return lib.Result((), codes[0], b"heap_v2/1\n\nMAPPED_LIBRARIES:\n", "cause", 0)
@@ -48,7 +46,7 @@ class Limits:
         return result
 
     def all_verbs(self, codes=(lib.OK,), plain=(lib.OK,)):
-        """`plain`: what a dump into a file on the target's side may end with."""
+        """`plain`: the exit codes allowed for a dump to a file in the target."""
         seen = []
         for verb in ("status", "on", "off"):
             seen.append(self.tool(verb, codes=codes).code)
@@ -82,7 +80,7 @@ class Limits:
             return self.all_verbs(codes, plain)
 
     def descriptors(self):
-        """All descriptors in use: the profile must have its maps all the same."""
+        """All file descriptors in use: the profile must have its mappings all the same."""
         with self.run("descriptors", prepare=few_descriptors):
             for verb in ("status", "on", "off"):
                 self.tool(verb)
@@ -107,7 +105,7 @@ class Limits:
         os.environ["LIMITS_BYTES"] = str(PLENTY)
         with self.run("memory", prepare=join):
             used = int(lib.read_text(path + "/" + usage_name(name)))
-            # some pages more than it has: the scratch area would not fit if all of it were touched
+            # some spare pages: the scratch area would not fit if all of it were touched
             with open(os.path.join(path, name), "w") as file:
                 file.write(str(used + 48 * 4096))
             return self.all_verbs(codes=(0, 7), plain=(0, 7, 10))
@@ -149,7 +147,7 @@ def main():
 
 
 def add_filter(table, limits, what, action):
-    """A dump into a file is the target's own open: where that is punished, only -o is tried."""
+    """A dump to a file is an open by the target: if the filter punishes it, only -o is tried."""
 
     def check():
         with limits.run(what, action):

@@ -1,5 +1,5 @@
 """Processes in which one thread differs from the others: by a seccomp filter, by syscall user
-dispatch, by its files or its root. What the first thread's /proc says is not true of that one.
+dispatch, by its files or its root. /proc of the first thread is not right for that thread.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ class Peculiar:
         self.long = options.long
         self.victim = None
         self.tid = None
-        self.last = None  # what the tool said
+        self.last = None  # the output of the tool
 
     # ---- the victim ----
 
@@ -39,7 +39,7 @@ class Peculiar:
             return struct.unpack("<QQQ", file.read(24))
 
     def goes_on(self, rounds=3):
-        """The process lives, and so does its peculiar thread."""
+        """Checks that the process and its peculiar thread live."""
         start = self.beats()[0]
         lib.wait_until(
             lambda: self.beats()[0] >= start + rounds or not self.victim.alive(),
@@ -61,7 +61,7 @@ class Peculiar:
         return result
 
     def all_verbs(self, *words):
-        """Each of the default thread, or of that of the words."""
+        """Runs each verb on the default thread, or on the thread that the words name."""
         pid = self.victim.pid
         for verb in (("on",), ("stats",), ("dump",), ("dump", "-o", os.devnull), ("off",)):
             self.tool(verb[0], pid, *verb[1:], *words)
@@ -70,12 +70,12 @@ class Peculiar:
     # ---- checks ----
 
     def spares(self, mode):
-        """Another thread does it; the peculiar one sees nothing."""
+        """Another thread makes the call; the peculiar one notices nothing."""
         with self.run(mode):
             self.all_verbs()
 
     def filtered_by_name(self):
-        """An operator who names the filtered thread gets what needs neither files nor code."""
+        """--thread with the filtered thread: the verbs work that need neither files nor code."""
         with self.run("filtered") as victim:
             words = ("--thread", self.tid)
             self.tool("stats", victim.pid, *words)
@@ -84,7 +84,7 @@ class Peculiar:
             self.goes_on()
 
     def refuses(self, mode, told):
-        """The peculiar thread alone is asked for: a refusal, and no harm."""
+        """--thread with the peculiar thread: a refusal, and no harm."""
         with self.run(mode) as victim:
             words = ("--thread", self.tid) + SHORT
             for verb in (("on",), ("stats",), ("dump", "-o", os.devnull)):
@@ -92,7 +92,7 @@ class Peculiar:
                 self.goes_on()
 
     def filtered_late(self):
-        """The filter comes at a random moment of the attach."""
+        """The thread installs its filter at a random moment of the attach."""
         seen = {}
         for _ in range(200 if self.long else 25):
             with self.run("filtered_late", random.randrange(2000, 14000)) as victim:
@@ -102,7 +102,7 @@ class Peculiar:
         return ", ".join("%d times %d" % (seen[code], code) for code in sorted(seen))
 
     def paths(self, mode, *arguments, path=None, inside=False):
-        """What dump prints leads to the profile."""
+        """The path that dump prints leads to the profile."""
         with self.run(mode, *arguments) as victim:
             path = os.path.join(victim.directory, path) if inside else path
             words = ("--thread", self.tid) + (("--path", path) if path else ())
@@ -116,7 +116,7 @@ class Peculiar:
             raise safety.Failure("no such file: %s" % (result,))
 
     def waits_for_nobody(self, *arguments):
-        """The name is a FIFO where that thread looks, and nothing where the others do."""
+        """The path is a FIFO in that thread's root, and absent in the others'."""
         with self.run("directory", *arguments) as victim:
             os.mkfifo(os.path.join(victim.directory, "inner", "heap"))
             words = ("--thread", self.tid, "--path", "heap") + SHORT
@@ -124,10 +124,10 @@ class Peculiar:
             self.tool("dump", victim.pid, *words, codes=(10,), told="FIFO")
             self.goes_on()
 
-    # ---- who may look ----
+    # ---- rights ----
 
     def closing(self):
-        """From the stop on its own user may not look at it any more (prctl, PR_SET_DUMPABLE)."""
+        """The process becomes undumpable after the stop (prctl, PR_SET_DUMPABLE)."""
         user, tool = self.other_user()
         path = "heap"
         verbs = (("on",), ("stats",), ("dump",), ("dump", "--path", path), ("off",))
@@ -155,7 +155,7 @@ class Peculiar:
         require(not left, "left behind: %s", left)
 
     def other_user(self):
-        """For the victim and the tool: a user who is not root, and where the tool is for him."""
+        """Returns a user other than root for victim and tool, and the tool's path for it."""
         with contextlib.suppress(OSError):
             if lib.read_text("/proc/sys/kernel/yama/ptrace_scope").strip() != "0":
                 raise Skip("kernel.yama.ptrace_scope is not 0")

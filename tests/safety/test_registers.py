@@ -1,5 +1,5 @@
 """Flags, x87, MMX, MXCSR, gs base, odd stack pointers, the red zone, and restartable sequences of a
-thread that runs while it is attached to. (Vector and mask registers: tests/victims.)
+running thread, during attaches. (Vector and mask registers: tests/victims.)
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Signals of every kind, while the tool holds the thread that they are for.
+"""Signals of every kind, while the tool has stopped the thread that receives them.
 
 1 kHz timers, queued real-time signals with a number each, waits with a temporary mask, threads that
 block everything, children that end: none lost, none twice, none early, handlers on the alternate
@@ -22,10 +22,11 @@ def signal_state(pid, tid):
 
 
 def steady_state(pid, tid, wanted=None):
-    """A thread in a handler shows a temporary mask, which blocks more: that with the least counts.
+    """Returns the signal mask: of several readings the one that blocks least, because a thread in
+    a handler has a temporary mask, which blocks more.
 
-    Where one is wanted, it is waited for: a thread that is behind with its
-    signals goes from handler to handler.
+    If one mask is expected, waits for it: a thread with many pending signals runs one handler
+    after the other.
     """
     seen = []
 
@@ -69,7 +70,7 @@ def check(name, options):
 
 
 def waited_ms(pid, tid):
-    """For which the thread, or the tool that held it, was ready to run without a CPU."""
+    """Returns ns for which the thread, or the tool that stopped it, waited for a CPU."""
     return (lib.waited_for_cpu("%d/task/%d" % (pid, tid)) + lib.Process.waited_for_cpu) // 10**6
 
 
@@ -77,11 +78,11 @@ def judge(name, sent, got, fault, count, waited):
     text = "sent %d, got %d, %d attaches, fault %s, %d ms without a CPU" % (
         sent, got, count, fault, waited)
     require(fault == "-", "%s", text)
-    if name == "itimer":  # every ms; one pending signal stands for all
+    if name == "itimer":  # every ms; pending signals merge into one
         least = sent - 3 * count - sent // 10 - 3 - waited
         require(least <= got <= sent + 2, "%s", text)
     elif name.startswith("timer"):
-        allowed = 60 if name == "timer_fast" else 3  # 3 ms of it: two counts, read one after the other
+        allowed = 60 if name == "timer_fast" else 3  # ms; two counts are read one by one
         require(abs(sent - got) <= allowed, "%s", text)
     else:
         require(sent == got, "%s", text)

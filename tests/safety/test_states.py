@@ -1,5 +1,5 @@
-"""Processes in all states of life: stopped, traced, ending, forking, exec'ing, frozen, on foreign
-stacks, with a thousand threads. The tool works or refuses with a clean message, and they go on.
+"""Processes in all states: stopped, traced, ending, forking, exec'ing, frozen, on foreign stacks,
+with a thousand threads. The tool works or refuses with a clean message, and they continue.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ FREEZERS = ("/sys/fs/cgroup/freezer", "/sys/fs/cgroup/unified", "/sys/fs/cgroup"
 
 
 def told_cause(result):
-    """status tells it among what it could see nevertheless, other refusals on stderr; "": nowhere."""
+    """status prints the cause on stdout with the rest, other verbs on stderr; "": no cause."""
     told = re.search(r"\n  cause: (.+)", result.err)
     told = told or re.search(r"\nattach: refused: (.+)", result.text)
     return told.group(1) if told else ""
@@ -61,7 +61,7 @@ class States:
     def died(self):
         return not self.victim.alive()
 
-    # ---- the tool, or what is done in place of it ----
+    # ---- the tool, or its sabotage ----
 
     def tool(self, *words, codes=(lib.OK,), **options):
         if self.sabotage:
@@ -71,7 +71,7 @@ class States:
         return result
 
     def spoil(self):
-        """It is stopped, and left so; or its memory is written to."""
+        """Sabotage: stops it and leaves it stopped, or writes to its memory."""
         if self.address:
             with open("/proc/%d/mem" % self.victim.pid, "wb", buffering=0) as memory:
                 memory.seek(self.address + 100)
@@ -81,7 +81,7 @@ class States:
         return lib.Result((), 0, b"", "", 0)
 
     def refused(self, code, *words, within=None, pid=None):
-        """The tool must end with this code, in time, and leave the victim alone."""
+        """Checks that the tool ends with this code, in time, and does not change the victim."""
         if self.sabotage:
             raise Failure("not refused")
         result = safety.tool_ok("status", pid or self.victim.pid, *words, codes=(code,))
@@ -92,7 +92,7 @@ class States:
         return cause
 
     def use(self, *words, seconds=1.0, codes=(lib.OK,)):
-        """All verbs, again and again. Returns how often each exit code came."""
+        """Runs all verbs repeatedly. Returns how often each exit code occurred."""
         pid = self.victim.pid
         verbs = (("status", pid), ("on", pid), ("dump", pid, "-o", os.devnull), ("off", pid))
         end = time.monotonic() + (seconds * 10 if self.long else seconds)
@@ -173,7 +173,7 @@ class States:
         return text
 
     def ends(self, mode, codes):
-        """It ends at random moments of the attach, by itself and with its own exit code."""
+        """It exits at random moments of the attach, with its own exit code."""
         seen = {}
         for _ in range(600 if self.long else 60):
             with self.run(mode, random.randrange(1000, 16000)) as victim:
@@ -227,7 +227,7 @@ class States:
             return text
 
     def cancel(self, late):
-        """A cancellation is pending, or comes later: it must come true afterwards only."""
+        """A cancellation is pending, or comes later: it must act only after the call."""
         with self.run("cancel", int(late)) as victim:
             words = ("--thread", self.tid, "--timeout", "1s")
             path = os.path.join(victim.directory, "heap")
@@ -245,7 +245,7 @@ class States:
     # ---- deadlines ----
 
     def call_late(self):
-        """The call waits for a lock: it is left to itself, and completes when the lock is free."""
+        """The call waits for a lock: the tool detaches, and the call ends when the lock is free."""
         with self.run("dump_to_fifo") as victim:
             if self.sabotage:
                 raise Failure("the call is not late")
@@ -300,7 +300,7 @@ class States:
 
 
 def is_frozen(path, switch):
-    """By the group of version 1, or 2."""
+    """Freezes by cgroup v1 or v2."""
     with contextlib.suppress(OSError):
         return "frozen 1" in lib.read_text(os.path.join(path, "cgroup.events"))
     return lib.read_text(switch).strip() == "FROZEN"
@@ -312,7 +312,7 @@ def write(path, text):
 
 
 def move_out(path, pid):
-    """Into the group above, so that this one can be removed."""
+    """Moves the process to the parent group, so that this one can be removed."""
     with contextlib.suppress(OSError):
         write(os.path.join(os.path.dirname(path), "cgroup.procs"), pid)
         lib.wait_until(lambda: not lib.read_text(os.path.join(path, "cgroup.procs")), 1)

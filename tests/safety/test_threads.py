@@ -1,5 +1,6 @@
 """Threads that a call would harm: deep below a frame of the allocator, cancelled in the middle of
-a call, past the last destructors of thread-specific data. They are not used, or not harmed.
+a call, past the last destructors of thread-specific data. The tool passes them over, or does not
+harm them.
 """
 
 import json
@@ -21,7 +22,7 @@ class Threads:
         self.long = options.long
 
     def goes_on(self, victim, rounds=3):
-        """It lives, its rounds go on, and it found nothing wrong."""
+        """Checks that it lives, makes rounds, and found no fault."""
         def beats():
             with open(os.path.join(victim.directory, "beats"), "rb") as file:
                 return struct.unpack("<QQ", file.read(16))
@@ -36,8 +37,8 @@ class Threads:
     # ---- deep ----
 
     def deep(self):
-        """The same tool looks at a thread that is far below clean frames, and then below the
-        allocator's: what it has seen of the stack before must not count."""
+        """One tool examines a thread that is far below clean frames, and later below frames of
+        the allocator: what it has read of the stack before must not count."""
         for _ in range(40 if self.long else 3):
             with Victim("threads", "deep") as victim:
                 tid = int(victim.answer("ready")[0])
@@ -88,7 +89,7 @@ class Threads:
                 require(0 < before - stack_start(victim.pid) <= 16384, "the stack has not grown")
 
     def deepest_limited(self):
-        """Its limit forbids a larger stack: it is refused."""
+        """Its limit forbids a larger stack: the tool refuses."""
         with Victim("threads", "deepest_limited") as victim:
             before = self.deepest_place(victim)
             result = safety.tool("stats", victim.pid, "--timeout", "300ms")
@@ -155,7 +156,7 @@ class Threads:
     # ---- ending ----
 
     def last_round(self, mode):
-        """A call would make data of the allocator for a thread that nobody cleans up after."""
+        """A call would allocate data for a thread whose destructors have run."""
         with Victim("threads", mode) as victim:
             tid = int(victim.answer("ready")[0])
             for verb in (("stats",), ("dump", "-o", os.devnull), ("on",)):
@@ -170,7 +171,7 @@ class Threads:
     # ---- leaving ----
 
     def leaving(self, mode):
-        """The process goes on without the thread by which the tool looked at it so far."""
+        """The thread by which the tool accessed the process so far ends; the process continues."""
         with Victim("threads", mode) as victim:
             tid = int(victim.answer("ready")[0])
             left = lib.threads(victim.pid)
@@ -204,12 +205,12 @@ class Threads:
 
 
 def waits(pid, tid):
-    """Is the thread in futex(2)?"""
+    """True if the thread is in futex(2)."""
     return lib.read_text("/proc/%d/task/%d/syscall" % (pid, tid)).startswith("202 ")
 
 
 def scratch_areas(pid):
-    """Anonymous mappings that can be executed."""
+    """Returns the executable anonymous mappings."""
     return [line for line in lib.mappings(pid) if "x" in line.perms and not line.path]
 
 

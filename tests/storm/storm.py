@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Calls into processes that do nothing but allocate: none may hang, none may be corrupted.
+"""Calls into processes that allocate all the time: none may hang, none may be corrupted.
 
-Each cycle is on, dump -o, off. After each call every thread of the storm must go on, and no
-block may have lost its mark. At the end the target has no more descriptors, threads or scratch
-mappings than before. Prints the time to the safe point and the time of the hold.
+Each cycle is on, dump -o, off. After each call every thread of the storm must make progress, and
+every block must have its mark. At the end the target has no more file descriptors, threads or
+scratch mappings than before. Prints the time to the safe point and the time of the stop.
 
-With --linked, jemalloc is not preloaded but linked into the storm, which is stripped: mallctl
-and the code in which no thread may be interrupted are found without any name.
+With --linked, jemalloc is not preloaded but linked into the storm, which is stripped: mallctl and
+the forbidden ranges are found without any name.
 """
 import argparse
 import contextlib
@@ -28,15 +28,15 @@ TOOL = os.environ["JEATTACH"]
 STORM = os.environ["JEATTACH_STORM"]
 THREADS_MAX = 256
 PROF = "prof:true,prof_active:false"
-# A machine with little time for the tool makes few stops before the deadline. Those refusals say
-# nothing of the tool, and the call is made again.
+# On an overloaded machine the tool makes few stops before the deadline. Such refusals say nothing
+# about the tool, and the call is repeated.
 STOPS_ENOUGH = 5000
 TURNS = 10
-# name: threads, smallest and largest block, pause, configuration, cycles in short and in long.
-# ./test makes a part of the short ones: SAMPLE of them, but no fewer than LEAST.
+# name: threads, smallest and largest block, pause, configuration, cycles in a short and a long run.
+# ./test runs a sample of the short cycles: SAMPLE of them, at least LEAST.
 SAMPLE, SAMPLE_LINKED, LEAST = 1 / 2, 1 / 3, 8
-# Without a pause each thread is always runnable: 64 on two processors wait for each other for
-# 100 ms at each stop. With one they fill the processors without standing in line for long.
+# Without a pause each thread is always runnable: 64 on two CPUs wait for each other for 100 ms at
+# each stop. With a pause they use the CPUs fully, with short queues.
 SCENARIOS = {
     "one": (1, 16, 4096, 0, PROF + ",lg_prof_sample:19", 60, 700),
     "small": (1, 16, 64, 0, PROF + ",lg_prof_sample:19", 60, 700),
@@ -50,7 +50,7 @@ SCENARIOS = {
 
 
 class Storm:
-    """A running storm and what it reports."""
+    """A running storm and its report."""
 
     def __init__(self, folder, program, threads, smallest, largest, pause, conf):
         self.threads = threads
@@ -66,7 +66,7 @@ class Storm:
         self.map = None
 
     def read(self):
-        """corrupt, ticks, rounds of each thread"""
+        """Returns corrupt, ticks, and the rounds of each thread."""
         if self.map is None:
             with open(self.path, "rb") as file:
                 self.map = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
@@ -74,7 +74,7 @@ class Storm:
         return words[0], words[1], words[2:]
 
     def wait_for_rounds(self, before, seconds=60):
-        """True once every thread has gone on since before."""
+        """True once every thread has made progress since `before`."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             rounds = self.read()[2]
@@ -95,12 +95,12 @@ class Storm:
         raise RuntimeError("the storm does not start")
 
     def resident(self):
-        """Bytes"""
+        """Returns the RSS in bytes."""
         with open("/proc/%d/statm" % self.pid, encoding="ascii") as statm:
             return int(statm.read().split()[1]) * os.sysconf("SC_PAGESIZE")
 
     def possessions(self):
-        """Descriptors, threads, executable mappings without a file: what a call could leave."""
+        """Counts what a call could leave: file descriptors, threads, executable mappings."""
         proc = "/proc/%d/" % self.pid
         with open(proc + "maps", encoding="utf-8", errors="replace") as maps:
             scratch = [line for line in maps if " r-xp " in line and len(line.split()) == 5]
@@ -122,7 +122,7 @@ def stops_of(result):
 
 
 class Run:
-    """One scenario: counts and times."""
+    """The counts and times of one scenario."""
 
     def __init__(self, name, storm, cycles):
         self.name, self.storm, self.cycles = name, storm, cycles

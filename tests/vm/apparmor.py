@@ -1,4 +1,4 @@
-"""A compiled AppArmor profile, by the compiler of Debian's package, which needs not be installed."""
+"""Compiles an AppArmor profile with the compiler of Debian's package, without installing it."""
 
 import os
 import subprocess
@@ -6,11 +6,11 @@ import subprocess
 import packages
 
 PROFILE = "profile confined { file, capability, signal, network, unix, mount, }\n"
-FEATURES = "etc/apparmor.d/abi/3.0"  # what the compiler may expect of a kernel
+FEATURES = "etc/apparmor.d/abi/3.0"  # the kernel features that the compiler may assume
 
 
 def compile_policy(directory):
-    """The path of the policy in the kernel's own format."""
+    """Returns the path of the policy in the kernel's binary format."""
     suite = packages.Suite("bookworm")
     parser = suite.file("apparmor", "**/apparmor_parser")
     features = suite.file("apparmor", FEATURES)

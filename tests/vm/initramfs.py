@@ -1,4 +1,4 @@
-"""An initramfs out of files of this machine: programs with all that they link with."""
+"""Makes an initramfs from files of this machine: programs with their libraries."""
 
 import os
 import re
@@ -6,7 +6,7 @@ import stat
 
 import packages
 
-# Where the C library looks first; the guest has no ld.so.cache.
+# The default path of the C library; the guest has no ld.so.cache.
 LIBRARIES = "/usr/lib"
 
 
@@ -15,7 +15,7 @@ def host_program(name):
 
 
 def linked(program):
-    """(name, path) of every shared object that a program or library needs, the loader included."""
+    """Yields (name, path) of every shared object that a file needs, the loader included."""
     found = []
     for line in packages.run(["ldd", program]).splitlines():
         words = re.match(r"\s*(\S+)(?: => (\S+))? \(0x", line)
@@ -27,7 +27,7 @@ def linked(program):
 
 
 def library_path(name):
-    """Where this machine has a library of that name."""
+    """Returns the path of a library on this machine."""
     for line in packages.run(["/sbin/ldconfig", "-p"]).splitlines():
         words = line.split()
         if words[:1] == [name] and "x86-64" in line:
@@ -36,7 +36,7 @@ def library_path(name):
 
 
 class Tree:
-    """Files by their paths in the guest, written as a cpio archive (newc, as the kernel has it in
+    """Files by their paths in the guest, written as a cpio archive (format newc, see the kernel's
     Documentation/driver-api/early-userspace/buffer-format.rst)."""
 
     def __init__(self):
@@ -50,7 +50,7 @@ class Tree:
         self._add_linked(source)
 
     def add_library(self, name):
-        """One that is loaded at run time, if this machine has it."""
+        """Adds a library that is loaded at run time, if this machine has it."""
         path = library_path(name)
         if path:
             self.add_file("%s/%s" % (LIBRARIES, name), path)
@@ -58,7 +58,7 @@ class Tree:
 
     def _add_linked(self, source):
         for name, path in linked(source):
-            # The loader is named by its path, in the program itself.
+            # The program has the path of its loader.
             where = name if name.startswith("/") else "%s/%s" % (LIBRARIES, name)
             self.add_file(where, path)
 

@@ -1,4 +1,4 @@
-"""Debian's kernels for virtual machines, from packages of any suite, kept in the build directory."""
+"""Fetches Debian's kernels from packages of any suite, and keeps them in the build directory."""
 
 import glob
 import os
@@ -7,13 +7,13 @@ import re
 import packages
 
 SUITES = {"5.10": "bullseye", "6.1": "bookworm", "6.12": "trixie"}
-PACKAGE = "linux-image-cloud-amd64"  # without a version: depends on the one of the suite
+PACKAGE = "linux-image-cloud-amd64"  # depends on the current kernel of the suite
 PATTERN = "boot/vmlinuz-*"
 
 
 class Kernels(packages.Suite):
     def _current(self, lists):
-        """The package that has the files."""
+        """Returns the package that contains the files."""
         words = ["apt-cache"] + self._options(lists) + ["depends", "--important", PACKAGE]
         found = re.search(r"Depends: (linux-image-[0-9]\S+)", packages.run(words))
         if not found:
@@ -29,7 +29,7 @@ class Kernels(packages.Suite):
             words = ["apt-get", "-q"] + self._options(lists) + ["download", self._current(lists)]
             packages.run(words, cwd=where)
             (archive,) = glob.glob(where + "/*.deb")
-            # The rest of it, some hundred megabytes, are modules.
+            # The rest, some hundred megabytes, is modules.
             packages.run(
                 ["sh", "-c", 'dpkg-deb --fsys-tarfile "$1" | tar -x --wildcards "./$2"', "sh",
                  archive, PATTERN], cwd=where)
@@ -43,5 +43,5 @@ class Kernels(packages.Suite):
 
 
 def image(version):
-    """The path of a bootable kernel of that series."""
+    """Returns the path of a bootable kernel of that series."""
     return Kernels(SUITES[version]).image()

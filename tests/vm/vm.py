@@ -2,8 +2,8 @@
 
   vm.py 5.10|6.1|6.12 [--long] [--only NAME[,NAME]...] [--keep DIRECTORY]
 
-The initramfs holds the tool, its targets and what they link with; its first process (guest/) makes
-the checks and tells of each on the second serial port. Exit code 77 where a machine cannot be had.
+The initramfs contains the tool, its targets and their libraries. Its first process (guest/) runs
+the checks and reports each on the second serial port. Exit code 77 if no machine can be started.
 """
 
 import argparse
@@ -27,21 +27,21 @@ import releases
 
 MEMORY = "768"
 PATIENCE, LONG_PATIENCE = 900, 7000
-# All that the emulator has, but for cmpxchg16b, after which it may leave flags that nobody has set.
+# All features of the emulator except cmpxchg16b, after which it may leave wrong flags.
 CPU = "max,-cx16"
-BOOTS = 3  # while the kernel itself crashes, which under emulation it may
+BOOTS = 3  # repeated if the kernel itself crashes, which happens under emulation
 INIT = os.environ.get("JEATTACH_VM_INIT", os.path.join(lib.ROOT, "build", "tests", "vm", "init"))
 SAFETY = os.environ.get(
     "JEATTACH_SAFETY_VICTIMS", os.path.join(lib.ROOT, "build", "tests", "safety")
 )
-# Opened by the tool when it needs them.
+# Libraries that the tool loads at run time.
 LOADED = ("libunwind-x86_64.so.8", "libdw.so.1", "libz.so.1")
-# isa-debug-exit: twice the guest's code, and one.
+# isa-debug-exit: twice the guest's code, plus one.
 GOOD_EXIT = 1
 
 
 def static_program():
-    """A program with a jemalloc of its own; the guest skips its check where none can be had."""
+    """Adds a program with its own jemalloc; the guest skips its check if there is none."""
     try:
         return releases.static_allocator("5.3.0")
     except unittest.SkipTest as reason:
@@ -50,7 +50,7 @@ def static_program():
 
 
 def policy(directory):
-    """The same for AppArmor."""
+    """Adds an AppArmor policy; the guest skips its check if there is none."""
     try:
         return apparmor.compile_policy(directory)
     except unittest.SkipTest as reason:
@@ -93,7 +93,7 @@ def command(kernel, initrd, directory, options):
 
 
 def boot(kernel, directory, options):
-    """Exit code of the machine, None when it had to be ended."""
+    """Returns the exit code of the machine, None if it had to be killed."""
     initrd = os.path.join(directory, "initrd")
     make_initramfs(initrd, directory)
     machine = subprocess.Popen(
@@ -116,7 +116,7 @@ def read_lines(path):
 
 
 def judge(code, version, lines):
-    """What is wrong; nothing is taken for good that the guest has not said."""
+    """Returns the faults; a check that the guest has not reported is one."""
     faults = [line for line in lines if line.startswith("FAIL ")]
     counts = [re.match(r"total (\d+) ok, (\d+) failed, (\d+) skipped$", line) for line in lines]
     counts = [[int(number) for number in found.groups()] for found in counts if found]
@@ -139,7 +139,7 @@ def panicked(console):
 
 
 def boot_and_judge(kernel, directory, options):
-    """What is wrong, and the lines of the console."""
+    """Returns the faults, and the lines of the console."""
     begun = time.monotonic()
     code = boot(kernel, directory, options)
     lines = read_lines(os.path.join(directory, "report"))
