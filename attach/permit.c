@@ -145,12 +145,12 @@ static fault_code judge_user(const struct permit_view *view, struct fault *fault
         return FAULT_NONE;
     if (ids_differ((unsigned[]){a->uid, a->euid, a->suid}, (unsigned[]){b->uid, b->euid}, &its,
                    &own))
-        return fault_set(fault, FAULT_DENIED_UID, EPERM, "attach", "uid %u, the tool runs as %u",
-                         its, own);
+        return fault_set(fault, FAULT_DENIED_UID, EPERM, "attach",
+                         "its uid is %u, jeattach runs as %u", its, own);
     if (ids_differ((unsigned[]){a->gid, a->egid, a->sgid}, (unsigned[]){b->gid, b->egid}, &its,
                    &own))
-        return fault_set(fault, FAULT_DENIED_GID, EPERM, "attach", "gid %u, the tool's is %u", its,
-                         own);
+        return fault_set(fault, FAULT_DENIED_GID, EPERM, "attach",
+                         "its gid is %u, jeattach runs with %u", its, own);
     return FAULT_NONE;
 }
 
@@ -159,7 +159,7 @@ static fault_code judge_dumpable(const struct permit_view *view, struct fault *f
     if (has_capability(view) || is_capable(view) || view->dumpable != ANSWER_NO)
         return FAULT_NONE;
     return fault_set(fault, FAULT_DENIED_DUMPABLE, EPERM, "attach",
-                     "its files in /proc belong to root, and not to uid %u", view->its.euid);
+                     "its files in /proc belong to root, not to uid %u", view->its.euid);
 }
 
 /* Capabilities that the tool lacks (cap_ptrace_access_check). */
@@ -178,9 +178,9 @@ static fault_code judge_capabilities(const struct permit_view *view, struct faul
 static fault_code judge_namespace(const struct permit_view *view, struct fault *fault)
 {
     static const char *const relations[] = {
-        [USERNS_BELOW] = "one below the tool's",
-        [USERNS_OTHER] = "another one than the tool's",
-        [USERNS_OUTSIDE] = "one that is not below the tool's",
+        [USERNS_BELOW] = "a descendant of jeattach's own",
+        [USERNS_OTHER] = "another one than jeattach's own",
+        [USERNS_OUTSIDE] = "not a descendant of jeattach's own",
     };
 
     if (is_capable(view) || view->userns == USERNS_SAME || view->userns == USERNS_UNKNOWN)
@@ -202,15 +202,15 @@ static fault_code judge_yama(const struct permit_view *view, struct fault *fault
 static fault_code judge_filter(const struct permit_view *view, struct fault *fault)
 {
     enum probe probe = view->filter.refuses[PROBE_PTRACE] ? PROBE_PTRACE : PROBE_VM;
-    const char *more = probe == PROBE_VM ? ", and /proc/PID/mem is its owner's alone" : "";
+    const char *more = probe == PROBE_VM ? ", and only its owner may open /proc/PID/mem" : "";
     int err = view->filter.refuses[probe];
 
     if (!err || (probe == PROBE_VM && !view->memory_refused))
         return FAULT_NONE;
     if (err == PROBE_KILLED)
-        return fault_set(fault, FAULT_DENIED_SECCOMP, 0, "attach", "it kills who calls %s%s",
+        return fault_set(fault, FAULT_DENIED_SECCOMP, 0, "attach", "it kills callers of %s%s",
                          probe_name(probe), more);
-    return fault_set(fault, FAULT_DENIED_SECCOMP, err, "attach", "it answers %s with %s%s",
+    return fault_set(fault, FAULT_DENIED_SECCOMP, err, "attach", "it refuses %s with %s%s",
                      probe_name(probe), strerrorname_np(err) ? strerrorname_np(err) : "an error",
                      more);
 }
@@ -219,8 +219,8 @@ static fault_code judge_filter(const struct permit_view *view, struct fault *fau
 static fault_code judge_module(const struct permit_view *view, struct fault *fault)
 {
     static const char *const names[] = {
-        [LSM_APPARMOR] = "AppArmor: the tool runs under the profile",
-        [LSM_SELINUX] = "SELinux is enforcing: the tool runs as",
+        [LSM_APPARMOR] = "AppArmor: jeattach runs under the profile",
+        [LSM_SELINUX] = "SELinux is enforcing: jeattach runs as",
     };
     const struct lsm *lsm = &view->lsm;
 
@@ -294,7 +294,7 @@ static void tell_no_rule(const struct permit_view *view, struct fault *fault)
     ssize_t n =
         procfs_read(view->proc, modules, sizeof modules, "self/root/sys/kernel/security/lsm");
 
-    fault_set(fault, FAULT_DENIED, err, "attach", "no rule of ptrace(2) forbids it%s%s",
+    fault_set(fault, FAULT_DENIED, err, "attach", "although no rule of ptrace(2) forbids it%s%s",
               n > 0 ? "; security modules: " : "", n > 0 ? modules : "");
 }
 
@@ -325,7 +325,7 @@ fault_code permit_explain(const struct target *target, pid_t tid, struct fault *
         else if (cause == FAULT_NONE && view.kernel == ANSWER_YES && !is_first_pidns(target->proc))
             fault_set(
                 fault, code, EPERM, "attach",
-                "a tracer outside of this pid namespace may hold it, which is not shown here");
+                "a tracer outside this pid namespace, which is not visible here, may be attached");
     }
     return cause == FAULT_NONE ? code : cause;
 }
@@ -403,8 +403,7 @@ fault_code permit_check_procfs(const struct procfs *proc, struct fault *fault)
     if (n > 0 && atoi(self) == getpid())
         return FAULT_NONE;
     return fault_set(fault, FAULT_PROCFS, n < 0 ? (int)-n : 0, "open",
-                     n > 0 ? "it calls this process %s, and its system calls %d"
-                           : "it does not know this process",
+                     n > 0 ? "/proc/self is %s, but getpid() returns %d" : "/proc/self is missing",
                      self, (int)getpid());
 }
 

@@ -260,5 +260,5 @@ fault_code target_usage(const struct target *target, struct proc_usage *usage,
     if (rc != FAULT_NONE)
         return rc;
     return fault_set(fault, FAULT_INTERNAL, n < 0 ? (int)-n : 0, "read the memory use",
-                     "the kernel does not tell its use of memory");
+                     "its memory use");
 }

@@ -46,7 +46,8 @@ static fault_code collect(struct threads *threads, const struct target *target, 
         threads->list[threads->count++] = thread;
     }
     if (threads->count == 0)
-        return fault_set(fault, FAULT_GONE, 0, "list threads", "%d has none left", target->pid);
+        return fault_set(fault, FAULT_GONE, 0, "list threads", "%d has no threads left",
+                         target->pid);
     return FAULT_NONE;
 }
 

@@ -59,11 +59,11 @@ static const char *refusal_text(int rc)
     case EPERM:
         return ": it cannot be written, or cannot be read";
     case EINVAL:
-        return ": the value has another size";
+        return ": the value has the wrong size";
     case EAGAIN:
         return ": out of memory, or this thread cannot profile";
     case EFAULT:
-        return ": it could not be done, without a system call that failed (EFAULT)";
+        return ": jemalloc could not do it, although no system call failed (EFAULT)";
     default:
         return ": unknown return code";
     }
@@ -97,10 +97,10 @@ static const char *yama_text(int scope)
 {
     switch (scope) {
     case 1:
-        return "only its ancestors, a tracer that it has named itself (PR_SET_PTRACER) and who has "
+        return "only its ancestors, a tracer that it has named (PR_SET_PTRACER) and holders of "
                "CAP_SYS_PTRACE may attach";
     case 2:
-        return "only who has CAP_SYS_PTRACE may attach";
+        return "only holders of CAP_SYS_PTRACE may attach";
     case 3:
         return "nobody may attach";
     default:
@@ -271,7 +271,7 @@ void message_usage_json(const char *verb)
     json_object_begin(&json, "error");
     json_text(&json, "code", "usage");
     json_number(&json, "exit", EXIT_USAGE);
-    snprintf(line, sizeof line, "cannot understand the words after jeattach %s", verb);
+    snprintf(line, sizeof line, "cannot parse the arguments of jeattach %s", verb);
     json_text(&json, "what", line);
     json_text(&json, "cause", last_said);
     json_null(&json, "seen");

@@ -68,20 +68,20 @@ static const struct row {
     const char *text;
 } rows[] = {
     {YAMA, ANYWHERE, ANYBODY, 3, NULL,
-     "none: it can only be raised, so the machine has to be started anew with a lower one; until "
-     "then no process can be attached to"},
+     "none until the machine is restarted with a lower value: it can only be raised, and no "
+     "process can be attached to until then"},
     {YAMA, HOST, NOT_ROOT, 1, NULL,
-     "run it as root (sudo jeattach ...); or, for every user until the next start of the machine: "
-     "sudo sysctl kernel.yama.ptrace_scope=0"},
+     "run it as root (sudo jeattach ...); or, for every user until the machine restarts: sudo "
+     "sysctl kernel.yama.ptrace_scope=0"},
     {USER, HOST, NOT_ROOT, ANY_REASON, NULL,
-     "run it as root (sudo jeattach ...) or as that user (sudo -u '#%U' jeattach ...); or let it "
-     "have the one capability: sudo setcap cap_sys_ptrace+ep %J"},
+     "run it as root (sudo jeattach ...) or as that user (sudo -u '#%U' jeattach ...); or give it "
+     "the capability: sudo setcap cap_sys_ptrace+ep %J"},
     {RIGHTS, HOST, NOT_ROOT, ANY_REASON, NULL,
-     "run it as root (sudo jeattach ...), or let it have the one capability: sudo setcap "
+     "run it as root (sudo jeattach ...), or give it the capability: sudo setcap "
      "cap_sys_ptrace+ep %J"},
     {RIGHTS, HOST, ROOT, ANY_REASON, NULL,
-     "this root has no CAP_SYS_PTRACE: run it where root has it (systemd: CapabilityBoundingSet=, "
-     "an engine: --cap-add SYS_PTRACE)"},
+     "root has no CAP_SYS_PTRACE here: run it where root has it (systemd: CapabilityBoundingSet=, "
+     "a container engine: --cap-add SYS_PTRACE)"},
     {USER, DOCKER | PODMAN | KUBERNETES | OTHER, COULD_BE_ROOT, ANY_REASON, NULL,
      "run it in this container as root, who has CAP_SYS_PTRACE here, or as that user (docker or "
      "podman exec --user 0; securityContext: {runAsUser: 0})"},
@@ -89,33 +89,33 @@ static const struct row {
      "run it in this container as root, who has CAP_SYS_PTRACE here (docker or podman exec --user "
      "0; securityContext: {runAsUser: 0})"},
     {RIGHTS, DOCKER, ANYBODY, ANY_REASON, NULL,
-     "give the tool's container the capability: docker run --pid=container:%I --cap-add SYS_PTRACE "
-     "--user 0 ...; or in the container of the target: docker exec --privileged --user 0 %I "
+     "give jeattach's container the capability: docker run --pid=container:%I --cap-add SYS_PTRACE "
+     "--user 0 ...; or in the target's container: docker exec --privileged --user 0 %I "
      "jeattach ...; or run it on the host as root"},
     {RIGHTS, PODMAN, ANYBODY, ANY_REASON, NULL,
-     "give the tool's container the capability: podman run --pid=container:%I --cap-add SYS_PTRACE "
-     "--user 0 ...; or in the container of the target: podman exec --privileged --user 0 %I "
+     "give jeattach's container the capability: podman run --pid=container:%I --cap-add SYS_PTRACE "
+     "--user 0 ...; or in the target's container: podman exec --privileged --user 0 %I "
      "jeattach ...; or run it on the host as root"},
     {RIGHTS, KUBERNETES, ANYBODY, ANY_REASON, NULL,
      KUBECTL("general") " -- jeattach ... (it adds SYS_PTRACE; the image's user must be root); or "
                         "in the pod: securityContext: {runAsUser: 0, capabilities: {add: "
                         "[SYS_PTRACE]}}"},
     {RIGHTS, OTHER, ANYBODY, ANY_REASON, NULL,
-     "give the tool's container root as its user and the capability SYS_PTRACE, or run it on the "
-     "host as root"},
+     "run jeattach's container as root with the capability SYS_PTRACE, or run jeattach on the host "
+     "as root"},
     {NAMESPACE, DOCKER, ANYBODY, ANY_REASON, NULL,
-     "let both containers have one user namespace: docker run --userns=host --pid=container:%I "
+     "put both containers into one user namespace: docker run --userns=host --pid=container:%I "
      "--cap-add SYS_PTRACE --user 0 ...; or run it on the host as root"},
     {NAMESPACE, PODMAN, ANYBODY, ANY_REASON, NULL,
-     "let both containers have one user namespace: podman run --userns=container:%I "
+     "put both containers into one user namespace: podman run --userns=container:%I "
      "--pid=container:%I --cap-add SYS_PTRACE --user 0 ...; or run it on the host as root"},
     {NAMESPACE, KUBERNETES, ANYBODY, ANY_REASON, NULL,
      "use a debug container of the target's own pod: " KUBECTL("general") " -- jeattach ..."},
     {FILTER, DOCKER, ANYBODY, ANY_REASON, NULL,
-     "start the tool's container with a profile that allows ptrace, process_vm_readv and "
+     "start jeattach's container with a seccomp profile that allows ptrace, process_vm_readv and "
      "process_vm_writev: docker run --cap-add SYS_PTRACE ... or --security-opt seccomp=unconfined"},
     {FILTER, PODMAN, ANYBODY, ANY_REASON, NULL,
-     "start the tool's container with a profile that allows ptrace, process_vm_readv and "
+     "start jeattach's container with a seccomp profile that allows ptrace, process_vm_readv and "
      "process_vm_writev: podman run --cap-add SYS_PTRACE ... or --security-opt seccomp=unconfined"},
     {FILTER, KUBERNETES, ANYBODY, ANY_REASON, NULL,
      KUBECTL("sysadmin") " -- jeattach ...; or in the pod: securityContext: {seccompProfile: "
@@ -128,7 +128,7 @@ static const struct row {
      KUBECTL("sysadmin") " -- jeattach ...; or in the pod: securityContext: {appArmorProfile: "
                          "{type: Unconfined}}"},
     {MODULE, ANYWHERE, ANYBODY, LSM_APPARMOR, NULL,
-     "run it outside of that profile, or let the profile only warn: sudo aa-complain PROFILE"},
+     "run it outside that profile, or set the profile to complain mode: sudo aa-complain PROFILE"},
     {MODULE, DOCKER, ANYBODY, LSM_SELINUX, NULL,
      "docker run --security-opt label=disable --cap-add SYS_PTRACE --pid=container:%I ..."},
     {MODULE, PODMAN, ANYBODY, LSM_SELINUX, NULL,
@@ -136,18 +136,18 @@ static const struct row {
     {MODULE, KUBERNETES, ANYBODY, LSM_SELINUX, NULL,
      "in the pod: securityContext: {seLinuxOptions: {type: spc_t}}"},
     {MODULE, ANYWHERE, ANYBODY, LSM_SELINUX, NULL,
-     "sudo setsebool deny_ptrace off, if it is on (getsebool deny_ptrace); else see what was "
-     "refused: sudo ausearch -m avc -ts recent"},
+     "if deny_ptrace is on (getsebool deny_ptrace): sudo setsebool deny_ptrace off; otherwise list "
+     "the denials: sudo ausearch -m avc -ts recent"},
     {TRACER, ANYWHERE, ANYBODY, TRACER_JEATTACH, NULL,
-     "that is another jeattach: try again when its call is over"},
+     "that is another jeattach: try again when it has finished"},
     {FREEZER, ANYWHERE, ANYBODY, ANY_REASON, "docker", "docker unpause %I, then try again"},
     {FREEZER, ANYWHERE, ANYBODY, ANY_REASON, "podman", "podman unpause %I, then try again"},
     {FREEZER, ANYWHERE, ANYBODY, FREEZER_UNSEEN, NULL,
      "thaw it from the host (docker unpause, podman unpause, systemctl thaw), then try again"},
     {FREEZER, ANYWHERE, ANYBODY, FREEZER_V1, NULL,
-     "thaw it, or the group above it that is frozen: echo THAWED > %W/freezer.state"},
+     "thaw it, or the frozen cgroup above it: echo THAWED > %W/freezer.state"},
     {FREEZER, ANYWHERE, ANYBODY, ANY_REASON, NULL,
-     "thaw it, or the group above it that is frozen: systemctl thaw UNIT, or echo 0 > "
+     "thaw it, or the frozen cgroup above it: systemctl thaw UNIT, or echo 0 > "
      "%W/cgroup.freeze"},
 };
 

@@ -183,9 +183,9 @@ static void report_lost(const struct several *several, const struct worker *work
 
     if (worker->start_errno)
         fault_set(&fault, FAULT_INTERNAL, worker->start_errno, "fork",
-                  "no process was made for it");
+                  "could not start a worker process");
     else
-        fault_set(&fault, FAULT_LOST, 0, "wait", "%d, which worked on it, was ended by SIG%s",
+        fault_set(&fault, FAULT_LOST, 0, "wait", "worker process %d was killed by SIG%s",
                   (int)worker->pid, name ? name : "?");
     (void)message_fault(&subject, &fault);
     fflush(stdout);

@@ -7,13 +7,16 @@ static const struct {
     const char *name, *text;
 } verdicts[] = {
     [PROF_UNKNOWN] = {NULL, "not known without a call"},
-    [PROF_ABSENT] = {"absent", "this jemalloc was built without profiling: it cannot profile"},
+    [PROF_ABSENT] = {"absent", "this jemalloc was built without profiling"},
     [PROF_DISABLED] = {"disabled", "profiling was not enabled when the process was started"},
-    [PROF_DENSE] = {"dense", "it can profile, with so many samples that it may become slow"},
-    [PROF_SPARSE] = {"sparse", "it can profile, with so few samples that a profile says little"},
-    [PROF_INACTIVE] = {"inactive", "it can profile, and does not now"},
-    [PROF_OLD_THREADS] = {"old_threads", "it profiles, but not in threads that start from now on"},
-    [PROF_READY] = {"active", "it profiles"},
+    [PROF_DENSE] = {"dense",
+                    "profiling is enabled, but samples so often that the process may become slow"},
+    [PROF_SPARSE] = {"sparse",
+                     "profiling is enabled, but samples so rarely that a profile shows little"},
+    [PROF_INACTIVE] = {"inactive", "profiling is enabled, but not active"},
+    [PROF_OLD_THREADS] = {"old_threads",
+                          "profiling is active, but not in threads that start from now on"},
+    [PROF_READY] = {"active", "profiling is active"},
 };
 
 const char *verdict_name(enum prof_verdict verdict)
@@ -51,8 +54,8 @@ bool verdict_next(const struct prof_state *state, const struct conf *conf, int p
     switch (prof_judge(state)) {
     case PROF_ABSENT:
         snprintf(out, size,
-                 "start it with a jemalloc that was built with --enable-prof (LD_PRELOAD, or "
-                 "another build); none can be added to a running process");
+                 "start it with a jemalloc built with --enable-prof (LD_PRELOAD, or another "
+                 "build); a running process cannot change its jemalloc");
         return false;
     case PROF_DISABLED:
         next_start(conf, out, size);

@@ -8,7 +8,7 @@
 
 /* "disabled": for JSON. NULL: unknown. */
 const char *verdict_name(enum prof_verdict verdict);
-/* "profiling was not enabled at start" */
+/* "profiling is enabled, but not active" */
 const char *verdict_text(enum prof_verdict verdict);
 /*
  * Writes the next step, as a sentence or a command. Returns true if it is a command that attaches.

@@ -190,8 +190,7 @@ fault_code modules_load(struct modules *modules, const struct target *target, st
         return fault_set(fault, FAULT_DENIED, (int)-n, "read maps", "%d", target->pid);
     if (n == -EFBIG)
         return fault_set(fault, FAULT_UNSUPPORTED, 0, "read maps",
-                         "the list of what it has mapped is longer than %d MiB",
-                         MODULES_MAPS_LIMIT >> 20);
+                         "its list of mappings is longer than %d MiB", MODULES_MAPS_LIMIT >> 20);
     if (n < 0)
         return fault_set(fault, FAULT_INTERNAL, (int)-n, "read maps", "%d", target->pid);
     if (n == 0) /* it has no memory any more: it is ending */

@@ -223,7 +223,7 @@ static fault_code refuse_bounds(const struct search *search, fault_code code, st
     if (search->bounds == PROOF_MAY_DISPATCH)
         code = FAULT_WITHHELD;
     return fault_set(fault, code, 0, "find a safe point",
-                     "no thread of it can make the call: thread %d %s", (int)search->bound_tid,
+                     "none of its threads can make the call: thread %d %s", (int)search->bound_tid,
                      proof_text(search->bounds));
 }
 

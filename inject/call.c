@@ -22,8 +22,7 @@ static fault_code heed_collector(struct injection *injection, struct fault *faul
     injection->own_stack = collector->name != NULL;
     if (!collector_signals(collector, injection->env.memory, &injection->open))
         return fault_set(fault, FAULT_UNSUPPORTED, 0, "begin",
-                         "the signals of its garbage collector (%s) cannot be told",
-                         collector->name);
+                         "the signals of its garbage collector (%s) are unknown", collector->name);
     return FAULT_NONE;
 }
 

@@ -74,7 +74,7 @@ static fault_code explain_no_candidate(const struct threads *all, const struct i
         stuck += all->list[i].state == 'D';
     }
     if (env->only_thread && !wanted)
-        return fault_set(fault, FAULT_GONE, ESRCH, "choose a thread", "it has no thread %d",
+        return fault_set(fault, FAULT_GONE, ESRCH, "choose a thread", "no thread %d",
                          (int)env->only_thread);
     if (stopped)
         return fault_set(fault, FAULT_STOPPED, 0, "choose a thread", "%zu of %zu threads", stopped,

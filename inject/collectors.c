@@ -41,11 +41,10 @@ static const struct {
 };
 
 static const char *const refusals[KINDS] = {
-    [KIND_LIBGC] = "it uses the garbage collector libgc, in which the lock, the signals or the "
-                   "threads to keep clear of could not be found (stripped, or older than 7.6); a "
-                   "call could hang it for good",
-    [KIND_D] = "it uses D's garbage collector, in which the signals or the functions to keep clear "
-               "of could not be found (stripped, or too old); a call could hang it for good",
+    [KIND_LIBGC] = "it uses the garbage collector libgc, whose lock, signals or threads could not "
+                   "be found (stripped, or older than 7.6); a call could hang it for good",
+    [KIND_D] = "it uses D's garbage collector, whose signals or functions could not be found "
+               "(stripped, or too old); a call could hang it for good",
     [KIND_MONO] = "it runs Mono, which stops threads for its garbage collector at any moment; a "
                   "call could hang it for good",
     [KIND_SBCL] = "it runs SBCL, which stops threads for its garbage collector at any moment; a "

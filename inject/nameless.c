@@ -118,13 +118,13 @@ static fault_code learn_from_code(struct learner *learner, struct fault *fault)
 
     if (!eh_frames_load(&learner->frames, learner->view))
         return fault_set(fault, FAULT_UNSUPPORTED, 0, "plan",
-                         "%s has neither symbols nor .eh_frame: its fork cannot be found", path);
+                         "%s has neither symbols nor .eh_frame, so its fork cannot be found", path);
     scan_code(learner, visit_errno_offset);
     if (learner->has_errno)
         scan_code(learner, visit_errno_location);
     if (!scan_code(learner, visit_makers))
         return fault_set(fault, FAULT_UNSUPPORTED, 0, "plan",
-                         "%s has no symbols, and too much in it looks like fork", path);
+                         "%s has no symbols, and too many of its functions look like fork", path);
     if (learner->maker_count)
         scan_code(learner, visit_call_code);
     if (learner->failed)

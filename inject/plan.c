@@ -417,7 +417,7 @@ static fault_code refuse_half_loaded(const struct modules *modules, struct fault
     for (size_t i = 0; i < modules->count; i++)
         if (is_loader(&modules->list[i]))
             return fault_set(fault, FAULT_NO_SAFE_POINT, 0, "plan",
-                             "it is still being started: its C library is not loaded yet");
+                             "it is still starting: its C library is not loaded yet");
     return FAULT_NONE;
 }
 

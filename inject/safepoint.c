@@ -274,22 +274,23 @@ const char *proof_text(enum proof proof)
         [PROOF_HANDLER] = "was running a signal handler",
         [PROOF_FOREIGN_STACK] = "was not on its own stack",
         [PROOF_NO_SPACE] = "had too little space on its stack",
-        [PROOF_TOO_LONG] = "had too much stack in use to look through",
-        [PROOF_NO_TLS] = "is no thread of the C library",
+        [PROOF_TOO_LONG] = "had too much stack in use to search",
+        [PROOF_NO_TLS] = "is not a thread of the C library",
         [PROOF_UNREADABLE] = "had an unreadable stack",
         [PROOF_UNWIND] = "could not be unwound",
         [PROOF_COLLECTOR] = "was working for the garbage collector",
         [PROOF_ENDING] = "was ending",
-        [PROOF_MAYBE_ENDING] = "may be ending, which only its frames tell",
-        [PROOF_RSEQ] = "may be in a restartable sequence, which kernels before 5.13 do not tell",
+        [PROOF_MAYBE_ENDING] = "may be ending, which only its frames show",
+        [PROOF_RSEQ] = "may be in a restartable sequence, which kernels before 5.13 do not show",
         [PROOF_NO_STATUS] = "has a status in /proc that could not be read",
-        [PROOF_STRICT] = "is under strict seccomp, which kills it at any system call of ours",
-        [PROOF_SHADOW_STACK] = "uses a shadow stack (x86 CET), which a forged call would violate",
+        [PROOF_STRICT] = "is under strict seccomp, which would kill it at any injected system call",
+        [PROOF_SHADOW_STACK] =
+            "uses a shadow stack (x86 CET), which an injected call would violate",
         [PROOF_DISPATCH] =
-            "has syscall user dispatch on, which turns any system call of ours into a SIGSYS",
+            "has syscall user dispatch on, which turns any injected system call into a SIGSYS",
         [PROOF_MAY_DISPATCH] = ("may have syscall user dispatch on (it handles SIGSYS), which "
-                                "kernels before 6.4 do not tell"),
-        [PROOF_FILTERED] = "has a seccomp filter that other threads do not have",
+                                "kernels before 6.4 do not show"),
+        [PROOF_FILTERED] = "has a seccomp filter that other threads lack",
         [PROOF_CLOSING] = "waits in close, which a stop would cut short",
     };
     return texts[proof];

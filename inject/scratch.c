@@ -34,7 +34,7 @@ static fault_code forge(struct injection *injection, struct fault *fault)
                    &injection->fp, &injection->env.plan->gadgets, SCRATCH_LEN, &injection->last))
         return FAULT_NONE;
     return fault_set(fault, FAULT_UNSUPPORTED, 0, "forge frames",
-                     "extended register state of %zu bytes", injection->fp.len);
+                     "its extended register state has %zu bytes", injection->fp.len);
 }
 
 /*
@@ -156,8 +156,8 @@ static fault_code choose_way(struct injection *injection, struct fault *fault)
     injection->direct = injection->own.seccomp == STATUS_SECCOMP_FILTER;
     if (injection->direct && !arch_can_call_directly(&env->plan->gadgets))
         return fault_set(fault, FAULT_UNSUPPORTED, 0, "begin",
-                         "it runs under a seccomp filter, and its C library has no code to call "
-                         "through without executable memory");
+                         "it runs under a seccomp filter, and its C library has no code through "
+                         "which to call without executable memory");
     return FAULT_NONE;
 }
 

@@ -72,7 +72,7 @@ static bool check_child(const struct target *target, struct fault *fault)
     session_detach(&session);
     if (!good && !permit_tool_is_traced(target->proc, fault))
         fault_set(fault, FAULT_UNSUPPORTED, 0, "check itself",
-                  "the tool cannot trace its own child");
+                  "jeattach cannot trace its own child");
     return good;
 }
 

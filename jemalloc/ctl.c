@@ -129,7 +129,7 @@ fault_code ctl_confirm(struct injection *injection, const struct instance *insta
     rc = ctl_run(injection, instance, &op, 1, NULL, fault);
     if (rc == FAULT_NONE && (op.rc != 0 || !op.text || strcmp(op.text, instance->version) != 0))
         rc = fault_set(fault, FAULT_UNSUPPORTED, 0, "read version",
-                       "what was taken for mallctl in %s does not return its version",
+                       "the function found as mallctl in %s does not return its version",
                        instance->path);
     ctl_free(&op, 1);
     return rc;

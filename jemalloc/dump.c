@@ -214,7 +214,7 @@ static fault_code judge_dump(const struct dump_intercept *intercept, const struc
         return fault_set(fault, FAULT_CTL_REFUSED, rc, "mallctl", "prof.dump");
     if (!intercept->opened || !intercept->closed || intercept->written == 0)
         return fault_set(fault, FAULT_INTERNAL, 0, "prof.dump",
-                         "it returned success, but no profile was seen to be written");
+                         "it reported success, but wrote no profile");
     return FAULT_NONE;
 }
 
@@ -260,8 +260,8 @@ static fault_code refuse_fifo(const struct target *target, const char *path, str
 
     if (target_stat(target, path, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)))
         return fault_set(fault, FAULT_DUMP_UNSAFE, 0, "prof.dump",
-                         "%s is a FIFO or socket: it would wait for a reader with the allocator's "
-                         "locks held",
+                         "%s is a FIFO or socket: it would wait for a reader while it holds the "
+                         "allocator's locks",
                          path);
     return FAULT_NONE;
 }

@@ -379,7 +379,7 @@ static fault_code look_everywhere(struct lookup *lookup, struct fault *fault)
         return explain_unreadable(lookup->modules, lookup->target, lookup->memory, fault);
     if (lookup->why)
         return fault_set(fault, FAULT_UNSUPPORTED, 0, "look for jemalloc",
-                         "%s holds a jemalloc without names, and %s", lookup->refused->path,
+                         "%s contains a jemalloc without symbols, and %s", lookup->refused->path,
                          lookup->why);
     return fault_set(fault, FAULT_NO_ALLOCATOR, 0, "look for jemalloc", "%zu modules%s",
                      lookup->native,

@@ -100,7 +100,7 @@ fault_code prof_active_write(struct injection *injection, const struct instance 
         return fault_set(fault, FAULT_CTL_REFUSED, ops[0].rc, "mallctl", "prof.active");
     if (ops[1].rc != 0 || ctl_is_true(&ops[1]) != active)
         return fault_set(fault, FAULT_CTL_REFUSED, ops[1].rc, "mallctl",
-                         "prof.active, which reads back %s", ops[1].value ? "true" : "false");
+                         "prof.active, which still reads %s", ops[1].value ? "true" : "false");
     return FAULT_NONE;
 }
 

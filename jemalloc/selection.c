@@ -116,7 +116,7 @@ static fault_code consider_pids(struct selection *selection, const struct select
             return fault_set(fault, FAULT_INTERRUPTED, EINTR, "look at processes", "the processes");
         if (deadline && deadline_passed(deadline))
             return fault_set(fault, FAULT_TOO_LATE, 0, "look at processes",
-                             "when %zu of %zu processes had been looked at", i, processes->count);
+                             "%zu of %zu processes were examined", i, processes->count);
         rc = consider_pid(selection, selector, proc, census, processes->list[i], fault);
     }
     return rc;

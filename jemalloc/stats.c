@@ -125,7 +125,7 @@ static fault_code judge_report(const struct report *report, struct fault *fault)
                          report->sink->limit);
     if (report->err || report->sink->len == 0)
         return fault_set(fault, FAULT_INTERNAL, report->err, "malloc_stats_print",
-                         "its report was not seen");
+                         "it wrote no report");
     return FAULT_NONE;
 }
 

@@ -25,7 +25,7 @@ static fault_code refused(struct fault *fault, int err, const struct outfile *fi
     if (err != EACCES || !file->at[0])
         return failed(fault, err, path);
     return fault_set(fault, FAULT_OUTPUT_OTHERS, 0, "write output",
-                     "'%.64s' on the way to %.120s is a %s of user %u", file->at, path,
+                     "'%.64s' on the path %.120s is a %s of user %u", file->at, path,
                      file->link ? "link" : "file", (unsigned)file->owner);
 }
 

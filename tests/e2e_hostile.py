@@ -394,7 +394,7 @@ class Kernel(hostile.TestCase):
         """On a loaded machine the deadline may come before the page that never does."""
         for timeout in ("1s", "5s", "25s"):
             result = run_bounded(*words, "--timeout", timeout)
-            if "do not answer" in result.err:
+            if "do not respond" in result.err:
                 break
         return result
 
@@ -408,7 +408,7 @@ class Kernel(hostile.TestCase):
                 ("status", process.pid), ("ps", "--json"), ("on", "-s", process.pid)))
         for result in map(self.assert_bounded, (status, ps, search)):
             self.assertEqual(result.code, lib.NO_SAFE_MOMENT, result)
-            self.assertIn("do not answer", result.err)
+            self.assertIn("do not respond", result.err)
             self.assertRegex(result.err, r"process %d\b" % process.pid)
         self.assert_untraced(process)
         answer = json.loads(ps.out)

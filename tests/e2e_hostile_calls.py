@@ -137,7 +137,7 @@ class Calls(hostile.TestCase):
             with self.subTest(mode=mode):
                 result, _ = self.assert_code(lib.REFUSED, mode, "stats", "--json")
                 self.assertEqual(list(json.loads(result.out)), ["error"])
-                self.assertIn("no JSON", result.err)
+                self.assertIn("not JSON", result.err)
                 self.run_mode(mode, "stats", "--full")
         result, _ = self.assert_code(lib.OK, "", "stats", "--json")
         self.assertEqual(json.loads(result.out), {"jemalloc": {}})

@@ -194,7 +194,7 @@ class Permit(lib.TestCase):
         self.assertEqual(holder.stdout.readline(), b"holding\n")
         before = ["nsenter", "--pid", "--mount", "-t", str(pid)]
         result = self.tool("on", 1, "--json", before=before)
-        self.assert_told(result, lib.NOT_PERMITTED, "denied", "outside of this pid namespace")
+        self.assert_told(result, lib.NOT_PERMITTED, "denied", "outside this pid namespace")
 
     @staticmethod
     def is_ready(report):
@@ -205,7 +205,7 @@ class Permit(lib.TestCase):
     def test_other_user(self):
         victim = self.victim(user=lib.NOBODY)
         self.assert_refused(
-            victim.pid, lib.NOT_PERMITTED, "denied_uid", "uid %d" % lib.NOBODY,
+            victim.pid, lib.NOT_PERMITTED, "denied_uid", "its uid is %d" % lib.NOBODY,
             "runs as %d" % STRANGER, before=with_capability(STRANGER), maps=False)
         self.assert_unharmed(victim)
 
@@ -219,7 +219,7 @@ class Permit(lib.TestCase):
         victim = self.victim(user=lib.NOBODY)
         before = ["setpriv", "--reuid", str(lib.NOBODY), "--regid", str(STRANGER),
                   "--clear-groups"]
-        self.assert_refused(victim.pid, lib.NOT_PERMITTED, "denied_gid", "gid %d" % lib.NOBODY,
+        self.assert_refused(victim.pid, lib.NOT_PERMITTED, "denied_gid", "its gid is %d" % lib.NOBODY,
                             before=before, maps=False)
 
     def test_more_capabilities(self):
@@ -247,7 +247,7 @@ class Permit(lib.TestCase):
         if subprocess.run(before + ["true"], stderr=subprocess.DEVNULL).returncode:
             raise unittest.SkipTest("this kernel makes no user namespace")
         self.assert_refused(victim.pid, lib.NOT_PERMITTED, "denied_user_namespace",
-                            "not below the tool's", before=before, maps=False)
+                            "not a descendant of jeattach's", before=before, maps=False)
         self.assert_unharmed(victim)
 
     def test_user_namespace_below(self):
@@ -275,7 +275,7 @@ class Permit(lib.TestCase):
     def test_own_filter(self):
         victim = self.victim()
         for action, word in (("EPERM", "ptrace with EPERM"), ("ENOSYS", "ptrace with ENOSYS"),
-                             ("KILL", "kills who calls ptrace")):
+                             ("KILL", "kills callers of ptrace")):
             for calls in ("ptrace", ALL_CALLS):
                 if action == "KILL" and calls != "ptrace":
                     continue  # it would not get as far as to say so

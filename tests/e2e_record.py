@@ -23,7 +23,7 @@ class TestCase(lib.TestCase):
         fault of what is tested."""
         for _ in range(10):
             result = lib.run_tool(*words, **options)
-            if result.code != lib.NO_SAFE_MOMENT or "come to a stop" not in result.err:
+            if result.code != lib.NO_SAFE_MOMENT or "did not stop in time" not in result.err:
                 break
         return result
 
@@ -66,7 +66,7 @@ class TestCase(lib.TestCase):
             tool = self.start(*words, **options)
             if self.active_after(tool):
                 return tool
-            if b"come to a stop" not in self.first_lines:
+            if b"did not stop in time" not in self.first_lines:
                 break
         raise AssertionError("it does not begin: %r" % self.first_lines)
 
@@ -256,7 +256,7 @@ class Interrupted(TestCase):
             tool.send_signal(number)
             code, out, err = self.end(tool)
             codes.append(code)
-            if code != lib.NO_SAFE_MOMENT or "come to a stop" not in err:
+            if code != lib.NO_SAFE_MOMENT or "did not stop in time" not in err:
                 self.assertIn(code, (lib.OK, lib.INTERRUPTED, -number), err)
             self.assert_active(victim.pid, former, code, err)
             self.check_files(place, out.decode(), err)
@@ -413,7 +413,7 @@ class Meanwhile(TestCase):
         tool.send_signal(signal.SIGINT)
         code, out, err = self.end(tool)
         self.assertEqual((code, out), (lib.GONE, b""), err)
-        self.assertIn("replaced itself by another program", err)
+        self.assertIn("replaced itself with another program", err)
         self.assertIsNone(process.poll())
 
     def test_switched_off_by_somebody_else(self):

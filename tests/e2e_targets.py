@@ -458,7 +458,7 @@ class Targets(lib.TestCase):
         result = self.finish(tool)
         self.assertEqual(result.code, lib.INTERNAL, result)
         self.assertIn("cannot get a result for process %d\n" % lates[0].pid, result.err)
-        self.assertIn("%d, which worked on it, was ended by SIGKILL" % worker, result.err)
+        self.assertIn("worker process %d was killed by SIGKILL" % worker, result.err)
         self.assertIn("2 targets: 1 done, 1 failed\n", result.err)
         self.assertEqual(pids_of(result), [victims[0].pid])
         self.assertEqual(documents(result)[0]["error"]["code"], "lost")

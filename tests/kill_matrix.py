@@ -55,7 +55,7 @@ SWITCHING = ("on", "record", "leak", "watch", "several")
 MAX_POINTS = 2000
 SECOND_USE_EVERY = 5
 KILLED = -signal.SIGKILL
-WORKER_KILLED = "was ended by SIGKILL"
+WORKER_KILLED = "was killed by SIGKILL"
 
 
 class Series:

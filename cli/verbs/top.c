@@ -38,7 +38,7 @@ static const struct {
     [SNAPSHOT_DISABLED] =
         {"disabled", "profiling was not enabled at start (opt.prof is false)",
          "start it with VARIABLE=prof:true,prof_active:false in its environment; no "
-         "jemalloc can enable it later"},
+         "jemalloc can enable profiling later"},
     [SNAPSHOT_INACTIVE] = {"inactive", "profiling is not active (prof.active is false)",
                            "jeattach on PID"},
     [SNAPSHOT_HOOKED] =

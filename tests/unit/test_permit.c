@@ -86,24 +86,24 @@ static void test_users(void)
         s = plain;
         s.uids[i] = HIM;
         look(&view, &s);
-        CHECK(told(&view, FAULT_DENIED_UID, "uid 5, the tool runs as 6"));
+        CHECK(told(&view, FAULT_DENIED_UID, "its uid is 5, jeattach runs as 6"));
         s.own_caps = sys_ptrace;
         look(&view, &s);
         CHECK(told(&view, FAULT_NONE, ""));
         s = plain;
         s.gids[i] = HIM;
         look(&view, &s);
-        CHECK(told(&view, FAULT_DENIED_GID, "gid 5, the tool's is 6"));
+        CHECK(told(&view, FAULT_DENIED_GID, "its gid is 5, jeattach runs with 6"));
     }
     for (size_t i = 0; i < 2; i++) { /* the tool's real and its effective id */
         s = plain;
         s.own_uids[i] = 7;
         look(&view, &s);
-        CHECK(told(&view, FAULT_DENIED_UID, "uid 6, the tool runs as 7"));
+        CHECK(told(&view, FAULT_DENIED_UID, "its uid is 6, jeattach runs as 7"));
         s = plain;
         s.own_gids[i] = 7;
         look(&view, &s);
-        CHECK(told(&view, FAULT_DENIED_GID, "gid 6, the tool's is 7"));
+        CHECK(told(&view, FAULT_DENIED_GID, "its gid is 6, jeattach runs with 7"));
     }
     s = plain;
     s.own_uids[0] = s.own_uids[1] = 0; /* a root without the capability is a user like others */
@@ -143,7 +143,7 @@ static void test_dumpable(void)
 
     look(&view, &s);
     view.dumpable = ANSWER_NO;
-    CHECK(told(&view, FAULT_DENIED_DUMPABLE, "and not to uid 6"));
+    CHECK(told(&view, FAULT_DENIED_DUMPABLE, "not to uid 6"));
     view.dumpable = ANSWER_YES;
     CHECK(told(&view, FAULT_NONE, ""));
     s.own_caps = sys_ptrace;
@@ -205,7 +205,7 @@ static void test_namespaces(void)
         look(&view, &s);
         view.userns = rows[i].userns;
         view.kernel = rows[i].kernel;
-        if (!CHECK(told(&view, rows[i].code, "tool's")))
+        if (!CHECK(told(&view, rows[i].code, "jeattach's")))
             fprintf(stderr, "  row %zu\n", i);
     }
     /* A capability that counts for nothing there, and another user: it is the namespace. */
@@ -213,7 +213,7 @@ static void test_namespaces(void)
     s.own_caps = sys_ptrace;
     look(&view, &s);
     view.userns = USERNS_OUTSIDE;
-    CHECK(told(&view, FAULT_DENIED_USERNS, "not below the tool's"));
+    CHECK(told(&view, FAULT_DENIED_USERNS, "not a descendant of jeattach's"));
     view.userns = USERNS_OWNED;
     CHECK(told(&view, FAULT_NONE, ""));
 }
@@ -262,7 +262,7 @@ static void test_filter(void)
     view.filter.refuses[PROBE_PTRACE] = ENOSYS;
     CHECK(told(&view, FAULT_DENIED_SECCOMP, "ptrace with ENOSYS"));
     view.filter.refuses[PROBE_PTRACE] = PROBE_KILLED;
-    CHECK(told(&view, FAULT_DENIED_SECCOMP, "it kills who calls ptrace"));
+    CHECK(told(&view, FAULT_DENIED_SECCOMP, "it kills callers of ptrace"));
     view.filter.refuses[PROBE_PTRACE] = 0;
     view.filter.refuses[PROBE_VM] = ENOSYS; /* there is another way to read */
     CHECK(told(&view, FAULT_NONE, ""));
@@ -283,9 +283,9 @@ static void test_module(void)
     CHECK(told(&view, FAULT_NONE, ""));
     view.kernel = ANSWER_NO;
     CHECK(
-        told(&view, FAULT_DENIED_LSM, "AppArmor: the tool runs under the profile docker-default"));
+        told(&view, FAULT_DENIED_LSM, "AppArmor: jeattach runs under the profile docker-default"));
     view.lsm = (struct lsm){LSM_SELINUX, "a:b:container_t:s0", ""};
-    CHECK(told(&view, FAULT_DENIED_LSM, "SELinux is enforcing: the tool runs as a:b:container_t"));
+    CHECK(told(&view, FAULT_DENIED_LSM, "SELinux is enforcing: jeattach runs as a:b:container_t"));
     view.lsm.kind = LSM_NONE;
     CHECK(told(&view, FAULT_NONE, ""));
 }
@@ -321,9 +321,9 @@ static void test_order(void)
     view.freezer = FREEZER_V2;
     CHECK(told(&view, FAULT_TRACED, "gdb"));
     view.its.tracer = 0;
-    CHECK(told(&view, FAULT_DENIED_UID, "uid 5"));
+    CHECK(told(&view, FAULT_DENIED_UID, "uid is 5"));
     view.its.uid = view.its.euid = view.its.suid = ME;
-    CHECK(told(&view, FAULT_DENIED_GID, "gid 5"));
+    CHECK(told(&view, FAULT_DENIED_GID, "gid is 5"));
     view.its.gid = view.its.egid = view.its.sgid = ME;
     CHECK(told(&view, FAULT_DENIED_DUMPABLE, ""));
     view.dumpable = ANSWER_YES;
