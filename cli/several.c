@@ -1,11 +1,11 @@
 #include "cli/several.h"
+#include "cli/choose.h"
 #include "cli/faults.h"
 #include "cli/message.h"
 #include "cli/options_check.h"
 #include "cli/output/lines.h"
 #include "run/interrupt.h"
 #include "run/output.h"
-#include "run/targets.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -379,7 +379,7 @@ int several_run(const struct options *options, const struct verb *verb)
     if (!options_selective(options) && options->pid_count == 1)
         return verb->run(options, options->pids[0]);
     raise_file_limit();
-    code = targets_find(&several.targets, options);
+    code = choose_targets(&several.targets, options);
     if (code == EXIT_DONE)
         code = run_found(&several);
     targets_free(&several.targets);

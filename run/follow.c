@@ -3,7 +3,6 @@
 #include "jemalloc/selection.h"
 #include "run/faults.h"
 #include "run/pause.h"
-#include "run/targets.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -11,12 +10,12 @@
 
 enum { SECOND_NS = 1000000000 };
 
-fault_code follow_open(struct follow *follow, const struct options *options, struct fault *fault)
+fault_code follow_open(struct follow *follow, const struct selector *selector, struct fault *fault)
 {
     int err;
 
     memset(follow, 0, sizeof *follow);
-    follow->options = options;
+    follow->selector = *selector;
     follow->pin.pidfd = -1;
     err = procfs_open(&follow->proc, "/proc");
     follow->census = err ? NULL : census_new();
@@ -42,10 +41,9 @@ static bool may_come(fault_code code)
 
 enum follow_end follow_look(struct follow *follow, size_t *count, struct fault *fault)
 {
-    const struct selector selector = targets_selector(follow->options);
     struct selection selection = {0};
     fault_code rc =
-        selection_find(&selection, &selector, &follow->proc, follow->census, NULL, fault);
+        selection_find(&selection, &follow->selector, &follow->proc, follow->census, NULL, fault);
 
     *count = rc == FAULT_NONE ? selection.count : 0;
     if (*count == 1) {

@@ -2,14 +2,14 @@
 #pragma once
 
 #include "attach/target.h"
-#include "cli/options.h"
+#include "host/selector.h"
 
 #include <signal.h>
 
 struct census;
 
 struct follow {
-    const struct options *options;
+    struct selector selector;
     struct procfs proc;
     struct census *census; /* what is known about files, from one search to the next */
     struct target_pin pin; /* the process that was found last; pid 0: none yet */
@@ -22,7 +22,8 @@ enum follow_end {
     FOLLOW_FAILED,  /* fault */
 };
 
-fault_code follow_open(struct follow *follow, const struct options *options, struct fault *fault);
+/* What the selector points to must outlive it. */
+fault_code follow_open(struct follow *follow, const struct selector *selector, struct fault *fault);
 void follow_close(struct follow *follow);
 
 /* One search. *count is the number of processes that match. */

@@ -1,6 +1,7 @@
 /* jeattach ps */
 #include "attach/deadline.h"
 #include "attach/permit.h"
+#include "cli/choose.h"
 #include "cli/faults.h"
 #include "cli/message.h"
 #include "cli/output/facts_json.h"
@@ -11,7 +12,6 @@
 #include "run/interrupt.h"
 #include "run/output.h"
 #include "run/stall_guard.h"
-#include "run/targets.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -143,7 +143,7 @@ static fault_code list_all(struct listing *listing, const struct deadline *deadl
                            struct fault *fault)
 {
     struct procfs proc = {.dirfd = -1};
-    struct selector selector = targets_selector(listing->options);
+    struct selector selector = choose_selector(listing->options);
     struct matches matches = {0};
     struct census *census = census_new();
     fault_code rc = FAULT_NONE;

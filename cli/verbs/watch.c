@@ -1,4 +1,5 @@
 /* jeattach watch */
+#include "cli/choose.h"
 #include "cli/faults.h"
 #include "cli/job.h"
 #include "cli/output/watch_event.h"
@@ -8,7 +9,6 @@
 #include "run/interrupt.h"
 #include "run/output.h"
 #include "run/reserve.h"
-#include "run/targets.h"
 #include "run/watching.h"
 
 #include <errno.h>
@@ -273,7 +273,7 @@ static int look_first(struct search *search)
         return EXIT_DONE;
     if (end == FOLLOW_WAITING && count == 0)
         return report_waiting(search) == COURSE_ON ? EXIT_DONE : EXIT_OUTPUT;
-    code = targets_find(&targets, search->watcher->options);
+    code = choose_targets(&targets, search->watcher->options);
     targets_free(&targets);
     return code;
 }
@@ -295,7 +295,8 @@ static int watch_selected(struct watcher *watcher)
     struct search search = {.watcher = watcher};
     struct fault *fault = &watcher->watch.fault;
     const struct subject subject = {.verb = "find", .name = "processes"};
-    fault_code rc = follow_open(&search.follow, watcher->options, fault);
+    const struct selector selector = choose_selector(watcher->options);
+    fault_code rc = follow_open(&search.follow, &selector, fault);
     int code = rc == FAULT_NONE ? watch_search(&search) : message_fault(&subject, fault);
 
     follow_close(&search.follow);

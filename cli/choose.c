@@ -1,0 +1,204 @@
+#include "cli/choose.h"
+#include "cli/message.h"
+#include "cli/output/process_table.h"
+#include "run/faults.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { WORDS_MAX = 512 };
+
+struct selector choose_selector(const struct options *options)
+{
+    return (struct selector){
+        .name = options->name,
+        .container = options->container ? container_id(options->container) : NULL,
+        .cgroup = options->cgroup,
+        .roots = options->pids,
+        .root_count = options->subprocesses ? options->pid_count : 0,
+    };
+}
+
+/* ---- words ---- */
+
+static void add_words(char *out, const char *option, const char *value)
+{
+    char clean[256];
+    size_t used = strlen(out);
+
+    if (value)
+        snprintf(out + used, WORDS_MAX - used, "%s%s%s%s", used ? " " : "", option,
+                 *value ? " " : "", message_clean(value, clean, sizeof clean));
+}
+
+/* "-n redis-server --container 4f1c": what was asked for, as it was written. */
+static const char *selection_words(const struct options *options, char *out)
+{
+    char pids[64] = "";
+
+    for (size_t i = 0; i < options->pid_count && strlen(pids) < 40; i++)
+        snprintf(pids + strlen(pids), sizeof pids - strlen(pids), "%s%d", i ? " " : "",
+                 (int)options->pids[i]);
+    out[0] = '\0';
+    add_words(out, "-n", options->name);
+    add_words(out, "--container", options->container);
+    add_words(out, "--cgroup", options->cgroup);
+    add_words(out, "-s", options->subprocesses ? pids : NULL);
+    add_words(out, "--all", options->all ? "" : NULL);
+    return out;
+}
+
+static const char *es(size_t n)
+{
+    return n == 1 ? "" : "es";
+}
+
+static bool is_short_id(const char *container)
+{
+    return container && strlen(container) < CONTAINER_PREFIX_MIN;
+}
+
+static void none_text(const struct selection *selection, const struct selector *selector, char *out,
+                      size_t size)
+{
+    if (selection->matched)
+        snprintf(out, size, "%zu of %zu process%s match%s, and none of them uses jemalloc",
+                 selection->matched, selection->looked, es(selection->looked),
+                 selection->matched == 1 ? "es" : "");
+    else
+        snprintf(out, size, "none of %zu process%s matches", selection->looked,
+                 es(selection->looked));
+    if (selection->own)
+        snprintf(out + strlen(out), size - strlen(out),
+                 "; %zu that started this jeattach %s never meant, except by pid", selection->own,
+                 selection->own == 1 ? "is" : "are");
+    if (!selection->matched && is_short_id(selector->container))
+        snprintf(out + strlen(out), size - strlen(out), "; an id needs %d digits",
+                 CONTAINER_PREFIX_MIN);
+}
+
+static void ambiguous_text(const struct container containers[2], char *out, size_t size)
+{
+    snprintf(out, size, "several containers begin like that: %s/%.64s, %s/%.64s",
+             containers[0].engine, containers[0].id, containers[1].engine, containers[1].id);
+}
+
+/* The fault's object, in words that fit those of cli/message.c. */
+static void word_fault(const struct selection *selection, const struct selector *selector,
+                       struct fault *fault)
+{
+    char *what = fault->what;
+
+    switch (fault->code) {
+    case FAULT_NO_MATCH:
+        none_text(selection, selector, what, sizeof fault->what);
+        break;
+    case FAULT_AMBIGUOUS:
+        ambiguous_text(selection->containers, what, sizeof fault->what);
+        break;
+    case FAULT_DENIED:
+        snprintf(what, sizeof fault->what, "to read the %zu process%s that match%s",
+                 selection->unreadable, es(selection->unreadable),
+                 selection->unreadable == 1 ? "es" : "");
+        break;
+    case FAULT_NO_ALLOCATOR:
+        snprintf(what, sizeof fault->what, "modules, in any of the %zu processes of that name",
+                 selection->without);
+        break;
+    case FAULT_SEVERAL:
+        snprintf(what, sizeof fault->what, "%zu processes match; none was touched",
+                 selection->count);
+        break;
+    default:
+        break;
+    }
+}
+
+/* Those that match are listed after the message. */
+static void print_several(const struct selection *selection)
+{
+    struct process_table table = {0};
+
+    for (size_t i = 0; i < selection->count; i++)
+        (void)process_table_add(&table, &selection->list[i].entry, &selection->list[i].container,
+                                selection->list[i].unreadable);
+    process_table_print(&table, stderr);
+    process_table_free(&table);
+}
+
+/* Without a name nobody knows whether those use jemalloc at all. */
+static void print_left_out(const struct selection *selection, const struct options *options)
+{
+    if (selection->unreadable && !options->name)
+        message("%zu matching process%s could not be read and %s left out", selection->unreadable,
+                es(selection->unreadable), selection->unreadable == 1 ? "was" : "were");
+}
+
+/* What the stall guard has to know of a search. */
+struct stalled_search {
+    const struct subject *subject;
+    const volatile pid_t *at;
+};
+
+static int print_search_stalled(void *ctx, const struct fault *fault)
+{
+    const struct stalled_search *search = ctx;
+    int code = message_fault(search->subject, fault);
+
+    message("it was looking at process %d", (int)*search->at);
+    fflush(stdout);
+    return code;
+}
+
+static int print_choice_fault(const struct targets *targets, const struct targets_request *request,
+                              struct subject *subject, struct fault *fault)
+{
+    int code;
+
+    word_fault(&targets->selection, &request->selector, fault);
+    if (fault->code == FAULT_SEVERAL)
+        subject->verb = "choose for";
+    code = message_fault(subject, fault);
+    if (fault->code == FAULT_SEVERAL)
+        print_several(&targets->selection);
+    return code;
+}
+
+static int choose_by_search(struct targets *targets, const struct options *options)
+{
+    char words[WORDS_MAX];
+    volatile pid_t at = 0;
+    struct subject subject = {
+        .verb = "find", .name = selection_words(options, words), .json = options->json};
+    struct stalled_search stalled = {&subject, &at};
+    struct targets_request request = {.search = true,
+                                      .selector = choose_selector(options),
+                                      .several = options->all || options->subprocesses,
+                                      .timeout_ns = options->timeout_ns,
+                                      .stalled = print_search_stalled,
+                                      .ctx = &stalled};
+    struct fault fault;
+
+    request.selector.at = &at;
+    if (targets_find(targets, &request, &fault) != FAULT_NONE)
+        return print_choice_fault(targets, &request, &subject, &fault);
+    print_left_out(&targets->selection, options);
+    return EXIT_DONE;
+}
+
+static int choose_pids(struct targets *targets, const struct options *options)
+{
+    const struct subject subject = {.verb = "look at", .name = "processes", .json = options->json};
+    const struct targets_request request = {.pids = options->pids, .pid_count = options->pid_count};
+    struct fault fault;
+
+    if (targets_find(targets, &request, &fault) != FAULT_NONE)
+        return message_fault(&subject, &fault);
+    return EXIT_DONE;
+}
+
+int choose_targets(struct targets *targets, const struct options *options)
+{
+    return options_selective(options) ? choose_by_search(targets, options)
+                                      : choose_pids(targets, options);
+}
