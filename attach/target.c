@@ -5,7 +5,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -213,11 +212,10 @@ fault_code target_check_end(const struct target *target, struct fault *fault)
 static uint64_t soft_limit(const struct target *target, const char *key)
 {
     char text[4096];
-    const char *line;
     uint64_t limit;
+    ssize_t n = procfs_read(target->proc, text, sizeof text, "%d/limits", (int)target->pid);
 
-    if (procfs_read(target->proc, text, sizeof text, "%d/limits", (int)target->pid) <= 0 ||
-        !(line = strstr(text, key)) || sscanf(line + strlen(key), "%" SCNu64, &limit) != 1)
+    if (n <= 0 || !cursor_find_number(cursor_of(text, (size_t)n), key, &limit))
         return UINT64_MAX;
     return limit;
 }

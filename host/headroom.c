@@ -1,6 +1,7 @@
 #include "host/headroom.h"
 #include "base/util.h"
 #include "host/inroot.h"
+#include "host/meminfo.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -103,12 +104,9 @@ static bool look_in_target(const struct procfs *proc, const struct hierarchy *ki
 
 static bool has_swap(const struct procfs *proc)
 {
-    char text[4096];
-    uint64_t kilobytes;
-    ssize_t n = procfs_read(proc, text, sizeof text, "meminfo");
+    uint64_t bytes;
 
-    return n > 0 && cursor_find_number(cursor_of(text, (size_t)n), "SwapFree:", &kilobytes) &&
-           kilobytes > 0;
+    return meminfo_read(proc, "SwapFree:", &bytes) && bytes > 0;
 }
 
 bool headroom_read(const struct procfs *proc, pid_t pid, struct headroom *out)

@@ -2,6 +2,7 @@
 #include "base/util.h"
 #include "host/cgroup.h"
 #include "host/inroot.h"
+#include "host/meminfo.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -42,11 +43,10 @@ bool limit_meminfo_parse(const char *text, size_t len, struct limit_use *out)
     struct cursor all = cursor_of(text, len);
     uint64_t total, available;
 
-    if (!cursor_find_number(all, "MemTotal:", &total) ||
-        !cursor_find_number(all, "MemAvailable:", &available) || total > UINT64_MAX / 1024 ||
-        available > total)
+    if (!meminfo_parse(all, "MemTotal:", &total) ||
+        !meminfo_parse(all, "MemAvailable:", &available) || available > total)
         return false;
-    *out = (struct limit_use){(total - available) * 1024, total * 1024};
+    *out = (struct limit_use){total - available, total};
     return true;
 }
 

@@ -152,6 +152,8 @@ static void status_line(struct cursor line, struct proc_status *out)
         out->core_dumping = line_decimal(line) != 0;
     else if (line_has_key(&line, "VmRSS:"))
         out->rss_bytes = line_decimal(line) * 1024;
+    else if (line_has_key(&line, "VmLck:"))
+        out->locked_bytes = line_decimal(line) * 1024;
     else if (line_has_key(&line, "x86_Thread_features:"))
         out->shadow_stack = cursor_find(&line, "shstk");
 }

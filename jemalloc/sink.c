@@ -1,4 +1,5 @@
 #include "jemalloc/sink.h"
+#include "host/meminfo.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,18 +13,13 @@ void sink_init(struct sink *sink, size_t limit)
     sink->limit = limit;
 }
 
-/* "MemAvailable:    1024 kB" (fs/proc/meminfo.c) */
 size_t sink_affordable(const struct procfs *proc, size_t most)
 {
-    static const char key[] = "\nMemAvailable:";
-    char text[4096];
-    ssize_t n = procfs_read(proc, text, sizeof text, "meminfo");
-    const char *line = n > 0 ? strstr(text, key) : NULL;
-    unsigned long long kib = line ? strtoull(line + sizeof key - 1, NULL, 10) : 0;
+    uint64_t available = 0;
 
-    if (kib == 0 || kib / 2 > most / 1024)
+    if (!meminfo_read(proc, "MemAvailable:", &available) || available == 0 || available / 2 > most)
         return most;
-    return kib * 512 < SINK_LEAST ? SINK_LEAST : (size_t)kib * 512;
+    return available / 2 < SINK_LEAST ? SINK_LEAST : (size_t)(available / 2);
 }
 
 /* Grown by mremap(2): pages move, bytes are never copied. */

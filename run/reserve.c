@@ -1,10 +1,10 @@
 #include "run/reserve.h"
+#include "host/task.h"
 
 #include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -53,17 +53,13 @@ int reserve_lock(void)
 
 void reserve_usage(uint64_t *rss, uint64_t *locked)
 {
-    FILE *file = fopen("/proc/self/status", "re");
-    char line[256];
-    unsigned long long value;
+    struct proc_status own = {0};
+    struct procfs proc;
 
-    *rss = *locked = 0;
-    while (file && fgets(line, sizeof line, file)) {
-        if (sscanf(line, "VmRSS: %llu", &value) == 1)
-            *rss = value * 1024;
-        else if (sscanf(line, "VmLck: %llu", &value) == 1)
-            *locked = value * 1024;
+    if (procfs_open(&proc, "/proc") == 0) {
+        (void)process_status(&proc, PROC_SELF, &own);
+        procfs_close(&proc);
     }
-    if (file)
-        fclose(file);
+    *rss = own.rss_bytes;
+    *locked = own.locked_bytes;
 }
