@@ -26,19 +26,18 @@ static inline enum fact fact_of(bool value)
 
 struct build {
     char text[VERSION_TEXT_MAX]; /* the version string, "5.3.0-0-g54eaed1d..."; "": unknown */
-    struct version
-        version;           /* from it; if guessed, the first release with the names of this build */
-    bool guessed;          /* by build_read, as the string names no release */
-    enum fact config_prof; /* profiling is compiled in */
-    enum fact opt_prof;    /* profiling was enabled at start */
-    enum fact config_stats; /* statistics are compiled in */
-    /* Size classes, the lengths of arrays in jemalloc; 0: unknown. Only build_read reads them. */
+    struct version version;      /* parsed from it, or guessed */
+    bool guessed;                /* the string names no release: the least with all names found */
+    enum fact config_prof;       /* profiling is compiled in */
+    enum fact opt_prof;          /* profiling was enabled at start */
+    enum fact config_stats;      /* statistics are compiled in */
+    /* Numbers of size classes, the lengths of arrays in jemalloc; 0: unknown. By build_read. */
     unsigned bins, large, runs, huge; /* arenas.nbins, nlextents; in 4.x: nlruns, nhchunks */
 };
 
 /*
- * Takes version, config.prof, opt.prof and config.stats out of a list of
- * operations that ctl_run has made, wherever they are in it; all else of *build
+ * Takes version, config.prof, opt.prof and config.stats from a list of
+ * operations that ctl_run has run, in any order; everything else in *build
  * becomes unknown. A refused boolean is FACT_NO. FAULT_CTL_REFUSED if "version"
  * was refused.
  */

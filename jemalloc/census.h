@@ -1,32 +1,32 @@
 /*
- * Which processes of a host use jemalloc: many processes looked at quickly,
- * none of them touched.
+ * Finds the processes of a host that use jemalloc, quickly and without stopping
+ * any of them.
  *
- * Most processes of a host map files that others map too. What a file holds is
- * found out once and remembered under its device, its inode and the start of
- * its bytes as they are mapped: device and inode alone do not tell files apart
- * on overlayfs and btrfs.
+ * Most processes map files that other processes map too. Each file is examined
+ * once; the result is cached under its device, its inode and its first bytes as
+ * they are mapped, because device and inode do not identify a file on overlayfs
+ * and btrfs.
  */
 #pragma once
 
 #include "jemalloc/facts.h"
 
 enum linkage {
-    LINKAGE_SHARED,    /* a library of its own */
-    LINKAGE_PRELOADED, /* the same, named by LD_PRELOAD or /etc/ld.so.preload */
-    LINKAGE_STATIC,    /* linked into the program, or into a library that does other things */
+    LINKAGE_SHARED,    /* the library libjemalloc */
+    LINKAGE_PRELOADED, /* that library, named by LD_PRELOAD or /etc/ld.so.preload */
+    LINKAGE_STATIC,    /* linked into the program, or into a library with other code */
 };
 
-struct census; /* what is known about files */
+struct census; /* the cache of files */
 
-/* NULL: out of memory. */
+/* Returns NULL if out of memory. */
 struct census *census_new(void);
 void census_free(struct census *census);
 
-/* One process with jemalloc. */
+/* One process that uses jemalloc. */
 struct census_entry {
-    struct proc_stat stat;     /* its name among them: untrusted */
-    struct proc_status status; /* its pid in its own namespace, its resident memory */
+    struct proc_stat stat;     /* with its name: untrusted */
+    struct proc_status status; /* with its pid in its own namespace and its RSS */
     char path[4096];           /* the module, as the process sees it: untrusted */
     char prefix[PREFIX_MAX];
     enum found_by found_by;
@@ -35,10 +35,10 @@ struct census_entry {
 };
 
 /*
- * Looks at one process. FAULT_NO_ALLOCATOR: it has no jemalloc, or is no
- * program of this machine; FAULT_GONE, FAULT_ZOMBIE, FAULT_REUSED,
- * FAULT_EXECED, FAULT_KERNEL_THREAD: nothing to look at; FAULT_DENIED: its
- * mappings or its memory may not be read.
+ * Examines one process. FAULT_NO_ALLOCATOR: it has no jemalloc, or is not a
+ * 64-bit program of this machine. FAULT_GONE, FAULT_ZOMBIE, FAULT_REUSED,
+ * FAULT_EXECED, FAULT_KERNEL_THREAD: there is nothing to examine. FAULT_DENIED:
+ * no permission to read its mappings or its memory.
  */
 fault_code census_look(struct census *census, struct procfs *proc, pid_t pid,
                        struct census_entry *entry, struct fault *fault);

@@ -1,6 +1,6 @@
 /*
- * prof.dump, intercepted: the file it writes is seen at the open, or, streamed, is
- * never opened at all.
+ * Calls prof.dump and intercepts its system calls: they show which file it
+ * writes, or, when the profile is streamed, no file is ever opened.
  */
 #pragma once
 
@@ -11,62 +11,64 @@
 enum { DUMP_PATH_MAX = 4200 };
 
 struct dump_request {
-    const char *path;              /* in the target; NULL: the name that jemalloc makes */
+    const char *path;              /* in the target; NULL: the name that jemalloc chooses */
     struct hooks_consent *consent; /* NULL: not given */
-    struct sink *stream; /* not NULL: nothing is created on the target's side, path is not used */
+    struct sink *stream;           /* not NULL: no file is created in the target; path is ignored */
 };
 
 struct dump_result {
-    char target_path[DUMP_PATH_MAX]; /* as the kernel names the open file; "" when streamed */
-    pid_t seen_by;  /* the thread alone that finds the file there; 0: all of them do */
-    uint64_t bytes; /* written by jemalloc, as seen at the system calls */
+    char target_path[DUMP_PATH_MAX]; /* the kernel's name of the open file; "" when streamed */
+    pid_t seen_by;  /* the only thread that finds the file under that path; 0: all threads do */
+    uint64_t bytes; /* written by jemalloc, counted at its system calls */
 };
 
 /*
- * Refuses (FAULT_DUMP_UNSAFE) a file whose writing could end or block the
- * target: beyond RLIMIT_FSIZE the kernel kills it by SIGXFSZ, and the open of
- * a FIFO waits for a reader with jemalloc's locks held. Without a stop.
+ * Refuses (FAULT_DUMP_UNSAFE) a file that could kill or block the target when it
+ * is written: above RLIMIT_FSIZE the kernel kills it with SIGXFSZ, and the open
+ * of a FIFO waits for a reader while jemalloc's locks are taken. Stops nothing.
  */
 fault_code dump_check(const struct target *target, const struct dump_request *request,
                       struct fault *fault);
 
 /*
- * Makes the held thread call prof.dump.
+ * Makes the stopped thread call prof.dump.
  *
- * FAULT_PROF_*: it cannot. FAULT_DUMP_OPEN: fault.what is the path, fault.err
- * the errno of the open. FAULT_DUMP_WRITE: likewise, err 0 if a write was cut
- * short. FAULT_TOO_LARGE: more than the sink takes. FAULT_CTL_REFUSED: mallctl
- * failed without a system call that did. FAULT_DUMP_NAMELESS: opt.prof_prefix
- * is empty, and no path was given. FAULT_DUMP_HOOK: streaming would deceive the
- * application's hook (experimental.hooks.prof_dump); what is its address.
- * FAULT_HOOKS: that hook, or extent hooks of the application, would run in the
- * call, and request->consent is not given.
+ * FAULT_PROF_*: this process cannot profile. FAULT_DUMP_OPEN: the open failed;
+ * fault.what is the path, fault.err the errno. FAULT_DUMP_WRITE: a write failed;
+ * likewise, with err 0 if it was cut short. FAULT_TOO_LARGE: the profile does
+ * not fit into the sink. FAULT_CTL_REFUSED: mallctl failed although its system
+ * calls succeeded. FAULT_DUMP_NAMELESS: opt.prof_prefix is empty, and no path
+ * was given. FAULT_DUMP_HOOK: the application's hook for finished dumps
+ * (experimental.hooks.prof_dump) would look for a file that streaming never
+ * creates; fault.what is its address. FAULT_HOOKS: that hook, or extent hooks of
+ * the application, would run in the call, and request->consent is not given.
  */
 fault_code dump_run(struct injection *injection, const struct instance *instance,
                     const struct dump_request *request, struct dump_result *result,
                     struct fault *fault);
 
 /*
- * The streamed dump alone, as fast as it can be had: for a caller who knows
- * that it can profile and has no hook, and asks for the mappings by
- * dump_complete. brief: the profile is small (struct intercept). Faults as those of
- * dump_run.
+ * Streams a dump without any check, as fast as possible. The caller has checked
+ * that the process can profile and has no hook for dumps, and calls
+ * dump_complete for the mappings. brief: the profile is small (struct
+ * intercept). Sets the same faults as dump_run.
  */
 fault_code dump_stream(struct injection *injection, const struct instance *instance,
                        struct sink *sink, bool brief, struct fault *fault);
 
 /*
- * Will a later dump be refused for the application's hooks (FAULT_DUMP_HOOK,
- * FAULT_HOOKS)? In a hold, for what would else be known only at its end.
+ * Checks while a thread is stopped whether a later streamed dump would be
+ * refused because of the application's hooks (FAULT_DUMP_HOOK, FAULT_HOOKS):
+ * record should learn that before it samples, not at its end.
  */
 fault_code dump_streamable(struct injection *injection, const struct instance *instance,
                            const struct prof_state *state, struct hooks_consent *consent,
                            struct fault *fault);
 
 /*
- * Adds the section MAPPED_LIBRARIES to a streamed profile that lacks it, or in
- * which it is empty, as after dump_stream. jemalloc opens its maps itself; at
- * its limit of descriptors it cannot, and since 5.3.0 it then leaves the
- * section out without a word. To be called when the thread has been let go.
+ * Adds the section MAPPED_LIBRARIES to a streamed profile in which it is missing
+ * or empty, as after dump_stream. jemalloc opens /proc/self/maps itself; if the
+ * process is at its limit of file descriptors it cannot, and since 5.3.0 it then
+ * silently omits the section. Call it when the thread has been resumed.
  */
 fault_code dump_complete(const struct target *target, struct sink *sink, struct fault *fault);

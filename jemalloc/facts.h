@@ -1,11 +1,11 @@
 /*
- * What a jemalloc's own memory tells about it, without a call and without
- * stopping anything.
+ * Reads version and state of a jemalloc from the memory of its process, without
+ * a call and without stopping it.
  *
- * The addresses are those of its private variables, which only .symtab names
- * (jemalloc: src/prof.c, src/jemalloc.c); the version is a string constant of
- * its file. Both are the same for all processes that map the file; the values
- * belong to one process and one moment.
+ * The addresses are those of jemalloc's private variables, which only .symtab
+ * names (jemalloc: src/prof.c, src/jemalloc.c); the version is a string constant
+ * of its file. Both are the same in all processes that map the file. The values
+ * belong to one process and change over time.
  */
 #pragma once
 
@@ -43,8 +43,8 @@ void facts_read(const struct fact_variables *variables, struct memory *memory,
 bool facts_complete(const struct prof_state *state);
 
 /*
- * Finds jemalloc's version string, "5.3.0-0-g54eaed1d...", in len bytes of a
- * file's constants. Returns 1 if it is there, 0 if not, -1 if there are two
- * that differ from each other or from what out holds already.
+ * Finds jemalloc's version string, "5.3.0-0-g54eaed1d...", in len bytes of
+ * constants. Returns 1 if it was found, 0 if not, -1 if there are two that differ
+ * from each other, or one that differs from the text already in out.
  */
 int facts_version(const char *bytes, size_t len, char *out, size_t size);

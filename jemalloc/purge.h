@@ -1,19 +1,19 @@
-/* arena.<i>.purge: unused dirty pages of all arenas go back to the kernel. */
+/* arena.<i>.purge: returns unused dirty pages of all arenas to the kernel. */
 #pragma once
 
 #include "jemalloc/hooks.h"
 
 struct purge_result {
-    bool measured;                            /* config.stats: the two below were read */
+    bool measured;                            /* the next two were read; needs config.stats */
     uint64_t resident_before, resident_after; /* stats.resident, bytes */
 };
 
 /*
- * Each arena by its own index: the one that stands for all would take in an
- * arena that a program makes, with hooks of its own, after they were looked at
- * (FAULT_HOOKS; hooks.h). The purge itself is madvise or munmap of every unused run of dirty pages,
- * in the held thread: its time grows with what there is to give back. FAULT_CTL_REFUSED if jemalloc
- * refuses it.
+ * Purges each arena by its own index: the index for all arenas would include an
+ * arena with its own hooks that the program creates after they were checked
+ * (FAULT_HOOKS; hooks.h). The stopped thread calls madvise or munmap for every
+ * unused run of dirty pages, so the time grows with the memory returned.
+ * FAULT_CTL_REFUSED: mallctl refused it.
  */
 fault_code purge_run(struct injection *injection, const struct instance *instance,
                      struct hooks_consent *consent, struct purge_result *result,

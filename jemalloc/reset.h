@@ -1,4 +1,4 @@
-/* prof.reset: all that was sampled so far is dropped, and the period may change. */
+/* prof.reset: drops all samples, and may change the period. */
 #pragma once
 
 #include "jemalloc/build.h"
@@ -9,10 +9,10 @@ struct reset_result {
 };
 
 /*
- * lg_sample -1: as it is. FAULT_PROF_* when this process cannot profile (the
- * call would crash 4.0 then), FAULT_CTL_REFUSED when jemalloc refused it or
- * holds another period afterwards. FAULT_HOOKS: it frees what the application's
- * extent hooks manage (hooks.h).
+ * lg_sample -1 keeps the period. FAULT_PROF_*: this process cannot profile (the
+ * call would then crash 4.0). FAULT_CTL_REFUSED: mallctl refused it, or has
+ * another period afterwards. FAULT_HOOKS: it would free memory that extent hooks
+ * of the application manage (hooks.h).
  */
 fault_code reset_run(struct injection *injection, const struct instance *instance, int lg_sample,
                      struct hooks_consent *consent, struct reset_result *result,

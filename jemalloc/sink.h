@@ -1,4 +1,4 @@
-/* Bytes on their way out of a target: kept in the tool's memory, in one piece, up to a limit. */
+/* A buffer in the tool for bytes from a target: contiguous, up to a limit. */
 #pragma once
 
 #include "host/procfs.h"
@@ -13,10 +13,10 @@ struct sink {
     size_t limit;
 };
 
-/* A limit: most, or half of what the tool's host has left, but 64 MiB in any case. */
+/* Returns a limit: most, or half of the memory available on the host, but at least 64 MiB. */
 size_t sink_affordable(const struct procfs *proc, size_t most);
 
 void sink_init(struct sink *sink, size_t limit);
-/* Room for len more bytes at sink->bytes + sink->len, or NULL: limit reached or no memory. */
+/* Makes space for len more bytes and returns it; NULL: limit reached or out of memory. */
 unsigned char *sink_reserve(struct sink *sink, size_t len);
 void sink_free(struct sink *sink);

@@ -1,6 +1,6 @@
 /*
- * What a process that is looked at again and again tells in one stop: its
- * gauges and its heap profile, as fast as they can be had.
+ * Takes the gauges and the heap profile of a process in one stop, as fast as
+ * possible: for a process that is looked at repeatedly.
  */
 #pragma once
 
@@ -9,16 +9,15 @@
 #include "jemalloc/sink.h"
 #include "jemalloc/stats.h"
 
-/* Does it give a profile, and if not, why? */
+/* Whether there is a profile, and if not, why. */
 enum snapshot_profile {
     SNAPSHOT_PROFILED,
-    SNAPSHOT_ABSENT,   /* built without profiling (config.prof) */
-    SNAPSHOT_DISABLED, /* profiling was not enabled at start (opt.prof) */
-    SNAPSHOT_INACTIVE, /* prof.active is false */
-    SNAPSHOT_HOOKED, /* the application has a hook for finished dumps, which streaming would deceive
-                      */
-    SNAPSHOT_EXTENT_HOOKS, /* the application has extent hooks, which would run in the call */
-    SNAPSHOT_TOO_LARGE,    /* it did not fit into the sink: not asked for again */
+    SNAPSHOT_ABSENT,       /* built without profiling (config.prof) */
+    SNAPSHOT_DISABLED,     /* profiling was not enabled at start (opt.prof) */
+    SNAPSHOT_INACTIVE,     /* prof.active is false */
+    SNAPSHOT_HOOKED,       /* a hook of the application for finished dumps would find no file */
+    SNAPSHOT_EXTENT_HOOKS, /* extent hooks of the application would run in the call */
+    SNAPSHOT_TOO_LARGE,    /* it did not fit into the sink: it is not taken again */
 };
 
 struct snapshot {
@@ -26,15 +25,15 @@ struct snapshot {
     struct build build;
     bool too_large;
     size_t bytes; /* of the last profile */
-    /* of the last look */
-    struct stats_gauges gauges; /* with config.stats */
+    /* of the last snapshot */
+    struct stats_gauges gauges; /* only with config.stats */
     enum snapshot_profile profile;
 };
 
 /*
- * One look, in two lists of calls within one stop: state and gauges, then the
- * dump into sink, which is emptied before. The dump must not be made before the
- * state is known: a hook of the application's would run in it.
+ * Takes one snapshot with two lists of calls in one stop: first state and gauges,
+ * then the dump into sink, which is emptied first. The dump must wait for the
+ * state, because a hook of the application could run in it.
  */
 fault_code snapshot_take(struct snapshot *snapshot, struct injection *injection,
                          const struct instance *instance, struct hooks_consent *consent,

@@ -1,10 +1,9 @@
 /*
- * jemalloc in a module that has no name for it: by its tables, its texts and
- * the code that uses them. Nothing is found on one sign alone: the tables must
- * be complete, the function that is called with the options' names must begin
- * where call frame information says that one begins, and must lead to the
- * tables; what the first call of it returns must be the version that the
- * constants have (instance_confirm).
+ * Finds jemalloc in a module without symbols for it, by its tables, its texts and
+ * the code that uses them. One sign is never enough: the tables must be complete;
+ * the function that is called with the names of options must start where call
+ * frame information says that a function starts, and must lead to the tables; and
+ * its first call must return the version found among the constants (ctl_confirm).
  */
 #pragma once
 
@@ -12,31 +11,31 @@
 #include "jemalloc/instance.h"
 
 /*
- * Fills the nth jemalloc of the module, from 0. False: there is none;
- * *why is then NULL, or says what kept it from being used (static text).
+ * Fills the nth jemalloc of the module, counted from 0. False: there is none;
+ * *why is then NULL, or the reason why it cannot be used (static text).
  */
 bool stripped_find(struct instance *instance, const struct module *module,
                    const struct target *target, struct memory *memory, size_t nth,
                    const char **why);
 
 /*
- * The version of an instance as its constants have it, without a call, however
- * it was found. False: it cannot be told.
+ * Reads the version of any instance from its constants, without a call. False if
+ * it is not certain.
  */
 bool stripped_version(const struct instance *instance, const struct target *target,
                       struct memory *memory, char *out, size_t size);
 
 /*
- * The version and the variable opt.prof of an instance, however it was found;
- * "" and 0: it is not known, or this build has no profiling.
+ * Finds the version of any instance, and the address of its variable opt_prof;
+ * "" and 0: unknown, or this build has no profiling.
  */
 void stripped_facts(const struct instance *instance, const struct target *target,
                     struct memory *memory, char *version, size_t size, remote_addr *opt_prof);
 
 /*
- * Forbids the code of an instance, however it was found, in a module without
- * .symtab (jemalloc/stripped/hull.h). FAULT_UNSUPPORTED with the reason if it cannot be
- * told for certain.
+ * Forbids the code of any instance in a module without .symtab
+ * (jemalloc/stripped/hull.h). FAULT_UNSUPPORTED, with the reason, if the code is
+ * not certain.
  */
 fault_code stripped_forbid(const struct instance *instance, struct plan *plan,
                            const struct target *target, struct memory *memory, struct fault *fault);

@@ -1,13 +1,13 @@
 /*
- * jemalloc's own tables of its names (ctl.c, super_root_node): where each lies
- * and which function serves it. They are in every build of 4.0 to 5.3.1, used
- * or not, stripped or not, for malloc_stats_print needs them.
+ * Finds jemalloc's tables of the names of mallctl (ctl.c, super_root_node), with
+ * the function that serves each name. Every build of 4.0 to 5.3.1 has them,
+ * stripped or not, because malloc_stats_print needs them.
  *
- * A named node is the same in all of them, 40 bytes on a 64-bit machine:
+ * A named node has the same layout in all versions, 40 bytes on a 64-bit machine:
  *
  *    0  bool named            1
  *    8  const char *name
- *   16  children's number     unsigned up to 4.5, size_t since 5.0
+ *   16  number of children    unsigned up to 4.5, size_t since 5.0
  *   24  children              another table; NULL if there is a function
  *   32  function              NULL if there are children
  */
@@ -15,18 +15,18 @@
 
 #include "elf/view.h"
 
-enum { CTL_NODES_MAX = 2048, CTL_TABLES_MAX = 256, CTL_NAME_MAX = 96, CTL_ANCHORS_MAX = 64 };
+enum { CTL_NODES_MAX = 2048, CTL_TABLES_MAX = 256, CTL_NODE_NAME_MAX = 96, CTL_ANCHORS_MAX = 64 };
 
 struct ctl_node {
-    char name[CTL_NAME_MAX];
+    char name[CTL_NODE_NAME_MAX];
     remote_addr children, function;
     uint32_t child_count;
-    size_t parent; /* index of the table that it is in */
+    size_t parent; /* index of the table that contains it */
 };
 
 struct ctl_table {
     remote_addr start, end;
-    size_t owner; /* index of the node whose children these are; SIZE_MAX: the root */
+    size_t owner; /* index of the parent node; SIZE_MAX: the root */
 };
 
 struct ctl_tables {
@@ -38,17 +38,18 @@ struct ctl_tables {
 };
 
 /*
- * The addresses of the text "thread_active_init", which no other program has a
- * use for: nothing found means no jemalloc, after one look at the constants.
+ * Finds the addresses of the text "thread_active_init", which only jemalloc uses:
+ * if there are none, the module has no jemalloc. One pass over the constants.
  */
 size_t ctl_find_anchors(const struct view *view, remote_addr anchors[CTL_ANCHORS_MAX]);
 
 /*
- * The tables around a node with one of these names. nth: which of several
- * jemallocs in one module, from 0. NULL: there is none; else to be freed.
+ * Returns the tables around a node that has its name at one of these addresses.
+ * nth: which of several jemallocs in the module, counted from 0. NULL: there is
+ * none. The caller frees the result.
  */
 struct ctl_tables *ctl_find_tables(const struct view *view, const remote_addr *anchors,
                                    size_t anchor_count, size_t nth);
 
-/* The function that serves a name, "prof.active"; 0: this version has no such name. */
+/* Returns the function that serves a name ("prof.active"); 0: this version has no such name. */
 remote_addr ctl_function(const struct ctl_tables *tables, const char *path);

@@ -1,7 +1,7 @@
 /*
- * jemalloc's functions by what the code refers to: mallctl is what is called
- * after the texts "opt.abort", "opt.narenas", ... have been made its argument,
- * which stats.c of every version does a dozen times.
+ * Finds functions of jemalloc by the texts that code refers to: mallctl is the
+ * function that is called with the texts "opt.abort", "opt.narenas", ... as its
+ * argument, as stats.c does a dozen times in every version.
  */
 #pragma once
 
@@ -11,7 +11,7 @@
 
 enum { TEXTS_MAX = 512, CONFIG_PREFIX_MAX = 64 };
 
-/* The constants that tell something. */
+/* Constants that identify jemalloc. */
 struct texts {
     remote_addr options[TEXTS_MAX]; /* "opt.NAME", ascending */
     size_t option_count;
@@ -23,36 +23,36 @@ void texts_find(struct texts *texts, const struct view *view);
 
 struct xrefs {
     remote_addr mallctl;
-    unsigned votes;          /* calls of it that were seen */
+    unsigned votes;          /* calls of it that were found */
     remote_addr stats_print; /* malloc_stats_print; 0: not found */
 };
 
 /*
- * NULL if found, else why not. What is found is the beginning of a function,
- * is called with many of the options, and leads within two calls to code that
- * uses the tables' root.
+ * Returns NULL if mallctl was found, else the reason. It is the start of a
+ * function, is called with many of the options, and leads within two calls to
+ * code that uses the root of the tables.
  */
 const char *xrefs_find(struct xrefs *xrefs, const struct view *view, const struct eh_frames *frames,
                        const struct texts *texts, const struct ctl_tables *tables);
 
-/* The version text that the function behind the name "version" returns; false: none. */
+/* Reads the version text that the function of the name "version" returns; false: none. */
 bool xrefs_version(const struct view *view, const struct eh_frames *frames,
                    const struct ctl_tables *tables, char *out, size_t size);
 
-/* The same of a function at [start, end). */
+/* Reads the version text that the function at [start, end) returns; false: none. */
 bool xrefs_version_in(const struct view *view, remote_addr start, remote_addr end, char *out,
                       size_t size);
 
-/* The variable that the function behind an "opt." name of a bool returns; 0: not found. */
+/* Returns the variable that the function of an "opt." name of type bool reads; 0: not found. */
 remote_addr xrefs_variable(const struct view *view, const struct eh_frames *frames,
                            const struct ctl_tables *tables, const char *path);
 
-/* Visits what one function, by its index, refers to; false: it cannot be read. */
+/* Visits the references in one function, given by its index; false if it cannot be read. */
 bool xrefs_visit_function(const struct view *view, const struct eh_frames *frames, size_t function,
                           const struct ref_query *query);
-/* Visits all code of the module. */
+/* Visits the references in all code of the module; false if it cannot be read. */
 bool xrefs_visit_code(const struct view *view, const struct ref_query *query);
-/* Does one function hold a system call instruction? */
+/* True if the function contains a system call instruction. */
 bool xrefs_makes_syscall(const struct view *view, const struct eh_frames *frames, size_t function);
-/* Is it in a segment that may be written, not only while the program is loaded? */
+/* True if addr is in a segment that stays writable after the program has been loaded. */
 bool xrefs_is_variable(const struct view *view, remote_addr addr);
