@@ -1,4 +1,4 @@
-"""tests/victims/allocator.c with each release of jemalloc: started, asked and looked at."""
+"""tests/victims/allocator.c with each release of jemalloc."""
 
 import os
 import re
@@ -8,14 +8,14 @@ import lib
 import releases
 
 CONF = "prof:true,prof_active:false,lg_prof_sample:12"
-# Shared ones, and the same under a prefix in a static program.
+# Shared libraries, and the same releases under a prefix in a static program.
 VERSIONS = ("5.2.1", "5.3.0", "5.3.1")
 LINKS = ("shared", "static")
 CELLS = [(version, link) for version in VERSIONS for link in LINKS]
 
 
 class Allocator:
-    """One process; `ask` makes it do what a line says."""
+    """One process, controlled by lines on its stdin: `ask` sends one."""
 
     def __init__(self, directory, argv, env, conf, words=()):
         self.directory = directory
@@ -44,7 +44,7 @@ class Allocator:
             raise AssertionError("%r was answered by %r" % (line, answer))
 
     def own_stats(self, options):
-        """malloc_stats_print as the process itself makes it."""
+        """The output of malloc_stats_print, made by the process itself."""
         path = os.path.join(self.directory, "own-stats")
         self.ask("stats %s %s" % (options or "-", path))
         with open(path, "rb") as file:
@@ -57,7 +57,7 @@ class Allocator:
         return self.process.poll() is None
 
     def workers(self):
-        """Their thread ids by name."""
+        """Returns the threads' ids by name."""
         found = {}
         for tid in lib.threads(self.pid):
             name = lib.read_text("/proc/%d/task/%d/comm" % (self.pid, tid)).strip()
@@ -66,7 +66,7 @@ class Allocator:
         return found
 
     def sampling_threads(self):
-        """How many threads have samples of their own: the lines tN of the profile's head."""
+        """Returns the number of threads with samples: the lines tN of the profile's head."""
         result = lib.run_tool("dump", "-q", "-o", "-", self.pid)
         if result.code != lib.OK:
             raise AssertionError(result)
@@ -92,7 +92,7 @@ class TestCase(lib.TestCase):
         return allocator
 
     def assert_well(self, allocator):
-        """It lives, nobody holds it, it still does what it is told, and it has said nothing."""
+        """The process is alive, not traced, still answers, and has printed nothing."""
         self.assertTrue(allocator.alive(), allocator.process.returncode)
         self.assertEqual(lib.tracer_of(allocator.pid), 0)
         self.assertEqual(allocator.said(), "")

@@ -1,4 +1,4 @@
-"""A headless Chromium, driven over its debugging pipe: JSON messages that end in a zero byte."""
+"""A headless Chromium, controlled over its debugging pipe: JSON messages that end in a NUL byte."""
 
 import base64
 import fcntl
@@ -21,7 +21,7 @@ class Browser:
         self.received, self.number, self.session = b"", 0, None
         self.errors, self.loaded = [], False
         ours, theirs = os.pipe(), os.pipe()
-        # Above the two numbers that they get in the browser.
+        # Above 3 and 4, the numbers that they get in the browser.
         source = fcntl.fcntl(ours[0], fcntl.F_DUPFD_CLOEXEC, 16)
         sink = fcntl.fcntl(theirs[1], fcntl.F_DUPFD_CLOEXEC, 16)
 

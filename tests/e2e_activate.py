@@ -1,6 +1,6 @@
-"""jeattach on, on every release: afterwards every thread that allocates is sampled.
+"""jeattach on, with every release: afterwards every thread that allocates is sampled.
 
-On 5.2.1 threads that allocated while profiling was not active never sample again by themselves.
+In 5.2.1 threads that allocated while profiling was inactive never sample again by themselves.
 """
 
 import json
@@ -16,7 +16,7 @@ FAULTY = ("5.2.1",)
 
 class Activate(allocators.TestCase):
     def warm(self, version, link="shared", words=(), **options):
-        """All threads have allocated much while profiling was not active."""
+        """All threads have allocated much while profiling was inactive."""
         allocator = self.allocator(
             version, link, words=("--threads", THREADS) + tuple(words), **options
         )
@@ -28,13 +28,13 @@ class Activate(allocators.TestCase):
         return json.loads(self.assert_ran(lib.run_tool("on", "--json", *words, allocator.pid)).text)
 
     def assert_all_sample(self, allocator):
-        """Each worker allocates 1 MB in blocks of 1 KB, and a sample comes every 4 KiB."""
+        """Each worker allocates 1 MB in blocks of 1 KB, with a sample every 4 KiB."""
         allocator.ask("clear")
         allocator.ask("work 1000")
         self.assertEqual(allocator.sampling_threads(), THREADS, allocator.name)
 
     def test_the_fault_is_there(self):
-        """Without the tool: what this file is about, else it shows nothing."""
+        """Without the tool the defect is present; else the other tests show nothing."""
         allocator = self.warm("5.2.1")
         allocator.ask("active 1")
         allocator.ask("work 1000")
@@ -56,7 +56,7 @@ class Activate(allocators.TestCase):
                 self.assert_well(allocator)
 
     def test_named_threads(self):
-        """They have data of their own before they ever sample (thread.prof.name)."""
+        """They have thread data before they ever sample (thread.prof.name)."""
         allocator = self.warm("5.2.1", words=("--named",))
         self.on(allocator)
         self.assert_all_sample(allocator)
@@ -68,7 +68,7 @@ class Activate(allocators.TestCase):
             self.assertRegex(head, r"(?m)^  t\d+: [1-9]\d*: .* worker-%d$" % i)
 
     def test_after_off(self):
-        """off and on again: threads with samples stop and start, and nothing is dropped."""
+        """off and on again: threads stop and start to sample, and no sample is lost."""
         for version in allocators.VERSIONS:
             with self.subTest(version=version):
                 allocator = self.warm(version)
@@ -83,7 +83,7 @@ class Activate(allocators.TestCase):
                 self.assert_well(allocator)
 
     def test_activated_by_the_program(self):
-        """prof.active is true already: on has still something to do."""
+        """prof.active is already true: on still has to visit the threads."""
         allocator = self.warm("5.2.1")
         allocator.ask("active 1")
         result = self.assert_ran(lib.run_tool("on", allocator.pid))
@@ -96,7 +96,7 @@ class Activate(allocators.TestCase):
         self.assertEqual(again.text, "prof.active: true (unchanged)\nthreads: 13 of 13 sample\n")
 
     def test_busy_threads(self):
-        """Each is caught outside of the allocator, in which it spends its time."""
+        """Each is stopped outside of the allocator, where it spends most of its time."""
         for version in FAULTY:
             allocator = self.warm(version, words=("--busy",))
             told = self.on(allocator)
@@ -107,7 +107,7 @@ class Activate(allocators.TestCase):
             self.assertTrue(allocator.alive())
 
     def test_the_period_is_kept(self):
-        """Samples come as often as they should: some 4 KiB apart, not all at once."""
+        """The sample period is kept: about 4 KiB between samples, not all at once."""
         allocator = self.warm("5.2.1")
         self.on(allocator)
         allocator.ask("clear")
@@ -128,7 +128,7 @@ class Activate(allocators.TestCase):
         self.assertEqual(allocator.sampling_threads(), 1)
 
     def test_a_thread_that_cannot_be_reached(self):
-        """It is named with the reason, the others sample, and the exit code says so."""
+        """The thread is named with the reason, the others sample, and the exit code shows it."""
         allocator = self.warm("5.2.1")
         tid = allocator.workers()["worker-5"]
         holder = self.process([os.path.join(lib.VICTIMS, "hold"), str(tid)])
@@ -167,7 +167,7 @@ class Activate(allocators.TestCase):
     def test_background_threads_are_left_alone(self):
         conf = allocators.CONF + ",background_thread:true"
         allocator = self.warm("5.2.1", conf=conf)
-        # It names itself, when it comes to run.
+        # It sets its name when it first runs.
         self.assertTrue(lib.wait_until(lambda: "jemalloc_bg_thd" in [
             lib.read_text("/proc/%d/task/%d/comm" % (allocator.pid, tid)).strip()
             for tid in lib.threads(allocator.pid)]), "no background thread")
@@ -176,7 +176,8 @@ class Activate(allocators.TestCase):
         self.assert_all_sample(allocator)
 
     def test_interrupted(self):
-        """Ctrl-C in the middle: what was done is said, the others are as they were, all go on."""
+        """Ctrl-C in the middle: the result lists the threads done, the others are unchanged, and
+        all continue."""
         allocator = self.warm("5.2.1", words=("--threads", 300))
         codes = []
         for k in (100, 5, 40, 300, 1000, 2000):  # calls of the tool into the target

@@ -1,5 +1,6 @@
-"""Wrong words, and processes that cannot be attached to: a documented exit code, one clear
-message, and a target that is none the worse for it."""
+"""Wrong arguments, and processes that cannot be attached to: a documented exit code, one clear
+message, and an unharmed target.
+"""
 
 import os
 import shutil
@@ -45,7 +46,7 @@ class Words(lib.TestCase):
             self.skipTest("strace is not installed")
         victim = self.victim()
         traced = ("-f", "-qq", "-e", "trace=none", "-e", "signal=none", lib.TOOL)
-        no_leaks = {"ASAN_OPTIONS": "detect_leaks=0"}  # it would want to trace the tool as well
+        no_leaks = {"ASAN_OPTIONS": "detect_leaks=0"}  # it would trace the tool as well
         result = lib.run_tool(*traced, "on", victim.pid, tool="strace", env=no_leaks)
         self.assert_failed(result, lib.NOT_PERMITTED, "jeattach itself is traced by", "strace")
         self.assert_unharmed(victim)
@@ -159,7 +160,7 @@ class Targets(lib.TestCase):
         self.assert_unharmed(victim)
 
     def test_stopped_by_job_control(self):
-        """It must stay stopped, and what is said must not take for ever."""
+        """It stays stopped, and the tool answers in time."""
         victim = self.victim()
         os.kill(victim.pid, signal.SIGSTOP)
         self.assertTrue(lib.wait_until(lambda: lib.state_of(victim.pid) == "T"))
@@ -174,7 +175,7 @@ class Targets(lib.TestCase):
         self.assertEqual(victim.counters()["errors"], 0, victim.counters())
 
     def ends_before_call(self, verb, k):
-        """The target is killed while the tool stands still before its k-th call into it."""
+        """The target is killed while the tool is stopped before its k-th call into it."""
         victim = self.victim(ms=20)
         tool = self.process(
             [lib.TOOL, verb, str(victim.pid)],

@@ -60,7 +60,8 @@ class WithoutStatistics(allocators.TestCase):
         self.assertEqual(self.sampling(allocator), self.THREADS)
 
     def test_threads_that_have_sampled(self):
-        """Only prof.reset helps, and only when it is allowed; that it drops all is said."""
+        """Only prof.reset helps, and only with the option that allows it; the output says that it
+        drops all samples."""
         allocator = self.start()
         self.on(allocator)
         self.assertEqual(self.sampling(allocator), self.THREADS)

@@ -1,15 +1,15 @@
 """Processes whose garbage collector stops the world by signals (tests/victims/collected.c).
 
-A thread that makes a call and waits in it for a lock of jemalloc, whose owner the collector has
-stopped, must itself answer the collector, and answer as a signal handler on its own stack would:
-else the process hangs, or loses live objects, which the victims look for all the time.
+A thread may wait in a call for a jemalloc lock whose owner the collector has stopped. It must then
+answer the collector itself, like a signal handler on its own stack: otherwise the process hangs, or
+loses live objects, which the victims check all the time.
 """
 
 import os
 
 import lib
 
-# With one arena and no caches in front of it a thread is most often stopped with a lock held.
+# With one arena and no caches a thread is most often stopped while it has a lock.
 CONTENDED = "prof:true,prof_active:false,lg_prof_sample:12,narenas:1,tcache:false"
 LOCKERS = ("stats", "dump", "stream", "purge", "reset", "epoch", "on", "off")
 LONG_CALLS = 200
@@ -65,7 +65,7 @@ class Collectors(lib.TestCase):
             self.calls(victim, verb, 3, tool=lib.REFUSED_TOOL)
 
     def test_each_thread(self):
-        """Also the one that collects, and the collector's own, which is not used."""
+        """Also the thread that collects, and the collector's own threads, which are not used."""
         os.environ["GC_MARKERS"] = "2"
         victim = self.collected("collected")
         own = 0
@@ -96,7 +96,7 @@ class Collectors(lib.TestCase):
             self.calls(victim, verb, LONG_CALLS)
 
     def test_unknown(self):
-        """Without names its lock is not to be found: it is not touched."""
+        """Without symbols its lock cannot be found: the process is not touched."""
         victim = self.collected("collected_stripped")
         for verb in ("stats", "on"):
             result = self.call(victim, verb)

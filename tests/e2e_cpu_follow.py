@@ -1,4 +1,4 @@
-"""The tool's own scheduling during a hold: it goes nowhere from where it cannot come back."""
+"""The tool's CPU affinity while a thread is stopped: it never moves where it cannot return from."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ ENTER = ["nsenter", "--user", "--preserve-credentials", "-t"]
 
 
 def policies(pid):
-    """Of all threads of a process that there are."""
+    """True for all threads of a process."""
     found = []
     for tid in lib.threads(pid):
         try:
@@ -26,7 +26,7 @@ def policies(pid):
 
 
 class UserNamespace(hostile.TestCase):
-    """Root there has CAP_SYS_NICE, but the kernel wants that of the initial one."""
+    """Root there has CAP_SYS_NICE, but the kernel requires it in the initial user namespace."""
 
     def setUp(self):
         for program in ("setpriv", "unshare", "nsenter"):
@@ -35,12 +35,12 @@ class UserNamespace(hostile.TestCase):
 
     @staticmethod
     def environment():
-        """The leak checker would need rights that there are not in a user namespace."""
+        """The leak checker needs capabilities that a user namespace does not give."""
         options = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
         return lib.tool_environment({"ASAN_OPTIONS": options})
 
     def hold(self, before):
-        """A dump in a user namespace, looked at while the call lasts."""
+        """A dump in a user namespace, observed during the call."""
         if subprocess.run(before + ["unshare", "--user", "--map-root-user", "true"],
                           stderr=subprocess.DEVNULL).returncode:
             raise unittest.SkipTest("this kernel makes no user namespace")

@@ -1,4 +1,6 @@
-"""A thread that waits for a file server is stopped: its call is made again, or it is let be."""
+"""A thread that waits for a file server is stopped: its system call is restarted, or the thread is
+left alone.
+"""
 
 import os
 import subprocess
@@ -8,7 +10,7 @@ import hostile
 import lib
 
 FILING = os.path.join(lib.VICTIMS, "filing")
-# The call, and the request that it makes of the server.
+# The system call, and the request that it sends to the server.
 REPEATED = (
     ("open", "open"), ("stat", "getattr"), ("statfs", "statfs"), ("access", "access"),
     ("getxattr", "getxattr"), ("getdents", "readdir"), ("fsync", "fsync"),
@@ -49,11 +51,11 @@ class Filing(TestCase):
                 self.assertEqual(process.stdout.readline(), b"0 0\n")
                 self.assertGreaterEqual(server.interrupts, 1)
                 self.assertEqual(server.requests, 2)
-                lib.end_process(process)  # or the server is kept by its descriptor
+                lib.end_process(process)  # otherwise its descriptor keeps the server alive
                 server.close()
 
     def test_close_of_a_file(self):
-        """It cannot be made again: the descriptor is gone when it says EINTR."""
+        """close(2) cannot be restarted: the descriptor is closed when it returns EINTR."""
         for call, late in CLOSING:
             with self.subTest(call=call):
                 server, process = self.in_call(call, late)

@@ -1,4 +1,4 @@
-"""The flame graph in a browser: it draws, zooms, searches, and runs nothing but its own code."""
+"""The flame graph in a browser: it draws, zooms, searches, and runs no code but its own."""
 
 import os
 
@@ -54,7 +54,7 @@ class Flame(e2e_report.Case):
         self.assertEqual(page.errors, [])
 
     def test_hostile_names(self):
-        """A file's name in MAPPED_LIBRARIES is chosen by the target."""
+        """The target chooses the file names in MAPPED_LIBRARIES."""
         path = os.path.join(self.directory(), "<img src=x onerror=document.title='owned'>.heap")
         with open(path, "w") as out:
             out.write("heap_v2/1\n@ 0x1001\n  t*: 1: 8 [0: 0]\n\nMAPPED_LIBRARIES:\n")

@@ -1,4 +1,4 @@
-"""Targets that fork: with the C library of Debian 11, with two C libraries, beside a call."""
+"""Targets that fork: with the C library of Debian 11, with two C libraries, during a call."""
 
 import contextlib
 import os
@@ -16,7 +16,7 @@ import releases
 SOURCE = os.path.join(lib.ROOT, "tests", "victims", "forker.c")
 REPORT = struct.Struct("<4Q")
 PACKAGES = ("libc6", "libjemalloc2", "libgcc-s1", "libstdc++6", "dash")
-STARTS = 100  # until libpthread lies below libc, where the kernel places them by chance
+STARTS = 100  # until libpthread is mapped below libc, which the kernel decides by chance
 CONF = "prof:true,prof_active:true,lg_prof_sample:12,prof_prefix:%s/jeprof"
 FORBIDDEN = {
     "libc.so.6": ("fork", "vfork", "posix_spawn", "__libc_dlopen_mode"),
@@ -26,7 +26,7 @@ FORBIDDEN = {
 
 
 class Forker:
-    """One process that forks; its report is that of tests/victims/forker.c."""
+    """One process that forks; tests/victims/forker.c describes its report."""
 
     def __init__(self, directory, argv, mode, env=None, preload=None):
         self.mode = mode
@@ -36,7 +36,7 @@ class Forker:
         env = dict(env or {}, MALLOC_CONF=CONF % directory)
         if preload:
             env["LD_PRELOAD"] = preload
-        # For writing only, as REFUSED_TOOL counts on.
+        # Write-only, which REFUSED_TOOL relies on.
         with open(os.path.join(directory, "stderr"), "wb") as errors:
             self.process = subprocess.Popen(argv + [self.path, mode], env=env, cwd=directory,
                                             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -57,7 +57,7 @@ class Forker:
         return lib.wait_until(lambda: self.report()[1] >= goal)
 
     def fork(self):
-        """The child, which stays."""
+        """Returns the child, which stays."""
         self.process.stdin.write(b"\n")
         self.process.stdin.flush()
         return int(self.process.stdout.readline())
@@ -67,7 +67,7 @@ class Forker:
 
 
 class Dash:
-    """Debian 11's shell, which forks for each subshell; a file holds the count of them."""
+    """Debian 11's shell, which forks for each subshell; a file holds their number."""
 
     def __init__(self, directory, argv):
         self.path = os.path.join(directory, "rounds")
@@ -102,7 +102,7 @@ class TestCase(lib.TestCase):
         cls.addClassCleanup(shutil.rmtree, cls.folder, True)
 
     def calls(self, forker, count, *verbs):
-        """Each verb, that many times; the forker goes on after each of them."""
+        """Runs each verb `count` times; the forker continues after each of them."""
         for words in verbs:
             for _ in range(count):
                 result = lib.run_tool(words[0], forker.pid, *words[1:], "--timeout", "20s",
@@ -117,7 +117,7 @@ def lowest(pid, name):
 
 
 class OldLibrary(TestCase):
-    """glibc 2.31: libpthread has names of its own that the C library has, and may lie below it."""
+    """glibc 2.31: libpthread exports some names of the C library, and may be mapped below it."""
 
     def old_library(self):
         self.root = releases.fetch("glibc-2.31", "bullseye", PACKAGES)
@@ -137,7 +137,7 @@ class OldLibrary(TestCase):
         return path
 
     def start(self, start):
-        """A process that start() makes, with libpthread below libc."""
+        """Returns a process that start() makes, with libpthread below libc."""
         for _ in range(STARTS):
             forker = start()
             self.addCleanup(forker.stop)
@@ -209,19 +209,19 @@ OPENS = ("2", "85", "257")  # open, creat, openat
 
 
 def pages(pid):
-    """Numbers of the pages that are mapped."""
+    """Returns the numbers of the pages that are mapped."""
     return {page for m in lib.mappings(pid) for page in range(m.start >> 12, m.end >> 12)}
 
 
 class Children(TestCase):
-    """What a child forked during a call has of the memory that the tool has mapped for it."""
+    """Returns which part of the tool's scratch memory a child forked during a call has."""
 
     def forker(self, mode):
         self.home = self.directory()
         program = os.path.join(lib.VICTIMS, "forker")
         forker = Forker(self.home, [program], mode, preload="libjemalloc.so.2")
         self.addCleanup(forker.stop)
-        # The first calls make jemalloc map what it then keeps.
+        # jemalloc maps memory in the first calls, and keeps it.
         self.calls(forker, 2, ("dump", "-o", "/dev/null"))
         return forker
 
@@ -230,7 +230,7 @@ class Children(TestCase):
         return text.split()[0] in OPENS and lib.state_of(pid) == "S"
 
     def check(self, tool):
-        """A dump into a pipe that nobody reads yet stays in open(2) for as long as wanted."""
+        """A dump into a FIFO without a reader stays in open(2) until one comes."""
         forker = self.forker("asked")
         pipe = os.path.join(self.home, "jeprof.%d.0.m0.heap" % forker.pid)
         os.mkfifo(pipe)
@@ -255,7 +255,7 @@ class Children(TestCase):
         self.check(lib.REFUSED_TOOL)
 
     def test_beside_a_forking_thread(self):
-        """Each child looks by itself. One may have been forked just after the mmap."""
+        """Each child checks itself. A child may be forked just after the mmap."""
         forker = self.forker("beside")
         self.calls(forker, 15, ("dump", "-o", "/dev/null"), ("stats",))
         self.assertEqual(forker.report()[2], 0, "children with a used scratch area")

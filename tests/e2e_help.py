@@ -55,7 +55,7 @@ class Help(lib.TestCase):
         self.assertEqual(lib.run_tool("help").text, help_of())
 
     def test_width(self):
-        """A terminal of 80 columns wraps nothing."""
+        """No line is wider than a terminal of 80 columns."""
         for verb in [None, *summaries()]:
             for line in help_of(*[verb] if verb else []).splitlines():
                 self.assertLessEqual(len(line), COLUMNS, (verb, line))
@@ -63,7 +63,7 @@ class Help(lib.TestCase):
             self.assertLessEqual(len(line), COLUMNS, line)
 
     def test_every_option_is_taken(self):
-        """An option that is listed is one that the verb parses, and no other is."""
+        """A verb's --help lists exactly the options that it parses."""
         every = set(name for verb in summaries() for name in VerbOptions(verb).all)
         self.assertGreater(len(every), 40)
         for verb in summaries():
@@ -185,7 +185,7 @@ class Zsh(lib.TestCase):
             self.text = file.read()
 
     def expand(self, text):
-        """With the arrays that it names in their place."""
+        """The action with the arrays that it names expanded."""
         def array(match):
             found = re.search(r"^  %s=\((.*?)\)$" % match[1], self.text, re.M | re.S)
             return self.expand(found[1]) if found else ""

@@ -6,7 +6,7 @@ import subprocess
 
 import lib
 
-# Each may run hooks of an arena with these; the words after the process.
+# Verbs that may run hooks of an arena; the arguments after the pid.
 OF_ALL = (("purge",), ("mallctl", "arena.4096.purge"), ("mallctl", "arena.4096.decay"))
 OF_AUTOMATIC = (
     ("dump",), ("dump", "-o", "-"), ("dump", "-o", "-", "-f", "folded"), ("reset",),
@@ -14,7 +14,7 @@ OF_AUTOMATIC = (
     ("record", "-d", "100ms", "-o", "-"), ("leak", "-d", "100ms"),
 )
 OF_FIRST = (("stats", "--json"), ("stats", "--full"))
-# No function of an application's runs in these, wherever it has some.
+# Verbs that run no function of an application.
 OF_NONE = (
     ("status",), ("on",), ("off",), ("stats",), ("mallctl", "--list"),
     ("mallctl", "--list", "stats.arenas.0.*"), ("mallctl", "epoch=1"),
@@ -70,7 +70,7 @@ class Hooks(lib.TestCase):
         return int(line.split(" = ")[1]) - 1
 
     def test_held_lock(self):
-        """In each of these the thread would wait for the lock that it has, for ever."""
+        """In each of these the thread would wait for ever for the lock that it has."""
         pid = self.start("own", "held")
         arena = self.own_arena(pid)
         for words in OF_ALL + (("mallctl", "arena.%d.purge" % arena),
@@ -83,7 +83,7 @@ class Hooks(lib.TestCase):
         self.assert_refused(pid, ("purge",), self.own_arena(pid))
 
     def test_what_touches_other_arenas(self):
-        """jemalloc keeps nothing of its own in an arena that an application has made."""
+        """jemalloc allocates none of its own data in an arena that an application has made."""
         pid = self.start("own", "held")
         for words in OF_AUTOMATIC + OF_FIRST + OF_NONE + (("mallctl", "arena.0.purge"),):
             with self.subTest(words=words):
@@ -100,7 +100,7 @@ class Hooks(lib.TestCase):
         self.assertEqual(self.ran(), 0)
 
     def test_hooks_of_another_automatic_arena(self):
-        """What records samples may lie in it, the buffer of the statistics does not."""
+        """It may hold the data of samples, but not the buffer of the statistics."""
         pid = self.start("second", "held")
         for words in OF_ALL + OF_AUTOMATIC:
             with self.subTest(words=words):
@@ -133,7 +133,7 @@ class Hooks(lib.TestCase):
                     self.assert_done(pid, words)
 
     def test_forced(self):
-        """Without the lock they run, and it is said which."""
+        """Without the lock they run, and the output names the arena."""
         for arena in ("own", "zero"):
             pid = self.start(arena, "free")
             for words in (("purge",), ("dump", "-o", "-"), ("reset",), ("mallctl", "arena.0.decay"),
@@ -147,7 +147,7 @@ class Hooks(lib.TestCase):
             self.assertGreater(self.ran(), 0)
 
     def test_purged(self):
-        """Each arena by its own index: what jemalloc's own hooks manage goes back."""
+        """Each arena by its index: memory that jemalloc's own hooks manage is released."""
         pid = self.start("none", "free")
         told = json.loads(self.assert_ran(lib.run_tool("purge", pid, "--json")).text)
         self.assertLess(told["resident_after"] + (1 << 20), told["resident_before"], told)

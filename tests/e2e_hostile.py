@@ -1,5 +1,4 @@
-"""Processes and containers that want to harm whoever looks at them: what they are called, what
-stands where their files were, and when they end."""
+"""Hostile processes and containers: their names, the files in their place, and when they end."""
 
 import concurrent.futures
 import contextlib
@@ -15,7 +14,7 @@ import hostile
 import lib
 from hostile import MIB, WITHOUT_MAP_FILES, Opens, run_bounded
 
-NASTY = b"\x1b]0;t\x07\n\x9b1m\"\\\xff"  # as long as a name of a process can be
+NASTY = b"\x1b]0;t\x07\n\x9b1m\"\\\xff"  # the longest name of a process
 VERBS = (("status",), ("stats",), ("stats", "--prometheus"), ("on",), ("off",), ("reset",),
          ("purge",), ("mallctl", "version"), ("mallctl", "version", "-v"), ("dump",),
          ("status", "--dry-run", "-v"), ("on", "--dry-run", "-v"), ("on", "-vv"),
@@ -29,13 +28,13 @@ def verb_words(verb, pid):
 
 
 def both_name(processes):
-    """What the kernel calls them."""
+    """Names as the kernel shows them."""
     with open("/proc/%d/comm" % processes[0].pid, "rb") as file:
         return os.fsdecode(file.read()[:-1])
 
 
 class Names(hostile.TestCase):
-    """What the kernel and jemalloc call a process, or the process itself."""
+    """Names set by the kernel, by jemalloc's configuration, and by the process itself."""
 
     def assert_json(self, result):
         self.assert_clean(result)
@@ -48,7 +47,7 @@ class Names(hostile.TestCase):
         return self.hostile(cwd=directory, **{**words, **env})
 
     def test_several(self):
-        """At once, chosen by their pids and by their name, as text and as JSON."""
+        """All at once, selected by pid and by name, as text and as JSON."""
         both = [self.nasty(), self.nasty()]
         pids = [process.pid for process in both]
         for words in (("status", *pids), ("stats", *pids), ("on", *pids),
@@ -68,7 +67,7 @@ class Names(hostile.TestCase):
         self.assert_untraced(process)
 
     def test_metrics(self):
-        """Every line is one of the format, and the name is within its quotes."""
+        """Every line has the metrics format, and the name is within its quotes."""
         process = self.nasty(HOSTILE="")
         result = self.assert_bounded(run_bounded("stats", process.pid, "--prometheus"))
         self.assertEqual(result.code, lib.OK, result)
@@ -102,7 +101,7 @@ class Names(hostile.TestCase):
         self.assertIn("\x1b[2J", found[0]["module"])
 
     def test_titles(self):
-        """Of what a profile is made into; a title may be anything but must not end it."""
+        """In report formats a title may be any text but must not end its element."""
         process = self.nasty(HOSTILE="modules")
         for name in ("a.folded", "a.txt", "a.dot", "a.html", "a.pb.gz", "a.heap"):
             with self.subTest(name=name):
@@ -117,7 +116,8 @@ class Names(hostile.TestCase):
                 self.assertIsNone(hostile.CONTROLS.search(text))
 
     def test_name_of_the_interface(self):
-        """A prefix that is no name in C is none: it would go into messages and be a variable's."""
+        """A prefix that is not a C identifier is ignored: it would appear in messages and as a
+        variable."""
         self.need_tools("cc")
         source, library = self.path("fake.c"), self.path("libfake.so")
         hidden, good, bad = '__attribute__((visibility("hidden"))) ', b"aaaaaaaaaa_", b"\x1b]0;title\x07_"
@@ -143,7 +143,7 @@ class Names(hostile.TestCase):
                 self.skipTest("%s is not installed" % name)
 
     def test_groups(self):
-        """Its status is longer than a page or two: what is behind the groups counts as well."""
+        """Its status is longer than two pages: fields after the groups are read as well."""
         lib.require_root()
         before = os.getgroups()
         os.setgroups(range(100000, 103000))
@@ -153,12 +153,12 @@ class Names(hostile.TestCase):
             os.setgroups(before)
         self.assertGreater(len(lib.read_text("/proc/%d/status" % victim.pid)), 16384)
         self.assertEqual(lib.status_fields(victim.pid)["Seccomp"], "2")
-        self.switch(victim, "on")  # a page that could be executed would be the end of it
+        self.switch(victim, "on")  # an executable page would end the process
         self.assert_unharmed(victim, slow=True)
 
 
 class Files(hostile.TestCase):
-    """What stands in a target's root is of its own choice."""
+    """The target chooses the files in its root."""
 
     def setUp(self):
         lib.require_root()
@@ -182,7 +182,8 @@ class Files(hostile.TestCase):
                 shutil.copy(path, self.path("root", place, os.path.basename(path)))
 
     def look(self, process, *words, before=()):
-        """The verbs that read its files, without the one way that leads to the very file."""
+        """The verbs that read its files, without map_files, which leads to the mapped file itself.
+        """
         for verb in (("status", process.pid, "--json"), ("on", process.pid), ("ps", "--json"),
                      ("dump", process.pid, "-o", self.path("out.folded"))):
             result = run_bounded(*verb, *words, before=[*WITHOUT_MAP_FILES, *before])
@@ -194,14 +195,14 @@ class Files(hostile.TestCase):
             self.skipTest("setpriv is not installed")
 
     def replace(self, make):
-        """Under its name, and under that which maps gives to a file that is gone."""
+        """Under its own name, and under the name that maps shows for a deleted file."""
         for path in (self.library, self.library + " (deleted)"):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
             make(path)
 
     def test_link_to_the_host(self):
-        """To the very same library outside of its root, by a path that only the host has."""
+        """A link to the same library outside of its root, by a path that only the host has."""
         outside = self.path("outside.so")
         shutil.copy(self.library, outside)
         opens = Opens(outside)
@@ -216,7 +217,7 @@ class Files(hostile.TestCase):
             self.assertTrue(opens.seen(), "an opening would not have been seen")
 
     def test_special_files(self):
-        """None of them is opened, and none is waited for."""
+        """None of them is opened, and the tool waits for none."""
         def node(kind, major, minor):
             return lambda path: os.mknod(path, kind | 0o666, os.makedev(major, minor))
 
@@ -246,13 +247,13 @@ class Files(hostile.TestCase):
                     (os.rmdir if name == "directory" else os.unlink)(path)
 
     def test_nothing_is_opened(self):
-        """A reader of a FIFO, for a moment only, lets the writer go that waits there."""
+        """A reader of a FIFO, however short, releases the writer that waits there."""
         preload = self.path("root", "etc", "ld.so.preload")
         os.mkfifo(preload)
         process = self.start("--wait", "/etc/ld.so.preload", how="--root")
         self.look(process)
         self.look_with_root(process)
-        with open(preload, "rb"):  # now it is let go
+        with open(preload, "rb"):  # now a reader releases it
             self.assertEqual(process.stdout.readline(), b"opened\n")
 
     def look_with_root(self, process):
@@ -263,7 +264,7 @@ class Files(hostile.TestCase):
         os.set_blocking(process.stdout.fileno(), True)
 
     def sections(self, data, size):
-        """The library, its section headers those of a table as large as the file."""
+        """The library, its section headers those of a symbol table as large as the file."""
         at, count = struct.unpack_from("<Q", data, 40)[0], struct.unpack_from("<H", data, 60)[0]
         for i in range(count):
             kind = struct.unpack_from("<I", data, at + 64 * i + 4)[0]
@@ -272,7 +273,7 @@ class Files(hostile.TestCase):
         return data
 
     def test_sparse(self):
-        """A file of a terabyte, all of it symbols."""
+        """A sparse file of a terabyte, all of it symbols."""
         process = self.start()
         with open(self.library, "rb") as file:
             library = file.read()
@@ -288,7 +289,7 @@ class Files(hostile.TestCase):
             self.look(process)
 
     def test_many_sparse_files(self):
-        """Each of them could be read: what is kept of all of them together has a limit."""
+        """Each of them could be read: the memory for all of them together has a limit."""
         size, count = 900 * MIB, 5
         with open(self.library, "rb") as file:
             data = self.sections(bytearray(file.read()), size)
@@ -304,7 +305,7 @@ class Files(hostile.TestCase):
         self.assertEqual(result.code, lib.OK, result)
 
     def test_truncated_while_read(self):
-        """Its pages vanish: what were mapped would end the reader with SIGBUS."""
+        """Its pages vanish: a reader that maps the file would end by SIGBUS."""
         process = self.start()
         with open(self.library, "rb") as file:
             data = file.read()
@@ -314,7 +315,7 @@ class Files(hostile.TestCase):
             "while True:\n    for n in (0, 64, 4096, len(data) // 2, len(data)):\n"
             "        os.ftruncate(fd, n)\n        os.pwrite(fd, data[:n], 0)\n"
         )
-        os.unlink(self.library)  # what is mapped in the process stays
+        os.unlink(self.library)  # the mapped part stays
         with open(self.library, "wb") as file:
             file.write(data)
         writer = self.process(["python3", "-c", script, self.library],
@@ -327,20 +328,20 @@ class Files(hostile.TestCase):
         self.assertIsNone(writer.poll())
 
     def test_lies_about_its_build_id(self):
-        """Another library with the same build-id: the calls go where the mapped one has them."""
+        """Another library with the same build-id: the calls use the addresses of the mapped one."""
         process = self.start()
         with open(self.library, "rb") as file:
             data = file.read()
         at, = struct.unpack_from("<Q", data, 40)
         os.unlink(self.library)
-        with open(self.library, "wb") as file:  # what is loaded stays, all the rest is noise
+        with open(self.library, "wb") as file:  # the loaded part stays, the rest is noise
             file.write(data[:at] + bytes((i * 7) % 251 for i in range(len(data) - at)))
         self.look(process)
         result = run_bounded("mallctl", process.pid, "prof.active", before=WITHOUT_MAP_FILES)
         self.assertIn(b"true", result.out, result)
 
     def test_debug_link_upwards(self):
-        """.gnu_debuglink names one part of a path; what leads elsewhere is none."""
+        """.gnu_debuglink names one part of a path; a path that leads elsewhere is ignored."""
         if not shutil.which("objcopy"):
             self.skipTest("objcopy is not installed")
         secret = self.path("root", "secret12")
@@ -361,7 +362,7 @@ class Files(hostile.TestCase):
         self.assertFalse(opens.seen())
 
     def test_without_openat2(self):
-        """A kernel before 5.6, and a container whose seccomp profile does not know it."""
+        """A kernel before 5.6, or a container whose seccomp profile does not know openat2."""
         outside = self.path("outside.so")
         shutil.copy(self.library, outside)
         fifo = self.path("root", "fifo")
@@ -387,11 +388,11 @@ class Files(hostile.TestCase):
 
 
 class Kernel(hostile.TestCase):
-    """What makes the kernel wait. Whoever lists processes meanwhile waits as well: the test runs
-    alone (tests/CMakeLists.txt)."""
+    """Makes the kernel wait. Whoever lists processes then waits as well: the test runs alone
+    (tests/CMakeLists.txt)."""
 
     def run_until_it_waits(self, words):
-        """On a loaded machine the deadline may come before the page that never does."""
+        """On a loaded machine the deadline may come before the page that never arrives."""
         for timeout in ("1s", "5s", "25s"):
             result = run_bounded(*words, "--timeout", timeout)
             if "do not respond" in result.err:
@@ -399,7 +400,8 @@ class Kernel(hostile.TestCase):
         return result
 
     def test_memory_that_never_comes(self):
-        """No signal ends the wait for it: the tool ends itself, says why, and what it knows."""
+        """No signal ends this wait: the tool exits by itself, and prints the reason and the results
+        so far."""
         lib.require_root()
         other = self.hostile()
         process = self.hostile("--fault")
@@ -413,12 +415,12 @@ class Kernel(hostile.TestCase):
         self.assert_untraced(process)
         answer = json.loads(ps.out)
         self.assertGreater(answer["left_out"], 0)
-        if other.pid < process.pid:  # the list is made in the order of pids
+        if other.pid < process.pid:  # the list is in the order of pids
             self.assertIn(other.pid, [row["pid"] for row in answer["processes"]])
 
 
 class Ends(hostile.TestCase):
-    """A target that is gone, or another one, at the worst moment."""
+    """A target that ends, or becomes another program, at the worst moment."""
 
     ROUNDS = 25 if hostile.SANITIZED else 60
     WORDS = (("status",), ("on",), ("dump", "-o", "OUT"), ("stats",), ("stats", "--json"),
@@ -463,7 +465,7 @@ class Ends(hostile.TestCase):
         self.assert_untraced(process)
 
     def test_reuse(self):
-        """Another process under the same pid, while the tool looks at the one before."""
+        """Another process gets the same pid while the tool examines the first one."""
         lib.require_root()
         keeper = self.process([os.path.join(lib.VICTIMS, "hostile"), "--storm", "reuse"],
                               cwd=self.path("."), stdout=subprocess.PIPE)

@@ -1,4 +1,4 @@
-"""A jemalloc that is none: its functions return garbage, write without end, or never return."""
+"""A fake jemalloc: its functions return garbage, write without end, or never return."""
 
 import json
 import os
@@ -9,12 +9,12 @@ import hostile
 import lib
 from hostile import MIB, run_bounded
 
-ENDLESS = ("calls", "spin", "sleep")  # they are left to complete by themselves, which is never
+ENDLESS = ("calls", "spin", "sleep")  # they are left to finish by themselves, which never happens
 
 
 class Calls(hostile.TestCase):
     def run_mode(self, mode, *words, memory=256 * MIB, timeout="20s", **options):
-        """The verb on a target of that mode, and the target."""
+        """Runs the verb on a target of that mode; returns the result and the target."""
         process = self.hostile(HOSTILE=mode, cwd=self.directory())
         words = [words[0], process.pid, *words[1:]]
         result = run_bounded(*words, "--timeout", timeout, **options)
@@ -26,16 +26,16 @@ class Calls(hostile.TestCase):
         return result, process
 
     def assert_signals_blocked(self, result, process):
-        """What is said of a thread that was left in a call is so."""
+        """The message about a thread that was left in a call is true."""
         self.assertIn("with its signals blocked", result.err)
         text = lib.read_text("/proc/%d/status" % process.pid)
         blocked = int(re.search(r"^SigBlk:\s*(\w+)", text, re.M)[1], 16)
         self.assertTrue(blocked >> (signal.SIGTERM - 1) & 1, "SIGTERM is not blocked")
 
-    # ---- what the functions return -----------------------------------------------------
+    # ---- return values -----------------------------------------------------------------
 
     def test_garbage(self):
-        """Lengths, texts without an end, pointers to nowhere, codes that are none."""
+        """Wrong lengths, texts without an end, pointers to nowhere, unknown error codes."""
         verbs = (("status",), ("status", "--json"), ("on",), ("off",), ("stats",), ("reset",),
                  ("stats", "--prometheus"), ("purge",), ("mallctl", "version"),
                  ("mallctl", "opt.prof_prefix", "--json"), ("mallctl", "arenas.narenas"),
@@ -55,7 +55,7 @@ class Calls(hostile.TestCase):
         self.assertIn("unknown return code", result.err)
 
     def test_no_read_ends_the_process(self):
-        """Every name, where reads follow pointers that a bare build never sets."""
+        """Every name, where reads follow pointers that a minimal build never sets."""
         process = self.hostile(HOSTILE="bare", cwd=self.directory())
         for pattern in ("*", "stats.arenas.0.*", "stats.arenas.4096.*", "arena.0.*", "thread.*"):
             result = run_bounded("mallctl", process.pid, "--json", "--list", pattern)
@@ -71,10 +71,10 @@ class Calls(hostile.TestCase):
             self.assertIn(reason, result.err)
         self.assert_untraced(process)
 
-    # ---- what is written into a profile ------------------------------------------------
+    # ---- the content of a profile --------------------------------------------------------
 
     def test_claims(self):
-        """Writes of more bytes than there are, of all that there can be, and of nothing."""
+        """Writes of more bytes than exist, of the largest count, and of nothing."""
         for words in (("-o", self.path("a.heap")), ("-o", self.path("a.folded"))):
             result, process = self.run_mode("claim", "dump", *words)
             self.assertNotEqual(result.code, lib.OK, result)
@@ -82,7 +82,7 @@ class Calls(hostile.TestCase):
             self.assert_untraced(process)
 
     def test_endless_profile(self):
-        """It ends at the limit of what is kept, or at the deadline; the host has the rest."""
+        """It ends at the size limit, or at the deadline; the host keeps its other memory."""
         out = self.path("a.heap")
         result, process = self.run_mode("endless", "dump", "-o", out, memory=1280 * MIB,
                                         timeout="3s")
@@ -104,7 +104,7 @@ class Calls(hostile.TestCase):
                       timeout="60s")
 
     def test_many_stacks(self):
-        """A profile of nothing but stacks, each of other calls."""
+        """A profile of stacks alone, each with other addresses."""
         result, _ = self.assert_code(lib.OUTPUT_FAILED, "stacks", "dump", "-o",
                                      self.path("a.folded"), memory=1024 * MIB, timeout="60s")
         self.assertIn("addresses", result.err)
@@ -113,7 +113,7 @@ class Calls(hostile.TestCase):
         result, _ = self.assert_code(lib.OK, "modules", "dump", "-o", self.path("a.txt"))
         self.assertNotIn("\x1b", result.err)
 
-    # ---- under which name --------------------------------------------------------------
+    # ---- file names ----------------------------------------------------------------------
 
     def test_names_of_files(self):
         for mode in ("far", "lines", "up", "many"):
@@ -151,7 +151,7 @@ class Calls(hostile.TestCase):
                 self.assertEqual(list(json.loads(result.out)), ["error"])
             self.assert_untraced(process)
 
-    # ---- how the call ends -------------------------------------------------------------
+    # ---- the end of the call -------------------------------------------------------------
 
     def test_the_end_of_the_process(self):
         for mode in ("exit", "kill", "abort", "crash", "sigreturn"):
@@ -168,7 +168,7 @@ class Calls(hostile.TestCase):
             self.assert_untraced(process)
 
     def test_the_end_of_the_thread(self):
-        """The only one: the process ends as well."""
+        """Its only thread ends: so does the process."""
         self.assert_code(lib.GONE, "thread_exit", "dump")
 
     def test_children(self):

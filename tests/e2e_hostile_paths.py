@@ -1,4 +1,4 @@
-"""What a target puts where the tool looks for files: FIFOs, links, sockets and mounts."""
+"""Objects of a target where the tool looks for files: FIFOs, links, sockets and mounts."""
 
 import contextlib
 import os
@@ -9,7 +9,7 @@ import hostile
 import lib
 from hostile import Opens, run_bounded
 
-# Below the target's root. A group's files are looked for by convention and by mountinfo.
+# Below the target's root. The files of a cgroup are searched by convention and by mountinfo.
 GROUPS = ("sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory.current", "sys/fs/cgroup/memory.stat",
           "sys/fs/cgroup/memory.pressure", "sys/fs/cgroup/cgroup.events",
           "sys/fs/cgroup/memory/memory.limit_in_bytes",
@@ -21,7 +21,7 @@ OTHERS = ("etc/ld.so.preload", "etc/malloc.conf", "proc/meminfo", "proc/self/sta
 VERBS = (("status",), ("stats",), ("dump", "-o", "OUT"), ("top", "--once"),
          ("watch", "--when", "rss>1K", "--when", "cgroup>99%", "--when", "psi.some>99%/10s",
           "--once", "-o", "."))
-WAIT = 60  # seconds; only what waits for ever is found by it
+WAIT = 60  # seconds; only an endless wait exceeds them
 WITHOUT_GROUPS = ["unshare", "--mount", "sh", "-c", 'umount -R /sys/fs/cgroup && exec "$@"', "sh"]
 
 
@@ -57,7 +57,7 @@ class Paths(hostile.TestCase):
         }
 
     def make_fifo(self, path):
-        """Somebody has it open for writing, and never writes: a reader would wait for ever."""
+        """A FIFO with a writer that never writes: a reader would wait for ever."""
         os.mkfifo(path)
         self.addCleanup(os.close, os.open(path, os.O_RDWR))
 
@@ -68,7 +68,7 @@ class Paths(hostile.TestCase):
         return opens
 
     def verbs(self, process, before=(), preexec=None):
-        """All of them come to an end, and leave it as it was."""
+        """All verbs end, and leave the trap unchanged."""
         for verb in VERBS:
             words = [verb[0], process.pid,
                      *(self.path("out.folded") if word == "OUT" else word for word in verb[1:])]
@@ -86,7 +86,7 @@ class Paths(hostile.TestCase):
         traps = [self.path("root", *name.split("/")) for name in (*GROUPS, *OTHERS)]
         process = self.hostile("--root", self.path("root"), program=program)
         for kind, make in self.kinds().items():
-            if kind == "file":  # those that are no group's may be read
+            if kind == "file":  # those outside of cgroups may be read
                 continue
             with self.subTest(kind=kind):
                 for path in traps:
@@ -101,7 +101,8 @@ class Paths(hostile.TestCase):
                 self.assertFalse(seen, "a file was opened")
 
     def places(self):
-        """Where a process of this one's groups finds their files: mount point, and group below."""
+        """Returns where a process in this process's cgroups finds their files: mount point, and
+        cgroup below it."""
         groups = dict(line.split(":", 2)[1:] for line in
                       lib.read_text("/proc/self/cgroup").splitlines())
         for line in lib.read_text("/proc/self/mountinfo").splitlines():
@@ -112,12 +113,12 @@ class Paths(hostile.TestCase):
                 yield words[4], groups[name].strip("/")
 
     def start_below(self, mounts):
-        """In a mount namespace of its own, where these stand: (what, where)."""
+        """In a mount namespace of its own, with these mounts: (source, path)."""
         script = "".join('mount --bind "%s" "%s" && ' % pair for pair in mounts) + 'exec "$@"'
         return self.hostile(before=["unshare", "--mount", "sh", "-c", script, "sh"])
 
     def assert_not_opened(self, mounts, traps):
-        """By a tool that does not see the groups itself: it looks through the target's mounts."""
+        """By a tool that does not see the cgroups itself: it uses the target's mounts."""
         process = self.start_below(mounts)
         opens = self.watched(traps)
         self.verbs(process, before=WITHOUT_GROUPS)
@@ -126,7 +127,7 @@ class Paths(hostile.TestCase):
             self.assertTrue(any(each.seen() for each in opens), "it would not have been seen")
 
     def test_traps_over_a_mount(self):
-        """mountinfo names the mount of the groups, and another one covers it."""
+        """mountinfo has the mount of the cgroups, and another mount covers it."""
         for kind in ("fifo", "outside", "file"):
             mounts, traps = [], []
             for number, (point, group) in enumerate(self.places()):
@@ -142,7 +143,7 @@ class Paths(hostile.TestCase):
                                        or [self.secret])
 
     def test_traps_over_a_file(self):
-        """The directory is a group's, and a file in it is none."""
+        """The directory is a cgroup's, and a file in it is not."""
         places = list(self.places())
         if not places:
             self.skipTest("no control groups are mounted")
@@ -152,7 +153,7 @@ class Paths(hostile.TestCase):
                 self.make_fifo(trap)
             elif kind == "file":
                 shutil.copy(self.secret, trap)
-            else:  # of the groups, but another one, which would act on being written
+            else:  # a cgroup file, but another one, which acts when it is written
                 trap = os.path.join(*places[0], "cgroup.procs")
             mounts = [(trap, path) for point, group in places for name in FILES
                       for path in [os.path.join(point, group, name)] if os.path.exists(path)]

@@ -1,4 +1,4 @@
-"""The Containerfile: what it installs, what its image holds, and that this is enough."""
+"""The Containerfile: its packages, the files of its image, and that these are sufficient."""
 
 import json
 import os
@@ -12,7 +12,7 @@ import releases
 
 CONTAINERFILE = os.path.join(lib.ROOT, "Containerfile")
 IMAGE_ROOT = os.path.join(lib.ROOT, "packaging", "image-root")
-LARGEST = 8 << 20  # bytes; docs/containers.md tells what it has on Debian 12
+LARGEST = 8 << 20  # bytes; docs/containers.md has the size on Debian 12
 SANITIZED = "ASAN_OPTIONS" in os.environ
 IN_IMAGE = 'mount --rbind /proc "$0/proc" && exec chroot "$0" /usr/bin/jeattach "$@"'
 
@@ -25,7 +25,7 @@ def instructions():
 
 
 def installed_by(text):
-    """The packages of the apt-get install in a text."""
+    """Returns the packages of the apt-get install in a text."""
     words = re.search(r"apt-get install (.*?)(&&|```|\ncmake)", text, re.S)[1]
     return {word for word in words.replace("\\", " ").split() if not word.startswith("-")}
 
@@ -48,7 +48,7 @@ class Containerfile(lib.TestCase):
         self.assertTrue(os.access(IMAGE_ROOT, os.X_OK))
 
     def test_packages(self):
-        """The same as those that README.md names for a build."""
+        """They are the packages that README.md lists for a build."""
         with open(os.path.join(lib.ROOT, "README.md")) as file:
             readme = installed_by(file.read())
         image = installed_by(dict(instructions()[1:2])["RUN"])
@@ -56,7 +56,7 @@ class Containerfile(lib.TestCase):
 
 
 class Image(lib.TestCase):
-    """The final stage's files, made by the same script from the program under test."""
+    """The files of the final stage, made by the same script from the program under test."""
 
     def make(self):
         root = os.path.join(self.directory(), "image")
@@ -78,7 +78,7 @@ class Image(lib.TestCase):
         return result
 
     def test_files(self):
-        """Programs and libraries, each of which finds what it is linked with; nothing else."""
+        """Programs and libraries, each with all of its libraries; nothing else."""
         root = self.make()
         names, size = set(), 0
         for folder, _, files in os.walk(root):
@@ -93,7 +93,7 @@ class Image(lib.TestCase):
             self.assertLess(size, LARGEST)
 
     def test_it_is_enough(self):
-        """On a process outside: names, lines and pprof's format need all of the libraries."""
+        """On a process outside: names, lines and pprof's format need all libraries."""
         root = self.make()
         victim = self.victim()
         answer = json.loads(self.assert_ran(self.run_inside(root, "status", str(victim.pid),
@@ -108,7 +108,7 @@ class Image(lib.TestCase):
 
 
 class Build(lib.TestCase):
-    """The whole of it, by podman on a base that is made here: no registry is asked."""
+    """Builds the image by podman, on a base that is made here: no registry is needed."""
 
     def test_build(self):
         lib.require_root()

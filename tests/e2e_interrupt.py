@@ -1,7 +1,7 @@
-"""The tool is told to end at any moment: the target is restored, or completes by itself.
+"""The tool is told to end at any moment: the target is restored, or finishes the call on its own.
 
-Every moment between two of the tool's calls into the target comes once, by a signal that the tool
-sends itself there; those in between come as luck has it, and none of them is counted on.
+Each moment between two of the tool's calls into the target is tested once, by a signal that the
+tool sends itself there. Signals at random moments are sent as well, and no test relies on them.
 """
 
 import os
@@ -43,7 +43,7 @@ class Interrupt(lib.TestCase):
         self.assertTrue(victim.wait_rounds(2), "the victim does not go on: %s" % where)
 
     def at_every_call(self, victim, number, *words):
-        """One run for each call that the tool makes, until one has no such call."""
+        """One run for each call that the tool makes, until a run has no such call."""
         for k in range(1, MOST_CALLS):
             code, err = self.at_call(k, number, *words, "-vv")
             where = "call %d: exit code %d, %s" % (k, code, err)
@@ -60,7 +60,7 @@ class Interrupt(lib.TestCase):
         words = (words[0], victim.pid) + words[1:]
         before = lib.snapshot(victim.pid)
         self.at_every_call(victim, number, *words)
-        # A signal that comes before the tool has a handler ends it as any program: -SIGINT.
+        # A signal before the tool has a handler ends it like any program: -SIGINT.
         allowed = (lib.OK, lib.INTERRUPTED, -number)
         for _ in range(TRIES):
             code, err = self.at_a_random_time(number, *words)
@@ -85,7 +85,7 @@ class Interrupt(lib.TestCase):
         self.storm("select", signal.SIGTERM, "dump", "-o", "/dev/null")
 
     def test_while_no_moment_is_safe(self):
-        """A tool that looks for a safe point in vain gives up at once, whatever it is doing."""
+        """A tool that finds no safe point gives up at once, whatever it is doing."""
         directory = self.directory()
         program = os.path.join(os.path.dirname(lib.VICTIMS), "safety", "states")
         victim = self.process([program, "coroutine_main"], cwd=directory, stdin=subprocess.PIPE,
@@ -101,9 +101,9 @@ class Interrupt(lib.TestCase):
         self.assertEqual(lib.tracer_of(victim.pid), 0)
 
     def two_signals_at(self, k, first_thread, victim, directory):
-        """The tool stops itself before that call: both signals wait for it when it goes on. Returns
-        its exit code and the files beside the output, as they were then and afterwards; None when
-        it comes to its end without such a call."""
+        """The tool stops itself before that call: both signals are pending when it continues.
+        Returns its exit code and the files beside the output, at that stop and afterwards; None if
+        it ends without such a call."""
         tool = self.start("dump", victim.pid, "-o", os.path.join(directory, "x.heap"),
                           JEATTACH_DIE_AT=str(k), JEATTACH_DIE_SIGNAL=str(int(signal.SIGSTOP)))
         _, status = os.waitpid(tool.pid, os.WUNTRACED)
@@ -119,8 +119,8 @@ class Interrupt(lib.TestCase):
         return code, before, os.listdir(directory)
 
     def test_second_signal_leaves_no_file(self):
-        """Two of different kinds, so that the kernel does not make one of them. Those that any
-        thread may take can come too late; those of the first thread come before its next call."""
+        """Two different signals, because the kernel merges equal ones. Those sent to the process
+        may come too late; those sent to the first thread come before its next call."""
         victim = self.victim("read", ms=15)
         directory = self.directory()
         unfinished = 0

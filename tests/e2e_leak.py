@@ -1,4 +1,4 @@
-"""jeattach leak: what grows is found among what comes and goes, and prof.active is given back."""
+"""jeattach leak: it finds what grows among much that comes and goes, and restores prof.active."""
 
 import json
 import os
@@ -49,7 +49,7 @@ class Leak(e2e_record.TestCase):
         return self.start_again("leak", process.pid, "-d", duration, "-v", *words, **options)
 
     def test_found(self):
-        """1 MB/s among 1 GB/s: the first row, with what it leaked, as far as sampling tells."""
+        """1 MB/s among 1 GB/s: the first row, with the leaked size within the sampling error."""
         leaky = Leaky(self, sample=12)
         before = leaky.leaked()
         tool = self.start_leak(leaky, "--json")
@@ -75,8 +75,8 @@ class Leak(e2e_record.TestCase):
         self.assertGreater(told["allocated_after"] - told["allocated_before"], 3 << 19)
         self.assertLess(told["allocated_before"], told["allocated_after"])
         self.assertTrue(0 < told["covered_percent"] <= 100, told)
-        # What jemalloc counts, without what the sampling itself takes, is what the samples tell;
-        # but for what its caches hold.
+        # The samples agree with jemalloc's own count, less the memory of sampling itself and the
+        # caches.
         own = told["sampling_after"] - told["sampling_before"]
         counted = told["allocated_after"] - told["allocated_before"] - own
         self.assertGreater(own, 3 * told["grown"])
@@ -97,7 +97,7 @@ class Leak(e2e_record.TestCase):
         self.assertRegex(text, r"(?m)^covered: the samples stand for .*, [\d.]+ % of .*; "
                                r"what was allocated before sampling began is not covered$")
         covered = float(re.search(r"([\d.]+) % of", text)[1])
-        self.assertLess(covered, 90, text)  # half of it was there before
+        self.assertLess(covered, 90, text)  # half of it was allocated before
         self.assertRegex(text, r"(?m)^sampled for [\d.]+ s: grown by [\d.]+ .iB, shrunk by ")
         self.assertRegex(text, r"(?m)^  of it \+.* are there because of the sampling: ")
         first = text.splitlines()[6]
@@ -107,7 +107,7 @@ class Leak(e2e_record.TestCase):
         self.assertIn("interrupted; sampled for ", err)
 
     def test_settle(self):
-        """After sampling has ended, what is churned is freed: the leak alone is left."""
+        """After sampling has ended, the churn is freed: only the leak is left."""
         leaky = Leaky(self)
         path = os.path.join(self.directory(), "x.folded")
         words = (leaky.pid, "-d", "300ms", "--settle", "100ms", "--json", "-o", path)
@@ -191,7 +191,7 @@ class Leak(e2e_record.TestCase):
         self.assert_active(leaky.pid, False)
 
     def test_switched_on_while_it_settles(self):
-        """That is left as it is."""
+        """That state is left as it is."""
         leaky = Leaky(self)
         tool = self.start_leak(leaky, "--settle", "1h", duration="20ms")
         self.assertTrue(lib.wait_until(lambda: not self.active(leaky.pid), 30, 0.05))

@@ -16,7 +16,7 @@ VERSION = r"^\d+\.\d+\.\d+-"
 
 
 class Linked(lib.TestCase):
-    """All that are built are kept for the whole run of this file."""
+    """Programs that are built are kept for the whole run of this file."""
 
     @classmethod
     def setUpClass(cls):
@@ -77,7 +77,7 @@ class Linked(lib.TestCase):
         self.check_link("pie")
 
     def test_same_address_as_symbol(self):
-        """What is found without names is what the names say."""
+        """The results without symbols equal those with symbols."""
         for link in linked.LINKS:
             named = linked.build(SOURCE, link, "je_", self.folder, strip=False)
             stripped = self.start(linked.build(SOURCE, link, "je_", self.folder, strip=True))
@@ -108,7 +108,8 @@ class Linked(lib.TestCase):
         return found
 
     def test_forbidden(self):
-        """Where a lock can be held without a trace in another forbidden function, and where not."""
+        """Functions in which a lock can be held without another forbidden function on the stack,
+        and others."""
         entries = ["foo_" + name for name in linked.PUBLIC if not name.startswith("malloc_conf")
                    and name != "malloc_message"]
         entries += ["je_tsd_cleanup", "je_tcache_arena_associate", "je_prof_mdump", "ctl_lookup",
@@ -138,7 +139,7 @@ class Linked(lib.TestCase):
                 self.assertFalse(any(inside(name, "")), (link, name))
 
     def test_without_eh_frame(self):
-        """Nothing tells where functions begin: refused, with the reason."""
+        """Function boundaries are unknown: refused, with the reason."""
         program = linked.build(SOURCE, "static", "bar_", self.folder)
         linked.run("objcopy", "--rename-section", ".eh_frame=.nothing", program)
         process = self.start(program)
@@ -163,7 +164,7 @@ class Linked(lib.TestCase):
         self.check_calls_apart(process, told["instances"])
 
     def check_calls_apart(self, process, instances):
-        """What is switched in one is not switched in the other."""
+        """A switch in one does not change the other."""
         other = next(i["instance"] for i in instances if i["prefix"] == "je_")
         self.assert_ran(lib.run_tool("on", process.pid, "--instance", other))
         self.assertIs(self.status(process.pid)["prof.active"], False)
@@ -191,7 +192,7 @@ class Linked(lib.TestCase):
         return self.start(program)
 
     def test_decoys(self):
-        """Names and texts alone, or a table without the rest, are no jemalloc."""
+        """Only names and texts, or a table without the rest, are not taken for jemalloc."""
         for define in ("DECOY", "FORGED", "NOTHING"):
             for link in linked.LINKS:
                 for strip in (False, True):

@@ -1,6 +1,7 @@
 """docs/kubernetes/*.yaml against the types of the Kubernetes API, as its Python client has them
-(package python3-kubernetes, generated from the API's OpenAPI description): every field is known
-there, has the right type, and none that is required is missing."""
+(package python3-kubernetes, generated from the API's OpenAPI description): every field exists, has
+the right type, and no required field is missing.
+"""
 
 import glob
 import os
@@ -16,7 +17,7 @@ except ImportError:
 
 FOLDER = os.path.join(lib.ROOT, "docs", "kubernetes")
 KINDS = {"Pod": "V1Pod"}
-# What is no whole object: the file, and the type of what it holds.
+# Files that hold a part of an object: the file, and the type of that part.
 PARTS = {"ephemeral.yaml": {"spec": {"ephemeralContainers": "list[V1EphemeralContainer]"}},
          "debug-same-user.yaml": "V1Container"}
 BASIC = {"str": str, "int": int, "bool": bool, "object": object}
@@ -28,7 +29,7 @@ def model(name):
 
 
 def check(value, kind, where):
-    """Raises ValueError where value is no `kind`, which is written as the client writes it."""
+    """Raises ValueError if value is not a `kind`, which is written as the client writes it."""
     listed = re.fullmatch(r"list\[(.*)\]", kind)
     mapped = re.fullmatch(r"dict\(str, (.*)\)", kind)
     if listed:
@@ -54,7 +55,7 @@ def check_model(value, kind, where):
         check(item, kind.openapi_types[names[name]], "%s.%s" % (where, name))
     try:
         kind(**{names[name]: item for name, item in value.items()})
-    except ValueError as error:  # a required one is missing
+    except ValueError as error:  # a required field is missing
         raise ValueError("%s: %s" % (where, error))
 
 
@@ -73,12 +74,12 @@ def check_parts(value, kinds, where):
 
 
 def check_partial(value, kind, where):
-    """What is laid over a container need not have its name."""
+    """A patch of a container need not have its name."""
     check({"name": "x", **value} if kind == "V1Container" else value, kind, where)
 
 
 def contexts(value):
-    """Every securityContext in it."""
+    """Returns every securityContext in it."""
     if isinstance(value, dict):
         for name, item in value.items():
             if name == "securityContext":
@@ -111,7 +112,7 @@ class Manifests(lib.TestCase):
                         check(value, KINDS[value["kind"]], name)
 
     def test_rights(self):
-        """No file asks for more than it says: one capability, no privilege, no writable root."""
+        """No file requests more than documented: one capability, no privilege, no writable root."""
         for name, objects in self.files():
             for context in contexts(objects):
                 with self.subTest(file=name):
@@ -121,10 +122,10 @@ class Manifests(lib.TestCase):
                         self.assertIn(word, CAPABILITIES)
                     if "add" in capabilities:
                         self.assertEqual(capabilities["drop"], ["ALL"])
-                        self.assertEqual(context.get("runAsUser"), 0)  # else it has no effect
+                        self.assertEqual(context.get("runAsUser"), 0)  # otherwise it has no effect
 
     def test_checker(self):
-        """It sees what it is there for."""
+        """The checker finds faults."""
         good = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"},
                 "spec": {"containers": [{"name": "a", "image": "b"}]}}
         check(good, "V1Pod", "good")

@@ -1,4 +1,4 @@
-"""The kill matrix itself: a stand-in for the tool that does harm is found out."""
+"""Tests of the kill matrix itself: it notices a stand-in for the tool that does harm."""
 
 import os
 import shutil

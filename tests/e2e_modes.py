@@ -1,5 +1,6 @@
 """A thread in each kind of system call, in a loop without one, and in the allocator: after every
-verb it goes on as if nothing had been."""
+verb it continues as if it had never been stopped.
+"""
 
 import os
 
@@ -18,19 +19,19 @@ def read(pid, mapping):
 
 
 def stack_of(pid):
-    """What lies on the stack of the first thread, dead or alive."""
+    """The words on the stack of the first thread, live or stale."""
     return read(pid, next(m for m in lib.mappings(pid) if m.path == "[stack]"))
 
 
 def restorer_of(pid):
-    """The address to which a handler returns, as it stands in a frame."""
+    """The return address of a signal handler, as it is in a frame."""
     code = next(m for m in lib.mappings(pid) if m.perms == "r-xp" and "libc.so" in m.path)
     return (code.start + read(pid, code).index(RESTORER_CODE)).to_bytes(8, "little")
 
 
 class Modes(lib.TestCase):
     def use(self, victim):
-        """After each use a whole round: a call that is restarted from its beginning must end."""
+        """A whole round after each use: a call that is restarted from its beginning must end."""
         self.switch(victim, "on")
         self.assertTrue(victim.wait_rounds(2), "hangs after on")
         self.assert_profile(self.assert_ran(lib.run_tool("dump", victim.pid, "-o", "-")).out)
@@ -47,7 +48,7 @@ class Modes(lib.TestCase):
         for _ in range(TURNS):
             self.use(victim)
         differing = lib.snapshot_differences(victim.pid, before)
-        # What is allocated meanwhile is the victim's own.
+        # Memory allocated between the two is the victim's own.
         self.assertEqual([name for name in differing if (mode, name) != ("malloc", "maps")], [])
         self.assert_unharmed(victim)
 
@@ -98,11 +99,12 @@ class Modes(lib.TestCase):
         self.exercise("nanosleep", "--stale")
 
     def test_no_frame_is_left_on_the_stack(self):
-        """A later function may not write over it, and would seem to be called by a handler."""
+        """A later function may not overwrite it, and would seem to be called by a signal handler.
+        """
         for arguments in ((), ("--filter", "kill")):
             victim = self.victim("nanosleep", ms=30, arguments=arguments)
             restorer = restorer_of(victim.pid)
-            victim.wait_rounds(2)  # what its own calls leave
+            victim.wait_rounds(2)  # words of its own calls
             before = stack_of(victim.pid).count(restorer)
             self.use(victim)
             with self.subTest(arguments=arguments):

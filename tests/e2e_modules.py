@@ -1,5 +1,6 @@
-"""Where the name mallctl can stand, and every way in which its module can be mapped: it is found,
-and a call of what was found answers."""
+"""Each place where the name mallctl can be, and each way in which its module can be mapped: it is
+found, and a call of the found function returns.
+"""
 
 import glob
 import json
@@ -12,7 +13,7 @@ import unittest
 import lib
 
 SOURCE = os.path.join(lib.ROOT, "tests", "victims", "anyhow.c")
-# Rights by which /proc/PID/map_files can be read (fs/proc/base.c, proc_map_files_get_link).
+# Capabilities that allow reading /proc/PID/map_files (fs/proc/base.c, proc_map_files_get_link).
 WITHOUT_MAP_FILES = ["setpriv", "--bounding-set=-sys_admin,-checkpoint_restore"]
 
 
@@ -70,12 +71,12 @@ class Modules(lib.TestCase):
         return self.start(plain, env={"LD_PRELOAD": library})
 
     def run_behind(self, before, process):
-        """`status`, by a command that runs the tool, if there is one."""
+        """Runs `status`, through a command that runs the tool if one is given."""
         argv = [*before, lib.TOOL, "status", process.pid, "--json"]
         return lib.run_tool(*argv[1:], tool=argv[0])
 
     def status(self, process, before=()):
-        """What `status` says; it has made calls, whose answers are plausible."""
+        """Runs `status`; its calls returned plausible values."""
         result = self.assert_ran(self.run_behind(before, process))
         self.assertEqual(process.poll(), None)
         answer = json.loads(result.text)
@@ -89,7 +90,7 @@ class Modules(lib.TestCase):
         return answer
 
     def assert_nameless(self, process, before=()):
-        """No name is to be had; it may still be found without one."""
+        """No name can be read; jemalloc may still be found without one."""
         result = self.run_behind(before, process)
         if result.code == lib.OK:
             self.assertEqual(json.loads(result.text)["found_by"], "tables", result)
@@ -101,7 +102,7 @@ class Modules(lib.TestCase):
         self.assert_found(self.start(path), path)
         return path
 
-    # ---- how a program can be linked ---------------------------------------------------
+    # ---- ways to link a program --------------------------------------------------------
 
     def test_pie(self):
         self.assert_program_found("-pie")
@@ -116,7 +117,7 @@ class Modules(lib.TestCase):
         self.assert_program_found("-static-pie")
 
     def test_pie_with_its_own_base(self):
-        """As prelink leaves a file: addresses that do not begin at 0."""
+        """A file after prelink: addresses that do not begin at 0."""
         self.assert_program_found("-pie", "-Wl,-Ttext-segment=0x40000000")
 
     def test_not_pie_far_away(self):
@@ -137,7 +138,7 @@ class Modules(lib.TestCase):
         self.assert_program_found("-fuse-ld=lld", "-Wl,-z,separate-loadable-segments", "-no-pie")
 
     def test_moved_code(self):
-        """All of the code in anonymous memory, as for huge pages."""
+        """All code in anonymous memory, as for huge pages."""
         path = self.link("-pie")
         process = self.start(path, "--move")
         code = [m for m in lib.mappings(process.pid) if "x" in m.perms and m.path == path]
@@ -154,22 +155,22 @@ class Modules(lib.TestCase):
         self.assert_found(self.preloaded(library), library, ".dynsym")
 
     def test_library_with_hidden_names(self):
-        """--exclude-libs: only .symtab has them."""
+        """--exclude-libs: only .symtab has the names."""
         library = self.library("-Wl,--exclude-libs,ALL")
         self.assertNotIn("mallctl", run("nm", "-D", library))
         self.assert_found(self.preloaded(library), library)
 
-    # ---- where the names can stand -----------------------------------------------------
+    # ---- places of the names -------------------------------------------------------------
 
     def split(self, path):
-        """Moves the symbols to a file of their own; its name."""
+        """Moves the symbols to a separate file; returns its name."""
         debug = path + ".debug"
         run("objcopy", "--only-keep-debug", path, debug)
         run("strip", path)
         return debug
 
     def add_minidebug(self, path):
-        """As rpm's find-debuginfo does: what .dynsym lacks, packed."""
+        """Compresses the symbols that .dynsym lacks, like rpm's find-debuginfo."""
         need("xz")
         debug, mini, names = self.split(path), path + ".mini", path + ".names"
         with open(names, "w") as file:
@@ -194,7 +195,7 @@ class Modules(lib.TestCase):
         self.assert_found(self.preloaded(library), library, ".gnu_debugdata")
 
     def test_damaged_minidebug(self):
-        """It is as if it were not there."""
+        """It is ignored."""
         path = self.link("-pie")
         self.add_minidebug(path)
         with open(path, "r+b") as file:
@@ -213,7 +214,7 @@ class Modules(lib.TestCase):
         os.rename(debug, beside)
         self.assert_found(process, path, "debug file")
         with open(beside, "ab") as file:
-            file.write(b"x")  # the checksum is another
+            file.write(b"x")  # the checksum differs
         self.assert_nameless(process)
 
     def build_id(self, path):
@@ -226,7 +227,7 @@ class Modules(lib.TestCase):
         return self.path(root, name)
 
     def test_debug_file_by_build_id(self):
-        """In the root of the target, which is another than the tool's."""
+        """In the root of the target, which differs from the tool's."""
         path = self.link("-static", "-Wl,--build-id", name="root/bin/program")
         debug = self.split(path)
         place = self.debug_path(path, "root")
@@ -255,7 +256,7 @@ class Modules(lib.TestCase):
         self.assert_found(self.start(path), path, "debug file", before=before)
 
     def test_decoy(self):
-        """Names alone are not enough: mallctl without its sibling, and data of that name."""
+        """Names alone are not sufficient: mallctl without its sibling, and data of that name."""
         source = self.path("decoy.c")
         with open(source, "w") as file:
             file.write(
@@ -267,7 +268,7 @@ class Modules(lib.TestCase):
         run("cc", source, "-o", path, "-rdynamic")
         self.assert_failed(lib.run_tool("status", self.start(path).pid), lib.NO_JEMALLOC)
 
-    # ---- how the file can be gone, another, or elsewhere -------------------------------
+    # ---- files that are deleted, replaced, or elsewhere ----------------------------------
 
     def assert_found_either_way(self, process, module, by=".symtab"):
         self.assert_found(process, module, by)
@@ -281,7 +282,7 @@ class Modules(lib.TestCase):
         self.assert_found_either_way(process, path)
 
     def test_deleted_library(self):
-        """.dynsym is mapped, whatever has become of the file."""
+        """.dynsym is mapped, whatever happened to the file."""
         library = self.library()
         process = self.preloaded(library)
         os.unlink(library)
@@ -296,7 +297,7 @@ class Modules(lib.TestCase):
         self.assert_nameless(process, WITHOUT_MAP_FILES)
 
     def replace(self, path, *flags):
-        """Another program under the same name, its functions elsewhere."""
+        """Another program under the same name, its functions at other addresses."""
         other = self.link("-Wl,--section-start=.text=0x100000", *flags, name="other")
         os.rename(other, path)
 
@@ -356,7 +357,7 @@ class Modules(lib.TestCase):
         self.assert_found_either_way(process, path)
 
     def test_library_in_chroot(self):
-        """Neither map_files nor exe: below the chroot, without its directory in front."""
+        """Without map_files and exe: below the chroot, without its directory in front."""
         program = self.path("root", "bin", "program")
         soname = "-Wl,-soname,libother.so"
         library = self.library("-Wl,--exclude-libs,ALL", soname, name="root/lib/libother.so")
@@ -371,7 +372,7 @@ class Modules(lib.TestCase):
         self.assert_found_either_way(process, library)
 
     def test_overlay(self):
-        """maps shows device and inode of the file below; without build-ids the content decides."""
+        """maps shows device and inode of the lower file; without build-ids the content decides."""
         lib.require_root()
         need("unshare", "mount", "setpriv")
         names = ("lower", "upper", "work", "merged")
@@ -380,7 +381,7 @@ class Modules(lib.TestCase):
         run("cc", "-O2", SOURCE, "-o", plain)
         self.library("-Wl,--exclude-libs,ALL", "-Wl,--build-id=none", name="lower/libother.so")
         options = "lowerdir=%s,upperdir=%s,workdir=%s" % (lower, upper, work)
-        # In a mount namespace of the target's own, which ends with it.
+        # In a mount namespace of the target's own, which ends with the target.
         mount = 'mount -t overlay overlay -o "$1" "$2" && shift 2 && exec "$@"'
         inside = ["unshare", "-m", "sh", "-c", mount, "sh", options, merged]
         probe = subprocess.run([*inside, "true"], capture_output=True)
@@ -391,7 +392,7 @@ class Modules(lib.TestCase):
         self.assert_found_either_way(process, library)
 
     def needing(self, library):
-        """A program that asks for the library by its whole path, which may hold anything."""
+        """A program that loads the library by its full path, which may hold any bytes."""
         plain = self.path("plain")
         run("cc", "-O2", SOURCE, "-o", plain, "-Wl,--no-as-needed", library)
         return self.start(plain)
@@ -409,7 +410,7 @@ class Modules(lib.TestCase):
                 os.unlink(path)
                 self.assert_found(process, path)
 
-    # ---- files that are to do harm ------------------------------------------------------
+    # ---- hostile files ------------------------------------------------------------------
 
     def assert_bounded(self, process):
         """An answer within seconds, in little memory."""
@@ -429,10 +430,10 @@ class Modules(lib.TestCase):
         self.assert_bounded(process)
 
     def test_sparse_terabyte(self):
-        """A valid header, and tables that claim all of what is nothing."""
+        """A valid header, and tables that cover the whole of a sparse file."""
         library = self.library("-Wl,--exclude-libs,ALL")
         size = 1 << 40
-        table = size - (64 << 20)  # room for a million section headers
+        table = size - (64 << 20)  # space for a million section headers
         self.write(library, 40, table.to_bytes(8, "little"))
         self.write(library, 60, (0).to_bytes(2, "little"))
         os.truncate(library, size)

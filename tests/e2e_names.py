@@ -1,4 +1,4 @@
-"""mallctl, reset and purge on a process that is as it should be, and on redis-server."""
+"""mallctl, reset and purge on a healthy process, and on redis-server."""
 
 import json
 import os
@@ -8,7 +8,7 @@ import subprocess
 import allocators
 import lib
 
-# What it must never do, whatever is asked; each with a word of the reason.
+# Names that are never used, whatever the options; each with a word of the reason.
 REFUSED = (
     ("arena.0.reset", "in use"),
     ("arena.0.destroy", "in use"),
@@ -34,7 +34,7 @@ REFUSED = (
     ("arena.4097.purge", "index"),
 )
 
-# Wrong words: exit code 2, and the target is not even stopped.
+# Wrong arguments: exit code 2, and the target is not even stopped.
 MISTAKEN = (
     ("prof.actve", "did you mean prof.active?"),
     ("lg_sample", "did you mean prof.lg_sample?"),
@@ -124,7 +124,7 @@ class Names(lib.TestCase):
         self.assert_unharmed(victim)
 
     def test_statistics_are_of_now(self):
-        """They stand still between two epochs: reading one makes a new epoch."""
+        """Statistics change at epochs only: reading one makes a new epoch."""
         victim = self.victim("malloc")
         name = "stats.arenas.4096.small.nmalloc"
         seen = []
@@ -135,7 +135,8 @@ class Names(lib.TestCase):
         self.assert_unharmed(victim)
 
     def test_size_classes_that_are_not_there(self):
-        """Up to 5.3.0 jemalloc takes the number of them for one, and reads what lies behind."""
+        """Up to 5.3.0 jemalloc accepts the number of size classes as an index, and reads beyond the
+        table."""
         victim = self.victim()
         counts = self.values(victim.pid, "arenas.nbins", "arenas.nlextents")["values"]
         for name, count in (
@@ -225,14 +226,14 @@ class Names(lib.TestCase):
             self.assert_failed(result, lib.USAGE, "0 to 63")
 
     def test_a_type_that_is_given(self):
-        """opt.* and config.* are constants: a name that is not known may be read there."""
+        """opt.* and config.* are constants: an unknown name may be read there."""
         victim = self.victim()
         result = self.mallctl(victim.pid, "opt.not_yet_known:size_t")
         self.assert_failed(result, lib.REFUSED, "opt.not_yet_known", "does not have it")
         self.assertEqual(self.lines(victim.pid, "opt.prof:bool"), ["opt.prof = true"])
 
     def test_what_jemalloc_refuses(self):
-        """In words, with what did work on stdout."""
+        """Messages as text, with the successful results on stdout."""
         victim = self.victim()
         for word, said in (
             ("arena.999.purge", "no such index"),
@@ -327,7 +328,7 @@ class Hooked(lib.TestCase):
         return process.pid
 
     def test_a_plain_dump_is_refused(self):
-        """The hook runs in the call, and may take a lock that the held thread has."""
+        """The hook runs during the call, and may take a lock that the stopped thread has."""
         pid = self.start()
         result = lib.run_tool("dump", pid)
         self.assert_failed(result, lib.REFUSED, "experimental.hooks.prof_dump", "--force-hooks")
@@ -351,7 +352,7 @@ class Hooked(lib.TestCase):
 
 class OfReleases(allocators.TestCase):
     def test_no_read_ends_the_process(self):
-        """Every name of each release, in processes that lack what a read may take for granted."""
+        """Every name of each release, in processes that lack what a read may require."""
         lacking = ("prof:false", "tcache:false", "prof:true,prof_active:false,tcache:false",
                    "retain:false,percpu_arena:percpu", "background_thread:true,narenas:1")
         patterns = ("*", "stats.arenas.0.*", "stats.arenas.4096.*", "stats.arenas.0.bins.0.*",
@@ -381,7 +382,7 @@ class OfRedis(lib.TestCase):
         return redis
 
     def test_purge_of_freed_memory(self):
-        """20 MB that redis has freed and jemalloc has kept: they go back to the kernel."""
+        """Redis has freed 20 MB that jemalloc has kept: they are returned to the kernel."""
         redis = self.redis()
         self.assert_ran(lib.run_tool("mallctl", redis.pid, "arena.0.dirty_decay_ms=-1"))
         fill = "for i = 1, 100000 do redis.call('set', i, string.rep('x', 200)) end"

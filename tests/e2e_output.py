@@ -55,7 +55,7 @@ class ToolSide(lib.TestCase):
         self.assert_unharmed(victim)
 
     def test_reader_gone(self):
-        """A pipe that nobody reads: no signal death in the middle of things."""
+        """A pipe that nobody reads: the tool is not killed by SIGPIPE."""
         victim = self.victim()
         for words in (("dump", "-o", "-"), ("on",), ("dump",)):
             with self.subTest(words=words):
@@ -83,7 +83,7 @@ class ToolSide(lib.TestCase):
         self.assert_profile(out, 60)
 
     def test_nothing_is_left_of_a_failed_stream(self):
-        """After an output that failed, the next dump is a whole one."""
+        """After an output that failed, the next dump is complete."""
         victim = self.victim()
         lib.run_tool("dump", victim.pid, "-o", "/dev/full")
         self.assert_profile(lib.run_tool("dump", victim.pid, "-o", "-").out, 60)

@@ -1,6 +1,7 @@
-"""Outputs in a sticky directory where others may write: what belongs to another user there is not
-followed, written or replaced, as open(2) with O_CREAT would with fs.protected_symlinks and the like
-set. No test depends on how they are set."""
+"""Outputs in a sticky directory where others may write: files of another user there are not
+followed, written or replaced, as open(2) with O_CREAT behaves under fs.protected_symlinks and the
+like. No test depends on the values of those.
+"""
 
 import contextlib
 import os
@@ -54,7 +55,7 @@ class Sticky(lib.TestCase):
         return path
 
     def entries(self):
-        """Of both directories: what is there, whose it is, and what it holds."""
+        """Returns the files of both directories, with owner and content."""
         found = []
         for directory in (self.sticky, self.outside):
             for name in sorted(os.listdir(directory)):
@@ -85,7 +86,7 @@ class Sticky(lib.TestCase):
         self.assertEqual(self.entries(), before)
 
     def test_another_users(self):
-        """Its link, dangling link, FIFO and file; for root and for an ordinary user."""
+        """Another user's link, dangling link, FIFO and file; for root and for an ordinary user."""
         for user in (None, THIRD):
             for kind in ("link", "dangling", "fifo", "file"):
                 with self.subTest(kind=kind, user=user):
@@ -102,14 +103,14 @@ class Sticky(lib.TestCase):
             self.assert_refused(self.report("/proc/self/root" + path + way), before)
 
     def test_link_of_a_link(self):
-        """Root's own link in a directory of its own leads to another user's."""
+        """Root's own link in a root-owned directory leads to another user's file."""
         self.put("link")
         own = os.path.join(self.outside, "own")
         os.symlink(os.path.join("..", "sticky", "x"), own)
         self.assert_refused(self.report(own), self.entries())
 
     def test_own_and_the_directorys(self):
-        """They are followed and replaced as ever."""
+        """Own files are followed and replaced as usual."""
         for owner, directory in ((0, OTHER), (OTHER, OTHER)):
             for kind in ("link", "file", "dangling"):
                 with self.subTest(kind=kind, owner=owner):
@@ -160,7 +161,7 @@ class Sticky(lib.TestCase):
         self.assert_unharmed(victim)
 
     def test_kept_profiles(self):
-        """--keep removes what this user has made, and nothing of another's."""
+        """--keep removes files of this user, and none of another's."""
         victim = self.victim()
         name = lib.read_text("/proc/%d/comm" % victim.pid).strip()
         old = [self.put("file", owner, "%s-%d-20200101T000000Z-1MiB.watch.heap" % (name, owner + 1))
@@ -173,8 +174,8 @@ class Sticky(lib.TestCase):
 
 class Automounted(lib.TestCase):
     def test_automount_on_the_way(self):
-        """A directory that is mounted when a path leads through it. Of debugfs that is tracing; the
-        kernel refuses a file there, for which it has to be found first."""
+        """A directory that is mounted when a path leads through it, like tracing of debugfs; the
+        kernel refuses to create a file there until it is mounted."""
         lib.require_root()
         script = """mount -t debugfs none "$1" || exit 77
             "$2" report "$3" -o "$4$1/tracing/instances/new"; code=$?
@@ -191,7 +192,7 @@ class Automounted(lib.TestCase):
 
 
 class InTheTarget(hostile.TestCase):
-    """Below /proc/PID/root the target decides what a name leads to."""
+    """Below /proc/PID/root the target decides where a name leads."""
 
     def setUp(self):
         lib.require_root()
@@ -232,7 +233,7 @@ class InTheTarget(hostile.TestCase):
             os.unlink(self.path("root", "real", "new"))
 
     def test_profile_that_is_read(self):
-        """What a dump has printed is opened as any file of the target."""
+        """A printed path of a dump is opened like any file of the target."""
         os.symlink(self.profile, self.path("root", "link"))
         os.mkfifo(self.path("root", "fifo"))
         self.addCleanup(os.close, os.open(self.path("root", "fifo"), os.O_RDWR))

@@ -1,4 +1,4 @@
-"""What refuses an attach, in states that the kernel really has: the one cause, and no harm."""
+"""States in which the kernel refuses an attach: the one cause is reported, and no harm is done."""
 
 import contextlib
 import json
@@ -11,7 +11,7 @@ import unittest
 import freezing
 import lib
 
-STRANGER = 12345  # a user that nobody is
+STRANGER = 12345  # a user without processes
 CONFINE = os.path.join(lib.VICTIMS, "confine")
 ALL_CALLS = "ptrace,process_vm_readv,process_vm_writev,pidfd_getfd"
 VM_CALLS = "process_vm_readv,process_vm_writev,pidfd_getfd"
@@ -20,7 +20,7 @@ PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.execu
 
 
 def with_capability(uid, *names):
-    """The command's beginning: another user, with these capabilities alone."""
+    """The start of a command: another user, with only these capabilities."""
     caps = ",".join(["-all"] + ["+" + name for name in names])
     words = ["setpriv", "--reuid", str(uid), "--regid", str(uid), "--clear-groups"]
     return words + ["--inh-caps", caps, "--ambient-caps", caps, "--bounding-set", caps]
@@ -37,22 +37,22 @@ class Permit(lib.TestCase):
         os.chmod(self.public, 0o755)
 
     def copy(self, program):
-        """Where everybody may run it."""
+        """A directory where everybody may run it."""
         path = os.path.join(self.public, os.path.basename(program))
         return path if os.path.exists(path) else shutil.copy(program, path)
 
     def tool(self, *words, before=()):
-        """The tool behind other commands."""
+        """The tool started through other commands."""
         if not before:
             return lib.run_tool(*words)
         before = [self.copy(word) if word == CONFINE else word for word in before]
-        # The leak checker would need the very rights that are taken away here.
+        # The leak checker would need the permissions that are removed here.
         options = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
         return lib.run_tool(*before[1:], self.copy(lib.TOOL), *words, tool=before[0], cwd="/",
                             env={"ASAN_OPTIONS": options})
 
     def assert_told(self, result, code, name, *words):
-        """The same on stderr as in JSON: exit code, name of the cause, what was seen."""
+        """The same on stderr and in JSON: exit code, name of the cause, the values read."""
         self.assertEqual(result.code, code, result)
         error = json.loads(result.text)["error"]
         self.assertEqual((error["code"], error["exit"]), (name, code), result)
@@ -65,7 +65,7 @@ class Permit(lib.TestCase):
         return error
 
     def assert_refused(self, pid, code, name, *words, before=(), maps=True):
-        """Each verb names the same cause; status does so without ptrace."""
+        """Each verb reports the same cause; status does so without ptrace."""
         for verb in (("on",), ("dump", "-o", os.devnull), ("stats",), ("mallctl", "version")):
             more = (verb[0], pid) + verb[1:]
             error = self.assert_told(self.tool(*more, "--json", before=before), code, name, *words)
@@ -78,7 +78,7 @@ class Permit(lib.TestCase):
         self.assertIs(told["attach"]["possible"], False)
         for member in ("code", "exit", "cause", "seen", "fix"):
             self.assertEqual(told["attach"][member], error[member])
-        # What memory tells is told all the same; what it does not tell is no success.
+        # Values that memory has are reported all the same; those that it lacks are no success.
         self.assertEqual(result.code, lib.OK if told["verdict"] else code, result)
         text = self.tool("status", pid, before=before)
         self.assertIn("\nattach: refused: %s; %s\n" % (error["cause"], error["fix"]), text.text)
@@ -86,7 +86,7 @@ class Permit(lib.TestCase):
         return error
 
     def assert_works(self, victim, before=()):
-        """Every verb, and the target is as it was."""
+        """Every verb, and the target is unchanged."""
         kept = lib.snapshot(victim.pid)
         self.assert_ran(self.tool("on", victim.pid, before=before))
         self.assertTrue(victim.wait_rounds(2))
@@ -105,7 +105,7 @@ class Permit(lib.TestCase):
         self.assert_unharmed(victim)
 
     def assert_dumps(self, victim, before):
-        """To a path that is relative, through a link: what is told is the file itself."""
+        """To a relative path, through a link: the printed path is that of the file itself."""
         os.chmod(victim.directory, 0o777)
         os.symlink(".", os.path.join(victim.directory, "link"))
         result = self.tool("dump", victim.pid, "--path", "link/x.heap", before=before)
@@ -115,7 +115,7 @@ class Permit(lib.TestCase):
         with open(path, "rb") as file:
             self.assert_profile(file.read())
 
-    # ---- it works with less than root has ----
+    # ---- it works with fewer permissions than root ----
 
     def test_ptrace_capability_alone(self):
         """Another user with CAP_SYS_PTRACE: mem, environ and fd/ are refused, ptrace is not."""
@@ -134,7 +134,7 @@ class Permit(lib.TestCase):
         self.assert_works(victim, (CONFINE, "ENOSYS", VM_CALLS))
 
     def test_filter_without_writing(self):
-        """Reading is allowed, writing is not, and /proc/PID/mem neither: word by word."""
+        """Reading is allowed, writing is not, nor is /proc/PID/mem: it writes word by word."""
         victim = self.victim(user=lib.NOBODY)
         before = with_capability(STRANGER, "sys_ptrace")
         self.assert_works(victim, before + [CONFINE, "EPERM", "process_vm_writev"])
@@ -150,7 +150,7 @@ class Permit(lib.TestCase):
             self.assert_told(self.tool("on", victim.pid, "--json", before=before),
                              lib.NOT_PERMITTED, "denied_yama", "ptrace_scope is " + scope)
 
-    # ---- it does not ----
+    # ---- it is refused ----
 
     def test_gone(self):
         ended = subprocess.Popen(["true"])
@@ -237,11 +237,11 @@ class Permit(lib.TestCase):
                             before=with_capability(STRANGER), maps=False)
 
     def wait_for(self, name, pid):
-        """Until exec is done."""
+        """Lasts until exec is complete."""
         self.assertTrue(lib.wait_until(lambda: lib.read_text("/proc/%d/comm" % pid) == name + "\n"))
 
     def test_user_namespace(self):
-        """Root of a user namespace has all capabilities, and none over those outside."""
+        """Root of a user namespace has all capabilities, and none outside of it."""
         victim = self.victim()
         before = ["unshare", "--user", "--map-root-user"]
         if subprocess.run(before + ["true"], stderr=subprocess.DEVNULL).returncode:
@@ -278,7 +278,7 @@ class Permit(lib.TestCase):
                              ("KILL", "kills callers of ptrace")):
             for calls in ("ptrace", ALL_CALLS):
                 if action == "KILL" and calls != "ptrace":
-                    continue  # it would not get as far as to say so
+                    continue  # it would fail before it could report this
                 with self.subTest(action=action, calls=calls):
                     self.assert_refused(victim.pid, lib.NOT_PERMITTED, "denied_seccomp", word,
                                         before=(CONFINE, action, calls))
@@ -286,7 +286,7 @@ class Permit(lib.TestCase):
         self.assert_unharmed(victim)
 
     def assert_looks(self, victim, before):
-        """Without ptrace and process_vm_readv: what /proc/PID/mem tells."""
+        """Without ptrace and process_vm_readv: the values that /proc/PID/mem has."""
         told = json.loads(self.tool("status", "--json", victim.pid, before=before).text)
         self.assertEqual((told["opt.prof"], told["variable_value"], told["calls"]),
                          (True, lib.malloc_conf(victim.directory), 0))
@@ -295,7 +295,7 @@ class Permit(lib.TestCase):
         self.assertEqual(row["prof"], "enabled")
 
     def test_own_filter_without_memory(self):
-        """Neither process_vm_readv nor /proc/PID/mem: there is nothing to go by."""
+        """Without process_vm_readv and /proc/PID/mem: no value can be read."""
         victim = self.victim(user=lib.NOBODY)
         before = with_capability(STRANGER, "sys_ptrace") + [CONFINE, "ENOSYS", VM_CALLS]
         self.assert_refused(victim.pid, lib.NOT_PERMITTED, "denied_seccomp",
@@ -303,7 +303,7 @@ class Permit(lib.TestCase):
                             maps=False)
 
     def test_filter_after_rights(self):
-        """With two causes the first is told; mended, the second."""
+        """With two causes the first is reported; after it is removed, the second."""
         victim = self.victim(user=lib.NOBODY)
         self.assert_refused(
             victim.pid, lib.NOT_PERMITTED, "denied_uid",
@@ -339,16 +339,17 @@ class Permit(lib.TestCase):
                             maps=False)
 
     def test_pid_of_a_namespace(self):
-        """The pid as the container has it: its pid here is told."""
+        """For a pid of the container's namespace the message names its pid here."""
         target, inner = self.namespace_process()
         error = self.assert_refused(inner, lib.GONE, "other_pid_namespace",
                                     "%d (python3" % target, maps=False)
         self.assertIn(str(target), error["fix"])
 
     def namespace_process(self):
-        """A pid that is free here, and is taken in a pid namespace below. (pid here, pid there)"""
+        """A pid that is free here, and taken in a pid namespace below. Returns (pid here, pid
+        there)."""
         last = int(lib.read_text("/proc/loadavg").split()[-1])
-        # Behind the pid that was taken last: it will not be taken here for long.
+        # Just behind the last pid: it will not be used here for long.
         first = last - 500 if last > 1000 else int(lib.read_text("/proc/sys/kernel/pid_max")) - 500
         inner = next(pid for pid in range(first, 2, -1) if not os.path.exists("/proc/%d" % pid))
         script = TAKES_PID % inner
@@ -371,7 +372,7 @@ class Permit(lib.TestCase):
         raise AssertionError("nobody has pid %d below" % inner)
 
     def test_procfs_of_another_namespace(self):
-        """After nsenter --pid alone a pid would be one process to /proc and another to ptrace."""
+        """After nsenter --pid alone a pid is one process to /proc and another to ptrace."""
         victim = self.victim()
         before = ["unshare", "--pid", "--fork", "--kill-child"]
         self.assert_refused(victim.pid, lib.NOT_PERMITTED, "foreign_proc",
@@ -379,7 +380,7 @@ class Permit(lib.TestCase):
         self.assert_unharmed(victim)
 
     def test_hidden(self):
-        """hidepid: the process is there, and /proc does not show it."""
+        """hidepid: the process exists, and /proc does not show it."""
         victim = self.victim(user=lib.NOBODY)
         for level in (1, 2):
             with self.subTest(hidepid=level):
@@ -399,7 +400,7 @@ class Permit(lib.TestCase):
             error = self.assert_json_usage(result)
             self.assertEqual(error["cause"], cause)
         self.assertEqual(lib.run_tool("on", "--bogus").out, b"")
-        # What only the verb itself can judge; stdout is the profile's in the last.
+        # Only the verb itself can judge these; stdout has the profile in the last one.
         out = os.path.join(self.directory(), "x")
         words = ["dump", "--json", "-f", "bogus", str(os.getpid())]
         error = self.assert_json_usage(lib.run_tool(*words, "-o", out))
@@ -414,7 +415,7 @@ class Permit(lib.TestCase):
         return error
 
     def test_several_as_json(self):
-        """A line each, of those that failed and those that did not."""
+        """One line each, for those that failed and those that succeeded."""
         victim = self.victim()
         ended = subprocess.Popen(["true"])
         ended.wait()
@@ -425,7 +426,7 @@ class Permit(lib.TestCase):
         self.assertEqual((second["pid"], second["new"]), (victim.pid, True))
 
     def test_stream_is_no_json(self):
-        """With -o - stdout is the profile's, also when there is none."""
+        """With -o - stdout is for the profile, even if there is none."""
         result = lib.run_tool("dump", "--json", "-o", "-", self.gone())
         self.assertEqual((result.code, result.out), (lib.GONE, b""), result)
 
@@ -443,7 +444,7 @@ print("ready", flush=True)
 time.sleep(600)
 """
 
-# Pid 1 of the namespace; its child takes the pid that is wanted (/proc/sys/kernel/ns_last_pid).
+# Pid 1 of the namespace; its child gets the wanted pid (/proc/sys/kernel/ns_last_pid).
 TAKES_PID = """
 import os, time
 with open("/proc/sys/kernel/ns_last_pid", "w") as file:

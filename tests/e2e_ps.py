@@ -1,4 +1,4 @@
-"""jeattach ps: the processes with jemalloc, and no others, without touching any."""
+"""jeattach ps: lists exactly the processes with jemalloc, without touching any."""
 
 import contextlib
 import ctypes
@@ -14,7 +14,7 @@ import unittest
 import lib
 
 CROWD = 2000
-CROWD_LIMIT = 1.0  # seconds of processor time: others may keep the machine busy
+CROWD_LIMIT = 1.0  # seconds of CPU time: others may keep the machine busy
 PR_SET_PDEATHSIG = 1
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -30,7 +30,7 @@ def jemalloc_library():
 
 
 def listing(*words, **options):
-    """The document of `ps --json`, with the processes by pid."""
+    """Returns the document of `ps --json`, and its processes by pid."""
     result = lib.run_tool("ps", "--json", *words, **options)
     if result.code != lib.OK:
         raise AssertionError(result)
@@ -40,7 +40,7 @@ def listing(*words, **options):
 
 
 def pids_with_jemalloc():
-    """The truth for shared libraries: who has one mapped."""
+    """The expected result for shared libraries: the processes that have one mapped."""
     found = set()
     for name in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):
@@ -50,7 +50,7 @@ def pids_with_jemalloc():
 
 
 class Crowd:
-    """Many sleeping children of this process, which are all copies of it."""
+    """Many sleeping children of this process, all copies of it."""
 
     def __init__(self, count):
         self.pids = []
@@ -107,7 +107,7 @@ class Ps(lib.TestCase):
         self.assert_unharmed(victim)
 
     def test_prof_state(self):
-        """The answer is never another one than that of a call."""
+        """The printed state never differs from that of a call."""
         for conf, answers in (
             ("prof:true,prof_active:false", ("inactive", "enabled", None)),
             ("prof:true", ("active", "enabled", None)),
@@ -140,7 +140,7 @@ class Ps(lib.TestCase):
         self.assertEqual(lib.state_of(stopped.pid), "T")
 
     def test_crowd(self):
-        """2,000 copies of one program, a few with jemalloc among them, in less than a second."""
+        """2,000 copies of one program, a few of them with jemalloc, in less than a second."""
         crowd = Crowd(CROWD)
         self.addCleanup(crowd.stop)
         few = {self.preloaded(["sleep", "600"]).pid for _ in range(7)}
@@ -161,9 +161,9 @@ class Ps(lib.TestCase):
             self.assertLess(seconds, CROWD_LIMIT)
 
     def test_processes_that_end(self):
-        """Hundreds of processes with jemalloc that begin and end during the scans. The library is
-        of a file of its own, so that one of them is often the first in which it is seen; what is
-        found out in the last moment of a process must not count for those that go on."""
+        """Hundreds of processes with jemalloc start and end during the scans. The library is a file
+        of its own, so that one of them is often the first in which it is seen; a result from the
+        last moment of a process must not be used for the others."""
         library = shutil.copy(jemalloc_library(), self.directory())
         script = "while :; do LD_PRELOAD=%s sleep 0.001 & sleep 0.002; done" % library
         for _ in range(2):
@@ -208,7 +208,7 @@ class Ps(lib.TestCase):
         self.assertEqual(row["linkage"], "preloaded")
 
     def test_unreadable(self):
-        """Without root the processes of another user are counted, not forgotten."""
+        """Without root the processes of another user are counted, not left out."""
         lib.require_root()
         victim = self.victim()
         own = self.victim(user=lib.NOBODY)
@@ -223,7 +223,7 @@ class Ps(lib.TestCase):
         self.assertIn(said % (document["unreadable"], document["looked_at"]), result.err)
 
     def test_leader_that_ended(self):
-        """The first thread is a zombie, the others go on."""
+        """The first thread is a zombie, the others continue."""
         process = self.preloaded(["python3", "-c", LEADERLESS], stdout=subprocess.PIPE)
         self.assertEqual(process.stdout.readline(), b"ready\n")
         self.assertTrue(lib.wait_until(lambda: lib.state_of(process.pid) == "Z"))
@@ -264,7 +264,7 @@ ctypes.CDLL(None).syscall(60, 0)
 
 
 def sanitized():
-    """Whether the tool is built with the address sanitizer, which takes its time."""
+    """True if the tool is built with the address sanitizer, which slows it down."""
     with open(lib.TOOL, "rb") as file:
         return b"__asan_init" in file.read()
 
@@ -280,7 +280,7 @@ def comm(pid):
 
 
 def children(pid):
-    """All descendants."""
+    """Returns all descendants."""
     found = []
     with contextlib.suppress(OSError):
         for child in lib.read_text("/proc/%d/task/%d/children" % (pid, pid)).split():

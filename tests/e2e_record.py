@@ -1,4 +1,4 @@
-"""jeattach record: what it leaves behind, above all prof.active as it was, whatever happens."""
+"""jeattach record: it restores prof.active whatever happens, and leaves nothing else behind."""
 
 import contextlib
 import json
@@ -19,8 +19,7 @@ WAITING = 60
 
 class TestCase(lib.TestCase):
     def tool(self, *words, **options):
-        """Runs it; again where no processor was free for the target to stop on, which is no
-        fault of what is tested."""
+        """Runs it; again if the target had no CPU to stop on, which is not what is tested."""
         for _ in range(10):
             result = lib.run_tool(*words, **options)
             if result.code != lib.NO_SAFE_MOMENT or "did not stop in time" not in result.err:
@@ -28,7 +27,7 @@ class TestCase(lib.TestCase):
         return result
 
     def use(self, verb, pid, *words):
-        """The verb; again, while the tool that is watched holds a thread of the process."""
+        """Runs the verb; again while the tool under test stops a thread of the process."""
         results = []
 
         def once():
@@ -46,7 +45,7 @@ class TestCase(lib.TestCase):
         self.assertIs(self.active(pid), wanted, more)
 
     def start(self, *words, directory=None, **options):
-        """The tool beside the test; it ends with the test."""
+        """The tool in the background; it ends with the test."""
         return self.process(
             [lib.TOOL] + [str(word) for word in words],
             stdin=subprocess.DEVNULL,
@@ -58,7 +57,7 @@ class TestCase(lib.TestCase):
         )
 
     def start_recording(self, victim, *words, **options):
-        """Returns when it waits: profiling is on, and nobody holds the target."""
+        """Returns when it waits: profiling is on, and no thread is stopped."""
         return self.start_again("record", victim.pid, "-d", "1h", "-v", *words, **options)
 
     def start_again(self, *words, **options):
@@ -71,7 +70,7 @@ class TestCase(lib.TestCase):
         raise AssertionError("it does not begin: %r" % self.first_lines)
 
     def active_after(self, tool):
-        """Reads stderr up to what -v says of the beginning."""
+        """Reads stderr up to the message of -v about the start."""
         self.first_lines = b""
         while True:
             line = tool.stderr.readline()
@@ -92,7 +91,7 @@ class TestCase(lib.TestCase):
 
 class Record(TestCase):
     def test_profile(self):
-        """Former state, dump, former state; nothing on the target's side."""
+        """Former state, dump, former state; no file on the target's side."""
         victim = self.victim("malloc")
         place = self.directory()
         path = os.path.join(place, "x.heap")
@@ -135,7 +134,7 @@ class Record(TestCase):
         self.assertRegex(path, r"/victim-%d-.*\.folded$" % victim.pid)
 
     def test_active_before(self):
-        """What was active since before stays so."""
+        """Profiling that was active before stays active."""
         victim = self.victim("malloc")
         self.use("on", victim.pid)
         result = self.assert_ran(
@@ -187,7 +186,7 @@ class Record(TestCase):
         self.assert_active(victim.pid, False)
 
     def test_existing_file(self):
-        """It is seen before the target is touched."""
+        """It is refused before the target is touched."""
         victim = self.victim()
         path = os.path.join(self.directory(), "x.heap")
         with open(path, "w") as file:
@@ -240,7 +239,8 @@ class Threads(TestCase, allocators.TestCase):
 
 class Interrupted(TestCase):
     def storm(self, former, number, words):
-        """Signals at random moments from its start on: before, in and after each of its holds."""
+        """Signals at random moments from the start on: before, during and after each stop of a
+        thread."""
         victim = self.victim("nanosleep", ms=20)
         if former:
             self.use("on", victim.pid)
@@ -265,7 +265,7 @@ class Interrupted(TestCase):
         return codes
 
     def check_files(self, place, out, err):
-        """The files that it told of are whole, and there are no others."""
+        """The files that it reported are complete, and there are no others."""
         names = sorted(os.listdir(place))
         self.assertEqual(names, [os.path.basename(path) for path in out.split()], err)
         for name in names:
@@ -281,7 +281,7 @@ class Interrupted(TestCase):
         self.assertIn(lib.INTERRUPTED, codes)
 
     def test_terminated_at_the_end(self):
-        """About when it gives back by itself."""
+        """Interruptions near the moment at which it restores prof.active by itself."""
         self.storm(False, signal.SIGTERM, ("-d", "30ms"))
 
     def test_terminated_at_the_end_active_before(self):
@@ -301,7 +301,7 @@ class Interrupted(TestCase):
         self.assert_active(victim.pid, False)
 
     def stopped(self, *words):
-        """A recording whose target is stopped when it is to end: what is owed has to wait."""
+        """A recording whose target is stopped when it should end: the restoring has to wait."""
         victim = self.victim("malloc")
         place = self.directory()
         tool = self.start_recording(victim, *words, directory=place)
@@ -323,7 +323,7 @@ class Interrupted(TestCase):
             self.assertTrue(line, self.first_lines)
 
     def test_stopped_at_the_end(self):
-        """It tries on, and loses nothing."""
+        """It keeps trying, and loses nothing."""
         victim, place, tool = self.stopped()
         tool.send_signal(signal.SIGINT)
         self.read_until(tool, b"cannot be held yet, trying on: it is stopped by job control")
@@ -334,7 +334,7 @@ class Interrupted(TestCase):
         self.assert_active(victim.pid, False)
 
     def test_second_ctrl_c(self):
-        """Without a result, and at once: as soon as the target can be held again."""
+        """Without a profile, and at once: as soon as the target can be stopped again."""
         victim, place, tool = self.stopped()
         tool.send_signal(signal.SIGINT)
         self.read_until(tool, b"cannot be held yet")
@@ -348,7 +348,7 @@ class Interrupted(TestCase):
         self.assert_active(victim.pid, False)
 
     def test_third_ctrl_c(self):
-        """It leaves, and says what it leaves."""
+        """It leaves profiling on, and reports that."""
         victim, place, tool = self.stopped()
         for text in (b"cannot be held yet", b"prof.active is not false again yet"):
             tool.send_signal(signal.SIGINT)
@@ -363,7 +363,7 @@ class Interrupted(TestCase):
 
 
 class Meanwhile(TestCase):
-    """What else happens to the target while it is recorded."""
+    """Other events during the recording."""
 
     def test_target_is_killed(self):
         victim = self.victim()
@@ -377,7 +377,7 @@ class Meanwhile(TestCase):
         self.assertEqual(os.listdir(place), [])
 
     def test_target_is_killed_after_some(self):
-        """What was written stays."""
+        """Written profiles stay."""
         victim = self.victim("malloc")
         place = self.directory()
         tool = self.start_recording(victim, "--every", "20ms", "-o", place + "/%p.heap")
@@ -433,7 +433,7 @@ class Meanwhile(TestCase):
                 self.assert_active(victim.pid, False)
 
     def test_switched_on_by_somebody_else(self):
-        """Off and on again: it cannot be told from nothing, and is given back."""
+        """Off and on again: this cannot be noticed, and prof.active is restored."""
         victim = self.victim("malloc")
         tool = self.start_recording(victim, directory=self.directory())
         for verb in ("off", "on"):
@@ -444,7 +444,7 @@ class Meanwhile(TestCase):
         self.assert_active(victim.pid, False)
 
     def test_the_tool_is_killed(self):
-        """Between its holds: the target goes on, and profiling can be switched off."""
+        """Between its stops: the target continues, and profiling can be switched off."""
         victim = self.victim()
         tool = self.start_recording(victim, directory=self.directory())
         tool.kill()
@@ -511,7 +511,7 @@ class Output(TestCase):
         self.assert_active(victim.pid, False)
 
     def test_full_disk_in_a_series(self):
-        """The series ends there, what was written before stays."""
+        """The series ends there, and the profiles written before stay."""
         lib.require_root()
         victim = self.victim("malloc")
         place = self.full_disk()
@@ -547,7 +547,7 @@ class Series(TestCase):
         self.assert_unharmed(victim, slow=True)
 
     def test_rotation_leaves_what_is_not_its_own(self):
-        """A profile that somebody has replaced meanwhile is theirs."""
+        """A profile that somebody has replaced since belongs to them."""
         victim = self.victim("malloc")
         place = self.directory()
         words = ("--every", "50ms", "--count", "12", "--keep", "3", "-o", place + "/x.heap")

@@ -78,7 +78,7 @@ class RedisServer(lib.TestCase):
         self.assertTrue(redis.ping())
 
     def test_stats(self):
-        """The rows of a server of some size: they add up, and what it was filled with is there."""
+        """The rows of a filled server: they add up, and its data is among them."""
         for load in (False, True):
             with self.subTest(load=load):
                 redis = self.redis(load)

@@ -1,4 +1,4 @@
-"""Profiles as reports: recorded ones of each version, and of a process whose memory is known."""
+"""Reports of profiles: recorded ones of each version, and of a process whose memory is known."""
 
 import gzip
 import json
@@ -14,7 +14,7 @@ import lib
 
 FIXTURES = os.path.join(lib.ROOT, "tests", "fixtures")
 VERSIONS = ("5.2.1", "5.3.0", "5.3.0-biased", "5.3.0-accum", "5.3.1")
-TRUE_BYTES, TRUE_OBJECTS = 14005760, 80080  # what tests/fixtures/record.c prints
+TRUE_BYTES, TRUE_OBJECTS = 14005760, 80080  # the output of tests/fixtures/record.c
 SITES = os.path.join(lib.VICTIMS, "sites")
 
 # function: flat and cumulative bytes of sites.c; `make` is inlined.
@@ -37,7 +37,7 @@ def require(program, package):
 
 
 def rows(text):
-    """{function: (flat, cum)} of the table in bytes."""
+    """Returns {function: (flat, cum)} of the table in bytes."""
     found = {}
     for line in text.splitlines():
         match = re.match(r" *(\d+) +[\d.]+% +[\d.]+% +(\d+) +[\d.]+% +\d+ +\d* +(\S.*)", line)
@@ -47,7 +47,7 @@ def rows(text):
 
 
 def pprof_rows(text):
-    """The same of `go tool pprof -top -unit=B`."""
+    """Returns {function: (flat, cum)} of `go tool pprof -top -unit=B`."""
     found = {}
     for line in text.splitlines():
         match = re.match(r" *(-?\d+)B? +-?[\d.]+% +-?[\d.]+% +(-?\d+)B? +-?[\d.]+%  (\S.*)", line)
@@ -267,7 +267,7 @@ class Refused(Case):
                 self.assert_failed(lib.run_tool("report", *words), lib.USAGE)
 
     def test_dump_words(self):
-        """Before the target is touched."""
+        """It is refused before the target is touched."""
         victim = self.victim()
         for words in (("--focus", "x"), ("-f", "x"), ("-f", "text", "--path", "/x"), ("--rows", "1")):
             with self.subTest(words=words):
@@ -377,7 +377,7 @@ class Known(Case):
         self.assertRegex(text, r"(?m)^\[thread site worker\];.*;keep_in_thread;make 4096$")
 
     def test_growth_across_runs(self):
-        """Addresses of a PIE move: only names can be compared."""
+        """Addresses of a PIE change: only names can be compared."""
         base, process = self.dump(self.sites()), self.sites()
         self.grow(process)
         path = self.dump(process)
@@ -417,7 +417,7 @@ class Known(Case):
         self.assertIn("</svg>", svg)
 
     def test_binary_that_was_replaced(self):
-        """The names come from the file that is mapped, not from the one of its name."""
+        """The names come from the mapped file, not from the file that now has its name."""
         directory = self.directory()
         copy = os.path.join(directory, "sites")
         shutil.copy(SITES, copy)

@@ -1,4 +1,4 @@
-"""The victims themselves: each kind of damage is seen, and without damage nothing is."""
+"""Tests of the victims: each kind of damage is noticed, and without damage none is reported."""
 
 import os
 import re
@@ -30,8 +30,8 @@ class Victims(lib.TestCase):
         self.assert_seen("flags", ("spin", "read"), "errors", "flags")
 
     def assert_registers_seen(self, words):
-        """{sabotage: what the victim then reports}. Of the registers that this CPU has, each is
-        seen; of the others the victim says that they are missing."""
+        """{sabotage: the victim's report}. Each register that this CPU has is noticed; for the
+        others the victim reports that they are missing."""
         present = lib.victim_names("--sabotages")
         for what, word in words.items():
             if what in present:
@@ -43,7 +43,7 @@ class Victims(lib.TestCase):
 
     def test_vector_registers(self):
         seen = self.assert_registers_seen({"xmm": "xmm", "ymm": "ymm"})
-        self.assertIn("xmm", seen)  # every x86-64 has them
+        self.assertIn("xmm", seen)  # every x86-64 CPU has them
 
     def test_avx512_registers(self):
         words = {"zmm": "zmm16-31", "zmm-low": "zmm0-15", "k": "k0-7"}

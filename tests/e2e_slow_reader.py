@@ -1,4 +1,6 @@
-"""Whoever reads the output is slow, or leaves: all of it comes, or the tool says that it does not."""
+"""The reader of the output is slow, or leaves: all of it is written, or the tool reports that it is
+not.
+"""
 
 import fcntl
 import json
@@ -55,13 +57,13 @@ class TestCase(hostile.TestCase):
 
     @staticmethod
     def waits(tool):
-        """For the reader."""
+        """Waits for the reader."""
         if tool.poll() is not None:
             return False
         return lib.read_text("/proc/%d/syscall" % tool.pid).startswith((WRITE, POLL))
 
     def tick(self, tool):
-        """As the timer of the deadline does."""
+        """Signals like the timer of the deadline."""
         tool.send_signal(signal.SIGALRM)
         mask = 1 << (signal.SIGALRM - 1)
         self.assertTrue(lib.wait_until(
@@ -69,7 +71,7 @@ class TestCase(hostile.TestCase):
             or self.waits(tool) and not int(lib.status_fields(tool.pid)["ShdPnd"], 16) & mask))
 
     def run_slowly(self, *words, blocking=True):
-        """What comes in the end, after some ticks in the middle of a write."""
+        """The output after some timer signals in the middle of a write."""
         pipe = FullPipe(self, blocking)
         tool = self.start(pipe, *words)
         for _ in range(3):
@@ -81,7 +83,7 @@ class TestCase(hostile.TestCase):
         return out
 
     def leave_early(self, *words):
-        """The reader goes away in the middle of a write."""
+        """The reader closes the pipe in the middle of a write."""
         pipe = FullPipe(self)
         tool = self.start(pipe, *words)
         pipe.close()
@@ -121,7 +123,7 @@ class Verbs(TestCase):
         self.assert_untraced(self.target)
 
     def test_descriptor_that_does_not_block(self):
-        """Whoever shares it has made it so: the tool waits all the same."""
+        """O_NONBLOCK set by a process that shares the pipe: the tool waits all the same."""
         for words in self.scenes()[0]:
             with self.subTest(words=words):
                 wanted = self.assert_ran(lib.run_tool(*words)).out
