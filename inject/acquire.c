@@ -64,7 +64,7 @@ static bool is_out_of_time(const struct search *search)
  * True if the thread was running on a CPU, so that the stop did not first have
  * to wait until it got one.
  */
-static bool is_on_processor(const struct injection *injection)
+static bool is_on_cpu(const struct injection *injection)
 {
     return arch_syscall_nr(&injection->original) < 0 && injection->stop_ns < STAY_STOP_NS;
 }
@@ -103,7 +103,7 @@ static enum attempt stay_with(struct search *search, const struct ranked *ranked
         return ATTEMPT_UNSAFE;
     enum attempt result = attempt_thread(injection, ranked, fault);
     for (unsigned stops = 1; result == ATTEMPT_UNSAFE && stops < STAY; stops++) {
-        if (!is_on_processor(injection) || bounds_hold(injection->summary.rejected.proof) ||
+        if (!is_on_cpu(injection) || bounds_hold(injection->summary.rejected.proof) ||
             deadline_interrupted(injection->env.deadline) || is_out_of_time(search))
             break;
         pause_randomly(search);
@@ -190,7 +190,7 @@ static fault_code await_candidates(struct search *search, struct fault *fault)
 }
 
 /* New threads have new stacks, so the mappings are read again together with the threads. */
-static fault_code reload(struct search *search, struct fault *fault)
+static fault_code reload_threads(struct search *search, struct fault *fault)
 {
     struct injection *injection = search->injection;
     struct modules fresh;
@@ -267,7 +267,7 @@ static fault_code find_safe_point(struct search *search, struct fault *fault)
                        ? attempt_none(injection, fault)
                        : refuse_bounds(search, FAULT_NO_SAFE_POINT, fault);
         pause_between_rounds(search);
-        if (wants_reload(search) && (rc = reload(search, fault)) != FAULT_NONE)
+        if (wants_reload(search) && (rc = reload_threads(search, fault)) != FAULT_NONE)
             return rc;
     }
 }

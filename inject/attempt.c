@@ -148,7 +148,7 @@ static struct evidence prove_once(const struct injection *injection)
  * Judges where the thread is: it must be outside all code that may hold a lock,
  * and on its own stack.
  */
-static struct evidence prove(const struct injection *injection)
+static struct evidence prove_stop(const struct injection *injection)
 {
     struct evidence evidence = prove_once(injection);
 
@@ -186,7 +186,7 @@ static enum attempt judge_thread(struct injection *injection, struct fault *faul
     }
     resume_note_sleep(injection);
     injection->summary.syscall_nr = arch_syscall_nr(&injection->original);
-    evidence = prove(injection);
+    evidence = prove_stop(injection);
     if (wants_same_program(injection, evidence.proof) && !is_same_program(env)) {
         fault_set(fault, FAULT_EXECED, 0, "stop", "thread %d", injection->session.tid);
         return ATTEMPT_FAULT;

@@ -41,8 +41,8 @@ static fault_code prepare_injection(struct injection *injection, const struct in
     return heed_collector(injection, fault);
 }
 
-static fault_code stop(struct injection *injection, const struct injection_env *env, bool looks,
-                       struct fault *fault)
+static fault_code stop_thread(struct injection *injection, const struct injection_env *env,
+                              bool looks, struct fault *fault)
 {
     fault_code rc = prepare_injection(injection, env, fault);
 
@@ -57,13 +57,13 @@ static fault_code stop(struct injection *injection, const struct injection_env *
 fault_code injection_stop(struct injection *injection, const struct injection_env *env,
                           struct fault *fault)
 {
-    return stop(injection, env, true, fault);
+    return stop_thread(injection, env, true, fault);
 }
 
 fault_code injection_begin(struct injection *injection, const struct injection_env *env,
                            struct fault *fault)
 {
-    fault_code rc = stop(injection, env, false, fault);
+    fault_code rc = stop_thread(injection, env, false, fault);
 
     if (rc != FAULT_NONE)
         return rc;
@@ -137,7 +137,7 @@ static bool is_held(const struct injection *injection)
     return injection->session.state == SESSION_SYSCALL || injection->session.state == SESSION_EVENT;
 }
 
-static fault_code undo(struct injection *injection, struct fault *fault)
+static fault_code undo_injection(struct injection *injection, struct fault *fault)
 {
     fault_code rc = FAULT_NONE;
     bool back = true;
@@ -164,7 +164,7 @@ fault_code injection_end(struct injection *injection, struct fault *fault)
     if (is_held(injection) && injection->stage == STAGE_UNTOUCHED) {
         resume_untouched(injection);
     } else if (is_held(injection) && injection->stage != STAGE_IN_CALL) {
-        rc = undo(injection, fault);
+        rc = undo_injection(injection, fault);
     }
     session_detach(&injection->session);
     if (injection->summary.tid && !injection->summary.held_ns)

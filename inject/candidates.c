@@ -86,8 +86,8 @@ static fault_code explain_no_candidate(const struct threads *all, const struct i
                      "none of %zu threads may be used", all->count);
 }
 
-static bool rank(struct candidates *candidates, const struct threads *all,
-                 const struct injection_env *env)
+static bool rank_threads(struct candidates *candidates, const struct threads *all,
+                         const struct injection_env *env)
 {
     memset(candidates, 0, sizeof *candidates);
     candidates->list = calloc(all->count, sizeof *candidates->list);
@@ -118,7 +118,7 @@ fault_code candidates_list(struct candidates *candidates, const struct injection
 
     if (rc != FAULT_NONE)
         return rc;
-    if (!rank(candidates, &all, env))
+    if (!rank_threads(candidates, &all, env))
         rc = fault_set(fault, FAULT_INTERNAL, ENOMEM, "choose a thread", "%zu", all.count);
     else if (candidates->count == 0)
         rc = explain_no_candidate(&all, env, fault);

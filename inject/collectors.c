@@ -385,7 +385,7 @@ static bool is_servable(const struct finder *finder, enum kind kind)
     }
 }
 
-static void decide(const struct finder *finder)
+static void choose_collector(const struct finder *finder)
 {
     struct collector *collector = &finder->plan->collector;
 
@@ -418,7 +418,7 @@ fault_code collectors_find(struct plan *plan, const struct modules *modules,
 
     plan->collector.musl = has_musl(modules);
     find_collector(&finder);
-    decide(&finder);
+    choose_collector(&finder);
     if (finder.failed)
         return fault_set(fault, FAULT_INTERNAL, ENOMEM, "plan", "the garbage collector");
     if (plan->collector.refusal)

@@ -92,7 +92,7 @@ static bool start_monitor(struct cpu_follow *follow)
 }
 
 /* Returns the CPU on which the thread last ran; -1: unknown. */
-static int processor_of(const struct cpu_follow *follow)
+static int cpu_of_thread(const struct cpu_follow *follow)
 {
     char text[1024];
     struct proc_stat stat;
@@ -106,7 +106,7 @@ static int processor_of(const struct cpu_follow *follow)
 /* Moves the tool to the CPU of the thread. */
 static bool move_to_thread(struct cpu_follow *follow)
 {
-    int cpu = processor_of(follow);
+    int cpu = cpu_of_thread(follow);
     cpu_set_t one;
 
     if (cpu < 0)

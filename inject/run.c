@@ -5,7 +5,7 @@
 
 enum { ABANDON_WAIT_NS = 1000000000, LARGEST_ERRNO = 4095 };
 
-static fault_code lost(const struct injection *injection, struct fault *fault)
+static fault_code thread_lost(const struct injection *injection, struct fault *fault)
 {
     const struct session *session = &injection->session;
 
@@ -17,7 +17,7 @@ static fault_code lost(const struct injection *injection, struct fault *fault)
 fault_code run_broken(const struct injection *injection, const char *what, struct fault *fault)
 {
     if (errno == ESRCH)
-        return lost(injection, fault);
+        return thread_lost(injection, fault);
     return fault_set(fault, FAULT_INTERNAL, errno, "call", "%s, thread %d", what,
                      injection->session.tid);
 }
@@ -38,7 +38,7 @@ void run_open_last(struct injection *injection)
  * resumed, and so is one that was only being prepared, whose frames restore it.
  * If it is running, it is stopped once more for that.
  */
-static fault_code abandon(struct injection *injection, struct fault *fault)
+static fault_code abandon_call(struct injection *injection, struct fault *fault)
 {
     struct session *session = &injection->session;
     struct deadline soon = {.at = clock_now() + ABANDON_WAIT_NS};
@@ -60,18 +60,18 @@ fault_code run_step(struct injection *injection, struct fault *fault)
     do {
         fault_code rc;
         if (deadline_passed(&injection->until))
-            return abandon(injection, fault);
+            return abandon_call(injection, fault);
         rc = session_to_syscall(session, fault);
         if (rc == FAULT_NONE)
             rc = session_wait(session, &injection->until, fault);
         if (rc == FAULT_CALL_DEADLINE)
-            return abandon(injection, fault);
+            return abandon_call(injection, fault);
         if (rc != FAULT_NONE)
             return rc;
     } while (session->state == SESSION_SIGNAL || session->state == SESSION_GROUP ||
              session->state == SESSION_EVENT);
     if (session->state != SESSION_SYSCALL)
-        return lost(injection, fault);
+        return thread_lost(injection, fault);
     injection->summary.syscall_stops++;
     return FAULT_NONE;
 }

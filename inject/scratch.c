@@ -24,7 +24,7 @@ uint64_t scratch_call_mask(void)
     return mask;
 }
 
-static fault_code forge(struct injection *injection, struct fault *fault)
+static fault_code forge_frames(struct injection *injection, struct fault *fault)
 {
     arch_regs resume;
 
@@ -169,7 +169,7 @@ fault_code scratch_map(struct injection *injection, struct fault *fault)
     const bool filtered = injection->direct;
 
     if (rc == FAULT_NONE)
-        rc = forge(injection, fault);
+        rc = forge_frames(injection, fault);
     if (rc == FAULT_NONE)
         rc = map_first(injection, &result, fault);
     if (rc != FAULT_NONE)

@@ -327,8 +327,8 @@ static const struct code_range *forbidden_at(const struct plan *plan, remote_add
     return ranges_find(&plan->forbidden, exact ? pc : pc - 1);
 }
 
-static struct evidence walk(struct unwinder *unwinder, const struct plan *plan,
-                            unw_cursor_t *cursor)
+static struct evidence walk_frames(struct unwinder *unwinder, const struct plan *plan,
+                                   unw_cursor_t *cursor)
 {
     struct evidence safe = make_walk_evidence(PROOF_SAFE, 0, NULL, 0);
     bool exact = true;
@@ -368,5 +368,5 @@ struct evidence unwinder_prove(struct unwinder *unwinder, const struct plan *pla
     take_snapshot(unwinder, arch_sp(regs), stack_end);
     if (unwinder->library.init(&cursor, unwinder->space, unwinder) < 0)
         return make_walk_evidence(PROOF_UNWIND, 0, NULL, 0);
-    return walk(unwinder, plan, &cursor);
+    return walk_frames(unwinder, plan, &cursor);
 }

@@ -162,8 +162,8 @@ static remote_addr frame_below(remote_addr top)
     return ((top - FRAME_SIZE) & ~15ull) - 8;
 }
 
-static void lay_out(struct arch_frames *frames, remote_addr fpstate, uint64_t image_size,
-                    const struct arch_gadgets *gadgets, bool has_last)
+static void lay_out_frames(struct arch_frames *frames, remote_addr fpstate, uint64_t image_size,
+                           const struct arch_gadgets *gadgets, bool has_last)
 {
     frames->frame0 = frame_below(fpstate);
     frames->last = has_last ? frame_below(frames->frame0) : frames->frame0;
@@ -186,7 +186,7 @@ bool arch_forge(struct arch_frames *frames, const arch_regs *regs, const arch_re
     arch_regs unmap = *regs, then = *regs;
     struct signal_frame frame;
 
-    lay_out(frames, fpstate, image_size, gadgets, last->function);
+    lay_out_frames(frames, fpstate, image_size, gadgets, last->function);
     if (frames->len > sizeof frames->bytes)
         return false;
     memset(frames->bytes, 0, frames->len);

@@ -148,7 +148,7 @@ static const char *container_name(struct debug_info *info, Dwarf_Die *die, bool 
  * A static function has no linkage name: builds one from its name and those of
  * its classes and namespaces.
  */
-static const char *qualified(struct debug_info *info, const Dwarf_Die *die, const char *name)
+static const char *qualified_name(struct debug_info *info, const Dwarf_Die *die, const char *name)
 {
     char buf[QUALIFIED_MAX];
     size_t len = strlen(name), at = sizeof buf - len;
@@ -213,7 +213,7 @@ static void name_find(struct debug_info *info, Dwarf_Die *die, struct symbol_lin
     if (line->linkage && naming.linkage)
         line->function = demangle(info->arena, line->linkage);
     else if (line->linkage)
-        line->function = qualified(info, &naming.named, line->linkage);
+        line->function = qualified_name(info, &naming.named, line->linkage);
 }
 
 void debug_name(struct debug_info *info, Dwarf_Die *die, struct symbol_line *line)

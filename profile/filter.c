@@ -2,20 +2,20 @@
 
 #include <string.h>
 
-/* The patterns that a function matches, determined once for each. */
+/* The patterns that a function regex_matches, determined once for each. */
 enum { MATCH_FOCUS = 1, MATCH_IGNORE = 2, MATCH_HIDE = 4, MATCH_SHOW = 8 };
 
-static bool matches(const regex_t *regex, const char *text)
+static bool regex_matches(const regex_t *regex, const char *text)
 {
     return regex && *text && regexec(regex, text, 0, NULL, 0) == 0;
 }
 
 static unsigned char match_text(const struct filter *filter, const char *text)
 {
-    return (unsigned char)((matches(filter->focus, text) ? MATCH_FOCUS : 0) |
-                           (matches(filter->ignore, text) ? MATCH_IGNORE : 0) |
-                           (matches(filter->hide, text) ? MATCH_HIDE : 0) |
-                           (matches(filter->show, text) ? MATCH_SHOW : 0));
+    return (unsigned char)((regex_matches(filter->focus, text) ? MATCH_FOCUS : 0) |
+                           (regex_matches(filter->ignore, text) ? MATCH_IGNORE : 0) |
+                           (regex_matches(filter->hide, text) ? MATCH_HIDE : 0) |
+                           (regex_matches(filter->show, text) ? MATCH_SHOW : 0));
 }
 
 static unsigned char *match_functions(const struct filter *filter,
@@ -126,9 +126,9 @@ static void hide_lines(const struct filter *filter, struct locations *locations,
     location->count = kept;
 }
 
-static struct filter_mark mark(const struct filter *filter, struct locations *locations,
-                               struct location *location, const unsigned char *functions,
-                               const unsigned char *mappings)
+static struct filter_mark mark_locations(const struct filter *filter, struct locations *locations,
+                                         struct location *location, const unsigned char *functions,
+                                         const unsigned char *mappings)
 {
     unsigned char of_mapping = location->mapping == TABLE_NONE ? 0 : mappings[location->mapping],
                   found = of_mapping;
@@ -156,7 +156,7 @@ struct filter_mark *filter_apply(const struct filter *filter, struct locations *
         return NULL;
     }
     for (size_t i = 0; i < locations->count; i++)
-        marks[i] = mark(filter, locations, &locations->list[i], functions, mappings);
+        marks[i] = mark_locations(filter, locations, &locations->list[i], functions, mappings);
     return marks;
 }
 

@@ -27,7 +27,7 @@ struct flame {
     double least;
 };
 
-static double weight(const struct amount *amount)
+static double node_weight(const struct amount *amount)
 {
     double now = fabs((double)amount->now), base = fabs((double)amount->base);
     return now > base ? now : base;
@@ -51,7 +51,7 @@ static bool close_node(struct flame *flame)
     uint32_t level = --flame->open_count;
     struct flame_node *node = &flame->nodes[flame->open[level]], *box = &flame->smaller[level];
 
-    if (weight(&node->amount) < flame->least && level > 0) {
+    if (node_weight(&node->amount) < flame->least && level > 0) {
         struct flame_node *outer = &flame->smaller[level - 1];
         outer->joined++;
         amount_add(&outer->amount, &node->amount);
@@ -108,7 +108,7 @@ static bool grow_tree(struct flame *flame, const struct stacks *stacks)
     for (size_t i = 0; i < stacks->count; i++) {
         const struct named_stack *stack = &stacks->list[i];
         uint32_t common = last ? stacks_common(stacks, last, stack) : 0;
-        if (weight(&stack->amount) == 0)
+        if (node_weight(&stack->amount) == 0)
             continue;
         if (!enter_stack(flame, stacks, stack, common))
             return false;
@@ -230,7 +230,7 @@ static char *fit_data(struct flame *flame, const struct stacks *stacks,
 bool flame_write(const struct samples *samples, const struct display *display, FILE *out)
 {
     struct amount total = samples_total(samples, display->value);
-    struct flame flame = {.least = weight(&total) * display->least};
+    struct flame flame = {.least = node_weight(&total) * display->least};
     struct stacks stacks;
     char *data = NULL;
     size_t size = 0;

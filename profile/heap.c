@@ -299,7 +299,7 @@ static void free_mapping(struct heap_mapping *mapping)
     free(mapping->text);
 }
 
-static bool continues(const struct heap_mapping *last, const struct heap_mapping *next)
+static bool continues_mapping(const struct heap_mapping *last, const struct heap_mapping *next)
 {
     return last->end == next->start && *next->path && strcmp(last->text, next->text) == 0 &&
            last->offset + (last->end - last->start) == next->offset;
@@ -315,7 +315,7 @@ static void add_mapping(struct parser *parser, const struct map_entry *entry)
         parser->no_memory = true; /* also if there are too many */
         free_mapping(&next);
     } else if (profile->mapping_count &&
-               continues(&profile->mappings[profile->mapping_count - 1], &next)) {
+               continues_mapping(&profile->mappings[profile->mapping_count - 1], &next)) {
         profile->mappings[profile->mapping_count - 1].end = next.end;
         free_mapping(&next);
     } else {

@@ -10,9 +10,9 @@ struct context {
     const struct display *display;
 };
 
-/* Of two profiles the one before is NAME_before; the growth is their difference. */
-static void write_amount(struct json *json, const char *name, const struct amount *amount,
-                         const struct samples *samples)
+/* In a comparison, the number before is NAME_before; the growth is the difference. */
+static void write_json_amount(struct json *json, const char *name, const struct amount *amount,
+                              const struct samples *samples)
 {
     char before[32];
 
@@ -22,7 +22,7 @@ static void write_amount(struct json *json, const char *name, const struct amoun
         json_signed(json, before, amount->base);
 }
 
-static void write_head(struct json *json, const struct context *context, const struct top *top)
+static void write_json_head(struct json *json, const struct context *context, const struct top *top)
 {
     const struct samples *samples = context->samples;
 
@@ -32,28 +32,29 @@ static void write_head(struct json *json, const struct context *context, const s
     json_number(json, "period", samples->period);
     if (samples->compares)
         json_number(json, "period_before", samples->base_period);
-    write_amount(json, "total", &top->total, samples);
+    write_json_amount(json, "total", &top->total, samples);
     json_rounded(json, "error", amount_error(&top->total));
-    write_amount(json, "objects", &top->objects, samples);
+    write_json_amount(json, "objects", &top->objects, samples);
     json_number(json, "stacks", samples->count);
     json_number(json, "stacks_cut", samples->cut);
 }
 
-static void write_function(struct json *json, const struct context *context,
-                           const struct top_row *row)
+static void write_json_function(struct json *json, const struct context *context,
+                                const struct top_row *row)
 {
     const struct samples *samples = context->samples;
 
     json_item_begin(json);
     json_text(json, "function", samples->locations.groups[row->group]);
-    write_amount(json, "flat", &row->flat, samples);
-    write_amount(json, "cum", &row->whole, samples);
+    write_json_amount(json, "flat", &row->flat, samples);
+    write_json_amount(json, "cum", &row->whole, samples);
     json_rounded(json, "error", amount_error(&row->whole));
-    write_amount(json, "objects", &row->objects, samples);
+    write_json_amount(json, "objects", &row->objects, samples);
     json_item_end(json);
 }
 
-static void write_functions(struct json *json, const struct context *context, const struct top *top)
+static void write_json_functions(struct json *json, const struct context *context,
+                                 const struct top *top)
 {
     size_t shown = 0;
 
@@ -61,12 +62,12 @@ static void write_functions(struct json *json, const struct context *context, co
     for (size_t i = 0; i < top->count; i++)
         if (top_shows(top, context->samples, context->display, &top->rows[i].whole) &&
             (!context->display->rows || shown++ < context->display->rows))
-            write_function(json, context, &top->rows[i]);
+            write_json_function(json, context, &top->rows[i]);
     json_list_end(json);
 }
 
-static void write_call(struct json *json, const struct locations *locations,
-                       const struct location *location, const struct location_line *line)
+static void write_json_call(struct json *json, const struct locations *locations,
+                            const struct location *location, const struct location_line *line)
 {
     const struct function *function = &locations->functions[line->function];
     const struct location_mapping *mapping =
@@ -84,8 +85,8 @@ static void write_call(struct json *json, const struct locations *locations,
     json_item_end(json);
 }
 
-static void write_calls(struct json *json, const struct samples *samples,
-                        const struct sample *sample)
+static void write_json_calls(struct json *json, const struct samples *samples,
+                             const struct sample *sample)
 {
     const struct locations *locations = &samples->locations;
 
@@ -93,24 +94,24 @@ static void write_calls(struct json *json, const struct samples *samples,
     for (uint32_t i = 0; i < sample->depth; i++) {
         const struct location *location = &locations->list[samples->calls[sample->first + i]];
         for (uint32_t j = 0; j < location->count; j++)
-            write_call(json, locations, location, &locations->lines[location->first + j]);
+            write_json_call(json, locations, location, &locations->lines[location->first + j]);
     }
     json_list_end(json);
 }
 
-static void write_stack(struct json *json, const struct context *context,
-                        const struct sample *sample)
+static void write_json_stack(struct json *json, const struct context *context,
+                             const struct sample *sample)
 {
     const struct samples *samples = context->samples;
     const struct amount *amount = &sample->values[context->display->value];
 
     json_item_begin(json);
-    write_amount(json, "amount", amount, samples);
+    write_json_amount(json, "amount", amount, samples);
     json_rounded(json, "error", amount_error(amount));
-    write_amount(json, "objects", &sample->values[display_objects(context->display)], samples);
+    write_json_amount(json, "objects", &sample->values[display_objects(context->display)], samples);
     if (samples->thread_count && sample->thread != TABLE_NONE)
         json_text(json, "thread", samples->threads[sample->thread].name);
-    write_calls(json, samples, sample);
+    write_json_calls(json, samples, sample);
     json_item_end(json);
 }
 
@@ -127,7 +128,7 @@ static int by_growth(const void *a, const void *b, void *data)
     return x < y ? -1 : x > y;
 }
 
-static bool write_stacks(struct json *json, struct context *context, const struct top *top)
+static bool write_json_stacks(struct json *json, struct context *context, const struct top *top)
 {
     const struct samples *samples = context->samples;
     const struct display *display = context->display;
@@ -142,7 +143,7 @@ static bool write_stacks(struct json *json, struct context *context, const struc
     for (size_t i = 0; i < samples->count && (!display->rows || i < display->rows); i++) {
         const struct sample *sample = &samples->list[order[i]];
         if (top_shows(top, samples, display, &sample->values[display->value]))
-            write_stack(json, context, sample);
+            write_json_stack(json, context, sample);
     }
     json_list_end(json);
     return true;
@@ -158,9 +159,9 @@ bool profile_json_write(const struct samples *samples, const struct display *dis
     if (!top_make(&top, samples, display))
         return false;
     json_begin(&json, out);
-    write_head(&json, &context, &top);
-    write_functions(&json, &context, &top);
-    good = write_stacks(&json, &context, &top);
+    write_json_head(&json, &context, &top);
+    write_json_functions(&json, &context, &top);
+    good = write_json_stacks(&json, &context, &top);
     json_end(&json);
     free(top.rows);
     return good;

@@ -1,4 +1,7 @@
-/* A profile as one JSON object: what the table shows, and the largest stacks, for programs. */
+/*
+ * Writes a profile as one JSON object for programs: the functions of the table,
+ * and the largest stacks.
+ */
 #pragma once
 
 #include "profile/display.h"
@@ -6,8 +9,8 @@
 #include <stdio.h>
 
 /*
- * display->value is in bytes or objects, whatever its unit; as many functions
- * and stacks as display->rows and display->least allow. False: out of memory;
- * errors of out are the caller's to check.
+ * display->value is written in bytes or objects, whatever its unit;
+ * display->rows and display->least limit the number of functions and stacks.
+ * False: out of memory; errors of out are the caller's to check.
  */
 bool profile_json_write(const struct samples *samples, const struct display *display, FILE *out);

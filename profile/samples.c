@@ -312,7 +312,7 @@ static bool add_part(struct builder *builder, const struct part *part)
 }
 
 /* Adds all locations first: a filter and a comparison visit each of them once. */
-static bool build(struct builder *builder, struct part *parts, size_t count)
+static bool build_samples(struct builder *builder, struct part *parts, size_t count)
 {
     struct locations *locations = &builder->samples->locations;
     bool good;
@@ -348,7 +348,7 @@ bool samples_build(struct samples *samples, const struct samples_options *option
     samples->base_period = base ? base->period : profile->period;
     samples->compares = base != NULL;
     samples->accumulates = profile->accumulates || (base && base->accumulates);
-    good = build(&builder, parts, base ? 2 : 1);
+    good = build_samples(&builder, parts, base ? 2 : 1);
     free(builder.marks);
     free(builder.same);
     table_free(&builder.table);

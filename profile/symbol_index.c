@@ -44,7 +44,7 @@ static const char *name_without_version(struct arena *arena, const char *name)
 }
 
 /* The list is charged like bytes read from the files. */
-static bool charge(struct object *object, uint64_t bytes)
+static bool charge_list(struct object *object, uint64_t bytes)
 {
     if (!object->left)
         return true;
@@ -87,7 +87,8 @@ static bool add_table(struct symbol_index *index, struct object *object, const E
         if (!is_function(object, &sym, name) || strnlen(name, SYMBOL_NAME_MAX) == SYMBOL_NAME_MAX)
             continue;
         name = name_without_version(arena, name);
-        if (!name || !charge(object, sizeof *index->symbols) || !index_append(index, &sym, name))
+        if (!name || !charge_list(object, sizeof *index->symbols) ||
+            !index_append(index, &sym, name))
             return false;
     }
     return true;

@@ -6,7 +6,7 @@
 enum { WIRE_VARINT = 0, WIRE_LENGTH = 2, VARINT_MAX = 10, WIRE_FIRST = 256 };
 
 /* Returns space for len more bytes, or NULL. */
-static unsigned char *reserve(struct wire *wire, size_t len)
+static unsigned char *wire_reserve(struct wire *wire, size_t len)
 {
     size_t capacity = wire->capacity ? wire->capacity : WIRE_FIRST;
     unsigned char *moved;
@@ -29,7 +29,7 @@ static unsigned char *reserve(struct wire *wire, size_t len)
 
 void wire_varint(struct wire *wire, uint64_t value)
 {
-    unsigned char *at = reserve(wire, VARINT_MAX);
+    unsigned char *at = wire_reserve(wire, VARINT_MAX);
 
     if (!at)
         return;
@@ -53,7 +53,7 @@ void wire_bytes(struct wire *wire, unsigned field, const void *bytes, size_t len
 
     wire_varint(wire, (uint64_t)field << 3 | WIRE_LENGTH);
     wire_varint(wire, len);
-    at = reserve(wire, len);
+    at = wire_reserve(wire, len);
     if (!at || len == 0)
         return;
     memcpy(at, bytes, len);
