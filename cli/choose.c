@@ -70,8 +70,8 @@ static void none_text(const struct selection *selection, const struct selector *
                  es(selection->looked));
     if (selection->own)
         snprintf(out + strlen(out), size - strlen(out),
-                 "; %zu that started this jeattach %s never meant, except by pid", selection->own,
-                 selection->own == 1 ? "is" : "are");
+                 "; %zu that started this jeattach match%s only by pid", selection->own,
+                 selection->own == 1 ? "es" : "");
     if (!selection->matched && is_short_id(selector->container))
         snprintf(out + strlen(out), size - strlen(out), "; an id needs %d digits",
                  CONTAINER_PREFIX_MIN);
@@ -79,8 +79,8 @@ static void none_text(const struct selection *selection, const struct selector *
 
 static void ambiguous_text(const struct container containers[2], char *out, size_t size)
 {
-    snprintf(out, size, "several containers begin like that: %s/%.64s, %s/%.64s",
-             containers[0].engine, containers[0].id, containers[1].engine, containers[1].id);
+    snprintf(out, size, "several ids begin like that: %s/%.64s, %s/%.64s", containers[0].engine,
+             containers[0].id, containers[1].engine, containers[1].id);
 }
 
 /* The fault's object, in words that fit those of cli/message.c. */
@@ -97,17 +97,15 @@ static void word_fault(const struct selection *selection, const struct selector 
         ambiguous_text(selection->containers, what, sizeof fault->what);
         break;
     case FAULT_DENIED:
-        snprintf(what, sizeof fault->what, "to read the %zu process%s that match%s",
-                 selection->unreadable, es(selection->unreadable),
-                 selection->unreadable == 1 ? "es" : "");
+        snprintf(what, sizeof fault->what, "reading %zu matching process%s", selection->unreadable,
+                 es(selection->unreadable));
         break;
     case FAULT_NO_ALLOCATOR:
-        snprintf(what, sizeof fault->what, "modules, in any of the %zu processes of that name",
+        snprintf(what, sizeof fault->what, "modules (%zu processes have that name)",
                  selection->without);
         break;
     case FAULT_SEVERAL:
-        snprintf(what, sizeof fault->what, "%zu processes match; none was touched",
-                 selection->count);
+        snprintf(what, sizeof fault->what, "%zu processes", selection->count);
         break;
     default:
         break;
@@ -151,13 +149,11 @@ static int print_search_stalled(void *ctx, const struct fault *fault)
 }
 
 static int print_choice_fault(const struct targets *targets, const struct targets_request *request,
-                              struct subject *subject, struct fault *fault)
+                              const struct subject *subject, struct fault *fault)
 {
     int code;
 
     word_fault(&targets->selection, &request->selector, fault);
-    if (fault->code == FAULT_SEVERAL)
-        subject->verb = "choose for";
     code = message_fault(subject, fault);
     if (fault->code == FAULT_SEVERAL)
         print_several(&targets->selection);

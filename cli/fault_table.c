@@ -159,7 +159,7 @@ static const struct fault_row rows[] = {
     {FAULT_AMBIGUOUS, "ambiguous", EXIT_USAGE, "%W", "give more digits of the id"},
     {FAULT_NO_MATCH, "no_match", EXIT_GONE, "%W",
      "jeattach ps lists the processes that use jemalloc"},
-    {FAULT_SEVERAL, "several", EXIT_USAGE, "%W",
+    {FAULT_SEVERAL, "several", EXIT_USAGE, "only one may match; none was touched",
      "give the pid of one; or --all for all of them, where the verb has it"},
     {FAULT_LOST, "lost", EXIT_INTERNAL, "%W",
      "the target will finish the call on its own; check it with: jeattach status %P"},

@@ -2,6 +2,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/fault_table.h"
+#include "cli/faults.h"
 #include "cli/remedy.h"
 
 #include <errno.h>
@@ -180,12 +181,15 @@ static void expand(char *line, const char *template, const struct expansion *fro
 
 static void write_head(char *line, const struct subject *subject, const struct fault *fault)
 {
-    char clean[256] = "";
+    char clean[256] = "", what[sizeof fault->what];
 
     if (subject->name)
         message_clean(subject->name, clean, sizeof clean);
     if (fault_is_output(fault->code))
         snprintf(line, LINE_SIZE, "cannot write the output");
+    else if (fault->code == FAULT_SEVERAL)
+        snprintf(line, LINE_SIZE, "%s matches %s", clean,
+                 message_clean(fault->what, what, sizeof what));
     else if (!subject->pid)
         snprintf(line, LINE_SIZE, "cannot %s%s%s", subject->verb, *clean ? " " : "", clean);
     else if (*clean && subject->ns_pid && subject->ns_pid != subject->pid)

@@ -169,7 +169,7 @@ class Targets(lib.TestCase):
         for words in (("on",), ("dump",), ("dump", "-o", os.devnull), ("mallctl", "version"),
                       ("status",), ("purge",)):
             result = lib.run_tool(words[0], "-vv", "-n", name, *words[1:])
-            self.assert_failed(result, lib.USAGE, "2 processes match", "none was touched", "--all")
+            self.assert_failed(result, lib.USAGE, "matches 2 processes\n", "none was touched", "--all")
             for process in both:
                 self.assertRegex(result.err, r"(?m)^ *%d +%d +sleep +5\." % ((process.pid,) * 2))
             self.assertNotIn("call 1:", result.err)
@@ -231,7 +231,7 @@ class Targets(lib.TestCase):
         self.assert_failed(result, lib.NO_JEMALLOC, "%d (sleep)" % plain.pid, "no jemalloc")
         self.sleeper(name, jemalloc=False)
         result = lib.run_tool("on", "-n", name)
-        self.assert_failed(result, lib.NO_JEMALLOC, "any of the 2 processes of that name")
+        self.assert_failed(result, lib.NO_JEMALLOC, "2 processes have that name")
         self.assert_none(lib.GONE, "-s", plain.pid)
         result = lib.run_tool("on", "-n", "kthreadd")
         self.assertIn(result.code, (lib.NO_JEMALLOC, lib.GONE))  # in a container there is none
@@ -245,7 +245,7 @@ class Targets(lib.TestCase):
         options = {"executable": shutil.which("sh"), "env": env, "capture_output": True}
         done = subprocess.run(argv, text=True, timeout=lib.TOOL_TIMEOUT, **options)
         self.assertEqual(done.returncode, lib.GONE, done.stderr)
-        self.assertIn("1 that started this jeattach is never meant", done.stderr)
+        self.assertIn("1 that started this jeattach matches only by pid", done.stderr)
         other = self.sleeper(name)
         argv[4:5] = ["status", "--json", "--no-call"]
         done = subprocess.run(argv, text=True, timeout=lib.TOOL_TIMEOUT, **options)
@@ -295,9 +295,9 @@ class Targets(lib.TestCase):
         ):
             self.assert_picks(first, *words)
         result = lib.run_tool("on", "--cgroup", base)
-        self.assert_failed(result, lib.USAGE, "2 processes match", "docker/" + ids[0][:12])
+        self.assert_failed(result, lib.USAGE, "matches 2 processes\n", "docker/" + ids[0][:12])
         result = lib.run_tool("on", "--container", digits)
-        self.assert_failed(result, lib.USAGE, "several containers", ids[0], ids[1])
+        self.assert_failed(result, lib.USAGE, "several ids", ids[0], ids[1])
         result = self.assert_ran(lib.run_tool("on", "--cgroup", base, "--all", "--json"))
         self.assertEqual(pids_of(result), sorted(process.pid for process in inside))
         listed = json.loads(lib.run_tool("ps", "--json", "--container", digits).text)["processes"]
@@ -349,7 +349,7 @@ class Targets(lib.TestCase):
         os.chmod(os.path.dirname(tool), 0o755)
         before = switches(theirs.pid)
         result = lib.run_tool("on", "-n", name, tool=tool, **AS_NOBODY)
-        self.assert_failed(result, lib.USAGE, "2 processes match")
+        self.assert_failed(result, lib.USAGE, "matches 2 processes\n")
         self.assertRegex(result.err, r"(?m)^ *%d +%d +sleep +\? +\? +\? " % ((theirs.pid,) * 2))
         result = lib.run_tool("on", "-n", name, "--all", tool=tool, **AS_NOBODY)
         self.assertEqual(result.code, lib.NOT_PERMITTED, result)
@@ -357,7 +357,7 @@ class Targets(lib.TestCase):
         self.assertIn("process %d (sleep)" % theirs.pid, result.err)
         self.assertIn("2 targets: 1 done, 1 not permitted", result.err)
         result = lib.run_tool("on", "-s", theirs.pid, tool=tool, **AS_NOBODY)
-        self.assert_failed(result, lib.NOT_PERMITTED, "1 process that matches")
+        self.assert_failed(result, lib.NOT_PERMITTED, "1 matching process")
         self.assertEqual(switches(theirs.pid), before)
 
     def test_order(self):

@@ -44,7 +44,7 @@ class Restarts(WatchTest):
         self.grower(program=program)
         watch = self.watch("-n", os.path.basename(program), "--when", "rss>20M")
         self.assertEqual(watch.code(), USAGE)
-        self.assertIn("2 processes match", watch.said())
+        self.assertIn("matches 2 processes", watch.said())
 
     def test_container(self):
         identity = "%064x" % random.getrandbits(255)
