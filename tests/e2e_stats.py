@@ -19,7 +19,7 @@ class Stats(allocators.TestCase):
         return self.assert_ran(lib.run_tool("stats", allocator.pid, *words))
 
     def assert_report(self, allocator, options, word):
-        """Equal to what the process reports itself before and after, where those two agree."""
+        """Equal to the process's own report before and after, where those two agree."""
         allocator.own_stats(options)  # the first may allocate buffers
         before = allocator.own_stats(options)
         result = self.stats(allocator, word)
@@ -57,7 +57,7 @@ class Stats(allocators.TestCase):
                 self.assert_well(allocator)
 
     def test_few_calls(self):
-        """5.2.1 prints its report in some 30,000 pieces: no piece costs a call of the tool's."""
+        """5.2.1 prints its report in about 30,000 pieces: no piece needs a call of the tool's."""
         for version in allocators.VERSIONS:
             with self.subTest(version=version):
                 allocator = self.allocator(version)
@@ -140,7 +140,7 @@ class Stats(allocators.TestCase):
                 self.assert_well(allocator)
 
     def test_under_a_filter(self):
-        """No executable memory: the report is taken on its way to descriptor 2."""
+        """No executable memory: the report is intercepted on its way to file descriptor 2."""
         victim = self.victim(arguments=("--filter", "errno"))
         report = self.assert_ran(lib.run_tool("stats", "--json", victim.pid))
         self.assertIn("jemalloc", json.loads(report.text))
@@ -148,8 +148,8 @@ class Stats(allocators.TestCase):
         self.assert_unharmed(victim)
 
     def test_writes_of_others_go_where_they_went(self):
-        """Another thread writes to descriptor 2 all the time: not one line is taken or lost, also
-        where the report itself is taken on its way there (--filter)."""
+        """Another thread writes to file descriptor 2 all the time: no line is taken or lost, also
+        if the report itself is intercepted on its way there (--filter)."""
         for words in (("--chatty",), ("--chatty", "--filter")):
             with self.subTest(words=words):
                 allocator = self.allocator("5.3.0", words=words)
@@ -161,7 +161,7 @@ class Stats(allocators.TestCase):
                 self.assertGreater(len(lines), 100)
 
     def test_many_pieces_under_a_filter(self):
-        """Thousands of stops only when they are allowed; of 5.3 there are few."""
+        """Thousands of stops only with the option that allows them; 5.3 needs few."""
         for version, slow in (("5.2.1", True), ("5.3.0", False), ("5.3.1", False)):
             with self.subTest(version=version):
                 words = ("--threads", 1, "--filter")
@@ -170,7 +170,7 @@ class Stats(allocators.TestCase):
                     result = lib.run_tool("stats", "--json", allocator.pid)
                     self.assert_failed(result, lib.REFUSED, "pieces", version)
                     self.assertIn("RSS", self.stats(allocator).text)
-                # Each stop waits for a CPU where there are not enough of them.
+                # Each stop waits for a CPU if there are too few.
                 report = self.assert_ran(lib.run_tool(
                     "stats", allocator.pid, "--json", "--allow-slow", "--timeout", "160s",
                     timeout=170))
@@ -178,7 +178,7 @@ class Stats(allocators.TestCase):
                 self.assert_well(allocator)
 
     def test_message_under_a_filter(self):
-        """There the program's function would be called: refused, and the gauges still work."""
+        """There the program's own function would be called: refused, and the gauges still work."""
         for link in allocators.LINKS:
             with self.subTest(link=link):
                 allocator = self.allocator("5.3.0", link, words=("--filter",))

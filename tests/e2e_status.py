@@ -1,4 +1,4 @@
-"""jeattach status: the verdict and the one next step for every state, and where it comes from."""
+"""jeattach status: the verdict and the next step for every state, and their source."""
 
 import json
 import os
@@ -23,7 +23,7 @@ STATES = (
     (DENSE, "dense", "jeattach reset --lg-sample 19 %(pid)d"),
     (SPARSE, "sparse", "jeattach reset --lg-sample 19 %(pid)d   (drops"),
 )
-# What strerror has for the codes of mallctl: no state is told in its words.
+# strerror's texts for the codes of mallctl: they are not used to describe a state.
 STRERROR = ("no such file", "bad address", "invalid argument", "operation not permitted", "errno",
             "enoent", "efault")
 
@@ -59,7 +59,7 @@ class Status(allocators.TestCase):
                     allocator.stop()
 
     def test_verbs_on_every_state(self):
-        """The exit code and the sentence of what cannot be done."""
+        """The exit code and the sentence of what failed."""
         for version, link in allocators.CELLS:
             for conf, verdict, _ in STATES:
                 with self.subTest(version=version, link=link, conf=conf):
@@ -90,7 +90,7 @@ class Status(allocators.TestCase):
         self.assertIn("MALLOC_CONF='background_thread:false'", self.status(allocator.pid).text)
 
     def test_hostile_value(self):
-        """Control characters do not reach the terminal, nor a shell what it would run."""
+        """Control characters reach neither the terminal nor a shell."""
         conf = "abort:false,x:\x1b[31m;touch /tmp/x$(reboot)"
         allocator = self.allocator("5.3.0", conf=None)
         allocator.stop()
@@ -114,13 +114,13 @@ class Status(allocators.TestCase):
         self.assertIn("this jemalloc reads MALLOC_CONF", self.status(allocator.pid).text)
 
     def test_without_a_call(self):
-        """Nothing is stopped; what memory does not tell is not made up."""
+        """Nothing is stopped; values that memory lacks are not made up."""
         allocator = self.allocator("5.3.0")
         result = self.status(allocator.pid, "--no-call")
         self.assertNotRegex(result.err, r"\bheld\b")
         self.assertIn("MALLOC_CONF='%s'" % allocators.CONF, result.text)
         told = self.told(allocator.pid, "--no-call")
-        # Debian's library has no .symtab: its tables tell opt.prof, nothing tells the rest.
+        # Debian's library has no .symtab: its tables have opt.prof, and nothing has the rest.
         self.assertEqual((told["opt.prof"], told["prof.active"], told["verdict"]),
                          (True, None, None))
         self.assertEqual(told["calls"], 0)
@@ -155,7 +155,7 @@ class Status(allocators.TestCase):
         program = releases.static_allocator("5.3.0")
         os.mkdir(os.path.join(root, "etc"))
         os.symlink(link, os.path.join(root, "etc", "malloc.conf"))
-        # The renamed archive still reads the plain name: the tool looks for the prefixed one.
+        # The renamed archive still reads MALLOC_CONF: the tool expects the prefixed variable.
         os.symlink(link, os.path.join(root, "etc", "_rjem_malloc.conf"))
         shutil.copy(program, os.path.join(root, "allocator"))
         argv = ["setpriv", "--pdeathsig", "KILL", "chroot", root, "/allocator"]
@@ -164,7 +164,8 @@ class Status(allocators.TestCase):
         return allocator
 
     def test_environment_that_cannot_be_read(self):
-        """Of another user's process only its owner sees it: said, not guessed."""
+        """The environment of another user's process is not readable: reported as such, not guessed.
+        """
         lib.require_root()
         allocator = self.allocator("5.3.0")
         done = subprocess.run(

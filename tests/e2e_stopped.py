@@ -1,4 +1,4 @@
-"""Job control stops the tool: never while it holds a thread, and as any program elsewhere."""
+"""Job control stops the tool: never while a thread is stopped, and like any program elsewhere."""
 
 import json
 import os
@@ -12,7 +12,7 @@ import hostile
 import lib
 
 STOPS = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
-# In a session with a terminal: the job is stopped, whoever waits here is told, and it goes on.
+# In a session with a terminal: the job is stopped, its parent is notified, and it continues.
 JOB = """
 stty tostop
 %s
@@ -27,7 +27,7 @@ BACKGROUND = '"$@" > out & echo $! > pid'
 
 class TestCase(hostile.TestCase):
     def waiting(self):
-        """A process whose prof.dump and malloc_stats_print last until there is the file `go`."""
+        """A process whose prof.dump and malloc_stats_print last until the file `go` exists."""
         self.place = self.directory()
         return self.hostile(HOSTILE="wait", cwd=self.place)
 
@@ -42,7 +42,7 @@ class TestCase(hostile.TestCase):
         self.assertTrue(lib.wait_until(lambda: os.path.exists(self.file(name))), name)
 
     def start(self, *words):
-        """In a process group of its own: not an orphaned one, which job control does not stop."""
+        """In a process group that is not orphaned: job control does not stop an orphaned one."""
         return self.process(
             [lib.TOOL] + [str(word) for word in words],
             stdin=subprocess.DEVNULL,
@@ -53,7 +53,7 @@ class TestCase(hostile.TestCase):
         )
 
     def has_come(self, pid, number):
-        """The signal has stopped the process, or waits for that."""
+        """The signal has stopped the process, or is pending."""
         pending = int(lib.status_fields(pid)["ShdPnd"], 16)
         return lib.state_of(pid) == "T" or pending >> (number - 1) & 1
 
@@ -98,12 +98,12 @@ class DuringHold(TestCase):
         self.assertEqual(json.loads(out), {"jemalloc": {}})
 
     def test_record(self):
-        """Also in the hold that ends a verb with several of them."""
+        """Also while a verb stops a thread for the last time."""
         out = self.stop_in_call(signal.SIGTSTP, "record", "-d", "10ms", "-o", "-")
         self.assertTrue(out.startswith(b"heap_v2/4096\n"), out)
 
     def test_continued_before_the_end(self):
-        """SIGCONT takes a stop back that has not taken effect yet."""
+        """SIGCONT cancels a stop that has not taken effect yet."""
         victim = self.waiting()
         tool = self.start("dump", victim.pid, "-o", "-")
         self.wait_for("called")
@@ -149,7 +149,7 @@ class OnTerminal(TestCase):
         self.assertTrue(lib.read_text(self.file("out")).startswith("heap_v2/4096\n"))
 
     def test_words_of_a_job_in_the_background(self):
-        """With `stty tostop` its first word on stderr stops it: with -vv that is in a hold."""
+        """With `stty tostop` its first line on stderr stops it: with -vv that is during a call."""
         victim = self.waiting()
         self.job(BACKGROUND, "dump", "-vv", victim.pid, "-o", "-")
         self.wait_for("stopped")
@@ -165,7 +165,7 @@ class OnTerminal(TestCase):
 
 class BetweenHolds(TestCase):
     def test_pause(self):
-        """Where nothing is held the stop takes effect at once."""
+        """While no thread is stopped the signal takes effect at once."""
         victim = self.waiting()
         self.make("go")
         tool = self.start("record", "-d", "1h", "-o", "-", victim.pid)
@@ -182,7 +182,7 @@ class BetweenHolds(TestCase):
 
     @staticmethod
     def waits(pid):
-        """In the ppoll(2) between two holds."""
+        """In the ppoll(2) between two calls."""
         return lib.read_text("/proc/%d/syscall" % pid).startswith("271 ")
 
 

@@ -1,5 +1,6 @@
 """Functions, inlined calls and lines of programs of several compilers and linkers, address by
-address, against eu-addr2line and llvm-symbolizer."""
+address, compared with eu-addr2line and llvm-symbolizer.
+"""
 
 import bisect
 import collections
@@ -23,10 +24,11 @@ RESOLVE = os.path.abspath(
     os.environ.get("JEATTACH_RESOLVE", os.path.join(lib.ROOT, "build/tests/symbols/resolve"))
 )
 STRIDE = 5
-# eu-addr2line takes 2 ms for an address: without --long it is asked for one in so many.
+# eu-addr2line needs 2 ms for an address: without --long it gets every tenth one.
 ADDR2LINE_EVERY = 1 if lib.LONG else 10
 
-# name: what `resolve` prints first, the name in the source; an oracle has the one it was asked for.
+# name: the first field of `resolve`, the name in the source; other tools have only the linkage
+# name.
 Line = namedtuple("Line", "name linkage place")
 
 
@@ -44,7 +46,7 @@ def run(argv, may_fail=False, **options):
 
 
 def code_addresses(path, stride=STRIDE):
-    """Every `stride`-th address of the executable sections that are not linkage tables."""
+    """Returns every `stride`-th address of the executable sections that are not linkage tables."""
     found = []
     for line in run(["readelf", "-SW", path]).splitlines():
         fields = line.replace("[ ", "[").split()
@@ -55,7 +57,8 @@ def code_addresses(path, stride=STRIDE):
 
 
 def place(path, line):
-    """None: unknown. The file of an STT_FILE symbol (`crtstuff.c:0` of llvm-symbolizer) is none."""
+    """Returns None if it is unknown: an STT_FILE symbol (`crtstuff.c:0` of llvm-symbolizer) is no
+    place."""
     line = int(line or 0)
     if path in ("", "??") or (line == 0 and not path.startswith("/")):
         return None
@@ -63,7 +66,7 @@ def place(path, line):
 
 
 def resolve(path, addresses, *options, program=RESOLVE):
-    """The chain of each address, and the line of the coverage."""
+    """Returns the chain of each address, and the line with the coverage."""
     text = "".join("%x\n" % address for address in addresses)
     lines = run([program, *options, path], input=text.encode()).splitlines()
     chains, at = [], 0
@@ -77,7 +80,7 @@ def resolve(path, addresses, *options, program=RESOLVE):
 
 
 def chain_of(names_and_places):
-    """Names and places as they alternate in an oracle's answer; without any name there is none."""
+    """Makes a chain of alternating names and places; an empty one if there is no name."""
     chain = []
     for name, where in zip(names_and_places[::2], names_and_places[1::2]):
         where = where.split(" (discriminator")[0]
@@ -91,7 +94,7 @@ def addr2line(path, addresses, *options):
     text = "".join("0x%x\n" % address for address in addresses)
     command = ["eu-addr2line", "-a", "-i", "-f", "-A", *options, "-e", path]
     answers = []
-    # Its exit code is 1 when it knows nothing of one address.
+    # Its exit code is 1 if one address is unknown.
     for line in run(command, may_fail=True, input=text.encode()).splitlines():
         if line.startswith("0x"):
             answers.append([])
@@ -113,13 +116,14 @@ def symbol_addresses(program):
 
 
 def without_clone(linkage):
-    """Of "f.part.0.cold", "f.llvm.123": f. Rust's older mangling has dots in a name itself."""
+    """"f.part.0.cold" and "f.llvm.123" become f. Rust's older mangling has dots in the name itself.
+    """
     return re.sub(r"(\.(cold|part|isra|constprop|lto_priv|localalias|llvm|__uniq)(\.\d+)?)+$", "",
                   linkage)
 
 
 def demangle(*answers):
-    """The names in answers, and what they stand for."""
+    """Returns {mangled: demangled} for all names in the answers."""
     names = {line.linkage for chains in answers for chain in chains for line in chain}
     names = sorted(names | {without_clone(name) for name in names})
     return dict(zip(names, run(["c++filt"], input="\n".join(names).encode()).splitlines()))
@@ -129,7 +133,7 @@ FUNCTION, CALL = "subprogram", "inlined_subroutine"
 
 
 class Scope:
-    """A DIE as llvm-dwarfdump shows it: its ranges, what it is in, where the call was."""
+    """A DIE as llvm-dwarfdump shows it: its ranges, its parent, the line of the call."""
 
     def __init__(self, tag, parent):
         self.tag, self.parent = tag, parent
@@ -140,8 +144,8 @@ class Scope:
 
 
 def scopes_of(path):
-    """The functions and inlined calls of a program, outer ones first. The depth of a DIE is its
-    indentation."""
+    """Returns the functions and inlined calls of a program, outer ones first. The indentation of a
+    DIE is its depth."""
     die = re.compile(r"0x[0-9a-f]+:( +)DW_TAG_(\w+)")
     attribute = re.compile(r"\s+DW_AT_(low_pc|high_pc|call_line)\s+\((\w+)\)")
     extent = re.compile(r"\s+\[(0x[0-9a-f]+), (0x[0-9a-f]+)\)")
@@ -165,7 +169,8 @@ def scopes_of(path):
 
 
 def scopes_at(path, addresses):
-    """For each address the functions and inlined calls that hold it, outer ones first."""
+    """Returns for each address the functions and inlined calls that contain it, outer ones first.
+    """
     found = {address: [] for address in addresses}
     for scope in scopes_of(path):
         for start, end in dict.fromkeys(scope.ranges):
@@ -180,7 +185,8 @@ def call_lines(chain):
 
 
 def why_left_out(scopes, answer):
-    """Why eu-addr2line is wrong about an address, of which `scopes` hold it; None: it is not."""
+    """Returns why eu-addr2line is wrong about an address that is in `scopes`; None if it is right.
+    """
     if not any(scope.tag == FUNCTION for scope in scopes):
         return "in no function: it gives the line of what is before"
     if any(scope.tag == FUNCTION and scope.in_function() for scope in scopes):
@@ -205,21 +211,22 @@ class Programs(lib.TestCase):
         return program
 
     def same_name(self, mine, other, demangled, symbols):
-        """A function may be named by the symbol table: one without a DW_AT_linkage_name, a part of
-        one (`.cold`), or one of several of an address (constructors, functions of equal code)."""
+        """A function may have its name from the symbol table: one without a DW_AT_linkage_name, a
+        part of one (`.cold`), or one of several at an address (constructors, identical functions).
+        """
         if mine.linkage == other.linkage:
             return True
         if mine.linkage in symbols and symbols[mine.linkage] == symbols.get(other.linkage):
             return True
         theirs = demangled[without_clone(other.linkage)]
         if ".llvm." in other.linkage and other.linkage in symbols and mine.linkage not in symbols:
-            # Instances of equal code that became one: the symbol and the debug information differ
-            # in what stands in the brackets, and in the hash.
+            # Instances with identical code are merged: the symbol and the debug information differ
+            # in the brackets and in the hash.
             stem = lambda name: re.sub(r"<.*|::h[0-9a-f]{16}$", "", name)
             return stem(demangled[mine.linkage]) == stem(theirs)
         if mine.linkage.startswith(("_Z", "_R")):
             return demangled[mine.linkage] == theirs
-        # Compilers and demanglers write the arguments of templates differently.
+        # Compilers and demanglers write template arguments differently.
         name = re.escape(mine.linkage.split("<")[0])
         return re.search(r"(^|::| )%s([<(]|$)" % name, theirs) is not None
 
@@ -235,7 +242,8 @@ class Programs(lib.TestCase):
         self.assertGreater(sum(len(chain) > 1 for chain in theirs), len(addresses) // 50)
 
     def assert_equal_when_let_go(self, path, addresses, chains):
-        """Units that are let go and read again, in the order of addresses and in none."""
+        """Units that are released and read again, in the order of addresses and in another order.
+        """
         for step in 1, 97:
             order = [i for first in range(step) for i in range(first, len(addresses), step)]
             found, _ = resolve(path, [addresses[i] for i in order], program=RESOLVE + "-tight")
@@ -258,7 +266,8 @@ class Programs(lib.TestCase):
         self.compare_with_addr2line(program, ours[chosen], addresses[chosen])
 
     def compare_with_addr2line(self, program, ours, addresses):
-        """All but the addresses of which the debug information itself says that it is wrong."""
+        """Leaves out addresses for which the debug information itself shows that eu-addr2line is
+        wrong."""
         theirs, scopes = addr2line(program, addresses), scopes_at(program, addresses)
         reasons = [why_left_out(*pair) for pair in zip(scopes, theirs)]
         for reason, count in collections.Counter(reasons).items():
@@ -271,7 +280,7 @@ class Programs(lib.TestCase):
         self.compare_with(
             "eu-addr2line", program, of_kept(ours), of_kept(theirs), of_kept(addresses)
         )
-        # A function without a linkage name has its namespaces here, and not there.
+        # A function without a linkage name has its namespaces here, and not in eu-addr2line.
         named = lambda a, b: a.name == b.name or ("::" + a.name).endswith("::" + b.name)
         ours, addresses = of_kept(ours), of_kept(addresses)
         theirs = addr2line(program, addresses, "-C")
@@ -328,7 +337,7 @@ class Programs(lib.TestCase):
         return program
 
     def test_rust(self):
-        """Every function of the crate and of what it uses, by each of the two manglings."""
+        """Every function of the crate and of its dependencies, with both manglings."""
         for mangling in ("legacy", "v0"):
             program = self.rust("-C", "symbol-mangling-version=" + mangling)
             addresses = code_addresses(program, 13)
@@ -342,7 +351,7 @@ class Programs(lib.TestCase):
             self.compare_with("llvm-symbolizer", program, ours, theirs, addresses)
 
     def test_supplement(self):
-        """What dwz moves into a file that several programs have in common."""
+        """Debug information that dwz moves into a file shared by several programs."""
         need("dwz")
         program = self.build("g++", "gcc")
         other, common = program + ".other", program + ".common"
@@ -359,7 +368,7 @@ class Programs(lib.TestCase):
 
 
 class Files(lib.TestCase):
-    """What strip took away, found again: and only if it belongs to the file."""
+    """Separate debug information is found, and used only if it belongs to the file."""
 
     def setUp(self):
         need("gcc", "objcopy", "strip", "readelf")
@@ -417,7 +426,7 @@ class Files(lib.TestCase):
         self.assertIn(coverage[3], ("4", "5"))
 
     def test_section_headers_anywhere(self):
-        """The tool reads a file in blocks of 16 KiB; a header may lie across two of them."""
+        """The tool reads a file in blocks of 16 KiB; a header may cross a boundary."""
         block, header = 16 << 10, 64
         with open(self.program, "rb") as file:
             content = file.read()
@@ -436,13 +445,13 @@ class Files(lib.TestCase):
         self.assertEqual(self.with_debug_dir(), self.full)
 
     def test_build_id_directory_of_a_root(self):
-        """Module and debug file below another root, as of an image that is not running."""
+        """Module and debug file below another root, such as an image that is not running."""
         root = os.path.join(self.where, "root")
         inside = os.path.join(root, self.stripped().lstrip("/"))
         os.makedirs(os.path.dirname(inside))
         os.rename(self.where + "/stripped", inside)
         self.debug_file(self.in_build_id_dir(root + "/usr/lib/debug"))
-        # `resolve` reads the segments by the path as it is here.
+        # `resolve` reads the segments by the path on this side.
         os.symlink(inside, self.where + "/stripped")
         self.assertEqual(self.lines(self.where + "/stripped", "--root", root), self.full)
 
@@ -481,14 +490,14 @@ class Files(lib.TestCase):
         self.assertTrue({"outermost", "complain", "plain_entry", "main"} <= names, names)
 
     def test_split(self):
-        """Of split DWARF the lines stand in the program; its functions are those of the table."""
+        """With split DWARF the program has the lines; function names come from the symbol table."""
         chains, coverage = self.lines(self.compile("split", "-O2", "-gsplit-dwarf"))
         self.assertEqual(coverage[:3], self.full[1][:3])
         names = lambda all: {chain[-1].name.split(".")[0] for chain in all if chain}
         self.assertEqual(names(chains), names(self.full[0]))
 
     def test_unit_without_ranges(self):
-        """Its functions tell where its code is."""
+        """The ranges of its functions are used instead."""
         path = os.path.join(self.where, "rangeless")
         run(["gcc", "-nostdlib", "-static", os.path.join(SOURCES, "rangeless.S"), "-o", path])
         chains, _ = resolve(path, code_addresses(path, 1))
@@ -496,7 +505,7 @@ class Files(lib.TestCase):
         self.assertEqual(lines, {("space::function", "function", None)})
 
     def with_debug_info(self, info, abbreviations):
-        """The program with other debug information, of DWARF 4."""
+        """Returns the program with other debug information, of DWARF 4."""
         path = os.path.join(self.where, "forged")
         for name, content in (("info", info), ("abbrev", abbreviations)):
             with open(os.path.join(self.where, name), "wb") as file:
@@ -509,8 +518,8 @@ class Files(lib.TestCase):
         return path
 
     def test_hostile(self):
-        """Very many units, and DIEs in DIEs without end: bounded time and memory, and the names
-        of the symbol table all the same."""
+        """Very many units, and endlessly nested DIEs: bounded time and memory, and names from the
+        symbol table nevertheless."""
         # Codes 1, DW_TAG_compile_unit, and 2, DW_TAG_subprogram, with children, no attributes.
         codes = bytes([1, 0x11, 1, 0, 0, 2, 0x2E, 1, 0, 0, 0])
         unit = lambda dies: struct.pack("<IHIB", 7 + len(dies), 4, 0, 8) + dies
@@ -528,7 +537,7 @@ class Files(lib.TestCase):
                 self.assertLess(int(end[6]), 800, "MiB")
 
     def serve(self, path):
-        """A debuginfod that has one file, and the requests it got."""
+        """Starts a debuginfod that has one file; returns the list of its requests."""
         requests = []
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -555,7 +564,7 @@ class Files(lib.TestCase):
         return requests
 
     def test_debuginfod(self):
-        """Servers are asked when the operator wants it, and not believed."""
+        """Servers are asked only with --debuginfod, and their answers are checked."""
         if not ctypes.util.find_library("debuginfod"):
             self.skipTest("libdebuginfod is not installed")
         requests = self.serve(self.debug_file(self.where + "/served"))
@@ -580,8 +589,8 @@ class Files(lib.TestCase):
         self.assertEqual(max(map(len, chains)), 1)
 
     def linked_by_its_names(self, path, names_too):
-        """A line table of DWARF 5 whose strings are in a supplement, which .gnu_debugaltlink says
-        is at that path: that section lies where the names of the sections are, or is those."""
+        """Makes a DWARF 5 line table whose strings are in a supplement, which .gnu_debugaltlink
+        places at that path: that section overlaps the section names, or is them."""
         linked, link = os.path.join(self.where, "linked"), os.path.join(self.where, "link")
         with open(link, "wb") as file:
             file.write(bytes(32))
@@ -605,7 +614,7 @@ class Files(lib.TestCase):
             each[0] += len(before)
         names[4], names[5] = len(data), len(before + old)
         if names_too:
-            names[0], link[1] = link[0], 8  # the other one has no content
+            names[0], link[1] = link[0], 8  # the other section has no content
         else:
             link[4], link[5] = names[4], len(before)
         for i, each in enumerate(headers):
@@ -615,7 +624,7 @@ class Files(lib.TestCase):
         return linked
 
     def test_path_that_libdw_would_open(self):
-        """libdw opens a supplement by itself, wherever in the tool's root its name leads."""
+        """libdw opens a supplement by itself, at any path in the tool's root."""
         fifo = os.path.join(self.where, "fifo")
         os.mkfifo(fifo)
         for names_too in (False, True):
@@ -625,7 +634,7 @@ class Files(lib.TestCase):
                                input=b"".join(b"%x\n" % at for at in self.addresses))
 
     def test_cut_short(self):
-        """A file that ends anywhere gives less, and never a crash."""
+        """A file that ends anywhere gives fewer names, and never a crash."""
         size = os.path.getsize(self.program)
         cut = os.path.join(self.where, "cut")
         for part in range(1, 40):

@@ -1,4 +1,4 @@
-"""Choosing targets by name, container, group and parent, and several of them at once."""
+"""Selecting targets by name, container, cgroup and parent, and several targets at once."""
 
 import contextlib
 import json
@@ -17,12 +17,13 @@ from e2e_ps import children, comm, jemalloc_library, maps_of
 CONF = "prof:true,prof_active:false,lg_prof_sample:12"
 SLEEP = shutil.which("sleep")
 GROUPS = "/sys/fs/cgroup"
-PPOLL = 271  # of x86-64: in which record waits
+PPOLL = 271  # of x86-64: record waits in these
 AS_NOBODY = {"user": lib.NOBODY, "group": lib.NOBODY, "extra_groups": []}
 
 
 def switches(pid):
-    """How often it was set going: nothing but a touch changes that of a sleeping process."""
+    """Returns how often it was scheduled: a sleeping process's count changes only if it is touched.
+    """
     fields = lib.status_fields(pid)
     return fields["voluntary_ctxt_switches"], fields["nonvoluntary_ctxt_switches"]
 
@@ -34,7 +35,7 @@ def workers_of(tool):
 
 
 def system_call(pid):
-    """The number of the one that it sleeps in; None: it runs, or has ended."""
+    """Returns the number of the system call in which it sleeps; None if it runs, or has ended."""
     with contextlib.suppress(OSError):
         number = lib.read_text("/proc/%d/syscall" % pid).split()[0]
         return int(number) if number != "running" else None
@@ -46,13 +47,13 @@ def documents(result):
 
 
 def pids_of(result, failed=False):
-    """Of the documents, in their order: of those that tell a result, or an error."""
+    """Returns the documents with a result, or those with an error, in their order."""
     found = [document for document in documents(result) if failed == ("error" in document)]
     return [document.get("error", document)["pid"] for document in found]
 
 
 class Hierarchy:
-    """A mount of control groups in which this test may make groups, v2 or one of v1."""
+    """Returns a mount of cgroups in which this test may make cgroups, v2 or one of v1."""
 
     def __init__(self):
         found = [path for path in [GROUPS] + sorted(list_directories(GROUPS)) if is_usable(path)]
@@ -76,7 +77,7 @@ class Hierarchy:
 
 
 def removed(path):
-    """A group goes when the last process in it has ended, and not a moment before."""
+    """A cgroup can be removed when its last process has ended, not before."""
     with contextlib.suppress(OSError):
         os.rmdir(path)
     return not os.path.isdir(path)
@@ -89,7 +90,7 @@ def list_directories(path):
 
 
 def is_usable(path):
-    """cpuset wants its own setup before it takes a process."""
+    """A cpuset cgroup must be set up before it accepts a process."""
     if not os.path.exists(os.path.join(path, "cgroup.procs")) or "cpuset" in os.path.basename(path):
         return False
     probe = os.path.join(path, "jeattach-probe-%d" % os.getpid())
@@ -117,7 +118,7 @@ class Targets(lib.TestCase):
         return process
 
     def late(self):
-        """A process that does not stop before it is let go."""
+        """A process whose stop is delayed until it is released."""
         process = self.process(
             [os.path.join(lib.VICTIMS, "late")],
             stdin=subprocess.PIPE,
@@ -128,7 +129,7 @@ class Targets(lib.TestCase):
         return process
 
     def let_go(self, *lates):
-        """When the tool has ended: they go on, and nobody holds them."""
+        """After the tool has ended they continue, and are not traced."""
         for late in lates:
             late.stdin.close()
         for late in lates:
@@ -137,7 +138,7 @@ class Targets(lib.TestCase):
             self.assertEqual(lib.tracer_of(late.pid), 0)
 
     def tool(self, *words, **options):
-        """The tool, in the background."""
+        """Starts the tool in the background."""
         return self.process(
             [lib.TOOL] + [str(word) for word in words],
             stdin=subprocess.DEVNULL,
@@ -152,7 +153,7 @@ class Targets(lib.TestCase):
         return lib.Result(tool.args[1:], tool.returncode, out, err.decode(), 0)
 
     def assert_picks(self, process, *words):
-        """These words mean this process and no other."""
+        """These arguments select this process and no other."""
         result = self.assert_ran(lib.run_tool("status", "--json", "--no-call", *words))
         self.assertEqual(json.loads(result.text)["pid"], process.pid, result)
 
@@ -162,7 +163,7 @@ class Targets(lib.TestCase):
     # ---- names -----------------------------------------------------------------------------
 
     def test_ambiguous(self):
-        """Several: they are listed, exit 2, and none is touched by anything."""
+        """Several matches: they are listed, exit 2, and none is touched."""
         name = self.unique_name()
         both = [self.sleeper(name), self.sleeper(name)]
         before = [switches(process.pid) for process in both]
@@ -190,7 +191,7 @@ class Targets(lib.TestCase):
         self.assertEqual((result.text, result.err), (wanted, ""))
 
     def test_one_line_each(self):
-        """With --json a document is a line, also where it has lines of its own for one process."""
+        """With --json a document is one line, even if a single process prints several."""
         name = self.unique_name()
         both = sorted(self.sleeper(name).pid for _ in range(2))
         for words in (("status",), ("stats",), ("mallctl", "version"), ("on",), ("purge",)):
@@ -204,8 +205,8 @@ class Targets(lib.TestCase):
         self.assertEqual(heads, ["sleep[%d]" % pid for pid in both])
 
     def test_what_a_name_is(self):
-        """argv[0], its last part, the comm, the program; exactly; one without jemalloc is no match
-        where another one has it."""
+        """argv[0], its last part, the comm, the program; exact matches; a process without jemalloc
+        is not a match if another one has it."""
         name = self.unique_name() + "-longer-than-a-comm"
         process = self.sleeper("/no/such/" + name)
         self.assert_picks(process, "-n", name)
@@ -234,10 +235,10 @@ class Targets(lib.TestCase):
         self.assert_failed(result, lib.NO_JEMALLOC, "2 processes have that name")
         self.assert_none(lib.GONE, "-s", plain.pid)
         result = lib.run_tool("on", "-n", "kthreadd")
-        self.assertIn(result.code, (lib.NO_JEMALLOC, lib.GONE))  # in a container there is none
+        self.assertIn(result.code, (lib.NO_JEMALLOC, lib.GONE))  # a container has no such process
 
     def test_own_line(self):
-        """Neither the tool nor what started it is meant by a name, however it is called."""
+        """A name selects neither the tool nor its ancestors, whatever their names."""
         name = self.unique_name()
         script = 'unset LD_PRELOAD; "$0" "$@"; exit $?'
         argv = [name, "-c", script, lib.TOOL, "on", "-n", name]
@@ -252,7 +253,7 @@ class Targets(lib.TestCase):
         self.assertEqual(json.loads(done.stdout)["pid"], other.pid, done.stderr)
 
     def test_descendants(self):
-        """-s: a process without jemalloc, and its children and theirs that have it."""
+        """-s: a process without jemalloc, and its descendants that have it."""
         script = 'LD_PRELOAD=$1 sleep 600 & (LD_PRELOAD=$1 sleep 600 & sleep 600; :) & wait'
         parent = self.process(["sh", "-c", script, "sh", jemalloc_library()], stdout=subprocess.PIPE,
                               env=lib.tool_environment({"MALLOC_CONF": CONF}))
@@ -266,10 +267,10 @@ class Targets(lib.TestCase):
         result = lib.run_tool("on", "-s", parent.pid, "-n", "nosuch")
         self.assert_failed(result, lib.GONE, "-n nosuch -s %d" % parent.pid)
 
-    # ---- groups and containers -------------------------------------------------------------
+    # ---- cgroups and containers --------------------------------------------------------
 
     def test_groups(self):
-        """--cgroup and --container: real groups, as an engine would name them."""
+        """--cgroup and --container: real cgroups, with names like those of an engine."""
         lib.require_root()
         groups = Hierarchy()
         self.addCleanup(groups.remove)
@@ -313,8 +314,8 @@ class Targets(lib.TestCase):
     # ---- several at once -------------------------------------------------------------------
 
     def test_each_fails_alone(self):
-        """One that ended, one that is traced, one without jemalloc, one stopped; the others are
-        done. The results are in the order of the words."""
+        """One that ended, one that is traced, one without jemalloc, one stopped; the others
+        succeed. The results are in the order of the arguments."""
         victims = [self.victim(), self.victim()]
         traced, plain, stopped = self.victim(), self.sleeper(jemalloc=False), self.sleeper()
         hold = self.process([os.path.join(lib.VICTIMS, "hold"), str(traced.pid)],
@@ -341,7 +342,7 @@ class Targets(lib.TestCase):
         self.assertEqual(lib.state_of(stopped.pid), "T")
 
     def test_unreadable(self):
-        """Another user's process of the same name is a target that fails, not one forgotten."""
+        """Another user's process of the same name is a target that fails, and is not left out."""
         lib.require_root()
         name = self.unique_name()
         theirs, own = self.sleeper(name), self.sleeper(name, **AS_NOBODY)
@@ -361,7 +362,7 @@ class Targets(lib.TestCase):
         self.assertEqual(switches(theirs.pid), before)
 
     def test_order(self):
-        """A slow one holds back what is printed of the others, not what is done to them."""
+        """A slow target delays the output for the others, but not the work on them."""
         late, victim = self.late(), self.victim()
         tool = self.tool("dump", "--json", late.pid, victim.pid)
         self.assertTrue(lib.wait_until(lambda: victim.new_files()), "it waits for the slow one")
@@ -373,7 +374,7 @@ class Targets(lib.TestCase):
         self.assert_unharmed(victim, slow=True)
 
     def test_parallel(self):
-        """No more at once than asked for: the second one is not begun while the first is at work."""
+        """No more in parallel than requested: the second one starts after the first has ended."""
         lates = [self.late(), self.late()]
         tool = self.tool("on", "--parallel", 1, *[late.pid for late in lates])
         self.assertTrue(lib.wait_until(lambda: workers_of(tool.pid)))
@@ -385,7 +386,7 @@ class Targets(lib.TestCase):
         self.let_go(*lates)
 
     def waiting(self, verb, lates, victims, *words):
-        """The tool in the middle of its work: done with the victims, and waiting for the rest."""
+        """Starts the tool and waits until it is done with the victims, and waits for the rest."""
         pids = [process.pid for process in lates + victims]
         tool = self.tool(verb, "--parallel", len(pids), "--timeout", "60s", *words, *pids,
                          start_new_session=True)
@@ -395,14 +396,14 @@ class Targets(lib.TestCase):
         return tool
 
     def test_interrupted(self):
-        """Ctrl-C at a terminal with 8 targets: those that are done stay so, the others are left as
-        they were, and nobody is forgotten."""
+        """Ctrl-C at a terminal with 8 targets: finished ones stay so, the others are unchanged, and
+        each has a result."""
         lates = [self.late() for _ in range(4)]
         victims = [self.victim() for _ in range(4)]
         before = [lib.snapshot(late.pid) for late in lates]
         tool = self.waiting("dump", lates, victims)
         workers = workers_of(tool.pid)
-        # A terminal signals the tool alone, which passes it on: none gets it twice.
+        # The terminal signals only the tool, which forwards the signal: no worker gets it twice.
         self.assertEqual([os.getpgid(pid) for pid in workers], workers)
         os.killpg(tool.pid, signal.SIGINT)
         result = self.finish(tool)
@@ -417,11 +418,11 @@ class Targets(lib.TestCase):
             self.assert_unharmed(victim, slow=True)
 
     def test_record_interrupted(self):
-        """All record at the same time, however many; Ctrl-C ends each with what it has."""
+        """All record at the same time, however many; Ctrl-C ends each with its profile so far."""
         name, directory = self.unique_name(), self.directory()
         pids = sorted(self.sleeper(name).pid for _ in range(6))
         tool = self.tool("record", "-n", name, "--all", "-d", "600s", "-o", directory, "--json")
-        # A look at the targets would be in the way of the tool: it is looked at itself.
+        # Reading the targets' state would disturb the tool: the tool's own state is read instead.
         waiting = lambda: sum(system_call(pid) == PPOLL for pid in workers_of(tool.pid)) == 6
         self.assertTrue(lib.wait_until(waiting, 40), "not all record")
         tool.send_signal(signal.SIGINT)
@@ -450,7 +451,7 @@ class Targets(lib.TestCase):
             self.assert_unharmed(victim, slow=True)
 
     def test_worker_killed(self):
-        """What ends one worker from outside is told; the others, and its target, go on."""
+        """A worker killed from outside is reported; the others, and its target, continue."""
         lates, victims = [self.late()], [self.victim()]
         tool = self.waiting("dump", lates, victims, "--json")
         (worker,) = workers_of(tool.pid)
@@ -466,7 +467,7 @@ class Targets(lib.TestCase):
         self.assert_unharmed(victims[0], slow=True)
 
     def test_target_dies(self):
-        """One of them is killed in the middle."""
+        """One target is killed in the middle."""
         lates, victims = [self.late(), self.late()], [self.victim()]
         tool = self.waiting("dump", lates, victims)
         lates[0].stdin.close()
@@ -499,7 +500,7 @@ class Targets(lib.TestCase):
         self.assertIn("cannot write the output", result.err)
 
     def test_of_one_process(self):
-        """What cannot be shared is refused before anything is touched."""
+        """Options that several targets cannot share are refused before anything is touched."""
         name = self.unique_name()
         both = [self.sleeper(name), self.sleeper(name)]
         file = os.path.join(self.directory(), "x.heap")
@@ -512,7 +513,8 @@ class Targets(lib.TestCase):
         self.assertFalse(os.path.exists(file))
 
     def test_a_file_each(self):
-        """-o with several: a directory, or a name with the pid in it. Nothing is replaced."""
+        """-o with several targets: a directory, or a name with the pid in it. Existing files are
+        never overwritten."""
         name = self.unique_name()
         both = sorted(self.sleeper(name).pid for _ in range(2))
         directory = self.directory()
@@ -536,8 +538,8 @@ class Targets(lib.TestCase):
     # ---- pid namespaces --------------------------------------------------------------------
 
     def test_pid_inside(self):
-        """Both pids are told, and the profile is where the printed path says, under the name that
-        jemalloc made of the pid inside."""
+        """Both pids are printed, and the profile is at the printed path, under the name that
+        jemalloc made from the inner pid."""
         if not shutil.which("unshare"):
             raise unittest.SkipTest("unshare is not installed")
         lib.require_root()

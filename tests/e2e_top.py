@@ -1,4 +1,4 @@
-"""jeattach top: on a terminal and elsewhere, as it is looked at, ended and left alone."""
+"""jeattach top: on a terminal and elsewhere, with its keys, signals, and targets that end."""
 
 import contextlib
 import fcntl
@@ -20,10 +20,10 @@ import lib
 
 SITES = os.path.join(lib.VICTIMS, "sites")
 SMALL = 64000  # bytes of one keep_small
-MANY = 8000  # stacks: a profile of 2 MB, which takes longer than a millisecond on any machine
+MANY = 8000  # stacks: a profile of 2 MB, which takes more than a millisecond on any machine
 ENTER, LEAVE = "\033[?1049h", "\033[?1049l"
-LIMIT = 120  # seconds that a condition may take
-OFTEN = ("-d", "100ms", "--share", "100")  # also on a busy machine, where holds are long
+LIMIT = 120  # seconds until a condition must be true
+OFTEN = ("-d", "100ms", "--share", "100")  # also on a busy machine, where calls are long
 
 
 class TestCase(lib.TestCase):
@@ -43,14 +43,14 @@ class TestCase(lib.TestCase):
         self.assertEqual(process.stdout.readline(), b"grown\n")
 
     def assert_left_alone(self, process):
-        """It goes on, and nobody holds it."""
+        """It continues, and is not traced."""
         self.assertIsNone(process.poll())
         self.assertEqual(lib.tracer_of(process.pid), 0)
         self.grow(process)
 
 
 def sites_of(look):
-    """Bytes by the innermost call."""
+    """Returns the bytes by innermost function."""
     found = {}
     for site in look["sites"]:
         found[site["calls"][0]] = found.get(site["calls"][0], 0) + site["bytes"]
@@ -58,7 +58,7 @@ def sites_of(look):
 
 
 class Blocks(TestCase):
-    """Where stdout is no terminal."""
+    """Runs it with a stdout that is not a terminal."""
 
     def top(self, process, *words):
         return self.assert_ran(lib.run_tool("top", *words, process.pid))
@@ -95,7 +95,7 @@ class Blocks(TestCase):
         self.assertNotIn("keep_large", self.top(process, "--once", "--ignore", "large").text)
 
     def test_target_of_each_release(self):
-        """The dump is complete without its mappings, which are read outside of the hold."""
+        """The dump is complete without its mappings, which are read after the call."""
         for version, link in allocators.CELLS:
             with self.subTest(version=version, link=link):
                 allocator = self.release(version, link)
@@ -172,7 +172,7 @@ class Blocks(TestCase):
 
 
 class Lines(TestCase):
-    """--json, read while it goes on."""
+    """--json, read while it runs."""
 
     def start(self, process, *words):
         tool = self.process(
@@ -186,7 +186,7 @@ class Lines(TestCase):
         return tool
 
     def look(self, tool):
-        """The next line that is not about a refresh which brought nothing."""
+        """Returns the next line, without those about a refresh that failed."""
         for _ in range(100):
             line = tool.stdout.readline()
             self.assertTrue(line.endswith("\n"), "no more lines")
@@ -258,7 +258,7 @@ class Lines(TestCase):
         process = self.sites("prof:true,prof_active:false,lg_prof_sample:0")
         tool = self.start(process, "--no-inlines")
         self.assertEqual(self.look(tool)["profiling"], "inactive")
-        # The other one may just hold it: then it is refused, and tried again.
+        # The other tool may have a thread stopped: then it is refused, and tried again.
         done = lib.wait_until(
             lambda: lib.run_tool("on", process.pid).code == lib.OK, LIMIT, 0.01)
         self.assertTrue(done)
@@ -272,7 +272,7 @@ class Lines(TestCase):
         self.assertEqual(self.finish(tool)[0], lib.OK)
 
     def test_interval_grows(self):
-        """No more than 1 % of the time, whatever was asked for; and it is said."""
+        """At most 1 % of the time, whatever was requested; and the output shows it."""
         process = self.sites(stacks=MANY)
         look = json.loads(self.assert_ran(
             lib.run_tool("top", "--json", "-d", "100ms", "--count", "1", process.pid)).text)
@@ -285,7 +285,7 @@ class Lines(TestCase):
         self.assertRegex(text, r"every [\d.]+ \w+, not 100 ms, to stay below 1 %\n")
 
     def assert_misses(self, hold, release, word):
-        """A refresh that cannot be made is reported, and the next one is tried."""
+        """A refresh that fails is reported, and the next one is tried."""
         process = self.sites()
         tool = self.start(process)
         self.look(tool)
@@ -307,7 +307,7 @@ class Lines(TestCase):
                            lambda process: process.send_signal(signal.SIGCONT), "stopped")
 
     def test_frozen_target(self):
-        """Frozen is as transient as stopped."""
+        """A frozen target is as transient as a stopped one."""
         freezers = []
 
         def freeze(process):
@@ -352,7 +352,7 @@ class Terminal:
                 self.text += os.read(self.master, 1 << 16).decode(errors="replace")
 
     def wait(self, condition):
-        """Reads what is shown until the condition is true."""
+        """Reads the screen until the condition is true."""
         deadline = time.monotonic() + LIMIT
         while not condition():
             if time.monotonic() > deadline:
@@ -360,14 +360,14 @@ class Terminal:
             self.read()
 
     def frames(self):
-        """The complete pictures so far, as lists of lines without escapes."""
+        """Returns the complete pictures so far, as lists of lines without escapes."""
         parts = self.text.partition(ENTER)[2].split("\033[H")[1:]
         done = [part.partition("\033[J")[0] for part in parts if "\033[J" in part]
         plain = [re.sub(r"\033\[[?\d;]*\w", "", part).replace("\r", "") for part in done]
         return [part.split("\n") for part in plain]
 
     def end(self):
-        """Its exit code, when all that it has written has been read."""
+        """Returns its exit code, after all its output is read."""
         self.wait(lambda: self.tool.poll() is not None)
         while select.select([self.master], [], [], 0)[0]:
             before = len(self.text)
@@ -410,7 +410,7 @@ class OnTerminal(TestCase):
         terminal.write("q")
         self.assertEqual(terminal.end(), lib.OK)
         self.assertTrue(terminal.is_restored(), terminal.text)
-        # What was shown last stays, as plain text.
+        # The last picture stays, as plain text.
         rest = terminal.text.rpartition(LEAVE)[2]
         self.assertIn("keep_large", rest)
         self.assertIn("jeattach: sites[%d]" % process.pid, rest)
@@ -439,7 +439,7 @@ class OnTerminal(TestCase):
         self.assert_left_alone(process)
 
     def test_ctrl_z(self):
-        """It is stopped only while it holds nothing, gives the terminal back, and takes it again."""
+        """It stops only while no thread is stopped, restores the terminal, and takes it again."""
         process = self.sites()
         terminal = self.terminal(process, *OFTEN)
         terminal.write("\x1a")

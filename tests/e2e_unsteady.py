@@ -1,4 +1,4 @@
-"""How ./test judges a test that fails: tests/results.sh with a suite of a few small tests."""
+"""How ./test counts a test that fails: tests/results.sh with a few small tests."""
 
 import glob
 import json
@@ -63,7 +63,7 @@ class Unsteady(lib.TestCase):
         self.logs = self.directory()
 
     def run_suite(self, *arguments):
-        """As ./test does it. Returns its exit code and the lines that it printed."""
+        """Runs the suite like ./test. Returns its exit code and its lines of output."""
         script = """
             logs=$1 results=$1/results jobs=4 sudo=
             : > "$results"
@@ -118,7 +118,7 @@ class Unsteady(lib.TestCase):
         self.assertTrue(lines[-3].startswith("unsteady: fake: once: "), lines)
 
     def test_one_at_a_time(self):
-        """Repeated tests run alone: none of them sees another."""
+        """Repeated tests run alone: none runs beside another."""
         run = "mkdir alone/$1; sleep 0.3; ls alone | wc -l >> beside.$1; rmdir alone/$1\n" \
             "echo x >> runs.$1\ntest $(wc -l < runs.$1) -eq 2\n"
         names = ["a", "b", "c", "d"]
@@ -132,7 +132,7 @@ class Unsteady(lib.TestCase):
             self.assertEqual(text.split()[1], "1", name)
 
     def test_all_good_repeats_nothing(self):
-        """What an earlier run left in the folder of the logs is not taken for this one's."""
+        """Logs of an earlier run in that folder are not used."""
         self.suite("add_test(once sh run once 1 0)\n")
         self.run_suite()
         os.unlink(os.path.join(self.path, "runs.once"))
@@ -144,9 +144,10 @@ class Unsteady(lib.TestCase):
         self.assertFalse(os.path.exists(os.path.join(self.logs, "fake-again.xml")))
 
     def test_labels_of_this_build(self):
-        """Every test of those families, and not every test, has the label that results.sh asks for."""
+        """Every test of those families has the label that results.sh looks for, and others have
+        not."""
         build, copy = os.path.dirname(lib.TOOL), self.directory()
-        # In the build itself it would begin the log of the ctest that runs this test anew.
+        # In the build itself it would restart the log of the ctest that runs this test.
         for path in glob.glob(os.path.join(build, "**", "CTestTestfile.cmake"), recursive=True):
             target = os.path.join(copy, os.path.relpath(path, build))
             os.makedirs(os.path.dirname(target), exist_ok=True)

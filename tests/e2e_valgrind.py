@@ -5,7 +5,7 @@ import shutil
 
 import lib
 
-# The exit code of a run in which valgrind has seen an error: none of the tool's own.
+# The exit code of a run with an error found by valgrind: none of the tool's own.
 SEEN = 99
 VALGRIND = ("valgrind", "--quiet", "--error-exitcode=%d" % SEEN, "--leak-check=full",
             "--show-leak-kinds=definite", "--errors-for-leak-kinds=definite",
@@ -21,7 +21,8 @@ class Valgrind(lib.TestCase):
         return result
 
     def on_each(self, *words, unwound=False):
-        """A sleeping thread and, if unwound or with --long, one whose stack must be unwound."""
+        """Runs it on a sleeping thread and, if unwound or with --long, on one whose stack needs
+        unwinding."""
         for mode in ("poll", "malloc") if unwound or lib.LONG else ("poll",):
             victim = self.victim(mode)
             lib.run_tool("on", victim.pid)

@@ -1,4 +1,4 @@
-"""What each verb prints and does on a process that is as it should be."""
+"""Output and effect of each verb on a healthy process."""
 
 import json
 import os
@@ -128,7 +128,8 @@ class Verbs(lib.TestCase):
         self.assert_unharmed(victim)
 
     def test_dump_to_a_relative_path(self):
-        """It is the target's working directory that counts; the answer can be opened from here."""
+        """The path is relative to the target's working directory; the printed path opens from here.
+        """
         victim = self.victim()
         result = self.assert_ran(
             lib.run_tool("dump", victim.pid, "--path", "relative.heap", cwd="/")
@@ -163,7 +164,7 @@ class Verbs(lib.TestCase):
         self.assertEqual(samples(read(plain)), samples(streamed))
 
     def test_a_plain_dump_after_a_streamed_one(self):
-        """A streamed dump must leave nothing in jemalloc that the next one stumbles over."""
+        """A streamed dump must leave no state in jemalloc that breaks the next one."""
         victim = self.victim()
         for _ in range(3):
             self.assert_ran(lib.run_tool("dump", victim.pid, "-o", "-"))
@@ -174,7 +175,7 @@ class Verbs(lib.TestCase):
 
     @staticmethod
     def sleeps_for(pid, seconds):
-        """Is it in a nanosleep(2) of that length? (The victim's first ones are shorter.)"""
+        """True if it is in a nanosleep(2) of that length. The victim's first ones are shorter."""
         words = lib.read_text("/proc/%d/syscall" % pid).split()
         if len(words) < 6 or words[0] not in ("35", "230"):
             return False
@@ -183,7 +184,7 @@ class Verbs(lib.TestCase):
             return struct.unpack("<q", memory.read(8))[0] == seconds
 
     def test_last_line(self):
-        # Not epoll_wait: a thread that is stopped twice in a row has not made that again yet.
+        # Not epoll_wait: a thread that is stopped twice in a row may not have restarted it yet.
         victim = self.victim("nanosleep", ms=100000)
         self.assertTrue(lib.wait_until(lambda: self.sleeps_for(victim.pid, 100)))
         result = self.switch(victim, "on")
@@ -240,7 +241,7 @@ class Verbs(lib.TestCase):
             self.assert_unharmed(victim)
 
     def test_executable_memory_refused(self):
-        """As by SELinux: the call is made without code of the tool's own."""
+        """As under SELinux: the call is made without code of the tool's own."""
         victim = self.victim()
         wrote_code = "write to /proc/PID/mem"
         plain = self.assert_ran(lib.run_tool("on", "-vv", victim.pid))
@@ -304,8 +305,8 @@ def traced_threads(pid, tids):
 
 
 def traced_together(pid):
-    """The threads that are traced. While the first pass reads, the tool may pass from one thread
-    to the next: only what is traced in a second pass as well counts."""
+    """Returns the threads that are traced. During the first pass the tool may move from one thread
+    to the next: only threads that are traced in a second pass as well count."""
     found = traced_threads(pid, lib.threads(pid))
     return found if len(found) < 2 else traced_threads(pid, found)
 
@@ -316,8 +317,8 @@ def read(path):
 
 
 def samples(profile):
-    """The stacks with their counts; what follows is the maps of the process. The dump's own
-    buffers are not sampled while profiling is off."""
+    """Returns the stacks with their counts; the maps of the process follow. The dump's own buffers
+    are not sampled while profiling is off."""
     return profile.partition(b"\nMAPPED_LIBRARIES:\n")[0]
 
 

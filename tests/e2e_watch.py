@@ -1,4 +1,4 @@
-"""watch: a profile when a rule fires, however the target and the host fare meanwhile."""
+"""watch: a profile when a rule fires, whatever happens to the target and the host."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from watching import CAP_IPC_LOCK, CONF, MIB, NAME, PATIENCE, WatchTest
 
 
 class Rules(WatchTest):
-    """Each kind fires once when it is true, and not when it is false."""
+    """Each kind of rule fires once when it is true, and not when it is false."""
 
     def test_resident_size(self):
         grower = self.grower()
@@ -69,7 +69,7 @@ class Rules(WatchTest):
         event = watch.wait_for("profile")[0]
         self.assert_fired(event, "cgroup>50%")
         self.assertEqual(event["rules"][0]["threshold"], 50 * MIB)
-        if cached > 40 * MIB:  # pages of files are no reason, and are not counted
+        if cached > 40 * MIB:  # pages of files do not count
             self.assertLess(event["rules"][0]["value"], 75 * MIB)
 
     def test_size_of_the_own_group(self):
@@ -86,7 +86,7 @@ class Rules(WatchTest):
         grower.grow(100)
         watch = self.watch(grower.pid, "--when", "grow>20%/1s", "--when", "grow>9G/1s", "--max", 1)
         watch.started()
-        for _ in range(12):  # a look may come late: growth before the first one is none
+        for _ in range(12):  # a measurement may be late: growth before the first one is not seen
             grower.grow(int(grower.rss() / MIB / 3))
             lib.wait_until(lambda: watch.events("profile"), 2)
             if watch.events("profile"):
@@ -113,7 +113,7 @@ class Rules(WatchTest):
                 self.skipTest("files of the temporary directory are not cached for their readers")
             for event in watch.events("profile"):
                 fired.update(rule["rule"] for rule in event["rules"])
-            # The kernel's first alarm for 10 s may be of all the stalls since boot.
+            # The kernel's first alarm for 10 s may count all stalls since boot.
             if len(fired) >= 2 and time.monotonic() - begun > 5:
                 break
         self.assertEqual(fired, {"psi.some>0.2%/2s", "psi.some>0.2%/700ms"}, watch.said())
@@ -182,7 +182,7 @@ class Limits(WatchTest):
 
 
 class State(WatchTest):
-    """What it says of profiling, and what it makes of it."""
+    """Messages about profiling, and the state in which it is left."""
 
     def active(self, pid):
         return json.loads(self.assert_ran(lib.run_tool("status", pid, "--json")).text)["prof.active"]
@@ -251,7 +251,7 @@ class Ends(WatchTest):
         grower = self.grower()
         watch = self.watch(
             grower.pid, "--when", "rss>20M",
-            prepare=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))  # as nohup does
+            prepare=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))  # like nohup
         watch.started()
         watch.process.send_signal(signal.SIGHUP)
         grower.grow(30)
@@ -292,15 +292,16 @@ class Ends(WatchTest):
             watch = self.watch(
                 victim.pid, "--when", "rss>1M", "--max", 100000, "--keep", 1000000,
                 "--cooldown", "1ms", *words, directory=directory)
-            if i > 2:  # the first few before anything was done
+            if i > 2:  # the first signals arrive before any work is done
                 watch.started()
                 lib.wait_until(lambda: len(watch.events("profile")) > i % 4, PATIENCE)
             lib.wait_until(lambda: False, chance.uniform(0, 0.05), 0.001)
-            # Before its handlers are there, SIGINT may be ignored, as shells do it in the background.
+            # Before its handlers are installed, SIGINT may be ignored, as shells do for background
+            # jobs.
             number = chance.choice((signal.SIGTERM, signal.SIGINT)) if i > 2 else signal.SIGTERM
             code = watch.end(number)
             self.assertIn(code, (INTERRUPTED, -signal.SIGTERM), watch.said())
-            if code < 0:  # even before its handlers were there
+            if code < 0:  # even before its handlers were installed
                 self.assertEqual(watch.events(), [])
             told = [os.path.basename(event["path"]) for event in watch.events("profile")]
             files += len(told)

@@ -1,7 +1,8 @@
 """A file server for tests, by the protocol of /dev/fuse (linux/fuse.h): one file, `f`.
 
-The first request of one kind is answered late: with EINTR when the kernel says that the caller has
-been interrupted, else when the test lets it go. Every other request is answered at once."""
+The first request of one kind is answered late: with EINTR if the kernel reports that the caller was
+interrupted, otherwise when the test releases it. Every other request is answered at once.
+"""
 
 import ctypes
 import errno
@@ -48,7 +49,7 @@ class Server:
         return os.path.join(self.place, "f")
 
     def close(self):
-        """Also when the test has failed: whoever waits for an answer gets an error."""
+        """Also if the test has failed: all pending requests are answered with an error."""
         libc.umount2(self.place.encode(), 2)  # MNT_DETACH
         self.answer_late(-errno.EIO)
         self.thread.join(10)
@@ -66,7 +67,7 @@ class Server:
         try:
             os.write(self.fd, OUT.pack(OUT.size + len(body), error, unique) + body)
         except OSError:
-            pass  # nobody waits for it any more
+            pass  # nobody waits for it any longer
 
     def serve(self):
         while True:
@@ -75,7 +76,7 @@ class Server:
             except InterruptedError:
                 continue
             except OSError:
-                return  # not mounted any more
+                return  # no longer mounted
             _, op, unique, node = IN.unpack_from(data)[:4]
             self.handle(op, unique, node, data[IN.size:])
 

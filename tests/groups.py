@@ -1,4 +1,4 @@
-"""Control groups with a memory limit, of whichever version this machine has, for the tests."""
+"""cgroups with a memory limit, of the version that this machine has."""
 
 import contextlib
 import os
@@ -22,7 +22,7 @@ def _write(path, value):
 
 
 class MemoryGroup:
-    """One group below `parent`, or below the root; `remove` when its processes have ended."""
+    """One cgroup below `parent`, or below the root; `remove` it after its processes have ended."""
 
     def __init__(self, name, limit=None, parent=None):
         self.v1 = parent.v1 if parent else _mount("cgroup", "memory") is not None
@@ -48,7 +48,7 @@ class MemoryGroup:
         if not limit:
             return
         _write(self._file("memory.limit_in_bytes" if self.v1 else "memory.max"), limit)
-        with contextlib.suppress(OSError):  # no swap: the limit is the end
+        with contextlib.suppress(OSError):  # no swap: the limit is hard
             if self.v1:
                 _write(self._file("memory.memsw.limit_in_bytes"), limit)
             else:
@@ -64,7 +64,7 @@ class MemoryGroup:
         return int(fields[name])
 
     def enter(self):
-        """For preexec_fn: the process that is about to be started is in the group."""
+        """For preexec_fn: moves the process that is about to start into the cgroup."""
         _write(self._file("cgroup.procs"), os.getpid())
 
     def remove(self):

@@ -1,4 +1,4 @@
-"""What the tests of hostile processes share: starting them, and running the tool within bounds."""
+"""Shared by the tests of hostile processes: starting them, and running the tool within bounds."""
 
 import contextlib
 import ctypes
@@ -30,12 +30,13 @@ class Bounded(lib.Result):
 
 
 def limit(plain):
-    """A bound in bytes on the tool's memory: the sanitizer keeps what was freed, and its shadow."""
+    """A limit in bytes on the tool's memory: larger for the sanitizer, with its shadow and
+    quarantine."""
     return 2 * plain + 1024 * MIB if SANITIZED else plain
 
 
 def run_bounded(*args, timeout=120, before=(), env=None, preexec=None, cwd=None):
-    """Runs the tool; its memory is measured, and its output kept in files, whatever it is."""
+    """Runs the tool; measures its memory, and keeps its output in files, whatever its size."""
     words = [*before, lib.TOOL, *(str(word) for word in args)]
     started = time.monotonic()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
@@ -55,7 +56,7 @@ def run_bounded(*args, timeout=120, before=(), env=None, preexec=None, cwd=None)
 
 
 def become(words, out, err, env, preexec, cwd):
-    """In the child: the tool in place of this program."""
+    """In the child: executes the tool."""
     try:
         os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
         os.dup2(out.fileno(), 1)
@@ -70,7 +71,7 @@ def become(words, out, err, env, preexec, cwd):
 
 
 def collect(pid, deadline):
-    """Exit code, None if it had to be ended, and the peak of its memory."""
+    """Returns the exit code, None if it was killed, and the peak of its memory."""
     while True:
         done, status, usage = os.wait4(pid, os.WNOHANG)
         if done:
@@ -83,7 +84,7 @@ def collect(pid, deadline):
 
 
 def refuse_openat2(err):
-    """For a child before exec: openat2(2) answers with that errno."""
+    """For a child before exec: openat2(2) fails with that errno."""
     number, allow, no_new_privs, seccomp, filter_mode = 437, 0x7FFF0000, 38, 22, 2
     rows = ((0x20, 0, 0, 0), (0x15, 0, 1, number), (0x06, 0, 0, 0x50000 | err), (0x06, 0, 0, allow))
     code = ctypes.create_string_buffer(b"".join(struct.pack("<HBBI", *row) for row in rows))
@@ -92,7 +93,7 @@ def refuse_openat2(err):
     libc = ctypes.CDLL(None, use_errno=True)
 
     def apply():
-        at = ctypes.addressof(program) if code else 0  # both must still be there
+        at = ctypes.addressof(program) if code else 0  # both must still exist
         for words in ((no_new_privs, 1, 0, 0, 0), (seccomp, filter_mode, at, 0, 0)):
             if libc.prctl(*map(ctypes.c_ulong, words)):
                 raise OSError(ctypes.get_errno(), "prctl")
@@ -101,7 +102,7 @@ def refuse_openat2(err):
 
 
 class Opens:
-    """Sees, by inotify(7), whether a file is opened; naming it (O_PATH) is no opening."""
+    """Notices by inotify(7) that a file is opened; O_PATH does not count."""
 
     IN_OPEN = 0x20
 
@@ -130,14 +131,14 @@ class TestCase(lib.TestCase):
         return path
 
     def install(self, *parts):
-        """A copy of the program with its library beside it; their directory."""
+        """A copy of the program with its library beside it; returns their directory."""
         for name in ("hostile", "libhostile_allocator.so"):
             if not os.path.exists(self.path(*parts, name)):
                 shutil.copy(os.path.join(lib.VICTIMS, name), self.path(*parts, name))
         return self.path(*parts)
 
     def hostile(self, *words, program=None, argv0=None, cwd=None, before=(), **env):
-        """One of them, which has said that it is ready."""
+        """Starts one, and waits until it is ready."""
         program = program or os.path.join(lib.VICTIMS, "hostile")
         argv = [*before, argv0 or program, *words]
         process = self.process(
@@ -151,7 +152,7 @@ class TestCase(lib.TestCase):
         return process
 
     def assert_bounded(self, result, memory=256 * MIB):
-        """It came to an end by itself, with a documented code and in bounded memory."""
+        """It ended on its own, with a documented code and in bounded memory."""
         self.assertIn(result.code, DOCUMENTED, result)
         self.assertLess(result.peak, limit(memory), result)
         if result.code != lib.OK:
@@ -160,14 +161,14 @@ class TestCase(lib.TestCase):
         return result
 
     def assert_clean(self, result):
-        """Nothing that a terminal would act on."""
+        """Nothing on which a terminal acts."""
         self.assertIsNone(CONTROLS.search(result.out), result)
         self.assertIsNone(CONTROLS.search(result.err.encode()), result)
         if "--json" in result.args:
             self.json_objects(result.out)
 
     def json_objects(self, out):
-        """One document, or, of several targets, one a line."""
+        """One document, or one a line for several targets."""
         with contextlib.suppress(json.JSONDecodeError):
             return [json.loads(out)]
         return [json.loads(line) for line in out.splitlines()]

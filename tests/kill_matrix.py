@@ -1,13 +1,15 @@
-"""The kill matrix: the tool dies at each of its ptrace and write calls, and the target goes on.
+"""The kill matrix: the tool dies at each of its ptrace and write calls, and the target continues.
 
-For each verb and each state of the target, the tool is run again and again: it kills itself just
-before (AT) or just after (AFTER) its k-th ptrace or memory-write call, k = 1, 2, ... until it gets
-to its end. With --every N it does so at every N-th call, from a random one of the first N; the
-output has that one, and a fault names its call. After each death the victim must complete by itself and be what it was: alive, its own
-check without a fault, running, untraced, with the same signal masks, mappings, descriptors,
-threads, and with its text as it was. Exit code 1 on any fault.
+For each verb and each state of the target, the tool runs again and again: it kills itself just
+before (AT) or just after (AFTER) its k-th ptrace or memory-write call, k = 1, 2, ... until it
+reaches its end. With --every N it does so at every N-th call, beginning with a random one of the
+first N, which is printed; a fault names its call. After each death the victim must complete the
+call on its own and be unchanged: alive, its own check without a fault, running, untraced, with the
+same signal masks, mappings, file descriptors, threads and text. Exit code 1 on any fault.
 
-  kill_matrix.py [--verb on|dump|stream|stats|report|mallctl|reset|purge|record|leak|watch|top|several]... [--mode MODE]... [--long] [--every N [--first K]] [--ms MS] [--jemalloc VERSION]
+  kill_matrix.py [--verb VERB]... [--mode MODE]... [--long] [--every N [--first K]] [--ms MS]
+                 [--filter kill|errno] [--stale] [--refuse exec|all] [--jemalloc VERSION]
+                 [--program NAME]
 """
 
 import argparse
@@ -36,12 +38,12 @@ LONG_MODES = MODES + (
     "malloc",
 )
 
-# These the kernel ends with EINTR as soon as the thread is stopped. The tool winds them back with
-# the first registers that it sets: a death before that shows the EINTR, a later one must not.
+# The kernel ends these with EINTR as soon as the thread is stopped. The tool rewinds them with the
+# first registers that it sets: a death before that shows the EINTR, a later one must not.
 EINTR_OF_STOP_MODES = ("epoll_wait", "epoll_pwait", "recv", "sigtimedwait")
 
-# Between the exit of the mmap of the scratch area and the write of its address, only the tool
-# knows the address: these two deaths leave the mapping behind.
+# Only the tool knows the address of the scratch area between the exit of its mmap and the write of
+# that address: deaths there may leave this many mappings.
 MAPPINGS_LEFT_ALLOWED = 0
 
 # Each kind of use: reads, a write with its read-back, an action, statistics with their epoch.
@@ -50,7 +52,7 @@ MALLCTL_NAMES = ["opt.prof", "prof.gdump=false", "arena.0.decay", "stats.residen
 VERBS = ("on", "dump", "stream", "stats", "report", "mallctl", "reset", "purge", "record", "leak")
 VERBS += ("watch", "top", "several")
 
-# Without these nothing is written the second time: profiling is on already.
+# Other verbs write nothing the second time: profiling is already on.
 SWITCHING = ("on", "record", "leak", "watch", "several")
 MAX_POINTS = 2000
 SECOND_USE_EVERY = 5
@@ -103,12 +105,12 @@ class Series:
         return words + ([self.other.pid] if self.other else [])
 
     def died(self, result):
-        """A worker of several targets dies in place of the tool, which tells of it."""
+        """With several targets a worker dies in place of the tool, which reports it."""
         return result.code == KILLED or self.other is not None and WORKER_KILLED in result.err
 
     @contextlib.contextmanager
     def limits(self):
-        """While the tool runs, the target may map nothing more."""
+        """While the tool runs, the target cannot map any memory."""
         if not self.no_memory:
             yield
             return
@@ -123,7 +125,7 @@ class Series:
     # ---- one death ----
 
     def point(self, variable, k):
-        """True when the tool died, False when it reached its end."""
+        """Returns True if the tool died, False if it reached its end."""
         where = "%s=%d" % (variable, k)
         before = self.victim.counters()
         with self.limits():
@@ -149,7 +151,7 @@ class Series:
         )
 
     def aftermath(self, where, before):
-        """False when the victim cannot be used any more."""
+        """Returns False if the victim cannot be used any longer."""
         advanced = self.victim.wait_rounds(2)
         if not self.victim.alive():
             self.deaths += 1
@@ -200,7 +202,7 @@ class Series:
     def compare_mappings(self, where):
         if self.victim.mode in ("malloc", "collect"):
             self.compare_code(where)
-            return  # its mappings come and go by themselves
+            return  # its mappings change by themselves
         now = lib.covered(lib.mappings(self.victim.pid))
         new = [m for m in now if m not in self.maps]
         gone = [m for m in self.maps if m not in now]
@@ -211,8 +213,8 @@ class Series:
         self.maps = now
 
     def compare_code(self, where):
-        """No page of the tool's own code is left: that of nobody else is of no file. The other
-        threads go on while one completes the call."""
+        """No page of the tool's own code is left: other executable mappings have a file. The other
+        threads continue while one completes the call."""
 
         def left():
             return [m for m in lib.mappings(self.victim.pid) if "x" in m.perms and not m.path]
@@ -220,7 +222,7 @@ class Series:
         if not lib.wait_until(lambda: not left(), 10):
             self.fault(where, "code is left: %s" % (left(),))
 
-    # ---- the whole ----
+    # ---- all deaths ----
 
     def second_use(self, where):
         """The tool still works on this target; top makes no dump unless profiling is on."""
@@ -294,7 +296,7 @@ HEADINGS += ("text changed", "EINTR", "errno lost")
 
 
 def grown(new, gone):
-    """Each mapping that is gone lies inside a new one: a left mapping joined its neighbour."""
+    """True if each mapping that is gone is inside a new one: a left mapping was merged with it."""
     return all(any(n[0] <= g[0] and g[1] <= n[1] and n[2] == g[2] for n in new) for g in gone)
 
 
@@ -359,7 +361,7 @@ def parse_arguments():
 
 
 def hook_works():
-    """A tool built without the hook would pass everything here."""
+    """A tool built without the hook would pass all tests."""
     directory = tempfile.mkdtemp(prefix="jeattach-test.")
     victim = lib.Victim("nanosleep", directory, ms=25)
     try:
@@ -383,8 +385,8 @@ def main():
     rows, faults = [], []
     for verb in options.verb:
         for mode in options.mode:
-            # More threads for `on` to visit. They never allocate, so that a call in one of them
-            # would make mappings; those of this mode are not compared.
+            # More threads for `on` to visit. They never allocate, so a call in one of them would
+            # make mappings; those of this mode are not compared.
             more = ["--threads", "2"] if library and mode == "malloc" else []
             series = run_series(verb, mode, options, arguments + more, library)
             rows.append(series.row())

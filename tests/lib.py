@@ -1,4 +1,5 @@
-"""What the tests share: running the tool, victims, redis-server, and looking at a process."""
+"""Shared by the tests: running the tool, victims, redis-server, and reading the state of a process.
+"""
 
 import contextlib
 import ctypes
@@ -22,13 +23,13 @@ TOOL = os.path.abspath(os.environ.get("JEATTACH", os.path.join(ROOT, "build", "j
 VICTIMS = os.path.abspath(
     os.environ.get("JEATTACH_VICTIMS", os.path.join(ROOT, "build", "tests", "victims"))
 )
-# The same tool, to which executable memory is refused (tests/refused).
+# The same tool, which is refused executable memory (tests/refused).
 REFUSED_TOOL = os.path.abspath(
     os.environ.get("JEATTACH_REFUSED",
                    os.path.join(ROOT, "build", "tests", "refused", "jeattach-refused"))
 )
 SKIPPED = 77
-# ./test --long: tests that take a sample otherwise do all of their work.
+# ./test --long: tests that otherwise take a sample do all of their work.
 LONG = bool(os.environ.get("JEATTACH_LONG"))
 TOOL_TIMEOUT = 40
 SYS_TGKILL = 234
@@ -60,9 +61,10 @@ class TestCase(unittest.TestCase):
         return process
 
     def assert_unharmed(self, victim, rounds=2, slow=False):
-        """The victim goes on, its self-check saw nothing, and nobody holds it.
+        """The victim continues, its self-check found no fault, and it is not traced.
 
-        slow: it was held for longer than a timeout may be late, as is known."""
+        slow: it was stopped for longer than a timeout may be late, as expected.
+        """
         victim.wait_rounds(rounds)
         counters = victim.counters()
         allowed = ("late",) if slow or victim.lateness_is_the_machines() else ()
@@ -72,8 +74,8 @@ class TestCase(unittest.TestCase):
         self.assertIn(state_of(victim.pid), "RSD", "not running")
 
     def assert_failed(self, result, code, *words):
-        """Exit code, nothing on stdout (with --json the error), and a message of the one form
-        with all of `words`."""
+        """Checks the exit code, an empty stdout (with --json the error), and a message in the usual
+        form with all of `words`."""
         self.assertEqual(result.code, code, result)
         if "--json" in result.args:
             self.assertEqual(json.loads(result.out)["error"]["exit"], code, result)
@@ -88,7 +90,7 @@ class TestCase(unittest.TestCase):
         return result
 
     def switch(self, victim, verb, *words):
-        """`on` or `off`, with the answer that belongs to it."""
+        """Runs `on` or `off`, and checks its output."""
         result = self.assert_ran(run_tool(verb, victim.pid, *words))
         value = "true" if verb == "on" else "false"
         other = "false" if verb == "on" else "true"
@@ -98,7 +100,7 @@ class TestCase(unittest.TestCase):
         return result
 
     def assert_profile(self, data, stacks=1):
-        """`data` is a heap profile as jemalloc writes it."""
+        """Checks that `data` is a heap profile as jemalloc writes it."""
         self.assertRegex(data[:64], rb"^heap_v2/\d+\n")
         head, mark, tail = data.partition(b"\nMAPPED_LIBRARIES:\n")
         self.assertTrue(mark, "no MAPPED_LIBRARIES")
@@ -114,7 +116,7 @@ FAULTS = ("errors", "eintr", "early", "late", "errno_lost")
 
 
 class Result(namedtuple("Result", "args code out err seconds wall", defaults=(0,))):
-    """wall: seconds from start to end. seconds: without those for which it waited for a CPU."""
+    """wall: seconds from start to end. seconds: less those in which it waited for a CPU."""
 
     @property
     def text(self):
@@ -140,7 +142,7 @@ def tool_environment(extra=None):
 
 
 def run_tool(*args, env=None, stdout=subprocess.PIPE, tool=None, timeout=TOOL_TIMEOUT, **options):
-    """Runs the tool to its end; a code of None says that it had to be ended."""
+    """Runs the tool to its end; code is None if it had to be killed."""
     words = [str(word) for word in args]
     started = time.monotonic()
     process = Process(
@@ -171,7 +173,7 @@ def run_tool(*args, env=None, stdout=subprocess.PIPE, tool=None, timeout=TOOL_TI
 
 class Process(subprocess.Popen):
     """Adds up how long the processes that this one has waited for were ready to run without a CPU,
-    in ns: a tool that waits for one while it holds a thread is not slow."""
+    in ns: a tool that waits for a CPU while a thread is stopped is not slow."""
 
     waited_for_cpu = 0
     waited = 0  # its own part
@@ -186,7 +188,7 @@ class Process(subprocess.Popen):
 
 
 def end_process(process):
-    """Ends one child and collects it."""
+    """Ends one child and reaps it."""
     if process.poll() is None:
         process.kill()
     for pipe in (process.stdin, process.stdout, process.stderr):
@@ -216,13 +218,13 @@ def read_bytes(path):
 
 
 def tgkill(pid, tid, number):
-    """A signal for one thread of another process, which the C library does not offer."""
+    """Sends a signal to one thread of another process; the C library has no function for that."""
     if ctypes.CDLL(None, use_errno=True).syscall(SYS_TGKILL, pid, tid, int(number)) != 0:
         raise OSError(ctypes.get_errno(), "tgkill")
 
 
 def status_fields(pid):
-    """/proc/PID/status as a dictionary."""
+    """Returns /proc/PID/status as a dictionary."""
     lines = read_text("/proc/%d/status" % pid).splitlines()
     return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
 
@@ -236,14 +238,14 @@ def tracer_of(pid):
 
 
 def tracer_of_thread(pid, tid):
-    """0: nobody; the leader may be free while another thread is held."""
+    """0 if it is not traced; the leader may be free while another thread is traced."""
     text = read_text("/proc/%d/task/%d/status" % (pid, tid))
     return int(re.search(r"^TracerPid:\s*(\d+)", text, re.M)[1])
 
 
 def waited_for_cpu(thread):
-    """ns for which it was ready to run without a CPU; 0 if nobody counts them. A process stands for
-    its first thread, others are PID/task/TID."""
+    """Returns for how many ns it was ready to run without a CPU; 0 if the kernel does not count
+    them. A pid is its first thread, others are PID/task/TID."""
     with contextlib.suppress(OSError, IndexError):
         return int(read_text("/proc/%s/schedstat" % thread).split()[1])
     return 0
@@ -283,8 +285,8 @@ def mappings(pid):
 
 
 def covered(maps):
-    """(start, end, perms, path) with neighbours of one kind joined: how the kernel merges
-    anonymous mappings beside each other depends on the order in which they were made."""
+    """Returns (start, end, perms, path) with neighbours of one kind joined: how the kernel merges
+    adjacent anonymous mappings depends on their order."""
     joined = []
     for m in maps:
         key = (m.perms, m.path, m.inode)
@@ -296,7 +298,7 @@ def covered(maps):
 
 
 def text_hashes(pid):
-    """Digest of each executable mapping of a file, as the process sees it."""
+    """Returns a digest of each executable file mapping, as the process sees it."""
     digests = {}
     with open("/proc/%d/mem" % pid, "rb", buffering=0) as memory:
         for m in mappings(pid):
@@ -355,7 +357,7 @@ class Victim:
         program = os.path.join(VICTIMS, program)
         if not os.access(program, os.X_OK):
             raise unittest.SkipTest("%s was not built: what it needs is not installed" % program)
-        if user:  # who may not be able to look into the folder of the build
+        if user:  # that user may not be able to read the build directory
             program = shutil.copy(program, directory)
         argv = [program, mode, self.report_path, "--time", str(ms)]
         self.process = subprocess.Popen(
@@ -375,8 +377,8 @@ class Victim:
         self.files_before = self.files()
 
     def _prepare_files(self, user):
-        # A pipe that nobody reads would fill: with a dead tool and no executable memory jemalloc's
-        # report goes there. For writing only, as REFUSED_TOOL counts on.
+        # A pipe that nobody reads would fill: if the tool dies without executable memory,
+        # jemalloc's report goes to it. Write-only, which REFUSED_TOOL relies on.
         self._said = tempfile.TemporaryFile()
         self.stderr = open("/proc/self/fd/%d" % self._said.fileno(), "wb")
         with open(self.report_path, "wb") as file:
@@ -390,7 +392,7 @@ class Victim:
     def _wait_ready(self):
         if not wait_until(lambda: self.counters()["state"] or self.process.poll() is not None):
             raise AssertionError("the victim does not start")
-        if self.counters()["state"] == FAILED:  # it says so before it ends
+        if self.counters()["state"] == FAILED:  # it prints this before it ends
             self.process.wait(TOOL_TIMEOUT)
         code = self.process.poll()
         if code == SKIPPED:
@@ -408,8 +410,8 @@ class Victim:
         return values
 
     def lateness_is_the_machines(self):
-        """Whether a timeout is late by no more than the tools have waited for a CPU. What the victim
-        itself has waited is not part of its count."""
+        """True if a timeout is late by no more than the tools have waited for a CPU. The victim's
+        own wait is not part of its count."""
         allowed = self.ms * 10**6 + LATE_SLACK_NS + Process.waited_for_cpu
         return self.counters()["max_late_ns"] <= allowed
 
@@ -417,7 +419,7 @@ class Victim:
         return self.process.poll() is None
 
     def wait_rounds(self, count, timeout=None):
-        """Waits until `count` more rounds are done; False when they do not come, or it died."""
+        """Waits until `count` more rounds are complete; False if they do not come, or it died."""
         goal = self.counters()["iterations"] + count
         limit = timeout or 10 + count * self.ms / 100
         wait_until(lambda: self.counters()["iterations"] >= goal or not self.alive(), limit)
@@ -446,15 +448,15 @@ Snapshot = namedtuple("Snapshot", "maps masks descriptors threads text")
 
 
 def snapshot(pid):
-    """All that an attach must leave as it was."""
+    """The state that an attach must leave unchanged."""
     return Snapshot(
         covered(mappings(pid)), signal_masks(pid), descriptors(pid), threads(pid), text_hashes(pid)
     )
 
 
 def snapshot_differences(pid, before, timeout=5.0):
-    """Names of what differs. Masks and maps are given a moment: a thread may just be inside
-    a call with a temporary mask."""
+    """Returns the names of differences. Masks and maps have a moment to settle: a thread may be
+    inside a call with a temporary mask."""
     differing = []
 
     def compare():
@@ -470,7 +472,7 @@ def snapshot_differences(pid, before, timeout=5.0):
 
 
 class Redis:
-    """Debian's redis-server on a socket of its own, with its load."""
+    """Debian's redis-server on a socket of its own, with a load."""
 
     def __init__(self, directory, sample=14):
         for program in ("redis-server", "redis-cli", "redis-benchmark", "setpriv"):
@@ -517,7 +519,7 @@ class Redis:
 
 
 def with_parent(argv):
-    """The command, ended by the kernel when this process ends."""
+    """Returns the command, which the kernel ends together with this process."""
     return ["setpriv", "--pdeathsig", "KILL"] + argv
 
 
@@ -543,13 +545,13 @@ def interrupted(number, frame):
 
 
 def raise_on_signals():
-    """So that cleanups run when the test is told to end; unittest goes on after SystemExit."""
+    """Cleanups then run if the test is told to end; unittest continues after SystemExit."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, interrupted)
 
 
 def main():
-    """Runs the tests named in the arguments, else all. Exit code 77: nothing but skips."""
+    """Runs the tests named in the arguments, or all. Exit code 77 if all are skipped."""
     raise_on_signals()
     suite = _selected(sys.argv[1:])
     if not suite.countTestCases():
@@ -564,7 +566,7 @@ def main():
 
 
 def capability(number):
-    """Whether this process has the capability in its effective set."""
+    """True if this process has the capability in its effective set."""
     return bool(int(status_fields(os.getpid())["CapEff"], 16) >> number & 1)
 
 

@@ -1,8 +1,8 @@
-"""Programs that jemalloc is linked into: from Debian's libjemalloc_pic.a, which has profiling.
+"""Programs with jemalloc linked in: from Debian's libjemalloc_pic.a, which has profiling.
 
-The archive's public names get a prefix (an unprefixed static program with prof:true ends at its
-start: malloc runs before the unwinder can), the program is compiled to use them, linked as a
-static PIE, static at fixed addresses, or dynamic at fixed addresses, and stripped or not.
+The archive's public names get a prefix (an unprefixed static program with prof:true aborts at its
+start: malloc runs before the unwinder can), the program is compiled to use them, linked as a static
+PIE, static at fixed addresses, or dynamic at fixed addresses, and stripped or not.
 """
 
 import glob
@@ -24,7 +24,7 @@ PUBLIC = (
 
 
 def missing():
-    """Why none of these can be built here, or None."""
+    """Returns why none of these can be built here, or None."""
     for tool in ("gcc", "ar", "objcopy", "strip"):
         if not shutil.which(tool):
             return "no " + tool
@@ -42,7 +42,7 @@ def run(*argv):
 
 
 def archive(prefix, folder):
-    """libjemalloc without its C++ part, its public names behind the prefix."""
+    """Makes libjemalloc without its C++ part, with its public names behind the prefix."""
     path = os.path.join(folder, "libjemalloc-%s.a" % (prefix or "plain"))
     if os.path.exists(path):
         return path
@@ -58,7 +58,7 @@ def archive(prefix, folder):
 
 
 def build(source, link, prefix, folder, strip=True, words=()):
-    """Compiles the C source with malloc and free of that prefix; the program's path."""
+    """Compiles the C source with malloc and free of that prefix; returns the program's path."""
     name = os.path.splitext(os.path.basename(source))[0]
     path = os.path.join(folder, "%s-%s-%s%s" % (name, prefix, link, "-stripped" if strip else ""))
     defines = ["-D%s=%s%s" % (word, prefix, word) for word in ("malloc", "free")]

@@ -1,7 +1,7 @@
 """Other releases of jemalloc, as Debian built them: fetched once, unpacked beside the victims.
 
-Nothing is installed and the machine's own apt is left alone: lists, cache and status are files of
-a directory in the build tree. A test that needs one skips when it cannot be had.
+Nothing is installed and the machine's own apt is not changed: lists, cache and status are files of
+a directory in the build tree. A test skips if its release cannot be fetched.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ import lib
 
 HOME = os.path.join(os.path.dirname(lib.VICTIMS), "releases")
 
-# 5.3.1 needs a younger C library than stable has: it comes with its own.
+# 5.3.1 needs a newer C library than stable has: it comes with its own.
 SUITES = {"5.2.1": "bullseye", "5.3.0": "bookworm", "5.3.1": "sid"}
 PACKAGES = {
     "5.2.1": ("libjemalloc2", "libjemalloc-dev"),
@@ -28,7 +28,7 @@ PATIENCE = 120
 
 
 def mirror():
-    """The URI of Debian's archive that this machine itself uses."""
+    """Returns the URI of Debian's archive that this machine itself uses."""
     for name in _source_files():
         for line in lib.read_text(name).splitlines():
             found = re.match(r"(?:deb\s+(?:\[[^]]*\]\s*)?|URIs:\s*)(\S+)", line)
@@ -78,7 +78,8 @@ def _run(argv, where, patience=PATIENCE):
 
 
 def fetch(name, suite, packages):
-    """The directory with the packages of a suite unpacked into `root`, made at the first use."""
+    """Returns the directory with the packages of a suite unpacked into `root`, made at the first
+    use."""
     where = os.path.join(HOME, name)
     done = os.path.join(where, "done")
     os.makedirs(where, exist_ok=True)
@@ -97,12 +98,12 @@ def fetch(name, suite, packages):
 
 
 def release(version):
-    """The unpacked packages of a release of jemalloc."""
+    """Returns the directory with the unpacked packages of a release of jemalloc."""
     return fetch(version, SUITES[version], PACKAGES[version])
 
 
 def command(version, argv):
-    """The command line and the environment that run `argv` with that shared jemalloc."""
+    """Returns the command line and the environment that run `argv` with that shared jemalloc."""
     root = release(version)
     library = os.path.join(root, LIBRARY)
     if version != "5.3.1":
@@ -119,7 +120,7 @@ def command(version, argv):
 
 
 def _public_names(archive):
-    """What jemalloc(3) calls by its plain name; internal ones begin with je_ and stay."""
+    """Returns the names of jemalloc(3); internal ones begin with je_ and are not changed."""
     listed = subprocess.run(
         ["nm", "-g", "--defined-only", archive], capture_output=True, text=True, check=True
     ).stdout
@@ -128,8 +129,8 @@ def _public_names(archive):
 
 
 def static_allocator(version, prefix="_rjem_"):
-    """tests/victims/allocator.c, static, with that release under a prefix: the path of the
-    program. Renaming symbols does not rename the variable: it reads MALLOC_CONF."""
+    """Returns the path of tests/victims/allocator.c, static, with that release under a prefix.
+    Renaming symbols does not rename the variable: it reads MALLOC_CONF."""
     archive = os.path.join(release(version), ARCHIVE)
     where = os.path.join(HOME, version, "static-%s" % prefix)
     program = os.path.join(where, "allocator")
@@ -147,7 +148,7 @@ def _link_static(archive, prefix, where, program):
     with open(names, "w") as file:
         for name in _public_names(archive):
             file.write("%s %s%s\n" % (name, prefix, name))
-        file.write("__isoc23_strtol strtol\n")  # a younger C library's name for it
+        file.write("__isoc23_strtol strtol\n")  # a newer C library's name for it
     _run(["objcopy", "--redefine-syms=" + names, archive, renamed], where)
     members = subprocess.run(["ar", "t", renamed], capture_output=True, text=True).stdout.split()
     for member in members:
@@ -160,14 +161,14 @@ def _link_static(archive, prefix, where, program):
     os.rename(program + ".new", program)
 
 
-# ---- from source, for what Debian does not build: a minute and a half each, kept ----
+# ---- from source, for builds that Debian does not have: 90 s each, kept ----
 
-# 5.2.1 stands in redis 7.0, whose own changes to it are on by a macro of redis alone.
+# 5.2.1 is part of redis 7.0, whose own changes to it depend on a macro of redis alone.
 SOURCES = {"5.3.0": ("jemalloc", "*"), "5.2.1": ("redis", "*/deps/jemalloc")}
 
 
 def built(version, *flags):
-    """A shared jemalloc of that version, configured with these flags: the path of the library."""
+    """Returns the path of a shared jemalloc of that version, configured with these flags."""
     where = os.path.join(HOME, "%s%s" % (version, "".join(flags)))
     library = os.path.join(where, "libjemalloc.so.2")
     os.makedirs(where, exist_ok=True)

@@ -1,8 +1,8 @@
-"""Rules that the sources keep, found by reading them.
+"""Rules of the sources, checked by reading them.
 
 opens: a file whose path a target can influence is opened by host/inroot.c, and an output by
-run/outfile.c. Every other call that takes a path stands in a list here, with the reason why no
-target chooses what it meets; a new one fails until it has a reason.
+run/outfile.c. Every other call that takes a path is listed here, with the reason why no target
+chooses the file; a new one fails until it has a reason.
 """
 
 import collections
@@ -29,7 +29,7 @@ CALL = re.compile(r"(?<![\w.>])(?<!struct )(?:(%s)\s*\(|syscall\s*\(\s*(SYS_(?:o
 OWN = "a path of the tool's own, or of the operator's"
 KERNEL = "a file that the kernel makes, in /proc or below a group's directory that is named"
 
-# (file, function): how often, and why no target chooses what is met.
+# (file, function): how often, and why no target chooses the file.
 ALLOWED = {
     ("host/inroot.c", "*"): (None, "this is the door for what a target may have put there"),
     ("run/outfile.c", "*"): (None, "this is the door for outputs"),
@@ -68,7 +68,7 @@ ALLOWED = {
     ("run/keep.c", "fstatat"): (1, "in a directory of outfile_directory, not followed"),
     ("run/keep.c", "unlinkat"): (1, "in a directory of outfile_directory: a file of this user's"),
 }
-# Links of /proc/PID that lead out of /proc: named (O_PATH) or read as a text, never opened through.
+# Links of /proc/PID that lead out of /proc: opened by O_PATH or read as text, never followed.
 LEADS_OUT = re.compile(r"(?:^|/)(?:root|cwd|exe|map_files|fd|ns)(?:/|$|%)|^%s")
 PROCFS_CALL = re.compile(r"\bprocfs_(read|slurp|openf)\s*\(((?:[^()]|\([^()]*\))*)\)")
 PROCFS_ALLOWED = {
@@ -95,7 +95,8 @@ def sources():
 
 
 def without_comments(text, strings=True):
-    """The code alone, line by line as before; without its strings if they do not count."""
+    """Returns the code without comments, with the same line numbers; without its strings if
+    `strings` is false."""
     def blank(match):
         word = match.group(0)
         if word[0] in "\"'" and strings:
@@ -107,7 +108,7 @@ def without_comments(text, strings=True):
 
 
 def calls(text):
-    """Function and line of each call that takes a path."""
+    """Yields function and line of each call that takes a path."""
     code = without_comments(text, strings=False)
     for match in CALL.finditer(code):
         yield match.group(1) or match.group(2), code.count("\n", 0, match.start()) + 1
@@ -147,7 +148,7 @@ class Opens(unittest.TestCase):
         self.assertEqual(unused, set())
 
     def test_it_finds_them(self):
-        """The rule sees what it is for, and no more."""
+        """The rule finds such calls, and no others."""
         seen = {
             'int fd = open(path, O_RDONLY);': ["open"],
             'fd = syscall(SYS_openat2, root, path, &how, sizeof how);': ["SYS_openat2"],

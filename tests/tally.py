@@ -1,10 +1,10 @@
-"""Reads what ctest wrote with --output-junit.
+"""Reads the results that ctest writes with --output-junit.
 
   tally.py FILE PREFIX [AGAIN]   one line a test, `RESULT<TAB>PREFIX+NAME<TAB>REASON`
   tally.py --failed FILE         a regular expression of ctest for the tests that failed, or nothing
 
-AGAIN is the same of the tests that were repeated, if any were: one that failed in FILE and passed
-there is `unsteady`. A test that was not repeated stays failed.
+AGAIN has the tests that were repeated, if any: a test that failed in FILE and passed there is
+`unsteady`. A test that was not repeated stays failed.
 """
 
 import os
@@ -30,7 +30,7 @@ def outcome(case):
         return "failed", case.find("failure").get("message") or ""
     if case.find("skipped") is not None:
         reason = case.find("skipped").get("message") or ""
-        # A program that is missing is no reason to skip; nor is 77 alone, which may mean anything.
+        # A missing program is no reason to skip; nor is 77 alone, which may mean anything.
         if "RETURN_CODE" not in reason:
             return "failed", reason
         told = skip_reason(case)
@@ -41,12 +41,12 @@ def outcome(case):
 
 
 def outcomes(path):
-    """{name: (result, reason)} of one file."""
+    """Returns {name: (result, reason)} of one file."""
     return {case.get("name"): outcome(case) for case in tree.parse(path).getroot().iter("testcase")}
 
 
 def judged(first, again):
-    """The result of a test from its first run and from the second, if there was one."""
+    """Returns the result of a test from its first run and from the second, if there was one."""
     if first[0] != "failed" or not again:
         return first
     if again[0] == "passed":
@@ -56,7 +56,7 @@ def judged(first, again):
 
 def failed_pattern(path):
     names = [re.escape(name) for name, (result, _) in outcomes(path).items() if result == "failed"]
-    # ctest knows no escaped hyphen.
+    # ctest has no escaped hyphen.
     return "^(%s)$" % "|".join(names).replace("\\-", "-") if names else ""
 
 

@@ -1,4 +1,4 @@
-"""watch: processes that come, go and become others, by name and by container."""
+"""watch: processes that start, end and exec other programs, by name and by container."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""What the tests of watch share: a process that grows as it is told, and a watch over it."""
+"""Shared by the tests of watch: a process that grows on request, and a watch over it."""
 
 import json
 import os
@@ -13,14 +13,14 @@ from groups import MemoryGroup
 from lib import GONE, OK, TOOL
 
 MIB = 1 << 20
-PATIENCE = 60  # seconds, for what comes soon on a machine with time to spare
+PATIENCE = 60  # seconds, for events that come soon on an idle machine
 CONF = "prof:true,prof_active:%s,lg_prof_sample:12,dirty_decay_ms:0,muzzy_decay_ms:0"
 NAME = re.compile(r"\A(.+)-(\d+)-(\d{8}T\d{6}Z)-(\d+)MiB\.watch(-\d+)?\.heap\Z")
 CAP_IPC_LOCK = 14
 
 
 class Grower:
-    """A process whose memory grows as it is told (tests/victims/grower.c)."""
+    """A process whose memory grows on request (tests/victims/grower.c)."""
 
     def __init__(self, test, group=None, active=True, conf=None, program="grower"):
         env = lib.tool_environment()
@@ -82,7 +82,7 @@ class Watch:
         return "%s\n%s" % (lib.read_text(self.out), lib.read_text(self.err))
 
     def wait_for(self, kind, count=1):
-        """The events of a kind, once there are so many."""
+        """Returns the events of a kind, once there are `count` of them."""
         lib.wait_until(
             lambda: len(self.events(kind)) >= count or self.process.poll() is not None, PATIENCE
         )
@@ -94,7 +94,7 @@ class Watch:
         return self.wait_for("watching")[-1]
 
     def end(self, number=signal.SIGTERM):
-        """Ends it by a signal; the exit code."""
+        """Ends it by a signal; returns the exit code."""
         self.process.send_signal(number)
         return self.code()
 
@@ -113,7 +113,7 @@ class WatchTest(lib.TestCase):
     groups = 0
 
     def uncached_file(self, mib):
-        """So that its pages are counted for whoever reads them first."""
+        """Its pages then count for the process that reads them first."""
         path = os.path.join(self.directory(), "file")
         with open(path, "wb") as file:
             file.write(bytes(mib * MIB))
@@ -136,7 +136,7 @@ class WatchTest(lib.TestCase):
         return Watch(self, *words, **options)
 
     def assert_complete(self, watch):
-        """Nothing but whole profiles with the names that the events told. Returns the names."""
+        """Only complete profiles, with the names in the events. Returns the names."""
         told = [event["path"] for event in watch.events("profile")]
         self.assertEqual(sorted(told), [os.path.join(watch.directory, n) for n in watch.files()])
         for event in watch.events("profile"):
@@ -147,7 +147,7 @@ class WatchTest(lib.TestCase):
         return watch.files()
 
     def assert_fired(self, event, *rules):
-        """By these rules alone, each of which was true."""
+        """Only these rules fired, each of which was true."""
         self.assertEqual([rule["rule"] for rule in event["rules"]], list(rules), event)
         for rule in event["rules"]:
             if "value" in rule:
@@ -163,7 +163,8 @@ class WatchTest(lib.TestCase):
         self.assertEqual(watch.wait_for("watching", count)[-1]["pid"], grower.pid)
 
     def leak_all(self, count, rates):
-        """So many that grow until the kernel ends them at their limit; almost all leave a profile."""
+        """Starts `count` that grow until the kernel ends them at their limit; almost all leave a
+        profile."""
         limit = 48 * MIB
         missing, most = [], 2
         runs = []

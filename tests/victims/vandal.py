@@ -10,7 +10,7 @@ import sys
 
 
 def change_text(pid):
-    """One byte behind the ELF header of libc's text, which nobody runs."""
+    """Changes one byte behind the ELF header of libc's text, which nobody runs."""
     with open("/proc/%d/maps" % pid) as maps:
         line = next(line for line in maps if "r-xp" in line and "/libc.so" in line)
     end = int(line.split()[0].split("-")[1], 16)
