@@ -40,19 +40,19 @@ static int print_job_stalled(void *ctx, const struct fault *fault)
     return code;
 }
 
-static const char *farewell_text(void *ctx, pid_t pid)
+static const char *format_farewell(void *ctx, pid_t pid)
 {
     static char farewell[160];
 
     (void)ctx;
     snprintf(farewell, sizeof farewell,
-             "\njeattach: left at once: prof.active may not be what it was; jeattach status %d "
-             "tells, jeattach off %d switches it off\n",
+             "\njeattach: exited at once: prof.active may not be restored; to check it: jeattach "
+             "status %d; to switch it off: jeattach off %d\n",
              (int)pid, (int)pid);
     return farewell;
 }
 
-/* Whole seconds: a progress line changes no more often. */
+/* Rounds to whole seconds: a progress line does not change more often. */
 static uint64_t to_seconds(uint64_t ns)
 {
     const uint64_t second = 1000000000;
@@ -76,10 +76,10 @@ static void print_progress(void *ctx, const struct run_progress *progress)
     units_bytes((double)progress->rss_bytes, rss);
     units_duration(to_seconds(progress->done_ns), done);
     if (progress->total_ns == UINT64_MAX)
-        progress_show(job->options, "%s %s[%d]: %s, RSS %s (Ctrl-C: end it)", doing, name,
+        progress_show(job->options, "%s %s[%d]: %s, RSS %s (Ctrl-C to end)", doing, name,
                       (int)target->pid, done, rss);
     else
-        progress_show(job->options, "%s %s[%d]: %s of %s, RSS %s (Ctrl-C: end it now)", doing, name,
+        progress_show(job->options, "%s %s[%d]: %s of %s, RSS %s (Ctrl-C to end now)", doing, name,
                       (int)target->pid, done, units_duration(to_seconds(progress->total_ns), whole),
                       rss);
 }
@@ -96,7 +96,7 @@ void job_init(struct job *job, struct attachment *attachment, const struct optio
                                    .note = notes_print,
                                    .progress = print_progress,
                                    .stalled = print_job_stalled,
-                                   .farewell = farewell_text}};
+                                   .farewell = format_farewell}};
 }
 
 struct attach_request job_request(const struct job *job, pid_t pid)
@@ -133,14 +133,14 @@ fault_code job_look(struct job *job, struct attachment *attachment, const struct
     return attachment_look(attachment, &request, fault);
 }
 
-/* ---- how the target was held ---- */
+/* ---- how the target was stopped ---- */
 
 static const char *plural(unsigned n)
 {
     return n == 1 ? "" : "s";
 }
 
-/* "libc.so.6+0x10e0ad": file-relative, as objdump has it. */
+/* "libc.so.6+0x10e0ad": relative to the file, as in objdump. */
 static const char *name_place(const struct attachment *attachment, remote_addr pc, char *out,
                               size_t size)
 {
@@ -171,13 +171,14 @@ static void print_search(const struct job *job)
                 (int)report->tid, place, report->safe.frames, report->attempts,
                 plural(report->attempts), took);
     else
-        message("thread %d was at a safe point, %s: no way into jemalloc on %zu bytes of stack; "
+        message("thread %d was at a safe point, %s: no return address into jemalloc on %zu bytes "
+                "of stack; "
                 "found after %u stop%s, %s",
                 (int)report->tid, place, report->safe.scanned, report->attempts,
                 plural(report->attempts), took);
 }
 
-/* Of the thread that was held last, or at least stopped. */
+/* The summary of the last call, or of the last attempt if there was no call. */
 static const struct injection_summary *last_report(const struct attachment *attachment)
 {
     const struct injection_summary *report = &attachment->injection.summary;
@@ -189,8 +190,8 @@ static void print_hooks(const struct attachment *attachment)
     char clean[sizeof attachment->hooks.used.what];
 
     if (attachment->hooks.used.function)
-        message("warning: allowed by --force-hooks: %s; if it waits for a lock that the held "
-                "thread has, both wait for ever",
+        message("warning: allowed by --force-hooks: %s; if it waits for a lock that the "
+                "stopped thread owns, both wait forever",
                 message_clean(attachment->hooks.used.what, clean, sizeof clean));
 }
 
@@ -201,7 +202,7 @@ static void print_closing(const struct job *job)
     const char *name = syscall_name(report->syscall_nr);
     char clean[64], held[32], where[48];
 
-    print_search(job); /* only now: a slow terminal must not hold the target */
+    print_search(job); /* only after the detach: a slow terminal must not delay the target */
     if (job->options->quiet || !report->tid)
         return;
     if (report->left)
@@ -216,14 +217,14 @@ static void print_closing(const struct job *job)
         snprintf(where, sizeof where, "back in system call %ld", report->syscall_nr);
     message_clean(attachment->target.stat.comm, clean, sizeof clean);
     if (attachment->holds > 1)
-        message("%s[%d] a thread held %u times, %s at most, %u calls; last thread %d, %s", clean,
+        message("%s[%d] a thread stopped %u times, %s at most, %u calls; last thread %d, %s", clean,
                 (int)attachment->target.pid, attachment->holds,
                 units_duration(attachment->longest_ns, held), attachment->calls, (int)report->tid,
                 where);
     else
-        message("%s[%d] thread %d held %s, %u call%s, %s", clean, (int)attachment->target.pid,
-                (int)report->tid, units_duration(report->held_ns, held), report->calls,
-                plural(report->calls), where);
+        message("%s[%d] thread %d stopped for %s, %u call%s, %s", clean,
+                (int)attachment->target.pid, (int)report->tid,
+                units_duration(report->held_ns, held), report->calls, plural(report->calls), where);
 }
 
 int job_finish(struct job *job, fault_code code, const struct fault *fault)
@@ -255,24 +256,24 @@ static void print_sampled(const struct job *job, const struct sampling *sampling
         return;
     units_duration(sampling_ns(sampling), time);
     if (prof_is_active(&sampling->former))
-        message("%ssampled for %s; prof.active was true before, and is", how, time);
+        message("%ssampled for %s; prof.active was true before and stays true", how, time);
     else
         message("%ssampled for %s; prof.active is false again", how, time);
 }
 
-/* The second Ctrl-C: it can be said that nothing was changed when that is so again. */
+/* True after a second Ctrl-C, which is reported only after prof.active is restored. */
 static bool left_without_result(const struct sampling *sampling, fault_code rc)
 {
     return rc == FAULT_INTERRUPTED && sampling->began;
 }
 
-static fault_code settle(struct job *job, struct sampling *sampling, struct fault *fault)
+static fault_code settle_job(struct job *job, struct sampling *sampling, struct fault *fault)
 {
     static char verb[80];
     fault_code rc = sampling_settle(job->attachment, sampling, fault);
 
     if (rc != FAULT_NONE) {
-        snprintf(verb, sizeof verb, "make prof.active %s again in process",
+        snprintf(verb, sizeof verb, "restore prof.active to %s in process",
                  prof_is_active(&sampling->former) ? "true" : "false");
         job->verb = verb;
     }
@@ -292,9 +293,9 @@ int job_finish_sampling(struct job *job, struct sampling *sampling, fault_code r
     if (rc != FAULT_NONE && !left_without_result(sampling, rc))
         code = message_fault(&subject, fault);
     if (gone && sampling->began)
-        message("it was recorded for %s; what was sampled since the last profile ended with it",
+        message("recorded for %s; the samples since the last profile are lost",
                 units_duration(sampling_ns(sampling), time));
-    settled = settle(job, sampling, &own);
+    settled = settle_job(job, sampling, &own);
     if (settled == FAULT_NONE && left_without_result(sampling, rc))
         code = message_fault(&subject, fault);
     if (settled == FAULT_NONE)
@@ -318,7 +319,8 @@ void job_print_head(const struct job *job)
         printf("%s[%d]\n", message_clean(target->stat.comm, name, sizeof name), (int)target->pid);
 }
 
-/* What a look at the thread tells of the proof that the stop would have to give. */
+/* Prints the result of the safe-point check on the thread, as far as it is possible without a
+ * stop. */
 static void describe_proof(const struct attachment *attachment, const struct preview *preview)
 {
     const struct evidence *evidence = &preview->evidence;
@@ -327,23 +329,23 @@ static void describe_proof(const struct attachment *attachment, const struct pre
 
     printf("proof      ");
     if (!preview->asleep.asleep) {
-        printf("%s: only a stop can tell\n",
-               preview->thread.state == 'R' ? "it runs"
-                                            : "where it sleeps, /proc does not show to the tool");
+        printf("%s: its stack can be checked only at a stop\n",
+               preview->thread.state == 'R' ? "the thread is running"
+                                            : "/proc does not show where the thread sleeps");
         return;
     }
     name_place(attachment, preview->asleep.pc, place, sizeof place);
     printf("asleep in %s at %s", name ? name : "the kernel", place);
     if (evidence->proof == PROOF_SAFE)
-        printf(", no way into avoided code on %zu bytes of stack\n", evidence->scanned);
+        printf(", no return address into avoided code on %zu bytes of stack\n", evidence->scanned);
     else if (safepoint_wants_unwinder(evidence->proof))
-        printf(", the stack is to be unwound: it %s%s%s\n",
+        printf(", the stack must be unwound: it %s%s%s\n",
                evidence->proof == PROOF_STACK ? "may be inside" : proof_text(evidence->proof),
                evidence->what ? " " : "", evidence->what ? evidence->what : "");
     else
         printf(", not safe: it %s%s%s\n", proof_text(evidence->proof), evidence->what ? " " : "",
                evidence->what ? evidence->what : "");
-    printf("           (a look without a stop; the call is made only after the same at a stop)\n");
+    printf("           (checked without a stop; before a call the check is repeated at a stop)\n");
 }
 
 fault_code job_describe(const struct job *job, const char *const *calls, struct fault *fault)
@@ -361,7 +363,7 @@ fault_code job_describe(const struct job *job, const char *const *calls, struct 
     printf("jemalloc   %s, %smallctl at %#llx\n",
            message_clean(instance->module.path, path, sizeof path), instance->prefix,
            (unsigned long long)instance->mallctl);
-    printf("thread     %d (%s), the first of %zu that may be used\n", (int)preview.thread.tid,
+    printf("thread     %d (%s), the first of %zu candidates\n", (int)preview.thread.tid,
            message_clean(preview.thread.comm, comm, sizeof comm), preview.candidates);
     describe_proof(attachment, &preview);
     printf("borrowed   system call at %#llx, sigreturn at %#llx\n",

@@ -8,9 +8,9 @@ static const char *lack_text(enum symbols_lack lack)
     case SYMBOLS_LACK_FILE:
         return "its file cannot be opened";
     case SYMBOLS_LACK_BUILD_ID:
-        return "its file is another one than that which was mapped";
+        return "its file is not the one that was mapped";
     case SYMBOLS_LACK_ELF:
-        return "its file is no ELF file of this kind of machine";
+        return "its file is not an ELF file for this kind of machine";
     case SYMBOLS_LACK_TABLE:
         return "it is stripped, and no debug file was found";
     default:
@@ -24,7 +24,7 @@ static void print_missing_names(const struct symbols_coverage *coverage)
     char clean[256];
 
     message("%s: %llu of %llu addresses have no name: %s%s%s",
-            *path ? message_clean(path, clean, sizeof clean) : "memory of no file",
+            *path ? message_clean(path, clean, sizeof clean) : "memory without a file",
             (unsigned long long)(coverage->addresses - coverage->with_function),
             (unsigned long long)coverage->addresses, lack_text(coverage->lack),
             coverage->err ? ": " : "", coverage->err ? strerror(coverage->err) : "");
@@ -39,25 +39,27 @@ void notes_print_profile(void *ctx, const struct run_note *note)
         return;
     switch (note->kind) {
     case NOTE_PROFILE_CUT:
-        message("the profile ends within a line: it was cut, and what is missing is not counted");
+        message(
+            "the profile is truncated: it ends within a line, and the missing part is not counted");
         break;
     case NOTE_PROFILE_ODD_LINES:
-        message("%llu lines of the profile were not understood and passed over", count);
+        message("%llu lines of the profile have an unknown form and were ignored", count);
         break;
     case NOTE_PROFILE_NO_MAPS:
-        message("the profile has no MAPPED_LIBRARIES: its addresses have no names");
+        message("the profile has no MAPPED_LIBRARIES section: its addresses have no names");
         break;
     case NOTE_PROFILE_EMPTY:
-        message("the profile holds no sample: was profiling active (jeattach on PID)?");
+        message("the profile contains no samples: was profiling active (jeattach on PID)?");
         break;
     case NOTE_NAMES_MISSING:
         print_missing_names(note->coverage);
         break;
     case NOTE_STACKS_TRUNCATED:
-        message("%llu stacks have as many calls as jemalloc keeps: they end in [truncated]", count);
+        message("%llu stacks are as deep as jemalloc records: they end in [truncated]", count);
         break;
     case NOTE_PERIODS_DIFFER:
-        message("the two profiles have different periods: %llu and %llu bytes", count, total);
+        message("the two profiles have different sampling periods: %llu and %llu bytes", count,
+                total);
         break;
     default:
         break;
@@ -71,10 +73,10 @@ static void print_retried(const struct job *job, const struct run_note *note)
 
     message_cause(&subject, note->fault, cause, sizeof cause);
     if (note->kind == NOTE_HOLD_RETRIED)
-        message("the process cannot be held yet, trying on: %s", cause);
+        message("the process cannot be stopped yet, trying again: %s", cause);
     else
-        message("prof.active is not %s again yet, trying on: %s", note->active ? "true" : "false",
-                cause);
+        message("prof.active is not %s again yet, trying again: %s",
+                note->active ? "true" : "false", cause);
 }
 
 static void print_switched_on(const struct job *job, const struct run_note *note)
@@ -82,10 +84,10 @@ static void print_switched_on(const struct job *job, const struct run_note *note
     if (!job->options->verbose)
         return;
     if (note->kind == NOTE_ALREADY_ACTIVE)
-        message("prof.active is true already, and stays so until the end");
+        message("prof.active is already true, and stays true until the end");
     else
-        message("prof.active: false -> true until the end; should jeattach be killed before, "
-                "jeattach off %d switches it off",
+        message("prof.active: false -> true until the end; if jeattach is killed before, switch it "
+                "off with: jeattach off %d",
                 (int)job->attachment->target.pid);
 }
 
@@ -96,17 +98,16 @@ void notes_print(void *ctx, const struct run_note *note)
 
     switch (note->kind) {
     case NOTE_NEW_THREADS_SILENT:
-        message("threads that start from now on are not sampled (prof.thread_active_init is "
-                "false)");
+        message("new threads are not sampled (prof.thread_active_init is false)");
         break;
     case NOTE_THREADS_MISSED:
-        message("%llu of %llu threads do not sample: they were not at a safe point in time, and "
-                "jemalloc %s does not wake them by itself",
+        message("%llu of %llu threads do not sample: they did not reach a safe point in time, and "
+                "jemalloc %s does not make them sample again",
                 count, total, note->version);
         break;
     case NOTE_THREADS_UNSURE:
-        message("%llu of %llu threads sample only if they never did before: this build does not "
-                "tell (jeattach on --help)",
+        message("%llu of %llu threads sample only if they have not sampled before, which a build "
+                "without statistics does not show (see jeattach on --help)",
                 count, total);
         break;
     case NOTE_ALREADY_ACTIVE:
@@ -114,7 +115,7 @@ void notes_print(void *ctx, const struct run_note *note)
         print_switched_on(job, note);
         break;
     case NOTE_SWITCHED_BY_ANOTHER:
-        message("prof.active of %d was switched %s by somebody else meanwhile; it is left so",
+        message("prof.active of %d was switched %s by another program; it is left that way",
                 (int)job->attachment->target.pid, note->active ? "on" : "off");
         break;
     case NOTE_HOLD_RETRIED:

@@ -1,9 +1,9 @@
-/* The notes of a run in words, on stderr. */
+/* Prints the notes of a run to stderr. */
 #pragma once
 
 #include "cli/job.h"
 
-/* Of a job: ctx is the struct job. With -q no notes about the written profile. */
+/* Prints a note about a job; ctx is the struct job. -q suppresses notes about the profile. */
 void notes_print(void *ctx, const struct run_note *note);
-/* Of a profile without a process: ctx is the struct options. */
+/* Prints a note about a profile without a process; ctx is the struct options. */
 void notes_print_profile(void *ctx, const struct run_note *note);

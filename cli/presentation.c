@@ -7,47 +7,48 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Below half a percent a function is not listed, as in pprof; a flame graph has more room. */
-static const double LEAST_ROW = 0.005, LEAST_FLAME = 0.0001;
+/* Functions below half a percent are not listed, as in pprof; a flame graph shows more. */
+static const double ROW_SHARE_MIN = 0.005, FLAME_SHARE_MIN = 0.0001;
 
 static const char *const units[] = {
     [UNIT_AUTO] = "auto", [UNIT_BYTES] = "B", [UNIT_KIB] = "KiB",
     [UNIT_MIB] = "MiB",   [UNIT_GIB] = "GiB",
 };
 
-static bool refuse(const char *option, const char *word, const char *choices)
+static bool refuse_word(const char *option, const char *word, const char *choices)
 {
     char clean[64];
 
-    message("%s '%s': it is one of %s", option, message_clean(word, clean, sizeof clean), choices);
+    message("unknown %s '%s': must be one of %s", option, message_clean(word, clean, sizeof clean),
+            choices);
     return false;
 }
 
-static bool take_format(struct presentation *presentation, const struct options *options,
-                        enum format fallback)
+static bool set_format(struct presentation *presentation, const struct options *options,
+                       enum format fallback)
 {
     const char *name = options->report.format;
 
     if (name)
         return format_find(name, &presentation->format) ||
-               refuse("format", name,
-                      "raw, symbolized, text, folded, pprof, flame, dot, svg, json");
+               refuse_word("format", name,
+                           "raw, symbolized, text, folded, pprof, flame, dot, svg, json");
     if (!options->output || !format_of_path(options->output, &presentation->format))
         presentation->format = fallback;
     return true;
 }
 
-static bool take_unit(struct presentation *presentation, const char *name)
+static bool set_unit(struct presentation *presentation, const char *name)
 {
     for (enum unit i = UNIT_AUTO; i < ARRAY_LEN(units); i++)
         if (!name || strcmp(name, units[i]) == 0) {
             presentation->display.unit = i;
             return true;
         }
-    return refuse("unit", name, "auto, B, KiB, MiB, GiB");
+    return refuse_word("unit", name, "auto, B, KiB, MiB, GiB");
 }
 
-static bool take_value(struct presentation *presentation, const char *name)
+static bool set_display_value(struct presentation *presentation, const char *name)
 {
     presentation->display.value = VALUE_BYTES;
     if (!name)
@@ -57,28 +58,38 @@ static bool take_value(struct presentation *presentation, const char *name)
             presentation->display.value = i;
             return true;
         }
-    return refuse("value", name, "inuse_space, inuse_objects, alloc_space, alloc_objects");
+    return refuse_word("value", name, "inuse_space, inuse_objects, alloc_space, alloc_objects");
 }
 
-/* A number of rows; 0 is all of them, however small. */
-static bool take_rows(struct presentation *presentation, const char *text)
+static bool refuse_rows(const char *text)
+{
+    char clean[64];
+
+    message("--rows '%s' is not a number: use a whole number; 0 shows all rows",
+            message_clean(text, clean, sizeof clean));
+    return false;
+}
+
+/* A number of rows; 0: all rows, however small. */
+static bool set_rows(struct presentation *presentation, const char *text)
 {
     char *end;
 
-    presentation->display.least = presentation->format == FORMAT_FLAME ? LEAST_FLAME : LEAST_ROW;
+    presentation->display.least =
+        presentation->format == FORMAT_FLAME ? FLAME_SHARE_MIN : ROW_SHARE_MIN;
     if (!text)
         return true;
     errno = 0;
     presentation->display.rows = strtoul(text, &end, 10);
     if (errno || end == text || *end || *text < '0' || *text > '9')
-        return refuse("rows", text, "the whole numbers; 0 is all");
+        return refuse_rows(text);
     if (presentation->display.rows == 0 && presentation->format != FORMAT_FLAME)
         presentation->display.least = 0;
     return true;
 }
 
-static bool take_regex(struct presentation *presentation, const char *option, const char *text,
-                       const regex_t **out)
+static bool set_regex(struct presentation *presentation, const char *option, const char *text,
+                      const regex_t **out)
 {
     regex_t *regex = &presentation->regexes[presentation->regex_count];
     char reason[128];
@@ -93,24 +104,24 @@ static bool take_regex(struct presentation *presentation, const char *option, co
         return true;
     }
     regerror(rc, regex, reason, sizeof reason);
-    message("%s is no regular expression: %s", option, reason);
+    message("%s is not a valid regular expression: %s", option, reason);
     return false;
 }
 
-static bool take_filter(struct presentation *presentation, const struct profile_options *report)
+static bool set_filter(struct presentation *presentation, const struct profile_options *report)
 {
     struct filter *filter = &presentation->samples.filter;
 
     presentation->samples.by_thread = report->by_thread;
     presentation->samples.thread_frames = report->by_thread && presentation->format != FORMAT_PPROF;
     presentation->samples.keep_allocator = report->keep_allocator;
-    return take_regex(presentation, "--focus", report->focus, &filter->focus) &&
-           take_regex(presentation, "--ignore", report->ignore, &filter->ignore) &&
-           take_regex(presentation, "--hide", report->hide, &filter->hide) &&
-           take_regex(presentation, "--show", report->show, &filter->show);
+    return set_regex(presentation, "--focus", report->focus, &filter->focus) &&
+           set_regex(presentation, "--ignore", report->ignore, &filter->ignore) &&
+           set_regex(presentation, "--hide", report->hide, &filter->hide) &&
+           set_regex(presentation, "--show", report->show, &filter->show);
 }
 
-/* What can only be done to a profile that is made into something else. */
+/* True if the options cannot apply to a profile that is written unchanged. */
 static bool changes_content(const struct options *options)
 {
     const struct profile_options *report = &options->report;
@@ -120,23 +131,23 @@ static bool changes_content(const struct options *options)
            report->keep_allocator;
 }
 
-static bool may_be_written(struct presentation *presentation, const struct options *options)
+static bool can_write_format(struct presentation *presentation, const struct options *options)
 {
     bool to_stdout = options->output && strcmp(options->output, "-") == 0;
 
     if (format_is_binary(presentation->format) && to_stdout && isatty(STDOUT_FILENO)) {
-        message("this format is not for a terminal: use -o FILE");
+        message("this format cannot be written to a terminal: use -o FILE");
         return false;
     }
     if (format_is_unchanged(presentation->format) && changes_content(options)) {
-        message("the formats raw and symbolized are the whole profile as it is: "
-                "choose another with -f for --base, --focus and the like");
+        message("the formats raw and symbolized contain the whole profile: "
+                "choose another format (-f) for --base, --focus and similar options");
         return false;
     }
     if (presentation->format == FORMAT_SVG &&
         !graphviz_find(presentation->dot, sizeof presentation->dot)) {
-        message("a graph as SVG is drawn by dot, which is not installed (package graphviz): "
-                "use -o FILE.dot, or FILE.html for a flame graph");
+        message("format svg needs the program dot, which is not installed (package graphviz): "
+                "use -o FILE.dot, or -o FILE.html for a flame graph");
         return false;
     }
     presentation->display.colors = to_stdout && isatty(STDOUT_FILENO);
@@ -152,7 +163,7 @@ bool presentation_init(struct presentation *presentation, const struct options *
     presentation->display.title = presentation->title;
     presentation->no_inlines = report->no_inlines;
     presentation->debuginfod = report->debuginfod;
-    return take_format(presentation, options, fallback) && take_unit(presentation, report->unit) &&
-           take_value(presentation, report->value) && take_rows(presentation, report->rows) &&
-           take_filter(presentation, report) && may_be_written(presentation, options);
+    return set_format(presentation, options, fallback) && set_unit(presentation, report->unit) &&
+           set_display_value(presentation, report->value) && set_rows(presentation, report->rows) &&
+           set_filter(presentation, report) && can_write_format(presentation, options);
 }

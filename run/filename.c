@@ -45,14 +45,14 @@ const char *filename_wrong(const char *template)
     char letter;
 
     if (!*template)
-        return "an empty name of a file";
+        return "the file name is empty";
     if (strlen(template) >= FILENAME_MAX_BYTES)
-        return "a name of a file that is too long";
+        return "the file name is too long";
     while ((letter = next_directive(&text))) {
         if (!strchr(directives, letter))
-            return "a name of a file may have %n, %p, %P, %t, %r, %h and %%";
+            return "unknown directive in the file name: must be one of %n, %p, %P, %t, %r, %h, %%";
         if (last && text <= last && strchr("tr", letter))
-            return "%t and %r can only be in the file's own name, not in its directory";
+            return "%t and %r are valid only in the file name, not in its directory";
     }
     return NULL;
 }

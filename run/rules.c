@@ -34,18 +34,18 @@ static const char *take_value(struct rule *rule, const char **text, double most,
     double value;
 
     if (!units_parse_decimal(*text, &value, &rest))
-        return "behind > there has to be a size (512M, 2G) or a share (80%)";
+        return "> must be followed by a size (512M, 2G) or a percentage (80%)";
     rule->in_percent = *rest == '%';
     if (rule->in_percent) {
         *text = rest + 1;
         rule->share = value / 100;
-        return value > 0 && value <= most ? NULL : "the share is not above 0 and within its range";
+        return value > 0 && value <= most ? NULL : "the percentage is out of range";
     }
     if (!takes_bytes)
-        return "pressure is a share of time: psi.some>20%/10s";
+        return "pressure needs a percentage of time: psi.some>20%/10s";
     if (!units_parse_bytes(*text, &rule->bytes, text) || rule->bytes < 1 ||
         rule->bytes > LARGEST_MEMORY)
-        return "the size is not one that a memory can have";
+        return "the size is out of range";
     return NULL;
 }
 
@@ -56,10 +56,9 @@ static const char *take_window(struct rule *rule, const char *text, uint64_t usu
     if (!*text)
         return NULL;
     if (*text != '/' || !usual)
-        return usual ? "behind the value there can be a window alone: /10s"
-                     : "behind the value nothing can follow";
+        return usual ? "only a window may follow the value: /10s" : "nothing may follow the value";
     if (!units_parse_duration(text + 1, &rule->window_ns) || rule->window_ns < shortest)
-        return "the window is a duration from 500ms to 24h: /10s, /10m";
+        return "the window must be a duration from 500ms to 24h: /10s, /10m";
     return NULL;
 }
 
@@ -70,7 +69,7 @@ const char *rule_parse(struct rule *rule, const char *text)
 
     memset(rule, 0, sizeof *rule);
     if (!sign)
-        return "it has no > (the shell takes an unquoted one for itself: --when 'rss>2G')";
+        return "it contains no > (the shell interprets an unquoted one: --when 'rss>2G')";
     if (strlen(text) >= sizeof rule->text)
         return "it is too long";
     snprintf(rule->text, sizeof rule->text, "%s", text);
@@ -83,7 +82,7 @@ const char *rule_parse(struct rule *rule, const char *text)
         return wrong ? wrong
                      : take_window(rule, rest, metrics[i].window_ns, metrics[i].shortest_ns);
     }
-    return "it is about none of rss, cgroup, psi.some, psi.full, grow";
+    return "must start with rss, cgroup, psi.some, psi.full or grow";
 }
 
 bool rules_need(const struct rules *rules, enum metric metric)

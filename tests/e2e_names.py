@@ -215,7 +215,7 @@ class Names(lib.TestCase):
         for word, said in MISTAKEN:
             result = self.mallctl(victim.pid, word)
             self.assert_failed(result, lib.USAGE, said)
-            self.assertNotRegex(result.err, r"thread \d+ held")
+            self.assertNotRegex(result.err, r"thread \d+ stopped for")
 
     def test_mistaken_options(self):
         victim = self.victim()

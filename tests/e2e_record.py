@@ -101,7 +101,7 @@ class Record(TestCase):
         self.assertEqual(os.listdir(place), ["x.heap"])
         self.assertEqual(victim.new_files(), [])
         self.assertRegex(result.err, r"sampled for \d+(\.\d+)? m?s; prof\.active is false again")
-        self.assertRegex(result.err, r"a thread held 2 times, .* at most")
+        self.assertRegex(result.err, r"a thread stopped 2 times, .* at most")
         self.assert_active(victim.pid, False)
         self.assert_unharmed(victim, slow=True)
 
@@ -140,7 +140,7 @@ class Record(TestCase):
         result = self.assert_ran(
             self.tool("record", victim.pid, "-d", "50ms", "-o", "-", "-f", "text")
         )
-        self.assertIn("prof.active was true before, and is", result.err)
+        self.assertIn("prof.active was true before and stays true", result.err)
         self.assertIn("in use: ", result.text)
         self.assert_active(victim.pid, True)
 
@@ -326,7 +326,7 @@ class Interrupted(TestCase):
         """It keeps trying, and loses nothing."""
         victim, place, tool = self.stopped()
         tool.send_signal(signal.SIGINT)
-        self.read_until(tool, b"cannot be held yet, trying on: it is stopped by job control")
+        self.read_until(tool, b"cannot be stopped yet, trying again: it is stopped by job control")
         self.go_on(victim)
         code, out, err = self.end(tool)
         self.assertEqual(code, lib.INTERRUPTED, err)
@@ -337,9 +337,9 @@ class Interrupted(TestCase):
         """Without a profile, and at once: as soon as the target can be stopped again."""
         victim, place, tool = self.stopped()
         tool.send_signal(signal.SIGINT)
-        self.read_until(tool, b"cannot be held yet")
+        self.read_until(tool, b"cannot be stopped yet")
         tool.send_signal(signal.SIGINT)
-        self.read_until(tool, b"prof.active is not false again yet, trying on")
+        self.read_until(tool, b"prof.active is not false again yet, trying again")
         self.go_on(victim)
         code, out, err = self.end(tool)
         self.assertEqual((code, out), (lib.INTERRUPTED, b""), err)
@@ -350,13 +350,13 @@ class Interrupted(TestCase):
     def test_third_ctrl_c(self):
         """It leaves profiling on, and reports that."""
         victim, place, tool = self.stopped()
-        for text in (b"cannot be held yet", b"prof.active is not false again yet"):
+        for text in (b"cannot be stopped yet", b"prof.active is not false again yet"):
             tool.send_signal(signal.SIGINT)
             self.read_until(tool, text)
         tool.send_signal(signal.SIGINT)
         code, out, err = self.end(tool)
         self.assertEqual((code, out), (lib.INTERRUPTED, b""), err)
-        self.assertIn("jeattach off %d switches it off" % victim.pid, err)
+        self.assertIn("to switch it off: jeattach off %d" % victim.pid, err)
         self.go_on(victim)
         self.assert_active(victim.pid, True)
         self.use("off", victim.pid)
@@ -373,7 +373,7 @@ class Meanwhile(TestCase):
         code, out, err = self.end(tool)
         self.assertEqual((code, out), (lib.GONE, b""), err)
         self.assertIn("has ended", err)
-        self.assertIn("ended with it", err)
+        self.assertIn("are lost", err)
         self.assertEqual(os.listdir(place), [])
 
     def test_target_is_killed_after_some(self):
@@ -428,7 +428,7 @@ class Meanwhile(TestCase):
                 tool.send_signal(signal.SIGINT)
                 code, out, err = self.end(tool)
                 self.assertEqual(code, lib.INTERRUPTED, err)
-                self.assertEqual(err.count("was switched off by somebody else meanwhile"), 1, err)
+                self.assertEqual(err.count("was switched off by another program"), 1, err)
                 self.assertTrue(out)
                 self.assert_active(victim.pid, False)
 
@@ -542,7 +542,7 @@ class Series(TestCase):
         for path in left:
             self.assertRegex(path, r"/victim-%d-\d{8}T\d{6}Z(-\d+)?\.heap$" % victim.pid)
             self.assert_profile(self.read(path))
-        self.assertIn("held 6 times", result.err)
+        self.assertIn("stopped 6 times", result.err)
         self.assert_active(victim.pid, False)
         self.assert_unharmed(victim, slow=True)
 

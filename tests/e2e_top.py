@@ -73,7 +73,7 @@ class Blocks(TestCase):
         self.assertRegex(result.text, r"\n +62\.5 KiB +\d+\.\d% .* keep_small <- main")
         for name in ("RSS", "allocated", "active", "resident", "metadata", "mapped", "retained"):
             self.assertRegex(result.text, r"\b%s +\d+(\.\d+)? [KM]iB" % name)
-        self.assertRegex(result.err, r"\Ajeattach: sites\[\d+\] thread \d+ held .*, \d+ calls, ")
+        self.assertRegex(result.err, r"\Ajeattach: sites\[\d+\] thread \d+ stopped for .*, \d+ calls, ")
         self.assertEqual(lib.snapshot_differences(process.pid, before), [])
         self.assert_left_alone(process)
 
@@ -83,7 +83,7 @@ class Blocks(TestCase):
         blocks = text.split("\n\n" + "sites[")
         self.assertEqual(len(blocks), 2, text)
         self.assertNotIn("\033", text)
-        self.assertIn("rates come with the next refresh", blocks[0])
+        self.assertIn("rates follow with the next refresh", blocks[0])
         self.assertRegex(blocks[1], r"\n(steady|growing|shrinking): ")
         self.assertEqual([len(re.findall(r" \d+\.\d% ", block)) for block in blocks], [1, 1])
 

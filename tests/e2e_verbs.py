@@ -190,7 +190,7 @@ class Verbs(lib.TestCase):
         result = self.switch(victim, "on")
         self.assertRegex(
             result.err.splitlines()[-1],
-            r"^jeattach: victim\[%d\] thread %d held \d+(\.\d+)? (us|ms|s), \d+ calls?, back in \S+"
+            r"^jeattach: victim\[%d\] thread %d stopped for \d+(\.\d+)? (us|ms|s), \d+ calls?, back in \S+"
             % (victim.pid, victim.pid),
         )
 
@@ -232,8 +232,8 @@ class Verbs(lib.TestCase):
 
     def test_dry_run_shows_what_would_be_proved(self):
         for mode, wanted in (
-            ("poll", r"asleep in poll at victim\+0x[0-9a-f]+, (no way into|the stack is to be)"),
-            ("spin", "it runs: only a stop can tell"),
+            ("poll", r"asleep in poll at victim\+0x[0-9a-f]+, (no return address into|the stack must be)"),
+            ("spin", "the thread is running: its stack can be checked only at a stop"),
         ):
             victim = self.victim(mode, ms=500)
             result = self.assert_ran(lib.run_tool("on", victim.pid, "--dry-run"))

@@ -159,7 +159,7 @@ class Limits(WatchTest):
         for words, said in (
             (("--when", "rss"), "quoted"),
             (("--when", "rss>110%"), "range"),
-            (("--when", "psi.some>5"), "share"),
+            (("--when", "psi.some>5"), "percentage"),
             (("--max", "3"), "--when"),
         ):
             result = lib.run_tool("watch", grower.pid, "-o", directory, *words)

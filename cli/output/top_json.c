@@ -3,7 +3,7 @@
 
 #include <time.h>
 
-static void write_gauges(struct json *json, const struct trends *trends)
+static void json_gauges(struct json *json, const struct trends *trends)
 {
     const struct gauge_values *now = trends_now(trends);
 
@@ -24,8 +24,8 @@ static void write_gauges(struct json *json, const struct trends *trends)
     json_number(json, "window_ns", trends_window(trends));
 }
 
-/* The calls of a site, innermost first. */
-static void write_calls(struct json *json, const struct site *site)
+/* Writes the calls of a site, innermost first. */
+static void json_calls(struct json *json, const struct site *site)
 {
     const char *call = site->calls;
 
@@ -35,7 +35,7 @@ static void write_calls(struct json *json, const struct site *site)
     json_list_end(json);
 }
 
-static void write_site(struct json *json, const struct sites *sites, const struct site *site)
+static void json_site(struct json *json, const struct sites *sites, const struct site *site)
 {
     struct site_growth growth = sites_growth(sites, site);
 
@@ -48,11 +48,11 @@ static void write_site(struct json *json, const struct sites *sites, const struc
         json_rounded(json, "growth_error", growth.error);
         json_signed(json, "growth_since_start", sites_growth_in_all(sites, site).bytes);
     }
-    write_calls(json, site);
+    json_calls(json, site);
     json_item_end(json);
 }
 
-static bool write_sites(struct json *json, const struct top_json *top)
+static bool json_sites(struct json *json, const struct top_json *top)
 {
     const struct sites *sites = top->page->model->sites;
     const struct site **list = sites_sorted(sites, top->page->order);
@@ -69,13 +69,13 @@ static bool write_sites(struct json *json, const struct top_json *top)
     json_object_end(json);
     json_list_begin(json, "sites");
     for (size_t i = 0; i < sites->count && (!top->rows || i < top->rows); i++)
-        write_site(json, sites, list[i]);
+        json_site(json, sites, list[i]);
     json_list_end(json);
     free(list);
     return true;
 }
 
-static void write_time(struct json *json)
+static void json_time_ns(struct json *json)
 {
     struct timespec now;
 
@@ -93,15 +93,15 @@ bool top_json_write(const struct top_json *top, FILE *out)
     json_number(&json, "pid", (uint64_t)model->pid);
     json_text(&json, "name", model->name);
     json_text_or_null(&json, "version", model->version);
-    write_time(&json);
+    json_time_ns(&json);
     json_number(&json, "refresh", model->refreshes);
     json_number(&json, "interval_ns", model->interval);
     json_text_or_null(&json, "missed", top->page->missed);
     if (!top->page->missed) {
-        write_gauges(&json, &model->trends);
+        json_gauges(&json, &model->trends);
         json_text(&json, "profiling", top->profiling);
         if (model->sites)
-            good = write_sites(&json, top);
+            good = json_sites(&json, top);
         else
             json_text_or_null(&json, "next", top->page->next);
         attachment_json(top->attachment, &json);

@@ -6,10 +6,10 @@
 
 struct top_json {
     const struct top_page *page;
-    const struct attachment *attachment; /* its last hold */
+    const struct attachment *attachment; /* for its last stop */
     const char *profiling;               /* "active", "inactive", ... */
-    size_t rows;                         /* sites at most; 0: all */
+    size_t rows;                         /* maximum number of sites; 0: all */
 };
 
-/* One object on one line. False: out of memory; errors of out are the caller's to check. */
+/* Writes one object in one line. False: out of memory. The caller checks errors of out. */
 bool top_json_write(const struct top_json *top, FILE *out);

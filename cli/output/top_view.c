@@ -12,11 +12,11 @@ enum {
     LINE_BYTES = 4096,
     NAME_BYTES = 512,
     NARROW = 60, /* columns below which numbers are compact */
-    WIDE = 100,  /* from which there are more columns of numbers */
-    LOW = 16,    /* lines below which nothing is left empty */
+    WIDE = 100,  /* columns from which more numbers are shown */
+    LOW = 16,    /* lines below which no line is left empty */
     CELL = 37,   /* columns of a gauge */
     ROWS_AT_LEAST = 3,
-    UNLIMITED_WIDTH = 120, /* the form of what is not limited */
+    UNLIMITED_WIDTH = 120, /* columns for which an unlimited width is laid out */
 };
 
 #define KEYS "s sorts, q quits"
@@ -27,7 +27,7 @@ struct layout {
     const struct top_size *size;
     top_line write;
     void *ctx;
-    size_t columns; /* by which the form is chosen */
+    size_t columns; /* the width that determines the layout */
     size_t written; /* lines */
     char text[LINE_BYTES];
     struct line line;
@@ -51,7 +51,7 @@ static const char *rate_text(double bytes_per_second, bool compact, char out[UNI
 
 /* ---- lines ---- */
 
-static struct line *begin(struct layout *view)
+static struct line *begin_view_line(struct layout *view)
 {
     size_t limit = view->size->columns ? view->size->columns : SIZE_MAX;
 
@@ -59,14 +59,14 @@ static struct line *begin(struct layout *view)
     return &view->line;
 }
 
-static bool has_room(const struct layout *view, size_t lines)
+static bool has_lines_left(const struct layout *view, size_t lines)
 {
     return !view->size->lines || view->written + lines <= view->size->lines;
 }
 
-static void end(struct layout *view, enum top_style style)
+static void end_view_line(struct layout *view, enum top_style style)
 {
-    if (!has_room(view, 1))
+    if (!has_lines_left(view, 1))
         return;
     if (style == TOP_BAR && view->size->columns)
         line_fill(&view->line, view->size->columns);
@@ -83,8 +83,8 @@ static void leave_empty(struct layout *view)
 {
     if (is_low(view))
         return;
-    begin(view);
-    end(view, TOP_PLAIN);
+    begin_view_line(view);
+    end_view_line(view, TOP_PLAIN);
 }
 
 /* ---- the head ---- */
@@ -92,7 +92,7 @@ static void leave_empty(struct layout *view)
 static void write_title(struct layout *view)
 {
     const struct top_model *model = view->model;
-    struct line *line = begin(view);
+    struct line *line = begin_view_line(view);
     size_t clock = columns_of(view->page->clock);
 
     line_printf(line, "%s[%d]", model->name, model->pid);
@@ -102,7 +102,7 @@ static void write_title(struct layout *view)
         line_fill(line, view->columns - clock);
         line_add(line, view->page->clock);
     }
-    end(view, TOP_BOLD);
+    end_view_line(view, TOP_BOLD);
 }
 
 static const char *rate_of(const struct layout *view, enum gauge gauge, char out[UNITS_TEXT])
@@ -117,7 +117,7 @@ static const char *trend_word(enum trend trend)
     return words[trend];
 }
 
-/* What grows tells where to look: the program, free pages that jemalloc keeps, or neither. */
+/* What grows shows where to look: the program, free pages that jemalloc keeps, or neither. */
 static const char *cause_of_rss(const struct layout *view)
 {
     const struct trends *trends = &view->model->trends;
@@ -126,8 +126,8 @@ static const char *cause_of_rss(const struct layout *view)
         trends_direction(trends, GAUGE_RSS) != TREND_GROWING)
         return NULL;
     if (trends_direction(trends, GAUGE_RESIDENT) == TREND_GROWING)
-        return "allocated is not: free pages that jemalloc keeps";
-    return "allocated is not: memory that is not jemalloc's, or newly touched";
+        return "allocated is steady: free pages that jemalloc keeps";
+    return "allocated is steady: memory outside jemalloc, or newly touched";
 }
 
 static void write_trend(struct layout *view)
@@ -136,7 +136,7 @@ static void write_trend(struct layout *view)
     bool counted = trends_has_rate(trends, GAUGE_ALLOCATED);
     enum gauge main_gauge = counted && !cause_of_rss(view) ? GAUGE_ALLOCATED : GAUGE_RSS;
     enum gauge other = main_gauge == GAUGE_RSS ? GAUGE_ALLOCATED : GAUGE_RSS;
-    struct line *line = begin(view);
+    struct line *line = begin_view_line(view);
     char rate[UNITS_TEXT], window[UNITS_TEXT];
 
     line_printf(line, "%s: %s %s", trend_word(trends_direction(trends, main_gauge)),
@@ -146,7 +146,7 @@ static void write_trend(struct layout *view)
     else if (trends_has_rate(trends, other))
         line_printf(line, ", %s %s", gauge_name(other), rate_of(view, other, rate));
     line_printf(line, " (over %s)", units_duration(trends_window(trends), window));
-    end(view, TOP_PLAIN);
+    end_view_line(view, TOP_PLAIN);
 }
 
 static void write_verdict(struct layout *view)
@@ -154,27 +154,27 @@ static void write_verdict(struct layout *view)
     const struct top_model *model = view->model;
 
     if (view->page->missed) {
-        line_printf(begin(view), "no new numbers: %s", view->page->missed);
-        end(view, TOP_BOLD);
+        line_printf(begin_view_line(view), "no new numbers: %s", view->page->missed);
+        end_view_line(view, TOP_BOLD);
     } else if (trends_has_rate(&model->trends, GAUGE_RSS)) {
         write_trend(view);
     } else {
-        line_add(begin(view), model->interval ? "rates come with the next refresh"
-                                              : "one look: growth takes two");
-        end(view, TOP_PLAIN);
+        line_add(begin_view_line(view), model->interval ? "rates follow with the next refresh"
+                                                        : "growth needs two refreshes");
+        end_view_line(view, TOP_PLAIN);
     }
 }
 
 static void write_hold(struct layout *view)
 {
     const struct top_model *model = view->model;
-    struct line *line = begin(view);
+    struct line *line = begin_view_line(view);
     char held[UNITS_TEXT], longest[UNITS_TEXT], interval[UNITS_TEXT], asked[UNITS_TEXT];
     bool slower = model->interval > model->asked;
 
-    line_printf(line, "thread held %s", units_duration(model->held, held));
+    line_printf(line, "thread stopped %s", units_duration(model->held, held));
     if (!model->interval) {
-        end(view, TOP_PLAIN);
+        end_view_line(view, TOP_PLAIN);
         return;
     }
     line_printf(line, ", at most %s", units_duration(model->longest, longest));
@@ -185,7 +185,7 @@ static void write_hold(struct layout *view)
     else
         line_printf(line, ", %s%.2f %% of the time; every %s", model->share < 0.0001 ? "< " : "",
                     model->share < 0.0001 ? 0.01 : 100 * model->share, interval);
-    end(view, slower ? TOP_BOLD : TOP_PLAIN);
+    end_view_line(view, slower ? TOP_BOLD : TOP_PLAIN);
 }
 
 /* ---- the gauges ---- */
@@ -202,7 +202,7 @@ static void write_gauge(struct layout *view, enum gauge gauge)
         line_printf(&view->line, " %14s", rate_of(view, gauge, text));
 }
 
-/* How many lines the gauges may have, so that rows are left for the sites. */
+/* Returns how many lines the gauges may use, so that rows remain for the sites. */
 static size_t gauge_lines(const struct layout *view, size_t wanted)
 {
     size_t rest = ROWS_AT_LEAST + 1, used = view->written + rest;
@@ -221,29 +221,30 @@ static void write_gauges(struct layout *view)
     size_t lines = gauge_lines(view, count);
 
     for (size_t i = 0; i < lines; i++) {
-        begin(view);
+        begin_view_line(view);
         write_gauge(view, (enum gauge)i);
         if (two && view->model->has_stats && i < ARRAY_LEN(right)) {
             line_fill(&view->line, CELL + 3);
             write_gauge(view, right[i]);
         }
-        end(view, TOP_PLAIN);
+        end_view_line(view, TOP_PLAIN);
     }
     if (!view->model->has_stats && view->model->version[0]) {
-        line_add(begin(view), "this jemalloc was built without statistics (config.stats is false)");
-        end(view, TOP_PLAIN);
+        line_add(begin_view_line(view),
+                 "this jemalloc was built without statistics (config.stats is false)");
+        end_view_line(view, TOP_PLAIN);
     }
 }
 
 /* ---- the sites ---- */
 
-/* What is sorted by is in capitals. */
+/* The column that sorts the rows is in capitals. */
 static void write_heading(struct layout *view)
 {
     const struct top_model *model = view->model;
     bool growth = view->page->order == SITES_BY_GROWTH;
     const char *sizes = growth ? "size" : "SIZE", *rates = growth ? "GROWTH" : "growth";
-    struct line *line = begin(view);
+    struct line *line = begin_view_line(view);
     char in_all[UNITS_TEXT], grown[UNITS_TEXT + 8] = "";
 
     if (view->columns < NARROW)
@@ -259,10 +260,10 @@ static void write_heading(struct layout *view)
         line_fill(line, view->size->columns - sizeof KEYS);
         line_add(line, KEYS);
     }
-    end(view, TOP_BAR);
+    end_view_line(view, TOP_BAR);
 }
 
-/* A name in full where there is room for all of them, else without parameters and templates. */
+/* Writes full names if all of them fit, else names without parameters and templates. */
 static void write_calls(struct layout *view, const struct site *site)
 {
     struct line *line = &view->line;
@@ -275,7 +276,7 @@ static void write_calls(struct layout *view, const struct site *site)
     call = site->calls;
     for (uint32_t i = 0; i < site->call_count; i++, call = site_next_call(call)) {
         if (i && line_space(line) < 4 + 6)
-            break; /* not worth a beginning */
+            break; /* too narrow for a name */
         if (i)
             line_add(line, " <- ");
         if (!line_add(line, whole <= line_space(line) && line->limit == SIZE_MAX
@@ -306,7 +307,7 @@ static void write_numbers(struct layout *view, const struct site *site)
                     mark);
 }
 
-/* Since the first profile, and how many objects there are. */
+/* Writes the growth since the first profile and the number of objects. */
 static void write_more_numbers(struct layout *view, const struct site *site)
 {
     const struct sites *sites = view->model->sites;
@@ -322,30 +323,30 @@ static void write_more_numbers(struct layout *view, const struct site *site)
 
 static void write_site(struct layout *view, const struct site *site)
 {
-    begin(view);
+    begin_view_line(view);
     write_numbers(view, site);
     if (view->columns >= WIDE)
         write_more_numbers(view, site);
     write_calls(view, site);
-    end(view, TOP_PLAIN);
+    end_view_line(view, TOP_PLAIN);
 }
 
 static void write_sites_head(struct layout *view)
 {
     const struct sites *sites = view->model->sites;
-    struct line *line = begin(view);
+    struct line *line = begin_view_line(view);
     char bytes[UNITS_TEXT], period[UNITS_TEXT];
 
     if (sites->count == 0) {
-        line_add(line, "no sample yet: only what is allocated from now on can be sampled");
+        line_add(line, "no samples yet: only allocations made from now on can be sampled");
     } else {
         line_printf(line, "profiled: %s in %lld objects",
                     units_bytes((double)sites->bytes.now, bytes), (long long)sites->objects.now);
         if (sites->period > 1)
-            line_printf(line, ", a sample every %s; ~ within its error",
+            line_printf(line, ", a sample every %s; ~ within the sampling error",
                         units_bytes((double)sites->period, period));
     }
-    end(view, TOP_DIM);
+    end_view_line(view, TOP_DIM);
 }
 
 static bool write_sites(struct layout *view)
@@ -359,13 +360,13 @@ static bool write_sites(struct layout *view)
     if (!is_low(view))
         write_sites_head(view);
     write_heading(view);
-    for (size_t i = 0; i < sites->count && (!rows || i < rows) && has_room(view, 1); i++)
+    for (size_t i = 0; i < sites->count && (!rows || i < rows) && has_lines_left(view, 1); i++)
         write_site(view, list[i]);
     free(list);
     return true;
 }
 
-/* A text over as many lines as it takes, broken between words. */
+/* Writes a text in as many lines as it needs, broken between words. */
 static void write_wrapped(struct layout *view, const char *text, enum top_style style)
 {
     size_t columns = view->size->columns ? view->size->columns : UNLIMITED_WIDTH;
@@ -377,8 +378,8 @@ static void write_wrapped(struct layout *view, const char *text, enum top_style 
                 fits--;
             fits = fits ? fits : columns;
         }
-        line_printf(begin(view), "%.*s", (int)fits, text);
-        end(view, style);
+        line_printf(begin_view_line(view), "%.*s", (int)fits, text);
+        end_view_line(view, style);
         text += fits;
         text += strspn(text, " ");
     }

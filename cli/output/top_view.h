@@ -1,25 +1,25 @@
-/* What top shows, as lines of text: from the page alone, for any size of a terminal. */
+/* Lays out the page of top as lines of text, for any terminal size. Uses only the page. */
 #pragma once
 
 #include "run/top_refresh.h"
 
-/* The model, and what is said of it. */
+/* The model, and messages about it. */
 struct top_page {
     const struct top_model *model;
     const char *clock;      /* the time of day */
     enum sites_order order; /* of the rows */
-    const char *why, *next; /* without a profile: the one next step, a command or a sentence */
-    const char *missed;     /* why the newest refresh brought nothing; NULL: it did */
+    const char *why, *next; /* without a profile: the reason and the next step (text or command) */
+    const char *missed;     /* why the latest refresh failed; NULL: it succeeded */
 };
 
 struct top_size {
     size_t columns, lines; /* 0: not limited */
-    size_t rows;           /* sites at most; 0: as there is room */
+    size_t rows;           /* maximum number of sites; 0: as many as fit */
 };
 
 enum top_style { TOP_PLAIN, TOP_BOLD, TOP_DIM, TOP_BAR };
 
-/* A line, without its newline; never wider than the terminal. */
+/* Receives a line, without its newline; never wider than the terminal. */
 typedef void (*top_line)(void *ctx, enum top_style style, const char *text);
 
 /* Calls write for each line, from the top. False: out of memory. */

@@ -108,7 +108,7 @@ struct line {
     size_t len;
 };
 
-__attribute__((format(printf, 2, 3))) static void add(struct line *line, const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static void append(struct line *line, const char *fmt, ...)
 {
     va_list ap;
 
@@ -121,62 +121,65 @@ __attribute__((format(printf, 2, 3))) static void add(struct line *line, const c
         line->len = sizeof line->text - 1;
 }
 
-static void add_fired(struct line *line, const struct watch_event *event)
+static void append_fired(struct line *line, const struct watch_event *event)
 {
     char text[128];
     bool any = false;
 
     for (size_t i = 0; i < event->rules->count; i++)
         if (event->fired >> i & 1) {
-            add(line, "%s%s", any ? ", " : "", rule_describe(event->rules, i, text, sizeof text));
+            append(line, "%s%s", any ? ", " : "",
+                   rule_describe(event->rules, i, text, sizeof text));
             any = true;
         }
 }
 
-static void add_start(struct line *line, const struct watch_event *event)
+static void append_start(struct line *line, const struct watch_event *event)
 {
     const struct watch_start *start = event->start;
     char rss[UNITS_TEXT], limit[UNITS_TEXT], locked[UNITS_TEXT], clean[256];
 
-    add(line, "rss %s, limit %s; ", units_bytes((double)event->measures->rss, rss),
-        units_bytes((double)event->measures->limit, limit));
+    append(line, "rss %s, limit %s; ", units_bytes((double)event->measures->rss, rss),
+           units_bytes((double)event->measures->limit, limit));
     if (start->switched)
-        add(line, "profiling switched on");
+        append(line, "profiling switched on");
     else
-        add(line, "profiling %s", start->active ? "active" : "NOT ACTIVE (--on switches it on)");
-    add(line, "; at most %u profile%s into %s; ", start->most, start->most == 1 ? "" : "s",
-        message_clean(start->directory, clean, sizeof clean));
+        append(line, "profiling %s",
+               start->active ? "active" : "NOT ACTIVE (use --on to switch it on)");
+    append(line, "; at most %u profile%s into %s; ", start->most, start->most == 1 ? "" : "s",
+           message_clean(start->directory, clean, sizeof clean));
     if (start->lock_err)
-        add(line, "own memory not locked: %s", strerror(start->lock_err));
+        append(line, "own memory not locked: %s", strerror(start->lock_err));
     else
-        add(line, "%s of own memory locked", units_bytes((double)start->locked, locked));
+        append(line, "%s of own memory locked", units_bytes((double)start->locked, locked));
 }
 
-static void add_profile(struct line *line, const struct watch_event *event)
+static void append_profile(struct line *line, const struct watch_event *event)
 {
     char held[UNITS_TEXT], bytes[UNITS_TEXT], clean[512];
 
-    add_fired(line, event);
-    add(line, ": %s, %s, thread %d held %s", message_clean(event->path, clean, sizeof clean),
-        units_bytes((double)event->bytes, bytes), (int)event->held->tid,
-        units_duration(event->held->held_ns, held));
+    append_fired(line, event);
+    append(line, ": %s, %s, thread %d stopped for %s",
+           message_clean(event->path, clean, sizeof clean),
+           units_bytes((double)event->bytes, bytes), (int)event->held->tid,
+           units_duration(event->held->held_ns, held));
     if (event->empty)
-        add(line, "; IT HOLDS NO SAMPLE: was profiling active (--on, jeattach on)?");
+        append(line, "; IT CONTAINS NO SAMPLES: was profiling active (--on, jeattach on)?");
     if (event->removed)
-        add(line, "; %u older one%s removed", event->removed, event->removed == 1 ? "" : "s");
+        append(line, "; %u older one%s removed", event->removed, event->removed == 1 ? "" : "s");
 }
 
-static void add_failed(struct line *line, const struct watch_event *event, const char *cause)
+static void append_failed(struct line *line, const struct watch_event *event, const char *cause)
 {
     char clean[512], pause[UNITS_TEXT];
 
     if (event->rules)
-        add_fired(line, event);
+        append_fired(line, event);
     else
-        add(line, "cannot be watched");
-    add(line, ": %s", message_clean(cause, clean, sizeof clean));
+        append(line, "cannot be watched");
+    append(line, ": %s", message_clean(cause, clean, sizeof clean));
     if (event->retry_ns)
-        add(line, "; tried again in %s", units_duration(event->retry_ns, pause));
+        append(line, "; next try in %s", units_duration(event->retry_ns, pause));
 }
 
 static void print_words(const struct watch_event *event, const char *cause)
@@ -185,23 +188,23 @@ static void print_words(const struct watch_event *event, const char *cause)
     char clean[64];
 
     if (event->kind == EVENT_WAITING)
-        add(&line, "waits for %s", event->name);
+        append(&line, "waiting for %s", event->name);
     else
-        add(&line, "%s[%d] ", message_clean(event->name, clean, sizeof clean), event->pid);
+        append(&line, "%s[%d] ", message_clean(event->name, clean, sizeof clean), event->pid);
     if (event->kind == EVENT_WATCHING)
-        add_start(&line, event);
+        append_start(&line, event);
     else if (event->kind == EVENT_PROFILE)
-        add_profile(&line, event);
+        append_profile(&line, event);
     else if (event->kind == EVENT_FAILED)
-        add_failed(&line, event, cause);
+        append_failed(&line, event, cause);
     else if (event->kind == EVENT_ENDED)
-        add(&line, "has ended; profiles made: %u", event->made);
+        append(&line, "has ended; profiles written: %u", event->made);
     else if (event->kind == EVENT_STOPPED)
-        add(&line, "watched no longer: %s; profiles made: %u", cause, event->made);
+        append(&line, "no longer watched: %s; profiles written: %u", cause, event->made);
     message("%s", line.text);
 }
 
-/* Nothing waits in a buffer while the watch does. */
+/* Flushes, so that no event stays in a buffer while the watch waits. */
 fault_code watch_event_print(const struct options *options, const struct watch_event *event,
                              const char *cause, struct fault *fault)
 {

@@ -1,9 +1,9 @@
-/* The events of a watch: a line for each on stderr, or with --json an object on stdout. */
+/* The events of watch: one line each on stderr, and with --json one object each on stdout. */
 #pragma once
 
 #include "cli/options.h"
 #include "run/watching.h"
 
-/* cause: of FAILED and STOPPED; else NULL. FAULT_OUTPUT if stdout takes no more. */
+/* cause: of EVENT_FAILED and EVENT_STOPPED, else NULL. FAULT_OUTPUT: stdout cannot be written. */
 fault_code watch_event_print(const struct options *options, const struct watch_event *event,
                              const char *cause, struct fault *fault);

@@ -56,7 +56,8 @@ static void print_path(const char *path)
     }
     printf("%s\n", message_clean(path, clean, sizeof clean));
     if (strcmp(clean, path) != 0)
-        message("the name has characters that do not go onto a terminal: --json has them");
+        message(
+            "the name contains characters that cannot be printed on a terminal: --json shows them");
 }
 
 /* stdout carries the profile itself with -o -. */
@@ -84,8 +85,7 @@ static void tell_target_path(const struct dump *dump)
     if (options->output || options->quiet || options->json ||
         strcmp(dump->path, dump->result.target_path) == 0)
         return;
-    message("the target sees that file as %s",
-            message_clean(dump->result.target_path, clean, sizeof clean));
+    message("path in the target: %s", message_clean(dump->result.target_path, clean, sizeof clean));
 }
 
 static fault_code dump_held(struct attachment *attachment, void *ctx, struct fault *fault)

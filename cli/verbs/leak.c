@@ -370,8 +370,8 @@ static bool prepare(struct leak *leak, const struct options *options)
     format = leak->presentation.format;
     if (format != FORMAT_RAW && format != FORMAT_SYMBOLIZED)
         return true;
-    message("leak writes the difference of two profiles, which raw and symbolized cannot hold: "
-            "choose another format with -f");
+    message("the formats raw and symbolized cannot contain the difference of two profiles: "
+            "choose another format (-f)");
     return false;
 }
 

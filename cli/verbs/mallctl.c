@@ -410,8 +410,8 @@ static void tell_notes(const struct mallctl *mallctl)
         message("%zu more names match: use a narrower pattern", mallctl->left_out);
     for (size_t i = 0; i < mallctl->count; i++)
         if (is_broken_switch(mallctl, &mallctl->list[i]))
-            message("jemalloc 5.2 does not sample again in threads that allocate while prof.active "
-                    "is false: use jeattach on");
+            message("jemalloc 5.2 does not sample in threads that allocated while prof.active was "
+                    "false: use jeattach on instead");
 }
 
 static fault_code describe(const struct job *job, const struct mallctl *mallctl,

@@ -133,9 +133,9 @@ static void tell_rest(const struct listing *listing)
         message("%zu of %zu process%s could not be read%s", listing->unreadable, listing->looked,
                 listing->looked == 1 ? "" : "es", refusal_text(listing));
     if (listing->count == 0 && !listing->left && !listing->options->quiet)
-        message("no jemalloc in the other %zu", listing->looked - listing->unreadable);
+        message("the other %zu do not use jemalloc", listing->looked - listing->unreadable);
     if (listing->left)
-        message("the list is not complete: the last %zu were not looked at any more",
+        message("the list is not complete: the last %zu processes were not examined in time",
                 listing->left);
 }
 

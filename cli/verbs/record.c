@@ -134,7 +134,7 @@ static fault_code write_profile(struct record *record, struct fault *fault)
 
     if (!memmem(record->capture.text.bytes, record->capture.text.len, "\n@ 0x", 5) &&
         record->presentation.format == FORMAT_RAW)
-        message("no allocation was sampled: a sample comes every %llu bytes on average",
+        message("no allocation was sampled: the sampling period is %llu bytes on average",
                 1ull << (record->sampling.former.lg_sample & 63));
     if (!to_stdout(record))
         rc = name_output(record, fault);
@@ -190,7 +190,7 @@ static uint64_t next_moment(struct record *record, uint64_t moment)
 
     if (next < now) {
         if (!record->too_slow)
-            message("writing a profile takes longer than --every: some are left out");
+            message("writing a profile takes longer than --every: some profiles are skipped");
         record->too_slow = true;
         next += (now - next) / record->every_ns * record->every_ns;
     }
@@ -293,7 +293,7 @@ static bool prepare(struct record *record, const struct options *options)
         return false;
     wrong = strcmp(output, "-") == 0 ? NULL : filename_wrong(output);
     if (!wrong && strcmp(output, "-") == 0 && options->every_ns)
-        wrong = "a series is written to files: use -o with a name, or leave it out";
+        wrong = "a series cannot be written to stdout: give -o a file name, or omit it";
     if (wrong)
         message("%s", wrong);
     else

@@ -160,11 +160,11 @@ static int tell_missed(const struct change *change)
     if (activation->missed > ACTIVATION_NAMED)
         message("and %zu more threads", activation->missed - ACTIVATION_NAMED);
     if (activation->missed)
-        message("run jeattach on %d again, perhaps with a longer --timeout", pid);
+        message("to reach them, run jeattach on %d again, with a longer --timeout", pid);
     if (activation->unsure)
-        message("%zu threads sample only if they never did before: this build has no statistics, "
-                "so it does not tell; jeattach on --allow-reset %d makes them all sample, and "
-                "drops what was sampled so far",
+        message("%zu threads sample only if they have not sampled before, which a build without "
+                "statistics does not show; jeattach on --allow-reset %d makes all of them sample, "
+                "and drops all samples taken so far",
                 activation->unsure, pid);
     if (change->interrupted)
         return EXIT_INTERRUPTED;

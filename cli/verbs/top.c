@@ -265,7 +265,8 @@ static bool take_order(const struct options *options, enum sites_order *order)
     *order = strcmp(word, "growth") == 0 ? SITES_BY_GROWTH : SITES_BY_SIZE;
     if (*order == SITES_BY_GROWTH || strcmp(word, "cur") == 0)
         return true;
-    message("--sort %s is none of: cur, growth", message_clean(word, clean, sizeof clean));
+    message("unknown order '%s' (--sort): must be one of cur, growth",
+            message_clean(word, clean, sizeof clean));
     return false;
 }
 

@@ -36,7 +36,8 @@ static bool take_rules(struct rules *rules, const struct watch_options *given)
         char clean[64];
         if (!wrong)
             continue;
-        message("'%s' is no rule: %s", message_clean(given->rules[i], clean, sizeof clean), wrong);
+        message("invalid rule '%s': %s", message_clean(given->rules[i], clean, sizeof clean),
+                wrong);
         fprintf(stderr, "  fix:   jeattach watch --help\n");
         return false;
     }
@@ -346,7 +347,7 @@ static int watch_main(const struct options *options, pid_t pid)
         return EXIT_USAGE;
     reserve_heap();
     if (!watching_reserve(&watcher.watch)) {
-        message("there is no memory for a profile");
+        message("out of memory for a profile");
         return EXIT_INTERNAL;
     }
     code = run(&watcher, pid);

@@ -119,7 +119,7 @@ class Engine(boxes.TestCase):
         result = self.assert_ran(self.beside(name, "dump", 1, options=ptrace))
         self.assertRegex(result.text, r"\A/proc/1/root/tmp/jeprof\.1\.\d+\.m\d+\.heap\n\Z")
         path = result.text.strip()
-        self.assertIn("the target sees that file as " + path[len("/proc/1/root"):], result.err)
+        self.assertIn("path in the target: " + path[len("/proc/1/root"):], result.err)
         report = self.assert_ran(self.beside(name, "report", path, options=ptrace))
         self.assertRegex(report.text, r"(?m)^in use: ")
         with open("/proc/%d/root%s" % (pid, path[len("/proc/1/root"):]), "rb") as file:

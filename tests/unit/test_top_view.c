@@ -149,7 +149,8 @@ static void test_usual_size(const struct sites *sites)
     CHECK(has(&shown, "redis-server[4242]  jemalloc 5.3.0 "));
     CHECK(has(&shown, "12:34:56\n"));
     CHECK(has(&shown, "growing: allocated +3 MiB/s, RSS +2 MiB/s (over 2 s)\n"));
-    CHECK(has(&shown, "thread held 0.41 ms, at most 1.2 ms, 0.02 % of the time; every 2 s\n"));
+    CHECK(
+        has(&shown, "thread stopped 0.41 ms, at most 1.2 ms, 0.02 % of the time; every 2 s\n"));
     CHECK(has(&shown, "RSS           204 MiB       +2 MiB/s    metadata "));
     CHECK(has(&shown,
               "    100 MiB  42.9%              -   sdsnewlen <- createStringObject <- main\n"));
@@ -219,7 +220,7 @@ static void test_interval(const struct sites *sites)
     CHECK(has(&shown, "at most 1.2 ms; every 10 s, not 2 s, to stay below 1 %\n"));
     model.interval = 0; /* --once */
     lay_out(&shown, &page, 80, 24, 0);
-    CHECK(has(&shown, "thread held 0.41 ms\n"));
+    CHECK(has(&shown, "thread stopped 0.41 ms\n"));
 }
 
 static void test_missed(const struct sites *sites)
@@ -258,7 +259,7 @@ static void test_verdicts(void)
 
     model.trends.rounds = 0;
     lay_out(&shown, &page, 80, 24, 0);
-    CHECK(has(&shown, "rates come with the next refresh\n"));
+    CHECK(has(&shown, "rates follow with the next refresh\n"));
     add_gauges(&model, 200 * MIB, 150 * MIB, true);
     add_gauges(&model, 200 * MIB, 150 * MIB, true);
     lay_out(&shown, &page, 80, 24, 0);
@@ -266,7 +267,7 @@ static void test_verdicts(void)
     add_gauges(&model, 230 * MIB, 150 * MIB, true);
     add_gauges(&model, 260 * MIB, 150 * MIB, true);
     lay_out(&shown, &page, 0, 0, 0);
-    CHECK(has(&shown, "growing: RSS +10 MiB/s; allocated is not: memory that is not jemalloc's"));
+    CHECK(has(&shown, "growing: RSS +10 MiB/s; allocated is steady: memory outside jemalloc"));
 }
 
 static void test_without_statistics(void)
