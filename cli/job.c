@@ -3,8 +3,8 @@
 #include "cli/faults.h"
 #include "cli/notes.h"
 #include "cli/output/progress.h"
+#include "cli/output/stdout.h"
 #include "inject/acquire.h"
-#include "run/output.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -234,7 +234,7 @@ int job_finish(struct job *job, fault_code code, const struct fault *fault)
     int exit_code = EXIT_DONE;
 
     if (code == FAULT_NONE) {
-        code = output_stdout_check(&stdout_fault);
+        code = stdout_check(&stdout_fault);
         fault = &stdout_fault;
     }
     if (code != FAULT_NONE)

@@ -1,10 +1,10 @@
 #include "base/util.h"
 #include "cli/help.h"
 #include "cli/message.h"
+#include "cli/output/stdout.h"
 #include "cli/several.h"
 #include "cli/verbs/verbs.h"
 #include "run/interrupt.h"
-#include "run/output.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -113,7 +113,7 @@ int main(int argc, char **argv)
         return EXIT_OUTPUT;
     }
     interrupt_init(EXIT_INTERRUPTED);
-    output_stdout_init();
+    stdout_init();
     if (argc < 2)
         return run_verb(&verb_ps, 1, (char **)all);
     if (is_one_of(argv[1], "-h", "--help") || strcmp(argv[1], "help") == 0)

@@ -39,22 +39,22 @@ bool filename_has_directives(const char *template)
     return strchr(template, '%') != NULL;
 }
 
-const char *filename_wrong(const char *template)
+enum filename_flaw filename_check(const char *template)
 {
     const char *last = strrchr(template, '/'), *text = template;
     char letter;
 
     if (!*template)
-        return "the file name is empty";
+        return FILENAME_EMPTY;
     if (strlen(template) >= FILENAME_MAX_BYTES)
-        return "the file name is too long";
+        return FILENAME_TOO_LONG;
     while ((letter = next_directive(&text))) {
         if (!strchr(directives, letter))
-            return "unknown directive in the file name: must be one of %n, %p, %P, %t, %r, %h, %%";
+            return FILENAME_DIRECTIVE;
         if (last && text <= last && strchr("tr", letter))
-            return "%t and %r are valid only in the file name, not in its directory";
+            return FILENAME_VARIES;
     }
-    return NULL;
+    return FILENAME_GOOD;
 }
 
 /* A text with a position; what does not fit makes it too long for ever. */

@@ -33,12 +33,16 @@ struct filename_facts {
 /* What is so now. */
 void filename_facts(struct filename_facts *facts, const struct target *target);
 
-/*
- * What is wrong with a template, as words for the operator; NULL: nothing. What
- * changes from one moment to the next (%t, %r) is taken in the last part alone:
- * the directory has to be there at the beginning.
- */
-const char *filename_wrong(const char *template);
+/* What is wrong with a template. */
+enum filename_flaw {
+    FILENAME_GOOD,
+    FILENAME_EMPTY,
+    FILENAME_TOO_LONG,
+    FILENAME_DIRECTIVE, /* another letter after % than those above */
+    FILENAME_VARIES,    /* %t or %r in the directory, which must exist from the beginning */
+};
+
+enum filename_flaw filename_check(const char *template);
 /* Does it have anything to put in? */
 bool filename_has_directives(const char *template);
 /* Does it name a directory, as filename_expand takes it? */

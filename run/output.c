@@ -144,8 +144,7 @@ bool output_may_retry(int fd)
     return poll(&full, 1, -1) > 0 || (errno == EINTR && !*interrupt_again_flag());
 }
 
-/* patient: also through a second Ctrl-C, until one ends the tool. */
-static int write_all(int fd, const unsigned char *bytes, size_t len, bool patient)
+int output_write_all(int fd, const unsigned char *bytes, size_t len, bool patient)
 {
     while (len > 0) {
         ssize_t n = write(fd, bytes, len);
@@ -165,7 +164,7 @@ static ssize_t stream_write(void *cookie, const char *bytes, size_t len)
     struct output *output = cookie;
 
     if (!output->err)
-        output->err = write_all(output->fd, (const unsigned char *)bytes, len, true);
+        output->err = output_write_all(output->fd, (const unsigned char *)bytes, len, true);
     return output->err ? 0 : (ssize_t)len;
 }
 
@@ -269,7 +268,7 @@ static int give_name(struct output *output)
 
 fault_code output_finish(struct output *output, const void *bytes, size_t len, struct fault *fault)
 {
-    int err = output->err ? output->err : write_all(output->fd, bytes, len, true);
+    int err = output->err ? output->err : output_write_all(output->fd, bytes, len, true);
 
     if (!err && output->temporary && fsync(output->fd))
         err = errno;
@@ -295,41 +294,4 @@ void output_close(struct output *output)
     outfile_close(&output->file);
     free(output->path);
     begin(output, false);
-}
-
-/* ---- stdout ---- */
-
-static int stdout_err; /* of the first write that failed */
-
-bool output_stdout_write(const char *bytes, size_t len)
-{
-    if (!stdout_err)
-        stdout_err = write_all(STDOUT_FILENO, (const unsigned char *)bytes, len, false);
-    errno = stdout_err;
-    return !stdout_err;
-}
-
-static ssize_t stdout_cookie_write(void *cookie, const char *bytes, size_t len)
-{
-    (void)cookie;
-    return output_stdout_write(bytes, len) ? (ssize_t)len : 0;
-}
-
-void output_stdout_init(void)
-{
-    static const cookie_io_functions_t functions = {.write = stdout_cookie_write};
-    FILE *stream = fopencookie(NULL, "w", functions);
-
-    if (!stream)
-        return;
-    setvbuf(stream, NULL, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF, STREAM_BUFFER);
-    stdout = stream;
-}
-
-fault_code output_stdout_check(struct fault *fault)
-{
-    errno = 0;
-    if (fflush(stdout) == 0 && !ferror(stdout))
-        return FAULT_NONE;
-    return failed(fault, stdout_err ? stdout_err : errno, "stdout");
 }

@@ -50,12 +50,7 @@ void output_close(struct output *output);
 bool output_may_retry(int fd);
 
 /*
- * From here on what is printed on stdout waits for its reader, and nothing
- * comes after a write that has failed. stdio's own stream would lose what a
- * tick interrupts. Must be called before anything is printed.
+ * Writes all bytes, and waits for the reader. patient: also through a second
+ * Ctrl-C, until one ends the tool. Returns 0 or errno.
  */
-void output_stdout_init(void);
-/* Writes past that stream, in the same way. False with errno. */
-bool output_stdout_write(const char *bytes, size_t len);
-/* Has everything printed on stdout been written? */
-fault_code output_stdout_check(struct fault *fault);
+int output_write_all(int fd, const unsigned char *bytes, size_t len, bool patient);

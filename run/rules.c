@@ -28,61 +28,62 @@ static const struct {
     {"grow", METRIC_GROW, 600 * SECOND_NS, SECOND_NS / 2, 100000, true},
 };
 
-static const char *take_value(struct rule *rule, const char **text, double most, bool takes_bytes)
+static enum rule_flaw take_value(struct rule *rule, const char **text, double most,
+                                 bool takes_bytes)
 {
     const char *rest;
     double value;
 
     if (!units_parse_decimal(*text, &value, &rest))
-        return "> must be followed by a size (512M, 2G) or a percentage (80%)";
+        return RULE_NO_VALUE;
     rule->in_percent = *rest == '%';
     if (rule->in_percent) {
         *text = rest + 1;
         rule->share = value / 100;
-        return value > 0 && value <= most ? NULL : "the percentage is out of range";
+        return value > 0 && value <= most ? RULE_GOOD : RULE_SHARE_RANGE;
     }
     if (!takes_bytes)
-        return "pressure needs a percentage of time: psi.some>20%/10s";
+        return RULE_SHARE_ONLY;
     if (!units_parse_bytes(*text, &rule->bytes, text) || rule->bytes < 1 ||
         rule->bytes > LARGEST_MEMORY)
-        return "the size is out of range";
-    return NULL;
+        return RULE_SIZE_RANGE;
+    return RULE_GOOD;
 }
 
-static const char *take_window(struct rule *rule, const char *text, uint64_t usual,
-                               uint64_t shortest)
+static enum rule_flaw take_window(struct rule *rule, const char *text, uint64_t usual,
+                                  uint64_t shortest)
 {
     rule->window_ns = usual;
     if (!*text)
-        return NULL;
+        return RULE_GOOD;
     if (*text != '/' || !usual)
-        return usual ? "only a window may follow the value: /10s" : "nothing may follow the value";
+        return usual ? RULE_WINDOW_ONLY : RULE_NO_WINDOW;
     if (!units_parse_duration(text + 1, &rule->window_ns) || rule->window_ns < shortest)
-        return "the window must be a duration from 500ms to 24h: /10s, /10m";
-    return NULL;
+        return RULE_WINDOW_RANGE;
+    return RULE_GOOD;
 }
 
-const char *rule_parse(struct rule *rule, const char *text)
+enum rule_flaw rule_parse(struct rule *rule, const char *text)
 {
-    const char *sign = strchr(text, '>'), *rest, *wrong;
+    const char *sign = strchr(text, '>'), *rest;
+    enum rule_flaw flaw;
     size_t n = sign ? (size_t)(sign - text) : 0;
 
     memset(rule, 0, sizeof *rule);
     if (!sign)
-        return "it contains no > (the shell interprets an unquoted one: --when 'rss>2G')";
+        return RULE_NO_SIGN;
     if (strlen(text) >= sizeof rule->text)
-        return "it is too long";
+        return RULE_TOO_LONG;
     snprintf(rule->text, sizeof rule->text, "%s", text);
     for (size_t i = 0; i < ARRAY_LEN(metrics); i++) {
         if (strlen(metrics[i].name) != n || memcmp(metrics[i].name, text, n) != 0)
             continue;
         rule->metric = metrics[i].metric;
         rest = sign + 1;
-        wrong = take_value(rule, &rest, metrics[i].most_percent, metrics[i].takes_bytes);
-        return wrong ? wrong
-                     : take_window(rule, rest, metrics[i].window_ns, metrics[i].shortest_ns);
+        flaw = take_value(rule, &rest, metrics[i].most_percent, metrics[i].takes_bytes);
+        return flaw ? flaw : take_window(rule, rest, metrics[i].window_ns, metrics[i].shortest_ns);
     }
-    return "must start with rss, cgroup, psi.some, psi.full or grow";
+    return RULE_NO_METRIC;
 }
 
 bool rules_need(const struct rules *rules, enum metric metric)
@@ -324,20 +325,4 @@ double rules_exact_share(const struct rules *rules)
 uint64_t rule_bytes(double bytes)
 {
     return bytes < (double)LARGEST_MEMORY ? (uint64_t)bytes : LARGEST_MEMORY;
-}
-
-const char *rule_describe(const struct rules *rules, size_t i, char *out, size_t size)
-{
-    const struct rule *rule = &rules->list[i];
-    const struct rule_state *state = &rules->states[i];
-    char value[UNITS_TEXT], threshold[UNITS_TEXT];
-
-    if (rule_is_pressure(rule)) {
-        snprintf(out, size, "%s stalled %.1f %% of the last window", rule->text,
-                 state->value * 100);
-        return out;
-    }
-    snprintf(out, size, "%s (%s, beyond %s)", rule->text, units_bytes(state->value, value),
-             units_bytes(state->threshold, threshold));
-    return out;
 }

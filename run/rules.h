@@ -65,8 +65,23 @@ struct rules {
     uint64_t cooldown_ns;
 };
 
-/* NULL, or what is wrong with the text, as words for the operator. */
-const char *rule_parse(struct rule *rule, const char *text);
+/* What is wrong with the text of a rule. */
+enum rule_flaw {
+    RULE_GOOD,
+    RULE_NO_SIGN,      /* no > */
+    RULE_TOO_LONG,     /* RULE_TEXT_MAX */
+    RULE_NO_METRIC,    /* nothing that can be measured is before the > */
+    RULE_NO_VALUE,     /* no number after it */
+    RULE_SHARE_RANGE,  /* a percentage that is 0 or too large */
+    RULE_SHARE_ONLY,   /* a size, where only a percentage is possible */
+    RULE_SIZE_RANGE,   /* a size that is 0 or too large */
+    RULE_WINDOW_ONLY,  /* something else than a window after the value */
+    RULE_NO_WINDOW,    /* something after the value of a metric without a window */
+    RULE_WINDOW_RANGE, /* no duration, or one that is too short or too long */
+    RULE_FLAWS,
+};
+
+enum rule_flaw rule_parse(struct rule *rule, const char *text);
 /* Does a rule of this metric need the measure at all? */
 bool rules_need(const struct rules *rules, enum metric metric);
 /* Is there one about the size of the process's own group? */
@@ -96,5 +111,3 @@ double rules_exact_share(const struct rules *rules);
 
 /* A value or threshold in bytes as a whole number. */
 uint64_t rule_bytes(double bytes);
-/* "rss>2G (2.1 GiB, beyond 2.0 GiB)", as at the last look. Returns out. */
-const char *rule_describe(const struct rules *rules, size_t i, char *out, size_t size);

@@ -157,7 +157,7 @@ class Limits(WatchTest):
         grower = self.grower()
         directory = self.directory()
         for words, said in (
-            (("--when", "rss"), "quoted"),
+            (("--when", "rss"), "unquoted"),
             (("--when", "rss>110%"), "range"),
             (("--when", "psi.some>5"), "percentage"),
             (("--max", "3"), "--when"),

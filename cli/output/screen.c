@@ -1,6 +1,6 @@
 #include "cli/output/screen.h"
+#include "cli/output/stdout.h"
 #include "run/interrupt.h"
-#include "run/output.h"
 #include "run/pause.h"
 
 #include <errno.h>
@@ -85,7 +85,7 @@ static void enter_screen(struct screen *screen)
     if (!screen->keys)
         terminal.keys = 0;
     terminal.shown = 1;
-    screen->shown = output_stdout_write(ENTER, sizeof ENTER - 1);
+    screen->shown = stdout_write(ENTER, sizeof ENTER - 1);
 }
 
 static int open_signal_fd(void)
@@ -167,7 +167,7 @@ bool screen_end(struct screen *screen)
         errno = ENOMEM;
         return false;
     }
-    return output_stdout_write(screen->block, (size_t)ftello(screen->out));
+    return stdout_write(screen->block, (size_t)ftello(screen->out));
 }
 
 /* ---- waiting ---- */

@@ -2,7 +2,8 @@
 #include "base/json.h"
 #include "base/units.h"
 #include "cli/message.h"
-#include "run/output.h"
+#include "cli/output/stdout.h"
+#include "cli/rule_text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -214,5 +215,5 @@ fault_code watch_event_print(const struct options *options, const struct watch_e
         printf("%s\n", event->path);
     if (!options->quiet || event->kind == EVENT_FAILED)
         print_words(event, cause);
-    return output_stdout_check(fault);
+    return stdout_check(fault);
 }

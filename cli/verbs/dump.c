@@ -1,12 +1,12 @@
 /* jeattach dump */
 #include "attach/target_paths.h"
 #include "cli/faults.h"
+#include "cli/filename_text.h"
 #include "cli/job.h"
 #include "cli/output/attachment_json.h"
 #include "cli/presentation.h"
 #include "cli/verbs/verbs.h"
 #include "run/capture.h"
-#include "run/filename.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -171,7 +171,7 @@ static fault_code run(struct dump *dump, struct fault *fault)
 static bool is_good_name(const struct options *options)
 {
     bool made = options->output && filename_has_directives(options->output);
-    const char *wrong = made ? filename_wrong(options->output) : NULL;
+    const char *wrong = made ? filename_flaw_text(filename_check(options->output)) : NULL;
 
     if (wrong)
         message("%s", wrong);

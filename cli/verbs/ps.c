@@ -6,11 +6,11 @@
 #include "cli/message.h"
 #include "cli/output/facts_json.h"
 #include "cli/output/process_table.h"
+#include "cli/output/stdout.h"
 #include "cli/verbs/verbs.h"
 #include "host/selector.h"
 #include "jemalloc/census.h"
 #include "run/interrupt.h"
-#include "run/output.h"
 #include "run/stall_guard.h"
 
 #include <errno.h>
@@ -190,7 +190,7 @@ static int finish(struct listing *listing, const struct deadline *deadline, faul
     if (rc == FAULT_NONE) {
         print_all(listing);
         tell_rest(listing);
-        rc = output_stdout_check(fault);
+        rc = stdout_check(fault);
     }
     if (rc != FAULT_NONE)
         return tell_fault(listing, fault);

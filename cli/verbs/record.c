@@ -1,11 +1,11 @@
 /* jeattach record */
 #include "cli/faults.h"
+#include "cli/filename_text.h"
 #include "cli/job.h"
 #include "cli/output/attachment_json.h"
 #include "cli/presentation.h"
 #include "cli/verbs/verbs.h"
 #include "run/capture.h"
-#include "run/filename.h"
 #include "run/interrupt.h"
 #include "run/sampling.h"
 
@@ -291,7 +291,7 @@ static bool prepare(struct record *record, const struct options *options)
                                               : DEFAULT_NS;
     if (!presentation_init(&record->presentation, options, FORMAT_RAW))
         return false;
-    wrong = strcmp(output, "-") == 0 ? NULL : filename_wrong(output);
+    wrong = strcmp(output, "-") == 0 ? NULL : filename_flaw_text(filename_check(output));
     if (!wrong && strcmp(output, "-") == 0 && options->every_ns)
         wrong = "a series cannot be written to stdout: give -o a file name, or omit it";
     if (wrong)

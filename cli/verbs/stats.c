@@ -49,7 +49,7 @@ static fault_code stats_held(struct attachment *attachment, void *ctx, struct fa
 /*
  * As jemalloc made it, not a byte more, but of one of several processes it is
  * said of which; what is no text is not let through to a terminal, and what is
- * no JSON not to a reader of JSON. stdout is flushed by output_stdout_check.
+ * no JSON not to a reader of JSON. stdout is flushed by stdout_check.
  */
 static fault_code print_report(const struct stats *stats, struct fault *fault)
 {

@@ -3,6 +3,7 @@
 #include "cli/faults.h"
 #include "cli/job.h"
 #include "cli/output/watch_event.h"
+#include "cli/rule_text.h"
 #include "cli/verbs/verbs.h"
 #include "run/filename.h"
 #include "run/follow.h"
@@ -32,12 +33,12 @@ static bool take_rules(struct rules *rules, const struct watch_options *given)
     rules->count = given->rule_count;
     rules->cooldown_ns = given->cooldown_ns;
     for (size_t i = 0; i < given->rule_count; i++) {
-        const char *wrong = rule_parse(&rules->list[i], given->rules[i]);
+        enum rule_flaw flaw = rule_parse(&rules->list[i], given->rules[i]);
         char clean[64];
-        if (!wrong)
+        if (flaw == RULE_GOOD)
             continue;
         message("invalid rule '%s': %s", message_clean(given->rules[i], clean, sizeof clean),
-                wrong);
+                rule_flaw_text(flaw));
         fprintf(stderr, "  fix:   jeattach watch --help\n");
         return false;
     }

@@ -1,29 +1,29 @@
 /* A rule of watch, and what is made of it at any measure. */
+#include "cli/rule_text.h"
 #include "fuzz.h"
-#include "run/rules.h"
 
 #include <string.h>
 
 static void look_at_it(struct rules *rules)
 {
     static const uint64_t sizes[] = {0, 1, 4096, 1 << 30, (uint64_t)1 << 62, UINT64_MAX};
-    struct gauges gauges = {.now_ns = 1, .age_ns = UINT64_MAX, .has_pressure = true};
+    struct measures measures = {.now_ns = 1, .age_ns = UINT64_MAX, .has_pressure = true};
     char text[128];
 
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        gauges.now_ns += 1000000007;
-        gauges.rss = gauges.limit = gauges.own_used = sizes[i];
-        gauges.used = gauges.used_of = sizes[sizeof sizes / sizeof *sizes - 1 - i];
-        gauges.stalled.stalled_us[PRESSURE_SOME] = gauges.stalled.stalled_us[PRESSURE_FULL] =
+        measures.now_ns += 1000000007;
+        measures.rss = measures.limit = measures.own_used = sizes[i];
+        measures.used = measures.used_of = sizes[sizeof sizes / sizeof *sizes - 1 - i];
+        measures.stalled.stalled_us[PRESSURE_SOME] = measures.stalled.stalled_us[PRESSURE_FULL] =
             sizes[i];
-        expect(rules_look(rules, &gauges) <= 1);
+        expect(rules_look(rules, &measures) <= 1);
         expect(rules_pause(rules) > 0 && rules_pause(rules) <= 1000000000);
         expect(rules_exact_share(rules) > 0 && rules_exact_share(rules) <= 1);
         expect(strlen(rule_describe(rules, 0, text, sizeof text)) < sizeof text);
     }
-    expect(rules_failed(rules, 1, gauges.now_ns) > 0);
-    rules_fired(rules, 1, gauges.now_ns);
-    expect(rules_look(rules, &gauges) == 0);
+    expect(rules_failed(rules, 1, measures.now_ns) > 0);
+    rules_fired(rules, 1, measures.now_ns);
+    expect(rules_look(rules, &measures) == 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -35,8 +35,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     expect(text != NULL);
     memcpy(text, data, size);
     text[size] = '\0';
-    const char *wrong = rule_parse(rule, text);
-    if (!wrong) {
+    enum rule_flaw flaw = rule_parse(rule, text);
+    if (flaw == RULE_GOOD) {
         expect(strcmp(rule->text, text) == 0);
         expect(rule->in_percent ? rule->share > 0 && rule->bytes == 0
                                 : rule->bytes > 0 && rule->share == 0);
@@ -45,7 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                    : rule->window_ns == 0);
         look_at_it(&rules);
     } else {
-        expect(*wrong);
+        expect(flaw < RULE_FLAWS && *rule_flaw_text(flaw));
     }
     free(text);
     return 0;

@@ -90,18 +90,19 @@ static void test_wrong(void)
 {
     char longest[FILENAME_MAX_BYTES + 1];
 
-    CHECK(!filename_wrong("x") && !filename_wrong("%n-%p-%P-%t-%r-%h-%%"));
-    CHECK(!filename_wrong("%h/%n/%p/%t-%r"));
-    CHECK(filename_wrong("") != NULL);
-    CHECK(filename_wrong("%") != NULL && filename_wrong("x%") != NULL);
-    CHECK(filename_wrong("%x") != NULL && filename_wrong("%N") != NULL);
-    CHECK(filename_wrong("%t/x") != NULL && filename_wrong("a%r/b/x") != NULL);
-    CHECK(!filename_wrong("%%t/x"));
+    CHECK(filename_check("x") == FILENAME_GOOD &&
+          filename_check("%n-%p-%P-%t-%r-%h-%%") == FILENAME_GOOD);
+    CHECK(filename_check("%h/%n/%p/%t-%r") == FILENAME_GOOD);
+    CHECK(filename_check("") != FILENAME_GOOD);
+    CHECK(filename_check("%") != FILENAME_GOOD && filename_check("x%") != FILENAME_GOOD);
+    CHECK(filename_check("%x") != FILENAME_GOOD && filename_check("%N") != FILENAME_GOOD);
+    CHECK(filename_check("%t/x") != FILENAME_GOOD && filename_check("a%r/b/x") != FILENAME_GOOD);
+    CHECK(filename_check("%%t/x") == FILENAME_GOOD);
     memset(longest, 'x', sizeof longest);
     longest[FILENAME_MAX_BYTES] = '\0';
-    CHECK(filename_wrong(longest) != NULL);
+    CHECK(filename_check(longest) != FILENAME_GOOD);
     longest[FILENAME_MAX_BYTES - 1] = '\0';
-    CHECK(!filename_wrong(longest));
+    CHECK(filename_check(longest) == FILENAME_GOOD);
     CHECK(filename_has_directives("%n") && !filename_has_directives("n"));
 }
 

@@ -1,5 +1,6 @@
 /* The file of -o: complete or not there. */
 #include "check.h"
+#include "cli/output/stdout.h"
 #include "run/faults.h"
 #include "run/output.h"
 #include "tree.h"
@@ -388,10 +389,10 @@ static void test_stdout_check(void)
 
     fflush(stdout);
     former = dup(STDOUT_FILENO);
-    CHECK(output_stdout_check(&fault) == FAULT_NONE);
+    CHECK(stdout_check(&fault) == FAULT_NONE);
     dup2(full, STDOUT_FILENO);
     printf("a line\n");
-    CHECK(output_stdout_check(&fault) == FAULT_OUTPUT && fault.err == ENOSPC);
+    CHECK(stdout_check(&fault) == FAULT_OUTPUT && fault.err == ENOSPC);
     dup2(former, STDOUT_FILENO);
     clearerr(stdout);
     close(former);
@@ -405,13 +406,13 @@ static bool print_after_failure(void)
     int file = memfd_create("stdout", MFD_CLOEXEC);
     int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
 
-    output_stdout_init();
+    stdout_init();
     dup2(full, STDOUT_FILENO);
     printf("{\"begun\": ");
-    bool failed = output_stdout_check(&first) == FAULT_OUTPUT && first.err == ENOSPC;
+    bool failed = stdout_check(&first) == FAULT_OUTPUT && first.err == ENOSPC;
     dup2(file, STDOUT_FILENO);
     printf("{\"error\": 1}\n");
-    bool still = output_stdout_check(&second) == FAULT_OUTPUT && second.err == ENOSPC;
+    bool still = stdout_check(&second) == FAULT_OUTPUT && second.err == ENOSPC;
     return failed && still && lseek(file, 0, SEEK_END) == 0;
 }
 

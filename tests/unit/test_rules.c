@@ -1,6 +1,6 @@
 /* The rules of watch: what they are written as, and when they fire. */
 #include "check.h"
-#include "run/rules.h"
+#include "cli/rule_text.h"
 
 #include <string.h>
 
@@ -11,7 +11,7 @@ static struct rules one_rule(const char *text)
 {
     struct rules rules = {.count = 1, .cooldown_ns = 600 * SEC};
 
-    CHECK(rule_parse(&rules.list[0], text) == NULL);
+    CHECK(rule_parse(&rules.list[0], text) == RULE_GOOD);
     return rules;
 }
 
@@ -42,9 +42,9 @@ static void test_texts(void)
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct rule rule;
-        const char *wrong = rule_parse(&rule, rows[i].text);
-        if (!CHECK(!wrong)) {
-            fprintf(stderr, "  %s: %s\n", rows[i].text, wrong);
+        enum rule_flaw flaw = rule_parse(&rule, rows[i].text);
+        if (!CHECK(flaw == RULE_GOOD)) {
+            fprintf(stderr, "  %s: %d\n", rows[i].text, flaw);
             continue;
         }
         CHECK(rule.metric == rows[i].metric && rule.bytes == rows[i].bytes &&
@@ -107,7 +107,7 @@ static void test_wrong_texts(void)
 
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         struct rule rule;
-        if (!CHECK(rule_parse(&rule, texts[i]) != NULL))
+        if (!CHECK(rule_parse(&rule, texts[i]) != RULE_GOOD))
             fprintf(stderr, "  %s\n", texts[i]);
     }
 }
@@ -424,7 +424,7 @@ static void test_description(void)
 
     rules_look(&rules, &measures);
     CHECK(strcmp(rule_describe(&rules, 0, text, sizeof text),
-                 "rss>100M (150 MiB, beyond 100 MiB)") == 0);
+                 "rss>100M (150 MiB, above 100 MiB)") == 0);
 }
 
 int main(void)

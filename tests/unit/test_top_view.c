@@ -149,8 +149,7 @@ static void test_usual_size(const struct sites *sites)
     CHECK(has(&shown, "redis-server[4242]  jemalloc 5.3.0 "));
     CHECK(has(&shown, "12:34:56\n"));
     CHECK(has(&shown, "growing: allocated +3 MiB/s, RSS +2 MiB/s (over 2 s)\n"));
-    CHECK(
-        has(&shown, "thread stopped 0.41 ms, at most 1.2 ms, 0.02 % of the time; every 2 s\n"));
+    CHECK(has(&shown, "thread stopped 0.41 ms, at most 1.2 ms, 0.02 % of the time; every 2 s\n"));
     CHECK(has(&shown, "RSS           204 MiB       +2 MiB/s    metadata "));
     CHECK(has(&shown,
               "    100 MiB  42.9%              -   sdsnewlen <- createStringObject <- main\n"));

@@ -1,0 +1,45 @@
+#include "cli/output/stdout.h"
+#include "run/faults.h"
+#include "run/output.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
+
+enum { STREAM_BUFFER = 64 << 10 };
+
+static int stdout_err; /* of the first write that failed */
+
+bool stdout_write(const char *bytes, size_t len)
+{
+    if (!stdout_err)
+        stdout_err = output_write_all(STDOUT_FILENO, (const unsigned char *)bytes, len, false);
+    errno = stdout_err;
+    return !stdout_err;
+}
+
+static ssize_t stdout_cookie_write(void *cookie, const char *bytes, size_t len)
+{
+    (void)cookie;
+    return stdout_write(bytes, len) ? (ssize_t)len : 0;
+}
+
+void stdout_init(void)
+{
+    static const cookie_io_functions_t functions = {.write = stdout_cookie_write};
+    FILE *stream = fopencookie(NULL, "w", functions);
+
+    if (!stream)
+        return;
+    setvbuf(stream, NULL, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF, STREAM_BUFFER);
+    stdout = stream;
+}
+
+fault_code stdout_check(struct fault *fault)
+{
+    errno = 0;
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return FAULT_NONE;
+    return fault_set(fault, FAULT_OUTPUT, stdout_err ? stdout_err : errno, "write output",
+                     "stdout");
+}
