@@ -14,7 +14,7 @@ struct batch {
     size_t op_count;
     struct access *first;
     size_t count;
-    size_t room_used; /* bytes of texts: the scratch area has little room */
+    size_t room_used; /* bytes of texts: the scratch area is small */
 };
 
 static bool is_readable(const struct access *access)
@@ -33,7 +33,7 @@ static bool uses_buffer(const struct access *access)
     return access->entry && access->entry->traits & NAME_INTO_BUFFER;
 }
 
-/* Bytes in the scratch area, besides what every operation needs. */
+/* Returns bytes in the scratch area, in addition to those of every operation. */
 static size_t room_of(const struct access *access)
 {
     return text_len(access) + (uses_buffer(access) ? BUFFERS_OF_ONE : 0);
@@ -75,7 +75,7 @@ static bool add_access(struct batch *batch, const struct access *access)
     return !len || op->new_text;
 }
 
-/* The texts go over from the operation to the access. */
+/* Moves the texts from the operations to the accesses. */
 static void take_results(struct batch *batch)
 {
     struct ctl_op *op = batch->ops + batch->op_count;
@@ -124,7 +124,7 @@ static bool wants_epoch(const struct access *list, size_t count)
     return wanted;
 }
 
-/* A failure of it shows in the values that cannot be read then. */
+/* If it is refused, reading the values fails too, so its result is not needed. */
 static fault_code refresh_epoch(struct injection *injection, const struct instance *instance,
                                 struct fault *fault)
 {

@@ -9,10 +9,9 @@
 #include <sys/random.h>
 
 enum {
-    STATIC_TLS_MAX = 1 << 20, /* bytes that its block may have; it begins at the thread pointer */
-    FIRST_SLICE_NS =
-        50000000,            /* for one thread, before the next one is tried; doubled each round */
-    ROUNDS_WITHOUT_STOP = 3, /* a thread that does not stop is not asked more often */
+    STATIC_TLS_MAX = 1 << 20,  /* bytes of its block, which starts at the thread pointer */
+    FIRST_SLICE_NS = 50000000, /* for one thread, before the next one; doubles each round */
+    ROUNDS_WITHOUT_STOP = 3,   /* rounds in which a thread that does not stop is tried */
     ROUNDS_MAX = 64,
 };
 
@@ -21,7 +20,7 @@ bool activation_needed(const char *version)
     return version_within(version_parse(version), VERSION_NUMBER(5, 2, 0), VERSION_NUMBER(5, 2, 1));
 }
 
-/* Left alone it counts down from SSIZE_MAX: no thread allocates half of that. */
+/* The defect leaves it counting down from SSIZE_MAX: no thread allocates half of that. */
 bool activation_is_asleep(int64_t bytes_until_sample)
 {
     return bytes_until_sample > INT64_MAX / 2;
@@ -37,7 +36,7 @@ uint64_t activation_draw(uint64_t lg_sample, uint64_t random)
     return bytes < (double)(INT64_MAX / 2) ? (uint64_t)bytes + 1 : (uint64_t)INT64_MAX / 2;
 }
 
-/* ---- one thread, held ---- */
+/* ---- one stopped thread ---- */
 
 enum outcome { OUTCOME_SAMPLING, OUTCOME_WOKEN, OUTCOME_UNSURE };
 
@@ -48,8 +47,8 @@ struct visit {
 };
 
 /*
- * Where the count lies: one word behind the counter of deallocated bytes, which
- * lies behind that of the allocated ones. 0: not told.
+ * Finds the address of the count: the word after the counter of deallocated
+ * bytes, which follows that of allocated bytes. 0: unknown.
  */
 static fault_code find_count(struct injection *injection, const struct instance *instance,
                              remote_addr *at, struct fault *fault)
@@ -73,13 +72,13 @@ fault_code activation_learn(struct injection *injection, const struct instance *
     fault_code rc = find_count(injection, instance, &at, fault);
 
     layout->offset = (int64_t)(at - arch_tls(&injection->original));
-    /* Else it is not in the static TLS block, or this thread has none. */
+    /* Otherwise it is not in static TLS, or this thread has none. */
     layout->known = rc == FAULT_NONE && at && layout->offset > -STATIC_TLS_MAX &&
                     layout->offset < STATIC_TLS_MAX;
     return rc;
 }
 
-/* One aligned word, in one write: there is no state in between. */
+/* One aligned word in one write: no other state is visible. */
 static fault_code wake_thread(struct injection *injection, remote_addr at, uint64_t lg_sample,
                               enum outcome *outcome, struct fault *fault)
 {
@@ -103,7 +102,7 @@ static fault_code wake_thread(struct injection *injection, remote_addr at, uint6
     return FAULT_NONE;
 }
 
-/* The way by calls alone: a thread without data of its own, or with data that have expired. */
+/* By calls only: works if the thread has no profiling data, or if its data have expired. */
 static fault_code start_count_again(struct injection *injection, const struct visit *visit,
                                     enum outcome *outcome, struct fault *fault)
 {
@@ -172,11 +171,11 @@ static fault_code hold_thread(const struct injection_env *env, const struct visi
     return rc;
 }
 
-/* ---- all of them ---- */
+/* ---- all threads ---- */
 
 struct pending {
     struct thread thread;
-    struct fault fault; /* why it has not been reached yet */
+    struct fault fault; /* why it has not been visited yet */
     bool done;
 };
 
@@ -209,9 +208,9 @@ static struct pending *list_pending(const struct injection_env *env, struct acti
 }
 
 /*
- * Is the whole at an end, not just this thread? One that was asked to stop and
- * has not is attached to until the tool ends, and will be held from when it
- * stops at last: so the tool must end soon.
+ * True if no other thread should be tried. A thread that was asked to stop and has
+ * not stopped yet stays attached until the tool ends: once it stops, it stays
+ * stopped that long. So the tool must end soon.
  */
 static bool ends_all(const struct fault *fault)
 {
@@ -240,7 +239,7 @@ static fault_code visit_one(const struct injection_env *env, const struct visit 
     if (rc == FAULT_GONE && (rc = target_check(env->target, fault)) != FAULT_NONE)
         return rc;
     if (pending->fault.code == FAULT_GONE && !thread_refresh(&pending->thread, env->target)) {
-        pending->done = true; /* it has ended: it needs nothing */
+        pending->done = true; /* it has ended */
         visit->activation->threads--;
     }
     if (rc == FAULT_NONE || !ends_all(&pending->fault))
@@ -249,8 +248,8 @@ static fault_code visit_one(const struct injection_env *env, const struct visit 
     return rc;
 }
 
-/* Each in turn, a little longer each round, so that one that is never safe does not cost the others
- * their time. */
+/* Tries each in turn, longer in each round: a thread that is never at a safe point must not use up
+ * the time of the others. */
 static fault_code visit_all(const struct injection_env *env, const struct visit *visit,
                             struct pending *list, size_t count, struct fault *fault)
 {

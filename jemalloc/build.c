@@ -16,7 +16,7 @@ enum {
     OP_COUNT
 };
 
-/* Names that came with a release and that no option of configure takes away. */
+/* Names that are new in a release and exist whatever the options of configure. */
 static const struct {
     unsigned number;
     struct ctl_op op;

@@ -10,15 +10,15 @@
 
 enum { HEAD_BYTES = 4096, SLOTS_FIRST = 1024, ENVIRON_MAX = 4 << 20 };
 
-/* A jemalloc in a file: addresses are those of the process that it was first seen in. */
+/* A jemalloc in a file; addresses are those of the process in which it was first seen. */
 struct resident {
-    struct instance instance; /* instance.module.path is not kept */
+    struct instance instance; /* instance.module.path is not valid */
     struct fact_variables variables;
 };
 
 struct file_key {
     uint64_t inode, content;
-    uint64_t code_size; /* 0 in the keys of whole files */
+    uint64_t code_size; /* 0 in keys of whole files */
     unsigned dev_major, dev_minor;
 };
 
@@ -29,13 +29,14 @@ struct file_slot {
 };
 
 /*
- * Two kinds of keys: by the first page of a file, for what it holds, and by the
- * first bytes of its code, for what is known to hold nothing (code_key).
+ * There are two kinds of keys: the first page of a file, for a file that was
+ * examined, and the first bytes of its code, for one that has no jemalloc
+ * (code_key).
  */
 struct census {
     struct file_slot *slots; /* open addressing; the size is a power of two */
     size_t size, count;
-    struct code_file *code; /* of the process that is looked at */
+    struct code_file *code; /* of the process that is examined */
     struct gate gate;
 };
 
@@ -74,8 +75,8 @@ static uint64_t mix_hash(uint64_t hash, uint64_t word)
 }
 
 /*
- * The first page as it is mapped: the ELF header, the program headers and, in
- * what today's linkers make, the build-id.
+ * Makes a key of the first page as it is mapped: the ELF header, the program
+ * headers and, with present-day linkers, the build-id.
  */
 static bool file_key(struct memory *memory, const struct module *module, struct file_key *key)
 {
@@ -93,7 +94,7 @@ static bool file_key(struct memory *memory, const struct module *module, struct 
     return true;
 }
 
-/* The part of a file that is mapped as code; never a key of file_key, which has no size. */
+/* Makes a key of the part of a file that is mapped as code. It has a size, unlike file_key's. */
 static void code_key(const struct code_file *code, struct file_key *key)
 {
     uint64_t words[CODE_HEAD / sizeof(uint64_t)], hash = mix_hash(code->size, code->offset);
@@ -109,7 +110,7 @@ static void code_key(const struct code_file *code, struct file_key *key)
     key->dev_minor = code->dev_minor;
 }
 
-/* The slot of a file, or the free one where it belongs. */
+/* Returns the slot of a file, or the free slot for it. */
 static struct file_slot *slot_find(const struct census *census, const struct file_key *key)
 {
     uint64_t hash = mix_hash(mix_hash(key->content, key->inode), key->dev_minor);
@@ -139,7 +140,7 @@ static bool slots_grow(struct census *census)
     return true;
 }
 
-/* Is all code of the process known to be of files that hold no jemalloc? */
+/* True if all code of the process is from files that are known to have no jemalloc. */
 static bool all_known(const struct census *census, ssize_t count)
 {
     for (ssize_t i = 0; i < count; i++) {
@@ -151,14 +152,14 @@ static bool all_known(const struct census *census, ssize_t count)
     return count > 0;
 }
 
-/* One process while it is looked at. */
+/* One process while it is examined. */
 struct look {
     struct census *census;
     struct target target;
     struct modules modules;
     struct memory memory;
-    bool opened; /* target is more than a pid */
-    bool missed; /* not all of its files could be looked into */
+    bool opened; /* target is open */
+    bool missed; /* some of its files could not be examined */
 };
 
 static bool is_examined(const struct look *look, const struct code_file *code)
@@ -173,9 +174,9 @@ static bool is_examined(const struct look *look, const struct code_file *code)
 }
 
 /*
- * Remembers the code of a process without jemalloc, of count mappings. The list
- * was made before the files were looked into: it may be of another program, if
- * an exec came in between, and then has files that were not examined.
+ * Caches the files of count mappings of code in a process without jemalloc. The
+ * list was read before the files were examined: after an exec in between it is
+ * that of another program, with files that were not examined.
  */
 static void remember_files(struct look *look, ssize_t count)
 {
@@ -190,7 +191,7 @@ static void remember_files(struct look *look, ssize_t count)
     }
 }
 
-/* Looks into a file that is seen for the first time; NULL also if out of memory. */
+/* Examines a file that is seen for the first time; NULL: no jemalloc, or out of memory. */
 static struct resident *examine_file(struct look *look, const struct module *module)
 {
     struct resident *resident = malloc(sizeof *resident);
@@ -214,7 +215,7 @@ static fault_code target_open_once(struct look *look, struct fault *fault)
     return target_open(&look->target, look->target.proc, look->target.pid, fault);
 }
 
-/* What is known about a module's file, found out now if need be. */
+/* Finds the cached result for the file of a module, or examines it. */
 static fault_code module_resident(struct look *look, const struct module *module,
                                   const struct resident **out, struct fault *fault)
 {
@@ -227,7 +228,7 @@ static fault_code module_resident(struct look *look, const struct module *module
         if (errno == EPERM || errno == EACCES)
             return fault_set(fault, FAULT_DENIED, errno, "read memory", "%d", look->target.pid);
         look->missed = true;
-        return FAULT_NONE; /* beyond the end of its file, or of another process by now */
+        return FAULT_NONE; /* past the end of its file, or of another process */
     }
     if (!slots_grow(look->census))
         return fault_set(fault, FAULT_INTERNAL, ENOMEM, "remember files", "%d", look->target.pid);
@@ -237,7 +238,7 @@ static fault_code module_resident(struct look *look, const struct module *module
         if (rc != FAULT_NONE)
             return rc;
         struct resident *resident = examine_file(look, module);
-        /* A process that ended meanwhile says nothing about the file. */
+        /* If the process has ended, the result is not about the file. */
         if (!resident && (rc = target_check(&look->target, fault)) != FAULT_NONE)
             return rc;
         *slot = (struct file_slot){key, true, resident};
@@ -247,7 +248,7 @@ static fault_code module_resident(struct look *look, const struct module *module
     return FAULT_NONE;
 }
 
-/* The jemalloc that serves malloc, as instance_find chooses: without a prefix, else the first. */
+/* Chooses like instance_find the jemalloc that serves malloc: without prefix, else the first. */
 static fault_code choose_resident(struct look *look, const struct resident **best,
                                   const struct module **where, struct fault *fault)
 {
@@ -271,7 +272,7 @@ static fault_code choose_resident(struct look *look, const struct resident **bes
     return FAULT_NONE;
 }
 
-/* "libjemalloc.so" and "libjemalloc.so.2" are one library under two names. */
+/* True for "libjemalloc.so" and "libjemalloc.so.2": two names of one library. */
 static bool same_library(const char *a, size_t a_len, const char *b)
 {
     const char *slash = memrchr(a, '/', a_len);
@@ -284,7 +285,7 @@ static bool same_library(const char *a, size_t a_len, const char *b)
     return strlen(b) == (size_t)(end - a) && memcmp(a, b, (size_t)(end - a)) == 0;
 }
 
-/* Names are separated by blanks and colons (ld.so(8), LD_PRELOAD). */
+/* True if the list contains the name; blanks and colons separate (ld.so(8), LD_PRELOAD). */
 static bool list_names(const char *list, const char *name)
 {
     while (*(list += strspn(list, " \t\n:"))) {
@@ -296,7 +297,7 @@ static bool list_names(const char *list, const char *name)
     return false;
 }
 
-/* In the environment as it was at exec: strings that end with a NUL each. */
+/* Searches the environment of the exec: strings, each ended by a NUL. */
 static bool environ_preloads(struct look *look, const char *name)
 {
     static const char variable[] = "LD_PRELOAD=";
@@ -331,7 +332,7 @@ static enum linkage linkage_of(struct look *look, const struct resident *residen
     return LINKAGE_SHARED;
 }
 
-/* Moves the addresses to where the file lies in this process. */
+/* Moves the addresses to those of the file in this process. */
 static void move_variables(struct fact_variables *variables, uint64_t by)
 {
     for (size_t i = 0; i < VARIABLE_COUNT; i++)
@@ -355,8 +356,8 @@ static void entry_fill(struct look *look, const struct resident *resident,
 }
 
 /*
- * A process without a first thread, and one without any memory, show no
- * mappings; target_open tells them apart.
+ * A process whose first thread has ended, and one without memory, have no
+ * mappings; target_open distinguishes them.
  */
 static fault_code load_modules(struct look *look, struct fault *fault)
 {

@@ -9,33 +9,34 @@
 
 enum { SOURCE_NAME_MAX = 256 };
 
-/* Whose is a function of a program that jemalloc is linked into? */
+/* The owner of a function in a program that jemalloc is linked into. */
 enum owner {
     OWNER_PROGRAM,
-    OWNER_UNKNOWN,  /* a static function of a source file that tells nothing */
-    OWNER_LIKELY,   /* a static function of a source file that has the name of one of jemalloc's */
-    OWNER_JEMALLOC, /* by its own name */
+    OWNER_UNKNOWN,  /* a static function; its source file says nothing */
+    OWNER_LIKELY,   /* a static function; its source file has the name of one of jemalloc */
+    OWNER_JEMALLOC, /* by its name */
 };
 
-/* A function that is jemalloc's, or may be by its file. */
+/* A function that belongs to jemalloc, or may do so by its source file. */
 struct function {
     remote_addr start, end;
-    size_t before; /* how many of the program's .symtab has before it: the order of aliases */
+    size_t before; /* functions of the program before it in .symtab: the order of aliases */
     bool named;    /* OWNER_JEMALLOC */
-    bool divided;  /* one of the program's lies between this one and the former */
+    bool divided;  /* a function of the program is between this one and the former */
 };
 
-/* Of a million functions of the program nothing but their addresses is kept. */
+/* For the program's own functions, perhaps a million, only addresses are kept. */
 struct functions {
     struct function *list;
     remote_addr *others; /* those of OWNER_PROGRAM */
     size_t count, room, other_count, other_room, named;
     bool failed;
-    char file[SOURCE_NAME_MAX]; /* the last local symbol's: most have that of the one before */
-    bool is_source;             /* and whether it is one of jemalloc's */
+    char file[SOURCE_NAME_MAX]; /* source file of the last local symbol: the next one mostly has the
+                                   same */
+    bool is_source;             /* it is one of jemalloc */
 };
 
-/* src/ of 4.0 to 5.3.1, without what follows the first dot: ".c", or ".pic.o" after LTO. */
+/* src/ of 4.0 to 5.3.1, up to the first dot: ".c" follows, or ".pic.o" after LTO. */
 static const char *const source_files[] = {
     "arena",
     "atomic",
@@ -118,7 +119,7 @@ static const char *const source_files[] = {
     "witness",
 };
 
-/* The public functions, behind the prefix (jemalloc(3)). */
+/* The public functions, without the prefix (jemalloc(3)). */
 static const char *const public_functions[] = {
     "aligned_alloc",
     "calloc",
@@ -171,8 +172,8 @@ static bool is_of_source_file(struct functions *functions, const char *file)
 enum { PATTERNS_MAX = 4 + ARRAY_LEN(public_functions) };
 
 /*
- * Internal names begin with "je_", behind the prefix if that is another
- * (private_namespace); those of C++ operators new and delete with _Zn and _Zd.
+ * Internal names start with "je_", after the prefix if that is a different one
+ * (private_namespace); the C++ operators new and delete start with _Zn and _Zd.
  */
 static size_t name_patterns(const char *prefix, struct name_pattern patterns[PATTERNS_MAX])
 {
@@ -191,7 +192,7 @@ static size_t name_patterns(const char *prefix, struct name_pattern patterns[PAT
     return count;
 }
 
-/* name: NULL if it is none of the patterns'. */
+/* name: NULL if it matches no pattern. */
 static enum owner owner_of(struct functions *functions, const char *name,
                            const struct symbol *symbol)
 {
@@ -252,7 +253,7 @@ static int compare_functions(const void *a, const void *b)
     return (x->before > y->before) - (x->before < y->before);
 }
 
-/* The first function behind one of the program's; the number of all: none. */
+/* Returns the first function after one of the program; the total number if there is none. */
 static size_t function_behind(const struct functions *functions, size_t other)
 {
     remote_addr addr = functions->others[other];
@@ -279,9 +280,9 @@ static void divide_functions(struct functions *functions)
 }
 
 /*
- * The functions between two of the program's: an archive is linked in one
- * piece, so they are jemalloc's if any of them is by its name, and so are the
- * unknown ones between them, but not those at either edge.
+ * Forbids the functions between two of the program. An archive is linked as one
+ * piece, so they all belong to jemalloc if one of them does by its name; so do
+ * unknown functions between them, but not those at either end.
  */
 static fault_code forbid_run(const struct function *first, const struct function *end,
                              struct plan *plan, struct fault *fault)

@@ -28,7 +28,7 @@ static void source_set(struct conf_source *source, const char *text, size_t len)
              text);
 }
 
-/* Is the string NAME=... of that variable, or of one that has its name with another prefix? */
+/* Takes the string NAME=... if it is that variable, or the variable of another prefix. */
 static void take_variable(struct conf *conf, const char *text, size_t len)
 {
     const char *equals = memchr(text, '=', len);
@@ -59,7 +59,7 @@ bool conf_parse_environ(struct conf *conf, const char *text, size_t len)
     return intact;
 }
 
-/* environ as it is now, by way of its pointers, at most STRINGS_MAX of them. */
+/* Reads the present environment through environ, at most STRINGS_MAX strings. */
 static bool read_present(struct conf *conf, remote_addr environ_at, struct memory *memory)
 {
     remote_addr list = variable_value(environ_at, memory);
@@ -95,7 +95,7 @@ static void read_conf_link(struct conf_source *link, const struct target *target
     char text[LINK_MAX];
     ssize_t n = target_readlink(target, "/etc", link->name + sizeof "/etc/" - 1, text, sizeof text);
 
-    /* A file that is no link is not read by jemalloc either. */
+    /* jemalloc ignores a file that is not a link. */
     link->known = n >= 0 || n == -ENOENT || n == -EINVAL || n == -ENOTDIR;
     if (n >= 0)
         source_set(link, text, (size_t)n);

@@ -4,12 +4,12 @@
 #include <errno.h>
 #include <string.h>
 
-/* Where one operation's operands lie in the scratch area. */
+/* Addresses of an operation's operands in the scratch area. */
 struct operands {
     remote_addr name, old, old_len, new;
 };
 
-/* A name that is copied into the reader's buffer has 32 bytes (ARENA_NAME_LEN, 5.3.1). */
+/* A name that jemalloc copies into the caller's buffer has 32 bytes (ARENA_NAME_LEN, 5.3.1). */
 enum { TEXT_BUFFER = 256 };
 
 size_t ctl_type_size(enum ctl_type type)
@@ -56,7 +56,7 @@ static struct arch_call make_call(const struct instance *instance, const struct 
         call.args[1] = operands->old;
         call.args[2] = operands->old_len;
     }
-    /* A null path is "no new value", not a pointer to a null pointer (ctl.c, prof_dump_ctl). */
+    /* For a null path there is no new value, not a pointer to NULL (ctl.c, prof_dump_ctl). */
     if (op->writes && (op->type != CTL_STRING || op->new_text)) {
         call.args[3] = operands->new;
         call.args[4] = ctl_type_size(op->type);

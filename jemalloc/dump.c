@@ -8,24 +8,24 @@
 #include <string.h>
 
 /*
- * The descriptor that a stood-in open returns: no process can have it
- * (fs.nr_open is below 2^30), so when the tool dies in mid-stream the target's
- * next write fails with EBADF and touches nothing. Not a multiple of 4096.
+ * The file descriptor that the replaced open returns. No process can have it
+ * (fs.nr_open is below 2^30), so if the tool dies while streaming, the target's
+ * next write fails with EBADF and has no effect. Not a multiple of 4096.
  */
 enum { STREAM_FD = 0x3fffffff, MAPS_FD = 0x3ffffffb };
 
-/* What jemalloc opens to copy its mappings is no longer than this (prof_sys.c, prof_dump_maps). */
+/* The longest path that jemalloc opens to copy its mappings (prof_sys.c, prof_dump_maps). */
 enum { MAPS_PATH_MAX = 64 };
 
 struct dump_intercept {
     struct injection *injection;
     struct sink *sink;       /* NULL: the file is written by the target */
-    remote_addr stream_path; /* the name that only our open uses, by its address */
-    const char *asked_path;  /* NULL: jemalloc makes the name */
+    remote_addr stream_path; /* address of the name that only our open uses */
+    const char *asked_path;  /* NULL: jemalloc chooses the name */
     int64_t fd;              /* of the profile; -1: not open */
     bool opening;            /* between entry and exit of the open */
     bool opened, closed;
-    bool without_maps, maps_opened; /* its mappings are not read in the call */
+    bool without_maps, maps_opened; /* the call does not read the mappings */
     bool brief;
     int open_errno, write_errno;
     bool cut_short, overflow;
@@ -62,8 +62,8 @@ static bool is_maps(const struct dump_intercept *intercept, remote_addr path)
 }
 
 /*
- * An empty file in place of its mappings, in as few system calls as there can
- * be: an open that fails would make up to 5.2.1 the whole dump fail.
+ * Gives it an empty file instead of its mappings, with as few system calls as
+ * possible: up to 5.2.1 a failing open would make the whole dump fail.
  */
 static enum intercept_verdict maps_enter(struct dump_intercept *intercept, uint64_t nr,
                                          const uint64_t args[6], int64_t *result)
@@ -120,7 +120,7 @@ static void stream_leave(void *ctx, uint64_t nr, const uint64_t args[6], int64_t
     (void)result;
 }
 
-/* prof.dump creates one file; the maps that it also opens are only read. */
+/* prof.dump creates one file; it also opens its maps, but only reads them. */
 static enum intercept_verdict file_enter(void *ctx, uint64_t nr, const uint64_t args[6],
                                          int64_t *result)
 {
@@ -131,22 +131,23 @@ static enum intercept_verdict file_enter(void *ctx, uint64_t nr, const uint64_t 
     if (!intercept->opened && !intercept->open_errno && arch_opens_for_writing(nr, args, &path)) {
         intercept->opening = true;
         if (memory_read_string(intercept->injection->env.memory, path, intercept->path,
-                               sizeof intercept->path) < 0) /* longer than any path can be */
+                               sizeof intercept->path) < 0) /* longer than any path */
             snprintf(intercept->path, sizeof intercept->path, "%s",
                      intercept->asked_path ? intercept->asked_path : "");
     }
     return INTERCEPT_PASS;
 }
 
-/* The target as the held thread sees it. */
+/* Returns the target as the stopped thread sees it. */
 static struct target held_view(const struct dump_intercept *intercept)
 {
     return target_seen_by(intercept->injection->env.target, intercept->injection->session.tid);
 }
 
 /*
- * What was asked for may be relative, or go through links: the descriptor knows.
- * A name that all threads find is better than the held one's own.
+ * Takes the path from the file descriptor: the requested one may be relative or
+ * contain links. Prefers a path that all threads find to one that only the
+ * stopped thread finds.
  */
 static void confirm_path(struct dump_intercept *intercept)
 {
@@ -194,7 +195,7 @@ static void file_leave(void *ctx, uint64_t nr, const uint64_t args[6], int64_t r
     }
 }
 
-/* What was seen counts, not the return code alone: up to 5.3.0 a short write is still "success". */
+/* Judges by the system calls, not only by the return code: up to 5.3.0 a short write is success. */
 static fault_code judge_dump(const struct dump_intercept *intercept, const struct prof_state *state,
                              int rc, struct fault *fault)
 {
@@ -219,8 +220,8 @@ static fault_code judge_dump(const struct dump_intercept *intercept, const struc
 }
 
 /*
- * An odd address: its system call can be made void whatever the kernel's page
- * size. The name exists nowhere, should the open ever be executed.
+ * Puts the name at an odd address, so that its system call can be voided with any
+ * page size. No such file exists, should the open ever be executed.
  */
 static remote_addr put_stream_path(struct injection *injection)
 {
@@ -266,7 +267,7 @@ static fault_code refuse_fifo(const struct target *target, const char *path, str
     return FAULT_NONE;
 }
 
-/* Another file may have that name for the thread that is held than for the process. */
+/* For the stopped thread the path may name another file than for the process. */
 static fault_code refuse_held_fifo(const struct injection *injection, const char *path,
                                    struct fault *fault)
 {
@@ -302,9 +303,9 @@ fault_code dump_complete(const struct target *target, struct sink *sink, struct 
     if (found && found + sizeof title - 1 < sink->bytes + sink->len)
         return FAULT_NONE;
     ssize_t n = target_maps(target, &maps, MODULES_MAPS_LIMIT);
-    if (n == 0 || n == -ESRCH || n == -ENOENT) /* without memory it is ending */
+    if (n == 0 || n == -ESRCH || n == -ENOENT) /* without memory: it is ending */
         return fault_set(fault, FAULT_GONE, ESRCH, "read maps", "%d", target->pid);
-    if (n == -EACCES || n == -EPERM) /* it has made itself not dumpable meanwhile */
+    if (n == -EACCES || n == -EPERM) /* it has become non-dumpable */
         return fault_set(fault, FAULT_DENIED, (int)-n, "read maps", "%d", target->pid);
     if (n < 0)
         return fault_set(fault, FAULT_INTERNAL, (int)-n, "read maps", "%d", target->pid);
@@ -319,9 +320,9 @@ fault_code dump_complete(const struct target *target, struct sink *sink, struct 
 }
 
 /*
- * A hook of the application's is called when the file has been closed, with its
- * name, under the lock of the dump (5.3.0 prof_sys.c, prof_dump): it runs in
- * our call, and would look for a file that streaming never makes.
+ * jemalloc calls a hook of the application after it has closed the file, with its
+ * name, while it has the lock for dumps (5.3.0 prof_sys.c, prof_dump). The hook
+ * runs in our call, and would look for a file that streaming never creates.
  */
 static fault_code check_dump_hook(struct injection *injection, const struct instance *instance,
                                   const struct prof_state *state, bool streamed,
@@ -344,7 +345,7 @@ static fault_code check_dump_hook(struct injection *injection, const struct inst
                        fault);
 }
 
-/* What a dump frees is in the automatic arenas. */
+/* A dump frees memory only in the automatic arenas. */
 static fault_code check_dump_hooks(struct injection *injection, const struct instance *instance,
                                    const struct prof_state *state, bool streamed,
                                    struct hooks_consent *consent, struct fault *fault)
