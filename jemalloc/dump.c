@@ -34,7 +34,7 @@ struct dump_intercept {
     pid_t seen_by; /* as in struct dump_result */
 };
 
-/* Takes count bytes at addr into the sink; a target may claim any count. */
+/* Takes count bytes at addr into the sink; a hostile target may give any count. */
 static int64_t take_write(struct dump_intercept *intercept, remote_addr addr, uint64_t count)
 {
     unsigned char *room = sink_reserve(intercept->sink, count);

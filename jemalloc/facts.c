@@ -10,11 +10,11 @@
 
 enum {
     CHUNK = 1 << 20,
-    OVERLAP = 256,            /* longer than any version string, so that none is cut in two */
-    CONSTANTS_MAX = 256 << 20 /* bytes of one file that are read at most */
+    OVERLAP = 256,            /* longer than any version string, so that none is split */
+    CONSTANTS_MAX = 256 << 20 /* limit of bytes read from one file */
 };
 
-/* The digits and points before position at: where a version must begin. */
+/* Returns the start of the digits and points before position at, where a version must start. */
 static size_t version_start(const char *bytes, size_t at)
 {
     unsigned hyphens = 0;
@@ -48,7 +48,7 @@ static size_t version_len(const char *text, size_t len)
     return n > word && n < len && text[n] == '\0' ? n : 0;
 }
 
-/* A word in front of it makes it the version of something else: "v1.2.3-0-gabc". */
+/* True if no word precedes it: "v1.2.3-0-gabc" is the version of something else. */
 static bool stands_alone(const char *bytes, size_t start)
 {
     return start > 0 && !isgraph((unsigned char)bytes[start - 1]);
@@ -73,7 +73,7 @@ int facts_version(const char *bytes, size_t len, char *out, size_t size)
     return found;
 }
 
-/* Chunk by chunk, in buf, of which the last bytes stay for the next. */
+/* Searches chunk by chunk; the last bytes of a chunk stay in buf for the next one. */
 static int vma_version(const struct vma *vma, struct memory *memory, char *buf, char *out,
                        size_t size)
 {
@@ -97,7 +97,7 @@ static int vma_version(const struct vma *vma, struct memory *memory, char *buf, 
     return found;
 }
 
-/* Constants lie in mappings that are neither written nor executed; with an old linker, in code. */
+/* Constants are in mappings without write and execute permission; old linkers put them in code. */
 static bool holds_constants(const struct vma *vma, size_t module, bool in_code)
 {
     return vma->module == (int)module && !(vma->prot & MAP_WRITE) &&
@@ -122,8 +122,8 @@ static int module_version(const struct modules *modules, size_t module, bool in_
 }
 
 /*
- * All constants are looked through; a second version that differs belongs to
- * something else, and which one is not to be told.
+ * Searches all constants. If there are two different versions, one belongs to
+ * something else, and it is unknown which.
  */
 static void locate_version(struct fact_variables *variables, const struct instance *instance,
                            const struct modules *modules, struct memory *memory)
@@ -142,7 +142,7 @@ static void locate_version(struct fact_variables *variables, const struct instan
         variables->version[0] = '\0';
 }
 
-/* Private names: with the private namespace in front, "je_" unless the build says otherwise. */
+/* Private names follow the private namespace, "je_" unless configured differently. */
 static const struct {
     const char *name;
     enum fact_variable which;
@@ -158,7 +158,7 @@ static const struct {
 
 static const char version_function[] = "version_ctl";
 
-/* What .symtab is searched for. */
+/* The names to search .symtab for. */
 static const struct name_pattern fact_names[] = {
     NAME_ENDS_WITH("opt_prof"),          NAME_ENDS_WITH("prof_active"),
     NAME_ENDS_WITH("prof_active_state"), NAME_ENDS_WITH("lg_prof_sample"),
@@ -170,7 +170,7 @@ struct variable_search {
     struct fact_variables *variables;
     bool twice[VARIABLE_COUNT];
     struct symbol version; /* the function that serves the name "version" */
-    unsigned versions;     /* how many of them */
+    unsigned versions;     /* how many such functions there are */
 };
 
 static bool is_private_name(const char *name, const char *variable)
@@ -182,7 +182,7 @@ static bool is_private_name(const char *name, const char *variable)
     return n == m || (n - m >= 3 && memcmp(name + n - m - 3, "je_", 3) == 0);
 }
 
-/* ctl.c, CTL_RO_NL_GEN(version, ...): static in all versions, so without any prefix. */
+/* ctl.c, CTL_RO_NL_GEN(version, ...): static in all versions, so it has no prefix. */
 static void note_function(struct variable_search *search, const char *name,
                           const struct symbol *symbol)
 {
@@ -215,7 +215,7 @@ static bool visit_fact_symbol(void *ctx, const char *name, const struct symbol *
     return true;
 }
 
-/* One small function tells it, however large the file is. */
+/* Reads the version from one small function, so the size of the file does not matter. */
 static void read_named_version(struct fact_variables *variables, const struct instance *instance,
                                const struct symbol *function, const struct target *target,
                                struct memory *memory)
@@ -231,7 +231,7 @@ static void read_named_version(struct fact_variables *variables, const struct in
     view_close(&view);
 }
 
-/* Two jemallocs in one file: what is theirs cannot be told apart by name. */
+/* With two jemallocs in one file, a name found twice is ambiguous and not used. */
 static void locate_names(struct fact_variables *variables, const struct instance *instance,
                          const struct target *target, struct memory *memory)
 {
@@ -248,7 +248,7 @@ static void locate_names(struct fact_variables *variables, const struct instance
         read_named_version(variables, instance, &search.version, target, memory);
 }
 
-/* What the tables tell is jemalloc's for certain. */
+/* Facts from the tables certainly belong to jemalloc. */
 static void locate_by_tables(struct fact_variables *variables, const struct instance *instance,
                              const struct target *target, struct memory *memory)
 {
@@ -273,7 +273,7 @@ void facts_locate(struct fact_variables *variables, const struct instance *insta
         locate_version(variables, instance, modules, memory);
 }
 
-/* A C bool is 0 or 1; anything else is not the variable that it was taken for. */
+/* A C bool is 0 or 1: with any other value it is not the expected variable. */
 static enum fact read_bool(const struct fact_variables *variables, enum fact_variable which,
                            struct memory *memory)
 {
@@ -285,8 +285,7 @@ static enum fact read_bool(const struct fact_variables *variables, enum fact_var
     return fact_of(value);
 }
 
-/* Without profiling opt_prof_prefix is one byte, else a path (src/prof.c, PROF_DUMP_FILENAME_LEN).
- */
+/* Without profiling opt_prof_prefix has one byte, else a path (prof.c, PROF_DUMP_FILENAME_LEN). */
 static enum fact read_compiled_in(const struct fact_variables *variables, const struct build *build)
 {
     if (build->opt_prof == FACT_YES)
@@ -318,7 +317,7 @@ void facts_read(const struct fact_variables *variables, struct memory *memory,
     state->build.config_prof = read_compiled_in(variables, &state->build);
     state->prof_active = read_bool(variables, VARIABLE_PROF_ACTIVE, memory);
     state->thread_active_init = read_bool(variables, VARIABLE_THREAD_INIT, memory);
-    /* Up to 5.2.1 it can be set to true without opt.prof, and means nothing then. */
+    /* Up to 5.2.1 it can be true without opt.prof, and then has no effect. */
     if (state->build.opt_prof == FACT_NO)
         state->prof_active = FACT_NO;
     read_sampling(variables, memory, state);

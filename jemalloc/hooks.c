@@ -8,15 +8,15 @@
 enum { READS_MAX = 48, HOOKS_MAX = 9 };
 enum { ARENAS_LIMIT = 4095 }; /* MALLOCX_ARENA_LIMIT, jemalloc_internal_types.h */
 
-/* struct extent_hooks_s has nine functions, and is named by its address; chunk_hooks_t has seven.
- */
+/* mallctl gives the address of struct extent_hooks_s, with nine functions, or the seven functions
+ * of chunk_hooks_t themselves. */
 static const struct form {
     const char *name;
-    size_t pointers; /* that mallctl copies */
-    bool indirect;   /* one, to HOOKS_MAX others */
+    size_t pointers; /* words that mallctl copies */
+    bool indirect;   /* one pointer, to HOOKS_MAX functions */
 } forms[] = {{"extent_hooks", 1, true}, {"chunk_hooks", 7, false}};
 
-/* Several reads in one list of calls; ctl_run takes no structures. */
+/* Several reads in one list of calls: ctl_run cannot read structures. */
 struct reads {
     struct injection *injection;
     const struct instance *instance;
@@ -28,9 +28,9 @@ struct search {
     struct injection *injection;
     const struct instance *instance;
     struct hooks_consent *consent;
-    const struct form *form; /* NULL: it has none */
+    const struct form *form; /* NULL: this release has no hooks */
     unsigned arenas, automatic;
-    remote_addr cleared; /* the address of hooks that have been looked at */
+    remote_addr cleared; /* address of hooks that have been checked */
 };
 
 static fault_code add_read(struct reads *reads, const char *name, uint64_t len, struct fault *fault)
@@ -66,7 +66,7 @@ fault_code hooks_judge(const struct injection *injection, const char *owner, rem
     return FAULT_NONE;
 }
 
-/* The functions, wherever they are; what cannot be read is no set of jemalloc's. */
+/* Judges each function; a set that cannot be read is not jemalloc's own. */
 static fault_code judge_arena(struct search *search, unsigned arena, const remote_addr *value,
                               struct fault *fault)
 {
@@ -88,9 +88,9 @@ static fault_code judge_arena(struct search *search, unsigned arena, const remot
     return rc;
 }
 
-/* ---- all of them ---- */
+/* ---- all arenas ---- */
 
-/* From first on, as many as one list of calls takes. An arena that is not there has none. */
+/* Judges the arenas from first on, as many as one list of calls takes. A missing arena has none. */
 static fault_code judge_some(struct search *search, unsigned first, unsigned end,
                              struct fault *fault)
 {
@@ -113,7 +113,7 @@ static fault_code judge_some(struct search *search, unsigned first, unsigned end
     return rc;
 }
 
-/* The number of arenas, and by which of the two names this release tells their hooks. */
+/* Reads the number of arenas, and finds which of the two names this release has for hooks. */
 static fault_code list_arenas(struct search *search, struct fault *fault)
 {
     enum { ARENAS, AUTOMATIC, FORM };
@@ -141,7 +141,7 @@ static fault_code list_arenas(struct search *search, struct fault *fault)
     for (size_t i = ARRAY_LEN(forms); i-- > 0;)
         if ((int)reads.calls[FORM + i].result != ENOENT)
             search->form = &forms[i];
-    /* Up to 4.1 jemalloc's own data lie in the arena of the thread, whoever has made it. */
+    /* Up to 4.1 jemalloc's own data are in the arena of the thread, whoever created it. */
     search->automatic = search->arenas;
     if (search->form == &forms[0] && (int)reads.calls[AUTOMATIC].result == 0)
         (void)injection_get(search->injection, reads.calls[AUTOMATIC].args[1], &search->automatic,

@@ -11,15 +11,15 @@
 
 static const char suffix[] = "mallctl", sibling[] = "malloc_stats_print";
 
-/* Prefixes in use: none, configure's default elsewhere, Rust's crate, DuckDB, Apache Arrow. */
+/* Prefixes in use: none, the default on other systems, the Rust crate, DuckDB, Apache Arrow. */
 static const char *const known_prefixes[] = {"", "je_", "_rjem_", "duckdb_je_", "je_arrow_"};
 
-/* A hostile target may map sparse files of any size: some seconds' worth are looked through. */
+/* A hostile target may map sparse files of any size: the search ends after some seconds. */
 static const uint64_t tables_search_max = 8ull << 30;
 
 enum {
     SEARCH_MAX = 10, /* seconds; a target may map any number of files, each of any size */
-    LIBRARY_CODE_MAX = 2 << 20, /* a library with more code than this holds more than jemalloc */
+    LIBRARY_CODE_MAX = 2 << 20, /* bytes; a library with more code contains more than jemalloc */
 };
 
 bool prefix_valid(const char *prefix, size_t len)
@@ -44,7 +44,7 @@ static bool has_interpreter(const struct image *image)
     return false;
 }
 
-/* A library of its own or part of a program? A static program has no dynamic loader at all. */
+/* True if the module is a program. A static program has no interpreter. */
 static bool is_program(const struct module *module, const struct image *image)
 {
     const char *name = module_name(module);
@@ -92,7 +92,7 @@ static bool instances_add(struct instances *instances, const struct instance *in
     struct instance *slot;
 
     for (size_t i = 0; i < instances->count; i++)
-        if (instances->list[i].mallctl == instance->mallctl) /* another name of the same */
+        if (instances->list[i].mallctl == instance->mallctl) /* another name of the same one */
             return true;
     if (!instances->list)
         instances->list = calloc(INSTANCES_MAX, sizeof *instances->list);
@@ -104,18 +104,18 @@ static bool instances_add(struct instances *instances, const struct instance *in
     return true;
 }
 
-/* One look for all instances, or for the first ones. */
+/* One search for all instances, or for the default. */
 struct lookup {
     const struct modules *modules;
     const struct target *target;
     struct memory *memory;
     struct instances *out;
     bool all;
-    uint64_t until;               /* CLOCK_MONOTONIC ns: no further module after that */
-    uint64_t searched;            /* bytes of modules looked through for tables */
+    uint64_t until;               /* CLOCK_MONOTONIC ns: no more modules are searched after it */
+    uint64_t searched;            /* bytes of modules that were searched for tables */
     size_t native;                /* modules that could be read */
-    const char *why;              /* why a jemalloc that is there cannot be used */
-    const struct module *refused; /* and where it is */
+    const char *why;              /* why a jemalloc that was found cannot be used; NULL: none was */
+    const struct module *refused; /* the module that contains it */
 };
 
 static uint64_t search_end(void)
@@ -123,7 +123,7 @@ static uint64_t search_end(void)
     return clock_now() + SEARCH_MAX * 1000000000ull;
 }
 
-/* A name that ends in "mallctl", whatever stands before it. */
+/* Searches for names that end in "mallctl", with any prefix. */
 struct suffix_search {
     struct instances *out;
     const struct module *module;
@@ -141,7 +141,7 @@ static bool visit_dynamic(void *ctx, const char *name, const struct symbol *symb
            instances_add(search->out, &instance);
 }
 
-/* The names of .symtab come in any order: both are remembered until they agree. */
+/* The symbols of .symtab come in any order: both are remembered until their prefixes match. */
 struct symtab_search {
     const struct module *module;
     struct {
@@ -271,7 +271,7 @@ static void find_in_module(struct lookup *lookup, enum pass pass, const struct m
     }
 }
 
-/* One pass over all modules. */
+/* Makes one pass over all modules. */
 static void run_pass(struct lookup *lookup, enum pass pass)
 {
     lookup->native = 0;
@@ -286,13 +286,13 @@ static void run_pass(struct lookup *lookup, enum pass pass)
     }
 }
 
-/* The passes over one module, until there is something. */
+/* Makes the passes over one module, until one finds something. */
 static void run_module(struct lookup *lookup, const struct module *module)
 {
     struct symbol symbol;
     struct image image;
 
-    /* That glibc serves malloc itself is the common case, and it is no jemalloc. */
+    /* Usually glibc serves malloc, which is not jemalloc. */
     if (!image_open(&image, lookup->memory, module->start) ||
         image_symbol(&image, "__libc_start_main", &symbol))
         return;
@@ -306,14 +306,14 @@ static int compare_instances(const void *a, const void *b)
     return (x->mallctl > y->mallctl) - (x->mallctl < y->mallctl);
 }
 
-/* How well an instance suits as the default; the first of the best is taken. */
+/* Ranks an instance as the default; among equal ranks the first is chosen. */
 static unsigned rank_instance(const struct instance *instance, const struct module *serving)
 {
     return (serving && instance->module.start == serving->start ? 4u : 0u) +
            (instance->prefix[0] ? 0u : 2u) + (instance->in_program ? 1u : 0u);
 }
 
-/* Sorts, so that the numbers stay the same from one call of the tool to the next. */
+/* Sorts the instances, so that their numbers are the same in each run, and chooses the default. */
 static void instances_settle(struct instances *instances, const struct module *serving)
 {
     if (!instances->count)
@@ -329,7 +329,7 @@ static void instances_settle(struct instances *instances, const struct module *s
     }
 }
 
-/* EFAULT: what was mapped a moment ago and is no longer there has been replaced by exec. */
+/* EFAULT: the mapping existed a moment ago, so an exec has replaced it. */
 static fault_code refuse_read(int err, const struct target *target, struct fault *fault)
 {
     fault_code code = FAULT_DENIED;
@@ -344,7 +344,7 @@ static fault_code refuse_read(int err, const struct target *target, struct fault
     return code;
 }
 
-/* Nothing at all could be read as a 64-bit ELF: is it for want of permission, or a 32-bit one? */
+/* No module could be read as a 64-bit ELF file: no permission, or a 32-bit program. */
 static fault_code explain_unreadable(const struct modules *modules, const struct target *target,
                                      struct memory *memory, struct fault *fault)
 {
@@ -410,7 +410,7 @@ void instances_free(struct instances *instances)
     memset(instances, 0, sizeof *instances);
 }
 
-/* A copy that owns its path. */
+/* Copies an instance, with the path of its module. */
 static void instance_copy(struct instance *out, const struct instance *instance)
 {
     *out = *instance;

@@ -13,7 +13,7 @@ enum {
 
 static const char index_part[] = "<i>";
 
-/* Length of the part of a name up to the next dot. */
+/* Returns the length of the first part of a name, up to the next dot. */
 static size_t part_len(const char *text)
 {
     return strcspn(text, ".");
@@ -24,7 +24,7 @@ static bool is_index_part(const char *pattern)
     return strncmp(pattern, index_part, sizeof index_part - 1) == 0;
 }
 
-/* Decimal digits alone, below INDEX_LIMIT. */
+/* Parses an index: decimal digits only, less than INDEX_LIMIT. */
 static bool parse_index(const char *text, size_t len, unsigned *index)
 {
     *index = 0;
@@ -38,7 +38,7 @@ static bool parse_index(const char *text, size_t len, unsigned *index)
     return len > 0;
 }
 
-/* The part after this one; at the end NULL. */
+/* Returns the part after this one; NULL at the end. */
 static const char *next_name_part(const char *text)
 {
     text += part_len(text);
@@ -98,9 +98,9 @@ bool names_begin(const char *text)
     return false;
 }
 
-/* ---- what was probably meant ---- */
+/* ---- suggestions ---- */
 
-/* The pattern with the indices that stand in the same places of text, else 0. */
+/* Writes the pattern with the indices in the same parts of text, or 0 where there are none. */
 static void fill_indices(const char *pattern, const char *text, char out[CTL_NAME_MAX])
 {
     size_t used = 0;
@@ -128,8 +128,8 @@ static unsigned least_of_three(unsigned a, unsigned b, unsigned c)
 }
 
 /*
- * Insertions, deletions and exchanges of one character that make one of the
- * other; limit if there are so many or more.
+ * Returns the number of insertions, deletions and replacements of a character
+ * that turn a into b, but at most limit.
  */
 static unsigned edit_distance(const char *a, const char *b, unsigned limit)
 {
@@ -152,7 +152,7 @@ static unsigned edit_distance(const char *a, const char *b, unsigned limit)
     return row[n];
 }
 
-/* "lg_sample" for "prof.lg_sample". */
+/* True for "lg_sample" and "prof.lg_sample". */
 static bool is_tail(const char *tail, const char *name)
 {
     size_t n = strlen(tail), len = strlen(name);
@@ -201,12 +201,12 @@ bool name_covered(const struct ctl_name *name, const char *wildcard, char out[CT
     return true;
 }
 
-/* ---- what may be used ---- */
+/* ---- judgement ---- */
 
 /*
  * arena_get reads arenas[index] without a check (jemalloc_internal_inlines_a.h),
- * and most of arena.<i>.* call it with what was given: the two special indices
- * lie beyond that array.
+ * and most of arena.<i>.* call it with the given index: the two special indices
+ * are past the end of that array.
  */
 static bool index_is_safe(const struct ctl_name *name, const char *text)
 {
@@ -236,9 +236,9 @@ bool name_hooks(const struct ctl_name *name, const char *text, unsigned use, int
 }
 
 /*
- * The functions that look up an index of a size class take the length of its
- * array for an index too (arenas_bin_i_index and its like, "i > NBINS"), so the
- * read is of what lies behind that array.
+ * The functions that look up a size class by its index also accept the length of
+ * its array as an index (arenas_bin_i_index and similar ones, "i > NBINS"), so
+ * they read past the end of that array.
  */
 static bool class_is_safe(const char *text, const struct build *build)
 {
@@ -278,7 +278,7 @@ unsigned name_use(const struct ctl_name *name, bool has_value)
     return name->access & NAME_ACT ? NAME_ACT : NAME_READ;
 }
 
-/* What is said of profiling is asked of the process first, never concluded from a return code. */
+/* Whether it can profile is read first, and never concluded from a return code. */
 static enum name_refusal judge_prof(const struct ctl_name *name, unsigned use,
                                     const struct build *build)
 {

@@ -17,7 +17,7 @@
     {                                                                                              \
         pattern, type, NAME_READ, first, last, traits, NAME_ALLOWED, NAME_ALLOWED                  \
     }
-/* Constant since the start, or behind a lock of its own: may be read by the dozen. */
+/* Constant since the start, or protected by its own lock: many can be read in one stop. */
 #define LISTED(pattern, type, first, last) READ_ONLY(pattern, type, first, last, NAME_LISTED)
 #define PLAIN(pattern, type, first, last)  READ_ONLY(pattern, type, first, last, 0)
 #define STATS(pattern, type, first, last)  READ_ONLY(pattern, type, first, last, NAME_OF_EPOCH)
@@ -39,7 +39,7 @@ const struct ctl_name ctl_names[] = {
     {"max_background_threads", CTL_SIZE, NAME_READ | NAME_WRITE, V(5, 1, 0), 0, 0, NAME_ALLOWED,
      NAME_REFUSE_THREADS},
 
-    /* config.*: how it was built */
+    /* config.*: options of the build */
     LISTED("config.cache_oblivious", CTL_BOOL, V40, 0),
     LISTED("config.debug", CTL_BOOL, V40, 0),
     LISTED("config.fill", CTL_BOOL, V40, 0),
@@ -59,7 +59,7 @@ const struct ctl_name ctl_names[] = {
     LISTED("config.tls", CTL_BOOL, V40, V4_LAST),
     LISTED("config.munmap", CTL_BOOL, V40, V4_LAST),
 
-    /* opt.*: how it was started */
+    /* opt.*: options at start */
     LISTED("opt.abort", CTL_BOOL, V40, 0),
     LISTED("opt.abort_conf", CTL_BOOL, V50, 0),
     LISTED("opt.cache_oblivious", CTL_BOOL, V53, 0),
@@ -176,7 +176,7 @@ const struct ctl_name ctl_names[] = {
     {"prof.stats.lextents.<i>.accum", CTL_STRUCT, NAME_READ, V53, 0, 0, NAME_REFUSE_STRUCT,
      NAME_ALLOWED},
 
-    /* thread.*: of the thread that asks */
+    /* thread.*: of the calling thread */
     {"thread.arena", CTL_UNSIGNED, NAME_READ | NAME_WRITE, V40, 0, NAME_OF_THREAD, NAME_ALLOWED,
      NAME_REFUSE_HELD},
     {"thread.allocated", CTL_UINT64, NAME_READ, V40, 0, NAME_OF_THREAD, NAME_ALLOWED, NAME_ALLOWED},
@@ -276,7 +276,7 @@ const struct ctl_name ctl_names[] = {
     /* approximate_stats.* */
     {"approximate_stats.active", CTL_SIZE, NAME_READ, V531, 0, 0, NAME_ALLOWED, NAME_ALLOWED},
 
-    /* stats.*: as of the last epoch */
+    /* stats.*: from the last epoch */
     STATS("stats.allocated", CTL_SIZE, V40, 0),
     STATS("stats.active", CTL_SIZE, V40, 0),
     STATS("stats.metadata", CTL_SIZE, V40, 0),
@@ -313,7 +313,7 @@ const struct ctl_name ctl_names[] = {
     MUTEX("stats.arenas.<i>.mutexes.hpa_sec", V53),
     MUTEX("stats.arenas.<i>.bins.<i>.mutex", V50),
     STATS("stats.arenas.<i>.nthreads", CTL_UNSIGNED, V40, 0),
-    /* Unlike its neighbours it does not ask for config.stats first (stats_arenas_i_uptime). */
+    /* Unlike its neighbours it does not check config.stats first (stats_arenas_i_uptime). */
     READ_ONLY("stats.arenas.<i>.uptime", CTL_UINT64, V50, 0, NAME_OF_EPOCH | NAME_OF_STATS),
     STATS("stats.arenas.<i>.dss", CTL_STRING, V40, 0),
     STATS("stats.arenas.<i>.dirty_decay_ms", CTL_SSIZE, V50, 0),

@@ -7,7 +7,7 @@
 enum { OP_VERSION, OP_CONFIG_PROF, OP_OPT_PROF, OP_ACTIVE, OP_THREAD_INIT, OP_LG_SAMPLE };
 enum { OP_PREFIX = OP_LG_SAMPLE + 1, OP_CONFIG_STATS, OP_BUILT_IN, OP_COUNT };
 
-/* thread.prof.* is not among them: up to 5.2.1 even reading it crashes a target with prof:false. */
+/* Without thread.prof.*: up to 5.2.1 even reading it crashes a target with prof:false. */
 static const struct ctl_op state_ops[OP_COUNT] = {
     [OP_VERSION] = {.name = "version", .type = CTL_STRING},
     [OP_CONFIG_PROF] = {.name = "config.prof", .type = CTL_BOOL},
@@ -84,7 +84,7 @@ fault_code prof_active_read(struct injection *injection, const struct instance *
     return rc;
 }
 
-/* In one list of calls. */
+/* Writes and reads back in one list of calls. */
 fault_code prof_active_write(struct injection *injection, const struct instance *instance,
                              bool active, struct fault *fault)
 {

@@ -5,7 +5,7 @@
 
 enum { PURGES_MAX = 40, NAME_SIZE = 32 };
 
-/* Epoch, and what it has counted. */
+/* Writes epoch and reads stats.resident. */
 static fault_code measure(struct injection *injection, const struct instance *instance,
                           bool *measured, uint64_t *resident, struct fault *fault)
 {
@@ -20,7 +20,7 @@ static fault_code measure(struct injection *injection, const struct instance *in
     return rc;
 }
 
-/* At most PURGES_MAX arenas. */
+/* Purges at most PURGES_MAX arenas. */
 static fault_code purge_some(struct injection *injection, const struct instance *instance,
                              unsigned first, unsigned end, struct fault *fault)
 {
@@ -40,7 +40,7 @@ static fault_code purge_some(struct injection *injection, const struct instance 
     return rc;
 }
 
-/* Of an arena that is not there jemalloc does nothing, and returns 0 (arena_i_decay). */
+/* For a missing arena jemalloc does nothing and returns 0 (arena_i_decay). */
 fault_code purge_run(struct injection *injection, const struct instance *instance,
                      struct hooks_consent *consent, struct purge_result *result,
                      struct fault *fault)

@@ -27,9 +27,9 @@ void selection_free(struct selection *selection)
     memset(selection, 0, sizeof *selection);
 }
 
-/* One process while it is judged. */
+/* One process while it is being judged. */
 struct candidate {
-    struct target target; /* open for as long: its pidfd says that all is of one process */
+    struct target target; /* open all the time: its pidfd proves that all of it is one process */
     struct census_entry entry;
     bool unreadable;
 };
@@ -49,7 +49,7 @@ static fault_code keep_candidate(struct selection *selection, struct candidate *
     return FAULT_NONE;
 }
 
-/* What the kernel tells of every process. */
+/* Fills in what can be read of every process. */
 static void fill_basics(struct candidate *candidate)
 {
     memset(&candidate->entry, 0, sizeof candidate->entry);
@@ -57,7 +57,7 @@ static void fill_basics(struct candidate *candidate)
     candidate->entry.status = candidate->target.status;
 }
 
-/* FAULT_NONE: it is one; FAULT_GONE: it is none. No process can end the search, whatever it is. */
+/* FAULT_NONE: a target. FAULT_GONE: not a target. No process, whatever it does, ends the search. */
 static fault_code judge_candidate(struct selection *selection, const struct selector *selector,
                                   struct census *census, struct candidate *candidate,
                                   struct fault *fault)
@@ -85,7 +85,7 @@ static fault_code judge_candidate(struct selection *selection, const struct sele
     return FAULT_GONE;
 }
 
-/* Only the tool's own lack of memory ends the search. */
+/* Only lack of memory in the tool ends the search. */
 static fault_code consider_pid(struct selection *selection, const struct selector *selector,
                                struct procfs *proc, struct census *census, pid_t pid,
                                struct fault *fault)
@@ -122,7 +122,7 @@ static fault_code consider_pids(struct selection *selection, const struct select
     return rc;
 }
 
-/* The only match of a name has no jemalloc: it is for the attach to say so. */
+/* Takes the only match of a name, which has no jemalloc: the attach reports that. */
 static fault_code take_only(struct selection *selection, struct procfs *proc, pid_t pid,
                             struct fault *fault)
 {
@@ -137,7 +137,7 @@ static fault_code take_only(struct selection *selection, struct procfs *proc, pi
     return rc;
 }
 
-/* Why there is none; the pids of what matched are those of the list. */
+/* Sets the fault for an empty selection; the pids of the matches are in the list. */
 static fault_code explain_none(struct selection *selection, const struct selector *selector,
                                struct procfs *proc, const struct processes *processes,
                                struct fault *fault)

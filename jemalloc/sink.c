@@ -22,7 +22,7 @@ size_t sink_affordable(const struct procfs *proc, size_t most)
     return available / 2 < SINK_LEAST ? SINK_LEAST : (size_t)(available / 2);
 }
 
-/* Grown by mremap(2): pages move, bytes are never copied. */
+/* Grows it with mremap(2), which moves pages and never copies bytes. */
 static bool sink_grow(struct sink *sink, size_t wanted)
 {
     size_t size = sink->mapped ? sink->mapped : SINK_FIRST;
@@ -36,7 +36,7 @@ static bool sink_grow(struct sink *sink, size_t wanted)
         at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED)
         return false;
-    /* The target waits while these pages are first touched: fewer and larger ones. */
+    /* The target waits while these pages are touched first: use fewer, larger ones. */
     madvise(at, size, MADV_HUGEPAGE);
     sink->bytes = at;
     sink->mapped = size;

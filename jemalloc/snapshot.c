@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What never changes is asked for once; then the list begins with OP_ACTIVE. */
+/* Constants are read only once; after that the list starts with OP_ACTIVE. */
 enum { OP_VERSION, OP_CONFIG_PROF, OP_OPT_PROF, OP_CONFIG_STATS, OP_ACTIVE, OP_HOOK, OP_GAUGES };
 enum { OP_COUNT = OP_GAUGES + STATS_GAUGE_OPS };
 
@@ -18,7 +18,7 @@ static const struct ctl_op look_ops[OP_GAUGES] = {
     [OP_HOOK] = {.name = "experimental.hooks.prof_dump", .type = CTL_POINTER},
 };
 
-enum { LARGE = 4 << 20 }; /* bytes of a profile: 64 writes and more */
+enum { LARGE = 4 << 20 }; /* bytes of a profile: 64 writes or more */
 
 static bool snapshot_has_stats(const struct snapshot *snapshot)
 {

@@ -12,7 +12,7 @@
 enum { OP_EPOCH, OP_ALLOCATED, OP_ACTIVE, OP_METADATA, OP_RESIDENT, OP_MAPPED, OP_RETAINED };
 _Static_assert(OP_RETAINED + 1 == STATS_GAUGE_OPS, "one operation a gauge, and the epoch");
 
-/* What is read is what the write of epoch before it has gathered (ctl.c, ctl_refresh). */
+/* The reads return what the write of epoch before them has collected (ctl.c, ctl_refresh). */
 static const struct ctl_op gauge_ops[STATS_GAUGE_OPS] = {
     [OP_EPOCH] = {.name = "epoch", .type = CTL_SIZE, .writes = true, .new_value = 1},
     [OP_ALLOCATED] = {.name = "stats.allocated", .type = CTL_SIZE},
@@ -74,13 +74,13 @@ fault_code stats_read(struct injection *injection, const struct instance *instan
 struct report {
     struct injection *injection;
     struct sink *sink;
-    bool gathers; /* through a callback of ours; else on its way to descriptor 2 */
+    bool gathers; /* through our callback; else at its writes to file descriptor 2 */
     struct gather gather;
     bool overflow;
     int err;
 };
 
-/* A target may claim any count. */
+/* Takes count bytes at addr into the sink; a hostile target may give any count. */
 static int64_t take_piece(struct report *report, remote_addr addr, uint64_t count)
 {
     unsigned char *room = sink_reserve(report->sink, count);
@@ -93,7 +93,7 @@ static int64_t take_piece(struct report *report, remote_addr addr, uint64_t coun
     } else {
         report->sink->len += count;
     }
-    /* Since 5.3.1 jemalloc goes on with what was not written, for ever if that is nothing. */
+    /* Since 5.3.1 jemalloc repeats a short write, forever if nothing is written. */
     return (int64_t)count;
 }
 
@@ -129,7 +129,7 @@ static fault_code judge_report(const struct report *report, struct fault *fault)
     return FAULT_NONE;
 }
 
-/* May it be taken at descriptor 2? In one piece of 64 KiB after the other, since 5.3.0. */
+/* Checks whether the report can be taken at file descriptor 2: in pieces of 64 KiB since 5.3.0. */
 static fault_code check_direct(struct injection *injection, const struct instance *instance,
                                const struct stats_request *request, struct fault *fault)
 {

@@ -76,7 +76,7 @@ remote_addr variable_find(const struct instance *instance, const char *name,
     return address ? address : find_in_symtab(whole, instance, target, memory);
 }
 
-/* A program that uses it has the copy that counts (a copy relocation); so too for its aliases. */
+/* In a program that uses it, the program's copy counts (copy relocation), for each alias. */
 remote_addr variable_find_environ(const struct instance *instance, const struct modules *modules,
                                   const struct target *target, struct memory *memory)
 {

@@ -4,7 +4,7 @@
 
 enum { PART_LIMIT = 100, COMMITS_LIMIT = 1000000 };
 
-/* Decimal digits at *text, below limit; *text is moved behind them. */
+/* Parses decimal digits at *text, less than limit, and advances *text. */
 static bool take_version_part(const char **text, unsigned limit, unsigned *number)
 {
     const char *p = *text;

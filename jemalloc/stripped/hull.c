@@ -5,24 +5,24 @@
 #include <string.h>
 
 enum {
-    GAP_MAX = 64 << 10, /* bytes between two functions with signs; measured: 25 KiB at most */
+    GAP_MAX = 64 << 10, /* bytes between two functions with signs; measured: up to 25 KiB */
     HULL_MAX = 2 << 20, /* bytes; 5.3.1 has about 700 KiB */
-    SIGNS_MIN = 100,    /* functions with signs; measured: 300 and more */
-    JUMPED_MAX = 4096,  /* functions outside that are jumped to */
-    NEIGHBOURS = 4,     /* functions to either side */
-    ROUNDS_MAX = 8,     /* jumps one behind the other */
+    SIGNS_MIN = 100,    /* functions with signs; measured: 300 or more */
+    JUMPED_MAX = 4096,  /* functions outside the hull that it jumps to */
+    NEIGHBOURS = 4,     /* functions on each side */
+    ROUNDS_MAX = 8,     /* length of a chain of jumps */
 };
 
 enum {
-    MARK_SIGN = 1, /* it uses what is jemalloc's alone */
-    MARK_USED = 2, /* it lies nearby, and jemalloc calls it or takes its address */
+    MARK_SIGN = 1, /* it uses data that only jemalloc uses */
+    MARK_USED = 2, /* it is nearby, and jemalloc calls it or takes its address */
     MARK_OURS = MARK_SIGN | MARK_USED,
     MARK_SEEN = 4,
-    MARK_BETWEEN = 8, /* it lies between such functions */
+    MARK_BETWEEN = 8, /* it is between such functions */
     MARK_FORBIDDEN = 16,
-    MARK_NEW = 32,    /* forbidden, and not yet looked through for jumps */
+    MARK_NEW = 32,    /* forbidden, but not searched for jumps yet */
     MARK_JUMPED = 64, /* forbidden code jumps to it */
-    MARK_BEGUN = 128, /* and not to its middle */
+    MARK_BEGUN = 128, /* to its start, not its middle */
     MARK_CALLED = 256 /* other code calls it */
 };
 
@@ -31,15 +31,15 @@ struct hull {
     const struct eh_frames *frames;
     const struct ctl_tables *tables;
     struct code_ranges signs; /* data */
-    uint16_t *marks;          /* one a function */
+    uint16_t *marks;          /* one for each function */
     size_t first, last;       /* of the piece around mallctl */
     size_t jumped;
-    struct code_ranges targets; /* where those begin */
+    struct code_ranges targets; /* their start addresses */
     bool changed;
     bool failed; /* out of memory */
 };
 
-/* --- what is jemalloc's alone --- */
+/* --- data that only jemalloc uses --- */
 
 static void visit_private_variable(void *ctx, const struct ref *ref)
 {
@@ -49,7 +49,7 @@ static void visit_private_variable(void *ctx, const struct ref *ref)
         hull->failed |= !ranges_add(&hull->signs, ref->target, ref->target + 1, "");
 }
 
-/* The functions of the tables use jemalloc's variables and no others. */
+/* Collects the variables that the functions of the tables use: all belong to jemalloc. */
 static bool collect_signs(struct hull *hull)
 {
     const struct ctl_tables *tables = hull->tables;
@@ -102,7 +102,7 @@ static bool mark_signs(struct hull *hull)
 
 /* --- pieces of code --- */
 
-/* The function with one of the marks that follows, or the number of all. */
+/* Returns the next function with one of the marks, or the number of functions. */
 static size_t next_marked(const struct hull *hull, size_t from, unsigned marks)
 {
     while (from < hull->frames->count && !(hull->marks[from] & marks))
@@ -110,13 +110,13 @@ static size_t next_marked(const struct hull *hull, size_t from, unsigned marks)
     return from;
 }
 
-/* Bytes from the end of one function to the beginning of another. */
+/* Returns the bytes from the end of one function to the start of another. */
 static remote_addr gap_between(const struct hull *hull, size_t from, size_t to)
 {
     return eh_frames_start(hull->frames, to) - eh_frames_end(hull->frames, from);
 }
 
-/* The functions around `inner` whose signs have no larger gaps than GAP_MAX between them. */
+/* Finds the piece around `inner` in which gaps between functions with signs are at most GAP_MAX. */
 static void find_neighbourhood(struct hull *hull, size_t inner)
 {
     size_t last, next;
@@ -146,7 +146,7 @@ static void visit_used(void *ctx, const struct ref *ref)
     hull->changed = true;
 }
 
-/* A function there that is called by jemalloc, or whose address it takes, is its own. */
+/* Marks functions there that jemalloc calls, or whose address it takes: they belong to it. */
 static bool mark_used(struct hull *hull)
 {
     const struct ref_query query = {
@@ -166,12 +166,12 @@ static bool mark_used(struct hull *hull)
 }
 
 /*
- * Forbids what lies between jemalloc's functions in the piece around `inner`.
+ * Forbids everything between jemalloc's functions in the piece around `inner`.
  *
  * ld puts the parts that compilers split off, and main, before all other code,
- * which begins with _start; the program's own first object follows. In a small
- * program they are near. So the piece does not reach across _start, and what
- * lies on its other side is forbidden function by function.
+ * which starts with _start; the program's first object follows. In a small
+ * program all that is close together. So the piece ends at _start, and functions
+ * on its other side are forbidden one by one.
  */
 static void bridge_gaps(struct hull *hull, size_t inner)
 {
@@ -192,7 +192,7 @@ static void bridge_gaps(struct hull *hull, size_t inner)
         hull->marks[i] |= MARK_BETWEEN;
 }
 
-/* How many functions with a sign are not in the piece around mallctl, and how many are. */
+/* Counts the functions with a sign inside and outside of the piece around mallctl. */
 static void count_signs(const struct hull *hull, size_t *inside, size_t *outside)
 {
     *inside = *outside = 0;
@@ -241,9 +241,9 @@ static const char *check_functions(const struct hull *hull)
     return NULL;
 }
 
-/* --- beyond the pieces --- */
+/* --- jumps out of the pieces --- */
 
-/* A function whose address is taken may be called by others: a destructor, a fork handler. */
+/* If its address is taken, others may call it: a destructor, a fork handler. */
 static void visit_jump(void *ctx, const struct ref *ref)
 {
     struct hull *hull = ctx;
@@ -272,7 +272,7 @@ static void visit_jump_caller(void *ctx, const struct ref *ref)
         hull->marks[to] |= MARK_CALLED;
 }
 
-/* What begins there is not forbidden as yet, but jumped to: do others call it? */
+/* Finds callers of the functions that are jumped to and not forbidden yet. */
 static bool find_callers(struct hull *hull)
 {
     struct ref_query calls = {.kinds = REF_CALL, .visit = visit_jump_caller, .ctx = hull};
@@ -292,7 +292,7 @@ static bool find_callers(struct hull *hull)
     return done;
 }
 
-/* One round: what is jumped to from the functions that were new. */
+/* One round: follows the jumps from newly forbidden functions. */
 static bool follow_jumps(struct hull *hull)
 {
     const struct ref_query jumps = {
@@ -309,7 +309,7 @@ static bool follow_jumps(struct hull *hull)
     return !hull->jumped || find_callers(hull);
 }
 
-/* Is it next to other functions that are jumped to, or forbidden? */
+/* True if functions next to it are jumped to, or forbidden. */
 static bool has_company(const struct hull *hull, size_t i)
 {
     size_t from = i < NEIGHBOURS ? 0 : i - NEIGHBOURS;
@@ -321,14 +321,14 @@ static bool has_company(const struct hull *hull, size_t i)
 }
 
 /*
- * Is what was jumped to jemalloc's, or where it makes its last call?
+ * True if the target of a jump belongs to jemalloc, or is a tail call of it.
  *
- * A jump into the middle leads to a part that was split off. Such parts are
- * never called, and the linker puts those of one archive together: one that
- * others call, or that is alone, was not jumped to at all, but bytes looked
- * like it. (Were a function of the program forbidden that lies below all that
- * a thread does, no safe point would be found again.) A jump to the beginning
- * is a last call. Not of interest are system calls that others make too.
+ * A jump into the middle of a function leads to a part that was split off. Such
+ * parts are never called, and the linker puts those of one archive together. If
+ * others call it, or if it is alone, it was no jump: other bytes looked like one.
+ * (If that forbade a function of the program that is on every stack of a thread,
+ * no safe point would ever be found.) A jump to the start of a function is a tail
+ * call. Functions that make system calls for others too are not included.
  */
 static bool belongs_to_hull(const struct hull *hull, size_t i)
 {
@@ -360,7 +360,7 @@ static const char *close_jumps(struct hull *hull)
     return "its code leads everywhere";
 }
 
-/* --- the whole --- */
+/* --- the hull --- */
 
 static const char *hull_find(struct hull *hull, remote_addr mallctl)
 {
@@ -374,7 +374,7 @@ static const char *hull_find(struct hull *hull, remote_addr mallctl)
     return why ? why : close_jumps(hull);
 }
 
-/* Functions that lie one behind the other become one range, with the padding between them. */
+/* Adjacent functions become one range, with the padding between them. */
 static fault_code forbid_marked(const struct hull *hull, struct plan *plan, struct fault *fault)
 {
     const struct eh_frames *frames = hull->frames;

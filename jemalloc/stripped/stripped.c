@@ -25,7 +25,7 @@ static void fill_instance(struct instance *instance, const struct search *search
         snprintf(instance->prefix, sizeof instance->prefix, "%s", search->texts.config_prefix);
 }
 
-/* The tables are there: what else must agree with them? */
+/* The tables were found: checks everything else that must match them. */
 static const char *check_instance(struct search *search, struct instance *instance)
 {
     if (!eh_frames_load(&search->frames, &search->view))
@@ -38,7 +38,7 @@ static const char *check_instance(struct search *search, struct instance *instan
                       search->tables);
 }
 
-/* Opens the view and finds the nth tables; NULL: there are none. close_search in any case. */
+/* Opens the view and finds the nth tables; NULL: none. Call close_search in any case. */
 static struct ctl_tables *open_search(struct search *search, const struct module *module,
                                       const struct target *target, struct memory *memory,
                                       size_t nth)
@@ -78,13 +78,13 @@ bool stripped_find(struct instance *instance, const struct module *module,
     return found;
 }
 
-/* Are these the tables of the instance? One that was found by name is taken for the only one. */
+/* True if these are the tables of the instance; one found by name is assumed to be the only one. */
 static bool belong_together(const struct search *search, const struct instance *instance)
 {
     return !instance->tables || search->tables->super_root == instance->tables;
 }
 
-/* Opens the tables of an instance; NULL: they are not there. close_search in any case. */
+/* Opens the tables of an instance; NULL: none. Call close_search in any case. */
 static struct ctl_tables *open_instance(struct search *search, const struct instance *instance,
                                         const struct target *target, struct memory *memory)
 {

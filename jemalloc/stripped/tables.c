@@ -13,7 +13,7 @@ struct anchor_search {
     size_t count;
 };
 
-/* The linker keeps a text that is the end of another one only there: no zero need precede. */
+/* The linker merges a text with the end of a longer one: a NUL need not precede it. */
 static bool visit_anchor(void *ctx, const struct piece *piece)
 {
     struct anchor_search *search = ctx;
@@ -35,14 +35,14 @@ size_t ctl_find_anchors(const struct view *view, remote_addr anchors[CTL_ANCHORS
     struct anchor_search search = {anchors, 0};
 
     view_scan_segments(view, PF_W | PF_X, 0, sizeof anchor_text, visit_anchor, &search);
-    if (!search.count) /* linked with constants and code in one segment */
+    if (!search.count) /* constants and code are in one segment */
         view_scan_segments(view, PF_W | PF_X, PF_X, sizeof anchor_text, visit_anchor, &search);
     return search.count;
 }
 
-/* --- words that point somewhere --- */
+/* --- pointers --- */
 
-/* Either one of a list, or any of low, low + NODE_SIZE, ... high. */
+/* The wanted values: those of a list, or low, low + NODE_SIZE, ... high. */
 struct word_search {
     const remote_addr *wanted;
     size_t wanted_count;
@@ -77,7 +77,7 @@ static bool visit_words(void *ctx, const struct piece *piece)
     return true;
 }
 
-/* What the linker or the loader relocates and then forbids to write: where constant tables lie. */
+/* Finds the range that becomes read-only after relocation: it contains the constant tables. */
 static bool relro_of(const struct view *view, remote_addr *start, remote_addr *end)
 {
     for (size_t i = 0; i < view->image.phdr_count; i++) {
@@ -92,14 +92,14 @@ static bool relro_of(const struct view *view, remote_addr *start, remote_addr *e
     return false;
 }
 
-/* Finds the 8-byte words that hold what is wanted. */
+/* Finds the 8-byte words with a wanted value. */
 static void find_words(const struct view *view, struct word_search *search)
 {
     remote_addr start, end;
 
     if (relro_of(view, &start, &end))
         view_scan(view, start, end, 8, visit_words, search);
-    if (!search->count) /* at a fixed address there is nothing to relocate */
+    if (!search->count) /* a program at a fixed address is not relocated */
         view_scan_segments(view, PF_W | PF_X, 0, 8, visit_words, search);
     if (!search->count)
         view_scan_segments(view, PF_W, PF_W, 8, visit_words, search);
@@ -129,7 +129,7 @@ static bool read_raw(const struct view *view, remote_addr at, struct raw_node *r
     return view_read(view, at, raw, sizeof *raw) && (raw->named & 0xff) == 1;
 }
 
-/* A node of the form that all of them have, with its name. */
+/* Checks that a raw node has the common form, and reads its name. */
 static bool node_valid(const struct view *view, const struct raw_node *raw, struct ctl_node *node)
 {
     if ((raw->named & 0xff) != 1 ||
@@ -151,7 +151,7 @@ static bool read_node(const struct view *view, remote_addr at, struct ctl_node *
     return read_raw(view, at, &raw) && node_valid(view, &raw, node);
 }
 
-/* The first node of the table that a node is in: nodes lie one behind the other. */
+/* Returns the first node of the table that contains a node: its nodes are contiguous. */
 static remote_addr table_start(const struct view *view, remote_addr at)
 {
     struct ctl_node node;
@@ -162,9 +162,9 @@ static remote_addr table_start(const struct view *view, remote_addr at)
 }
 
 /*
- * The node with that name whose children begin somewhere from low to high: the
- * tables of several files may lie side by side, so where one begins is not
- * known until a node is found that points to it.
+ * Finds the node with that name whose children start at an address from low to
+ * high. Tables of several files may be adjacent, so the start of a table is only
+ * known when a node is found that points to it.
  */
 static remote_addr find_parent(const struct view *view, remote_addr low, remote_addr high,
                                const char *name)
@@ -184,8 +184,7 @@ static remote_addr find_parent(const struct view *view, remote_addr low, remote_
     return 0;
 }
 
-/* From a node called thread_active_init up to the node above the root; 0: it is none of jemalloc's.
- */
+/* Climbs from a node named thread_active_init to the node above the root; 0: not of jemalloc. */
 static remote_addr climb_tables(const struct view *view, remote_addr at)
 {
     struct ctl_node node;
@@ -197,16 +196,16 @@ static remote_addr climb_tables(const struct view *view, remote_addr at)
     return prof ? find_parent(view, table_start(view, prof), prof, "") : 0;
 }
 
-/* --- the whole of them --- */
+/* --- all tables --- */
 
-/* Reads the nodes of one table behind those that are known. */
+/* Reads the nodes of one table and appends them. */
 static bool tables_add(const struct view *view, struct ctl_tables *tables, size_t owner,
                        remote_addr start, uint32_t count)
 {
     struct raw_node raw[CHILDREN_MAX];
     size_t index = tables->table_count;
 
-    if (!read_raw(view, start, raw)) /* an indexed table: a function gives its nodes */
+    if (!read_raw(view, start, raw)) /* an indexed table: a function returns its nodes */
         return true;
     if (index == CTL_TABLES_MAX || count > CHILDREN_MAX ||
         count > CTL_NODES_MAX - tables->node_count ||
@@ -223,7 +222,7 @@ static bool tables_add(const struct view *view, struct ctl_tables *tables, size_
     return true;
 }
 
-/* Breadth first, so that a table's nodes stand together. A circle ends at the limits. */
+/* Breadth first, so that the nodes of a table stay together. A cycle ends at the limits. */
 static bool tables_fill(const struct view *view, struct ctl_tables *tables)
 {
     struct ctl_node root;
@@ -239,7 +238,7 @@ static bool tables_fill(const struct view *view, struct ctl_tables *tables)
     return true;
 }
 
-/* Names that every version has: without one of them it is something else. */
+/* True if the names are there that every version has. */
 static bool tables_complete(const struct ctl_tables *tables)
 {
     static const char *const names[] = {

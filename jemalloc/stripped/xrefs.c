@@ -5,12 +5,12 @@
 enum {
     OPTION_MAX = 48,
     VERSION_TEXT_MAX = 128,
-    CALL_NEAR = 96,           /* bytes of code between an argument and its call, at most */
-    CANDIDATES_MAX = 64,      /* functions that are voted for */
+    CALL_NEAR = 96,           /* largest distance of an argument from its call, bytes of code */
+    CANDIDATES_MAX = 64,      /* functions that can get votes */
     USERS_MAX = 64,           /* functions that use the root */
-    VOTES_MIN = 8,            /* measured: 12 to 27, the next one 5 at most */
-    FUNCTION_MAX = 256 << 10, /* bytes of code of one function that are looked at */
-    REPORT_REACH = 1 << 20,   /* bytes around the headline's user in which its caller is */
+    VOTES_MIN = 8,            /* measured: 12 to 27; the next function has at most 5 */
+    FUNCTION_MAX = 256 << 10, /* limit of bytes of code of one function */
+    REPORT_REACH = 1 << 20,   /* bytes around the user of the headline that contain its caller */
 };
 
 /* --- constants --- */
@@ -124,7 +124,7 @@ static bool visit_range(const struct view *view, remote_addr start, remote_addr 
 
     if (!view_segment_at(view, start, &segment) || end <= start || end > segment.end)
         return false;
-    /* A few bytes more on both sides, for the decoder's look back and its last instruction. */
+    /* With a few more bytes on both sides: the decoder looks back, and finishes an instruction. */
     start = start - segment.start < 2 ? segment.start : start - 2;
     end = segment.end - end < 8 ? segment.end : end + 8;
     if (end - start > FUNCTION_MAX)
@@ -167,7 +167,7 @@ struct ballot {
     const struct eh_frames *frames;
     const struct texts *texts;
     const struct ctl_tables *tables;
-    remote_addr argument; /* where an option was last made an argument; 0: nowhere */
+    remote_addr argument; /* where the name of an option was last made an argument; 0: nowhere */
     struct {
         remote_addr function;
         unsigned votes;
@@ -256,7 +256,7 @@ static void visit_reach(void *ctx, const struct ref *ref)
     reach->depth++;
 }
 
-/* Does the function use the root, or what it calls, or what that calls (ctl_byname)? */
+/* True if the function uses the root, directly or within two calls (ctl_byname). */
 static bool leads_to_root(const struct view *view, const struct ballot *ballot, remote_addr start)
 {
     struct reach reach = {view, ballot->frames, &ballot->of_root, 2, false};
@@ -289,7 +289,7 @@ static const char *elect_mallctl(struct xrefs *xrefs, const struct view *view,
 
 struct callers {
     const struct ballot *ballot;
-    struct users found, taken; /* those whose address is taken */
+    struct users found, taken; /* taken: their address is taken */
 };
 
 static void visit_headline_caller(void *ctx, const struct ref *ref)
@@ -312,7 +312,7 @@ static void visit_taken(void *ctx, const struct ref *ref)
         users_add(&callers->taken, eh_frames_from(callers->ballot->frames, ref->target));
 }
 
-/* Visits the code around the report. */
+/* Visits the code around the functions that print the report. */
 static bool visit_around(const struct view *view, const struct ballot *ballot,
                          const struct ref_query *query)
 {
@@ -327,7 +327,7 @@ static bool visit_around(const struct view *view, const struct ballot *ballot,
     return view_scan(view, start, end, REF_OVERLAP, visit_code, &visit);
 }
 
-/* The one address among the callers that is not taken; 0: none, or several. */
+/* Returns the only caller whose address is not taken; 0: none, or several. */
 static remote_addr only_caller(const struct callers *callers)
 {
     size_t only = SIZE_MAX, count = 0;
@@ -342,8 +342,8 @@ static remote_addr only_caller(const struct callers *callers)
 }
 
 /*
- * malloc_stats_print is the one caller of the function that has the headline
- * (stats_print). Compilers may inline it into the handler that runs at exit,
+ * malloc_stats_print is the only caller of the function that uses the headline
+ * (stats_print). Compilers may also inline it into the handler that runs at exit,
  * whose address is taken for atexit(3).
  */
 static remote_addr find_stats_print(const struct view *view, const struct ballot *ballot)
@@ -385,7 +385,7 @@ const char *xrefs_find(struct xrefs *xrefs, const struct view *view, const struc
     return why;
 }
 
-/* --- what single functions of the tables tell --- */
+/* --- values that functions of the tables return --- */
 
 struct first_match {
     const struct view *view;
@@ -438,7 +438,7 @@ bool xrefs_version_in(const struct view *view, remote_addr start, remote_addr en
     return visit_range(view, start, end, &query) && match.found;
 }
 
-/* Beyond the file's bytes is .bss, of which only the program headers tell. */
+/* .bss has no bytes in the file: only the program headers show it. */
 bool xrefs_is_variable(const struct view *view, remote_addr addr)
 {
     bool found = false;
