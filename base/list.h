@@ -1,4 +1,4 @@
-/* Lists that grow. */
+/* Growing lists. */
 #pragma once
 
 #include <stddef.h>
@@ -7,18 +7,18 @@
 enum { LIST_FIRST = 64 };
 
 /*
- * Room for one more item: the list, moved if it had to grow, or NULL when out
- * of memory (the old one is then still the caller's).
+ * Makes space for one more item. Returns the list, moved if it had to grow; NULL
+ * if out of memory, and then the old list stays valid.
  */
-static inline void *list_grow(void *list, size_t *room, size_t count, size_t item)
+static inline void *list_grow(void *list, size_t *capacity, size_t count, size_t item)
 {
-    size_t larger = *room ? *room * 2 : LIST_FIRST;
+    size_t larger = *capacity ? *capacity * 2 : LIST_FIRST;
     void *moved;
 
-    if (count < *room)
+    if (count < *capacity)
         return list;
     moved = reallocarray(list, larger, item);
     if (moved)
-        *room = larger;
+        *capacity = larger;
     return moved;
 }

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum { OPS_OF_ONE = 2, BATCH_ROOM = 4096, BUFFERS_OF_ONE = 512 };
+enum { OPS_OF_ONE = 2, BATCH_TEXTS = 4096, BUFFERS_OF_ONE = 512 };
 
 /* Accesses whose calls go in one list. */
 struct batch {
@@ -14,7 +14,7 @@ struct batch {
     size_t op_count;
     struct access *first;
     size_t count;
-    size_t room_used; /* bytes of texts: the scratch area is small */
+    size_t texts_used; /* bytes of texts: the scratch area is small */
 };
 
 static bool is_readable(const struct access *access)
@@ -34,7 +34,7 @@ static bool uses_buffer(const struct access *access)
 }
 
 /* Returns bytes in the scratch area, in addition to those of every operation. */
-static size_t room_of(const struct access *access)
+static size_t texts_size(const struct access *access)
 {
     return text_len(access) + (uses_buffer(access) ? BUFFERS_OF_ONE : 0);
 }
@@ -42,7 +42,7 @@ static size_t room_of(const struct access *access)
 static bool fits_in_batch(const struct batch *batch, const struct access *access)
 {
     return batch->op_count + OPS_OF_ONE <= CTL_OPS_MAX &&
-           batch->room_used + room_of(access) <= BATCH_ROOM;
+           batch->texts_used + texts_size(access) <= BATCH_TEXTS;
 }
 
 static struct ctl_op *add_op(struct batch *batch, const struct access *access)
@@ -63,7 +63,7 @@ static bool add_access(struct batch *batch, const struct access *access)
     struct ctl_op *op = add_op(batch, access);
     size_t len = text_len(access);
 
-    batch->room_used += room_of(access);
+    batch->texts_used += texts_size(access);
     if (access->use != NAME_WRITE)
         return true;
     op->writes = true;
@@ -108,7 +108,7 @@ static fault_code run_batch(struct batch *batch, struct fault *fault)
         take_results(batch);
     ctl_free(batch->ops, batch->op_count);
     batch->first += batch->count;
-    batch->count = batch->op_count = batch->room_used = 0;
+    batch->count = batch->op_count = batch->texts_used = 0;
     return rc;
 }
 

@@ -58,10 +58,10 @@ static fault_code find_count(struct injection *injection, const struct instance 
         {.name = "thread.deallocatedp", .type = CTL_SIZE},
     };
     fault_code rc = ctl_run(injection, instance, ops, ARRAY_LEN(ops), NULL, fault);
-    bool told = rc == FAULT_NONE && ops[0].rc == 0 && ops[1].rc == 0 && ops[0].value % 8 == 0 &&
-                ops[1].value == ops[0].value + 8;
+    bool known = rc == FAULT_NONE && ops[0].rc == 0 && ops[1].rc == 0 && ops[0].value % 8 == 0 &&
+                 ops[1].value == ops[0].value + 8;
 
-    *at = told ? ops[1].value + 8 : 0;
+    *at = known ? ops[1].value + 8 : 0;
     return rc;
 }
 

@@ -29,7 +29,7 @@ struct function {
 struct functions {
     struct function *list;
     remote_addr *others; /* those of OWNER_PROGRAM */
-    size_t count, room, other_count, other_room, named;
+    size_t count, capacity, other_count, other_capacity, named;
     bool failed;
     char file[SOURCE_NAME_MAX]; /* source file of the last local symbol: the next one mostly has the
                                    same */
@@ -205,7 +205,7 @@ static enum owner owner_of(struct functions *functions, const char *name,
 
 static bool add_other(struct functions *functions, remote_addr start)
 {
-    remote_addr *others = list_grow(functions->others, &functions->other_room,
+    remote_addr *others = list_grow(functions->others, &functions->other_capacity,
                                     functions->other_count, sizeof *others);
 
     if (!others)
@@ -218,7 +218,7 @@ static bool add_other(struct functions *functions, remote_addr start)
 static bool add_function(struct functions *functions, const struct symbol *symbol, bool named)
 {
     struct function *list =
-        list_grow(functions->list, &functions->room, functions->count, sizeof *list);
+        list_grow(functions->list, &functions->capacity, functions->count, sizeof *list);
 
     if (!list)
         return false;

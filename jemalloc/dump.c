@@ -37,13 +37,13 @@ struct dump_intercept {
 /* Takes count bytes at addr into the sink; a hostile target may give any count. */
 static int64_t take_write(struct dump_intercept *intercept, remote_addr addr, uint64_t count)
 {
-    unsigned char *room = sink_reserve(intercept->sink, count);
+    unsigned char *space = sink_reserve(intercept->sink, count);
 
-    if (!room) {
+    if (!space) {
         intercept->overflow = true;
         return -ENOSPC;
     }
-    if (!memory_read(intercept->injection->env.memory, addr, room, count)) {
+    if (!memory_read(intercept->injection->env.memory, addr, space, count)) {
         intercept->write_errno = errno;
         return -EFAULT;
     }
@@ -310,11 +310,11 @@ fault_code dump_complete(const struct target *target, struct sink *sink, struct 
     if (n < 0)
         return fault_set(fault, FAULT_INTERNAL, (int)-n, "read maps", "%d", target->pid);
     size_t head = found ? 0 : sizeof title - 1;
-    unsigned char *room = sink_reserve(sink, head + (size_t)n);
-    if (!room)
+    unsigned char *space = sink_reserve(sink, head + (size_t)n);
+    if (!space)
         return fault_set(fault, FAULT_TOO_LARGE, 0, "prof.dump", "%zu bytes", sink->limit);
-    memcpy(room, title, head);
-    memcpy(room + head, maps, (size_t)n);
+    memcpy(space, title, head);
+    memcpy(space + head, maps, (size_t)n);
     sink->len += head + (size_t)n;
     return FAULT_NONE;
 }

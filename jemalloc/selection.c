@@ -8,7 +8,7 @@
 static struct selected *add_selected(struct selection *selection)
 {
     struct selected *list =
-        list_grow(selection->list, &selection->room, selection->count, sizeof *list);
+        list_grow(selection->list, &selection->capacity, selection->count, sizeof *list);
 
     if (!list)
         return NULL;

@@ -22,7 +22,7 @@ struct selected {
 
 struct selection {
     struct selected *list; /* by ascending pid */
-    size_t count, room;
+    size_t count, capacity;
     size_t looked;                  /* processes of the host */
     size_t matched;                 /* of those: match the selector */
     size_t unreadable;              /* of the matches: may not be read */

@@ -83,11 +83,11 @@ struct report {
 /* Takes count bytes at addr into the sink; a hostile target may give any count. */
 static int64_t take_piece(struct report *report, remote_addr addr, uint64_t count)
 {
-    unsigned char *room = sink_reserve(report->sink, count);
+    unsigned char *space = sink_reserve(report->sink, count);
 
-    if (!room) {
+    if (!space) {
         report->overflow = true;
-    } else if (!memory_read(report->injection->env.memory, addr, room, count)) {
+    } else if (!memory_read(report->injection->env.memory, addr, space, count)) {
         report->err = errno;
         return -EFAULT;
     } else {

@@ -236,7 +236,7 @@ static const char *check_functions(const struct hull *hull)
         remote_addr function = hull->tables->nodes[i].function;
         if (function && (function < eh_frames_start(hull->frames, hull->first) ||
                          function >= eh_frames_end(hull->frames, hull->last)))
-            return "not all functions of its tables lie together (link-time optimization?)";
+            return "the functions of its tables are scattered (link-time optimization?)";
     }
     return NULL;
 }
@@ -357,7 +357,7 @@ static const char *close_jumps(struct hull *hull)
         if (!forbid_jumped(hull))
             break;
     }
-    return "its code leads everywhere";
+    return "its code jumps to too many functions";
 }
 
 /* --- the hull --- */

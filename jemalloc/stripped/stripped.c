@@ -29,7 +29,7 @@ static void fill_instance(struct instance *instance, const struct search *search
 static const char *check_instance(struct search *search, struct instance *instance)
 {
     if (!eh_frames_load(&search->frames, &search->view))
-        return "without .eh_frame the beginnings of its functions are not known";
+        return "without .eh_frame the starts of its functions are unknown";
     if (!xrefs_version(&search->view, &search->frames, search->tables, instance->version,
                        sizeof instance->version))
         return "its version text was not found";
@@ -140,8 +140,8 @@ fault_code stripped_forbid(const struct instance *instance, struct plan *plan,
     if (!open_instance(&search, instance, target, memory))
         rc = refuse_stripped(instance, "its tables were not found", fault);
     else if (!eh_frames_load(&search.frames, &search.view))
-        rc = refuse_stripped(
-            instance, "without .eh_frame the beginnings of its functions are not known", fault);
+        rc = refuse_stripped(instance, "without .eh_frame the starts of its functions are unknown",
+                             fault);
     else
         rc = hull_forbid(plan, &search.view, &search.frames, search.tables, instance->mallctl,
                          fault);

@@ -48,7 +48,7 @@ struct word_search {
     size_t wanted_count;
     remote_addr low, high;
     remote_addr *found;
-    size_t count, room;
+    size_t count, capacity;
 };
 
 static bool is_wanted_word(const struct word_search *search, remote_addr word)
@@ -71,7 +71,7 @@ static bool visit_words(void *ctx, const struct piece *piece)
         if (!is_wanted_word(search, word))
             continue;
         search->found[search->count++] = piece->at + i;
-        if (search->count == search->room)
+        if (search->count == search->capacity)
             return false;
     }
     return true;
@@ -170,7 +170,7 @@ static remote_addr find_parent(const struct view *view, remote_addr low, remote_
                                const char *name)
 {
     remote_addr found[PARENTS_MAX];
-    struct word_search search = {.low = low, .high = high, .found = found, .room = PARENTS_MAX};
+    struct word_search search = {.low = low, .high = high, .found = found, .capacity = PARENTS_MAX};
 
     find_words(view, &search);
     for (size_t i = 0; i < search.count; i++) {
@@ -274,7 +274,7 @@ struct ctl_tables *ctl_find_tables(const struct view *view, const remote_addr *a
         .wanted_count = anchor_count,
         .high = UINT64_MAX,
         .found = names,
-        .room = ARRAY_LEN(names),
+        .capacity = ARRAY_LEN(names),
     };
 
     if (!anchor_count)

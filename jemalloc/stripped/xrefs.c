@@ -52,8 +52,8 @@ static void take_config(struct texts *texts, const struct piece *piece)
         const unsigned char *first = at;
         while (first > piece->bytes && at - first < CONFIG_PREFIX_MAX - 1 && first[-1] != '/')
             first--;
-        size_t before = (size_t)(first - piece->bytes), room = sizeof config_start - 1;
-        if (before >= room && memcmp(first - room, config_start, room) == 0) {
+        size_t before = (size_t)(first - piece->bytes), len = sizeof config_start - 1;
+        if (before >= len && memcmp(first - len, config_start, len) == 0) {
             memcpy(texts->config_prefix, first, (size_t)(at - first));
             texts->config_prefix[at - first] = '\0';
             return;
