@@ -119,6 +119,7 @@ def steps(text):
 # What may differ, and what it may be instead.
 VARYING = [
     (r"/srv/redis/", r"/\S+/"),
+    (r"back in \w+", r"(?:back in [\w ]+|running again)"),
     (r"\s+", r"\s+"),
     (r"g[0-9a-f]{40}", r"g[0-9a-f]+"),
     (r"[-+]?\d[\d.]* (?:[KMGT]i)?B\b", r"[-+]?\d[\d.]* (?:[KMGT]i)?B"),
