@@ -123,6 +123,23 @@ class Manual(lib.TestCase):
                 verbs = heading.replace("Options of ", "").replace(" and ", ", ")
                 yield verbs.split(", "), names
 
+    def test_every_error_code_is_documented(self):
+        """Below the exit status that cli/fault_table.c gives it. `usage` needs no fault."""
+        with open(os.path.join(lib.ROOT, "cli", "message.h")) as file:
+            numbers = dict(re.findall(r"(EXIT_\w+) = (\d+)", file.read()))
+        with open(os.path.join(lib.ROOT, "cli", "fault_table.c")) as file:
+            rows = re.findall(r'\{FAULT_\w+, "(\w+)",\s+(EXIT_\w+)', file.read())
+        expected = sorted([("usage", "2")] + [(code, numbers[exit]) for code, exit in rows
+                                              if code != "failed"])
+        text = re.search(r"^\.Ss Error codes\n(.*?)^\.Sh ", self.text, re.M | re.S)[1]
+        found = [(code, number)
+                 for number, part in re.findall(r"^\.It (\d+)\n(.*?)(?=^\.It \d|\Z)", text,
+                                                re.M | re.S)
+                 for codes in re.findall(r"^\.It Cm (.*)", part, re.M)
+                 for code in codes.split(" , ")]
+        self.assertGreater(len(rows), 50)
+        self.assertEqual(sorted(found), expected)
+
     def test_every_option_is_documented(self):
         verbs = {verb: VerbOptions(verb) for verb in summaries()}
         found = {verb: set() for verb in verbs}
