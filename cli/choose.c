@@ -21,7 +21,7 @@ struct selector choose_selector(const struct options *options)
 
 /* ---- words ---- */
 
-static void add_words(char *out, const char *option, const char *value)
+static void append_option(char *out, const char *option, const char *value)
 {
     char clean[256];
     size_t used = strlen(out);
@@ -31,8 +31,8 @@ static void add_words(char *out, const char *option, const char *value)
                  *value ? " " : "", message_clean(value, clean, sizeof clean));
 }
 
-/* "-n redis-server --container 4f1c": what was asked for, as it was written. */
-static const char *selection_words(const struct options *options, char *out)
+/* "-n redis-server --container 4f1c": the selection as it was written. */
+static const char *format_selection(const struct options *options, char *out)
 {
     char pids[64] = "";
 
@@ -40,17 +40,17 @@ static const char *selection_words(const struct options *options, char *out)
         snprintf(pids + strlen(pids), sizeof pids - strlen(pids), "%s%d", i ? " " : "",
                  (int)options->pids[i]);
     out[0] = '\0';
-    add_words(out, "-n", options->name);
-    add_words(out, "--container", options->container);
-    add_words(out, "--cgroup", options->cgroup);
-    add_words(out, "-s", options->subprocesses ? pids : NULL);
-    add_words(out, "--all", options->all ? "" : NULL);
+    append_option(out, "-n", options->name);
+    append_option(out, "--container", options->container);
+    append_option(out, "--cgroup", options->cgroup);
+    append_option(out, "-s", options->subprocesses ? pids : NULL);
+    append_option(out, "--all", options->all ? "" : NULL);
     return out;
 }
 
-static const char *es(size_t n)
+static const char *plural_es(size_t n)
 {
-    return n == 1 ? "" : "es";
+    return n == 1 ? "" : "plural_es";
 }
 
 static bool is_short_id(const char *container)
@@ -58,47 +58,47 @@ static bool is_short_id(const char *container)
     return container && strlen(container) < CONTAINER_PREFIX_MIN;
 }
 
-static void none_text(const struct selection *selection, const struct selector *selector, char *out,
-                      size_t size)
+static void format_no_match(const struct selection *selection, const struct selector *selector,
+                            char *out, size_t size)
 {
     if (selection->matched)
         snprintf(out, size, "%zu of %zu process%s match%s, and none of them uses jemalloc",
-                 selection->matched, selection->looked, es(selection->looked),
-                 selection->matched == 1 ? "es" : "");
+                 selection->matched, selection->looked, plural_es(selection->looked),
+                 selection->matched == 1 ? "plural_es" : "");
     else
         snprintf(out, size, "none of %zu process%s matches", selection->looked,
-                 es(selection->looked));
+                 plural_es(selection->looked));
     if (selection->own)
         snprintf(out + strlen(out), size - strlen(out),
                  "; %zu that started this jeattach match%s only by pid", selection->own,
-                 selection->own == 1 ? "es" : "");
+                 selection->own == 1 ? "plural_es" : "");
     if (!selection->matched && is_short_id(selector->container))
         snprintf(out + strlen(out), size - strlen(out), "; an id needs %d digits",
                  CONTAINER_PREFIX_MIN);
 }
 
-static void ambiguous_text(const struct container containers[2], char *out, size_t size)
+static void format_ambiguous(const struct container containers[2], char *out, size_t size)
 {
-    snprintf(out, size, "several ids begin like that: %s/%.64s, %s/%.64s", containers[0].engine,
+    snprintf(out, size, "several ids start with it: %s/%.64s, %s/%.64s", containers[0].engine,
              containers[0].id, containers[1].engine, containers[1].id);
 }
 
-/* The fault's object, in words that fit those of cli/message.c. */
-static void word_fault(const struct selection *selection, const struct selector *selector,
-                       struct fault *fault)
+/* Describes the object of the fault, to complete the sentences of cli/message.c. */
+static void describe_choice_fault(const struct selection *selection,
+                                  const struct selector *selector, struct fault *fault)
 {
     char *what = fault->what;
 
     switch (fault->code) {
     case FAULT_NO_MATCH:
-        none_text(selection, selector, what, sizeof fault->what);
+        format_no_match(selection, selector, what, sizeof fault->what);
         break;
     case FAULT_AMBIGUOUS:
-        ambiguous_text(selection->containers, what, sizeof fault->what);
+        format_ambiguous(selection->containers, what, sizeof fault->what);
         break;
     case FAULT_DENIED:
         snprintf(what, sizeof fault->what, "reading %zu matching process%s", selection->unreadable,
-                 es(selection->unreadable));
+                 plural_es(selection->unreadable));
         break;
     case FAULT_NO_ALLOCATOR:
         snprintf(what, sizeof fault->what, "modules (%zu processes have that name)",
@@ -112,7 +112,7 @@ static void word_fault(const struct selection *selection, const struct selector 
     }
 }
 
-/* Those that match are listed after the message. */
+/* Lists the matching processes after the message. */
 static void print_several(const struct selection *selection)
 {
     struct process_table table = {0};
@@ -124,15 +124,15 @@ static void print_several(const struct selection *selection)
     process_table_free(&table);
 }
 
-/* Without a name nobody knows whether those use jemalloc at all. */
+/* Reports processes that were left out: without -n it is unknown whether they use jemalloc. */
 static void print_left_out(const struct selection *selection, const struct options *options)
 {
     if (selection->unreadable && !options->name)
         message("%zu matching process%s could not be read and %s left out", selection->unreadable,
-                es(selection->unreadable), selection->unreadable == 1 ? "was" : "were");
+                plural_es(selection->unreadable), selection->unreadable == 1 ? "was" : "were");
 }
 
-/* What the stall guard has to know of a search. */
+/* What the stall guard reports about a search. */
 struct stalled_search {
     const struct subject *subject;
     const volatile pid_t *at;
@@ -143,7 +143,7 @@ static int print_search_stalled(void *ctx, const struct fault *fault)
     const struct stalled_search *search = ctx;
     int code = message_fault(search->subject, fault);
 
-    message("it was looking at process %d", (int)*search->at);
+    message("it was reading process %d", (int)*search->at);
     fflush(stdout);
     return code;
 }
@@ -153,7 +153,7 @@ static int print_choice_fault(const struct targets *targets, const struct target
 {
     int code;
 
-    word_fault(&targets->selection, &request->selector, fault);
+    describe_choice_fault(&targets->selection, &request->selector, fault);
     code = message_fault(subject, fault);
     if (fault->code == FAULT_SEVERAL)
         print_several(&targets->selection);
@@ -165,7 +165,7 @@ static int choose_by_search(struct targets *targets, const struct options *optio
     char words[WORDS_MAX];
     volatile pid_t at = 0;
     struct subject subject = {
-        .verb = "find", .name = selection_words(options, words), .json = options->json};
+        .verb = "find", .name = format_selection(options, words), .json = options->json};
     struct stalled_search stalled = {&subject, &at};
     struct targets_request request = {.search = true,
                                       .selector = choose_selector(options),

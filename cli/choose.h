@@ -1,15 +1,15 @@
-/* The processes that the words of the command line mean. */
+/* The processes that the options of the command line choose. */
 #pragma once
 
 #include "cli/options.h"
 #include "run/targets.h"
 
-/* For -n, --container, --cgroup and -s. */
+/* Returns the selector for -n, --container, --cgroup and -s. */
 struct selector choose_selector(const struct options *options);
 
 /*
- * Finds and pins them; targets_free in each case. If a search without --all or
- * -s finds several processes, they are listed and none is taken. Returns
- * EXIT_DONE, else the exit code after a message.
+ * Finds and pins the processes. If a search without --all or -s finds several,
+ * lists them and chooses none. Returns EXIT_DONE, or the exit code after a
+ * message. Call targets_free even after a failure.
  */
 int choose_targets(struct targets *targets, const struct options *options);

@@ -24,7 +24,7 @@ static const char exit_codes[] =
     "time, 8 call timed out (the target will finish it on its own), 9 output not\n"
     "written, 10 refused by jemalloc, 130 interrupted.\n";
 
-/* The length of the first line of text if lines have at most this width. */
+/* Returns the length of the first line of text, wrapped at a width. */
 static size_t line_length(const char *text, size_t width)
 {
     size_t length = strcspn(text, "\n");
@@ -36,7 +36,7 @@ static size_t line_length(const char *text, size_t width)
     return length > 0 ? length : width;
 }
 
-/* Prints text in lines that are indented to a column, but for the first one. */
+/* Prints wrapped text. All lines but the first are indented to a column. */
 static void print_wrapped(FILE *to, const char *text, int column)
 {
     while (*text) {
@@ -78,13 +78,13 @@ static void print_option(const struct option_row *row, const struct option_help 
     print_wrapped(stdout, help ? help->text : row->help, OPTION_COLUMN);
 }
 
-/* An option that every verb has is among the verb's own if the verb says more about it. */
+/* A common option is listed with the verb's own options if the verb has help of its own for it. */
 static enum option_group group_with(const struct verb *verb, const struct option_row *row)
 {
     return find_option_help(verb, row->name) && !row->needs ? OPTIONS_OF_VERB : row->group;
 }
 
-/* Prints the options of a group that the verb has; NULL: of any verb. */
+/* Prints the options of a group that the verb takes; verb NULL: all options of the group. */
 static void print_options(const struct verb *verb, enum option_group group, const char *heading)
 {
     for (size_t i = 0; i < option_row_count; i++) {
@@ -97,7 +97,7 @@ static void print_options(const struct verb *verb, enum option_group group, cons
     }
 }
 
-/* Prints the names of the options that `jeattach --help` explains, and that the verb has, too. */
+/* Prints the names of the verb's common options, which `jeattach --help` explains. */
 static void print_common_names(const struct verb *verb)
 {
     char names[1024] = "";

@@ -32,8 +32,8 @@ struct option_row {
     char letter; /* '\0': none */
     enum option_kind kind;
     size_t offset;     /* of the value in struct options */
-    unsigned needs;    /* a verb has it if it has one of these TAKES_*; 0: every verb has it */
-    unsigned excludes; /* unless it has one of these */
+    unsigned needs;    /* a verb takes the option if it has one of these TAKES_*; 0: every verb */
+    unsigned excludes; /* except verbs with one of these TAKES_* */
     enum option_group group;
     const char *value; /* its name in --help; NULL: none */
     const char *help;  /* one paragraph; a verb can replace it (struct verb, option_help) */

@@ -113,8 +113,10 @@ static bool set_file(struct options *options, const char *text)
     return true;
 }
 
-/* True if the next word is a pid, for a verb whose names follow the process: unless an option has
- * named the process. */
+/*
+ * True if the next operand is a pid, for a verb whose names follow the process:
+ * not if an option has chosen the process.
+ */
 static bool wants_pid(const struct options *options)
 {
     return options->pid_count == 0 && (options->subprocesses || !options_selective(options));

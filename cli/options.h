@@ -1,4 +1,4 @@
-/* The words after the verb. */
+/* The options and operands of a verb. */
 #pragma once
 
 #include <stdbool.h>
@@ -8,7 +8,7 @@
 enum { OPTIONS_PIDS_MAX = 256, OPTIONS_NAMES_MAX = 20, OPTIONS_PARALLEL_MAX = 64 };
 enum { OPTIONS_RULES_MAX = 8 };
 
-/* Which options and words a verb knows, besides the options that every verb has. */
+/* Which options and operands a verb takes, besides the options of every verb. */
 enum {
     TAKES_OUTPUT = 1 << 0, /* -o */
     TAKES_PATH = 1 << 1,   /* --path */
@@ -17,54 +17,55 @@ enum {
     TAKES_LG_SAMPLE = 1 << 4,
     TAKES_STATS = 1 << 5,     /* --full, --prometheus, --allow-slow */
     TAKES_FORMAT = 1 << 6,    /* how a profile is shown */
-    TAKES_NAMES = 1 << 7,     /* names of jemalloc's after the process, --list */
+    TAKES_NAMES = 1 << 7,     /* jemalloc names after the process, --list */
     TAKES_FILE = 1 << 8,      /* works on a file, not on a process */
-    TAKES_HOST = 1 << 9,      /* no pid: it is about all processes */
+    TAKES_HOST = 1 << 9,      /* no pid: works on the whole host */
     TAKES_ONE = 1 << 10,      /* works on one process at a time */
     TAKES_HOOKS = 1 << 11,    /* --force-hooks */
-    TAKES_DURATION = 1 << 20, /* -d */
-    TAKES_SERIES = 1 << 21,   /* --every, --count, --keep */
-    TAKES_SETTLE = 1 << 22,   /* --settle */
-    TAKES_REFRESH = 1 << 23,  /* -d, --count, --once, --sort, and some of TAKES_FORMAT */
-    TAKES_RULES = 1 << 24,    /* --when and its limits; -o is a directory */
+    TAKES_DURATION = 1 << 12, /* -d */
+    TAKES_SERIES = 1 << 13,   /* --every, --count, --keep */
+    TAKES_SETTLE = 1 << 14,   /* --settle */
+    TAKES_REFRESH = 1 << 15,  /* -d, --count, --once, --sort, and some of TAKES_FORMAT */
+    TAKES_RULES = 1 << 16,    /* --when and its limits; -o is a directory */
 };
 
-/* How a profile is shown; NULL or false: not said. */
+/* How a profile is shown; NULL or false: not given. */
 struct profile_options {
     const char *format, *focus, *ignore, *hide, *show, *unit, *value, *root;
     const char *rows, *sort;
     bool by_thread, debuginfod, no_inlines, keep_allocator;
 };
 
-struct target_pin;
-/* When a profile is taken, and how many. */
+/* When watch takes a profile, and how many. */
 struct watch_options {
-    const char *rules[OPTIONS_RULES_MAX]; /* --when, as they were written */
+    const char *rules[OPTIONS_RULES_MAX]; /* --when, unparsed */
     size_t rule_count;
     uint64_t cooldown_ns;
     unsigned max;
     bool on;
 };
 
+struct target_pin;
+
 struct options {
     pid_t pids[OPTIONS_PIDS_MAX];
-    size_t pid_count;             /* in a verb: of how many processes this is one (cli/several.c) */
-    const struct target_pin *pin; /* the process as it was chosen; NULL: whichever has the pid */
-    const char *name, *container, *cgroup; /* NULL: not said */
+    size_t pid_count; /* in a verb: how many processes the command works on (cli/several.c) */
+    const struct target_pin *pin; /* the process as it was found; NULL: any process with the pid */
+    const char *name, *container, *cgroup; /* NULL: not given */
     bool all, subprocesses;
-    int parallel; /* so many processes at once; 0: not said */
+    int parallel; /* processes at once; 0: not given */
     uint64_t timeout_ns;
-    uint64_t duration_ns, every_ns, settle_ns; /* 0: not said */
+    uint64_t duration_ns, every_ns, settle_ns; /* 0: not given */
     uint64_t interval_ns;                      /* -d of top */
-    unsigned share;                            /* --share: percent of the time */
-    unsigned count, keep;                      /* 0: not said */
+    unsigned share;                            /* --share, in percent */
+    unsigned count, keep;                      /* 0: not given */
     pid_t thread;                              /* 0: any */
     pid_t instance;                            /* --instance, from 1; 0: the default */
     const char *output;                        /* -o; NULL: none */
     const char *path;                          /* --path; NULL: none */
-    const char *file;                          /* TAKES_FILE: the profile; "-" is stdin */
+    const char *file;                          /* TAKES_FILE: the profile; "-": stdin */
     const char *base;                          /* --base; NULL: none */
-    const char *names[OPTIONS_NAMES_MAX];      /* TAKES_NAMES: the words after the process */
+    const char *names[OPTIONS_NAMES_MAX];      /* TAKES_NAMES: the operands after the process */
     size_t name_count;
     int lg_sample; /* --lg-sample: 0 to 63; -1: not given */
     bool json, quiet, dry_run, help, version;
@@ -75,11 +76,11 @@ struct options {
     struct watch_options watch;
 };
 
-/* Parses argv[1..]; false after a message on stderr about what is wrong. */
+/* Parses argv[1..]. Prints a usage error to stderr and returns false if something is wrong. */
 bool options_parse(struct options *options, unsigned takes, int argc, char **argv);
 
 /* True if the processes are to be searched for, not only named by pid. */
 bool options_selective(const struct options *options);
 
-/* Decimal digits alone, from 1 to the kernel's largest pid. */
+/* Parses a pid: only decimal digits, from 1 to the kernel's largest pid. */
 bool parse_pid(const char *text, pid_t *pid);

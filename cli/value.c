@@ -25,7 +25,7 @@ static bool parse_number(const char *text, uint64_t limit, uint64_t *value)
     return units_parse_digits(text, limit, value, &rest) && *rest == '\0';
 }
 
-/* Without a fraction, as what is written has to be exact. */
+/* Accepts no fraction: a written value must be exact. */
 static bool parse_size(const char *text, uint64_t *value)
 {
     const char *rest;
@@ -71,12 +71,12 @@ const char *value_wanted(enum ctl_type type)
     case CTL_UINT64:
         return "a number";
     case CTL_SIZE:
-        return "a number, or a size as 64K, 16M, 1G";
+        return "a number, or a size such as 64K, 16M, 1G";
     case CTL_SSIZE:
     case CTL_INT64:
         return "a number, which may be negative";
     default:
-        return "another type than can be written";
+        return "a value of a type that cannot be written";
     }
 }
 
