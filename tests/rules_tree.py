@@ -40,19 +40,11 @@ ALLOCATOR_KNOWN = {
 }
 # Static functions of the same name in several files.
 SAME_NAME = set("""
-    add add_line add_name add_sample add_samples add_stack base_name begin begin_held begins below
-    by_growth check_hooks climb collect complete copy count describe emit end_held ends_with enter
-    explain_none failed fill find find_store finish fits follow forbid forget format give_back
-    grow_list has_ended hold holds in_code is_empty is_ending is_last is_over is_root is_true
-    is_wanted judge keep learn library_load list_all load look look_at make_call may_pass mean mix
-    next_part number open_below open_output parse_number prepare prepend print_json print_row
-    print_text put read_link read_stat read_status read_variable read_vm refusal_text refuse
-    refused release resolve restore run same_address same_function search settle size_of spans_add
-    step stream_write take take_char take_id take_key take_line take_mount take_number
-    take_profile take_text take_type take_value take_word tell to_stdout truth verdict
-    visit_caller visit_calls visit_threads visit_variable wait_for wait_for_change walk_all watch
-    write_all write_call write_calls write_function write_gauges write_head write_name
-    write_profile write_row write_site write_sites write_stack
+    base_name begin begin_held climb collect count describe end_held ends_with failed find finish
+    follow format has_ended is_last list_all look look_at mean next_part open_below open_output
+    prepare print_json print_row print_text read_stat read_status read_vm refusal_text refuse
+    release run settle spans_add step take_profile take_value to_stdout visit_threads wait_for
+    wait_for_change walk_all watch write_calls write_gauges write_profile write_site write_sites
 """.split())
 MEDIAN_LINES, MOST_LINES = 15, 40  # from the line of the return type to the closing brace
 
