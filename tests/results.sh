@@ -5,20 +5,20 @@
 #   results  file with a line for each result: RESULT<TAB>NAME<TAB>REASON, where RESULT is passed,
 #            failed, skipped, or unsteady for a test that failed and passed when it was repeated
 #   jobs     slots for tests that run side by side
-#   sudo     the command that makes a command root's, empty for root
+#   sudo     the command that runs a command as root; empty for root
 
 record() { # RESULT NAME REASON
     printf '%s\t%s\t%s\n' "$1" "$2" "${3-}" >> "$results"
 }
 
-# An unsteady test has passed, and is counted once more by itself.
+# An unsteady test counts as passed.
 counts() { # [PREFIX]
     awk -F'\t' -v prefix="${1-}" 'index($2, prefix) == 1 { n[$1]++ }
         END { printf "%d passed, %d failed, %d skipped", n["passed"] + n["unsteady"],
             n["failed"], n["skipped"] }' "$results"
 }
 
-with_result() { # RESULT FORMAT: awk's, for the name and the reason
+with_result() { # RESULT FORMAT: of printf, for the name and the reason
     awk -F'\t' -v result="$1" -v format="$2" '$1 == result { printf format "\n", $2, $3 }' \
         "$results"
 }
@@ -31,9 +31,9 @@ run_ctest() { # NAME DIRECTORY CTEST-ARGUMENTS...
         --output-junit "$logs/$name.xml" "$@" > "$logs/$name-tests.log" 2>&1
 }
 
-# A test that failed is repeated once, with no other beside it, so that a machine short of time
-# fails nothing. The tests that look for harm are never repeated (label harm): there, one failure
-# in a thousand is the finding. Both outputs are kept.
+# A test that failed is repeated once, alone, because a busy machine is no failure. Tests that look
+# for harm (label harm) are never repeated: there, one failure in a thousand is the finding. Both
+# outputs are kept.
 repeat_failed() { # NAME DIRECTORY
     local failed
     rm -f "$logs/$1-again.xml" "$logs/$1-again-tests.log"
@@ -41,7 +41,7 @@ repeat_failed() { # NAME DIRECTORY
     [ -z "$failed" ] || run_ctest "$1-again" "$2" -j 1 -R "$failed" -LE '^harm$'
 }
 
-# All tests of one build that the arguments select. The tests look into other processes.
+# Runs the tests of one build that the arguments select, as root: they read other processes.
 run_tests() { # NAME DIRECTORY CTEST-ARGUMENTS...
     local name=$1 directory=$2 started=$SECONDS log=$logs/$1-tests.log
     run_ctest "$name" "$directory" -j "$jobs" "${@:3}"
@@ -55,7 +55,7 @@ run_tests() { # NAME DIRECTORY CTEST-ARGUMENTS...
     [ -z "$sudo" ] || $sudo chown -R "$(id -u):$(id -g)" "$directory" "$logs"
 }
 
-# All names first: what they printed may be long.
+# All names first, because the outputs may be long.
 show_failures() { # PREFIX
     local result name reason shown=0
     awk -F'\t' -v prefix="$1" 'index($2, prefix) == 1 {
@@ -72,7 +72,7 @@ show_failures() { # PREFIX
     done < "$results"
 }
 
-# The end of what one failed test printed, in its first run.
+# Prints the end of the output of one failed test, in its first run.
 failure_output() { # BUILD TEST
     python3 - "$logs/$1.xml" "$2" << 'END'
 import sys, xml.etree.ElementTree as tree
@@ -87,7 +87,7 @@ for case in root.iter("testcase"):
 END
 }
 
-# The last line is for programs: its form stays as it is. Fails if a test failed, or none passed.
+# The last line is for programs: its form never changes. Fails if a test failed, or none passed.
 summary() {
     local counted unsteady
     counted=$(counts)
