@@ -7,7 +7,7 @@ enum { TICK_NS = 50 * 1000 * 1000 };
 
 static void tick(int signo)
 {
-    (void)signo; /* its only use is to end a system call with EINTR */
+    (void)signo; /* its only purpose is to end a system call with EINTR */
 }
 
 fault_code deadline_start(struct deadline *deadline, uint64_t timeout,

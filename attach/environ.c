@@ -10,7 +10,7 @@ static ssize_t read_memory_of(const struct proc_stat *stat, struct memory *memor
     size_t len = stat->env_end - stat->env_start;
 
     if (!stat->env_start || stat->env_end < stat->env_start)
-        return -EACCES; /* what the kernel shows to who may not trace it */
+        return -EACCES; /* the kernel shows 0 to readers who may not trace it */
     if (len > limit)
         return -EFBIG;
     text = malloc(len + 1);

@@ -4,9 +4,9 @@
 #include "attach/memory.h"
 
 /*
- * Reads /proc/PID/environ, which is shown to its owner and to who may pass over
- * file permissions alone; else the same bytes out of its memory, where
- * /proc/PID/stat says that they are. *out is the caller's to free and ends with
- * a NUL. Returns the length or -errno; -EFBIG beyond limit.
+ * Reads /proc/PID/environ. Only the process's owner and users who can bypass file
+ * permissions may open it; for others, reads the same bytes from its memory, at the
+ * address in /proc/PID/stat. *out ends with a NUL; the caller frees it. Returns the
+ * length or -errno; -EFBIG if it exceeds limit.
  */
 ssize_t environ_read(const struct target *target, struct memory *memory, char **out, size_t limit);

@@ -4,11 +4,12 @@
 #include "host/faults.h"
 
 enum {
-    /* no such process, or no such thread */
+    /* there is no such process, or no such thread */
     FAULT_GONE = FAULT_FIRST(ATTACH, GONE) | FAULT_OF_THREAD,
-    FAULT_ZOMBIE = FAULT_FIRST(ATTACH, GONE), /* it has ended and waits for its parent */
-    FAULT_REUSED,                             /* the pid belongs to another process now */
-    FAULT_OTHER_PIDNS, /* the pid is that of a process in another pid namespace */
+    FAULT_ZOMBIE =
+        FAULT_FIRST(ATTACH, GONE), /* it has ended, and its parent has not collected it */
+    FAULT_REUSED,                  /* the pid belongs to another process now */
+    FAULT_OTHER_PIDNS,             /* the pid is one in another pid namespace */
 
     FAULT_TRACED = FAULT_FIRST(ATTACH, TRANSIENT) | FAULT_OF_THREAD, /* by another tracer */
     FAULT_NO_STOP, /* the thread did not stop in time (uninterruptible) */

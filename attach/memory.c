@@ -38,8 +38,8 @@ void memory_close(struct memory *memory)
 }
 
 /*
- * An open mem or maps stays with the memory that it was opened of, and reads
- * nothing once exec has put another in its place (fs/proc/base.c, mem_rw;
+ * An open mem or maps file belongs to the address space for which it was opened,
+ * and is empty once exec has replaced that (fs/proc/base.c, mem_rw;
  * fs/proc/task_mmu.c, m_start).
  */
 bool memory_is_same(const struct memory *memory, remote_addr addr)
@@ -79,15 +79,16 @@ bool memory_is_unchanging(const struct memory *memory, remote_addr addr)
     return low < memory->unchanging_count && addr >= memory->unchanging[low].start;
 }
 
-/* The kernel's own refusal is EPERM; a seccomp filter may answer with others. */
+/* The kernel itself refuses with EPERM; a seccomp filter may use another errno. */
 static bool is_refusal(int err)
 {
     return err == EPERM || err == ENOSYS || err == EACCES;
 }
 
 /*
- * A thread that has ended has no memory any more, the first one as well, though
- * the process goes on (mm/process_vm_access.c: ESRCH). The held one has it.
+ * Returns the id by which to access the memory. A thread that has ended has none
+ * (mm/process_vm_access.c: ESRCH); that applies to the first thread, too, even if
+ * the process continues. The stopped thread has it.
  */
 static pid_t whose(const struct memory *memory)
 {
@@ -114,14 +115,15 @@ static bool read_mem(struct memory *memory, remote_addr addr, void *buf, size_t 
     if (memory->memfd < 0)
         return false;
     ssize_t n = pread(memory->memfd, buf, len, (off_t)addr);
-    if ((n >= 0 && (size_t)n != len) || (n < 0 && errno == EIO)) /* EIO: nothing is mapped there */
+    if ((n >= 0 && (size_t)n != len) || (n < 0 && errno == EIO)) /* EIO: no mapping at addr */
         errno = EFAULT;
     return n >= 0 && (size_t)n == len;
 }
 
 /*
- * The thread has ended by which the memory was read. An open mem has it for as
- * long as it lives; with a held thread, it is the whole process that is ending.
+ * Reads after the end of the thread by which the memory was read. An open mem file
+ * works as long as the address space exists. If a thread is stopped, the whole
+ * process is ending.
  */
 static bool read_left(struct memory *memory, remote_addr addr, void *buf, size_t len)
 {
@@ -132,7 +134,7 @@ static bool read_left(struct memory *memory, remote_addr addr, void *buf, size_t
     return done;
 }
 
-/* Word by word; the word that holds the last bytes may reach beyond them. */
+/* Reads word by word; the last word may extend past the end. */
 static bool read_peek(struct memory *memory, remote_addr addr, void *buf, size_t len)
 {
     unsigned char *out = buf;
@@ -172,7 +174,7 @@ bool memory_read(struct memory *memory, remote_addr addr, void *buf, size_t len)
     return read_peek(memory, addr, buf, len);
 }
 
-/* Made at the first use: of most processes of a host a few bytes alone are read. */
+/* Allocates the cache at its first use: most processes of a host are read a few bytes only. */
 static bool have_cache(struct memory *memory)
 {
     if (memory->cache)
@@ -198,7 +200,7 @@ static struct memory_page *cached_page(struct memory *memory, remote_addr page)
     return slot;
 }
 
-/* Within one page. */
+/* Reads within one page. */
 static bool read_piece(struct memory *memory, remote_addr addr, void *buf, size_t len)
 {
     size_t skip = addr % MEMORY_PAGE;
@@ -258,7 +260,7 @@ bool memory_grow_stack(struct memory *memory, remote_addr addr)
     return memory->stopped_tid && read_peek(memory, addr, &byte, 1);
 }
 
-/* Whole words; a part of a word is read first, so that its other bytes stay. */
+/* Writes whole words; reads a partial word first, to keep its other bytes. */
 static bool write_poke(struct memory *memory, remote_addr addr, const void *buf, size_t len)
 {
     const unsigned char *in = buf;
@@ -291,7 +293,7 @@ bool memory_write(struct memory *memory, remote_addr addr, const void *buf, size
     if (!memory->no_vm_write) {
         ssize_t n = gate_vm_write(memory->gate, whose(memory), addr, buf, len);
         if (n >= 0 || !is_refusal(errno))
-            return n >= 0 && (size_t)n == len; /* not by force: a guard page stays one */
+            return n >= 0 && (size_t)n == len; /* not by force: guard pages stay guard pages */
         memory->no_vm_write = true;
     }
     return memory_write_code(memory, addr, buf, len);

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* ---- what is seen ---- */
+/* ---- the state ---- */
 
 static int yama_scope(const struct procfs *proc)
 {
@@ -22,8 +22,9 @@ static int yama_scope(const struct procfs *proc)
 }
 
 /*
- * The files of a process that is not dumpable belong to root (task_dump_owner,
- * fs/proc/base.c), which everybody may see; of root's own they always do.
+ * Finds out by the owner of its files whether the process is dumpable: they belong
+ * to root if it is not (task_dump_owner, fs/proc/base.c). Everybody may see that. A
+ * process of root's gives no answer.
  */
 static enum answer is_dumpable(const struct target *target, uid_t euid)
 {
@@ -36,7 +37,7 @@ static enum answer is_dumpable(const struct target *target, uid_t euid)
     return st.st_uid == euid ? ANSWER_YES : ANSWER_NO;
 }
 
-/* Whatever the kernel says of rights: who traces it, is it frozen. */
+/* Reads the part that does not depend on rights: tracer, freezer. */
 static bool look_at_state(struct permit_view *view, const struct target *target, pid_t tid)
 {
     const struct procfs *proc = target->proc;
@@ -80,7 +81,10 @@ static bool has_capability(const struct permit_view *view)
     return capabilities_have_ptrace(view->own.cap_effective);
 }
 
-/* Does the capability count in the target's user namespace (cap_capable, security/commoncap.c)? */
+/*
+ * True if the capability counts in the target's user namespace (cap_capable,
+ * security/commoncap.c).
+ */
 static bool is_capable(const struct permit_view *view)
 {
     switch (view->userns) {
@@ -95,7 +99,7 @@ static bool is_capable(const struct permit_view *view)
     }
 }
 
-/* "gdb" */
+/* Reads a stat for its comm, such as "gdb"; "?" if it cannot be read. */
 static void read_comm(const struct procfs *proc, pid_t pid, struct proc_stat *stat)
 {
     if (process_stat(proc, pid, stat))
@@ -115,7 +119,7 @@ static fault_code name_tracer(const struct procfs *proc, int tracer, fault_code 
     return code;
 }
 
-/* Its own attach may outlast a thread's end. */
+/* The tool's own attach to a thread may outlast that thread. */
 static fault_code judge_tracer(const struct permit_view *view, struct fault *fault)
 {
     if (!view->its.tracer || view->its.tracer == getpid())
@@ -123,7 +127,7 @@ static fault_code judge_tracer(const struct permit_view *view, struct fault *fau
     return name_tracer(view->proc, view->its.tracer, FAULT_TRACED, fault);
 }
 
-/* The real ids count for ptrace(2), the effective ones for /proc: the tool needs both. */
+/* ptrace(2) checks the real ids, /proc the effective ones: the tool needs both. */
 static bool ids_differ(const unsigned its[3], const unsigned own[2], unsigned *one, unsigned *other)
 {
     for (size_t i = 0; i < 3; i++)
@@ -162,7 +166,7 @@ static fault_code judge_dumpable(const struct permit_view *view, struct fault *f
                      "its files in /proc belong to root, not to uid %u", view->its.euid);
 }
 
-/* Capabilities that the tool lacks (cap_ptrace_access_check). */
+/* Finds capabilities that the tool lacks (cap_ptrace_access_check). */
 static fault_code judge_capabilities(const struct permit_view *view, struct fault *fault)
 {
     uint64_t more = view->its.cap_permitted & ~view->own.cap_permitted;
@@ -188,7 +192,7 @@ static fault_code judge_namespace(const struct permit_view *view, struct fault *
     return fault_set(fault, FAULT_DENIED_USERNS, EPERM, "attach", "%s", relations[view->userns]);
 }
 
-/* Whether the tool is an ancestor or was named by PR_SET_PTRACER, /proc does not tell. */
+/* /proc does not show whether the tool is an ancestor, or was named with PR_SET_PTRACER. */
 static fault_code judge_yama(const struct permit_view *view, struct fault *fault)
 {
     if (view->yama <= 0 || (view->yama < 3 && is_capable(view)))
@@ -198,7 +202,7 @@ static fault_code judge_yama(const struct permit_view *view, struct fault *fault
     return FAULT_DENIED_YAMA;
 }
 
-/* ptrace(2) is what an attach needs; memory can be read in another way, but not by everybody. */
+/* An attach needs ptrace(2). Memory can be read in another way, but not by every user. */
 static fault_code judge_filter(const struct permit_view *view, struct fault *fault)
 {
     enum probe probe = view->filter.refuses[PROBE_PTRACE] ? PROBE_PTRACE : PROBE_VM;
@@ -215,7 +219,7 @@ static fault_code judge_filter(const struct permit_view *view, struct fault *fau
                      more);
 }
 
-/* Only where the kernel was asked and said no, and no rule of its own explains that. */
+/* Only if the kernel has refused a probe, and none of its own rules explains that. */
 static fault_code judge_module(const struct permit_view *view, struct fault *fault)
 {
     static const char *const names[] = {
@@ -244,14 +248,14 @@ static fault_code judge_freezer(const struct permit_view *view, struct fault *fa
 
 static const struct rung {
     fault_code (*judge)(const struct permit_view *view, struct fault *fault);
-    bool of_rights; /* cannot be the cause where the kernel has said yes to the same check */
+    bool of_rights; /* not the cause if the kernel has granted the same check */
 } ladder[] = {
     {judge_tracer, false},      {judge_user, true},      {judge_dumpable, true},
     {judge_capabilities, true}, {judge_namespace, true}, {judge_yama, true},
     {judge_filter, false},      {judge_module, true},    {judge_freezer, false},
 };
 
-/* *of_rights: that of the rung that has the cause. */
+/* Sets *of_rights to that of the rung with the cause. */
 static fault_code climb(const struct permit_view *view, bool *of_rights, struct fault *fault)
 {
     for (size_t i = 0; i < ARRAY_LEN(ladder); i++) {
@@ -272,7 +276,7 @@ fault_code permit_judge(const struct permit_view *view, struct fault *fault)
     return climb(view, &of_rights, fault);
 }
 
-/* ---- of a target that is there ---- */
+/* ---- a target that exists ---- */
 
 static bool look_and_ask(struct permit_view *view, const struct target *target, pid_t tid)
 {
@@ -298,7 +302,7 @@ static void tell_no_rule(const struct permit_view *view, struct fault *fault)
               n > 0 ? "; security modules: " : "", n > 0 ? modules : "");
 }
 
-/* Elsewhere TracerPid is 0 also where the tracer has no pid in the namespace. */
+/* In other pid namespaces TracerPid is also 0 if the tracer is outside of the namespace. */
 static bool is_first_pidns(const struct procfs *proc)
 {
     char text[64];
@@ -314,7 +318,7 @@ fault_code permit_explain(const struct target *target, pid_t tid, struct fault *
     struct permit_view view;
     fault_code cause = FAULT_NONE;
 
-    if (code == FAULT_NO_STOP) { /* attached it was: of the causes one alone is left */
+    if (code == FAULT_NO_STOP) { /* the attach succeeded: only one cause remains */
         if (look_at_state(&view, target, tid))
             cause = judge_freezer(&view, fault);
     } else if (look_and_ask(&view, target, tid)) {
@@ -348,9 +352,9 @@ fault_code permit_forecast(const struct target *target, pid_t tid, bool *certain
     return FAULT_DENIED;
 }
 
-/* ---- of one that is not ---- */
+/* ---- a target that does not exist ---- */
 
-/* "56789 (redis-server, docker 0123456789ab)" */
+/* Formats "56789 (redis-server, docker 0123456789ab)". */
 static void name_process(const struct procfs *proc, pid_t pid, char *out, size_t size)
 {
     struct container container;
@@ -407,7 +411,7 @@ fault_code permit_check_procfs(const struct procfs *proc, struct fault *fault)
                      self, (int)getpid());
 }
 
-/* ---- of the tool itself ---- */
+/* ---- the tool itself ---- */
 
 bool permit_tool_is_capable(const struct procfs *proc)
 {

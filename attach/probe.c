@@ -7,7 +7,7 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 
-/* Each of nobody: pid 0 and descriptor -1 exist nowhere. */
+/* Probes of nobody: pid 0 and file descriptor -1 do not exist. */
 static long ptrace_nobody(void)
 {
     return syscall(SYS_ptrace, PTRACE_SEIZE, 0, 0, 0);
@@ -34,7 +34,7 @@ static long getfd_nobody(void)
 static const struct question {
     const char *name;
     long (*call)(void);
-    int expected; /* the errno of a kernel that sees it */
+    int expected; /* the errno if the call reaches the kernel */
 } questions[] = {
     [PROBE_PTRACE] = {"ptrace", ptrace_nobody, ESRCH},
     [PROBE_VM] = {"process_vm_readv", vm_nobody, ESRCH},
@@ -46,7 +46,7 @@ const char *probe_name(enum probe probe)
     return questions[probe].name;
 }
 
-/* In a child: its exit status is what the call came to. */
+/* Makes the call in a child, whose exit status is the result. */
 static unsigned char ask_in_child(const struct question *question)
 {
     int status = 0;

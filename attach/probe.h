@@ -1,4 +1,4 @@
-/* Harmless system calls whose errno tells what the kernel would say to an attach. */
+/* Probes: harmless system calls whose errno shows how the kernel would answer an attach. */
 #pragma once
 
 #include "attach/target.h"
@@ -8,9 +8,9 @@ enum answer { ANSWER_UNKNOWN, ANSWER_NO, ANSWER_YES };
 enum probe { PROBE_PTRACE, PROBE_VM, PROBE_GETFD, PROBE_COUNT };
 
 /*
- * What the tool's own seccomp filter makes of the calls that it needs: an errno,
- * PROBE_KILLED, or 0 if the call gets through. Made of nobody, in a child of the
- * tool, as a filter may also kill.
+ * The answer of the tool's own seccomp filter to the calls that an attach needs: an
+ * errno, PROBE_KILLED, or 0 if the call passes. Probes use pid 0 in a forked child,
+ * because a filter may kill the caller.
  */
 enum { PROBE_KILLED = 255 };
 
@@ -24,9 +24,9 @@ void probe_filter(struct own_filter *filter);
 const char *probe_name(enum probe probe);
 
 /*
- * The kernel's own answer, without touching the target: process_vm_readv(2) of
- * no mapped address and pidfd_getfd(2) of no descriptor are checked like an
- * attach (PTRACE_MODE_ATTACH_REALCREDS; mm_access, __pidfd_fget), before they
- * fail. Calls that the tool's own filter refuses are not tried.
+ * Returns the kernel's answer without touching the target. process_vm_readv(2) of
+ * an unmapped address and pidfd_getfd(2) of an invalid file descriptor pass the
+ * same check as an attach before they fail (PTRACE_MODE_ATTACH_REALCREDS;
+ * mm_access, __pidfd_fget). Does not try calls that the tool's own filter refuses.
  */
 enum answer probe_attach(const struct target *target, const struct own_filter *filter);

@@ -56,8 +56,9 @@ fault_code session_interrupt(struct session *session, struct fault *fault)
 }
 
 /*
- * ptrace(2): an event stop has its event in bits 16 up. PTRACE_EVENT_STOP with
- * SIGTRAP is ours; with a stopping signal it is a group stop.
+ * Sets the state (ptrace(2)): bits 16 and up of the status are the event.
+ * PTRACE_EVENT_STOP with SIGTRAP is our own stop; with a stopping signal it is a
+ * group stop.
  */
 static void classify(struct session *session, int status)
 {
@@ -81,10 +82,11 @@ static void classify(struct session *session, int status)
 }
 
 /*
- * As waitpid, but a stop before the delivery of a signal is only looked at: if the tool dies before
- * it passes the signal on, the kernel delivers what the stop's code says, and a wait that takes the
- * stop away clears that code (kernel/exit.c, wait_task_stopped; kernel/signal.c, ptrace_stop). The
- * signal would be lost: a collector that stops the world by signals waits for its answer for ever.
+ * Waits like waitpid, but only peeks at a stop before a signal's delivery. If the
+ * tool dies before it passes the signal on, the kernel delivers the signal in the
+ * stop's code; a wait that consumes the stop clears that code (kernel/exit.c,
+ * wait_task_stopped; kernel/signal.c, ptrace_stop). The signal would be lost, and a
+ * collector that stops the world with signals would wait for its answer for ever.
  */
 static pid_t wait_for_change(pid_t tid, int *status)
 {
@@ -129,7 +131,7 @@ static fault_code resume(struct session *session, int request, struct fault *fau
     session->state = SESSION_RUNNING;
     if (gate_ptrace(session->gate, request, session->tid, 0, (uint64_t)signal) == 0)
         return FAULT_NONE;
-    if (errno == ESRCH) /* killed while stopped: the wait will say so */
+    if (errno == ESRCH) /* killed while stopped: the next wait reports it */
         return FAULT_NONE;
     session->state = SESSION_LOST;
     return fault_set(fault, FAULT_INTERNAL, errno, "resume", "thread %d", (int)session->tid);
@@ -146,9 +148,9 @@ fault_code session_continue(struct session *session, struct fault *fault)
 }
 
 /*
- * A thread that is killed while it is stopped is no longer stopped, so it cannot
- * be detached, but it stops once more, at PTRACE_EVENT_EXIT, and would wait
- * there for its tracer.
+ * Lets a thread that was killed while it was stopped end. It is no longer stopped,
+ * so it cannot be detached; but it stops once more, at PTRACE_EVENT_EXIT, and would
+ * wait there for its tracer.
  */
 static void let_die(struct session *session)
 {
@@ -212,7 +214,7 @@ bool session_set_sigmask(struct session *session, uint64_t mask)
 bool session_syscall_info(struct session *session, struct __ptrace_syscall_info *info)
 {
     assert(is_stopped(session));
-    memset(info, 0, sizeof *info); /* an older kernel's structure may be shorter */
+    memset(info, 0, sizeof *info); /* the structure of an older kernel may be shorter */
     return gate_ptrace(session->gate, PTRACE_GET_SYSCALL_INFO, session->tid, sizeof *info,
                        as_word(info)) > 0;
 }

@@ -34,7 +34,7 @@ static bool is_ending(const struct proc_stat *stat)
     return stat->state == 'Z' || stat->state == 'X' || stat->flags & PF_EXITING;
 }
 
-/* The first thread may have ended, and be a zombie, while others go on. */
+/* The first thread may have ended and be a zombie while others continue. */
 static pid_t find_live_thread(const struct target *target)
 {
     int fd = procfs_openf(target->proc, O_RDONLY | O_DIRECTORY, "%d/task", (int)target->pid);
@@ -69,7 +69,10 @@ static fault_code judge_state(const struct target *target, const struct proc_sta
     return FAULT_NONE;
 }
 
-/* /proc/TID exists for every thread, hidden from listings; only a leader is a process. */
+/*
+ * /proc/TID exists for every thread, though it is not listed; only a thread group
+ * leader is a process.
+ */
 static fault_code refuse_plain_thread(const struct target *target, struct fault *fault)
 {
     struct proc_status status;
@@ -110,7 +113,7 @@ fault_code target_open(struct target *target, struct procfs *proc, pid_t pid, st
         target->via = find_live_thread(target);
     target->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
     read_status(target);
-    /* Read again behind the pidfd: now both name the same process. */
+    /* Check again after opening the pidfd: both now belong to the same process. */
     return target_check(target, fault);
 }
 
@@ -131,7 +134,7 @@ void target_pin_close(struct target_pin *pin)
     pin->pidfd = -1;
 }
 
-/* A pidfd is readable once its process has ended (pidfd_poll, kernel/fork.c). */
+/* A pidfd becomes readable when its process has ended (pidfd_poll, kernel/fork.c). */
 static bool has_ended(int pidfd)
 {
     struct pollfd p = {pidfd, POLLIN, 0};
@@ -140,9 +143,9 @@ static bool has_ended(int pidfd)
 }
 
 /*
- * Start times are counted in ticks, of which a small pid namespace can be cycled
- * through in one: only a pidfd that has not ended after the other one was opened
- * says for certain that both are of one process.
+ * Start times are in clock ticks, and a small pid namespace can reuse all its pids
+ * within one. Only a pidfd that is still alive after the other was opened proves
+ * that both belong to the same process.
  */
 fault_code target_open_pinned(struct target *target, struct procfs *proc,
                               const struct target_pin *pin, struct fault *fault)
@@ -206,8 +209,8 @@ fault_code target_check_end(const struct target *target, struct fault *fault)
 }
 
 /*
- * "Max file size             unlimited            unlimited            bytes", the soft limit first
- * (fs/proc/base.c, proc_pid_limits).
+ * Reads a line such as "Max file size             unlimited            unlimited
+ * bytes", with the soft limit first (fs/proc/base.c, proc_pid_limits).
  */
 static uint64_t soft_limit(const struct target *target, const char *key)
 {
@@ -253,7 +256,7 @@ fault_code target_usage(const struct target *target, struct proc_usage *usage,
             return FAULT_NONE;
         }
     }
-    /* One that is ending has no memory any more, and says so in various ways. */
+    /* An ending process has no memory any more; the reads then fail in various ways. */
     fault_code rc = target_check_end(target, fault);
     if (rc != FAULT_NONE)
         return rc;

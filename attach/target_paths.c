@@ -38,10 +38,10 @@ void target_path_from_here(const struct target *target, const char *path, char *
 }
 
 /*
- * A path that the kernel shows begins at the reader's root or, where that does
- * not lie above it, at the root of its mount namespace (d_path): a chroot of
- * the target's is a directory in front, which the link /proc/PID/root shows.
- * Returns path without it, or path itself.
+ * Removes the target's root from a path that the kernel shows. Such a path starts
+ * at the reader's root or, if the file is not below that, at the root of its mount
+ * namespace (d_path): it includes the directory of a chroot, which the link
+ * /proc/PID/root shows. Returns path itself if there is nothing to remove.
  */
 static const char *without_root(const struct target *target, const char *path)
 {
@@ -56,7 +56,7 @@ static const char *without_root(const struct target *target, const char *path)
     return path[n] == '/' ? path + n : path;
 }
 
-/* Its working directory as it sees it. */
+/* Reads its working directory as the target sees it. */
 static int own_directory(const struct target *target, char *out, size_t size)
 {
     char cwd[PATH_MAX];
@@ -68,7 +68,7 @@ static int own_directory(const struct target *target, char *out, size_t size)
     return 0;
 }
 
-/* An O_PATH descriptor, or -errno. */
+/* Returns an O_PATH file descriptor, or -errno. */
 static int name_in_root(const struct target *target, const char *path)
 {
     AUTO_CLOSE int root =
@@ -91,12 +91,14 @@ int target_stat(const struct target *target, const char *path, struct stat *st)
     return fstat(fd, st) ? -errno : 0;
 }
 
-/* pidfd_open(2) since Linux 6.9: of a thread. */
+/* pidfd_open(2) since Linux 6.9: for a thread */
 #ifndef PIDFD_THREAD
 #define PIDFD_THREAD O_EXCL
 #endif
 
-/* A pidfd takes from the table of its own thread, which is not every thread's. -1: none is known.
+/*
+ * Duplicates the target's fd. pidfd_getfd(2) uses the table of the pidfd's thread,
+ * which may differ between threads. Returns -1 if no fitting pidfd is available.
  */
 static int take_descriptor(const struct target *target, int fd)
 {
@@ -112,9 +114,9 @@ static int take_descriptor(const struct target *target, int fd)
 }
 
 /*
- * The directory of descriptors belongs to the target's user, and CAP_SYS_PTRACE
- * alone does not open another user's; a duplicate it does get (pidfd_getfd(2),
- * since Linux 5.6).
+ * Opens the target's fd. The directory fd belongs to the target's user, and
+ * CAP_SYS_PTRACE alone does not open another user's; but it allows a duplicate
+ * (pidfd_getfd(2), since Linux 5.6).
  */
 static int open_descriptor(const struct target *target, int fd)
 {

@@ -6,8 +6,8 @@
 struct thread {
     pid_t tid;
     char state;         /* as in struct proc_stat */
-    int cpu;            /* processor it last ran on */
-    uint64_t cpu_ticks; /* processor time it has used, clock ticks */
+    int cpu;            /* the CPU that it last ran on */
+    uint64_t cpu_ticks; /* CPU time, clock ticks */
     char comm[16];      /* untrusted: the process names its threads */
 };
 
@@ -18,14 +18,16 @@ struct threads {
 
 enum { THREADS_MAX = 1 << 20 };
 
-/* Lists the threads; threads_free releases them. A thread that ends meanwhile is left out. */
+/* Lists the threads, without any that end in between; threads_free releases the list. */
 fault_code threads_list(struct threads *threads, const struct target *target, struct fault *fault);
 void threads_free(struct threads *threads);
 
-/* Where one is that is asleep, without stopping it; false if it has ended or may not be looked at.
+/*
+ * Reads where a sleeping thread is, without stopping it; false if it has ended or
+ * may not be read.
  */
 bool thread_asleep(const struct thread *thread, const struct target *target,
                    struct proc_syscall *out);
 
-/* One thread's present state; false if it has ended. */
+/* Reads the thread's present state; false if it has ended. */
 bool thread_refresh(struct thread *thread, const struct target *target);

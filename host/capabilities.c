@@ -6,7 +6,7 @@
 
 enum { NAMED = 3 };
 
-/* include/uapi/linux/capability.h, by number. */
+/* By number: include/uapi/linux/capability.h. */
 static const char *const names[] = {
     "chown",
     "dac_override",

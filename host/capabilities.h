@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* "cap_net_admin, cap_sys_nice and 3 more" of a set with at least one bit. Returns out. */
+/* Formats a set with at least one bit: "cap_net_admin, cap_sys_nice and 3 more". Returns out. */
 const char *capabilities_name(uint64_t set, char *out, size_t size);
 
 /* True if CAP_SYS_PTRACE is in the set. */

@@ -33,7 +33,7 @@ bool cgroup_read(const struct procfs *proc, pid_t pid, char **out, struct cursor
     return n > 0;
 }
 
-/* The v1 controller of each tree; NULL: v2. */
+/* The v1 controller of each tree; NULL: cgroup v2. */
 static const char *const controllers[] = {
     [CGROUP_V1_MEMORY] = "memory",
     [CGROUP_V1_FREEZER] = "freezer",
@@ -72,7 +72,10 @@ bool cgroup_at_root(struct cursor text)
 
 /* ---- directories ---- */
 
-/* A group that lies outside of what a mount shows is written with "..". */
+/*
+ * True if the path has a component "..", which the kernel writes for a cgroup
+ * outside of the reader's view.
+ */
 static bool leads_up(const char *path)
 {
     for (const char *p = path; (p = strstr(p, "/..")); p += 3)
@@ -81,7 +84,7 @@ static bool leads_up(const char *path)
     return false;
 }
 
-/* The part of path below root, "" or "/...". NULL: it is not below. */
+/* Returns the part of path below root: "" or "/...". NULL if path is not below it. */
 static const char *part_below(const char *path, const char *root)
 {
     size_t n = strcmp(root, "/") == 0 ? 0 : strlen(root);
@@ -132,7 +135,7 @@ bool cgroup_dir_usual(pid_t through, const char *mount, const char *path, struct
     return group && set_path(out, mount, group);
 }
 
-/* The process may have covered the mount that mountinfo shows, or moved it. */
+/* The process may have covered or moved the mount that mountinfo shows. */
 int cgroup_dir_name(const struct procfs *proc, const struct cgroup_dir *dir)
 {
     char name[PROC_NAME_MAX];

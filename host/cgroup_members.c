@@ -20,7 +20,10 @@ static bool is_group(int dirfd)
     return faccessat(dirfd, "cgroup.procs", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* As the operator wrote it, through whatever links: it counts where it ends. */
+/*
+ * Opens the path as the operator wrote it, through any link; the directory at its
+ * end must be a cgroup.
+ */
 static int open_absolute(const char *path)
 {
     AUTO_CLOSE int fd = path[0] == '/' ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
@@ -31,7 +34,7 @@ static int open_absolute(const char *path)
     return fs.f_type == CGROUP2_SUPER_MAGIC || fs.f_type == CGROUP_SUPER_MAGIC ? steal_fd(&fd) : -1;
 }
 
-/* As if root were "/". */
+/* Opens the path as if root were "/". */
 static int open_below(int root, const char *path)
 {
     struct open_how how = {.flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC,
@@ -43,7 +46,7 @@ static int open_below(int root, const char *path)
     return fd >= 0 && is_group(fd) ? steal_fd(&fd) : -1;
 }
 
-/* A process of another pid namespace is a 0 there (cgroup_procs_show). */
+/* Skips processes of another pid namespace: they are listed as 0 (cgroup_procs_show). */
 static bool add_members(struct processes *members, const struct procfs *group)
 {
     AUTO_FREE char *text = NULL;
@@ -61,7 +64,7 @@ static bool add_members(struct processes *members, const struct procfs *group)
     return good;
 }
 
-/* Adds those of a group and of the groups below it. A group that goes meanwhile has none left. */
+/* Adds the members of a cgroup and of those below it. One that is removed in between has none. */
 static bool collect(struct processes *members, int group, int depth)
 {
     const struct procfs here = {.dirfd = group};
@@ -84,7 +87,7 @@ static bool collect(struct processes *members, int group, int depth)
     return good;
 }
 
-/* Takes over fd; counts what is a group. */
+/* Takes over fd; counts the cgroups. */
 static bool take_group(struct processes *members, int fd, size_t *groups)
 {
     AUTO_CLOSE int group = fd;
@@ -95,7 +98,7 @@ static bool take_group(struct processes *members, int fd, size_t *groups)
     return collect(members, group, 0);
 }
 
-/* With v1 each hierarchy has a mount below the root, and the root is no group. */
+/* With cgroup v1 each hierarchy has a mount below the root, and the root is not a cgroup. */
 static bool take_relative(struct processes *members, int root, const char *path, size_t *groups)
 {
     bool good = take_group(members, open_below(root, path), groups);

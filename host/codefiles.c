@@ -22,7 +22,10 @@ _Static_assert(offsetof(struct procmap_query, vma_name_addr) == 88, "struct proc
 enum { QUERY_EXECUTABLE = 0x04, QUERY_NEXT = 0x10, QUERY_FILE = 0x20 };
 #define QUERY_IOCTL _IOWR('f', 17, struct procmap_query)
 
-/* The first code of a file at or behind addr. 0, or -errno; -ENOENT: there is none. */
+/*
+ * Asks for the first mapping of code at or after addr. Returns 0 or -errno;
+ * -ENOENT: there is none.
+ */
 static int query(int fd, remote_addr addr, struct procmap_query *out)
 {
     *out = (struct procmap_query){
@@ -58,7 +61,7 @@ static ssize_t list_all(int fd, struct code_file *list, struct iovec *heads)
     return rc == -ENOENT ? count : rc;
 }
 
-/* All heads in one system call. */
+/* Reads all heads with one system call. */
 static int read_heads(pid_t pid, struct code_file *list, const struct iovec *heads, size_t count)
 {
     struct iovec local[CODE_FILES_MAX];

@@ -3,7 +3,7 @@
 #include "host/cgroup.h"
 #include "host/mountinfo.h"
 
-/* The part of a path that follows `name`, up to the next slash; empty: name is not in it. */
+/* Returns the part of a path between `name` and the next slash; empty if name is not in it. */
 static struct cursor part_after(struct cursor path, const char *name)
 {
     struct cursor part = {path.at, path.at};
@@ -40,9 +40,10 @@ static void copy_pod(struct cursor path, struct container *out)
 }
 
 /*
- * What engines mount, by the directory on their side: docker
- * .../containers/ID/hostname; podman .../overlay-containers/ID/userdata/
- * .containerenv (or vfs-containers); the kubelet .../pods/UID/etc-hosts.
+ * The directories on the host from which engines mount files: docker
+ * .../containers/ID/hostname; podman
+ * .../overlay-containers/ID/userdata/.containerenv (or vfs-containers); the kubelet
+ * .../pods/UID/etc-hosts.
  */
 static void see_mount(const struct mount_entry *mount, struct container *out)
 {
@@ -63,7 +64,7 @@ bool container_of_mounts(struct cursor mountinfo, struct container *out)
     memset(out, 0, sizeof *out);
     while (mountinfo_next(&mountinfo, &mount))
         see_mount(&mount, out);
-    if (out->pod[0]) { /* what is mounted then is that of the pod's first container */
+    if (out->pod[0]) { /* the mounts are those of the pod's first container */
         out->engine = NULL;
         out->id[0] = '\0';
     }

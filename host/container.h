@@ -1,17 +1,18 @@
-/* The container of a process: by its cgroups, else by what is mounted in it. */
+/* The container of a process: from its cgroups, else from its mounts. */
 #pragma once
 
 #include "host/container_name.h"
 #include "host/procfs.h"
 
 /*
- * Finds the container of a process, PROC_SELF for the tool. False if it is in no container and no
- * pod.
+ * Finds the container of a process; PROC_SELF: of the tool. False if it is in no
+ * container and no pod.
  *
- * With a cgroup namespace of its own a process hides the names of its groups from
- * those in the same one, such as a tool in the same container: all are at "/".
- * But engines mount files over /etc/hostname and others, from a directory with the
- * id. Mounts are read only then: there may be thousands.
+ * A process with its own cgroup namespace hides the names of its cgroups from
+ * readers in the same namespace, such as a tool in the same container: each path is
+ * "/". But engines mount files over /etc/hostname and others, from a directory with
+ * the id in its name. Only in that case are the mounts read, because there may be
+ * thousands.
  */
 bool container_read(const struct procfs *proc, pid_t pid, struct container *out);
 

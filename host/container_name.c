@@ -12,11 +12,11 @@ static bool is_hex(char ch)
 }
 
 /*
- * What stands before a container's id: in the name of its own group where
- * systemd makes the groups (docker-ID.scope), as a group of its own where the
- * engine does (docker/ID), or before a colon where containerd was told one and
- * does the other (kubepods-podUID.slice:cri-containerd:ID). conmon watches a
- * container from outside.
+ * The prefixes of a container's id: in the name of its own cgroup if systemd makes
+ * the cgroups (docker-ID.scope), the name of the parent cgroup if the engine does
+ * (docker/ID), or before a colon if containerd is configured for systemd but does
+ * it itself (kubepods-podUID.slice:cri-containerd:ID). conmon watches a container
+ * from outside.
  */
 static const struct {
     const char *prefix, *engine;
@@ -33,7 +33,7 @@ static const struct {
     {"crio-conmon", NULL},
 };
 
-/* The engine of a prefix; *known says whether it is in the table. */
+/* Returns the engine of a prefix; sets *known if the prefix is in the table. */
 static const char *engine_of(struct cursor prefix, bool *known)
 {
     for (size_t i = 0; i < ARRAY_LEN(engines); i++)
@@ -54,7 +54,7 @@ static struct cursor cut_end(struct cursor name, const char *end)
     return name;
 }
 
-/* The 64 hexadecimal digits that a name ends in; all engines make ids of that length. */
+/* Finds the 64 hexadecimal digits at the end of a name; the ids of all engines have that length. */
 static bool id_at_end(struct cursor name, struct cursor *id)
 {
     *id = (struct cursor){name.end, name.end};
@@ -63,7 +63,7 @@ static bool id_at_end(struct cursor name, struct cursor *id)
     return cursor_left(*id) == CONTAINER_ID_LEN;
 }
 
-/* A group whose name ends in an id: the engines of containers make it. */
+/* Takes the container of a cgroup whose name ends in an id: container engines make such names. */
 static bool take_id(struct cursor name, struct cursor parent, struct container *out)
 {
     struct cursor id, before;
@@ -86,7 +86,7 @@ static bool take_id(struct cursor name, struct cursor parent, struct container *
     return true;
 }
 
-/* A machine's name; systemd writes "\x2d" for a hyphen in the name of a unit. */
+/* Takes a machine's name; systemd writes "\x2d" for a hyphen in the name of a unit. */
 static bool take_machine(struct cursor name, const char *engine, struct container *out)
 {
     size_t n = 0;
@@ -107,9 +107,10 @@ static bool take_machine(struct cursor name, const char *engine, struct containe
 }
 
 /*
- * systemd-nspawn@NAME.service (a unit of its template) or machine-NAME.scope
- * (started by hand, registered with systemd-machined, as a virtual machine's
- * is, too: machine-qemu\x2d...); lxc.payload.NAME of LXC.
+ * Takes the container of a cgroup that is named after a machine:
+ * systemd-nspawn@NAME.service (a unit of its template); machine-NAME.scope (started
+ * by hand and registered with systemd-machined, like virtual machines:
+ * machine-qemu\x2d...); lxc.payload.NAME (LXC).
  */
 static bool take_named(struct cursor name, struct container *out)
 {
@@ -132,7 +133,7 @@ static bool take_named(struct cursor name, struct container *out)
     return false;
 }
 
-/* False, and *out as it was, if the group is no container's. */
+/* False, with *out unchanged, if the cgroup does not belong to a container. */
 static bool take_container(struct cursor name, struct cursor parent, struct container *out)
 {
     struct container found = *out;
@@ -143,8 +144,10 @@ static bool take_container(struct cursor name, struct cursor parent, struct cont
     return taken;
 }
 
-/* The digits and separators at the start of text: "_" stands for "-" in the names of systemd's
- * slices. */
+/*
+ * Copies the digits and separators at the start of text. systemd writes "_" for "-"
+ * in the names of slices.
+ */
 static size_t uid_copy(struct cursor text, char *out)
 {
     const char *p = text.at;
@@ -159,8 +162,8 @@ static size_t uid_copy(struct cursor text, char *out)
 }
 
 /*
- * "pod" and the uid (32 hexadecimal digits for a static pod, else 36 bytes with
- * hyphens), at the start of a name or behind a hyphen.
+ * Takes the pod from "pod" and its uid at the start of a name or after a hyphen.
+ * The uid has 32 hexadecimal digits for a static pod, else 36 bytes with hyphens.
  */
 static void take_pod(struct cursor name, struct container *out)
 {
@@ -179,7 +182,7 @@ static void take_pod(struct cursor name, struct container *out)
     }
 }
 
-/* Calls see for each name of a path, from the outermost; until it returns false. */
+/* Called for each component of a path, from the outermost on, until it returns false. */
 typedef bool (*group_seen)(struct cursor name, struct cursor parent, void *ctx);
 
 static bool walk_path(struct cursor path, group_seen see, void *ctx)
@@ -200,8 +203,8 @@ static bool see_innermost(struct cursor name, struct cursor parent, void *ctx)
 }
 
 /*
- * An engine that uses only some hierarchies leaves the others at "/": the first
- * path that names a container counts.
+ * The first path that names a container counts: an engine that uses only some
+ * hierarchies leaves the others at "/".
  */
 bool container_of_groups(struct cursor groups, struct container *out)
 {
@@ -236,7 +239,7 @@ bool container_is(const struct container *container, const char *id)
     return strcmp(container->id, id) == 0;
 }
 
-/* False, which ends the walk, at the container that is looked for. */
+/* Returns false, which ends the walk, at the wanted container. */
 static bool see_wanted(struct cursor name, struct cursor parent, void *ctx)
 {
     struct wanted *wanted = ctx;

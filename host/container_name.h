@@ -7,27 +7,30 @@ enum { CONTAINER_ID_LEN = 64, CONTAINER_PREFIX_MIN = 4, POD_MAX = 40 };
 
 struct container {
     const char *engine; /* static text: "docker", "podman", "cri-o"; NULL: in no container */
-    char id[CONTAINER_ID_LEN + 1]; /* hexadecimal digits; of nspawn and lxc the machine's name */
-    char pod[POD_MAX];             /* the pod's uid as Kubernetes writes it; "": none, or unknown */
+    char id[CONTAINER_ID_LEN + 1]; /* hexadecimal digits; for nspawn and lxc the machine's name */
+    char pod[POD_MAX]; /* the pod's uid in the form of Kubernetes; "": none, or unknown */
 };
 
 /*
- * Finds the container in the text of /proc/PID/cgroup; of nested ones the
- * innermost. False if the process is in no container and no pod.
+ * Finds the container in the text of /proc/PID/cgroup, the innermost if they are
+ * nested. False if the process is in no container and no pod.
  */
 bool container_of_groups(struct cursor groups, struct container *out);
 
 /*
- * True if the process with these cgroups is in the container with that id, or
- * in one within it. *out is then that container, without its pod.
+ * True if the process with these cgroups is in the container with that id, or in
+ * one nested in it. Fills *out with that container, without its pod.
  */
 bool container_in_groups(struct cursor groups, const char *id, struct container *out);
 
-/* The id in a text that names the engine, too: "docker/ID", "containerd://ID" (kubectl). */
+/*
+ * Returns the id in a text that may name the engine, too: "docker/ID",
+ * "containerd://ID" (kubectl).
+ */
 const char *container_id(const char *text);
 
 /*
- * True if the container has that id. An engine's id may be shortened, to no
- * less than CONTAINER_PREFIX_MIN digits; a name must be whole.
+ * True if the container has that id. An engine's id may be shortened to no less
+ * than CONTAINER_PREFIX_MIN digits; a machine's name must be complete.
  */
 bool container_is(const struct container *container, const char *id);

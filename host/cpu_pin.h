@@ -1,8 +1,8 @@
 /*
- * Where a new thread of the tool begins. The kernel looks for the pin
- * with the least to do, and with every one busy that may be one that a thread
- * of the target is on: it would stand still for the length of the beginner's
- * start (bench/attach, "gap of a spinning other").
+ * Pins the tool's new threads to the CPU of their creator. The kernel starts a new
+ * thread on the least busy CPU. If all are busy, that may be the CPU of one of the
+ * target's threads, which would stand still while the new thread starts
+ * (bench/attach, "gap of a spinning other").
  */
 #pragma once
 
@@ -10,14 +10,15 @@
 #include <stdbool.h>
 
 struct cpu_pin {
-    cpu_set_t former; /* those that the calling thread might use */
+    cpu_set_t former; /* the CPUs that the calling thread was allowed to use */
     bool kept;
 };
 
 /*
- * What the calling thread starts from here begins on its own CPU. Where
- * the kernel does not allow it, or has more than 1024, nothing is changed.
+ * Pins the calling thread to its CPU; the threads that it starts from here on
+ * inherit that. Changes nothing if the kernel does not allow it, or has more than
+ * 1024 CPUs.
  */
 void cpu_pin_begin(struct cpu_pin *pin);
-/* The thread that calls it may use the former ones again: the starter, and the one started. */
+/* Allows the calling thread its former CPUs again. Both call it: the creator and the new thread. */
 void cpu_pin_end(const struct cpu_pin *pin);

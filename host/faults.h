@@ -6,5 +6,6 @@
 enum {
     FAULT_NO_GROUP = FAULT_FIRST(HOST, ABSENT), /* no cgroup has that path */
 
-    FAULT_AMBIGUOUS = FAULT_FIRST(HOST, OTHER), /* the ids of several containers start like that */
+    FAULT_AMBIGUOUS =
+        FAULT_FIRST(HOST, OTHER), /* the id is a prefix of the ids of several containers */
 };

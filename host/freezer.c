@@ -8,7 +8,7 @@
 #include <fcntl.h>
 #include <string.h>
 
-/* freezer.state and cgroup.events tell of the groups above as well. */
+/* freezer.state and cgroup.events also reflect the state of the ancestors. */
 static const struct {
     enum freezer freezer;
     enum cgroup_tree tree;
@@ -20,7 +20,7 @@ static const struct {
     {FREEZER_V2, CGROUP_V2, "/sys/fs/cgroup/unified", "cgroup.events", "frozen 1"},
 };
 
-/* True if the file of that group has the word. */
+/* True if the cgroup's file has the word. */
 static bool group_file_has(const struct procfs *proc, const struct cgroup_dir *dir,
                            const char *file, const char *word)
 {
@@ -43,7 +43,7 @@ enum freezer freezer_holds(const struct procfs *proc, pid_t pid, char *path, siz
     for (size_t i = 0; i < ARRAY_LEN(places); i++) {
         if (!cgroup_path(text, places[i].tree, group, sizeof group) ||
             !cgroup_dir_usual(PROC_SELF, places[i].mount, group, &dir) ||
-            strlen(dir.path) >= size) /* cut off: the name of another group */
+            strlen(dir.path) >= size) /* cut off, it would name another cgroup */
             continue;
         if (group_file_has(proc, &dir, places[i].file, places[i].word)) {
             strcpy(path, dir.path);
@@ -53,7 +53,7 @@ enum freezer freezer_holds(const struct procfs *proc, pid_t pid, char *path, siz
     return FREEZER_NONE;
 }
 
-/* Does text begin with one of the names? */
+/* True if text begins with one of the names. */
 static bool begins_with(const char *text, const char *const *names)
 {
     for (; *names; names++)
@@ -63,10 +63,11 @@ static bool begins_with(const char *text, const char *const *names)
 }
 
 /*
- * Version 1 freezes a thread in its sleep (since 6.1) or in a function of its
- * own, as an uninterruptible one: D, where only an interruptible wait can be.
- * In version 2 it waits in get_signal, where no other sleeps (do_freezer_trap).
- * /proc/PID/wchan names the function to who may read the memory, else "0".
+ * cgroup v1 freezes a thread in its sleep (since 6.1) or in a separate function, in
+ * the uninterruptible state: D, in a function where only an interruptible wait is
+ * possible. With cgroup v2 the thread waits in get_signal, where no other thread
+ * sleeps (do_freezer_trap). /proc/PID/wchan names the function to users who may
+ * read the memory, and is "0" to others.
  */
 static bool thread_is_frozen(const struct procfs *proc, pid_t pid, pid_t tid)
 {

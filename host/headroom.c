@@ -10,14 +10,14 @@
 enum { STAT_MAX = 8192 };
 
 /*
- * The same numbers in each version's words. Version 1 does not tell how much of
- * the kernel's own memory it would give back: all of it may be.
+ * The same numbers under each version's names. cgroup v1 does not show how much
+ * kernel memory it could reclaim: all of it may be.
  */
 struct hierarchy {
     enum cgroup_tree tree;
     const char *mount, *limit, *usage;
     const char *kernel;         /* NULL: in memory.stat */
-    const char *reclaimable[3]; /* of memory.stat, with the groups below */
+    const char *reclaimable[3]; /* in memory.stat; they include the cgroups below */
 };
 
 static const struct hierarchy hierarchies[] = {
@@ -35,7 +35,7 @@ static const struct hierarchy hierarchies[] = {
      {"inactive_file ", "active_file ", "slab_reclaimable "}},
 };
 
-/* "max" is no number, and means that there is no limit. */
+/* False for "max", which means that there is no limit. */
 static bool read_number(const struct procfs *proc, int group, const char *file, uint64_t *out)
 {
     char text[64];
@@ -45,7 +45,7 @@ static bool read_number(const struct procfs *proc, int group, const char *file, 
     return cursor_take_decimal(&all, out);
 }
 
-/* "name number", a line each (mm/memcontrol.c, memory_stat_format). */
+/* Finds a line "name number" (mm/memcontrol.c, memory_stat_format); name ends with a blank. */
 static uint64_t stat_number(const char *text, const char *name)
 {
     uint64_t value;
@@ -53,7 +53,7 @@ static uint64_t stat_number(const char *text, const char *name)
     return cursor_find_number(cursor_of(text, strlen(text)), name, &value) ? value : 0;
 }
 
-/* Looks at one group; takes it if it has less than those seen so far. */
+/* Reads one cgroup; keeps it if it has less headroom than those before. */
 static bool look_at(const struct procfs *proc, const struct hierarchy *kind,
                     const struct cgroup_dir *dir, struct headroom *out)
 {
@@ -77,7 +77,7 @@ static bool look_at(const struct procfs *proc, const struct hierarchy *kind,
     return true;
 }
 
-/* From the group itself up to the root of the hierarchy, which has no limit. */
+/* Reads the cgroup and its ancestors, without the root, which has no limit. */
 static bool look_upwards(const struct procfs *proc, const struct hierarchy *kind,
                          struct cursor cgroups, struct headroom *out)
 {
@@ -93,7 +93,7 @@ static bool look_upwards(const struct procfs *proc, const struct hierarchy *kind
     return seen;
 }
 
-/* A process in a container sees its own group as the root. */
+/* Reads the root cgroup as a process in a container sees it: that is the container's own. */
 static bool look_in_target(const struct procfs *proc, const struct hierarchy *kind, pid_t pid,
                            struct headroom *out)
 {

@@ -1,4 +1,4 @@
-/* How much memory the control groups of a process still let it have. */
+/* How much memory the cgroups of a process still allow it. */
 #pragma once
 
 #include "host/cgroup.h"
@@ -7,17 +7,16 @@
 #include <stdint.h>
 
 struct headroom {
-    uint64_t bytes; /* free below the limit, or taken by what the kernel may drop for it */
-    /* The group with the least: its directory as the tool sees it. */
+    uint64_t bytes; /* free below the limit, plus memory that the kernel can reclaim for it */
+    /* The cgroup with the least headroom: its directory as the tool sees it. */
     char group[CGROUP_DIR_MAX];
 };
 
 /*
- * Of a process's memory groups, its own and those around it, of either version.
- * Looks where the hierarchies are by convention, in the tool's file tree and in
- * that of the process. False: no limit is to be seen, or there is swap. A batch
- * of 64 pages that the kernel may keep ahead for each processor counts as used,
- * though it gives that back as well: nothing tells how much it is (seen in
- * tests/vm, cgroup.memory).
+ * Reads the headroom of the process's memory cgroup and its ancestors, v1 or v2.
+ * Looks at the usual places, in the tool's file tree and in the process's. False if
+ * no limit is visible, or there is swap. The kernel may charge a batch of 64 pages
+ * per CPU in advance. That batch counts as used, although the kernel would release
+ * it: its size cannot be read (seen in tests/vm, cgroup.memory).
  */
 bool headroom_read(const struct procfs *proc, pid_t pid, struct headroom *out);

@@ -13,21 +13,21 @@
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 
-enum { LINKS_MAX = 40 /* as the kernel */, DEPTH_MAX = 128, NAME_SIZE = NAME_MAX + 1 };
+enum { LINKS_MAX = 40 /* as in the kernel */, DEPTH_MAX = 128, NAME_SIZE = NAME_MAX + 1 };
 
-/* The directories from the root down to where the walk is: ".." goes back to one of them. */
+/* A walk down from the root; ".." goes back to a directory that is still open. */
 struct walk {
     int dirs[DEPTH_MAX];
     size_t depth;
-    int links;                        /* that may still be followed */
+    int links;                        /* how many more may be followed */
     const struct inroot_guard *guard; /* NULL: every link may be followed */
-    char path[2 * PATH_MAX];          /* as the last link has left it */
-    const char *rest;                 /* what of it is still to be walked */
+    char path[2 * PATH_MAX];          /* with the texts of the links put in */
+    const char *rest;                 /* the part of path that is still to be walked */
 };
 
 static void walk_up(struct walk *walk)
 {
-    if (walk->depth > 1) /* above the root is the root */
+    if (walk->depth > 1) /* the parent of the root is the root */
         close(walk->dirs[--walk->depth]);
 }
 
@@ -37,7 +37,7 @@ static void walk_end(struct walk *walk)
         close(walk->dirs[--walk->depth]);
 }
 
-/* Takes the next part off the rest; false: there is none. */
+/* Takes the next component off the rest; false at its end. */
 static bool next_part(struct walk *walk, char part[NAME_SIZE], int *err)
 {
     size_t skip = strspn(walk->rest, "/"), n = strcspn(walk->rest + skip, "/");
@@ -52,7 +52,7 @@ static bool next_part(struct walk *walk, char part[NAME_SIZE], int *err)
     return true;
 }
 
-/* Puts the text of a link before the rest. */
+/* Inserts the text of a link before the rest. */
 static int follow(struct walk *walk, int link)
 {
     char text[2 * PATH_MAX];
@@ -81,7 +81,7 @@ static int ask_guard(const struct walk *walk, const char *part, const struct sta
     return guard ? guard->may_follow(guard->ctx, walk->dirs[walk->depth - 1], part, link) : 0;
 }
 
-/* An automount is mounted for O_DIRECTORY, as it is by openat2 on the way to a file. */
+/* O_DIRECTORY triggers an automount, like openat2 on the way to a file. */
 static int open_directory(const struct walk *walk, const char *part)
 {
     int fd =
@@ -90,7 +90,7 @@ static int open_directory(const struct walk *walk, const char *part)
     return fd < 0 ? -errno : fd;
 }
 
-/* One part: no link is followed by the kernel. */
+/* Walks one component; the kernel follows no link. */
 static int step(struct walk *walk, const char *part)
 {
     AUTO_CLOSE int named =
@@ -161,7 +161,7 @@ int inroot_walk_guarded(int root, const char *path, const struct inroot_guard *g
     return walk_from(&walk, root, path);
 }
 
-/* EPERM: a container's seccomp profile that does not know it; EAGAIN: a rename beside a "..". */
+/* EPERM: a container's seccomp profile does not know openat2; EAGAIN: a rename raced with "..". */
 int inroot_name(int root, const char *path, enum inroot_links links)
 {
     struct open_how how = {
@@ -183,7 +183,7 @@ int named_open(int named, int flags)
     char name[32];
 
     snprintf(name, sizeof name, "/proc/self/fd/%d", named);
-    int fd = open(name, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* a lease: EWOULDBLOCK */
+    int fd = open(name, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* EWOULDBLOCK: a lease */
     return fd < 0 ? -errno : fd;
 }
 
@@ -198,7 +198,10 @@ int regular_open(int named)
     return named_open(named, O_RDONLY);
 }
 
-/* Of recorded files, instead of a /proc, what lies on the file system of the recording. */
+/*
+ * In a recording, which replaces /proc, files on the recording's file system count
+ * as cgroup files.
+ */
 static bool is_of_groups(const struct procfs *proc, int fd)
 {
     struct statfs fs, recorded;
@@ -211,7 +214,10 @@ static bool is_of_groups(const struct procfs *proc, int fd)
            recorded.f_type == fs.f_type;
 }
 
-/* No mount on the file itself: it could be another file of a group, which acts when written. */
+/*
+ * Refuses a mount on the file itself: it could be another cgroup file, one that
+ * acts when it is written.
+ */
 static int name_within(int group, const char *file)
 {
     struct open_how how = {.flags = O_PATH | O_CLOEXEC,

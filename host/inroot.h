@@ -1,6 +1,6 @@
 /*
- * Paths below a root that somebody else fills: a link in them never leads
- * outside, and nothing but a regular file is ever opened.
+ * Opens paths below a root that another party fills: a link in them never leads
+ * outside, and only regular files are ever opened.
  */
 #pragma once
 
@@ -10,62 +10,64 @@
 
 enum inroot_links {
     INROOT_FOLLOW,
-    INROOT_NO_LINKS, /* -ELOOP: what maps calls a file has no link in it (d_path) */
+    INROOT_NO_LINKS, /* -ELOOP at a link: the paths in maps have none (d_path) */
 };
 
 /*
- * An O_PATH descriptor of what path names, from root on, with or without its
- * first slash; links are resolved inside root, the last part too. By
- * openat2(2), RESOLVE_IN_ROOT; where a kernel older than 5.6 or a seccomp
- * filter refuses that, part by part with the same result. Naming opens
- * nothing: no FIFO waits and no device acts. The caller closes it. Returns
- * -errno on failure; -ENAMETOOLONG also for more than 128 directories.
+ * Returns an O_PATH file descriptor of what path names; the path starts at root,
+ * with or without a leading slash. Links are resolved inside root, the last
+ * component's too. Uses openat2(2) with RESOLVE_IN_ROOT. If the kernel is older
+ * than 5.6 or a seccomp filter refuses openat2, resolves the components one by one
+ * with the same result. Naming opens nothing: no FIFO blocks and no device acts.
+ * The caller closes it. Returns -errno on failure; -ENAMETOOLONG also for more than
+ * 128 directories.
  */
 int inroot_name(int root, const char *path, enum inroot_links links);
-/* The same without openat2(2). */
+/* Does the same without openat2(2). */
 int inroot_walk(int root, const char *path, enum inroot_links links);
 
-/* Asked before a link is followed: its directory, its name there, and what it is. 0 or -errno. */
+/*
+ * Called before a link is followed, with its directory, its name there and its
+ * stat. Returns 0 or -errno.
+ */
 struct inroot_guard {
     int (*may_follow)(void *ctx, int dir, const char *name, const struct stat *link);
     void *ctx;
 };
 
-/* The same, links followed, each after it was asked for. */
+/* Does the same, follows links, and asks the guard before each. */
 int inroot_walk_guarded(int root, const char *path, const struct inroot_guard *guard);
 
 /*
- * Opens what an O_PATH descriptor names for reading, if it is a regular file
- * that is not empty: what /proc and tracefs show as empty files can block, and
- * change by being read. What is named cannot be exchanged any more. Returns
- * another descriptor, the caller's to close, or -errno; -EINVAL: it is
- * something else.
+ * Opens a regular file for reading, by an O_PATH file descriptor of it. Refuses
+ * empty files: those in /proc and tracefs look empty, can block, and can change by
+ * being read. A named file cannot be exchanged any more. Returns another file
+ * descriptor, which the caller closes, or -errno; -EINVAL: it is not such a file.
  */
 int regular_open(int named);
 
 /*
- * Opens what an O_PATH descriptor, or any other, names once more; the caller
- * has seen what it is. O_CLOEXEC, O_NONBLOCK and O_NOCTTY are added to flags.
- * Returns another descriptor, the caller's to close, or -errno.
+ * Opens a file again by any file descriptor of it, such as an O_PATH one; the
+ * caller has checked its type. Adds O_CLOEXEC, O_NONBLOCK and O_NOCTTY to flags.
+ * Returns another file descriptor, which the caller closes, or -errno.
  */
 int named_open(int named, int flags);
 
 /*
- * The directory of a control group, path from root on as for inroot_name: an
- * O_PATH descriptor of what lies on the file system of the groups (cgroup or
- * cgroup2, fstatfs(2)), the caller's to close. -EINVAL: it lies elsewhere.
- * Where proc is a recording, that file system is the one of the recording.
+ * Returns an O_PATH file descriptor of a cgroup's directory, or -errno; path starts
+ * at root, as for inroot_name. The caller closes it. -EINVAL: the directory is not
+ * on a cgroup or cgroup2 file system (fstatfs(2)). If proc is a recording, the file
+ * system of the recording counts as one.
  */
 int group_name(const struct procfs *proc, int root, const char *path);
 
 /*
- * Opens a file of such a directory for reading. The files of a group are
- * regular and say that they are empty, so regular_open refuses them. -EXDEV or
- * -EINVAL: another file is mounted there. Returns a descriptor, the caller's to
- * close, or -errno.
+ * Opens a file of such a directory for reading. A cgroup's files are regular and
+ * claim to be empty, so regular_open refuses them. Returns a file descriptor, which
+ * the caller closes, or -errno; -EXDEV or -EINVAL: another file is mounted there.
  */
 int group_file_open(const struct procfs *proc, int group, const char *file);
 
-/* Reads such a file as procfs_read does. */
+/* Reads such a file like procfs_read. */
 ssize_t group_file_read(const struct procfs *proc, int group, const char *file, char *buf,
                         size_t size);

@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* memory.stat has some fifty lines, and grows with each kernel. */
+/* memory.stat has about fifty lines, and grows with each kernel. */
 enum { TEXT_MAX = 512, STAT_TEXT_MAX = 8192 };
 
-/* Version 1 writes "no limit" as the largest multiple of a page, PAGE_COUNTER_MAX. */
+/* cgroup v1 shows "no limit" as the largest multiple of a page, PAGE_COUNTER_MAX. */
 static const uint64_t NO_LIMIT = (uint64_t)1 << 62;
 
 bool limit_parse(const char *text, size_t len, uint64_t *bytes)
@@ -31,7 +31,7 @@ bool limit_parse(const char *text, size_t len, uint64_t *bytes)
     return true;
 }
 
-/* Of version 1 the names without "total_" are those of the group alone. */
+/* In cgroup v1 the names without "total_" do not include the cgroups below. */
 bool limit_inactive_parse(const char *text, size_t len, bool v2, uint64_t *bytes)
 {
     return cursor_find_number(cursor_of(text, len), v2 ? "inactive_file " : "total_inactive_file ",
@@ -79,7 +79,10 @@ static uint64_t read_limit(int fd)
     return n > 0 && limit_parse(text, (size_t)n, &bytes) ? bytes : UINT64_MAX;
 }
 
-/* Beyond memory.high a group is slowed down until it hardly grows: for this purpose a limit. */
+/*
+ * Above memory.high the kernel slows a cgroup down until it hardly grows: here that
+ * counts as a limit.
+ */
 static void read_limits(struct limit_group *group, uint64_t machine)
 {
     uint64_t hard = read_limit(group->hard_fd), high = read_limit(group->high_fd);
@@ -97,7 +100,7 @@ static void close_group(struct limit_group *group)
     util_close(&group->high_fd);
 }
 
-/* The root group of version 2 has no memory.current. */
+/* The root cgroup of v2 has no memory.current. */
 static void add_group(struct limits *limits, const struct procfs *proc,
                       const struct cgroup_dir *dir, bool v2)
 {
@@ -176,7 +179,10 @@ static bool read_usage(const struct limit_group *group, uint64_t *used)
     return n > 0 && limit_parse(text, (size_t)n, used);
 }
 
-/* The kernel sums memory.stat up over all processors for each reader: only when it matters. */
+/*
+ * Subtracts inactive file pages. The kernel sums memory.stat up over all CPUs for
+ * each reader, so it is read only when it matters.
+ */
 static void leave_inactive_out(const struct limit_group *group, uint64_t *used)
 {
     char text[STAT_TEXT_MAX];

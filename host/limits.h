@@ -1,6 +1,6 @@
 /*
- * How much memory a process may use, and how much its control groups use:
- * files that are opened once and read many times.
+ * How much memory a process may use, and how much its cgroups use. The files are
+ * opened once and read many times.
  */
 #pragma once
 
@@ -11,10 +11,10 @@
 
 enum { LIMITS_GROUPS = 16 };
 
-/* One control group on the way from the process to the root. */
+/* A cgroup on the path from the process to the root. */
 struct limit_group {
     int usage_fd, stat_fd;
-    int hard_fd, high_fd; /* its limits; -1: it has no such file */
+    int hard_fd, high_fd; /* its limits; -1: no such file */
     bool v2;
     uint64_t limit; /* bytes; UINT64_MAX: none */
 };
@@ -22,42 +22,45 @@ struct limit_group {
 struct limits {
     struct limit_group groups[LIMITS_GROUPS]; /* innermost first */
     size_t count;
-    int machine_fd;   /* -1: not open; to be set so before limits_close */
+    int machine_fd;   /* -1: not open; set it to -1 before the first limits_close */
     uint64_t machine; /* the memory of the machine, bytes */
 };
 
-/* What is used of what may be used, bytes. */
+/* Memory in use and the most that may be used, bytes. */
 struct limit_use {
     uint64_t used, limit;
 };
 
-/* Looks for the groups and their limits. With none that has a limit the machine is the one. */
+/*
+ * Finds the cgroups and reads their limits. If none has a limit, the machine's
+ * memory is the limit.
+ */
 void limits_open(struct limits *limits, const struct procfs *proc, pid_t pid);
 void limits_close(struct limits *limits);
-/* Reads the limits of the same groups again: they may be changed at any time. */
+/* Reads the limits of the same cgroups again: they may change at any time. */
 void limits_renew(struct limits *limits);
 
-/* The smallest limit on the way to the root; without one, the memory of the machine. */
+/* Returns the smallest limit up to the root; without one, the memory of the machine. */
 uint64_t limits_smallest(const struct limits *limits);
 
 /*
- * The group, of those with a limit, that is nearest to it; without one, the
- * machine. Used is what is left when the kernel has taken back what it can
- * easily: the working set, without inactive pages of files. Below `exact` (0
- * to 1) of a limit these are not asked for, and used is at most too large.
+ * Fills *out for the cgroup that is nearest to its limit; if none has a limit, for
+ * the machine. `used` is the working set: it excludes inactive file pages, which
+ * the kernel reclaims easily. Below the share `exact` (0 to 1) of a limit the
+ * inactive pages are not read, so that used may be too large.
  */
 bool limits_use(const struct limits *limits, double exact, struct limit_use *out);
 
-/* The working set of the innermost group; without a group, of the machine. */
+/* Returns the working set of the innermost cgroup; without a cgroup, of the machine. */
 bool limits_own_use(const struct limits *limits, uint64_t *used);
 
-/* The parsers, of len bytes each. */
+/* The parsers; each takes a text of len bytes. */
 
-/* "max", or a number of bytes; beyond what a machine can have: UINT64_MAX. */
+/* Parses "max" or a number of bytes; returns UINT64_MAX for more than any machine can have. */
 bool limit_parse(const char *text, size_t len, uint64_t *bytes);
-/* memory.stat: the inactive pages of files of the group and those below it, bytes. */
+/* Parses memory.stat: the inactive file pages of the cgroup and those below it, bytes. */
 bool limit_inactive_parse(const char *text, size_t len, bool v2, uint64_t *bytes);
-/* /proc/meminfo: used is what is not available. */
+/* Parses /proc/meminfo: memory that is not available counts as used. */
 bool limit_meminfo_parse(const char *text, size_t len, struct limit_use *out);
-/* /proc/PID/statm: resident pages. */
+/* Parses /proc/PID/statm: resident pages. */
 bool limit_statm_parse(const char *text, size_t len, uint64_t *pages);

@@ -11,7 +11,7 @@ static void read_label(const struct procfs *proc, char *out, size_t size, const 
     out[n > 0 ? strcspn(out, "\n") : 0] = '\0';
 }
 
-/* "user:role:type:level" */
+/* True for "user:role:type:level". */
 static bool is_selinux_context(const char *label)
 {
     size_t colons = 0;
@@ -26,7 +26,7 @@ static bool selinux_enforces(const struct procfs *proc, const char *label)
     char text[8];
     ssize_t n = procfs_read(proc, text, sizeof text, "self/root/sys/fs/selinux/enforce");
 
-    /* Containers often hide it; the label has its form only where SELinux runs. */
+    /* Containers often hide the file. A label of this form exists only if SELinux runs. */
     return n > 0 ? text[0] == '1' : is_selinux_context(label);
 }
 

@@ -5,10 +5,11 @@
 #include "host/procfs.h"
 
 /*
- * The number in the line "MemTotal:       24682540 kB" of that text (fs/proc/meminfo.c), in
- * bytes; key is "MemTotal:". False if there is no such line, or more than 64 bits.
+ * Parses one line of the text, "MemTotal:       24682540 kB" (fs/proc/meminfo.c),
+ * into bytes; key is "MemTotal:". False if there is no such line, or the number
+ * exceeds 64 bits.
  */
 bool meminfo_parse(struct cursor text, const char *key, uint64_t *bytes);
 
-/* The same of the file. */
+/* Does the same for the file. */
 bool meminfo_read(const struct procfs *proc, const char *key, uint64_t *bytes);

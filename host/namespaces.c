@@ -20,7 +20,7 @@ static bool same_namespace(int a, int b)
     return !fstat(a, &x) && !fstat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-/* cap_capable (security/commoncap.c): who made a namespace has all capabilities in it. */
+/* cap_capable (security/commoncap.c): the creator of a namespace has all capabilities in it. */
 static bool is_owned(int ns)
 {
     uid_t owner;
@@ -28,7 +28,10 @@ static bool is_owned(int ns)
     return ioctl(ns, NS_GET_OWNER_UID, &owner) == 0 && owner == geteuid();
 }
 
-/* Up from its namespace; the kernel does not show what is not below the tool's own (EPERM). */
+/*
+ * Walks up from the process's namespace. The kernel shows only descendants of the
+ * tool's own (EPERM).
+ */
 static enum userns climb(int own, int its)
 {
     AUTO_CLOSE int ns = dup(its);
@@ -53,9 +56,8 @@ static enum userns compare_links(const struct procfs *proc, pid_t pid)
 }
 
 /*
- * A line of uid_map. What is outside is shown as seen from the reader's
- * namespace, and as -1 where it has no number there (uid_m_show); of the
- * reader's own namespace as seen from its parent.
+ * A line of uid_map. `outside` is an id in the reader's namespace, or -1 if it has
+ * none there (uid_m_show); for the reader's own namespace, an id in its parent.
  */
 struct extent {
     uint32_t inside, outside, count;
@@ -91,7 +93,10 @@ static bool is_inside(struct cursor own, const struct extent *extent)
     return false;
 }
 
-/* A namespace below can map only what its parent has, each line out of one (map_write). */
+/*
+ * A descendant can map only ids that its parent has, each line out of one of the
+ * parent's (map_write).
+ */
 static bool may_be_below(struct cursor own, struct cursor its)
 {
     struct extent extent;
@@ -134,7 +139,7 @@ enum userns userns_of(const struct procfs *proc, pid_t pid)
 
 /* ---- pid namespaces ---- */
 
-/* The first of its pids is the one here. */
+/* Skips the first of its pids, which is the one in the tool's pid namespace. */
 static bool has_pid_below(const struct procfs *proc, pid_t process, pid_t pid)
 {
     struct proc_status status;

@@ -1,32 +1,32 @@
 /*
- * The namespaces of a process, as seen from the tool's: of users, where the
- * tool's capabilities count or do not, and of pids.
+ * The namespaces of a process relative to the tool's: its user namespace, which
+ * decides whether the tool's capabilities count, and its pid namespace.
  */
 #pragma once
 
 #include "host/procfs.h"
 
 enum userns {
-    USERNS_UNKNOWN, /* the kernel does not tell */
+    USERNS_UNKNOWN, /* the kernel does not show it */
     USERNS_SAME,
-    USERNS_BELOW,   /* in one below the tool's: the tool's capabilities count there */
-    USERNS_OWNED,   /* the same, and the tool's user made it, so has all capabilities there */
-    USERNS_OTHER,   /* in another one; below or not is not told */
-    USERNS_OUTSIDE, /* above the tool's, or beside it: the tool has no capabilities there */
+    USERNS_BELOW,   /* a descendant of the tool's: the tool's capabilities count there */
+    USERNS_OWNED,   /* a descendant that the tool's user created, who has all capabilities there */
+    USERNS_OTHER,   /* another one; a descendant or not is unknown */
+    USERNS_OUTSIDE, /* not a descendant of the tool's: the tool has no capabilities there */
 };
 
 /*
- * Compares /proc/PID/ns/user with the tool's own, and asks for its parents
- * (ioctl_ns(2)). The links are shown to who may read the process alone: else
- * its uid_map is compared with the tool's, which everybody may read.
+ * Compares /proc/PID/ns/user and its ancestors (ioctl_ns(2)) with the tool's own.
+ * Only users who may read the process see the links. For others, compares its
+ * uid_map with the tool's, which everybody may read.
  */
 enum userns userns_of(const struct procfs *proc, pid_t pid);
 
-/* Processes that have a given pid in a pid namespace below the tool's: in a container. */
+/* Processes that have a given pid in a descendant of the tool's pid namespace: in a container. */
 struct namesakes {
-    pid_t here[4]; /* their pids as the tool sees them, the first few */
-    size_t count;  /* of all */
+    pid_t here[4]; /* the first few: their pids as the tool sees them */
+    size_t count;  /* of all of them */
 };
 
-/* Looks through all of /proc; for a pid that does not exist here. */
+/* Searches all of /proc, for a pid that does not exist in the tool's pid namespace. */
 void namesakes_find(struct namesakes *found, const struct procfs *proc, pid_t pid);

@@ -1,6 +1,6 @@
 #include "host/parse.h"
 
-/* The next blank-separated number, a minus sign ignored. */
+/* Takes the next number after blanks; ignores a minus sign. */
 static bool take_field(struct cursor *c, uint64_t *out)
 {
     cursor_skip_blanks(c);
@@ -9,11 +9,11 @@ static bool take_field(struct cursor *c, uint64_t *out)
 }
 
 /*
- * proc(5): pid (comm) state ppid pgrp session tty tpgid flags minflt cminflt
- * majflt cmajflt utime stime cutime cstime priority nice threads itrealvalue
- * starttime ... processor is field 39, env_start and env_end are 50 and 51 (0
- * for who may not trace it; fs/proc/array.c, do_task_stat). comm may hold ") ", so its end is the
- * last ')' of the line.
+ * proc(5): pid (comm) state ppid pgrp session tty tpgid flags minflt cminflt majflt
+ * cmajflt utime stime cutime cstime priority nice threads itrealvalue starttime ...
+ * Field 39 is the CPU; 50 and 51 are env_start and env_end, which are 0 for readers
+ * who may not trace the process (fs/proc/array.c, do_task_stat). comm may contain
+ * ") ", so it ends at the last ')' of the line.
  */
 enum { STAT_PPID = 4, STAT_FLAGS = 9, STAT_UTIME = 14, STAT_STIME = 15, STAT_START = 22 };
 enum { STAT_PROCESSOR = 39, STAT_ENV_START = 50, STAT_ENV_END = 51 };
@@ -75,7 +75,7 @@ bool parse_stat(const char *text, size_t len, struct proc_stat *out)
     return true;
 }
 
-/* If the line begins with key, leaves the cursor behind it. */
+/* Moves past key and blanks if the line begins with key. */
 static bool line_has_key(struct cursor *line, const char *key)
 {
     if (!cursor_take_text(line, key))
@@ -84,7 +84,7 @@ static bool line_has_key(struct cursor *line, const char *key)
     return true;
 }
 
-/* 0 if there is no number. */
+/* Returns 0 if there is no number. */
 static uint64_t line_decimal(struct cursor line)
 {
     uint64_t value;
@@ -97,7 +97,7 @@ static uint64_t line_hex(struct cursor line)
     return cursor_take_hex(&line, &value) ? value : 0;
 }
 
-/* "Uid:", "Gid:": real, effective, saved, of the file system. */
+/* "Uid:" and "Gid:" have the real, effective, saved and file system id. */
 static void status_ids(struct cursor line, unsigned *real, unsigned *effective, unsigned *saved)
 {
     unsigned *const ids[] = {real, effective, saved};
@@ -207,7 +207,7 @@ static void add_kilobytes(uint64_t *sum, struct cursor line)
     *sum = value > (UINT64_MAX - *sum) / 1024 ? UINT64_MAX : *sum + value * 1024;
 }
 
-/* Is it the line that must be there? */
+/* True for the line that must be present. */
 static bool usage_line(struct cursor line, struct proc_usage *out)
 {
     if (line_has_key(&line, "Rss:") || line_has_key(&line, "VmRSS:")) {

@@ -1,6 +1,6 @@
 /*
- * Parsers of /proc texts. They take a buffer and a length, never a path, and
- * trust nothing: the target chooses its own name and the names of its files.
+ * Parsers of texts in /proc. They take a text, never a path, and trust nothing: the
+ * target chooses its own name and the names of its files.
  */
 #pragma once
 
@@ -12,17 +12,17 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Of /proc/PID/stat and /proc/PID/task/TID/stat. */
+/* From /proc/PID/stat or /proc/PID/task/TID/stat. */
 struct proc_stat {
     int pid;
-    char comm[64]; /* as the kernel has it: may hold spaces, parentheses, control characters */
+    char comm[64]; /* as in the kernel: may have blanks, parentheses, control characters */
     char state;    /* R S D T t Z X I */
     int ppid;
     unsigned flags;     /* PF_*; PF_KTHREAD 0x00200000 */
     uint64_t cpu_ticks; /* utime + stime, clock ticks */
-    uint64_t start;     /* starttime, clock ticks since boot: with the pid it names one process */
-    int cpu;            /* processor it last ran on */
-    remote_addr env_start, env_end; /* its environment; 0 where the kernel does not show it */
+    uint64_t start; /* starttime, clock ticks since boot: with the pid it identifies a process */
+    int cpu;        /* the CPU that it last ran on */
+    remote_addr env_start, env_end; /* its environment; 0 if the kernel does not show it */
 };
 
 bool parse_stat(const char *text, size_t len, struct proc_stat *out);
@@ -31,20 +31,19 @@ enum { STATUS_SECCOMP_STRICT = 1, STATUS_SECCOMP_FILTER = 2 }; /* linux/seccomp.
 
 enum { NS_PIDS_MAX = 33 }; /* MAX_PID_NS_LEVEL + 1, include/linux/pid_namespace.h */
 
-/* Of /proc/PID/status and /proc/PID/task/TID/status; a field that is missing stays 0. */
+/* From /proc/PID/status or /proc/PID/task/TID/status; a missing field stays 0. */
 struct proc_status {
-    int tgid;   /* the pid of the process that it is a thread of */
+    int tgid;   /* the pid of the process that the thread belongs to */
     int tracer; /* TracerPid */
-    /* NSpid: its pid in the reader's pid namespace and in each one below, down to its own. */
+    /* NSpid: its pid in the reader's pid namespace, then in each descendant, down to its own. */
     int ns_pids[NS_PIDS_MAX];
     size_t ns_pid_count;
-    int ns_pid; /* the last one: in its innermost pid namespace */
+    int ns_pid; /* the last one: its pid in its own pid namespace */
     uid_t uid, euid, suid;
     gid_t gid, egid, sgid;
-    int seccomp; /* 0 off, or STATUS_SECCOMP_*; of this thread */
-    unsigned
-        seccomp_filters; /* how many there are; before Linux 5.9, which does not say, at least 1 */
-    bool shadow_stack;   /* x86_Thread_features names shstk; of this thread */
+    int seccomp;              /* 0 off, or STATUS_SECCOMP_*; of this thread */
+    unsigned seccomp_filters; /* their number; before Linux 5.9 at least 1 */
+    bool shadow_stack;        /* x86_Thread_features names shstk; of this thread */
     bool core_dumping;
     uint64_t sig_pending, sig_shared_pending, sig_blocked, sig_caught; /* bit n-1: signal n */
     uint64_t cap_permitted, cap_effective, cap_bounding;
@@ -54,45 +53,45 @@ struct proc_status {
 
 bool parse_status(const char *text, size_t len, struct proc_status *out);
 
-/* /proc/PID/task/TID/syscall: where a thread that is asleep is, without stopping it. */
+/* From /proc/PID/task/TID/syscall: where a sleeping thread is, without stopping it. */
 struct proc_syscall {
-    bool asleep; /* in the kernel and not running; else the rest is not known */
-    long nr; /* number of the system call; -1: asleep for another reason, a page fault for one */
+    bool asleep; /* in the kernel and not running; otherwise the other members are unknown */
+    long nr; /* number of the system call; -1: asleep for another reason, such as a page fault */
     remote_addr sp, pc;
 };
 
 bool parse_syscall(const char *text, size_t len, struct proc_syscall *out);
 
-/* What of a process is in memory, bytes. */
+/* How much of a process is in memory, bytes. */
 struct proc_usage {
     uint64_t rss;
     uint64_t anonymous; /* of rss: not backed by a file */
-    uint64_t lazy_free; /* of rss: given up by MADV_FREE, not yet taken back by the kernel */
+    uint64_t lazy_free; /* of rss: released with MADV_FREE, not yet reclaimed by the kernel */
     uint64_t swap;
 };
 
 /*
- * Of /proc/PID/smaps_rollup ("Rss:  1234 kB"), or of /proc/PID/smaps, whose
- * mappings are added up; else of /proc/PID/status ("VmRSS:", "VmSwap:"). False
- * if neither Rss nor VmRSS is in it.
+ * Parses /proc/PID/smaps_rollup ("Rss:  1234 kB"), /proc/PID/smaps, whose mappings
+ * are added up, or /proc/PID/status ("VmRSS:", "VmSwap:"). False if the text has
+ * neither Rss nor VmRSS.
  */
 bool parse_usage(const char *text, size_t len, struct proc_usage *out);
 
 enum { MAP_READ = 1, MAP_WRITE = 2, MAP_EXEC = 4, MAP_SHARED_ = 8 };
 
-/* One line of /proc/PID/maps. */
+/* From a line of /proc/PID/maps. */
 struct map_entry {
     remote_addr start, end;
     unsigned prot;   /* MAP_READ | MAP_WRITE | MAP_EXEC | MAP_SHARED_ */
     uint64_t offset; /* bytes into the file */
     unsigned dev_major, dev_minor;
     uint64_t inode;   /* 0: no file */
-    const char *path; /* points into the text, not NUL-terminated; octal \012 is a newline */
+    const char *path; /* points into the text, not NUL-terminated; \012 stands for a newline */
     size_t path_len;  /* 0: anonymous */
 };
 
 /*
- * Takes the next line off the text. Returns 1 for an entry, 0 at the end, -1
- * for a line that is not one (it is skipped).
+ * Takes the next line off the text. Returns 1 for an entry, 0 at the end, -1 for a
+ * line that is not one and is skipped.
  */
 int parse_map_line(struct cursor *text, struct map_entry *out);

@@ -29,7 +29,7 @@ bool pressure_parse(const char *text, size_t len, struct pressure *out)
     return some;
 }
 
-/* Where PSI is switched off, the open or the first read fails (EOPNOTSUPP). */
+/* Without PSI, the open or the first read fails (EOPNOTSUPP). */
 static int take_file(struct pressure_file *file, int fd)
 {
     struct pressure seen;
@@ -77,14 +77,15 @@ bool pressure_read(const struct pressure_file *file, struct pressure *out)
 int pressure_trigger(const struct pressure_file *file, enum pressure_kind kind, uint64_t stall_us,
                      uint64_t window_us)
 {
-    AUTO_CLOSE int fd = named_open(file->fd, O_RDWR); /* that very file, whatever has its name */
+    AUTO_CLOSE int fd =
+        named_open(file->fd, O_RDWR); /* the same file, whatever its name leads to now */
     char text[64];
     int n = snprintf(text, sizeof text, "%s %" PRIu64 " %" PRIu64,
                      kind == PRESSURE_FULL ? "full" : "some", stall_us, window_us);
 
     if (fd < 0)
         return fd;
-    if (write(fd, text, (size_t)n + 1) < 0) /* the NUL is part of it */
+    if (write(fd, text, (size_t)n + 1) < 0) /* the kernel expects the NUL */
         return -errno;
     return steal_fd(&fd);
 }

@@ -8,7 +8,7 @@
 #include <fcntl.h>
 #include <string.h>
 
-/* The pid that a directory's name is; 0: it is none. */
+/* Returns the pid in the name of a directory; 0: it is not one. */
 static pid_t pid_of_name(const char *name)
 {
     char *end;
@@ -91,7 +91,7 @@ void processes_free(struct processes *processes)
     memset(processes, 0, sizeof *processes);
 }
 
-/* 0: none, or not to be told. */
+/* Returns 0 if there is no parent, or it is unknown. */
 static pid_t parent_of(const struct procfs *proc, pid_t pid)
 {
     struct proc_stat stat;
@@ -99,7 +99,7 @@ static pid_t parent_of(const struct procfs *proc, pid_t pid)
     return process_stat(proc, pid, &stat) == 0 ? stat.ppid : 0;
 }
 
-/* What is read is not of one instant: pids that are reused meanwhile could make a circle. */
+/* The reads are not atomic: if a pid is reused in between, the ancestors could form a circle. */
 bool processes_add_line(struct processes *processes, const struct procfs *proc, pid_t pid)
 {
     bool good = true;
@@ -112,7 +112,7 @@ bool processes_add_line(struct processes *processes, const struct procfs *proc, 
     return good;
 }
 
-/* The parents of all, in the same order; the caller's to free. */
+/* Returns the parents of all, in the same order; the caller frees them. */
 static pid_t *read_parents(const struct processes *all, const struct procfs *proc)
 {
     pid_t *parents = calloc(all->count ? all->count : 1, sizeof *parents);
@@ -122,7 +122,7 @@ static pid_t *read_parents(const struct processes *all, const struct procfs *pro
     return parents;
 }
 
-/* As many steps up as there are processes, at most: see processes_add_line. */
+/* Takes at most as many steps as there are processes: see processes_add_line. */
 static bool descends(const struct processes *family, const struct processes *all,
                      const pid_t *parents, pid_t pid)
 {

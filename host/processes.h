@@ -12,28 +12,28 @@ struct processes {
     size_t count, room;
 };
 
-/* Lists the pids, kernel threads and zombies among them. processes_free releases them. */
+/* Lists all pids, including kernel threads and zombies. processes_free releases the list. */
 fault_code processes_list(struct processes *processes, const struct procfs *proc,
                           struct fault *fault);
 void processes_free(struct processes *processes);
 
-/* Adds one, at the end; false: out of memory. */
+/* Adds one at the end; false: out of memory. */
 bool processes_add(struct processes *processes, pid_t pid);
-/* Puts them into ascending order, each once. */
+/* Sorts them and removes duplicates. */
 void processes_sort(struct processes *processes);
-/* Is it among them? They must be in order. */
+/* True if it is in the list, which must be sorted. */
 bool processes_has(const struct processes *processes, pid_t pid);
 
 /*
- * Adds a process, its parent and so on up to the first one that can be seen.
- * What cannot be read ends the line. Puts them into order. False: out of memory.
+ * Adds a process and its ancestors. Stops at the first unreadable ancestor. Sorts
+ * the list. False: out of memory.
  */
 bool processes_add_line(struct processes *processes, const struct procfs *proc, pid_t pid);
 
 /*
- * Adds to `family` those of `all` that have one of it as an ancestor, by the
- * parents that they have now; a process whose parent has ended belongs to the
- * one that took it over. Both must be in order. False: out of memory.
+ * Adds to `family` those members of `all` that have a member of it as an ancestor,
+ * by their present parents: an orphan belongs to the process that adopted it. Both
+ * lists must be sorted. False: out of memory.
  */
 bool processes_add_descendants(struct processes *family, const struct processes *all,
                                const struct procfs *proc);

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NAME_SIZE = 1280 }; /* the directory of a control group has a long one */
+enum { NAME_SIZE = 1280 }; /* a cgroup's directory can have a long name */
 
 int procfs_open(struct procfs *proc, const char *path)
 {
@@ -44,7 +44,7 @@ static int open_below(const struct procfs *proc, int flags, const char *name)
     return fd < 0 ? -errno : fd;
 }
 
-/* Reads until size bytes are there or the file ends. */
+/* Reads size bytes, or up to the end of the file. */
 static ssize_t read_fully(int fd, char *buf, size_t size)
 {
     size_t used = 0;
@@ -81,7 +81,7 @@ ssize_t procfs_read(const struct procfs *proc, char *buf, size_t size, const cha
     return fd < 0 ? fd : procfs_read_fd(fd, buf, size);
 }
 
-/* Doubles *buf until the file is in it whole, one byte of room kept for a NUL. */
+/* Reads the whole file into *buf, which grows by doubling; leaves one byte for a NUL. */
 static ssize_t slurp_fd(int fd, char **buf, size_t limit)
 {
     size_t size = 0, used = 0;

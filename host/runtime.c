@@ -8,7 +8,7 @@
 
 enum { ENVIRON_LIMIT = 4 << 20 };
 
-/* The value of a variable in the environment that it was started with; NULL: it is not set. */
+/* Returns the value of a variable in an environment; NULL if it is not set. */
 static const char *variable(const char *text, ssize_t len, const char *name)
 {
     size_t n = strlen(name);

@@ -1,4 +1,4 @@
-/* Where the tool itself runs: what has to be done to give it a right depends on it. */
+/* The kind of container that the tool runs in: the way to give the tool a right depends on it. */
 #pragma once
 
 #include "host/procfs.h"
@@ -8,11 +8,11 @@ enum runtime {
     RUNTIME_DOCKER,
     RUNTIME_PODMAN,
     RUNTIME_KUBERNETES,
-    RUNTIME_OTHER, /* in one of another engine */
+    RUNTIME_OTHER, /* a container of another engine */
 };
 
 /*
- * By what the engines leave behind: KUBERNETES_SERVICE_HOST in the environment,
- * /.dockerenv, /run/.containerenv, $container, the names of control groups.
+ * Recognizes the traces of the engines: KUBERNETES_SERVICE_HOST in the environment,
+ * /.dockerenv, /run/.containerenv, $container, the names of cgroups.
  */
 enum runtime runtime_of_tool(const struct procfs *proc);

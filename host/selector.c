@@ -18,7 +18,7 @@ static bool path_is(const char *path, const char *name)
     return strcmp(slash ? slash + 1 : path, name) == 0;
 }
 
-/* A program that was replaced on disk meanwhile: fs/d_path.c appends this. */
+/* fs/d_path.c appends this if the program was replaced on disk. */
 static void cut_deleted(char *path)
 {
     static const char end[] = " (deleted)";
@@ -46,7 +46,7 @@ bool selector_name_is(const struct procfs *proc, pid_t pid, const char *name)
 static bool holds(const struct selector *selector, const struct procfs *proc, pid_t pid,
                   struct container *container)
 {
-    /* The container first: to read argv[0] is to read the memory of the process. */
+    /* The container first: reading argv[0] reads the memory of the process. */
     if (selector->container && !container_has(proc, pid, selector->container, container))
         return false;
     return !selector->name || selector_name_is(proc, pid, selector->name);
@@ -59,7 +59,7 @@ bool selector_holds(const struct selector *selector, const struct procfs *proc, 
     return holds(selector, proc, pid, &container);
 }
 
-/* What a list is made of: the sets of processes that are known before each is looked at. */
+/* The sets of processes that are known before the list is made. */
 struct sets {
     struct processes all, own, group, family;
 };
@@ -75,7 +75,7 @@ static bool fill_family(const struct selector *selector, const struct procfs *pr
     return good && processes_add_descendants(&sets->family, &sets->all, proc);
 }
 
-/* Under its pid there, if /proc is of another pid namespace than the tool. */
+/* Uses /proc/self: if /proc is of another pid namespace, the tool has another pid there. */
 static bool fill_own(const struct procfs *proc, struct sets *sets)
 {
     char self[32];
@@ -109,7 +109,7 @@ static bool is_root(const struct selector *selector, pid_t pid)
     return false;
 }
 
-/* The first two containers that differ. */
+/* Keeps the first two containers that differ. */
 static void note_container(struct matches *matches, const struct container *container)
 {
     struct container *first = &matches->containers[0], *second = &matches->containers[1];

@@ -1,51 +1,49 @@
-/*
- * Which processes are meant, by what the kernel tells of each: its name, its
- * container, its control group, those that started it.
- */
+/* Selects processes by what the kernel shows of each: name, container, cgroup, ancestors. */
 #pragma once
 
 #include "host/container.h"
 #include "host/processes.h"
 
-/* What is NULL or 0 selects nothing; all that is given must hold. */
+/* A member that is NULL or 0 selects nothing. A process must match all the others. */
 struct selector {
     const char *name;      /* see selector_name_is */
-    const char *container; /* an id, or its beginning: see container_is */
+    const char *container; /* an id, or a prefix of one: see container_is */
     const char *cgroup;    /* see cgroup_members */
     const pid_t *roots;    /* these processes and their descendants */
     size_t root_count;
-    bool own_too;            /* also the tool itself and those that started it, for a mere list */
+    bool own_too;            /* also match the tool itself and its ancestors: for listing only */
     const char *cgroup_root; /* NULL: CGROUP_ROOT */
-    volatile pid_t *at;      /* gets the process that is just looked at; NULL: nobody asks */
+    volatile pid_t *at;      /* gets the pid of the process being looked at; may be NULL */
 };
 
 struct matches {
-    struct processes processes; /* that match, in order */
-    size_t looked;              /* processes; no threads of the kernel; unknown with own_too */
-    size_t own;                 /* of those that match, left out: the tool itself, its ancestors */
-    struct container containers[2]; /* that the id stands for: several if it is too short */
+    struct processes processes; /* those that match, in ascending order */
+    size_t looked; /* processes looked at, without kernel threads; unknown with own_too */
+    size_t own;    /* matches that were left out: the tool itself and its ancestors */
+    struct container containers[2]; /* containers with that id; two if it is ambiguous */
 };
 
 /*
- * Lists what matches now; matches_free releases it. The tool itself and its
- * ancestors (shell, sudo) are left out, unless they are among the roots.
- * FAULT_NO_GROUP: there is no such control group. FAULT_AMBIGUOUS: the id is
- * the beginning of those of several containers, two of which are in *matches.
+ * Lists the processes that match now; matches_free releases the list. Leaves out
+ * the tool itself and its ancestors (shell, sudo), unless they are among the roots.
+ *
+ * FAULT_NO_GROUP: there is no such cgroup. FAULT_AMBIGUOUS: the id is a prefix of
+ * the ids of several containers; two of them are in *matches.
  */
 fault_code selector_list(const struct selector *selector, const struct procfs *proc,
                          struct matches *matches, struct fault *fault);
 void matches_free(struct matches *matches);
 
 /*
- * Does this process have the name and the container? They are looked at again
- * behind a pidfd: in the list the pid may have been another process's.
+ * True if the process has the name and the container. Check again once a pidfd is
+ * open: when the list was made, the pid may have belonged to another process.
  */
 bool selector_holds(const struct selector *selector, const struct procfs *proc, pid_t pid);
 
 /*
- * Is `name` the name of the process: its comm, or the last part of the path of
- * its program or of its argv[0]? A comm is cut off at 15 bytes, so that a longer
- * name is found by the other two alone. A name with a slash must be the whole
- * path. The process can choose its comm and argv[0].
+ * True if `name` is the process's comm, or the last component of the path of its
+ * program or of its argv[0]. The kernel cuts a comm off at 15 bytes, so only the
+ * other two match a longer name. A name with a slash must match a whole path. The
+ * process can choose its comm and argv[0].
  */
 bool selector_name_is(const struct procfs *proc, pid_t pid, const char *name);

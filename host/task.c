@@ -3,16 +3,16 @@
 #include <errno.h>
 #include <stdio.h>
 
-/* A stat has at most 52 numbers of 20 digits; what decides is in its first half. */
+/* Enough for a stat: 52 numbers, most of them short, and a comm. */
 enum { STAT_TEXT_MAX = 1024, TASK_NAME_MAX = 64 };
 
 /*
- * A whole status: its line of groups comes first and has up to 65,536 numbers,
- * and what decides about signals, capabilities and seccomp filters follows it.
+ * Enough for a whole status: the line of groups has up to 65,536 numbers, and the
+ * lines about signals, capabilities and seccomp filters follow it.
  */
 enum { STATUS_TEXT_MAX = 1 << 20 };
 
-/* Reads the stat of a directory of /proc: "42", "42/task/43", "self". */
+/* Reads the stat in a directory of /proc: "42", "42/task/43", "self". */
 static int read_stat(const struct procfs *proc, const char *task, struct proc_stat *out)
 {
     char text[STAT_TEXT_MAX];
@@ -33,7 +33,7 @@ static int read_status(const struct procfs *proc, const char *task, struct proc_
     return parse_status(text, (size_t)n, out) ? 0 : -EBADMSG;
 }
 
-/* "42/task/43" */
+/* Formats "42/task/43". */
 static void format_thread(pid_t pid, pid_t tid, char out[TASK_NAME_MAX])
 {
     char name[PROC_NAME_MAX];
