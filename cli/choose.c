@@ -50,7 +50,7 @@ static const char *format_selection(const struct options *options, char *out)
 
 static const char *plural_es(size_t n)
 {
-    return n == 1 ? "" : "plural_es";
+    return n == 1 ? "" : "es";
 }
 
 static bool is_short_id(const char *container)
@@ -64,14 +64,14 @@ static void format_no_match(const struct selection *selection, const struct sele
     if (selection->matched)
         snprintf(out, size, "%zu of %zu process%s match%s, and none of them uses jemalloc",
                  selection->matched, selection->looked, plural_es(selection->looked),
-                 selection->matched == 1 ? "plural_es" : "");
+                 selection->matched == 1 ? "es" : "");
     else
         snprintf(out, size, "none of %zu process%s matches", selection->looked,
                  plural_es(selection->looked));
     if (selection->own)
         snprintf(out + strlen(out), size - strlen(out),
                  "; %zu that started this jeattach match%s only by pid", selection->own,
-                 selection->own == 1 ? "plural_es" : "");
+                 selection->own == 1 ? "es" : "");
     if (!selection->matched && is_short_id(selector->container))
         snprintf(out + strlen(out), size - strlen(out), "; an id needs %d digits",
                  CONTAINER_PREFIX_MIN);
