@@ -1,4 +1,5 @@
 #include "cli/notes.h"
+#include "base/units.h"
 
 #include <string.h>
 
@@ -30,10 +31,18 @@ static void print_missing_names(const struct symbols_coverage *coverage)
             coverage->err ? ": " : "", coverage->err ? strerror(coverage->err) : "");
 }
 
+static void print_periods(const struct run_note *note)
+{
+    char first[UNITS_TEXT], second[UNITS_TEXT];
+
+    message("the two profiles have different sampling periods: %s and %s",
+            units_bytes((double)note->count, first), units_bytes((double)note->total, second));
+}
+
 void notes_print_profile(void *ctx, const struct run_note *note)
 {
     const struct options *options = ctx;
-    unsigned long long count = note->count, total = note->total;
+    unsigned long long count = note->count;
 
     if (options->quiet)
         return;
@@ -58,8 +67,7 @@ void notes_print_profile(void *ctx, const struct run_note *note)
         message("%llu stacks are as deep as jemalloc records: they end in [truncated]", count);
         break;
     case NOTE_PERIODS_DIFFER:
-        message("the two profiles have different sampling periods: %llu and %llu bytes", count,
-                total);
+        print_periods(note);
         break;
     default:
         break;

@@ -203,8 +203,7 @@ static fault_code judge_dump(const struct dump_intercept *intercept, const struc
         return fault_set(fault, FAULT_DUMP_OPEN, intercept->open_errno, "prof.dump", "%s",
                          intercept->path);
     if (intercept->overflow)
-        return fault_set(fault, FAULT_TOO_LARGE, 0, "prof.dump", "%zu bytes",
-                         intercept->sink->limit);
+        return sink_refuse(intercept->sink, "prof.dump", fault);
     if (intercept->write_errno || intercept->cut_short)
         return fault_set(fault, FAULT_DUMP_WRITE, intercept->write_errno, "prof.dump", "%s",
                          intercept->path);
@@ -312,7 +311,7 @@ fault_code dump_complete(const struct target *target, struct sink *sink, struct 
     size_t head = found ? 0 : sizeof title - 1;
     unsigned char *space = sink_reserve(sink, head + (size_t)n);
     if (!space)
-        return fault_set(fault, FAULT_TOO_LARGE, 0, "prof.dump", "%zu bytes", sink->limit);
+        return sink_refuse(sink, "prof.dump", fault);
     memcpy(space, title, head);
     memcpy(space + head, maps, (size_t)n);
     sink->len += head + (size_t)n;

@@ -1,4 +1,5 @@
 #include "jemalloc/sink.h"
+#include "base/units.h"
 #include "host/meminfo.h"
 
 #include <stdlib.h>
@@ -50,6 +51,14 @@ unsigned char *sink_reserve(struct sink *sink, size_t len)
     if ((!sink->mapped || sink->len + len > sink->mapped) && !sink_grow(sink, sink->len + len))
         return NULL;
     return sink->bytes + sink->len;
+}
+
+fault_code sink_refuse(const struct sink *sink, const char *stage, struct fault *fault)
+{
+    char limit[UNITS_TEXT];
+
+    return fault_set(fault, FAULT_TOO_LARGE, 0, stage, "%s",
+                     units_bytes((double)sink->limit, limit));
 }
 
 void sink_free(struct sink *sink)

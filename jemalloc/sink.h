@@ -1,6 +1,7 @@
 /* A buffer in the tool for bytes from a target: contiguous, up to a limit. */
 #pragma once
 
+#include "base/fault.h"
 #include "host/procfs.h"
 
 #include <stdbool.h>
@@ -19,4 +20,6 @@ size_t sink_affordable(const struct procfs *proc, size_t most);
 void sink_init(struct sink *sink, size_t limit);
 /* Makes space for len more bytes and returns it; NULL: limit reached or out of memory. */
 unsigned char *sink_reserve(struct sink *sink, size_t len);
+/* Sets FAULT_TOO_LARGE with the limit, after sink_reserve has returned NULL. */
+fault_code sink_refuse(const struct sink *sink, const char *stage, struct fault *fault);
 void sink_free(struct sink *sink);

@@ -121,8 +121,7 @@ static void report_leave(void *ctx, uint64_t nr, const uint64_t args[6], int64_t
 static fault_code judge_report(const struct report *report, struct fault *fault)
 {
     if (report->overflow)
-        return fault_set(fault, FAULT_TOO_LARGE, 0, "malloc_stats_print", "%zu bytes",
-                         report->sink->limit);
+        return sink_refuse(report->sink, "malloc_stats_print", fault);
     if (report->err || report->sink->len == 0)
         return fault_set(fault, FAULT_INTERNAL, report->err, "malloc_stats_print",
                          "it wrote no report");

@@ -1,5 +1,6 @@
 #include "run/attachment.h"
 #include "attach/permit.h"
+#include "base/units.h"
 #include "host/headroom.h"
 #include "inject/selfcheck.h"
 #include "jemalloc/code.h"
@@ -302,12 +303,13 @@ struct injection_env attachment_env(struct attachment *attachment)
 static fault_code refuse_full(const struct attachment *attachment, struct fault *fault)
 {
     struct headroom headroom;
+    char left[UNITS_TEXT];
 
     if (!headroom_read(&attachment->proc, target_via(&attachment->target), &headroom) ||
         headroom.bytes >= HEADROOM_WANTED)
         return FAULT_NONE;
-    return fault_set(fault, FAULT_NO_HEADROOM, ENOMEM, "hold", "%s has %llu KiB left",
-                     headroom.group, (unsigned long long)headroom.bytes >> 10);
+    return fault_set(fault, FAULT_NO_HEADROOM, ENOMEM, "hold", "%s has %s left", headroom.group,
+                     units_bytes((double)headroom.bytes, left));
 }
 
 static fault_code begin(struct attachment *attachment, struct fault *fault)

@@ -1,4 +1,5 @@
 /* jeattach record */
+#include "base/units.h"
 #include "cli/faults.h"
 #include "cli/filename_text.h"
 #include "cli/job.h"
@@ -10,6 +11,7 @@
 #include "run/sampling.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -131,11 +133,12 @@ static fault_code name_output(struct record *record, struct fault *fault)
 static fault_code write_profile(struct record *record, struct fault *fault)
 {
     fault_code rc = FAULT_NONE;
+    char period[UNITS_TEXT];
 
     if (!memmem(record->capture.text.bytes, record->capture.text.len, "\n@ 0x", 5) &&
         record->presentation.format == FORMAT_RAW)
-        message("no allocation was sampled: the sampling period is %llu bytes on average",
-                1ull << (record->sampling.former.lg_sample & 63));
+        message("no allocation was sampled: the sampling period is %s on average",
+                units_bytes(ldexp(1, (int)(record->sampling.former.lg_sample & 63)), period));
     if (!to_stdout(record))
         rc = name_output(record, fault);
     if (rc == FAULT_NONE)

@@ -33,8 +33,7 @@ static fault_code read_all(struct input *input, int fd, const char *path, struct
         unsigned char *room = sink_reserve(&input->text, READ_SIZE);
         ssize_t n;
         if (!room)
-            return fault_set(fault, FAULT_TOO_LARGE, 0, "read profile", "%zu bytes",
-                             input->text.limit);
+            return sink_refuse(&input->text, "read profile", fault);
         do
             n = read(fd, room, READ_SIZE);
         while (n < 0 && errno == EINTR && !*interrupt_flag());
