@@ -197,7 +197,7 @@ def verb_measure(bench, process, verb):
     return {"floor": floor, "held": held, "gap": process.slots.longest([0]), "wall": run.wall_ns}
 
 
-CLOSING = re.compile(r"^jeattach: .* held ([\d.]+) (ms|s), (\d+) calls?, .*$", re.M)
+CLOSING = re.compile(r"^jeattach: .* stopped for ([\d.]+) (ms|s), (\d+) calls?, .*$", re.M)
 
 
 def held_ns(bench, verb, run):
