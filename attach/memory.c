@@ -90,7 +90,7 @@ static bool is_refusal(int err)
  * (mm/process_vm_access.c: ESRCH); that applies to the first thread, too, even if
  * the process continues. The stopped thread has it.
  */
-static pid_t whose(const struct memory *memory)
+static pid_t access_tid(const struct memory *memory)
 {
     return memory->stopped_tid ? memory->stopped_tid : memory->pid;
 }
@@ -102,7 +102,7 @@ static bool read_vm(struct memory *memory, remote_addr addr, void *buf, size_t l
 
     if (memory->no_vm)
         return false;
-    ssize_t n = process_vm_readv(whose(memory), &local, 1, &remote, 1, 0);
+    ssize_t n = process_vm_readv(access_tid(memory), &local, 1, &remote, 1, 0);
     if (n < 0 && is_refusal(errno))
         memory->no_vm = true;
     if (n >= 0 && (size_t)n != len)
@@ -291,7 +291,7 @@ static bool write_mem(struct memory *memory, remote_addr addr, const void *buf, 
 bool memory_write(struct memory *memory, remote_addr addr, const void *buf, size_t len)
 {
     if (!memory->no_vm_write) {
-        ssize_t n = gate_vm_write(memory->gate, whose(memory), addr, buf, len);
+        ssize_t n = gate_vm_write(memory->gate, access_tid(memory), addr, buf, len);
         if (n >= 0 || !is_refusal(errno))
             return n >= 0 && (size_t)n == len; /* not by force: guard pages stay guard pages */
         memory->no_vm_write = true;

@@ -38,7 +38,7 @@ static enum answer is_dumpable(const struct target *target, uid_t euid)
 }
 
 /* Reads the part that does not depend on rights: tracer, freezer. */
-static bool look_at_state(struct permit_view *view, const struct target *target, pid_t tid)
+static bool read_view_state(struct permit_view *view, const struct target *target, pid_t tid)
 {
     const struct procfs *proc = target->proc;
     int rc;
@@ -50,27 +50,27 @@ static bool look_at_state(struct permit_view *view, const struct target *target,
              : process_status(proc, target->pid, &view->its);
     if (rc || process_status(proc, PROC_SELF, &view->own))
         return false;
-    view->freezer = freezer_holds(proc, target->pid, view->cgroup, sizeof view->cgroup);
-    if (!view->freezer && freezer_shows(proc, target->pid)) {
+    view->freezer = freezer_of_group(proc, target->pid, view->cgroup, sizeof view->cgroup);
+    if (!view->freezer && freezer_of_threads(proc, target->pid)) {
         view->freezer = FREEZER_UNSEEN;
         view->cgroup[0] = '\0';
     }
     return true;
 }
 
-static void look_at_rights(struct permit_view *view, const struct target *target)
+static void read_view_rights(struct permit_view *view, const struct target *target)
 {
     view->userns = userns_of(target->proc, target_via(target));
     view->dumpable = is_dumpable(target, view->its.euid);
     view->yama = yama_scope(target->proc);
-    lsm_look(&view->lsm, target->proc, target->pid);
+    lsm_read(&view->lsm, target->proc, target->pid);
 }
 
 bool permit_look(struct permit_view *view, const struct target *target, pid_t tid)
 {
-    if (!look_at_state(view, target, tid))
+    if (!read_view_state(view, target, tid))
         return false;
-    look_at_rights(view, target);
+    read_view_rights(view, target);
     return true;
 }
 
@@ -256,7 +256,7 @@ static const struct rung {
 };
 
 /* Sets *of_rights to that of the rung with the cause. */
-static fault_code climb(const struct permit_view *view, bool *of_rights, struct fault *fault)
+static fault_code judge_rungs(const struct permit_view *view, bool *of_rights, struct fault *fault)
 {
     for (size_t i = 0; i < ARRAY_LEN(ladder); i++) {
         *of_rights = ladder[i].of_rights;
@@ -273,25 +273,25 @@ fault_code permit_judge(const struct permit_view *view, struct fault *fault)
 {
     bool of_rights;
 
-    return climb(view, &of_rights, fault);
+    return judge_rungs(view, &of_rights, fault);
 }
 
 /* ---- a target that exists ---- */
 
-static bool look_and_ask(struct permit_view *view, const struct target *target, pid_t tid)
+static bool look_and_probe(struct permit_view *view, const struct target *target, pid_t tid)
 {
-    if (!look_at_state(view, target, tid))
+    if (!read_view_state(view, target, tid))
         return false;
     if (view->own.seccomp)
         probe_filter(&view->filter);
     view->kernel = probe_attach(target, &view->filter);
     if (view->kernel != ANSWER_YES)
-        look_at_rights(view, target);
+        read_view_rights(view, target);
     return true;
 }
 
 /* Landlock, BPF programs and others leave no trace in /proc. */
-static void tell_no_rule(const struct permit_view *view, struct fault *fault)
+static void explain_no_rule(const struct permit_view *view, struct fault *fault)
 {
     int err = fault && fault->code == FAULT_DENIED ? fault->err : EPERM;
     char modules[128];
@@ -319,13 +319,13 @@ fault_code permit_explain(const struct target *target, pid_t tid, struct fault *
     fault_code cause = FAULT_NONE;
 
     if (code == FAULT_NO_STOP) { /* the attach succeeded: only one cause remains */
-        if (look_at_state(&view, target, tid))
+        if (read_view_state(&view, target, tid))
             cause = judge_freezer(&view, fault);
-    } else if (look_and_ask(&view, target, tid)) {
+    } else if (look_and_probe(&view, target, tid)) {
         view.memory_refused = fault && fault->reason == DENIED_MEMORY;
         cause = permit_judge(&view, fault);
         if (cause == FAULT_NONE && view.kernel == ANSWER_NO)
-            tell_no_rule(&view, fault);
+            explain_no_rule(&view, fault);
         else if (cause == FAULT_NONE && view.kernel == ANSWER_YES && !is_first_pidns(target->proc))
             fault_set(
                 fault, code, EPERM, "attach",
@@ -342,13 +342,13 @@ fault_code permit_forecast(const struct target *target, pid_t tid, bool *certain
     bool of_rights;
 
     *certain = false;
-    if (!look_and_ask(&view, target, tid))
+    if (!look_and_probe(&view, target, tid))
         return FAULT_NONE;
-    cause = climb(&view, &of_rights, fault);
+    cause = judge_rungs(&view, &of_rights, fault);
     *certain = view.kernel != ANSWER_UNKNOWN || (cause != FAULT_NONE && !of_rights);
     if (cause != FAULT_NONE || view.kernel != ANSWER_NO)
         return cause;
-    tell_no_rule(&view, fault);
+    explain_no_rule(&view, fault);
     return FAULT_DENIED;
 }
 

@@ -13,7 +13,7 @@ static long ptrace_nobody(void)
     return syscall(SYS_ptrace, PTRACE_SEIZE, 0, 0, 0);
 }
 
-static long read_vm(pid_t pid)
+static long probe_vm(pid_t pid)
 {
     char byte;
     struct iovec local = {&byte, 1}, remote = {NULL, 1};
@@ -23,7 +23,7 @@ static long read_vm(pid_t pid)
 
 static long vm_nobody(void)
 {
-    return read_vm(0);
+    return probe_vm(0);
 }
 
 static long getfd_nobody(void)
@@ -47,7 +47,7 @@ const char *probe_name(enum probe probe)
 }
 
 /* Makes the call in a child, whose exit status is the result. */
-static unsigned char ask_in_child(const struct question *question)
+static unsigned char call_in_child(const struct question *question)
 {
     int status = 0;
     pid_t pid = fork();
@@ -66,7 +66,7 @@ static unsigned char ask_in_child(const struct question *question)
 void probe_filter(struct own_filter *filter)
 {
     for (enum probe probe = 0; probe < PROBE_COUNT; probe++)
-        filter->refuses[probe] = ask_in_child(&questions[probe]);
+        filter->refuses[probe] = call_in_child(&questions[probe]);
 }
 
 static enum answer answer_of(long rc, int answers)
@@ -81,7 +81,7 @@ enum answer probe_attach(const struct target *target, const struct own_filter *f
     enum answer answer = ANSWER_UNKNOWN;
 
     if (!filter->refuses[PROBE_VM])
-        answer = answer_of(read_vm(target_via(target)), EFAULT);
+        answer = answer_of(probe_vm(target_via(target)), EFAULT);
     if (answer == ANSWER_UNKNOWN && target->pidfd >= 0 && !filter->refuses[PROBE_GETFD])
         answer = answer_of(syscall(SYS_pidfd_getfd, target->pidfd, -1, 0), EBADF);
     return answer;

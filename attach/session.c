@@ -60,7 +60,7 @@ fault_code session_interrupt(struct session *session, struct fault *fault)
  * PTRACE_EVENT_STOP with SIGTRAP is our own stop; with a stopping signal it is a
  * group stop.
  */
-static void classify(struct session *session, int status)
+static void set_state(struct session *session, int status)
 {
     int event = status >> 16, signal = WSTOPSIG(status);
 
@@ -88,7 +88,7 @@ static void classify(struct session *session, int status)
  * wait_task_stopped; kernel/signal.c, ptrace_stop). The signal would be lost, and a
  * collector that stops the world with signals would wait for its answer for ever.
  */
-static pid_t wait_for_change(pid_t tid, int *status)
+static pid_t wait_or_peek(pid_t tid, int *status)
 {
     siginfo_t info = {.si_pid = 0};
 
@@ -108,9 +108,9 @@ fault_code session_wait(struct session *session, const struct deadline *deadline
 
     assert(session->state == SESSION_RUNNING);
     for (;;) {
-        pid_t got = wait_for_change(session->tid, &status);
+        pid_t got = wait_or_peek(session->tid, &status);
         if (got == session->tid) {
-            classify(session, status);
+            set_state(session, status);
             return FAULT_NONE;
         }
         if (got < 0 && errno != EINTR) {
@@ -152,7 +152,7 @@ fault_code session_continue(struct session *session, struct fault *fault)
  * so it cannot be detached; but it stops once more, at PTRACE_EVENT_EXIT, and would
  * wait there for its tracer.
  */
-static void let_die(struct session *session)
+static void let_thread_end(struct session *session)
 {
     const struct timespec pause = {0, DEATH_LOOK_NS};
     int status;
@@ -172,7 +172,7 @@ void session_detach(struct session *session)
     if (is_stopped(session) &&
         gate_ptrace(session->gate, PTRACE_DETACH, session->tid, 0, (uint64_t)session->signal) < 0 &&
         errno == ESRCH)
-        let_die(session);
+        let_thread_end(session);
     session->state = SESSION_IDLE;
 }
 

@@ -16,7 +16,8 @@ enum { END_LOOKS = 40, END_LOOK_NS = 5000000, SMAPS_LIMIT = 256 << 20 };
 #define PF_EXITING 0x00000004u
 #define PF_KTHREAD 0x00200000u
 
-static fault_code read_stat(const struct target *target, struct proc_stat *out, struct fault *fault)
+static fault_code read_target_stat(const struct target *target, struct proc_stat *out,
+                                   struct fault *fault)
 {
     int rc = process_stat(target->proc, target->pid, out);
 
@@ -86,7 +87,7 @@ static fault_code refuse_plain_thread(const struct target *target, struct fault 
     return FAULT_NONE;
 }
 
-static void read_status(struct target *target)
+static void renew_status(struct target *target)
 {
     struct proc_status status;
 
@@ -102,7 +103,7 @@ fault_code target_open(struct target *target, struct procfs *proc, pid_t pid, st
     target->proc = proc;
     target->pid = pid;
     target->pidfd = -1;
-    rc = read_stat(target, &target->stat, fault);
+    rc = read_target_stat(target, &target->stat, fault);
     if (rc == FAULT_NONE)
         rc = judge_state(target, &target->stat, fault);
     if (rc == FAULT_NONE)
@@ -112,7 +113,7 @@ fault_code target_open(struct target *target, struct procfs *proc, pid_t pid, st
     if (is_ending(&target->stat))
         target->via = find_live_thread(target);
     target->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-    read_status(target);
+    renew_status(target);
     /* Check again after opening the pidfd: both now belong to the same process. */
     return target_check(target, fault);
 }
@@ -135,7 +136,7 @@ void target_pin_close(struct target_pin *pin)
 }
 
 /* A pidfd becomes readable when its process has ended (pidfd_poll, kernel/fork.c). */
-static bool has_ended(int pidfd)
+static bool pidfd_has_ended(int pidfd)
 {
     struct pollfd p = {pidfd, POLLIN, 0};
 
@@ -152,7 +153,7 @@ fault_code target_open_pinned(struct target *target, struct procfs *proc,
 {
     fault_code rc = target_open(target, proc, pin->pid, fault);
 
-    if (rc == FAULT_NONE && (target->stat.start != pin->start || has_ended(pin->pidfd)))
+    if (rc == FAULT_NONE && (target->stat.start != pin->start || pidfd_has_ended(pin->pidfd)))
         rc = fault_set(fault, FAULT_REUSED, 0, "look up the process", "%d", (int)pin->pid);
     return rc;
 }
@@ -162,9 +163,9 @@ fault_code target_check(const struct target *target, struct fault *fault)
     struct proc_stat now;
     fault_code rc;
 
-    if (has_ended(target->pidfd))
+    if (pidfd_has_ended(target->pidfd))
         return fault_set(fault, FAULT_GONE, ESRCH, "look up the process", "%d", (int)target->pid);
-    rc = read_stat(target, &now, fault);
+    rc = read_target_stat(target, &now, fault);
     return rc == FAULT_NONE ? judge_state(target, &now, fault) : rc;
 }
 
@@ -174,11 +175,11 @@ fault_code target_renew(struct target *target, struct fault *fault)
     fault_code rc = target_check(target, fault);
 
     if (rc == FAULT_NONE)
-        rc = read_stat(target, &now, fault);
+        rc = read_target_stat(target, &now, fault);
     if (rc != FAULT_NONE)
         return rc;
     target->via = is_ending(&now) ? find_live_thread(target) : 0;
-    read_status(target);
+    renew_status(target);
     return FAULT_NONE;
 }
 

@@ -155,7 +155,7 @@ int target_descriptor_path(const struct target *target, const struct target *hol
     return snprintf(out, size, "%s", path) < (int)size ? 0 : -ENAMETOOLONG;
 }
 
-bool target_sees_alike(const struct target *target, const struct target *view)
+bool target_sees_same_files(const struct target *target, const struct target *view)
 {
     static const char *const links[] = {"ns/mnt", "root", "cwd"};
     pid_t one = target_via(target), other = target_via(view);

@@ -32,7 +32,7 @@ int target_descriptor_path(const struct target *target, const struct target *hol
  * True if the process finds files in the same way as that view of it: same root,
  * working directory and mount namespace. False if that cannot be read.
  */
-bool target_sees_alike(const struct target *target, const struct target *view);
+bool target_sees_same_files(const struct target *target, const struct target *view);
 
 /*
  * Makes path, if it is relative to its working directory, absolute as the target

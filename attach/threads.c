@@ -22,26 +22,26 @@ bool thread_refresh(struct thread *thread, const struct target *target)
     return stat.state != 'Z' && stat.state != 'X';
 }
 
-static bool threads_grow(struct threads *threads, size_t *room)
+static bool grow_threads(struct threads *threads, size_t *capacity)
 {
-    struct thread *list = list_grow(threads->list, room, threads->count, sizeof *list);
+    struct thread *list = list_grow(threads->list, capacity, threads->count, sizeof *list);
 
     if (list)
         threads->list = list;
     return list != NULL;
 }
 
-static fault_code collect(struct threads *threads, const struct target *target, DIR *dir,
-                          struct fault *fault)
+static fault_code read_task_directory(struct threads *threads, const struct target *target,
+                                      DIR *dir, struct fault *fault)
 {
-    size_t room = 0;
+    size_t capacity = 0;
     const struct dirent *entry;
 
     while ((entry = readdir(dir)) && threads->count < THREADS_MAX) {
         struct thread thread = {.tid = (pid_t)atoi(entry->d_name)};
         if (thread.tid <= 0 || !thread_refresh(&thread, target))
             continue;
-        if (!threads_grow(threads, &room))
+        if (!grow_threads(threads, &capacity))
             return fault_set(fault, FAULT_INTERNAL, ENOMEM, "list threads", "%d", target->pid);
         threads->list[threads->count++] = thread;
     }
@@ -63,7 +63,7 @@ fault_code threads_list(struct threads *threads, const struct target *target, st
         util_close(&fd);
         return rc;
     }
-    rc = collect(threads, target, dir, fault);
+    rc = read_task_directory(threads, target, dir, fault);
     closedir(dir);
     if (rc != FAULT_NONE)
         threads_free(threads);
@@ -76,8 +76,8 @@ void threads_free(struct threads *threads)
     memset(threads, 0, sizeof *threads);
 }
 
-bool thread_asleep(const struct thread *thread, const struct target *target,
-                   struct proc_syscall *out)
+bool thread_read_syscall(const struct thread *thread, const struct target *target,
+                         struct proc_syscall *out)
 {
     char text[256];
     ssize_t n = procfs_read(target->proc, text, sizeof text, "%d/task/%d/syscall", (int)target->pid,

@@ -26,8 +26,8 @@ void threads_free(struct threads *threads);
  * Reads where a sleeping thread is, without stopping it; false if it has ended or
  * may not be read.
  */
-bool thread_asleep(const struct thread *thread, const struct target *target,
-                   struct proc_syscall *out);
+bool thread_read_syscall(const struct thread *thread, const struct target *target,
+                         struct proc_syscall *out);
 
 /* Reads the thread's present state; false if it has ended. */
 bool thread_refresh(struct thread *thread, const struct target *target);

@@ -85,3 +85,10 @@ void text_write_lines(FILE *out, const char *text, size_t len)
             putc_unlocked('?', out);
     }
 }
+
+bool text_ends_with(const char *text, const char *end)
+{
+    size_t len = strlen(text), end_len = strlen(end);
+
+    return len >= end_len && strcmp(text + len - end_len, end) == 0;
+}

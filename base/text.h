@@ -18,3 +18,5 @@ void text_write_clean(FILE *out, const char *text, const char *also);
 
 /* The same for a text of many lines and any bytes: newlines and tabs stay. */
 void text_write_lines(FILE *out, const char *text, size_t len);
+
+bool text_ends_with(const char *text, const char *end);

@@ -35,7 +35,7 @@ static int open_absolute(const char *path)
 }
 
 /* Opens the path as if root were "/". */
-static int open_below(int root, const char *path)
+static int open_in_root(int root, const char *path)
 {
     struct open_how how = {.flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC,
                            .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
@@ -65,7 +65,7 @@ static bool add_members(struct processes *members, const struct procfs *group)
 }
 
 /* Adds the members of a cgroup and of those below it. One that is removed in between has none. */
-static bool collect(struct processes *members, int group, int depth)
+static bool collect_members(struct processes *members, int group, int depth)
 {
     const struct procfs here = {.dirfd = group};
     int fd = openat(group, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -80,7 +80,7 @@ static bool collect(struct processes *members, int group, int depth)
             continue;
         AUTO_CLOSE int below =
             openat(group, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        good = below < 0 || collect(members, below, depth + 1);
+        good = below < 0 || collect_members(members, below, depth + 1);
     }
     if (dir)
         closedir(dir);
@@ -95,13 +95,13 @@ static bool take_group(struct processes *members, int fd, size_t *groups)
     if (group < 0)
         return true;
     ++*groups;
-    return collect(members, group, 0);
+    return collect_members(members, group, 0);
 }
 
 /* With cgroup v1 each hierarchy has a mount below the root, and the root is not a cgroup. */
 static bool take_relative(struct processes *members, int root, const char *path, size_t *groups)
 {
-    bool good = take_group(members, open_below(root, path), groups);
+    bool good = take_group(members, open_in_root(root, path), groups);
     int fd = is_group(root) ? -1 : openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
     const struct dirent *entry;
@@ -111,8 +111,8 @@ static bool take_relative(struct processes *members, int root, const char *path,
     while (dir && good && (entry = readdir(dir))) {
         if (entry->d_type != DT_DIR || entry->d_name[0] == '.')
             continue;
-        AUTO_CLOSE int mount = open_below(root, entry->d_name);
-        good = mount < 0 || take_group(members, open_below(mount, path), groups);
+        AUTO_CLOSE int mount = open_in_root(root, entry->d_name);
+        good = mount < 0 || take_group(members, open_in_root(mount, path), groups);
     }
     if (dir)
         closedir(dir);

@@ -26,7 +26,7 @@ enum { QUERY_EXECUTABLE = 0x04, QUERY_NEXT = 0x10, QUERY_FILE = 0x20 };
  * Asks for the first mapping of code at or after addr. Returns 0 or -errno;
  * -ENOENT: there is none.
  */
-static int query(int fd, remote_addr addr, struct procmap_query *out)
+static int query_mapping(int fd, remote_addr addr, struct procmap_query *out)
 {
     *out = (struct procmap_query){
         .size = sizeof *out,
@@ -36,14 +36,14 @@ static int query(int fd, remote_addr addr, struct procmap_query *out)
     return ioctl(fd, QUERY_IOCTL, out) < 0 ? -errno : 0;
 }
 
-static ssize_t list_all(int fd, struct code_file *list, struct iovec *heads)
+static ssize_t list_mappings(int fd, struct code_file *list, struct iovec *heads)
 {
     struct procmap_query found;
     remote_addr addr = 0;
     ssize_t count = 0;
     int rc;
 
-    while ((rc = query(fd, addr, &found)) == 0) {
+    while ((rc = query_mapping(fd, addr, &found)) == 0) {
         if (count == CODE_FILES_MAX)
             return -E2BIG;
         if (found.vma_end <= addr || found.vma_end - found.vma_start < CODE_HEAD)
@@ -83,7 +83,7 @@ ssize_t code_files(const struct procfs *proc, pid_t pid, struct code_file *list)
 
     if (fd < 0)
         return fd;
-    count = list_all(fd, list, heads);
+    count = list_mappings(fd, list, heads);
     if (count <= 0)
         return count;
     rc = read_heads(pid, list, heads, (size_t)count);

@@ -31,7 +31,7 @@ static bool group_file_has(const struct procfs *proc, const struct cgroup_dir *d
            strstr(state, word);
 }
 
-enum freezer freezer_holds(const struct procfs *proc, pid_t pid, char *path, size_t size)
+enum freezer freezer_of_group(const struct procfs *proc, pid_t pid, char *path, size_t size)
 {
     AUTO_FREE char *cgroups = NULL;
     char group[FREEZER_PATH_MAX];
@@ -86,7 +86,7 @@ static bool thread_is_frozen(const struct procfs *proc, pid_t pid, pid_t tid)
     return begins_with(where, stat.state == 'S' ? held : sleeps);
 }
 
-bool freezer_shows(const struct procfs *proc, pid_t pid)
+bool freezer_of_threads(const struct procfs *proc, pid_t pid)
 {
     int fd = procfs_openf(proc, O_RDONLY | O_DIRECTORY, "%d/task", (int)pid);
     DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;

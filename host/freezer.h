@@ -21,11 +21,11 @@ enum freezer {
  * the v1 freezer hierarchy, and cgroup v2 alone or beside v1. Anything not found
  * there counts as not frozen.
  */
-enum freezer freezer_holds(const struct procfs *proc, pid_t pid, char *path, size_t size);
+enum freezer freezer_of_group(const struct procfs *proc, pid_t pid, char *path, size_t size);
 
 /*
  * True if the state of each thread shows that only a freezer can have stopped it.
  * For a tool that does not see the hierarchies, such as one in another container.
  * Looks only at the first thread of a process that runs.
  */
-bool freezer_shows(const struct procfs *proc, pid_t pid);
+bool freezer_of_threads(const struct procfs *proc, pid_t pid);

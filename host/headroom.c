@@ -54,8 +54,8 @@ static uint64_t stat_number(const char *text, const char *name)
 }
 
 /* Reads one cgroup; keeps it if it has less headroom than those before. */
-static bool look_at(const struct procfs *proc, const struct hierarchy *kind,
-                    const struct cgroup_dir *dir, struct headroom *out)
+static bool read_group(const struct procfs *proc, const struct hierarchy *kind,
+                       const struct cgroup_dir *dir, struct headroom *out)
 {
     AUTO_CLOSE int group = cgroup_dir_name(proc, dir);
     uint64_t limit, usage, kernel = 0, headroom;
@@ -77,9 +77,9 @@ static bool look_at(const struct procfs *proc, const struct hierarchy *kind,
     return true;
 }
 
-/* Reads the cgroup and its ancestors, without the root, which has no limit. */
-static bool look_upwards(const struct procfs *proc, const struct hierarchy *kind,
-                         struct cursor cgroups, struct headroom *out)
+/* Reads the cgroup and its ancestors except the root, which has no limit. */
+static bool read_ancestors(const struct procfs *proc, const struct hierarchy *kind,
+                           struct cursor cgroups, struct headroom *out)
 {
     char path[PATH_MAX];
     struct cgroup_dir dir;
@@ -89,17 +89,17 @@ static bool look_upwards(const struct procfs *proc, const struct hierarchy *kind
         !cgroup_dir_usual(PROC_SELF, kind->mount, path, &dir))
         return false;
     for (; !cgroup_dir_is_top(&dir); cgroup_dir_parent(&dir))
-        seen |= look_at(proc, kind, &dir, out);
+        seen |= read_group(proc, kind, &dir, out);
     return seen;
 }
 
 /* Reads the root cgroup as a process in a container sees it: that is the container's own. */
-static bool look_in_target(const struct procfs *proc, const struct hierarchy *kind, pid_t pid,
+static bool read_in_target(const struct procfs *proc, const struct hierarchy *kind, pid_t pid,
                            struct headroom *out)
 {
     struct cgroup_dir dir;
 
-    return cgroup_dir_usual(pid, kind->mount, "/", &dir) && look_at(proc, kind, &dir, out);
+    return cgroup_dir_usual(pid, kind->mount, "/", &dir) && read_group(proc, kind, &dir, out);
 }
 
 static bool has_swap(const struct procfs *proc)
@@ -119,7 +119,7 @@ bool headroom_read(const struct procfs *proc, pid_t pid, struct headroom *out)
     if (has_swap(proc) || !cgroup_read(proc, pid, &cgroups, &text))
         return false;
     for (size_t i = 0; i < ARRAY_LEN(hierarchies); i++)
-        seen |= look_upwards(proc, &hierarchies[i], text, out) ||
-                look_in_target(proc, &hierarchies[i], pid, out);
+        seen |= read_ancestors(proc, &hierarchies[i], text, out) ||
+                read_in_target(proc, &hierarchies[i], pid, out);
     return seen;
 }

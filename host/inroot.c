@@ -38,7 +38,7 @@ static void walk_end(struct walk *walk)
 }
 
 /* Takes the next component off the rest; false at its end. */
-static bool next_part(struct walk *walk, char part[NAME_SIZE], int *err)
+static bool next_component(struct walk *walk, char part[NAME_SIZE], int *err)
 {
     size_t skip = strspn(walk->rest, "/"), n = strcspn(walk->rest + skip, "/");
 
@@ -53,7 +53,7 @@ static bool next_part(struct walk *walk, char part[NAME_SIZE], int *err)
 }
 
 /* Inserts the text of a link before the rest. */
-static int follow(struct walk *walk, int link)
+static int insert_link(struct walk *walk, int link)
 {
     char text[2 * PATH_MAX];
     ssize_t n = readlinkat(link, "", text, PATH_MAX);
@@ -74,7 +74,7 @@ static int follow(struct walk *walk, int link)
     return 0;
 }
 
-static int ask_guard(const struct walk *walk, const char *part, const struct stat *link)
+static int ask_link_guard(const struct walk *walk, const char *part, const struct stat *link)
 {
     const struct inroot_guard *guard = walk->guard;
 
@@ -91,7 +91,7 @@ static int open_directory(const struct walk *walk, const char *part)
 }
 
 /* Walks one component; the kernel follows no link. */
-static int step(struct walk *walk, const char *part)
+static int walk_component(struct walk *walk, const char *part)
 {
     AUTO_CLOSE int named =
         openat(walk->dirs[walk->depth - 1], part, O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -100,8 +100,8 @@ static int step(struct walk *walk, const char *part)
     if (named < 0 || fstat(named, &st))
         return -errno;
     if (S_ISLNK(st.st_mode)) {
-        int rc = ask_guard(walk, part, &st);
-        return rc ? rc : follow(walk, named);
+        int rc = ask_link_guard(walk, part, &st);
+        return rc ? rc : insert_link(walk, named);
     }
     if (walk->rest[0] && !S_ISDIR(st.st_mode))
         return -ENOTDIR;
@@ -114,16 +114,16 @@ static int step(struct walk *walk, const char *part)
     return 0;
 }
 
-static int walk_all(struct walk *walk)
+static int walk_components(struct walk *walk)
 {
     char part[NAME_SIZE];
     int err = 0;
 
-    while (!err && next_part(walk, part, &err)) {
+    while (!err && next_component(walk, part, &err)) {
         if (strcmp(part, "..") == 0)
             walk_up(walk);
         else if (strcmp(part, ".") != 0)
-            err = step(walk, part);
+            err = walk_component(walk, part);
     }
     return err ? err : walk->dirs[--walk->depth];
 }
@@ -142,7 +142,7 @@ static int walk_from(struct walk *walk, int root, const char *path)
     if (walk->dirs[0] < 0)
         return -errno;
     walk->depth = 1;
-    fd = walk_all(walk);
+    fd = walk_components(walk);
     walk_end(walk);
     return fd;
 }

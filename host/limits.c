@@ -101,8 +101,8 @@ static void close_group(struct limit_group *group)
 }
 
 /* The root cgroup of v2 has no memory.current. */
-static void add_group(struct limits *limits, const struct procfs *proc,
-                      const struct cgroup_dir *dir, bool v2)
+static void open_group(struct limits *limits, const struct procfs *proc,
+                       const struct cgroup_dir *dir, bool v2)
 {
     struct limit_group *group = &limits->groups[limits->count];
     AUTO_CLOSE int named = cgroup_dir_name(proc, dir);
@@ -142,7 +142,7 @@ void limits_open(struct limits *limits, const struct procfs *proc, pid_t pid)
     if (!v1 && !cgroup_dir_find(proc, pid, CGROUP_V2, &dir))
         return;
     do
-        add_group(limits, proc, &dir, !v1);
+        open_group(limits, proc, &dir, !v1);
     while (limits->count < LIMITS_GROUPS && cgroup_dir_parent(&dir));
 }
 
@@ -183,7 +183,7 @@ static bool read_usage(const struct limit_group *group, uint64_t *used)
  * Subtracts inactive file pages. The kernel sums memory.stat up over all CPUs for
  * each reader, so it is read only when it matters.
  */
-static void leave_inactive_out(const struct limit_group *group, uint64_t *used)
+static void subtract_inactive(const struct limit_group *group, uint64_t *used)
 {
     char text[STAT_TEXT_MAX];
     ssize_t n = read_at_start(group->stat_fd, text, sizeof text);
@@ -193,7 +193,7 @@ static void leave_inactive_out(const struct limit_group *group, uint64_t *used)
         *used -= inactive < *used ? inactive : *used;
 }
 
-static double share_of(struct limit_use use)
+static double used_share(struct limit_use use)
 {
     return (double)use.used / (double)use.limit;
 }
@@ -206,9 +206,9 @@ bool limits_use(const struct limits *limits, double exact, struct limit_use *out
         struct limit_use use = {0, limits->groups[i].limit};
         if (use.limit == 0 || use.limit == UINT64_MAX || !read_usage(&limits->groups[i], &use.used))
             continue;
-        if (share_of(use) >= exact)
-            leave_inactive_out(&limits->groups[i], &use.used);
-        if (!any || share_of(use) > share_of(*out))
+        if (used_share(use) >= exact)
+            subtract_inactive(&limits->groups[i], &use.used);
+        if (!any || used_share(use) > used_share(*out))
             *out = use;
         any = true;
     }
@@ -220,7 +220,7 @@ bool limits_own_use(const struct limits *limits, uint64_t *used)
     struct limit_use machine;
 
     if (limits->count > 0 && read_usage(&limits->groups[0], used)) {
-        leave_inactive_out(&limits->groups[0], used);
+        subtract_inactive(&limits->groups[0], used);
         return true;
     }
     if (!read_machine(limits, &machine))

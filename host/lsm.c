@@ -1,4 +1,5 @@
 #include "host/lsm.h"
+#include "base/text.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -30,14 +31,7 @@ static bool selinux_enforces(const struct procfs *proc, const char *label)
     return n > 0 ? text[0] == '1' : is_selinux_context(label);
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
-void lsm_look(struct lsm *lsm, const struct procfs *proc, pid_t pid)
+void lsm_read(struct lsm *lsm, const struct procfs *proc, pid_t pid)
 {
     char who[16];
 
@@ -45,7 +39,7 @@ void lsm_look(struct lsm *lsm, const struct procfs *proc, pid_t pid)
     read_label(proc, lsm->own, sizeof lsm->own, "self");
     read_label(proc, lsm->its, sizeof lsm->its, who);
     lsm->kind = LSM_NONE;
-    if (ends_with(lsm->own, " (enforce)") || ends_with(lsm->own, " (kill)"))
+    if (text_ends_with(lsm->own, " (enforce)") || text_ends_with(lsm->own, " (kill)"))
         lsm->kind = LSM_APPARMOR;
     else if (is_selinux_context(lsm->own) && selinux_enforces(proc, lsm->own))
         lsm->kind = LSM_SELINUX;

@@ -19,4 +19,4 @@ struct lsm {
  * below /sys. AppArmor lets an unconfined process attach to any other
  * (aa_may_ptrace), so only the tool's own profile matters.
  */
-void lsm_look(struct lsm *lsm, const struct procfs *proc, pid_t pid);
+void lsm_read(struct lsm *lsm, const struct procfs *proc, pid_t pid);

@@ -32,7 +32,7 @@ static bool is_owned(int ns)
  * Walks up from the process's namespace. The kernel shows only descendants of the
  * tool's own (EPERM).
  */
-static enum userns climb(int own, int its)
+static enum userns search_ancestors(int own, int its)
 {
     AUTO_CLOSE int ns = dup(its);
 
@@ -52,7 +52,7 @@ static enum userns compare_links(const struct procfs *proc, pid_t pid)
 
     if (own < 0 || its < 0)
         return USERNS_UNKNOWN;
-    return same_namespace(own, its) ? USERNS_SAME : climb(own, its);
+    return same_namespace(own, its) ? USERNS_SAME : search_ancestors(own, its);
 }
 
 /*
@@ -63,7 +63,7 @@ struct extent {
     uint32_t inside, outside, count;
 };
 
-static bool take_number(struct cursor *line, uint32_t *out)
+static bool take_id_number(struct cursor *line, uint32_t *out)
 {
     uint64_t value;
 
@@ -78,8 +78,8 @@ static bool take_extent(struct cursor *map, struct extent *out)
 {
     struct cursor line;
 
-    return cursor_take_line(map, &line) && take_number(&line, &out->inside) &&
-           take_number(&line, &out->outside) && take_number(&line, &out->count);
+    return cursor_take_line(map, &line) && take_id_number(&line, &out->inside) &&
+           take_id_number(&line, &out->outside) && take_id_number(&line, &out->count);
 }
 
 static bool is_inside(struct cursor own, const struct extent *extent)

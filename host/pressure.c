@@ -30,7 +30,7 @@ bool pressure_parse(const char *text, size_t len, struct pressure *out)
 }
 
 /* Without PSI, the open or the first read fails (EOPNOTSUPP). */
-static int take_file(struct pressure_file *file, int fd)
+static int adopt_file(struct pressure_file *file, int fd)
 {
     struct pressure seen;
 
@@ -54,10 +54,10 @@ int pressure_open(struct pressure_file *file, const struct procfs *proc, pid_t p
     file->whole_host = false;
     if (cgroup_dir_find(proc, pid, CGROUP_V2, &dir))
         group = cgroup_dir_name(proc, &dir);
-    if (group >= 0 && take_file(file, group_file_open(proc, group, "memory.pressure")) == 0)
+    if (group >= 0 && adopt_file(file, group_file_open(proc, group, "memory.pressure")) == 0)
         return 0;
     file->whole_host = true;
-    return take_file(file, procfs_openf(proc, O_RDONLY, "pressure/memory"));
+    return adopt_file(file, procfs_openf(proc, O_RDONLY, "pressure/memory"));
 }
 
 void pressure_close(struct pressure_file *file)

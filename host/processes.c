@@ -19,7 +19,7 @@ static pid_t pid_of_name(const char *name)
 
 bool processes_add(struct processes *processes, pid_t pid)
 {
-    pid_t *list = list_grow(processes->list, &processes->room, processes->count, sizeof *list);
+    pid_t *list = list_grow(processes->list, &processes->capacity, processes->count, sizeof *list);
 
     if (!list)
         return false;
@@ -47,7 +47,7 @@ void processes_sort(struct processes *processes)
     processes->count = kept;
 }
 
-static const pid_t *find(const struct processes *processes, pid_t pid)
+static const pid_t *find_pid(const struct processes *processes, pid_t pid)
 {
     if (!processes->count)
         return NULL;
@@ -56,7 +56,7 @@ static const pid_t *find(const struct processes *processes, pid_t pid)
 
 bool processes_has(const struct processes *processes, pid_t pid)
 {
-    return find(processes, pid) != NULL;
+    return find_pid(processes, pid) != NULL;
 }
 
 fault_code processes_list(struct processes *processes, const struct procfs *proc,
@@ -100,7 +100,7 @@ static pid_t parent_of(const struct procfs *proc, pid_t pid)
 }
 
 /* The reads are not atomic: if a pid is reused in between, the ancestors could form a circle. */
-bool processes_add_line(struct processes *processes, const struct procfs *proc, pid_t pid)
+bool processes_add_ancestors(struct processes *processes, const struct procfs *proc, pid_t pid)
 {
     bool good = true;
 
@@ -122,12 +122,12 @@ static pid_t *read_parents(const struct processes *all, const struct procfs *pro
     return parents;
 }
 
-/* Takes at most as many steps as there are processes: see processes_add_line. */
-static bool descends(const struct processes *family, const struct processes *all,
-                     const pid_t *parents, pid_t pid)
+/* Takes at most as many steps as there are processes: see processes_add_ancestors. */
+static bool descends_from(const struct processes *family, const struct processes *all,
+                          const pid_t *parents, pid_t pid)
 {
     for (size_t step = 0; step < all->count; step++) {
-        const pid_t *at = find(all, pid);
+        const pid_t *at = find_pid(all, pid);
         if (!at)
             return false;
         pid = parents[at - all->list];
@@ -145,7 +145,7 @@ bool processes_add_descendants(struct processes *family, const struct processes 
     bool good = parents != NULL;
 
     for (size_t i = 0; good && i < all->count; i++)
-        if (descends(family, all, parents, all->list[i]))
+        if (descends_from(family, all, parents, all->list[i]))
             good = processes_add(&found, all->list[i]);
     for (size_t i = 0; good && i < found.count; i++)
         good = processes_add(family, found.list[i]);

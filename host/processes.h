@@ -9,7 +9,7 @@
 
 struct processes {
     pid_t *list; /* ascending */
-    size_t count, room;
+    size_t count, capacity;
 };
 
 /* Lists all pids, including kernel threads and zombies. processes_free releases the list. */
@@ -28,7 +28,7 @@ bool processes_has(const struct processes *processes, pid_t pid);
  * Adds a process and its ancestors. Stops at the first unreadable ancestor. Sorts
  * the list. False: out of memory.
  */
-bool processes_add_line(struct processes *processes, const struct procfs *proc, pid_t pid);
+bool processes_add_ancestors(struct processes *processes, const struct procfs *proc, pid_t pid);
 
 /*
  * Adds to `family` those members of `all` that have a member of it as an ancestor,

@@ -38,7 +38,7 @@ __attribute__((format(printf, 3, 0))) static int name_format(char *name, size_t 
             return rc_;                                                                            \
     } while (0)
 
-static int open_below(const struct procfs *proc, int flags, const char *name)
+static int open_in_proc(const struct procfs *proc, int flags, const char *name)
 {
     int fd = openat(proc->dirfd, name, flags | O_CLOEXEC);
     return fd < 0 ? -errno : fd;
@@ -77,7 +77,7 @@ ssize_t procfs_read(const struct procfs *proc, char *buf, size_t size, const cha
     AUTO_CLOSE int fd = -1;
 
     FORMAT_NAME(name, fmt);
-    fd = open_below(proc, O_RDONLY, name);
+    fd = open_in_proc(proc, O_RDONLY, name);
     return fd < 0 ? fd : procfs_read_fd(fd, buf, size);
 }
 
@@ -115,7 +115,7 @@ ssize_t procfs_slurp(const struct procfs *proc, char **out, size_t limit, const 
 
     *out = NULL;
     FORMAT_NAME(name, fmt);
-    fd = open_below(proc, O_RDONLY, name);
+    fd = open_in_proc(proc, O_RDONLY, name);
     if (fd < 0)
         return fd;
     ssize_t n = slurp_fd(fd, &buf, limit);
@@ -141,7 +141,7 @@ int procfs_openf(const struct procfs *proc, int flags, const char *fmt, ...)
     char name[NAME_SIZE];
 
     FORMAT_NAME(name, fmt);
-    return open_below(proc, flags, name);
+    return open_in_proc(proc, flags, name);
 }
 
 const char *procfs_name(pid_t pid, char out[PROC_NAME_MAX])

@@ -9,7 +9,7 @@
 enum { ENVIRON_LIMIT = 4 << 20 };
 
 /* Returns the value of a variable in an environment; NULL if it is not set. */
-static const char *variable(const char *text, ssize_t len, const char *name)
+static const char *find_variable(const char *text, ssize_t len, const char *name)
 {
     size_t n = strlen(name);
 
@@ -19,14 +19,14 @@ static const char *variable(const char *text, ssize_t len, const char *name)
     return NULL;
 }
 
-static bool exists(const struct procfs *proc, const char *path)
+static bool exists_in_root(const struct procfs *proc, const char *path)
 {
     AUTO_CLOSE int fd = procfs_openf(proc, O_PATH, "self/root%s", path);
 
     return fd >= 0;
 }
 
-static enum runtime place_of_cgroup(const struct procfs *proc)
+static enum runtime runtime_of_cgroups(const struct procfs *proc)
 {
     AUTO_FREE char *cgroups = NULL;
     struct container container;
@@ -45,16 +45,17 @@ enum runtime runtime_of_tool(const struct procfs *proc)
 {
     AUTO_FREE char *text = NULL;
     ssize_t n = procfs_slurp(proc, &text, ENVIRON_LIMIT, "self/environ");
-    const char *container = variable(text, n, "container"); /* systemd's convention */
-    enum runtime place = place_of_cgroup(proc);
+    const char *container = find_variable(text, n, "container"); /* systemd's convention */
+    enum runtime place = runtime_of_cgroups(proc);
 
-    if (variable(text, n, "KUBERNETES_SERVICE_HOST"))
+    if (find_variable(text, n, "KUBERNETES_SERVICE_HOST"))
         return RUNTIME_KUBERNETES;
     if (place != RUNTIME_NONE)
         return place;
-    if (exists(proc, "/.dockerenv"))
+    if (exists_in_root(proc, "/.dockerenv"))
         return RUNTIME_DOCKER;
-    if (exists(proc, "/run/.containerenv") || (container && strcmp(container, "podman") == 0))
+    if (exists_in_root(proc, "/run/.containerenv") ||
+        (container && strcmp(container, "podman") == 0))
         return RUNTIME_PODMAN;
     return container && *container ? RUNTIME_OTHER : RUNTIME_NONE;
 }

@@ -43,8 +43,8 @@ bool selector_name_is(const struct procfs *proc, pid_t pid, const char *name)
     return procfs_read(proc, path, sizeof path, "%d/cmdline", (int)pid) > 0 && path_is(path, name);
 }
 
-static bool holds(const struct selector *selector, const struct procfs *proc, pid_t pid,
-                  struct container *container)
+static bool match_and_note(const struct selector *selector, const struct procfs *proc, pid_t pid,
+                           struct container *container)
 {
     /* The container first: reading argv[0] reads the memory of the process. */
     if (selector->container && !container_has(proc, pid, selector->container, container))
@@ -52,20 +52,20 @@ static bool holds(const struct selector *selector, const struct procfs *proc, pi
     return !selector->name || selector_name_is(proc, pid, selector->name);
 }
 
-bool selector_holds(const struct selector *selector, const struct procfs *proc, pid_t pid)
+bool selector_matches(const struct selector *selector, const struct procfs *proc, pid_t pid)
 {
     struct container container;
 
-    return holds(selector, proc, pid, &container);
+    return match_and_note(selector, proc, pid, &container);
 }
 
 /* The sets of processes that are known before the list is made. */
-struct sets {
+struct process_sets {
     struct processes all, own, group, family;
 };
 
-static bool fill_family(const struct selector *selector, const struct procfs *proc,
-                        struct sets *sets)
+static bool find_family(const struct selector *selector, const struct procfs *proc,
+                        struct process_sets *sets)
 {
     bool good = true;
 
@@ -76,17 +76,17 @@ static bool fill_family(const struct selector *selector, const struct procfs *pr
 }
 
 /* Uses /proc/self: if /proc is of another pid namespace, the tool has another pid there. */
-static bool fill_own(const struct procfs *proc, struct sets *sets)
+static bool find_own(const struct procfs *proc, struct process_sets *sets)
 {
     char self[32];
 
     if (procfs_readlink(proc, self, sizeof self, "self") <= 0)
         return true;
-    return processes_add_line(&sets->own, proc, (pid_t)atoi(self));
+    return processes_add_ancestors(&sets->own, proc, (pid_t)atoi(self));
 }
 
-static fault_code fill_sets(const struct selector *selector, const struct procfs *proc,
-                            struct sets *sets, struct fault *fault)
+static fault_code find_sets(const struct selector *selector, const struct procfs *proc,
+                            struct process_sets *sets, struct fault *fault)
 {
     const char *root = selector->cgroup_root ? selector->cgroup_root : CGROUP_ROOT;
     fault_code rc = processes_list(&sets->all, proc, fault);
@@ -95,8 +95,8 @@ static fault_code fill_sets(const struct selector *selector, const struct procfs
         rc = cgroup_members(&sets->group, root, selector->cgroup, fault);
     if (rc != FAULT_NONE)
         return rc;
-    if ((selector->root_count && !fill_family(selector, proc, sets)) ||
-        (!selector->own_too && !fill_own(proc, sets)))
+    if ((selector->root_count && !find_family(selector, proc, sets)) ||
+        (!selector->own_too && !find_own(proc, sets)))
         return fault_set(fault, FAULT_INTERNAL, ENOMEM, "list processes", "/proc");
     return FAULT_NONE;
 }
@@ -110,7 +110,7 @@ static bool is_root(const struct selector *selector, pid_t pid)
 }
 
 /* Keeps the first two containers that differ. */
-static void note_container(struct matches *matches, const struct container *container)
+static void keep_container(struct matches *matches, const struct container *container)
 {
     struct container *first = &matches->containers[0], *second = &matches->containers[1];
 
@@ -120,19 +120,19 @@ static void note_container(struct matches *matches, const struct container *cont
         *second = *container;
 }
 
-static bool is_process(const struct procfs *proc, pid_t pid)
+static bool is_user_process(const struct procfs *proc, pid_t pid)
 {
     struct proc_stat stat;
 
     return process_stat(proc, pid, &stat) == 0 && !(stat.flags & PF_KTHREAD) && stat.state != 'Z';
 }
 
-static bool look_at(const struct selector *selector, const struct procfs *proc,
-                    const struct sets *sets, pid_t pid, struct matches *matches)
+static bool add_if_match(const struct selector *selector, const struct procfs *proc,
+                         const struct process_sets *sets, pid_t pid, struct matches *matches)
 {
     struct container container = {0};
     bool counts = !selector->own_too || selector->container;
-    bool process = counts && is_process(proc, pid);
+    bool process = counts && is_user_process(proc, pid);
 
     if (selector->at)
         *selector->at = pid;
@@ -140,10 +140,10 @@ static bool look_at(const struct selector *selector, const struct procfs *proc,
     if ((selector->container && !process) ||
         (selector->cgroup && !processes_has(&sets->group, pid)) ||
         (selector->root_count && !processes_has(&sets->family, pid)) ||
-        !holds(selector, proc, pid, &container))
+        !match_and_note(selector, proc, pid, &container))
         return true;
     if (container.engine)
-        note_container(matches, &container);
+        keep_container(matches, &container);
     if (processes_has(&sets->own, pid) && !is_root(selector, pid)) {
         matches->own++;
         return true;
@@ -154,13 +154,13 @@ static bool look_at(const struct selector *selector, const struct procfs *proc,
 fault_code selector_list(const struct selector *selector, const struct procfs *proc,
                          struct matches *matches, struct fault *fault)
 {
-    struct sets sets = {0};
+    struct process_sets sets = {0};
     fault_code rc;
 
     memset(matches, 0, sizeof *matches);
-    rc = fill_sets(selector, proc, &sets, fault);
+    rc = find_sets(selector, proc, &sets, fault);
     for (size_t i = 0; rc == FAULT_NONE && i < sets.all.count; i++)
-        if (!look_at(selector, proc, &sets, sets.all.list[i], matches))
+        if (!add_if_match(selector, proc, &sets, sets.all.list[i], matches))
             rc = fault_set(fault, FAULT_INTERNAL, ENOMEM, "list processes", "/proc");
     if (rc == FAULT_NONE && matches->containers[1].engine)
         rc = fault_set(fault, FAULT_AMBIGUOUS, 0, "find the container", "%s", selector->container);

@@ -38,7 +38,7 @@ void matches_free(struct matches *matches);
  * True if the process has the name and the container. Check again once a pidfd is
  * open: when the list was made, the pid may have belonged to another process.
  */
-bool selector_holds(const struct selector *selector, const struct procfs *proc, pid_t pid);
+bool selector_matches(const struct selector *selector, const struct procfs *proc, pid_t pid);
 
 /*
  * True if `name` is the process's comm, or the last component of the path of its

@@ -79,7 +79,7 @@ static bool is_let_be(struct search *search, const struct thread *thread)
     struct injection *injection = search->injection;
     struct proc_syscall now;
 
-    if (!thread_asleep(thread, injection->env.target, &now) || !now.asleep ||
+    if (!thread_read_syscall(thread, injection->env.target, &now) || !now.asleep ||
         !arch_bears_no_stop(now.nr))
         return false;
     search->skipped++;
@@ -311,7 +311,8 @@ fault_code acquire_preview(const struct injection_env *env, struct preview *prev
     preview->thread = candidates.list[first].thread;
     preview->candidates = candidates.count;
     candidates_free(&candidates);
-    if (!thread_asleep(&preview->thread, env->target, &preview->asleep) || !preview->asleep.asleep)
+    if (!thread_read_syscall(&preview->thread, env->target, &preview->asleep) ||
+        !preview->asleep.asleep)
         return FAULT_NONE;
     if (arch_bears_no_stop(preview->asleep.nr))
         preview->evidence.proof = PROOF_CLOSING;

@@ -161,7 +161,7 @@ static void confirm_path(struct dump_intercept *intercept)
     if (target_descriptor_path(&view, &view, (int)intercept->fd, real, sizeof real) == 0 ||
         target_absolute_path(&view, intercept->path, real, sizeof real) == 0)
         memcpy(intercept->path, real, sizeof intercept->path);
-    if (!target_sees_alike(target, &view))
+    if (!target_sees_same_files(target, &view))
         intercept->seen_by = intercept->injection->session.tid;
 }
 
@@ -273,7 +273,7 @@ static fault_code refuse_held_fifo(const struct injection *injection, const char
     const struct target *target = injection->env.target;
     const struct target view = target_seen_by(target, injection->session.tid);
 
-    if (!path || target_sees_alike(target, &view))
+    if (!path || target_sees_same_files(target, &view))
         return FAULT_NONE;
     return refuse_fifo(&view, path, fault);
 }

@@ -65,7 +65,7 @@ static fault_code judge_candidate(struct selection *selection, const struct sele
     struct target *target = &candidate->target;
     fault_code look;
 
-    if (!selector_holds(selector, target->proc, target->pid))
+    if (!selector_matches(selector, target->proc, target->pid))
         return FAULT_GONE;
     look = census_look(census, target->proc, target->pid, &candidate->entry, fault);
     if (look == FAULT_INTERNAL && fault->err == ENOMEM)

@@ -1,4 +1,5 @@
 #include "run/format.h"
+#include "base/text.h"
 
 #include <string.h>
 
@@ -45,17 +46,10 @@ bool format_find(const char *name, enum format *format)
     return false;
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t len = strlen(text), end_len = strlen(end);
-
-    return len >= end_len && strcmp(text + len - end_len, end) == 0;
-}
-
 bool format_of_path(const char *path, enum format *format)
 {
     for (*format = FORMAT_RAW; *format < FORMAT_COUNT; (*format)++)
-        if (ends_with(path, formats[*format].extension))
+        if (text_ends_with(path, formats[*format].extension))
             return true;
     return false;
 }

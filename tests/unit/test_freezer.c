@@ -20,7 +20,7 @@ static const char *held(void)
 {
     static char path[FREEZER_PATH_MAX];
 
-    if (!freezer_holds(&proc, NO_PID, path, sizeof path))
+    if (!freezer_of_group(&proc, NO_PID, path, sizeof path))
         path[0] = '\0';
     return path;
 }
@@ -79,7 +79,7 @@ static void test_odd(void)
         groups(*text);
         CHECK(!*held());
     }
-    CHECK(!freezer_holds(&proc, NO_PID + 1, name, sizeof name));
+    CHECK(!freezer_of_group(&proc, NO_PID + 1, name, sizeof name));
 }
 
 /* A path that is cut off is the name of another group. */
@@ -89,9 +89,9 @@ static void test_cut_off(void)
 
     groups("6:freezer:/ab\n");
     CHECK(state("freezer/a/freezer.state", "FROZEN\n"));
-    CHECK(!freezer_holds(&proc, NO_PID, path, sizeof path));
+    CHECK(!freezer_of_group(&proc, NO_PID, path, sizeof path));
     groups("6:freezer:/a\n");
-    CHECK(freezer_holds(&proc, NO_PID, path, sizeof path));
+    CHECK(freezer_of_group(&proc, NO_PID, path, sizeof path));
 }
 
 static bool thread(int tid, char letter, const char *wchan)
@@ -110,17 +110,17 @@ static bool thread(int tid, char letter, const char *wchan)
 /* As /proc showed them with kernel 6.18; one thread that is elsewhere decides. */
 static void test_threads(void)
 {
-    CHECK(!freezer_shows(&proc, NO_PID)); /* none at all */
-    CHECK(thread(7, 'D', "hrtimer_nanosleep") && freezer_shows(&proc, NO_PID));
-    CHECK(thread(8, 'D', "__refrigerator") && freezer_shows(&proc, NO_PID));
-    CHECK(thread(8, 'D', "folio_wait_bit_common") && !freezer_shows(&proc, NO_PID));
-    CHECK(thread(8, 'S', "hrtimer_nanosleep") && !freezer_shows(&proc, NO_PID));
+    CHECK(!freezer_of_threads(&proc, NO_PID)); /* none at all */
+    CHECK(thread(7, 'D', "hrtimer_nanosleep") && freezer_of_threads(&proc, NO_PID));
+    CHECK(thread(8, 'D', "__refrigerator") && freezer_of_threads(&proc, NO_PID));
+    CHECK(thread(8, 'D', "folio_wait_bit_common") && !freezer_of_threads(&proc, NO_PID));
+    CHECK(thread(8, 'S', "hrtimer_nanosleep") && !freezer_of_threads(&proc, NO_PID));
     CHECK(thread(7, 'S', "get_signal") && thread(8, 'S', "do_freezer_trap"));
-    CHECK(freezer_shows(&proc, NO_PID));
-    CHECK(thread(8, 'D', "get_signal") && !freezer_shows(&proc, NO_PID));
-    CHECK(thread(8, 'T', "get_signal") && !freezer_shows(&proc, NO_PID));
-    CHECK(thread(8, 'S', "0") && !freezer_shows(&proc, NO_PID)); /* not to be read */
-    CHECK(thread(8, 'R', "get_signal") && !freezer_shows(&proc, NO_PID));
+    CHECK(freezer_of_threads(&proc, NO_PID));
+    CHECK(thread(8, 'D', "get_signal") && !freezer_of_threads(&proc, NO_PID));
+    CHECK(thread(8, 'T', "get_signal") && !freezer_of_threads(&proc, NO_PID));
+    CHECK(thread(8, 'S', "0") && !freezer_of_threads(&proc, NO_PID)); /* not to be read */
+    CHECK(thread(8, 'R', "get_signal") && !freezer_of_threads(&proc, NO_PID));
 }
 
 int main(void)

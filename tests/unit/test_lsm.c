@@ -37,13 +37,13 @@ static void test_kinds(void)
             CHECK(tree_write(&tree, "self/root/sys/fs/selinux/enforce", rows[i].enforce));
         else
             unlink(tree_name(&tree, "self/root/sys/fs/selinux/enforce", path));
-        lsm_look(&lsm, &proc, NO_PID);
+        lsm_read(&lsm, &proc, NO_PID);
         if (!CHECK(lsm.kind == rows[i].kind))
             fprintf(stderr, "  row %zu: %d\n", i, (int)lsm.kind);
         CHECK(strncmp(lsm.own, rows[i].own, strlen(lsm.own)) == 0 && !strchr(lsm.own, '\n'));
         CHECK(strcmp(lsm.its, "its (enforce)") == 0);
     }
-    lsm_look(&lsm, &proc, NO_PID + 1);
+    lsm_read(&lsm, &proc, NO_PID + 1);
     CHECK(lsm.its[0] == '\0');
 }
 
@@ -53,7 +53,7 @@ static void test_absent(void)
     char path[TREE_PATH_MAX];
 
     unlink(tree_name(&tree, "self/attr/current", path));
-    lsm_look(&lsm, &proc, NO_PID);
+    lsm_read(&lsm, &proc, NO_PID);
     CHECK(lsm.kind == LSM_NONE && lsm.own[0] == '\0');
 }
 
