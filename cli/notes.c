@@ -99,24 +99,32 @@ static void print_switched_on(const struct job *job, const struct run_note *note
                 (int)job->attachment->target.pid);
 }
 
-void notes_print(void *ctx, const struct run_note *note)
+static void print_threads(const struct run_note *note)
 {
-    const struct job *job = ctx;
     unsigned long long count = note->count, total = note->total;
 
-    switch (note->kind) {
-    case NOTE_NEW_THREADS_SILENT:
+    if (note->kind == NOTE_NEW_THREADS_SILENT)
         message("new threads are not sampled (prof.thread_active_init is false)");
-        break;
-    case NOTE_THREADS_MISSED:
+    else if (note->kind == NOTE_THREADS_MISSED)
         message("%llu of %llu threads do not sample: they did not reach a safe point in time, and "
                 "jemalloc %s does not make them sample again",
                 count, total, note->version);
-        break;
-    case NOTE_THREADS_UNSURE:
+    else
         message("%llu of %llu threads sample only if they have not sampled before, which a build "
                 "without statistics does not show (see jeattach on --help)",
                 count, total);
+}
+
+void notes_print(void *ctx, const struct run_note *note)
+{
+    const struct job *job = ctx;
+    char period[UNITS_TEXT];
+
+    switch (note->kind) {
+    case NOTE_NEW_THREADS_SILENT:
+    case NOTE_THREADS_MISSED:
+    case NOTE_THREADS_UNSURE:
+        print_threads(note);
         break;
     case NOTE_ALREADY_ACTIVE:
     case NOTE_SWITCHED_ON:
@@ -125,6 +133,13 @@ void notes_print(void *ctx, const struct run_note *note)
     case NOTE_SWITCHED_BY_ANOTHER:
         message("prof.active of %d was switched %s by another program; it is left that way",
                 (int)job->attachment->target.pid, note->active ? "on" : "off");
+        break;
+    case NOTE_NOTHING_SAMPLED:
+        message("no allocation was sampled: the sampling period is %s on average",
+                units_bytes((double)note->count, period));
+        break;
+    case NOTE_PROFILES_SKIPPED:
+        message("writing a profile takes longer than --every: some profiles are skipped");
         break;
     case NOTE_HOLD_RETRIED:
     case NOTE_RESTORE_RETRIED:

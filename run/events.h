@@ -21,6 +21,8 @@ enum run_note_kind {
     NOTE_SWITCHED_BY_ANOTHER, /* prof.active is now `active`, and stays so */
     NOTE_HOLD_RETRIED,        /* fault: why no thread could be stopped yet */
     NOTE_RESTORE_RETRIED,     /* fault: why prof.active is not `active` again yet */
+    NOTE_NOTHING_SAMPLED,     /* the profile has no sample; count: the period in bytes */
+    NOTE_PROFILES_SKIPPED,    /* a series: writing takes longer than its interval */
     /* of a profile that is written in some format */
     NOTE_PROFILE_CUT,       /* it ends within a line */
     NOTE_PROFILE_ODD_LINES, /* count lines were skipped */

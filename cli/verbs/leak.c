@@ -1,15 +1,12 @@
 /* jeattach leak */
+#include "run/leak.h"
 #include "base/units.h"
 #include "cli/faults.h"
 #include "cli/job.h"
 #include "cli/output/attachment_json.h"
 #include "cli/presentation.h"
 #include "cli/verbs/verbs.h"
-#include "jemalloc/stats.h"
 #include "profile/growth.h"
-#include "run/capture.h"
-#include "run/interrupt.h"
-#include "run/sampling.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -17,172 +14,18 @@
 
 #define DEFAULT_NS (60ull * 1000000000)
 
-/* One of the two ends: a profile, and what jemalloc counted in the same stop. */
-struct end {
-    struct capture capture;
-    struct stats_gauges gauges;
-    bool counted;   /* gauges; not without config.stats */
-    double sampled; /* bytes that the profile stands for */
-    double own;     /* bytes of gauges.allocated that are there because of the sampling */
-    uint64_t at_ns; /* CLOCK_MONOTONIC */
-};
-
-struct leak {
+struct leak_verb {
     struct attachment attachment;
     struct job job;
     struct presentation presentation;
-    struct sampling sampling;
     struct output output;
     const struct options *options;
-    struct end before, after;
+    struct leak leak;
 };
 
-static bool to_stdout(const struct leak *leak)
+static bool leaks_to_stdout(const struct options *options)
 {
-    return leak->options->output && strcmp(leak->options->output, "-") == 0;
-}
-
-/* ---- in a hold ---- */
-
-static fault_code count(struct attachment *attachment, struct end *end, struct fault *fault)
-{
-    struct build build;
-    fault_code rc =
-        stats_read(&attachment->injection, &attachment->instance, &build, &end->gauges, fault);
-
-    end->at_ns = clock_now();
-    end->counted = rc == FAULT_NONE;
-    return rc == FAULT_STATS_ABSENT ? FAULT_NONE : rc;
-}
-
-static fault_code begin_held(struct attachment *attachment, void *ctx, struct fault *fault)
-{
-    struct leak *leak = ctx;
-    fault_code rc = sampling_begin(attachment, &leak->sampling, fault);
-
-    return rc == FAULT_NONE ? count(attachment, &leak->before, fault) : rc;
-}
-
-static fault_code stop_held(struct attachment *attachment, void *ctx, struct fault *fault)
-{
-    struct leak *leak = ctx;
-
-    return sampling_stop(attachment, &leak->sampling, fault);
-}
-
-static fault_code end_held(struct attachment *attachment, void *ctx, struct fault *fault)
-{
-    struct leak *leak = ctx;
-    fault_code rc = sampling_end(attachment, &leak->sampling, fault);
-
-    return rc == FAULT_NONE ? count(attachment, &leak->after, fault) : rc;
-}
-
-/* ---- the two ends ---- */
-
-static fault_code take_first(struct leak *leak, struct fault *fault)
-{
-    fault_code rc = capture_take(&leak->attachment, &leak->before.capture, begin_held, leak, fault);
-
-    return sampling_begun(&leak->attachment, &leak->sampling, rc, fault);
-}
-
-static fault_code wait_for(struct leak *leak, enum run_activity activity, uint64_t until,
-                           struct fault *fault)
-{
-    if (sampling_wait(&leak->attachment, &leak->sampling, activity, until) == PAUSE_ENDED)
-        return sampling_lost(&leak->attachment, fault);
-    return FAULT_NONE;
-}
-
-/* Without sampling: what lives but a short time is freed, what leaks stays. */
-static fault_code settle(struct leak *leak, struct fault *fault)
-{
-    fault_code rc = sampling_hold(&leak->attachment, &leak->sampling, NULL, stop_held, leak, fault);
-
-    if (rc == FAULT_NONE)
-        rc = wait_for(leak, RUN_SETTLING, clock_now() + leak->options->settle_ns, fault);
-    return rc;
-}
-
-static fault_code take_second(struct leak *leak, struct fault *fault)
-{
-    fault_code rc = sampling_hold(&leak->attachment, &leak->sampling, &leak->after.capture,
-                                  end_held, leak, fault);
-
-    if (rc == FAULT_NONE)
-        interrupt_patience(to_stdout(leak) ? 0 : 2, NULL);
-    return rc;
-}
-
-static fault_code take_both(struct leak *leak, struct fault *fault)
-{
-    const struct options *options = leak->options;
-    uint64_t duration = options->duration_ns ? options->duration_ns : DEFAULT_NS;
-    fault_code rc = take_first(leak, fault);
-
-    if (rc == FAULT_NONE)
-        rc = wait_for(leak, RUN_RECORDING, leak->sampling.began + duration, fault);
-    if (rc == FAULT_NONE && options->settle_ns && !leak->sampling.interrupted)
-        rc = settle(leak, fault);
-    return rc == FAULT_NONE ? take_second(leak, fault) : rc;
-}
-
-/* ---- what comes of it ---- */
-
-/*
- * Up to 5.3.0 a sampled object that is smaller gets the smallest size of the
- * large ones, and stats.allocated counts that (5.3.0 jemalloc.c,
- * imalloc_sample; arena.c, arena_prof_promote).
- */
-enum { PROMOTED = 16384 };
-
-static double own_bytes(const struct leak *leak, const struct heap_counts *counts)
-{
-    double promoted = (double)counts->objects * PROMOTED;
-
-    if (!version_within(leak->sampling.former.build.version, VERSION_NUMBER(4, 0, 0),
-                        VERSION_NUMBER(5, 3, 0)))
-        return 0;
-    return promoted > (double)counts->bytes ? promoted - (double)counts->bytes : 0;
-}
-
-/* What the samples of a profile stand for, and what they take. */
-static fault_code estimate(const struct leak *leak, struct end *end, struct fault *fault)
-{
-    struct heap_profile profile;
-    fault_code rc =
-        heap_parse(&profile, (const char *)end->capture.text.bytes, end->capture.text.len, fault);
-
-    for (size_t i = 0; rc == FAULT_NONE && i < profile.line_count; i++) {
-        const struct heap_counts *counts = &profile.lines[i].counts;
-        end->sampled += heap_estimate(&profile, counts->objects, counts->bytes).bytes;
-        end->own += own_bytes(leak, counts);
-    }
-    heap_free(&profile);
-    return rc;
-}
-
-static double seconds_of(const struct leak *leak)
-{
-    return (double)sampling_ns(&leak->sampling) / 1e9;
-}
-
-/* What the program itself has allocated at the end. */
-static double covered_whole(const struct leak *leak)
-{
-    double allocated = (double)leak->after.gauges.allocated - leak->after.own;
-
-    return allocated > 0 ? allocated : 0;
-}
-
-/* What the profile knows of that, in percent. */
-static double covered_percent(const struct leak *leak)
-{
-    double allocated = covered_whole(leak);
-    double share = allocated > 0 ? 100 * leak->after.sampled / allocated : 100;
-
-    return share > 100 ? 100 : share;
+    return options->output && strcmp(options->output, "-") == 0;
 }
 
 static void print_counted(const struct leak *leak)
@@ -200,10 +43,10 @@ static void print_counted(const struct leak *leak)
            units_bytes((double)before->allocated, from), units_bytes((double)after->allocated, to),
            units_change(grown, change), units_duration(took_ns, took),
            units_rate(grown / ((double)took_ns / 1e9), rate));
-    if (leak->after.own > leak->before.own)
+    if (leak->after.overhead > leak->before.overhead)
         printf("  of it %s are there because of the sampling: a sampled object takes 16 KiB at "
                "least\n",
-               units_change(leak->after.own - leak->before.own, change));
+               units_change(leak->after.overhead - leak->before.overhead, change));
 }
 
 /* What was there before sampling began has no stack, and cannot have one any more. */
@@ -213,8 +56,8 @@ static void print_coverage(const struct leak *leak)
 
     units_bytes(leak->after.sampled, sampled);
     if (leak->after.counted)
-        printf("covered: the samples stand for %s, %.1f %% of %s; ", sampled, covered_percent(leak),
-               units_bytes(covered_whole(leak), of));
+        printf("covered: the samples stand for %s, %.1f %% of %s; ", sampled,
+               leak_covered_percent(leak), units_bytes(leak_covered_whole(leak), of));
     else
         printf("covered: the samples stand for %s; ", sampled);
     printf("what was allocated before sampling began is not covered\n");
@@ -235,16 +78,17 @@ static void print_sum(const struct leak *leak, const struct growth *growth,
 
 static bool print_table(const struct samples *samples, const struct display *display, void *ctx)
 {
-    const struct leak *leak = ctx;
+    const struct leak_verb *verb = ctx;
+    const struct leak *leak = &verb->leak;
+    const struct target *target = &verb->attachment.target;
     struct growth growth;
     struct display own = *display;
     char clean[64];
 
-    if (!growth_make(&growth, samples, seconds_of(leak)))
+    if (!growth_make(&growth, samples, leak_seconds(leak)))
         return false;
     own.colors = isatty(STDOUT_FILENO);
-    printf("%s[%d]\n", message_clean(leak->attachment.target.stat.comm, clean, sizeof clean),
-           (int)leak->attachment.target.pid);
+    printf("%s[%d]\n", message_clean(target->stat.comm, clean, sizeof clean), (int)target->pid);
     print_counted(leak);
     print_coverage(leak);
     print_sum(leak, &growth, &own);
@@ -281,9 +125,9 @@ static void json_ends(const struct leak *leak, struct json *json)
     if (leak->before.counted && leak->after.counted) {
         json_number(json, "allocated_before", leak->before.gauges.allocated);
         json_number(json, "allocated_after", leak->after.gauges.allocated);
-        json_number(json, "sampling_before", (uint64_t)leak->before.own);
-        json_number(json, "sampling_after", (uint64_t)leak->after.own);
-        json_number(json, "covered_percent", (uint64_t)covered_percent(leak));
+        json_number(json, "sampling_before", (uint64_t)leak->before.overhead);
+        json_number(json, "sampling_after", (uint64_t)leak->after.overhead);
+        json_number(json, "covered_percent", (uint64_t)leak_covered_percent(leak));
     } else {
         json_null(json, "allocated_before");
         json_null(json, "allocated_after");
@@ -297,12 +141,13 @@ static void json_ends(const struct leak *leak, struct json *json)
 
 static bool print_json(const struct samples *samples, const struct display *display, void *ctx)
 {
-    const struct leak *leak = ctx;
-    const struct attachment *attachment = &leak->attachment;
+    const struct leak_verb *verb = ctx;
+    const struct leak *leak = &verb->leak;
+    const struct attachment *attachment = &verb->attachment;
     struct growth growth;
     struct json json;
 
-    if (!growth_make(&growth, samples, seconds_of(leak)))
+    if (!growth_make(&growth, samples, leak_seconds(leak)))
         return false;
     attachment_json_begin(attachment, &json);
     sampling_json(&leak->sampling, &json);
@@ -310,7 +155,7 @@ static bool print_json(const struct samples *samples, const struct display *disp
     json_signed(&json, "grown", growth.grown);
     json_signed(&json, "shrunk", growth.shrunk);
     json_rounded(&json, "error", trunc(growth.error));
-    json_text_or_null(&json, "path", leak->options->output);
+    json_text_or_null(&json, "path", verb->options->output);
     json_list_begin(&json, "rows");
     for (size_t i = 0; i < growth_shown(&growth, display); i++) {
         json_item_begin(&json);
@@ -326,78 +171,76 @@ static bool print_json(const struct samples *samples, const struct display *disp
     return true;
 }
 
-static fault_code show(struct leak *leak, struct fault *fault)
+static fault_code show(struct leak_verb *verb, struct fault *fault)
 {
-    const struct options *options = leak->options;
-    fault_code rc = estimate(leak, &leak->before, fault);
+    const struct options *options = verb->options;
+    struct leak *leak = &verb->leak;
+    fault_code rc = leak_estimate(leak, fault);
 
-    if (rc == FAULT_NONE)
-        rc = estimate(leak, &leak->after, fault);
     if (rc != FAULT_NONE)
         return rc;
-    if (!to_stdout(leak))
-        leak->presentation.also = options->json ? print_json : print_table;
-    leak->presentation.also_ctx = leak;
-    leak->presentation.events = &leak->job.events;
-    return capture_write(&leak->attachment, &leak->presentation, &leak->after.capture,
-                         &leak->before.capture, options->output ? &leak->output : NULL, fault);
+    if (!leaks_to_stdout(options))
+        verb->presentation.also = options->json ? print_json : print_table;
+    verb->presentation.also_ctx = verb;
+    verb->presentation.events = &verb->job.events;
+    return capture_write(&verb->attachment, &verb->presentation, &leak->after.capture,
+                         &leak->before.capture, options->output ? &verb->output : NULL, fault);
 }
 
-static fault_code run(struct leak *leak, struct fault *fault)
+static fault_code run(struct leak_verb *verb, struct fault *fault)
 {
-    const struct options *options = leak->options;
+    const struct options *options = verb->options;
+    const struct leak_request request = {.duration_ns = options->duration_ns ? options->duration_ns
+                                                                             : DEFAULT_NS,
+                                         .settle_ns = options->settle_ns,
+                                         .impatient = leaks_to_stdout(options)};
     fault_code rc = FAULT_NONE;
 
     if (options->dry_run)
-        return job_describe(&leak->job, verb_leak.calls, fault);
+        return job_describe(&verb->job, verb_leak.calls, fault);
     if (options->output)
-        rc = output_open_new(&leak->output, options->output, false, fault);
+        rc = output_open_new(&verb->output, options->output, false, fault);
     if (rc == FAULT_NONE)
-        rc = take_both(leak, fault);
-    return rc == FAULT_NONE ? show(leak, fault) : rc;
+        rc = leak_run(&verb->leak, &verb->attachment, &request, fault);
+    return rc == FAULT_NONE ? show(verb, fault) : rc;
 }
 
-/* A difference has no form of jemalloc's own. */
-static bool prepare(struct leak *leak, const struct options *options)
+/* jemalloc's own format cannot express a difference. */
+static bool prepare(struct leak_verb *verb, const struct options *options)
 {
-    enum format format;
-
-    leak->options = options;
-    capture_init(&leak->before.capture);
-    capture_init(&leak->after.capture);
-    if (!presentation_init(&leak->presentation, options, FORMAT_TEXT))
+    verb->options = options;
+    leak_init(&verb->leak);
+    if (!presentation_init(&verb->presentation, options, FORMAT_TEXT))
         return false;
-    format = leak->presentation.format;
-    if (format != FORMAT_RAW && format != FORMAT_SYMBOLIZED)
+    if (!format_is_unchanged(verb->presentation.format))
         return true;
     message("the formats raw and symbolized cannot contain the difference of two profiles: "
             "choose another format (-f)");
     return false;
 }
 
-static void release(struct leak *leak)
+static void release(struct leak_verb *verb)
 {
-    output_close(&leak->output);
-    presentation_free(&leak->presentation);
-    capture_free(&leak->before.capture);
-    capture_free(&leak->after.capture);
+    output_close(&verb->output);
+    presentation_free(&verb->presentation);
+    leak_free(&verb->leak);
 }
 
 static int leak_main(const struct options *options, pid_t pid)
 {
-    struct leak leak = {.output.fd = -1};
+    struct leak_verb verb = {.output.fd = -1};
     struct fault fault;
     fault_code rc;
     int code = EXIT_USAGE;
 
-    if (prepare(&leak, options)) {
-        rc = job_open(&leak.job, &leak.attachment, options, pid, "look for leaks in process",
+    if (prepare(&verb, options)) {
+        rc = job_open(&verb.job, &verb.attachment, options, pid, "look for leaks in process",
                       &fault);
         if (rc == FAULT_NONE)
-            rc = run(&leak, &fault);
-        code = job_finish_sampling(&leak.job, &leak.sampling, rc, &fault);
+            rc = run(&verb, &fault);
+        code = job_finish_sampling(&verb.job, &verb.leak.sampling, rc, &fault);
     }
-    release(&leak);
+    release(&verb);
     return code;
 }
 

@@ -1,0 +1,176 @@
+#include "run/leak.h"
+#include "profile/heap.h"
+#include "run/faults.h"
+#include "run/interrupt.h"
+
+#include <string.h>
+
+struct leak_run {
+    struct leak *leak;
+    struct attachment *attachment;
+    const struct leak_request *request;
+};
+
+void leak_init(struct leak *leak)
+{
+    memset(leak, 0, sizeof *leak);
+    capture_init(&leak->before.capture);
+    capture_init(&leak->after.capture);
+}
+
+void leak_free(struct leak *leak)
+{
+    capture_free(&leak->before.capture);
+    capture_free(&leak->after.capture);
+}
+
+/* ---- while a thread is stopped ---- */
+
+static fault_code read_counts(struct attachment *attachment, struct leak_end *end,
+                              struct fault *fault)
+{
+    struct build build;
+    fault_code rc =
+        stats_read(&attachment->injection, &attachment->instance, &build, &end->gauges, fault);
+
+    end->at_ns = clock_now();
+    end->counted = rc == FAULT_NONE;
+    return rc == FAULT_STATS_ABSENT ? FAULT_NONE : rc;
+}
+
+static fault_code first_held(struct attachment *attachment, void *ctx, struct fault *fault)
+{
+    struct leak *leak = ctx;
+    fault_code rc = sampling_begin(attachment, &leak->sampling, fault);
+
+    return rc == FAULT_NONE ? read_counts(attachment, &leak->before, fault) : rc;
+}
+
+static fault_code stop_held(struct attachment *attachment, void *ctx, struct fault *fault)
+{
+    struct leak *leak = ctx;
+
+    return sampling_stop(attachment, &leak->sampling, fault);
+}
+
+static fault_code second_held(struct attachment *attachment, void *ctx, struct fault *fault)
+{
+    struct leak *leak = ctx;
+    fault_code rc = sampling_end(attachment, &leak->sampling, fault);
+
+    return rc == FAULT_NONE ? read_counts(attachment, &leak->after, fault) : rc;
+}
+
+/* ---- the two ends ---- */
+
+static fault_code take_first(const struct leak_run *run, struct fault *fault)
+{
+    struct leak *leak = run->leak;
+    fault_code rc = capture_take(run->attachment, &leak->before.capture, first_held, leak, fault);
+
+    return sampling_begun(run->attachment, &leak->sampling, rc, fault);
+}
+
+static fault_code wait_until(const struct leak_run *run, enum run_activity activity, uint64_t until,
+                             struct fault *fault)
+{
+    if (sampling_wait(run->attachment, &run->leak->sampling, activity, until) == PAUSE_ENDED)
+        return sampling_lost(run->attachment, fault);
+    return FAULT_NONE;
+}
+
+/* Without sampling: short-lived memory is freed, a leak stays. */
+static fault_code wait_without_sampling(const struct leak_run *run, struct fault *fault)
+{
+    struct leak *leak = run->leak;
+    fault_code rc = sampling_hold(run->attachment, &leak->sampling, NULL, stop_held, leak, fault);
+
+    if (rc == FAULT_NONE)
+        rc = wait_until(run, RUN_SETTLING, clock_now() + run->request->settle_ns, fault);
+    return rc;
+}
+
+static fault_code take_second(const struct leak_run *run, struct fault *fault)
+{
+    struct leak *leak = run->leak;
+    fault_code rc = sampling_hold(run->attachment, &leak->sampling, &leak->after.capture,
+                                  second_held, leak, fault);
+
+    if (rc == FAULT_NONE)
+        interrupt_patience(run->request->impatient ? 0 : 2, NULL);
+    return rc;
+}
+
+fault_code leak_run(struct leak *leak, struct attachment *attachment,
+                    const struct leak_request *request, struct fault *fault)
+{
+    const struct leak_run run = {leak, attachment, request};
+    fault_code rc = take_first(&run, fault);
+
+    if (rc == FAULT_NONE)
+        rc = wait_until(&run, RUN_RECORDING, leak->sampling.began + request->duration_ns, fault);
+    if (rc == FAULT_NONE && request->settle_ns && !leak->sampling.interrupted)
+        rc = wait_without_sampling(&run, fault);
+    return rc == FAULT_NONE ? take_second(&run, fault) : rc;
+}
+
+/* ---- estimates ---- */
+
+/*
+ * Up to 5.3.0 a sampled object that is smaller gets the smallest size of the
+ * large ones, and stats.allocated counts that (5.3.0 jemalloc.c,
+ * imalloc_sample; arena.c, arena_prof_promote).
+ */
+enum { PROMOTED = 16384 };
+
+static double promoted_bytes(const struct leak *leak, const struct heap_counts *counts)
+{
+    double promoted = (double)counts->objects * PROMOTED;
+
+    if (!version_within(leak->sampling.former.build.version, VERSION_NUMBER(4, 0, 0),
+                        VERSION_NUMBER(5, 3, 0)))
+        return 0;
+    return promoted > (double)counts->bytes ? promoted - (double)counts->bytes : 0;
+}
+
+static fault_code estimate_end(const struct leak *leak, struct leak_end *end, struct fault *fault)
+{
+    const struct sink *text = &end->capture.text;
+    struct heap_profile profile;
+    fault_code rc = heap_parse(&profile, (const char *)text->bytes, text->len, fault);
+
+    for (size_t i = 0; rc == FAULT_NONE && i < profile.line_count; i++) {
+        const struct heap_counts *counts = &profile.lines[i].counts;
+        end->sampled += heap_estimate(&profile, counts->objects, counts->bytes).bytes;
+        end->overhead += promoted_bytes(leak, counts);
+    }
+    heap_free(&profile);
+    return rc;
+}
+
+fault_code leak_estimate(struct leak *leak, struct fault *fault)
+{
+    fault_code rc = estimate_end(leak, &leak->before, fault);
+
+    return rc == FAULT_NONE ? estimate_end(leak, &leak->after, fault) : rc;
+}
+
+double leak_covered_whole(const struct leak *leak)
+{
+    double allocated = (double)leak->after.gauges.allocated - leak->after.overhead;
+
+    return allocated > 0 ? allocated : 0;
+}
+
+double leak_covered_percent(const struct leak *leak)
+{
+    double allocated = leak_covered_whole(leak);
+    double share = allocated > 0 ? 100 * leak->after.sampled / allocated : 100;
+
+    return share > 100 ? 100 : share;
+}
+
+double leak_seconds(const struct leak *leak)
+{
+    return (double)sampling_ns(&leak->sampling) / 1e9;
+}

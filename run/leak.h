@@ -1,0 +1,44 @@
+/* Two profiles of one process with sampling between them, for the difference. */
+#pragma once
+
+#include "jemalloc/stats.h"
+#include "run/sampling.h"
+
+struct leak_request {
+    uint64_t duration_ns;
+    uint64_t settle_ns; /* without sampling, before the second profile; 0: none */
+    bool impatient;     /* once prof.active is restored, a signal ends the process at once */
+};
+
+/* A profile, and what jemalloc counted in the same stop. */
+struct leak_end {
+    struct capture capture;
+    struct stats_gauges gauges;
+    bool counted;    /* gauges; not without config.stats */
+    double sampled;  /* bytes that the profile represents */
+    double overhead; /* bytes of gauges.allocated that exist because of the sampling */
+    uint64_t at_ns;  /* CLOCK_MONOTONIC */
+};
+
+struct leak {
+    struct sampling sampling;
+    struct leak_end before, after;
+};
+
+void leak_init(struct leak *leak);
+void leak_free(struct leak *leak);
+
+/*
+ * Samples for a while with a profile at each end. sampling_settle in each case.
+ */
+fault_code leak_run(struct leak *leak, struct attachment *attachment,
+                    const struct leak_request *request, struct fault *fault);
+/* Computes sampled and overhead of both ends, before capture_write releases the texts. */
+fault_code leak_estimate(struct leak *leak, struct fault *fault);
+
+/* Bytes that the program itself has allocated at the end. */
+double leak_covered_whole(const struct leak *leak);
+/* The part of them that the samples represent, in percent. */
+double leak_covered_percent(const struct leak *leak);
+/* How long it sampled. */
+double leak_seconds(const struct leak *leak);

@@ -1,0 +1,243 @@
+#include "run/recording.h"
+#include "run/faults.h"
+#include "run/filename.h"
+#include "run/interrupt.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+void recording_init(struct recording *recording, const struct recording_request *request,
+                    struct attachment *attachment)
+{
+    memset(recording, 0, sizeof *recording);
+    recording->request = *request;
+    recording->attachment = attachment;
+    recording->output.fd = -1;
+}
+
+void recording_free(struct recording *recording)
+{
+    output_close(&recording->output);
+    for (size_t i = 0; i < recording->count; i++)
+        free(recording->list[i].path);
+    free(recording->list);
+    free(recording->last_name);
+}
+
+static bool to_stdout(const struct recording *recording)
+{
+    return strcmp(recording->request.template, "-") == 0;
+}
+
+/* ---- files ---- */
+
+/* The name as it is now. */
+static fault_code expand_name(const struct recording *recording, char *out, size_t size,
+                              struct fault *fault)
+{
+    const char *template = recording->request.template;
+    const char *extension = format_extension(recording->request.presentation->format);
+    struct filename_facts facts;
+
+    filename_facts(&facts, &recording->attachment->target);
+    if (filename_expand(template, extension, &facts, out, size))
+        return FAULT_NONE;
+    return fault_set(fault, FAULT_OUTPUT, ENAMETOOLONG, "write output", "%s", template);
+}
+
+/* A name without anything to put in is one that was chosen: taken, it is refused at once. */
+static fault_code open_next(struct recording *recording, struct fault *fault)
+{
+    const char *template = recording->request.template;
+    char path[FILENAME_MAX_BYTES];
+    bool may_number = recording->request.may_number || filename_has_directives(template) ||
+                      filename_is_directory(template);
+    fault_code rc;
+
+    if (to_stdout(recording))
+        return output_open(&recording->output, "-", fault);
+    rc = expand_name(recording, path, sizeof path, fault);
+    return rc == FAULT_NONE ? output_open_new(&recording->output, path, may_number, fault) : rc;
+}
+
+static fault_code list_written(struct recording *recording, struct fault *fault)
+{
+    struct recorded *list =
+        reallocarray(recording->list, recording->count + 1, sizeof *recording->list);
+    struct recorded *recorded;
+
+    if (!list)
+        return fault_set(fault, FAULT_INTERNAL, ENOMEM, "record", "the list of files");
+    recording->list = list;
+    recorded = &list[recording->count];
+    *recorded = (struct recorded){.path = strdup(recording->output.path),
+                                  .bytes = recording->capture.bytes,
+                                  .time_ns = recording->capture.time_ns};
+    if (!recorded->path)
+        return fault_set(fault, FAULT_INTERNAL, ENOMEM, "record", "the list of files");
+    recording->count++;
+    (void)outfile_identify(recorded->path, &recorded->dev, &recorded->ino);
+    return FAULT_NONE;
+}
+
+/* Removes a profile of this run, unless another file has its name by now. */
+static void remove_recorded(struct recorded *recorded)
+{
+    recorded->removed =
+        recorded->ino && outfile_remove(recorded->path, recorded->dev, recorded->ino);
+}
+
+static void rotate(struct recording *recording)
+{
+    size_t keep = recording->request.keep;
+
+    if (keep && recording->count > keep)
+        remove_recorded(&recording->list[recording->count - keep - 1]);
+}
+
+/* As it is at the end. A name that rotation has freed is not used again. */
+static fault_code name_output(struct recording *recording, struct fault *fault)
+{
+    char path[FILENAME_MAX_BYTES];
+    fault_code rc = expand_name(recording, path, sizeof path, fault);
+
+    if (rc != FAULT_NONE)
+        return rc;
+    if (recording->last_name && strcmp(recording->last_name, path) == 0)
+        recording->output.number = recording->last_number + 1;
+    free(recording->last_name);
+    recording->last_name = strdup(path);
+    if (!recording->last_name || !output_name(&recording->output, path))
+        return fault_set(fault, FAULT_INTERNAL, ENOMEM, "record", "%s", path);
+    return FAULT_NONE;
+}
+
+/* Of a profile in jemalloc's own format; any other reports it by itself. */
+static void note_unsampled(const struct recording *recording)
+{
+    const struct sink *text = &recording->capture.text;
+    const struct run_note note = {.kind = NOTE_NOTHING_SAMPLED,
+                                  .count = (uint64_t)1
+                                           << (recording->sampling.former.lg_sample & 63)};
+
+    if (recording->request.presentation->format == FORMAT_RAW &&
+        !memmem(text->bytes, text->len, "\n@ 0x", 5))
+        attachment_note(recording->attachment, &note);
+}
+
+static fault_code write_next(struct recording *recording, struct fault *fault)
+{
+    const struct recording_request *request = &recording->request;
+    fault_code rc = FAULT_NONE;
+
+    note_unsampled(recording);
+    if (!to_stdout(recording))
+        rc = name_output(recording, fault);
+    if (rc == FAULT_NONE)
+        rc = capture_write(recording->attachment, request->presentation, &recording->capture, NULL,
+                           &recording->output, fault);
+    request->presentation->terse = true;
+    recording->last_number = recording->output.number;
+    if (rc == FAULT_NONE)
+        rc = list_written(recording, fault);
+    if (rc == FAULT_NONE && request->written)
+        request->written(request->ctx, &recording->list[recording->count - 1]);
+    output_close(&recording->output);
+    rotate(recording);
+    return rc;
+}
+
+/* ---- one profile ---- */
+
+static fault_code switch_on_held(struct attachment *attachment, void *ctx, struct fault *fault)
+{
+    return sampling_begin(attachment, ctx, fault);
+}
+
+static fault_code restore_held(struct attachment *attachment, void *ctx, struct fault *fault)
+{
+    return sampling_end(attachment, ctx, fault);
+}
+
+static fault_code look_between_held(struct attachment *attachment, void *ctx, struct fault *fault)
+{
+    return sampling_look(attachment, ctx, fault);
+}
+
+/* The first Ctrl-C ends only the waiting: what is being taken then is the result. */
+static fault_code take_next(struct recording *recording, bool last, struct fault *fault)
+{
+    fault_code rc =
+        sampling_hold(recording->attachment, &recording->sampling, &recording->capture,
+                      last ? restore_held : look_between_held, &recording->sampling, fault);
+
+    /* Nothing is left to be restored: a reader that is slow can be left. */
+    if (rc == FAULT_NONE && last)
+        interrupt_patience(to_stdout(recording) ? 0 : 2, NULL);
+    if (rc == FAULT_NONE)
+        rc = write_next(recording, fault);
+    capture_free(&recording->capture);
+    return rc;
+}
+
+/* ---- all profiles ---- */
+
+/* When the next one is due; moments that have been missed are left out. */
+static uint64_t next_moment(struct recording *recording, uint64_t moment)
+{
+    uint64_t every = recording->request.every_ns, now = clock_now(), next = moment + every;
+
+    if (next < now) {
+        if (!recording->too_slow)
+            attachment_note(recording->attachment,
+                            &(struct run_note){.kind = NOTE_PROFILES_SKIPPED});
+        recording->too_slow = true;
+        next += (now - next) / every * every;
+    }
+    return next < recording->until ? next : recording->until;
+}
+
+static bool is_last_moment(const struct recording *recording, uint64_t moment)
+{
+    unsigned count = recording->request.count;
+
+    return recording->sampling.interrupted || moment >= recording->until ||
+           (count && recording->count + 1 >= count);
+}
+
+static fault_code take_all(struct recording *recording, struct fault *fault)
+{
+    struct sampling *sampling = &recording->sampling;
+    uint64_t moment = sampling->began;
+    fault_code rc = FAULT_NONE;
+    bool last = false;
+
+    while (rc == FAULT_NONE && !last) {
+        moment = next_moment(recording, moment);
+        if (sampling_wait(recording->attachment, sampling, RUN_RECORDING, moment) == PAUSE_ENDED)
+            return sampling_lost(recording->attachment, fault);
+        last = is_last_moment(recording, moment);
+        if (recording->output.fd < 0)
+            rc = open_next(recording, fault);
+        if (rc == FAULT_NONE)
+            rc = take_next(recording, last, fault);
+    }
+    return rc;
+}
+
+fault_code recording_run(struct recording *recording, struct fault *fault)
+{
+    struct attachment *attachment = recording->attachment;
+    struct sampling *sampling = &recording->sampling;
+    uint64_t duration = recording->request.duration_ns;
+    fault_code rc = open_next(recording, fault);
+
+    if (rc == FAULT_NONE)
+        rc = attachment_hold(attachment, switch_on_held, sampling, fault);
+    rc = sampling_begun(attachment, sampling, rc, fault);
+    if (rc != FAULT_NONE)
+        return rc;
+    recording->until = duration == UINT64_MAX ? UINT64_MAX : sampling->began + duration;
+    return take_all(recording, fault);
+}
