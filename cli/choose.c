@@ -132,7 +132,7 @@ static void print_left_out(const struct selection *selection, const struct optio
                 plural_es(selection->unreadable), selection->unreadable == 1 ? "was" : "were");
 }
 
-/* What the stall guard reports about a search. */
+/* The data that the stall guard reports about a search. */
 struct stalled_search {
     const struct subject *subject;
     const volatile pid_t *at;

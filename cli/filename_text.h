@@ -1,7 +1,7 @@
-/* What is wrong with the name of an output file, in words. */
+/* Text for the flaws in the name of an output file. */
 #pragma once
 
 #include "run/filename.h"
 
-/* NULL: nothing. */
+/* Returns NULL if there is no flaw. */
 const char *filename_flaw_text(enum filename_flaw flaw);

@@ -11,7 +11,7 @@ enum { HELP_WIDTH = 80, OPTION_COLUMN = 22 };
 static const char intro[] =
     "Attaches to a running process that uses jemalloc, makes one of its threads call\n"
     "mallctl, and resumes the thread exactly where it was stopped. The process is not\n"
-    "restarted, and never more than one of its threads is stopped.\n";
+    "restarted, and never more than one of its threads is stopped at a time.\n";
 
 static const char choice_notes[] =
     "If several of these are given, a process must match all of them. Only processes\n"
@@ -142,8 +142,8 @@ int help_overview(const struct verb *const *verbs, size_t count)
     printf("%s\nVerbs:\n", intro);
     for (size_t i = 0; i < count; i++)
         printf("  %-8s %s\n", verbs[i]->name, verbs[i]->summary);
-    print_options(NULL, OPTIONS_CHOICE, "\nOptions to choose processes, instead of PID:\n");
-    fputs(choice_notes, stdout);
+    print_options(NULL, OPTIONS_CHOICE, "\nOptions to choose processes:\n");
+    printf("\n%s", choice_notes);
     print_options(NULL, OPTIONS_COMMON, "\nCommon options:\n");
     printf("\nHelp on one verb: jeattach VERB --help\n\n%s", exit_codes);
     return flush_help();

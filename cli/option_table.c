@@ -93,15 +93,15 @@ const struct option_row option_rows[] = {
      "ask the servers of $DEBUGINFOD_URLS for debug information"},
 
     {"name", 'n', OPTION_TEXT, AT(name), 0, TAKES_FILE, OPTIONS_CHOICE, "NAME",
-     "by name: its comm, or the last part of the path of its program or of argv[0]"},
+     "named NAME: its comm, or the last part of the path of its program or of argv[0]"},
     {"container", '\0', OPTION_TEXT, AT(container), 0, TAKES_FILE, OPTIONS_CHOICE, "ID",
      "in this container; the first 4 digits of the id are enough if they are unique"},
     {"cgroup", '\0', OPTION_TEXT, AT(cgroup), 0, TAKES_FILE, OPTIONS_CHOICE, "PATH",
      "in this cgroup or one below it"},
     {"subprocesses", 's', OPTION_FLAG, AT(subprocesses), 0, NO_TARGET | TAKES_ONE, OPTIONS_CHOICE,
-     NULL, "each PID and its descendants"},
+     NULL, "the given PIDs and their descendants"},
     {"all", '\0', OPTION_FLAG, AT(all), 0, NO_TARGET | TAKES_ONE, OPTIONS_CHOICE, NULL,
-     "all processes that match; on its own: all on this host"},
+     "all processes that match; without other choice: all on this host"},
     {"parallel", '\0', OPTION_PARALLEL, AT(parallel), 0, NO_TARGET | TAKES_ONE, OPTIONS_CHOICE, "N",
      "work on at most N processes at once (default 4; record and leak: 64)"},
 

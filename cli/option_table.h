@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What an option's value is. FLAG and COUNT have none. */
+/* The value of an option. FLAG and COUNT have none. */
 enum option_kind {
     OPTION_FLAG,
     OPTION_COUNT, /* may be repeated */

@@ -42,7 +42,7 @@ static bool is_empty_text(const char *text)
     return text && !*text;
 }
 
-/* What is wrong with the choice of processes; NULL: nothing. */
+/* Returns an error in the choice of processes; NULL: none. */
 static const char *wrong_with_choice(const struct options *options)
 {
     bool pids = options->pid_count > 0;

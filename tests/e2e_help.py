@@ -39,8 +39,9 @@ class VerbOptions:
         self.all = set(name for _, name in own + profile) | set(listed)
         self.common &= self.all
         self.profile = set(name for _, name in profile)
-        self.letters = {letter: name for letter, name in own + profile + everywhere if letter}
-        self.letters.update((letter, name) for letter, name in own if letter)
+        rows = {name: letter for letter, name in everywhere + own + profile if name in self.all}
+        self.lettered = [(letter, name) for name, letter in rows.items() if letter]
+        self.letters = dict(self.lettered)
 
 
 class Help(lib.TestCase):
@@ -61,6 +62,12 @@ class Help(lib.TestCase):
                 self.assertLessEqual(len(line), COLUMNS, (verb, line))
         for line in lib.run_tool("no-such-verb").err.splitlines():
             self.assertLessEqual(len(line), COLUMNS, line)
+
+    def test_letters_mean_one_option(self):
+        for verb in summaries():
+            with self.subTest(verb=verb):
+                options = VerbOptions(verb)
+                self.assertEqual(len(options.letters), len(options.lettered), options.lettered)
 
     def test_every_option_is_taken(self):
         """A verb's --help lists exactly the options that it parses."""

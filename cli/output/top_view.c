@@ -117,7 +117,7 @@ static const char *trend_word(enum trend trend)
     return words[trend];
 }
 
-/* What grows shows where to look: the program, free pages that jemalloc keeps, or neither. */
+/* Explains a growing RSS: free pages that jemalloc keeps, or memory outside jemalloc. */
 static const char *cause_of_rss(const struct layout *view)
 {
     const struct trends *trends = &view->model->trends;
