@@ -17,7 +17,7 @@ enum {
 
 _Static_assert(RECORDS_AT + (INJECTION_CALLS_MAX + 4) * sizeof(struct arch_call) <=
                    SCRATCH_ARGUMENTS,
-               "the arguments lie behind the records");
+               "the arguments follow the records");
 
 static remote_addr data_address(const struct injection *injection)
 {

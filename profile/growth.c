@@ -191,7 +191,7 @@ void growth_write(const struct growth *growth, const struct samples *samples,
     size_t shown = growth_shown(growth, display);
 
     if (growth->count == 0) {
-        fputs("no stack has changed, as far as it was sampled\n", out);
+        fputs("no sampled stack has changed\n", out);
         return;
     }
     fprintf(out, "%13s %12s %11s %15s   %s\n", "growth", "error", "objects",

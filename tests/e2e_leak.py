@@ -168,7 +168,7 @@ class Leak(e2e_record.TestCase):
     def test_nothing_grows(self):
         victim = self.victim("nanosleep")
         result = self.leak(victim.pid, "-d", "50ms")
-        self.assertIn("no stack has changed", result.text)
+        self.assertIn("no sampled stack has changed", result.text)
         self.assert_active(victim.pid, False)
         self.assert_unharmed(victim, slow=True)
 

@@ -165,7 +165,7 @@ static void test_table(void)
                      "         -6 B in 2 more stacks (--rows 0 shows all)\n"));
     unmake(&made);
     if (CHECK(make(&made, before, before)))
-        CHECK(writes(&made, &display, 4, "no stack has changed, as far as it was sampled\n"));
+        CHECK(writes(&made, &display, 4, "no sampled stack has changed\n"));
     unmake(&made);
 }
 
