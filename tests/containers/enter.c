@@ -1,5 +1,5 @@
 /*
- * Runs a program as a container's process, or as a sidecar's.
+ * Runs a program as the process of a container, or of a sidecar.
  *
  *   enter [OPTION]... PROGRAM [ARGUMENT]...
  *
@@ -10,7 +10,7 @@
  *   --root DIRECTORY  with that root, in a mount namespace of its own, with /proc
  *   --chroot          the root by chroot(2) in place of pivot_root(2)
  *   --bare            by chroot(2) alone: no mount namespace, no /proc
- *   --read-only       the root cannot be written
+ *   --read-only       the root is read-only
  *   --tmpfs PATH      a file system in memory there, 16 MiB, open to all
  *   --uid-map FIRST   in a user namespace of its own, whose ids 0 to 65535 are FIRST and up
  *   --uid UID         and gid, as that namespace has them
@@ -94,7 +94,7 @@ static void write_text(const char *path, const char *text)
     close(fd);
 }
 
-/* A map of more than one id is written by a process of the namespace around it. */
+/* The map of more than one id must be written by a process of the outer user namespace. */
 static void write_maps(pid_t pid, long first)
 {
     char path[64], map[64];
@@ -154,9 +154,9 @@ static void change_root(const struct options *options)
     must(chdir("/") == 0, "chdir");
 }
 
-/* ---- rights ---- */
+/* ---- permissions ---- */
 
-/* Before the user changes: afterwards it could not be done. */
+/* Before the user changes: afterwards the permission is gone. */
 static void bound_capabilities(uint64_t caps)
 {
     for (int cap = 0; cap < CAPS; cap++)
@@ -174,7 +174,7 @@ static uint64_t permitted(void)
     return data[0].permitted | (uint64_t)data[1].permitted << 32;
 }
 
-/* Ambient ones are kept by the exec of a user other than root. */
+/* A user other than root keeps ambient capabilities across exec. */
 static void set_capabilities(uint64_t caps)
 {
     struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
@@ -210,7 +210,7 @@ static void install(struct sock_filter *code, size_t count)
     must(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0, "install a seccomp filter");
 }
 
-/* As the default profiles of container engines, for those that lack the capabilities. */
+/* The default profile of container engines, for containers without the capabilities. */
 static void forbid_as_engines(void)
 {
     struct sock_filter code[] = {
@@ -259,7 +259,7 @@ static void restrict_calls(const struct options *options)
         forbid_tracing(strcmp(options->filter, "unknown") == 0 ? ENOSYS : EPERM);
 }
 
-/* ---- the order of it all ---- */
+/* ---- the order of the steps ---- */
 
 static __attribute__((noreturn)) void run(const struct options *options, char **argv)
 {

@@ -1,4 +1,4 @@
-/* What the fuzz targets share: a broken promise ends the program, so that the input is kept. */
+/* Shared by the fuzz targets: a broken promise ends the program, so that the input is kept. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-/* /proc/PID/cgroup and mountinfo: whoever makes groups and mounts names them. */
+/* /proc/PID/cgroup and mountinfo: their names are chosen by those who make cgroups and mounts. */
 #include "fuzz.h"
 #include "host/container.h"
 
@@ -23,7 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     expect(container_of_groups(text, &found) == (found.engine || found.pod[0]));
     expect_container(&found);
-    /* Not always the same: the name of an inner machine may begin an outer engine's id. */
+    /* May differ: the name of an inner machine may begin with an outer engine's id. */
     if (found.engine)
         expect(container_in_groups(text, found.id, &same) && container_is(&same, found.id));
     expect(container_of_mounts(text, &found) == (found.engine || found.pod[0]));

@@ -1,4 +1,4 @@
-/* Code bytes: the finders read what they are given and no byte more. */
+/* Code bytes: the finders read the given bytes and no byte more. */
 #include "fuzz.h"
 #include "inject/arch.h"
 
@@ -6,7 +6,7 @@
 
 typedef size_t (*finder)(const unsigned char *code, size_t len);
 
-/* What is found is found again when the code begins or ends there. */
+/* A find is repeated if the code begins or ends there. */
 static void check_finder(finder find, const uint8_t *data, size_t size)
 {
     size_t at = find(data, size);
@@ -28,7 +28,7 @@ static void check_store(const uint8_t *data, size_t size)
     expect(gadgets.store == 1 && gadgets.store_form != ARCH_STORE_NONE);
 }
 
-/* Each return address that a scan could come upon: 8 bytes on their own. */
+/* Each return address in a scan: 8 bytes alone. */
 static void check_calls(const uint8_t *data, size_t size)
 {
     unsigned char *before = malloc(8);

@@ -1,4 +1,4 @@
-/* The constants of a file: what is taken for jemalloc's version is one, and is in them. */
+/* The constants of a file: a string taken for jemalloc's version is one, and is among them. */
 #include "fuzz.h"
 #include "jemalloc/facts.h"
 

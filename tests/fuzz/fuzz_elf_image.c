@@ -1,6 +1,6 @@
 /*
- * An ELF object in memory: the input lies at a fixed address in the program's
- * own memory, between pages that cannot be read.
+ * An ELF object in memory: the input is at a fixed address in the program's own memory, between
+ * unreadable pages.
  */
 #include "elf/image.h"
 #include "own_pages.h"

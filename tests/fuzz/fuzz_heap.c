@@ -1,4 +1,4 @@
-/* A heap profile, MAPPED_LIBRARIES included: whatever was parsed holds together. */
+/* A heap profile, MAPPED_LIBRARIES included: a parsed profile is consistent. */
 #include "fuzz.h"
 #include "profile/heap.h"
 

@@ -1,4 +1,4 @@
-/* What the kernel writes of memory: limits, sums, pressure, and where the groups are mounted. */
+/* The kernel's files about memory: limits, sums, pressure, and the mounts of cgroups. */
 #include "fuzz.h"
 #include "host/cgroup.h"
 #include "host/limits.h"
@@ -22,7 +22,7 @@ static void parse_numbers(const char *text, size_t size)
         expect(memmem(text, size, "some ", 5) != NULL);
 }
 
-/* What is found ends below the mount, and nothing in it leads up again. */
+/* A path that is found ends below the mount, and no part of it leads up. */
 static void find_directory(const char *text, size_t size, enum cgroup_tree tree, const char *path)
 {
     struct cgroup_dir dir;

@@ -1,4 +1,4 @@
-/* .gnu_debugdata: the input is the section, or else the whole file; what it holds is read. */
+/* .gnu_debugdata: the input is the section, or the whole file; its content is read. */
 #include "elf/minidebug.h"
 #include "elf/symtab.h"
 #include "fuzz.h"

@@ -1,4 +1,4 @@
-/* A name of jemalloc's and a value, as an operator might write them. */
+/* A jemalloc name and a value, as an operator may write them. */
 #include "cli/value.h"
 #include "fuzz.h"
 #include "jemalloc/names.h"

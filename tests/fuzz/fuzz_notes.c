@@ -1,4 +1,4 @@
-/* ELF notes: the build-id lies within them. */
+/* ELF notes: the build-id is inside them. */
 #include "elf/image.h"
 #include "fuzz.h"
 
@@ -6,7 +6,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    unsigned char *exact = malloc(size); /* so that a byte too many is seen */
+    unsigned char *exact = malloc(size); /* so that a read beyond the end is noticed */
     struct build_id id;
 
     expect(exact || !size);

@@ -1,4 +1,4 @@
-/* A command line: words that are separated by NULs. */
+/* A command line: words that are separated by NUL bytes. */
 #include "cli/options.h"
 #include "fuzz.h"
 
@@ -17,7 +17,7 @@ static void check(const struct options *options)
     expect(options->thread >= 0 && !(options->output && options->path && !options->help));
 }
 
-/* getopt(3) remembers its place within a word; only optind 0 makes it forget. */
+/* getopt(3) keeps its position within a word; only optind 0 resets it. */
 static void forget_place(void)
 {
     char *argv[] = {(char[]){"dump"}, NULL};

@@ -1,4 +1,4 @@
-/* A profile through everything that is made of it: no number and no name may break a format. */
+/* A profile in every output format: no number and no name may break a format. */
 #include "../unit/stub_symbols.h"
 #include "base/json_check.h"
 #include "fuzz.h"
@@ -13,7 +13,7 @@
 
 enum { BASE_AND_THREADS = 1, KEEP_ALLOCATOR = 2, OBJECTS = 4 };
 
-/* Every other 256 bytes are code with a name that no format should choke on. */
+/* Every other 256 bytes are code with a name that no format must break on. */
 static const struct stub_symbol table[] = {
     {0x1000, 0x1100, {{"malloc", "malloc", NULL, 0, 0}}},
     {0x1200, 0x1300, {{"a;b</script>\"\\", "a", "/src/a.c", 1, 1}, {"outer", "outer", "", 0, 0}}},
@@ -44,7 +44,7 @@ static void write_all(const struct samples *samples, const struct display *displ
     write_json(samples, display);
 }
 
-/* No sample is larger than the sum of all, unless there are so many that the sum stopped. */
+/* No sample is larger than the sum of all, unless the sum has saturated. */
 static void check_sums(const struct samples *samples, enum value value)
 {
     struct amount total = samples_total(samples, value);

@@ -1,4 +1,4 @@
-/* A rule of watch, and what is made of it at any measure. */
+/* A rule of watch, and its evaluation at any measurement. */
 #include "cli/rule_text.h"
 #include "fuzz.h"
 

@@ -1,4 +1,4 @@
-/* /proc/PID/stat: whatever the process calls itself. */
+/* /proc/PID/stat, with any process name. */
 #include "fuzz.h"
 #include "host/parse.h"
 

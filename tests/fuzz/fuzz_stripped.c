@@ -1,7 +1,7 @@
 /*
- * A program without symbols: the input lies at a fixed address of the
- * program's own memory, between pages that cannot be read. The seed's pointers
- * are made for that address (test_x86_64_stripped FILE writes it).
+ * A program without symbols: the input is at a fixed address of the program's own memory, between
+ * unreadable pages. The seed's pointers are made for that address (test_x86_64_stripped FILE writes
+ * it).
  */
 #include "jemalloc/stripped/stripped.h"
 #include "own_pages.h"

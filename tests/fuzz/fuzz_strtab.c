@@ -1,4 +1,4 @@
-/* A string table: the offsets that a search finds are those of the names that are looked for. */
+/* A string table: the offsets found by a search are those of the names in it. */
 #include "elf/strtab.h"
 #include "fuzz.h"
 
@@ -25,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (size < sizeof part)
         return -1;
-    memcpy(part, data, data[3] % sizeof part); /* the first bytes choose what is looked for */
+    memcpy(part, data, data[3] % sizeof part); /* the first bytes choose the name to find */
     patterns[0].kind = (enum name_kind)(data[3] >> 2) % 3;
     patterns[0].len = strlen(part);
     const struct name_query query = {.patterns = patterns + (part[0] == 0),

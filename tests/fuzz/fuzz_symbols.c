@@ -1,4 +1,4 @@
-/* A file with symbol tables and debug information, asked for addresses all over its code. */
+/* A file with symbol tables and debug information, and addresses in all of its code. */
 #include "fuzz.h"
 #include "profile/symbols.h"
 
@@ -19,7 +19,7 @@ static int open_file(void *ctx, const struct symbol_mapping *mapping)
     return fd;
 }
 
-/* Half of the addresses lie where the header says that code is, the others anywhere. */
+/* Half of the addresses are in the code according to the header, the others anywhere. */
 static void ask(struct symbols *symbols, uint64_t size)
 {
     for (uint64_t i = 0; i < ADDRESSES; i++) {

@@ -1,4 +1,4 @@
-/* A version string, as a target may have made it. */
+/* A version string, which a target may choose. */
 #include "fuzz.h"
 #include "jemalloc/version.h"
 

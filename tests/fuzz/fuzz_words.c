@@ -1,4 +1,4 @@
-/* One word or name: durations, pids, and what is printed of a target's names. */
+/* One word or name: durations, pids, and the quoting of a target's names. */
 #include "base/json.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Between the quotes there is neither a quote nor a control character, and each escape is whole. */
+/* Between the quotes is no quote and no control character, and each escape is complete. */
 static void check_json(const char *text)
 {
     expect(text[0] == '"' && text[strlen(text) - 1] == '"');
@@ -54,7 +54,7 @@ static void print_clean(const char *word)
     expect(strlen(out) < sizeof out && strlen(out) <= strlen(word));
     for (const char *p = out; *p; p += text_unit(p, &shown))
         expect(text_unit(p, &shown) > 0 && shown);
-    /* Of a name that has room in it no character is left out. */
+    /* A name shorter than the capacity loses no character. */
     expect(strlen(out) + 4 >= sizeof out || count_units(out) == count_units(word));
 }
 

@@ -1,4 +1,4 @@
-/* An input as a program's memory: pages at a fixed address, between such as cannot be read. */
+/* An input as a program's memory: pages at a fixed address, between unreadable ones. */
 #pragma once
 
 #include "attach/memory.h"
@@ -29,6 +29,6 @@ static void own_pages_prepare(void)
     expect(procfs_open(&proc, "/proc") == 0);
     target = (struct target){.proc = &proc, .pid = getpid(), .pidfd = -1};
     expect(memory_open(&memory, &target, &gate, NULL) == FAULT_NONE);
-    *pages = (struct memory_range){base, base + PAGES * PAGE}; /* while one input is looked at */
+    *pages = (struct memory_range){base, base + PAGES * PAGE}; /* while one input is read */
     memory_set_unchanging(&memory, pages, 1);
 }

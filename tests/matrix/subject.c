@@ -1,5 +1,5 @@
 /*
- * A program that allocates and counts: what the cells of the matrix attach to.
+ * A program that allocates and counts: the target in the cells of the matrix.
  *
  *   subject COUNTER [LIBRARY]
  *
@@ -24,7 +24,7 @@
 #define JOIN(a, b)  JOIN_(a, b)
 #define ALLOCATE    JOIN(SUBJECT_PREFIX, malloc)
 #define RELEASE     JOIN(SUBJECT_PREFIX, free)
-/* Makes the linker take in the whole interface, as a program does that uses it. */
+/* Makes the linker include the whole interface, as in a program that uses it. */
 int JOIN(SUBJECT_PREFIX, mallctl)(const char *, void *, size_t *, void *, size_t);
 void JOIN(SUBJECT_PREFIX, malloc_stats_print)(void (*)(void *, const char *), void *, const char *);
 void *ALLOCATE(size_t);
@@ -60,7 +60,7 @@ static volatile uint64_t *map_counter(const char *path)
     return map;
 }
 
-/* A round: a block is given back and another taken, each of them written to. */
+/* One round: frees a block and allocates another, and writes to each. */
 static void run_round(void **kept, uint64_t round)
 {
     void **slot = &kept[round % KEPT];
@@ -78,7 +78,7 @@ int main(int argc, char **argv)
     const struct timespec pause = {0, 2000000};
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    signal(SIGPIPE, SIG_IGN); /* as every server does: a static program then has sigaction in it */
+    signal(SIGPIPE, SIG_IGN); /* like every server: a static program then contains sigaction */
     if (argc < 2)
         return 2;
 #ifndef SUBJECT_STATIC

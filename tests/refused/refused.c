@@ -1,10 +1,10 @@
 /*
- * jeattach, in a world where executable anonymous memory is refused.
+ * jeattach on a system where executable anonymous memory is refused.
  *
- * SELinux (execmem) answers such an mmap(2) with EACCES, and nothing in /proc
- * says so beforehand. Here the kernel gives the same answer for another reason:
- * the mapping is asked of the target's descriptor 2, which the tests open for
- * writing only. All else is the tool as it is: linked with --wrap=gate_ptrace.
+ * SELinux (execmem) answers such an mmap(2) with EACCES, and nothing in /proc says so beforehand.
+ * Here the kernel gives the same answer for another reason: the mapping is requested of the
+ * target's file descriptor 2, which the tests open write-only. The tool is otherwise unchanged:
+ * linked with --wrap=gate_ptrace.
  */
 #include "attach/gate.h"
 

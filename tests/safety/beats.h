@@ -1,10 +1,10 @@
-/* What a victim tells its driver: the file `beats` in its directory, three words. */
+/* A victim's report to its driver: the file `beats` in its directory, three words. */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Rounds done, what was found wrong, and what the victim itself counts. */
+/* Rounds done, faults found, and the victim's own counter. */
 extern volatile uint64_t *beats;
 
 bool map_beats(void);

@@ -1,5 +1,5 @@
 /*
- * blocking NAME...: a process that makes one blocking call after the other.
+ * blocking NAME...: a process that makes one blocking call after another.
  *
  * For each line `NAME MS` on stdin a new thread makes that call once. `tid N` is printed before it,
  * and `done RESULT ERRNO MICROSECONDS FAULT WAITED` behind it; FAULT is `-` or what else is wrong,
@@ -136,7 +136,7 @@ static void *worker(void *data)
     return NULL;
 }
 
-/* Its parts are closed here, for all kinds of calls. */
+/* Closes the files of all kinds of calls. */
 static void clean_up(struct context *context)
 {
     for (int i = 0; i < 2; i++)
@@ -171,7 +171,7 @@ static void run(const struct call *call, long ms)
     clean_up(context);
 }
 
-/* Without SA_RESTART, to show that the test sees a call that ends too early. */
+/* Without SA_RESTART, to show that the test notices a call that ends too early. */
 static void set_up_signals(void)
 {
     struct sigaction action = {.sa_handler = on_signal};

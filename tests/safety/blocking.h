@@ -1,5 +1,5 @@
 /*
- * One blocking call at a time, in a thread of its own, and what came of it.
+ * One blocking call at a time, in a thread of its own, and its result.
  */
 #ifndef SAFETY_BLOCKING_H
 #define SAFETY_BLOCKING_H
@@ -13,8 +13,8 @@
 
 enum {
     ENDS_LATER = 1, /* restarted with its whole timeout: signal(7), "never restarted" */
-    CUT_SHORT = 2,  /* the kernel ends it with what was done so far; nothing can continue it */
-    IS_ENDED = 4,   /* by another thread; only told to the driver, it follows from `end` */
+    CUT_SHORT = 2,  /* the kernel ends it with a partial result; nothing can continue it */
+    IS_ENDED = 4,   /* by another thread; for the driver only, it follows from `end` */
 };
 
 struct context {
@@ -26,7 +26,7 @@ struct context {
     pthread_t thread;
     pthread_t other;
     void *area;
-    bool good; /* what the call stored is right */
+    bool good; /* the call's output is correct */
 };
 
 struct call {
@@ -45,7 +45,7 @@ extern const struct call blocking_timed[], blocking_io[], blocking_ipc[], blocki
 struct timespec blocking_span(const struct context *context);
 struct timespec blocking_until(clockid_t clock, const struct context *context);
 extern volatile int blocking_handled;
-/* Counts how long the calling thread has waited for a CPU, for a helper whose end ends the call. */
+/* Counts how long the calling thread has waited for a CPU, for a helper that ends the call. */
 void blocking_add_wait(void);
 
 #endif

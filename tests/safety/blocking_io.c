@@ -1,4 +1,4 @@
-/* Reads, writes and locks of descriptors of every kind. */
+/* Reads, writes and locks of file descriptors of every kind. */
 #include "blocking.h"
 
 #include <errno.h>
@@ -99,7 +99,7 @@ static long make_recvmmsg(struct context *context)
     return recvmmsg(context->fds[0], &message, 1, 0, NULL);
 }
 
-/* Half of it is there before the attach. */
+/* Half of it is written before the attach. */
 static long make_recv_waitall(struct context *context)
 {
     char bytes[16];
@@ -187,7 +187,7 @@ static void end_by_drain(struct context *context)
         context->good = false;
 }
 
-/* More than fits: part of it is written when the thread begins to wait. */
+/* More than fits: part of it is written before the thread waits. */
 static long make_write_long(struct context *context)
 {
     static char block[1 << 18];
@@ -374,7 +374,7 @@ static void end_by_open(struct context *context)
     unlink(context->area);
 }
 
-/* ---- locks: fds[1] holds what fds[0] waits for ---- */
+/* ---- locks: fds[1] has the lock that fds[0] waits for ---- */
 
 static bool with_two_files(struct context *context)
 {
@@ -506,7 +506,7 @@ static void *ring_part(const struct context *context, off_t at)
     return mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, context->fds[0], at);
 }
 
-/* One timeout of ms in the submission queue, or nothing to do. */
+/* One timeout of ms in the submission queue, or an empty queue. */
 static void ring_add(const struct context *context, bool timeout)
 {
     static struct timespec span;

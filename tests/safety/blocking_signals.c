@@ -1,4 +1,5 @@
-/* Waiting for signals. The handler counts; a call that returns without it was ended by others. */
+/* Waiting for signals. The handler counts; a call that returns without it was ended by something
+   else. */
 #include "blocking.h"
 
 #include <errno.h>

@@ -156,7 +156,7 @@ static long as_errno(int error)
 
 static pthread_mutex_t pi_mutex, mutex = PTHREAD_MUTEX_INITIALIZER;
 
-/* Locked for good by the main thread, at its first use. */
+/* Locked for ever by the main thread, at its first use. */
 static bool with_pi_mutex(struct context *context)
 {
     pthread_mutexattr_t attr;

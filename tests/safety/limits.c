@@ -1,5 +1,5 @@
 /*
- * limits LIMIT: a process that is short of something, or forbidden something.
+ * limits LIMIT: a process that lacks a resource or a permission.
  *
  * Prints `ready TID`. The file `beats` has rounds done, and what was found wrong (states.c).
  */
@@ -30,7 +30,7 @@
 /* Skips `yes` or `no` instructions. */
 #define WHEN(op, value, yes, no) BPF_JUMP(BPF_JMP | (op) | BPF_K, (value), (yes), (no))
 #define RETURN(action)           BPF_STMT(BPF_RET | BPF_K, (action))
-#define LAST_NUMBER              500 /* of a system call, with some room */
+#define LAST_NUMBER              500 /* of a system call, with some tolerance */
 
 static volatile int trapped;
 
@@ -114,7 +114,7 @@ static bool set_filter(const char *what, const char *action)
     return filter_open(action_of(action));
 }
 
-/* ---- the rest ---- */
+/* ---- other limits ---- */
 
 static bool limit(int resource, rlim_t value)
 {
@@ -135,7 +135,7 @@ static bool no_descriptors(void)
     return errno == EMFILE;
 }
 
-/* No room for the scratch area. */
+/* No address space for the scratch area. */
 static bool no_address_space(void)
 {
     char *line = malloc(256);
@@ -150,7 +150,7 @@ static bool no_address_space(void)
     return limit(RLIMIT_AS, pages * 4096 + 65536);
 }
 
-/* Neighbours of different protection cannot be joined; as many as there may be. */
+/* Neighbours of different protection cannot be merged; as many as are allowed. */
 static bool no_mappings(void)
 {
     const size_t page = 4096;
@@ -173,7 +173,7 @@ static bool nothing(void)
     return true;
 }
 
-/* To be filled up by the test: touched memory, as much as the group allows but a little. */
+/* The test fills it: touched memory, almost as much as the cgroup allows. */
 static bool full_group(void)
 {
     const char *text = getenv("LIMITS_BYTES");
@@ -209,7 +209,7 @@ static bool apply(int argc, char **argv)
     return false;
 }
 
-/* A few sampled blocks, so that a profile has something to say. */
+/* A few sampled blocks, so that a profile is not empty. */
 static void use_memory(void)
 {
     for (int i = 0; i < 64; i++) {

@@ -136,14 +136,14 @@ static void filtered(void)
     sleep_for_good();
 }
 
-/* All have a filter, the worker one more. */
+/* All have a filter, the worker has one more. */
 static void filtered_more(void)
 {
     filter(false);
     filtered();
 }
 
-/* The other way round: the first thread has one that the worker lacks. */
+/* The opposite: the first thread has a filter that the worker lacks. */
 static void *free_main(void *unused)
 {
     burn(MAIN_BURNS_MS);
@@ -161,7 +161,7 @@ static void filtered_first(void)
     sleep_for_good();
 }
 
-/* No thread but this one, and no filter until `number` microseconds have passed. */
+/* The only thread, without a filter until `number` microseconds have passed. */
 static void filtered_late(void)
 {
     worker = gettid();
@@ -171,7 +171,7 @@ static void filtered_late(void)
     beat_for_good();
 }
 
-/* read(2), write(2), _exit(2) and sigreturn(2) alone: not even rt_sigreturn(2). */
+/* Only read(2), write(2), _exit(2) and sigreturn(2): not even rt_sigreturn(2). */
 static void *strict_main(void *unused)
 {
     char byte;
@@ -226,7 +226,7 @@ static void dispatched(int signal)
         wrong(); /* a system call that the program did not make */
 }
 
-/* Is it on still? */
+/* True if it is still on. */
 static void be_dispatched(void)
 {
     expected = 1;
@@ -237,7 +237,7 @@ static void be_dispatched(void)
     selector = SELECTOR_BLOCK;
 }
 
-/* The one place whose system calls the kernel makes: 2 ms of sleep. */
+/* The only place whose system calls the kernel makes: 2 ms of sleep. */
 __asm__(".text\n"
         "dispatch_allowed:\n"
         "dispatch_nap:\n"
@@ -282,8 +282,8 @@ static void dispatch(void)
 /* ---- files ---- */
 
 /*
- * A table of descriptors of its own. In the other one every number up to 63 is in use, of a file
- * that would do as an answer.
+ * A file descriptor table of its own. In the other table every number up to 63 is in use, by a file
+ * that could be mistaken for the right one.
  */
 static void *files_main(void *unused)
 {
@@ -350,7 +350,7 @@ static void mounts(void)
     with_inner(mounts_main);
 }
 
-/* ---- who may look ---- */
+/* ---- permission to look ---- */
 
 static bool is_traced(void)
 {
@@ -366,7 +366,7 @@ static bool is_traced(void)
     return line && atoi(line + sizeof(key) - 1) != 0;
 }
 
-/* From when the thread is held its own user may look at the process no more, until it is let go. */
+/* While the thread is stopped its own user may not read the process. */
 static void *closing_main(void *unused)
 {
     for (;;) {

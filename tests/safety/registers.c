@@ -145,14 +145,14 @@ static void odd_stack(void)
         wrong();
 }
 
-/* ---- restartable sequences: two threads and one counter of one processor ---- */
+/* ---- restartable sequences: two threads and one counter on one CPU ---- */
 
 static volatile uint64_t counter;
 static uint64_t commits[2];
 
 /*
- * Load, wait, store one more: right only if nobody comes in between. Begun anew by the kernel when
- * the thread was preempted, or got a signal.
+ * Load, wait, store one more: correct only without interference. The kernel restarts it if the
+ * thread was preempted, or got a signal.
  */
 static void add_one(struct rseq *area)
 {
@@ -243,7 +243,7 @@ static void use_one_cpu(void)
     sched_setaffinity(0, sizeof(one), &one);
 }
 
-/* Return addresses of calls that are over would make the thread look unsafe. */
+/* Return addresses of finished calls would make the thread seem unsafe. */
 static __attribute__((noinline)) void wipe_stack(void)
 {
     volatile unsigned char area[32768];
@@ -253,9 +253,9 @@ static __attribute__((noinline)) void wipe_stack(void)
 }
 
 /*
- * In a thread of its own: on the stack of the first one lie, between the frames of main and its
- * callers, words of what the dynamic loader called there. How deep those went is a matter of the
- * processor, whose registers the loader saves.
+ * In a thread of its own: the stack of the first thread has, between the frames of main and its
+ * callers, words of the dynamic loader's calls. Their depth depends on the CPU, whose registers the
+ * loader saves.
  */
 static void *run(void *data)
 {

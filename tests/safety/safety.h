@@ -1,4 +1,4 @@
-/* What every victim does first. */
+/* The first steps of every victim. */
 #ifndef SAFETY_H
 #define SAFETY_H
 

@@ -24,7 +24,7 @@
 
 #define LOST_AT   20
 #define PERIOD_NS 1000000
-#define PATIENCE  2000000 /* microseconds after which a signal is lost */
+#define PATIENCE  2000000 /* microseconds after which a signal counts as lost */
 
 enum { RT = 40, ALTSTACK = 65536 };
 
@@ -122,7 +122,7 @@ static void handle(int signo, void (*simple)(int), void (*full)(int, siginfo_t *
     sigaction(signo, &action, NULL);
 }
 
-/* ---- what the thread does ---- */
+/* ---- the thread ---- */
 
 static void nap(void)
 {
@@ -185,7 +185,7 @@ static void epoll_once(const sigset_t *mask)
         complain("epoll-pwait-returned");
 }
 
-/* SIGUSR1 is blocked but during the call. */
+/* SIGUSR1 is blocked except during the call. */
 static void wait_masked(void (*once)(const sigset_t *))
 {
     uint64_t before = got;
@@ -230,7 +230,7 @@ static void spin(void)
     rounds++;
 }
 
-/* ---- what the sender does ---- */
+/* ---- the sender ---- */
 
 static char state_of_worker(void)
 {
@@ -253,7 +253,7 @@ static void await_state(char state, uint64_t patience_us)
         ;
 }
 
-/* Asleep, then most often held by a tracer, then the signal: one round each. */
+/* Sleeps, is then most often stopped by a tracer, then gets the signal: one round each. */
 static void send_during_hold(void)
 {
     uint64_t before = rounds, end = now_ns() + PATIENCE * 1000ull;
@@ -290,7 +290,7 @@ static void send_child(void)
     usleep(2000);
 }
 
-/* A few for a thread that takes none of them, and then nothing. */
+/* A few for a thread that takes none of them, and no more. */
 static void send_pending(void)
 {
     if (sent < 6)
@@ -336,9 +336,9 @@ static void count_time(void)
 }
 
 /*
- * A thread that waits for a processor is behind its timer, and what is pending when a timer is
- * disarmed is dropped: the two counts are taken while it runs, at a moment when they agree. What
- * was lost before stays missing.
+ * A thread that waits for a CPU is behind its timer, and signals pending when a timer is disarmed
+ * are dropped: the two counts are taken while it runs, at a moment when they agree. Earlier losses
+ * stay visible.
  */
 static void take_counts(bool exact, uint64_t *expired, uint64_t *taken)
 {
@@ -405,7 +405,7 @@ static void check_altstack(void)
         complain("alternate-stack-changed");
 }
 
-/* Whatever is still queued belongs to the sequence. */
+/* All signals still queued belong to the sequence. */
 static void take_pending(void)
 {
     struct timespec none = {0, 0};
@@ -450,7 +450,7 @@ static void *sender(void *data)
     return NULL;
 }
 
-/* The timers are read and stop first, then what is under way gets time to arrive. */
+/* The timers are read and stopped first; then signals on the way have time to arrive. */
 static void finish(const struct mode *mode, pthread_t sending)
 {
     struct itimerspec none = {{0, 0}, {0, 0}};
@@ -469,8 +469,8 @@ static void finish(const struct mode *mode, pthread_t sending)
     usleep(50000);
     pthread_join(sending, NULL);
     for (int i = 0; i < (lose ? 300 : 2000) && !counted && got < sent; i++)
-        usleep(1000); /* what was sent last waits for the processor with its thread */
-    /* One more wakes a thread that waits; the last of the others may have ended it already. */
+        usleep(1000); /* the last signal waits for a CPU, like its thread */
+    /* One more wakes a waiting thread; the last of the others may have ended it already. */
     uint64_t without = got;
     if (mode->signo == SIGUSR1)
         pthread_kill(worker_thread, SIGUSR1);

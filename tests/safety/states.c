@@ -1,5 +1,5 @@
 /*
- * states MODE [NUMBER]: a process in one state of life or another.
+ * states MODE [NUMBER]: a process in an unusual state.
  *
  * Prints `ready TID [ADDRESS]`. The file `beats` in its directory has two words: rounds done, and
  * what was found wrong.
@@ -62,7 +62,7 @@ static void *idle_thread(void *unused)
     return NULL;
 }
 
-/* Ends after `number` microseconds, or becomes another program. */
+/* Ends after `number` microseconds, or executes another program. */
 static void ending(void)
 {
     ready(NULL);
@@ -228,7 +228,7 @@ static void enter_coroutine(void *stack)
     inside.uc_stack.ss_size = COROUTINE_STACK;
     inside.uc_link = &outside;
     makecontext(&inside, coroutine, 0);
-    nap(1); /* to bind a symbol takes more stack than the coroutine has */
+    nap(1); /* binding a symbol needs more stack than the coroutine has */
     ready(arena);
     swapcontext(&outside, &inside);
 }
@@ -246,8 +246,8 @@ static void *coroutine_thread(void *stack)
 }
 
 /*
- * One mapping: canaries, the coroutine's stack, and the thread's own stack above or below them. A
- * look at the mapping alone cannot tell the one stack from the other.
+ * One mapping: canaries, the coroutine's stack, and the thread's own stack above or below them. The
+ * mapping alone does not show which stack is which.
  */
 static void in_arena(bool above)
 {
@@ -324,10 +324,10 @@ static void cleanup(void *unused)
     (void)unused;
     cancelled = true;
     if (!past_gate)
-        wrong(); /* in the middle of what is no cancellation point */
+        wrong(); /* in code that is not a cancellation point */
 }
 
-/* Waits for a mutex, which is no cancellation point, with the cancellation pending. */
+/* Waits for a mutex, which is not a cancellation point, with the cancellation pending. */
 static void *cancelled_main(void *unused)
 {
     (void)unused;
@@ -342,7 +342,7 @@ static void *cancelled_main(void *unused)
     return NULL;
 }
 
-/* At a line on stdin the thread may go on; then it must end by the cancellation. */
+/* At a line on stdin the thread continues; then the cancellation must end it. */
 static void cancel(void)
 {
     pthread_t thread;
@@ -352,7 +352,7 @@ static void cancel(void)
     pthread_mutex_lock(&gate);
     if (pthread_create(&thread, NULL, cancelled_main, NULL) != 0)
         wrong();
-    usleep(50000); /* it waits for the mutex; what it does before are cancellation points */
+    usleep(50000); /* it waits for the mutex; its earlier calls are cancellation points */
     if (!number)
         pthread_cancel(thread);
     printf("ready %d 0\n", (int)waiter);
@@ -371,7 +371,7 @@ static void cancel(void)
     idle();
 }
 
-/* ---- credentials: each change is made by a signal to every thread ---- */
+/* ---- credentials: each change sends a signal to every thread ---- */
 
 static void set_ids(void)
 {
@@ -386,9 +386,9 @@ static void set_ids(void)
     }
 }
 
-/* ---- what takes long ---- */
+/* ---- long calls ---- */
 
-/* Holds the lock for dumps until somebody reads the other end. */
+/* Takes the lock for dumps until somebody reads the other end. */
 static void *dump_main(void *unused)
 {
     const char *path = "fifo";

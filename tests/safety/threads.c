@@ -1,5 +1,5 @@
 /*
- * threads MODE: a process one of whose threads is where a call would do harm.
+ * threads MODE: a process with one thread in which a call would do harm.
  *
  * Prints `ready TID`, and answers each line on stdin by a line. The file `beats` in its directory
  * has two words: rounds done, and what was found wrong.
@@ -43,7 +43,7 @@ static const char *word(void)
     return line;
 }
 
-/* ---- deep: far below frames that are the application's, or the allocator's ---- */
+/* ---- deep: far below frames of the application, or of the allocator ---- */
 
 enum { DEEP_STEPS = 40, DEEP_STEP = 10240, DEEP_BASE = 65536 };
 enum runtime { OUTSIDE, INSIDE };
@@ -73,7 +73,7 @@ static __attribute__((noinline)) void dig(int steps, int place)
     step[1] = step[0];
 }
 
-/* Whoever called, the frames from here on lie at the same addresses. */
+/* For any caller, the frames from here on are at the same addresses. */
 static __attribute__((noinline)) void dig_from_top(int place)
 {
     size_t len = (size_t)((char *)__builtin_frame_address(0) - deep_top);
@@ -84,7 +84,7 @@ static __attribute__((noinline)) void dig_from_top(int place)
     pad[1] = pad[0];
 }
 
-/* Called by jemalloc, with locks of the arena held. */
+/* Called by jemalloc while it has locks of the arena. */
 static void *hook(extent_hooks_t *hooks, void *address, size_t size, size_t alignment, bool *zero,
                   bool *commit, unsigned arena)
 {
@@ -115,14 +115,14 @@ static __attribute__((noinline)) void allocate(unsigned arena)
 {
     int flags = (int)(MALLOCX_ARENA(arena) | MALLOCX_TCACHE_NONE);
 
-    if (!mallocx(64 << 20, flags)) /* more than it has kept: it asks the hook */
+    if (!mallocx(64 << 20, flags)) /* more than it has cached: it calls the hook */
         wrong();
 }
 
 static void *deep_main(void *unused)
 {
     unsigned arena = hooked_arena();
-    void *volatile stale; /* so that a look at the words alone is no proof */
+    void *volatile stale; /* so that reading the words alone is no proof */
 
     deep_top = (char *)__builtin_frame_address(0) - DEEP_BASE;
     deep_tid = gettid();
@@ -157,7 +157,7 @@ static void deep(void)
     }
 }
 
-/* ---- cancelled: it may be cancelled at any instruction, and is in the middle of a call ---- */
+/* ---- cancelled: at any instruction, and in the middle of a call ---- */
 
 static pthread_mutex_t held = PTHREAD_MUTEX_INITIALIZER;
 static volatile pid_t cancelled_tid;
@@ -242,7 +242,7 @@ static void cancelled_at_once(void)
     cancelled(PTHREAD_CANCEL_ASYNCHRONOUS);
 }
 
-/* In a cancellation point, which glibc before 2.37 makes it asynchronously cancelable for. */
+/* In a cancellation point, during which glibc before 2.37 makes it asynchronously cancelable. */
 static void cancelled_asleep(void)
 {
     asleep = true;
@@ -265,7 +265,7 @@ static void take(int number)
     taken = true;
 }
 
-/* In a cancellation point. A signal that is taken anywhere but there is waited for in vain. */
+/* In a cancellation point. A signal taken anywhere else is never seen. */
 static void *signalled_main(void *unused)
 {
     free(malloc(100));
@@ -324,7 +324,7 @@ static void *ending_main(void *unused)
     return unused;
 }
 
-/* On the stack that the ended thread leaves, another one sets every byte. */
+/* Another thread on the stack of the ended one sets every byte of it. */
 static void *overwriting_main(void *unused)
 {
     volatile char room[262144];
@@ -420,7 +420,7 @@ static void second_leaves(void)
     leave(false);
 }
 
-/* ---- deepest: the first thread sleeps deeper in its stack than it ever was ---- */
+/* ---- deepest: the first thread sleeps deeper in its stack than ever before ---- */
 
 enum { DEEPEST = 512 << 10, DEEPEST_STEP = 4096, LEAST_ROOM = 2048 };
 
@@ -441,7 +441,7 @@ static uintptr_t stack_bounds(uintptr_t *end)
     return start;
 }
 
-/* RLIMIT_STACK as low as the stack is large. */
+/* RLIMIT_STACK as small as the stack. */
 static void limit_stack(void)
 {
     struct rlimit limit;
@@ -463,7 +463,7 @@ static __attribute__((noinline)) void beat_there(void)
     }
 }
 
-/* Down to where less lies below the stack pointer, within its mapping, than any frame needs. */
+/* Down to where the mapping below the stack pointer is smaller than any frame. */
 static __attribute__((noinline)) void go_deepest(uintptr_t start)
 {
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);

@@ -1,8 +1,7 @@
 /*
- * storm REPORT THREADS SMALLEST LARGEST PAUSE: threads that do nothing but
- * allocate and free, check what they wrote, and count their rounds in a shared
- * file. After a burst of rounds a thread sleeps for up to PAUSE microseconds;
- * 0: never.
+ * storm REPORT THREADS SMALLEST LARGEST PAUSE: threads that only allocate and free, check the
+ * content of their blocks, and count their rounds in a shared file. After a burst of rounds a
+ * thread sleeps for up to PAUSE microseconds; 0: never.
  */
 #include <err.h>
 #include <fcntl.h>
@@ -20,7 +19,7 @@
 enum { THREADS_MAX = 256, BLOCKS = 32, BURST = 64 };
 
 struct report {
-    _Atomic uint64_t corrupt; /* blocks that did not hold what was written */
+    _Atomic uint64_t corrupt; /* blocks with wrong content */
     _Atomic uint64_t ticks;   /* timer signals handled */
     _Atomic uint64_t rounds[THREADS_MAX];
 };

@@ -1,4 +1,4 @@
-/* A unit (DWARF 4, written by hand) that does not tell where its code is; its function does. */
+/* A unit (DWARF 4, written by hand) without address ranges; its function has them. */
     .text
     .globl _start, in_rangeless
     .type in_rangeless, @function

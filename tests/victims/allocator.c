@@ -1,10 +1,10 @@
 /*
- * A program with threads that allocate when they are told to.
+ * A program with threads that allocate on request.
  *
  *   allocator [--threads N] [--busy] [--named] [--close-stderr] [--chatty] [--filter]
  *
  * Each worker allocates once and sleeps, or with --busy goes on allocating.
- * --chatty: one more thread writes the numbers from 0 to descriptor 2, a line
+ * --chatty: one more thread writes the numbers from 0 to stderr, a line
  * each. --filter: under a seccomp filter that refuses executable memory.
  *
  * Commands come on stdin, a line each, and are answered by a line "ok" or
@@ -53,7 +53,7 @@ enum { WORKERS_MAX = 512, KEPT = 64, BLOCK = 900 };
 struct worker {
     pthread_t thread;
     sem_t begin, done;
-    unsigned long count; /* 0: free what is kept */
+    unsigned long count; /* 0: free the blocks that are kept */
     unsigned index;
     void *kept[KEPT];
 };
@@ -145,7 +145,7 @@ static bool tell_workers(unsigned long count)
     return true;
 }
 
-/* Static: what it allocates would be in the report. */
+/* Static: an allocation of its own would be in the report. */
 static char report[32 << 20];
 static size_t report_len;
 

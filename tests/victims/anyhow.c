@@ -1,7 +1,6 @@
 /*
- * A program of one allocation, to be linked in every way that a linker knows.
- * With --move it first moves its code into anonymous memory, as some programs
- * do for huge pages.
+ * A program of one allocation, to be linked in every way. With --move it first moves its code into
+ * anonymous memory, as some programs do for huge pages.
  */
 #define _GNU_SOURCE
 #include <stdint.h>
@@ -11,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* The copy takes the place of the code in one step, which is itself in that code. */
+/* The copy replaces the code in one step, which is itself in that code. */
 static int move_code(uintptr_t start, uintptr_t end)
 {
     size_t size = end - start;

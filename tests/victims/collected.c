@@ -1,10 +1,10 @@
 /*
- * A program whose garbage collector stops the world by signals (libgc), and which also uses
- * malloc, that is, jemalloc: collected MODE REPORT. There is one mode.
+ * A program whose garbage collector stops the world by signals (libgc), and which also uses malloc,
+ * that is, jemalloc: collected MODE REPORT. There is one mode.
  *
- * Each thread has live objects that only its own stack or registers lead to, and looks at them
- * all the time: an object that the collector took for garbage is given out again, and its
- * contents change.
+ * Each thread has live objects that only its own stack or registers lead to, and checks them all
+ * the time: an object that the collector has freed by mistake is allocated again, and its contents
+ * change.
  */
 #define GC_THREADS
 #include "report.h"
@@ -81,7 +81,7 @@ static void sleep_a_moment(long ns)
     nanosleep(&pause, NULL);
 }
 
-/* Asleep, with a list that one word of its stack leads to. */
+/* Sleeps, with a list that one word of its stack leads to. */
 static __attribute__((noinline)) void sleeper_round(uint64_t seed)
 {
     struct node *volatile list = list_new(seed);
@@ -103,7 +103,7 @@ static void *sleeper(void *unused)
     return NULL;
 }
 
-static struct node *volatile anchor; /* the spinner's object, while it is in no register */
+static struct node *volatile anchor; /* the spinner's object, while no register has it */
 
 static __attribute__((noinline)) void anchor_node(uint64_t seed)
 {
@@ -139,7 +139,7 @@ static void *spinner(void *unused)
     return NULL;
 }
 
-/* Takes jemalloc's locks all the time: it is most often stopped with one of them held. */
+/* Takes jemalloc's locks all the time: it is most often stopped while it has one. */
 static void *allocator(void *unused)
 {
     void *blocks[BLOCKS] = {NULL};
@@ -160,7 +160,7 @@ static void *allocator(void *unused)
     return NULL;
 }
 
-/* Stops the world every millisecond, and gives out again what it took for garbage. */
+/* Stops the world every millisecond, and allocates freed objects again. */
 static void *collector(void *unused)
 {
     (void)unused;

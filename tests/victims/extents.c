@@ -1,5 +1,5 @@
 /*
- * An application with extent hooks of its own, which take a lock of its own.
+ * An application whose extent hooks take a lock of the application.
  *
  *   extents LOG ARENA LOCK
  *
@@ -112,7 +112,7 @@ static void install(unsigned arena, const char *which)
         exit(2);
 }
 
-/* Dirty pages, in runs that cannot be joined. */
+/* Dirty pages, in runs that cannot be merged. */
 static void fill(unsigned arena)
 {
     int flags = MALLOCX_ARENA(arena) | MALLOCX_TCACHE_NONE;
@@ -148,7 +148,7 @@ int main(int argc, char **argv)
     ran = 0;
     if (held)
         pthread_mutex_lock(&lock);
-    for (unsigned long i = 0;; i++) { /* nothing here allocates */
+    for (unsigned long i = 0;; i++) { /* nothing after this allocates */
         int n = snprintf(line, sizeof line, "%20lu %20lu\n", i, ran);
         if (pwrite(log, line, (size_t)n, 0) != n)
             return 1;

@@ -1,6 +1,6 @@
 /*
- * One system call on a file, and what came of it: filing CALL PATH. The file may be of a server
- * that answers late. An interface of an allocator is linked in, so that it can be attached to.
+ * One system call on a file, and its result: filing CALL PATH. The file may be on a server that
+ * answers late. An allocator's interface is linked in, so that the tool attaches to it.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* A seccomp filter for the victim: executable memory and unknown system calls are punished. */
+/* A seccomp filter for the victim: executable memory and unknown system calls fail or kill. */
 #include "filter.h"
 
 #include <errno.h>

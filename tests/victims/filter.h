@@ -1,4 +1,4 @@
-/* Seccomp filters that the victim puts itself under, once it has warmed up. */
+/* Seccomp filters that the victim installs once it has warmed up. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 /*
- * A process that forks for ever, or does what goes with it.
+ * A process that forks for ever, or makes related calls.
  *
  *   forker REPORT alone    its only thread forks, in which it spends most of its time
  *   forker REPORT beside   another thread does, and each child looks for the tool's memory
@@ -29,11 +29,11 @@
 
 struct report {
     uint64_t ready, rounds;
-    uint64_t used;  /* children that have a scratch area with something in it */
-    uint64_t empty; /* that have one as it was first mapped, forked before it could be hidden */
+    uint64_t used;  /* children that have a used scratch area */
+    uint64_t empty; /* children that have an empty one, forked before it could be hidden */
 };
 
-/* Mappings of its own: fork(2) copies each, which makes up most of a round. */
+/* Mappings of its own: fork(2) copies each, which is most of a round. */
 enum {
     AREAS = 1000,
     PAGE = 4096,
@@ -130,7 +130,7 @@ static void *fork_when_asked(void *unused)
     return unused;
 }
 
-/* Areas that no limit on committed memory counts. One at a time would always get the same place. */
+/* Areas that no commit limit counts. One at a time would always get the same address. */
 static void *map_and_look(void *unused)
 {
     static volatile char *areas[HELD];

@@ -1,12 +1,12 @@
 /*
- * A process whose memory grows as it is told: `grower`, with one command a line
+ * A process whose memory grows on request: `grower`, with one command a line
  * on stdin, each answered by the time (CLOCK_MONOTONIC, ns) before and after, and
  * that at which its RSS went beyond the mark, 0 if it did not.
  *
- *   grow BYTES        takes so much more, all of it touched
- *   mark BYTES        what is looked for from now on
- *   drop              gives everything back that it took
- *   leak BYTES RATE   takes so much, RATE bytes a second, in pieces of 64 KiB
+ *   grow BYTES        allocates as much more, all of it touched
+ *   mark BYTES        sets the mark
+ *   drop              frees everything
+ *   leak BYTES RATE   allocates that much, RATE bytes a second, in pieces of 64 KiB
  *   read FILE TIMES   reads a file through a mapping, page by page
  *
  * It ends at the end of its stdin. RSS falls at once only without decay

@@ -1,4 +1,4 @@
-/* A tracer that holds on to a process, as a debugger would: hold PID. */
+/* A tracer that keeps a process attached, like a debugger: hold PID. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

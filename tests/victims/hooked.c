@@ -39,7 +39,7 @@ int main(int argc, char **argv)
     if (mallctl("experimental.hooks.prof_dump", NULL, NULL, &hook, sizeof hook) != 0)
         return 77;
     for (int i = 0; i < 5000; i++) {
-        char *block = malloc(100); /* something to find in a profile */
+        char *block = malloc(100); /* content for a profile */
         if (!block)
             return 1;
         block[0] = 1;

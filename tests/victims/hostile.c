@@ -1,5 +1,5 @@
 /*
- * A process that wants to harm whoever looks at it.
+ * A process that tries to harm tools that read it.
  *
  *   hostile [--container DIR] [--root DIR] [--wait PATH] [--fault]
  *           [--storm exec|exit|threads|reuse]
@@ -52,7 +52,7 @@ static int skip(const char *what)
     return 77;
 }
 
-/* What a container's engine does (pivot_root(2), "pivot_root(".", ".")"). */
+/* The steps of a container's engine (pivot_root(2), "pivot_root(".", ".")"). */
 static int enter_container(const char *root, char **argv)
 {
     if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
@@ -63,7 +63,7 @@ static int enter_container(const char *root, char **argv)
     return skip("/lib/hostile");
 }
 
-/* A file of one empty page, mapped as a library would be; the page is served by nobody. */
+/* A file of one empty page, mapped like a library; nobody serves the page. */
 static int map_without_answer(void)
 {
     struct uffdio_api api = {.api = UFFD_API};
@@ -94,7 +94,7 @@ static pid_t make_child(pid_t pid)
     return (pid_t)syscall(SYS_clone3, &args, sizeof args);
 }
 
-/* Every child lives for a few milliseconds, and all of them have the pid of the first. */
+/* Every child lives for a few milliseconds, and all have the pid of the first. */
 static int reuse(void)
 {
     pid_t pid = 0, child;
@@ -105,7 +105,7 @@ static int reuse(void)
             usleep(3000);
             _exit(0);
         }
-        if (child < 0 && errno != EEXIST) /* somebody else has got it meanwhile */
+        if (child < 0 && errno != EEXIST) /* another process has got it since */
             return skip("clone3");
         if (child < 0)
             continue;

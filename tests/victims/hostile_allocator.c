@@ -1,6 +1,6 @@
 /*
- * An allocator's interface that lies: mallctl and malloc_stats_print as the
- * environment variable HOSTILE wants them. It allocates nothing.
+ * An allocator's interface that lies: the environment variable HOSTILE selects how mallctl and
+ * malloc_stats_print behave. It allocates nothing.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +26,7 @@ __attribute__((visibility("default"))) void malloc_stats_print(void (*write_cb)(
 enum { MIB = 1 << 20, PIECE = 4 * MIB };
 
 static const char *mode = "";
-static char *piece; /* PIECE bytes, the last of them before a page that nobody can read */
+static char *piece; /* PIECE bytes, the last of them before an unreadable page */
 
 __attribute__((constructor)) static void start(void)
 {
@@ -59,7 +59,7 @@ static void put_tail(int fd)
     put(fd, "@ 0x1000 0x2000\n  t*: 1: 100 [0: 0]\n\nMAPPED_LIBRARIES:\n");
 }
 
-/* Fills the piece with copies of a line, whole lines alone; the length. */
+/* Fills the piece with copies of a line, complete lines only; returns the length. */
 static size_t fill(const char *line)
 {
     size_t len = strlen(line), used = 0;
@@ -69,7 +69,7 @@ static size_t fill(const char *line)
     return used;
 }
 
-/* ---- what is written into the profile ---- */
+/* ---- content of the profile ---- */
 
 static void claim(int fd)
 {
@@ -112,7 +112,7 @@ static void write_long_lines(int fd)
 {
     put_head(fd);
     put(fd, "@");
-    for (int i = 0; i < 16; i++) /* a stack that never ends */
+    for (int i = 0; i < 16; i++) /* an endless stack */
         (void)!write(fd, piece, fill(" 0x7f1234567890"));
     put(fd, "\n  t*: 1: 100 [0: 0]\n");
     put_tail(fd);
@@ -123,7 +123,7 @@ static void write_long_lines(int fd)
     put(fd, "\n");
 }
 
-/* As many stacks, and as many addresses, as fit into the room. */
+/* As many stacks, and as many addresses, as fit into the piece. */
 static void write_stacks(int fd)
 {
     char line[128];
@@ -142,7 +142,7 @@ static void write_stacks(int fd)
     put_tail(fd);
 }
 
-/* Of files that are no libraries, as the tool would find them on its own side. */
+/* Of files that are not libraries, at paths that exist on the tool's side. */
 static void write_names(int fd)
 {
     put_head(fd);
@@ -181,7 +181,7 @@ static void write_plain(int fd)
     put_tail(fd);
 }
 
-/* ---- under which name ---- */
+/* ---- file names ---- */
 
 static void open_many(int fd)
 {
@@ -197,7 +197,8 @@ static void open_many(int fd)
     }
 }
 
-/* A directory below the working directory whose name has 4,000 bytes; the name of a file there. */
+/* A directory below the working directory whose name has 4,000 bytes; returns the name of a file
+   there. */
 static const char *far_name(void)
 {
     static char path[4096];
@@ -228,14 +229,14 @@ static const char *name_of_mode(void)
     return "profile";
 }
 
-/* ---- how the call ends ---- */
+/* ---- the end of the call ---- */
 
 static void *do_nothing(void *arg)
 {
     return arg;
 }
 
-/* The call lasts until somebody makes the file `go`; the directory `called`: it has begun. */
+/* The call lasts until the file `go` exists; the directory `called` shows that it has begun. */
 static void wait_for_go(void)
 {
     const struct timespec moment = {0, 1000000};
@@ -316,7 +317,7 @@ static void give_text(void *oldp, const char *text)
 static const char *version(void)
 {
     if (is("garbage"))
-        return piece; /* with no end */
+        return piece; /* endless */
     if (is("nowhere"))
         return (const char *)0x4141414141414141;
     if (is("bare"))
@@ -333,8 +334,8 @@ static int is_text(const char *name)
 }
 
 /*
- * Of a build without statistics in a process without thread caches: the reads
- * that follow a pointer which such a process never sets (src/ctl.c of 5.3.1).
+ * Like a build without statistics in a process without thread caches: reads that follow a pointer
+ * which such a process never sets (src/ctl.c of 5.3.1).
  */
 static void follow_null(const char *name, void *oldp)
 {

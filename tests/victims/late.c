@@ -1,11 +1,11 @@
 /*
- * A process with jemalloc that does not stop for a tracer until it is let go: it
- * waits for its child in vfork(2), which only SIGKILL can end.
+ * A process with jemalloc whose stop is delayed until it is released: it waits for its child in
+ * vfork(2), which only SIGKILL can end.
  *
  *   late
  *
- * It is let go by a byte or the end of its stdin, and sleeps from then on. Ends
- * when its parent does.
+ * A byte or the end of its stdin releases it, and it sleeps from then on. Ends when its parent
+ * does.
  */
 #include <errno.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 /*
  * A leak among churn: leaky FILE [THREADS]
  *
- * Each thread allocates and frees in churn, some GB/s at most, and for each MiB of that lets go of
+ * Each thread allocates and frees in churn, a few GB/s at most, and for each MiB of that leaks
  * a block of 1 KiB in leak_here, a thousandth. FILE has, as two 64-bit numbers that are kept
  * up to date, the bytes churned and the bytes leaked. It prints "ready". A line on stdin:
  *

@@ -1,6 +1,6 @@
 /*
- * linked READY: allocates and sleeps. Built by tests/linked.py, which gives
- * malloc and free a prefix; says in the file READY that it has begun.
+ * linked READY: allocates and sleeps. Built by tests/linked.py, which gives malloc and free a
+ * prefix; creates the file READY when it has begun.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-/* What a decoy for the search looks like: the texts, and names that only seem to fit. */
+/* Decoys for the search: the texts, and names that only seem to fit. */
 #ifdef DECOY
 static const char *const texts[] = {"thread_active_init",
                                     "opt.prof",
@@ -30,7 +30,7 @@ void *volatile mallctl = &my_mallctl; /* a variable of that name */
 #endif
 
 #ifdef FORGED
-/* A table that looks like jemalloc's at its lowest level, with nothing above it. */
+/* A table that looks like jemalloc's at its lowest level, with no table above it. */
 static int forged_ctl(void)
 {
     return 0;

@@ -62,7 +62,7 @@ static uint64_t sigset_of(int number)
     return 1ull << (number - 1);
 }
 
-/* The arguments live here: the kernel writes the time left into some of them. */
+/* The arguments are here: the kernel writes the remaining time into some of them. */
 static struct timespec timeout;
 static struct timeval timeout_us;
 static struct pollfd poll_entry;
@@ -207,15 +207,15 @@ struct moment {
 
 /*
  * SO_RCVTIMEO counts ticks (net/core/sock.c, sock_set_timeout), which lag behind the clock for some
- * milliseconds when a virtual machine's processor has been taken away. The others have timers of
- * their own.
+ * milliseconds when a virtual machine's CPU has been taken away. The others have timers of their
+ * own.
  */
 static uint64_t early_slack_ns(const struct mode *mode)
 {
     return mode->arm == arm_recv ? TICKS_SLACK_NS : 0;
 }
 
-/* Too late is what nobody explains: the time that the thread waited for a CPU is the machine's. */
+/* Late without an explanation: time that the thread waited for a CPU is excused. */
 static void check_time(struct victim *victim, const struct moment *started)
 {
     uint64_t took = clock_now_ns() - started->at;
@@ -273,8 +273,8 @@ static void round_call(struct victim *victim)
 }
 
 /*
- * By the time on the CPU: with a wait for one among it, the loop would be too short to be hit. What
- * a virtual machine's host took away is no such time, so that too little may be seen of it.
+ * By CPU time: including a wait for a CPU the loop would be too short to be hit. Time that a
+ * virtual machine's host took away is not counted, so the measured time may be too short.
  */
 static uint64_t cpu_time_ns(void)
 {
@@ -293,7 +293,7 @@ static uint64_t spin_once(struct victim *victim, uint64_t turns)
     return cpu_time_ns() - started;
 }
 
-/* The fastest of several: the others may have been held up. */
+/* The fastest of several: the others may have been delayed. */
 static void calibrate_spin(struct victim *victim)
 {
     const uint64_t turns = 125000, tries = 8;
@@ -315,7 +315,7 @@ static void round_spin(struct victim *victim)
     probe_fill(&victim->probe, victim->report->iterations);
     if (!victim->spin_turns)
         calibrate_spin(victim);
-    /* A signal that is to do damage must hit the loop, however slow all else is. */
+    /* A signal that is to do damage must hit the loop, however slow everything else is. */
     if (sabotage_waits() && victim->report->iterations % 256 == 255)
         victim->spin_turns *= 2;
     victim->probe.in[PROBE_RCX] = victim->spin_turns;
@@ -323,7 +323,7 @@ static void round_spin(struct victim *victim)
     check_probe(victim, true);
 }
 
-/* Each block carries its own size, so that a heap that went wrong shows. */
+/* Each block contains its own size, so that a corrupt heap shows. */
 static void malloc_turn(struct victim *victim, size_t **block, size_t size)
 {
     if (*block && **block > 70000)

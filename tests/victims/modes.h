@@ -14,7 +14,7 @@ struct victim {
     const struct mode *mode;
     uint64_t asked_ns;   /* length of one blocking call */
     uint64_t spin_turns; /* turns of the empty loop that take about a millisecond */
-    int fd;              /* the descriptor of the modes that need one */
+    int fd;              /* the file descriptor of the modes that need one */
     int schedule_fd;     /* /proc/thread-self/schedstat; -1: the kernel keeps none */
 };
 

@@ -1,4 +1,4 @@
-/* The patterns of a probe and what is compared afterwards. */
+/* The patterns of a probe, and their comparison afterwards. */
 #include "probe.h"
 
 #include <cpuid.h>
@@ -22,7 +22,7 @@ _Static_assert(offsetof(struct probe, red_out) == PROBE_RED_OUT, "probe.h");
 #define COMPONENTS     0xe7u
 #define COMPONENT_LAST 7u
 
-/* CF PF AF ZF SF DF OF AC; the others are not the program's own. */
+/* CF PF AF ZF SF DF OF AC; the others do not belong to the program. */
 #define FLAGS_CHECKED 0x40cd5u
 #define FLAGS_FIXED   0x202u
 
@@ -36,7 +36,7 @@ _Static_assert(offsetof(struct probe, red_out) == PROBE_RED_OUT, "probe.h");
 #define XSAVE_HEADER_BV  512
 #define XSAVE_IMAGE_SIZE 4096
 
-/* Round to zero, flush to zero, and an unmasked inexact result: whoever computes with it traps. */
+/* Round to zero, flush to zero, and an unmasked inexact result: any computation with it traps. */
 #define MXCSR_PATTERN 0xef80u
 #define FCW_PATTERN   0x0f5fu
 /* The top of the register stack at 3, all eight registers in use. */
@@ -58,7 +58,7 @@ size_t probe_component(unsigned int component, size_t *size)
     return ebx;
 }
 
-/* Bits of XCR0 below 32, that is: what the kernel lets user code save. */
+/* Bits of XCR0 below 32: the components that the kernel lets user code save. */
 static unsigned int enabled_components(void)
 {
     unsigned int eax, ebx, ecx, edx;

@@ -72,15 +72,15 @@ void probe_spin(struct probe *probe);
 extern const char probe_syscall_begin[], probe_syscall_end[];
 extern const char probe_spin_begin[], probe_spin_end[];
 
-/* Allocates the register images and fills in the patterns. False when the CPU has no XSAVE. */
+/* Allocates the register images and fills in the patterns. False if the CPU has no XSAVE. */
 bool probe_init(struct probe *probe);
-/* Gives the general registers, the flags and the red zone fresh patterns. */
+/* Gives the general registers, the flags and the red zone new patterns. */
 void probe_fill(struct probe *probe, uint64_t seed);
 /* Compares the record with the patterns; false with the difference in text. */
 bool probe_check(const struct probe *probe, bool spin, char *text, size_t size);
 /* True if the CPU has that state component and the kernel lets programs use it. */
 bool probe_has(unsigned int component);
-/* Offset of an extended state component in an XSAVE image; 0 when this CPU lacks it. */
+/* Offset of an extended state component in an XSAVE image; 0 if this CPU lacks it. */
 size_t probe_component(unsigned int component, size_t *size);
 
 #endif

@@ -70,7 +70,7 @@
     mov PROBE_IN + 40(%rdi), %rdi
 .endm
 
-/* rcx is the one register that holds nothing worth keeping after either body. */
+/* After either body rcx is the only register without a value to keep. */
 .macro store_general
     mov (%rsp), %rcx
     mov %rax, PROBE_OUT + 0(%rcx)

@@ -1,6 +1,5 @@
 /*
- * What a victim tells the test that watches it, in a file that both map.
- * tests/lib.py unpacks the same layout.
+ * A victim's report to its test, in a file that both map. tests/lib.py unpacks the same layout.
  */
 #ifndef VICTIM_REPORT_H
 #define VICTIM_REPORT_H
@@ -20,11 +19,11 @@ struct report {
     uint64_t errors;        /* differences in registers, memory, signal state, results */
     uint64_t eintr;         /* system calls that ended with EINTR */
     uint64_t early;         /* timeouts that fired too soon */
-    uint64_t late;          /* ... or later than twice the time asked for, and a slack */
+    uint64_t late;          /* ... or later than twice the requested time, plus a tolerance */
     uint64_t errno_lost;    /* rounds after which errno had changed */
-    uint64_t max_late_ns;   /* the worst delay beyond the time asked for */
-    uint64_t helper_rounds; /* the same for the helper threads, all of them together */
-    uint64_t helper_late;   /* ... rounds that took 50 ms more than asked for */
+    uint64_t max_late_ns;   /* the worst delay beyond the requested time */
+    uint64_t helper_rounds; /* the same for all helper threads together */
+    uint64_t helper_late;   /* ... rounds that took 50 ms more than requested */
     uint64_t helper_max_late_ns;
     char text[128]; /* the last difference */
 };

@@ -1,4 +1,4 @@
-/* A signal handler that edits the very frame through which the thread goes back. */
+/* A signal handler that changes the frame through which the thread returns. */
 #include "sabotage.h"
 
 #include "probe.h"
@@ -21,7 +21,7 @@ struct sabotage {
     const char *name;
     void (*damage)(ucontext_t *context);
     unsigned int component; /* extended state that the CPU must have; 0: none */
-    bool restart; /* SA_RESTART: an interrupted call goes on, so that only the damage shows */
+    bool restart; /* SA_RESTART: an interrupted call is restarted, so that only the damage shows */
 };
 
 static const struct sabotage *chosen;
@@ -172,7 +172,7 @@ static void clear_alignment_check(void)
     __asm__ volatile("pushfq\n\tandq $~0x40000, (%%rsp)\n\tpopfq" ::: "cc", "memory");
 }
 
-/* Elsewhere the registers carry no pattern yet; the timer comes again. */
+/* Elsewhere the registers have no pattern yet; the timer fires again. */
 static void on_alarm(int number, siginfo_t *info, void *data)
 {
     ucontext_t *context = data;

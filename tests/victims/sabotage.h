@@ -1,6 +1,6 @@
 /*
- * Damage of the kinds that a wrong return from an interruption does, so that
- * the tests can show that the victim's self-check sees each of them.
+ * Damage of the kinds that a wrong return from an interruption does, so that the tests can show
+ * that the victim's self-check notices each of them.
  */
 #ifndef VICTIM_SABOTAGE_H
 #define VICTIM_SABOTAGE_H
@@ -12,9 +12,9 @@
 bool sabotage_install(const char *what, bool *missing);
 /* Starts its timer; not before the victim has taken its baseline. */
 void sabotage_start(void);
-/* None is done meanwhile: the registers that a probe leaves are not looked at. */
+/* Suspends the damage: the registers that a probe leaves are not checked. */
 void sabotage_put_off(bool off);
-/* It is still to be done. */
+/* True until the damage is done. */
 bool sabotage_waits(void);
 /* An area above the stack of the probes, for the damage that writes there. */
 void sabotage_set_canary(volatile unsigned char *canary);

@@ -8,7 +8,7 @@
  * Round after round its main thread does what MODE says, with every register
  * holding a known value, and compares afterwards: registers, red zone, stack,
  * result and duration of the system call, errno, signal mask, alternate stack
- * and signal dispositions. What differs goes to the file REPORT (report.h).
+ * and signal dispositions. Differences go to the file REPORT (report.h).
  * It ends when its parent does. Exit codes: 77 when the CPU lacks what is
  * asked for, 2 for wrong arguments.
  */
@@ -55,7 +55,7 @@ struct options {
     bool not_dumpable;
 };
 
-/* What the kernel keeps for the thread and the process about signals. */
+/* The kernel's signal state of the thread and the process. */
 struct signal_state {
     uint64_t mask;
     stack_t altstack;
@@ -74,7 +74,7 @@ void victim_fault(struct victim *victim, const char *format, ...)
     victim->report->errors++;
 }
 
-/* Without errno, which is one of the things that are watched. */
+/* Without errno, which is one of the checked values. */
 static long raw_syscall(long number, uint64_t a, uint64_t b, uint64_t c, uint64_t d)
 {
     register uint64_t r10 __asm__("r10") = d;
@@ -119,7 +119,7 @@ static void canary_check(struct victim *victim, volatile unsigned char *canary)
     }
 }
 
-/* One round below an area of the stack whose bytes are known. */
+/* One round below an area of the stack with known bytes. */
 static __attribute__((noinline)) void guarded_round(struct victim *victim)
 {
     volatile unsigned char canary[CANARY_SIZE];
@@ -195,8 +195,8 @@ static void set_active(bool active)
 }
 
 /*
- * Profiled allocations, and one dump that is thrown away: the mappings that
- * jemalloc makes for its first dump are there before a test looks.
+ * Profiled allocations, and one dump that is discarded: jemalloc makes the mappings for its first
+ * dump before a test compares them.
  */
 static __attribute__((noinline)) void warm_up(const char *report)
 {
@@ -212,9 +212,9 @@ static __attribute__((noinline)) void warm_up(const char *report)
 }
 
 /*
- * Return addresses of calls that are long over stay on the stack, in what later frames do not
- * write. Here they are wiped, so that the only words of the allocator on the stack are those of
- * a call that is under way; --stale leaves them there.
+ * Return addresses of finished calls stay on the stack, where later frames do not overwrite them.
+ * Here they are wiped, so that the only words of the allocator on the stack are those of a call in
+ * progress; --stale keeps them.
  */
 static __attribute__((noinline)) void wipe_stack(void)
 {

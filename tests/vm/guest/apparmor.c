@@ -1,6 +1,6 @@
 /*
  * A tool that AppArmor confines by a profile without a rule for ptrace, as a container's profile
- * does: not even root may attach then. The profile comes compiled with the machine.
+ * does: then not even root may attach. The initramfs has the compiled profile.
  */
 #include "guest.h"
 
@@ -11,7 +11,7 @@
 #define POLICY "/apparmor.policy"
 #define LOAD   "/sys/kernel/security/apparmor/.replace"
 
-/* The kernel takes a policy in one write. */
+/* The kernel accepts a policy only in one write. */
 static bool load_policy(void)
 {
     static char policy[1 << 20];

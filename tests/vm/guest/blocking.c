@@ -1,7 +1,7 @@
 /*
- * The blocking calls of tests/safety: attached to while they wait, they end with their own result
- * and never with an EINTR. Those of a batch wait at the same time; one that is over before the tool
- * comes to it is made again, and waits longer.
+ * The blocking calls of tests/safety: the tool attaches while they wait, and they end with their
+ * own result and never with EINTR. Those of a batch wait at the same time; one that ends before the
+ * tool comes to it is repeated, and waits longer.
  */
 #include "guest.h"
 
@@ -31,7 +31,7 @@ static struct blocked calls[CALLS_MAX];
 static size_t call_count;
 static unsigned absent, attaches;
 
-/* What the short run makes: the calls that are never restarted, and each way to restart. */
+/* The calls of the short run: those that are never restarted, and one for each way to restart. */
 static bool is_wanted(const char *name)
 {
     static const char *const wanted[] = {
@@ -63,7 +63,7 @@ static void list_calls(void)
     }
 }
 
-/* One line of its answers; false when none comes. */
+/* Reads one line of its answers; false if none comes. */
 static bool read_line(int fd, char *line, size_t size)
 {
     struct pollfd poll_fd = {fd, POLLIN, 0};
@@ -99,7 +99,7 @@ static void begin(struct blocked *call)
         check_fail("%s: no answer", call->name);
     if (sscanf(answer, "tid %d", &call->tid) == 1)
         return;
-    call->done = true; /* skip: the kernel has no such thing */
+    call->done = true; /* skip: this kernel does not have the call */
     absent++;
 }
 
@@ -126,7 +126,7 @@ static void attach(struct blocked *call)
     }
 }
 
-/* What ends it runs since before the call began. */
+/* The helper that ends it runs since before the call began. */
 static bool begins_earlier(const struct blocked *call)
 {
     static const char *const names[] = {"waitpid", "waitid", "pthread_join", "read_timerfd"};

@@ -1,4 +1,4 @@
-/* Control groups of version 2: a target at its limit of memory, and a frozen one. */
+/* cgroup v2: a target at its memory limit, and a frozen one. */
 #include "guest.h"
 
 #include <stdio.h>
@@ -10,8 +10,8 @@
 #define ROOT "/sys/fs/cgroup"
 
 /*
- * Each processor may keep a batch of pages of kernel memory that was given back, and they count as
- * used until the limit is hit (mm/memcontrol.c, MEMCG_CHARGE_BATCH): the tool would refuse then.
+ * Each CPU may keep a batch of freed pages of kernel memory, and they count as used until the limit
+ * is hit (mm/memcontrol.c, MEMCG_CHARGE_BATCH): the tool would refuse then.
  */
 enum { PAGE = 4096, SPARE_PAGES = 48, BATCH_PAGES = 64, DUMPS = 60, FREEZE_SECONDS = 30 };
 
@@ -56,7 +56,7 @@ static void dump_at_limit(const char *group)
     struct result result = TOOL("on", text_of(redis.pid));
     REQUIRE(result.code == 0, "%s", result_text(&result));
     redis_fill(&redis, 5000);
-    /* The first dump makes what jemalloc keeps. */
+    /* jemalloc keeps memory from the first dump on. */
     result = TOOL("dump", "-o", "-", text_of(redis.pid));
     REQUIRE(result.code == 0, "%s", result_text(&result));
     long before = number_in(group, "memory.current");

@@ -1,6 +1,6 @@
 /*
- * Syscall user dispatch, which Linux has since 5.11 and tells of since 6.4. In between, a process
- * that handles SIGSYS may have it on, and a thread of it is used only by name.
+ * Syscall user dispatch, which Linux has since 5.11 and reports since 6.4. In between, a process
+ * that handles SIGSYS may use it, and the tool uses only a thread that is named.
  */
 #include "guest.h"
 

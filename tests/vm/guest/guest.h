@@ -1,6 +1,6 @@
 /*
- * What the checks inside the virtual machine share: a first process without a shell or an
- * interpreter below it, which starts the tool and its targets and looks at what becomes of them.
+ * Shared by the checks inside the virtual machine: a first process without a shell or an
+ * interpreter, which starts the tool and its targets and checks the results.
  */
 #ifndef VM_GUEST_H
 #define VM_GUEST_H
@@ -11,7 +11,7 @@
 #include <sys/types.h>
 
 #define ALL_CAPABILITIES UINT64_MAX
-#define LATE             (-1000) /* exit code of a tool that had to be ended */
+#define LATE             (-1000) /* exit code of a tool that had to be killed */
 
 /* ---- checks (init.c) ---- */
 
@@ -24,17 +24,17 @@ struct check {
 extern const struct check verb_checks[], blocking_checks[], register_checks[], kill_checks[],
     cgroup_checks[], yama_checks[], apparmor_checks[], memory_checks[], dispatch_checks[];
 
-extern bool long_run; /* all of it, not only what the short run has time for */
+extern bool long_run; /* everything, not only the short run */
 
-/* The first failure of a check counts; the check may go on. */
+/* The first failure of a check counts; the check may continue. */
 void check_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* It cannot be made on this kernel. */
+/* The check is not possible on this kernel. */
 void check_skip(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* What the line of a good check says behind its name. */
+/* Sets the text after the name in the line of a check that passes. */
 void check_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 bool check_failed(void);
 
-/* Ends the check when the condition does not hold. */
+/* Ends the check if the condition is false. */
 #define REQUIRE(condition, ...)                                                                    \
     do {                                                                                           \
         if (!(condition)) {                                                                        \
@@ -43,7 +43,7 @@ bool check_failed(void);
         }                                                                                          \
     } while (0)
 
-/* ---- processes (process.c): all of them are ended with the check that started them ---- */
+/* ---- processes (process.c): each ends with the check that started it ---- */
 
 struct user {
     uid_t uid;
@@ -55,21 +55,21 @@ extern const struct user root, alice, bob;
 struct start {
     const struct user *user;      /* NULL: root */
     const char *const *variables; /* of the environment, beside PATH; NULL: none */
-    const char *group;            /* directory of its control group; NULL: the root's */
+    const char *group;            /* directory of its cgroup; NULL: the root's */
     const char *label;            /* AppArmor profile from exec on; NULL: none */
     const char *directory;        /* where it runs; NULL: / */
-    bool consents;                /* PR_SET_PTRACER: whoever wants may trace it */
+    bool consents;                /* PR_SET_PTRACER: any process may trace it */
     int in, out, err;             /* descriptors; 0: /dev/null */
 };
 
 pid_t process_start(const struct start *start, const char *const *words);
-/* What a child does before it is another program. Does not return on failure. */
+/* Runs in a child before it executes a program. Does not return on failure. */
 void process_become(const struct start *start);
 bool process_alive(pid_t pid);
 void process_end(pid_t pid);
 void processes_end_all(void);
 
-/* What `words` came to. The texts are good until the next run. */
+/* The result of a run of `words`. The texts are valid until the next run. */
 struct result {
     int code; /* of its exit; minus a signal; LATE */
     const char *out, *err;
@@ -78,20 +78,20 @@ struct result {
 
 struct result process_result(pid_t pid, const char *out_path, const char *err_path);
 struct result tool_run(const struct start *start, const char *const *words);
-/* The same as root, with the words of the call. */
+/* Runs them as root, with the words of the call. */
 #define TOOL(...) tool_run(NULL, (const char *const[]){"jeattach", __VA_ARGS__, NULL})
 
-/* "code 4: jeattach: cannot ..." in one line, good until the next call. */
+/* "code 4: jeattach: cannot ..." in one line, valid until the next call. */
 const char *result_text(const struct result *result);
-/* Requires that code and that each of the words is in what it says on stderr. */
+/* Requires that code, and each of the words on its stderr. */
 bool result_is(const struct result *result, int code, const char *const *words);
 
-/* ---- small things (util.c) ---- */
+/* ---- helpers (util.c) ---- */
 
 const char *text_of(long number);
-/* A text of its own, good for the rest of the check. */
+/* A formatted text, valid for the rest of the check. */
 const char *format(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* The start of a file, "" if it cannot be read; good until the next call but seven. */
+/* The start of a file, "" if it cannot be read; valid for the next seven calls. */
 const char *read_file(const char *path);
 bool write_file(const char *path, const char *text);
 /* The value of a field of /proc/PID/status, "" if there is none. */
@@ -100,7 +100,7 @@ uint64_t now_ms(void);
 void pause_ms(unsigned ms);
 /* A new directory that everyone may write. */
 const char *make_directory(void);
-/* A new file of numbers that everyone may write, mapped; NULL: it cannot be made. */
+/* A new file of numbers that everyone may write, mapped; NULL if it cannot be made. */
 const volatile uint64_t *map_numbers(const char *path);
 
 #define WAIT_UNTIL(condition, seconds)                                                             \
@@ -122,14 +122,14 @@ struct victim {
     const char *directory, *report_path;
 };
 
-/* tests/victims/victim in one of its modes; false: it does not start, and the check has failed. */
+/* tests/victims/victim in one of its modes; false if it does not start: the check has failed. */
 bool victim_start(struct victim *victim, const char *mode, const char *ms,
                   const struct start *start);
-/* The words that start one, for a process that becomes its parent. */
+/* The command that starts one, for a process that becomes its parent. */
 const char *const *victim_words(struct victim *victim, const char *mode, const char *ms);
 bool victim_ready(struct victim *victim);
 bool victim_goes_on(const struct victim *victim, unsigned rounds);
-/* It goes on, nobody holds it, and its own checks found nothing. */
+/* It continues, is not traced, and its own checks found nothing. */
 void victim_unharmed(const struct victim *victim);
 
 struct redis {
@@ -141,15 +141,16 @@ bool redis_start(struct redis *redis, const char *group);
 bool redis_answers(const struct redis *redis);
 void redis_fill(const struct redis *redis, unsigned values);
 
-/* All that an attach must leave as it was: masks, dispositions, descriptors, threads, mappings. */
+/* The state that an attach must leave unchanged: masks, dispositions, descriptors, threads,
+   mappings. */
 struct snapshot {
     bool serves;
     char text[16384];
 };
 
-/* serves: threads and connections of its own come and go. */
+/* serves: its own threads and connections come and go. */
 void snapshot_take(struct snapshot *snapshot, pid_t pid, bool serves);
-/* Fails the check when it differs, for longer than a moment. */
+/* Fails the check if it differs for longer than a moment. */
 void snapshot_compare(const struct snapshot *before, pid_t pid);
 
 #endif

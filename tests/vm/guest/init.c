@@ -125,7 +125,7 @@ static void run_check(const struct check *check)
 
 static void run_all(void)
 {
-    /* The scopes of yama come last: 3 cannot be taken back. */
+    /* The checks of yama come last: its scope 3 cannot be undone. */
     static const struct check *const groups[] = {verb_checks,     blocking_checks, register_checks,
                                                  kill_checks,     cgroup_checks,   memory_checks,
                                                  dispatch_checks, apparmor_checks, yama_checks};
@@ -158,7 +158,7 @@ static void mount_all(void)
     chmod("/tmp", 01777);
 }
 
-/* jeattach.long jeattach.only=NAME,NAME, among the words of the kernel's command line */
+/* jeattach.long jeattach.only=NAME,NAME, in the kernel's command line */
 static void read_options(void)
 {
     const char *text = read_file("/proc/cmdline");

@@ -1,6 +1,6 @@
 /*
  * The tool dies at every k-th of its ptrace and write calls (JEATTACH_DIE_AT, JEATTACH_DIE_AFTER):
- * the target completes the call by itself and goes on. tests/kill_matrix.py is the whole of it.
+ * the target completes the call on its own and continues. tests/kill_matrix.py has all of this.
  */
 #include "../../victims/report.h"
 #include "guest.h"
@@ -18,7 +18,7 @@ struct series {
     uint64_t eintr_allowed;
 };
 
-/* Ended by any stop, and wound back with the first registers that the tool sets. */
+/* Ended by any stop, and rewound with the first registers that the tool sets. */
 static bool eintr_may_show(const struct series *series, const struct result *result)
 {
     const char *last = NULL, *p = result->err;
@@ -64,7 +64,7 @@ static bool die_at(struct series *series, const char *variable, unsigned k)
 }
 
 /* Then a new call: one that is stopped by two runs of the tool no longer has its number in the
- * registers, and ends with EINTR if the second dies. */
+   registers, and ends with EINTR if the second run dies. */
 static bool switch_off(struct series *series)
 {
     struct result result = TOOL("off", text_of(series->victim.pid));
@@ -93,7 +93,7 @@ static void run_series(const char *verb, const char *option, const char *mode, u
     series = (struct series){.verb = verb, .option = option, .mode = mode, .stride = stride};
     if (!victim_start(&series.victim, mode, "25", NULL))
         return;
-    /* What jemalloc and the tool do once only is over. */
+    /* Things that jemalloc and the tool do only once are done. */
     struct result result = TOOL(verb, text_of(series.victim.pid), option, option ? "-" : NULL);
     REQUIRE(result.code == 0, "%s", result_text(&result));
     if (!switch_off(&series))

@@ -1,7 +1,7 @@
 /*
- * Memory that the kernel refuses for want of a commitment (vm.overcommit_memory 2): before 6.12 a
- * mmap(2) with MAP_FIXED that fails so has unmapped what was there, and another thread of the
- * target may have mapped something of its own.
+ * Memory that the kernel refuses by its commit limit (vm.overcommit_memory 2): before 6.12 an
+ * mmap(2) with MAP_FIXED that fails so has unmapped the old mapping, and another thread of the
+ * target may have mapped something there.
  */
 #include "guest.h"
 
@@ -32,7 +32,7 @@ static bool goes_on(pid_t pid, const volatile uint64_t *report)
     return WAIT_UNTIL(report[1] >= goal || !process_alive(pid), SECONDS) && process_alive(pid);
 }
 
-/* Of what root may commit, others may commit nothing more: it is kept for administrators. */
+/* Others may not commit the last part of root's limit: it is reserved for administrators. */
 static bool limit_others(bool limited)
 {
     const char *field = strstr(read_file("/proc/meminfo"), "MemTotal:");

@@ -21,7 +21,7 @@ const struct user root = {0, ALL_CAPABILITIES}, alice = {1000, 0}, bob = {1001, 
 static pid_t started[PROCESSES_MAX];
 static size_t started_count;
 
-/* ---- a child on its way to another program ---- */
+/* ---- a child before it executes a program ---- */
 
 static bool drop_bounding_set(uint64_t keep)
 {
@@ -43,7 +43,7 @@ static bool set_capabilities(uint64_t set)
     return syscall(SYS_capset, &header, data) == 0;
 }
 
-/* root's come back with exec, as far as the bounding set has them; others' by the ambient set. */
+/* root regains capabilities at exec, within the bounding set; others by the ambient set */
 static bool set_user(const struct user *user)
 {
     if (user->capabilities == ALL_CAPABILITIES && user->uid == 0)
@@ -138,7 +138,7 @@ void process_end(pid_t pid)
     forget(pid);
 }
 
-/* Those of others that came to this first process when their parents ended, too. */
+/* Reaps also processes of others that this first process inherited. */
 void processes_end_all(void)
 {
     while (started_count)

@@ -25,7 +25,7 @@ static struct beats read_beats(const char *directory)
     return beats;
 }
 
-/* "ready TID 0", or why not. */
+/* "ready TID 0", or the reason why not. */
 static bool is_ready(const char *directory)
 {
     return strchr(read_file(format("%s/out", directory)), '\n') != NULL;
@@ -109,8 +109,8 @@ static void restartable_sequences(void)
     check_mode("rseq");
 }
 
-/* Before 5.13 a kernel does not tell of them, and here the C library does not either: a thread that
- * runs may be in one, one that is asleep is not. */
+/* Before 5.13 a kernel does not report them, nor does this C library: a running thread may be in
+   one, a sleeping thread is not. */
 static void untold(void)
 {
     static const char *const words[] = {"safe point", "restartable sequence", NULL};
@@ -133,7 +133,7 @@ static void untold(void)
     }
 }
 
-/* One damaged register of each kind that this CPU has: the victims see it. */
+/* One damaged register of each kind that this CPU has: the victims notice it. */
 static void sabotage(const char *what)
 {
     struct victim victim;

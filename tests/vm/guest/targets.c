@@ -86,7 +86,7 @@ bool victim_goes_on(const struct victim *victim, unsigned rounds)
            process_alive(victim->pid);
 }
 
-/* How late a timeout is, and how early by this clock, is the business of the machine below. */
+/* How late a timeout is, and how early by this clock, depends on the emulating machine. */
 void victim_unharmed(const struct victim *victim)
 {
     const volatile struct report *report = victim->report;
@@ -143,7 +143,7 @@ bool redis_answers(const struct redis *redis)
     return redis_ask(redis, "PING\r\n", "+PONG");
 }
 
-/* By a script of its own, so that not each value has to come through the socket. */
+/* By a script in the server, so that the values need not pass through the socket. */
 void redis_fill(const struct redis *redis, unsigned values)
 {
     const char *line = format("EVAL \"for i=1,%u do redis.call('set','k'..i,string.rep('x',400)) "
@@ -172,7 +172,7 @@ bool redis_start(struct redis *redis, const char *group)
     return false;
 }
 
-/* ---- what it was, and is ---- */
+/* ---- state before and after ---- */
 
 static void add(struct snapshot *snapshot, const char *text)
 {
@@ -193,7 +193,7 @@ static unsigned count_entries(const char *path)
     return count;
 }
 
-/* Of files, with their protection: those without a file come and go, and join each other. */
+/* File mappings, with their protection: anonymous ones come and go, and are merged. */
 static void add_mappings(struct snapshot *snapshot, pid_t pid)
 {
     FILE *file = fopen(format("/proc/%d/maps", (int)pid), "re");

@@ -17,7 +17,7 @@ static bool has(const struct result *result, const char *text)
     return strstr(result->out, text) != NULL;
 }
 
-/* Runs one verb, which must succeed and say this. */
+/* Runs one verb, which must succeed and print these words. */
 #define SAYS(words, ...)                                                                           \
     do {                                                                                           \
         struct result result_ = TOOL(__VA_ARGS__);                                                 \
@@ -120,7 +120,7 @@ static void on_static_program(void)
     close(out[0]);
 }
 
-/* A thread in a system call that is restarted, in one that is not, and one that runs. */
+/* A thread in a system call that is restarted, in one that is not, and a running one. */
 static void on_victim(const char *mode)
 {
     static struct snapshot before;

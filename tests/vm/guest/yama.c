@@ -1,6 +1,6 @@
 /*
- * kernel.yama.ptrace_scope: who may attach in each of its four settings, and what the others are
- * told (Documentation/admin-guide/LSM/Yama.rst).
+ * kernel.yama.ptrace_scope: who may attach in each of its four settings, and the messages for the
+ * others (Documentation/admin-guide/LSM/Yama.rst).
  */
 #include "guest.h"
 
@@ -15,7 +15,7 @@
 enum relation {
     STRANGER,
     CHILD,    /* the target is a child of the tool */
-    CONSENTS, /* the target has let everyone, by PR_SET_PTRACER */
+    CONSENTS, /* the target allows every tracer, by PR_SET_PTRACER */
 };
 
 static const struct user tracer = {1000, 1ull << CAP_SYS_PTRACE};
@@ -25,10 +25,10 @@ struct attempt {
     const struct user *tool, *target;
     enum relation relation;
     int code;
-    const char *words[5]; /* of the cause and the fix */
+    const char *words[5]; /* words of the cause and the fix */
 };
 
-/* The tool takes the place of the process whose child the target is. */
+/* The tool replaces the process whose child the target is. */
 static pid_t start_parent(struct victim *victim, const struct attempt *attempt, int out, int err)
 {
     const char *const *words = victim_words(victim, "nanosleep", "30");
