@@ -2,7 +2,6 @@
 #include "attach/faults.h"
 #include "host/task.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -38,21 +37,15 @@ static bool is_ending(const struct proc_stat *stat)
 /* The first thread may have ended and be a zombie while others continue. */
 static pid_t find_live_thread(const struct target *target)
 {
-    int fd = procfs_openf(target->proc, O_RDONLY | O_DIRECTORY, "%d/task", (int)target->pid);
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-    const struct dirent *entry;
-    pid_t live = 0;
+    struct proc_stat stat;
+    struct task_dir dir;
+    pid_t tid, live = 0;
 
-    if (!dir)
-        util_close(&fd);
-    while (dir && !live && (entry = readdir(dir))) {
-        struct proc_stat stat;
-        if (thread_stat(target->proc, target->pid, (pid_t)atoi(entry->d_name), &stat) == 0 &&
-            !is_ending(&stat))
+    (void)task_dir_of_threads(&dir, target->proc, target->pid);
+    while (!live && (tid = task_dir_next(&dir)))
+        if (thread_stat(target->proc, target->pid, tid, &stat) == 0 && !is_ending(&stat))
             live = stat.pid;
-    }
-    if (dir)
-        closedir(dir);
+    task_dir_close(&dir);
     return live;
 }
 

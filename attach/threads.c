@@ -3,9 +3,7 @@
 #include "base/list.h"
 #include "host/task.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 
 bool thread_refresh(struct thread *thread, const struct target *target)
@@ -32,14 +30,14 @@ static bool grow_threads(struct threads *threads, size_t *capacity)
 }
 
 static fault_code read_task_directory(struct threads *threads, const struct target *target,
-                                      DIR *dir, struct fault *fault)
+                                      struct task_dir *dir, struct fault *fault)
 {
     size_t capacity = 0;
-    const struct dirent *entry;
+    pid_t tid;
 
-    while ((entry = readdir(dir)) && threads->count < THREADS_MAX) {
-        struct thread thread = {.tid = (pid_t)atoi(entry->d_name)};
-        if (thread.tid <= 0 || !thread_refresh(&thread, target))
+    while (threads->count < THREADS_MAX && (tid = task_dir_next(dir))) {
+        struct thread thread = {.tid = tid};
+        if (!thread_refresh(&thread, target))
             continue;
         if (!grow_threads(threads, &capacity))
             return fault_set(fault, FAULT_INTERNAL, ENOMEM, "list threads", "%d", target->pid);
@@ -53,18 +51,15 @@ static fault_code read_task_directory(struct threads *threads, const struct targ
 
 fault_code threads_list(struct threads *threads, const struct target *target, struct fault *fault)
 {
-    int fd = procfs_openf(target->proc, O_RDONLY | O_DIRECTORY, "%d/task", (int)target->pid);
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    struct task_dir dir;
+    int err = task_dir_of_threads(&dir, target->proc, target->pid);
     fault_code rc;
 
     memset(threads, 0, sizeof *threads);
-    if (!dir) {
-        rc = fault_set(fault, FAULT_GONE, fd < 0 ? -fd : errno, "list threads", "%d", target->pid);
-        util_close(&fd);
-        return rc;
-    }
-    rc = read_task_directory(threads, target, dir, fault);
-    closedir(dir);
+    if (err)
+        return fault_set(fault, FAULT_GONE, -err, "list threads", "%d", target->pid);
+    rc = read_task_directory(threads, target, &dir, fault);
+    task_dir_close(&dir);
     if (rc != FAULT_NONE)
         threads_free(threads);
     return rc;

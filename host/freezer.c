@@ -4,8 +4,6 @@
 #include "host/inroot.h"
 #include "host/task.h"
 
-#include <dirent.h>
-#include <fcntl.h>
 #include <string.h>
 
 /* freezer.state and cgroup.events also reflect the state of the ancestors. */
@@ -88,21 +86,16 @@ static bool thread_is_frozen(const struct procfs *proc, pid_t pid, pid_t tid)
 
 bool freezer_of_threads(const struct procfs *proc, pid_t pid)
 {
-    int fd = procfs_openf(proc, O_RDONLY | O_DIRECTORY, "%d/task", (int)pid);
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-    const struct dirent *entry;
+    struct task_dir dir;
     bool all = true;
     size_t count = 0;
+    pid_t tid;
 
-    if (!dir)
-        util_close(&fd);
-    while (dir && all && (entry = readdir(dir))) {
-        if (entry->d_name[0] == '.')
-            continue;
-        all = thread_is_frozen(proc, pid, (pid_t)atoi(entry->d_name));
+    (void)task_dir_of_threads(&dir, proc, pid);
+    while (all && (tid = task_dir_next(&dir))) {
+        all = thread_is_frozen(proc, pid, tid);
         count++;
     }
-    if (dir)
-        closedir(dir);
+    task_dir_close(&dir);
     return all && count > 0;
 }

@@ -3,19 +3,8 @@
 #include "base/util.h"
 #include "host/task.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-
-/* Returns the pid in the name of a directory; 0: it is not one. */
-static pid_t pid_of_name(const char *name)
-{
-    char *end;
-    long pid = strtol(name, &end, 10);
-
-    return *name >= '1' && *name <= '9' && !*end && pid <= INT32_MAX ? (pid_t)pid : 0;
-}
 
 bool processes_add(struct processes *processes, pid_t pid)
 {
@@ -62,27 +51,21 @@ bool processes_has(const struct processes *processes, pid_t pid)
 fault_code processes_list(struct processes *processes, const struct procfs *proc,
                           struct fault *fault)
 {
-    int fd = procfs_openf(proc, O_RDONLY | O_DIRECTORY, ".");
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-    const struct dirent *entry;
-    fault_code rc = FAULT_NONE;
+    struct task_dir dir;
+    int rc = task_dir_of_processes(&dir, proc);
+    pid_t pid;
 
     memset(processes, 0, sizeof *processes);
-    if (!dir) {
-        rc = fault_set(fault, FAULT_INTERNAL, fd < 0 ? -fd : errno, "list processes", "/proc");
-        util_close(&fd);
-        return rc;
-    }
-    while (rc == FAULT_NONE && (entry = readdir(dir))) {
-        pid_t pid = pid_of_name(entry->d_name);
-        if (pid && !processes_add(processes, pid))
-            rc = fault_set(fault, FAULT_INTERNAL, ENOMEM, "list processes", "/proc");
-    }
-    closedir(dir);
-    if (rc != FAULT_NONE)
+    while (rc == 0 && (pid = task_dir_next(&dir)))
+        if (!processes_add(processes, pid))
+            rc = -ENOMEM;
+    task_dir_close(&dir);
+    if (rc != 0) {
         processes_free(processes);
+        return fault_set(fault, FAULT_INTERNAL, -rc, "list processes", "/proc");
+    }
     processes_sort(processes);
-    return rc;
+    return FAULT_NONE;
 }
 
 void processes_free(struct processes *processes)

@@ -1,6 +1,7 @@
 #include "host/task.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 
 /* Enough for a stat: 52 numbers, most of them short, and a comm. */
@@ -69,4 +70,53 @@ int thread_status(const struct procfs *proc, pid_t pid, pid_t tid, struct proc_s
 
     format_thread(pid, tid, name);
     return read_status(proc, name, out);
+}
+
+/* Takes over fd, which is a file descriptor or -errno. */
+static int open_stream(struct task_dir *dir, int fd)
+{
+    int rc = 0;
+
+    dir->stream = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!dir->stream)
+        rc = fd >= 0 ? -errno : fd;
+    if (!dir->stream && fd >= 0)
+        close(fd);
+    return rc;
+}
+
+int task_dir_of_processes(struct task_dir *dir, const struct procfs *proc)
+{
+    return open_stream(dir, procfs_openf(proc, O_RDONLY | O_DIRECTORY, "."));
+}
+
+int task_dir_of_threads(struct task_dir *dir, const struct procfs *proc, pid_t pid)
+{
+    return open_stream(dir, procfs_openf(proc, O_RDONLY | O_DIRECTORY, "%d/task", (int)pid));
+}
+
+void task_dir_close(struct task_dir *dir)
+{
+    if (dir->stream)
+        closedir(dir->stream);
+    dir->stream = NULL;
+}
+
+/* Returns the number in the name of a directory; 0: it is not one. */
+static pid_t task_of_name(const char *name)
+{
+    char *end;
+    long number = strtol(name, &end, 10);
+
+    return *name >= '1' && *name <= '9' && !*end && number <= INT32_MAX ? (pid_t)number : 0;
+}
+
+pid_t task_dir_next(struct task_dir *dir)
+{
+    const struct dirent *entry;
+    pid_t number = 0;
+
+    while (!number && dir->stream && (entry = readdir(dir->stream)))
+        number = task_of_name(entry->d_name);
+    return number;
 }

@@ -1,6 +1,6 @@
 /*
- * Readers of stat and status of a task: a process, or one of its threads. PROC_SELF
- * in place of a pid stands for the tool itself.
+ * The tasks in /proc, that is processes and their threads: their stat and status,
+ * and lists of them. PROC_SELF in place of a pid stands for the tool itself.
  *
  * Each function returns 0 or -errno: -ENOENT or -ESRCH if there is no such task,
  * -EBADMSG if the text is malformed. *out is valid only after 0.
@@ -9,6 +9,8 @@
 
 #include "host/parse.h"
 #include "host/procfs.h"
+
+#include <dirent.h>
 
 /* Reads /proc/PID/stat: the times are of all threads, the state is the first thread's. */
 int process_stat(const struct procfs *proc, pid_t pid, struct proc_stat *out);
@@ -22,3 +24,16 @@ int thread_stat(const struct procfs *proc, pid_t pid, pid_t tid, struct proc_sta
 int process_status(const struct procfs *proc, pid_t pid, struct proc_status *out);
 /* Reads /proc/PID/task/TID/status. */
 int thread_status(const struct procfs *proc, pid_t pid, pid_t tid, struct proc_status *out);
+
+/* The processes in /proc, or the threads of one process, in the order of the kernel. */
+struct task_dir {
+    DIR *stream;
+};
+
+/* Open the directory; return 0 or -errno. task_dir_close releases it, also after an error. */
+int task_dir_of_processes(struct task_dir *dir, const struct procfs *proc);
+int task_dir_of_threads(struct task_dir *dir, const struct procfs *proc, pid_t pid);
+void task_dir_close(struct task_dir *dir);
+
+/* Returns the next pid or tid; 0 at the end. */
+pid_t task_dir_next(struct task_dir *dir);

@@ -81,6 +81,21 @@ static void test_many_groups(void)
     free(text);
 }
 
+static void test_directories(void)
+{
+    struct task_dir dir;
+
+    CHECK(tree_write(&tree, "12a/stat", "") && tree_write(&tree, "meminfo", ""));
+    CHECK(task_dir_of_processes(&dir, &proc) == 0 && task_dir_next(&dir) == 42);
+    CHECK(task_dir_next(&dir) == 0 && task_dir_next(&dir) == 0);
+    task_dir_close(&dir);
+    CHECK(task_dir_of_threads(&dir, &proc, 42) == 0 && task_dir_next(&dir) == 43);
+    CHECK(task_dir_next(&dir) == 0);
+    task_dir_close(&dir);
+    CHECK(task_dir_of_threads(&dir, &proc, 41) == -ENOENT && task_dir_next(&dir) == 0);
+    task_dir_close(&dir);
+}
+
 int main(void)
 {
     if (!CHECK(tree_make(&tree)) || !CHECK(procfs_open(&proc, tree.path) == 0))
@@ -88,6 +103,7 @@ int main(void)
     test_tasks();
     test_errors();
     test_many_groups();
+    test_directories();
     procfs_close(&proc);
     tree_remove(&tree);
     return check_result();
