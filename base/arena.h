@@ -1,4 +1,4 @@
-/* Memory that is given back all at once. */
+/* Memory that is freed all at once. */
 #pragma once
 
 #include "base/util.h"
@@ -12,11 +12,11 @@ struct arena {
     size_t total; /* of all chunks */
 };
 
-/* Bytes. Names that a target made can be as long as it likes. */
+/* Bytes. A limit is needed because names from a target can have any length. */
 #define ARENA_MAX ((size_t)1 << 30)
 
-/* Zeroed and aligned for any type. NULL: out of memory, or of ARENA_MAX. */
+/* Returns zeroed memory, aligned for any type. NULL: out of memory, or ARENA_MAX is reached. */
 void *arena_alloc(struct arena *arena, size_t size);
-/* A copy of len bytes and a NUL. */
+/* Returns a copy of len bytes with a NUL. */
 char *arena_string(struct arena *arena, const char *text, size_t len);
 void arena_free(struct arena *arena);

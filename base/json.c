@@ -35,7 +35,7 @@ static void write_text(FILE *out, const char *text)
     fputc('"', out);
 }
 
-/* What separates a member or an item from the one before. */
+/* Separates a member or an item from the one before it. */
 static void write_comma(struct json *json)
 {
     if (json->any)

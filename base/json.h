@@ -1,6 +1,6 @@
 /*
  * Writes a JSON document (RFC 8259) to a stream, member by member. All JSON of
- * the tool is written here. What is begun has to be ended, in the reverse order.
+ * the tool is written here. Each begin needs its end, in reverse order.
  */
 #pragma once
 
@@ -11,11 +11,11 @@
 
 struct json {
     FILE *out;
-    bool any;     /* what is open has a member or an item already */
-    bool compact; /* no blanks between them; json_begin clears it */
+    bool any;     /* the open object or list is not empty */
+    bool compact; /* no blanks between members and items; json_begin clears it */
 };
 
-/* The whole document, an object; its end writes a newline. */
+/* The document, which is an object; its end writes a newline. */
 void json_begin(struct json *json, FILE *out);
 void json_end(struct json *json);
 
@@ -33,17 +33,17 @@ void json_signed(struct json *json, const char *name, int64_t value);
 void json_rounded(struct json *json, const char *name, double value);
 void json_bool(struct json *json, const char *name, bool value);
 void json_null(struct json *json, const char *name);
-/* JSON that the target wrote; line ends and blanks stay. */
+/* A value that is JSON text already; its line ends and blanks stay. */
 void json_raw(struct json *json, const char *name, const char *text, size_t len);
 
-/* A member that is an object: what follows is in it. */
+/* A member that is an object; the next members are in it. */
 void json_object_begin(struct json *json, const char *name);
 void json_object_end(struct json *json);
 /* A member that is a list. */
 void json_list_begin(struct json *json, const char *name);
 void json_list_end(struct json *json);
 
-/* Items of a list; an object: what follows is in it. */
+/* Items of a list. json_item_begin: an object; the next members are in it. */
 void json_item_begin(struct json *json);
 void json_item_end(struct json *json);
 void json_item_text(struct json *json, const char *text);

@@ -89,7 +89,7 @@ static bool member(struct reader *reader, unsigned depth)
     return take(reader, ':') && value(reader, depth);
 }
 
-/* What stands between the brackets; the first one has been taken. */
+/* Reads what follows the opening bracket, up to the closing one. */
 static bool list(struct reader *reader, char end, unsigned depth,
                  bool (*item)(struct reader *, unsigned))
 {

@@ -1,4 +1,4 @@
-/* Is a text that the target wrote JSON? */
+/* Checks that a text from a target is valid JSON. */
 #pragma once
 
 #include <stdbool.h>
@@ -6,5 +6,6 @@
 
 enum { JSON_DEPTH_MAX = 64 };
 
-/* One value of RFC 8259 with blanks around it, nested at most JSON_DEPTH_MAX deep. */
+/* True if it is one value of RFC 8259, with blanks around it, nested at most JSON_DEPTH_MAX deep.
+ */
 bool json_valid(const char *text, size_t len);

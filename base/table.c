@@ -6,7 +6,7 @@
 
 enum { TABLE_FIRST = 64 };
 
-/* The finalizer of MurmurHash3: every bit of the input moves every bit of the output. */
+/* The finalizer of MurmurHash3: every input bit affects every output bit. */
 static uint64_t mix(uint64_t x)
 {
     x ^= x >> 33;
@@ -39,7 +39,7 @@ static struct table_slot *find_free(const struct table *table, uint32_t hash)
 {
     size_t at = hash & (table->size - 1);
 
-    while (table->slots[at].place != TABLE_NONE)
+    while (table->slots[at].index != TABLE_NONE)
         at = (at + 1) & (table->size - 1);
     return &table->slots[at];
 }
@@ -56,7 +56,7 @@ static bool grow(struct table *table)
     table->slots = slots;
     table->size = size;
     for (size_t i = 0; i < old.size; i++)
-        if (old.slots[i].place != TABLE_NONE)
+        if (old.slots[i].index != TABLE_NONE)
             *find_free(table, old.slots[i].hash) = old.slots[i];
     free(old.slots);
     return true;
@@ -78,13 +78,13 @@ uint32_t table_put(struct table *table, uint64_t hash, table_same same, const vo
         return TABLE_NONE;
     for (size_t at = low & (table->size - 1);; at = (at + 1) & (table->size - 1)) {
         struct table_slot *slot = &table->slots[at];
-        if (slot->place == TABLE_NONE) {
+        if (slot->index == TABLE_NONE) {
             *slot = (struct table_slot){low, fresh};
             table->count++;
             return fresh;
         }
-        if (slot->hash == low && same(ctx, slot->place, key))
-            return slot->place;
+        if (slot->hash == low && same(ctx, slot->index, key))
+            return slot->index;
     }
 }
 

@@ -1,7 +1,7 @@
 /*
- * A hash table from keys that lie elsewhere, in a growing list, to their places
- * in that list. Keys come from files that others wrote: the hash is seeded, so
- * that nobody can choose keys that all meet in one slot.
+ * A hash table that maps keys to their indices in a list, which the caller
+ * keeps. Keys come from untrusted files: the hash is seeded, so that nobody can
+ * choose keys that all have the same slot.
  */
 #pragma once
 
@@ -13,7 +13,7 @@ enum { TABLE_NONE = UINT32_MAX };
 
 struct table_slot {
     uint32_t hash;
-    uint32_t place; /* TABLE_NONE: free */
+    uint32_t index; /* TABLE_NONE: free */
 };
 
 struct table {
@@ -22,17 +22,17 @@ struct table {
     uint64_t seed;
 };
 
-/* Is what lies at a place the key? */
-typedef bool (*table_same)(const void *ctx, uint32_t place, const void *key);
+/* True if the list has the key at that index. */
+typedef bool (*table_same)(const void *ctx, uint32_t index, const void *key);
 
 void table_init(struct table *table);
 
-/* To be given to table_put: of a number, and of bytes. */
+/* Hashes for table_put. */
 uint64_t table_hash_number(const struct table *table, uint64_t number);
 uint64_t table_hash_bytes(const struct table *table, const void *bytes, size_t len);
 
 /*
- * The place of the key; when it is new, `fresh` is stored and returned.
+ * Returns the index of the key; if the key is new, stores and returns `fresh`.
  * TABLE_NONE: out of memory.
  */
 uint32_t table_put(struct table *table, uint64_t hash, table_same same, const void *ctx,

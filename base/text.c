@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Length of the valid UTF-8 sequence at p, 0 if there is none (RFC 3629); a NUL ends it. */
+/* Returns the length of the valid UTF-8 sequence at p, 0 if there is none (RFC 3629). */
 static size_t utf8_len(const unsigned char *p)
 {
     size_t n = p[0] < 0x80 ? 1 : p[0] >= 0xc2 && p[0] < 0xe0 ? 2 : (p[0] & 0xf0) == 0xe0 ? 3 : 4;
@@ -20,13 +20,13 @@ static size_t utf8_len(const unsigned char *p)
     return n;
 }
 
-/* Controls of ASCII, and of Latin-1 as UTF-8 has them (ECMA-48's C1). */
+/* True for controls of ASCII, and for C1 of ECMA-48 in UTF-8. */
 static bool is_control(const unsigned char *p)
 {
     return *p < 0x20 || *p == 0x7f || (p[0] == 0xc2 && p[1] < 0xa0);
 }
 
-/* U+200E, U+200F, U+2028 to U+202E, U+2066 to U+2069: lines and directions (Unicode's UAX 9). */
+/* U+200E, U+200F, U+2028 to U+202E, U+2066 to U+2069: line and direction controls (UAX 9). */
 static bool turns(const unsigned char *p)
 {
     return p[0] == 0xe2 &&
@@ -56,7 +56,7 @@ void text_write_clean(FILE *out, const char *text, const char *also)
     }
 }
 
-/* Most of it is plain ASCII, which goes out in one piece. */
+/* Returns the length of plain ASCII, which is written in one piece. */
 static size_t plain_len(const char *text, size_t len)
 {
     size_t n = 0;
@@ -77,7 +77,7 @@ void text_write_lines(FILE *out, const char *text, size_t len)
             fwrite_unlocked(text, 1, n, out);
             continue;
         }
-        memcpy(unit, text, len < 4 ? len : 4); /* a NUL behind: a character may be cut */
+        memcpy(unit, text, len < 4 ? len : 4); /* with a NUL: the character may be cut off */
         n = text_unit(unit, &shown);
         if (shown)
             fwrite_unlocked(unit, 1, n, out);

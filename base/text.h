@@ -1,4 +1,4 @@
-/* Names on their way out: they come from a target and may hold anything. */
+/* Prints text from a target, which may contain any bytes. */
 #pragma once
 
 #include <stdbool.h>
@@ -6,17 +6,17 @@
 #include <stdio.h>
 
 /*
- * The length of the character at text, which ends with a NUL: valid UTF-8 or,
- * where it is none, one byte. *shown is false for what is no text to show: a
- * byte that is not UTF-8, a control (of ASCII, and ECMA-48's C1), and what
- * changes the direction of the text around it.
+ * Returns the length of the first character of a text that ends with a NUL: one
+ * byte if it is not valid UTF-8. *shown is false for a character that must not be
+ * printed: a byte that is not UTF-8, a control (of ASCII, and C1 of ECMA-48), and
+ * one that changes the direction of the text around it.
  */
 size_t text_unit(const char *text, bool *shown);
 
-/* With '?' for what a terminal might act on, and for the characters of `also`. */
+/* Writes a text with '?' for characters that must not be printed, and for those of `also`. */
 void text_write_clean(FILE *out, const char *text, const char *also);
 
-/* The same for a text of many lines and any bytes: newlines and tabs stay. */
+/* Writes a text of several lines and any bytes in the same way; newlines and tabs stay. */
 void text_write_lines(FILE *out, const char *text, size_t len);
 
 bool text_ends_with(const char *text, const char *end);

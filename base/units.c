@@ -1,4 +1,5 @@
 #include "base/units.h"
+#include "base/cursor.h"
 #include "base/util.h"
 
 #include <math.h>
@@ -7,7 +8,7 @@
 
 /* ---- formatting ---- */
 
-/* Bytes: a text of any size fits into UNITS_TEXT. */
+/* Bytes; larger sizes would not fit into UNITS_TEXT. */
 static const double LARGEST = 1e30;
 
 /* Returns the length. */
@@ -72,7 +73,7 @@ const char *units_shorten(char *text)
     return text;
 }
 
-/* From a minute on: two adjacent units, in whole numbers; no second one that is 0. */
+/* For a minute or more: two adjacent units, in whole numbers; the second is omitted if it is 0. */
 static void format_long(double seconds, char out[UNITS_TEXT])
 {
     static const struct {
@@ -115,20 +116,15 @@ const char *units_duration(uint64_t ns, char out[UNITS_TEXT])
 
 bool units_parse_digits(const char *text, uint64_t limit, uint64_t *value, const char **rest)
 {
-    const char *p = text;
+    struct cursor cursor = cursor_of(text, strlen(text));
 
-    *value = 0;
-    for (; *p >= '0' && *p <= '9'; p++) {
-        uint64_t digit = (uint64_t)(*p - '0');
-        if (digit > limit || *value > (limit - digit) / 10)
-            return false;
-        *value = *value * 10 + digit;
-    }
-    *rest = p;
-    return p != text;
+    if (!cursor_take_decimal(&cursor, value) || *value > limit)
+        return false;
+    *rest = cursor.at;
+    return true;
 }
 
-/* strtod(3) takes more: 0x10, 1e9, inf. */
+/* strtod(3) accepts more: 0x10, 1e9, inf. */
 bool units_parse_decimal(const char *text, double *value, const char **rest)
 {
     static const char digits[] = "0123456789";
@@ -148,7 +144,7 @@ bool units_parse_decimal(const char *text, double *value, const char **rest)
     return end == text + len && isfinite(*value);
 }
 
-/* Bits to shift by for "", "K", "KiB", "M", ... */
+/* Skips "", "K", "KiB", "M", ...; returns the bits to shift by. */
 static unsigned parse_suffix(const char **text)
 {
     static const char letters[] = "KMGT";
@@ -176,7 +172,7 @@ bool units_parse_bytes(const char *text, uint64_t *bytes, const char **rest)
     if (*bytes > UINT64_MAX >> shift)
         return false;
     *bytes <<= shift;
-    if (!whole) /* below what follows the point a double is exact enough */
+    if (!whole) /* a double is exact enough for the fraction */
         *bytes += (uint64_t)ldexp(value - floor(value), (int)shift);
     return true;
 }

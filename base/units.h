@@ -1,7 +1,7 @@
 /*
- * Numbers as people read and write them: sizes, rates and durations. The tool
- * shows them with these functions alone, so that the same size looks the same
- * everywhere; machine formats (JSON, pprof, ...) have plain numbers.
+ * Formats and parses sizes, rates and durations. The tool prints them only with
+ * these functions, so that the same size looks the same everywhere; machine
+ * formats (JSON, pprof, ...) have plain numbers.
  *
  * The rule: at most three significant digits, without trailing zeros ("64",
  * "1.5", "2.34", "117"), a space, the unit. Sizes have the units of IEC 80000-13

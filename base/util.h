@@ -1,4 +1,4 @@
-/* Ownership and time: the few things that every layer needs. */
+/* Ownership, time and addresses, for every layer. */
 #pragma once
 
 #include <stdint.h>
@@ -6,7 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* An address in the target. Never a pointer: it means nothing here. */
+/* An address in the target. Never a pointer, as it is not valid in the tool. */
 typedef uint64_t remote_addr;
 
 static inline void util_close(int *fd)

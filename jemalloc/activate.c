@@ -40,7 +40,7 @@ uint64_t activation_draw(uint64_t lg_sample, uint64_t random)
 
 enum outcome { OUTCOME_SAMPLING, OUTCOME_WOKEN, OUTCOME_UNSURE };
 
-struct visit {
+struct activation_visit {
     const struct instance *instance;
     const struct activation_options *options;
     struct activation *activation;
@@ -103,8 +103,9 @@ static fault_code wake_thread(struct injection *injection, remote_addr at, uint6
 }
 
 /* By calls only: works if the thread has no profiling data, or if its data have expired. */
-static fault_code start_count_again(struct injection *injection, const struct visit *visit,
-                                    enum outcome *outcome, struct fault *fault)
+static fault_code start_count_again(struct injection *injection,
+                                    const struct activation_visit *visit, enum outcome *outcome,
+                                    struct fault *fault)
 {
     struct activation *activation = visit->activation;
     struct ctl_op reset = {
@@ -123,7 +124,7 @@ static fault_code start_count_again(struct injection *injection, const struct vi
     return rc;
 }
 
-static fault_code activate_held(struct injection *injection, const struct visit *visit,
+static fault_code activate_held(struct injection *injection, const struct activation_visit *visit,
                                 enum outcome *outcome, struct fault *fault)
 {
     const struct activation_layout *layout = &visit->options->layout;
@@ -150,7 +151,7 @@ static void count_visit(struct activation *activation, const struct injection *i
         activation->longest_ns = injection->summary.held_ns;
 }
 
-static fault_code hold_thread(const struct injection_env *env, const struct visit *visit,
+static fault_code hold_thread(const struct injection_env *env, const struct activation_visit *visit,
                               struct fault *fault)
 {
     enum outcome outcome = OUTCOME_UNSURE;
@@ -225,7 +226,7 @@ static bool is_worth_retrying(const struct pending *pending, unsigned round)
             pending->fault.code == FAULT_NO_SAFE_POINT || pending->fault.code == FAULT_NO_UNWINDER);
 }
 
-static fault_code visit_one(const struct injection_env *env, const struct visit *visit,
+static fault_code visit_one(const struct injection_env *env, const struct activation_visit *visit,
                             struct pending *pending, uint64_t slice, struct fault *fault)
 {
     struct injection_env own = *env;
@@ -250,7 +251,7 @@ static fault_code visit_one(const struct injection_env *env, const struct visit 
 
 /* Tries each in turn, longer in each round: a thread that is never at a safe point must not use up
  * the time of the others. */
-static fault_code visit_all(const struct injection_env *env, const struct visit *visit,
+static fault_code visit_all(const struct injection_env *env, const struct activation_visit *visit,
                             struct pending *list, size_t count, struct fault *fault)
 {
     uint64_t slice = FIRST_SLICE_NS;
@@ -299,7 +300,7 @@ fault_code activation_run(const struct injection_env *env, const struct instance
                           const struct activation_options *options, struct activation *activation,
                           struct fault *fault)
 {
-    const struct visit visit = {instance, options, activation};
+    const struct activation_visit visit = {instance, options, activation};
     fault_code rc;
 
     memset(activation, 0, sizeof *activation);

@@ -11,7 +11,7 @@
 enum { HEAD_BYTES = 4096, SLOTS_FIRST = 1024, ENVIRON_MAX = 4 << 20 };
 
 /* A jemalloc in a file; addresses are those of the process in which it was first seen. */
-struct resident {
+struct file_jemalloc {
     struct instance instance; /* instance.module.path is not valid */
     struct fact_variables variables;
 };
@@ -25,7 +25,7 @@ struct file_key {
 struct file_slot {
     struct file_key key;
     bool used;
-    struct resident *resident; /* NULL: no jemalloc in this file */
+    struct file_jemalloc *found; /* NULL: no jemalloc in this file */
 };
 
 /*
@@ -62,7 +62,7 @@ void census_free(struct census *census)
     if (!census)
         return;
     for (size_t i = 0; census->slots && i < census->size; i++)
-        free(census->slots[i].resident);
+        free(census->slots[i].found);
     free(census->slots);
     free(census->code);
     free(census);
@@ -192,19 +192,17 @@ static void remember_files(struct look *look, ssize_t count)
 }
 
 /* Examines a file that is seen for the first time; NULL: no jemalloc, or out of memory. */
-static struct resident *examine_file(struct look *look, const struct module *module)
+static struct file_jemalloc *examine_file(struct look *look, const struct module *module)
 {
-    struct resident *resident = malloc(sizeof *resident);
+    struct file_jemalloc *found = malloc(sizeof *found);
 
-    if (!resident ||
-        !instance_in_module(&resident->instance, module, &look->target, &look->memory)) {
-        free(resident);
+    if (!found || !instance_in_module(&found->instance, module, &look->target, &look->memory)) {
+        free(found);
         return NULL;
     }
-    facts_locate(&resident->variables, &resident->instance, &look->modules, &look->target,
-                 &look->memory);
-    resident->instance.module.path = NULL;
-    return resident;
+    facts_locate(&found->variables, &found->instance, &look->modules, &look->target, &look->memory);
+    found->instance.module.path = NULL;
+    return found;
 }
 
 static fault_code target_open_once(struct look *look, struct fault *fault)
@@ -216,8 +214,8 @@ static fault_code target_open_once(struct look *look, struct fault *fault)
 }
 
 /* Finds the cached result for the file of a module, or examines it. */
-static fault_code module_resident(struct look *look, const struct module *module,
-                                  const struct resident **out, struct fault *fault)
+static fault_code module_jemalloc(struct look *look, const struct module *module,
+                                  const struct file_jemalloc **out, struct fault *fault)
 {
     struct file_key key;
     struct file_slot *slot;
@@ -237,33 +235,33 @@ static fault_code module_resident(struct look *look, const struct module *module
         rc = target_open_once(look, fault);
         if (rc != FAULT_NONE)
             return rc;
-        struct resident *resident = examine_file(look, module);
+        struct file_jemalloc *found = examine_file(look, module);
         /* If the process has ended, the result is not about the file. */
-        if (!resident && (rc = target_check(&look->target, fault)) != FAULT_NONE)
+        if (!found && (rc = target_check(&look->target, fault)) != FAULT_NONE)
             return rc;
-        *slot = (struct file_slot){key, true, resident};
+        *slot = (struct file_slot){key, true, found};
         look->census->count++;
     }
-    *out = slot->resident;
+    *out = slot->found;
     return FAULT_NONE;
 }
 
 /* Chooses like instance_find the jemalloc that serves malloc: without prefix, else the first. */
-static fault_code choose_resident(struct look *look, const struct resident **best,
+static fault_code choose_jemalloc(struct look *look, const struct file_jemalloc **best,
                                   const struct module **where, struct fault *fault)
 {
     *best = NULL;
     for (size_t i = 0; i < look->modules.count; i++) {
         const struct module *module = &look->modules.list[i];
-        const struct resident *resident;
+        const struct file_jemalloc *found;
         if (module->inode == 0 || module->exec_start == module->exec_end)
             continue;
-        fault_code rc = module_resident(look, module, &resident, fault);
+        fault_code rc = module_jemalloc(look, module, &found, fault);
         if (rc != FAULT_NONE)
             return rc;
-        if (!resident || (*best && (resident->instance.prefix[0] || !(*best)->instance.prefix[0])))
+        if (!found || (*best && (found->instance.prefix[0] || !(*best)->instance.prefix[0])))
             continue;
-        *best = resident;
+        *best = found;
         *where = module;
     }
     if (!*best)
@@ -322,10 +320,10 @@ static bool file_preloads(const struct look *look, const char *name)
     return list_names(text, name);
 }
 
-static enum linkage linkage_of(struct look *look, const struct resident *resident,
+static enum linkage linkage_of(struct look *look, const struct file_jemalloc *found,
                                const struct module *module)
 {
-    if (resident->instance.in_program)
+    if (found->instance.in_program)
         return LINKAGE_STATIC;
     if (environ_preloads(look, module_name(module)) || file_preloads(look, module_name(module)))
         return LINKAGE_PRELOADED;
@@ -340,18 +338,18 @@ static void move_variables(struct fact_variables *variables, uint64_t by)
             variables->at[i].address += by;
 }
 
-static void entry_fill(struct look *look, const struct resident *resident,
+static void entry_fill(struct look *look, const struct file_jemalloc *found,
                        const struct module *module, struct census_entry *entry)
 {
-    struct fact_variables variables = resident->variables;
+    struct fact_variables variables = found->variables;
 
-    move_variables(&variables, module->start - resident->instance.module.start);
+    move_variables(&variables, module->start - found->instance.module.start);
     entry->stat = look->target.stat;
     entry->status = look->target.status;
     snprintf(entry->path, sizeof entry->path, "%s", module->path);
-    memcpy(entry->prefix, resident->instance.prefix, sizeof entry->prefix);
-    entry->found_by = resident->instance.found_by;
-    entry->linkage = linkage_of(look, resident, module);
+    memcpy(entry->prefix, found->instance.prefix, sizeof entry->prefix);
+    entry->found_by = found->instance.found_by;
+    entry->linkage = linkage_of(look, found, module);
     facts_read(&variables, &look->memory, &entry->prof);
 }
 
@@ -372,7 +370,7 @@ static fault_code load_modules(struct look *look, struct fault *fault)
 static fault_code look_at_modules(struct look *look, struct census_entry *entry,
                                   struct fault *fault)
 {
-    const struct resident *resident = NULL;
+    const struct file_jemalloc *found = NULL;
     const struct module *module = NULL;
     fault_code rc = load_modules(look, fault);
 
@@ -381,12 +379,12 @@ static fault_code look_at_modules(struct look *look, struct census_entry *entry,
     if (rc != FAULT_NONE)
         return rc;
     modules_tell_memory(&look->modules, &look->memory);
-    rc = choose_resident(look, &resident, &module, fault);
+    rc = choose_jemalloc(look, &found, &module, fault);
     if (rc == FAULT_NONE)
         rc = target_open_once(look, fault);
     if (rc != FAULT_NONE)
         return rc;
-    entry_fill(look, resident, module, entry);
+    entry_fill(look, found, module, entry);
     return target_check(&look->target, fault);
 }
 

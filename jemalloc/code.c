@@ -18,7 +18,7 @@ enum owner {
 };
 
 /* A function that belongs to jemalloc, or may do so by its source file. */
-struct function {
+struct owned_function {
     remote_addr start, end;
     size_t before; /* functions of the program before it in .symtab: the order of aliases */
     bool named;    /* OWNER_JEMALLOC */
@@ -27,7 +27,7 @@ struct function {
 
 /* For the program's own functions, perhaps a million, only addresses are kept. */
 struct functions {
-    struct function *list;
+    struct owned_function *list;
     remote_addr *others; /* those of OWNER_PROGRAM */
     size_t count, capacity, other_count, other_capacity, named;
     bool failed;
@@ -217,14 +217,14 @@ static bool add_other(struct functions *functions, remote_addr start)
 
 static bool add_function(struct functions *functions, const struct symbol *symbol, bool named)
 {
-    struct function *list =
+    struct owned_function *list =
         list_grow(functions->list, &functions->capacity, functions->count, sizeof *list);
 
     if (!list)
         return false;
     functions->list = list;
     functions->named += named;
-    list[functions->count++] = (struct function){
+    list[functions->count++] = (struct owned_function){
         .start = symbol->address,
         .end = symbol->address + (symbol->size ? symbol->size : 1),
         .before = functions->other_count,
@@ -247,7 +247,7 @@ static bool visit_function(void *ctx, const char *name, const struct symbol *sym
 
 static int compare_functions(const void *a, const void *b)
 {
-    const struct function *x = a, *y = b;
+    const struct owned_function *x = a, *y = b;
     if (x->start != y->start)
         return x->start > y->start ? 1 : -1;
     return (x->before > y->before) - (x->before < y->before);
@@ -261,7 +261,7 @@ static size_t function_behind(const struct functions *functions, size_t other)
 
     while (low < high) {
         size_t mid = low + (high - low) / 2;
-        const struct function *function = &functions->list[mid];
+        const struct owned_function *function = &functions->list[mid];
         if (function->start < addr || (function->start == addr && function->before <= other))
             low = mid + 1;
         else
@@ -284,12 +284,12 @@ static void divide_functions(struct functions *functions)
  * piece, so they all belong to jemalloc if one of them does by its name; so do
  * unknown functions between them, but not those at either end.
  */
-static fault_code forbid_run(const struct function *first, const struct function *end,
+static fault_code forbid_run(const struct owned_function *first, const struct owned_function *end,
                              struct plan *plan, struct fault *fault)
 {
     bool named = false;
 
-    for (const struct function *function = first; function < end; function++)
+    for (const struct owned_function *function = first; function < end; function++)
         named |= function->named;
     if (!named)
         return FAULT_NONE;
@@ -298,8 +298,8 @@ static fault_code forbid_run(const struct function *first, const struct function
 
 static fault_code forbid_runs(struct functions *functions, struct plan *plan, struct fault *fault)
 {
-    const struct function *first = functions->list, *end;
-    const struct function *last = functions->list + functions->count;
+    const struct owned_function *first = functions->list, *end;
+    const struct owned_function *last = functions->list + functions->count;
     fault_code rc = FAULT_NONE;
 
     qsort(functions->list, functions->count, sizeof *functions->list, compare_functions);

@@ -24,7 +24,7 @@ struct reads {
     size_t count;
 };
 
-struct search {
+struct hooks_search {
     struct injection *injection;
     const struct instance *instance;
     struct hooks_consent *consent;
@@ -67,7 +67,7 @@ fault_code hooks_judge(const struct injection *injection, const char *owner, rem
 }
 
 /* Judges each function; a set that cannot be read is not jemalloc's own. */
-static fault_code judge_arena(struct search *search, unsigned arena, const remote_addr *value,
+static fault_code judge_arena(struct hooks_search *search, unsigned arena, const remote_addr *value,
                               struct fault *fault)
 {
     remote_addr functions[HOOKS_MAX] = {0};
@@ -91,7 +91,7 @@ static fault_code judge_arena(struct search *search, unsigned arena, const remot
 /* ---- all arenas ---- */
 
 /* Judges the arenas from first on, as many as one list of calls takes. A missing arena has none. */
-static fault_code judge_some(struct search *search, unsigned first, unsigned end,
+static fault_code judge_some(struct hooks_search *search, unsigned first, unsigned end,
                              struct fault *fault)
 {
     struct reads reads = {.injection = search->injection, .instance = search->instance};
@@ -114,7 +114,7 @@ static fault_code judge_some(struct search *search, unsigned first, unsigned end
 }
 
 /* Reads the number of arenas, and finds which of the two names this release has for hooks. */
-static fault_code list_arenas(struct search *search, struct fault *fault)
+static fault_code list_arenas(struct hooks_search *search, struct fault *fault)
 {
     enum { ARENAS, AUTOMATIC, FORM };
     struct reads reads = {.injection = search->injection, .instance = search->instance};
@@ -152,7 +152,7 @@ static fault_code list_arenas(struct search *search, struct fault *fault)
 fault_code hooks_check(struct injection *injection, const struct instance *instance, int scope,
                        struct hooks_consent *consent, unsigned *arenas, struct fault *fault)
 {
-    struct search search = {.injection = injection, .instance = instance, .consent = consent};
+    struct hooks_search search = {.injection = injection, .instance = instance, .consent = consent};
     fault_code rc = list_arenas(&search, fault);
     unsigned first = 0, end = search.arenas;
 

@@ -105,7 +105,7 @@ static bool instances_add(struct instances *instances, const struct instance *in
 }
 
 /* One search for all instances, or for the default. */
-struct lookup {
+struct instance_search {
     const struct modules *modules;
     const struct target *target;
     struct memory *memory;
@@ -190,7 +190,7 @@ static enum found_by found_at(enum symbol_place place)
     return found[place];
 }
 
-static void find_in_file(struct lookup *lookup, const struct module *module,
+static void find_in_file(struct instance_search *lookup, const struct module *module,
                          const struct image *image)
 {
     static const struct name_pattern patterns[] = {NAME_ENDS_WITH(suffix), NAME_ENDS_WITH(sibling)};
@@ -222,7 +222,7 @@ static bool has_instance(const struct instances *instances, const struct module 
     return false;
 }
 
-static void find_by_tables(struct lookup *lookup, const struct module *module,
+static void find_by_tables(struct instance_search *lookup, const struct module *module,
                            const struct image *image)
 {
     struct instance instance;
@@ -247,8 +247,8 @@ static void find_by_tables(struct lookup *lookup, const struct module *module,
 
 enum pass { PASS_KNOWN, PASS_SUFFIX, PASS_FILE, PASS_TABLES, PASS_COUNT };
 
-static void find_in_module(struct lookup *lookup, enum pass pass, const struct module *module,
-                           const struct image *image)
+static void find_in_module(struct instance_search *lookup, enum pass pass,
+                           const struct module *module, const struct image *image)
 {
     struct suffix_search search = {lookup->out, module, image};
     struct instance instance;
@@ -272,7 +272,7 @@ static void find_in_module(struct lookup *lookup, enum pass pass, const struct m
 }
 
 /* Makes one pass over all modules. */
-static void run_pass(struct lookup *lookup, enum pass pass)
+static void run_pass(struct instance_search *lookup, enum pass pass)
 {
     lookup->native = 0;
     for (size_t i = 0; i < lookup->modules->count && clock_now() < lookup->until; i++) {
@@ -287,7 +287,7 @@ static void run_pass(struct lookup *lookup, enum pass pass)
 }
 
 /* Makes the passes over one module, until one finds something. */
-static void run_module(struct lookup *lookup, const struct module *module)
+static void run_module(struct instance_search *lookup, const struct module *module)
 {
     struct symbol symbol;
     struct image image;
@@ -363,7 +363,7 @@ static fault_code explain_unreadable(const struct modules *modules, const struct
                      modules->count);
 }
 
-static fault_code look_everywhere(struct lookup *lookup, struct fault *fault)
+static fault_code look_everywhere(struct instance_search *lookup, struct fault *fault)
 {
     const struct module *serving = scope_find(lookup->modules, lookup->memory, "malloc");
 
@@ -389,12 +389,12 @@ static fault_code look_everywhere(struct lookup *lookup, struct fault *fault)
 fault_code instances_find(struct instances *instances, const struct modules *modules,
                           const struct target *target, struct memory *memory, struct fault *fault)
 {
-    struct lookup lookup = {.modules = modules,
-                            .target = target,
-                            .memory = memory,
-                            .out = instances,
-                            .all = true,
-                            .until = search_end()};
+    struct instance_search lookup = {.modules = modules,
+                                     .target = target,
+                                     .memory = memory,
+                                     .out = instances,
+                                     .all = true,
+                                     .until = search_end()};
     fault_code rc;
 
     memset(instances, 0, sizeof *instances);
@@ -421,11 +421,11 @@ fault_code instance_find(struct instance *instance, const struct modules *module
                          const struct target *target, struct memory *memory, struct fault *fault)
 {
     struct instances instances = {NULL, 0, 0};
-    struct lookup lookup = {.modules = modules,
-                            .target = target,
-                            .memory = memory,
-                            .out = &instances,
-                            .until = search_end()};
+    struct instance_search lookup = {.modules = modules,
+                                     .target = target,
+                                     .memory = memory,
+                                     .out = &instances,
+                                     .until = search_end()};
     fault_code rc = look_everywhere(&lookup, fault);
 
     if (rc == FAULT_NONE)
@@ -438,7 +438,7 @@ bool instance_in_module(struct instance *instance, const struct module *module,
                         const struct target *target, struct memory *memory)
 {
     struct instances instances = {NULL, 0, 0};
-    struct lookup lookup = {
+    struct instance_search lookup = {
         .target = target, .memory = memory, .out = &instances, .until = search_end()};
     struct image image;
 

@@ -71,7 +71,7 @@ fault_code stats_read(struct injection *injection, const struct instance *instan
 
 /* ---- the report ---- */
 
-struct report {
+struct stats_report {
     struct injection *injection;
     struct sink *sink;
     bool gathers; /* through our callback; else at its writes to file descriptor 2 */
@@ -81,7 +81,7 @@ struct report {
 };
 
 /* Takes count bytes at addr into the sink; a hostile target may give any count. */
-static int64_t take_piece(struct report *report, remote_addr addr, uint64_t count)
+static int64_t take_piece(struct stats_report *report, remote_addr addr, uint64_t count)
 {
     unsigned char *space = sink_reserve(report->sink, count);
 
@@ -100,7 +100,7 @@ static int64_t take_piece(struct report *report, remote_addr addr, uint64_t coun
 static enum intercept_verdict report_enter(void *ctx, uint64_t nr, const uint64_t args[6],
                                            int64_t *result)
 {
-    struct report *report = ctx;
+    struct stats_report *report = ctx;
     bool ours = report->gathers ? gather_is_write(&report->gather, nr, args)
                                 : arch_is_write(nr) && args[0] == STDERR_FILENO;
 
@@ -118,7 +118,7 @@ static void report_leave(void *ctx, uint64_t nr, const uint64_t args[6], int64_t
     (void)result;
 }
 
-static fault_code judge_report(const struct report *report, struct fault *fault)
+static fault_code judge_report(const struct stats_report *report, struct fault *fault)
 {
     if (report->overflow)
         return sink_refuse(report->sink, "malloc_stats_print", fault);
@@ -151,7 +151,7 @@ static fault_code check_direct(struct injection *injection, const struct instanc
 fault_code stats_print(struct injection *injection, const struct instance *instance,
                        const struct stats_request *request, struct fault *fault)
 {
-    struct report report = {.injection = injection, .sink = request->sink};
+    struct stats_report report = {.injection = injection, .sink = request->sink};
     const struct intercept intercept = {
         .enter = report_enter, .leave = report_leave, .ctx = &report};
     struct arch_call calls[2] = {{.function = instance->stats_print}};

@@ -4,14 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
-struct search {
+struct symbol_search {
     const char *name;
     remote_addr address;
 };
 
 static bool visit_named_variable(void *ctx, const char *name, const struct symbol *symbol)
 {
-    struct search *search = ctx;
+    struct symbol_search *search = ctx;
 
     if (symbol->type == STT_OBJECT && strcmp(name, search->name) == 0)
         search->address = symbol->address;
@@ -44,7 +44,7 @@ static remote_addr find_in_symtab(const char *name, const struct instance *insta
 {
     const struct name_pattern pattern = {NAME_WHOLE, name, strlen(name)};
     const struct name_query query = {.patterns = &pattern, .count = 1};
-    struct search search = {name, 0};
+    struct symbol_search search = {name, 0};
     AUTO_CLOSE int fd = module_open(&instance->module, target, memory);
 
     if (fd >= 0)

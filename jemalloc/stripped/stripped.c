@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-struct search {
+struct tables_search {
     struct view view;
     struct eh_frames frames;
     struct ctl_tables *tables;
@@ -13,7 +13,7 @@ struct search {
     struct xrefs xrefs;
 };
 
-static void fill_instance(struct instance *instance, const struct search *search)
+static void fill_instance(struct instance *instance, const struct tables_search *search)
 {
     const struct view *view = &search->view;
 
@@ -26,7 +26,7 @@ static void fill_instance(struct instance *instance, const struct search *search
 }
 
 /* The tables were found: checks everything else that must match them. */
-static const char *check_instance(struct search *search, struct instance *instance)
+static const char *check_instance(struct tables_search *search, struct instance *instance)
 {
     if (!eh_frames_load(&search->frames, &search->view))
         return "without .eh_frame the starts of its functions are unknown";
@@ -39,7 +39,7 @@ static const char *check_instance(struct search *search, struct instance *instan
 }
 
 /* Opens the view and finds the nth tables; NULL: none. Call close_search in any case. */
-static struct ctl_tables *open_search(struct search *search, const struct module *module,
+static struct ctl_tables *open_search(struct tables_search *search, const struct module *module,
                                       const struct target *target, struct memory *memory,
                                       size_t nth)
 {
@@ -54,7 +54,7 @@ static struct ctl_tables *open_search(struct search *search, const struct module
     return search->tables;
 }
 
-static void close_search(struct search *search)
+static void close_search(struct tables_search *search)
 {
     eh_frames_free(&search->frames);
     free(search->tables);
@@ -64,7 +64,7 @@ static void close_search(struct search *search)
 bool stripped_find(struct instance *instance, const struct module *module,
                    const struct target *target, struct memory *memory, size_t nth, const char **why)
 {
-    struct search search;
+    struct tables_search search;
 
     *why = NULL;
     bool found = open_search(&search, module, target, memory, nth) != NULL;
@@ -79,13 +79,14 @@ bool stripped_find(struct instance *instance, const struct module *module,
 }
 
 /* True if these are the tables of the instance; one found by name is assumed to be the only one. */
-static bool belong_together(const struct search *search, const struct instance *instance)
+static bool belong_together(const struct tables_search *search, const struct instance *instance)
 {
     return !instance->tables || search->tables->super_root == instance->tables;
 }
 
 /* Opens the tables of an instance; NULL: none. Call close_search in any case. */
-static struct ctl_tables *open_instance(struct search *search, const struct instance *instance,
+static struct ctl_tables *open_instance(struct tables_search *search,
+                                        const struct instance *instance,
                                         const struct target *target, struct memory *memory)
 {
     for (size_t nth = 0;; nth++) {
@@ -99,7 +100,7 @@ static struct ctl_tables *open_instance(struct search *search, const struct inst
 void stripped_facts(const struct instance *instance, const struct target *target,
                     struct memory *memory, char *version, size_t size, remote_addr *opt_prof)
 {
-    struct search search;
+    struct tables_search search;
 
     snprintf(version, size, "%s", instance->found_by == FOUND_TABLES ? instance->version : "");
     *opt_prof = instance->found_by == FOUND_TABLES ? instance->opt_prof : 0;
@@ -134,7 +135,7 @@ static fault_code refuse_stripped(const struct instance *instance, const char *w
 fault_code stripped_forbid(const struct instance *instance, struct plan *plan,
                            const struct target *target, struct memory *memory, struct fault *fault)
 {
-    struct search search;
+    struct tables_search search;
     fault_code rc;
 
     if (!open_instance(&search, instance, target, memory))

@@ -231,7 +231,7 @@ static void visit_vote(void *ctx, const struct ref *ref)
 
 /* --- verification --- */
 
-struct reach {
+struct root_reach {
     const struct view *view;
     const struct eh_frames *frames;
     const struct users *users;
@@ -241,7 +241,7 @@ struct reach {
 
 static void visit_reach(void *ctx, const struct ref *ref)
 {
-    struct reach *reach = ctx;
+    struct root_reach *reach = ctx;
     size_t function;
 
     if (reach->reached || !eh_frames_begin_at(reach->frames, ref->target))
@@ -259,7 +259,7 @@ static void visit_reach(void *ctx, const struct ref *ref)
 /* True if the function uses the root, directly or within two calls (ctl_byname). */
 static bool leads_to_root(const struct view *view, const struct ballot *ballot, remote_addr start)
 {
-    struct reach reach = {view, ballot->frames, &ballot->of_root, 2, false};
+    struct root_reach reach = {view, ballot->frames, &ballot->of_root, 2, false};
 
     visit_reach(&reach, &(struct ref){start, start, REF_CALL});
     return reach.reached;
