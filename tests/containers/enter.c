@@ -16,12 +16,12 @@
  *   --uid UID         and gid, as that namespace has them
  *   --caps MASK       these capabilities at most (hexadecimal), also as a user other than root
  *   --no-new-privs
- *   --filter NAME     a seccomp filter: `engine` forbids what container engines forbid to all,
- *                     `untraced` and `unknown` forbid ptrace(2) and process_vm_readv(2) to it,
- *                     with EPERM and with ENOSYS
+ *   --filter NAME     a seccomp filter: `engine` is like the default of container engines,
+ *                     `untraced` and `unknown` forbid ptrace(2) and process_vm_readv(2), with
+ *                     EPERM and with ENOSYS
  *
- * It ends with its parent, and what it runs ends with it. Exit code: that of the program; 77 with a
- * reason on stderr when this machine refuses a step.
+ * Ends with its parent, and the program ends with it. The exit code is that of the program; 77,
+ * with a reason on stderr, if this machine refuses a step.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -3,9 +3,9 @@
  *
  *   subject COUNTER [LIBRARY]
  *
- * COUNTER is a file of 8 bytes that it maps and counts its rounds in. LIBRARY
- * is one that it loads with dlopen and whose functions it uses no more.
- * SUBJECT_PREFIX is what stands before the names of the allocator's functions.
+ * COUNTER is a file of 8 bytes, which it maps to count its rounds. It loads
+ * LIBRARY with dlopen and does not use it. SUBJECT_PREFIX is the prefix of the
+ * allocator's functions.
  */
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -1,10 +1,10 @@
 /*
  * resolve [--no-inlines] [--debuginfod] [--root DIR] [--debug-dir DIR] FILE < ADDRESSES
  *
- * Link-time addresses (hexadecimal, one a line) of an ELF file through
- * profile/symbols.h. For each: a line with the address and the number of lines
- * that follow, function, linkage name, file, line and start line, separated by
- * tabs. The last line has the coverage, time and memory.
+ * Resolves link-time addresses (hexadecimal, one a line) of an ELF file by
+ * profile/symbols.h. Prints for each a line with the address and the number of
+ * lines that follow; these have function, linkage name, file, line and start
+ * line, separated by tabs. The last line has the coverage, time and memory.
  */
 #include "profile/symbols.h"
 

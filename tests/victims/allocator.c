@@ -7,17 +7,17 @@
  * --chatty: one more thread writes the numbers from 0 to stderr, a line
  * each. --filter: under a seccomp filter that refuses executable memory.
  *
- * Commands come on stdin, a line each, and are answered by a line "ok" or
+ * Reads commands from stdin, one a line, and answers each with a line "ok" or
  * "error":
  *
  *   work N              each worker allocates N blocks and keeps the last ones
- *   stats OPTIONS FILE  malloc_stats_print(OPTIONS) into FILE; - is no option
- *   message             a malloc_message of its own, which writes to descriptor 2
+ *   stats OPTIONS FILE  writes malloc_stats_print(OPTIONS) to FILE; - means no option
+ *   message             sets a malloc_message that writes to file descriptor 2
  *   active 0|1          writes prof.active
- *   clear               frees what the workers keep, in the worker
+ *   clear               each worker frees its blocks
  *
- * It ends at the end of stdin, or when its parent does. PREFIX is that of the
- * jemalloc it is linked with; without, it uses the one that is preloaded.
+ * Ends at the end of stdin, or with its parent. PREFIX is the prefix of the
+ * jemalloc that it is linked with; without PREFIX it uses the preloaded one.
  */
 #include "filter.h"
 

@@ -3,15 +3,15 @@
  *
  *   extents LOG ARENA LOCK
  *
- * ARENA: "own", one that it has made; "zero", arena 0; "second", arena 1, which
- * is automatic if opt.narenas is 2 or more; "one", as "own" with one function of
- * its own; "copy", with none, but the set is in its own memory; "none",
- * jemalloc's set.
- * LOCK: "held", the only thread sleeps with that lock; "free", without.
+ * ARENA: "own", an arena that it has created; "zero", arena 0; "second", arena
+ * 1, which is automatic if opt.narenas is 2 or more; "one", as "own" with only
+ * one own function; "copy", jemalloc's functions in a set in its own memory;
+ * "none", jemalloc's set.
+ * LOCK: "held", the only thread sleeps with that lock; "free", without it.
  *
- * In the arena lie unused dirty pages. LOG gets two numbers in a line, over and
- * over: how often the thread woke up, and how often a hook ran after that began.
- * Ends when its parent does.
+ * The arena has unused dirty pages. The program writes two numbers to LOG again
+ * and again: how often the thread woke up, and how often a hook has run since
+ * the thread started to sleep. Ends with its parent.
  */
 #include <fcntl.h>
 #include <jemalloc/jemalloc.h>

@@ -30,7 +30,7 @@ static void open_directory(void)
     fd = open(path, O_RDONLY | O_DIRECTORY);
 }
 
-/* A connection with bytes that nobody reads before the end of the test, and SO_LINGER. */
+/* A connection with SO_LINGER and bytes that are not read before the end of the test. */
 static void connect_it(void)
 {
     const struct linger linger = {1, 3600};

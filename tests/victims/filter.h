@@ -3,5 +3,5 @@
 
 #include <stdbool.h>
 
-/* "kill": executable memory kills; "errno": it is refused. In both, unknown numbers kill. */
+/* "kill": executable memory kills; "errno": it is refused. Unknown system calls kill in both. */
 bool filter_install(const char *kind);

@@ -1,8 +1,8 @@
 /*
  * A process that forks for ever, or makes related calls.
  *
- *   forker REPORT alone    its only thread forks, in which it spends most of its time
- *   forker REPORT beside   another thread does, and each child looks for the tool's memory
+ *   forker REPORT alone    its only thread forks, which takes most of its time
+ *   forker REPORT beside   another thread forks, and each child searches for the tool's memory
  *   forker REPORT asked    another thread forks at each line of stdin, without the handlers of
  *                          pthread_atfork(3), and prints the child, which stays until the end
  *   forker REPORT maps     another thread maps areas as large as the scratch area's data, which
@@ -10,8 +10,8 @@
  *
  *   forker REPORT handles  no thread forks; it handles SIGSYS
  *
- * REPORT is a file of eight numbers, see struct report. It ends with its parent. It is built
- * against old C libraries too, and with LOADS as a static program that loads a library.
+ * REPORT is a file of eight numbers, see struct report. Ends with its parent. It is also built
+ * against old C libraries, and with LOADS as a static program that loads a library.
  */
 #include <dlfcn.h>
 #include <fcntl.h>

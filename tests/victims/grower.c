@@ -9,7 +9,7 @@
  *   leak BYTES RATE   allocates that much, RATE bytes a second, in pieces of 64 KiB
  *   read FILE TIMES   reads a file through a mapping, page by page
  *
- * It ends at the end of its stdin. RSS falls at once only without decay
+ * Ends at the end of its stdin. RSS falls at once only without decay
  * (MALLOC_CONF=dirty_decay_ms:0,muzzy_decay_ms:0).
  */
 #include <fcntl.h>

@@ -1,11 +1,10 @@
 /*
- * An application with a hook of its own for finished dumps (jemalloc 5.3).
+ * An application with its own hook for finished dumps (jemalloc 5.3).
  *
  *   hooked LOG
  *
- * The hook appends to LOG the name that it was given and whether there is such
- * a file. Exit code 77 where jemalloc knows no such hook. Ends when its parent
- * does.
+ * The hook appends to LOG the name that it got, and whether that file exists.
+ * Exit code 77 if jemalloc has no such hook. Ends with its parent.
  */
 #include <fcntl.h>
 #include <jemalloc/jemalloc.h>

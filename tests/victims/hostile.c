@@ -4,15 +4,15 @@
  *   hostile [--container DIR] [--root DIR] [--wait PATH] [--fault]
  *           [--storm exec|exit|threads|reuse]
  *
- * --container  DIR becomes its root in a mount namespace of its own; executes /lib/hostile there
- * --root    chroot(2) there
- * --wait    opens a FIFO for writing in a thread, and says "opened" when somebody has read it
- * --fault   maps what looks like a library, and a page of it never comes (userfaultfd(2))
- * --storm   executes itself anew, ends, or ends its threads, over and over; or has a child that
- *           ends, and another one with the same pid, which it says
+ * --container  makes DIR its root in a new mount namespace, and executes /lib/hostile there
+ * --root    chroot(2) to DIR
+ * --wait    opens a FIFO for writing in a thread, and prints "opened" when it has a reader
+ * --fault   maps a seeming library of which one page never arrives (userfaultfd(2))
+ * --storm   executes itself again, ends, or ends its threads, repeatedly; or has a child that
+ *           ends, and another one with the same pid, which it prints
  *
- * Says "ready". Exit code 77: the kernel does not have it, with the reason. Ends when its parent
- * does.
+ * Prints "ready". Exit code 77, with the reason: the kernel does not support it. Ends with its
+ * parent.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -84,7 +84,7 @@ static int map_without_answer(void)
     return 0;
 }
 
-/* A child, with that pid if it is not 0 (clone3(2), set_tid). */
+/* Forks a child, with that pid if it is not 0 (clone3(2), set_tid). */
 static pid_t make_child(pid_t pid)
 {
     struct clone_args args = {.exit_signal = SIGCHLD};
@@ -124,7 +124,7 @@ static void *end_thread(void *arg)
     return arg;
 }
 
-/* Another process under the same pid, again and again. */
+/* Makes new processes with the same pid, repeatedly. */
 static void storm(const char *kind, char **argv)
 {
     pthread_t thread;

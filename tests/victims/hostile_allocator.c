@@ -154,7 +154,7 @@ static void write_names(int fd)
             "zzzz\n-\n5000-4000 r-xp 0 00:00 1 /x\n");
 }
 
-/* A stack in the code of every file whose name has "sparse" in it, and the true mappings. */
+/* A stack with code of every file whose name contains "sparse", and the true mappings. */
 static void write_own(int fd)
 {
     unsigned long start, end;

@@ -1,4 +1,4 @@
-/* What the victim's main thread does, round after round. */
+/* The modes of the victim: what its main thread does in each round. */
 #ifndef VICTIM_MODES_H
 #define VICTIM_MODES_H
 
@@ -25,7 +25,7 @@ struct call {
 
 struct mode {
     const char *name;
-    /* Once at the start; false when the kernel refuses. */
+    /* Called once at the start. False if the kernel refuses. */
     bool (*setup)(struct victim *victim);
     /* The system call of one round, with fresh arguments; NULL in modes without one. */
     void (*arm)(struct victim *victim, struct call *call);
@@ -39,12 +39,12 @@ const struct mode *mode_find(const char *name);
 /* Names of all modes, one a line. */
 void modes_print(void);
 
-/* Counts one difference and keeps its text. */
+/* Counts a difference and records its text. */
 void victim_fault(struct victim *victim, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 uint64_t clock_now_ns(void);
-/* How long the main thread has been ready to run without a CPU. */
+/* For how long the main thread has waited for a CPU. */
 uint64_t waited_for_cpu_ns(const struct victim *victim);
 void report_max(uint64_t *slot, uint64_t value);
 

@@ -1,7 +1,7 @@
 /*
- * A probe runs one system call, or one long loop, with every register of the
- * thread holding a known value, and records what the registers hold
- * afterwards. What an interruption did not put back shows in the record.
+ * A probe runs one system call, or one long loop, with a known value in every
+ * register of the thread, and records the registers afterwards. A register that
+ * an interruption did not restore differs in the record.
  *
  * The offsets are shared with probe_x86_64.S.
  */
@@ -68,7 +68,7 @@ struct probe {
 void probe_syscall(struct probe *probe);
 /* in[RCX] turns of an empty loop, in which the thread does nothing else. */
 void probe_spin(struct probe *probe);
-/* Where the thread is while a probe's system call or loop runs. */
+/* The pc of the thread during a probe's system call or loop. */
 extern const char probe_syscall_begin[], probe_syscall_end[];
 extern const char probe_spin_begin[], probe_spin_end[];
 
@@ -76,7 +76,7 @@ extern const char probe_spin_begin[], probe_spin_end[];
 bool probe_init(struct probe *probe);
 /* Gives the general registers, the flags and the red zone new patterns. */
 void probe_fill(struct probe *probe, uint64_t seed);
-/* Compares the record with the patterns; false with the difference in text. */
+/* Compares the record with the patterns. False, with text: they differ. */
 bool probe_check(const struct probe *probe, bool spin, char *text, size_t size);
 /* True if the CPU has that state component and the kernel lets programs use it. */
 bool probe_has(unsigned int component);

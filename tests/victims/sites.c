@@ -1,7 +1,7 @@
 /*
- * sites [STACKS]: a process whose live memory is known to the byte, by function. It prints "ready",
- * and for each byte on stdin calls keep_small once more and prints "grown". STACKS more blocks of
- * 16 bytes have a stack each.
+ * sites [STACKS]: a process whose live memory is known to the byte, by function. Prints "ready".
+ * For each byte on stdin it calls keep_small once more and prints "grown". STACKS more blocks of 16
+ * bytes have one stack each.
  */
 #include <err.h>
 #include <pthread.h>
@@ -17,7 +17,7 @@ enum { SMALL = 1000, LARGE = 10, DEEP = 20, BLOCKS = 65536, LEVELS = 15 };
 static void *blocks[BLOCKS];
 static size_t used;
 
-/* Inlined: the profile has its line, not a call of its own. */
+/* Inlined: the profile has its line, but no call of it. */
 static inline __attribute__((always_inline)) void make(size_t size)
 {
     void *block = malloc(size);
@@ -40,7 +40,7 @@ __attribute__((noinline)) static void keep_large(void)
         make(65536);
 }
 
-/* The asm keeps the recursion from becoming a loop. */
+/* The asm prevents that the recursion becomes a loop. */
 __attribute__((noinline)) static void keep_deep(unsigned depth)
 {
     if (depth > 0)
@@ -79,7 +79,7 @@ static void walk(unsigned path, unsigned levels)
         (path & 1 ? turn_right : turn_left)(path >> 1, levels - 1);
 }
 
-/* The asm keeps the calls from becoming jumps, its operand the two functions from becoming one. */
+/* The asm prevents tail calls; its operand prevents the merging of the two functions. */
 __attribute__((noinline)) static void turn_left(unsigned path, unsigned levels)
 {
     walk(path, levels);

@@ -1,5 +1,5 @@
 /*
- * A process that checks itself while others interrupt it.
+ * A process that checks itself while it is interrupted.
  *
  *   victim MODE REPORT [--time MS] [--threads N] [--sabotage WHAT] [--no-warmup] [--stale]
  *          [--filter kill|errno] [--not-dumpable]
@@ -254,7 +254,7 @@ static bool start_helpers(struct victim *victim, unsigned int count)
     return true;
 }
 
-/* An alternate stack, a handler and a blocked signal, so that there is something to lose. */
+/* An alternate stack, a handler and a blocked signal, which a wrong return would lose. */
 static bool set_up_signals(void)
 {
     static unsigned char area[65536];
