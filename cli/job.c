@@ -284,7 +284,7 @@ int job_finish_sampling(struct job *job, struct sampling *sampling, fault_code r
                         struct fault *fault)
 {
     const struct subject subject = job_subject(job);
-    bool gone = sampling_is_gone(sampling, rc);
+    bool gone = sampling_is_gone(job->attachment, sampling, rc);
     fault_code settled;
     int code = EXIT_DONE, last;
     struct fault own;

@@ -302,8 +302,13 @@ static fault_code give_back(struct attachment *attachment, struct sampling *samp
     return try_until(&reach, clock_now() + (uint64_t)GIVE_UP_S * SECOND_NS, fault);
 }
 
-bool sampling_is_gone(struct sampling *sampling, fault_code rc)
+bool sampling_is_gone(const struct attachment *attachment, struct sampling *sampling, fault_code rc)
 {
+    struct fault end;
+
+    /* A thread that has ended (--thread) does not end its process. */
+    if (fault_is_of_thread(rc) && target_check_end(&attachment->target, &end) == FAULT_NONE)
+        return sampling->gone;
     sampling->gone |= fault_is_gone(rc);
     return sampling->gone;
 }
@@ -312,8 +317,14 @@ fault_code sampling_settle(struct attachment *attachment, struct sampling *sampl
                            struct fault *fault)
 {
     fault_code rc = sampling->owed ? give_back(attachment, sampling, fault) : FAULT_NONE;
+    bool gone = sampling_is_gone(attachment, sampling, rc);
 
-    if (sampling_is_gone(sampling, rc))
+    if (fault_is_gone(rc) && !gone) { /* only the thread of the request has ended */
+        attachment->request.thread = 0;
+        rc = give_back(attachment, sampling, fault);
+        gone = sampling_is_gone(attachment, sampling, rc);
+    }
+    if (gone)
         rc = FAULT_NONE;
     note_foreign(attachment, sampling);
     return rc;

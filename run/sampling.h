@@ -54,8 +54,9 @@ fault_code sampling_hold(struct attachment *attachment, struct sampling *samplin
                          struct capture *capture, held_action action, void *ctx,
                          struct fault *fault);
 
-/* True if the target has ended or is another program; rc is what the run came to. */
-bool sampling_is_gone(struct sampling *sampling, fault_code rc);
+/* True if the target has ended or is another program; rc is the result of the run. */
+bool sampling_is_gone(const struct attachment *attachment, struct sampling *sampling,
+                      fault_code rc);
 /*
  * The end of a run: if the former state is still owed, restores it in holds of
  * its own, until one has done it or, after half a minute, none could. Nothing

@@ -237,6 +237,21 @@ class Threads(TestCase, allocators.TestCase):
         self.assert_well(allocator)
 
 
+    def test_named_thread_ends(self):
+        """The recording fails, and another thread restores prof.active."""
+        allocator = self.allocator("5.3.0", words=("--threads", 1))
+        tid = allocator.workers()["worker-0"]
+        tool = self.start_recording(allocator, "--thread", tid, "-o", os.devnull)
+        allocator.ask("leave")
+        tool.send_signal(signal.SIGINT)
+        code, _, err = self.end(tool)
+        self.assertEqual(code, lib.GONE, err)
+        self.assertIn("no thread %d" % tid, err)
+        self.assertIn("prof.active is false again", err)
+        self.assert_active(allocator.pid, False)
+        self.assertTrue(allocator.alive())
+
+
 class Interrupted(TestCase):
     def storm(self, former, number, words):
         """Signals at random moments from the start on: before, during and after each stop of a

@@ -15,6 +15,7 @@
  *   message             sets a malloc_message that writes to file descriptor 2
  *   active 0|1          writes prof.active
  *   clear               each worker frees its blocks
+ *   leave               the workers end
  *
  * Ends at the end of stdin, or with its parent. PREFIX is the prefix of the
  * jemalloc that it is linked with; without PREFIX it uses the preloaded one.
@@ -72,6 +73,8 @@ static void allocate(struct worker *worker, unsigned long count)
     }
 }
 
+enum { LEAVE = 1 << 30 }; /* a count that ends a worker */
+
 static void clear(struct worker *worker)
 {
     for (size_t i = 0; i < KEPT; i++) {
@@ -101,11 +104,13 @@ static void *worker_main(void *data)
         }
         while (sem_wait(&worker->begin))
             ;
-        if (worker->count)
+        if (worker->count && worker->count != LEAVE)
             allocate(worker, worker->count);
         else
             clear(worker);
         sem_post(&worker->done);
+        if (worker->count == LEAVE)
+            break;
     }
     return NULL;
 }
@@ -187,6 +192,8 @@ static bool obey(char *line)
         return tell_workers(strtoul(line + 5, NULL, 10));
     if (strncmp(line, "clear", 5) == 0)
         return tell_workers(0);
+    if (strncmp(line, "leave", 5) == 0)
+        return tell_workers(LEAVE);
     if (strncmp(line, "stats ", 6) == 0)
         return print_stats(line + 6);
     if (strncmp(line, "active ", 7) == 0)
