@@ -100,7 +100,7 @@ int target_stat(const struct target *target, const char *path, struct stat *st)
  * Duplicates the target's fd. pidfd_getfd(2) uses the table of the pidfd's thread,
  * which may differ between threads. Returns -1 if no fitting pidfd is available.
  */
-static int take_descriptor(const struct target *target, int fd)
+static int duplicate_fd(const struct target *target, int fd)
 {
     pid_t via = target_via(target);
     AUTO_CLOSE int thread = (int)syscall(SYS_pidfd_open, via, PIDFD_THREAD);
@@ -118,10 +118,10 @@ static int take_descriptor(const struct target *target, int fd)
  * CAP_SYS_PTRACE alone does not open another user's; but it allows a duplicate
  * (pidfd_getfd(2), since Linux 5.6).
  */
-static int open_descriptor(const struct target *target, int fd)
+static int open_target_fd(const struct target *target, int fd)
 {
     int named = procfs_openf(target->proc, O_PATH, "%d/fd/%d", (int)target_via(target), fd);
-    int taken = named < 0 ? take_descriptor(target, fd) : -1;
+    int taken = named < 0 ? duplicate_fd(target, fd) : -1;
 
     return taken < 0 ? named : taken;
 }
@@ -134,10 +134,10 @@ static bool is_seen_at(const struct target *target, const char *path, const stru
            found.st_dev == file->st_dev && found.st_ino == file->st_ino;
 }
 
-int target_descriptor_path(const struct target *target, const struct target *holder, int fd,
-                           char *out, size_t size)
+int target_fd_path(const struct target *target, const struct target *holder, int fd, char *out,
+                   size_t size)
 {
-    AUTO_CLOSE int named = open_descriptor(holder, fd);
+    AUTO_CLOSE int named = open_target_fd(holder, fd);
     char text[PATH_MAX];
     const char *path;
     struct stat file;

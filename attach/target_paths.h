@@ -25,8 +25,8 @@ void target_path_from_here(const struct target *target, const char *path, char *
  * file. Returns 0 or -errno; -ESTALE: the target does not find the file, or not by
  * the name that the kernel shows.
  */
-int target_descriptor_path(const struct target *target, const struct target *holder, int fd,
-                           char *out, size_t size);
+int target_fd_path(const struct target *target, const struct target *holder, int fd, char *out,
+                   size_t size);
 
 /*
  * True if the process finds files in the same way as that view of it: same root,

@@ -134,6 +134,6 @@ fault_code cgroup_members(struct processes *members, const char *root, const cha
         return FAULT_NONE;
     processes_free(members);
     if (!good)
-        return fault_set(fault, FAULT_INTERNAL, ENOMEM, "list a control group", "%s", path);
-    return fault_set(fault, FAULT_NO_GROUP, 0, "find the control group", "%s", path);
+        return fault_set(fault, FAULT_INTERNAL, ENOMEM, "list a cgroup", "%s", path);
+    return fault_set(fault, FAULT_NO_GROUP, 0, "find the cgroup", "%s", path);
 }

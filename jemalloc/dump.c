@@ -154,11 +154,11 @@ static void confirm_path(struct dump_intercept *intercept)
     const struct target *target = intercept->injection->env.target, view = held_view(intercept);
     char real[DUMP_PATH_MAX];
 
-    if (target_descriptor_path(target, &view, (int)intercept->fd, real, sizeof real) == 0) {
+    if (target_fd_path(target, &view, (int)intercept->fd, real, sizeof real) == 0) {
         memcpy(intercept->path, real, sizeof intercept->path);
         return;
     }
-    if (target_descriptor_path(&view, &view, (int)intercept->fd, real, sizeof real) == 0 ||
+    if (target_fd_path(&view, &view, (int)intercept->fd, real, sizeof real) == 0 ||
         target_absolute_path(&view, intercept->path, real, sizeof real) == 0)
         memcpy(intercept->path, real, sizeof intercept->path);
     if (!target_sees_same_files(target, &view))

@@ -1,45 +1,31 @@
 #include "jemalloc/version.h"
-
-#include <stddef.h>
+#include "base/cursor.h"
 
 enum { PART_LIMIT = 100, COMMITS_LIMIT = 1000000 };
 
-/* Parses decimal digits at *text, less than limit, and advances *text. */
-static bool take_version_part(const char **text, unsigned limit, unsigned *number)
+/* Takes decimal digits that make less than limit. */
+static bool take_version_part(struct cursor *text, unsigned limit, unsigned *number)
 {
-    const char *p = *text;
+    uint64_t value;
 
-    *number = 0;
-    for (; *p >= '0' && *p <= '9'; p++) {
-        *number = *number * 10 + (unsigned)(*p - '0');
-        if (*number >= limit)
-            return false;
-    }
-    if (p == *text)
+    if (!cursor_take_decimal(text, &value) || value >= limit)
         return false;
-    *text = p;
-    return true;
-}
-
-static bool take_char(const char **text, char wanted)
-{
-    if (**text != wanted)
-        return false;
-    (*text)++;
+    *number = (unsigned)value;
     return true;
 }
 
 struct version version_parse(const char *text)
 {
+    struct cursor rest = cursor_of(text ? text : "", text ? strlen(text) : 0);
     struct version version = {0};
     unsigned major, minor, bugfix;
 
-    if (!text || !take_version_part(&text, PART_LIMIT, &major) || !take_char(&text, '.') ||
-        !take_version_part(&text, PART_LIMIT, &minor) || !take_char(&text, '.') ||
-        !take_version_part(&text, PART_LIMIT, &bugfix))
+    if (!take_version_part(&rest, PART_LIMIT, &major) || !cursor_take_char(&rest, '.') ||
+        !take_version_part(&rest, PART_LIMIT, &minor) || !cursor_take_char(&rest, '.') ||
+        !take_version_part(&rest, PART_LIMIT, &bugfix))
         return version;
     version.number = VERSION_NUMBER(major, minor, bugfix);
-    if (!take_char(&text, '-') || !take_version_part(&text, COMMITS_LIMIT, &version.commits))
+    if (!cursor_take_char(&rest, '-') || !take_version_part(&rest, COMMITS_LIMIT, &version.commits))
         version.commits = 0;
     return version;
 }

@@ -1,4 +1,4 @@
-/* The process that a name, a container or a control group means, found again after each restart. */
+/* The process that a name, a container or a cgroup means, found again after each restart. */
 #pragma once
 
 #include "attach/target.h"

@@ -4,7 +4,7 @@
  * CLOCK_MONOTONIC, so that a wall clock that is set changes nothing.
  *
  *   rss>2G  rss>80%           resident memory; of the smallest memory limit
- *   cgroup>2G  cgroup>85%     the working set of its control group; of the limit
+ *   cgroup>2G  cgroup>85%     the working set of its cgroup; of the limit
  *   psi.some>20%/10s          time that some task waited for memory, of a window
  *   psi.full>5%/10s           that all tasks did
  *   grow>20%/10m  grow>1G/1h  resident memory beyond its least in the window
@@ -38,8 +38,8 @@ struct measures {
     uint64_t age_ns;        /* of the process */
     uint64_t rss;           /* bytes, like all below */
     uint64_t limit;         /* the smallest that applies to it */
-    uint64_t used, used_of; /* of the control group that is nearest to its limit */
-    uint64_t own_used;      /* of its own control group */
+    uint64_t used, used_of; /* of the cgroup that is nearest to its limit */
+    uint64_t own_used;      /* of its own cgroup */
     bool has_pressure;      /* stalled was measured */
     struct pressure stalled;
     unsigned alarms; /* bit i: the kernel has told that rule i holds */

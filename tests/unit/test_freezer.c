@@ -1,4 +1,4 @@
-/* Frozen control groups, of both versions. */
+/* Frozen cgroups, v1 and v2. */
 #include "check.h"
 #include "host/freezer.h"
 #include "proc_text.h"

@@ -1,4 +1,4 @@
-/* How much memory the control groups of a process leave it, of both versions. */
+/* How much memory the cgroups of a process leave it, v1 and v2. */
 #include "check.h"
 #include "host/headroom.h"
 #include "proc_text.h"

@@ -1,4 +1,4 @@
-/* Memory limits: the files of both versions of control groups, and the way to the root. */
+/* Memory limits: the files of cgroup v1 and v2, and the way to the root. */
 #include "check.h"
 #include "host/cgroup.h"
 #include "host/limits.h"
