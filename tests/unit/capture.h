@@ -1,4 +1,4 @@
-/* What a function prints on stderr, as text. */
+/* Captures the output of a function on stderr, as text. */
 #pragma once
 
 #include <stdio.h>
@@ -17,7 +17,7 @@ static inline void capture_begin(struct capture *capture)
     dup2(capture->file, STDERR_FILENO);
 }
 
-/* Puts stderr back and reads at most size - 1 bytes of what was written. */
+/* Restores stderr and reads at most size - 1 bytes of the output. */
 static inline const char *capture_end(struct capture *capture, char *text, size_t size)
 {
     fflush(stderr);

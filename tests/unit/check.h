@@ -1,4 +1,4 @@
-/* Checks of a test program: one that fails is printed and counted, the others still run. */
+/* Checks of a test program: a failed one is printed and counted, the others still run. */
 #pragma once
 
 #include <stdbool.h>
@@ -16,10 +16,10 @@ static inline bool check_one(bool good, const char *file, int line, const char *
     return good;
 }
 
-/* True if the condition holds, so that what depends on it can be left out. */
+/* True if the condition holds, so that dependent checks can be skipped. */
 #define CHECK(cond) check_one(cond, __FILE__, __LINE__, #cond)
 
-/* The exit code of main: 1 also for a program that has checked nothing. */
+/* The exit code of main: 1 also for a program without any check. */
 static inline int check_result(void)
 {
     printf("%u checks, %u failed\n", checks_made, checks_failed);

@@ -1,4 +1,4 @@
-/* A small ELF file with a .symtab, written to a descriptor that is no name in any directory. */
+/* A small ELF file with a .symtab, in a file without a name. */
 #pragma once
 
 #include <elf.h>
@@ -14,7 +14,7 @@ enum { FILE_SYMBOLS = 5, FILE_SECTIONS = 4 };
 
 struct elf_file {
     Elf64_Ehdr header;
-    Elf64_Phdr phdrs[2]; /* PT_LOAD of the whole, PT_NOTE */
+    Elf64_Phdr phdrs[2]; /* PT_LOAD of everything, PT_NOTE */
     Elf64_Sym symbols[FILE_SYMBOLS];
     char strings[64];
     struct {
@@ -89,7 +89,7 @@ static inline void file_make(struct elf_file *file)
     file_make_note(file);
 }
 
-/* A descriptor of a file with these bytes; the caller's to close. */
+/* Returns the file descriptor of a file with these bytes, which the caller closes. */
 static inline int file_put(const void *bytes, size_t len)
 {
     int fd = memfd_create("elf", MFD_CLOEXEC);

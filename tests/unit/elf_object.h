@@ -1,4 +1,4 @@
-/* A small ELF object, laid out as a linker would, to be spoilt by a test. */
+/* A small ELF object, with a linker's layout, which a test may damage. */
 #pragma once
 
 #include <elf.h>
@@ -9,7 +9,7 @@
 
 enum { OBJECT_SYMBOLS = 8, OBJECT_BUCKETS = 3 };
 
-/* The names at these indices; of what kind they are is in object_symbols. */
+/* The names at these indices; object_symbols has their kinds. */
 enum { ALPHA = 1, BETA, GAMMA, NOTYPE, DATA, MISSING, LAST };
 
 struct object {
@@ -141,7 +141,7 @@ static inline void object_phdr(struct object *object, unsigned index, uint32_t t
         .p_type = type, .p_offset = offset, .p_vaddr = offset, .p_filesz = size, .p_memsz = size};
 }
 
-/* That of the vdso, so of the test itself. */
+/* The machine of the vdso, and so of the test itself. */
 static inline uint16_t object_machine(void)
 {
     return ((const Elf64_Ehdr *)(uintptr_t)getauxval(AT_SYSINFO_EHDR))->e_machine;
@@ -165,7 +165,8 @@ static inline void object_make_headers(struct object *object)
     object_phdr(object, 3, PT_NOTE, offsetof(struct object, notes), sizeof object->notes);
 }
 
-/* The entries of the dynamic section, each plus bias: 0 as in the file, else as the loader does. */
+/* The entries of the dynamic section, each plus bias: 0 as in the file, otherwise as the loader
+   sets them. */
 static inline void object_make_dynamic(struct object *object, uint64_t bias)
 {
     const Elf64_Dyn dynamic[] = {

@@ -1,4 +1,4 @@
-/* Memory whose end is the end of the mapped world: one byte beyond it is a segmentation fault. */
+/* Memory that ends before an unreadable page: one byte beyond it is a segmentation fault. */
 #pragma once
 
 #include <stdbool.h>

@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* A pid that no process can have: it is beyond the kernel's PID_MAX_LIMIT. */
+/* A pid that no process can have: it is above the kernel's PID_MAX_LIMIT. */
 enum { NO_PID = 5000000 };
 
 struct stat_line {

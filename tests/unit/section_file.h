@@ -1,4 +1,4 @@
-/* An ELF file of the sections that a test names, in a buffer that grows. */
+/* An ELF file with the sections that a test adds, in a buffer that grows. */
 #pragma once
 
 #include <elf.h>
@@ -49,7 +49,7 @@ static inline void section_file_begin(struct section_file *file)
     file->count = file->names_len = 1;
 }
 
-/* Adds a section; returns it, to be spoilt before section_file_end. */
+/* Adds a section; returns it, so that it can be damaged before section_file_end. */
 static inline Elf64_Shdr *section_file_add(struct section_file *file, const char *name,
                                            uint32_t type, const void *data, size_t len)
 {
@@ -64,7 +64,7 @@ static inline Elf64_Shdr *section_file_add(struct section_file *file, const char
     return section;
 }
 
-/* A note with a build-id of 20 bytes, the first of them first, in a section and a segment. */
+/* A note with a build-id of 20 bytes that starts with `first`, in a section and a segment. */
 static inline void section_file_add_id(struct section_file *file, unsigned char first)
 {
     struct {
@@ -83,7 +83,7 @@ static inline void section_file_add_id(struct section_file *file, unsigned char 
                               .p_memsz = sizeof note};
 }
 
-/* Completes bytes and len: the names, the table of sections, the headers. */
+/* Completes bytes and len: the names, the section table, the headers. */
 static inline void section_file_end(struct section_file *file)
 {
     Elf64_Shdr *names = section_file_add(file, ".shstrtab", SHT_STRTAB, NULL, 0);

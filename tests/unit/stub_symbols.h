@@ -1,4 +1,4 @@
-/* In place of the symbolizer: names and lines of addresses as a test wants them. */
+/* Replaces the symbolizer: names and lines of addresses are chosen by a test. */
 #pragma once
 
 #include "profile/symbols.h"
@@ -10,7 +10,7 @@ struct stub_symbol {
     struct symbol_line lines[3]; /* innermost first; of function NULL: the end */
 };
 
-/* What symbols_new takes next: the table of one program, ended by a row of zeros. */
+/* The table that symbols_new uses next: one program's, ended by a row of zeros. */
 static const struct stub_symbol *stub_next;
 
 struct symbols {

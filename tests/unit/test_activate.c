@@ -1,4 +1,4 @@
-/* Activation: which versions need it, and the counts that it draws. */
+/* Activation: the versions that need it, and the random sample counts. */
 #include "check.h"
 #include "jemalloc/activate.h"
 
@@ -32,7 +32,7 @@ static uint64_t next_random(uint64_t *state)
     return z ^ (z >> 31);
 }
 
-/* The mean of an exponential distribution is its deviation: 200,000 draws come within 1 %. */
+/* An exponential distribution has a mean equal to its deviation: 200,000 draws are within 1 %. */
 static void test_mean(uint64_t lg_sample)
 {
     enum { DRAWS = 200000 };

@@ -1,4 +1,4 @@
-/* What a thread of its own leaves behind: nothing, also of a tracee that has not stopped. */
+/* A helper thread leaves nothing behind, even if a tracee has not stopped. */
 #include "check.h"
 #include "run/apart.h"
 
@@ -28,7 +28,7 @@ static long field_of(pid_t pid, const char *name)
     return at ? (strcmp(name, "State:") == 0 ? at[strlen(name) + 1] : atol(at + strlen(name))) : -1;
 }
 
-/* A process that waits for the child of its vfork(2), and stops for nobody before that ends. */
+/* A process that waits for the child of its vfork(2), and cannot be stopped before that ends. */
 static pid_t start_waiting(int *release)
 {
     int gate[2];
@@ -72,7 +72,7 @@ static void test_lets_go(void)
     if (CHECK(pid > 0 && field_of(pid, "State:") == 'D')) {
         apart_run(attach_and_leave, &pid);
         CHECK(field_of(pid, "TracerPid:") == 0);
-        /* It can be attached to again; without a thread of its own that stays. */
+        /* It can be attached to again, and no helper thread is left. */
         attach_and_leave(&pid);
         CHECK(field_of(pid, "TracerPid:") == getpid());
     }

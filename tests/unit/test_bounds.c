@@ -1,4 +1,4 @@
-/* Which threads the kernel has put under bounds of their own, as their status tells. */
+/* Threads that the kernel restricts individually, by their status files. */
 #include "check.h"
 #include "inject/bounds.h"
 #include "inject/candidates.h"
@@ -18,7 +18,7 @@ static struct target target = {.proc = &proc, .pid = FIRST, .pidfd = -1};
 static struct plan plan;
 static struct injection_env env = {.target = &target, .plan = &plan};
 
-/* The one with the least processor time is the first choice. */
+/* The thread with the least CPU time is the first choice. */
 static void write_thread(int tid, char state, unsigned ticks, const char *bounds)
 {
     const struct stat_line line = {tid, "a", state, 1, 64, ticks, 1, 1000, 0};
@@ -71,9 +71,8 @@ static void test_filters(void)
     env.named = false;
 }
 
-/* A first thread that cannot be stopped just now has no filter nevertheless; a dead one says
- * nothing.
- */
+/* A first thread that cannot be stopped at the moment still has no filter; a dead one shows
+   nothing. */
 static void test_first(void)
 {
     write_thread(FIRST, 'D', 90, none);
@@ -83,7 +82,7 @@ static void test_first(void)
     CHECK(bounds_of(OTHER) == PROOF_SAFE);
 }
 
-/* Strict seccomp is no filter: the others are not held back for it. */
+/* Strict seccomp is not a filter: the other threads are still used. */
 static void test_strict(void)
 {
     write_thread(FIRST, 'S', 90, strict);
@@ -98,7 +97,7 @@ static void test_strict(void)
     CHECK(bounds_of(THIRD) == PROOF_SHADOW_STACK && bounds_of(OTHER) == PROOF_SAFE);
 }
 
-/* At the stop it is the status of that moment that counts. */
+/* At the stop the status of that moment counts. */
 static void test_stopped(void)
 {
     struct gate gate = {0};
@@ -119,7 +118,7 @@ static void test_dispatch(void)
     struct proc_status status = {.sig_caught = SIGSYS_ALONE};
 
     CHECK(bounds_may_dispatch(&status, &env));
-    status.seccomp = STATUS_SECCOMP_FILTER; /* which may be what answers by SIGSYS */
+    status.seccomp = STATUS_SECCOMP_FILTER; /* which may be the thread that answers by SIGSYS */
     CHECK(!bounds_may_dispatch(&status, &env));
     status = (struct proc_status){.sig_caught = EVERY_SIGNAL};
     CHECK(!bounds_may_dispatch(&status, &env));

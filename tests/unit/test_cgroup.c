@@ -1,4 +1,4 @@
-/* /proc/PID/cgroup, as engines lay out their groups. */
+/* /proc/PID/cgroup with the cgroups of container engines. */
 #include "check.h"
 #include "host/cgroup.h"
 #include "host/container_name.h"
@@ -11,7 +11,7 @@
 #define UID       "8f3e1c2d-0a1b-4c5d-9e8f-102030405060"
 #define UID_SLICE "8f3e1c2d_0a1b_4c5d_9e8f_102030405060"
 
-/* Parses a copy of exactly that length, so that a read beyond it is seen. */
+/* Parses a copy of exactly that length, so that a read beyond it is noticed. */
 static bool parse_text(const char *text, struct container *out)
 {
     size_t len = strlen(text);
@@ -127,7 +127,7 @@ static void test_none(void)
     }
 }
 
-/* A path that is cut off would be that of another group. */
+/* A path that is cut off would name another cgroup. */
 static void test_long_path(void)
 {
     char text[256], path[64];

@@ -1,4 +1,4 @@
-/* Which functions of a program are jemalloc's: a file with a .symtab, mapped into the test. */
+/* Functions of a program that belong to jemalloc: a file with a .symtab, mapped into the test. */
 #include "check.h"
 #include "elf/faults.h"
 #include "elf_file.h"
@@ -10,7 +10,7 @@
 
 enum { SYMBOLS = 256, NAMES = 8192, STEP = 0x100 };
 
-/* Functions lie one behind the other, STEP bytes each, in the order in which they are added. */
+/* Functions follow each other, STEP bytes each, in the order in which they are added. */
 static struct program {
     struct elf_file elf;
     Elf64_Sym symbols[SYMBOLS];
@@ -105,7 +105,7 @@ static bool allowed(const struct plan *plan, uint64_t at)
            !ranges_find(&plan->forbidden, bias + at + STEP - 0x11);
 }
 
-/* Names tell, and for static functions their neighbours and their file. */
+/* Names decide, and for static functions their neighbours and their file. */
 static void test_owners(void)
 {
     struct plan plan;
@@ -124,7 +124,8 @@ static void test_owners(void)
     uint64_t static_behind = add_function("parse", STB_LOCAL);
     uint64_t other = add_function("serve", STB_GLOBAL);
     add_file("ctl.c");
-    uint64_t alone = add_function("ctl_of_the_program", STB_LOCAL); /* no named one beside it */
+    uint64_t alone =
+        add_function("ctl_of_the_program", STB_LOCAL); /* no named function beside it */
     uint64_t last = add_function("end", STB_GLOBAL);
     CHECK(forbid("", &plan) == FAULT_NONE);
     CHECK(allowed(&plan, main_at) && allowed(&plan, static_before));
@@ -137,7 +138,7 @@ static void test_owners(void)
     plan_free(&plan);
 }
 
-/* A program's function in the middle is its own; what lies on both sides of it is not. */
+/* A program's function in the middle is its own; those on both sides of it are not. */
 static void test_two_places(void)
 {
     struct plan plan;
@@ -184,7 +185,7 @@ static void test_stripped(void)
     plan_free(&plan);
 }
 
-/* A library is forbidden whole. */
+/* A library is forbidden as a whole. */
 static void test_library(void)
 {
     struct module module = {.start = 0x1000, .end = 0x9000};

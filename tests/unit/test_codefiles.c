@@ -1,4 +1,4 @@
-/* The executable files of a process: what PROCMAP_QUERY says is what maps says. */
+/* The executable files of a process: PROCMAP_QUERY and maps agree. */
 #include "check.h"
 #include "host/codefiles.h"
 #include "host/parse.h"
@@ -40,7 +40,7 @@ static void test_own(const struct procfs *proc)
     CHECK(seen > 0 && seen == count);
 }
 
-/* A process that has ended and was not collected yet has no memory. */
+/* A process that has ended and was not reaped yet has no memory. */
 static void test_zombie(const struct procfs *proc)
 {
     siginfo_t info;

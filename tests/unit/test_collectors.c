@@ -1,4 +1,4 @@
-/* Which signals stay open, and which threads are not used, where a collector stops the world. */
+/* Signals that stay unblocked, and threads that are not used, if a collector stops the world. */
 #include "check.h"
 #include "inject/plan.h"
 #include "own.h"
@@ -60,8 +60,7 @@ static void test_masks(void)
     CHECK(!collector_uses(&collector, &own.target, &own.memory, getpid(), 0, ~0ull));
 }
 
-/* musl alone: a thread of the program that blocks all that sigfillset(3) names is an ordinary one.
- */
+/* musl: an ordinary thread of the program that blocks all signals of sigfillset(3). */
 static void test_musl(void)
 {
     const struct collector musl = {.musl = true};
@@ -76,7 +75,7 @@ static void *take_and_release(void *unused)
     const struct collector *collector = unused;
 
     CHECK(pthread_mutex_lock(&lock) == 0);
-    CHECK(!uses(collector, 0)); /* asked for the first thread, which does not hold it */
+    CHECK(!uses(collector, 0)); /* a request for the first thread, which does not have it */
     CHECK(pthread_mutex_unlock(&lock) == 0);
     return NULL;
 }
@@ -103,8 +102,8 @@ static void test_lock(void)
     CHECK(!uses(&collector, 0));
 }
 
-/* Its signals make this process suspect, its modules do not. (libgc's two would find the text that
- * libgc is known by: this program holds it, too.) */
+/* Its signals make this process suspect, its modules do not. (libgc's two would match the text that
+   identifies libgc: this program contains it, too.) */
 static void test_no_collector(void)
 {
     struct plan plan = {.avoid_count = 0};

@@ -1,4 +1,4 @@
-/* Text in columns: wide and odd characters, cuts. */
+/* Text in columns: wide and unusual characters, cuts. */
 #include "check.h"
 #include "cli/output/columns.h"
 
@@ -36,7 +36,7 @@ static void test_wide(void)
     CHECK(becomes("zażółć", 4, "za.."));
 }
 
-/* Controls of ASCII and Latin-1, broken UTF-8, characters that turn the writing around. */
+/* Controls of ASCII and Latin-1, broken UTF-8, characters that reverse the text direction. */
 static void test_odd(void)
 {
     CHECK(becomes("a\x1b[2Jb", 20, "a?[2Jb") && becomes("a\nb\tc\x7f", 20, "a?b?c?"));

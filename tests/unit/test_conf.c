@@ -1,4 +1,4 @@
-/* Where jemalloc's options come from, and what the state that they led to means. */
+/* Sources of jemalloc's options, and the meaning of the resulting state. */
 #include "check.h"
 #include "cli/verdict.h"
 #include "jemalloc/conf.h"
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The environment, whose strings are each ended by a NUL, in a block that ends with the last. */
+/* The environment: strings with a NUL each, in a block that ends with the last. */
 static struct conf parse(const char *name, const char *environment, size_t len)
 {
     struct conf conf = {0};
@@ -38,7 +38,7 @@ static void test_environment(void)
     CHECK(conf.variable.known && !conf.variable.set);
 }
 
-/* Does that environment look as one that nobody has written over? */
+/* True if that environment looks intact. */
 static bool is_intact(const char *environment, size_t len)
 {
     struct conf conf = {.variable.name = "MALLOC_CONF"};
@@ -67,7 +67,7 @@ static void test_long_values(void)
     conf = parse("MALLOC_CONF", text, n);
     CHECK(conf.variable.set && strlen(conf.variable.text) == CONF_TEXT_MAX - 1);
     memset(text, 'X', n);
-    memcpy(text + n - 14, "MALLOC_CONF=ab", 14); /* a name that is too long to be one */
+    memcpy(text + n - 14, "MALLOC_CONF=ab", 14); /* a name that is too long for a variable */
     conf = parse("MALLOC_CONF", text, n);
     CHECK(!conf.variable.set && !conf.foreign.set);
     free(text);
@@ -107,7 +107,7 @@ static void test_verdicts(void)
     state.lg_sample = 0;
     CHECK(prof_judge(&state) == PROF_DENSE);
     state.build.opt_prof = FACT_NO;
-    state.prof_active = FACT_YES; /* as up to 5.2.1 it can read */
+    state.prof_active = FACT_YES; /* readable as up to 5.2.1 */
     CHECK(prof_judge(&state) == PROF_DISABLED);
     state.build.config_prof = FACT_NO;
     CHECK(prof_judge(&state) == PROF_ABSENT);
@@ -148,7 +148,7 @@ static void test_next_steps(void)
                       "start it with JE_MALLOC_CONF=prof:true,prof_active:false;"));
     CHECK(starts_with(next(&state, "a:b"),
                       "start it with JE_MALLOC_CONF=a:b,prof:true,prof_active:false;"));
-    /* What a shell would act on is not offered for pasting. */
+    /* Text on which a shell would act is not offered for pasting. */
     CHECK(starts_with(next(&state, "a:b;reboot"), "start it with JE_MALLOC_CONF=prof:true,"));
     CHECK(starts_with(next(&state, "$(x)"), "start it with JE_MALLOC_CONF=prof:true,"));
     CHECK(starts_with(next(&state, "a\nb"), "start it with JE_MALLOC_CONF=prof:true,"));

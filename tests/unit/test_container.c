@@ -1,4 +1,4 @@
-/* The container of a process, as recorded in its groups and mounts; names and shortened ids. */
+/* The container of a process, by recorded cgroups and mounts; names and shortened ids. */
 #include "check.h"
 #include "host/container.h"
 #include "proc_text.h"
@@ -78,7 +78,7 @@ static void test_short_ids(void)
     CHECK(strcmp(container_id(ID), ID) == 0);
 }
 
-/* A container within a container is in both. */
+/* A container inside a container matches both. */
 static void test_nested(void)
 {
     static const char text[] = "0::/docker/" ID2 "/kubelet/kubepods/pod" UID "/" ID "\n";
@@ -116,14 +116,14 @@ static void test_no_container(void)
 static bool mounted(const char *text, struct container *out)
 {
     size_t len = strlen(text);
-    char *copy = malloc(len + 1); /* exactly as long: a read beyond it is seen */
+    char *copy = malloc(len + 1); /* exactly as long: a read beyond it is noticed */
     bool found = copy && container_of_mounts(cursor_of(memcpy(copy, text, len), len), out);
 
     free(copy);
     return found;
 }
 
-/* What engines mount into a container whose groups it cannot be told from. */
+/* Files that engines mount into a container whose cgroups do not name it. */
 static void test_mounts(void)
 {
     struct container found;
@@ -167,7 +167,7 @@ static void test_process(void)
     CHECK(container_read(&proc, NO_PID, &found) && strcmp(found.id, ID) == 0);
     CHECK(container_has(&proc, NO_PID, "4f1c", &found) && strcmp(found.engine, "docker") == 0);
     CHECK(!container_has(&proc, NO_PID, ID2, &found));
-    /* Groups that name a container are believed before mounts. */
+    /* cgroups that name a container have priority over mounts. */
     CHECK(tree_write(&tree, "5000000/cgroup", "0::/docker/" ID2 "\n"));
     CHECK(container_read(&proc, NO_PID, &found) && strcmp(found.id, ID2) == 0);
     CHECK(container_has(&proc, NO_PID, ID2, &found) && !container_has(&proc, NO_PID, ID, &found));

@@ -1,4 +1,4 @@
-/* What the tool believes of the way back from SCHED_IDLE, and what the kernel makes of it. */
+/* The rules for leaving SCHED_IDLE, compared with the kernel. */
 #include "check.h"
 #include "inject/cpu_follow.h"
 
@@ -60,7 +60,7 @@ static bool comes_back(void)
            sched_setscheduler(0, SCHED_OTHER, &none) == 0;
 }
 
-/* 0: it is right, and the nice value is as before. */
+/* 0: correct, and the nice value is unchanged. */
 static int look(bool (*scene)(void))
 {
     if (!scene())
@@ -72,7 +72,7 @@ static int look(bool (*scene)(void))
     return !kept || may != comes_back();
 }
 
-/* In a child, which may be left at SCHED_IDLE; -1: it was ended. */
+/* In a child, which may be left at SCHED_IDLE; -1: it was killed. */
 static int look_apart(bool (*scene)(void))
 {
     int status = 0;

@@ -1,4 +1,4 @@
-/* What is started on the starter's pin, and where both may go on from there. */
+/* Processes started from a pinned thread, and where both may run afterwards. */
 #include "check.h"
 #include "host/cpu_pin.h"
 
@@ -39,7 +39,7 @@ static void test_thread(void)
     CHECK(CPU_EQUAL(&started.later, &before));
 }
 
-/* Where nothing was kept nothing is given back. */
+/* Without a saved affinity nothing is restored. */
 static void test_not_kept(void)
 {
     struct cpu_pin pin = {.kept = false};

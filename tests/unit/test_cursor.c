@@ -85,7 +85,7 @@ static void test_copy(void)
     CHECK(cursor_copy(cursor_of("", 0), out, sizeof out) && !*out);
 }
 
-/* Texts of exactly their length: a read past the end is seen by the sanitizers. */
+/* Texts of exactly their length: the sanitizers notice a read past the end. */
 static void test_bounds(void)
 {
     static const char whole[] = "key: 12,a\nkey:";

@@ -1,4 +1,4 @@
-/* Until when to wait. */
+/* Deadlines. */
 #include "attach/deadline.h"
 #include "check.h"
 
@@ -6,7 +6,7 @@
 
 static const uint64_t ms = 1000000;
 
-/* A call that blocks is interrupted long before. */
+/* A blocking call is interrupted long before. */
 static void test_ticks(void)
 {
     struct deadline deadline;

@@ -1,7 +1,6 @@
 /*
- * Separate debug files: by build-id and by name, in a root of the test's own.
- * Without a target the root is the tool's, so that a recorded /proc has one
- * whose root is a directory of the test.
+ * Separate debug files: by build-id and by name, in a root of the test's own. Without a target the
+ * root is the tool's: a recorded /proc has a root that is a directory of the test.
  */
 #include "check.h"
 #include "elf/debugfile.h"
@@ -76,7 +75,7 @@ static int module_of(unsigned char id, const char *link, uint32_t checksum)
 
 static struct debugfile found;
 
-/* 0 or -errno; what is found is in `found`, closed. */
+/* 0 or -errno; the file that is found is in `found`, closed. */
 static int look(unsigned char id, const char *link, uint32_t checksum)
 {
     AUTO_CLOSE int module = module_of(id, link, checksum);
@@ -101,14 +100,14 @@ static void test_build_id(void)
     CHECK(look(0x5a, NULL, 0) == 0 && found_at(BY_ID, DEBUGFILE_BUILD_ID));
     CHECK(look(0x5b, NULL, 0) == -ENOENT);
     CHECK(look(0, NULL, 0) == -ENOENT);
-    put_debug(BY_ID, 0x5b, 'a'); /* the name is right, the file is another */
+    put_debug(BY_ID, 0x5b, 'a'); /* the name matches, the file is another */
     CHECK(look(0x5a, NULL, 0) == -ENOENT);
     put_debug(BY_ID, 0, 'a');
     CHECK(look(0x5a, NULL, 0) == -ENOENT);
     take_away(BY_ID);
 }
 
-/* The build-id in memory counts, whatever the file says, and suffices without a file. */
+/* The build-id in memory counts, whatever the file has, and works without a file. */
 static void test_mapped_id(void)
 {
     AUTO_CLOSE int module = module_of(0x11, NULL, 0);
@@ -145,7 +144,7 @@ static void test_link_places(void)
     }
 }
 
-/* Where both have build-ids, these decide. */
+/* If both have build-ids, these decide. */
 static void test_link_build_id(void)
 {
     uint32_t checksum = put_debug("opt/app/lib.debug", 0x33, 'd');
@@ -204,7 +203,7 @@ static void test_link_cut(void)
     }
 }
 
-/* What would block, act or lead outside is not opened: a FIFO hangs this test, were it opened. */
+/* Files that would block, act or lead outside are not opened: this test would hang on a FIFO. */
 static void test_hostile_places(void)
 {
     char path[TREE_PATH_MAX], outside[TREE_PATH_MAX];
@@ -238,7 +237,7 @@ static void test_hostile_places(void)
     unlink(path);
 }
 
-/* A terabyte of nothing behind a valid header is not read for its checksum. */
+/* An empty terabyte behind a valid header is not read for its checksum. */
 static void test_sparse(void)
 {
     char path[TREE_PATH_MAX];

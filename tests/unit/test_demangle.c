@@ -1,4 +1,4 @@
-/* Names of C++ and Rust, and names made to hurt. */
+/* Names of C++ and Rust, and hostile names. */
 #include "check.h"
 #include "profile/demangle.h"
 
@@ -48,7 +48,7 @@ static void test_plain(void)
         CHECK(demangle(&arena, names[i]) == names[i]);
 }
 
-/* A<T, T> of the type before, again and again: each step doubles the text. */
+/* A<T, T> of the previous type, again and again: each step doubles the text. */
 static size_t doubling(char *out, unsigned steps)
 {
     static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
@@ -74,7 +74,7 @@ static void test_explosion(void)
     CHECK(demangle(&arena, name) == name);
 }
 
-/* The longest name that is tried, of every kind of nesting. */
+/* The longest name that is demangled, of every kind of nesting. */
 static void test_depth(void)
 {
     static const char *const nested[] = {"P", "N", "1AI", "F", "L", "X", "T", "D", "S_", "M"};

@@ -1,4 +1,4 @@
-/* Files that a dump must not be written to, and what a streamed profile may lack. */
+/* Files that a dump must not be written to, and incomplete streamed profiles. */
 #include "check.h"
 #include "jemalloc/dump.h"
 #include "jemalloc/faults.h"

@@ -1,4 +1,4 @@
-/* The environment of a process, by its file and out of its memory. */
+/* The environment of a process, from its file and from its memory. */
 #include "attach/environ.h"
 #include "check.h"
 #include "own.h"
@@ -14,7 +14,7 @@ static struct procfs recorded;
 
 static const char strings[] = "A=b\0MALLOC_CONF=prof:true";
 
-/* Where the tree's process says that its environment is: in this process. */
+/* The address range of the environment of the tree's process: in this process. */
 static void record(const char *start, size_t len)
 {
     char name[48], text[512];
@@ -38,7 +38,7 @@ static void test_file(void)
     CHECK(environ_read(&own.target, &own.memory, &more, 2) == -EFBIG && !more);
 }
 
-/* As a user to whom the file is refused; false with what went wrong on stderr. */
+/* As a user who may not read the file; false with the reason on stderr. */
 static bool read_refused(size_t limit, ssize_t expected)
 {
     struct target target = {.proc = &recorded, .pid = NO_PID, .pidfd = -1};
@@ -60,7 +60,7 @@ static void test_memory(void)
     CHECK(read_refused(len - 1, -EFBIG));
     record(strings, 0);
     CHECK(read_refused(1 << 20, 0));
-    record(NULL, 0); /* what is shown to who may not trace it */
+    record(NULL, 0); /* shown to users who may not trace it */
     CHECK(read_refused(1 << 20, -EACCES));
     record(strings, (size_t)-8); /* ends before it begins */
     CHECK(read_refused(1 << 20, -EACCES));

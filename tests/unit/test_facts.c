@@ -7,7 +7,7 @@
 
 #define VERSION "5.3.0-0-g54eaed1d8b56b1aa528be3bdd1877e59c56fa90c"
 
-/* Looks into a literal with its NUL; a byte stands before the first constant. */
+/* Searches a literal with its NUL; one byte precedes the first constant. */
 #define FIND(literal) find("\0" literal, sizeof("\0" literal))
 
 static char found[128];
@@ -46,14 +46,14 @@ static void test_not_found(void)
     CHECK(FIND("v5.3.0-0-gabc") == 0);
     CHECK(FIND("lib-5.3.0-0-gabc") == 0);
     CHECK(FIND("5.3.0-0123456789-gabc") == 0);
-    CHECK(find("5.3.0-0-gabc", 13) == 0); /* what stands before it is not known */
+    CHECK(find("5.3.0-0-gabc", 13) == 0); /* the byte before it is unknown */
     CHECK(find("\0"
                "5.3.0-0-gabc",
-               13) == 0); /* nor how it ends */
+               13) == 0); /* as is the byte behind it */
     CHECK(found[0] == '\0');
 }
 
-/* Two that differ: which of them is jemalloc's is not to be told. */
+/* Two that differ: neither is known to be jemalloc's. */
 static void test_ambiguous(void)
 {
     CHECK(FIND("5.3.0-0-gabc\0"
@@ -129,7 +129,7 @@ static void test_read(struct own *own)
     CHECK(state.prof_active == FACT_YES && state.thread_active_init == FACT_NO);
     CHECK(state.lg_sample == 10 && strcmp(state.prefix, "jeprof") == 0);
 
-    sample.opt_prof = 0; /* prof.active means nothing without it */
+    sample.opt_prof = 0; /* prof.active has no meaning without it */
     facts_read(&variables, &own->memory, &state);
     CHECK(state.build.opt_prof == FACT_NO && state.build.config_prof == FACT_YES &&
           state.prof_active == FACT_NO);

@@ -1,4 +1,4 @@
-/* Names of files that are made from what a process is. */
+/* File names made from properties of a process. */
 #include "check.h"
 #include "run/filename.h"
 #include "tree.h"
@@ -40,7 +40,7 @@ static void test_directives(void)
     CHECK(gives("100%%p", "100%p"));
 }
 
-/* The local time of whoever runs it does not matter. */
+/* The user's time zone does not matter. */
 static void test_time_zone(void)
 {
     setenv("TZ", "Asia/Kathmandu", 1);
@@ -71,7 +71,7 @@ static const char *named(const char *name)
     return filename_expand("%n+%h", "", &evil, out, sizeof out) ? out : "";
 }
 
-/* A process chooses its name: it must not lead anywhere, nor be taken for an option. */
+/* A process chooses its name: it must not lead elsewhere, nor look like an option. */
 static void test_untrusted(void)
 {
     CHECK(strcmp(named("../../etc/x"), "_._.._etc_x+_._.._etc_x") == 0);
@@ -106,7 +106,7 @@ static void test_wrong(void)
     CHECK(filename_has_directives("%n") && !filename_has_directives("n"));
 }
 
-/* No byte is written beyond the buffer, whatever its size is. */
+/* No byte is written beyond the buffer, whatever its size. */
 static void test_sizes_of_buffer(void)
 {
     const char *wanted = "redis-server-4242.heap";

@@ -15,7 +15,7 @@ static void groups(const char *text)
     CHECK(tree_write(&tree, name, text));
 }
 
-/* The directory that is said to be frozen; "": none. */
+/* The directory that counts as frozen; "": none. */
 static const char *held(void)
 {
     static char path[FREEZER_PATH_MAX];
@@ -45,7 +45,7 @@ static void test_first(void)
     CHECK(!*held());
     groups("6:freezer:/docker/other\n");
     CHECK(!*held());
-    groups("6:freezer:/../abc\n"); /* above the tool's own root of groups */
+    groups("6:freezer:/../abc\n"); /* above the tool's own root of cgroups */
     CHECK(!*held());
 }
 
@@ -82,7 +82,7 @@ static void test_odd(void)
     CHECK(!freezer_of_group(&proc, NO_PID + 1, name, sizeof name));
 }
 
-/* A path that is cut off is the name of another group. */
+/* A path that is cut off is the name of another cgroup. */
 static void test_cut_off(void)
 {
     char path[sizeof "/sys/fs/cgroup/freezer/a"];
@@ -107,7 +107,7 @@ static bool thread(int tid, char letter, const char *wchan)
     return tree_write(&tree, name, text);
 }
 
-/* As /proc showed them with kernel 6.18; one thread that is elsewhere decides. */
+/* As in /proc of kernel 6.18; one thread in another cgroup decides. */
 static void test_threads(void)
 {
     CHECK(!freezer_of_threads(&proc, NO_PID)); /* none at all */
@@ -119,7 +119,7 @@ static void test_threads(void)
     CHECK(freezer_of_threads(&proc, NO_PID));
     CHECK(thread(8, 'D', "get_signal") && !freezer_of_threads(&proc, NO_PID));
     CHECK(thread(8, 'T', "get_signal") && !freezer_of_threads(&proc, NO_PID));
-    CHECK(thread(8, 'S', "0") && !freezer_of_threads(&proc, NO_PID)); /* not to be read */
+    CHECK(thread(8, 'S', "0") && !freezer_of_threads(&proc, NO_PID)); /* unreadable */
     CHECK(thread(8, 'R', "get_signal") && !freezer_of_threads(&proc, NO_PID));
 }
 

@@ -1,5 +1,4 @@
-/* The functions of a module at each of their places: one file has them all, mapped into the test.
- */
+/* The functions of a module at each of their places: one file, mapped into the test, has all. */
 #include "check.h"
 #include "elf/function_names.h"
 #include "elf_file.h"
@@ -58,7 +57,7 @@ static void add_symtab(void)
     section_file_add(&mapped.file, ".strtab", SHT_STRTAB, "\0je_own", 8);
 }
 
-/* As section_file_end, with the headers that the object has. */
+/* Like section_file_end, with the headers that the object has. */
 static bool end(void)
 {
     char path[TREE_PATH_MAX];
@@ -117,7 +116,8 @@ static bool has(const struct seen *seen, const char *name, uint64_t address)
     return false;
 }
 
-/* What function_names_visit_file sees, and at which place; SYMBOLS_PLACES: none. text "": all. */
+/* The names that function_names_visit_file visits, and their place; SYMBOLS_PLACES: none. text "":
+   all. */
 static struct seen visit_file(const char *text, size_t limit, enum symbol_place *place)
 {
     const struct name_pattern pattern = {NAME_ENDS, text, strlen(text)};
@@ -160,7 +160,7 @@ static void test_none(void)
     function_names_close(&symbols);
 }
 
-/* The first place that there is, and no further. */
+/* The first place that exists, and no other. */
 static void test_symtab_first(void)
 {
     enum symbol_place place;
@@ -180,7 +180,7 @@ static void test_symtab_first(void)
     unmap();
 }
 
-/* .gnu_debugdata has what .dynsym lacks: both, but not after the visitor has had enough. */
+/* .gnu_debugdata has names that .dynsym lacks: both, but not after the visitor has stopped. */
 static void test_minidebug(void)
 {
     enum symbol_place place;

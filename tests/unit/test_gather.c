@@ -1,4 +1,4 @@
-/* The gathering callback: its machine code is run here, as it lies in the target. */
+/* The gathering callback: its machine code runs here, as it does in the target. */
 #include "check.h"
 #include "inject/call.h"
 
@@ -37,7 +37,7 @@ static bool load(struct code *code)
     return true;
 }
 
-/* Hands out the pieces and compares what comes through a pipe with their sum. */
+/* Writes the pieces and compares the output of a pipe with their sum. */
 static void check_pieces(const struct code *code, const char *const *pieces, size_t count)
 {
     struct context context = {.head = {.size = ROOM}, .guard = "guarded"};
@@ -81,7 +81,7 @@ static void test_pieces(const struct code *code)
     check_pieces(code, large, ARRAY_LEN(large));
 }
 
-/* Should the tool have died: the descriptor does not exist, and the function goes on. */
+/* If the tool has died: the file descriptor does not exist, and the function continues. */
 static void test_without_a_reader(const struct code *code)
 {
     struct context context = {.head = {.size = ROOM, .fd = 0x3ffffffd}, .guard = "guarded"};
@@ -103,7 +103,7 @@ static void test_claim(void)
     CHECK(gather_is_write(&gather, nr, args));
     CHECK(!gather_is_write(&gather, nr + 1, args));
     args[0] = 2;
-    CHECK(!gather_is_write(&gather, nr, args)); /* another's write */
+    CHECK(!gather_is_write(&gather, nr, args)); /* another machine's write */
     args[0] = 0x3ffffffd;
     args[1] = text + 1;
     CHECK(!gather_is_write(&gather, nr, args));

@@ -1,4 +1,4 @@
-/* The interval of top: it follows what a refresh costs. */
+/* The interval of top: it follows the cost of a refresh. */
 #include "check.h"
 #include "run/governor.h"
 
@@ -23,7 +23,8 @@ static void test_grows_and_shrinks(void)
 
     governor_init(&governor, 2 * S, 1);
     CHECK(governor_next(&governor, 20 * MS + 1) == 5 * S);
-    CHECK(governor_next(&governor, 251 * MS) == 20 * S); /* the mean: one may be by chance */
+    CHECK(governor_next(&governor, 251 * MS) ==
+          20 * S); /* the mean: a single one may be an exception */
     CHECK(governor_next(&governor, 251 * MS) == 50 * S);
     CHECK(governor_share(&governor) <= 0.01);
     CHECK(governor_next(&governor, 1 * MS) == 50 * S); /* not at once */
@@ -34,7 +35,7 @@ static void test_grows_and_shrinks(void)
     CHECK(governor.interval == 2 * S);
 }
 
-/* One among many is not taken for the rule, but counted. */
+/* One among many does not change it, but counts. */
 static void test_outlier(void)
 {
     struct governor governor;
@@ -51,7 +52,7 @@ static void test_outlier(void)
     CHECK(governor_next(&governor, 1 * MS) == 1 * S);
 }
 
-/* A cost that goes up and down does not make the interval do so. */
+/* A cost that goes up and down does not change the interval each time. */
 static void test_calm(void)
 {
     struct governor governor;

@@ -1,4 +1,4 @@
-/* What has grown, by stack: order, sums, rates, what is shown, and the calls of a row. */
+/* Growth by stack: order, sums, rates, cuts, and the calls of a row. */
 #include "check.h"
 #include "profile/growth.h"
 #include "stub_symbols.h"
@@ -64,7 +64,7 @@ static bool row_is(const struct growth_row *row, int64_t bytes, int64_t objects,
            row->error == 0 && !row->within;
 }
 
-/* The stack that has not changed is no row. */
+/* The stack that has not changed has no row. */
 static void test_rows(void)
 {
     struct growth growth;
@@ -169,7 +169,7 @@ static void test_table(void)
     unmake(&made);
 }
 
-/* With sampling a growth has an error, and one that is smaller is marked. */
+/* With sampling growth has an error, and growth below it is marked. */
 static void test_error(void)
 {
     static const char sampled[] = "heap_v2/1000\n@ 0x1201\n t*: 10: 20000 [0: 0]\n" MAPS;

@@ -1,4 +1,4 @@
-/* Heap profiles as text: every form that jemalloc has written, and what is none. */
+/* Heap profiles as text: every form that jemalloc has written, and invalid ones. */
 #include "check.h"
 #include "profile/faults.h"
 #include "profile/heap.h"
@@ -169,7 +169,7 @@ static void test_no_profile(void)
     }
 }
 
-/* What is not understood is passed over, counted, and takes nothing else with it. */
+/* Lines that are not understood are skipped, counted, and do not affect others. */
 static void test_odd_lines(void)
 {
     struct heap_profile profile;
@@ -201,7 +201,7 @@ static void test_cut_short(void)
     heap_free(&profile);
 }
 
-/* A stack of as many calls as jemalloc keeps has probably more. */
+/* A stack of the largest depth that jemalloc keeps was probably deeper. */
 static void test_depth(void)
 {
     static const uint32_t depths[] = {127, 128, 300};
@@ -242,7 +242,7 @@ static void test_estimates(void)
     CHECK(odd.objects == 3 && odd.bytes == 0);
 }
 
-/* Of n samples of z bytes, each seen with probability p: n z^2 (1 - p) / p^2. */
+/* For n samples of z bytes, each seen with probability p: n z^2 (1 - p) / p^2. */
 static void test_variance(void)
 {
     struct heap_profile profile = {.sampling = HEAP_POISSON, .period = 1000};

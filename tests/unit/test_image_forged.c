@@ -1,4 +1,4 @@
-/* ELF objects in memory that no linker made: nothing of them is trusted. */
+/* ELF objects in memory that no linker made: nothing in them is trusted. */
 #include "check.h"
 #include "elf_object.h"
 #include "guard.h"
@@ -121,7 +121,7 @@ static void test_bias(void)
     for (unsigned i = 0; i < 4; i++)
         object->phdrs[i].p_vaddr += 0x400000;
     CHECK(open_image(&image) && image.bias == base() - 0x400000);
-    CHECK(!image_symbol(&image, "alpha", &symbol)); /* its tables are not where they should be */
+    CHECK(!image_symbol(&image, "alpha", &symbol)); /* its tables are elsewhere */
     object_make_dynamic(object, 0x400000);
     CHECK(open_image(&image) && image_symbol(&image, "alpha", &symbol));
     CHECK(symbol.address == base() - 0x400000 + object_value(ALPHA));
@@ -150,7 +150,7 @@ static void test_dynamic(void)
     CHECK(!found(ALPHA));
 }
 
-/* A name that the bloom filter denies is not there (the rule of .gnu.hash). */
+/* A name that the bloom filter excludes is not found (the rule of .gnu.hash). */
 static void test_bloom(void)
 {
     uint32_t hash = object_gnu_hash("alpha");
@@ -195,7 +195,7 @@ static void test_gnu_table(void)
     CHECK(!found(GAMMA) && found(DATA));
 }
 
-/* A chain without an end runs into memory that is not there. */
+/* An endless chain runs into unmapped memory. */
 static void test_endless_chain(void)
 {
     struct symbol symbol;
@@ -237,7 +237,7 @@ static void test_names(void)
     object->dynamic[2].d_un.d_val = object->symbols[BETA].st_name;
     CHECK(found(ALPHA) && !found(BETA) && !found(GAMMA));
     object_make(object, 0);
-    object->dynamic[1].d_un.d_ptr = guard.size - 3; /* strings end before alpha's name does */
+    object->dynamic[1].d_un.d_ptr = guard.size - 3; /* strings end before the end of alpha's name */
     CHECK(!found(ALPHA));
 }
 
@@ -369,7 +369,7 @@ static void test_ending(void)
     CHECK(ending("alpha", SIZE_MAX) == 1 << NOTYPE);
 }
 
-/* Tables that claim more than there is. */
+/* Tables that claim more than exists. */
 static void test_ending_bounds(void)
 {
     object_make(object, 0);
@@ -458,7 +458,7 @@ static void test_notes(void)
     object_make(object, 0);
     object->phdrs[3].p_vaddr = guard.size - 8;
     CHECK(no_build_id());
-    object->phdrs[1] = object->phdrs[3]; /* the first is no use, the second is */
+    object->phdrs[1] = object->phdrs[3]; /* the first is unusable, the second is not */
     object->phdrs[3].p_vaddr = offsetof(struct object, notes);
     CHECK(build_id_is(20));
 }

@@ -1,4 +1,4 @@
-/* ELF objects as they lie in the test's own memory, compared with what the loader says. */
+/* ELF objects in the test's own memory, compared with the loader's answers. */
 #include "check.h"
 #include "own.h"
 
@@ -101,7 +101,7 @@ static bool visit_one(void *ctx, const char *name, const struct symbol *symbol)
     visit->count++;
     visit->good &= n >= m && strcmp(name + n - m, visit->suffix) == 0;
     visit->good &= symbol->address >= visit->image->base;
-    /* Names longer than any that is asked for are not looked up. */
+    /* Names longer than any requested one are not looked up. */
     visit->good &= n >= 256 || image_symbol(visit->image, name, &again);
     return visit->count < visit->limit;
 }
@@ -129,7 +129,7 @@ static void test_ending(void)
     CHECK(count_ending(&image, "", SIZE_MAX) > 1500);
 }
 
-/* The last symbol of the table counts too: the hash tables tell how many there are. */
+/* The last symbol of the table counts too: the hash tables have their number. */
 static void test_every_module(void)
 {
     for (size_t i = 0; i < own.modules.count; i++) {

@@ -1,4 +1,4 @@
-/* A signal that another thread takes ends the wait of the first one all the same. */
+/* A signal that another thread takes ends the wait of the first thread nevertheless. */
 #include "check.h"
 #include "run/interrupt.h"
 
@@ -51,7 +51,7 @@ int main(void)
     if (!CHECK(pthread_create(&other, NULL, idle, NULL) == 0))
         return check_result();
     interrupt_block(&former);
-    /* Here it could be between its last look at the flag and its wait. */
+    /* Here it could be between its last check of the flag and its wait. */
     CHECK(!is_seen() && kill(getpid(), SIGINT) == 0);
     CHECK(comes_about(is_seen) && comes_about(is_tick_pending));
     CHECK(ppoll(NULL, 0, &long_time, &former) == -1 && errno == EINTR);

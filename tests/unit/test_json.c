@@ -1,4 +1,4 @@
-/* JSON: whatever the target's names are, it is valid. */
+/* JSON: it is valid, whatever the target's names are. */
 #include "base/json.h"
 #include "check.h"
 #include "cli/output/lines.h"
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Is {"k": "..."} what a text becomes? */
+/* True if the text becomes {"k": "..."}. */
 static bool text_becomes(const char *text, const char *expected)
 {
     struct json json;
@@ -81,7 +81,7 @@ static void test_invalid_utf8(void)
         CHECK(text_becomes(rows[i].text, rows[i].expected));
 }
 
-/* Of every single byte, and every byte after one that begins a sequence. */
+/* Every single byte, and every byte after one that begins a sequence. */
 static void test_every_byte(void)
 {
     for (unsigned byte = 1; byte < 256; byte++) {
@@ -145,7 +145,7 @@ static void test_objects(void)
     free(out);
 }
 
-/* Whatever the pieces are in which it comes. */
+/* For any division of the text into pieces. */
 static bool joins(const char *text, const char *expected)
 {
     bool good = true;

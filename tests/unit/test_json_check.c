@@ -1,11 +1,11 @@
-/* What is JSON and what is none (RFC 8259). */
+/* Valid and invalid JSON (RFC 8259). */
 #include "base/json_check.h"
 #include "check.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* From a block of its own, so that a sanitizer sees a read beyond its end. */
+/* In a block of its own, so that a sanitizer notices a read beyond its end. */
 static bool valid(const char *text)
 {
     size_t len = strlen(text);
@@ -55,7 +55,7 @@ static void test_invalid(void)
         CHECK(!valid(texts[i]));
 }
 
-/* Nesting is bounded, and with it the stack that the check takes. */
+/* Nesting is limited, and so is the stack that the check uses. */
 static void test_depth(void)
 {
     char *text = malloc(2000001);

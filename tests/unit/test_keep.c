@@ -1,4 +1,4 @@
-/* How many profiles stay, and that nothing else goes. */
+/* The number of profiles that are kept, and that nothing else is removed. */
 #include "check.h"
 #include "run/keep.h"
 #include "tree.h"
@@ -82,7 +82,7 @@ static void test_oldest_go(void)
     tree_remove(&tree);
 }
 
-/* The wall clock was set back: what has just been written stays all the same. */
+/* The wall clock was set back: the last profile written is kept nevertheless. */
 static void test_newest_stays(void)
 {
     static const char newest[] = "a-1-19990101T000000Z-1MiB.watch.heap",

@@ -190,7 +190,7 @@ static void test_version_2(void)
     tree_write(&tree, "v2/a/memory.max", "524288000\n"); /* 500 MiB */
     tree_write(&tree, "v2/a/memory.high", "max\n");
     tree_write(&tree, "v2/a/memory.current", "104857600\n");
-    tree_write(&tree, "v2/a/b/memory.max", "209715200\n");  /* 200 MiB, but slowed down */
+    tree_write(&tree, "v2/a/b/memory.max", "209715200\n");  /* 200 MiB, but throttled */
     tree_write(&tree, "v2/a/b/memory.high", "157286400\n"); /* at 150 */
     tree_write(&tree, "v2/a/b/memory.current", "94371840\n");
     tree_write(&tree, "v2/a/b/memory.stat", "inactive_file 15728640\n");

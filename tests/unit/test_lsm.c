@@ -1,4 +1,4 @@
-/* What of AppArmor and SELinux can be seen. */
+/* The visible state of AppArmor and SELinux. */
 #include "check.h"
 #include "host/lsm.h"
 #include "proc_text.h"

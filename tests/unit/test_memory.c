@@ -30,7 +30,7 @@ static void test_read(void)
     CHECK(memory_read(&own.memory, address(end), buf, 0));
 }
 
-/* The same through /proc/PID/mem, where process_vm_readv(2) is refused; and with neither. */
+/* The same through /proc/PID/mem, if process_vm_readv(2) is refused; and with neither. */
 static void test_other_ways(void)
 {
     const unsigned char *end = guard.base + guard.size;
@@ -47,7 +47,7 @@ static void test_other_ways(void)
     own.memory.no_vm = false;
 }
 
-/* What lies between is said not to change. */
+/* The range between is declared constant. */
 static void set_unchanging(const void *start, const void *end)
 {
     struct memory_range *range = malloc(sizeof *range);
@@ -56,7 +56,7 @@ static void set_unchanging(const void *start, const void *end)
     memory_set_unchanging(&own.memory, range, 1);
 }
 
-/* Nothing is kept of memory that may change, which is all of it until something else is said. */
+/* Memory that may change is not cached; all memory may, unless declared otherwise. */
 static void test_changing(void)
 {
     const remote_addr second = address(guard.base + GUARD_PAGE);
@@ -107,7 +107,7 @@ static void test_cached_borders(void)
     CHECK(memory_read_cached(&own.memory, address(end - 8), buf, 8));
 }
 
-/* Pages that share a place in the cache: more of them than it has places. */
+/* Pages that share a slot of the cache: more of them than it has slots. */
 static void test_cache_conflicts(void)
 {
     const size_t stride = (size_t)MEMORY_CACHE_PAGES * MEMORY_PAGE;

@@ -1,4 +1,4 @@
-/* Words for the operator. */
+/* Messages for the operator. */
 #include "base/util.h"
 #include "capture.h"
 #include "check.h"
@@ -22,7 +22,7 @@ static void test_clean(void)
     all[255] = '\0';
     message_clean(all, cleaned, sizeof cleaned);
     for (unsigned i = 1; i <= 255; i++) {
-        bool shown = i >= 0x20 && i < 0x7f; /* no C0, DEL, C1, and nothing that is not UTF-8 */
+        bool shown = i >= 0x20 && i < 0x7f; /* no C0, DEL, C1, and only valid UTF-8 */
         CHECK(cleaned[i - 1] == (shown ? (char)i : '?'));
     }
     CHECK(strcmp(message_clean("Ärger–😀", cleaned, sizeof cleaned), "Ärger–😀") == 0);
@@ -35,7 +35,7 @@ static void test_clean(void)
     CHECK(strcmp(message_clean("abcde\xc3", out, sizeof out), "abcde?") == 0);
 }
 
-/* The text that a fault becomes; *code is its exit code. */
+/* The text of a fault; *code is its exit code. */
 static const char *text_of(const struct fault *fault, const char *name, int *code, char *text,
                            size_t size)
 {
@@ -95,7 +95,7 @@ static void test_classes(void)
     CHECK(!fault_is_of_thread(FAULT_FROZEN) && !fault_is_of_thread(FAULT_DENIED_DUMPABLE));
 }
 
-/* Each has a cause, and an exit code that is no success; none leaves a directive unexpanded. */
+/* Each has a cause, and an exit code other than success; none leaves a directive unexpanded. */
 static void test_every_fault(void)
 {
     const struct fault_row *row;
@@ -135,7 +135,7 @@ static void test_details(void)
     CHECK(strstr(text, "/out: unknown error (?)") && code == EXIT_OUTPUT);
 }
 
-/* Nothing is longer than what it is kept in. */
+/* Nothing is longer than its buffer. */
 static void test_long(void)
 {
     struct fault fault;

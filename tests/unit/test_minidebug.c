@@ -1,4 +1,4 @@
-/* .gnu_debugdata: unpacked, damaged, and one that explodes. */
+/* .gnu_debugdata: unpacked, damaged, and a decompression bomb. */
 #include "check.h"
 #include "elf/minidebug.h"
 #include "elf/symtab.h"
@@ -13,7 +13,7 @@ enum { PACKED_MAX = 1 << 20 };
 
 static unsigned char packed[PACKED_MAX];
 
-/* xz of len bytes, with a dictionary of so many; the length. */
+/* xz of len bytes, with a dictionary of that size; returns the length. */
 static size_t pack(const void *data, size_t len, uint32_t dictionary)
 {
     lzma_options_lzma options;
@@ -28,7 +28,7 @@ static size_t pack(const void *data, size_t len, uint32_t dictionary)
     return used;
 }
 
-/* minidebug_open of a file that holds the first len bytes of what is packed. */
+/* minidebug_open of a file with the first len bytes of the compressed data. */
 static int open_of(size_t len, uint64_t flags)
 {
     struct section_file file;
@@ -79,7 +79,7 @@ static void test_damaged(void)
     for (size_t n = 0; n < len; n++)
         CHECK(error_of(n) == -EBADMSG);
     CHECK(error_of(len) == 0);
-    packed[len] = 'x'; /* what follows the stream does not matter */
+    packed[len] = 'x'; /* data after the stream does not matter */
     CHECK(error_of(len + 1) == 0);
     AUTO_CLOSE int compressed = open_of(len, SHF_COMPRESSED);
     CHECK(compressed == -EBADMSG);
@@ -99,7 +99,7 @@ static void test_absent(void)
     CHECK(minidebug_open(-1) == -ENOENT);
 }
 
-/* The limit itself is allowed; a byte more is not. 64 MiB of zeros pack to 10 KB. */
+/* The limit itself is allowed; one byte more is not. 64 MiB of zeros compress to 10 KB. */
 static void test_explodes(void)
 {
     AUTO_FREE unsigned char *zeros = calloc(1, MINIDEBUG_UNPACKED_MAX + 1);
@@ -113,7 +113,7 @@ static void test_explodes(void)
     CHECK(error_of(pack(zeros, MINIDEBUG_UNPACKED_MAX + 1, 1 << 16)) == -EFBIG);
 }
 
-/* A block header that asks for a dictionary of 1 GiB: 0x25 in its one byte of properties. */
+/* A block header with a dictionary of 1 GiB: 0x25 in its one byte of properties. */
 static void test_dictionary(void)
 {
     struct elf_file inner;
@@ -125,7 +125,7 @@ static void test_dictionary(void)
     CHECK(error_of(len) == -EFBIG);
 }
 
-/* The section goes beyond the file, or is larger than is read. */
+/* The section ends beyond the file, or is larger than the limit. */
 static void test_borders(void)
 {
     static const uint64_t sizes[] = {1ull << 30, UINT64_MAX, 1ull << 41};

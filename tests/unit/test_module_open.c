@@ -1,4 +1,4 @@
-/* The file behind a mapping: that one, or none. */
+/* The file of a mapping: that file, or none. */
 #include "check.h"
 #include "elf_file.h"
 #include "own.h"
@@ -12,7 +12,7 @@ static struct tree tree;
 static struct elf_file file;
 static char path[TREE_PATH_MAX];
 
-/* Where the file is mapped, and the module that it is. */
+/* The mapped range of the file, and its module. */
 static struct {
     void *base;
     struct module module;
@@ -42,7 +42,7 @@ static bool write_file(void)
            rename(tree_name(&tree, "new", name), path) == 0;
 }
 
-/* By path alone: no mapping has these borders. */
+/* By path alone: no mapping has this range. */
 static struct module by_path(void)
 {
     struct module module = mapped.module;
@@ -89,8 +89,8 @@ static void test_replaced(void)
 }
 
 /*
- * The same inode with other bytes, while the mapping has kept its own: written
- * without O_TRUNC, which would take the copied page away.
+ * The same inode with other bytes, while the mapping has kept its own: written without O_TRUNC,
+ * which would take the copied page away.
  */
 static void test_overwritten(void)
 {
@@ -109,7 +109,7 @@ static void test_overwritten(void)
     CHECK(open_result(&module) == 0);
 }
 
-/* Nothing that could block, or that is no file. */
+/* Nothing that could block, or that is not a regular file. */
 static void test_no_file(void)
 {
     struct module module = by_path();
@@ -144,7 +144,7 @@ static void test_no_build_id(void)
     CHECK(open_result(&module) == -ESTALE);
 }
 
-/* The device that maps shows may be another than the file's (overlayfs): the content decides. */
+/* The device in maps may differ from the file's (overlayfs): the content decides. */
 static void test_other_device(void)
 {
     struct module module = by_path();
@@ -171,7 +171,7 @@ static void test_other_device(void)
     CHECK(open_result(&module) == 0);
 }
 
-/* Nothing executable to compare: that is no proof. */
+/* Nothing executable to compare: no proof. */
 static void test_no_code(void)
 {
     struct module module;

@@ -1,4 +1,4 @@
-/* Modules out of the text of /proc/PID/maps. */
+/* Modules from the text of /proc/PID/maps. */
 #include "check.h"
 #include "elf/modules.h"
 
@@ -110,7 +110,7 @@ static void test_borders(void)
     modules_free(&modules);
 }
 
-/* Only the kernel's own name counts, not a file that is called so. */
+/* Only the kernel's own name counts, not a file with that name. */
 static void test_stack(void)
 {
     struct modules modules = parse("1000-2000 rw-p 0 08:01 5 [stack]\n"
@@ -125,7 +125,7 @@ static void test_stack(void)
     modules_free(&modules);
 }
 
-/* The page cache may hold what a process can read of files and not write, of nothing else. */
+/* Only read-only file mappings may be cached. */
 static void test_unchanging(void)
 {
     static const remote_addr changing[] = {0x55555555a000, 0x55555555b000, 0x7ffff7b00000,
@@ -251,7 +251,8 @@ static void test_copy_behind(void)
     modules_free(&modules);
 }
 
-/* What must stay one module: a page of the file mapped twice, a hole that is older than its end. */
+/* Cases that must stay one module: a page of the file mapped twice, a hole that is older than its
+   end. */
 static void test_offsets_of_one(void)
 {
     struct modules modules = parse("10000-11000 r--p 00000000 08:01 5 /tiny\n"
@@ -268,7 +269,7 @@ static void test_offsets_of_one(void)
     modules_free(&modules);
 }
 
-/* Code that a program has moved into anonymous memory, all of it; a JIT's is nobody's. */
+/* Code that a program has moved into anonymous memory, all of it; a JIT's code has no module. */
 static void test_moved_code(void)
 {
     static const char moved[] =

@@ -25,7 +25,7 @@ static void test_entries(void)
     CHECK(!mountinfo_next(&text, &entry) && cursor_left(text) == 0);
 }
 
-/* Texts of exactly their length: a read past the end is seen by the sanitizers. */
+/* Texts of exactly their length: the sanitizers notice a read past the end. */
 static void test_truncated(void)
 {
     for (size_t len = 0; len < sizeof whole; len++) {

@@ -1,4 +1,4 @@
-/* The table of jemalloc's names, what is found in it, and what is refused. */
+/* The table of jemalloc's names: lookups and refusals. */
 #include "check.h"
 #include "jemalloc/access.h"
 #include "jemalloc/hooks.h"
@@ -41,7 +41,7 @@ static void test_table(void)
                     (name->type == CTL_VOID) == (name->access == NAME_ACT);
         if (!CHECK(good))
             fprintf(stderr, "  %s\n", name->pattern);
-        for (size_t j = 0; j < i; j++) /* the same name twice: in ranges of versions of their own */
+        for (size_t j = 0; j < i; j++) /* the same name twice: for separate ranges of versions */
             if (strcmp(name->pattern, ctl_names[j].pattern) == 0)
                 CHECK((name->last && name->last < ctl_names[j].first) ||
                       (ctl_names[j].last && ctl_names[j].last < name->first));
@@ -77,7 +77,7 @@ static void test_versions(void)
     CHECK(judge("prof.prefix", true, "5.3.0", true) == NAME_ALLOWED);
     CHECK(judge("arena.0.lg_dirty_mult", false, "5.0.0", true) == NAME_OTHER_VERSION);
     CHECK(judge("arena.0.lg_dirty_mult", false, "4.5.0", true) == NAME_ALLOWED);
-    /* A tree between two releases may have what came with the next one, not what is gone. */
+    /* A tree between two releases may have names of the next one, not names that are gone. */
     CHECK(judge("arena.0.name", false, "5.3.0-0-g1", true) == NAME_OTHER_VERSION);
     CHECK(judge("arena.0.name", false, "5.3.0-185-g1", true) == NAME_ALLOWED);
     CHECK(judge("stats.cactive", false, "5.0.1-3-g1", true) == NAME_OTHER_VERSION);
@@ -95,7 +95,7 @@ static void test_directions(void)
     CHECK(judge("epoch", true, "5.3.0", true) == NAME_ALLOWED);
 }
 
-/* Each of these has crashed a process, or would end what it is doing. */
+/* Each of these has crashed a process, or would interrupt its work. */
 static void test_crashers(void)
 {
     static const char *const versions[] = {"4.0.4", "4.5.0", "5.0.1", "5.2.1", "0.0.0-0-g0"};
@@ -129,7 +129,7 @@ static void test_crashers(void)
     CHECK(judge("prof.dump", false, "5.3.0", true) == NAME_REFUSE_DUMP);
 }
 
-/* Without statistics jemalloc has no record of an arena's start, and reads it all the same. */
+/* Without statistics jemalloc has no record of an arena's start, but reads it. */
 static void test_without_statistics(void)
 {
     static const char *const versions[] = {"5.0.0", "5.2.1", "5.3.1", "5.3.1-99-g1", "0.0.0-0-g0"};
@@ -149,7 +149,7 @@ static void test_without_statistics(void)
     CHECK(judge("thread.tcache.max", true, "5.3.1", true) == NAME_REFUSE_HELD);
 }
 
-/* arena_get has no check of its own; 4096 and 4097 lie behind the array. */
+/* arena_get has no check of its own; 4096 and 4097 are beyond the array. */
 static void test_arena_indices(void)
 {
     static const char *const unsafe[] = {"arena.4096.dirty_decay_ms",
@@ -167,7 +167,7 @@ static void test_arena_indices(void)
     CHECK(judge("stats.arenas.4096.pactive", false, "5.3.0", true) == NAME_ALLOWED);
 }
 
-/* The length of an array is no index into it, whatever jemalloc takes it for. */
+/* The length of an array is not an index into it, whatever jemalloc accepts. */
 static void test_class_indices(void)
 {
     struct build build = build_of("5.3.0", true);
@@ -274,7 +274,7 @@ static void test_wildcards(void)
     CHECK(covers("opt.prof", "", NULL) && covers("opt.prof", "[", NULL));
 }
 
-/* Success is what was read back, unless jemalloc rounds it or cannot be asked. */
+/* Success is the value read back, unless jemalloc rounds it or cannot be asked. */
 static void test_kept(void)
 {
     struct access access = {.entry = names_find("prof.active", any),

@@ -1,4 +1,4 @@
-/* A pid as a container has it, and who has it here. */
+/* A pid of a container's namespace, and the process that has it there. */
 #include "attach/faults.h"
 #include "attach/permit.h"
 #include "check.h"
@@ -9,7 +9,7 @@
 static struct tree tree;
 static struct procfs proc;
 
-/* A pid of this system that nobody has: the lists are of the tree, kill(2) is not. */
+/* A pid that no process of this system has: the lists come from the tree, kill(2) does not. */
 enum { WANTED = NO_PID };
 
 static void process(int pid, const char *name, const char *ns_pids, const char *cgroup)
@@ -72,7 +72,7 @@ static void test_several(void)
     CHECK(strlen(fault.what) > 4 && strcmp(fault.what + strlen(fault.what) - 5, ", ...") == 0);
 }
 
-/* kill(2) knows it, and this /proc does not show it. */
+/* kill(2) finds it, and this /proc does not show it. */
 static void test_hidden(void)
 {
     struct fault fault = {.code = FAULT_GONE};

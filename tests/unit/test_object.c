@@ -1,5 +1,4 @@
-/* An ELF file in private memory: what is read of it, and a file that is cut or changed meanwhile.
- */
+/* An ELF file in private memory, also one that is cut or changed while it is read. */
 #include "check.h"
 #include "elf_file.h"
 #include "profile/object.h"
@@ -62,7 +61,7 @@ static void test_code_address(void)
     close(fd);
 }
 
-/* Of a large file only what is asked for is read; what was read before the cut stays. */
+/* Of a large file only the requested parts are read; parts read before the cut stay. */
 static void test_cut(void)
 {
     enum { LARGE = 64 << 20 };
@@ -85,7 +84,7 @@ static void test_cut(void)
     close(fd);
 }
 
-/* A sparse file costs nothing but a name; to read it all would cost memory. */
+/* A sparse file costs nothing but a name; reading all of it would cost memory. */
 static void test_limit(void)
 {
     struct object *object;
@@ -104,7 +103,7 @@ static void test_limit(void)
     close(fd);
 }
 
-/* What several of them may read together. */
+/* The limit for several of them together. */
 static void test_common_limit(void)
 {
     enum { SIZE = 64 * OBJECT_BLOCK };
@@ -133,7 +132,7 @@ static void test_common_limit(void)
     close(fd);
 }
 
-/* Whole blocks are given back, zeros until they are read again; those at the ends stay. */
+/* Whole blocks are released, and zero until they are read again; those at the ends stay. */
 static void test_release(void)
 {
     enum { BLOCKS = 8, SIZE = BLOCKS * OBJECT_BLOCK };

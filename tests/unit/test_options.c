@@ -1,4 +1,4 @@
-/* The words of the command line. */
+/* The command line. */
 #include "capture.h"
 #include "check.h"
 #include "cli/options.h"
@@ -28,9 +28,9 @@ static void test_pids(void)
             fprintf(stderr, "  '%s'\n", wrong[i]);
 }
 
-static char said[4096]; /* what the last parse printed */
+static char said[4096]; /* the output of the last parse */
 
-static char words_text[8192]; /* the words; options point into it */
+static char words_text[8192]; /* the words; options point into them */
 
 static int split_words(char **argv, int room)
 {
@@ -43,7 +43,7 @@ static int split_words(char **argv, int room)
     return argc;
 }
 
-/* In a process of its own, as the tool does it: getopt(3) remembers where it was. */
+/* In a process of its own, like the tool: getopt(3) keeps its position. */
 static bool parse_alone(struct options *options, unsigned takes, int argc, char **argv)
 {
     struct options *shared =
@@ -60,7 +60,7 @@ static bool parse_alone(struct options *options, unsigned takes, int argc, char 
     return WIFEXITED(status) && WEXITSTATUS(status) == 42;
 }
 
-/* Parses words, which are separated by blanks. */
+/* Parses words separated by blanks. */
 static bool parse(struct options *options, unsigned takes, const char *words)
 {
     char *argv[OPTIONS_PIDS_MAX + 20];
@@ -104,7 +104,7 @@ static void test_all(void)
     CHECK(parse(&options, TAKES_OUTPUT, "-oout 42") && strcmp(options.output, "out") == 0);
 }
 
-/* What only some verbs have, and a verb that is about all processes. */
+/* Options that only some verbs have, and a verb for all processes. */
 static void test_of_one_verb(void)
 {
     struct options options;
@@ -130,7 +130,7 @@ static void test_pid_words(void)
     CHECK(!parse(&options, 0, "1\x1b[2J") && !strchr(said, '\x1b'));
 }
 
-/* Names, containers, groups and trees in place of a pid. */
+/* Names, containers, cgroups and trees in place of a pid. */
 static void test_choice(void)
 {
     struct options options;
@@ -145,7 +145,7 @@ static void test_choice(void)
     CHECK(parse(&options, 0, "-s -p 42 -n x 43") && options.pid_count == 2);
     CHECK(parse(&options, 0, "42") && !options_selective(&options));
     CHECK(parse(&options, TAKES_HOST, "-n x --container abcd --cgroup y") && options.name);
-    /* With mallctl the first word is no pid then. */
+    /* With mallctl the first word is then not a pid. */
     CHECK(parse(&options, TAKES_NAMES, "-n x opt.prof 42") && options.name_count == 2);
     CHECK(options.pid_count == 0);
     CHECK(parse(&options, TAKES_NAMES, "opt.prof --all") && options.name_count == 1);
@@ -267,7 +267,7 @@ static void test_refused(void)
             fprintf(stderr, "  %s\n", rows[i].words);
 }
 
-/* A verb that works on a file: a word is its name, even if it looks like a pid. */
+/* A verb for a file: a word is its name, even if it looks like a pid. */
 static void test_file(void)
 {
     struct options options;
@@ -288,7 +288,7 @@ static void test_file(void)
     CHECK(strcmp(options.output, "x") == 0 && strcmp(options.file, "-") == 0);
 }
 
-/* A profile in another form is streamed, to stdout if nothing else is said. */
+/* A profile in another format is streamed, to stdout by default. */
 static void test_format(void)
 {
     struct options options;
@@ -298,7 +298,7 @@ static void test_format(void)
     CHECK(parse(&options, TAKES_FORMAT, "--focus x 42") && !options.output);
 }
 
-/* The message names the word at fault, also where it is one of several letters. */
+/* The message names the wrong word, even if it is one of several letters. */
 static void test_for_a_while(void)
 {
     const unsigned takes = TAKES_FORMAT | TAKES_OUTPUT | TAKES_DURATION | TAKES_SERIES;
@@ -308,7 +308,7 @@ static void test_for_a_while(void)
     CHECK(parse(&options, takes, "-d 90s 42") && options.duration_ns == 90000000000u);
     CHECK(parse(&options, takes, "42 --every 5m --count 12 --keep 3") &&
           options.every_ns == 300000000000u && options.count == 12 && options.keep == 3);
-    /* A series is of files: without -o they have names of their own. */
+    /* A series is written to files: without -o they have generated names. */
     CHECK(parse(&options, takes, "42 --every 5m -f folded") && !options.output);
     CHECK(parse(&options, takes, "42 -f folded") && strcmp(options.output, "-") == 0);
     CHECK(parse(&options, TAKES_SETTLE, "42 --settle 2s") && options.settle_ns == 2000000000u);
@@ -332,7 +332,7 @@ static void test_unknown_named(void)
     CHECK(strstr(said, "x") && !strstr(said, "dump"));
 }
 
-/* No process is needed to ask for help; an error elsewhere still is one. */
+/* No process is needed for help; an error elsewhere is still an error. */
 static void test_help(void)
 {
     struct options options;
@@ -361,7 +361,7 @@ static void test_particular(void)
     CHECK(!parse(&options, TAKES_STATS | TAKES_NO_CALL, "--allow-reset 1"));
 }
 
-/* With names the first word is the process, unless an option has named it. */
+/* With names the first word is the process, unless an option has selected it. */
 static void test_names(void)
 {
     struct options options;

@@ -1,4 +1,4 @@
-/* The file of -o: complete or not there. */
+/* The file of -o: complete or absent. */
 #include "check.h"
 #include "cli/output/stdout.h"
 #include "run/faults.h"
@@ -35,7 +35,7 @@ static bool absent(const char *file)
     return lstat(path_of(file), &st) != 0;
 }
 
-/* Entries of the directory: temporary files too. */
+/* Entries of the directory, temporary files included. */
 static unsigned entries(void)
 {
     DIR *dir = opendir(tree.path);
@@ -83,7 +83,7 @@ static void test_abandoned(void)
     output_close(&output);
 }
 
-/* Until it is finished, the former content stays. */
+/* The former content stays until the file is complete. */
 static void test_existing(void)
 {
     struct output output;
@@ -124,7 +124,7 @@ static void test_link(void)
     CHECK(is_link("link") && holds("sub/real", "through") && holds("link", "through"));
 }
 
-/* A link stays a link, also one whose file is to be made. */
+/* A link stays a link, also if its file does not exist yet. */
 static void test_dangling_link(void)
 {
     CHECK(tree_link(&tree, "dangling", "sub/later"));
@@ -133,7 +133,7 @@ static void test_dangling_link(void)
     CHECK(holds("sub/later", "made"));
 }
 
-/* The longest name that the file system takes: a temporary name must be no longer. */
+/* The longest name that the file system accepts: a temporary name must not be longer. */
 static void test_long_name(void)
 {
     char file[256];
@@ -167,7 +167,7 @@ static void test_refused(void)
     CHECK(entries() == count);
 }
 
-/* As for open(2), an empty name is none. */
+/* An empty name is invalid, as for open(2). */
 static void test_empty_name(void)
 {
     char *former = getcwd(NULL, 0);
@@ -223,7 +223,7 @@ static void test_full_device(void)
     output_close(&output);
 }
 
-/* A regular file that cannot take it all: nothing of it is to be seen. */
+/* A regular file without enough space: nothing of it is visible. */
 static void cut_short(void)
 {
     const struct rlimit limit = {65536, 65536};
@@ -254,7 +254,7 @@ static void test_cut_short(void)
         closedir(dir);
 }
 
-/* The name is taken by a directory in the meantime. */
+/* A directory takes the name in the meantime. */
 static void test_rename_fails(void)
 {
     struct output output;
@@ -309,8 +309,8 @@ static void tick(int signo)
 }
 
 /*
- * The reader comes a moment later. Meanwhile the deadline's timer ticks every
- * 50 ms, without SA_RESTART.
+ * The reader comes a moment later. Until then the deadline's timer fires every 50 ms, without
+ * SA_RESTART.
  */
 static void test_late_reader(void)
 {
@@ -326,14 +326,14 @@ static void test_late_reader(void)
     sigemptyset(&alarms);
     sigaddset(&alarms, SIGALRM);
     CHECK(sigaction(SIGALRM, &action, NULL) == 0);
-    pthread_sigmask(SIG_BLOCK, &alarms, NULL); /* the ticks are for this thread alone */
+    pthread_sigmask(SIG_BLOCK, &alarms, NULL); /* only this thread gets the timer's signals */
     if (!CHECK(pthread_create(&reader, NULL, read_fifo_later, text) == 0))
         return;
     pthread_sigmask(SIG_UNBLOCK, &alarms, NULL);
     setitimer(ITIMER_REAL, &every, NULL);
     CHECK(output_open(&output, path, &fault) == FAULT_NONE);
     setitimer(ITIMER_REAL, &never, NULL);
-    if (output.fd < 0) /* or the reader waits for ever */
+    if (output.fd < 0) /* otherwise the reader waits for ever */
         output.fd = open(path, O_WRONLY | O_CLOEXEC);
     CHECK(output_finish(&output, "late", 4, NULL) == FAULT_NONE);
     output_close(&output);
@@ -341,7 +341,7 @@ static void test_late_reader(void)
     CHECK(strcmp(text, "late") == 0);
 }
 
-/* A pipe whose reader has gone. */
+/* A pipe whose reader has closed it. */
 static void test_broken_pipe(void)
 {
     struct output output;
@@ -399,7 +399,7 @@ static void test_stdout_check(void)
     close(full);
 }
 
-/* Prints where no byte fits, then where there is room. */
+/* Prints while no byte fits, then while there is space. */
 static bool print_after_failure(void)
 {
     struct fault first = {0}, second = {0};
@@ -416,7 +416,7 @@ static bool print_after_failure(void)
     return failed && still && lseek(file, 0, SEEK_END) == 0;
 }
 
-/* In a child: its stdout is another one from there on. */
+/* In a child: replaces its stdout. */
 static void test_nothing_after_a_failure(void)
 {
     int status = 1;
@@ -428,11 +428,11 @@ static void test_nothing_after_a_failure(void)
     CHECK(waitpid(pid, &status, 0) == pid && status == 0);
 }
 
-/* ---- files that are made anew ---- */
+/* ---- new files ---- */
 
 static bool no_renameat2, no_linkat;
 
-/* In place of libc's: some file systems cannot do it. */
+/* Replaces libc's: some file systems do not support it. */
 int renameat2(int from_dir, const char *from, int to_dir, const char *to, unsigned flags)
 {
     if (no_renameat2) {
@@ -442,7 +442,7 @@ int renameat2(int from_dir, const char *from, int to_dir, const char *to, unsign
     return (int)syscall(SYS_renameat2, from_dir, from, to_dir, to, flags);
 }
 
-/* Likewise. */
+/* Replaces libc's as well. */
 int linkat(int from_dir, const char *from, int to_dir, const char *to, int flags)
 {
     if (no_linkat) {
@@ -582,7 +582,7 @@ static void test_directory(void)
     free(former);
 }
 
-/* What is no regular file is written, and keeps its name. */
+/* A file that is not regular is written, and keeps its name. */
 static void test_new_device(void)
 {
     struct output output;

@@ -14,7 +14,7 @@ struct parsed {
     size_t left; /* bytes behind the line */
 };
 
-/* Takes the first line of a copy of exactly len bytes. */
+/* Parses the first line of a copy of exactly len bytes. */
 static struct parsed parse_bytes(const char *text, size_t len)
 {
     struct parsed out = {0};
@@ -150,7 +150,7 @@ static void test_refused(void)
     }
 }
 
-/* A bad line costs itself alone. */
+/* A bad line affects no other line. */
 static void test_skips(void)
 {
     static const char text[] = "\nbad\n1000-2000 r--p 0 0:0 0 /a\n2000-1000 r--p 0 0:0 0 /b\n"
@@ -191,7 +191,7 @@ static void test_huge_line(void)
     struct parsed line = parse_bytes(text, len);
     CHECK(line.rc == 1 && line.left == 0);
     CHECK(line.entry.path_len == len - (sizeof head - 1));
-    memset(text, '7', len); /* digits without an end */
+    memset(text, '7', len); /* endless digits */
     line = parse_bytes(text, len);
     CHECK(line.rc == -1 && line.left == 0);
     free(text);

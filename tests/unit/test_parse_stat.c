@@ -8,7 +8,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-/* Parses a copy of exactly len bytes, so that a read beyond it is seen. */
+/* Parses a copy of exactly len bytes, so that a read beyond it is noticed. */
 static bool parse_copy(const char *text, size_t len, struct proc_stat *out)
 {
     char *copy = malloc(len ? len : 1);
@@ -81,7 +81,7 @@ static void test_long_name(void)
     CHECK(strcmp(stat.comm, name) == 0);
 }
 
-/* Cut short anywhere: no value is made up, and starttime is there or the answer is no. */
+/* Cut short anywhere: no value is made up, and starttime is present or the result is an error. */
 static void test_truncated(void)
 {
     const struct stat_line line = {1, "a b", 'R', 0, 64, 1, 2, 777, 5};
@@ -124,7 +124,7 @@ static void test_refused(void)
     }
 }
 
-/* Up to starttime, and no processor: as good as a whole line but for the processor. */
+/* Up to starttime, without the CPU: equal to a whole line except for the CPU. */
 static void test_shortest(void)
 {
     struct proc_stat stat;

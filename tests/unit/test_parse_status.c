@@ -92,7 +92,7 @@ static void test_missing(void)
     CHECK(!parse_text("XName:\ta\n", &status));
 }
 
-/* The last field of NSpid, and nothing of the line behind it. */
+/* The last field of NSpid, and nothing of the next line. */
 static void test_ns_pid(void)
 {
     struct proc_status status;
@@ -118,7 +118,7 @@ static void test_ns_pids(void)
     CHECK(parse_text(text, &status) && status.ns_pid_count == NS_PIDS_MAX);
 }
 
-/* Before Linux 5.9 the filters are not counted. */
+/* Before Linux 5.9 filters are not counted. */
 static void test_filters(void)
 {
     struct proc_status status;
@@ -127,7 +127,7 @@ static void test_filters(void)
     CHECK(parse_text("Name:\ta\nSeccomp:\t1\n", &status) && status.seccomp_filters == 0);
 }
 
-/* A key is a whole key, at the begin of its line. */
+/* A key is a whole key, at the start of its line. */
 static void test_keys(void)
 {
     struct proc_status status;
@@ -158,7 +158,7 @@ static void test_numbers(void)
     CHECK(status.rss_bytes == 0 && status.uid == 5 && status.euid == 0);
 }
 
-/* Any beginning of the text: nothing is read behind it. */
+/* Any prefix of the text: nothing beyond it is read. */
 static void test_truncated(void)
 {
     for (size_t n = 0; n < sizeof whole; n++) {

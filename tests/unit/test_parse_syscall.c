@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Parses a copy of exactly the text's length, so that a read beyond it is seen. */
+/* Parses a copy of exactly the text's length, so that a read beyond it is noticed. */
 static bool parse_text(const char *text, struct proc_syscall *out)
 {
     size_t len = strlen(text);

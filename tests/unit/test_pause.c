@@ -10,7 +10,7 @@
 static volatile sig_atomic_t flag;
 static unsigned ticks, wall_clock_reads;
 
-/* In place of libc's: the wall clock jumps back and forth, and who reads it is counted. */
+/* Replaces libc's: the wall clock jumps back and forth, and its readers are counted. */
 int clock_gettime(clockid_t clock, struct timespec *now)
 {
     long rc = syscall(SYS_clock_gettime, clock, now);
@@ -40,7 +40,7 @@ static void on_signal(int signo)
     flag = 1;
 }
 
-/* Ends the pause with the third one. */
+/* The third signal ends the pause. */
 static void count_tick(void *ctx)
 {
     (void)ctx;
@@ -59,7 +59,7 @@ static void test_over(void)
 
     CHECK(pause_until(&pause) == PAUSE_OVER);
     CHECK(clock_now() >= pause.until);
-    /* One that has passed does not wait, and does not tick. */
+    /* A pause until a moment that has passed does not wait, and does not tick. */
     pause.tick = count_tick;
     ticks = 0;
     CHECK(pause_until(&pause) == PAUSE_OVER);
@@ -76,7 +76,7 @@ static void test_ticks(void)
     CHECK(pause_until(&pause) == PAUSE_INTERRUPTED);
     CHECK(ticks == 3);
     flag = 0;
-    /* The moment is kept however often it is woken. */
+    /* The moment is kept however often the wait is interrupted. */
     pause.until = in_ms(30);
     pause.interrupted = NULL;
     CHECK(pause_until(&pause) == PAUSE_OVER);
@@ -94,7 +94,8 @@ static void test_interrupted_before(void)
     flag = 0;
 }
 
-/* A child that signals until it is ended; at any moment of the pause, also just before it waits. */
+/* A child that sends signals until it is ended; at any moment of the pause, also just before the
+   wait. */
 static pid_t signal_parent(int signo)
 {
     pid_t parent = getpid(), child = fork();
@@ -118,7 +119,8 @@ static void test_signals(void)
     for (unsigned i = 0; i < 60; i++) {
         flag = 0;
         pid_t child = signal_parent(signals[i % 3]);
-        CHECK(pause_until(&pause) == PAUSE_INTERRUPTED); /* one that is missed waits for ever */
+        CHECK(pause_until(&pause) ==
+              PAUSE_INTERRUPTED); /* a missed signal would mean an endless wait */
         CHECK(waitpid(child, NULL, 0) == child);
     }
     sigprocmask(SIG_BLOCK, NULL, &after);
@@ -132,7 +134,7 @@ static void raise_in_tick(void *ctx)
     raise(SIGINT);
 }
 
-/* Between the look at the flag and the wait: it must not wait any more. */
+/* Between the check of the flag and the wait: it must not wait any more. */
 static void test_signal_just_before(void)
 {
     struct pause pause = {.until = UINT64_MAX,
@@ -166,7 +168,7 @@ static void test_end_of_target(bool with_pidfd)
         if (!with_pidfd)
             target_close(&target);
         pause.until = in_ms(20);
-        CHECK(pause_until(&pause) == PAUSE_OVER); /* it lives */
+        CHECK(pause_until(&pause) == PAUSE_OVER); /* it is alive */
         killer = fork();
         if (killer == 0) {
             usleep(20000);
@@ -188,7 +190,7 @@ int main(void)
 {
     struct sigaction action = {.sa_handler = on_signal};
 
-    alarm(40); /* what waits for ever is ended */
+    alarm(40); /* an endless wait is ended */
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGHUP, &action, NULL);

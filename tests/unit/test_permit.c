@@ -1,4 +1,4 @@
-/* Why the kernel refuses: each rung of the ladder, and that the first that applies is told. */
+/* Why the kernel refuses: each cause, and that the first that applies is reported. */
 #include "attach/faults.h"
 #include "attach/permit.h"
 #include "check.h"
@@ -15,7 +15,7 @@ static const unsigned long long all_caps = 0x1ffffffffff, sys_ptrace = 1 << 19;
 
 enum { ME = 6, HIM = 5 };
 
-/* What is recorded of the target and of the tool; each test changes what it is about. */
+/* The recorded state of the target and of the tool; each test changes a part of it. */
 struct situation {
     int tracer;
     unsigned uids[3], gids[3]; /* the target's */
@@ -61,7 +61,7 @@ static void look(struct permit_view *view, const struct situation *situation)
     CHECK(permit_look(view, &target, 0));
     CHECK(view->kernel == ANSWER_UNKNOWN && !view->filter.refuses[PROBE_PTRACE]);
     if (view->userns == USERNS_UNKNOWN)
-        view->userns = USERNS_SAME; /* test_userns.c is about the rest */
+        view->userns = USERNS_SAME; /* test_userns.c tests the rest */
 }
 
 static bool told(const struct permit_view *view, fault_code code, const char *what)
@@ -106,7 +106,7 @@ static void test_users(void)
         CHECK(told(&view, FAULT_DENIED_GID, "its gid is 6, jeattach runs with 7"));
     }
     s = plain;
-    s.own_uids[0] = s.own_uids[1] = 0; /* a root without the capability is a user like others */
+    s.own_uids[0] = s.own_uids[1] = 0; /* a root without the capability is an ordinary user */
     s.own_caps = all_caps & ~sys_ptrace;
     look(&view, &s);
     CHECK(told(&view, FAULT_DENIED_UID, "runs as 0"));
@@ -152,7 +152,7 @@ static void test_dumpable(void)
     CHECK(told(&view, FAULT_NONE, ""));
 }
 
-/* The owner of its files tells: the effective user, or root. */
+/* The owner of its files decides: the effective user, or root. */
 static void test_dumpable_seen(void)
 {
     char environ_name[48], path[TREE_PATH_MAX];
@@ -168,7 +168,7 @@ static void test_dumpable_seen(void)
     CHECK(view.dumpable == ANSWER_NO);
     s.uids[1] = 0;
     look(&view, &s);
-    CHECK(view.dumpable == ANSWER_UNKNOWN); /* root's belong to root in any case */
+    CHECK(view.dumpable == ANSWER_UNKNOWN); /* root's always belong to root */
     if (geteuid() == 0 && chown(tree_name(&tree, environ_name, path), ME, ME) == 0) {
         s.uids[1] = ME;
         look(&view, &s);
@@ -192,7 +192,7 @@ static void test_namespaces(void)
         {USERNS_OWNED, false, ANSWER_NO, FAULT_NONE},
         {USERNS_OUTSIDE, true, ANSWER_NO, FAULT_DENIED_USERNS},
         {USERNS_OUTSIDE, false, ANSWER_UNKNOWN, FAULT_DENIED_USERNS},
-        {USERNS_OUTSIDE, true, ANSWER_YES, FAULT_NONE}, /* the kernel knows better */
+        {USERNS_OUTSIDE, true, ANSWER_YES, FAULT_NONE}, /* the kernel decides */
         {USERNS_OTHER, true, ANSWER_NO, FAULT_DENIED_USERNS},
         {USERNS_OTHER, true, ANSWER_UNKNOWN, FAULT_NONE},
         {USERNS_UNKNOWN, true, ANSWER_NO, FAULT_NONE},
@@ -208,7 +208,7 @@ static void test_namespaces(void)
         if (!CHECK(told(&view, rows[i].code, "jeattach's")))
             fprintf(stderr, "  row %zu\n", i);
     }
-    /* A capability that counts for nothing there, and another user: it is the namespace. */
+    /* A capability without effect there, and another user: the namespace is the cause. */
     s.uids[0] = HIM;
     s.own_caps = sys_ptrace;
     look(&view, &s);
@@ -244,7 +244,7 @@ static void test_yama(void)
         look(&view, &s);
         if (!CHECK(told(&view, rows[i].code, rows[i].what)))
             fprintf(stderr, "  row %zu\n", i);
-        /* An ancestor, or a tracer that it has named: the kernel says yes where a file cannot. */
+        /* An ancestor, or a tracer that it has named: no file shows that the kernel allows it. */
         view.kernel = ANSWER_YES;
         CHECK(told(&view, FAULT_NONE, ""));
     }
@@ -264,9 +264,9 @@ static void test_filter(void)
     view.filter.refuses[PROBE_PTRACE] = PROBE_KILLED;
     CHECK(told(&view, FAULT_DENIED_SECCOMP, "it kills callers of ptrace"));
     view.filter.refuses[PROBE_PTRACE] = 0;
-    view.filter.refuses[PROBE_VM] = ENOSYS; /* there is another way to read */
+    view.filter.refuses[PROBE_VM] = ENOSYS; /* another way to read works */
     CHECK(told(&view, FAULT_NONE, ""));
-    view.memory_refused = true; /* there is none */
+    view.memory_refused = true; /* none works */
     CHECK(told(&view, FAULT_DENIED_SECCOMP, "process_vm_readv with ENOSYS"));
 }
 
@@ -278,7 +278,7 @@ static void test_module(void)
     s.own_caps = sys_ptrace;
     look(&view, &s);
     view.lsm = (struct lsm){LSM_APPARMOR, "docker-default (enforce)", "unconfined"};
-    CHECK(told(&view, FAULT_NONE, "")); /* it may, as long as the kernel has not said no */
+    CHECK(told(&view, FAULT_NONE, "")); /* it may, until the kernel refuses */
     view.kernel = ANSWER_YES;
     CHECK(told(&view, FAULT_NONE, ""));
     view.kernel = ANSWER_NO;
@@ -301,7 +301,7 @@ static void test_freezer(void)
     CHECK(told(&view, FAULT_FROZEN, "/sys/fs/cgroup/x"));
 }
 
-/* Everything is wrong at once: each cause that is mended uncovers the next. */
+/* All causes at once: removing one reveals the next. */
 static void test_order(void)
 {
     struct situation s = {.tracer = 9,
@@ -343,8 +343,7 @@ static void test_order(void)
     CHECK(told(&view, FAULT_NONE, ""));
 }
 
-/* A tracer is named; one whose stat cannot be read has no name, but a pid. The tool itself is none.
- */
+/* A tracer is named; one with an unreadable stat has only a pid. The tool itself does not count. */
 static void test_tracer(void)
 {
     struct situation s = plain;
@@ -394,7 +393,7 @@ static void test_capable(void)
     CHECK(!permit_tool_is_capable(&proc));
 }
 
-/* What cannot be read explains nothing, and leaves the fault as it was. */
+/* Unreadable files explain nothing, and leave the fault unchanged. */
 static void test_unreadable(void)
 {
     const struct target nobody = {.proc = &proc, .pid = NO_PID + 1, .pidfd = -1};
@@ -408,7 +407,7 @@ static void test_unreadable(void)
     CHECK(permit_explain(&target, 0, &fault) == FAULT_NO_STOP);
 }
 
-/* By the rules alone, since there is no such process to ask about. */
+/* Only by the rules, since there is no such process to ask about. */
 static void test_forecast(void)
 {
     struct situation s = plain;
@@ -426,7 +425,7 @@ static void test_forecast(void)
     CHECK(permit_forecast(&target, 0, &certain, &fault) == FAULT_TRACED && certain);
 }
 
-/* /proc of this very system, and one that calls this process by another number. */
+/* /proc of this system, and one in which this process has another pid. */
 static void test_procfs(void)
 {
     struct procfs real, other;

@@ -1,4 +1,4 @@
-/* The code that a call borrows and the code that it avoids, of the test's own process. */
+/* The code that a call borrows and the code that it avoids, in the test's own process. */
 #include "check.h"
 #include "elf/faults.h"
 #include "inject/plan.h"
@@ -54,7 +54,7 @@ static void test_store(void)
     CHECK(again.store_disp == plan.gadgets.store_disp && again.store == plan.gadgets.store);
 }
 
-/* struct kernel_sigaction (kernel/signal.c): what the C library gives the kernel as restorer. */
+/* struct kernel_sigaction (kernel/signal.c): the restorer that the C library installs. */
 static void test_sigreturn_is_restorer(void)
 {
     struct {
@@ -86,7 +86,7 @@ static void test_forbidden(void)
     CHECK(!ranges_find(&plan.forbidden, plan.gadgets.syscall_return));
 }
 
-/* The loader whole. */
+/* The whole loader. */
 static void test_loader(void)
 {
     unsigned loaders = 0;

@@ -1,4 +1,4 @@
-/* Pressure files, and the kernel's own. */
+/* Pressure files: recorded ones, and the kernel's own. */
 #include "check.h"
 #include "host/pressure.h"
 #include "tree.h"
@@ -78,12 +78,12 @@ static void test_own(void)
     procfs_close(&proc);
 }
 
-/* ---- groups that somebody else has filled ---- */
+/* ---- cgroups with other files ---- */
 
 static const char psi_text[] = "some avg10=0.00 avg60=0.00 avg300=0.00 total=7\n"
                                "full avg10=0.00 avg60=0.00 avg300=0.00 total=7\n";
 
-/* A /proc in which process 42 is in the group /g, of a cgroup2 that is the directory v2. */
+/* A /proc in which process 42 is in the cgroup /g, of a cgroup2 mount that is the directory v2. */
 static bool make_group(struct tree *tree, struct procfs *proc)
 {
     char line[TREE_PATH_MAX + 128], path[TREE_PATH_MAX], group[TREE_PATH_MAX];
@@ -107,7 +107,8 @@ static bool is_untouched(const struct tree *tree, const char *name)
     return n == (ssize_t)strlen(psi_text) && strcmp(text, psi_text) == 0;
 }
 
-/* What fill puts in place of the group's file; between the open and the trigger, exchange does. */
+/* fill makes the file that replaces the cgroup's; exchange replaces it between the open and the
+   trigger. */
 static void look_at_group(void (*fill)(const char *path, const char *other),
                           void (*exchange)(const char *path, const char *other))
 {
@@ -135,7 +136,7 @@ static void look_at_group(void (*fill)(const char *path, const char *other),
     tree_remove(&tree);
 }
 
-/* On the recording's file system it counts as a group's own; e2e.hostile_paths has a /proc. */
+/* On the recording's file system it counts as a cgroup's own; e2e.hostile_paths has a /proc. */
 static void put_file(const char *path, const char *other)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);

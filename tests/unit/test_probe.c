@@ -54,7 +54,7 @@ static void test_answers(void)
 
     target.pidfd = (int)syscall(SYS_pidfd_open, target.pid, 0);
     CHECK(probe_attach(&target, &none) == ANSWER_YES);
-    if (target.pidfd >= 0) /* in the other way */
+    if (target.pidfd >= 0) /* in the other order */
         CHECK(probe_attach(&target, &no_vm) == ANSWER_YES);
     CHECK(probe_attach(&target, &neither) == ANSWER_UNKNOWN);
     if (geteuid() == 0)
@@ -63,7 +63,7 @@ static void test_answers(void)
     waitpid(target.pid, NULL, 0);
     util_close(&target.pidfd);
     target.pidfd = -1;
-    CHECK(probe_attach(&target, &none) == ANSWER_UNKNOWN); /* there is no process */
+    CHECK(probe_attach(&target, &none) == ANSWER_UNKNOWN); /* no such process */
 }
 
 static bool confine(unsigned nr, unsigned action)

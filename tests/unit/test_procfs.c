@@ -51,7 +51,7 @@ static void test_long_names(void)
     CHECK(procfs_openf(&proc, O_RDONLY, "%s", name) == -ENAMETOOLONG);
 }
 
-/* Reads len bytes with a limit and looks at each of them. */
+/* Reads len bytes with a limit and checks each of them. */
 static void slurp_size(size_t len, size_t limit, ssize_t expected)
 {
     AUTO_FREE char *bytes = malloc(len + 1), *out = NULL;

@@ -55,9 +55,9 @@ static void test_overlaps(void)
     CHECK(ranges_add(&ranges, 100, 110, "c"));
     CHECK(ranges_add(&ranges, 15, 30, "b")); /* over the end */
     CHECK(ranges_add(&ranges, 12, 14, "b")); /* within */
-    CHECK(ranges_add(&ranges, 29, 40, "b")); /* only over what was joined before */
+    CHECK(ranges_add(&ranges, 29, 40, "b")); /* only over ranges that were merged before */
     CHECK(ranges_add(&ranges, 100, 105, "c"));
-    CHECK(ranges_add(&ranges, 40, 41, "d")); /* touches: stays apart */
+    CHECK(ranges_add(&ranges, 40, 41, "d")); /* adjacent: stays separate */
     ranges_sort(&ranges);
     CHECK(ranges.count == 3);
     CHECK(found(&ranges, 9, NULL) && found(&ranges, 10, "a"));
@@ -74,7 +74,7 @@ static unsigned next_random(unsigned *state)
     return *state >> 16;
 }
 
-/* Any set of ranges, compared with a map of the addresses. */
+/* Any set of ranges, compared with a bitmap of the addresses. */
 static void test_random(unsigned seed)
 {
     struct code_ranges ranges = {0};

@@ -1,4 +1,4 @@
-/* The fix for each cause, in the words of the runtime where the tool runs. */
+/* The fix for each cause, for the runtime where the tool runs. */
 #include "attach/permit.h"
 #include "base/util.h"
 #include "check.h"
@@ -44,7 +44,7 @@ static void test_rights(void)
         }
 }
 
-/* What else may be done on a host differs. */
+/* Other fixes on a host differ. */
 static void test_host(void)
 {
     const struct remedy user = {.runtime = RUNTIME_NONE},
@@ -79,7 +79,7 @@ static void test_modules(void)
     CHECK(strstr(fix(&docker, FAULT_DENIED_USERNS, 0), "--userns=host"));
 }
 
-/* A frozen target is thawed by who froze it, wherever the tool runs. */
+/* A frozen target must be thawed by the user who froze it, wherever the tool runs. */
 static void test_freezer(void)
 {
     const struct remedy docker = {.engine = "docker"}, podman = {.engine = "podman"},
@@ -91,7 +91,7 @@ static void test_freezer(void)
     CHECK(strstr(fix(&none, FAULT_FROZEN, FREEZER_V1), "THAWED > %W"));
 }
 
-/* Other faults have the one fix that stands in cli/message.c. */
+/* Other faults have the one fix of cli/fault_table.c. */
 static void test_general(void)
 {
     const struct remedy remedy = {.runtime = RUNTIME_DOCKER};
@@ -99,7 +99,7 @@ static void test_general(void)
     CHECK(!*fix(&remedy, FAULT_GONE, 0) && !*fix(&remedy, FAULT_PROFILE, 0));
     CHECK(strstr(fix(&remedy, FAULT_TRACED, TRACER_JEATTACH), "another jeattach"));
     CHECK(!*fix(&remedy, FAULT_TRACED, TRACER_OTHER) && !*fix(&remedy, FAULT_INTERNAL, 0));
-    CHECK(!*fix(&remedy, FAULT_DENIED_LSM, LSM_NONE)); /* one that is not known */
+    CHECK(!*fix(&remedy, FAULT_DENIED_LSM, LSM_NONE)); /* an unknown one */
 }
 
 static void test_look(void)

@@ -1,4 +1,4 @@
-/* Files of a root: nothing but regular ones, nothing outside, with and without openat2(2). */
+/* Files of a root: only regular ones, none outside, with and without openat2(2). */
 #include "check.h"
 #include "elf/rootfile.h"
 #include "tree.h"
@@ -73,7 +73,7 @@ static ino_t inode_of(int named)
     return inode;
 }
 
-/* What both say of a path: the same file, or no file for the same reason. */
+/* Both results for a path: the same file, or no file for the same reason. */
 static bool agree(int root, const char *path)
 {
     bool same = true;
@@ -143,7 +143,7 @@ static void test_ways(int root)
     CHECK(agree(root, far));
 }
 
-/* A directory that is full of directories, deeper than what a walk keeps open. */
+/* A directory full of directories, deeper than a walk keeps open. */
 static void test_depth(int root)
 {
     char path[4096] = "d";
@@ -166,7 +166,7 @@ static void test_depth(int root)
     CHECK(inroot_walk(root, path, INROOT_FOLLOW) == -ENAMETOOLONG);
 }
 
-/* openat2(2) is answered with that errno from here on. */
+/* openat2(2) fails with that errno from here on. */
 static bool forbid_openat2(unsigned err)
 {
     struct sock_filter code[] = {
@@ -181,7 +181,7 @@ static bool forbid_openat2(unsigned err)
            prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
-/* In a process of its own; its exit code is the count of failures. */
+/* In a process of its own; its exit code is the number of failures. */
 static int without_openat2(int root, unsigned err)
 {
     char path[TREE_PATH_MAX];
@@ -200,7 +200,7 @@ static int without_openat2(int root, unsigned err)
     return (int)checks_failed;
 }
 
-/* No openat2(2) before Linux 5.6, and none for a seccomp profile that does not know it. */
+/* Linux before 5.6 has no openat2(2), and some seccomp profiles do not know it. */
 static void test_refused(int root, unsigned err)
 {
     int status;

@@ -1,4 +1,4 @@
-/* What is learned about restartable sequences for kernels that do not tell. */
+/* Restartable sequences on kernels that do not report them. */
 #include "check.h"
 #include "inject/rseq.h"
 #include "own.h"
@@ -20,7 +20,7 @@ static void test_kernels(void)
     CHECK(rseq_kernel_tells("unknown"));
 }
 
-/* glibc before 2.35 has no such variables: looked up, since this test must link there, too. */
+/* glibc before 2.35 has no such variables: looked up, because this test must link there as well. */
 static void test_told_by_the_c_library(void)
 {
     struct rseq_plan plan;
@@ -50,8 +50,7 @@ static struct rseq_plan learn_from(const char *name)
     return plan;
 }
 
-/* This program has the signature in its code, to look for it; the library of mathematics has not.
- */
+/* This program contains the signature, to search for it; libm does not. */
 static void test_signature(void)
 {
     struct rseq_plan program = learn_from("test_rseq"), library = learn_from("libm.so");

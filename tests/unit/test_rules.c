@@ -1,4 +1,4 @@
-/* The rules of watch: what they are written as, and when they fire. */
+/* The rules of watch: their syntax, and when they fire. */
 #include "check.h"
 #include "cli/rule_text.h"
 
@@ -117,12 +117,12 @@ static void test_rss(void)
     struct rules rules = one_rule("rss>80%");
     struct measures measures = {.now_ns = SEC, .rss = 80 * MIB, .limit = 100 * MIB};
 
-    CHECK(rules_look(&rules, &measures) == 0); /* beyond, not at */
+    CHECK(rules_look(&rules, &measures) == 0); /* above, not at */
     measures.rss++;
     CHECK(rules_look(&rules, &measures) == 1);
     measures.limit = 200 * MIB; /* it was raised */
     CHECK(rules_look(&rules, &measures) == 0);
-    measures.limit = 0; /* not to be had */
+    measures.limit = 0; /* unavailable */
     CHECK(rules_look(&rules, &measures) == 0);
 }
 
@@ -146,7 +146,7 @@ static void test_cooldown(void)
     struct measures measures = {.now_ns = SEC, .rss = 2 * MIB};
 
     CHECK(rules_look(&rules, &measures) == 1);
-    CHECK(rules_look(&rules, &measures) == 1); /* until somebody has acted upon it */
+    CHECK(rules_look(&rules, &measures) == 1); /* until somebody has acted on it */
     rules_fired(&rules, 1, measures.now_ns);
     measures.now_ns += 600 * SEC - 1;
     CHECK(rules_look(&rules, &measures) == 0);
@@ -166,7 +166,7 @@ static void test_own_cooldowns(void)
     CHECK(rules_look(&rules, &measures) == 1);
     rules_fired(&rules, 1, measures.now_ns);
     measures.rss = 4 * MIB;
-    CHECK(rules_look(&rules, &measures) == 2); /* the first is quiet, the second was never heard */
+    CHECK(rules_look(&rules, &measures) == 2); /* the first is inactive, the second never fired */
     rules_fired(&rules, 2, measures.now_ns);
     CHECK(rules_look(&rules, &measures) == 0);
     measures.now_ns += 600 * SEC;
@@ -189,7 +189,7 @@ static void test_tries(void)
     rules_fired(&rules, 1, measures.now_ns);
     measures.now_ns += 600 * SEC;
     CHECK(rules_look(&rules, &measures) == 1);
-    CHECK(rules_failed(&rules, 1, measures.now_ns) == SEC); /* it has gone well in between */
+    CHECK(rules_failed(&rules, 1, measures.now_ns) == SEC); /* it was below in between */
 }
 
 static void test_growth(void)
@@ -203,11 +203,11 @@ static void test_growth(void)
         measures.rss += measures.rss / 100;
         CHECK(rules_look(&rules, &measures) == 0);
     }
-    measures.rss += measures.rss / 8; /* with the last ten minutes' it is */
+    measures.rss += measures.rss / 8; /* with that of the last ten minutes it is */
     CHECK(rules_look(&rules, &measures) == 1);
     rules_fired(&rules, 1, measures.now_ns);
     measures.now_ns += 601 * SEC;
-    CHECK(rules_look(&rules, &measures) == 0); /* what was told of is not growth any more */
+    CHECK(rules_look(&rules, &measures) == 0); /* reported growth is no longer growth */
     measures.now_ns += SEC;
     measures.rss += measures.rss / 4;
     CHECK(rules_look(&rules, &measures) == 1);
@@ -243,7 +243,7 @@ static void test_growth_young(void)
         measures.age_ns += SEC;
         measures.rss += 50 * MIB;
     }
-    CHECK(rules_look(&rules, &measures) == 0); /* the first look of one that is old enough */
+    CHECK(rules_look(&rules, &measures) == 0); /* the first measurement of one that is old enough */
     measures.now_ns += SEC;
     measures.age_ns += SEC;
     measures.rss += measures.rss / 3;
@@ -275,7 +275,7 @@ static void test_pressure(void)
     for (int i = 0; i < 30; i++) { /* 15 % */
         measures.now_ns += SEC;
         measures.stalled.stalled_us[PRESSURE_SOME] += 150000;
-        measures.stalled.stalled_us[PRESSURE_FULL] += 1000000; /* which is not asked for */
+        measures.stalled.stalled_us[PRESSURE_FULL] += 1000000; /* which is not requested */
         CHECK(rules_look(&rules, &measures) == 0);
     }
     measures.now_ns += SEC;
@@ -302,7 +302,7 @@ static void test_alarm(void)
 
     rules.states[0].watched_by_kernel = true;
     CHECK(rule_pressure(&rules.list[0]) == PRESSURE_FULL);
-    CHECK(rules_pause(&rules) == SEC); /* nothing needs to be looked at often */
+    CHECK(rules_pause(&rules) == SEC); /* nothing needs frequent measurements */
     CHECK(rules_look(&rules, &measures) == 0);
     stall(&measures, SEC, 600);
     CHECK(rules_look(&rules, &measures) == 0);
@@ -318,12 +318,12 @@ static void test_alarm(void)
     CHECK(rules_look(&rules, &measures) == 1); /* still of that window */
     rules_fired(&rules, 1, measures.now_ns);
     measures.now_ns += 600 * SEC;
-    CHECK(rules_look(&rules, &measures) == 0); /* it was told once */
+    CHECK(rules_look(&rules, &measures) == 0); /* it was reported once */
     rules_restart(&rules);
     CHECK(rules.states[0].watched_by_kernel);
 }
 
-/* The first alarm may be of all the stalls since boot, and the next may be its echo. */
+/* The first alarm may count all stalls since boot, and the next may be its echo. */
 static void test_alarm_false(void)
 {
     struct rules rules = one_rule("psi.full>50%/2s");
@@ -341,7 +341,7 @@ static void test_alarm_false(void)
     CHECK(rules_look(&rules, &measures) == 1);
 }
 
-/* It comes at most once a window, and a false one in place of a true one: the sums tell too. */
+/* It comes at most once a window, and may be false: the sums decide as well. */
 static void test_alarm_missing(void)
 {
     struct rules rules = one_rule("psi.full>50%/2s");
@@ -355,7 +355,7 @@ static void test_alarm_missing(void)
     CHECK(rules_look(&rules, &measures) == 1);
 }
 
-/* However often it fails, a try that is promised comes. */
+/* However often it fails, a promised attempt comes. */
 static void test_alarm_owed(void)
 {
     struct rules rules = one_rule("psi.full>50%/2s");
@@ -388,7 +388,7 @@ static void test_pause(void)
     measures.now_ns += SEC / 2;
     measures.rss = 100 * MIB;
     CHECK(rules_look(&rules, &measures) == 0 && rules_pause(&rules) == SEC / 100);
-    for (int i = 0; i < 40; i++) { /* it has stopped to grow */
+    for (int i = 0; i < 40; i++) { /* it has stopped growing */
         measures.now_ns += SEC;
         CHECK(rules_look(&rules, &measures) == 0);
     }
@@ -397,7 +397,7 @@ static void test_pause(void)
     CHECK(rules_look(&rules, &measures) == 0 && rules_pause(&rules) == SEC / 5);
 }
 
-/* A clock that stands still or goes back, as none should: nothing fires by it, nothing breaks. */
+/* A clock that stands still or goes back, as none should: nothing fires, nothing breaks. */
 static void test_clock(void)
 {
     static const char *const texts[] = {"rss>50M", "grow>20%/1m", "psi.some>20%/10s"};

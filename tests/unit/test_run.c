@@ -184,7 +184,7 @@ static bool file_has(const char *path, const char *word)
     return good && strstr(text, word);
 }
 
-/* Where nobody may trace anybody, as in some containers. */
+/* Where nobody may trace, as in some containers. */
 static bool is_denied(fault_code code)
 {
     return code == FAULT_DENIED || code == FAULT_DENIED_SECCOMP || code == FAULT_DENIED_YAMA ||
@@ -230,7 +230,7 @@ static int test_recording(const struct grower *grower)
     return code;
 }
 
-/* What goes wrong is a fault, with nothing to read but its data. */
+/* Errors are faults, and their data is sufficient to understand them. */
 static void test_no_jemalloc(void)
 {
     const struct attach_request request = {.pid = getppid(), .timeout_ns = 20 * SECOND};

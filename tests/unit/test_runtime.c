@@ -1,4 +1,4 @@
-/* Where the tool runs, by what the engines leave behind. */
+/* Where the tool runs, by files that the engines create. */
 #include "check.h"
 #include "host/runtime.h"
 #include "tree.h"

@@ -1,4 +1,4 @@
-/* The proof that a thread holds no lock, over a stack that the test has made. */
+/* The proof that a thread has no lock, over a stack that the test has made. */
 #include "check.h"
 #include "guard.h"
 #include "inject/safepoint.h"
@@ -11,7 +11,7 @@ static struct plan plan;
 static struct modules modules;
 static struct guard stack, code;
 static arch_regs regs;
-static uint64_t descriptor[3]; /* what the thread pointer leads to */
+static uint64_t descriptor[3]; /* the target of the thread pointer */
 
 static uint64_t address(const void *p)
 {
@@ -73,7 +73,7 @@ static void test_clean(void)
     struct evidence evidence = prove(true);
     CHECK(evidence.proof == PROOF_SAFE && evidence.scanned == stack.size / 2);
     CHECK(evidence.frames == 0);
-    for (size_t i = 0; i < stack.size / 16; i++) /* words that are no addresses of code */
+    for (size_t i = 0; i < stack.size / 16; i++) /* words that are not addresses of code */
         ((uint64_t *)(void *)stack.base)[stack.size / 16 + i] = i * 0x9e3779b97f4a7c15;
     CHECK(proof_of(true) == PROOF_SAFE);
 }
@@ -96,7 +96,7 @@ static void test_return_addresses(void)
     CHECK(with_word(3, call).proof == PROOF_SAFE); /* return addresses are aligned */
 }
 
-/* The call may be the last instruction of its range, and its function never return. */
+/* The call may be the last instruction of its range, and its function may never return. */
 static void test_range_borders(void)
 {
     const uint64_t start = address(code.base), end = start + code.size;
@@ -109,7 +109,7 @@ static void test_range_borders(void)
     CHECK(with_word(0, end + 1).proof == PROOF_SAFE);
 }
 
-/* Code that cannot be read may hold a call anywhere. */
+/* Unreadable code may contain a call anywhere. */
 static void test_unreadable_code(void)
 {
     struct plan unreadable = plan;
@@ -149,9 +149,8 @@ static void test_handler(void)
 }
 
 /*
- * At the restorer itself its address has been popped already; the frame that it
- * is about to restore may be one of the allocator, and nothing in it need look
- * like a return address.
+ * At the restorer itself its address is already popped; the frame that it is about to restore may
+ * be the allocator's, and need not contain any return address.
  */
 static void test_at_the_restorer(void)
 {
@@ -193,14 +192,14 @@ static void test_own_stack(void)
     regs.rsp = address(stack.base) - 8;
     CHECK(proof_of(true) == PROOF_FOREIGN_STACK);
     prepare();
-    CHECK(proof_of(false) == PROOF_FOREIGN_STACK); /* the descriptor lies elsewhere */
+    CHECK(proof_of(false) == PROOF_FOREIGN_STACK); /* the descriptor is elsewhere */
     parse_maps("rw-p", "");
     CHECK(proof_of(true) == PROOF_FOREIGN_STACK);
     parse_maps("r--p", "[stack]");
     CHECK(proof_of(true) == PROOF_FOREIGN_STACK);
 }
 
-/* A thread's stack ends at its descriptor, which tells the block that both lie in. */
+/* A thread's stack ends at its descriptor, which has the address of their common block. */
 static void test_thread_stack(void)
 {
     uint64_t *top = (uint64_t *)(void *)(stack.base + stack.size - 64);

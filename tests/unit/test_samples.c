@@ -1,5 +1,4 @@
-/* Profiles as samples: the allocator's calls, filters, threads, differences, and what is written.
- */
+/* Profiles as samples: the allocator's calls, filters, threads, differences, and output. */
 #include "base/text.h"
 #include "check.h"
 #include "profile/dot.h"
@@ -31,7 +30,7 @@ static const struct stub_symbol app[] = {
     {0, 0, {{0}}},
 };
 
-/* The same program, as another run has it. */
+/* The same program in another run. */
 static const struct stub_symbol moved[] = {
     {0x51100, 0x51200, {{"main", "main", "/src/main.c", 10, 1}}},
     {0x51200, 0x51300, {{"parse", "parse", "/src/parse.c", 20, 1}}},
@@ -95,7 +94,7 @@ static void unmake(struct made *made)
 
 typedef bool (*writer)(const struct samples *samples, const struct display *display, FILE *out);
 
-/* What a writer makes of it; the caller frees it. */
+/* The output of a writer; the caller frees it. */
 static char *written(const struct made *made, writer write, enum value value)
 {
     struct display display = {.value = value, .unit = UNIT_BYTES, .title = EVIL};
@@ -129,7 +128,7 @@ static void check_folded(const struct samples_options *options, const char *text
     unmake(&made);
 }
 
-/* Sorted as the stacks are: by the order in which names came up. */
+/* Sorted like the stacks: by the order of the first use of names. */
 static void test_plain(void)
 {
     struct samples_options options = {0};
@@ -137,7 +136,7 @@ static void test_plain(void)
     check_folded(&options, two_stacks, "main;parse 200\nmain;load;grow 100\n");
 }
 
-/* By the module's name, by the function's, and through what has no name before it. */
+/* By the module's name, by the function's, and by addresses without a name before it. */
 static void test_allocator_calls(void)
 {
     struct samples_options options = {0};
@@ -253,7 +252,7 @@ static void test_top(void)
     unmake(&made);
 }
 
-/* Addresses have moved, names have not: nothing grew. */
+/* Addresses have changed, names have not: nothing grew. */
 static void test_no_difference(void)
 {
     static const char other[] = "heap_v2/1\n"
@@ -294,7 +293,7 @@ static void test_difference(void)
     unmake(&made);
 }
 
-/* Numbers that no process can have: sums stop at the largest, nothing overflows. */
+/* Impossible numbers: sums saturate, nothing overflows. */
 static void test_huge(void)
 {
     static const char text[] = "heap_v2/524288\n"
@@ -313,7 +312,7 @@ static void test_huge(void)
     unmake(&made);
 }
 
-/* A sampled growth has an error, of two standard deviations of both profiles together. */
+/* Sampled growth has an error, of two standard deviations of both profiles together. */
 static void test_error(void)
 {
     static const char text[] = "heap_v2/1000\n@ 0x1201\n t*: 10: 20000 [0: 0]\n" MAPS;
@@ -332,7 +331,7 @@ static void test_error(void)
 
 static const char evil[] = "heap_v2/1\n@ 0x1501 0x1101\n t*: 1: 8 [0: 0]\n" MAPS;
 
-/* A name is a name, whatever it holds, in every format. */
+/* Any bytes in a name, in every format. */
 static void test_hostile_names(void)
 {
     struct samples_options options = {0};
@@ -355,7 +354,7 @@ static void test_hostile_names(void)
     unmake(&made);
 }
 
-/* jeprof splits names at "--", and looks for a first address as it is. */
+/* jeprof splits names at "--", and expects the first address unchanged. */
 static void test_symbolized(void)
 {
     struct samples_options options = {0};
@@ -376,7 +375,7 @@ static void test_symbolized(void)
     unmake(&made);
 }
 
-/* What is too small to be drawn is one box, and nothing is lost. */
+/* Boxes too small to draw are merged into one, and nothing is lost. */
 static void test_flame_pruned(void)
 {
     struct samples_options options = {0};

@@ -1,4 +1,5 @@
-/* What a name means in a process: the test's own, which has a dynamic linker's list. */
+/* The symbol to which a name resolves in a process: the test's own, which has a dynamic linker's
+   list. */
 #include "check.h"
 #include "elf/scope.h"
 #include "own.h"

@@ -1,4 +1,4 @@
-/* Section headers: by type and name, with counts by extension, spoilt ones. */
+/* Section headers: by type and name, with extended counts, and damaged ones. */
 #include "check.h"
 #include "elf/sections.h"
 #include "elf_file.h"
@@ -15,7 +15,7 @@ static void make(void)
     section_file_end(&file);
 }
 
-/* What is found under a name; sh_size, or -1. */
+/* The section of that name; sh_size, or -1. */
 static int64_t named(const char *name)
 {
     AUTO_CLOSE int fd = file_put(file.bytes, file.len);
@@ -72,7 +72,7 @@ static void test_extended(void)
     section_file_free(&file);
 }
 
-/* Names outside of their table, a table that is none. */
+/* Names outside of their table, an invalid table. */
 static void test_names(void)
 {
     Elf64_Shdr *table;
@@ -91,7 +91,7 @@ static void test_names(void)
     section_file_free(&file);
 }
 
-/* More names than are kept: those behind are read one by one, one across the border. */
+/* More names than are cached: the rest are read one by one, one across the border. */
 static void test_many_names(void)
 {
     char fill[SECTION_NAMES_READ - 7];
@@ -134,7 +134,7 @@ static void test_in_file(void)
     CHECK(!section_in_file(&sections, &(Elf64_Shdr){.sh_type = SHT_NOBITS}));
 }
 
-/* A header at 0, a table at the end of a terabyte of nothing. */
+/* A header at 0, a table at the end of an empty terabyte. */
 static void test_sparse(void)
 {
     struct sections sections;

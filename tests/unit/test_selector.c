@@ -1,4 +1,4 @@
-/* Which processes are meant: names, trees, groups, containers, over a recorded /proc. */
+/* Selecting processes: names, trees, cgroups, containers, over a recorded /proc. */
 #include "check.h"
 #include "host/cgroup_members.h"
 #include "host/faults.h"
@@ -63,10 +63,10 @@ static void test_names(void)
     CHECK(!name_is(40, "serve") && !name_is(40, "server ") && !name_is(40, "opt/server"));
     CHECK(name_is(10, "sshd") && !name_is(10, "ssh"));
     CHECK(name_is(20, "sh") && name_is(20, "dash") && name_is(20, "-sh"));
-    /* By its program, which was replaced meanwhile, and by argv[0]. */
+    /* By its program, which has been replaced, and by argv[0]. */
     CHECK(name_is(43, "server") && name_is(43, "./server") && name_is(43, "thread-main"));
     CHECK(name_is(43, "/opt/server") && !name_is(43, "server (deleted)"));
-    /* A comm is cut off at 15 bytes: it is equal as it is, or not at all. */
+    /* A comm is cut off at 15 bytes: it must be equal as it is. */
     CHECK(name_is(51, "a-long-name-of-a-program") && name_is(51, "a-long-name-of-"));
     CHECK(!name_is(51, "a-long-name-of-another") && !name_is(51, "a-long-name"));
     CHECK(!name_is(60, "server"));
@@ -98,7 +98,7 @@ static bool lists(const struct selector *selector, const char *pids)
     return strcmp(got, pids) == 0;
 }
 
-/* The tool, its shell and what started that are never meant by chance. */
+/* A name never selects the tool, its shell and their ancestors. */
 static void test_own(void)
 {
     struct selector selector = {0};
@@ -122,13 +122,13 @@ static void test_trees(void)
     CHECK(lists(&selector, "40 41 43"));
     selector = (struct selector){.roots = nested, .root_count = 2};
     CHECK(lists(&selector, "41 42 43"));
-    selector = (struct selector){.roots = ancestor, .root_count = 1}; /* named, so it is meant */
+    selector = (struct selector){.roots = ancestor, .root_count = 1}; /* named, so it is selected */
     CHECK(lists(&selector, "10 40 41 42 43"));
     selector = (struct selector){.roots = none, .root_count = 1};
     CHECK(lists(&selector, ""));
 }
 
-/* Read in a moment at which pids are being reused: a circle ends, too. */
+/* Read at a moment at which pids are reused: a circle ends, too. */
 static void test_circle(void)
 {
     const pid_t roots[] = {40};
@@ -193,7 +193,7 @@ static void test_unified(void)
     write_group(".", "1\n10\n20\n30\n");
     write_group("system.slice/db.service", "40\n");
     write_group("system.slice/db.service/workers", "");
-    write_group("system.slice/db.service/workers/one", "41\n0\n43\n"); /* 0: not to be seen here */
+    write_group("system.slice/db.service/workers/one", "41\n0\n43\n"); /* 0: not visible here */
     write_group("system.slice/web.service", "");
     CHECK(group_lists("system.slice/db.service", "40 41 43"));
     CHECK(group_lists("/system.slice/db.service/", "40 41 43"));
@@ -213,7 +213,7 @@ static void test_inside(void)
     CHECK(tree_link(&tree, "sys/up", "../outside"));
     CHECK(is_no_group("../outside") && is_no_group("link") && is_no_group("up"));
     CHECK(is_no_group("system.slice/../../outside"));
-    CHECK(is_no_group(name)); /* a directory, but of no file system of groups */
+    CHECK(is_no_group(name)); /* a directory, but not of a cgroup file system */
     CHECK(group_lists("../system.slice/web.service/../db.service", "40 41 43"));
 }
 

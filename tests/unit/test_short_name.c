@@ -52,7 +52,7 @@ static void test_rust_and_go(void)
     CHECK(shortens("main.(*Server).Serve", "main.(*Server).Serve"));
 }
 
-/* A name may be anything. */
+/* A name may be any text. */
 static void test_odd(void)
 {
     char out[4];

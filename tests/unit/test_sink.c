@@ -1,4 +1,4 @@
-/* Bytes on their way out: growth and limit. */
+/* Buffered output: growth and limit. */
 #include "check.h"
 #include "jemalloc/sink.h"
 #include "tree.h"
@@ -54,7 +54,7 @@ static void test_limit(void)
     sink_free(&sink);
 }
 
-/* More at once than the first mapping, and room that is not used. */
+/* More at once than the first mapping, and capacity that is not used. */
 static void test_large_piece(void)
 {
     struct sink sink;
@@ -68,7 +68,7 @@ static void test_large_piece(void)
     sink_free(&sink);
 }
 
-/* An empty write is no failure, not even as the first one. */
+/* An empty write is not an error, even as the first one. */
 static void test_empty_piece(void)
 {
     struct sink sink;
@@ -80,7 +80,7 @@ static void test_empty_piece(void)
     sink_free(&sink);
 }
 
-/* Half of what the host has left, but never less than an ordinary profile needs. */
+/* Half of the memory that the host has left, but never less than a usual profile needs. */
 static void test_affordable(void)
 {
     static const struct {
@@ -90,7 +90,7 @@ static void test_affordable(void)
         {"MemTotal: 1 kB\nMemFree: 9 kB\nMemAvailable:    1000000 kB\n", 512000000},
         {"MemTotal: 1 kB\nMemAvailable: 18446744073709551615 kB\n", 1 << 30},
         {"MemTotal: 1 kB\nMemAvailable: 2 kB\n", 64 << 20},
-        {"MemTotal: 1 kB\nMemAvailable: 0 kB\n", 1 << 30}, /* not to be believed */
+        {"MemTotal: 1 kB\nMemAvailable: 0 kB\n", 1 << 30}, /* not plausible */
         {"MemTotal: 1 kB\n", 1 << 30},
         {"", 1 << 30},
     };

@@ -1,4 +1,4 @@
-/* Allocation sites over several profiles: sizes, growth, order, what is forgotten. */
+/* Allocation sites over several profiles: sizes, growth, order, and removal. */
 #include "check.h"
 #include "profile/sites.h"
 #include "stub_symbols.h"
@@ -120,7 +120,7 @@ static void test_error_of_samples(void)
     sites_init(&sites);
     CHECK(is_empty_profile_taken(&sites, 1) && update(&sites, text, 2));
     growth = sites_growth(&sites, find(&sites, "grow"));
-    /* Four samples of 1 KiB stand for 2 MiB, give or take two standard deviations of 1 MiB. */
+    /* Four samples of 1 KiB estimate 2 MiB, plus or minus two standard deviations of 1 MiB. */
     CHECK(growth.bytes > 2000000 && growth.bytes < 2200000);
     CHECK(growth.error > 0.95 * (double)growth.bytes && growth.error <= (double)growth.bytes);
     sites_free(&sites);
@@ -163,7 +163,7 @@ static void test_window(void)
     sites_free(&sites);
 }
 
-/* What is gone is forgotten when nothing is to be said of it any more. */
+/* Sites that are gone are removed once they have no growth to report. */
 static void test_forgotten(void)
 {
     struct sites sites;

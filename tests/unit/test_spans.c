@@ -50,7 +50,7 @@ static void test_ends_of_the_address_space(void)
     spans_free(&spans);
 }
 
-/* What the index must say, from all ranges: the deepest, of these the last to start. */
+/* The expected result, from all ranges: the deepest, and the last to start among those. */
 static bool agrees(const struct span *all, size_t count, uint64_t address, uint32_t value)
 {
     const struct span *best = NULL;
@@ -63,7 +63,7 @@ static bool agrees(const struct span *all, size_t count, uint64_t address, uint3
             (all[i].depth == best->depth && all[i].start > best->start))
             best = &all[i];
     }
-    for (size_t i = 0; best && i < count; i++) /* equal ones may stand in for each other */
+    for (size_t i = 0; best && i < count; i++) /* equal ones may replace each other */
         among = among || (all[i].value == value && all[i].depth == best->depth &&
                           all[i].start == best->start && address < all[i].end);
     return best ? among : value == SPANS_NONE;

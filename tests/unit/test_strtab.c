@@ -1,4 +1,4 @@
-/* Names of a string table larger than what is read of it at once. */
+/* Names of a string table larger than one block of reading. */
 #include "check.h"
 #include "elf/strtab.h"
 #include "elf_file.h"
@@ -10,7 +10,7 @@ enum { TABLE = 3 << 20, GAP = 64 };
 static char table[TABLE + 1];
 static struct strtab strtab;
 
-/* A table in a file behind so many other bytes. */
+/* A table in a file, behind that many other bytes. */
 static void open_table_in(const char *bytes, size_t len, size_t window)
 {
     int fd = memfd_create("strtab", MFD_CLOEXEC);
@@ -44,7 +44,7 @@ static bool name_is(size_t at, const char *wanted)
     return name && strcmp(name, wanted) == 0;
 }
 
-/* Offsets of names: at the borders of what is read at once, and around them. */
+/* Offsets of names: at the borders of blocks, and around them. */
 static const size_t places[] = {
     1,
     1000,
@@ -90,7 +90,7 @@ static void test_names(size_t window)
     close_table();
 }
 
-/* It becomes shorter while it is read. */
+/* The file becomes shorter while it is read. */
 static void test_cut(size_t window)
 {
     place_names("n_");
@@ -101,7 +101,7 @@ static void test_cut(size_t window)
     close_table();
 }
 
-/* The end of the table is one of the name; SYMBOL_NAME_MAX bytes are too many. */
+/* The end of the table also ends a name; SYMBOL_NAME_MAX bytes are too many. */
 static void test_lengths(void)
 {
     memset(table, 'a', sizeof table);
@@ -120,7 +120,7 @@ static void test_lengths(void)
     close_table();
 }
 
-/* What is looked at is bounded, however often a name is asked for. */
+/* The bytes read are limited, however often a name is requested. */
 static void test_exhausted(void)
 {
     size_t asked = 0;
@@ -150,7 +150,7 @@ static void test_refused(void)
     strtab_close(&strtab);
 }
 
-/* The offsets of the names that are looked for, compared with every offset by itself. */
+/* The offsets of the wanted names, compared with a check of every offset. */
 static void compare_with_all(const struct name_query *query)
 {
     struct strtab_spans spans;
@@ -174,7 +174,7 @@ static const struct name_query ending = {.patterns = part_at, .count = 1};
 static const struct name_query beginning = {.patterns = part_at + 1, .count = 1};
 static const struct name_query whole = {.patterns = part_at + 2, .count = 1};
 
-/* "part" at the ends of blocks, and otherwise. */
+/* "part" at the ends of blocks, and elsewhere. */
 static void place_parts(void)
 {
     memset(table, 0, sizeof table);
@@ -214,13 +214,13 @@ static void test_find(void)
     CHECK(!strtab_spans_hold(&spans, 0));
     free(spans.list);
     close_table();
-    memcpy(table + TABLE - 4, "part", 4); /* the end of the table is one of the name */
+    memcpy(table + TABLE - 4, "part", 4); /* the end of the table also ends a name */
     open_table(table, TABLE);
     compare_with_all(&several);
     close_table();
 }
 
-/* One name of megabytes, all of it parts: linear, not quadratic. Names without number. */
+/* One name of megabytes, all of it parts: linear, not quadratic. Very many names. */
 static void test_find_hostile(void)
 {
     struct strtab_spans spans;

@@ -1,4 +1,4 @@
-/* Addresses of the test's own functions, and what is said when a file is not to be had. */
+/* Addresses of the test's own functions, and the reason if a file is not available. */
 #include "check.h"
 #include "own.h"
 #include "profile/symbols.h"
@@ -68,7 +68,7 @@ static void test_own(void)
     symbols_free(symbols);
 }
 
-/* What is asked of a mapping whose file is not the right one, or none. */
+/* Requests for a mapping whose file is not the right one, or missing. */
 static bool lacks(const struct symbol_mapping *asked, const struct symbols_options *options,
                   enum symbols_lack lack, int err)
 {
@@ -120,7 +120,7 @@ static void test_refused(void)
     CHECK(lacks(&other, &plain, SYMBOLS_LACK_FILE, EINVAL));
 }
 
-/* The build-id that the profile states is the file's: it serves. */
+/* The build-id in the profile is the file's: it is used. */
 static void test_accepted(void)
 {
     const struct symbols_options options = {.no_inlines = true};
@@ -146,7 +146,7 @@ static void test_live(void)
     struct symbols *symbols;
     const struct symbol_line *lines;
 
-    asked.path = "/gone/and/deleted"; /* found by its address all the same */
+    asked.path = "/gone/and/deleted"; /* found by its address nevertheless */
     symbols = symbols_new(&asked, 1, &options);
     CHECK(names_probe(symbols, &lines));
     symbols_free(symbols);
@@ -171,7 +171,7 @@ static void test_many_mappings(void)
     CHECK(symbols_lines(symbols, mapping.end, &lines) == 0);
     while (symbols_coverage(symbols, modules, &coverage))
         modules++;
-    CHECK(modules == 3); /* two mappings are of one file */
+    CHECK(modules == 3); /* two mappings of one file */
     CHECK(symbols_build_id(symbols, 1, &id) && symbols_build_id(symbols, 2, &id));
     CHECK(!symbols_build_id(symbols, 0, &id) && !symbols_build_id(symbols, 3, &id));
     symbols_free(symbols);

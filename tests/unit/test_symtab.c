@@ -1,4 +1,4 @@
-/* .symtab and the build-id of files, whole and spoilt. */
+/* .symtab and the build-id of files, intact and damaged. */
 #include "check.h"
 #include "elf/symtab.h"
 #include "elf_file.h"
@@ -11,7 +11,7 @@ enum { BIAS = 0x10000000 };
 
 struct visit {
     size_t count, limit;
-    unsigned indices; /* bit i: symbol i as it should be */
+    unsigned indices; /* bit i: symbol i is correct */
 };
 
 static bool visit_one(void *ctx, const char *name, const struct symbol *symbol)
@@ -29,7 +29,7 @@ static bool visit_one(void *ctx, const char *name, const struct symbol *symbol)
 
 enum { UNREADABLE = 1u << 31, WRONG = 1u << 30 };
 
-/* What is visited of a file of len bytes, of names with that end ("": of all). */
+/* The symbols visited in a file of len bytes, of names with that end ("": all). */
 static unsigned visited_of(const void *bytes, size_t len, const char *text, size_t limit)
 {
     const struct name_pattern pattern = {NAME_ENDS, text, strlen(text)};
@@ -124,7 +124,7 @@ static bool visit_other(void *ctx, const char *name, const struct symbol *symbol
     return CHECK(!name || strncmp(name, "je_", 3) == 0);
 }
 
-/* The others without their names, also if there are too many places to tell them by. */
+/* The others without their names, also if there are too many places to find them. */
 static void test_others(void)
 {
     static const struct name_pattern begins = NAME_BEGINS_WITH("je_");
@@ -184,7 +184,7 @@ static void test_name_offsets(void)
     CHECK(visited(&file, "") == (1 << 1 | 1 << 2 | 1 << 3));
 }
 
-/* Cut anywhere: every byte that counts is in the file or the answer is no. */
+/* Cut anywhere: every byte that counts is in the file, or the result is an error. */
 static void test_truncated(void)
 {
     struct elf_file file;
@@ -309,7 +309,7 @@ static struct origin origin_of(const struct elf_file *file)
     return origin;
 }
 
-/* A local symbol is of the last file symbol before it; a global one of none. */
+/* A local symbol belongs to the last file symbol before it; a global one to none. */
 static void test_origin(void)
 {
     struct elf_file file;
@@ -333,7 +333,7 @@ static bool count_one(void *ctx, const char *name, const struct symbol *symbol)
     return true;
 }
 
-/* More symbols than are read at once. */
+/* More symbols than one read returns. */
 static void test_many(void)
 {
     enum { MANY = 40001 };
@@ -412,7 +412,7 @@ static bool count_any(void *ctx, const char *name, const struct symbol *symbol)
     return true;
 }
 
-/* Writes other numbers into headers, symbols and names until it is ended, or its parent is. */
+/* Overwrites numbers in headers, symbols and names until it is ended, or its parent is. */
 static void keep_changing(int fd, const struct elf_file *file)
 {
     static const uint64_t numbers[] = {0, 1, UINT32_MAX, UINT64_MAX, 1ull << 40, 64, 5, 2};
@@ -435,7 +435,7 @@ static void keep_changing(int fd, const struct elf_file *file)
     _exit(1);
 }
 
-/* A file that changes while it is read: any answer, but in bounds. */
+/* A file that changes while it is read: any result, but within bounds. */
 static void test_changing(void)
 {
     static const struct name_pattern begins = NAME_BEGINS_WITH("je_");

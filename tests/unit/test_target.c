@@ -101,7 +101,7 @@ static void test_kernel_thread(void)
     CHECK(strstr(fault.what, "a) b"));
 }
 
-/* /proc/TID is there for every thread, though no listing shows it. */
+/* /proc/TID exists for every thread, though no listing shows it. */
 static void test_plain_thread(void)
 {
     struct fault fault = {0};
@@ -131,7 +131,7 @@ static void test_unusable_files(void)
     CHECK(open_result(&fault) == FAULT_GONE);
 }
 
-/* What has become of an opened target. */
+/* The state of an opened target. */
 static void test_check(void)
 {
     struct stat_line line = ordinary;
@@ -158,7 +158,7 @@ static void test_check(void)
     target_close(&target);
 }
 
-/* A process that was chosen earlier: the same, or none. */
+/* A process that was selected earlier: the same, or none. */
 static void test_pinned(void)
 {
     struct stat_line line = ordinary;
@@ -185,7 +185,7 @@ static void test_pinned(void)
     target_pin_close(&pin);
 }
 
-/* All pids used up within one tick of the clock: the start time is the same, the pidfd is not. */
+/* All pids used up within one clock tick: the start time is equal, the pidfd is not. */
 static void test_pinned_same_tick(struct procfs *real)
 {
     struct target target;
@@ -207,7 +207,7 @@ static void test_pinned_same_tick(struct procfs *real)
     waitpid(pid, NULL, 0);
     CHECK(target_open_pinned(&target, real, &pin, &fault) == FAULT_GONE);
     target_close(&target);
-    pin.pid = NO_PID; /* what has the pid now, with the same start time */
+    pin.pid = NO_PID; /* the process that has the pid now, with the same start time */
     pin.start = ordinary.start;
     record_ordinary();
     CHECK(target_open_pinned(&target, &proc, &pin, &fault) == FAULT_REUSED);
@@ -220,7 +220,7 @@ static void test_own_root(void)
     struct target target = {.proc = &proc, .pid = NO_PID, .pidfd = -1};
     char path[64];
 
-    CHECK(!target_has_own_root(&target)); /* nothing to compare: as the tool itself */
+    CHECK(!target_has_own_root(&target)); /* nothing to compare: like the tool itself */
     CHECK(tree_link(&tree, "self/ns/mnt", "mnt:[1]"));
     CHECK(tree_link(&tree, "5000000/ns/mnt", "mnt:[1]"));
     CHECK(tree_link(&tree, "5000000/root", "/"));
@@ -238,7 +238,7 @@ static void test_own_root(void)
     CHECK(strcmp(path, "/proc/5") == 0);
 }
 
-/* What the target would find at a path: in its own root, or from its own directory. */
+/* The file at a path as the target sees it: in its own root, or from its own directory. */
 static void test_stat(void)
 {
     const struct target target = {.proc = &proc, .pid = NO_PID, .pidfd = -1};

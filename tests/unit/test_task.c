@@ -62,7 +62,7 @@ static void test_errors(void)
     CHECK(process_status(&proc, 42, &status) == -EBADMSG);
 }
 
-/* The line of groups comes before what decides, and may have 65,536 numbers. */
+/* The line of groups precedes the decisive ones, and may have 65,536 numbers. */
 static void test_many_groups(void)
 {
     enum { GROUPS = 65536, SIZE = GROUPS * 11 + 64 };

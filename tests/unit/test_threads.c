@@ -40,7 +40,7 @@ static void test_none(void)
     unlink(tree_name(&tree, "4242/task/x", name));
 }
 
-/* Those that end meanwhile, and what is no thread, are left out. */
+/* Threads that end during the read, and entries that are not threads, are left out. */
 static void test_list(void)
 {
     struct threads threads;

@@ -1,4 +1,4 @@
-/* The lines of top: for narrow and low terminals, odd names, and each state of a target. */
+/* The lines of top: for narrow and low terminals, unusual names, and each state of a target. */
 #include "check.h"
 #include "cli/output/columns.h"
 #include "cli/output/top_view.h"
@@ -10,7 +10,7 @@
 #define SECOND 1000000000ull
 #define MIB    ((uint64_t)1 << 20)
 
-/* What was laid out. */
+/* The layout. */
 struct shown {
     char text[1 << 16];
     size_t lines, widest;
@@ -72,8 +72,7 @@ static const struct {
     CALLS("a\0b\0c\0d", 4),
 };
 
-/* Two profiles, two seconds apart: each site has grown by its number in MiB, the last has shrunk.
- */
+/* Two profiles, two seconds apart: each site grew by its number in MiB, the last one shrank. */
 static void make_sites(struct sites *sites)
 {
     sites_init(sites);
@@ -137,7 +136,7 @@ static struct top_page make_page(const struct top_model *model)
                              .next = "jeattach on 4242"};
 }
 
-/* ---- what is shown ---- */
+/* ---- output ---- */
 
 static void test_usual_size(const struct sites *sites)
 {
@@ -174,7 +173,7 @@ static void test_order(const struct sites *sites)
     CHECK(strstr(text, "push_back") < strstr(text, "evil"));
 }
 
-/* Any size: no line is too wide, no line too many, and the key facts are there. */
+/* Any size: no line is too wide, there are not too many, and the key facts are shown. */
 static void test_sizes(const struct sites *sites)
 {
     struct top_model model = make_model(sites);
@@ -249,7 +248,7 @@ static void test_gauges_only(void)
     CHECK(has(&shown, "next: jeattach on 4242\n"));
 }
 
-/* Where it grows tells what to do. */
+/* Where it grows decides the advice. */
 static void test_verdicts(void)
 {
     struct top_model model = make_model(NULL);

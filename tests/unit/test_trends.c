@@ -37,7 +37,7 @@ static void test_rates(void)
     CHECK(!trends_has_rate(&trends, GAUGE_MAPPED) && trends_rate(&trends, GAUGE_MAPPED) == 0);
 }
 
-/* One refresh without a number, and there is no rate until it has left the window. */
+/* After one refresh without a number there is no rate until it has left the window. */
 static void test_unknown(void)
 {
     struct trends trends = {.rounds = 0};
@@ -62,8 +62,7 @@ static void test_trend(void)
     }
     CHECK(trends_direction(&steady, GAUGE_RSS) == TREND_STEADY);
     CHECK(trends_direction(&steady, GAUGE_ALLOCATED) == TREND_STEADY);
-    CHECK(trends_direction(&peak, GAUGE_RSS) ==
-          TREND_GROWING); /* it may well be one: it is large */
+    CHECK(trends_direction(&peak, GAUGE_RSS) == TREND_GROWING); /* possible: it is large */
     CHECK(trends_direction(&slow, GAUGE_RSS) == TREND_GROWING);
     add(&peak, 500 * MIB, true, 0);
     CHECK(trends_direction(&peak, GAUGE_RSS) == TREND_STEADY);

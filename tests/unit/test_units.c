@@ -193,7 +193,7 @@ static void test_wrong_durations(void)
     }
 }
 
-/* Decimal digits, as documented: strtod(3) knows more than that. */
+/* Decimal digits, as documented: strtod(3) accepts more than that. */
 static void test_hexadecimal(void)
 {
     uint64_t ns;
@@ -202,7 +202,7 @@ static void test_hexadecimal(void)
     CHECK(!units_parse_duration("0x1p4s", &ns));
 }
 
-/* A time that is no time would end before anything is done. */
+/* An invalid time would end before any work. */
 static void test_too_short(void)
 {
     uint64_t ns;

@@ -1,4 +1,4 @@
-/* Memory use: what /proc says of it, and the rows that explain it. */
+/* Memory use from /proc, and the rows that explain it. */
 #include "attach/target.h"
 #include "check.h"
 #include "cli/output/usage.h"

@@ -1,5 +1,4 @@
-/* Which user namespace a process is in: by the kernel's links, and by the maps where those are
- * refused. */
+/* The user namespace of a process: by the kernel's links, and by the maps if those are refused. */
 #include "check.h"
 #include "host/namespaces.h"
 #include "proc_text.h"
@@ -30,7 +29,7 @@ static void test_maps(void)
     CHECK(by_maps(initial, initial) == USERNS_SAME);
     CHECK(by_maps(initial, "         0       1001          1\n") == USERNS_BELOW);
     CHECK(by_maps(initial, "  0 1001 1\n  1 100000 65536\n") == USERNS_BELOW);
-    /* Inside one: its own map is told in its parent's numbers, others in its own. */
+    /* Inside one: its own map has its parent's numbers, other maps have its own. */
     CHECK(by_maps("0 1001 1\n", "0 1001 1\n") == USERNS_SAME);
     CHECK(by_maps("0 1001 1\n", "0 4294967295 4294967295\n") == USERNS_OUTSIDE);
     CHECK(by_maps("0 100000 65536\n", "0 1000 1\n1 4294967295 10\n") == USERNS_OUTSIDE);
@@ -47,12 +46,12 @@ static void test_links(void)
 {
     char name[48];
 
-    /* The same file: the same namespace, whatever the maps say. */
+    /* The same file: the same namespace, whatever the maps contain. */
     snprintf(name, sizeof name, "%d/ns/user", NO_PID);
     CHECK(by_maps("0 1 1\n", "0 4294967295 1\n") == USERNS_OUTSIDE);
     CHECK(tree_write(&tree, "self/ns/user", ""));
     CHECK(tree_link(&tree, name, "/proc/self/no/such"));
-    CHECK(userns_of(&proc, NO_PID) == USERNS_OUTSIDE); /* refused: the maps tell */
+    CHECK(userns_of(&proc, NO_PID) == USERNS_OUTSIDE); /* refused: the maps decide */
     CHECK(tree_write(&tree, "ns", "") && tree_link(&tree, name, "../../ns"));
     CHECK(tree_link(&tree, "self/ns/user", "../../ns"));
     CHECK(userns_of(&proc, NO_PID) == USERNS_SAME);

@@ -1,4 +1,4 @@
-/* Values of mallctl's names, as words. */
+/* Values of mallctl's names, as text. */
 #include "check.h"
 #include "cli/value.h"
 

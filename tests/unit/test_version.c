@@ -40,7 +40,7 @@ static void test_within(void)
 
     CHECK(version_within(old, 40500, 40500) && version_within(old, 40000, 0));
     CHECK(!version_within(old, 40501, 0) && !version_within(old, 40000, 40499));
-    CHECK(version_within(ten, VERSION_NUMBER(5, 3, 1), 0)); /* by number, not by letters */
+    CHECK(version_within(ten, VERSION_NUMBER(5, 3, 1), 0)); /* by number, not alphabetically */
     CHECK(!version_within(unknown, 0, 0) && !version_within(unknown, 40000, 50301));
 }
 

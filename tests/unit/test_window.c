@@ -1,4 +1,4 @@
-/* A sliding window of numbers, against all of them. */
+/* A sliding window of numbers, compared with all of them. */
 #include "check.h"
 #include "run/window.h"
 
@@ -42,7 +42,7 @@ static void test_oldest(void)
     window_clear(&window);
     CHECK(!window_oldest(&window, LENGTH, 5, &value));
     for (uint64_t now = 0; now <= 5 * LENGTH; now += 7) {
-        window_add(&window, LENGTH, now, now); /* each is its own time */
+        window_add(&window, LENGTH, now, now); /* each has its own time */
         CHECK(window_oldest(&window, LENGTH, now, &value));
         CHECK(now < LENGTH ? value == 0 : now - value <= LENGTH && now - value > LENGTH * 9 / 10);
     }

@@ -1,4 +1,4 @@
-/* x86-64: the finders read no byte beyond what they are given. */
+/* x86-64: the finders read no byte beyond their input. */
 #include "check.h"
 #include "guard.h"
 #include "inject/arch.h"
@@ -7,7 +7,7 @@
 
 static struct guard guard;
 
-/* In a child, because a byte too many ends it by SIGSEGV. */
+/* In a child, because one byte too many ends it by SIGSEGV. */
 static bool survives(void (*test)(void))
 {
     int status = -1;
@@ -23,7 +23,7 @@ static bool survives(void (*test)(void))
 
 typedef size_t (*finder)(const unsigned char *code, size_t len);
 
-/* Any bytes of a small alphabet, made of the instructions that are looked for. */
+/* Any bytes of a small alphabet, made of the instructions that are searched. */
 static void test_finders(void)
 {
     static const unsigned char alphabet[] = {0x48, 0x89, 0x43, 0x03, 0x07, 0x47, 0x5b, 0xc3,

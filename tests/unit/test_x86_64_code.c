@@ -1,4 +1,4 @@
-/* x86-64: what the instruction finders take for what. */
+/* x86-64: the instructions that the finders recognize. */
 #include "check.h"
 #include "inject/arch.h"
 
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Is the last instruction of these bytes, which end at a return address, taken for a call? */
+/* True if the last instruction of bytes that end at a return address is taken for a call. */
 static bool follows(const unsigned char *code, size_t len)
 {
     unsigned char before[8];
@@ -53,8 +53,7 @@ static void test_calls(void)
             fprintf(stderr, "  %s\n", rows[i].text);
 }
 
-/* Where the target stands in the instruction, and where a call through a pointer ends as it would.
- */
+/* The offset of the target in the instruction, and the end of a call through a pointer. */
 static void test_direct_calls(void)
 {
     static const unsigned char direct[8] = {0x90, 0x90, 0x90, 0xe8, 1, 2, 3, 4};
@@ -113,7 +112,7 @@ static const unsigned char restorer[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 
 
 typedef size_t (*finder)(const unsigned char *code, size_t len);
 
-/* In a copy of exactly its size, at every place where it fits, and cut short at the end. */
+/* In a copy of exactly its size, at every possible place, and cut short at the end. */
 static void check_finder(finder find, const unsigned char *bytes, size_t n, size_t from)
 {
     enum { LEN = 64 };
@@ -146,7 +145,7 @@ static void test_syscall_return(void)
     memcpy(code + 32, glibc_syscall, sizeof glibc_syscall);
     CHECK(arch_find_syscall_return(code, sizeof code) == 32); /* it is preferred */
     CHECK(arch_find_syscall_return(code, 42) == 8);
-    code[40] = 0x0f; /* jae elsewhere than over the return */
+    code[40] = 0x0f; /* jae to another place than over the return */
     CHECK(arch_find_syscall_return(code, sizeof code) == 8);
 }
 
@@ -239,7 +238,7 @@ static void test_trampoline(void)
     const unsigned char *code = arch_trampoline(&len);
 
     CHECK(len > 64 && len <= 4096 && len % 8 == 0);
-    /* It ends in a sigreturn, behind which comes a jump back and nothing that runs. */
+    /* It ends in a sigreturn, followed by a jump back and no further code. */
     CHECK(memmem(code, len, "\x0f\x05\xeb", 3) != NULL);
     CHECK(arch_find_sigreturn(code, len) != SIZE_MAX);
     CHECK(arch_fp_control() == 0x1f80);

@@ -70,7 +70,7 @@ static ucontext_t context_at(remote_addr frame)
 {
     ucontext_t context;
 
-    /* A kernel's ucontext is shorter than the C library's; what lies behind is not looked at. */
+    /* A kernel's ucontext is shorter than the C library's; the rest is not compared. */
     memcpy(&context, at(frame + 8), offsetof(ucontext_t, uc_sigmask) + 8);
     return context;
 }
@@ -81,7 +81,7 @@ static remote_addr fpstate_of(remote_addr frame)
     return (remote_addr)(uintptr_t)context.uc_mcontext.fpregs;
 }
 
-/* What the kernel, and the functions that are called, ask of the addresses. */
+/* Requirements of the kernel, and of the called functions, on the addresses. */
 static void check_layout(uint64_t sp, size_t fp_len)
 {
     remote_addr fpstate = fpstate_of(frames.frame0);
@@ -145,7 +145,7 @@ static void check_context(const ucontext_t *context)
 
     memcpy(&mask, &context->uc_sigmask, sizeof mask);
     CHECK(mask == blocked);
-    CHECK(context->uc_flags == 7); /* extended state; ss is there, and is restored as it is */
+    CHECK(context->uc_flags == 7); /* extended state; ss is included, and is restored unchanged */
     CHECK(context->uc_link == NULL);
     /* Neither SS_DISABLE nor a stack: the kernel must refuse it. */
     CHECK(context->uc_stack.ss_flags != SS_DISABLE && context->uc_stack.ss_flags != SS_ONSTACK &&
@@ -164,7 +164,7 @@ static void test_resume_frame(void)
     check_resume_registers(&context.uc_mcontext);
 }
 
-/* It makes the thread call munmap, whose return runs the first frame. */
+/* It makes the thread call munmap, whose return enters the first frame. */
 static void test_unmap_frame(void)
 {
     make_fp(576, 3, 3);
@@ -184,7 +184,7 @@ static void test_unmap_frame(void)
     CHECK((uint64_t)context.uc_mcontext.gregs[REG_RDI] == scratch);
 }
 
-/* Between the two, one that makes the thread call a function which returns into the first. */
+/* Between the two, a frame that makes the thread call a function which returns into the first. */
 static void test_last_frame(void)
 {
     make_fp(576, 3, 3);
@@ -248,7 +248,8 @@ static void test_extended_state(void)
     make_fp(4096, 7, 4);
     CHECK(forge(0x7ffe00000000, &gadgets));
     check_extended(7, 7, feature_end(2));
-    make_fp(4096, 3 | amx, 3); /* no tile is in use: such a task has no room for them */
+    make_fp(4096, 3 | amx,
+            3); /* no tile is in use: the frame of such a task has no space for them */
     CHECK(forge(0x7ffe00000000, &gadgets));
     check_extended(3, 3, 576);
 }
@@ -287,7 +288,7 @@ static void test_entries(void)
     CHECK(r.rip == gadgets.sigreturn && r.rsp == 0x5010 && (int64_t)r.orig_rax == -1);
 }
 
-/* The store's operand is unmap_arg, by either register. */
+/* The store's operand is unmap_arg, through either register. */
 static void test_enter_map(void)
 {
     struct arch_gadgets with = gadgets;

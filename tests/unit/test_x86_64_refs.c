@@ -1,5 +1,4 @@
-/* What x86-64 code refers to. The bytes are what gcc, clang and ld make of the lines beside them.
- */
+/* References in x86-64 code. The bytes are the output of gcc, clang and ld for the lines beside. */
 #include "check.h"
 #include "inject/refs.h"
 
@@ -17,7 +16,7 @@ static void visit(void *ctx, const struct ref *ref)
         seen[seen_count++] = *ref;
 }
 
-/* The code lies between harmless bytes at BASE + MARGIN. */
+/* The code is between harmless bytes at BASE + MARGIN. */
 static void look(const unsigned char *code, size_t len, bool absolute)
 {
     unsigned char bytes[64];
@@ -85,7 +84,7 @@ static void test_forms(void)
     }
 }
 
-/* Absolute forms are none where code can lie anywhere. */
+/* Absolute forms do not count if code can be at any address. */
 static void test_not_absolute(void)
 {
     for (size_t i = 0; i < ARRAY_LEN(forms); i++) {
@@ -96,7 +95,7 @@ static void test_not_absolute(void)
     }
 }
 
-/* Cut into pieces anywhere, everything is seen once. */
+/* Cut into pieces anywhere, each reference is found once. */
 static void test_pieces(void)
 {
     unsigned char bytes[96];

@@ -1,4 +1,4 @@
-/* x86-64: which interrupted system calls are made again, and from which registers. */
+/* x86-64: the interrupted system calls that are restarted, and from which registers. */
 #include "check.h"
 #include "inject/arch.h"
 
@@ -67,7 +67,7 @@ static void test_system_call_zero(void)
     CHECK(arch_syscall_nr(&regs) == -1);
 }
 
-/* Those that are ended by the stop and cannot be repeated. */
+/* Calls that the stop ends and that cannot be repeated. */
 static void test_closing(void)
 {
     CHECK(arch_bears_no_stop(SYS_close) && arch_bears_no_stop(SYS_dup2));
@@ -160,12 +160,12 @@ static void test_name_restarted(void)
     }
 }
 
-/* The kernel's own restart, and back: rax names restart_syscall(2), pc is at the instruction. */
+/* The kernel's own restart, and back: rax is restart_syscall(2), pc is at the instruction. */
 static void test_before_restart(void)
 {
     static const unsigned char in_call[] = {0x0f, 0x05}, elsewhere[] = {0x0f, 0x0b};
     static const struct {
-        long last, named; /* orig_rax, which the kernel leaves as it was; -1 after an interrupt */
+        long last, named; /* orig_rax, which the kernel leaves unchanged; -1 after an interrupt */
     } rows[] = {{SYS_poll, SYS_poll},
                 {SYS_restart_syscall, SYS_restart_syscall},
                 {-1, SYS_restart_syscall}};
@@ -211,7 +211,7 @@ static void test_opens(void)
     CHECK(arch_is_close(SYS_close) && !arch_is_close(SYS_close_range));
 }
 
-/* munmap(2) refuses an address within a page before it looks at anything else (mm/mmap.c). */
+/* munmap(2) refuses an address within a page before it checks anything else (mm/mmap.c). */
 static void test_void(void)
 {
     struct __ptrace_syscall_info entry = {.op = PTRACE_SYSCALL_INFO_ENTRY};

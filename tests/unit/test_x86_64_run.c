@@ -19,10 +19,10 @@ enum { SCRATCH = 0x20000, CODE = 4096, SOFTWARE = 464, MAPS_MAX = 1 << 20 };
 static struct own own;
 static struct plan plan;
 static struct arch_gadgets gadgets;
-static unsigned char *scratch; /* of the test's own making; NULL: the thread maps it */
+static unsigned char *scratch; /* made by the test; NULL: the thread maps it */
 static int handled;
 
-/* What the handler makes of the interrupted thread. */
+/* The handler's changes to the interrupted thread. */
 static struct {
     arch_regs regs;
     struct arch_fp fp;
@@ -85,7 +85,7 @@ static void handler(int signo, siginfo_t *info, void *where)
     (void)signo;
     (void)info;
     memcpy(&mask, &context->uc_sigmask, sizeof mask);
-    mask |= 1ull << (SIGUSR2 - 1); /* to see that it is this mask that comes into force */
+    mask |= 1ull << (SIGUSR2 - 1); /* to check that this mask takes effect */
     regs_from_context(&forged.regs, context);
     fp_from_context(&forged.fp, context);
     if (!arch_forge(&forged.frames, &forged.regs, &forged.regs, mask, &forged.fp, &gadgets, SCRATCH,
@@ -110,8 +110,8 @@ static unsigned mxcsr_before, mxcsr_after;
 static int errno_after;
 
 /*
- * Sends the signal to the thread itself, with known values in registers that
- * are nobody's at that moment, in the red zone and in MXCSR.
+ * Sends the signal to the thread itself, with known values in the registers that are free at that
+ * moment, in the red zone and in MXCSR.
  */
 static void be_interrupted(void)
 {
@@ -158,7 +158,7 @@ static void be_interrupted(void)
           "xmm9", "memory", "cc");
 }
 
-/* A write from outside does not make a stack grow. */
+/* A write from outside does not extend a stack. */
 static void touch_stack(void)
 {
     volatile unsigned char room[65536];
@@ -173,7 +173,7 @@ static void fill(void *bytes, size_t len, unsigned seed)
         ((unsigned char *)bytes)[i] = (unsigned char)(seed + i * 17);
 }
 
-/* Lets the handler enter by that way and looks whether the thread is as it was. */
+/* Lets the handler enter in that way and checks that the thread is unchanged. */
 static void run_and_compare(void (*enter)(arch_regs *regs))
 {
     const int count = handled;
@@ -230,8 +230,8 @@ static bool same_maps(void)
 }
 
 /*
- * A thread whose tracer dies at once: it maps the scratch area, stores its
- * address, unmaps it and goes on. Without the store it stays mapped.
+ * A thread whose tracer dies at once: it maps the scratch area, stores its address, unmaps it and
+ * continues. Without the store it stays mapped.
  */
 static void test_map_and_unmap(void)
 {
@@ -239,7 +239,7 @@ static void test_map_and_unmap(void)
     if (!CHECK(gadgets.store != 0))
         return;
     scratch = NULL;
-    run_and_compare(enter_map); /* once before: whatever is set up lazily is there */
+    run_and_compare(enter_map); /* once before: lazily allocated state then exists */
     read_maps(maps_before);
     run_and_compare(enter_map);
     read_maps(maps_after);
@@ -323,7 +323,7 @@ static uint64_t last_seen[2], last_stack;
 static bool last_saw_scratch;
 static uint64_t last_mask;
 
-/* Called when all else is over: on the thread's own stack, with a mask of its own. */
+/* Called at the end: on the thread's own stack, with a mask of its own. */
 static void on_last(uint64_t first, uint64_t second)
 {
     last_seen[0] = first;
@@ -404,7 +404,7 @@ static void test_direct(void)
     if (!arch_can_call_directly(&gadgets) || !CHECK(map_scratch()))
         return;
     direct_result = 0;
-    seen_mxcsr = 0x1f80; /* it is the tool that sets it on this way */
+    seen_mxcsr = 0x1f80; /* the tool starts it on this way */
     run_and_compare(enter_direct);
     CHECK(scratch_is_gone() && errno_after == 12345);
     CHECK(direct_result == ~0ull);

@@ -1,4 +1,4 @@
-/* jemalloc without a name: each sign on its own, and what happens when one of them is missing. */
+/* jemalloc without symbols: each sign alone, and the result if one of them is missing. */
 #include "check.h"
 #include "elf/faults.h"
 #include "jemalloc/stripped/hull.h"
@@ -94,7 +94,7 @@ static bool refused(const char *part)
     return is;
 }
 
-/* The tables are there, another sign is not. */
+/* The tables are present, another sign is not. */
 static void test_refused(void)
 {
     program_make(program);
@@ -153,7 +153,7 @@ static void test_forbidden(void)
     for (unsigned i = F_MALLOC; i < F_CTL + 124; i++)
         missed += !forbids(&plan, function(i) + 5);
     CHECK(missed == 0);
-    CHECK(!forbids(&plan, function(F_COLD))); /* jumped to, but alone: it only looks so */
+    CHECK(!forbids(&plan, function(F_COLD))); /* jumped to, but alone: it only looks like it */
     plan_free(&plan);
     program_put(program->code[F_MALLCTL] + 16, "\xe9", 1, function(F_COLD - 1) + 8);
     CHECK(forbid(&plan, &fault) == FAULT_NONE);
@@ -164,7 +164,7 @@ static void test_forbidden(void)
     CHECK(forbid(&plan, &fault) == FAULT_NONE);
     CHECK(!forbids(&plan, function(F_COLD)));
     plan_free(&plan);
-    /* A last call of a function that the program calls too: unless it makes a system call. */
+    /* A tail call of a function that the program calls too: unless it makes a system call. */
     program_put(program->code[F_MALLOC] + 32, "\xe9", 1, function(F_COLD));
     CHECK(forbid(&plan, &fault) == FAULT_NONE);
     CHECK(forbids(&plan, function(F_COLD)));

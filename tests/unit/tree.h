@@ -1,4 +1,4 @@
-/* A temporary directory with files in it: a recorded /proc, or a place to write to. */
+/* A temporary directory with files: a recorded /proc, or a place to write to. */
 #pragma once
 
 #include <fcntl.h>
@@ -44,7 +44,7 @@ static inline char *tree_name(const struct tree *tree, const char *name, char *o
     return out;
 }
 
-/* Makes the directories that a name needs. */
+/* Makes the directories of a path. */
 static inline void tree_parents(char *path)
 {
     for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {

@@ -1,7 +1,6 @@
 /*
- * A program that jemalloc is linked into, without symbols, as small as can be:
- * constants, call frame information, code and tables at a fixed address of the
- * test's own memory, to be spoilt by a test.
+ * The smallest program with jemalloc linked in and no symbols: constants, call frame information,
+ * code and tables at a fixed address of the test's own memory, which a test may damage.
  */
 #pragma once
 
@@ -54,7 +53,7 @@ struct program {
     _Alignas(4096) unsigned char code[PROGRAM_FUNCTIONS][FUNCTION_SIZE];
     _Alignas(4096) struct program_node super, root[8], config[2], opt[PROGRAM_OPTIONS + 1], prof[5],
         arenas[1], thread[1], filler[100];
-    _Alignas(4096) unsigned char opt_prof; /* jemalloc has its own variables alone */
+    _Alignas(4096) unsigned char opt_prof; /* only jemalloc's variables are here */
     unsigned char other[63];
 };
 
@@ -70,7 +69,7 @@ static inline uint64_t program_text(struct program *program, const char *text)
     return (uint64_t)(uintptr_t)strcpy(at, text);
 }
 
-/* An instruction with a 32-bit displacement; returns where the next one goes. */
+/* An instruction with a 32-bit displacement; returns the offset of the next one. */
 static inline unsigned char *program_put(unsigned char *at, const char *opcode, size_t len,
                                          uint64_t target)
 {
@@ -164,7 +163,7 @@ static inline void program_make_code(struct program *program)
     program_put(code[F_NAMETOMIB], "\xe8", 1, (uint64_t)(uintptr_t)code[F_BYNAME]);
     program_put(code[F_BYNAME], "\x48\x8d\x05", 3, (uint64_t)(uintptr_t)&program->super);
     program_put(code[F_STATS_PRINT], "\xe8", 1, (uint64_t)(uintptr_t)code[F_REPORT]);
-    /* The report is as long as the functions of the tables that nobody looks into. */
+    /* The report is as long as the functions of the tables that nothing else reads. */
     at = program_put(at, "\x48\x8d\x35", 3, headline);
     for (unsigned i = 0; i < 3; i++)
         program_call_option(program, &at, program_text(program, options[i]), F_MALLCTL);
@@ -231,7 +230,7 @@ static inline void program_make_header(struct program *program)
     program->phdrs[5] = program_segment(PT_NULL, 0, 0, 0);
 }
 
-/* At its address, which its pointers need. */
+/* At its address, which its pointers require. */
 static inline void program_make(struct program *program)
 {
     memset(program, 0, sizeof *program);
