@@ -231,8 +231,8 @@ void message_json(struct json *json, const struct fault *fault, const struct fau
     json_text_or_null(json, "fix", words->fix);
 }
 
-static void print_json(const struct subject *subject, const struct fault *fault,
-                       const struct fault_words *words)
+static void print_error_json(const struct subject *subject, const struct fault *fault,
+                             const struct fault_words *words)
 {
     struct json json;
 
@@ -259,7 +259,7 @@ int message_fault(const struct subject *subject, const struct fault *fault)
     if (words.fix[0])
         fprintf(stderr, "  fix:   %s\n", words.fix);
     if (subject->json)
-        print_json(subject, fault, &words);
+        print_error_json(subject, fault, &words);
     return words.exit;
 }
 

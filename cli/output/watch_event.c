@@ -73,7 +73,7 @@ static void json_profile(struct json *json, const struct watch_event *event)
     json_number(json, "calls", event->held->calls);
 }
 
-static void print_json(const struct watch_event *event, const char *cause)
+static void print_event_json(const struct watch_event *event, const char *cause)
 {
     struct json json;
 
@@ -210,7 +210,7 @@ fault_code watch_event_print(const struct options *options, const struct watch_e
                              const char *cause, struct fault *fault)
 {
     if (options->json)
-        print_json(event, cause);
+        print_event_json(event, cause);
     else if (event->kind == EVENT_PROFILE)
         printf("%s\n", event->path);
     if (!options->quiet || event->kind == EVENT_FAILED)

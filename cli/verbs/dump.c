@@ -25,7 +25,7 @@ struct dump {
     char path[FILENAME_MAX_BYTES > DUMP_PATH_MAX + 32 ? FILENAME_MAX_BYTES : DUMP_PATH_MAX + 32];
 };
 
-static void print_json(const struct dump *dump)
+static void print_dump_json(const struct dump *dump)
 {
     const struct attachment *attachment = &dump->attachment;
     const char *output = dump->job.options->output;
@@ -68,7 +68,7 @@ static void print_result(const struct dump *dump)
     if (options->output && strcmp(options->output, "-") == 0)
         return;
     if (options->json) {
-        print_json(dump);
+        print_dump_json(dump);
     } else if (options->output) {
         printf("%s\n", dump->path);
     } else {
@@ -114,7 +114,8 @@ static fault_code open_output(struct dump *dump, const char *template, struct fa
 }
 
 /* What can be refused is refused before the target is touched. */
-static fault_code prepare(struct dump *dump, const struct options *options, struct fault *fault)
+static fault_code prepare_dump(struct dump *dump, const struct options *options,
+                               struct fault *fault)
 {
     dump->presentation.events = &dump->job.events;
     capture_init(&dump->capture);
@@ -153,7 +154,7 @@ static fault_code run_in_target(struct dump *dump, struct fault *fault)
     return FAULT_NONE;
 }
 
-static fault_code run(struct dump *dump, struct fault *fault)
+static fault_code perform_dump(struct dump *dump, struct fault *fault)
 {
     const struct options *options = dump->job.options;
     fault_code rc;
@@ -190,9 +191,9 @@ static int dump_main(const struct options *options, pid_t pid)
     }
     rc = job_open(&dump.job, &dump.attachment, options, pid, "dump the profile of process", &fault);
     if (rc == FAULT_NONE)
-        rc = prepare(&dump, options, &fault);
+        rc = prepare_dump(&dump, options, &fault);
     if (rc == FAULT_NONE)
-        rc = run(&dump, &fault);
+        rc = perform_dump(&dump, &fault);
     output_close(&dump.output);
     capture_free(&dump.capture);
     presentation_free(&dump.presentation);

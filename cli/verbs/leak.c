@@ -139,7 +139,7 @@ static void json_ends(const struct leak *leak, struct json *json)
     json_number(json, "allocated_ns", leak->after.at_ns - leak->before.at_ns);
 }
 
-static bool print_json(const struct samples *samples, const struct display *display, void *ctx)
+static bool print_leak_json(const struct samples *samples, const struct display *display, void *ctx)
 {
     const struct leak_verb *verb = ctx;
     const struct leak *leak = &verb->leak;
@@ -180,14 +180,14 @@ static fault_code show(struct leak_verb *verb, struct fault *fault)
     if (rc != FAULT_NONE)
         return rc;
     if (!leaks_to_stdout(options))
-        verb->presentation.also = options->json ? print_json : print_table;
+        verb->presentation.also = options->json ? print_leak_json : print_table;
     verb->presentation.also_ctx = verb;
     verb->presentation.events = &verb->job.events;
     return capture_write(&verb->attachment, &verb->presentation, &leak->after.capture,
                          &leak->before.capture, options->output ? &verb->output : NULL, fault);
 }
 
-static fault_code run(struct leak_verb *verb, struct fault *fault)
+static fault_code perform_leak(struct leak_verb *verb, struct fault *fault)
 {
     const struct options *options = verb->options;
     const struct leak_request request = {.duration_ns = options->duration_ns ? options->duration_ns
@@ -206,7 +206,7 @@ static fault_code run(struct leak_verb *verb, struct fault *fault)
 }
 
 /* jemalloc's own format cannot express a difference. */
-static bool prepare(struct leak_verb *verb, const struct options *options)
+static bool prepare_leak(struct leak_verb *verb, const struct options *options)
 {
     verb->options = options;
     leak_init(&verb->leak);
@@ -233,11 +233,11 @@ static int leak_main(const struct options *options, pid_t pid)
     fault_code rc;
     int code = EXIT_USAGE;
 
-    if (prepare(&verb, options)) {
+    if (prepare_leak(&verb, options)) {
         rc = job_open(&verb.job, &verb.attachment, options, pid, "look for leaks in process",
                       &fault);
         if (rc == FAULT_NONE)
-            rc = run(&verb, &fault);
+            rc = perform_leak(&verb, &fault);
         code = job_finish_sampling(&verb.job, &verb.leak.sampling, rc, &fault);
     }
     release(&verb);

@@ -134,7 +134,7 @@ static bool take_type(struct access *access)
     return is_constant_tree(access->name) && value_type(colon + 1, &access->type);
 }
 
-static fault_code take_value(struct access *access, const char *text, struct fault *fault)
+static fault_code take_mallctl_value(struct access *access, const char *text, struct fault *fault)
 {
     char clean[64];
 
@@ -183,7 +183,7 @@ static fault_code take_word(struct mallctl *mallctl, const char *word, struct fa
     access->use = name_use(access->entry, value != NULL);
     rc =
         refuse(mallctl, access, name_judge(access->entry, access->name, access->use, &best), fault);
-    return rc == FAULT_NONE && value ? take_value(access, value + 1, fault) : rc;
+    return rc == FAULT_NONE && value ? take_mallctl_value(access, value + 1, fault) : rc;
 }
 
 static fault_code take_words(struct mallctl *mallctl, struct fault *fault)
@@ -276,7 +276,7 @@ static fault_code mallctl_held(struct attachment *attachment, void *ctx, struct 
 
 /* ---- afterwards ---- */
 
-static void print_text(const struct job *job, const struct access *access)
+static void print_mallctl_text(const struct job *job, const struct access *access)
 {
     const struct attachment *attachment = job->attachment;
     char old[VALUE_TEXT], now[VALUE_TEXT], clean[64];
@@ -324,7 +324,7 @@ static void json_value(struct json *json, const struct access *access, uint64_t 
 }
 
 /* Each object has the names that it is true of: read, replaced, written blindly, failed. */
-static void print_json(const struct attachment *attachment, const struct mallctl *mallctl)
+static void print_mallctl_json(const struct attachment *attachment, const struct mallctl *mallctl)
 {
     const struct access *access = mallctl->list, *end = access + mallctl->count;
     struct json json;
@@ -414,8 +414,8 @@ static void tell_notes(const struct mallctl *mallctl)
                     "false: use jeattach on instead");
 }
 
-static fault_code describe(const struct job *job, const struct mallctl *mallctl,
-                           struct fault *fault)
+static fault_code describe_mallctl(const struct job *job, const struct mallctl *mallctl,
+                                   struct fault *fault)
 {
     const char *calls[OPTIONS_NAMES_MAX + 4] = {verb_mallctl.calls[0], verb_mallctl.calls[1]};
     char lines[OPTIONS_NAMES_MAX][CTL_NAME_MAX + 32];
@@ -434,22 +434,22 @@ static fault_code describe(const struct job *job, const struct mallctl *mallctl,
     return job_describe(job, calls, fault);
 }
 
-static fault_code run(struct job *job, struct mallctl *mallctl, struct fault *fault)
+static fault_code perform_mallctl(struct job *job, struct mallctl *mallctl, struct fault *fault)
 {
     fault_code rc = take_words(mallctl, fault);
 
     if (rc != FAULT_NONE)
         return rc;
     if (mallctl->options->dry_run)
-        return describe(job, mallctl, fault);
+        return describe_mallctl(job, mallctl, fault);
     rc = attachment_hold(job->attachment, mallctl_held, mallctl, fault);
     if (rc != FAULT_NONE)
         return rc;
     if (mallctl->options->json)
-        print_json(job->attachment, mallctl);
+        print_mallctl_json(job->attachment, mallctl);
     for (size_t i = 0; i < mallctl->count && !mallctl->options->json; i++)
         if (mallctl->list[i].rc == 0)
-            print_text(job, &mallctl->list[i]);
+            print_mallctl_text(job, &mallctl->list[i]);
     tell_notes(mallctl);
     return outcome(mallctl, fault);
 }
@@ -463,7 +463,7 @@ static int mallctl_main(const struct options *options, pid_t pid)
     fault_code rc = job_open(&job, &attachment, options, pid, "use mallctl of", &fault);
 
     if (rc == FAULT_NONE)
-        rc = run(&job, &mallctl, &fault);
+        rc = perform_mallctl(&job, &mallctl, &fault);
     access_free(mallctl.list, mallctl.count);
     return job_finish(&job, rc, &fault);
 }

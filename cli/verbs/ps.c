@@ -119,7 +119,7 @@ static void print_all(struct listing *listing)
 
 /* A security module of the kernel's (Landlock, SELinux, ...) refuses also what ptrace(2) permits.
  */
-static const char *refusal_text(const struct listing *listing)
+static const char *ps_refusal_text(const struct listing *listing)
 {
     if (listing->capable)
         return ", not even with CAP_SYS_PTRACE: a security module of the kernel forbids it, or the "
@@ -131,7 +131,7 @@ static void tell_rest(const struct listing *listing)
 {
     if (listing->unreadable)
         message("%zu of %zu process%s could not be read%s", listing->unreadable, listing->looked,
-                listing->looked == 1 ? "" : "es", refusal_text(listing));
+                listing->looked == 1 ? "" : "es", ps_refusal_text(listing));
     if (listing->count == 0 && !listing->left && !listing->options->quiet)
         message("the other %zu do not use jemalloc", listing->looked - listing->unreadable);
     if (listing->left)
@@ -184,8 +184,8 @@ static int tell_fault(struct listing *listing, const struct fault *fault)
 }
 
 /* A list cut short is printed as far as it got, and is no success. */
-static int finish(struct listing *listing, const struct deadline *deadline, fault_code rc,
-                  struct fault *fault)
+static int finish_ps(struct listing *listing, const struct deadline *deadline, fault_code rc,
+                     struct fault *fault)
 {
     if (rc == FAULT_NONE) {
         print_all(listing);
@@ -224,7 +224,7 @@ static int ps_main(const struct options *options, pid_t pid)
     stall_guard_start(&stall_guard, options->timeout_ns, &what);
     if (rc == FAULT_NONE)
         rc = list_all(&listing, &deadline, &fault);
-    int code = finish(&listing, &deadline, rc, &fault);
+    int code = finish_ps(&listing, &deadline, rc, &fault);
     stall_guard_stop(&stall_guard);
     deadline_stop(&deadline);
     process_table_free(&listing.table);

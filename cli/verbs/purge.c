@@ -12,7 +12,7 @@ struct purge {
     uint64_t rss_before, rss_after; /* VmRSS in bytes; 0: not to be read */
 };
 
-static void print_json(const struct attachment *attachment, const struct purge *purge)
+static void print_purge_json(const struct attachment *attachment, const struct purge *purge)
 {
     struct json json;
 
@@ -30,7 +30,7 @@ static void print_json(const struct attachment *attachment, const struct purge *
     json_end(&json);
 }
 
-static void print_row(const char *name, uint64_t before, uint64_t after, const char *what)
+static void print_purge_row(const char *name, uint64_t before, uint64_t after, const char *what)
 {
     char from[UNITS_TEXT], to[UNITS_TEXT];
 
@@ -39,15 +39,15 @@ static void print_row(const char *name, uint64_t before, uint64_t after, const c
            units_bytes((double)after, to), what);
 }
 
-static void print_text(const struct job *job, const struct purge *purge)
+static void print_purge_text(const struct job *job, const struct purge *purge)
 {
     job_print_head(job);
     if (purge->result.measured)
-        print_row("resident", purge->result.resident_before, purge->result.resident_after,
-                  "of jemalloc (stats.resident)");
+        print_purge_row("resident", purge->result.resident_before, purge->result.resident_after,
+                        "of jemalloc (stats.resident)");
     else
         printf("resident: not known, this jemalloc was built without statistics\n");
-    print_row("rss", purge->rss_before, purge->rss_after, "of the process");
+    print_purge_row("rss", purge->rss_before, purge->rss_after, "of the process");
 }
 
 static fault_code purge_held(struct attachment *attachment, void *ctx, struct fault *fault)
@@ -58,7 +58,7 @@ static fault_code purge_held(struct attachment *attachment, void *ctx, struct fa
                      &purge->result, fault);
 }
 
-static fault_code run(struct job *job, struct fault *fault)
+static fault_code perform_purge(struct job *job, struct fault *fault)
 {
     struct purge purge = {.rss_before = target_rss(&job->attachment->target)};
     fault_code rc;
@@ -70,9 +70,9 @@ static fault_code run(struct job *job, struct fault *fault)
         return rc;
     purge.rss_after = target_rss(&job->attachment->target);
     if (job->options->json)
-        print_json(job->attachment, &purge);
+        print_purge_json(job->attachment, &purge);
     else
-        print_text(job, &purge);
+        print_purge_text(job, &purge);
     return FAULT_NONE;
 }
 
@@ -85,7 +85,7 @@ static int purge_main(const struct options *options, pid_t pid)
         job_open(&job, &attachment, options, pid, "purge the arenas of process", &fault);
 
     if (rc == FAULT_NONE)
-        rc = run(&job, &fault);
+        rc = perform_purge(&job, &fault);
     return job_finish(&job, rc, &fault);
 }
 

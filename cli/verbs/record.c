@@ -35,7 +35,7 @@ static void print_written(void *ctx, const struct recorded *recorded)
     fflush(stdout); /* a series is followed while it goes on */
 }
 
-static void print_json(const struct record *record)
+static void print_record_json(const struct record *record)
 {
     const struct attachment *attachment = &record->attachment;
     const struct recording *recording = &record->recording;
@@ -78,7 +78,7 @@ static struct recording_request record_request(struct record *record)
 }
 
 /* Finds what is wrong before a process is looked at. */
-static bool prepare(struct record *record, const struct options *options)
+static bool prepare_record(struct record *record, const struct options *options)
 {
     const char *output = options->output ? options->output : ".", *wrong;
     struct recording_request request;
@@ -102,7 +102,7 @@ static bool prepare(struct record *record, const struct options *options)
     return true;
 }
 
-static fault_code run(struct record *record, struct fault *fault)
+static fault_code perform_record(struct record *record, struct fault *fault)
 {
     if (record->options->dry_run)
         return job_describe(&record->job, verb_record.calls, fault);
@@ -116,12 +116,12 @@ static int record_main(const struct options *options, pid_t pid)
     fault_code rc;
     int code = EXIT_USAGE;
 
-    if (prepare(&record, options)) {
+    if (prepare_record(&record, options)) {
         rc = job_open(&record.job, &record.attachment, options, pid, "record process", &fault);
         if (rc == FAULT_NONE)
-            rc = run(&record, &fault);
+            rc = perform_record(&record, &fault);
         if (record.recording.count && options->json && !records_to_stdout(&record))
-            print_json(&record);
+            print_record_json(&record);
         code = job_finish_sampling(&record.job, &record.recording.sampling, rc, &fault);
     }
     recording_free(&record.recording);

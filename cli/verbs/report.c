@@ -22,7 +22,7 @@ struct input {
     uint64_t time_ns;
 };
 
-static fault_code failed(struct fault *fault, int err, const char *path)
+static fault_code set_input_fault(struct fault *fault, int err, const char *path)
 {
     return fault_set(fault, FAULT_PROFILE, err, "read profile", "%s", path);
 }
@@ -40,7 +40,7 @@ static fault_code read_all(struct input *input, int fd, const char *path, struct
         if (n < 0 && errno == EINTR)
             return fault_set(fault, FAULT_INTERRUPTED, EINTR, "read profile", "%s", path);
         if (n < 0)
-            return failed(fault, errno, path);
+            return set_input_fault(fault, errno, path);
         if (n == 0)
             return FAULT_NONE;
         input->text.len += (size_t)n;
@@ -83,15 +83,15 @@ static fault_code read_input(struct input *input, const char *path, struct fault
 
     sink_init(&input->text, PROFILE_LIMIT);
     if (fd < 0)
-        return failed(fault, -fd, path);
+        return set_input_fault(fault, -fd, path);
     if (fstat(fd, &st))
-        return failed(fault, errno, path);
+        return set_input_fault(fault, errno, path);
     if (S_ISREG(st.st_mode))
         input->time_ns = (uint64_t)st.st_mtim.tv_sec * 1000000000u + (uint64_t)st.st_mtim.tv_nsec;
     return read_all(input, fd, path, fault);
 }
 
-static const char *base_name(const char *path)
+static const char *title_of_file(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
@@ -101,13 +101,14 @@ static void make_title(struct presentation *presentation, const struct options *
 {
     if (options->base)
         snprintf(presentation->title, sizeof presentation->title, "%s, compared with %s",
-                 base_name(options->file), base_name(options->base));
+                 title_of_file(options->file), title_of_file(options->base));
     else
-        snprintf(presentation->title, sizeof presentation->title, "%s", base_name(options->file));
+        snprintf(presentation->title, sizeof presentation->title, "%s",
+                 title_of_file(options->file));
 }
 
-static fault_code run(struct presentation *presentation, const struct options *options,
-                      struct input *inputs, struct output *output, struct fault *fault)
+static fault_code perform_report(struct presentation *presentation, const struct options *options,
+                                 struct input *inputs, struct output *output, struct fault *fault)
 {
     char root[48];
     const struct symbols_options symbols = {
@@ -145,7 +146,7 @@ static int report_main(const struct options *options, pid_t pid)
     if (presentation_init(&presentation, options, FORMAT_TEXT)) {
         presentation.events = &events;
         code = EXIT_DONE;
-        if (run(&presentation, options, inputs, &output, &fault) != FAULT_NONE)
+        if (perform_report(&presentation, options, inputs, &output, &fault) != FAULT_NONE)
             code = message_fault(&subject, &fault);
     }
     output_close(&output);

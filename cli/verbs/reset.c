@@ -13,7 +13,7 @@ struct reset {
     struct reset_result result;
 };
 
-static void print_json(const struct attachment *attachment, const struct reset_result *result)
+static void print_reset_json(const struct attachment *attachment, const struct reset_result *result)
 {
     struct json json;
 
@@ -24,7 +24,7 @@ static void print_json(const struct attachment *attachment, const struct reset_r
     json_end(&json);
 }
 
-static void print_text(const struct job *job, const struct reset_result *result)
+static void print_reset_text(const struct job *job, const struct reset_result *result)
 {
     char name[64], period[UNITS_TEXT] = "unknown";
 
@@ -48,7 +48,7 @@ static fault_code reset_held(struct attachment *attachment, void *ctx, struct fa
                      &attachment->hooks, &reset->result, fault);
 }
 
-static fault_code run(struct job *job, struct fault *fault)
+static fault_code perform_reset(struct job *job, struct fault *fault)
 {
     struct reset reset = {.lg_sample = job->options->lg_sample};
     fault_code rc;
@@ -59,9 +59,9 @@ static fault_code run(struct job *job, struct fault *fault)
     if (rc != FAULT_NONE)
         return rc;
     if (job->options->json)
-        print_json(job->attachment, &reset.result);
+        print_reset_json(job->attachment, &reset.result);
     else
-        print_text(job, &reset.result);
+        print_reset_text(job, &reset.result);
     return FAULT_NONE;
 }
 
@@ -74,7 +74,7 @@ static int reset_main(const struct options *options, pid_t pid)
         job_open(&job, &attachment, options, pid, "reset the profile of process", &fault);
 
     if (rc == FAULT_NONE)
-        rc = run(&job, &fault);
+        rc = perform_reset(&job, &fault);
     return job_finish(&job, rc, &fault);
 }
 

@@ -90,7 +90,7 @@ static fault_code print_gauges(const struct stats *stats, struct fault *fault)
     return FAULT_NONE;
 }
 
-static fault_code run(struct stats *stats, struct fault *fault)
+static fault_code perform_stats(struct stats *stats, struct fault *fault)
 {
     struct attachment *attachment = &stats->attachment;
     fault_code rc;
@@ -118,7 +118,7 @@ static int stats_main(const struct options *options, pid_t pid)
 
     sink_init(&stats.sink, REPORT_LIMIT);
     if (rc == FAULT_NONE)
-        rc = run(&stats, &fault);
+        rc = perform_stats(&stats, &fault);
     int code = job_finish(&stats.job, rc, &fault);
     sink_free(&stats.sink);
     return code;

@@ -167,7 +167,7 @@ static void json_attach(struct json *json, const struct status *status)
     json_object_end(json);
 }
 
-static void print_json(struct status *status)
+static void print_status_json(struct status *status)
 {
     const struct attachment *attachment = &status->attachment;
     const struct instance *instance = &attachment->instance;
@@ -192,8 +192,8 @@ static void print_json(struct status *status)
 
 /* ---- text ---- */
 
-static void print_row(const char *name, enum fact value, const char *when_true,
-                      const char *when_false)
+static void print_status_row(const char *name, enum fact value, const char *when_true,
+                             const char *when_false)
 {
     static const char *const words[] = {
         [FACT_UNKNOWN] = "?",
@@ -264,17 +264,17 @@ static void print_facts(const struct prof_state *state)
 
     if (state->lg_sample < 64)
         units_bytes(ldexp(1, (int)state->lg_sample), period);
-    print_row("config.prof", state->build.config_prof, "profiling is compiled in",
-              "this jemalloc was built without profiling");
-    print_row("opt.prof", state->build.opt_prof, "profiling was enabled at start",
-              "profiling was not enabled at start");
-    print_row("prof.active", state->prof_active, "allocations are sampled now",
-              "allocations are not sampled now");
+    print_status_row("config.prof", state->build.config_prof, "profiling is compiled in",
+                     "this jemalloc was built without profiling");
+    print_status_row("opt.prof", state->build.opt_prof, "profiling was enabled at start",
+                     "profiling was not enabled at start");
+    print_status_row("prof.active", state->prof_active, "allocations are sampled now",
+                     "allocations are not sampled now");
     if (state->build.opt_prof != FACT_YES)
         return;
-    print_row("thread init", state->thread_active_init,
-              "new threads sample (prof.thread_active_init)",
-              "new threads do not sample (prof.thread_active_init)");
+    print_status_row("thread init", state->thread_active_init,
+                     "new threads sample (prof.thread_active_init)",
+                     "new threads do not sample (prof.thread_active_init)");
     if (state->lg_sample_known)
         printf("  period        a sample every %s on average (prof.lg_sample %llu)\n", period,
                (unsigned long long)state->lg_sample);
@@ -288,7 +288,7 @@ static bool samples_now(const struct prof_state *state)
     return state->build.opt_prof == FACT_YES && prof_is_active(state);
 }
 
-static void print_text(struct status *status)
+static void print_status_text(struct status *status)
 {
     char next[2048];
 
@@ -371,7 +371,7 @@ static fault_code complete(struct status *status, struct fault *fault)
     return rc == FAULT_NONE ? attachment_hold(attachment, read_held, status, fault) : rc;
 }
 
-static fault_code run(struct status *status, struct fault *fault)
+static fault_code perform_status(struct status *status, struct fault *fault)
 {
     struct attachment *attachment = &status->attachment;
     fault_code rc;
@@ -386,9 +386,9 @@ static fault_code run(struct status *status, struct fault *fault)
     if (attachment->injection.summary.tid) /* it was done */
         status->refusal.code = FAULT_NONE;
     if (status->job.options->json)
-        print_json(status);
+        print_status_json(status);
     else
-        print_text(status);
+        print_status_text(status);
     return FAULT_NONE;
 }
 
@@ -409,7 +409,7 @@ static int status_main(const struct options *options, pid_t pid)
         job_look(&status.job, &status.attachment, options, pid, "look at process", &fault);
 
     if (rc == FAULT_NONE)
-        rc = run(&status, &fault);
+        rc = perform_status(&status, &fault);
     code = job_finish(&status.job, rc, &fault);
     return code == EXIT_DONE && !options->dry_run ? exit_code(&status) : code;
 }

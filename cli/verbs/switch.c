@@ -34,7 +34,7 @@ static void json_activation(const struct activation *activation, struct json *js
     json_number(json, "threads_longest_held_ns", activation->longest_ns);
 }
 
-static void print_json(const struct change *change)
+static void print_switch_json(const struct change *change)
 {
     const struct attachment *attachment = &change->attachment;
     struct json json;
@@ -66,7 +66,7 @@ static void print_activation(const struct change *change)
     printf("\n");
 }
 
-static void print_text(const struct change *change)
+static void print_switch_text(const struct change *change)
 {
     const struct attachment *attachment = &change->attachment;
     char clean[64];
@@ -95,7 +95,7 @@ static fault_code change_held(struct attachment *attachment, void *ctx, struct f
     return rc;
 }
 
-static fault_code visit_threads(struct change *change, struct fault *fault)
+static fault_code visit_switch_threads(struct change *change, struct fault *fault)
 {
     struct attachment *attachment = &change->attachment;
     const struct injection_env env = attachment_env(attachment);
@@ -114,7 +114,7 @@ static fault_code visit_threads(struct change *change, struct fault *fault)
     return change->interrupted ? FAULT_NONE : rc;
 }
 
-static fault_code run(struct change *change, struct fault *fault)
+static fault_code perform_switch(struct change *change, struct fault *fault)
 {
     struct attachment *attachment = &change->attachment;
     fault_code rc;
@@ -125,11 +125,11 @@ static fault_code run(struct change *change, struct fault *fault)
     if (rc != FAULT_NONE)
         return rc;
     if (change->active && activation_needed(change->former.build.text))
-        rc = visit_threads(change, fault);
+        rc = visit_switch_threads(change, fault);
     if (change->job.options->json)
-        print_json(change);
+        print_switch_json(change);
     else
-        print_text(change);
+        print_switch_text(change);
     return rc;
 }
 
@@ -181,7 +181,7 @@ static int switch_to(const struct options *options, pid_t pid, bool active)
     int partial = EXIT_DONE, code;
 
     if (rc == FAULT_NONE)
-        rc = run(&change, &fault);
+        rc = perform_switch(&change, &fault);
     if (rc == FAULT_NONE)
         partial = tell_missed(&change);
     code = job_finish(&change.job, rc, &fault);

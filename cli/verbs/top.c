@@ -245,7 +245,7 @@ static fault_code judge_end(const struct top *top, fault_code rc)
     return rc == FAULT_INTERRUPTED && endless && top->refresh.model.refreshes ? FAULT_NONE : rc;
 }
 
-static fault_code run(struct top *top, struct fault *fault)
+static fault_code perform_top(struct top *top, struct fault *fault)
 {
     fault_code rc;
 
@@ -300,7 +300,7 @@ static int top_main(const struct options *options, pid_t pid)
     top_refresh_init(&top.refresh, &request);
     top.page.model = &top.refresh.model;
     if (rc == FAULT_NONE)
-        rc = run(&top, &fault);
+        rc = perform_top(&top, &fault);
     screen_close(&top.screen);
     top_refresh_free(&top.refresh);
     presentation_free(&top.presentation);

@@ -82,7 +82,7 @@ static fault_code report_event(void *ctx, const struct watch_event *event, struc
 /* ---- the end of one process ---- */
 
 /* Restores prof.active, if that is owed; prints rc, if it is a fault. Returns the exit code. */
-static int finish(struct watcher *watcher, fault_code rc)
+static int finish_watch(struct watcher *watcher, fault_code rc)
 {
     struct watching *watch = &watcher->watch;
 
@@ -107,7 +107,7 @@ static int finish_stopped(struct watcher *watcher, enum course why, int code)
 
     event.course = why;
     course = watching_report(watch, &event, COURSE_ON);
-    closed = finish(watcher, course == COURSE_FAILED ? watch->fault.code : FAULT_NONE);
+    closed = finish_watch(watcher, course == COURSE_FAILED ? watch->fault.code : FAULT_NONE);
     return closed != EXIT_DONE ? closed : code;
 }
 
@@ -131,13 +131,13 @@ static int end_with(struct watcher *watcher, enum course course)
     case COURSE_ENDED:
         return leave_ended(watcher) == COURSE_FAILED ? EXIT_OUTPUT : EXIT_GONE;
     default:
-        return finish(watcher, watcher->watch.fault.code);
+        return finish_watch(watcher, watcher->watch.fault.code);
     }
 }
 
 /* ---- one process, by its pid ---- */
 
-static fault_code describe(struct watcher *watcher)
+static fault_code describe_watch(struct watcher *watcher)
 {
     struct watching *watch = &watcher->watch;
     fault_code rc = attachment_open(&watch->attachment, &watch->request.attach, &watch->fault);
@@ -163,7 +163,7 @@ static int watch_pid(struct watcher *watcher)
     do {
         fault_code rc = watching_open(&watcher->watch);
         if (rc != FAULT_NONE)
-            return finish(watcher, rc);
+            return finish_watch(watcher, rc);
         course = watching_run(&watcher->watch);
         if (course == COURSE_EXECED) {
             leave_process(watcher);
@@ -211,7 +211,7 @@ static enum course try_later(struct search *search, fault_code rc)
     search->failures++;
     course = watching_report_failed(watch, 0, search->follow.done ? 0 : pause);
     if (watch->sampling.owed)
-        (void)finish(watcher, FAULT_NONE);
+        (void)finish_watch(watcher, FAULT_NONE);
     else
         leave_process(watcher);
     if (course == COURSE_ON && !search->follow.done && !pause_for(pause))
@@ -243,7 +243,7 @@ static bool watch_found(struct search *search, int *code)
     take_found(search);
     rc = watching_open(&watcher->watch);
     if (rc != FAULT_NONE && (!search->patient || rc == FAULT_INTERRUPTED)) {
-        *code = finish(watcher, rc);
+        *code = finish_watch(watcher, rc);
         return false;
     }
     course = rc == FAULT_NONE ? watching_run(&watcher->watch) : try_later(search, rc);
@@ -307,7 +307,7 @@ static int watch_selected(struct watcher *watcher)
 
 /* ---- the whole of it ---- */
 
-static int run(struct watcher *watcher, pid_t pid)
+static int perform_watch(struct watcher *watcher, pid_t pid)
 {
     const struct subject subject = {.pid = pid, .verb = "watch process"};
     struct fault *fault = &watcher->watch.fault;
@@ -315,12 +315,12 @@ static int run(struct watcher *watcher, pid_t pid)
     if (check_directory(watcher->options->output, fault) != FAULT_NONE)
         return message_fault(&subject, fault);
     if (watcher->options->dry_run)
-        return finish(watcher, describe(watcher));
+        return finish_watch(watcher, describe_watch(watcher));
     return pid ? watch_pid(watcher) : watch_selected(watcher);
 }
 
 /* The watcher must not move from then on. */
-static void prepare(struct watcher *watcher, const struct options *options, pid_t pid)
+static void prepare_watch(struct watcher *watcher, const struct options *options, pid_t pid)
 {
     struct watching *watch = &watcher->watch;
 
@@ -343,7 +343,7 @@ static int watch_main(const struct options *options, pid_t pid)
     struct watcher watcher = {0};
     int code;
 
-    prepare(&watcher, options, pid);
+    prepare_watch(&watcher, options, pid);
     if (!take_rules(&watcher.watch.rules, &options->watch))
         return EXIT_USAGE;
     reserve_heap();
@@ -351,7 +351,7 @@ static int watch_main(const struct options *options, pid_t pid)
         message("out of memory for a profile");
         return EXIT_INTERNAL;
     }
-    code = run(&watcher, pid);
+    code = perform_watch(&watcher, pid);
     capture_free(&watcher.watch.capture);
     return code;
 }
