@@ -1,17 +1,17 @@
 /*
- * A thread of its own for what attaches. A tracee can be detached only while it
- * is stopped: one that was asked to stop, and has not, stays attached to the
- * thread that asked, and is held from when it stops at last. With the end of
- * that thread the kernel lets go of it, whatever it does (kernel/exit.c,
- * forget_original_parent; kernel/ptrace.c, exit_ptrace): a tool that goes on
- * for hours leaves nothing behind in a hold that failed.
+ * A separate thread for each attach. A tracee can be detached only while it is
+ * stopped: if it was interrupted and has not stopped yet, it stays attached to
+ * the tracing thread, and stays stopped once it stops. When the tracing thread
+ * ends, the kernel detaches its tracees, whatever they do (kernel/exit.c,
+ * forget_original_parent; kernel/ptrace.c, exit_ptrace). So a tool that runs
+ * for hours leaves nothing attached after a failed attach.
  */
 #pragma once
 
 /*
- * Calls function(ctx) in a new thread and returns when that has ended and lets
- * go of all that it was attached to. Signals come in there meanwhile, but for
- * job control's stops (Ctrl-Z), which stop the tool when it returns. Where no
- * thread can be had it is called here.
+ * Calls function(ctx) in a new thread; returns when the thread has ended and
+ * all its tracees are detached. Until then signals are delivered to that
+ * thread; job control's stops (Ctrl-Z) take effect when this returns. If no
+ * thread can be created, the function is called in this one.
  */
 void apart_run(void (*function)(void *ctx), void *ctx);

@@ -14,9 +14,9 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { HEADROOM_WANTED = 32 << 10 }; /* of memory, for a call */
+enum { HEADROOM_WANTED = 32 << 10 }; /* bytes of memory, for a call */
 
-/* If the target has ended, that is the cause; a refusal by the kernel gets its own. */
+/* Finds the cause: the end of the target, or the rule behind a refusal of the kernel. */
 static fault_code explained(struct attachment *attachment, fault_code code, struct fault *fault)
 {
     struct fault end;
@@ -55,7 +55,7 @@ static fault_code open_target(struct attachment *attachment, struct fault *fault
     return rc;
 }
 
-/* What is refused for certain is not tried; where only the rules say so, the kernel decides. */
+/* Fails early if the attach is certain to be refused; else the kernel decides. */
 static fault_code refuse_early(struct attachment *attachment, struct fault *fault)
 {
     struct fault seen = {0};
@@ -65,12 +65,12 @@ static fault_code refuse_early(struct attachment *attachment, struct fault *faul
     if (seen.code == FAULT_NONE || !certain)
         return FAULT_NONE;
     if (seen.code == FAULT_TRACED && !attachment->target.status.tracer)
-        return FAULT_NONE; /* come since the process was looked at: it may leave as soon */
+        return FAULT_NONE; /* it came after the process was read, and may leave as soon */
     *fault = seen;
     return seen.code;
 }
 
-/* Takes one of the instances: that of --instance, or the default. */
+/* Takes one of the instances: the requested one, or the default. */
 static fault_code choose_instance(struct attachment *attachment, struct fault *fault)
 {
     struct instances *instances = &attachment->instances;
@@ -97,7 +97,7 @@ static fault_code find_instances(struct attachment *attachment, bool every, stru
     return rc == FAULT_NONE ? choose_instance(attachment, fault) : rc;
 }
 
-/* It stays open from one hold to the next, unless the thread has ended that it was opened by. */
+/* It stays open between holds, unless the thread through which it was opened has ended. */
 static fault_code open_memory(struct attachment *attachment, struct fault *fault)
 {
     struct memory *memory = &attachment->memory;
@@ -109,8 +109,8 @@ static fault_code open_memory(struct attachment *attachment, struct fault *fault
 }
 
 /*
- * What the kernel did not let the tool read was not there for the search: where a process has made
- * itself not dumpable meanwhile, that is the cause.
+ * A search fails on memory that the kernel refuses to show: if the process has made itself not
+ * dumpable in the meantime, that is the cause.
  */
 static fault_code unless_refused(const struct attachment *attachment, fault_code rc,
                                  struct fault *fault)
@@ -153,7 +153,7 @@ static fault_code make_plan(struct attachment *attachment, struct fault *fault)
     return unless_refused(attachment, rc, fault);
 }
 
-/* Whatever the target is, the tool comes to an end. */
+/* So that no target can block the tool for ever. */
 static void watch(struct attachment *attachment)
 {
     const struct run_events *events = attachment->request.events;
@@ -220,7 +220,7 @@ void attachment_rest(struct attachment *attachment)
     deadline_stop(&attachment->deadline);
 }
 
-/* What was learned of a program that may have changed since; its memory stays open. */
+/* Drops what is known of a program that may have changed; its memory stays open. */
 static void forget(struct attachment *attachment)
 {
     plan_free(&attachment->plan);
@@ -242,7 +242,7 @@ static fault_code same_program(struct attachment *attachment, struct fault *faul
     return rc;
 }
 
-/* What was found in the code is still true as long as that is the same; stacks come and go. */
+/* Keeps the plan if the code is the same; stacks come and go. */
 static fault_code look_again(struct attachment *attachment, struct fault *fault)
 {
     struct modules now;
@@ -297,8 +297,8 @@ struct injection_env attachment_env(struct attachment *attachment)
 }
 
 /*
- * What a call costs was measured with tests/containers/memory.py: 6 pages, of stack, arguments and
- * code, until it is over. The kernel's killer would not ask whose they are.
+ * A call needs 6 pages of stack, arguments and code (measured with tests/containers/memory.py). In
+ * a full cgroup they could make the OOM killer choose the target.
  */
 static fault_code refuse_full(const struct attachment *attachment, struct fault *fault)
 {

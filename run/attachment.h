@@ -1,4 +1,4 @@
-/* Everything that a verb needs of one target, opened in the order that stops nothing first. */
+/* One target and all that a call in it needs, opened without stopping anything. */
 #pragma once
 
 #include "inject/call.h"
@@ -27,61 +27,61 @@ struct attachment {
     struct gate gate;
     struct memory memory;
     struct modules modules;
-    struct instance instance;   /* the one that the verb is about */
-    struct instances instances; /* all, if `every` was asked for; else none */
+    struct instance instance;   /* the one that is worked on */
+    struct instances instances; /* all of them after attachment_look, or with request.instance */
     struct plan plan;
     struct deadline deadline;
     struct stall_guard stall_guard;
     struct injection injection;
-    struct injection_summary last; /* of the last thread that was held; injection may be newer */
-    struct hooks_consent hooks;    /* --force-hooks, and what ran because of it */
-    bool frame_checked;            /* on a child of the tool: once is enough */
-    unsigned holds;                /* made so far */
-    unsigned calls;                /* in all of them */
-    uint64_t longest_ns;           /* that one of them took */
-    uint64_t search_ns;            /* how long a safe point is looked for; 0: until the deadline */
-    struct interrupted_sleep sleeps[INJECTION_SLEEPS]; /* from one hold to the next */
-    bool opened;                                       /* target is that of the request */
+    struct injection_summary last; /* of the last thread that was stopped; injection may be newer */
+    struct hooks_consent hooks;    /* request.force_hooks, and what ran because of it */
+    bool frame_checked;            /* on a child of the tool, once */
+    unsigned holds;                /* so far: threads stopped */
+    unsigned calls;                /* in all holds */
+    uint64_t longest_ns;           /* the longest hold */
+    uint64_t search_ns;            /* limit for finding a safe point; 0: until the deadline */
+    struct interrupted_sleep sleeps[INJECTION_SLEEPS]; /* kept from one hold to the next */
+    bool opened;                                       /* target is the process of the request */
     char variable[PREFIX_MAX + 16];                    /* MALLOC_CONF, _RJEM_MALLOC_CONF */
 };
 
 /*
- * Looks without stopping: identity, modules, jemalloc, what is to be avoided.
- * With request->instance all instances are looked for, else no more than the
- * default. What the request points to must outlive the attachment.
- * attachment_close in each case.
+ * Reads identity, modules, jemalloc and the code to avoid, without stopping a
+ * thread. Finds all instances if request->instance is set, else only the
+ * default. Pointers in the request must stay valid until attachment_close,
+ * which is needed after a failure, too.
  */
 fault_code attachment_open(struct attachment *attachment, const struct attach_request *request,
                            struct fault *fault);
-/* The same without what a call needs, and with all instances: a traced process can be looked at. */
+/* The same without the plan of a call and with all instances; works on a traced process, too. */
 fault_code attachment_look(struct attachment *attachment, const struct attach_request *request,
                            struct fault *fault);
-/* After attachment_look: what it left out, so that a call can be made. */
+/* After attachment_look: makes the plan, so that calls are possible. */
 fault_code attachment_prepare(struct attachment *attachment, struct fault *fault);
-/* What a verb does while a thread is held: attachment->injection is ready for calls. */
+/* Runs while a thread is stopped: attachment->injection is ready for calls. */
 typedef fault_code (*held_action)(struct attachment *attachment, void *ctx, struct fault *fault);
 /*
- * Checks the forged frame on a child of the tool, holds one thread of the
- * target, runs the action and lets the thread go, whatever came of it; in a
- * thread of the tool's own (apart.h).
+ * Checks the forged frame on a child of the tool, stops one thread of the
+ * target, runs the action and resumes the thread in any case. All of it runs in
+ * a separate thread of the tool (apart.h).
  */
 fault_code attachment_hold(struct attachment *attachment, held_action action, void *ctx,
                            struct fault *fault);
 /*
- * Between two holds of one process: nothing ticks, nothing is watched, and
- * attachment_renew must come before the next hold.
+ * Between two holds of one process: stops the deadline's ticks.
+ * attachment_renew is needed before the next hold.
  */
 void attachment_rest(struct attachment *attachment);
 /*
- * Before another hold: is it the same process still, in the same program
- * (FAULT_GONE, FAULT_REUSED, FAULT_EXECED)? Modules, threads and what is to be
- * avoided are looked at anew, as it may have loaded a library meanwhile. The
- * deadline begins anew too, with request.timeout_ns; interrupted is its flag
- * (interrupt.h), or NULL: this hold is not to be given up.
+ * Before another hold: checks that it is still the same process in the same
+ * program (else FAULT_GONE, FAULT_REUSED, FAULT_EXECED). Reads modules, threads
+ * and the code to avoid again, as a library may have been loaded. Restarts the
+ * deadline with request.timeout_ns; interrupted is its flag (interrupt.h), NULL
+ * if this hold must not be interrupted.
  */
 fault_code attachment_renew(struct attachment *attachment, const volatile sig_atomic_t *interrupted,
                             struct fault *fault);
-/* For what holds threads by itself, after a hold that has checked the frame. */
+/* For code that stops threads itself, after a hold that has checked the frame. */
 struct injection_env attachment_env(struct attachment *attachment);
 /* Closes everything; idempotent. */
 void attachment_close(struct attachment *attachment);

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A target that never stops writing must not fill the tool's host: some five million stacks. */
+/* Limits the memory for one profile: some five million stacks. */
 #define STREAM_LIMIT ((size_t)1 << 30)
 
 void capture_init(struct capture *capture)

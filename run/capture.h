@@ -1,14 +1,12 @@
 /*
- * One heap profile of a target, taken into the tool's memory while one of its
- * threads is held, and written out in any form when that has been let go.
- * Nothing is created on the target's side.
+ * One heap profile of a target, copied into the tool's memory while one thread
+ * is stopped, and written in any format after the thread is resumed. Nothing is
+ * created on the target's side.
  *
- * Several of one process, one after the other: attachment_open, then
+ * For several profiles of one process: attachment_open, then repeatedly
  *
  *   capture_init, capture_take, [capture_write], capture_free
  *   attachment_rest, a pause, attachment_renew
- *
- * and so on.
  */
 #pragma once
 
@@ -18,8 +16,8 @@
 
 struct capture {
     struct sink text;
-    uint64_t bytes;   /* of the text: writing may release it */
-    uint64_t time_ns; /* CLOCK_REALTIME: when it was taken */
+    uint64_t bytes;   /* of the text, which capture_write may release */
+    uint64_t time_ns; /* CLOCK_REALTIME at the dump */
     bool taken;
 };
 
@@ -27,16 +25,16 @@ void capture_init(struct capture *capture);
 void capture_free(struct capture *capture);
 
 /*
- * Holds a thread once, runs first in it, unless that is NULL, and if it is well
- * makes the dump. The faults of attachment_hold, of first, and of dump_run.
+ * Stops a thread once, runs `first` unless it is NULL, and if that succeeds
+ * takes the profile. Faults: those of attachment_hold, of first and of dump_run.
  */
 fault_code capture_take(struct attachment *attachment, struct capture *capture, held_action first,
                         void *ctx, struct fault *fault);
 
 /*
- * Writes it, less base unless that is NULL, in the presentation's format, with
- * the names of the files that the target has mapped; output is then complete.
- * Afterwards the texts may be gone.
+ * Writes the profile, minus base unless it is NULL, in the presentation's
+ * format, with names from the files that the target has mapped; the output is
+ * then complete. May release the texts of both.
  */
 fault_code capture_write(struct attachment *attachment, struct presentation *presentation,
                          struct capture *capture, struct capture *base, struct output *output,

@@ -52,14 +52,14 @@ struct run_progress {
 
 struct run_events {
     void *ctx;
-    /* Something that the operator should know. No thread of the target is stopped meanwhile. */
+    /* Something that the operator should know. Never called while a thread is stopped. */
     void (*note)(void *ctx, const struct run_note *note);
     /* About once a second during a wait; progress NULL: the wait is over. */
     void (*progress)(void *ctx, const struct run_progress *progress);
     /*
-     * A read of the target never returns (run/stall_guard.h). Called in another
-     * thread; returns the exit status with which the process then ends.
-     * Without this function, stalls are not looked for.
+     * Called in another thread if a read of the target does not return
+     * (run/stall_guard.h). Returns the exit status with which the process then
+     * ends. If it is NULL, stalls are not detected.
      */
     int (*stalled)(void *ctx, const struct fault *fault);
     /*

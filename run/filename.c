@@ -21,7 +21,7 @@ void filename_facts(struct filename_facts *facts, const struct target *target)
     facts->rss_bytes = target_rss(target);
 }
 
-/* The next directive's letter, and *text behind it; '\0': there is none. */
+/* Returns the letter of the next directive, with *text after it; '\0': no more. */
 static char next_directive(const char **text)
 {
     const char *at = strchr(*text, '%');
@@ -57,7 +57,7 @@ enum filename_flaw filename_check(const char *template)
     return FILENAME_GOOD;
 }
 
-/* A text with a position; what does not fit makes it too long for ever. */
+/* A text that is being built; len == size once something did not fit. */
 struct text {
     char *out;
     size_t size, len;
@@ -70,7 +70,7 @@ static void put(struct text *text, const char *bytes, size_t len)
     text->len = len < text->size - text->len ? text->len + len : text->size;
 }
 
-/* One part of a path's part: nothing in it leads elsewhere or acts on a terminal. */
+/* Replaces characters that could change the path or act on a terminal. */
 static void put_clean(struct text *text, const char *word)
 {
     for (const char *p = word; *p; p++) {
@@ -84,7 +84,7 @@ static void put_clean(struct text *text, const char *word)
         put(text, "_", 1);
 }
 
-/* "412MiB", "1.9GiB": short, and sorted by eye. */
+/* "412MiB", "1.9GiB" */
 static void put_bytes(struct text *text, uint64_t bytes)
 {
     char word[32];
@@ -154,7 +154,7 @@ static void put_template(struct text *text, const char *template,
     }
 }
 
-/* Ends what has been put with a NUL; false: it was too long. */
+/* Terminates the text with a NUL; false if it was too long. */
 static bool finish(struct text *text)
 {
     if (text->len >= text->size)
@@ -204,7 +204,7 @@ bool filename_expand(const char *template, const char *extension,
     return finish(&text);
 }
 
-/* Where the extension of a path begins: ".pb.gz" is one; its end, if it has none. */
+/* Returns the extension of a path, such as ".pb.gz"; its end if it has none. */
 static size_t extension_at(const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;

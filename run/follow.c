@@ -33,7 +33,7 @@ void follow_close(struct follow *follow)
     procfs_close(&follow->proc);
 }
 
-/* There may be one later: its cgroup may have gone with it, it may just end, or just begin. */
+/* A process may match later: one may be ending or starting, with its cgroup. */
 static bool may_come(fault_code code)
 {
     return fault_is_gone(code) || fault_is_absent(code);

@@ -1,4 +1,4 @@
-/* The process that a name, a container or a cgroup means, found again after each restart. */
+/* The process that a name, a container or a cgroup selects, found again after each restart. */
 #pragma once
 
 #include "attach/target.h"
@@ -11,27 +11,27 @@ struct census;
 struct follow {
     struct selector selector;
     struct procfs proc;
-    struct census *census; /* what is known about files, from one search to the next */
+    struct census *census; /* facts about files, kept between searches */
     struct target_pin pin; /* the process that was found last; pid 0: none yet */
-    bool done;             /* with that one, until it has ended */
+    bool done;             /* ignore that process until it ends */
 };
 
 enum follow_end {
-    FOLLOW_FOUND,   /* follow->pin is it */
-    FOLLOW_WAITING, /* there is none now, or there are several */
+    FOLLOW_FOUND,   /* in follow->pin */
+    FOLLOW_WAITING, /* none matches now, or several do */
     FOLLOW_FAILED,  /* fault */
 };
 
-/* What the selector points to must outlive it. */
+/* Pointers in the selector must stay valid until follow_close. */
 fault_code follow_open(struct follow *follow, const struct selector *selector, struct fault *fault);
 void follow_close(struct follow *follow);
 
-/* One search. *count is the number of processes that match. */
+/* Searches once. *count is the number of matching processes. */
 enum follow_end follow_look(struct follow *follow, size_t *count, struct fault *fault);
 /*
- * Searches once a second until there is exactly one; a search that fails is
- * made again like any other. Is there one? Else it was interrupted.
+ * Searches once a second until exactly one process matches; a failed search is
+ * repeated, too. False if it was interrupted.
  */
 bool follow_wait(struct follow *follow, const volatile sig_atomic_t *interrupted);
-/* Has the process that was found ended? */
+/* True if the process that was found has ended. */
 bool follow_ended(struct follow *follow);

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 
 enum format {
-    FORMAT_RAW,        /* as jemalloc writes it */
+    FORMAT_RAW,        /* as jemalloc wrote it */
     FORMAT_SYMBOLIZED, /* the same, with names for jeprof */
     FORMAT_TEXT,
     FORMAT_FOLDED,
@@ -12,19 +12,19 @@ enum format {
     FORMAT_FLAME,
     FORMAT_DOT,
     FORMAT_SVG,  /* the graph of FORMAT_DOT, drawn by Graphviz */
-    FORMAT_JSON, /* what the table shows, and the largest stacks */
+    FORMAT_JSON, /* the functions and the largest stacks */
     FORMAT_COUNT,
 };
 
 /* "pprof" */
 const char *format_name(enum format format);
-/* Of files in it: ".pb.gz" */
+/* Of its files: ".pb.gz" */
 const char *format_extension(enum format format);
 /* True if it is not for a terminal. */
 bool format_is_binary(enum format format);
 /* True if it holds the whole profile unchanged: it takes no filter and no base. */
 bool format_is_unchanged(enum format format);
 
-/* Set *format; false: no format has that name, or an extension that the path ends with. */
+/* Set *format; false if no format has that name, or an extension that ends the path. */
 bool format_find(const char *name, enum format *format);
 bool format_of_path(const char *path, enum format *format);

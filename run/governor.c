@@ -16,7 +16,7 @@ static uint64_t known(const struct governor *governor, uint64_t most)
     return governor->rounds < most ? governor->rounds : most;
 }
 
-/* The cost of the refresh `back` before the newest. */
+/* The cost of the refresh number `back` before the newest. */
 static uint64_t cost_of(const struct governor *governor, uint64_t back)
 {
     return governor->costs[(governor->rounds - 1 - back) % GOVERNOR_MEMORY];
@@ -32,7 +32,7 @@ static uint64_t mean(const struct governor *governor)
     return count && sum < (double)LONGEST ? (uint64_t)(sum / (double)count) : count ? LONGEST : 0;
 }
 
-/* One refresh that waited for a processor says nothing of the next. */
+/* One refresh that waited for a CPU says nothing about the next. */
 static uint64_t second_dearest(const struct governor *governor)
 {
     uint64_t count = known(governor, GOVERNOR_RECENT), first = 0, second = 0;
@@ -56,7 +56,7 @@ static uint64_t expected(const struct governor *governor)
     return recent > usual ? recent : usual;
 }
 
-/* 1, 2, 5, 10, 20, ... times a tenth of a second: the first that is not below. */
+/* Rounds up to 1, 2, 5, 10, 20, ... tenths of a second. */
 static uint64_t round_up(uint64_t ns)
 {
     static const unsigned steps[] = {1, 2, 5};
@@ -78,7 +78,7 @@ uint64_t governor_next(struct governor *governor, uint64_t cost)
         governor->interval = governor->asked;
     else
         governor->interval = round_up(needed) < LONGEST ? round_up(needed) : LONGEST;
-    if (governor->interval < governor->asked) /* more than an hour was asked for */
+    if (governor->interval < governor->asked) /* more than an hour was requested */
         governor->interval = governor->asked;
     return governor->interval;
 }

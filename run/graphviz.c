@@ -33,7 +33,7 @@ bool graphviz_find(char *path, size_t size)
     return false;
 }
 
-/* Graph and picture lie in memory files: neither side can wait for the other. */
+/* Graph and picture are memory files, so that neither side can block the other. */
 static int spawn(const char *dot, int graph, int picture, pid_t *child)
 {
     char *const words[] = {(char *)"dot", (char *)"-Tsvg", NULL};

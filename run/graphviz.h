@@ -1,4 +1,4 @@
-/* Graphviz' program dot, run as a child of the tool. */
+/* Runs dot of Graphviz as a child. */
 #pragma once
 
 #include "base/fault.h"
@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* The path of dot by $PATH; false: it is not installed. */
+/* Finds dot in $PATH; false if it is not installed. */
 bool graphviz_find(char *path, size_t size);
-/* Has it draw the graph as SVG onto out. FAULT_OUTPUT: it failed, or took too long. */
+/* Draws the graph as SVG to out. FAULT_OUTPUT if dot fails or takes too long. */
 fault_code graphviz_draw(const char *dot, const char *graph, size_t len, FILE *out,
                          struct fault *fault);

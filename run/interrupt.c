@@ -20,7 +20,7 @@ static const char *volatile unfinished;
 static volatile sig_atomic_t unfinished_dir;
 static volatile sig_atomic_t unfinished_comes;
 
-/* In another thread than the first: that may be about to make the file, which has no name yet. */
+/* May run in another thread than the first, which may be just creating the file. */
 static void remove_unfinished(void)
 {
     const struct timespec moment = {0, 1000000};
@@ -40,13 +40,13 @@ static void leave(void)
         at_end();
     remove_unfinished();
     if (text && write(STDERR_FILENO, text, strlen(text)) < 0)
-        _exit(exit_status); /* nobody hears it */
+        _exit(exit_status); /* stderr is closed */
     _exit(exit_status);
 }
 
 /*
- * Another thread has taken the signal, as the first one blocked it: that may be
- * just about to wait, and the tick, which it blocks too, ends the wait.
+ * The signal was delivered to another thread because the first one blocks it and
+ * may be about to wait; a SIGALRM, which it also blocks, ends that wait.
  */
 static void wake_first_thread(void)
 {
@@ -76,7 +76,8 @@ void interrupt_init(int status)
 {
     struct sigaction action = {.sa_handler = on_signal}; /* without SA_RESTART */
     struct sigaction ignore = {.sa_handler = SIG_IGN}, former;
-    struct sigaction tick = {.sa_handler = on_tick}; /* as the deadline's, which may come later */
+    struct sigaction tick = {.sa_handler =
+                                 on_tick}; /* the same as for the deadline, which may start later */
 
     exit_status = status;
     sigaction(SIGINT, &action, NULL);
@@ -113,7 +114,7 @@ void interrupt_finished(void)
     unfinished = NULL;
 }
 
-/* As mkostemp(3), in a directory that is open. */
+/* Like mkostemp(3), in an open directory. */
 static int make_temporary(int dir, char *template)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";

@@ -11,7 +11,7 @@
 
 enum { TIME_LEN = sizeof "20261120T102233Z" - 1 };
 
-/* A part of a name that is read backwards from its end. */
+/* A name that is parsed from its end. */
 struct back {
     const char *text;
     size_t len;
@@ -27,7 +27,7 @@ static bool drop(struct back *name, const char *end)
     return true;
 }
 
-/* How many of these characters the name ends with; they are dropped. */
+/* Drops all characters of the set from the end; returns how many. */
 static size_t drop_any(struct back *name, const char *set)
 {
     size_t n = 0;
@@ -39,7 +39,7 @@ static size_t drop_any(struct back *name, const char *set)
     return n;
 }
 
-/* "20261120T102233Z", as drop_any leaves it in place: *at is where it begins. */
+/* Drops "20261120T102233Z"; *at is its start. */
 static bool drop_time(struct back *name, const char **at)
 {
     struct back rest = *name;
@@ -52,7 +52,7 @@ static bool drop_time(struct back *name, const char **at)
     return true;
 }
 
-/* ".watch.heap", or ".watch-2.heap" where the name was taken. */
+/* Drops ".watch.heap", or ".watch-2.heap" if a number was added. */
 static bool drop_extension(struct back *name)
 {
     if (drop(name, KEEP_EXTENSION))
@@ -60,7 +60,7 @@ static bool drop_extension(struct back *name)
     return drop(name, ".heap") && drop_any(name, "0123456789") > 0 && drop(name, ".watch-");
 }
 
-/* Bytes of the process's name, and where the time is. */
+/* Returns the length of the process name; *time is the start of the time. */
 static size_t take_apart(const char *file, const char **time)
 {
     struct back name = {file, strlen(file)};
@@ -91,7 +91,7 @@ static int compare_times(const struct timespec *a, const struct timespec *b)
     return a->tv_nsec < b->tv_nsec ? -1 : a->tv_nsec > b->tv_nsec;
 }
 
-/* By the times in their names, and of the same second by when they were written. */
+/* Orders by the times in the names; in the same second, by modification times. */
 static int compare(const void *left, const void *right)
 {
     const struct file *a = left, *b = right;
@@ -121,7 +121,7 @@ static bool add(struct files *files, const char *name, const struct stat *st)
     return copy != NULL;
 }
 
-/* All of the same process name, made by the same user, but the newest itself. */
+/* Finds all files of the same process name and user except the newest itself. */
 static bool find_others(struct files *files, DIR *dir, const char *newest)
 {
     size_t len = keep_name(newest);

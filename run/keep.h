@@ -1,4 +1,4 @@
-/* The profiles that `watch` has made in a directory: their names, and how many stay. */
+/* The profiles that `watch` has written to a directory: their names, and how many are kept. */
 #pragma once
 
 #include <stdbool.h>
@@ -6,12 +6,12 @@
 
 #define KEEP_EXTENSION ".watch.heap"
 
-/* Bytes of the process's name in "NAME-PID-TIME-RSS.watch.heap"; 0: no such name. */
+/* Length of NAME in "NAME-PID-TIME-RSS.watch.heap"; 0 if it is not such a name. */
 size_t keep_name(const char *file);
 
 /*
- * Removes the oldest profiles of the same process name as the newest, which is
- * a file of the directory, until `keep` are left. Files with other names are
- * not touched. Returns how many were removed.
+ * Removes the oldest profiles with the same process name as newest, a file of
+ * the directory, until `keep` are left. Other files are not touched. Returns
+ * how many were removed.
  */
 unsigned keep_newest(const char *directory, const char *newest, unsigned keep);

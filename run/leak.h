@@ -1,4 +1,4 @@
-/* Two profiles of one process with sampling between them, for the difference. */
+/* Two profiles of one process and sampling between them, to show what has grown. */
 #pragma once
 
 #include "jemalloc/stats.h"

@@ -10,7 +10,7 @@
 
 #define SECOND_NS ((uint64_t)1000000000)
 
-/* A limit is seldom changed, and a process seldom moved to another group; mounts may be many. */
+/* Limits seldom change, and processes seldom move to another cgroup; reading mounts is slow. */
 static const uint64_t LIMITS_HOLD = SECOND_NS, GROUPS_HOLD = 60 * SECOND_NS;
 
 static bool needs_pressure(const struct rules *rules)
@@ -18,7 +18,7 @@ static bool needs_pressure(const struct rules *rules)
     return rules_need(rules, METRIC_PSI_SOME) || rules_need(rules, METRIC_PSI_FULL);
 }
 
-/* Where the kernel refuses it (the window, the rights, an old kernel) its sums are read instead. */
+/* If the kernel refuses a trigger (window, privileges, old kernel), totals are read instead. */
 static void set_alarms(struct meter *meter)
 {
     for (size_t i = 0; i < meter->rules->count; i++) {
@@ -100,7 +100,7 @@ void meter_close(struct meter *meter)
     limits_close(&meter->limits);
 }
 
-/* starttime counts ticks of the clock that goes on in suspend (fs/proc/array.c). */
+/* starttime is in ticks of CLOCK_BOOTTIME (fs/proc/array.c). */
 static uint64_t age_of(const struct target *target)
 {
     struct timespec now;
@@ -157,7 +157,7 @@ bool meter_read(struct meter *meter, struct measures *measures)
     return true;
 }
 
-/* A group that is removed raises POLLERR for ever: its alarm is given up. */
+/* A removed cgroup raises POLLERR for ever: its alarm is closed. */
 static void take_alarms(struct meter *meter, const struct pollfd *polled)
 {
     for (size_t i = 0; i < RULES_MAX; i++) {

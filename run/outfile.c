@@ -13,19 +13,19 @@
 #include <sys/vfs.h>
 
 enum {
-    LINKS_MAX = 40,    /* as the kernel */
-    NOBODY_MAY = 65534 /* stands for every user who is not mapped in a user namespace */
+    LINKS_MAX = 40,    /* as in the kernel */
+    NOBODY_MAY = 65534 /* overflow uid: any user without a mapping in the user namespace */
 };
 
 struct walk {
     struct outfile *out;
     enum outfile_links links;
-    bool to_directory;       /* what is looked for is a directory: -EISDIR, and dir is that */
-    int dir;                 /* where it is */
-    int followed;            /* links so far */
-    bool foreign;            /* behind a link of procfs into what a process sees */
-    char path[2 * PATH_MAX]; /* as the last link has left it */
-    char *rest;              /* what of it is still to be walked */
+    bool to_directory;       /* a directory is wanted: ends with -EISDIR and dir */
+    int dir;                 /* the present directory */
+    int followed;            /* links followed so far */
+    bool foreign;            /* below a procfs link into the root of a process */
+    char path[2 * PATH_MAX]; /* the path as the last link has changed it */
+    char *rest;              /* the part that is not walked yet */
 };
 
 static bool is_on_procfs(int fd)
@@ -35,7 +35,7 @@ static bool is_on_procfs(int fd)
     return fstatfs(fd, &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC;
 }
 
-/* Does a directory keep what is in it for its owners, and let others write? */
+/* True for a sticky directory where others may write. */
 static bool is_guarded(const struct stat *dir)
 {
     return dir->st_mode & S_ISVTX && dir->st_mode & (S_IWGRP | S_IWOTH);
@@ -46,7 +46,7 @@ static bool is_trusted(const struct stat *dir, uid_t owner)
     return owner == geteuid() || (owner == dir->st_uid && owner != NOBODY_MAY);
 }
 
-/* What the rules say of an entry of the directory. */
+/* Applies the rules to an entry of the directory. */
 static int check_entry(struct outfile *out, int dir, const char *name, const struct stat *st)
 {
     struct stat where;
@@ -62,7 +62,7 @@ static int check_entry(struct outfile *out, int dir, const char *name, const str
     return -EACCES;
 }
 
-/* The rest begins with the next part, which is cut off; NULL: there is none. */
+/* Cuts the next component off the rest and returns it; NULL: none is left. */
 static char *next_part(struct walk *walk, bool *last, bool *slash)
 {
     char *part = walk->rest + strspn(walk->rest, "/"), *end = part + strcspn(part, "/");
@@ -82,7 +82,7 @@ static void move_to(struct walk *walk, int dir)
     walk->dir = dir;
 }
 
-/* Puts a text before the rest. */
+/* Puts the text of a link before the rest. */
 static int prepend(struct walk *walk, const char *text)
 {
     char whole[sizeof walk->path];
@@ -111,7 +111,7 @@ static int follow_text(struct walk *walk, int link, bool slash)
     int rc = read_link(link, text, PATH_MAX);
 
     if (rc == 0 && slash && !*walk->rest)
-        strcat(text, "/"); /* it has to be a directory */
+        strcat(text, "/"); /* it must be a directory */
     if (rc == 0)
         rc = prepend(walk, text);
     if (rc == 0 && text[0] == '/') {
@@ -139,7 +139,7 @@ static int finish(struct walk *walk, const char *name)
     return 0;
 }
 
-/* At the last part, which is there; with OUTFILE_LAST_LINK it stays as it is, whatever it is. */
+/* Handles an existing last component; with OUTFILE_LAST_LINK it is not followed. */
 static int arrive(struct walk *walk, int named, const char *part, const struct stat *st)
 {
     int rc = walk->links == OUTFILE_FOLLOW ? check_entry(walk->out, walk->dir, part, st) : 0;
@@ -160,7 +160,7 @@ static int may_follow(void *ctx, int dir, const char *name, const struct stat *l
     return check_entry(ctx, dir, name, link);
 }
 
-/* Links stay inside the root that the walk is in, and the rules hold for them too. */
+/* Links stay inside the root of the walk; the rules apply to them, too. */
 static int move_in_root(struct walk *walk, const char *path)
 {
     const struct inroot_guard guard = {may_follow, walk->out};
@@ -179,7 +179,7 @@ static int directory_in_root(struct walk *walk)
     return rc ? rc : -EISDIR;
 }
 
-/* The rest of a path below /proc/PID/root, which the walk has reached: dir is that root. */
+/* Walks the rest of a path below /proc/PID/root, which is dir. */
 static int walk_in_root(struct walk *walk)
 {
     char *slash = strrchr(walk->rest, '/');
@@ -205,7 +205,7 @@ static int walk_in_root(struct walk *walk)
     return arrive(walk, -1, name, &st);
 }
 
-/* A link of procfs leads to the thing itself, whatever its text is. 1: its text is to be walked. */
+/* A procfs link leads to the object itself, whatever its text is. 1: the text is to be walked. */
 static int follow_magic(struct walk *walk, const char *part, bool last)
 {
     AUTO_CLOSE int to = openat(walk->dir, part, O_PATH | O_CLOEXEC);
@@ -244,7 +244,7 @@ static int follow(struct walk *walk, int link, const char *part, const struct st
     return rc == 1 ? follow_text(walk, link, slash) : rc;
 }
 
-/* An automount is mounted for O_DIRECTORY, and is an empty directory for O_PATH without it. */
+/* O_DIRECTORY triggers an automount; O_PATH alone would see an empty directory. */
 static int enter(struct walk *walk, const char *part)
 {
     int dir = openat(walk->dir, part, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -288,7 +288,7 @@ static int begin(struct walk *walk, struct outfile *out, const char *path, enum 
     return walk->dir < 0 ? -errno : 0;
 }
 
-/* -EISDIR with walk->dir: it ends at a directory. */
+/* Returns -EISDIR, with walk->dir, if the path ends at a directory. */
 static int walk_all(struct walk *walk)
 {
     bool last, slash;

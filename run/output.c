@@ -18,7 +18,7 @@ static fault_code failed(struct fault *fault, int err, const char *path)
     return fault_set(fault, FAULT_OUTPUT, err, "write output", "%s", path);
 }
 
-/* Whose it is, and why that counts: the cause in words. */
+/* Names the entry that the rules of outfile.h forbid, and its owner. */
 static fault_code refused(struct fault *fault, int err, const struct outfile *file,
                           const char *path)
 {
@@ -41,7 +41,7 @@ static fault_code open_temporary(struct output *output, struct fault *fault)
     mode_t mask = umask(0);
 
     umask(mask);
-    output->temporary = strdup(".jeattach.XXXXXX"); /* short, whatever the name is */
+    output->temporary = strdup(".jeattach.XXXXXX"); /* short, so that it fits where the name fits */
     if (!output->temporary)
         return failed(fault, ENOMEM, output->path);
     output->fd = interrupt_make_unfinished(output->file.dir, output->temporary);
@@ -54,7 +54,7 @@ static fault_code open_temporary(struct output *output, struct fault *fault)
     return FAULT_NONE;
 }
 
-/* A FIFO waits for its reader, through the ticks of the deadline, but not through Ctrl-C. */
+/* The open of a FIFO waits for its reader; ticks of the deadline do not end it, Ctrl-C does. */
 static fault_code open_special(struct output *output, struct fault *fault)
 {
     char name[32];
@@ -66,7 +66,7 @@ static fault_code open_special(struct output *output, struct fault *fault)
     return output->fd < 0 ? failed(fault, errno, output->path) : FAULT_NONE;
 }
 
-/* What is never replaced is not looked for behind a link either, unless it is written directly. */
+/* For a new file the last link is not followed, unless it leads to a FIFO or a device. */
 static int find(struct output *output, const char *path)
 {
     int rc = outfile_find(&output->file, path, OUTFILE_FOLLOW);
@@ -158,7 +158,7 @@ int output_write_all(int fd, const unsigned char *bytes, size_t len, bool patien
     return 0;
 }
 
-/* stdio keeps no errno for later: this does. */
+/* Keeps the errno, as stdio does not. */
 static ssize_t stream_write(void *cookie, const char *bytes, size_t len)
 {
     struct output *output = cookie;
@@ -178,7 +178,7 @@ FILE *output_stream(struct output *output)
     return stream;
 }
 
-/* An empty file takes the name first, which then only its owner replaces in a sticky directory. */
+/* Creates an empty file of that name first, which others cannot replace in a sticky directory. */
 static int rename_onto_own(int dir, const char *from, const char *to)
 {
     int err, fd = openat(dir, to, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -193,24 +193,24 @@ static int rename_onto_own(int dir, const char *from, const char *to)
     return err;
 }
 
-/* 0 or an errno; EEXIST: the name is taken, and what has it is as it was. */
+/* Returns 0 or errno; EEXIST: the name is taken, and the existing file is unchanged. */
 static int rename_new(int dir, const char *from, const char *to)
 {
     if (renameat2(dir, from, dir, to, RENAME_NOREPLACE) == 0)
         return 0;
     if (errno != EINVAL && errno != ENOSYS)
         return errno;
-    /* Not every file system can do that; a link is not made over another file either. */
+    /* Not every file system supports that; link(2) does not overwrite either. */
     if (linkat(dir, from, dir, to, 0) == 0) {
         unlinkat(dir, from, 0);
         return 0;
     }
     if (errno != EPERM && errno != EOPNOTSUPP && errno != ENOSYS)
         return errno;
-    return rename_onto_own(dir, from, to); /* some FUSE file systems have no hard links either */
+    return rename_onto_own(dir, from, to); /* some FUSE file systems have no hard links */
 }
 
-/* In a sticky directory somebody else may have taken the name meanwhile. */
+/* In a sticky directory another user may have taken the name in the meantime. */
 static int rename_over(struct output *output)
 {
     struct outfile *file = &output->file;
@@ -235,7 +235,7 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* Under the first number that is free: what was recorded is not lost because a name is taken. */
+/* Uses the first free number, so that no recorded profile is lost because a name is taken. */
 static int name_new(struct output *output)
 {
     char name[FILENAME_MAX_BYTES];

@@ -11,8 +11,8 @@ static bool has_ended(const struct pause *pause)
 }
 
 /*
- * One wait: to the moment, or to the next tick where something is to be done or
- * looked at then. True: one of `also` has ended it.
+ * Waits once: until the time, or the next tick if there is a tick function or a
+ * target without pidfd. True if one of `also` has ended the wait.
  */
 static bool wait_once(const struct pause *pause, uint64_t now, const sigset_t *let_in)
 {

@@ -1,7 +1,6 @@
 /*
- * Waiting for a moment, without holding anything: until then, until Ctrl-C, or
- * until the target has ended. Times are of CLOCK_MONOTONIC: a wall clock that
- * is set meanwhile makes no pause longer or shorter.
+ * Waits until a time, Ctrl-C or the end of the target, with no thread stopped.
+ * Times are CLOCK_MONOTONIC, so that setting the wall clock has no effect.
  */
 #pragma once
 
@@ -11,20 +10,20 @@
 #include <signal.h>
 
 enum pause_end {
-    PAUSE_OVER,        /* the moment has come, or one of `also` is ready */
-    PAUSE_INTERRUPTED, /* the flag is set: also if it was before */
+    PAUSE_OVER,        /* the time has come, or one of `also` is ready */
+    PAUSE_INTERRUPTED, /* the flag is set, or was set before */
     PAUSE_ENDED,       /* the target has ended */
 };
 
 struct pause {
     uint64_t until;                           /* CLOCK_MONOTONIC, nanoseconds; UINT64_MAX: never */
-    const volatile sig_atomic_t *interrupted; /* of interrupt.h; NULL: not to be interrupted */
+    const volatile sig_atomic_t *interrupted; /* flag of interrupt.h; NULL: not interruptible */
     const struct target *target;              /* NULL: none */
-    /* Called at once and then about once every tick_ns; NULL: never. */
+    /* Called at the start and then about every tick_ns; NULL: never. */
     void (*tick)(void *ctx);
     void *ctx;
     uint64_t tick_ns; /* 0: a second */
-    /* Descriptors that end it too, as for poll(2), PAUSE_ALSO at most: revents tell which. */
+    /* At most PAUSE_ALSO file descriptors that end it, too, as for poll(2); sets revents. */
     struct pollfd *also;
     nfds_t also_count;
 };

@@ -24,7 +24,7 @@ static fault_code no_memory(struct fault *fault)
     return fault_set(fault, FAULT_INTERNAL, ENOMEM, "report", "the profile");
 }
 
-/* What a profile is made into on its way. */
+/* A profile between its text and its samples. */
 struct part {
     const struct present_source *source;
     struct heap_profile profile;
@@ -39,7 +39,7 @@ static fault_code open_part(struct part *part, const struct present_source *sour
     part->source = source;
     rc = heap_parse(&part->profile, (const char *)source->text->bytes, source->text->len, fault);
     if (format != FORMAT_SYMBOLIZED)
-        sink_free(source->text); /* some hundred bytes a stack, which the symbols can use */
+        sink_free(source->text); /* some hundred bytes per stack, which the symbols can use */
     if (rc != FAULT_NONE)
         return rc;
     part->symbols = locations_symbols(&part->profile, source->symbols);
@@ -61,7 +61,7 @@ static void report_note(const struct presentation *presentation, const struct ru
         events->note(events->ctx, note);
 }
 
-/* Where names are missing and why; the allocator's own calls are not shown anyway. */
+/* Reports which modules lack names, and why. The allocator's own calls are not shown. */
 static void report_coverage(const struct presentation *presentation, const struct symbols *symbols)
 {
     struct symbols_coverage coverage;
@@ -172,7 +172,7 @@ static fault_code write_samples(const struct presentation *presentation,
     case FORMAT_JSON:
         good = profile_json_write(samples, display, out);
         break;
-    case FORMAT_SYMBOLIZED: /* the locations begin with those of samples_build's own */
+    case FORMAT_SYMBOLIZED: /* the first locations are those that samples_build added */
         symbolized_write(&samples->locations, samples->first_location, &part->profile,
                          (const char *)part->source->text->bytes, part->source->text->len, out);
         good = true;

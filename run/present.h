@@ -7,11 +7,11 @@
 #include "run/format.h"
 #include "run/output.h"
 
-/* One profile's text, and where its binaries are. */
+/* The text of a profile, and how its addresses get names. */
 struct present_source {
     struct sink *text;
     const struct symbols_options *symbols;
-    uint64_t time_ns; /* of the dump, since 1970; 0: unknown */
+    uint64_t time_ns; /* of the dump, CLOCK_REALTIME; 0: unknown */
 };
 
 struct presentation {
@@ -22,23 +22,23 @@ struct presentation {
     regex_t regexes[4];             /* freed by presentation_free */
     size_t regex_count;
     char title[256];
-    bool terse;                      /* reports nothing: it was reported of another profile */
+    bool terse;                      /* no notes: an earlier profile had the same ones */
     const struct run_events *events; /* NULL: none */
     /*
-     * Called with the samples when the output has been written, or when there
-     * is none; false: out of memory. NULL: nothing else is made of them.
+     * Called with the samples after the output is written, also without an
+     * output. Returns false if out of memory. NULL: none.
      */
     bool (*also)(const struct samples *samples, const struct display *display, void *ctx);
     void *also_ctx;
-    char dot[4096]; /* the program of Graphviz, for FORMAT_SVG */
+    char dot[4096]; /* path of the program dot, for FORMAT_SVG */
 };
 
 void presentation_free(struct presentation *presentation);
 
 /*
- * Writes the profile, less base unless it is NULL, in the format; the output
- * is then complete. output NULL: presentation->also alone. The sources' texts are released as soon
- * as they are not needed any more.
+ * Writes the profile, minus base unless it is NULL, in the format; the output
+ * is then complete. If output is NULL, only presentation->also is called.
+ * Releases the texts of the sources as soon as they are not needed.
  */
 fault_code present(const struct presentation *presentation, const struct present_source *profile,
                    const struct present_source *base, struct output *output, struct fault *fault);

@@ -32,7 +32,7 @@ static bool to_stdout(const struct recording *recording)
 
 /* ---- files ---- */
 
-/* The name as it is now. */
+/* Expands the name with the present facts. */
 static fault_code expand_name(const struct recording *recording, char *out, size_t size,
                               struct fault *fault)
 {
@@ -46,7 +46,7 @@ static fault_code expand_name(const struct recording *recording, char *out, size
     return fault_set(fault, FAULT_OUTPUT, ENAMETOOLONG, "write output", "%s", template);
 }
 
-/* A name without anything to put in is one that was chosen: taken, it is refused at once. */
+/* A name without directives is the operator's choice: if it is taken, that is refused at once. */
 static fault_code open_next(struct recording *recording, struct fault *fault)
 {
     const char *template = recording->request.template;
@@ -81,7 +81,7 @@ static fault_code list_written(struct recording *recording, struct fault *fault)
     return FAULT_NONE;
 }
 
-/* Removes a profile of this run, unless another file has its name by now. */
+/* Removes a profile of this run, unless its name belongs to another file now. */
 static void remove_recorded(struct recorded *recorded)
 {
     recorded->removed =
@@ -96,7 +96,7 @@ static void rotate(struct recording *recording)
         remove_recorded(&recording->list[recording->count - keep - 1]);
 }
 
-/* As it is at the end. A name that rotation has freed is not used again. */
+/* Gives the output its final name. A name that rotation has freed is not used again. */
 static fault_code name_output(struct recording *recording, struct fault *fault)
 {
     char path[FILENAME_MAX_BYTES];
@@ -113,7 +113,7 @@ static fault_code name_output(struct recording *recording, struct fault *fault)
     return FAULT_NONE;
 }
 
-/* Of a profile in jemalloc's own format; any other reports it by itself. */
+/* Only for jemalloc's own format: for the others present() reports it. */
 static void note_unsampled(const struct recording *recording)
 {
     const struct sink *text = &recording->capture.text;
@@ -165,14 +165,14 @@ static fault_code look_between_held(struct attachment *attachment, void *ctx, st
     return sampling_look(attachment, ctx, fault);
 }
 
-/* The first Ctrl-C ends only the waiting: what is being taken then is the result. */
+/* The first Ctrl-C ends only the waiting; the profile is still taken and written. */
 static fault_code take_next(struct recording *recording, bool last, struct fault *fault)
 {
     fault_code rc =
         sampling_hold(recording->attachment, &recording->sampling, &recording->capture,
                       last ? restore_held : look_between_held, &recording->sampling, fault);
 
-    /* Nothing is left to be restored: a reader that is slow can be left. */
+    /* Nothing is left to be restored: a signal may end a wait for a slow reader. */
     if (rc == FAULT_NONE && last)
         interrupt_patience(to_stdout(recording) ? 0 : 2, NULL);
     if (rc == FAULT_NONE)
@@ -183,7 +183,7 @@ static fault_code take_next(struct recording *recording, bool last, struct fault
 
 /* ---- all profiles ---- */
 
-/* When the next one is due; moments that have been missed are left out. */
+/* Returns when the next profile is due; missed ones are skipped. */
 static uint64_t next_moment(struct recording *recording, uint64_t moment)
 {
     uint64_t every = recording->request.every_ns, now = clock_now(), next = moment + every;

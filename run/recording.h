@@ -1,25 +1,25 @@
-/* Profiles of one process while it is sampled, written to files one after the other. */
+/* Samples one process and writes one or more profiles to files. */
 #pragma once
 
 #include "run/sampling.h"
 
-/* A profile that was written. */
+/* A profile that has been written. */
 struct recorded {
     char *path;
     uint64_t bytes, time_ns;
     dev_t dev;
     ino_t ino;
-    bool removed; /* again, for `keep` */
+    bool removed; /* later, because of `keep` */
 };
 
 struct recording_request {
-    const char *template; /* of the names of the files (run/filename.h); "-": stdout */
-    bool may_number;      /* a name that is taken gets a number; else only if it is expanded */
+    const char *template; /* of the file names (run/filename.h); "-": stdout */
+    bool may_number;      /* add a number if the name is taken; always so if it has directives */
     uint64_t every_ns;    /* between profiles */
-    uint64_t duration_ns; /* until the last one; UINT64_MAX: until it is interrupted */
-    unsigned count, keep; /* profiles to take, and to leave; 0: all */
+    uint64_t duration_ns; /* until the last profile; UINT64_MAX: until interrupted */
+    unsigned count, keep; /* profiles to take, and files to keep; 0: no limit */
     struct presentation *presentation;
-    /* Called after each profile. NULL: nothing is. */
+    /* Called after each profile; NULL: none. */
     void (*written)(void *ctx, const struct recorded *recorded);
     void *ctx;
 };
@@ -30,18 +30,18 @@ struct recording {
     struct sampling sampling;
     struct capture capture;
     struct output output;
-    char *last_name; /* before its number, which the next of the same name goes on from */
+    char *last_name; /* without its number, from which the next file of that name continues */
     unsigned last_number;
-    uint64_t until; /* the last profile at most */
+    uint64_t until; /* CLOCK_MONOTONIC ns: time of the last profile */
     struct recorded *list;
     size_t count;
     bool too_slow;
 };
 
-/* What the request and the attachment point to must outlive it; recording_free in each case. */
+/* Pointers in the request must stay valid until recording_free. */
 void recording_init(struct recording *recording, const struct recording_request *request,
                     struct attachment *attachment);
 void recording_free(struct recording *recording);
 
-/* Opens the output, switches on, takes all profiles. sampling_settle in each case. */
+/* Opens the output, switches profiling on and takes all profiles. Then sampling_settle. */
 fault_code recording_run(struct recording *recording, struct fault *fault);

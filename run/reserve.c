@@ -10,7 +10,7 @@
 
 enum { STACK_RESERVE = 192 << 10, THREAD_STACK = 256 << 10 };
 
-/* An attach may start a thread, whose stack stays mapped: locked, 8 MiB would all be in memory. */
+/* An attach may start a thread whose stack stays mapped: locked, all of 8 MiB would be resident. */
 static void shrink_thread_stacks(void)
 {
     pthread_attr_t attr;
@@ -23,19 +23,19 @@ static void shrink_thread_stacks(void)
 }
 
 /*
- * Beyond M_MMAP_THRESHOLD malloc(3) maps and unmaps each piece, and beyond
- * M_TRIM_THRESHOLD it gives the end of the heap back. 32 MiB is the most that
- * glibc takes for the first.
+ * Above M_MMAP_THRESHOLD malloc(3) maps and unmaps each block, and above
+ * M_TRIM_THRESHOLD it returns the end of the heap to the kernel. 32 MiB is the
+ * maximum that glibc accepts for the first.
  */
 void reserve_heap(void)
 {
     shrink_thread_stacks();
     mallopt(M_MMAP_THRESHOLD, 32 << 20);
     mallopt(M_TRIM_THRESHOLD, 1 << 30);
-    mallopt(M_ARENA_MAX, 1); /* a thread's own would be 64 MiB of address space */
+    mallopt(M_ARENA_MAX, 1); /* another arena would reserve 64 MiB of address space */
 }
 
-/* Not inlined, so that what it has touched lies where later calls will be. */
+/* Not inlined, so that it touches the stack that later calls will use. */
 __attribute__((noinline)) static void touch_stack(void)
 {
     volatile char room[STACK_RESERVE];
@@ -44,7 +44,7 @@ __attribute__((noinline)) static void touch_stack(void)
         room[i] = 0;
 }
 
-/* What is mapped later is not locked: files of the target are, and they may be large. */
+/* Later mappings are not locked: they are files of the target, and may be large. */
 int reserve_lock(void)
 {
     touch_stack();

@@ -1,19 +1,19 @@
 /*
- * Memory that is there when the machine has none left: what a long wait will
- * need at its end is touched at its beginning, and kept from being taken.
+ * Keeps memory available when the machine runs out of it: the memory that a
+ * long wait needs at its end is touched at its beginning, and locked.
  */
 #pragma once
 
 #include <stdint.h>
 
-/* Before anything is allocated: what malloc(3) has got from the kernel it keeps. */
+/* Call before the first allocation: makes malloc(3) keep the memory it has. */
 void reserve_heap(void);
 
 /*
- * Locks what is mapped now, with some stack to spare (mlockall(2)). Returns 0
- * or an errno: ENOMEM, EPERM, more than RLIMIT_MEMLOCK without CAP_IPC_LOCK.
+ * Locks all present mappings and some spare stack (mlockall(2)). Returns 0 or
+ * errno: ENOMEM or EPERM above RLIMIT_MEMLOCK without CAP_IPC_LOCK.
  */
 int reserve_lock(void);
 
-/* What of the tool is in memory, and of that locked, bytes. */
+/* Resident and locked bytes of the tool. */
 void reserve_usage(uint64_t *rss, uint64_t *locked);

@@ -10,13 +10,13 @@
 
 static const uint64_t FAR_PAUSE = SECOND_NS / 2, LONGEST_PAUSE = SECOND_NS / 5,
                       SHORTEST_PAUSE = SECOND_NS / 100, LONGEST_RETRY = 60 * SECOND_NS;
-/* A process of a few pages grows by any percentage at once: that says nothing. */
+/* Growth below this is ignored: a tiny process grows by any percentage at once. */
 static const double LEAST_GROWTH = 1 << 20;
 
 static const struct {
     const char *name;
     enum metric metric;
-    uint64_t window_ns; /* if none is given; 0: it has none */
+    uint64_t window_ns; /* default; 0: it takes no window */
     uint64_t shortest_ns;
     double most_percent;
     bool takes_bytes;
@@ -144,7 +144,7 @@ static void measure_cgroup(const struct rule *rule, struct rule_state *state,
         rule->in_percent ? rule->share * (double)measures->used_of : (double)rule->bytes;
 }
 
-/* What loads its data grows: a process younger than the window is not judged. */
+/* A starting process grows: one that is younger than the window is not judged. */
 static void measure_growth(const struct rule *rule, struct rule_state *state,
                            const struct measures *measures)
 {
@@ -182,10 +182,11 @@ static void measure_pressure(const struct rule *rule, struct rule_state *state,
 }
 
 /*
- * The first alarms of a trigger may be of all the stalls since boot: its first
- * window begins at 0 in older kernels, and at a sum that nobody keeps in newer
- * ones, there without CAP_SYS_RESOURCE (kernel/sched/psi.c, psi_trigger_create;
- * seen on 6.18). A true one is of this window and the one before (window_update).
+ * The first alarms of a trigger may count all stalls since boot: its first
+ * window starts at 0 in older kernels, and in newer ones, without
+ * CAP_SYS_RESOURCE, at a total that is not maintained (kernel/sched/psi.c,
+ * psi_trigger_create; seen on 6.18). A true alarm is about this window and the
+ * one before (window_update).
  */
 static bool is_true_alarm(const struct rule *rule, const struct rule_state *state,
                           const struct measures *measures)
@@ -205,7 +206,7 @@ static void update_rate(struct rule_state *state, double former, uint64_t now_ns
     if (!state->looked_at || now_ns <= state->looked_at)
         return;
     rate = (state->value - former) * 1e9 / (double)(now_ns - state->looked_at);
-    state->rate *= 0.7; /* what was fast a moment ago may be so again */
+    state->rate *= 0.7; /* decays slowly, as growth may come in bursts */
     if (rate > state->rate)
         state->rate = rate;
 }
@@ -249,7 +250,7 @@ unsigned rules_look(struct rules *rules, const struct measures *measures)
     return firing;
 }
 
-/* What has grown is the new beginning, and what the kernel told has been acted upon. */
+/* Growth is measured from here on, and a raised alarm is done with. */
 void rules_fired(struct rules *rules, unsigned fired, uint64_t now_ns)
 {
     for (size_t i = 0; i < rules->count; i++) {
@@ -276,13 +277,14 @@ uint64_t rules_failed(struct rules *rules, unsigned fired, uint64_t now_ns)
         state->failures++;
         state->quiet_until = now_ns + pause;
         if (state->holds_until && state->holds_until <= state->quiet_until)
-            state->holds_until = state->quiet_until + 2 * LONGEST_PAUSE; /* it is still owed */
+            state->holds_until =
+                state->quiet_until + 2 * LONGEST_PAUSE; /* so that it is not lost */
         longest = pause > longest ? pause : longest;
     }
     return longest;
 }
 
-/* A quarter of the time that is left, as rates change. */
+/* A quarter of the time left until the threshold, as rates change. */
 static uint64_t pause_of(const struct rule *rule, const struct rule_state *state)
 {
     bool far = state->value < state->threshold / 2;

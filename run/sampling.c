@@ -8,7 +8,7 @@
 
 enum { GIVE_UP_S = 30, RETRY_NS = 200000000, SECOND_NS = 1000000000 };
 
-/* From here on a death of the tool would leave something changed. */
+/* From here on the end of the tool would leave prof.active changed. */
 static void be_patient(const struct attachment *attachment)
 {
     const struct run_events *events = attachment->request.events;
@@ -78,7 +78,7 @@ static void note_threads(const struct attachment *attachment, const struct sampl
         attachment_note(attachment, &note);
 }
 
-/* Threads of 5.2 that do not sample by themselves. */
+/* For jemalloc 5.2, whose threads do not all resume sampling by themselves. */
 static fault_code visit_threads(struct attachment *attachment, struct sampling *sampling,
                                 struct fault *fault)
 {
@@ -120,7 +120,7 @@ fault_code sampling_look(struct attachment *attachment, struct sampling *samplin
         return rc;
     sampling->foreign = true;
     sampling->active = active;
-    sampling->owed = false; /* what is there now is theirs */
+    sampling->owed = false; /* the present value is not ours to change */
     return FAULT_NONE;
 }
 
@@ -219,13 +219,13 @@ fault_code sampling_lost(const struct attachment *attachment, struct fault *faul
 
 /* ---- the end ---- */
 
-/* A hold that is tried again until it comes about. */
+/* A hold that is repeated until it succeeds. */
 struct reach {
     struct attachment *attachment;
-    struct capture *capture; /* NULL: the action alone */
+    struct capture *capture; /* NULL: only the action */
     held_action action;
     void *ctx;
-    const volatile sig_atomic_t *interrupted; /* gives it up; NULL: nothing does */
+    const volatile sig_atomic_t *interrupted; /* ends it; NULL: not interruptible */
     struct run_note retried;                  /* reported at the first failure, with its fault */
 };
 
@@ -246,7 +246,7 @@ static fault_code try_once(const struct reach *reach, struct fault *fault)
     return rc;
 }
 
-/* A debugger, or a SIGSTOP, at just that moment must not cost what was recorded. */
+/* A debugger or a SIGSTOP at this moment must not lose what was recorded. */
 static fault_code try_until(const struct reach *reach, uint64_t until, struct fault *fault)
 {
     struct run_note note = reach->retried;
@@ -289,7 +289,7 @@ static fault_code end_held(struct attachment *attachment, void *ctx, struct faul
     return sampling_end(attachment, ctx, fault);
 }
 
-/* Ctrl-C does not keep it from that: only the third one does. */
+/* Not interruptible: only a third Ctrl-C ends it. */
 static fault_code give_back(struct attachment *attachment, struct sampling *sampling,
                             struct fault *fault)
 {

@@ -13,7 +13,7 @@
 
 enum { GRACE_NS = 1000000000, LOOK_NS = 200000000, LOOKS = 25, STACK_SIZE = 256 << 10 };
 
-/* Those that read a target or its files; not those that write the operator's. */
+/* True for calls that read a target or its files; not for writes to the operator's. */
 static bool reads(long nr)
 {
     static const long calls[] = {
@@ -40,8 +40,8 @@ static bool reads(long nr)
 }
 
 /*
- * "270 0x1c...", the system call that the watched thread is in, with all that
- * it was given, if no signal can end it; else "".
+ * Sets call to "270 0x1c...", the system call of the watched thread with its
+ * arguments, if it waits uninterruptibly; else to "".
  */
 static void read_call(const struct stall_guard *stall_guard, char *call, size_t size)
 {
@@ -59,7 +59,7 @@ static void read_call(const struct stall_guard *stall_guard, char *call, size_t 
         call[0] = '\0';
 }
 
-/* True if it is to end; else the time is over. */
+/* True if the guard was stopped, false if the time has come. */
 static bool sleep_until(struct stall_guard *stall_guard, uint64_t at)
 {
     const struct timespec until = {(time_t)(at / 1000000000), (long)(at % 1000000000)};
@@ -100,8 +100,9 @@ static void *watch(void *arg)
 }
 
 /*
- * The ticks of the deadline are the watched thread's; a second Ctrl-C gets through here. A stop by
- * job control would stop the watched thread, too, while that holds one of the target.
+ * The ticks of the deadline are for the watched thread; a second Ctrl-C is handled here. Stop
+ * signals of job control are blocked: they would stop the tool while a thread of the target is
+ * stopped.
  */
 static int start_thread(struct stall_guard *stall_guard)
 {

@@ -1,13 +1,12 @@
 /*
- * A way out of a system call that never ends.
+ * Ends the tool if a system call never returns.
  *
  * A page or a file of the target may come from a process that does not answer:
- * userfaultfd(2), a FUSE or NFS server. Who reads it waits in the kernel, and
- * no signal but SIGKILL ends that wait. A thread of its own looks, once the
- * deadline has passed, whether the thread that made it stands in one such call
- * for seconds, uninterruptibly, and then says so and ends the tool. Work that
- * lasts (a large report) is not ended, nor is waiting for the reader of the
- * output.
+ * userfaultfd(2), a FUSE or NFS server. A read of it waits in the kernel, and
+ * only SIGKILL ends that wait. After the deadline a separate thread checks
+ * whether the watched thread is in one such call for seconds, uninterruptibly;
+ * if so, it reports that and ends the process. Long computations and waiting
+ * for the reader of the output are not ended.
  */
 #pragma once
 
@@ -35,12 +34,12 @@ struct stall_guard {
     pthread_t thread;
     sem_t stop;
     bool started;
-    uint64_t at;   /* CLOCK_MONOTONIC ns; from then on it looks */
+    uint64_t at;   /* CLOCK_MONOTONIC ns: start of the checks */
     pid_t watched; /* the thread that reads */
     struct stall_guard_case what;
 };
 
-/* Watches the calling thread. Without memory for a thread there is none. */
+/* Watches the calling thread. Does nothing if no thread can be created. */
 void stall_guard_start(struct stall_guard *stall_guard, uint64_t timeout_ns,
                        const struct stall_guard_case *what);
 void stall_guard_stop(struct stall_guard *stall_guard);

@@ -72,7 +72,8 @@ static bool is_pinned(const struct targets *targets, pid_t pid)
     return false;
 }
 
-/* One that is not there now stays so: a process that gets its pid later is not meant. */
+/* If there is no such process now, the pin never matches: not a later process of that pid either.
+ */
 static struct target_pin pin_now(struct procfs *proc, pid_t pid)
 {
     struct target target;

@@ -7,11 +7,11 @@
 #include <string.h>
 
 enum {
-    SEARCH_NS = 500000000, /* for a safe point: there is a next time */
-    STOP_NS = 40000,       /* what a stop in vain costs, about */
+    SEARCH_NS = 500000000, /* to find a safe point; the next refresh tries again */
+    STOP_NS = 40000,       /* approximate cost of a stop without a safe point */
 };
 
-/* What a thread can be held for: some seconds for such a profile. */
+/* A larger profile would stop a thread for seconds. */
 #define PROFILE_LIMIT ((size_t)256 << 20)
 
 void top_refresh_init(struct top_refresh *refresh, const struct top_request *request)
@@ -53,7 +53,7 @@ static fault_code look_held(struct attachment *attachment, void *ctx, struct fau
                          &attachment->hooks, &refresh->sink, fault);
 }
 
-/* Threads that were stopped in vain are part of what it costs. */
+/* Stops without a safe point are part of the cost. */
 static void note_hold(struct top_refresh *refresh)
 {
     const struct injection_summary *report = &refresh->attachment.injection.summary;
@@ -67,7 +67,7 @@ static void note_hold(struct top_refresh *refresh)
     refresh->model.share = governor_share(&refresh->governor);
 }
 
-/* Nothing ticks between two refreshes; modules are looked at anew for each. */
+/* The deadline does not tick between refreshes; modules are read again for each. */
 static fault_code hold(struct top_refresh *refresh, struct fault *fault)
 {
     struct attachment *attachment = &refresh->attachment;
@@ -85,7 +85,7 @@ static fault_code hold(struct top_refresh *refresh, struct fault *fault)
     return rc;
 }
 
-/* ---- what it brought ---- */
+/* ---- its results ---- */
 
 static void set_gauge(struct gauge_values *values, enum gauge gauge, uint64_t bytes)
 {
@@ -162,8 +162,7 @@ static fault_code run(struct top_refresh *refresh, struct fault *fault)
     return rc;
 }
 
-/* Nothing stays attached of a hold that failed (apart.h), so a transient fault costs one refresh
- * only. */
+/* A failed hold leaves nothing attached (apart.h), so a transient fault costs only one refresh. */
 fault_code top_refresh_run(struct top_refresh *refresh, struct fault *fault)
 {
     fault_code rc = run(refresh, fault);

@@ -5,7 +5,7 @@
 enum {
     LEAST_TREND = 64 << 10, /* bytes */
     TREND_PART = 1000,      /* of the value */
-    FEW_PART = 100,         /* from so few refreshes that one may be by chance */
+    FEW_PART = 100,         /* with fewer refreshes a change may be chance */
     FEW = 5,
 };
 
@@ -25,7 +25,7 @@ static uint64_t count_of(const struct trends *trends)
     return trends->rounds < TRENDS_HISTORY ? trends->rounds : TRENDS_HISTORY;
 }
 
-/* Number i of those that there are, from the oldest. */
+/* Values number i, from the oldest that is kept. */
 static const struct gauge_values *at(const struct trends *trends, uint64_t i)
 {
     return &trends->past[(trends->rounds - count_of(trends) + i) % TRENDS_HISTORY];
@@ -75,7 +75,7 @@ static double mean(const struct trends *trends, enum gauge gauge, uint64_t from,
     return sum / (double)(to - from);
 }
 
-/* Is the newest value beyond all of the older half? */
+/* True if the newest value is above (or below) all of the older half. */
 static bool is_beyond(const struct trends *trends, enum gauge gauge, bool above)
 {
     uint64_t newest = trends_now(trends)->bytes[gauge];
@@ -88,7 +88,7 @@ static bool is_beyond(const struct trends *trends, enum gauge gauge, bool above)
     return true;
 }
 
-/* The ends alone would take every fluctuation for a trend: the halves must agree with them. */
+/* First and last value alone would show fluctuations as trends: the halves must agree. */
 enum trend trends_direction(const struct trends *trends, enum gauge gauge)
 {
     uint64_t count = count_of(trends);

@@ -1,10 +1,10 @@
-/* The numbers of a process over the last refreshes of top: values, rates, and where they tend. */
+/* Gauges of a process over the last refreshes of top: values, rates and trends. */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The most telling first. */
+/* The most important first. */
 enum gauge {
     GAUGE_RSS,
     GAUGE_ALLOCATED,
@@ -33,17 +33,17 @@ struct trends {
 enum trend { TREND_UNKNOWN, TREND_STEADY, TREND_GROWING, TREND_SHRINKING };
 
 void trends_add(struct trends *trends, const struct gauge_values *values);
-/* The newest. NULL: there is none. */
+/* The newest values; NULL: none. */
 const struct gauge_values *trends_now(const struct trends *trends);
-/* Nanoseconds that rates are of; 0: there is one refresh, or none. */
+/* Nanoseconds covered by the rates; 0 with fewer than two refreshes. */
 uint64_t trends_window(const struct trends *trends);
-/* Has it been known in the whole window? Only then is there a rate. */
+/* True if the gauge is known in the whole window; only then it has a rate. */
 bool trends_has_rate(const struct trends *trends, enum gauge gauge);
 /* Bytes per second over the window. */
 double trends_rate(const struct trends *trends, enum gauge gauge);
 /*
- * A thousandth of the value, or 64 KiB, in the window is no trend; of few
- * refreshes a hundredth.
+ * A change of less than a thousandth of the value (after few refreshes, a
+ * hundredth), or of 64 KiB, is steady.
  */
 enum trend trends_direction(const struct trends *trends, enum gauge gauge);
 

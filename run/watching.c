@@ -48,7 +48,7 @@ enum course watching_report_failed(struct watching *watch, unsigned fired, uint6
 
 /* ---- one profile ---- */
 
-/* What a fault in the middle of it means for the watch. */
+/* How the watch continues after a fault. */
 static enum course course_of(const struct fault *fault)
 {
     if (fault->code == FAULT_EXECED)
@@ -123,7 +123,7 @@ static fault_code take_profile(struct watching *watch)
     return rc;
 }
 
-/* A profile larger than the reserve is no reason to keep so much for ever. */
+/* After a large profile the memory shrinks to the reserve again. */
 bool watching_reserve(struct watching *watch)
 {
     struct capture *capture = &watch->capture;
@@ -176,7 +176,7 @@ static enum course wait_for_change(struct watching *watch)
     }
 }
 
-/* Without memory it has ended, or is just becoming another program. */
+/* A process without memory has ended, or is in execve(2). */
 static enum course look(struct watching *watch)
 {
     struct fault fault;
@@ -217,7 +217,7 @@ enum course watching_run(struct watching *watch)
     return course;
 }
 
-/* What can be told now is not left to be found out when it matters. */
+/* Detects now what would prevent a profile later. */
 static fault_code check_held(struct attachment *attachment, void *ctx, struct fault *fault)
 {
     struct watching *watch = ctx;
@@ -248,7 +248,8 @@ static fault_code hold_first(struct watching *watch)
     return rc;
 }
 
-/* The first attach goes the way of all later ones: what they touch and allocate is there then. */
+/* The first attach does all that later ones do, so that their memory is touched before it is
+ * locked. */
 fault_code watching_open(struct watching *watch)
 {
     fault_code rc;

@@ -1,30 +1,30 @@
-/* One process under watch: looked at again and again, with a profile when a rule fires. */
+/* Watches one process: measures it repeatedly and writes a profile when a rule fires. */
 #pragma once
 
 #include "run/capture.h"
 #include "run/meter.h"
 #include "run/sampling.h"
 
-/* How it goes on. */
+/* How a watch continues. */
 enum course {
-    COURSE_ON,          /* it is watched */
-    COURSE_ENDED,       /* it has ended */
-    COURSE_EXECED,      /* it is another program now */
-    COURSE_FULL,        /* it has all profiles that it may have */
+    COURSE_ON,          /* watching */
+    COURSE_ENDED,       /* the process has ended */
+    COURSE_EXECED,      /* the process is another program now */
+    COURSE_FULL,        /* request.most profiles are written */
     COURSE_INTERRUPTED, /* SIGTERM, Ctrl-C */
-    COURSE_FAILED,      /* watching.fault: there is no use in going on */
+    COURSE_FAILED,      /* cannot continue: watching.fault */
 };
 
 enum watch_event_kind {
-    EVENT_WATCHING, /* a process is watched from now on */
+    EVENT_WATCHING, /* started to watch a process */
     EVENT_PROFILE,  /* a profile has been written */
-    EVENT_FAILED,   /* none could be taken */
+    EVENT_FAILED,   /* no profile could be taken */
     EVENT_ENDED,    /* the process has ended */
-    EVENT_WAITING,  /* for a process of that name */
+    EVENT_WAITING,  /* for a process that matches */
     EVENT_STOPPED,  /* the watch ends */
 };
 
-/* How a watch begins. */
+/* The state at the start of a watch. */
 struct watch_start {
     bool active, switched; /* prof.active, and whether the watch has switched it on */
     unsigned most;         /* profiles of one process */
@@ -35,15 +35,15 @@ struct watch_start {
 
 struct watch_event {
     enum watch_event_kind kind;
-    const char *name; /* of the process, or what is waited for */
+    const char *name; /* of the process, or what a search waits for */
     int pid;          /* 0: none */
     const struct rules *rules;
-    unsigned fired;                       /* PROFILE, FAILED: which of the rules */
-    const struct measures *measures;      /* NULL: nothing was measured */
+    unsigned fired;                       /* PROFILE, FAILED: bit i is rule i */
+    const struct measures *measures;      /* NULL: not measured */
     const char *path;                     /* PROFILE */
     uint64_t bytes;                       /* PROFILE: of the file */
     bool empty;                           /* PROFILE: it holds no sample */
-    unsigned removed;                     /* PROFILE: older files, beyond `keep` */
+    unsigned removed;                     /* PROFILE: older files that were removed for `keep` */
     const struct injection_summary *held; /* PROFILE */
     const struct fault *fault;            /* FAILED */
     enum course course;                   /* STOPPED: why */
@@ -53,10 +53,10 @@ struct watch_event {
 };
 
 struct watch_request {
-    struct attach_request attach; /* pid and pin: of the process that is opened next */
+    struct attach_request attach; /* with pid and pin of the process that is opened next */
     const char *directory;        /* of the profiles */
     unsigned most;                /* profiles of one process */
-    unsigned keep;                /* profiles of its name in the directory; 0: 10 */
+    unsigned keep;                /* profiles with its name to keep in the directory; 0: 10 */
     bool on;                      /* switch profiling on while it is watched */
     /* Reports an event; a fault ends the watch. */
     fault_code (*report)(void *ctx, const struct watch_event *event, struct fault *fault);
@@ -71,31 +71,31 @@ struct watching {
     struct meter meter;
     struct measures measures; /* the last measures */
     struct sampling sampling;
-    struct capture capture; /* its room is kept from one profile to the next */
+    struct capture capture; /* its memory is kept from one profile to the next */
     struct watch_start start;
     unsigned made; /* profiles of this process */
     struct fault fault;
 };
 
-/* Makes room for a profile before there is none; false: out of memory. */
+/* Reserves memory for a profile in advance; false: out of memory. */
 bool watching_reserve(struct watching *watching);
 
 /*
- * Opens the process of request.attach for profiles, checks that it can profile,
- * and switches that on if it is requested. The rules begin anew.
+ * Opens the process of request.attach, checks that it can profile, and switches
+ * profiling on if requested. Resets the rules.
  */
 fault_code watching_open(struct watching *watching);
-/* Looks until something else comes of it than COURSE_ON. */
+/* Watches until the course is another one than COURSE_ON. */
 enum course watching_run(struct watching *watching);
 /*
- * Stops measuring. True if the attachment was open: then sampling_settle,
+ * Stops measuring. True if the attachment is open: then call sampling_settle,
  * unless the process is gone, and attachment_close.
  */
 bool watching_stop(struct watching *watching);
 
-/* An event of this process; a fault of the report is COURSE_FAILED, else next. */
+/* Reports an event of this process. Returns next, or COURSE_FAILED if the report fails. */
 struct watch_event watching_event(const struct watching *watching, enum watch_event_kind kind);
 enum course watching_report(struct watching *watching, const struct watch_event *event,
                             enum course next);
-/* EVENT_FAILED with the present fault; fired 0: by no rule. */
+/* Reports EVENT_FAILED with watching.fault; fired 0: not caused by a rule. */
 enum course watching_report_failed(struct watching *watching, unsigned fired, uint64_t retry_ns);

@@ -12,7 +12,7 @@ static const struct window_slot *slot_back(const struct window *window, unsigned
     return &window->slots[(window->newest + WINDOW_SLOTS - back) % WINDOW_SLOTS];
 }
 
-/* One slot more than a window has: the oldest is only partly in it, and is left out then. */
+/* A slot is length / (slots - 1) long, because the oldest is only partly in the window. */
 void window_add(struct window *window, uint64_t length_ns, uint64_t now_ns, uint64_t value)
 {
     struct window_slot *slot = &window->slots[window->newest];

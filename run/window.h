@@ -1,4 +1,4 @@
-/* The last stretch of a series of numbers, in 32 slots, however many were put in. */
+/* The last part of a series of numbers, in 32 slots, however many numbers were added. */
 #pragma once
 
 #include <stdbool.h>
@@ -8,7 +8,7 @@ enum { WINDOW_SLOTS = 32 };
 
 struct window {
     struct window_slot {
-        uint64_t at;    /* when its first number came */
+        uint64_t at;    /* time of its first number */
         uint64_t first; /* that number */
         uint64_t least;
     } slots[WINDOW_SLOTS];
@@ -16,13 +16,13 @@ struct window {
 };
 
 void window_clear(struct window *window);
-/* Numbers come in the order of their times; one from before the newest slot is left out. */
+/* Add numbers in the order of their times; one from before the newest slot is ignored. */
 void window_add(struct window *window, uint64_t length_ns, uint64_t now_ns, uint64_t value);
-/* The least, and the oldest, of those that are at most length_ns old. False: there is none. */
+/* The minimum, and the oldest, of those at most length_ns old. False: none. */
 bool window_least(const struct window *window, uint64_t length_ns, uint64_t now_ns,
                   uint64_t *value);
 bool window_oldest(const struct window *window, uint64_t length_ns, uint64_t now_ns,
                    uint64_t *value);
-/* The newest that is at least length_ns old; where none is, the oldest. */
+/* The newest that is at least length_ns old; else the oldest. */
 bool window_before(const struct window *window, uint64_t length_ns, uint64_t now_ns,
                    uint64_t *value);
