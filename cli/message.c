@@ -12,16 +12,16 @@
 
 enum { LINE_SIZE = MESSAGE_LINE };
 
-/* Kept for message_usage_json alone. */
-static char last_said[LINE_SIZE];
-static bool told_in_json;
+/* For message_usage_json. */
+static char last_message[LINE_SIZE];
+static bool json_printed;
 
 void message(const char *fmt, ...)
 {
     va_list ap;
 
     va_start(ap, fmt);
-    vsnprintf(last_said, sizeof last_said, fmt, ap);
+    vsnprintf(last_message, sizeof last_message, fmt, ap);
     va_end(ap);
     fputs("jeattach: ", stderr);
     va_start(ap, fmt);
@@ -37,7 +37,7 @@ const char *message_clean(const char *text, char *out, size_t size)
 
     for (size_t n; *text && used < size - 1; text += n) {
         n = text_unit(text, &shown);
-        if (shown && n > size - 1 - used) /* no half of a character at the end */
+        if (shown && n > size - 1 - used) /* never part of a character */
             break;
         if (shown)
             memcpy(out + used, text, n);
@@ -49,8 +49,8 @@ const char *message_clean(const char *text, char *out, size_t size)
     return out;
 }
 
-/* mallctl's return codes are errno values with meanings of their own (jemalloc(3)). */
-static const char *refusal_text(int rc)
+/* mallctl returns errno values, with its own meanings (jemalloc(3)). */
+static const char *mallctl_error_text(int rc)
 {
     switch (rc) {
     case 0:
@@ -70,28 +70,28 @@ static const char *refusal_text(int rc)
     }
 }
 
-static void append(char *line, const char *text)
+static void line_append(char *line, const char *text)
 {
     size_t used = strlen(line);
     snprintf(line + used, LINE_SIZE - used, "%s", text);
 }
 
-static void append_errno(char *line, int err)
+static void line_append_errno(char *line, int err)
 {
     if (err == 0)
         return;
-    append(line, ": ");
-    append(line, strerrordesc_np(err) ? strerrordesc_np(err) : "unknown error");
-    append(line, " (");
-    append(line, strerrorname_np(err) ? strerrorname_np(err) : "?");
-    append(line, ")");
+    line_append(line, ": ");
+    line_append(line, strerrordesc_np(err) ? strerrordesc_np(err) : "unknown error");
+    line_append(line, " (");
+    line_append(line, strerrorname_np(err) ? strerrorname_np(err) : "?");
+    line_append(line, ")");
 }
 
-static void append_number(char *line, int number)
+static void line_append_number(char *line, int number)
 {
     char text[16];
     snprintf(text, sizeof text, "%d", number);
-    append(line, text);
+    line_append(line, text);
 }
 
 static const char *yama_text(int scope)
@@ -109,7 +109,7 @@ static const char *yama_text(int scope)
     }
 }
 
-/* What the templates draw from; remedy NULL: no directive of its is in them. */
+/* The values of directives; remedy may be NULL for a template without any of cli/remedy.h. */
 struct expansion {
     const struct subject *subject;
     const struct fault *fault;
@@ -121,11 +121,11 @@ static void append_remedy(char *line, char directive, const struct remedy *remed
     char clean[LINE_SIZE / 2];
 
     if (remedy && directive == 'I')
-        append(line, remedy->id);
+        line_append(line, remedy->id);
     else if (remedy && directive == 'U')
-        append_number(line, (int)remedy->uid);
+        line_append_number(line, (int)remedy->uid);
     else if (remedy)
-        append(line, message_clean(remedy->program, clean, sizeof clean));
+        line_append(line, message_clean(remedy->program, clean, sizeof clean));
 }
 
 static void append_directive(char *line, char directive, const struct expansion *from)
@@ -136,30 +136,30 @@ static void append_directive(char *line, char directive, const struct expansion 
 
     switch (directive) {
     case 'W':
-        append(line, message_clean(fault->what, clean, sizeof clean));
+        line_append(line, message_clean(fault->what, clean, sizeof clean));
         break;
     case 'E':
-        append_errno(line, fault->err);
+        line_append_errno(line, fault->err);
         break;
     case 'P':
-        append_number(line, from->subject->pid);
+        line_append_number(line, from->subject->pid);
         break;
     case 'T':
-        append_number(line, fault->pid);
+        line_append_number(line, fault->pid);
         break;
     case 'N':
-        append(line, fault->pid ? ": " : "");
+        line_append(line, fault->pid ? ": " : "");
         if (fault->pid)
-            append_number(line, fault->pid);
+            line_append_number(line, fault->pid);
         break;
     case 'V':
-        append(line, variable && *variable ? variable : "MALLOC_CONF");
+        line_append(line, variable && *variable ? variable : "MALLOC_CONF");
         break;
     case 'Y':
-        append(line, yama_text(fault->reason));
+        line_append(line, yama_text(fault->reason));
         break;
     case 'R':
-        append(line, refusal_text(fault->err));
+        line_append(line, mallctl_error_text(fault->err));
         break;
     default:
         append_remedy(line, directive, from->remedy);
@@ -167,7 +167,7 @@ static void append_directive(char *line, char directive, const struct expansion 
     }
 }
 
-static void expand(char *line, const char *template, const struct expansion *from)
+static void expand_template(char *line, const char *template, const struct expansion *from)
 {
     line[0] = '\0';
     for (const char *p = template; *p; p++) {
@@ -175,11 +175,11 @@ static void expand(char *line, const char *template, const struct expansion *fro
         if (*p == '%' && p[1])
             append_directive(line, *++p, from);
         else
-            append(line, one);
+            line_append(line, one);
     }
 }
 
-static void write_head(char *line, const struct subject *subject, const struct fault *fault)
+static void write_headline(char *line, const struct subject *subject, const struct fault *fault)
 {
     char clean[256] = "", what[sizeof fault->what];
 
@@ -213,10 +213,10 @@ void message_words(const struct subject *subject, const struct fault *fault,
     fix = remedy_template(&remedy, fault);
     words->exit = row->exit;
     words->fix[0] = '\0';
-    write_head(words->what, subject, fault);
-    expand(words->cause, row->cause, &from);
+    write_headline(words->what, subject, fault);
+    expand_template(words->cause, row->cause, &from);
     if (fix || row->fix)
-        expand(words->fix, fix ? fix : row->fix, &from);
+        expand_template(words->fix, fix ? fix : row->fix, &from);
 }
 
 void message_json(struct json *json, const struct fault *fault, const struct fault_words *words)
@@ -236,7 +236,7 @@ static void print_error_json(const struct subject *subject, const struct fault *
 {
     struct json json;
 
-    told_in_json = true;
+    json_printed = true;
     json_begin(&json, stdout);
     json_object_begin(&json, "error");
     message_json(&json, fault, words);
@@ -268,16 +268,16 @@ void message_usage_json(const char *verb)
     char line[LINE_SIZE];
     struct json json;
 
-    if (told_in_json)
+    if (json_printed)
         return;
-    told_in_json = true;
+    json_printed = true;
     json_begin(&json, stdout);
     json_object_begin(&json, "error");
     json_text(&json, "code", "usage");
     json_number(&json, "exit", EXIT_USAGE);
     snprintf(line, sizeof line, "cannot parse the arguments of jeattach %s", verb);
     json_text(&json, "what", line);
-    json_text(&json, "cause", last_said);
+    json_text(&json, "cause", last_message);
     json_null(&json, "seen");
     snprintf(line, sizeof line, "jeattach %s --help", verb);
     json_text(&json, "fix", line);
@@ -293,7 +293,19 @@ const char *message_cause(const struct subject *subject, const struct fault *fau
     const struct expansion from = {subject, fault, NULL};
     char line[LINE_SIZE];
 
-    expand(line, fault_row(fault->code)->cause, &from);
+    expand_template(line, fault_row(fault->code)->cause, &from);
+    snprintf(out, size, "%s", line);
+    return out;
+}
+
+const char *message_expand(const struct subject *subject, const char *template, char *out,
+                           size_t size)
+{
+    const struct fault none = {.code = FAULT_NONE};
+    const struct expansion from = {subject, &none, NULL};
+    char line[LINE_SIZE];
+
+    expand_template(line, template, &from);
     snprintf(out, size, "%s", line);
     return out;
 }

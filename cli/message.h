@@ -1,4 +1,4 @@
-/* Words: what the operator reads on stderr, and the exit codes. */
+/* Messages on stderr, the wording of faults, and the exit codes. */
 #pragma once
 
 #include "base/fault.h"
@@ -21,12 +21,11 @@ enum exit_code {
     EXIT_INTERRUPTED = 130,
 };
 
-/* What the message is about. name may be NULL: not known yet; pid 0: no single process, or a file.
- */
+/* What a message is about. */
 struct subject {
-    int pid;
-    int ns_pid; /* as it sees itself; 0: not known yet */
-    const char *name;
+    int pid;              /* 0: no single process, or a file */
+    int ns_pid;           /* in its own pid namespace; 0: unknown */
+    const char *name;     /* NULL: unknown */
     const char *verb;     /* "dump" */
     const char *variable; /* the environment variable that configures this jemalloc */
     bool json;            /* faults are printed as JSON too */
@@ -40,7 +39,7 @@ int message_fault(const struct subject *subject, const struct fault *fault);
 
 enum { MESSAGE_LINE = 1024 };
 
-/* A fault in words. */
+/* The wording of a fault. */
 struct fault_words {
     int exit;
     char what[MESSAGE_LINE], cause[MESSAGE_LINE], fix[MESSAGE_LINE]; /* fix "": there is none */
@@ -49,27 +48,31 @@ struct fault_words {
 void message_words(const struct subject *subject, const struct fault *fault,
                    struct fault_words *words);
 
-/* code, exit, what, cause, seen, fix: the members that tell of a fault. */
+/* Writes the members of a fault: code, exit, what, cause, seen, fix. */
 struct json;
 void message_json(struct json *json, const struct fault *fault, const struct fault_words *words);
 
-/* The words of its cause alone. Returns out. */
+/* Writes only the cause. Returns out. */
 const char *message_cause(const struct subject *subject, const struct fault *fault, char *out,
                           size_t size);
 
 /*
- * A wrong use of the verb, as JSON: what message() said of it last is the cause.
- * Nothing if an error has been printed as JSON already.
+ * Expands %P and %V of a template (cli/fault_table.h). Returns out.
+ */
+const char *message_expand(const struct subject *subject, const char *template, char *out,
+                           size_t size);
+
+/*
+ * Prints a usage error of the verb as JSON; its cause is the last text of message().
+ * Does nothing if an error has been printed as JSON already.
  */
 void message_usage_json(const char *verb);
 
-/* "jeattach: ..." on stderr. */
+/* Prints "jeattach: ..." to stderr. */
 __attribute__((format(printf, 1, 2))) void message(const char *fmt, ...);
 
 /*
- * Copies text with everything a terminal might act on replaced by '?': names
- * and paths come from the target. Returns out.
+ * Copies a text that may come from the target (names, paths), with '?' for each
+ * character that must not be printed (base/text.h). Returns out.
  */
 const char *message_clean(const char *text, char *out, size_t size);
-
-/* "1.2 ms" */

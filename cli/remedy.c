@@ -1,5 +1,6 @@
 #include "cli/remedy.h"
 #include "attach/permit.h"
+#include "base/util.h"
 #include "cli/faults.h"
 #include "host/capabilities.h"
 #include "host/container.h"
@@ -9,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Faults that are cured in the same way. */
+/* Faults with the same remedies. */
 enum group { GROUP_NONE, RIGHTS, USER, YAMA, NAMESPACE, FILTER, MODULE, FREEZER, TRACER };
 
 static enum group group_of(fault_code code)
@@ -51,20 +52,20 @@ enum who {
     ANYBODY,
     ROOT,
     NOT_ROOT,
-    COULD_BE_ROOT, /* is not, and root has the capability here */
+    COULD_BE_ROOT, /* not root, where root would have CAP_SYS_PTRACE */
 };
 
 #define KUBECTL(profile) "kubectl debug -it POD --image=IMAGE --target=CONTAINER --profile=" profile
 
 enum { ANY_REASON = -1 };
 
-/* The first row that fits is taken. */
+/* The first row that matches is used. */
 static const struct row {
     enum group group;
-    unsigned places;
+    unsigned runtimes; /* of the tool: a set of the bits above */
     enum who who;
     int reason;         /* fault.reason; ANY_REASON: any */
-    const char *engine; /* of the target; NULL: any */
+    const char *engine; /* of the target's container; NULL: any */
     const char *text;
 } rows[] = {
     {YAMA, ANYWHERE, ANYBODY, 3, NULL,
@@ -151,7 +152,8 @@ static const struct row {
      "%W/cgroup.freeze"},
 };
 
-static bool is_bounded(const struct procfs *proc)
+/* True if the capability bounding set has CAP_SYS_PTRACE, so that root could have it. */
+static bool is_in_bounding_set(const struct procfs *proc)
 {
     struct proc_status status;
 
@@ -159,7 +161,7 @@ static bool is_bounded(const struct procfs *proc)
            capabilities_have_ptrace(status.cap_bounding);
 }
 
-static void look_at_target(struct remedy *remedy, const struct procfs *proc, pid_t pid)
+static void read_target(struct remedy *remedy, const struct procfs *proc, pid_t pid)
 {
     struct container container;
     struct proc_status status;
@@ -183,22 +185,22 @@ void remedy_look(struct remedy *remedy, pid_t pid)
     if (procfs_open(&proc, "/proc"))
         return;
     remedy->runtime = runtime_of_tool(&proc);
-    remedy->bounded = is_bounded(&proc);
+    remedy->bounded = is_in_bounding_set(&proc);
     if (procfs_readlink(&proc, remedy->program, sizeof remedy->program, "self/exe") <= 0)
         snprintf(remedy->program, sizeof remedy->program, "jeattach");
-    look_at_target(remedy, &proc, pid);
+    read_target(remedy, &proc, pid);
     procfs_close(&proc);
 }
 
-static bool fits(const struct row *row, enum group group, const struct remedy *remedy,
-                 const struct fault *fault)
+static bool row_matches(const struct row *row, enum group group, const struct remedy *remedy,
+                        const struct fault *fault)
 {
-    /* What has no words of its own is cured by the capability, like the rest of the rights. */
+    /* Without a row of its own, a refusal is remedied by the capability, as the other rights. */
     bool of_rights = row->group == RIGHTS && (group == USER || group == YAMA);
 
     if (row->group != group && !of_rights)
         return false;
-    if (!(row->places & 1u << remedy->runtime))
+    if (!(row->runtimes & 1u << remedy->runtime))
         return false;
     if (row->who != ANYBODY && (row->who == ROOT) != remedy->root)
         return false;
@@ -213,8 +215,8 @@ const char *remedy_template(const struct remedy *remedy, const struct fault *fau
 {
     enum group group = group_of(fault->code);
 
-    for (size_t i = 0; group != GROUP_NONE && i < sizeof rows / sizeof *rows; i++)
-        if (fits(&rows[i], group, remedy, fault))
+    for (size_t i = 0; group != GROUP_NONE && i < ARRAY_LEN(rows); i++)
+        if (row_matches(&rows[i], group, remedy, fault))
             return rows[i].text;
     return NULL;
 }

@@ -1,4 +1,4 @@
-/* What gives the tool the right that it lacks, in the words of the runtime where it runs. */
+/* How to give the tool the rights that it lacks, in the terms of the runtime where it runs. */
 #pragma once
 
 #include "base/fault.h"
@@ -8,21 +8,22 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* What the words depend on. */
+/* What a remedy depends on. */
 struct remedy {
-    enum runtime runtime; /* of the tool */
-    bool root;            /* the tool's effective user is 0 */
-    bool bounded;         /* root would have CAP_SYS_PTRACE where the tool runs */
-    unsigned uid;         /* the target's */
-    const char *engine;   /* the target's container's; NULL: none, or not to be told */
-    char id[16];          /* of that container, shortened; "TARGET": not to be told */
-    char program[PATH_MAX];
+    enum runtime runtime;   /* of the tool */
+    bool root;              /* the tool's effective user is 0 */
+    bool bounded;           /* root would have CAP_SYS_PTRACE where the tool runs */
+    unsigned uid;           /* of the target */
+    const char *engine;     /* of the target's container; NULL: none, or unknown */
+    char id[16];            /* of that container, shortened; "TARGET": unknown */
+    char program[PATH_MAX]; /* the file of the tool */
 };
 
+/* Reads it for the tool and the target pid (0: none); what cannot be read stays unknown. */
 void remedy_look(struct remedy *remedy, pid_t pid);
 
 /*
- * The fix, or NULL where the general one does. Directives, besides those of
- * cli/message.c: %I: the container's id, %U: the target's uid, %J: the tool's file.
+ * Returns a template of the fix; NULL: use the fix of cli/fault_table.c. Directives in
+ * addition to those of cli/fault_table.h: %I: remedy.id, %U: remedy.uid, %J: remedy.program.
  */
 const char *remedy_template(const struct remedy *remedy, const struct fault *fault);

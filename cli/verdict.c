@@ -29,7 +29,8 @@ const char *verdict_text(enum prof_verdict verdict)
     return verdicts[verdict].text;
 }
 
-static bool is_plain(const char *text)
+/* True if a shell takes the text literally, and it was read in full. */
+static bool is_literal(const char *text)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
                                 "_:,./-";
@@ -37,10 +38,10 @@ static bool is_plain(const char *text)
     return text[strspn(text, plain)] == '\0' && strlen(text) < CONF_TEXT_MAX - 1;
 }
 
-/* Later options override earlier ones, so what is there stays in front. */
-static void next_start(const struct conf *conf, char *out, size_t size)
+/* Later options override earlier ones, so the present value comes first. */
+static void write_start_command(const struct conf *conf, char *out, size_t size)
 {
-    bool keeps = conf->variable.set && *conf->variable.text && is_plain(conf->variable.text);
+    bool keeps = conf->variable.set && *conf->variable.text && is_literal(conf->variable.text);
 
     snprintf(out, size,
              "start it with %s=%s%sprof:true,prof_active:false; no jemalloc can enable profiling "
@@ -58,7 +59,7 @@ bool verdict_next(const struct prof_state *state, const struct conf *conf, int p
                  "build); a running process cannot change its jemalloc");
         return false;
     case PROF_DISABLED:
-        next_start(conf, out, size);
+        write_start_command(conf, out, size);
         return false;
     case PROF_DENSE:
     case PROF_SPARSE:

@@ -27,55 +27,41 @@ struct top {
 
 /* ---- what is shown ---- */
 
-/* Why there are no sites, and the next step; VARIABLE and PID stand for those of the target. */
+/* Why there are no sites, and a template of the next step (message_expand). */
 static const struct {
     const char *name, *why, *next;
 } states[] = {
     [SNAPSHOT_PROFILED] = {"active", "", ""},
     [SNAPSHOT_ABSENT] = {"absent",
                          "this jemalloc was built without profiling (config.prof is false)",
-                         "start it with a jemalloc that was built with --enable-prof"},
-    [SNAPSHOT_DISABLED] =
-        {"disabled", "profiling was not enabled at start (opt.prof is false)",
-         "start it with VARIABLE=prof:true,prof_active:false in its environment; no "
-         "jemalloc can enable profiling later"},
+                         "start it with a jemalloc built with --enable-prof"},
+    [SNAPSHOT_DISABLED] = {"disabled", "profiling was not enabled at start (opt.prof is false)",
+                           "start it with %V=prof:true,prof_active:false in its environment; no "
+                           "jemalloc can enable profiling later"},
     [SNAPSHOT_INACTIVE] = {"inactive", "profiling is not active (prof.active is false)",
-                           "jeattach on PID"},
+                           "jeattach on %P"},
     [SNAPSHOT_HOOKED] =
         {"hooked",
          "the application has a hook for finished dumps "
-         "(experimental.hooks.prof_dump), which would look for a file",
-         "jeattach dump --force-hooks PID, if that takes no lock of the application's"},
+         "(experimental.hooks.prof_dump), which would look for the file",
+         "jeattach dump --force-hooks %P, if that hook takes no lock of the application"},
     [SNAPSHOT_EXTENT_HOOKS] = {"extent_hooks",
                                "the application has extent hooks, which would run in the call and "
-                               "might wait for a lock that the held thread has",
-                               "jeattach top --force-hooks PID, if they take no such lock"},
+                               "might wait for a lock that the stopped thread holds",
+                               "jeattach top --force-hooks %P, if they take no such lock"},
     [SNAPSHOT_TOO_LARGE] =
-        {"too_large", "its profile has more than 256 MiB: each would hold a thread for seconds",
-         "jeattach dump -o FILE PID"},
+        {"too_large",
+         "its profile has more than 256 MiB: each refresh would stop a thread for seconds",
+         "jeattach dump -o FILE %P"},
 };
-
-/* Puts value in place of word, if it is there. */
-static void replace(char *text, size_t size, const char *word, const char *value)
-{
-    char *at = strstr(text, word), *rest;
-
-    if (!at || !(rest = strdup(at + strlen(word))))
-        return;
-    snprintf(at, size - (size_t)(at - text), "%s%s", value, rest);
-    free(rest);
-}
 
 static void explain(struct top *top)
 {
-    char pid[16];
+    const struct subject subject = job_subject(&top->job);
+    enum snapshot_profile state = top->refresh.snapshot.profile;
 
-    snprintf(pid, sizeof pid, "%d", top->refresh.model.pid);
-    snprintf(top->next, sizeof top->next, "%s", states[top->refresh.snapshot.profile].next);
-    replace(top->next, sizeof top->next, "VARIABLE", top->refresh.attachment.variable);
-    replace(top->next, sizeof top->next, "PID", pid);
-    top->page.why = states[top->refresh.snapshot.profile].why;
-    top->page.next = top->next;
+    top->page.why = states[state].why;
+    top->page.next = message_expand(&subject, states[state].next, top->next, sizeof top->next);
 }
 
 static void explain_missed(struct top *top, const struct fault *fault)
