@@ -66,7 +66,7 @@ static void read_view_rights(struct permit_view *view, const struct target *targ
     lsm_read(&view->lsm, target->proc, target->pid);
 }
 
-bool permit_look(struct permit_view *view, const struct target *target, pid_t tid)
+bool permit_read(struct permit_view *view, const struct target *target, pid_t tid)
 {
     if (!read_view_state(view, target, tid))
         return false;
@@ -278,7 +278,7 @@ fault_code permit_judge(const struct permit_view *view, struct fault *fault)
 
 /* ---- a target that exists ---- */
 
-static bool look_and_probe(struct permit_view *view, const struct target *target, pid_t tid)
+static bool read_and_probe(struct permit_view *view, const struct target *target, pid_t tid)
 {
     if (!read_view_state(view, target, tid))
         return false;
@@ -321,7 +321,7 @@ fault_code permit_explain(const struct target *target, pid_t tid, struct fault *
     if (code == FAULT_NO_STOP) { /* the attach succeeded: only one cause remains */
         if (read_view_state(&view, target, tid))
             cause = judge_freezer(&view, fault);
-    } else if (look_and_probe(&view, target, tid)) {
+    } else if (read_and_probe(&view, target, tid)) {
         view.memory_refused = fault && fault->reason == DENIED_MEMORY;
         cause = permit_judge(&view, fault);
         if (cause == FAULT_NONE && view.kernel == ANSWER_NO)
@@ -342,7 +342,7 @@ fault_code permit_forecast(const struct target *target, pid_t tid, bool *certain
     bool of_rights;
 
     *certain = false;
-    if (!look_and_probe(&view, target, tid))
+    if (!read_and_probe(&view, target, tid))
         return FAULT_NONE;
     cause = judge_rungs(&view, &of_rights, fault);
     *certain = view.kernel != ANSWER_UNKNOWN || (cause != FAULT_NONE && !of_rights);

@@ -1,7 +1,7 @@
 /*
  * Finds the one cause for which the kernel refuses an attach, or would refuse it.
  *
- * permit_look reads the state of the target and the tool. permit_judge goes down a
+ * permit_read reads the state of the target and the tool. permit_judge goes down a
  * ladder of causes in the order in which the kernel checks them. Rules: ptrace(2),
  * "Ptrace access mode checking", and kernel/ptrace.c, __ptrace_may_access.
  */
@@ -36,7 +36,7 @@ struct permit_view {
  * question, since each has its own tracer; 0: the first thread. False if the target
  * or the tool cannot be read at all.
  */
-bool permit_look(struct permit_view *view, const struct target *target, pid_t tid);
+bool permit_read(struct permit_view *view, const struct target *target, pid_t tid);
 
 /* Returns the cause; FAULT_NONE, with *fault unchanged, if the state shows none. */
 fault_code permit_judge(const struct permit_view *view, struct fault *fault);

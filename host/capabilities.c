@@ -53,21 +53,21 @@ static const char *const names[] = {
 
 const char *capabilities_name(uint64_t set, char *out, size_t size)
 {
-    unsigned all = (unsigned)__builtin_popcountll(set), told = 0;
+    unsigned all = (unsigned)__builtin_popcountll(set), shown = 0;
 
     out[0] = '\0';
-    for (unsigned bit = 0; bit < 64 && told < NAMED; bit++) {
+    for (unsigned bit = 0; bit < 64 && shown < NAMED; bit++) {
         size_t used = strlen(out);
         if (!(set >> bit & 1))
             continue;
         if (bit < ARRAY_LEN(names))
-            snprintf(out + used, size - used, "%scap_%s", told ? ", " : "", names[bit]);
+            snprintf(out + used, size - used, "%scap_%s", shown ? ", " : "", names[bit]);
         else
-            snprintf(out + used, size - used, "%scapability %u", told ? ", " : "", bit);
-        told++;
+            snprintf(out + used, size - used, "%scapability %u", shown ? ", " : "", bit);
+        shown++;
     }
-    if (all > told)
-        snprintf(out + strlen(out), size - strlen(out), " and %u more", all - told);
+    if (all > shown)
+        snprintf(out + strlen(out), size - strlen(out), " and %u more", all - shown);
     return out;
 }
 

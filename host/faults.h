@@ -6,6 +6,5 @@
 enum {
     FAULT_NO_GROUP = FAULT_FIRST(HOST, ABSENT), /* no cgroup has that path */
 
-    FAULT_AMBIGUOUS =
-        FAULT_FIRST(HOST, OTHER), /* the id is a prefix of the ids of several containers */
+    FAULT_AMBIGUOUS = FAULT_FIRST(HOST, OTHER), /* the id is a prefix of several */
 };

@@ -69,7 +69,7 @@ static bool begins_with(const char *text, const char *const *names)
  */
 static bool thread_is_frozen(const struct procfs *proc, pid_t pid, pid_t tid)
 {
-    static const char *const held[] = {"do_freezer_trap", "get_signal", NULL};
+    static const char *const stops[] = {"do_freezer_trap", "get_signal", NULL};
     static const char *const sleeps[] = {
         "__refrigerator",        "refrigerator",  "hrtimer_nanosleep", "do_nanosleep",
         "common_nsleep",         "do_epoll_wait", "ep_poll",           "futex_",
@@ -81,7 +81,7 @@ static bool thread_is_frozen(const struct procfs *proc, pid_t pid, pid_t tid)
     if (thread_stat(proc, pid, tid, &stat) || !strchr("SD", stat.state) ||
         procfs_read(proc, where, sizeof where, "%d/task/%d/wchan", (int)pid, (int)tid) <= 0)
         return false;
-    return begins_with(where, stat.state == 'S' ? held : sleeps);
+    return begins_with(where, stat.state == 'S' ? stops : sleeps);
 }
 
 bool freezer_of_threads(const struct procfs *proc, pid_t pid)

@@ -58,7 +58,7 @@ static void record(const struct situation *s)
 static void look(struct permit_view *view, const struct situation *situation)
 {
     record(situation);
-    CHECK(permit_look(view, &target, 0));
+    CHECK(permit_read(view, &target, 0));
     CHECK(view->kernel == ANSWER_UNKNOWN && !view->filter.refuses[PROBE_PTRACE]);
     if (view->userns == USERNS_UNKNOWN)
         view->userns = USERNS_SAME; /* test_userns.c tests the rest */
@@ -373,9 +373,9 @@ static void test_thread(void)
     record(&plain);
     snprintf(name, sizeof name, "%d/task/17/status", NO_PID);
     CHECK(tree_write(&tree, name, "Name:\ta\nTracerPid:\t9\n"));
-    CHECK(permit_look(&view, &target, 17) && told(&view, FAULT_TRACED, "gdb"));
-    CHECK(permit_look(&view, &target, 0) && view.its.tracer == 0);
-    CHECK(!permit_look(&view, &target, 18));
+    CHECK(permit_read(&view, &target, 17) && told(&view, FAULT_TRACED, "gdb"));
+    CHECK(permit_read(&view, &target, 0) && view.its.tracer == 0);
+    CHECK(!permit_read(&view, &target, 18));
 }
 
 static void test_capable(void)
