@@ -16,12 +16,12 @@ struct dump {
     struct attachment attachment;
     struct job job;
     struct output output;
-    bool made; /* the name of the file is made of the process */
+    bool made; /* the file name is expanded, or in a directory */
     struct presentation presentation;
     struct capture capture; /* with -o */
     struct dump_request request;
     struct dump_result result;
-    /* As it can be opened from here; with -o the file that it names. */
+    /* As it can be opened from here; with -o the output file. */
     char path[FILENAME_MAX_BYTES > DUMP_PATH_MAX + 32 ? FILENAME_MAX_BYTES : DUMP_PATH_MAX + 32];
 };
 
@@ -42,7 +42,8 @@ static void print_dump_json(const struct dump *dump)
     json_end(&json);
 }
 
-/* One line, whatever the target has called the file; for a script every other byte of it. */
+/* Prints one line, whatever name the target chose; for a script all bytes but control characters.
+ */
 static void print_path(const char *path)
 {
     char clean[sizeof((struct dump *)NULL)->path];
@@ -60,7 +61,7 @@ static void print_path(const char *path)
             "the name contains characters that cannot be printed on a terminal: --json shows them");
 }
 
-/* stdout carries the profile itself with -o -. */
+/* Prints nothing with -o -: then stdout is the profile. */
 static void print_result(const struct dump *dump)
 {
     const struct options *options = dump->job.options;
@@ -76,7 +77,7 @@ static void print_result(const struct dump *dump)
     }
 }
 
-/* Its own users look for the file by the other name. */
+/* Prints the path as the target sees it, if that differs. */
 static void tell_target_path(const struct dump *dump)
 {
     const struct options *options = dump->job.options;
@@ -96,7 +97,7 @@ static fault_code dump_held(struct attachment *attachment, void *ctx, struct fau
                     fault);
 }
 
-/* A file that was named is replaced; one whose name is made of the process never is. */
+/* A file named by the operator is replaced; a file with an expanded name never is. */
 static fault_code open_output(struct dump *dump, const char *template, struct fault *fault)
 {
     const char *extension = format_extension(dump->presentation.format);
@@ -113,7 +114,7 @@ static fault_code open_output(struct dump *dump, const char *template, struct fa
     return output_open_new(&dump->output, dump->path, true, fault);
 }
 
-/* What can be refused is refused before the target is touched. */
+/* Checks the output before the target is touched. */
 static fault_code prepare_dump(struct dump *dump, const struct options *options,
                                struct fault *fault)
 {
@@ -136,7 +137,7 @@ static fault_code run_streamed(struct dump *dump, struct fault *fault)
     if (rc == FAULT_NONE)
         rc = capture_write(attachment, &dump->presentation, &dump->capture, NULL, &dump->output,
                            fault);
-    if (rc == FAULT_NONE && dump->made) /* it may have got a number */
+    if (rc == FAULT_NONE && dump->made) /* it may have a number now */
         snprintf(dump->path, sizeof dump->path, "%s", dump->output.path);
     return rc;
 }

@@ -49,7 +49,7 @@ static void print_counted(const struct leak *leak)
                units_change(leak->after.overhead - leak->before.overhead, change));
 }
 
-/* What was there before sampling began has no stack, and cannot have one any more. */
+/* Memory that was allocated before sampling has no stack. */
 static void print_coverage(const struct leak *leak)
 {
     char sampled[UNITS_TEXT], of[UNITS_TEXT];
@@ -93,7 +93,7 @@ static bool print_table(const struct samples *samples, const struct display *dis
     print_coverage(leak);
     print_sum(leak, &growth, &own);
     growth_write(&growth, samples, &own, stdout);
-    fflush(stdout); /* messages come after it */
+    fflush(stdout); /* before the messages */
     growth_free(&growth);
     return true;
 }

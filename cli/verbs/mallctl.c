@@ -17,10 +17,10 @@ struct mallctl {
     struct build build;
     struct access list[LIST_MAX];
     size_t count;
-    size_t left_out; /* of a list that is too long */
+    size_t left_out; /* names beyond LIST_MAX */
 };
 
-/* ---- what must not be done ---- */
+/* ---- refusals ---- */
 
 static const char *const refusals[] = {
     [NAME_READ_ONLY] = "can only be read",
@@ -57,7 +57,7 @@ static const char *range_text(const struct ctl_name *name, char *out, size_t siz
 {
     unsigned first = name->first, last = name->last;
 
-    if (last % 10000 == 9999) /* the table's "any of 4.x" */
+    if (last % 10000 == 9999) /* in the table: any 4.x */
         snprintf(out, size, "%u.%u to %u.x", first / 10000, first / 100 % 100, last / 10000);
     else if (last % 100 == 99)
         snprintf(out, size, "%u.%u to %u.%u", first / 10000, first / 100 % 100, last / 10000,
@@ -97,7 +97,7 @@ static fault_code refuse(const struct mallctl *mallctl, const struct access *acc
     }
 }
 
-/* Names that are only ever constants may be read without being known: any type is safe. */
+/* True for trees of constants: unknown names in them may be read with any type. */
 static bool is_constant_tree(const char *name)
 {
     return strncmp(name, "opt.", 4) == 0 || strncmp(name, "config.", 7) == 0;
@@ -154,7 +154,7 @@ static fault_code take_mallctl_value(struct access *access, const char *text, st
                                                      : value_wanted(access->type));
 }
 
-/* What can be said of a word without the process: version and state are taken for the best. */
+/* Checks a word without the process: assumes the newest version, and that it can profile. */
 static fault_code take_word(struct mallctl *mallctl, const char *word, struct fault *fault)
 {
     static const struct build best = {
@@ -197,9 +197,9 @@ static fault_code take_words(struct mallctl *mallctl, struct fault *fault)
     return rc;
 }
 
-/* ---- while a thread is held ---- */
+/* ---- while a thread is stopped ---- */
 
-/* The entry of this version may have another type: opt.thp was a bool before 5.1. */
+/* Finds the entry of this version, whose type may differ: opt.thp was a bool before 5.1. */
 static fault_code judge(struct mallctl *mallctl, struct access *access, struct fault *fault)
 {
     if (!access->entry)
@@ -240,7 +240,7 @@ static void fill_list(struct mallctl *mallctl)
     }
 }
 
-/* In the order of the names; one that is not in the table is a constant. */
+/* In the order of the names; a name that is not in the table is a constant and runs no hook. */
 static fault_code check_hooks(struct attachment *attachment, const struct mallctl *mallctl,
                               struct fault *fault)
 {
@@ -323,7 +323,8 @@ static void json_value(struct json *json, const struct access *access, uint64_t 
         json_null(json, access->name);
 }
 
-/* Each object has the names that it is true of: read, replaced, written blindly, failed. */
+/* "values": all that were read; "old": the replaced values; "done": what was written or triggered.
+ */
 static void print_mallctl_json(const struct attachment *attachment, const struct mallctl *mallctl)
 {
     const struct access *access = mallctl->list, *end = access + mallctl->count;
@@ -350,7 +351,7 @@ static void print_mallctl_json(const struct attachment *attachment, const struct
     json_end(&json);
 }
 
-/* What mallctl's return codes, which are errno values, mean for this name (src/ctl.c). */
+/* Explains mallctl's return code, an errno value, for this name (src/ctl.c). */
 static const char *reason(const struct mallctl *mallctl, const struct access *access)
 {
     bool of_prof = strncmp(access->name, "prof.", 5) == 0 ||
@@ -380,7 +381,7 @@ static const char *reason(const struct mallctl *mallctl, const struct access *ac
     }
 }
 
-/* In a list what a build leaves out is not there; of what was asked for, the first failure. */
+/* Sets the first failure of the requested names; a list leaves out the names that fail. */
 static fault_code outcome(const struct mallctl *mallctl, struct fault *fault)
 {
     for (size_t i = 0; i < mallctl->count && !mallctl->options->list; i++) {
@@ -406,7 +407,7 @@ static bool is_broken_switch(const struct mallctl *mallctl, const struct access 
 
 static void tell_notes(const struct mallctl *mallctl)
 {
-    if (mallctl->left_out) /* no list holds the thread longer than anyone reads */
+    if (mallctl->left_out) /* a longer list would stop the thread for longer */
         message("%zu more names match: use a narrower pattern", mallctl->left_out);
     for (size_t i = 0; i < mallctl->count; i++)
         if (is_broken_switch(mallctl, &mallctl->list[i]))

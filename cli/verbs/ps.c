@@ -22,11 +22,11 @@
 struct listing {
     const struct options *options;
     struct json json;
-    struct process_table table; /* unused with --json, which is written as it is found */
+    struct process_table table; /* unused with --json, which is written at once */
     size_t count;
-    bool capable;                    /* no rights are missing to read any process */
-    size_t looked, unreadable, left; /* processes: with memory of their own, refused, not reached */
-    struct subject subject;          /* the process that is looked at */
+    bool capable;                    /* the tool has the capabilities to read any process */
+    size_t looked, unreadable, left; /* processes: read, refused, not reached in time */
+    struct subject subject;          /* the process that is being read */
 };
 
 static void add_json(struct listing *listing, const struct census_entry *entry,
@@ -68,8 +68,8 @@ static fault_code add_entry(struct listing *listing, const struct procfs *proc,
 }
 
 /*
- * What a look at one process came to. No process can end the list, whatever it
- * is: that does only the tool's own lack of memory.
+ * Counts the result of reading one process. Only a lack of memory of the tool
+ * itself ends the list.
  */
 static fault_code count(struct listing *listing, fault_code code, const struct fault *fault)
 {
@@ -117,8 +117,7 @@ static void print_all(struct listing *listing)
     json_end(&listing->json);
 }
 
-/* A security module of the kernel's (Landlock, SELinux, ...) refuses also what ptrace(2) permits.
- */
+/* A security module (Landlock, SELinux, ...) may refuse what ptrace(2) permits. */
 static const char *ps_refusal_text(const struct listing *listing)
 {
     if (listing->capable)
@@ -157,7 +156,7 @@ static fault_code list_all(struct listing *listing, const struct deadline *deadl
         rc = permit_check_procfs(&proc, fault);
     if (rc == FAULT_NONE)
         rc = selector_list(&selector, &proc, &matches, fault);
-    if (rc == FAULT_AMBIGUOUS) /* a list may have several containers */
+    if (rc == FAULT_AMBIGUOUS) /* a list may cover several containers */
         rc = FAULT_NONE;
     if (rc == FAULT_NONE && listing->options->json) {
         json_begin(&listing->json, stdout);
@@ -171,7 +170,7 @@ static fault_code list_all(struct listing *listing, const struct deadline *deadl
     return rc;
 }
 
-/* An object that has been begun is ended first. */
+/* Ends the JSON object, if one was begun, before the error. */
 static int tell_fault(struct listing *listing, const struct fault *fault)
 {
     const struct subject subject = {.verb = "list processes", .json = listing->options->json};
@@ -183,7 +182,7 @@ static int tell_fault(struct listing *listing, const struct fault *fault)
     return message_fault(&subject, fault);
 }
 
-/* A list cut short is printed as far as it got, and is no success. */
+/* A list that was cut short is printed, but is not a success. */
 static int finish_ps(struct listing *listing, const struct deadline *deadline, fault_code rc,
                      struct fault *fault)
 {
@@ -199,7 +198,7 @@ static int finish_ps(struct listing *listing, const struct deadline *deadline, f
     return deadline_interrupted(deadline) ? EXIT_INTERRUPTED : EXIT_NO_SAFE_POINT;
 }
 
-/* For the stall guard: what is known of the others is not lost. */
+/* Called by the stall guard: prints the processes found so far. */
 static int print_list_stalled(void *ctx, const struct fault *fault)
 {
     struct listing *listing = ctx;

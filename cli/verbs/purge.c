@@ -9,7 +9,7 @@
 
 struct purge {
     struct purge_result result;
-    uint64_t rss_before, rss_after; /* VmRSS in bytes; 0: not to be read */
+    uint64_t rss_before, rss_after; /* VmRSS in bytes; 0: unreadable */
 };
 
 static void print_purge_json(const struct attachment *attachment, const struct purge *purge)

@@ -32,7 +32,7 @@ static void print_written(void *ctx, const struct recorded *recorded)
     if (records_to_stdout(record) || record->options->json)
         return;
     printf("%s\n", recorded->path);
-    fflush(stdout); /* a series is followed while it goes on */
+    fflush(stdout); /* so that a series can be followed */
 }
 
 static void print_record_json(const struct record *record)
@@ -77,7 +77,7 @@ static struct recording_request record_request(struct record *record)
         .ctx = record};
 }
 
-/* Finds what is wrong before a process is looked at. */
+/* Checks the options before the process is read. */
 static bool prepare_record(struct record *record, const struct options *options)
 {
     const char *output = options->output ? options->output : ".", *wrong;

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 
 enum { READ_SIZE = 1 << 20 };
-/* Larger than what a dump streams, so that every streamed profile can be read. */
+/* Larger than the limit of a streamed dump. */
 #define PROFILE_LIMIT ((size_t)8 << 30)
 
 struct input {
@@ -48,8 +48,8 @@ static fault_code read_all(struct input *input, int fd, const char *path, struct
 }
 
 /*
- * What `dump` prints for a container, "/proc/PID/root/FILE", also says where the
- * binaries are. NULL: the file is elsewhere.
+ * A path that `dump` prints for a container, "/proc/PID/root/FILE", also shows
+ * where the binaries are: returns "/proc/PID/root". NULL for other paths.
  */
 static const char *root_of_file(const char *file, char *out, size_t size)
 {
@@ -61,7 +61,8 @@ static const char *root_of_file(const char *file, char *out, size_t size)
     return out;
 }
 
-/* "-" is stdin. Below a process's root that process decides what stands there. Or -errno. */
+/* Opens a path, or stdin for "-". Below the root of a process, the process controls the path. Or
+ * -errno. */
 static int open_input(const char *path)
 {
     char name[48];

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Its report grows with arenas times size classes: some 40 MB with 4,095 of them. */
+/* The report grows with arenas times size classes: some 40 MB with 4,095 arenas. */
 #define REPORT_LIMIT ((size_t)256 << 20)
 
 struct stats {
@@ -47,9 +47,9 @@ static fault_code stats_held(struct attachment *attachment, void *ctx, struct fa
 }
 
 /*
- * As jemalloc made it, not a byte more, but of one of several processes it is
- * said of which; what is no text is not let through to a terminal, and what is
- * no JSON not to a reader of JSON. stdout is flushed by stdout_check.
+ * Prints the report exactly as jemalloc wrote it, preceded by the process if
+ * there are several. Control characters do not reach a terminal, and invalid
+ * JSON is a fault. stdout is flushed by stdout_check.
  */
 static fault_code print_report(const struct stats *stats, struct fault *fault)
 {

@@ -19,7 +19,7 @@ struct status {
     struct job job;
     struct conf conf;
     struct prof_state state;
-    struct fault refusal; /* of an attach; FAULT_NONE: it is possible */
+    struct fault refusal; /* why an attach would fail; FAULT_NONE: it is possible */
     bool refusal_certain;
     struct fault_words refusal_words;
 };
@@ -94,7 +94,7 @@ static bool is_judged(const struct status *status)
     return prof_judge(&status->state) != PROF_UNKNOWN;
 }
 
-/* A step that attaches is none where that is refused. */
+/* Suggests no step that attaches if an attach would be refused. */
 static void next_step(const struct status *status, char *out, size_t size)
 {
     int pid = (int)status->attachment.target.pid;
@@ -207,7 +207,7 @@ static void print_status_row(const char *name, enum fact value, const char *when
     printf("  %-13s %-4s %s\n", name, words[value], text);
 }
 
-/* One place that options can come from. */
+/* Prints one source of options. */
 static void print_source(const char *label, const struct conf_source *source, bool always)
 {
     char text[CONF_TEXT_MAX];
@@ -346,7 +346,7 @@ static fault_code dry_run(struct status *status, struct fault *fault)
     return rc == FAULT_NONE ? job_describe(&status->job, verb_status.calls, fault) : rc;
 }
 
-/* Without an attach. */
+/* Predicts whether an attach is possible, without one. */
 static void foresee(struct status *status)
 {
     const struct attachment *attachment = &status->attachment;
@@ -358,7 +358,7 @@ static void foresee(struct status *status)
         message_words(&subject, &status->refusal, &status->refusal_words);
 }
 
-/* What was read is this process's only if it is still there. */
+/* Reads the missing values by a call; else checks that the process still exists. */
 static fault_code complete(struct status *status, struct fault *fault)
 {
     struct attachment *attachment = &status->attachment;
@@ -383,7 +383,7 @@ static fault_code perform_status(struct status *status, struct fault *fault)
     rc = complete(status, fault);
     if (rc != FAULT_NONE)
         return rc;
-    if (attachment->injection.summary.tid) /* it was done */
+    if (attachment->injection.summary.tid) /* an attach has succeeded */
         status->refusal.code = FAULT_NONE;
     if (status->job.options->json)
         print_status_json(status);
@@ -392,7 +392,7 @@ static fault_code perform_status(struct status *status, struct fault *fault)
     return FAULT_NONE;
 }
 
-/* Printed it is either way; what could not be found out because of a refusal is no success. */
+/* The status is printed in any case; unknown values because of a refusal are not a success. */
 static int exit_code(const struct status *status)
 {
     bool wanted = !is_judged(status) && !status->job.options->no_call;

@@ -10,10 +10,10 @@
 struct change {
     struct attachment attachment;
     struct job job;
-    bool active; /* to what it is switched */
+    bool active; /* the new value */
     struct prof_state former;
-    bool visited;     /* every thread, as some versions need it */
-    bool interrupted; /* before that was done */
+    bool visited;     /* all threads were visited, as some versions need */
+    bool interrupted; /* before all were visited */
     struct activation_layout layout;
     struct activation activation;
 };
@@ -109,7 +109,7 @@ static fault_code visit_switch_threads(struct change *change, struct fault *faul
 
     change->visited = true;
     rc = activation_run(&env, &attachment->instance, &options, &change->activation, fault);
-    /* prof.active is switched, and some threads are done: that is a result, of a kind. */
+    /* A partial result: prof.active is switched, and some threads are visited. */
     change->interrupted = rc == FAULT_INTERRUPTED;
     return change->interrupted ? FAULT_NONE : rc;
 }
@@ -144,7 +144,7 @@ static const char *missed_cause(const struct change *change, const struct fault 
                                : "the time was over before it was its turn";
 }
 
-/* What is not as it was asked for, on stderr. Returns the exit code that it deserves. */
+/* Reports threads that do not sample yet. Returns the exit code. */
 static int tell_missed(const struct change *change)
 {
     const struct activation *activation = &change->activation;

@@ -25,7 +25,7 @@ struct top {
     bool quit;
 };
 
-/* ---- what is shown ---- */
+/* ---- the page ---- */
 
 /* Why there are no sites, and a template of the next step (message_expand). */
 static const struct {
@@ -129,7 +129,7 @@ static fault_code draw(struct top *top, struct fault *fault)
     return FAULT_NONE;
 }
 
-/* ---- one after the other ---- */
+/* ---- refreshes ---- */
 
 static fault_code show_next(struct top *top, struct fault *fault)
 {
@@ -156,7 +156,7 @@ static void take_key(struct top *top)
         *order = *order == SITES_BY_SIZE ? SITES_BY_GROWTH : SITES_BY_SIZE;
 }
 
-/* Until the next refresh; keys and a new size are served from what is known. */
+/* Waits for the next refresh; a key or a new terminal size only redraws. */
 static fault_code wait_for_next(struct top *top, uint64_t until, struct fault *fault)
 {
     const struct target *target = &top->refresh.attachment.target;
@@ -187,7 +187,7 @@ static bool is_last(const struct top *top, unsigned done)
     return top->options->once || (top->options->count && done >= top->options->count);
 }
 
-/* One that took longer than the interval is not followed by the next at once. */
+/* Leaves a pause even if a refresh took longer than the interval. */
 static uint64_t next_time(const struct top *top, uint64_t begun)
 {
     uint64_t interval = top->refresh.model.interval, soonest = clock_now() + interval / 10;
@@ -209,7 +209,7 @@ static fault_code show_all(struct top *top, struct fault *fault)
     return rc;
 }
 
-/* What the terminal showed last stays on it, as text among what was there before. */
+/* Leaves the last page on the terminal as ordinary text. */
 static void leave_screen(struct top *top)
 {
     struct fault ignored;
@@ -223,7 +223,7 @@ static void leave_screen(struct top *top)
     draw(top, &ignored);
 }
 
-/* To end it is the operator's way out, unless a number of refreshes was asked for. */
+/* Ctrl-C is the usual end, unless a number of refreshes was requested. */
 static fault_code judge_end(const struct top *top, fault_code rc)
 {
     bool endless = !top->options->count && !top->options->once;

@@ -21,12 +21,12 @@
 
 struct watcher {
     const struct options *options;
-    struct options quiet; /* for the job: what it would say, the events say */
+    struct options quiet; /* for the job: events are printed instead of its messages */
     struct job job;
     struct watching watch;
 };
 
-/* ---- what is asked for ---- */
+/* ---- options ---- */
 
 static bool take_rules(struct rules *rules, const struct watch_options *given)
 {
@@ -45,7 +45,7 @@ static bool take_rules(struct rules *rules, const struct watch_options *given)
     return true;
 }
 
-/* The directory is there, and takes a file. */
+/* Checks that the directory exists and that a file can be created in it. */
 static fault_code check_directory(const char *directory, struct fault *fault)
 {
     struct output output = {.fd = -1};
@@ -81,7 +81,7 @@ static fault_code report_event(void *ctx, const struct watch_event *event, struc
 
 /* ---- the end of one process ---- */
 
-/* Restores prof.active, if that is owed; prints rc, if it is a fault. Returns the exit code. */
+/* Prints rc, if it is a fault, and restores prof.active if needed. Returns the exit code. */
 static int finish_watch(struct watcher *watcher, fault_code rc)
 {
     struct watching *watch = &watcher->watch;
@@ -91,7 +91,7 @@ static int finish_watch(struct watcher *watcher, fault_code rc)
     return job_finish_sampling(&watcher->job, &watch->sampling, rc, &watch->fault);
 }
 
-/* Of a process that is gone: nothing is owed. */
+/* Closes a process that is gone: nothing is to be restored. */
 static void leave_process(struct watcher *watcher)
 {
     if (watching_stop(&watcher->watch))
@@ -120,7 +120,7 @@ static enum course leave_ended(struct watcher *watcher)
     return course;
 }
 
-/* What has come of it ends the watch as well. Returns the exit code. */
+/* Ends the watch after this course. Returns the exit code. */
 static int end_with(struct watcher *watcher, enum course course)
 {
     switch (course) {
@@ -167,20 +167,20 @@ static int watch_pid(struct watcher *watcher)
         course = watching_run(&watcher->watch);
         if (course == COURSE_EXECED) {
             leave_process(watcher);
-            (void)pause_for(SECOND_NS); /* it is being loaded */
+            (void)pause_for(SECOND_NS); /* the new program is being loaded */
         }
     } while (course == COURSE_EXECED);
     return end_with(watcher, course);
 }
 
-/* ---- whatever process has the name ---- */
+/* ---- processes found by a search ---- */
 
 struct search {
     struct watcher *watcher;
     struct follow follow;
-    struct target_pin former; /* by what it was, its pidfd is not used */
-    unsigned failures;        /* in a row, to open the same process */
-    bool patient;             /* what fails may go well later: it is being started */
+    struct target_pin former; /* the process before; its pidfd is not used */
+    unsigned failures;        /* consecutive, to open the same process */
+    bool patient;             /* a failure is retried, as a process may just be starting */
 };
 
 static enum course report_waiting(struct search *search)
@@ -195,7 +195,7 @@ static enum course report_waiting(struct search *search)
     return watching_report(&search->watcher->watch, &event, COURSE_ON);
 }
 
-/* The watch goes on; the process is looked at again later, or its successor is waited for. */
+/* After a failure: retries the process later, or waits for its successor. */
 static enum course try_later(struct search *search, fault_code rc)
 {
     struct watcher *watcher = search->watcher;
@@ -233,7 +233,7 @@ static void take_found(struct search *search)
     search->former = *pin;
 }
 
-/* Sets *code and returns false when the watch is over. */
+/* Returns false, with *code, when the watch is over. */
 static bool watch_found(struct search *search, int *code)
 {
     struct watcher *watcher = search->watcher;
@@ -263,7 +263,7 @@ static bool watch_found(struct search *search, int *code)
     return false;
 }
 
-/* What is wrong with the words is told as every verb tells it; EXIT_DONE: nothing. */
+/* Searches once, so that wrong options are reported as by every verb. EXIT_DONE: none. */
 static int look_first(struct search *search)
 {
     struct targets targets;
@@ -305,7 +305,7 @@ static int watch_selected(struct watcher *watcher)
     return code;
 }
 
-/* ---- the whole of it ---- */
+/* ---- the verb ---- */
 
 static int perform_watch(struct watcher *watcher, pid_t pid)
 {
@@ -319,7 +319,7 @@ static int perform_watch(struct watcher *watcher, pid_t pid)
     return pid ? watch_pid(watcher) : watch_selected(watcher);
 }
 
-/* The watcher must not move from then on. */
+/* The address of the watcher must not change afterwards. */
 static void prepare_watch(struct watcher *watcher, const struct options *options, pid_t pid)
 {
     struct watching *watch = &watcher->watch;
