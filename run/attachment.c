@@ -154,7 +154,7 @@ static fault_code make_plan(struct attachment *attachment, struct fault *fault)
 }
 
 /* So that no target can block the tool for ever. */
-static void watch(struct attachment *attachment)
+static void start_stall_guard(struct attachment *attachment)
 {
     const struct run_events *events = attachment->request.events;
     const struct stall_guard_case what = {.tid = &attachment->injection.summary.tid,
@@ -176,7 +176,7 @@ static fault_code open_unmapped(struct attachment *attachment, const struct atta
     attachment->memory.memfd = attachment->memory.mapsfd = -1;
     gate_init(&attachment->gate, request->trace);
     rc = deadline_start(&attachment->deadline, request->timeout_ns, interrupt_flag(), fault);
-    watch(attachment);
+    start_stall_guard(attachment);
     if (rc == FAULT_NONE)
         rc = open_target(attachment, fault);
     return rc;
@@ -312,7 +312,7 @@ static fault_code refuse_full(const struct attachment *attachment, struct fault 
                      units_bytes((double)headroom.bytes, left));
 }
 
-static fault_code begin(struct attachment *attachment, struct fault *fault)
+static fault_code begin_hold(struct attachment *attachment, struct fault *fault)
 {
     const struct injection_env env = attachment_env(attachment);
     fault_code rc = FAULT_NONE;
@@ -355,7 +355,7 @@ static void hold_apart(void *ctx)
     struct hold *hold = ctx;
     struct attachment *attachment = hold->attachment;
     struct fault *fault = hold->fault;
-    fault_code rc = begin(attachment, fault), ended;
+    fault_code rc = begin_hold(attachment, fault), ended;
 
     hold->code = rc;
     if (rc != FAULT_NONE)

@@ -155,7 +155,7 @@ static void put_template(struct text *text, const char *template,
 }
 
 /* Terminates the text with a NUL; false if it was too long. */
-static bool finish(struct text *text)
+static bool terminate_text(struct text *text)
 {
     if (text->len >= text->size)
         return false;
@@ -193,7 +193,7 @@ bool filename_expand(const char *template, const char *extension,
     struct text text = {out, size, 0};
 
     put_template(&text, template, facts);
-    if (!finish(&text))
+    if (!terminate_text(&text))
         return false;
     if (text.len > 0 && !filename_is_directory(out))
         return true;
@@ -201,7 +201,7 @@ bool filename_expand(const char *template, const char *extension,
         put(&text, "/", 1);
     put_template(&text, FILENAME_DEFAULT, facts);
     put(&text, extension, strlen(extension));
-    return finish(&text);
+    return terminate_text(&text);
 }
 
 /* Returns the extension of a path, such as ".pb.gz"; its end if it has none. */

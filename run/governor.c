@@ -22,7 +22,7 @@ static uint64_t cost_of(const struct governor *governor, uint64_t back)
     return governor->costs[(governor->rounds - 1 - back) % GOVERNOR_MEMORY];
 }
 
-static uint64_t mean(const struct governor *governor)
+static uint64_t mean_cost(const struct governor *governor)
 {
     uint64_t count = known(governor, GOVERNOR_MEMORY);
     double sum = 0;
@@ -51,7 +51,7 @@ static uint64_t second_dearest(const struct governor *governor)
 
 static uint64_t expected(const struct governor *governor)
 {
-    uint64_t recent = second_dearest(governor), usual = mean(governor);
+    uint64_t recent = second_dearest(governor), usual = mean_cost(governor);
 
     return recent > usual ? recent : usual;
 }

@@ -14,7 +14,7 @@ enum { DRAW_SECONDS = 60, POLL_NS = 5000000 };
 
 extern char **environ;
 
-static fault_code failed(struct fault *fault, int err, const char *what)
+static fault_code graphviz_failed(struct fault *fault, int err, const char *what)
 {
     return fault_set(fault, FAULT_OUTPUT, err, "draw", "%s", what);
 }
@@ -63,12 +63,12 @@ static fault_code wait_for(pid_t child, struct fault *fault)
         if (interrupted || clock_now() > deadline) {
             kill(child, SIGKILL);
             waitpid(child, &status, 0);
-            return failed(fault, interrupted ? EINTR : ETIMEDOUT, "dot was ended");
+            return graphviz_failed(fault, interrupted ? EINTR : ETIMEDOUT, "dot was ended");
         }
         nanosleep(&pause, NULL);
     }
     if (done < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
-        return failed(fault, 0, "dot could not draw the graph");
+        return graphviz_failed(fault, 0, "dot could not draw the graph");
     return FAULT_NONE;
 }
 
@@ -82,7 +82,7 @@ static fault_code copy(int picture, FILE *out, struct fault *fault)
         fwrite(buffer, 1, (size_t)n, out);
         at += n;
     }
-    return n < 0 ? failed(fault, errno, "the picture") : FAULT_NONE;
+    return n < 0 ? graphviz_failed(fault, errno, "the picture") : FAULT_NONE;
 }
 
 fault_code graphviz_draw(const char *dot, const char *graph, size_t len, FILE *out,
@@ -95,10 +95,10 @@ fault_code graphviz_draw(const char *dot, const char *graph, size_t len, FILE *o
     int err;
 
     if (in < 0 || picture < 0 || pwrite(in, graph, len, 0) != (ssize_t)len)
-        return failed(fault, errno, "the graph");
+        return graphviz_failed(fault, errno, "the graph");
     err = spawn(dot, in, picture, &child);
     if (err)
-        return failed(fault, err, dot);
+        return graphviz_failed(fault, err, dot);
     rc = wait_for(child, fault);
     return rc == FAULT_NONE ? copy(picture, out, fault) : rc;
 }

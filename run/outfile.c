@@ -123,7 +123,7 @@ static int follow_text(struct walk *walk, int link, bool slash)
     return rc;
 }
 
-static int finish(struct walk *walk, const char *name)
+static int end_walk(struct walk *walk, const char *name)
 {
     struct outfile *out = walk->out;
     struct stat where;
@@ -148,7 +148,7 @@ static int arrive(struct walk *walk, int named, const char *part, const struct s
         return rc;
     walk->out->exists = S_ISREG(st->st_mode) || walk->links == OUTFILE_LAST_LINK;
     if (walk->out->exists)
-        return finish(walk, part);
+        return end_walk(walk, part);
     if (walk->foreign)
         return -EINVAL;
     walk->out->special = fcntl(named, F_DUPFD_CLOEXEC, 0);
@@ -197,7 +197,7 @@ static int walk_in_root(struct walk *walk)
             return rc;
     }
     if (fstatat(walk->dir, name, &st, AT_SYMLINK_NOFOLLOW))
-        return errno == ENOENT ? finish(walk, name) : -errno;
+        return errno == ENOENT ? end_walk(walk, name) : -errno;
     if (S_ISDIR(st.st_mode))
         return -EISDIR;
     if (walk->links == OUTFILE_FOLLOW && !S_ISREG(st.st_mode))
@@ -262,7 +262,7 @@ static int step(struct walk *walk, const char *part, bool last, bool slash)
     struct stat st;
 
     if (named < 0)
-        return errno == ENOENT && !up && last && !slash ? finish(walk, part) : -errno;
+        return errno == ENOENT && !up && last && !slash ? end_walk(walk, part) : -errno;
     if (fstat(named, &st))
         return -errno;
     if (S_ISLNK(st.st_mode))
@@ -274,7 +274,8 @@ static int step(struct walk *walk, const char *part, bool last, bool slash)
     return last && !slash ? arrive(walk, named, part, &st) : -ENOTDIR;
 }
 
-static int begin(struct walk *walk, struct outfile *out, const char *path, enum outfile_links links)
+static int start_walk(struct walk *walk, struct outfile *out, const char *path,
+                      enum outfile_links links)
 {
     *out = (struct outfile){.begun = true, .dir = -1, .special = -1};
     *walk = (struct walk){.out = out, .links = links, .dir = -1};
@@ -306,7 +307,7 @@ static int walk_all(struct walk *walk)
 int outfile_find(struct outfile *out, const char *path, enum outfile_links links)
 {
     struct walk walk;
-    int rc = begin(&walk, out, path, links);
+    int rc = start_walk(&walk, out, path, links);
 
     if (rc == 0)
         rc = walk_all(&walk);
@@ -340,7 +341,7 @@ int outfile_directory(const char *path)
 {
     struct outfile out;
     struct walk walk;
-    int rc = begin(&walk, &out, path, OUTFILE_FOLLOW);
+    int rc = start_walk(&walk, &out, path, OUTFILE_FOLLOW);
 
     walk.to_directory = true;
     if (rc == 0)

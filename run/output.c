@@ -13,7 +13,7 @@
 
 enum { STREAM_BUFFER = 64 << 10, NUMBERS_MAX = 100000 };
 
-static fault_code failed(struct fault *fault, int err, const char *path)
+static fault_code output_failed(struct fault *fault, int err, const char *path)
 {
     return fault_set(fault, FAULT_OUTPUT, err, "write output", "%s", path);
 }
@@ -23,7 +23,7 @@ static fault_code refused(struct fault *fault, int err, const struct outfile *fi
                           const char *path)
 {
     if (err != EACCES || !file->at[0])
-        return failed(fault, err, path);
+        return output_failed(fault, err, path);
     return fault_set(fault, FAULT_OUTPUT_OTHERS, 0, "write output",
                      "'%.64s' on the path %.120s is a %s of user %u", file->at, path,
                      file->link ? "link" : "file", (unsigned)file->owner);
@@ -43,12 +43,12 @@ static fault_code open_temporary(struct output *output, struct fault *fault)
     umask(mask);
     output->temporary = strdup(".jeattach.XXXXXX"); /* short, so that it fits where the name fits */
     if (!output->temporary)
-        return failed(fault, ENOMEM, output->path);
+        return output_failed(fault, ENOMEM, output->path);
     output->fd = interrupt_make_unfinished(output->file.dir, output->temporary);
     if (output->fd < 0) {
         int err = errno;
         forget_temporary(output);
-        return failed(fault, err, output->path);
+        return output_failed(fault, err, output->path);
     }
     fchmod(output->fd, 0666 & ~mask);
     return FAULT_NONE;
@@ -63,7 +63,7 @@ static fault_code open_special(struct output *output, struct fault *fault)
     do
         output->fd = open(name, O_WRONLY | O_CLOEXEC | O_NOCTTY);
     while (output->fd < 0 && errno == EINTR && !*interrupt_flag());
-    return output->fd < 0 ? failed(fault, errno, output->path) : FAULT_NONE;
+    return output->fd < 0 ? output_failed(fault, errno, output->path) : FAULT_NONE;
 }
 
 /* For a new file the last link is not followed, unless it leads to a FIFO or a device. */
@@ -86,15 +86,15 @@ static fault_code open_named(struct output *output, const char *path, bool may_e
         return refused(fault, -rc, &output->file, *path ? path : "''");
     output->path = strdup(path);
     if (!output->path)
-        return failed(fault, ENOMEM, path);
+        return output_failed(fault, ENOMEM, path);
     if (output->file.special >= 0)
         return open_special(output, fault);
     if (output->file.exists && !may_exist)
-        return failed(fault, EEXIST, path);
+        return output_failed(fault, EEXIST, path);
     return open_temporary(output, fault);
 }
 
-static void begin(struct output *output, bool fresh)
+static void reset_output(struct output *output, bool fresh)
 {
     memset(output, 0, sizeof *output);
     output->fd = -1;
@@ -103,12 +103,12 @@ static void begin(struct output *output, bool fresh)
 
 fault_code output_open(struct output *output, const char *path, struct fault *fault)
 {
-    begin(output, false);
+    reset_output(output, false);
     if (strcmp(path, "-") != 0)
         return open_named(output, path, true, fault);
     output->fd = dup(STDOUT_FILENO);
     output->path = strdup("stdout");
-    return output->fd < 0 ? failed(fault, errno, "stdout") : FAULT_NONE;
+    return output->fd < 0 ? output_failed(fault, errno, "stdout") : FAULT_NONE;
 }
 
 fault_code output_open_new(struct output *output, const char *path, bool may_number,
@@ -116,7 +116,7 @@ fault_code output_open_new(struct output *output, const char *path, bool may_num
 {
     if (strcmp(path, "-") == 0)
         return output_open(output, path, fault);
-    begin(output, true);
+    reset_output(output, true);
     return open_named(output, path, may_number, fault);
 }
 
@@ -293,5 +293,5 @@ void output_close(struct output *output)
     }
     outfile_close(&output->file);
     free(output->path);
-    begin(output, false);
+    reset_output(output, false);
 }

@@ -211,8 +211,8 @@ static void update_rate(struct rule_state *state, double former, uint64_t now_ns
         state->rate = rate;
 }
 
-static void look(const struct rule *rule, struct rule_state *state, const struct measures *measures,
-                 bool alarm)
+static void evaluate_rule(const struct rule *rule, struct rule_state *state,
+                          const struct measures *measures, bool alarm)
 {
     double former = state->value;
 
@@ -243,7 +243,7 @@ unsigned rules_look(struct rules *rules, const struct measures *measures)
 
     for (size_t i = 0; i < rules->count; i++) {
         struct rule_state *state = &rules->states[i];
-        look(&rules->list[i], state, measures, measures->alarms >> i & 1);
+        evaluate_rule(&rules->list[i], state, measures, measures->alarms >> i & 1);
         if (state->holds && measures->now_ns >= state->quiet_until)
             firing |= 1u << i;
     }

@@ -124,8 +124,8 @@ fault_code sampling_look(struct attachment *attachment, struct sampling *samplin
     return FAULT_NONE;
 }
 
-static fault_code set(struct attachment *attachment, struct sampling *sampling, bool active,
-                      struct fault *fault)
+static fault_code write_active(struct attachment *attachment, struct sampling *sampling,
+                               bool active, struct fault *fault)
 {
     fault_code rc = sampling_look(attachment, sampling, fault);
 
@@ -146,13 +146,13 @@ static fault_code set(struct attachment *attachment, struct sampling *sampling, 
 fault_code sampling_stop(struct attachment *attachment, struct sampling *sampling,
                          struct fault *fault)
 {
-    return set(attachment, sampling, false, fault);
+    return write_active(attachment, sampling, false, fault);
 }
 
 fault_code sampling_end(struct attachment *attachment, struct sampling *sampling,
                         struct fault *fault)
 {
-    return set(attachment, sampling, prof_is_active(&sampling->former), fault);
+    return write_active(attachment, sampling, prof_is_active(&sampling->former), fault);
 }
 
 /* Once, and not while a thread is stopped. */

@@ -14,7 +14,7 @@
 enum { GRACE_NS = 1000000000, LOOK_NS = 200000000, LOOKS = 25, STACK_SIZE = 256 << 10 };
 
 /* True for calls that read a target or its files; not for writes to the operator's. */
-static bool reads(long nr)
+static bool is_read_call(long nr)
 {
     static const long calls[] = {
         SYS_process_vm_readv,
@@ -55,7 +55,7 @@ static void read_call(const struct stall_guard *stall_guard, char *call, size_t 
     if (thread_stat(&proc, PROC_SELF, stall_guard->watched, &stat) == 0 && stat.state == 'D')
         n = procfs_read(&proc, call, size, "self/task/%d/syscall", (int)stall_guard->watched);
     procfs_close(&proc);
-    if (n <= 0 || !reads(strtol(call, NULL, 10)))
+    if (n <= 0 || !is_read_call(strtol(call, NULL, 10)))
         call[0] = '\0';
 }
 
@@ -82,7 +82,7 @@ static _Noreturn void give_up(const struct stall_guard *stall_guard, long nr)
     _exit(what->stalled(what->ctx, &fault));
 }
 
-static void *watch(void *arg)
+static void *guard_main(void *arg)
 {
     struct stall_guard *stall_guard = arg;
     char before[256] = "", now[256];
@@ -118,7 +118,7 @@ static int start_thread(struct stall_guard *stall_guard)
     pthread_sigmask(SIG_BLOCK, &others, &mask);
     (void)pthread_attr_setstacksize(&attr, STACK_SIZE);
     cpu_pin_begin(&stall_guard->pin);
-    err = pthread_create(&stall_guard->thread, &attr, watch, stall_guard);
+    err = pthread_create(&stall_guard->thread, &attr, guard_main, stall_guard);
     cpu_pin_end(&stall_guard->pin);
     pthread_sigmask(SIG_SETMASK, &mask, NULL);
     pthread_attr_destroy(&attr);

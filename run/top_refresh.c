@@ -68,7 +68,7 @@ static void note_hold(struct top_refresh *refresh)
 }
 
 /* The deadline does not tick between refreshes; modules are read again for each. */
-static fault_code hold(struct top_refresh *refresh, struct fault *fault)
+static fault_code hold_once(struct top_refresh *refresh, struct fault *fault)
 {
     struct attachment *attachment = &refresh->attachment;
     fault_code rc = FAULT_NONE;
@@ -129,7 +129,7 @@ static fault_code take_samples(struct top_refresh *refresh, const struct heap_pr
     return good ? FAULT_NONE : fault_set(fault, FAULT_INTERNAL, ENOMEM, "report", "the profile");
 }
 
-static fault_code take_profile(struct top_refresh *refresh, uint64_t time, struct fault *fault)
+static fault_code add_profile(struct top_refresh *refresh, uint64_t time, struct fault *fault)
 {
     struct heap_profile profile;
     fault_code rc = dump_complete(&refresh->attachment.target, &refresh->sink, fault);
@@ -143,10 +143,10 @@ static fault_code take_profile(struct top_refresh *refresh, uint64_t time, struc
     return rc;
 }
 
-static fault_code run(struct top_refresh *refresh, struct fault *fault)
+static fault_code refresh_once(struct top_refresh *refresh, struct fault *fault)
 {
     struct top_model *model = &refresh->model;
-    fault_code rc = hold(refresh, fault);
+    fault_code rc = hold_once(refresh, fault);
     uint64_t time = clock_now();
 
     if (rc != FAULT_NONE)
@@ -155,7 +155,7 @@ static fault_code run(struct top_refresh *refresh, struct fault *fault)
     take_gauges(refresh, time);
     model->sites = NULL;
     if (refresh->snapshot.profile == SNAPSHOT_PROFILED) {
-        rc = take_profile(refresh, time, fault);
+        rc = add_profile(refresh, time, fault);
         model->sites = &refresh->sites;
     }
     model->refreshes += rc == FAULT_NONE;
@@ -165,7 +165,7 @@ static fault_code run(struct top_refresh *refresh, struct fault *fault)
 /* A failed hold leaves nothing attached (apart.h), so a transient fault costs only one refresh. */
 fault_code top_refresh_run(struct top_refresh *refresh, struct fault *fault)
 {
-    fault_code rc = run(refresh, fault);
+    fault_code rc = refresh_once(refresh, fault);
 
     refresh->model.missed = false;
     if (rc == FAULT_NONE || !refresh->model.refreshes || !fault_is_transient(rc))

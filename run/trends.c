@@ -66,7 +66,7 @@ double trends_rate(const struct trends *trends, enum gauge gauge)
     return growth(trends, gauge) / ((double)trends_window(trends) / 1e9);
 }
 
-static double mean(const struct trends *trends, enum gauge gauge, uint64_t from, uint64_t to)
+static double mean_bytes(const struct trends *trends, enum gauge gauge, uint64_t from, uint64_t to)
 {
     double sum = 0;
 
@@ -99,7 +99,8 @@ enum trend trends_direction(const struct trends *trends, enum gauge gauge)
     least = (double)trends_now(trends)->bytes[gauge] / (count < FEW ? FEW_PART : TREND_PART);
     least = least < LEAST_TREND ? LEAST_TREND : least;
     ends = growth(trends, gauge);
-    halves = mean(trends, gauge, count - count / 2, count) - mean(trends, gauge, 0, count / 2);
+    halves = mean_bytes(trends, gauge, count - count / 2, count) -
+             mean_bytes(trends, gauge, 0, count / 2);
     if (ends >= least && halves >= least / 2 && is_beyond(trends, gauge, true))
         return TREND_GROWING;
     if (-ends >= least && -halves >= least / 2 && is_beyond(trends, gauge, false))

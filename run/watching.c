@@ -139,7 +139,7 @@ bool watching_reserve(struct watching *watch)
     return room != NULL;
 }
 
-static enum course profile(struct watching *watch, unsigned fired)
+static enum course make_profile(struct watching *watch, unsigned fired)
 {
     struct output output = {.fd = -1};
     enum course course = COURSE_ON;
@@ -177,7 +177,7 @@ static enum course wait_for_change(struct watching *watch)
 }
 
 /* A process without memory has ended, or is in execve(2). */
-static enum course look(struct watching *watch)
+static enum course measure_once(struct watching *watch)
 {
     struct fault fault;
     unsigned fired;
@@ -186,7 +186,7 @@ static enum course look(struct watching *watch)
         return target_check(&watch->attachment.target, &fault) == FAULT_NONE ? COURSE_ON
                                                                              : COURSE_ENDED;
     fired = rules_look(&watch->rules, &watch->measures);
-    return fired ? profile(watch, fired) : COURSE_ON;
+    return fired ? make_profile(watch, fired) : COURSE_ON;
 }
 
 static enum course report_watching(struct watching *watch)
@@ -208,7 +208,7 @@ enum course watching_run(struct watching *watch)
     enum course course = report_watching(watch);
 
     while (course == COURSE_ON) {
-        course = look(watch);
+        course = measure_once(watch);
         if (course == COURSE_ON && watch->made >= watch->request.most)
             course = COURSE_FULL;
         if (course == COURSE_ON)
