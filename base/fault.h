@@ -54,7 +54,7 @@ enum {
 
 struct fault {
     fault_code code;
-    int err;           /* errno, or a return code of mallctl; 0: none */
+    int err;           /* errno, or the return code of an injected call; 0: none */
     int reason;        /* which cause, where several share the code: attach/faults.h; 0: none */
     const char *stage; /* what was being done, static text: "seize", "read maps" */
     char what[256];    /* the object: a path, a name, a thread */

@@ -8,7 +8,7 @@
 
 struct code_range {
     remote_addr start, end;
-    const char *what; /* static text, for messages: "jemalloc" */
+    const char *what; /* static text, for messages: "the dynamic loader" */
 };
 
 struct code_ranges {

@@ -14,7 +14,7 @@
  * The other functions that a plan forbids do not matter here: there is no
  * dynamic loader, no lazy binding, and no lock of theirs that the allocator
  * takes; an unwinder that samples an allocation has the allocator's frames
- * below it, and mallctl does not unwind; pthread_create and pthread_exit hold
+ * below it, and the injected call does not unwind; pthread_create and pthread_exit hold
  * no lock of the allocator except by calling it. pthread_setcancelstate stays
  * unknown.
  */

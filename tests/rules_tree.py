@@ -35,8 +35,6 @@ ALLOCATOR = re.compile(r"[^\n]*(?:jemalloc|mallctl|\bprof\.|\bje_)[^\n]*", re.I)
 # Files below jemalloc/ that speak of it.
 ALLOCATOR_KNOWN = {
     "base/fault.h",
-    "elf/ranges.h",
-    "inject/nameless.h",
 }
 # Static functions of the same name in several files.
 SAME_NAME = {"format", "spans_add"}
