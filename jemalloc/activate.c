@@ -124,8 +124,9 @@ static fault_code start_count_again(struct injection *injection,
     return rc;
 }
 
-static fault_code activate_held(struct injection *injection, const struct activation_visit *visit,
-                                enum outcome *outcome, struct fault *fault)
+static fault_code activate_stopped(struct injection *injection,
+                                   const struct activation_visit *visit, enum outcome *outcome,
+                                   struct fault *fault)
 {
     const struct activation_layout *layout = &visit->options->layout;
     remote_addr at = arch_tls(&injection->original) + (uint64_t)layout->offset;
@@ -151,8 +152,8 @@ static void count_visit(struct activation *activation, const struct injection *i
         activation->longest_ns = injection->summary.held_ns;
 }
 
-static fault_code hold_thread(const struct injection_env *env, const struct activation_visit *visit,
-                              struct fault *fault)
+static fault_code stop_and_activate(const struct injection_env *env,
+                                    const struct activation_visit *visit, struct fault *fault)
 {
     enum outcome outcome = OUTCOME_UNSURE;
     struct injection injection;
@@ -164,7 +165,7 @@ static fault_code hold_thread(const struct injection_env *env, const struct acti
         rc = injection_begin(&injection, env, fault);
     if (rc != FAULT_NONE)
         return rc;
-    rc = activate_held(&injection, visit, &outcome, fault);
+    rc = activate_stopped(&injection, visit, &outcome, fault);
     ended = injection_end(&injection, rc == FAULT_NONE ? fault : NULL);
     rc = rc == FAULT_NONE ? ended : rc;
     if (rc == FAULT_NONE)
@@ -235,7 +236,7 @@ static fault_code visit_one(const struct injection_env *env, const struct activa
     own.only_thread = pending->thread.tid;
     own.search_ns = slice;
     memset(&pending->fault, 0, sizeof pending->fault);
-    rc = hold_thread(&own, visit, &pending->fault);
+    rc = stop_and_activate(&own, visit, &pending->fault);
     pending->done = rc == FAULT_NONE;
     if (rc == FAULT_GONE && (rc = target_check(env->target, fault)) != FAULT_NONE)
         return rc;

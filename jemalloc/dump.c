@@ -139,7 +139,7 @@ static enum intercept_verdict file_enter(void *ctx, uint64_t nr, const uint64_t 
 }
 
 /* Returns the target as the stopped thread sees it. */
-static struct target held_view(const struct dump_intercept *intercept)
+static struct target view_of_thread(const struct dump_intercept *intercept)
 {
     return target_seen_by(intercept->injection->env.target, intercept->injection->session.tid);
 }
@@ -151,7 +151,8 @@ static struct target held_view(const struct dump_intercept *intercept)
  */
 static void confirm_path(struct dump_intercept *intercept)
 {
-    const struct target *target = intercept->injection->env.target, view = held_view(intercept);
+    const struct target *target = intercept->injection->env.target,
+                        view = view_of_thread(intercept);
     char real[DUMP_PATH_MAX];
 
     if (target_fd_path(target, &view, (int)intercept->fd, real, sizeof real) == 0) {
@@ -267,8 +268,8 @@ static fault_code refuse_fifo(const struct target *target, const char *path, str
 }
 
 /* For the stopped thread the path may name another file than for the process. */
-static fault_code refuse_held_fifo(const struct injection *injection, const char *path,
-                                   struct fault *fault)
+static fault_code refuse_thread_fifo(const struct injection *injection, const char *path,
+                                     struct fault *fault)
 {
     const struct target *target = injection->env.target;
     const struct target view = target_seen_by(target, injection->session.tid);
@@ -393,7 +394,7 @@ fault_code dump_run(struct injection *injection, const struct instance *instance
         rc = check_dump_hooks(injection, instance, &state, request->stream != NULL,
                               request->consent, fault);
     if (rc == FAULT_NONE)
-        rc = refuse_held_fifo(injection, request->stream ? NULL : request->path, fault);
+        rc = refuse_thread_fifo(injection, request->stream ? NULL : request->path, fault);
     if (rc == FAULT_NONE)
         rc = run_intercepted(&intercept, instance, &state, fault);
     if (rc != FAULT_NONE)

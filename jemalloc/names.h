@@ -41,7 +41,7 @@ enum name_refusal {
                                */
     NAME_REFUSE_STATS,        /* without config.stats: follows a null pointer */
     NAME_REFUSE_NO_TCACHE,    /* follows a null pointer in a thread without a thread cache */
-    NAME_REFUSE_HELD,         /* acts on the thread that happens to be stopped */
+    NAME_REFUSE_ANY_THREAD,   /* acts on the thread that happens to be stopped */
     NAME_REFUSE_FREES,        /* frees memory that is in use */
     NAME_REFUSE_THREADS,      /* creates and joins threads in the call */
     NAME_REFUSE_HOOK,         /* installs code */

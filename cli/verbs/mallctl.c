@@ -38,7 +38,7 @@ static const char *const refusals[] = {
         "false)",
     [NAME_REFUSE_NO_TCACHE] =
         "would crash the process if the held thread has no thread cache (opt.tcache is false)",
-    [NAME_REFUSE_HELD] =
+    [NAME_REFUSE_ANY_THREAD] =
         "would act on the one thread that is held for the call, not on the process",
     [NAME_REFUSE_FREES] = "would free memory that is in use",
     [NAME_REFUSE_THREADS] =

@@ -120,9 +120,9 @@ static void test_crashers(void)
     CHECK(judge("experimental.hooks.prof_dump", true, "5.3.0", true) == NAME_REFUSE_HOOK);
     CHECK(judge("experimental.hooks.install", true, "5.3.0", true) == NAME_REFUSE_HOOK);
     CHECK(judge("experimental.utilization.query", false, "5.3.0", true) == NAME_REFUSE_STRUCT);
-    CHECK(judge("thread.arena", true, "5.3.0", true) == NAME_REFUSE_HELD);
-    CHECK(judge("thread.tcache.flush", false, "5.3.0", true) == NAME_REFUSE_HELD);
-    CHECK(judge("thread.idle", false, "5.3.0", true) == NAME_REFUSE_HELD);
+    CHECK(judge("thread.arena", true, "5.3.0", true) == NAME_REFUSE_ANY_THREAD);
+    CHECK(judge("thread.tcache.flush", false, "5.3.0", true) == NAME_REFUSE_ANY_THREAD);
+    CHECK(judge("thread.idle", false, "5.3.0", true) == NAME_REFUSE_ANY_THREAD);
     CHECK(judge("tcache.destroy", true, "5.3.0", true) == NAME_REFUSE_TCACHE);
     CHECK(judge("arenas.create", false, "5.3.0", true) == NAME_REFUSE_CREATES);
     CHECK(judge("prof.dump", true, "5.3.0", true) == NAME_REFUSE_DUMP);
@@ -146,7 +146,7 @@ static void test_without_statistics(void)
         }
     }
     CHECK(judge("thread.tcache.max", false, "5.3.1", true) == NAME_REFUSE_NO_TCACHE);
-    CHECK(judge("thread.tcache.max", true, "5.3.1", true) == NAME_REFUSE_HELD);
+    CHECK(judge("thread.tcache.max", true, "5.3.1", true) == NAME_REFUSE_ANY_THREAD);
 }
 
 /* arena_get has no check of its own; 4096 and 4097 are beyond the array. */
