@@ -120,7 +120,7 @@ bool name_matches(const struct name_query *query, const char *name, size_t len)
     return false;
 }
 
-static bool spans_add(struct strtab_spans *spans, uint64_t first, uint64_t last)
+static bool add_span(struct strtab_spans *spans, uint64_t first, uint64_t last)
 {
     if (spans->count == STRTAB_SPANS_MAX)
         return false;
@@ -222,7 +222,7 @@ static bool find_beginning(struct scan *scan, const struct name_pattern *pattern
             continue;
         }
         if (pattern_agrees(pattern, scan->bytes + i, at + len - i) &&
-            !spans_add(scan->out, scan->at + i, scan->at + i))
+            !add_span(scan->out, scan->at + i, scan->at + i))
             return false;
         i++;
     }
@@ -237,8 +237,8 @@ static bool find_end(struct scan *scan, const struct name_pattern *pattern, size
     if (len < n || name[len - 1] != pattern->text[n - 1] ||
         memcmp(scan->bytes + last, pattern->text, n) != 0)
         return true;
-    return spans_add(scan->out, scan->at + (pattern->kind == NAME_WHOLE ? last : at),
-                     scan->at + last);
+    return add_span(scan->out, scan->at + (pattern->kind == NAME_WHOLE ? last : at),
+                    scan->at + last);
 }
 
 static bool scan_name(struct scan *scan, const char *name, size_t len)
