@@ -8,13 +8,11 @@
 
 #define PAGE_EMPTY 1u
 
-fault_code memory_open(struct memory *memory, const struct target *target, struct gate *gate,
-                       struct fault *fault)
+void memory_open(struct memory *memory, const struct target *target, struct gate *gate)
 {
     memset(memory, 0, sizeof *memory);
     memory->pid = target_via(target);
     memory->gate = gate;
-    (void)fault;
     memory->memfd = procfs_openf(target->proc, O_RDWR, "%d/mem", (int)target_via(target));
     memory->memfd_writable = memory->memfd >= 0;
     if (memory->memfd < 0)
@@ -24,7 +22,6 @@ fault_code memory_open(struct memory *memory, const struct target *target, struc
         memory->memfd = -1;
         memory->mapsfd = procfs_openf(target->proc, O_RDONLY, "%d/maps", (int)target_via(target));
     }
-    return FAULT_NONE;
 }
 
 void memory_close(struct memory *memory)

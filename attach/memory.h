@@ -30,9 +30,8 @@ struct memory {
     size_t unchanging_count;
 };
 
-/* Returns FAULT_NONE even if every way is refused so far; reads then fail. */
-fault_code memory_open(struct memory *memory, const struct target *target, struct gate *gate,
-                       struct fault *fault);
+/* Cannot fail: if every way is refused so far, reads fail. */
+void memory_open(struct memory *memory, const struct target *target, struct gate *gate);
 void memory_close(struct memory *memory);
 
 /*
@@ -52,7 +51,7 @@ bool memory_read(struct memory *memory, remote_addr addr, void *buf, size_t len)
 
 /*
  * Does the same; reads through the page cache if addr is in an unchanging range.
- * Always reads memory that the target may write from the target.
+ * Memory that the target may write is never cached.
  */
 bool memory_read_cached(struct memory *memory, remote_addr addr, void *buf, size_t len);
 /*

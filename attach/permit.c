@@ -23,8 +23,8 @@ static int yama_scope(const struct procfs *proc)
 
 /*
  * Finds out by the owner of its files whether the process is dumpable: they belong
- * to root if it is not (task_dump_owner, fs/proc/base.c). Everybody may see that. A
- * process of root's gives no answer.
+ * to root if it is not (task_dump_owner, fs/proc/base.c). Everybody may see that.
+ * The files of root's own processes always do, so they give no answer.
  */
 static enum answer is_dumpable(const struct target *target, uid_t euid)
 {

@@ -33,7 +33,7 @@ static inline bool cursor_begins(struct cursor text, const char *start)
     return cursor_left(text) >= len && memcmp(text.at, start, len) == 0;
 }
 
-/* True if the text is exactly that one. */
+/* True if the text is exactly `other`. */
 static inline bool cursor_is(struct cursor text, const char *other)
 {
     return cursor_left(text) == strlen(other) && cursor_begins(text, other);
@@ -62,7 +62,7 @@ static inline void cursor_skip_blanks(struct cursor *text)
         text->at++;
 }
 
-/* Takes decimal digits. False if there are none, or they make more than 64 bits. */
+/* Takes decimal digits. False if there are none, or the number exceeds 64 bits. */
 static inline bool cursor_take_decimal(struct cursor *text, uint64_t *out)
 {
     const char *p = text->at;
@@ -79,7 +79,7 @@ static inline bool cursor_take_decimal(struct cursor *text, uint64_t *out)
     return true;
 }
 
-/* The value of a hexadecimal digit of either case; -1: it is none. */
+/* Returns the value of a hexadecimal digit of either case; -1: it is not one. */
 static inline int cursor_hex_digit(char ch)
 {
     if (ch >= '0' && ch <= '9')
@@ -89,7 +89,7 @@ static inline int cursor_hex_digit(char ch)
     return ch >= 'A' && ch <= 'F' ? ch - 'A' + 10 : -1;
 }
 
-/* Takes hexadecimal digits, without a prefix. False as for decimal ones. */
+/* Takes hexadecimal digits, without a prefix. False in the same cases. */
 static inline bool cursor_take_hex(struct cursor *text, uint64_t *out)
 {
     const char *p = text->at;
@@ -126,7 +126,7 @@ bool cursor_find(struct cursor *text, const char *words);
 /* Finds the first line that begins with key and has more behind it: *value is the rest of it. */
 bool cursor_find_line(struct cursor text, const char *key, struct cursor *value);
 
-/* The same for a line of "key   number ...": false also if no number follows the key. */
+/* Finds the number in the first line "key   number ..."; false also if none follows the key. */
 bool cursor_find_number(struct cursor text, const char *key, uint64_t *value);
 
 /* True if the list, with separators between its words, has that word. */

@@ -26,10 +26,11 @@ static void child_main(pid_t parent)
 static bool write_child(const struct session *session, const struct arch_frames *frames)
 {
     struct memory memory;
-    bool good = memory_open(&memory, session->target, session->gate, NULL) == FAULT_NONE;
+    bool good;
 
+    memory_open(&memory, session->target, session->gate);
     memory.stopped_tid = session->tid;
-    good = good && memory_write(&memory, frames->addr, frames->bytes, frames->len);
+    good = memory_write(&memory, frames->addr, frames->bytes, frames->len);
     memory_close(&memory);
     return good;
 }

@@ -374,10 +374,9 @@ static fault_code look_at_modules(struct look *look, struct census_entry *entry,
     const struct module *module = NULL;
     fault_code rc = load_modules(look, fault);
 
-    if (rc == FAULT_NONE)
-        rc = memory_open(&look->memory, &look->target, &look->census->gate, fault);
     if (rc != FAULT_NONE)
         return rc;
+    memory_open(&look->memory, &look->target, &look->census->gate);
     modules_tell_memory(&look->modules, &look->memory);
     rc = choose_jemalloc(look, &found, &module, fault);
     if (rc == FAULT_NONE)

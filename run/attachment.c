@@ -98,14 +98,14 @@ static fault_code find_instances(struct attachment *attachment, bool every, stru
 }
 
 /* It stays open between holds, unless the thread through which it was opened has ended. */
-static fault_code open_memory(struct attachment *attachment, struct fault *fault)
+static void open_memory(struct attachment *attachment)
 {
     struct memory *memory = &attachment->memory;
 
     if (memory->gate && memory->pid == target_via(&attachment->target))
-        return FAULT_NONE;
+        return;
     memory_close(memory);
-    return memory_open(memory, &attachment->target, &attachment->gate, fault);
+    memory_open(memory, &attachment->target, &attachment->gate);
 }
 
 /*
@@ -127,10 +127,10 @@ static fault_code unless_refused(const struct attachment *attachment, fault_code
 
 static fault_code find_allocator(struct attachment *attachment, bool every, struct fault *fault)
 {
-    fault_code rc = open_memory(attachment, fault);
+    fault_code rc;
 
-    if (rc == FAULT_NONE)
-        rc = modules_load(&attachment->modules, &attachment->target, fault);
+    open_memory(attachment);
+    rc = modules_load(&attachment->modules, &attachment->target, fault);
     if (rc == FAULT_NONE)
         modules_tell_memory(&attachment->modules, &attachment->memory);
     if (rc == FAULT_NONE)
@@ -246,10 +246,10 @@ static fault_code same_program(struct attachment *attachment, struct fault *faul
 static fault_code look_again(struct attachment *attachment, struct fault *fault)
 {
     struct modules now;
-    fault_code rc = open_memory(attachment, fault);
+    fault_code rc;
 
-    if (rc == FAULT_NONE)
-        rc = modules_load(&now, &attachment->target, fault);
+    open_memory(attachment);
+    rc = modules_load(&now, &attachment->target, fault);
     if (rc != FAULT_NONE)
         return rc;
     if (modules_same_code(&now, &attachment->modules)) {

@@ -17,10 +17,11 @@ struct own {
 static inline bool own_open(struct own *own)
 {
     memset(own, 0, sizeof *own);
-    return procfs_open(&own->proc, "/proc") == 0 &&
-           target_open(&own->target, &own->proc, getpid(), NULL) == FAULT_NONE &&
-           memory_open(&own->memory, &own->target, &own->gate, NULL) == FAULT_NONE &&
-           modules_load(&own->modules, &own->target, NULL) == FAULT_NONE;
+    if (procfs_open(&own->proc, "/proc") ||
+        target_open(&own->target, &own->proc, getpid(), NULL) != FAULT_NONE)
+        return false;
+    memory_open(&own->memory, &own->target, &own->gate);
+    return modules_load(&own->modules, &own->target, NULL) == FAULT_NONE;
 }
 
 static inline void own_close(struct own *own)
