@@ -60,6 +60,13 @@ struct watch_request {
     bool on;                      /* switch profiling on while it is watched */
     /* Reports an event; a fault ends the watch. */
     fault_code (*report)(void *ctx, const struct watch_event *event, struct fault *fault);
+    /*
+     * Both close the attachment. finish restores prof.active before, and
+     * reports rc, if it is a fault; it returns false if anything failed. leave
+     * is for a process that is gone. NULL: the same without a report.
+     */
+    bool (*finish)(void *ctx, fault_code rc);
+    void (*leave)(void *ctx);
     void *ctx;
 };
 
