@@ -1,4 +1,4 @@
-/* The codes of faults that this layer sets (base/fault.h). */
+/* The fault codes of this layer (base/fault.h). */
 #pragma once
 
 #include "host/faults.h"
@@ -35,9 +35,9 @@ enum {
 };
 
 /*
- * Values of fault.reason. FAULT_FROZEN has an enum freezer (host/freezer.h),
- * FAULT_DENIED_LSM an enum lsm_kind (host/lsm.h), FAULT_DENIED_YAMA the value of
- * kernel.yama.ptrace_scope, and these have one of their own:
+ * Values of fault.reason: for FAULT_FROZEN an enum freezer (host/freezer.h), for
+ * FAULT_DENIED_LSM an enum lsm_kind (host/lsm.h), for FAULT_DENIED_YAMA the value of
+ * kernel.yama.ptrace_scope, for others an enum below.
  */
 enum tracer_kind { TRACER_OTHER, TRACER_JEATTACH };  /* of FAULT_TRACED, FAULT_TOOL_TRACED */
 enum denied_access { DENIED_ATTACH, DENIED_MEMORY }; /* of FAULT_DENIED: what the kernel refused */

@@ -68,7 +68,7 @@ static fault_code judge_candidate(struct selection *selection, const struct sele
     if (!selector_matches(selector, target->proc, target->pid))
         return FAULT_GONE;
     look = census_look(census, target->proc, target->pid, &candidate->entry, fault);
-    if (look == FAULT_INTERNAL && fault->err == ENOMEM)
+    if (look != FAULT_NONE && fault_is_out_of_memory(fault))
         return look;
     if (target_check(target, NULL) != FAULT_NONE)
         return FAULT_GONE;

@@ -1,4 +1,4 @@
-/* The codes of faults that this layer sets (base/fault.h). */
+/* The fault codes of this layer (base/fault.h). */
 #pragma once
 
 #include "jemalloc/faults.h"

@@ -73,7 +73,7 @@ static fault_code add_entry(struct listing *listing, const struct procfs *proc,
  */
 static fault_code count(struct listing *listing, fault_code code, const struct fault *fault)
 {
-    if (code == FAULT_INTERNAL && fault->err == ENOMEM)
+    if (code != FAULT_NONE && fault_is_out_of_memory(fault))
         return code;
     bool odd = code == FAULT_INTERNAL || code == FAULT_UNSUPPORTED;
     listing->looked += code == FAULT_NONE || code == FAULT_NO_ALLOCATOR || code == FAULT_DENIED;
