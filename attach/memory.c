@@ -1,4 +1,5 @@
 #include "attach/memory.h"
+#include "base/search.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -64,15 +65,7 @@ void memory_set_unchanging(struct memory *memory, struct memory_range *ranges, s
 
 bool memory_is_unchanging(const struct memory *memory, remote_addr addr)
 {
-    size_t low = 0, high = memory->unchanging_count;
-
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (addr >= memory->unchanging[mid].end)
-            low = mid + 1;
-        else
-            high = mid;
-    }
+    size_t low = SEARCH_FIRST(i, memory->unchanging_count, addr < memory->unchanging[i].end);
     return low < memory->unchanging_count && addr >= memory->unchanging[low].start;
 }
 

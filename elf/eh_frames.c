@@ -1,5 +1,6 @@
 #include "elf/eh_frames.h"
 #include "base/list.h"
+#include "base/search.h"
 
 #include <string.h>
 
@@ -110,17 +111,9 @@ static void walk_add_cie(struct walk *walk, remote_addr at, const unsigned char 
 /* CIEs are visited in the order of their addresses. */
 static const struct cie *walk_cie(struct walk *walk, remote_addr at)
 {
-    size_t low = 0, high = walk->cie_count;
-
-    if (walk->last < high && walk->cies[walk->last].at == at)
+    if (walk->last < walk->cie_count && walk->cies[walk->last].at == at)
         return &walk->cies[walk->last];
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (walk->cies[mid].at < at)
-            low = mid + 1;
-        else
-            high = mid;
-    }
+    size_t low = SEARCH_FIRST(i, walk->cie_count, walk->cies[i].at >= at);
     if (low == walk->cie_count || walk->cies[low].at != at)
         return NULL;
     walk->last = low;
@@ -321,16 +314,7 @@ void eh_frames_free(struct eh_frames *frames)
 
 size_t eh_frames_from(const struct eh_frames *frames, remote_addr addr)
 {
-    size_t low = 0, high = frames->count;
-
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (eh_frames_start(frames, mid) < addr)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low;
+    return SEARCH_FIRST(i, frames->count, eh_frames_start(frames, i) >= addr);
 }
 
 size_t eh_frames_at(const struct eh_frames *frames, remote_addr addr)

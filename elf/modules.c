@@ -1,5 +1,6 @@
 #include "elf/modules.h"
 #include "base/list.h"
+#include "base/search.h"
 #include "elf/faults.h"
 
 #include <errno.h>
@@ -272,18 +273,9 @@ void modules_stack_grew(struct modules *modules, remote_addr addr)
 
 const struct vma *modules_vma_at(const struct modules *modules, remote_addr addr)
 {
-    size_t low = 0, high = modules->vma_count;
-
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (addr >= modules->vmas[mid].end)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    if (low == modules->vma_count || addr < modules->vmas[low].start)
-        return NULL;
-    return &modules->vmas[low];
+    size_t low = SEARCH_FIRST(i, modules->vma_count, addr < modules->vmas[i].end);
+    return low < modules->vma_count && addr >= modules->vmas[low].start ? &modules->vmas[low]
+                                                                        : NULL;
 }
 
 const struct module *modules_at(const struct modules *modules, remote_addr addr)

@@ -1,4 +1,5 @@
 #include "elf/ranges.h"
+#include "base/search.h"
 
 #include <string.h>
 
@@ -42,18 +43,8 @@ void ranges_sort(struct code_ranges *ranges)
 
 const struct code_range *ranges_find(const struct code_ranges *ranges, remote_addr addr)
 {
-    size_t low = 0, high = ranges->count;
-
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (addr >= ranges->list[mid].end)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    if (low == ranges->count || addr < ranges->list[low].start)
-        return NULL;
-    return &ranges->list[low];
+    size_t low = SEARCH_FIRST(i, ranges->count, addr < ranges->list[i].end);
+    return low < ranges->count && addr >= ranges->list[low].start ? &ranges->list[low] : NULL;
 }
 
 void ranges_free(struct code_ranges *ranges)

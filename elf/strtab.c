@@ -1,5 +1,6 @@
 #include "elf/strtab.h"
 #include "base/list.h"
+#include "base/search.h"
 
 #include <string.h>
 
@@ -300,14 +301,6 @@ bool strtab_find(const struct strtab *strtab, const struct name_query *query,
 
 bool strtab_spans_hold(const struct strtab_spans *spans, uint64_t at)
 {
-    size_t low = 0, high = spans->count;
-
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (at > spans->list[mid].last)
-            low = mid + 1;
-        else
-            high = mid;
-    }
+    size_t low = SEARCH_FIRST(i, spans->count, at <= spans->list[i].last);
     return low < spans->count && at >= spans->list[low].first;
 }

@@ -1,5 +1,6 @@
 #include "jemalloc/code.h"
 #include "base/list.h"
+#include "base/search.h"
 #include "elf/function_names.h"
 #include "jemalloc/stripped/stripped.h"
 
@@ -257,17 +258,10 @@ static int compare_functions(const void *a, const void *b)
 static size_t function_behind(const struct functions *functions, size_t other)
 {
     remote_addr addr = functions->others[other];
-    size_t low = 0, high = functions->count;
+    const struct owned_function *list = functions->list;
 
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        const struct owned_function *function = &functions->list[mid];
-        if (function->start < addr || (function->start == addr && function->before <= other))
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low;
+    return SEARCH_FIRST(i, functions->count,
+                        list[i].start > addr || (list[i].start == addr && list[i].before > other));
 }
 
 static void divide_functions(struct functions *functions)

@@ -1,3 +1,4 @@
+#include "base/search.h"
 #include "profile/debug_unit.h"
 
 #include <dwarf.h>
@@ -67,18 +68,9 @@ void debug_info_free(struct debug_info *info)
 static struct debug_unit *unit_among(const struct debug_file *file, struct debug_unit *units,
                                      size_t count, const unsigned char *at)
 {
-    size_t low = 0, high = count;
-
     if (!count || at < file->info || at >= file->info + units[count - 1].end)
         return NULL;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if ((Dwarf_Off)(at - file->info) >= units[mid].end)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return &units[low];
+    return &units[SEARCH_FIRST(i, count, (Dwarf_Off)(at - file->info) < units[i].end)];
 }
 
 struct debug_unit *debug_unit_of(struct debug_info *info, const void *at)

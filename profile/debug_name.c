@@ -1,4 +1,5 @@
 #include "base/list.h"
+#include "base/search.h"
 #include "profile/debug_unit.h"
 #include "profile/demangle.h"
 
@@ -97,15 +98,8 @@ bool debug_reference(struct debug_info *info, Dwarf_Die *die, unsigned name, Dwa
 /* Returns the container of the functions that start at a DIE's address, or SPANS_NONE. */
 static uint32_t container_of(const struct debug_unit *unit, const Dwarf_Die *die)
 {
-    size_t low = 0, high = unit->place_count;
-
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if ((unsigned char *)unit->places[mid].die <= (unsigned char *)die->addr)
-            low = mid + 1;
-        else
-            high = mid;
-    }
+    size_t low = SEARCH_FIRST(i, unit->place_count,
+                              (unsigned char *)unit->places[i].die > (unsigned char *)die->addr);
     return low ? unit->places[low - 1].container : SPANS_NONE;
 }
 

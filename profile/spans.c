@@ -1,6 +1,6 @@
 #include "profile/spans.h"
 #include "base/list.h"
-#include "base/table.h"
+#include "base/search.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -128,18 +128,9 @@ bool spans_finish(struct spans *spans)
 
 uint32_t spans_find(const struct spans *spans, uint64_t address)
 {
-    size_t low = 0, high = spans->count;
-
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (address >= spans->list[mid].end)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    if (low == spans->count || address < spans->list[low].start)
-        return SPANS_NONE;
-    return spans->list[low].value;
+    size_t low = SEARCH_FIRST(i, spans->count, address < spans->list[i].end);
+    return low < spans->count && address >= spans->list[low].start ? spans->list[low].value
+                                                                   : SPANS_NONE;
 }
 
 void spans_free(struct spans *spans)

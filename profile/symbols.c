@@ -1,5 +1,6 @@
 #include "profile/symbols.h"
 #include "base/list.h"
+#include "base/search.h"
 #include "base/table.h"
 #include "profile/module_symbols.h"
 
@@ -136,18 +137,10 @@ void symbols_free(struct symbols *symbols)
 
 static const struct mapping *mapping_at(const struct symbols *symbols, uint64_t address)
 {
-    size_t low = 0, high = symbols->mapping_count;
-
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (address >= symbols->mappings[mid].given.start)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    if (low == 0 || address >= symbols->mappings[low - 1].given.end)
-        return NULL;
-    return &symbols->mappings[low - 1];
+    size_t low =
+        SEARCH_FIRST(i, symbols->mapping_count, address < symbols->mappings[i].given.start);
+    return low > 0 && address < symbols->mappings[low - 1].given.end ? &symbols->mappings[low - 1]
+                                                                     : NULL;
 }
 
 static struct module_symbols *module_of(struct symbols *symbols, const struct mapping *mapping)

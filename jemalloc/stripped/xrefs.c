@@ -1,4 +1,5 @@
 #include "jemalloc/stripped/xrefs.h"
+#include "base/search.h"
 
 #include <string.h>
 
@@ -178,15 +179,7 @@ struct ballot {
 
 static bool is_option_text(const struct texts *texts, remote_addr target)
 {
-    size_t low = 0, high = texts->option_count;
-
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (texts->options[mid] < target)
-            low = mid + 1;
-        else
-            high = mid;
-    }
+    size_t low = SEARCH_FIRST(i, texts->option_count, texts->options[i] >= target);
     return low < texts->option_count && texts->options[low] == target;
 }
 
