@@ -1,5 +1,4 @@
 #include "cli/help.h"
-#include "base/util.h"
 #include "cli/message.h"
 #include "cli/option_table.h"
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "base/fault.h"
-#include "cli/options.h"
 
 #include <stddef.h>
 

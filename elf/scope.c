@@ -1,7 +1,6 @@
 #include "elf/scope.h"
 
 #include <link.h>
-#include <string.h>
 
 enum { OBJECTS_MAX = 4096, DYNAMIC_MAX = 256 };
 

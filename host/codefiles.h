@@ -9,8 +9,6 @@
 #include "base/util.h"
 #include "host/procfs.h"
 
-#include <stdbool.h>
-
 enum { CODE_FILES_MAX = 256, CODE_HEAD = 256 };
 
 /* One executable mapping of a file, with its first bytes. */

@@ -1,5 +1,4 @@
 #include "host/selector.h"
-#include "base/util.h"
 #include "host/cgroup_members.h"
 #include "host/faults.h"
 #include "host/task.h"

@@ -4,7 +4,6 @@
 #include "inject/refs.h"
 
 #include <errno.h>
-#include <string.h>
 
 enum {
     MAKERS_MAX = 64,    /* functions that make a process */

@@ -1,7 +1,6 @@
 /* The layout of the extended state's components in an XSAVE image. x86-64 only. */
 #pragma once
 
-#include <stddef.h>
 #include <stdint.h>
 
 enum {

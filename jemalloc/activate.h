@@ -23,7 +23,6 @@
 #pragma once
 
 #include "jemalloc/hooks.h"
-#include "jemalloc/prof.h"
 
 enum { ACTIVATION_NAMED = 16 };
 

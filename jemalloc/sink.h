@@ -4,7 +4,6 @@
 #include "base/fault.h"
 #include "host/procfs.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 
 struct sink {

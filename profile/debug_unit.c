@@ -3,7 +3,6 @@
 
 #include <dwarf.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { WALK_DEPTH_MAX = 256 };
 

@@ -4,7 +4,6 @@
 #include "profile/gzip.h"
 #include "profile/wire.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* Field numbers of profile.proto. */

@@ -11,7 +11,6 @@
 #include "run/interrupt.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { HEADROOM_WANTED = 32 << 10 }; /* bytes of memory, for a call */

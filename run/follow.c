@@ -1,7 +1,6 @@
 #include "run/follow.h"
 #include "base/util.h"
 #include "jemalloc/selection.h"
-#include "run/faults.h"
 #include "run/pause.h"
 
 #include <errno.h>

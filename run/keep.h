@@ -1,7 +1,6 @@
 /* The profiles that `watch` has written to a directory: their names, and how many are kept. */
 #pragma once
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #define KEEP_EXTENSION ".watch.heap"

@@ -1,6 +1,5 @@
 #include "run/top_refresh.h"
 #include "jemalloc/dump.h"
-#include "run/faults.h"
 #include "run/interrupt.h"
 
 #include <errno.h>

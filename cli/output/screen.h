@@ -10,7 +10,6 @@
 
 #include "attach/target.h"
 
-#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,6 +1,5 @@
 #include "cli/output/top_view.h"
 #include "base/units.h"
-#include "cli/message.h"
 #include "cli/output/columns.h"
 #include "profile/short_name.h"
 

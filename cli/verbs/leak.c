@@ -1,7 +1,6 @@
 /* jeattach leak */
 #include "run/leak.h"
 #include "base/units.h"
-#include "cli/faults.h"
 #include "cli/job.h"
 #include "cli/output/attachment_json.h"
 #include "cli/presentation.h"

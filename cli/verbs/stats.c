@@ -8,7 +8,6 @@
 #include "cli/output/usage.h"
 #include "cli/verbs/verbs.h"
 #include "jemalloc/variable.h"
-#include "run/output.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -5,7 +5,6 @@
 #include "cli/output/top_json.h"
 #include "cli/presentation.h"
 #include "cli/verbs/verbs.h"
-#include "run/interrupt.h"
 #include "run/top_refresh.h"
 
 #include <errno.h>
