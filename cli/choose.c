@@ -184,7 +184,7 @@ static int choose_by_search(struct targets *targets, const struct options *optio
 
 static int choose_pids(struct targets *targets, const struct options *options)
 {
-    const struct subject subject = {.verb = "look at", .name = "processes", .json = options->json};
+    const struct subject subject = {.verb = "examine", .name = "processes", .json = options->json};
     const struct targets_request request = {.pids = options->pids, .pid_count = options->pid_count};
     struct fault fault;
 

@@ -252,7 +252,7 @@ class Lines(TestCase):
         _, err = tool.communicate(timeout=LIMIT)
         self.assertEqual(tool.returncode, lib.GONE, err)
         self.assertIn("ended", err)
-        self.assertIn("cannot go on showing process %d (sites)" % process.pid, err)
+        self.assertIn("cannot continue to show process %d (sites)" % process.pid, err)
 
     def test_switched_on_meanwhile(self):
         process = self.sites("prof:true,prof_active:false,lg_prof_sample:0")

@@ -461,7 +461,7 @@ static int mallctl_main(const struct options *options, pid_t pid)
     struct attachment attachment;
     struct fault fault;
     struct job job;
-    fault_code rc = job_open(&job, &attachment, options, pid, "use mallctl of", &fault);
+    fault_code rc = job_open(&job, &attachment, options, pid, "use mallctl in process", &fault);
 
     if (rc == FAULT_NONE)
         rc = perform_mallctl(&job, &mallctl, &fault);

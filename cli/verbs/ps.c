@@ -212,7 +212,7 @@ static int print_list_stalled(void *ctx, const struct fault *fault)
 
 static int ps_main(const struct options *options, pid_t pid)
 {
-    struct listing listing = {.options = options, .subject.verb = "look at process"};
+    struct listing listing = {.options = options, .subject.verb = "examine process"};
     const struct stall_guard_case what = {.stalled = print_list_stalled, .ctx = &listing};
     struct stall_guard stall_guard;
     struct deadline deadline = {0};

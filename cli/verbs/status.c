@@ -406,7 +406,7 @@ static int status_main(const struct options *options, pid_t pid)
     struct fault fault;
     int code;
     fault_code rc =
-        job_look(&status.job, &status.attachment, options, pid, "look at process", &fault);
+        job_look(&status.job, &status.attachment, options, pid, "examine process", &fault);
 
     if (rc == FAULT_NONE)
         rc = perform_status(&status, &fault);

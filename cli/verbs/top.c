@@ -139,7 +139,7 @@ static fault_code show_next(struct top *top, struct fault *fault)
     if (top->options->once)
         top->refresh.model.interval = 0;
     explain_missed(top, fault);
-    top->job.verb = "go on showing process";
+    top->job.verb = "continue to show process";
     explain(top);
     set_clock(top);
     return draw(top, fault);
