@@ -139,7 +139,7 @@ static enum course retry_later(struct watch *watch, fault_code rc)
     uint64_t pause = watch->failures < 6 ? SECOND_NS << watch->failures : 60 * SECOND_NS;
     enum course course = COURSE_ON;
 
-    if (fault_is_gone(rc)) {
+    if (sampling_is_gone(&watching->attachment, &watching->sampling, rc)) {
         leave_process(watching);
         return wait_for_ns(SECOND_NS) ? COURSE_ON : COURSE_INTERRUPTED;
     }

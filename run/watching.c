@@ -49,15 +49,17 @@ enum course watching_report_failed(struct watching *watch, unsigned fired, uint6
 /* ---- one profile ---- */
 
 /* How the watch continues after a fault. */
-static enum course course_of(const struct fault *fault)
+static enum course course_of(struct watching *watch)
 {
-    if (fault->code == FAULT_EXECED)
+    fault_code code = watch->fault.code;
+
+    if (code == FAULT_EXECED)
         return COURSE_EXECED;
-    if (fault->code == FAULT_INTERRUPTED)
+    if (code == FAULT_INTERRUPTED)
         return COURSE_INTERRUPTED;
-    if (fault_is_output(fault->code))
+    if (fault_is_output(code))
         return COURSE_FAILED;
-    return fault_is_gone(fault->code) ? COURSE_ENDED : COURSE_ON;
+    return sampling_is_gone(&watch->attachment, &watch->sampling, code) ? COURSE_ENDED : COURSE_ON;
 }
 
 static bool name_profile(const struct watching *watch, char *out, size_t size)
@@ -152,7 +154,7 @@ static enum course make_profile(struct watching *watch, unsigned fired)
         rules_fired(&watch->rules, fired, clock_now());
         course = report_profile(watch, fired, output.path);
     } else {
-        course = course_of(&watch->fault);
+        course = course_of(watch);
         if (course == COURSE_ON)
             course = watching_report_failed(watch, fired,
                                             rules_failed(&watch->rules, fired, clock_now()));

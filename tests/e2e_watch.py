@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 
+import allocators
 import lib
 from lib import GONE, INTERRUPTED, NO_SAFE_MOMENT, OK, OUTPUT_FAILED, PROFILING_OFF, USAGE
 from watching import CAP_IPC_LOCK, CONF, MIB, NAME, PATIENCE, WatchTest
@@ -230,7 +231,7 @@ class State(WatchTest):
         self.assertLess(start["own_rss"], 16 * MIB)
 
 
-class Ends(WatchTest):
+class Ends(WatchTest, allocators.TestCase):
     def test_name_comes_back(self):
         program = self.program()
         grower = self.grower(program=program)
@@ -265,6 +266,22 @@ class Ends(WatchTest):
         grower.end()
         self.assertEqual(watch.code(), GONE)
         self.assertEqual([e.get("event") for e in watch.events()], ["watching", "ended"])
+
+    def test_named_thread_ends(self):
+        """No more profiles, but the process is watched; at the end another thread restores it."""
+        allocator = self.allocator("5.3.0", words=("--threads", 1))
+        tid = allocator.workers()["worker-0"]
+        watch = self.watch(allocator.pid, "--thread", tid, "--when", "rss>1M", "--on",
+                           "--cooldown", "1ms", "--max", 100000)
+        watch.wait_for("profile")
+        allocator.ask("leave")
+        event = watch.wait_for("failed")[0]
+        self.assertIn("no thread %d" % tid, event["cause"])
+        self.assertEqual(watch.events("ended"), [])
+        self.assertEqual(watch.end(), INTERRUPTED, watch.said())
+        result = self.assert_ran(lib.run_tool("mallctl", allocator.pid, "prof.active"))
+        self.assertEqual(result.text, "prof.active = false\n")
+        self.assertTrue(allocator.alive())
 
     def test_full_disk(self):
         lib.require_root()
