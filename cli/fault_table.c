@@ -6,7 +6,8 @@
 static const struct fault_row rows[] = {
     {FAULT_INTERNAL, "internal", EXIT_INTERNAL, "%W%E",
      "please report this with the output of -vv"},
-    {FAULT_GONE, "gone", EXIT_GONE, "there is no such process, or it has ended: %W", NULL},
+    {FAULT_GONE, "gone", EXIT_GONE, "there is no such process or thread, or it has ended: %W",
+     NULL},
     {FAULT_ZOMBIE, "zombie", EXIT_GONE,
      "it has ended; it stays a zombie until its parent collects it: %W", NULL},
     {FAULT_REUSED, "reused", EXIT_GONE,

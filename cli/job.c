@@ -287,6 +287,7 @@ int job_finish_sampling(struct job *job, struct sampling *sampling, fault_code r
     bool gone = sampling_is_gone(job->attachment, sampling, rc);
     fault_code settled;
     int code = EXIT_DONE, last;
+    const char *verb = job->verb;
     struct fault own;
     char time[UNITS_TEXT];
 
@@ -301,6 +302,7 @@ int job_finish_sampling(struct job *job, struct sampling *sampling, fault_code r
     if (settled == FAULT_NONE)
         print_sampled(job, sampling);
     last = job_finish(job, settled, &own);
+    job->verb = verb; /* watch uses the job for the next process */
     if (last != EXIT_DONE)
         return last;
     if (code != EXIT_DONE)
