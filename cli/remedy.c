@@ -57,97 +57,98 @@ enum who {
 
 #define KUBECTL(profile) "kubectl debug -it POD --image=IMAGE --target=CONTAINER --profile=" profile
 
-enum { ANY_REASON = -1 };
+#define ANY_REASON (-1)
+#define ANY_ENGINE RUNTIME_NONE
 
 /* The first row that matches is used. */
 static const struct row {
     enum group group;
     unsigned runtimes; /* of the tool: a set of the bits above */
     enum who who;
-    int reason;         /* fault.reason; ANY_REASON: any */
-    const char *engine; /* of the target's container; NULL: any */
+    int reason;          /* fault.reason, or ANY_REASON */
+    enum runtime engine; /* of the target's container, or ANY_ENGINE */
     const char *text;
 } rows[] = {
-    {YAMA, ANYWHERE, ANYBODY, 3, NULL,
+    {YAMA, ANYWHERE, ANYBODY, 3, ANY_ENGINE,
      "none until the machine is restarted with a lower value: it can only be raised, and no "
      "process can be attached to until then"},
-    {YAMA, HOST, NOT_ROOT, 1, NULL,
+    {YAMA, HOST, NOT_ROOT, 1, ANY_ENGINE,
      "run it as root (sudo jeattach ...); or, for every user until the machine restarts: sudo "
      "sysctl kernel.yama.ptrace_scope=0"},
-    {USER, HOST, NOT_ROOT, ANY_REASON, NULL,
+    {USER, HOST, NOT_ROOT, ANY_REASON, ANY_ENGINE,
      "run it as root (sudo jeattach ...) or as that user (sudo -u '#%U' jeattach ...); or give it "
      "the capability: sudo setcap cap_sys_ptrace+ep %J"},
-    {RIGHTS, HOST, NOT_ROOT, ANY_REASON, NULL,
+    {RIGHTS, HOST, NOT_ROOT, ANY_REASON, ANY_ENGINE,
      "run it as root (sudo jeattach ...), or give it the capability: sudo setcap "
      "cap_sys_ptrace+ep %J"},
-    {RIGHTS, HOST, ROOT, ANY_REASON, NULL,
+    {RIGHTS, HOST, ROOT, ANY_REASON, ANY_ENGINE,
      "root has no CAP_SYS_PTRACE here: run it where root has it (systemd: CapabilityBoundingSet=, "
      "a container engine: --cap-add SYS_PTRACE)"},
-    {USER, DOCKER | PODMAN | KUBERNETES | OTHER, COULD_BE_ROOT, ANY_REASON, NULL,
+    {USER, DOCKER | PODMAN | KUBERNETES | OTHER, COULD_BE_ROOT, ANY_REASON, ANY_ENGINE,
      "run it in this container as root, who has CAP_SYS_PTRACE here, or as that user (docker or "
      "podman exec --user 0; securityContext: {runAsUser: 0})"},
-    {RIGHTS, DOCKER | PODMAN | KUBERNETES | OTHER, COULD_BE_ROOT, ANY_REASON, NULL,
+    {RIGHTS, DOCKER | PODMAN | KUBERNETES | OTHER, COULD_BE_ROOT, ANY_REASON, ANY_ENGINE,
      "run it in this container as root, who has CAP_SYS_PTRACE here (docker or podman exec --user "
      "0; securityContext: {runAsUser: 0})"},
-    {RIGHTS, DOCKER, ANYBODY, ANY_REASON, NULL,
+    {RIGHTS, DOCKER, ANYBODY, ANY_REASON, ANY_ENGINE,
      "give jeattach's container the capability: docker run --pid=container:%I --cap-add SYS_PTRACE "
      "--user 0 ...; or in the target's container: docker exec --privileged --user 0 %I "
      "jeattach ...; or run it on the host as root"},
-    {RIGHTS, PODMAN, ANYBODY, ANY_REASON, NULL,
+    {RIGHTS, PODMAN, ANYBODY, ANY_REASON, ANY_ENGINE,
      "give jeattach's container the capability: podman run --pid=container:%I --cap-add SYS_PTRACE "
      "--user 0 ...; or in the target's container: podman exec --privileged --user 0 %I "
      "jeattach ...; or run it on the host as root"},
-    {RIGHTS, KUBERNETES, ANYBODY, ANY_REASON, NULL,
+    {RIGHTS, KUBERNETES, ANYBODY, ANY_REASON, ANY_ENGINE,
      KUBECTL("general") " -- jeattach ... (it adds SYS_PTRACE; the image's user must be root); or "
                         "in the pod: securityContext: {runAsUser: 0, capabilities: {add: "
                         "[SYS_PTRACE]}}"},
-    {RIGHTS, OTHER, ANYBODY, ANY_REASON, NULL,
+    {RIGHTS, OTHER, ANYBODY, ANY_REASON, ANY_ENGINE,
      "run jeattach's container as root with the capability SYS_PTRACE, or run jeattach on the host "
      "as root"},
-    {NAMESPACE, DOCKER, ANYBODY, ANY_REASON, NULL,
+    {NAMESPACE, DOCKER, ANYBODY, ANY_REASON, ANY_ENGINE,
      "put both containers into one user namespace: docker run --userns=host --pid=container:%I "
      "--cap-add SYS_PTRACE --user 0 ...; or run it on the host as root"},
-    {NAMESPACE, PODMAN, ANYBODY, ANY_REASON, NULL,
+    {NAMESPACE, PODMAN, ANYBODY, ANY_REASON, ANY_ENGINE,
      "put both containers into one user namespace: podman run --userns=container:%I "
      "--pid=container:%I --cap-add SYS_PTRACE --user 0 ...; or run it on the host as root"},
-    {NAMESPACE, KUBERNETES, ANYBODY, ANY_REASON, NULL,
+    {NAMESPACE, KUBERNETES, ANYBODY, ANY_REASON, ANY_ENGINE,
      "use a debug container of the target's own pod: " KUBECTL("general") " -- jeattach ..."},
-    {FILTER, DOCKER, ANYBODY, ANY_REASON, NULL,
+    {FILTER, DOCKER, ANYBODY, ANY_REASON, ANY_ENGINE,
      "start jeattach's container with a seccomp profile that allows ptrace, process_vm_readv and "
      "process_vm_writev: docker run --cap-add SYS_PTRACE ... or --security-opt seccomp=unconfined"},
-    {FILTER, PODMAN, ANYBODY, ANY_REASON, NULL,
+    {FILTER, PODMAN, ANYBODY, ANY_REASON, ANY_ENGINE,
      "start jeattach's container with a seccomp profile that allows ptrace, process_vm_readv and "
      "process_vm_writev: podman run --cap-add SYS_PTRACE ... or --security-opt seccomp=unconfined"},
-    {FILTER, KUBERNETES, ANYBODY, ANY_REASON, NULL,
+    {FILTER, KUBERNETES, ANYBODY, ANY_REASON, ANY_ENGINE,
      KUBECTL("sysadmin") " -- jeattach ...; or in the pod: securityContext: {seccompProfile: "
                          "{type: Unconfined}}"},
-    {MODULE, DOCKER, ANYBODY, LSM_APPARMOR, NULL,
+    {MODULE, DOCKER, ANYBODY, LSM_APPARMOR, ANY_ENGINE,
      "docker run --security-opt apparmor=unconfined --cap-add SYS_PTRACE --pid=container:%I ..."},
-    {MODULE, PODMAN, ANYBODY, LSM_APPARMOR, NULL,
+    {MODULE, PODMAN, ANYBODY, LSM_APPARMOR, ANY_ENGINE,
      "podman run --security-opt apparmor=unconfined --cap-add SYS_PTRACE --pid=container:%I ..."},
-    {MODULE, KUBERNETES, ANYBODY, LSM_APPARMOR, NULL,
+    {MODULE, KUBERNETES, ANYBODY, LSM_APPARMOR, ANY_ENGINE,
      KUBECTL("sysadmin") " -- jeattach ...; or in the pod: securityContext: {appArmorProfile: "
                          "{type: Unconfined}}"},
-    {MODULE, ANYWHERE, ANYBODY, LSM_APPARMOR, NULL,
+    {MODULE, ANYWHERE, ANYBODY, LSM_APPARMOR, ANY_ENGINE,
      "run it outside that profile, or set the profile to complain mode: sudo aa-complain PROFILE"},
-    {MODULE, DOCKER, ANYBODY, LSM_SELINUX, NULL,
+    {MODULE, DOCKER, ANYBODY, LSM_SELINUX, ANY_ENGINE,
      "docker run --security-opt label=disable --cap-add SYS_PTRACE --pid=container:%I ..."},
-    {MODULE, PODMAN, ANYBODY, LSM_SELINUX, NULL,
+    {MODULE, PODMAN, ANYBODY, LSM_SELINUX, ANY_ENGINE,
      "podman run --security-opt label=disable --cap-add SYS_PTRACE --pid=container:%I ..."},
-    {MODULE, KUBERNETES, ANYBODY, LSM_SELINUX, NULL,
+    {MODULE, KUBERNETES, ANYBODY, LSM_SELINUX, ANY_ENGINE,
      "in the pod: securityContext: {seLinuxOptions: {type: spc_t}}"},
-    {MODULE, ANYWHERE, ANYBODY, LSM_SELINUX, NULL,
+    {MODULE, ANYWHERE, ANYBODY, LSM_SELINUX, ANY_ENGINE,
      "if deny_ptrace is on (getsebool deny_ptrace): sudo setsebool deny_ptrace off; otherwise list "
      "the denials: sudo ausearch -m avc -ts recent"},
-    {TRACER, ANYWHERE, ANYBODY, TRACER_JEATTACH, NULL,
+    {TRACER, ANYWHERE, ANYBODY, TRACER_JEATTACH, ANY_ENGINE,
      "that is another jeattach: try again when it has finished"},
-    {FREEZER, ANYWHERE, ANYBODY, ANY_REASON, "docker", "docker unpause %I, then try again"},
-    {FREEZER, ANYWHERE, ANYBODY, ANY_REASON, "podman", "podman unpause %I, then try again"},
-    {FREEZER, ANYWHERE, ANYBODY, FREEZER_UNSEEN, NULL,
+    {FREEZER, ANYWHERE, ANYBODY, ANY_REASON, RUNTIME_DOCKER, "docker unpause %I, then try again"},
+    {FREEZER, ANYWHERE, ANYBODY, ANY_REASON, RUNTIME_PODMAN, "podman unpause %I, then try again"},
+    {FREEZER, ANYWHERE, ANYBODY, FREEZER_UNSEEN, ANY_ENGINE,
      "thaw it from the host (docker unpause, podman unpause, systemctl thaw), then try again"},
-    {FREEZER, ANYWHERE, ANYBODY, FREEZER_V1, NULL,
+    {FREEZER, ANYWHERE, ANYBODY, FREEZER_V1, ANY_ENGINE,
      "thaw it, or the frozen cgroup above it: echo THAWED > %W/freezer.state"},
-    {FREEZER, ANYWHERE, ANYBODY, ANY_REASON, NULL,
+    {FREEZER, ANYWHERE, ANYBODY, ANY_REASON, ANY_ENGINE,
      "thaw it, or the frozen cgroup above it: systemctl thaw UNIT, or echo 0 > "
      "%W/cgroup.freeze"},
 };
@@ -170,7 +171,7 @@ static void read_target(struct remedy *remedy, const struct procfs *proc, pid_t 
         remedy->uid = status.uid;
     if (!container_read(proc, pid, &container) || !container.engine)
         return;
-    remedy->engine = container.engine;
+    remedy->engine = runtime_of_engine(container.engine);
     snprintf(remedy->id, sizeof remedy->id, "%.12s", container.id);
 }
 
@@ -208,7 +209,7 @@ static bool row_matches(const struct row *row, enum group group, const struct re
         return false;
     if (row->reason != ANY_REASON && row->reason != fault->reason)
         return false;
-    return !row->engine || (remedy->engine && strcmp(row->engine, remedy->engine) == 0);
+    return row->engine == ANY_ENGINE || row->engine == remedy->engine;
 }
 
 const char *remedy_template(const struct remedy *remedy, const struct fault *fault)

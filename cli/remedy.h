@@ -14,7 +14,7 @@ struct remedy {
     bool root;              /* the tool's effective user is 0 */
     bool bounded;           /* root would have CAP_SYS_PTRACE where the tool runs */
     unsigned uid;           /* of the target */
-    const char *engine;     /* of the target's container; NULL: none, or unknown */
+    enum runtime engine;    /* of the target's container; RUNTIME_NONE: none, or unknown */
     char id[16];            /* of that container, shortened; "TARGET": unknown */
     char program[PATH_MAX]; /* the file of the tool */
 };

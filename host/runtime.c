@@ -26,6 +26,15 @@ static bool exists_in_root(const struct procfs *proc, const char *path)
     return fd >= 0;
 }
 
+enum runtime runtime_of_engine(const char *engine)
+{
+    if (!engine)
+        return RUNTIME_NONE;
+    if (strcmp(engine, "docker") == 0)
+        return RUNTIME_DOCKER;
+    return strcmp(engine, "podman") == 0 ? RUNTIME_PODMAN : RUNTIME_OTHER;
+}
+
 static enum runtime runtime_of_cgroups(const struct procfs *proc)
 {
     AUTO_FREE char *cgroups = NULL;
@@ -36,9 +45,7 @@ static enum runtime runtime_of_cgroups(const struct procfs *proc)
         return RUNTIME_NONE;
     if (container.pod[0])
         return RUNTIME_KUBERNETES;
-    if (strcmp(container.engine, "docker") == 0)
-        return RUNTIME_DOCKER;
-    return strcmp(container.engine, "podman") == 0 ? RUNTIME_PODMAN : RUNTIME_OTHER;
+    return runtime_of_engine(container.engine);
 }
 
 enum runtime runtime_of_tool(const struct procfs *proc)

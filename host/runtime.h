@@ -16,3 +16,6 @@ enum runtime {
  * /.dockerenv, /run/.containerenv, $container, the names of cgroups.
  */
 enum runtime runtime_of_tool(const struct procfs *proc);
+
+/* The runtime of an engine's name ("docker", of struct container); NULL: RUNTIME_NONE. */
+enum runtime runtime_of_engine(const char *engine);

@@ -82,8 +82,8 @@ static void test_modules(void)
 /* A frozen target must be thawed by the user who froze it, wherever the tool runs. */
 static void test_freezer(void)
 {
-    const struct remedy docker = {.engine = "docker"}, podman = {.engine = "podman"},
-                        other = {.engine = "cri-o"}, none = {.engine = NULL};
+    const struct remedy docker = {.engine = RUNTIME_DOCKER}, podman = {.engine = RUNTIME_PODMAN},
+                        other = {.engine = RUNTIME_OTHER}, none = {.engine = RUNTIME_NONE};
 
     CHECK(strstr(fix(&docker, FAULT_FROZEN, FREEZER_V2), "docker unpause %I"));
     CHECK(strstr(fix(&podman, FAULT_FROZEN, FREEZER_V2), "podman unpause %I"));
