@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/message.h"
+#include "cli/options.h"
 #include "fuzz.h"
 
 #include <stdio.h>
