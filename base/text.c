@@ -92,3 +92,10 @@ bool text_ends_with(const char *text, const char *end)
 
     return len >= end_len && strcmp(text + len - end_len, end) == 0;
 }
+
+const char *text_base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}

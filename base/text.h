@@ -20,3 +20,6 @@ void text_write_clean(FILE *out, const char *text, const char *also);
 void text_write_lines(FILE *out, const char *text, size_t len);
 
 bool text_ends_with(const char *text, const char *end);
+
+/* Returns the part of a path after its last slash. */
+const char *text_base_name(const char *path);

@@ -12,11 +12,6 @@
 
 /* ---- a run's user ---- */
 
-static bool streams_to_stdout(const struct options *options)
-{
-    return options->output && strcmp(options->output, "-") == 0;
-}
-
 struct subject job_subject(const struct job *job)
 {
     const struct attachment *attachment = job->attachment;
@@ -27,7 +22,7 @@ struct subject job_subject(const struct job *job)
         .name = attachment->opened ? attachment->target.stat.comm : NULL,
         .verb = job->verb,
         .variable = attachment->variable,
-        .json = job->options->json && !streams_to_stdout(job->options),
+        .json = job->options->json && !options_to_stdout(job->options),
     };
 }
 

@@ -49,8 +49,7 @@ static int run_parsed(const struct verb *verb, const struct options *options)
  */
 static bool is_one_without_stream(const struct options *options)
 {
-    return options->pid_count <= 1 && !options_selective(options) &&
-           !(options->output && strcmp(options->output, "-") == 0);
+    return options->pid_count <= 1 && !options_selective(options) && !options_to_stdout(options);
 }
 
 static int run_verb(const struct verb *verb, int argc, char **argv)

@@ -292,3 +292,8 @@ bool options_parse(struct options *options, unsigned takes, int argc, char **arg
         message("%s", wrong);
     return !wrong;
 }
+
+bool options_to_stdout(const struct options *options)
+{
+    return options->output && strcmp(options->output, "-") == 0;
+}

@@ -82,5 +82,8 @@ bool options_parse(struct options *options, unsigned takes, int argc, char **arg
 /* True if the processes are to be searched for, not only named by pid. */
 bool options_selective(const struct options *options);
 
+/* True if the output is stdout: -o -. */
+bool options_to_stdout(const struct options *options);
+
 /* Parses a pid: only decimal digits, from 1 to the kernel's largest pid. */
 bool parse_pid(const char *text, pid_t *pid);

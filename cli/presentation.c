@@ -133,7 +133,7 @@ static bool changes_content(const struct options *options)
 
 static bool can_write_format(struct presentation *presentation, const struct options *options)
 {
-    bool to_stdout = options->output && strcmp(options->output, "-") == 0;
+    bool to_stdout = options_to_stdout(options);
 
     if (format_is_binary(presentation->format) && to_stdout && isatty(STDOUT_FILENO)) {
         message("this format cannot be written to a terminal: use -o FILE");

@@ -20,11 +20,15 @@ enum {
  */
 extern const Elf64_Ehdr __ehdr_start __attribute__((visibility("hidden")));
 
-static bool image_header_valid(const Elf64_Ehdr *header)
+bool elf_header_valid(const Elf64_Ehdr *header)
 {
     return memcmp(header->e_ident, ELFMAG, SELFMAG) == 0 &&
-           header->e_ident[EI_CLASS] == ELFCLASS64 && header->e_ident[EI_DATA] == ELFDATA2LSB &&
-           header->e_machine == __ehdr_start.e_machine &&
+           header->e_ident[EI_CLASS] == ELFCLASS64 && header->e_ident[EI_DATA] == ELFDATA2LSB;
+}
+
+static bool image_header_valid(const Elf64_Ehdr *header)
+{
+    return elf_header_valid(header) && header->e_machine == __ehdr_start.e_machine &&
            header->e_phentsize == sizeof(Elf64_Phdr) && header->e_phnum > 0 &&
            header->e_phnum <= IMAGE_PHDRS_MAX;
 }
@@ -117,12 +121,18 @@ bool image_open(struct image *image, struct memory *memory, remote_addr base)
     return true;
 }
 
-bool image_is_static_program(const struct image *image)
+bool image_has_interpreter(const struct image *image)
 {
     for (size_t i = 0; i < image->phdr_count; i++)
         if (image->phdrs[i].p_type == PT_INTERP)
-            return false;
-    return !image->needs_library && (image->pie || image->header.e_type == ET_EXEC);
+            return true;
+    return false;
+}
+
+bool image_is_static_program(const struct image *image)
+{
+    return !image_has_interpreter(image) && !image->needs_library &&
+           (image->pie || image->header.e_type == ET_EXEC);
 }
 
 static bool read_dynsym(const struct image *image, uint64_t index, Elf64_Sym *sym)

@@ -42,8 +42,13 @@ struct symbol {
                          or NULL */
 };
 
+/* True if it is the header of a 64-bit little-endian ELF file. */
+bool elf_header_valid(const Elf64_Ehdr *header);
+
 /* False if there is no 64-bit ELF header of this machine at base, or it is malformed. */
 bool image_open(struct image *image, struct memory *memory, remote_addr base);
+
+bool image_has_interpreter(const struct image *image); /* PT_INTERP */
 
 /*
  * True if the program contains its C library: it requests no dynamic loader and

@@ -1,6 +1,7 @@
 #include "elf/modules.h"
 #include "base/list.h"
 #include "base/search.h"
+#include "base/text.h"
 #include "elf/faults.h"
 
 #include <errno.h>
@@ -286,6 +287,5 @@ const struct module *modules_at(const struct modules *modules, remote_addr addr)
 
 const char *module_name(const struct module *module)
 {
-    const char *slash = strrchr(module->path, '/');
-    return slash ? slash + 1 : module->path;
+    return text_base_name(module->path);
 }

@@ -7,9 +7,8 @@ enum { BLOCK_HEADERS = 256, SECTION_NAME_MAX = 32 };
 
 static bool section_header_valid(const Elf64_Ehdr *header)
 {
-    return memcmp(header->e_ident, ELFMAG, SELFMAG) == 0 &&
-           header->e_ident[EI_CLASS] == ELFCLASS64 && header->e_ident[EI_DATA] == ELFDATA2LSB &&
-           header->e_shoff != 0 && header->e_shentsize == sizeof(Elf64_Shdr);
+    return elf_header_valid(header) && header->e_shoff != 0 &&
+           header->e_shentsize == sizeof(Elf64_Shdr);
 }
 
 bool section_at(const struct sections *sections, uint64_t index, Elf64_Shdr *out)

@@ -23,7 +23,8 @@ void view_close(struct view *view)
     view->fd = -1;
 }
 
-bool view_segment(const struct view *view, size_t i, struct segment *out)
+/* Reads program header i. False: it is not a PT_LOAD of the module. */
+static bool view_segment(const struct view *view, size_t i, struct segment *out)
 {
     const Elf64_Phdr *ph = &view->image.phdrs[i];
     const struct module *module = view->module;

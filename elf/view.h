@@ -27,8 +27,6 @@ bool view_open(struct view *view, const struct module *module, const struct targ
                struct memory *memory);
 void view_close(struct view *view);
 
-/* The PT_LOAD with index i in the program headers. False: that header is not a PT_LOAD. */
-bool view_segment(const struct view *view, size_t i, struct segment *out);
 /* The PT_LOAD that contains addr. False: none. */
 bool view_segment_at(const struct view *view, remote_addr addr, struct segment *out);
 

@@ -148,8 +148,6 @@ static void status_line(struct cursor line, struct proc_status *out)
         out->cap_effective = line_hex(line);
     else if (line_has_key(&line, "CapBnd:"))
         out->cap_bounding = line_hex(line);
-    else if (line_has_key(&line, "CoreDumping:"))
-        out->core_dumping = line_decimal(line) != 0;
     else if (line_has_key(&line, "VmRSS:"))
         out->rss_bytes = line_decimal(line) * 1024;
     else if (line_has_key(&line, "VmLck:"))

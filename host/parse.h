@@ -44,7 +44,6 @@ struct proc_status {
     int seccomp;              /* 0 off, or STATUS_SECCOMP_*; of this thread */
     unsigned seccomp_filters; /* their number; before Linux 5.9 at least 1 */
     bool shadow_stack;        /* x86_Thread_features names shstk; of this thread */
-    bool core_dumping;
     uint64_t sig_pending, sig_shared_pending, sig_blocked, sig_caught; /* bit n-1: signal n */
     uint64_t cap_permitted, cap_effective, cap_bounding;
     uint64_t rss_bytes;    /* VmRSS */

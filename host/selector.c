@@ -1,4 +1,5 @@
 #include "host/selector.h"
+#include "base/text.h"
 #include "host/cgroup_members.h"
 #include "host/faults.h"
 #include "host/task.h"
@@ -12,9 +13,7 @@
 
 static bool path_is(const char *path, const char *name)
 {
-    const char *slash = strchr(name, '/') ? NULL : strrchr(path, '/');
-
-    return strcmp(slash ? slash + 1 : path, name) == 0;
+    return strcmp(strchr(name, '/') ? path : text_base_name(path), name) == 0;
 }
 
 /* fs/d_path.c appends this if the program was replaced on disk. */

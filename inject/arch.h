@@ -19,7 +19,6 @@ enum {
     ARCH_FRAMES_MAX = 24576,
     ARCH_SIGRETURN_LEN = 9, /* bytes of the restorer's code */
     ARCH_SYSCALL_LEN = 2,   /* bytes of the instruction */
-    ARCH_CALL_WORDS = 9,    /* 64-bit words of one call record, see struct arch_call */
 };
 
 enum { ARCH_STORE_NONE, ARCH_STORE_PLAIN, ARCH_STORE_POPS };

@@ -81,8 +81,7 @@ struct injection_summary {
     uint64_t search_ns;   /* time until the safe point */
     uint64_t held_ns;     /* from the request to stop to the end of the detach */
     unsigned calls;       /* functions called */
-    unsigned syscall_stops;
-    bool left; /* the call is over, but the thread was not seen back where it was */
+    bool left;            /* the call is over, but the thread was not seen back where it was */
 };
 
 enum injection_stage {

@@ -72,7 +72,6 @@ fault_code run_step(struct injection *injection, struct fault *fault)
              session->state == SESSION_EVENT);
     if (session->state != SESSION_SYSCALL)
         return thread_lost(injection, fault);
-    injection->summary.syscall_stops++;
     return FAULT_NONE;
 }
 

@@ -36,20 +36,12 @@ static bool module_has_code(const struct module *module, remote_addr address)
     return address >= module->exec_start && address < module->exec_end;
 }
 
-static bool has_interpreter(const struct image *image)
-{
-    for (size_t i = 0; i < image->phdr_count; i++)
-        if (image->phdrs[i].p_type == PT_INTERP)
-            return true;
-    return false;
-}
-
 /* True if the module is a program. A static program has no interpreter. */
 static bool is_program(const struct module *module, const struct image *image)
 {
     const char *name = module_name(module);
 
-    if (has_interpreter(image) || image->header.e_type == ET_EXEC)
+    if (image_has_interpreter(image) || image->header.e_type == ET_EXEC)
         return strncmp(name, "libjemalloc", 11) != 0;
     return module->exec_end - module->exec_start > LIBRARY_CODE_MAX || !strstr(name, ".so");
 }

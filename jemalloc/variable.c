@@ -20,10 +20,7 @@ static bool visit_named_variable(void *ctx, const char *name, const struct symbo
 
 static bool is_main_program(const struct image *image)
 {
-    for (size_t i = 0; i < image->phdr_count; i++)
-        if (image->phdrs[i].p_type == PT_INTERP)
-            return true;
-    return image->header.e_type == ET_EXEC;
+    return image_has_interpreter(image) || image->header.e_type == ET_EXEC;
 }
 
 static remote_addr find_dynamic(const char *name, const struct module *module, bool main_only,

@@ -111,18 +111,12 @@ static const char *signed_bytes(const struct display *display, double bytes,
     return out;
 }
 
-static const char *file_base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 static void write_growth_call(const struct function *function, unsigned line, FILE *out)
 {
     text_write_clean(out, function->name, "");
     if (function->file && *function->file) {
         fputs(" (", out);
-        text_write_clean(out, file_base_name(function->file), "");
+        text_write_clean(out, text_base_name(function->file), "");
         if (line)
             fprintf(out, ":%u", line);
         fputc(')', out);

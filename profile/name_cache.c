@@ -28,7 +28,7 @@ static bool is_same(const struct name_cache *cache, const struct heap_profile *p
     return count == cache->file_count;
 }
 
-static void drop_names(struct name_cache *cache)
+void name_cache_free(struct name_cache *cache)
 {
     symbols_free(cache->symbols);
     cache->symbols = NULL;
@@ -53,7 +53,6 @@ static bool load_names(struct name_cache *cache, const struct heap_profile *prof
             return false;
         cache->file_count++;
     }
-    cache->loads++;
     cache->symbols = cache->files ? locations_symbols(profile, &cache->options) : NULL;
     return cache->symbols != NULL;
 }
@@ -63,13 +62,8 @@ struct symbols *name_cache_symbols(struct name_cache *cache, const struct heap_p
     if (cache->symbols && is_same(cache, profile) &&
         symbols_asked(cache->symbols) <= 4 * profile->address_count + ADDRESSES_SPARE)
         return cache->symbols;
-    drop_names(cache);
+    name_cache_free(cache);
     if (!load_names(cache, profile))
-        drop_names(cache);
+        name_cache_free(cache);
     return cache->symbols;
-}
-
-void name_cache_free(struct name_cache *cache)
-{
-    drop_names(cache);
 }

@@ -15,7 +15,6 @@ struct name_cache {
         char *text; /* the line of the maps */
     } * files;      /* files that are mapped executable */
     size_t file_count;
-    uint64_t loads; /* number of restarts */
 };
 
 /*

@@ -6,12 +6,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-static bool object_header_valid(const Elf64_Ehdr *header)
-{
-    return memcmp(header->e_ident, ELFMAG, SELFMAG) == 0 &&
-           header->e_ident[EI_CLASS] == ELFCLASS64 && header->e_ident[EI_DATA] == ELFDATA2LSB;
-}
-
 static bool block_read(struct object *object, uint64_t block)
 {
     uint64_t offset = block * OBJECT_BLOCK;
@@ -126,7 +120,7 @@ static bool object_load(struct object *object)
     if (!header)
         return false;
     memcpy(&object->header, header, sizeof object->header);
-    return object_header_valid(&object->header) && phdrs_load(object) && sections_load(object);
+    return elf_header_valid(&object->header) && phdrs_load(object) && sections_load(object);
 }
 
 struct object *object_open(int fd, uint64_t *left)

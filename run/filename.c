@@ -1,4 +1,5 @@
 #include "run/filename.h"
+#include "base/text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -207,8 +208,7 @@ bool filename_expand(const char *template, const char *extension,
 /* Returns the extension of a path, such as ".pb.gz"; its end if it has none. */
 static size_t extension_at(const char *path)
 {
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    const char *dot = strrchr(name, '.');
+    const char *name = text_base_name(path), *dot = strrchr(name, '.');
 
     if (dot && strcmp(dot, ".gz") == 0)
         for (const char *p = dot - 1; p > name; p--)

@@ -57,7 +57,8 @@ enum follow_end follow_look(struct follow *follow, size_t *count, struct fault *
     return rc == FAULT_NONE || may_come(rc) ? FOLLOW_WAITING : FOLLOW_FAILED;
 }
 
-bool follow_ended(struct follow *follow)
+/* True if the process that was found has ended. */
+static bool follow_ended(struct follow *follow)
 {
     struct pollfd end = {follow->pin.pidfd, POLLIN, 0};
     struct target target;

@@ -33,5 +33,3 @@ enum follow_end follow_look(struct follow *follow, size_t *count, struct fault *
  * repeated, too. False if it was interrupted.
  */
 bool follow_wait(struct follow *follow, const volatile sig_atomic_t *interrupted);
-/* True if the process that was found has ended. */
-bool follow_ended(struct follow *follow);

@@ -18,11 +18,6 @@ static const struct {
     [FORMAT_JSON] = {"json", ".json", false},
 };
 
-const char *format_name(enum format format)
-{
-    return formats[format].name;
-}
-
 const char *format_extension(enum format format)
 {
     return formats[format].extension;

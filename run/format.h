@@ -16,8 +16,6 @@ enum format {
     FORMAT_COUNT,
 };
 
-/* "pprof" */
-const char *format_name(enum format format);
 /* Of its files: ".pb.gz" */
 const char *format_extension(enum format format);
 /* True if it is not for a terminal. */

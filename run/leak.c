@@ -46,13 +46,6 @@ static fault_code first_held(struct attachment *attachment, void *ctx, struct fa
     return rc == FAULT_NONE ? read_counts(attachment, &leak->before, fault) : rc;
 }
 
-static fault_code stop_held(struct attachment *attachment, void *ctx, struct fault *fault)
-{
-    struct leak *leak = ctx;
-
-    return sampling_stop(attachment, &leak->sampling, fault);
-}
-
 static fault_code second_held(struct attachment *attachment, void *ctx, struct fault *fault)
 {
     struct leak *leak = ctx;
@@ -82,8 +75,8 @@ static fault_code wait_until(const struct leak_run *run, enum run_activity activ
 /* Without sampling: short-lived memory is freed, a leak stays. */
 static fault_code wait_without_sampling(const struct leak_run *run, struct fault *fault)
 {
-    struct leak *leak = run->leak;
-    fault_code rc = sampling_hold(run->attachment, &leak->sampling, NULL, stop_held, leak, fault);
+    struct sampling *sampling = &run->leak->sampling;
+    fault_code rc = sampling_hold(run->attachment, sampling, NULL, sampling_stop, sampling, fault);
 
     if (rc == FAULT_NONE)
         rc = wait_until(run, RUN_SETTLING, clock_now() + run->request->settle_ns, fault);

@@ -1,4 +1,5 @@
 #include "run/output.h"
+#include "base/text.h"
 #include "base/util.h"
 #include "run/faults.h"
 #include "run/filename.h"
@@ -227,13 +228,6 @@ static int rename_over(struct output *output)
     return renameat(file->dir, output->temporary, file->dir, file->name) ? errno : 0;
 }
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash ? slash + 1 : path;
-}
-
 /* Uses the first free number, so that no recorded profile is lost because a name is taken. */
 static int name_new(struct output *output)
 {
@@ -242,7 +236,7 @@ static int name_new(struct output *output)
 
     for (unsigned i = output->number; err == EEXIST && i < NUMBERS_MAX; i++) {
         err = filename_number(output->path, i, name, sizeof name)
-                  ? rename_new(output->file.dir, output->temporary, base_name(name))
+                  ? rename_new(output->file.dir, output->temporary, text_base_name(name))
                   : ENAMETOOLONG;
         output->number = i;
     }

@@ -150,27 +150,11 @@ static fault_code write_next(struct recording *recording, struct fault *fault)
 
 /* ---- one profile ---- */
 
-static fault_code switch_on_held(struct attachment *attachment, void *ctx, struct fault *fault)
-{
-    return sampling_begin(attachment, ctx, fault);
-}
-
-static fault_code restore_held(struct attachment *attachment, void *ctx, struct fault *fault)
-{
-    return sampling_end(attachment, ctx, fault);
-}
-
-static fault_code look_between_held(struct attachment *attachment, void *ctx, struct fault *fault)
-{
-    return sampling_look(attachment, ctx, fault);
-}
-
 /* The first Ctrl-C ends only the waiting; the profile is still taken and written. */
 static fault_code take_next(struct recording *recording, bool last, struct fault *fault)
 {
-    fault_code rc =
-        sampling_hold(recording->attachment, &recording->sampling, &recording->capture,
-                      last ? restore_held : look_between_held, &recording->sampling, fault);
+    fault_code rc = sampling_hold(recording->attachment, &recording->sampling, &recording->capture,
+                                  last ? sampling_end : sampling_look, &recording->sampling, fault);
 
     /* Nothing is left to be restored: a signal may end a wait for a slow reader. */
     if (rc == FAULT_NONE && last)
@@ -234,7 +218,7 @@ fault_code recording_run(struct recording *recording, struct fault *fault)
     fault_code rc = open_next(recording, fault);
 
     if (rc == FAULT_NONE)
-        rc = attachment_hold(attachment, switch_on_held, sampling, fault);
+        rc = attachment_hold(attachment, sampling_begin, sampling, fault);
     rc = sampling_begun(attachment, sampling, rc, fault);
     if (rc != FAULT_NONE)
         return rc;

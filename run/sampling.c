@@ -19,9 +19,9 @@ static void be_patient(const struct attachment *attachment)
     interrupt_patience(2, farewell);
 }
 
-fault_code sampling_begin(struct attachment *attachment, struct sampling *sampling,
-                          struct fault *fault)
+fault_code sampling_begin(struct attachment *attachment, void *ctx, struct fault *fault)
 {
+    struct sampling *sampling = ctx;
     struct injection *injection = &attachment->injection;
     const struct instance *instance = &attachment->instance;
     fault_code rc = prof_read(injection, instance, &sampling->former, fault);
@@ -110,9 +110,9 @@ fault_code sampling_begun(struct attachment *attachment, struct sampling *sampli
     return rc;
 }
 
-fault_code sampling_look(struct attachment *attachment, struct sampling *sampling,
-                         struct fault *fault)
+fault_code sampling_look(struct attachment *attachment, void *ctx, struct fault *fault)
 {
+    struct sampling *sampling = ctx;
     bool active;
     fault_code rc = prof_active_read(&attachment->injection, &attachment->instance, &active, fault);
 
@@ -143,15 +143,15 @@ static fault_code write_active(struct attachment *attachment, struct sampling *s
     return rc;
 }
 
-fault_code sampling_stop(struct attachment *attachment, struct sampling *sampling,
-                         struct fault *fault)
+fault_code sampling_stop(struct attachment *attachment, void *ctx, struct fault *fault)
 {
-    return write_active(attachment, sampling, false, fault);
+    return write_active(attachment, ctx, false, fault);
 }
 
-fault_code sampling_end(struct attachment *attachment, struct sampling *sampling,
-                        struct fault *fault)
+fault_code sampling_end(struct attachment *attachment, void *ctx, struct fault *fault)
 {
+    struct sampling *sampling = ctx;
+
     return write_active(attachment, sampling, prof_is_active(&sampling->former), fault);
 }
 
@@ -284,18 +284,13 @@ fault_code sampling_hold(struct attachment *attachment, struct sampling *samplin
     return rc;
 }
 
-static fault_code end_held(struct attachment *attachment, void *ctx, struct fault *fault)
-{
-    return sampling_end(attachment, ctx, fault);
-}
-
 /* Not interruptible: only a third Ctrl-C ends it. */
 static fault_code give_back(struct attachment *attachment, struct sampling *sampling,
                             struct fault *fault)
 {
     const struct reach reach = {
         .attachment = attachment,
-        .action = end_held,
+        .action = sampling_end,
         .ctx = sampling,
         .retried = {.kind = NOTE_RESTORE_RETRIED, .active = prof_is_active(&sampling->former)}};
 

@@ -22,11 +22,15 @@ struct sampling {
 };
 
 /*
+ * The functions that run in a hold are of type held_action: their second argument is
+ * the struct sampling.
+ */
+
+/*
  * In a hold: reads the state, fails if profiling or streaming is not possible,
  * switches on. Then, after the hold and in any case, sampling_begun.
  */
-fault_code sampling_begin(struct attachment *attachment, struct sampling *sampling,
-                          struct fault *fault);
+fault_code sampling_begin(struct attachment *attachment, void *sampling, struct fault *fault);
 /*
  * rc is the result of the hold. If it succeeded, visits the threads that need
  * it to sample (jemalloc/activate.h), and notes how many were not reached.
@@ -35,14 +39,11 @@ fault_code sampling_begun(struct attachment *attachment, struct sampling *sampli
                           struct fault *fault);
 
 /* In a hold: sets foreign if prof.active is not as last known. */
-fault_code sampling_look(struct attachment *attachment, struct sampling *sampling,
-                         struct fault *fault);
+fault_code sampling_look(struct attachment *attachment, void *sampling, struct fault *fault);
 /* In a hold: switches it off before the end, unless another program has changed it. */
-fault_code sampling_stop(struct attachment *attachment, struct sampling *sampling,
-                         struct fault *fault);
+fault_code sampling_stop(struct attachment *attachment, void *sampling, struct fault *fault);
 /* In a hold: restores and reads back the former state, unless another program has changed it. */
-fault_code sampling_end(struct attachment *attachment, struct sampling *sampling,
-                        struct fault *fault);
+fault_code sampling_end(struct attachment *attachment, void *sampling, struct fault *fault);
 
 /*
  * Another hold, after sampling_wait: runs the action and then takes a profile,

@@ -1,4 +1,5 @@
 #include "run/watching.h"
+#include "base/text.h"
 #include "run/faults.h"
 #include "run/filename.h"
 #include "run/interrupt.h"
@@ -91,10 +92,9 @@ static fault_code write_profile(struct watching *watch, struct output *output)
 
 static unsigned remove_older(const struct watching *watch, const char *path)
 {
-    const char *slash = strrchr(path, '/');
     unsigned keep = watch->request.keep ? watch->request.keep : KEEP_DEFAULT;
 
-    return keep_newest(watch->request.directory, slash ? slash + 1 : path, keep);
+    return keep_newest(watch->request.directory, text_base_name(path), keep);
 }
 
 static enum course report_profile(struct watching *watch, unsigned fired, const char *path)

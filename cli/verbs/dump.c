@@ -66,7 +66,7 @@ static void print_result(const struct dump *dump)
 {
     const struct options *options = dump->job.options;
 
-    if (options->output && strcmp(options->output, "-") == 0)
+    if (options_to_stdout(options))
         return;
     if (options->json) {
         print_dump_json(dump);

@@ -22,11 +22,6 @@ struct leak_verb {
     struct leak leak;
 };
 
-static bool leaks_to_stdout(const struct options *options)
-{
-    return options->output && strcmp(options->output, "-") == 0;
-}
-
 static void print_counted(const struct leak *leak)
 {
     const struct stats_gauges *before = &leak->before.gauges, *after = &leak->after.gauges;
@@ -178,7 +173,7 @@ static fault_code show(struct leak_verb *verb, struct fault *fault)
 
     if (rc != FAULT_NONE)
         return rc;
-    if (!leaks_to_stdout(options))
+    if (!options_to_stdout(options))
         verb->presentation.also = options->json ? print_leak_json : print_table;
     verb->presentation.also_ctx = verb;
     verb->presentation.events = &verb->job.events;
@@ -192,7 +187,7 @@ static fault_code perform_leak(struct leak_verb *verb, struct fault *fault)
     const struct leak_request request = {.duration_ns = options->duration_ns ? options->duration_ns
                                                                              : DEFAULT_NS,
                                          .settle_ns = options->settle_ns,
-                                         .impatient = leaks_to_stdout(options)};
+                                         .impatient = options_to_stdout(options)};
     fault_code rc = FAULT_NONE;
 
     if (options->dry_run)

@@ -1,4 +1,5 @@
 /* jeattach report */
+#include "base/text.h"
 #include "base/util.h"
 #include "cli/faults.h"
 #include "cli/notes.h"
@@ -92,20 +93,14 @@ static fault_code read_input(struct input *input, const char *path, struct fault
     return read_all(input, fd, path, fault);
 }
 
-static const char *title_of_file(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 static void make_title(struct presentation *presentation, const struct options *options)
 {
     if (options->base)
         snprintf(presentation->title, sizeof presentation->title, "%s, compared with %s",
-                 title_of_file(options->file), title_of_file(options->base));
+                 text_base_name(options->file), text_base_name(options->base));
     else
         snprintf(presentation->title, sizeof presentation->title, "%s",
-                 title_of_file(options->file));
+                 text_base_name(options->file));
 }
 
 static fault_code perform_report(struct presentation *presentation, const struct options *options,

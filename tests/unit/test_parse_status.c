@@ -59,7 +59,6 @@ static void check_whole(const struct proc_status *status)
     CHECK(status->sig_caught == 0x20800200ull);
     CHECK(status->seccomp == STATUS_SECCOMP_FILTER && status->seccomp_filters == 7);
     CHECK(status->shadow_stack);
-    CHECK(status->core_dumping);
     CHECK(status->sig_pending == 1);
     CHECK(status->sig_shared_pending == 0x4002);
     CHECK(status->sig_blocked == 0xfffffffe7ffbfeffull);
@@ -141,7 +140,6 @@ static void test_keys(void)
     CHECK(parse_text("Name:\ta\nx86_Thread_features:\twrss\nFoo:\tshstk\n", &status));
     CHECK(!status.shadow_stack);
     CHECK(parse_text("Name:\ta\nx86_Thread_features:\tshstk", &status) && status.shadow_stack);
-    CHECK(parse_text("Name:\ta\nCoreDumping:\t0\n", &status) && !status.core_dumping);
 }
 
 static void test_numbers(void)

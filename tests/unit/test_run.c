@@ -106,22 +106,12 @@ struct recording {
     char directory[32], path[64];
 };
 
-static fault_code begin_held(struct attachment *attachment, void *ctx, struct fault *fault)
-{
-    return sampling_begin(attachment, ctx, fault);
-}
-
-static fault_code end_held(struct attachment *attachment, void *ctx, struct fault *fault)
-{
-    return sampling_end(attachment, ctx, fault);
-}
-
 static fault_code sample(struct recording *recording)
 {
     struct attachment *attachment = &recording->attachment;
     struct sampling *sampling = &recording->sampling;
     struct fault *fault = &recording->fault;
-    fault_code rc = attachment_hold(attachment, begin_held, sampling, fault);
+    fault_code rc = attachment_hold(attachment, sampling_begin, sampling, fault);
 
     rc = sampling_begun(attachment, sampling, rc, fault);
     if (rc != FAULT_NONE)
@@ -129,7 +119,7 @@ static fault_code sample(struct recording *recording)
     CHECK(sampling->owed && grower_order(recording->grower, "grow 1048576\n"));
     CHECK(sampling_wait(attachment, sampling, RUN_RECORDING, clock_now() + SECOND / 10) ==
           PAUSE_OVER);
-    return sampling_hold(attachment, sampling, &recording->capture, end_held, sampling, fault);
+    return sampling_hold(attachment, sampling, &recording->capture, sampling_end, sampling, fault);
 }
 
 static fault_code write_json(struct recording *recording)
