@@ -240,6 +240,19 @@ int job_finish(struct job *job, fault_code code, const struct fault *fault)
     return exit_code;
 }
 
+int job_run(const struct options *options, pid_t pid, const char *verb,
+            fault_code (*perform)(struct job *job, void *ctx, struct fault *fault), void *ctx)
+{
+    struct attachment attachment;
+    struct fault fault;
+    struct job job;
+    fault_code rc = job_open(&job, &attachment, options, pid, verb, &fault);
+
+    if (rc == FAULT_NONE)
+        rc = perform(&job, ctx, &fault);
+    return job_finish(&job, rc, &fault);
+}
+
 /* ---- what became of prof.active ---- */
 
 static void print_sampled(const struct job *job, const struct sampling *sampling)

@@ -32,6 +32,9 @@ fault_code job_look(struct job *job, struct attachment *attachment, const struct
  * and the closing lines, and closes the attachment. Returns the exit code.
  */
 int job_finish(struct job *job, fault_code code, const struct fault *fault);
+/* Runs a verb on one process: job_open, perform, job_finish. Returns the exit code. */
+int job_run(const struct options *options, pid_t pid, const char *verb,
+            fault_code (*perform)(struct job *job, void *ctx, struct fault *fault), void *ctx);
 /*
  * Ends a verb that sampled: first restores prof.active and prints the result of
  * that. Returns the exit code.

@@ -435,8 +435,9 @@ static fault_code describe_mallctl(const struct job *job, const struct mallctl *
     return job_describe(job, calls, fault);
 }
 
-static fault_code perform_mallctl(struct job *job, struct mallctl *mallctl, struct fault *fault)
+static fault_code perform_mallctl(struct job *job, void *ctx, struct fault *fault)
 {
+    struct mallctl *mallctl = ctx;
     fault_code rc = take_words(mallctl, fault);
 
     if (rc != FAULT_NONE)
@@ -458,15 +459,10 @@ static fault_code perform_mallctl(struct job *job, struct mallctl *mallctl, stru
 static int mallctl_main(const struct options *options, pid_t pid)
 {
     struct mallctl mallctl = {.options = options};
-    struct attachment attachment;
-    struct fault fault;
-    struct job job;
-    fault_code rc = job_open(&job, &attachment, options, pid, "use mallctl in process", &fault);
+    int code = job_run(options, pid, "use mallctl of", perform_mallctl, &mallctl);
 
-    if (rc == FAULT_NONE)
-        rc = perform_mallctl(&job, &mallctl, &fault);
     access_free(mallctl.list, mallctl.count);
-    return job_finish(&job, rc, &fault);
+    return code;
 }
 
 const struct verb verb_mallctl = {

@@ -58,35 +58,30 @@ static fault_code purge_held(struct attachment *attachment, void *ctx, struct fa
                      &purge->result, fault);
 }
 
-static fault_code perform_purge(struct job *job, struct fault *fault)
+static fault_code perform_purge(struct job *job, void *ctx, struct fault *fault)
 {
-    struct purge purge = {.rss_before = target_rss(&job->attachment->target)};
+    struct purge *purge = ctx;
     fault_code rc;
 
     if (job->options->dry_run)
         return job_describe(job, verb_purge.calls, fault);
-    rc = attachment_hold(job->attachment, purge_held, &purge, fault);
+    purge->rss_before = target_rss(&job->attachment->target);
+    rc = attachment_hold(job->attachment, purge_held, purge, fault);
     if (rc != FAULT_NONE)
         return rc;
-    purge.rss_after = target_rss(&job->attachment->target);
+    purge->rss_after = target_rss(&job->attachment->target);
     if (job->options->json)
-        print_purge_json(job->attachment, &purge);
+        print_purge_json(job->attachment, purge);
     else
-        print_purge_text(job, &purge);
+        print_purge_text(job, purge);
     return FAULT_NONE;
 }
 
 static int purge_main(const struct options *options, pid_t pid)
 {
-    struct attachment attachment;
-    struct fault fault;
-    struct job job;
-    fault_code rc =
-        job_open(&job, &attachment, options, pid, "purge the arenas of process", &fault);
+    struct purge purge = {0};
 
-    if (rc == FAULT_NONE)
-        rc = perform_purge(&job, &fault);
-    return job_finish(&job, rc, &fault);
+    return job_run(options, pid, "purge the arenas of process", perform_purge, &purge);
 }
 
 const struct verb verb_purge = {

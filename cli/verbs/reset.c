@@ -48,34 +48,28 @@ static fault_code reset_held(struct attachment *attachment, void *ctx, struct fa
                      &attachment->hooks, &reset->result, fault);
 }
 
-static fault_code perform_reset(struct job *job, struct fault *fault)
+static fault_code perform_reset(struct job *job, void *ctx, struct fault *fault)
 {
-    struct reset reset = {.lg_sample = job->options->lg_sample};
+    struct reset *reset = ctx;
     fault_code rc;
 
     if (job->options->dry_run)
         return job_describe(job, verb_reset.calls, fault);
-    rc = attachment_hold(job->attachment, reset_held, &reset, fault);
+    rc = attachment_hold(job->attachment, reset_held, reset, fault);
     if (rc != FAULT_NONE)
         return rc;
     if (job->options->json)
-        print_reset_json(job->attachment, &reset.result);
+        print_reset_json(job->attachment, &reset->result);
     else
-        print_reset_text(job, &reset.result);
+        print_reset_text(job, &reset->result);
     return FAULT_NONE;
 }
 
 static int reset_main(const struct options *options, pid_t pid)
 {
-    struct attachment attachment;
-    struct fault fault;
-    struct job job;
-    fault_code rc =
-        job_open(&job, &attachment, options, pid, "reset the profile of process", &fault);
+    struct reset reset = {.lg_sample = options->lg_sample};
 
-    if (rc == FAULT_NONE)
-        rc = perform_reset(&job, &fault);
-    return job_finish(&job, rc, &fault);
+    return job_run(options, pid, "reset the profile of process", perform_reset, &reset);
 }
 
 const struct verb verb_reset = {

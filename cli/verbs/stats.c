@@ -17,8 +17,7 @@
 #define REPORT_LIMIT ((size_t)256 << 20)
 
 struct stats {
-    struct attachment attachment;
-    struct job job;
+    const struct job *job;
     remote_addr message_at;
     struct sink sink;
     struct build build;
@@ -33,13 +32,13 @@ static bool wants_report(const struct options *options)
 static fault_code stats_held(struct attachment *attachment, void *ctx, struct fault *fault)
 {
     struct stats *stats = ctx;
-    const struct stats_request request = {.options = stats->job.options->json ? "J" : "",
+    const struct stats_request request = {.options = stats->job->options->json ? "J" : "",
                                           .message_at = stats->message_at,
-                                          .allow_slow = stats->job.options->allow_slow,
+                                          .allow_slow = stats->job->options->allow_slow,
                                           .consent = &attachment->hooks,
                                           .sink = &stats->sink};
 
-    if (!wants_report(stats->job.options))
+    if (!wants_report(stats->job->options))
         return stats_read(&attachment->injection, &attachment->instance, &stats->build,
                           &stats->gauges, fault);
     return stats_print(&attachment->injection, &attachment->instance, &request, fault);
@@ -52,20 +51,20 @@ static fault_code stats_held(struct attachment *attachment, void *ctx, struct fa
  */
 static fault_code print_report(const struct stats *stats, struct fault *fault)
 {
-    const struct attachment *attachment = &stats->attachment;
+    const struct attachment *attachment = stats->job->attachment;
     const char *text = (const char *)stats->sink.bytes;
     size_t len = stats->sink.len;
-    bool member = stats->job.options->json && stats->job.options->pid_count > 1;
+    bool member = stats->job->options->json && stats->job->options->pid_count > 1;
     struct json json;
 
-    if (stats->job.options->json && !json_valid(text, len))
+    if (stats->job->options->json && !json_valid(text, len))
         return fault_set(fault, FAULT_STATS_NO_JSON, 0, "malloc_stats_print", "%zu bytes", len);
     if (member) {
         attachment_json_begin(attachment, &json);
         json_raw(&json, "stats", text, len);
         json_end(&json);
     } else {
-        job_print_head(&stats->job);
+        job_print_head(stats->job);
         text_write_lines(stdout, text, len);
     }
     return FAULT_NONE;
@@ -73,7 +72,7 @@ static fault_code print_report(const struct stats *stats, struct fault *fault)
 
 static fault_code print_gauges(const struct stats *stats, struct fault *fault)
 {
-    const struct attachment *attachment = &stats->attachment;
+    const struct attachment *attachment = stats->job->attachment;
     struct usage usage = {.build = &stats->build,
                           .gauges = &stats->gauges,
                           .pid = (int)attachment->target.pid,
@@ -82,28 +81,30 @@ static fault_code print_gauges(const struct stats *stats, struct fault *fault)
 
     if (rc != FAULT_NONE)
         return rc;
-    if (stats->job.options->prometheus)
+    if (stats->job->options->prometheus)
         usage_print_metrics(&usage, stdout);
     else
         usage_print_table(&usage, stdout);
     return FAULT_NONE;
 }
 
-static fault_code perform_stats(struct stats *stats, struct fault *fault)
+static fault_code perform_stats(struct job *job, void *ctx, struct fault *fault)
 {
-    struct attachment *attachment = &stats->attachment;
+    struct stats *stats = ctx;
+    struct attachment *attachment = job->attachment;
     fault_code rc;
 
-    if (stats->job.options->dry_run)
-        return job_describe(&stats->job, verb_stats.calls, fault);
-    if (wants_report(stats->job.options))
+    stats->job = job;
+    if (job->options->dry_run)
+        return job_describe(job, verb_stats.calls, fault);
+    if (wants_report(job->options))
         stats->message_at =
             variable_find(&attachment->instance, "malloc_message", &attachment->modules,
                           &attachment->target, &attachment->memory);
     rc = attachment_hold(attachment, stats_held, stats, fault);
     if (rc != FAULT_NONE)
         return rc;
-    if (!wants_report(stats->job.options))
+    if (!wants_report(job->options))
         return print_gauges(stats, fault);
     return print_report(stats, fault);
 }
@@ -111,14 +112,10 @@ static fault_code perform_stats(struct stats *stats, struct fault *fault)
 static int stats_main(const struct options *options, pid_t pid)
 {
     struct stats stats = {.message_at = 0};
-    struct fault fault;
-    fault_code rc = job_open(&stats.job, &stats.attachment, options, pid,
-                             "read the statistics of process", &fault);
+    int code;
 
     sink_init(&stats.sink, REPORT_LIMIT);
-    if (rc == FAULT_NONE)
-        rc = perform_stats(&stats, &fault);
-    int code = job_finish(&stats.job, rc, &fault);
+    code = job_run(options, pid, "read the statistics of process", perform_stats, &stats);
     sink_free(&stats.sink);
     return code;
 }

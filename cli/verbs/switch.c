@@ -8,9 +8,9 @@
 #include <stdio.h>
 
 struct change {
-    struct attachment attachment;
-    struct job job;
+    const struct job *job;
     bool active; /* the new value */
+    int partial; /* exit code, EXIT_DONE unless only a part was done */
     struct prof_state former;
     bool visited;     /* all threads were visited, as some versions need */
     bool interrupted; /* before all were visited */
@@ -36,7 +36,7 @@ static void json_activation(const struct activation *activation, struct json *js
 
 static void print_switch_json(const struct change *change)
 {
-    const struct attachment *attachment = &change->attachment;
+    const struct attachment *attachment = change->job->attachment;
     struct json json;
 
     attachment_json_begin(attachment, &json);
@@ -68,10 +68,10 @@ static void print_activation(const struct change *change)
 
 static void print_switch_text(const struct change *change)
 {
-    const struct attachment *attachment = &change->attachment;
+    const struct attachment *attachment = change->job->attachment;
     char clean[64];
 
-    if (change->job.options->pid_count > 1)
+    if (change->job->options->pid_count > 1)
         printf("%s[%d] ", message_clean(attachment->target.stat.comm, clean, sizeof clean),
                (int)attachment->target.pid);
     if (prof_is_active(&change->former) == change->active)
@@ -97,11 +97,11 @@ static fault_code change_held(struct attachment *attachment, void *ctx, struct f
 
 static fault_code visit_switch_threads(struct change *change, struct fault *fault)
 {
-    struct attachment *attachment = &change->attachment;
+    struct attachment *attachment = change->job->attachment;
     const struct injection_env env = attachment_env(attachment);
     const struct activation_options options = {
         .layout = change->layout,
-        .may_reset = change->job.options->allow_reset,
+        .may_reset = change->job->options->allow_reset,
         .lg_sample = change->former.lg_sample,
         .consent = &attachment->hooks,
     };
@@ -114,29 +114,10 @@ static fault_code visit_switch_threads(struct change *change, struct fault *faul
     return change->interrupted ? FAULT_NONE : rc;
 }
 
-static fault_code perform_switch(struct change *change, struct fault *fault)
-{
-    struct attachment *attachment = &change->attachment;
-    fault_code rc;
-
-    if (change->job.options->dry_run)
-        return job_describe(&change->job, change->active ? verb_on.calls : verb_off.calls, fault);
-    rc = attachment_hold(attachment, change_held, change, fault);
-    if (rc != FAULT_NONE)
-        return rc;
-    if (change->active && activation_needed(change->former.build.text))
-        rc = visit_switch_threads(change, fault);
-    if (change->job.options->json)
-        print_switch_json(change);
-    else
-        print_switch_text(change);
-    return rc;
-}
-
 static const char *missed_cause(const struct change *change, const struct fault *fault, char *out,
                                 size_t size)
 {
-    const struct subject subject = job_subject(&change->job);
+    const struct subject subject = job_subject(change->job);
 
     if (fault->code != FAULT_NONE && fault->code != FAULT_INTERRUPTED)
         return message_cause(&subject, fault, out, size);
@@ -148,7 +129,7 @@ static const char *missed_cause(const struct change *change, const struct fault 
 static int tell_missed(const struct change *change)
 {
     const struct activation *activation = &change->activation;
-    int pid = (int)change->attachment.request.pid;
+    int pid = (int)change->job->attachment->request.pid;
     char name[64], cause[512];
 
     for (size_t i = 0; i < activation->missed && i < ACTIVATION_NAMED; i++) {
@@ -171,21 +152,36 @@ static int tell_missed(const struct change *change)
     return activation->missed ? EXIT_NO_SAFE_POINT : EXIT_DONE;
 }
 
+static fault_code perform_switch(struct job *job, void *ctx, struct fault *fault)
+{
+    struct change *change = ctx;
+    fault_code rc;
+
+    change->job = job;
+    if (job->options->dry_run)
+        return job_describe(job, change->active ? verb_on.calls : verb_off.calls, fault);
+    rc = attachment_hold(job->attachment, change_held, change, fault);
+    if (rc != FAULT_NONE)
+        return rc;
+    if (change->active && activation_needed(change->former.build.text))
+        rc = visit_switch_threads(change, fault);
+    if (job->options->json)
+        print_switch_json(change);
+    else
+        print_switch_text(change);
+    if (rc == FAULT_NONE)
+        change->partial = tell_missed(change);
+    return rc;
+}
+
 static int switch_to(const struct options *options, pid_t pid, bool active)
 {
     const char *verb =
         active ? "switch profiling on in process" : "switch profiling off in process";
-    struct change change = {.active = active};
-    struct fault fault;
-    fault_code rc = job_open(&change.job, &change.attachment, options, pid, verb, &fault);
-    int partial = EXIT_DONE, code;
+    struct change change = {.active = active, .partial = EXIT_DONE};
+    int code = job_run(options, pid, verb, perform_switch, &change);
 
-    if (rc == FAULT_NONE)
-        rc = perform_switch(&change, &fault);
-    if (rc == FAULT_NONE)
-        partial = tell_missed(&change);
-    code = job_finish(&change.job, rc, &fault);
-    return code != EXIT_DONE ? code : partial;
+    return code != EXIT_DONE ? code : change.partial;
 }
 
 static int on_main(const struct options *options, pid_t pid)
