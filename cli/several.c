@@ -227,7 +227,7 @@ static void print_summary(const struct several *several)
         {EXIT_NO_ALLOCATOR, "without jemalloc"},
         {EXIT_NO_PROFILING, "without profiling"},
         {EXIT_NO_SAFE_POINT, "no safe point"},
-        {EXIT_CALL_DEADLINE, "timed out"},
+        {EXIT_CALL_DEADLINE, "call timed out"},
         {EXIT_OUTPUT, "output not written"},
         {EXIT_REFUSED, "refused"},
         {EXIT_INTERRUPTED, "interrupted"},
