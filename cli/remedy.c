@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 /* Faults with the same remedies. */
-enum group { GROUP_NONE, RIGHTS, USER, YAMA, NAMESPACE, FILTER, MODULE, FREEZER, TRACER };
+enum group { GROUP_NONE, RIGHTS, USER, YAMA, NAMESPACE, FILTER, MODULE, FREEZER, TRACER, MALLCTL };
 
 static enum group group_of(fault_code code)
 {
@@ -34,6 +34,8 @@ static enum group group_of(fault_code code)
         return MODULE;
     case FAULT_FROZEN:
         return FREEZER;
+    case FAULT_UNSUPPORTED:
+        return MALLCTL;
     default:
         return GROUP_NONE;
     }
@@ -142,6 +144,9 @@ static const struct row {
      "the denials: sudo ausearch -m avc -ts recent"},
     {TRACER, ANYWHERE, ANYBODY, TRACER_JEATTACH, ANY_ENGINE,
      "that is another jeattach: try again when it has finished"},
+    {MALLCTL, ANYWHERE, ANYBODY, UNSUPPORTED_BY_RESULT, ANY_ENGINE,
+     "none; that function was called once, with the arguments of mallctl: please report this with "
+     "the output of -vv"},
     {FREEZER, ANYWHERE, ANYBODY, ANY_REASON, RUNTIME_DOCKER, "docker unpause %I, then try again"},
     {FREEZER, ANYWHERE, ANYBODY, ANY_REASON, RUNTIME_PODMAN, "podman unpause %I, then try again"},
     {FREEZER, ANYWHERE, ANYBODY, FREEZER_UNSEEN, ANY_ENGINE,

@@ -127,10 +127,12 @@ fault_code ctl_confirm(struct injection *injection, const struct instance *insta
     if (instance->found_by != FOUND_TABLES)
         return FAULT_NONE;
     rc = ctl_run(injection, instance, &op, 1, NULL, fault);
-    if (rc == FAULT_NONE && (op.rc != 0 || !op.text || strcmp(op.text, instance->version) != 0))
+    if (rc == FAULT_NONE && (op.rc != 0 || !op.text || strcmp(op.text, instance->version) != 0)) {
         rc = fault_set(fault, FAULT_UNSUPPORTED, 0, "read version",
                        "the function found as mallctl in %s does not return its version",
                        instance->path);
+        fault_set_reason(fault, UNSUPPORTED_BY_RESULT);
+    }
     ctl_free(&op, 1);
     return rc;
 }

@@ -23,3 +23,9 @@ enum {
     FAULT_DUMP_UNSAFE, /* a dump to that file could harm the target */
     FAULT_DUMP_NAMELESS, /* jemalloc has no name for the profile */
 };
+
+/* Values of fault.reason of FAULT_UNSUPPORTED. */
+enum unsupported_reason {
+    UNSUPPORTED_FORESEEN,  /* nothing was called */
+    UNSUPPORTED_BY_RESULT, /* a function was called that is not mallctl (ctl_confirm) */
+};

@@ -79,6 +79,15 @@ static void test_modules(void)
     CHECK(strstr(fix(&docker, FAULT_DENIED_USERNS, 0), "--userns=host"));
 }
 
+/* A wrong function that was called is not "the target was not touched". */
+static void test_called(void)
+{
+    const struct remedy none = {.runtime = RUNTIME_NONE};
+
+    CHECK(strstr(fix(&none, FAULT_UNSUPPORTED, UNSUPPORTED_BY_RESULT), "was called once"));
+    CHECK(!*fix(&none, FAULT_UNSUPPORTED, UNSUPPORTED_FORESEEN)); /* that of the table */
+}
+
 /* A frozen target must be thawed by the user who froze it, wherever the tool runs. */
 static void test_freezer(void)
 {
@@ -119,6 +128,7 @@ int main(void)
     test_host();
     test_modules();
     test_freezer();
+    test_called();
     test_general();
     test_look();
     return check_result();
