@@ -27,15 +27,15 @@ TAKES_PATH = (
 CALL = re.compile(r"(?<![\w.>])(?<!struct )(?:(%s)\s*\(|syscall\s*\(\s*(SYS_(?:open|exec|link|unlink|"
                   r"rename|stat|readlink|connect)\w*))" % TAKES_PATH)
 OWN = "a path of the tool's own, or of the operator's"
-KERNEL = "a file that the kernel makes, in /proc or below a group's directory that is named"
+KERNEL = "a file of the kernel's, in /proc or below the directory of a cgroup"
 
 # (file, function): how often, and why no target chooses the file.
 ALLOWED = {
-    ("host/inroot.c", "*"): (None, "this is the door for what a target may have put there"),
-    ("run/outfile.c", "*"): (None, "this is the door for outputs"),
+    ("host/inroot.c", "*"): (None, "opens the files that a target may have placed"),
+    ("run/outfile.c", "*"): (None, "opens the outputs"),
     ("host/procfs.c", "open"): (1, "/proc itself"),
-    ("host/procfs.c", "openat"): (1, "below /proc; what leads on from there: test_procfs"),
-    ("host/procfs.c", "readlinkat"): (1, "the text of a link of /proc is read, not followed"),
+    ("host/procfs.c", "openat"): (1, "below /proc; test_procfs checks the names"),
+    ("host/procfs.c", "readlinkat"): (1, "a link of /proc is read, not followed"),
     ("attach/permit.c", "fstatat"): (1, "an entry of /proc, not followed"),
     ("attach/target_paths.c", "stat"): (1, "the tool's own root directory"),
     ("attach/target_paths.c", "fstatat"): (1, "the target's root: nothing is opened"),
@@ -53,20 +53,20 @@ ALLOWED = {
     ("profile/module_files.c", "open"): (1, OWN + ": --root; below it, inroot_name"),
     ("cli/verbs/report.c", "open"): (2, OWN + "; below /proc/PID/root, inroot_name"),
     ("cli/main.c", "open"): (1, "/dev/null"),
-    ("run/watch.c", "stat"): (1, "-o, for the words of an error; outfile_find decides"),
+    ("run/watch.c", "stat"): (1, "-o, for an error message; outfile_find decides"),
     ("run/filename.c", "stat"): (1, "-o, to choose a name in it; outfile_find decides"),
     ("run/graphviz.c", "access"): (1, OWN + ": PATH"),
     ("run/graphviz.c", "posix_spawn"): (1, OWN + ": PATH"),
     ("run/interrupt.c", "openat"): (1, "a new file (O_EXCL) in a directory of outfile_find"),
     ("run/interrupt.c", "unlinkat"): (1, "that file"),
-    ("run/output.c", "open"): (1, "/proc/self/fd/N: what outfile_find has named"),
+    ("run/output.c", "open"): (1, "/proc/self/fd/N: the file that outfile_find found"),
     ("run/output.c", "openat"): (1, "a new file (O_EXCL) within a directory of outfile_find"),
     ("run/output.c", "renameat"): (2, "within a directory of outfile_find"),
     ("run/output.c", "renameat2"): (1, "within a directory of outfile_find"),
     ("run/output.c", "linkat"): (1, "within a directory of outfile_find"),
-    ("run/output.c", "unlinkat"): (3, "a file that it has made, within a directory of outfile_find"),
+    ("run/output.c", "unlinkat"): (3, "a file that it created, within a directory of outfile_find"),
     ("run/keep.c", "fstatat"): (1, "in a directory of outfile_directory, not followed"),
-    ("run/keep.c", "unlinkat"): (1, "in a directory of outfile_directory: a file of this user's"),
+    ("run/keep.c", "unlinkat"): (1, "a file of this user, in a directory of outfile_directory"),
 }
 # Links of /proc/PID that lead out of /proc: opened by O_PATH or read as text, never followed.
 LEADS_OUT = re.compile(r"(?:^|/)(?:root|cwd|exe|map_files|fd|ns)(?:/|$|%)|^%s")
@@ -79,8 +79,8 @@ PROCFS_ALLOWED = {
     ("host/lsm.c", "%s/attr/current"): "an entry of /proc: a number, or \"self\"",
     ("attach/permit.c", "self/root/sys/kernel/security/lsm"): "the tool's own root",
     ("host/lsm.c", "self/root/sys/fs/selinux/enforce"): "the tool's own root",
-    ("host/namespaces.c", "self/ns/user"): "nsfs: the kernel's own, whatever the process does",
-    ("host/namespaces.c", "%d/ns/user"): "nsfs: the kernel's own, whatever the process does",
+    ("host/namespaces.c", "self/ns/user"): "a file of nsfs, which no process can replace",
+    ("host/namespaces.c", "%d/ns/user"): "a file of nsfs, which no process can replace",
 }
 
 
