@@ -1,6 +1,5 @@
 #include "base/arena.h"
 
-#include <stdint.h>
 #include <string.h>
 
 enum { CHUNK_SIZE = 64 << 10 };

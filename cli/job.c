@@ -118,16 +118,6 @@ fault_code job_open(struct job *job, struct attachment *attachment, const struct
     return attachment_open(attachment, &request, fault);
 }
 
-fault_code job_look(struct job *job, struct attachment *attachment, const struct options *options,
-                    pid_t pid, const char *verb, struct fault *fault)
-{
-    struct attach_request request;
-
-    job_init(job, attachment, options, verb);
-    request = job_request(job, pid);
-    return attachment_look(attachment, &request, fault);
-}
-
 /* ---- how the target was stopped ---- */
 
 static const char *plural(unsigned n)

@@ -21,10 +21,8 @@ struct attach_request job_request(const struct job *job, pid_t pid);
 /* Returns the subject of messages about the job. */
 struct subject job_subject(const struct job *job);
 
-/* job_init, then attachment_open or attachment_look. Call job_finish even after a failure. */
+/* job_init, then attachment_open. Call job_finish even after a failure. */
 fault_code job_open(struct job *job, struct attachment *attachment, const struct options *options,
-                    pid_t pid, const char *verb, struct fault *fault);
-fault_code job_look(struct job *job, struct attachment *attachment, const struct options *options,
                     pid_t pid, const char *verb, struct fault *fault);
 
 /*

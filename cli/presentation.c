@@ -1,5 +1,4 @@
 #include "cli/presentation.h"
-#include "base/util.h"
 #include "cli/message.h"
 #include "run/graphviz.h"
 

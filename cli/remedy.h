@@ -5,8 +5,6 @@
 #include "host/runtime.h"
 
 #include <limits.h>
-#include <stdbool.h>
-#include <sys/types.h>
 
 /* What a remedy depends on. */
 struct remedy {

@@ -4,8 +4,6 @@
 #include "jemalloc/conf.h"
 #include "jemalloc/prof.h"
 
-#include <stddef.h>
-
 /* "disabled", for JSON; NULL if unknown. */
 const char *verdict_name(enum prof_verdict verdict);
 /* "profiling is enabled, but not active" */

@@ -1,4 +1,5 @@
 #include "host/container_name.h"
+#include "base/text.h"
 #include "base/util.h"
 #include "host/cgroup.h"
 
@@ -223,9 +224,7 @@ struct wanted {
 
 const char *container_id(const char *text)
 {
-    const char *slash = strrchr(text, '/');
-
-    return slash ? slash + 1 : text;
+    return text_base_name(text);
 }
 
 bool container_is(const struct container *container, const char *id)

@@ -3,9 +3,6 @@
 
 #include "host/cgroup.h"
 
-#include <stdbool.h>
-#include <stdint.h>
-
 struct headroom {
     uint64_t bytes; /* free below the limit, plus memory that the kernel can reclaim for it */
     /* The cgroup with the least headroom: its directory as the tool sees it. */

@@ -7,9 +7,6 @@
 #include "base/cursor.h"
 #include "base/util.h"
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/types.h>
 
 /* From /proc/PID/stat or /proc/PID/task/TID/stat. */

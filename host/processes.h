@@ -4,9 +4,6 @@
 #include "base/fault.h"
 #include "host/procfs.h"
 
-#include <stdbool.h>
-#include <stddef.h>
-
 struct processes {
     pid_t *list; /* ascending */
     size_t count, capacity;

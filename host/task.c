@@ -34,12 +34,13 @@ static int read_status(const struct procfs *proc, const char *task, struct proc_
     return parse_status(text, (size_t)n, out) ? 0 : -EBADMSG;
 }
 
-/* Formats "42/task/43". */
-static void format_thread(pid_t pid, pid_t tid, char out[TASK_NAME_MAX])
+/* Returns "42/task/43". */
+static const char *task_of_thread(pid_t pid, pid_t tid, char out[TASK_NAME_MAX])
 {
     char name[PROC_NAME_MAX];
 
     snprintf(out, TASK_NAME_MAX, "%s/task/%d", procfs_name(pid, name), (int)tid);
+    return out;
 }
 
 int process_stat(const struct procfs *proc, pid_t pid, struct proc_stat *out)
@@ -53,8 +54,7 @@ int thread_stat(const struct procfs *proc, pid_t pid, pid_t tid, struct proc_sta
 {
     char name[TASK_NAME_MAX];
 
-    format_thread(pid, tid, name);
-    return read_stat(proc, name, out);
+    return read_stat(proc, task_of_thread(pid, tid, name), out);
 }
 
 int process_status(const struct procfs *proc, pid_t pid, struct proc_status *out)
@@ -68,8 +68,7 @@ int thread_status(const struct procfs *proc, pid_t pid, pid_t tid, struct proc_s
 {
     char name[TASK_NAME_MAX];
 
-    format_thread(pid, tid, name);
-    return read_status(proc, name, out);
+    return read_status(proc, task_of_thread(pid, tid, name), out);
 }
 
 /* Takes over fd, which is a file descriptor or -errno. */

@@ -6,10 +6,7 @@
 #pragma once
 
 #include "attach/session.h"
-#include "base/util.h"
 
-#include <stdbool.h>
-#include <stddef.h>
 #include <sys/user.h>
 
 typedef struct user_regs_struct arch_regs;

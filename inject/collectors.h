@@ -20,8 +20,6 @@
 
 #include "elf/modules.h"
 
-#include <sys/types.h>
-
 enum { COLLECTOR_VARIABLES = 4 };
 
 struct collector {

@@ -4,7 +4,6 @@
 #include "base/util.h"
 
 #include <stdbool.h>
-#include <stdint.h>
 
 enum intercept_verdict {
     INTERCEPT_PASS,    /* the kernel executes it */

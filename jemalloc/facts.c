@@ -4,7 +4,6 @@
 #include "jemalloc/stripped/xrefs.h"
 
 #include <ctype.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -4,8 +4,6 @@
 #include "base/fault.h"
 #include "host/procfs.h"
 
-#include <stddef.h>
-
 struct sink {
     unsigned char *bytes;
     size_t len;    /* bytes in use */

@@ -20,9 +20,7 @@
 #include "base/fault.h"
 #include "base/util.h"
 
-#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 /* jemalloc keeps this many frames of a stack (PROF_BT_MAX; since 5.3.1 opt.prof_bt_max). */
 enum { HEAP_DEPTH_LIMIT = 128 };

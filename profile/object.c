@@ -1,7 +1,6 @@
 #include "profile/object.h"
 #include "elf/sections.h"
 
-#include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>

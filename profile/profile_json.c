@@ -1,6 +1,5 @@
 #include "profile/profile_json.h"
 #include "base/json.h"
-#include "base/util.h"
 #include "profile/top.h"
 
 #include <inttypes.h>

@@ -7,10 +7,6 @@
 #include "base/fault.h"
 #include "profile/symbols.h"
 
-#include <stdbool.h>
-#include <stdint.h>
-#include <sys/types.h>
-
 enum run_note_kind {
     /* of sampling */
     NOTE_NEW_THREADS_SILENT,  /* prof.thread_active_init is false: new threads are not sampled */

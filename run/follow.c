@@ -1,5 +1,4 @@
 #include "run/follow.h"
-#include "base/util.h"
 #include "jemalloc/selection.h"
 #include "run/pause.h"
 

@@ -1,5 +1,4 @@
 #include "run/meter.h"
-#include "base/util.h"
 #include "run/faults.h"
 #include "run/interrupt.h"
 

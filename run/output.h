@@ -7,7 +7,6 @@
 #include "base/fault.h"
 #include "run/outfile.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 

@@ -17,8 +17,6 @@
 #include "host/pressure.h"
 #include "run/window.h"
 
-#include <stddef.h>
-
 enum { RULES_MAX = 8, RULE_TEXT_MAX = 48 };
 
 enum metric { METRIC_RSS, METRIC_CGROUP, METRIC_PSI_SOME, METRIC_PSI_FULL, METRIC_GROW };

@@ -15,7 +15,6 @@
 
 #include <pthread.h>
 #include <semaphore.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 

@@ -10,8 +10,6 @@
 
 #include "attach/target.h"
 
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 
 enum screen_event {

@@ -403,11 +403,14 @@ static int exit_code(const struct status *status)
 static int status_main(const struct options *options, pid_t pid)
 {
     struct status status = {0};
+    struct attach_request request;
     struct fault fault;
+    fault_code rc;
     int code;
-    fault_code rc =
-        job_look(&status.job, &status.attachment, options, pid, "examine process", &fault);
 
+    job_init(&status.job, &status.attachment, options, "examine process");
+    request = job_request(&status.job, pid);
+    rc = attachment_look(&status.attachment, &request, &fault);
     if (rc == FAULT_NONE)
         rc = perform_status(&status, &fault);
     code = job_finish(&status.job, rc, &fault);
