@@ -95,11 +95,11 @@ class Leak(e2e_record.TestCase):
         self.assertEqual(code, lib.INTERRUPTED, err)
         self.assertRegex(text, r"\Aleaky\[%d\]\nstats\.allocated: .* -> .*, \+.* in .* s, " % leaky.pid)
         self.assertRegex(text, r"(?m)^covered: the samples stand for .*, [\d.]+ % of .*; "
-                               r"what was allocated before sampling began is not covered$")
+                               r"memory allocated before sampling started is not covered$")
         covered = float(re.search(r"([\d.]+) % of", text)[1])
         self.assertLess(covered, 90, text)  # half of it was allocated before
         self.assertRegex(text, r"(?m)^sampled for [\d.]+ s: grown by [\d.]+ .iB, shrunk by ")
-        self.assertRegex(text, r"(?m)^  of it \+.* are there because of the sampling: ")
+        self.assertRegex(text, r"(?m)^  \+.* of this is caused by sampling: ")
         first = text.splitlines()[6]
         self.assertRegex(
             first, r"^ +\+[\d.]+ .iB +[\d.]+ .?i?B +\+\d+ +\+[\d.]+ .?i?B/s   leak_here \(leaky\.c:\d+\)$"

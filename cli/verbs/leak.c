@@ -38,8 +38,7 @@ static void print_counted(const struct leak *leak)
            units_change(grown, change), units_duration(took_ns, took),
            units_rate(grown / ((double)took_ns / 1e9), rate));
     if (leak->after.overhead > leak->before.overhead)
-        printf("  of it %s are there because of the sampling: a sampled object takes 16 KiB at "
-               "least\n",
+        printf("  %s of this is caused by sampling: a sampled object takes at least 16 KiB\n",
                units_change(leak->after.overhead - leak->before.overhead, change));
 }
 
@@ -54,7 +53,7 @@ static void print_coverage(const struct leak *leak)
                leak_covered_percent(leak), units_bytes(leak_covered_whole(leak), of));
     else
         printf("covered: the samples stand for %s; ", sampled);
-    printf("what was allocated before sampling began is not covered\n");
+    printf("memory allocated before sampling started is not covered\n");
 }
 
 static void print_sum(const struct leak *leak, const struct growth *growth,
