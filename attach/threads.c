@@ -20,15 +20,6 @@ bool thread_refresh(struct thread *thread, const struct target *target)
     return stat.state != 'Z' && stat.state != 'X';
 }
 
-static bool grow_threads(struct threads *threads, size_t *capacity)
-{
-    struct thread *list = list_grow(threads->list, capacity, threads->count, sizeof *list);
-
-    if (list)
-        threads->list = list;
-    return list != NULL;
-}
-
 static fault_code read_task_directory(struct threads *threads, const struct target *target,
                                       struct task_dir *dir, struct fault *fault)
 {
@@ -39,7 +30,7 @@ static fault_code read_task_directory(struct threads *threads, const struct targ
         struct thread thread = {.tid = tid};
         if (!thread_refresh(&thread, target))
             continue;
-        if (!grow_threads(threads, &capacity))
+        if (!LIST_GROW(threads->list, capacity, threads->count))
             return fault_set(fault, FAULT_INTERNAL, ENOMEM, "list threads", "%d", target->pid);
         threads->list[threads->count++] = thread;
     }

@@ -22,3 +22,15 @@ static inline void *list_grow(void *list, size_t *capacity, size_t count, size_t
         *capacity = larger;
     return moved;
 }
+
+/*
+ * Makes space for one more item in a list of count items. False: out of memory; the
+ * list is then as before.
+ */
+#define LIST_GROW(list, capacity, count)                                                           \
+    ({                                                                                             \
+        void *list_moved = list_grow(list, &(capacity), count, sizeof *(list));                    \
+        if (list_moved)                                                                            \
+            (list) = list_moved;                                                                   \
+        list_moved != NULL;                                                                        \
+    })

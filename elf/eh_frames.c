@@ -91,7 +91,6 @@ static bool cie_encoding(const unsigned char *record, size_t len, unsigned char 
 
 static void walk_add_cie(struct walk *walk, remote_addr at, const unsigned char *record, size_t len)
 {
-    struct cie *cies;
     struct cie cie = {.at = at};
 
     if (walk->cie_count == CIES_MAX) {
@@ -99,13 +98,11 @@ static void walk_add_cie(struct walk *walk, remote_addr at, const unsigned char 
         return;
     }
     cie.usable = cie_encoding(record, len, &cie.encoding);
-    cies = list_grow(walk->cies, &walk->cie_capacity, walk->cie_count, sizeof *cies);
-    if (!cies) {
+    if (!LIST_GROW(walk->cies, walk->cie_capacity, walk->cie_count)) {
         walk->failed = true;
         return;
     }
-    walk->cies = cies;
-    cies[walk->cie_count++] = cie;
+    walk->cies[walk->cie_count++] = cie;
 }
 
 /* CIEs are visited in the order of their addresses. */
@@ -170,9 +167,8 @@ static void walk_add_fde(struct walk *walk, remote_addr at, const unsigned char 
     if (start < module->exec_start || start >= module->exec_end || !size ||
         size > module->exec_end - start || module->exec_end - module->start > UINT32_MAX)
         return;
-    walk->frames->list = list_grow(walk->frames->list, &walk->capacity, walk->frames->count,
-                                   sizeof *walk->frames->list);
-    walk->failed = !walk->frames->list || walk->frames->count == EH_FRAMES_MAX;
+    walk->failed = !LIST_GROW(walk->frames->list, walk->capacity, walk->frames->count) ||
+                   walk->frames->count == EH_FRAMES_MAX;
     if (!walk->failed)
         walk->frames->list[walk->frames->count++] =
             (struct eh_frame){(uint32_t)(start - walk->frames->base), (uint32_t)size,

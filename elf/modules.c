@@ -54,8 +54,6 @@ static bool same_file(const struct module *module, const struct map_entry *entry
 
 static bool module_append(struct modules *modules, const struct map_entry *entry)
 {
-    struct module *list =
-        list_grow(modules->list, &modules->capacity, modules->count, sizeof *list);
     struct module module = {
         .start = entry->start,
         .first_end = entry->end,
@@ -64,9 +62,8 @@ static bool module_append(struct modules *modules, const struct map_entry *entry
         .inode = entry->inode,
     };
 
-    if (!list)
+    if (!LIST_GROW(modules->list, modules->capacity, modules->count))
         return false;
-    modules->list = list;
     module.path = path_decode(entry->path, entry->path_len);
     if (!module.path)
         return false;
@@ -115,13 +112,10 @@ static int module_of_entry(struct modules *modules, const struct map_entry *entr
 
 static bool vma_append(struct modules *modules, const struct map_entry *entry)
 {
-    struct vma *vmas =
-        list_grow(modules->vmas, &modules->vma_capacity, modules->vma_count, sizeof *vmas);
     int module;
 
-    if (!vmas)
+    if (!LIST_GROW(modules->vmas, modules->vma_capacity, modules->vma_count))
         return false;
-    modules->vmas = vmas;
     module = module_of_entry(modules, entry);
     if (module == -2)
         return false;

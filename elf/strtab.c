@@ -125,11 +125,9 @@ static bool add_span(struct strtab_spans *spans, uint64_t first, uint64_t last)
 {
     if (spans->count == STRTAB_SPANS_MAX)
         return false;
-    struct strtab_span *list = list_grow(spans->list, &spans->capacity, spans->count, sizeof *list);
-    if (!list)
+    if (!LIST_GROW(spans->list, spans->capacity, spans->count))
         return false;
-    spans->list = list;
-    list[spans->count++] = (struct strtab_span){first, last};
+    spans->list[spans->count++] = (struct strtab_span){first, last};
     return true;
 }
 

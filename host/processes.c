@@ -8,12 +8,9 @@
 
 bool processes_add(struct processes *processes, pid_t pid)
 {
-    pid_t *list = list_grow(processes->list, &processes->capacity, processes->count, sizeof *list);
-
-    if (!list)
+    if (!LIST_GROW(processes->list, processes->capacity, processes->count))
         return false;
-    processes->list = list;
-    list[processes->count++] = pid;
+    processes->list[processes->count++] = pid;
     return true;
 }
 

@@ -206,26 +206,18 @@ static enum owner owner_of(struct functions *functions, const char *name,
 
 static bool add_other(struct functions *functions, remote_addr start)
 {
-    remote_addr *others = list_grow(functions->others, &functions->other_capacity,
-                                    functions->other_count, sizeof *others);
-
-    if (!others)
+    if (!LIST_GROW(functions->others, functions->other_capacity, functions->other_count))
         return false;
-    functions->others = others;
-    others[functions->other_count++] = start;
+    functions->others[functions->other_count++] = start;
     return true;
 }
 
 static bool add_function(struct functions *functions, const struct symbol *symbol, bool named)
 {
-    struct owned_function *list =
-        list_grow(functions->list, &functions->capacity, functions->count, sizeof *list);
-
-    if (!list)
+    if (!LIST_GROW(functions->list, functions->capacity, functions->count))
         return false;
-    functions->list = list;
     functions->named += named;
-    list[functions->count++] = (struct owned_function){
+    functions->list[functions->count++] = (struct owned_function){
         .start = symbol->address,
         .end = symbol->address + (symbol->size ? symbol->size : 1),
         .before = functions->other_count,

@@ -7,13 +7,9 @@
 
 static struct selected *add_selected(struct selection *selection)
 {
-    struct selected *list =
-        list_grow(selection->list, &selection->capacity, selection->count, sizeof *list);
-
-    if (!list)
+    if (!LIST_GROW(selection->list, selection->capacity, selection->count))
         return NULL;
-    selection->list = list;
-    struct selected *selected = &list[selection->count++];
+    struct selected *selected = &selection->list[selection->count++];
     memset(selected, 0, sizeof *selected);
     selected->pin.pidfd = -1;
     return selected;

@@ -134,15 +134,13 @@ static bool read_info(struct debug_file *file, Dwarf_Off start, Dwarf_Off end)
 static bool add_unit(struct debug_info *info, struct debug_file *file,
                      const struct debug_unit *made)
 {
-    struct debug_unit *list, *unit;
+    struct debug_unit *unit;
 
     if (info->unit_count >= UNITS_MAX)
         return false;
-    list = list_grow(info->units, &info->unit_capacity, info->unit_count, sizeof *list);
-    if (!list)
+    if (!LIST_GROW(info->units, info->unit_capacity, info->unit_count))
         return false;
-    info->units = list;
-    unit = &list[info->unit_count];
+    unit = &info->units[info->unit_count];
     *unit = *made;
     if (!info->lib.dwarf_offdie(file->dwarf, unit->first, &unit->die))
         return true;

@@ -212,14 +212,11 @@ static void name_find(struct debug_info *info, Dwarf_Die *die, struct symbol_lin
 
 void debug_name(struct debug_info *info, Dwarf_Die *die, struct symbol_line *line)
 {
-    struct debug_function *list =
-        list_grow(info->functions, &info->function_capacity, info->function_count, sizeof *list);
     uint32_t fresh = (uint32_t)info->function_count, place;
     Dwarf_Die origin;
 
-    if (!list)
+    if (!LIST_GROW(info->functions, info->function_capacity, info->function_count))
         return;
-    info->functions = list;
     if (info->function_count >= TABLE_NONE)
         return;
     if (!debug_reference(info, die, DW_AT_abstract_origin, &origin))
@@ -231,7 +228,7 @@ void debug_name(struct debug_info *info, Dwarf_Die *die, struct symbol_line *lin
         return;
     if (place == fresh) {
         struct symbol_line found = {0};
-        list[fresh] = (struct debug_function){.die = origin.addr};
+        info->functions[fresh] = (struct debug_function){.die = origin.addr};
         info->function_count++;
         name_find(info, &origin, &found); /* may need the name of a function around it */
         info->functions[fresh].line = found;
@@ -248,24 +245,21 @@ static bool same_path(const void *ctx, uint32_t place, const void *key)
 /* libdw's strings are freed with the unit; the paths are few, so one copy of each is kept. */
 static const char *path_keep(struct debug_info *info, const char *path)
 {
-    const char **list =
-        list_grow(info->paths, &info->path_capacity, info->path_count, sizeof *list);
     uint32_t fresh = (uint32_t)info->path_count, place;
     size_t len = strlen(path);
 
-    if (!list)
+    if (!LIST_GROW(info->paths, info->path_capacity, info->path_count))
         return NULL;
-    info->paths = list;
     if (info->path_count >= TABLE_NONE)
         return NULL;
-    list[fresh] = path;
+    info->paths[fresh] = path;
     place = table_put(&info->path_table, table_hash_bytes(&info->path_table, path, len), same_path,
                       info, path, fresh);
     if (place == TABLE_NONE)
         return NULL;
-    if (place == fresh && (list[fresh] = arena_string(info->arena, path, len)))
+    if (place == fresh && (info->paths[fresh] = arena_string(info->arena, path, len)))
         info->path_count++;
-    return list[place];
+    return info->paths[place];
 }
 
 const char *debug_path(struct debug_info *info, struct debug_unit *unit, const char *path)

@@ -80,15 +80,13 @@ static bool is_block(int tag)
 static bool enter_container(struct walk *walk, const Dwarf_Die *die, struct position *position)
 {
     struct debug_unit *unit = walk->unit;
-    struct debug_container *list =
-        list_grow(unit->containers, &unit->container_capacity, unit->container_count, sizeof *list);
 
-    if (!list)
+    if (!LIST_GROW(unit->containers, unit->container_capacity, unit->container_count))
         return false;
-    unit->containers = list;
     if (!item_left(walk->info))
         return false;
-    list[unit->container_count] = (struct debug_container){die->addr, position->container};
+    unit->containers[unit->container_count] =
+        (struct debug_container){die->addr, position->container};
     position->container = (uint32_t)unit->container_count++;
     return true;
 }
@@ -98,17 +96,14 @@ static bool note_place(struct walk *walk, const Dwarf_Die *die, uint32_t contain
     struct debug_unit *unit = walk->unit;
     const struct debug_place *last =
         unit->place_count ? &unit->places[unit->place_count - 1] : NULL;
-    struct debug_place *list;
 
     if (last ? last->container == container : container == SPANS_NONE)
         return true;
-    list = list_grow(unit->places, &unit->place_capacity, unit->place_count, sizeof *list);
-    if (!list)
+    if (!LIST_GROW(unit->places, unit->place_capacity, unit->place_count))
         return false;
-    unit->places = list;
     if (!item_left(walk->info))
         return false;
-    list[unit->place_count++] = (struct debug_place){die->addr, container};
+    unit->places[unit->place_count++] = (struct debug_place){die->addr, container};
     return true;
 }
 
@@ -116,13 +111,10 @@ static bool note_place(struct walk *walk, const Dwarf_Die *die, uint32_t contain
 static bool enter_scope(struct walk *walk, Dwarf_Die *die, bool function, struct position *position)
 {
     struct debug_unit *unit = walk->unit;
-    struct debug_scope *list =
-        list_grow(unit->scopes, &unit->scope_capacity, unit->scope_count, sizeof *list);
     uint32_t scope = (uint32_t)unit->scope_count;
 
-    if (!list)
+    if (!LIST_GROW(unit->scopes, unit->scope_capacity, unit->scope_count))
         return false;
-    unit->scopes = list;
     if (!item_left(walk->info))
         return false;
     if (function)
@@ -131,7 +123,7 @@ static bool enter_scope(struct walk *walk, Dwarf_Die *die, bool function, struct
         position->dropped = position->dropped || function;
         return true;
     }
-    list[unit->scope_count++] = (struct debug_scope){die->addr, position->scope};
+    unit->scopes[unit->scope_count++] = (struct debug_scope){die->addr, position->scope};
     position->scope = scope;
     position->depth++;
     return true;

@@ -75,13 +75,10 @@ static struct edge *find_edge(struct graph *graph, uint32_t from, uint32_t to)
 {
     struct edge fresh = {.from = from, .to = to};
     uint64_t hash = table_hash_number(&graph->table, (uint64_t)from << 32 | to);
-    struct edge *moved =
-        list_grow(graph->edges, &graph->edge_capacity, graph->edge_count, sizeof *graph->edges);
     uint32_t place;
 
-    if (!moved)
+    if (!LIST_GROW(graph->edges, graph->edge_capacity, graph->edge_count))
         return NULL;
-    graph->edges = moved;
     place = table_put(&graph->table, hash, same_edge, graph, &fresh, (uint32_t)graph->edge_count);
     if (place == TABLE_NONE)
         return NULL;

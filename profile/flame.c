@@ -35,12 +35,8 @@ static double node_weight(const struct amount *amount)
 
 static struct flame_node *add_node(struct flame *flame, uint32_t name, uint32_t depth)
 {
-    struct flame_node *moved =
-        list_grow(flame->nodes, &flame->capacity, flame->count, sizeof *flame->nodes);
-
-    if (!moved || flame->count >= UINT32_MAX)
+    if (!LIST_GROW(flame->nodes, flame->capacity, flame->count) || flame->count >= UINT32_MAX)
         return NULL;
-    flame->nodes = moved;
     flame->nodes[flame->count] = (struct flame_node){.name = name, .depth = depth};
     return &flame->nodes[flame->count++];
 }

@@ -83,7 +83,7 @@ static bool take_counts(struct cursor *line, struct heap_counts *counts)
 
 #define GROW(parser, list, capacity, count, most)                                                  \
     (within_limit(parser, count, most, #list) &&                                                   \
-     grow_parsed_list(parser, (void **)&(list), &(capacity), count, sizeof *(list)))
+     (LIST_GROW(list, capacity, count) || !((parser)->no_memory = true)))
 
 /* Checks count against its limit and records which list it is: "profile->stacks". */
 static bool within_limit(struct parser *parser, size_t count, size_t most, const char *list)
@@ -93,18 +93,6 @@ static bool within_limit(struct parser *parser, size_t count, size_t most, const
     parser->too_many = list + sizeof "profile->" - 1;
     parser->most = most;
     return false;
-}
-
-static bool grow_parsed_list(struct parser *parser, void **list, size_t *capacity, size_t count,
-                             size_t item)
-{
-    void *moved = list_grow(*list, capacity, count, item);
-
-    if (!moved)
-        parser->no_memory = true;
-    else
-        *list = moved;
-    return moved != NULL;
 }
 
 static bool same_heap_address(const void *ctx, uint32_t place, const void *key)

@@ -26,17 +26,7 @@ void locations_free(struct locations *locations)
     memset(locations, 0, sizeof *locations);
 }
 
-#define GROW(list, capacity, count)                                                                \
-    grow_location_list((void **)&(list), &(capacity), count, sizeof *(list))
-
-static bool grow_location_list(void **list, size_t *capacity, size_t count, size_t item)
-{
-    void *moved = count < TABLE_NONE ? list_grow(*list, capacity, count, item) : NULL;
-
-    if (moved)
-        *list = moved;
-    return moved != NULL;
-}
+#define GROW(list, capacity, count) ((count) < TABLE_NONE && LIST_GROW(list, capacity, count))
 
 static const char *keep_text(struct locations *locations, const char *text)
 {

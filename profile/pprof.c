@@ -59,13 +59,10 @@ static bool same_string(const void *ctx, uint32_t place, const void *key)
 /* Returns the number of a string, which must live until the end; "" is 0. */
 static uint64_t string_number(struct pprof *pprof, const char *text)
 {
-    const char **moved =
-        list_grow(pprof->strings, &pprof->string_capacity, pprof->string_count, sizeof *moved);
     uint64_t hash = table_hash_bytes(&pprof->string_table, text, strlen(text));
     uint32_t place = TABLE_NONE;
 
-    if (moved) {
-        pprof->strings = moved;
+    if (LIST_GROW(pprof->strings, pprof->string_capacity, pprof->string_count)) {
         place = table_put(&pprof->string_table, hash, same_string, pprof, text,
                           (uint32_t)pprof->string_count);
     }

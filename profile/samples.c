@@ -93,12 +93,9 @@ static void add_values(const struct builder *builder, struct sample *sample,
 
 static bool add_call(struct samples *samples, uint32_t location)
 {
-    uint32_t *moved =
-        list_grow(samples->calls, &samples->call_capacity, samples->call_count, sizeof *moved);
-
-    if (!moved || samples->call_count >= TABLE_NONE)
+    if (!LIST_GROW(samples->calls, samples->call_capacity, samples->call_count) ||
+        samples->call_count >= TABLE_NONE)
         return false;
-    samples->calls = moved;
     samples->calls[samples->call_count++] = location;
     return true;
 }
@@ -164,12 +161,9 @@ static struct sample *find_sample(struct builder *builder, const struct sample *
 {
     struct samples *samples = builder->samples;
     uint32_t place = (uint32_t)samples->count;
-    struct sample *moved =
-        list_grow(samples->list, &samples->capacity, samples->count, sizeof *moved);
 
-    if (!moved)
+    if (!LIST_GROW(samples->list, samples->capacity, samples->count))
         return NULL;
-    samples->list = moved;
     if (builder->same) {
         uint64_t hash = table_hash_bytes(&builder->table, &samples->calls[fresh->first],
                                          fresh->depth * sizeof *samples->calls);

@@ -84,26 +84,23 @@ static uint32_t put_site(struct sites *sites, const struct site *site, uint32_t 
 /* Returns the site with these calls, and adds it if it is new. NULL: out of memory. */
 static struct site *find_site(struct sites *sites, struct names *names)
 {
-    struct site *moved = list_grow(sites->list, &sites->capacity, sites->count, sizeof *moved);
     const struct site wanted = {.calls = names->bytes, .len = names->len};
+    struct site *site;
     uint32_t place;
 
-    if (!moved)
-        return NULL;
-    sites->list = moved;
-    if (sites->count >= TABLE_NONE)
+    if (!LIST_GROW(sites->list, sites->capacity, sites->count) || sites->count >= TABLE_NONE)
         return NULL;
     place = put_site(sites, &wanted, (uint32_t)sites->count);
     if (place == TABLE_NONE || place < sites->count)
         return place == TABLE_NONE ? NULL : &sites->list[place];
-    moved = &sites->list[place];
-    *moved =
+    site = &sites->list[place];
+    *site =
         (struct site){.calls = malloc(names->len), .len = names->len, .call_count = names->count};
-    if (!moved->calls)
+    if (!site->calls)
         return NULL; /* the table already has it: only sites_free may follow */
-    memcpy(moved->calls, names->bytes, names->len);
+    memcpy(site->calls, names->bytes, names->len);
     sites->count++;
-    return moved;
+    return site;
 }
 
 static bool add_to_sites(struct sites *sites, const struct samples *samples)

@@ -7,16 +7,12 @@
 
 bool spans_add(struct spans *spans, struct span span)
 {
-    struct span *list;
-
     if (span.start >= span.end)
         return true;
     if (spans->count >= SPANS_MAX)
         return false;
-    list = list_grow(spans->list, &spans->capacity, spans->count, sizeof *list);
-    if (!list)
+    if (!LIST_GROW(spans->list, spans->capacity, spans->count))
         return false;
-    spans->list = list;
     spans->list[spans->count++] = span;
     return true;
 }

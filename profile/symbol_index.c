@@ -56,12 +56,8 @@ static bool charge_list(struct object *object, uint64_t bytes)
 
 static bool index_append(struct symbol_index *index, const Elf64_Sym *sym, const char *name)
 {
-    struct index_symbol *list =
-        list_grow(index->symbols, &index->capacity, index->count, sizeof *list);
-
-    if (!list || index->count == SPANS_MAX)
+    if (!LIST_GROW(index->symbols, index->capacity, index->count) || index->count == SPANS_MAX)
         return false;
-    index->symbols = list;
     index->symbols[index->count++] = (struct index_symbol){
         .address = sym->st_value,
         .size = sym->st_size,

@@ -177,14 +177,11 @@ static bool same_answer_address(const void *ctx, uint32_t place, const void *key
 
 size_t symbols_lines(struct symbols *symbols, uint64_t address, const struct symbol_line **lines)
 {
-    struct answer *list =
-        list_grow(symbols->answers, &symbols->answer_capacity, symbols->answer_count, sizeof *list);
     uint32_t fresh = (uint32_t)symbols->answer_count, place;
 
     *lines = NULL;
-    if (!list)
+    if (!LIST_GROW(symbols->answers, symbols->answer_capacity, symbols->answer_count))
         return 0;
-    symbols->answers = list;
     if (symbols->answer_count >= TABLE_NONE)
         return 0;
     place = table_put(&symbols->table, table_hash_number(&symbols->table, address),
@@ -192,12 +189,12 @@ size_t symbols_lines(struct symbols *symbols, uint64_t address, const struct sym
     if (place == TABLE_NONE)
         return 0;
     if (place == fresh) {
-        list[fresh] = (struct answer){.address = address};
+        symbols->answers[fresh] = (struct answer){.address = address};
         symbols->answer_count++;
-        answer_find(symbols, &list[fresh]);
+        answer_find(symbols, &symbols->answers[fresh]);
     }
-    *lines = list[place].lines;
-    return list[place].count;
+    *lines = symbols->answers[place].lines;
+    return symbols->answers[place].count;
 }
 
 bool symbols_build_id(struct symbols *symbols, size_t index, struct build_id *out)

@@ -110,14 +110,11 @@ struct files {
 
 static bool add(struct files *files, const char *name, const struct stat *st)
 {
-    struct file *list = list_grow(files->list, &files->room, files->count, sizeof *list);
-
-    if (!list)
+    if (!LIST_GROW(files->list, files->room, files->count))
         return false;
-    files->list = list;
     char *copy = strdup(name);
     if (copy)
-        list[files->count++] = (struct file){copy, st->st_mtim};
+        files->list[files->count++] = (struct file){copy, st->st_mtim};
     return copy != NULL;
 }
 

@@ -63,12 +63,9 @@ static void format_version(const struct census_entry *entry, char *out, size_t s
 
 static struct table_row *add_process_row(struct process_table *table)
 {
-    struct table_row *rows = list_grow(table->rows, &table->capacity, table->count, sizeof *rows);
-
-    if (!rows)
+    if (!LIST_GROW(table->rows, table->capacity, table->count))
         return NULL;
-    table->rows = rows;
-    struct table_row *row = &rows[table->count++];
+    struct table_row *row = &table->rows[table->count++];
     memset(row, 0, sizeof *row);
     return row;
 }
