@@ -114,7 +114,6 @@ fault_code target_open(struct target *target, struct procfs *proc, pid_t pid, st
 void target_close(struct target *target)
 {
     util_close(&target->pidfd);
-    target->pidfd = -1;
 }
 
 struct target_pin target_take_pin(struct target *target)
@@ -125,7 +124,6 @@ struct target_pin target_take_pin(struct target *target)
 void target_pin_close(struct target_pin *pin)
 {
     util_close(&pin->pidfd);
-    pin->pidfd = -1;
 }
 
 /* A pidfd becomes readable when its process has ended (pidfd_poll, kernel/fork.c). */

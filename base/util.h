@@ -9,10 +9,12 @@
 /* An address in the target. Never a pointer, as it is not valid in the tool. */
 typedef uint64_t remote_addr;
 
+/* Closes a file descriptor, unless it is negative, and sets it to -1. */
 static inline void util_close(int *fd)
 {
     if (*fd >= 0)
         close(*fd);
+    *fd = -1;
 }
 
 static inline void util_free(void *where)

@@ -76,7 +76,6 @@ static void close_files(struct worker *worker)
 {
     util_close(&worker->out);
     util_close(&worker->err);
-    worker->out = worker->err = -1;
 }
 
 /* Called with the signals blocked: a signal for all workers then reaches the new one too. */

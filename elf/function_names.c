@@ -19,7 +19,6 @@ bool function_names_open(struct function_names *symbols, const struct module *mo
 void function_names_close(struct function_names *symbols)
 {
     util_close(&symbols->file);
-    symbols->file = -1;
 }
 
 struct dynamic_search {

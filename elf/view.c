@@ -20,7 +20,6 @@ bool view_open(struct view *view, const struct module *module, const struct targ
 void view_close(struct view *view)
 {
     util_close(&view->fd);
-    view->fd = -1;
 }
 
 /* Reads program header i. False: it is not a PT_LOAD of the module. */

@@ -157,7 +157,6 @@ void limits_close(struct limits *limits)
     for (size_t i = 0; i < limits->count; i++)
         close_group(&limits->groups[i]);
     util_close(&limits->machine_fd);
-    limits->machine_fd = -1;
     limits->count = 0;
 }
 

@@ -63,7 +63,6 @@ int pressure_open(struct pressure_file *file, const struct procfs *proc, pid_t p
 void pressure_close(struct pressure_file *file)
 {
     util_close(&file->fd);
-    file->fd = -1;
 }
 
 bool pressure_read(const struct pressure_file *file, struct pressure *out)

@@ -18,7 +18,6 @@ int procfs_open(struct procfs *proc, const char *path)
 void procfs_close(struct procfs *proc)
 {
     util_close(&proc->dirfd);
-    proc->dirfd = -1;
 }
 
 __attribute__((format(printf, 3, 0))) static int name_format(char *name, size_t size,

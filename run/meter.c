@@ -89,12 +89,9 @@ fault_code meter_open(struct meter *meter, struct rules *rules, const struct tar
 
 void meter_close(struct meter *meter)
 {
-    for (size_t i = 0; i < RULES_MAX; i++) {
+    for (size_t i = 0; i < RULES_MAX; i++)
         util_close(&meter->alarms[i]);
-        meter->alarms[i] = -1;
-    }
     util_close(&meter->statm_fd);
-    meter->statm_fd = -1;
     pressure_close(&meter->pressure);
     limits_close(&meter->limits);
 }
@@ -162,7 +159,6 @@ static void take_alarms(struct meter *meter, const struct pollfd *polled)
     for (size_t i = 0; i < RULES_MAX; i++) {
         if (polled[i].revents & (POLLERR | POLLNVAL)) {
             util_close(&meter->alarms[i]);
-            meter->alarms[i] = -1;
             meter->rules->states[i].watched_by_kernel = false;
         } else if (polled[i].revents & POLLPRI) {
             meter->raised |= 1u << i;

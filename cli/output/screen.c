@@ -130,7 +130,6 @@ void screen_close(struct screen *screen)
     screen->out = NULL;
     screen->block = NULL;
     util_close(&screen->signals);
-    screen->signals = -1;
 }
 
 /* ---- drawing: one write(2), from the top left corner, so that nothing flickers ---- */

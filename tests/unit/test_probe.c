@@ -62,7 +62,6 @@ static void test_answers(void)
     kill(target.pid, SIGKILL);
     waitpid(target.pid, NULL, 0);
     util_close(&target.pidfd);
-    target.pidfd = -1;
     CHECK(probe_attach(&target, &none) == ANSWER_UNKNOWN); /* no such process */
 }
 
