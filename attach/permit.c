@@ -298,7 +298,7 @@ static void explain_no_rule(const struct permit_view *view, struct fault *fault)
     ssize_t n =
         procfs_read(view->proc, modules, sizeof modules, "self/root/sys/kernel/security/lsm");
 
-    fault_set(fault, FAULT_DENIED, err, "attach", "although no rule of ptrace(2) forbids it%s%s",
+    fault_set(fault, FAULT_DENIED, err, "attach", "no rule of ptrace(2) forbids it%s%s",
               n > 0 ? "; security modules: " : "", n > 0 ? modules : "");
 }
 

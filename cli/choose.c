@@ -62,18 +62,18 @@ static void format_no_match(const struct selection *selection, const struct sele
                             char *out, size_t size)
 {
     if (selection->matched)
-        snprintf(out, size, "%zu of %zu process%s match%s, and none of them uses jemalloc",
-                 selection->matched, selection->looked, plural_es(selection->looked),
-                 selection->matched == 1 ? "es" : "");
+        snprintf(out, size, "%zu of %zu process%s match%s, but %s jemalloc", selection->matched,
+                 selection->looked, plural_es(selection->looked),
+                 selection->matched == 1 ? "es" : "",
+                 selection->matched == 1 ? "does not use" : "do not use");
     else
         snprintf(out, size, "none of %zu process%s matches", selection->looked,
                  plural_es(selection->looked));
     if (selection->own)
         snprintf(out + strlen(out), size - strlen(out),
-                 "; %zu that started this jeattach match%s only by pid", selection->own,
-                 selection->own == 1 ? "es" : "");
+                 "; %zu that started this jeattach can be chosen only by PID", selection->own);
     if (!selection->matched && is_short_id(selector->container))
-        snprintf(out + strlen(out), size - strlen(out), "; an id needs %d digits",
+        snprintf(out + strlen(out), size - strlen(out), "; a container id needs at least %d digits",
                  CONTAINER_PREFIX_MIN);
 }
 

@@ -7,7 +7,7 @@ static const struct fault_row rows[] = {
     {FAULT_INTERNAL, "internal", EXIT_INTERNAL, "%W%E",
      "please report this with the output of -vv"},
     {FAULT_GONE, "gone", EXIT_GONE, "there is no such process or thread, or it has ended: %W",
-     NULL},
+     "jeattach ps lists the processes that use jemalloc"},
     {FAULT_ZOMBIE, "zombie", EXIT_GONE,
      "it has ended; it stays a zombie until its parent collects it: %W", NULL},
     {FAULT_REUSED, "reused", EXIT_GONE,
@@ -18,9 +18,9 @@ static const struct fault_row rows[] = {
     {FAULT_FOREIGN_ABI, "foreign_abi", EXIT_NO_ALLOCATOR,
      "it is not a 64-bit program of this machine (%W)",
      "none: jeattach supports only 64-bit programs of the machine it runs on"},
-    {FAULT_DENIED, "denied", EXIT_DENIED, "the kernel refused access (%W%E)",
-     "a kernel security module may forbid it (Landlock, BPF, ...); if not, run jeattach as root, "
-     "or with CAP_SYS_PTRACE in the target's user namespace"},
+    {FAULT_DENIED, "denied", EXIT_DENIED, "the kernel refused access%E: %W",
+     "run jeattach as root, or with CAP_SYS_PTRACE in the target's user namespace; if it does, a "
+     "kernel security module (Landlock, BPF, ...) may forbid it"},
     {FAULT_DENIED_UID, "denied_uid", EXIT_DENIED, "it belongs to another user: %W",
      "run jeattach as that user or as root (sudo), or give it CAP_SYS_PTRACE"},
     {FAULT_DENIED_GID, "denied_gid", EXIT_DENIED, "it runs with another group: %W",
@@ -75,8 +75,9 @@ static const struct fault_row rows[] = {
     {FAULT_WITHHELD, "withheld", EXIT_NO_SAFE_POINT, "%W",
      "if it does not run under an interposer (Wine), name one of its threads: --thread TID; the "
      "target was not touched"},
-    {FAULT_NO_SAFE_POINT, "no_safe_point", EXIT_NO_SAFE_POINT, "no thread was at a safe point: %W",
-     "try again, or raise --timeout; the target was not touched"},
+    {FAULT_NO_SAFE_POINT, "no_safe_point", EXIT_NO_SAFE_POINT,
+     "no thread was at a safe point in time: %W",
+     "try again, or raise --timeout; the target was not changed"},
     {FAULT_NO_UNWINDER, "no_unwinder", EXIT_NO_SAFE_POINT,
      "no thread was at a safe point: %W; its stack could not be unwound, because libunwind is not "
      "installed where jeattach runs",
@@ -137,7 +138,7 @@ static const struct fault_row rows[] = {
      "use a jemalloc built with --enable-stats (Rust: the feature 'stats'); --full and --json show "
      "what is available without it"},
     {FAULT_STATS_MESSAGE, "stats_message", EXIT_REFUSED,
-     "the program has set %W to a function of its own, which would be called with the report, "
+     "the program has set %W to its own function, which would be called with the report, "
      "because executable memory is not allowed",
      "run jeattach stats without --full and --json"},
     {FAULT_STATS_SLOW, "stats_slow", EXIT_REFUSED,
@@ -152,7 +153,7 @@ static const struct fault_row rows[] = {
     {FAULT_OUTPUT, "output", EXIT_OUTPUT, "%W%E", NULL},
     {FAULT_OUTPUT_OTHERS, "output_of_others", EXIT_OUTPUT,
      "%W, in a sticky directory where others may write: it is not followed or replaced",
-     "write to a directory of your own, or remove the file in the way"},
+     "write to your own directory, or remove the file in the way"},
     {FAULT_PROFILE, "profile", EXIT_USAGE, "%W%E",
      "give a heap profile in jemalloc's own format, as jeattach dump writes it"},
     {FAULT_NO_GROUP, "no_group", EXIT_GONE, "there is no cgroup %W",
@@ -161,7 +162,7 @@ static const struct fault_row rows[] = {
     {FAULT_NO_MATCH, "no_match", EXIT_GONE, "%W",
      "jeattach ps lists the processes that use jemalloc"},
     {FAULT_SEVERAL, "several", EXIT_USAGE, "only one may match; none was touched",
-     "give the pid of one; or --all for all of them, where the verb has it"},
+     "give one PID, or --all if the verb accepts it"},
     {FAULT_LOST, "lost", EXIT_INTERNAL, "%W",
      "the target will finish the call on its own; check it with: jeattach status %P"},
     {FAULT_TOO_LATE, "too_late", EXIT_NO_SAFE_POINT, "timed out before attaching: %W",

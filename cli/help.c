@@ -150,14 +150,16 @@ int help_overview(const struct verb *const *verbs, size_t count)
 
 int help_unknown_verb(const char *name, const struct verb *const *verbs, size_t count)
 {
-    char names[512] = "must be one of ", clean[64];
+    char cause[512] = "must be one of ", clean[64];
 
     for (size_t i = 0; i < count; i++)
-        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? ", " : "",
+        snprintf(cause + strlen(cause), sizeof cause - strlen(cause), "%s%s", i ? ", " : "",
                  verbs[i]->name);
+    if (*name == '-')
+        snprintf(cause, sizeof cause, "the verb must come before all options");
     message("unknown verb '%s'", message_clean(name, clean, sizeof clean));
     fputs("  cause: ", stderr);
-    print_wrapped(stderr, names, 9);
+    print_wrapped(stderr, cause, 9);
     fputs("  fix:   jeattach --help\n", stderr);
     return EXIT_USAGE;
 }

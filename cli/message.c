@@ -187,6 +187,8 @@ static void write_headline(char *line, const struct subject *subject, const stru
         message_clean(subject->name, clean, sizeof clean);
     if (fault_is_output(fault->code))
         snprintf(line, LINE_SIZE, "cannot write the output");
+    else if (fault->code == FAULT_NO_MATCH)
+        snprintf(line, LINE_SIZE, "no process with jemalloc matches %s", clean);
     else if (fault->code == FAULT_SEVERAL)
         snprintf(line, LINE_SIZE, "%s matches %s", clean,
                  message_clean(fault->what, what, sizeof what));

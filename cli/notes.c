@@ -83,7 +83,7 @@ static void print_retried(const struct job *job, const struct run_note *note)
     if (note->kind == NOTE_HOLD_RETRIED)
         message("the process cannot be stopped yet, trying again: %s", cause);
     else
-        message("prof.active is not %s again yet, trying again: %s",
+        message("prof.active is not back to %s yet, trying again: %s",
                 note->active ? "true" : "false", cause);
 }
 

@@ -6,6 +6,7 @@
 #include "host/container.h"
 #include "host/task.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -217,10 +218,33 @@ static bool row_matches(const struct row *row, enum group group, const struct re
     return row->engine == ANY_ENGINE || row->engine == remedy->engine;
 }
 
+/* Returns the fix for an output that cannot be written; NULL: none is known. */
+static const char *output_fix(int err)
+{
+    switch (err) {
+    case ENOENT:
+    case ENOTDIR:
+        return "create the directory, or give a path in an existing one";
+    case EEXIST:
+        return "give another name, or remove that file";
+    case EACCES:
+    case EPERM:
+    case EROFS:
+        return "give a path in a directory where you may create files";
+    case ENOSPC:
+    case EDQUOT:
+        return "free some space, or give a path on another file system";
+    default:
+        return NULL;
+    }
+}
+
 const char *remedy_template(const struct remedy *remedy, const struct fault *fault)
 {
     enum group group = group_of(fault->code);
 
+    if (fault->code == FAULT_OUTPUT)
+        return output_fix(fault->err);
     for (size_t i = 0; group != GROUP_NONE && i < ARRAY_LEN(rows); i++)
         if (row_matches(&rows[i], group, remedy, fault))
             return rows[i].text;

@@ -1,4 +1,7 @@
-/* How to give the tool the rights that it lacks, in the terms of the runtime where it runs. */
+/*
+ * How to give the tool the rights that it lacks, in the terms of the runtime where it runs, and how
+ * to make an output writable.
+ */
 #pragma once
 
 #include "base/fault.h"

@@ -64,7 +64,7 @@ bool verdict_next(const struct prof_state *state, const struct conf *conf, int p
     case PROF_DENSE:
     case PROF_SPARSE:
         snprintf(out, size, "jeattach reset --lg-sample %d %d%s", PROF_LG_DEFAULT, pid,
-                 prof_is_active(state) ? "   (drops what was sampled so far)" : "");
+                 prof_is_active(state) ? "   (drops all samples taken so far)" : "");
         break;
     case PROF_INACTIVE:
         snprintf(out, size, "jeattach on %d", pid);

@@ -49,7 +49,7 @@ static fault_code abandon_call(struct injection *injection, struct fault *fault)
     session_detach(session);
     if (injection->stage != STAGE_IN_CALL)
         return fault_set(fault, FAULT_NO_SAFE_POINT, ETIMEDOUT, "prepare the call",
-                         "timed out before the call, with a thread at one");
+                         "one was found too late for the call");
     return fault_set(fault, FAULT_CALL_DEADLINE, ETIMEDOUT, "call", "thread %d", session->tid);
 }
 

@@ -68,7 +68,7 @@ class WithoutStatistics(allocators.TestCase):
         self.assert_ran(lib.run_tool("off", allocator.pid))
         allocator.ask("work 3000")
         result = self.assert_ran(lib.run_tool("on", allocator.pid))
-        self.assertIn("of 7 it cannot be told", result.text)
+        self.assertIn("unknown for 7", result.text)
         self.assertIn("--allow-reset %d" % allocator.pid, result.err)
         self.assertEqual(self.sampling(allocator), 0)
         result = self.assert_ran(lib.run_tool("on", "--allow-reset", allocator.pid))

@@ -94,11 +94,11 @@ class Leak(e2e_record.TestCase):
         text = out.decode()
         self.assertEqual(code, lib.INTERRUPTED, err)
         self.assertRegex(text, r"\Aleaky\[%d\]\nstats\.allocated: .* -> .*, \+.* in .* s, " % leaky.pid)
-        self.assertRegex(text, r"(?m)^covered: the samples stand for .*, [\d.]+ % of .*; "
+        self.assertRegex(text, r"(?m)^covered: the samples represent .*, [\d.]+ % of .*; "
                                r"memory allocated before sampling started is not covered$")
         covered = float(re.search(r"([\d.]+) % of", text)[1])
         self.assertLess(covered, 90, text)  # half of it was allocated before
-        self.assertRegex(text, r"(?m)^sampled for [\d.]+ s: grown by [\d.]+ .iB, shrunk by ")
+        self.assertRegex(text, r"(?m)^sampled for [\d.]+ s: grew by [\d.]+ .iB, shrank by ")
         self.assertRegex(text, r"(?m)^  \+.* of this is caused by sampling: ")
         first = text.splitlines()[6]
         self.assertRegex(

@@ -354,7 +354,7 @@ class Interrupted(TestCase):
         tool.send_signal(signal.SIGINT)
         self.read_until(tool, b"cannot be stopped yet")
         tool.send_signal(signal.SIGINT)
-        self.read_until(tool, b"prof.active is not false again yet, trying again")
+        self.read_until(tool, b"prof.active is not back to false yet, trying again")
         self.go_on(victim)
         code, out, err = self.end(tool)
         self.assertEqual((code, out), (lib.INTERRUPTED, b""), err)
@@ -365,7 +365,7 @@ class Interrupted(TestCase):
     def test_third_ctrl_c(self):
         """It leaves profiling on, and reports that."""
         victim, place, tool = self.stopped()
-        for text in (b"cannot be stopped yet", b"prof.active is not false again yet"):
+        for text in (b"cannot be stopped yet", b"prof.active is not back to false yet"):
             tool.send_signal(signal.SIGINT)
             self.read_until(tool, text)
         tool.send_signal(signal.SIGINT)

@@ -131,7 +131,7 @@ class Blocks(TestCase):
             with self.subTest(conf=conf):
                 process = self.sites(conf)
                 text = self.top(process, "--once").text
-                self.assertIn("gauges only: ", text)
+                self.assertIn("counts only: ", text)
                 self.assertIn(why, text)
                 self.assertIn(what % process.pid if "%d" in what else what, text)
                 self.assertRegex(text, r"allocated +\d")

@@ -388,7 +388,7 @@ static void write_why(struct layout *view)
 {
     char text[1024];
 
-    snprintf(text, sizeof text, "gauges only: %s", view->page->why ? view->page->why : "?");
+    snprintf(text, sizeof text, "counts only: %s", view->page->why ? view->page->why : "?");
     write_wrapped(view, text, TOP_BOLD);
     if (!view->page->next)
         return;

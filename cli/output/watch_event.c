@@ -147,12 +147,12 @@ static void append_start(struct line *line, const struct watch_event *event)
     else
         append(line, "profiling %s",
                start->active ? "active" : "NOT ACTIVE (use --on to switch it on)");
-    append(line, "; at most %u profile%s into %s; ", start->most, start->most == 1 ? "" : "s",
+    append(line, "; at most %u profile%s written to %s; ", start->most, start->most == 1 ? "" : "s",
            message_clean(start->directory, clean, sizeof clean));
     if (start->lock_err)
-        append(line, "own memory not locked: %s", strerror(start->lock_err));
+        append(line, "jeattach's memory is not locked: %s", strerror(start->lock_err));
     else
-        append(line, "%s of own memory locked", units_bytes((double)start->locked, locked));
+        append(line, "%s of jeattach's memory locked", units_bytes((double)start->locked, locked));
 }
 
 static void append_profile(struct line *line, const struct watch_event *event)

@@ -49,10 +49,10 @@ static void print_coverage(const struct leak *leak)
 
     units_bytes(leak->after.sampled, sampled);
     if (leak->after.counted)
-        printf("covered: the samples stand for %s, %.1f %% of %s; ", sampled,
+        printf("covered: the samples represent %s, %.1f %% of %s; ", sampled,
                leak_covered_percent(leak), units_bytes(leak_covered_whole(leak), of));
     else
-        printf("covered: the samples stand for %s; ", sampled);
+        printf("covered: the samples represent %s; ", sampled);
     printf("memory allocated before sampling started is not covered\n");
 }
 
@@ -62,7 +62,7 @@ static void print_sum(const struct leak *leak, const struct growth *growth,
     char grown[DISPLAY_NUMBER_SIZE], shrunk[DISPLAY_NUMBER_SIZE], error[DISPLAY_NUMBER_SIZE],
         time[UNITS_TEXT];
 
-    printf("sampled for %s: grown by %s, shrunk by %s, error of the sum about %s\n",
+    printf("sampled for %s: grew by %s, shrank by %s, error of the sum about %s\n",
            units_duration(sampling_ns(&leak->sampling), time),
            display_bytes(display, (double)growth->grown, grown),
            display_bytes(display, (double)-growth->shrunk, shrunk),

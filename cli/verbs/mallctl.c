@@ -32,22 +32,23 @@ static const char *const refusals[] = {
         "has no such index: this jemalloc has fewer size classes, and might read beyond its array",
     [NAME_REFUSE_PROF_THREAD] =
         "would crash the process, now or when the thread ends: up to jemalloc 5.2.1 it uses locks "
-        "that were never made when opt.prof is false",
+        "that were never created when opt.prof is false",
     [NAME_REFUSE_STATS] =
         "would crash the process: this jemalloc was built without statistics (config.stats is "
         "false)",
     [NAME_REFUSE_NO_TCACHE] =
-        "would crash the process if the held thread has no thread cache (opt.tcache is false)",
+        "would crash the process if the stopped thread has no thread cache (opt.tcache is false)",
     [NAME_REFUSE_ANY_THREAD] =
-        "would act on the one thread that is held for the call, not on the process",
+        "would act on the one thread that is stopped for the call, not on the process",
     [NAME_REFUSE_FREES] = "would free memory that is in use",
     [NAME_REFUSE_THREADS] =
-        "would create and end threads of jemalloc's in the middle of the call; set it at start",
-    [NAME_REFUSE_HOOK] = "installs functions of a program's own; there are none to install",
-    [NAME_REFUSE_STRUCT] = "has a structure of jemalloc's own for its value, not a number or text",
+        "would create or end jemalloc's own threads in the middle of the call; set it at start",
+    [NAME_REFUSE_HOOK] =
+        "would install a function of the program, and jeattach has none to install",
+    [NAME_REFUSE_STRUCT] = "has a structure of jemalloc as its value, not a number or text",
     [NAME_REFUSE_CREATES] = "would create something that stays, and that nobody uses",
     [NAME_REFUSE_TCACHE] = "would end or empty a cache that a thread may be using",
-    [NAME_REFUSE_DUMP] = "is done by: jeattach dump",
+    [NAME_REFUSE_DUMP] = "cannot be called this way: use jeattach dump",
     [NAME_REFUSE_LOG] = "would keep a record of every sample in memory and write a file at exit",
     [NAME_REFUSE_EXPERIMENTAL] = "differs from build to build",
 };
@@ -111,14 +112,15 @@ static fault_code refuse_unknown(const struct access *access, const struct build
     message_clean(access->name, clean, sizeof clean);
     if (names_begin(access->name))
         return fault_set(fault, FAULT_NAME_USAGE, 0, "mallctl",
-                         "%s is only the beginning of names: --list '%s.*'", clean, clean);
+                         "%s is only a prefix of names: use --list '%s.*'", clean, clean);
     if (names_suggest(access->name, build->version, near))
         return fault_set(fault, FAULT_NAME_USAGE, 0, "mallctl",
                          "jemalloc has no '%s'; did you mean %s?", clean, near);
-    return fault_set(fault, FAULT_NAME_USAGE, 0, "mallctl", "jemalloc has no '%s'%s", clean,
-                     is_constant_tree(access->name)
-                         ? " that is known here; its type can be given: NAME:bool, NAME:size_t"
-                         : "");
+    return fault_set(
+        fault, FAULT_NAME_USAGE, 0, "mallctl", "jemalloc has no '%s'%s", clean,
+        is_constant_tree(access->name)
+            ? " that jeattach knows; if this version has it, add its type: NAME:bool, NAME:size_t"
+            : "");
 }
 
 /* ---- before the target is touched ---- */
@@ -148,7 +150,7 @@ static fault_code take_mallctl_value(struct access *access, const char *text, st
     if (value_parse(access->type, text, &access->value) &&
         !(access->entry->traits & NAME_LG && access->value > 63))
         return FAULT_NONE;
-    return fault_set(fault, FAULT_NAME_USAGE, 0, "mallctl", "'%s' is no value of %s: it takes %s",
+    return fault_set(fault, FAULT_NAME_USAGE, 0, "mallctl", "'%s' is not a value of %s: must be %s",
                      message_clean(text, clean, sizeof clean), access->name,
                      access->entry->traits & NAME_LG ? "the logarithm of a size, 0 to 63"
                                                      : value_wanted(access->type));
@@ -170,8 +172,8 @@ static fault_code take_word(struct mallctl *mallctl, const char *word, struct fa
     access->type = CTL_STRUCT;
     if (!take_type(access))
         return fault_set(fault, FAULT_NAME_USAGE, 0, "mallctl",
-                         "a type can be given to opt.* and config.* alone, as :bool, :unsigned, "
-                         ":size_t, :ssize_t, :uint64_t, :int64_t, :string");
+                         "only names of opt.* and config.* take a type: :bool, :unsigned, :size_t, "
+                         ":ssize_t, :uint64_t, :int64_t or :string");
     access->entry = names_find(access->name, best.version);
     if (!access->entry && (access->type == CTL_STRUCT || value))
         return refuse_unknown(access, &best, fault);
@@ -298,7 +300,7 @@ static void print_mallctl_text(const struct job *job, const struct access *acces
     else
         printf(" = %s", now);
     if (access->entry && access->entry->traits & NAME_OF_THREAD)
-        printf("   (of thread %d alone, the one that was held)",
+        printf("   (of thread %d, which was stopped for the call)",
                (int)attachment->injection.summary.tid);
     printf("\n");
 }
@@ -370,14 +372,14 @@ static const char *reason(const struct mallctl *mallctl, const struct access *ac
     case EPERM:
         return "jemalloc does not allow that";
     case EINVAL:
-        return access->use == NAME_WRITE ? "jemalloc does not take that value"
+        return access->use == NAME_WRITE ? "jemalloc does not accept that value"
                                          : "it has another type in this build";
     case EAGAIN:
-        return "jemalloc is out of memory, or the held thread cannot profile";
+        return "jemalloc is out of memory, or the stopped thread cannot profile";
     case EFAULT:
         return "jemalloc could not do it: there is no such arena, or the value is out of range";
     default:
-        return "jemalloc refused it with a code that is not known here";
+        return "jemalloc refused it with an unknown error code";
     }
 }
 
@@ -405,7 +407,7 @@ static bool is_broken_switch(const struct mallctl *mallctl, const struct access 
            version_within(mallctl->build.version, VERSION_NUMBER(5, 2, 0), VERSION_NUMBER(5, 2, 1));
 }
 
-static void tell_notes(const struct mallctl *mallctl)
+static void print_mallctl_notes(const struct mallctl *mallctl)
 {
     if (mallctl->left_out) /* a longer list would stop the thread for longer */
         message("%zu more names match: use a narrower pattern", mallctl->left_out);
@@ -452,7 +454,7 @@ static fault_code perform_mallctl(struct job *job, void *ctx, struct fault *faul
     for (size_t i = 0; i < mallctl->count && !mallctl->options->json; i++)
         if (mallctl->list[i].rc == 0)
             print_mallctl_text(job, &mallctl->list[i]);
-    tell_notes(mallctl);
+    print_mallctl_notes(mallctl);
     return outcome(mallctl, fault);
 }
 

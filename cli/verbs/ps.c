@@ -121,18 +121,28 @@ static void print_all(struct listing *listing)
 static const char *ps_refusal_text(const struct listing *listing)
 {
     if (listing->capable)
-        return ", not even with CAP_SYS_PTRACE: a security module of the kernel forbids it, or the "
-               "tool is in a user namespace";
-    return geteuid() == 0 ? ": this root has no CAP_SYS_PTRACE" : ": run as root";
+        return " despite CAP_SYS_PTRACE: a kernel security module forbids it, or jeattach is in "
+               "another user namespace";
+    return geteuid() == 0 ? ": root lacks CAP_SYS_PTRACE here" : ": run as root";
 }
 
-static void tell_rest(const struct listing *listing)
+static void print_none(size_t looked, size_t unreadable)
+{
+    size_t rest = looked - unreadable;
+
+    if (unreadable)
+        message("the other %zu process%s not use jemalloc", rest, rest == 1 ? " does" : "es do");
+    else
+        message("none of %zu processes uses jemalloc", looked);
+}
+
+static void print_ps_notes(const struct listing *listing)
 {
     if (listing->unreadable)
         message("%zu of %zu process%s could not be read%s", listing->unreadable, listing->looked,
                 listing->looked == 1 ? "" : "es", ps_refusal_text(listing));
     if (listing->count == 0 && !listing->left && !listing->options->quiet)
-        message("the other %zu do not use jemalloc", listing->looked - listing->unreadable);
+        print_none(listing->looked, listing->unreadable);
     if (listing->left)
         message("the list is not complete: the last %zu processes were not examined in time",
                 listing->left);
@@ -188,7 +198,7 @@ static int finish_ps(struct listing *listing, const struct deadline *deadline, f
 {
     if (rc == FAULT_NONE) {
         print_all(listing);
-        tell_rest(listing);
+        print_ps_notes(listing);
         rc = stdout_check(fault);
     }
     if (rc != FAULT_NONE)
@@ -205,7 +215,7 @@ static int print_list_stalled(void *ctx, const struct fault *fault)
     int code = message_fault(&listing->subject, fault);
 
     print_all(listing);
-    tell_rest(listing);
+    print_ps_notes(listing);
     fflush(stdout);
     return code;
 }

@@ -137,7 +137,7 @@ const struct verb verb_record = {
     .intro = "Switches profiling on, waits, takes a profile, restores the former value of\n"
              "prof.active and reads it back. The profile is streamed: nothing is created on\n"
              "the target's side. Prints the path of the file.\n",
-    .notes = "Ctrl-C (or SIGTERM) ends it early and writes what was sampled so far: exit code\n"
+    .notes = "Ctrl-C (or SIGTERM) ends it early and writes the samples taken so far: exit code\n"
              "130. A second one restores the former state without a result; a third exits at\n"
              "once. A thread is stopped only at the start and for each profile. If jeattach is\n"
              "ended by SIGKILL, the target continues with profiling on; to switch it off:\n"

@@ -33,11 +33,11 @@ static void print_reset_text(const struct job *job, const struct reset_result *r
                (int)job->attachment->target.pid);
     if (result->new_lg_sample < 64)
         units_bytes(ldexp(1, (int)result->new_lg_sample), period);
-    printf("prof.reset: what was sampled so far is dropped; prof.lg_sample: ");
+    printf("prof.reset: all samples taken so far were dropped; prof.lg_sample: ");
     if (result->old_lg_sample != result->new_lg_sample)
         printf("%llu -> ", (unsigned long long)result->old_lg_sample);
-    printf("%llu%s (a sample every %s)\n", (unsigned long long)result->new_lg_sample,
-           result->old_lg_sample == result->new_lg_sample ? " (unchanged)" : "", period);
+    printf("%llu (%sa sample every %s)\n", (unsigned long long)result->new_lg_sample,
+           result->old_lg_sample == result->new_lg_sample ? "unchanged; " : "", period);
 }
 
 static fault_code reset_held(struct attachment *attachment, void *ctx, struct fault *fault)

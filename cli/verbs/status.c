@@ -106,7 +106,7 @@ static void next_step(const struct status *status, char *out, size_t size)
     if (refused && attaches)
         snprintf(out, size, "%s", status->refusal_words.fix);
     else if (!is_judged(status))
-        snprintf(out, size, "jeattach status %d, without --no-call, to have it asked", pid);
+        snprintf(out, size, "jeattach status %d   (without --no-call)", pid);
 }
 
 /* ---- JSON ---- */
@@ -200,7 +200,7 @@ static void print_status_row(const char *name, enum fact value, const char *when
         [FACT_NO] = "no",
         [FACT_YES] = "yes",
     };
-    const char *text = value == FACT_UNKNOWN ? "its memory does not tell"
+    const char *text = value == FACT_UNKNOWN ? "not known without a call"
                        : value == FACT_YES   ? when_true
                                              : when_false;
 
@@ -217,7 +217,7 @@ static void print_source(const char *label, const struct conf_source *source, bo
                message_clean(source->text, text, sizeof text));
     else if (always || !source->known)
         printf("  %-13s %s %s\n", label, source->name,
-               source->known ? "is not set" : "cannot be looked at");
+               source->known ? "is not set" : "cannot be read");
 }
 
 static void print_conf(const struct conf *conf, const char *built_in)
@@ -226,7 +226,7 @@ static void print_conf(const struct conf *conf, const char *built_in)
 
     print_source("environment", &conf->variable, true);
     if (conf->overwritten)
-        printf("  %-13s as it is now: the one it was started with has been overwritten\n", "");
+        printf("  %-13s current value: the process has overwritten its initial environment\n", "");
     print_source("link", &conf->link, false);
     if (conf->symbol.set)
         print_source("in the code", &conf->symbol, false);
@@ -279,7 +279,7 @@ static void print_facts(const struct prof_state *state)
         printf("  period        a sample every %s on average (prof.lg_sample %llu)\n", period,
                (unsigned long long)state->lg_sample);
     if (state->prefix_known)
-        printf("  prefix        '%s' begins the names of dumps (opt.prof_prefix)\n",
+        printf("  prefix        the names of dumps begin with '%s' (opt.prof_prefix)\n",
                message_clean(state->prefix, prefix, sizeof prefix));
 }
 
@@ -297,10 +297,10 @@ static void print_status_text(struct status *status)
     print_facts(&status->state);
     print_conf(&status->conf, status->state.built_in);
     if (samples_now(&status->state) && activation_needed(status->state.build.text))
-        printf(
-            "  note          on this version threads that allocated while it was not active stay "
-            "silent until: jeattach on %d\n",
-            (int)status->attachment.target.pid);
+        printf("  note          in this version, threads that allocated while prof.active was "
+               "false do not "
+               "sample until: jeattach on %d\n",
+               (int)status->attachment.target.pid);
     if (status->refusal.code == FAULT_NONE)
         printf("attach: possible\n");
     else

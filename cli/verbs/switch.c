@@ -48,7 +48,7 @@ static void print_switch_json(const struct change *change)
     json_end(&json);
 }
 
-/* "threads: 8 of 8 sample; 6 of them had stopped ..." */
+/* "threads: 8 of 8 sample; 6 had stopped ..." */
 static void print_activation(const struct change *change)
 {
     const struct activation *activation = &change->activation;
@@ -56,13 +56,12 @@ static void print_activation(const struct change *change)
 
     printf("threads: %zu of %zu sample", activation->sampling, activation->threads);
     if (activation->woken)
-        printf("; %zu of them had stopped when profiling was not active (jemalloc %s)",
-               activation->woken,
+        printf("; %zu had stopped while profiling was not active (jemalloc %s)", activation->woken,
                message_clean(change->former.build.text, version, sizeof version));
     if (activation->did_reset)
-        printf("; what had been sampled was dropped (prof.reset)");
+        printf("; all samples taken before were dropped (prof.reset)");
     if (activation->unsure)
-        printf("; of %zu it cannot be told", activation->unsure);
+        printf("; unknown for %zu", activation->unsure);
     printf("\n");
 }
 
@@ -121,8 +120,7 @@ static const char *missed_cause(const struct change *change, const struct fault 
 
     if (fault->code != FAULT_NONE && fault->code != FAULT_INTERRUPTED)
         return message_cause(&subject, fault, out, size);
-    return change->interrupted ? "interrupted before it was done"
-                               : "the time was over before it was its turn";
+    return change->interrupted ? "interrupted before its turn" : "timed out before its turn";
 }
 
 /* Reports threads that do not sample yet. Returns the exit code. */

@@ -49,7 +49,7 @@ static fault_code report_event(void *ctx, const struct watch_event *event, struc
     if (event->kind == EVENT_FAILED)
         cause = message_cause(&subject, event->fault, text, sizeof text);
     else if (event->kind == EVENT_STOPPED)
-        cause = event->course == COURSE_FULL ? "it has all its profiles" : "interrupted";
+        cause = event->course == COURSE_FULL ? "maximum reached" : "interrupted";
     return watch_event_print(watcher->options, event, cause, fault);
 }
 

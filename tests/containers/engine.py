@@ -109,7 +109,7 @@ class Engine(boxes.TestCase):
             self.beside(name, "on", "--container", whole[:12], options=options))
         self.assertIn("redis-server[1] ", result.err)
         result = self.beside(name, "on", "-n", "jeattach", options=options)
-        self.assert_failed(result, lib.GONE, "cannot find -n jeattach")
+        self.assert_failed(result, lib.GONE, "no process with jemalloc matches -n jeattach")
 
     def test_paths(self):
         """A plain dump prints a path as the target sees it and one that opens from a sidecar."""

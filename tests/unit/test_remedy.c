@@ -5,6 +5,7 @@
 #include "cli/faults.h"
 #include "cli/remedy.h"
 
+#include <errno.h>
 #include <string.h>
 
 static const fault_code of_rights[] = {FAULT_DENIED_UID, FAULT_DENIED_GID, FAULT_DENIED_DUMPABLE,
@@ -111,6 +112,22 @@ static void test_general(void)
     CHECK(!*fix(&remedy, FAULT_DENIED_LSM, LSM_NONE)); /* an unknown one */
 }
 
+/* An output has a fix if its errno shows one. */
+static void test_output(void)
+{
+    const struct remedy remedy = {.runtime = RUNTIME_NONE};
+    static const int known[] = {ENOENT, ENOTDIR, EEXIST, EACCES, EPERM, EROFS, ENOSPC, EDQUOT};
+    struct fault fault = {.code = FAULT_OUTPUT};
+
+    CHECK(!remedy_template(&remedy, &fault));
+    for (size_t i = 0; i < ARRAY_LEN(known); i++) {
+        fault.err = known[i];
+        CHECK(remedy_template(&remedy, &fault));
+    }
+    fault.err = EPIPE;
+    CHECK(!remedy_template(&remedy, &fault));
+}
+
 static void test_look(void)
 {
     struct remedy remedy;
@@ -130,6 +147,7 @@ int main(void)
     test_freezer();
     test_called();
     test_general();
+    test_output();
     test_look();
     return check_result();
 }
