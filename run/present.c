@@ -152,33 +152,23 @@ static fault_code write_samples(const struct presentation *presentation,
                                 const struct samples *samples, const struct part *part, FILE *out,
                                 struct fault *fault)
 {
-    const struct display *display = &presentation->display;
-    bool good;
+    static bool (*const writers[])(const struct samples *, const struct display *, FILE *) = {
+        [FORMAT_TEXT] = top_write, [FORMAT_FOLDED] = folded_write,     [FORMAT_FLAME] = flame_write,
+        [FORMAT_DOT] = dot_write,  [FORMAT_JSON] = profile_json_write,
+    };
+    bool good = true;
 
     switch (presentation->format) {
     case FORMAT_PPROF:
         return write_pprof(presentation, samples, part, out, fault);
     case FORMAT_SVG:
         return write_svg(presentation, samples, out, fault);
-    case FORMAT_FOLDED:
-        good = folded_write(samples, display, out);
-        break;
-    case FORMAT_FLAME:
-        good = flame_write(samples, display, out);
-        break;
-    case FORMAT_DOT:
-        good = dot_write(samples, display, out);
-        break;
-    case FORMAT_JSON:
-        good = profile_json_write(samples, display, out);
-        break;
     case FORMAT_SYMBOLIZED: /* the first locations are those that samples_build added */
         symbolized_write(&samples->locations, samples->first_location, &part->profile,
                          (const char *)part->source->text->bytes, part->source->text->len, out);
-        good = true;
         break;
     default:
-        good = top_write(samples, display, out);
+        good = writers[presentation->format](samples, &presentation->display, out);
         break;
     }
     return good ? FAULT_NONE : no_memory(fault);

@@ -1,7 +1,6 @@
 /* jeattach watch */
 #include "run/watch.h"
 #include "cli/choose.h"
-#include "cli/faults.h"
 #include "cli/job.h"
 #include "cli/output/watch_event.h"
 #include "cli/rule_text.h"
