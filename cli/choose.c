@@ -101,8 +101,7 @@ static void describe_choice_fault(const struct selection *selection,
                  plural_es(selection->unreadable));
         break;
     case FAULT_NO_ALLOCATOR:
-        snprintf(what, sizeof fault->what, "modules (%zu processes have that name)",
-                 selection->without);
+        snprintf(what, sizeof fault->what, "modules (%zu processes match)", selection->without);
         break;
     case FAULT_SEVERAL:
         snprintf(what, sizeof fault->what, "%zu processes", selection->count);

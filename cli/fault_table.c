@@ -19,8 +19,8 @@ static const struct fault_row rows[] = {
      "it is not a 64-bit program of this machine (%W)",
      "none: jeattach supports only 64-bit programs of the machine it runs on"},
     {FAULT_DENIED, "denied", EXIT_DENIED, "the kernel refused access%E: %W",
-     "run jeattach as root, or with CAP_SYS_PTRACE in the target's user namespace; if it does, a "
-     "kernel security module (Landlock, BPF, ...) may forbid it"},
+     "run jeattach as root, or with CAP_SYS_PTRACE in the target's user namespace; if that "
+     "does not help, a kernel security module (Landlock, BPF, ...) forbids it"},
     {FAULT_DENIED_UID, "denied_uid", EXIT_DENIED, "it belongs to another user: %W",
      "run jeattach as that user or as root (sudo), or give it CAP_SYS_PTRACE"},
     {FAULT_DENIED_GID, "denied_gid", EXIT_DENIED, "it runs with another group: %W",

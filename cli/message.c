@@ -187,7 +187,7 @@ static void write_headline(char *line, const struct subject *subject, const stru
         message_clean(subject->name, clean, sizeof clean);
     if (fault_is_output(fault->code))
         snprintf(line, LINE_SIZE, "cannot write the output");
-    else if (fault->code == FAULT_NO_MATCH)
+    else if (fault->code == FAULT_NO_MATCH || (fault->code == FAULT_NO_ALLOCATOR && !subject->pid))
         snprintf(line, LINE_SIZE, "no process with jemalloc matches %s", clean);
     else if (fault->code == FAULT_SEVERAL)
         snprintf(line, LINE_SIZE, "%s matches %s", clean,

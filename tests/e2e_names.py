@@ -187,6 +187,9 @@ class Names(lib.TestCase):
         self.assertIn("stats.arenas.0.bins.2.nmalloc", told["values"])
         self.assertIn("prof.active", told["values"])
         self.assertFalse([name for name in told["values"] if name.startswith("opt.")])
+        result = self.assert_ran(self.mallctl(victim.pid, "--list", "nosuch*"))
+        self.assertEqual(result.text, "")
+        self.assertIn("jeattach: no name matches: ", result.err)
         waited = lib.Process.waited_for_cpu + lib.waited_for_cpu(victim.pid)
         everything = self.values(victim.pid, "--list", "*")
         waited = lib.Process.waited_for_cpu + lib.waited_for_cpu(victim.pid) - waited

@@ -232,7 +232,7 @@ class Targets(lib.TestCase):
         self.assert_failed(result, lib.NO_JEMALLOC, "%d (sleep)" % plain.pid, "no jemalloc")
         self.sleeper(name, jemalloc=False)
         result = lib.run_tool("on", "-n", name)
-        self.assert_failed(result, lib.NO_JEMALLOC, "2 processes have that name")
+        self.assert_failed(result, lib.NO_JEMALLOC, "2 processes match")
         self.assert_none(lib.GONE, "-s", plain.pid)
         result = lib.run_tool("on", "-n", "kthreadd")
         self.assertIn(result.code, (lib.NO_JEMALLOC, lib.GONE))  # a container has no such process

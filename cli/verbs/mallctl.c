@@ -409,6 +409,8 @@ static bool is_broken_switch(const struct mallctl *mallctl, const struct access 
 
 static void print_mallctl_notes(const struct mallctl *mallctl)
 {
+    if (mallctl->options->list && !mallctl->count)
+        message("no name matches: the names begin with opt., config., stats., arenas., ...");
     if (mallctl->left_out) /* a longer list would stop the thread for longer */
         message("%zu more names match: use a narrower pattern", mallctl->left_out);
     for (size_t i = 0; i < mallctl->count; i++)

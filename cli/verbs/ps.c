@@ -130,8 +130,10 @@ static void print_none(size_t looked, size_t unreadable)
 {
     size_t rest = looked - unreadable;
 
-    if (unreadable)
-        message("the other %zu process%s not use jemalloc", rest, rest == 1 ? " does" : "es do");
+    if (unreadable && rest == 1)
+        message("the other process does not use jemalloc");
+    else if (unreadable)
+        message("the other %zu processes do not use jemalloc", rest);
     else
         message("none of %zu processes uses jemalloc", looked);
 }
