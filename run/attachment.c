@@ -354,9 +354,10 @@ static void hold_apart(void *ctx)
     struct hold *hold = ctx;
     struct attachment *attachment = hold->attachment;
     struct fault *fault = hold->fault;
-    fault_code rc = begin_hold(attachment, fault), ended;
+    fault_code rc, ended;
 
-    hold->code = rc;
+    stall_guard_follow(&attachment->stall_guard);
+    rc = hold->code = begin_hold(attachment, fault);
     if (rc != FAULT_NONE)
         return;
     rc = ctl_confirm(&attachment->injection, &attachment->instance, fault);
@@ -373,6 +374,7 @@ fault_code attachment_hold(struct attachment *attachment, held_action action, vo
     struct hold hold = {attachment, action, ctx, fault, FAULT_NONE};
 
     apart_run(hold_apart, &hold);
+    stall_guard_follow(&attachment->stall_guard);
     return hold.code;
 }
 

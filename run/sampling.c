@@ -62,6 +62,7 @@ static void visit_apart(void *ctx)
                                                .lg_sample = sampling->former.lg_sample,
                                                .consent = &attachment->hooks};
 
+    stall_guard_follow(&attachment->stall_guard);
     visit->code =
         activation_run(&env, &attachment->instance, &options, &sampling->activation, visit->fault);
 }
@@ -86,6 +87,7 @@ static fault_code visit_threads(struct attachment *attachment, struct sampling *
     struct visit visit = {attachment, sampling, fault, FAULT_NONE};
 
     apart_run(visit_apart, &visit);
+    stall_guard_follow(&attachment->stall_guard);
     if (activation->longest_ns > attachment->longest_ns)
         attachment->longest_ns = activation->longest_ns;
     note_threads(attachment, sampling, NOTE_THREADS_MISSED, activation->missed);

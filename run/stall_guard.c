@@ -136,6 +136,11 @@ void stall_guard_start(struct stall_guard *stall_guard, uint64_t timeout_ns,
     stall_guard->started = start_thread(stall_guard) == 0;
 }
 
+void stall_guard_follow(struct stall_guard *stall_guard)
+{
+    stall_guard->watched = (pid_t)syscall(SYS_gettid);
+}
+
 void stall_guard_stop(struct stall_guard *stall_guard)
 {
     if (!stall_guard->started)

@@ -33,12 +33,14 @@ struct stall_guard {
     pthread_t thread;
     sem_t stop;
     bool started;
-    uint64_t at;   /* CLOCK_MONOTONIC ns: start of the checks */
-    pid_t watched; /* the thread that reads */
+    uint64_t at;           /* CLOCK_MONOTONIC ns: start of the checks */
+    _Atomic pid_t watched; /* the thread that reads */
     struct stall_guard_case what;
 };
 
 /* Watches the calling thread. Does nothing if no thread can be created. */
 void stall_guard_start(struct stall_guard *stall_guard, uint64_t timeout_ns,
                        const struct stall_guard_case *what);
+/* Watches the calling thread from now on: during a hold the reads are in a thread of its own. */
+void stall_guard_follow(struct stall_guard *stall_guard);
 void stall_guard_stop(struct stall_guard *stall_guard);

@@ -13,6 +13,7 @@ import subprocess
 import hostile
 import lib
 from hostile import MIB, WITHOUT_MAP_FILES, Opens, run_bounded
+from e2e_ps import jemalloc_library
 
 NASTY = b"\x1b]0;t\x07\n\x9b1m\"\\\xff"  # the longest name of a process
 VERBS = (("status",), ("stats",), ("stats", "--prometheus"), ("on",), ("off",), ("reset",),
@@ -417,6 +418,18 @@ class Kernel(hostile.TestCase):
         self.assertGreater(answer["left_out"], 0)
         if other.pid < process.pid:  # the list is in the order of pids
             self.assertIn(other.pid, [row["pid"] for row in answer["processes"]])
+
+
+    def test_memory_that_never_comes_at_a_stop(self):
+        """The tool exits by itself as well if a thread is stopped, which is thereby resumed."""
+        lib.require_root()
+        process = self.hostile("--hooks", LD_PRELOAD=jemalloc_library(),
+                               MALLOC_CONF="narenas:1")
+        result = self.run_until_it_waits(("purge", process.pid))
+        self.assertEqual(result.code, lib.CALL_LATE, result)
+        self.assertIn("do not respond", result.err)
+        self.assert_untraced(process)
+        self.assertIsNone(process.poll())
 
 
 class Ends(hostile.TestCase):

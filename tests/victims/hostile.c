@@ -1,19 +1,21 @@
 /*
  * A process that tries to harm tools that read it.
  *
- *   hostile [--container DIR] [--root DIR] [--wait PATH] [--fault]
+ *   hostile [--container DIR] [--root DIR] [--wait PATH] [--fault] [--hooks]
  *           [--storm exec|exit|threads|reuse]
  *
  * --container  makes DIR its root in a new mount namespace, and executes /lib/hostile there
  * --root    chroot(2) to DIR
  * --wait    opens a FIFO for writing in a thread, and prints "opened" when it has a reader
  * --fault   maps a seeming library of which one page never arrives (userfaultfd(2))
+ * --hooks   has extent hooks (it is started with jemalloc preloaded) in a page that never arrives
  * --storm   executes itself again, ends, or ends its threads, repeatedly; or has a child that
  *           ends, and another one with the same pid, which it prints
  *
  * Prints "ready". Exit code 77, with the reason: the kernel does not support it. Ends with its
  * parent.
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sched.h>
@@ -63,25 +65,48 @@ static int enter_container(const char *root, char **argv)
     return skip("/lib/hostile");
 }
 
-/* A file of one empty page, mapped like a library; nobody serves the page. */
-static int map_without_answer(void)
+/* Nobody serves the page at that address. */
+static int leave_unserved(void *at)
 {
     struct uffdio_api api = {.api = UFFD_API};
-    struct uffdio_register range = {.mode = UFFDIO_REGISTER_MODE_MISSING};
+    struct uffdio_register range = {.range = {(uintptr_t)at, 4096},
+                                    .mode = UFFDIO_REGISTER_MODE_MISSING};
     int faults = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
-    int file = memfd_create("libjemalloc.so.2", 0);
-    void *at;
 
     if (faults < 0 || ioctl(faults, UFFDIO_API, &api))
         return skip("userfaultfd");
+    return ioctl(faults, UFFDIO_REGISTER, &range) ? skip("UFFDIO_REGISTER") : 0;
+}
+
+/* A file of one empty page, mapped like a library; nobody serves the page. */
+static int map_without_answer(void)
+{
+    int file = memfd_create("libjemalloc.so.2", 0);
+    void *at;
+
     if (file < 0 || ftruncate(file, 4096))
         return skip("memfd_create");
     at = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_SHARED, file, 0);
-    range.range.start = (uintptr_t)at;
-    range.range.len = 4096;
-    if (at == MAP_FAILED || ioctl(faults, UFFDIO_REGISTER, &range))
-        return skip("UFFDIO_REGISTER");
-    return 0;
+    return at == MAP_FAILED ? skip("mmap") : leave_unserved(at);
+}
+
+/* The hooks are those of jemalloc, and then their table is gone. */
+static int hook_without_answer(void)
+{
+    static const char name[] = "arena.0.extent_hooks";
+    static char buffer[BUFSIZ]; /* so that it allocates nothing any more */
+    int (*control)(const char *, void *, size_t *, void *, size_t);
+    void *hooks, *at = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    size_t size = sizeof hooks;
+
+    setvbuf(stdout, buffer, _IOFBF, sizeof buffer);
+    *(void **)&control = dlsym(RTLD_DEFAULT, "mallctl");
+    if (at == MAP_FAILED || !control || control(name, &hooks, &size, NULL, 0))
+        return skip("mallctl");
+    memcpy(at, hooks, 9 * sizeof(void *));
+    if (control(name, NULL, NULL, &at, sizeof at) || madvise(at, 4096, MADV_DONTNEED))
+        return skip("madvise");
+    return leave_unserved(at);
 }
 
 /* Forks a child, with that pid if it is not 0 (clone3(2), set_tid). */
@@ -164,6 +189,8 @@ int main(int argc, char **argv)
             pthread_create(&thread, NULL, wait_for_reader, argv[i + 1]);
         if (strcmp(argv[i], "--fault") == 0)
             code = map_without_answer();
+        if (strcmp(argv[i], "--hooks") == 0)
+            code = hook_without_answer();
         if (strcmp(argv[i], "--storm") == 0)
             kind = next;
     }
