@@ -89,7 +89,7 @@ class Activate(allocators.TestCase):
         result = self.assert_ran(lib.run_tool("on", allocator.pid))
         self.assertRegex(
             result.text,
-            r"\Aprof\.active: true \(unchanged\)\nthreads: 13 of 13 sample; 1[23] of them had stopped",
+            r"\Aprof\.active: true \(unchanged\)\nthreads: 13 of 13 sample; 1[23] had stopped",
         )
         self.assert_all_sample(allocator)
         again = self.assert_ran(lib.run_tool("on", allocator.pid))
@@ -186,7 +186,7 @@ class Activate(allocators.TestCase):
             codes.append(tool.code)
             if tool.code == lib.INTERRUPTED and "prof.active" in tool.text:
                 self.assertRegex(tool.text, r"threads: \d+ of 301 sample")
-                self.assertIn("interrupted before it was done", tool.err)
+                self.assertIn("interrupted before its turn", tool.err)
                 self.assertNotIn("not changed", tool.err)
             elif tool.code == lib.INTERRUPTED:
                 self.assertIn("the target was not changed", tool.err)
