@@ -12,8 +12,7 @@ enum {
     FAULT_OTHER_PIDNS,             /* the pid is one in another pid namespace */
 
     FAULT_TRACED = FAULT_FIRST(ATTACH, TRANSIENT) | FAULT_OF_THREAD, /* by another tracer */
-    FAULT_NO_STOP, /* the thread did not stop in time (uninterruptible) */
-    FAULT_FROZEN = FAULT_FIRST(ATTACH, TRANSIENT), /* its cgroup is frozen */
+    FAULT_FROZEN = FAULT_FIRST(ATTACH, TRANSIENT),                   /* its cgroup is frozen */
 
     /* the kernel said EPERM or EACCES, cause unknown */
     FAULT_DENIED = FAULT_FIRST(ATTACH, DENIED) | FAULT_OF_THREAD,

@@ -318,7 +318,7 @@ fault_code permit_explain(const struct target *target, pid_t tid, struct fault *
     struct permit_view view;
     fault_code cause = FAULT_NONE;
 
-    if (code == FAULT_NO_STOP) { /* the attach succeeded: only one cause remains */
+    if (code != FAULT_DENIED) { /* the attach succeeded: only one cause remains */
         if (read_view_state(&view, target, tid))
             cause = judge_freezer(&view, fault);
     } else if (read_and_probe(&view, target, tid)) {

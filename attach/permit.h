@@ -42,8 +42,9 @@ bool permit_read(struct permit_view *view, const struct target *target, pid_t ti
 fault_code permit_judge(const struct permit_view *view, struct fault *fault);
 
 /*
- * Refines *fault, a FAULT_DENIED or FAULT_NO_STOP of ptrace(2) or /proc, into the
- * cause. Leaves it unchanged if nothing visible explains it.
+ * Refines *fault into the cause: a FAULT_DENIED of ptrace(2) or /proc, or the failure
+ * to stop a thread where it can be used, which a freezer explains. Leaves it unchanged
+ * if nothing visible explains it.
  */
 fault_code permit_explain(const struct target *target, pid_t tid, struct fault *fault);
 

@@ -2,6 +2,7 @@
 #include "attach/faults.h"
 #include "attach/permit.h"
 #include "check.h"
+#include "inject/faults.h"
 #include "proc_text.h"
 #include "tree.h"
 
@@ -405,6 +406,8 @@ static void test_unreadable(void)
     CHECK(permit_forecast(&nobody, 0, &certain, &fault) == FAULT_NONE && !certain);
     fault.code = FAULT_NO_STOP;
     CHECK(permit_explain(&target, 0, &fault) == FAULT_NO_STOP);
+    fault.code = FAULT_NO_SAFE_POINT;
+    CHECK(permit_explain(&target, 0, &fault) == FAULT_NO_SAFE_POINT);
 }
 
 /* Only by the rules, since there is no such process to ask about. */
