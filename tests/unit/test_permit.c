@@ -356,6 +356,7 @@ static void test_tracer(void)
     CHECK(fault.code == FAULT_TRACED && fault.pid == 9 && strcmp(fault.what, "gdb") == 0);
     s.tracer = 11;
     record(&s);
+    fault.code = FAULT_DENIED;
     CHECK(permit_explain(&target, 0, &fault) == FAULT_TRACED);
     CHECK(fault.pid == 11 && strcmp(fault.what, "?") == 0);
     CHECK(permit_explain(&target, 0, NULL) == FAULT_TRACED);
