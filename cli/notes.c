@@ -58,7 +58,8 @@ void notes_print_profile(void *ctx, const struct run_note *note)
         message("the profile has no MAPPED_LIBRARIES section: its addresses have no names");
         break;
     case NOTE_PROFILE_EMPTY:
-        message("the profile contains no samples: was profiling active (jeattach on PID)?");
+        message("the profile contains no samples: jemalloc samples only allocations that are made "
+                "while prof.active is true");
         break;
     case NOTE_NAMES_MISSING:
         print_missing_names(note->coverage);

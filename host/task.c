@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 
 /* Enough for a stat: 52 numbers, most of them short, and a comm. */
 enum { STAT_TEXT_MAX = 1024, TASK_NAME_MAX = 64 };
@@ -19,6 +20,7 @@ static int read_stat(const struct procfs *proc, const char *task, struct proc_st
     char text[STAT_TEXT_MAX];
     ssize_t n = procfs_read(proc, text, sizeof text, "%s/stat", task);
 
+    memset(out, 0, sizeof *out);
     if (n < 0)
         return (int)n;
     return parse_stat(text, (size_t)n, out) ? 0 : -EBADMSG;
@@ -29,6 +31,7 @@ static int read_status(const struct procfs *proc, const char *task, struct proc_
     AUTO_FREE char *text = NULL;
     ssize_t n = procfs_slurp(proc, &text, STATUS_TEXT_MAX, "%s/status", task);
 
+    memset(out, 0, sizeof *out);
     if (n < 0)
         return (int)n;
     return parse_status(text, (size_t)n, out) ? 0 : -EBADMSG;

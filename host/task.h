@@ -3,7 +3,8 @@
  * and lists of them. PROC_SELF in place of a pid stands for the tool itself.
  *
  * Each function returns 0 or -errno: -ENOENT or -ESRCH if there is no such task,
- * -EBADMSG if the text is malformed. *out is valid only after 0.
+ * -EBADMSG if the text is malformed. *out is valid only after 0; if nothing could be
+ * read, it is zeroed.
  */
 #pragma once
 

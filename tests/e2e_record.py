@@ -236,13 +236,14 @@ class Threads(TestCase, allocators.TestCase):
         self.assert_active(allocator.pid, False)
         self.assert_well(allocator)
 
-
     def test_named_thread_ends(self):
         """The recording fails, and another thread restores prof.active."""
         allocator = self.allocator("5.3.0", words=("--threads", 1))
         tid = allocator.workers()["worker-0"]
         tool = self.start_recording(allocator, "--thread", tid, "-o", os.devnull)
         allocator.ask("leave")
+        self.assertTrue(lib.wait_until(
+            lambda: not os.path.exists("/proc/%d/task/%d" % (allocator.pid, tid))))
         tool.send_signal(signal.SIGINT)
         code, _, err = self.end(tool)
         self.assertEqual(code, lib.GONE, err)
