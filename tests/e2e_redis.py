@@ -74,7 +74,7 @@ class RedisServer(lib.TestCase):
         self.assertIn("opt.prof", result.text)
         # redis writes its title over the environment that it was started with.
         self.assertIn("MALLOC_CONF='prof:true,prof_active:false,", result.text)
-        self.assertIn("has been overwritten", result.text)
+        self.assertIn("the process has overwritten its initial environment", result.text)
         self.assertTrue(redis.ping())
 
     def test_stats(self):
