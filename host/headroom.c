@@ -102,6 +102,24 @@ static bool read_in_target(const struct procfs *proc, const struct hierarchy *ki
     return cgroup_dir_usual(pid, kind->mount, "/", &dir) && read_group(proc, kind, &dir, out);
 }
 
+/*
+ * Reads the cgroup and its ancestors where a mount shows them, up to the mount's top.
+ * In a cgroup namespace the top is the root of the namespace, which may have a limit.
+ */
+static bool read_mounted(const struct procfs *proc, const struct hierarchy *kind, pid_t pid,
+                         struct headroom *out)
+{
+    struct cgroup_dir dir;
+    bool seen = false;
+
+    if (!cgroup_dir_find(proc, pid, kind->tree, &dir))
+        return false;
+    do
+        seen |= read_group(proc, kind, &dir, out);
+    while (cgroup_dir_parent(&dir));
+    return seen;
+}
+
 static bool has_swap(const struct procfs *proc)
 {
     uint64_t bytes;
@@ -118,8 +136,10 @@ bool headroom_read(const struct procfs *proc, pid_t pid, struct headroom *out)
     *out = (struct headroom){.bytes = UINT64_MAX};
     if (has_swap(proc) || !cgroup_read(proc, pid, &cgroups, &text))
         return false;
-    for (size_t i = 0; i < ARRAY_LEN(hierarchies); i++)
+    for (size_t i = 0; i < ARRAY_LEN(hierarchies); i++) {
         seen |= read_ancestors(proc, &hierarchies[i], text, out) ||
                 read_in_target(proc, &hierarchies[i], pid, out);
+        seen |= read_mounted(proc, &hierarchies[i], pid, out);
+    }
     return seen;
 }

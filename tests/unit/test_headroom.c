@@ -80,6 +80,18 @@ static void test_first(void)
     CHECK(look() && headroom.bytes == 4096 + 65536);
 }
 
+/* In a cgroup namespace the top directory of the mount is a cgroup that may have a limit. */
+static void test_namespace(void)
+{
+    static const char mounts[] = "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+    const char *top = "self/root/sys/fs/cgroup";
+
+    CHECK(groups("0::/b\n") && second("self/root/sys/fs/cgroup/b", "max\n", "0\n", "anon 0\n"));
+    CHECK(second(top, "1048576\n", "1044480\n", "anon 0\n") && !look());
+    CHECK(tree_write(&tree, "self/mountinfo", mounts));
+    CHECK(look() && headroom.bytes == 4096 && strcmp(headroom.group, "/sys/fs/cgroup") == 0);
+}
+
 int main(void)
 {
     if (!CHECK(tree_make(&tree)) || !CHECK(procfs_open(&proc, tree.path) == 0))
@@ -91,6 +103,7 @@ int main(void)
     if (!CHECK(tree_make(&tree)) || !CHECK(procfs_open(&proc, tree.path) == 0))
         return check_result();
     test_first();
+    test_namespace();
     procfs_close(&proc);
     tree_remove(&tree);
     return check_result();
