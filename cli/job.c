@@ -143,31 +143,31 @@ static const char *name_place(const struct attachment *attachment, remote_addr p
 static void print_search(const struct job *job)
 {
     const struct attachment *attachment = job->attachment;
-    const struct injection_summary *report = &attachment->injection.summary;
-    char took[32], place[96];
+    const struct injection_summary *summary = &attachment->injection.summary;
+    char took[UNITS_TEXT], place[96];
 
-    if (job->options->verbose < 1 || !report->tid)
+    if (job->options->verbose < 1 || !summary->tid)
         return;
-    units_duration(report->search_ns, took);
-    name_place(attachment, report->pc, place, sizeof place);
-    if (report->safe.frames)
+    units_duration(summary->search_ns, took);
+    name_place(attachment, summary->pc, place, sizeof place);
+    if (summary->safe.frames)
         message("thread %d was at a safe point, %s: none of its %u frames is in jemalloc; found "
                 "after %u stop%s, %s",
-                (int)report->tid, place, report->safe.frames, report->attempts,
-                plural(report->attempts), took);
+                (int)summary->tid, place, summary->safe.frames, summary->attempts,
+                plural(summary->attempts), took);
     else
         message("thread %d was at a safe point, %s: no return address into jemalloc on %zu bytes "
                 "of stack; "
                 "found after %u stop%s, %s",
-                (int)report->tid, place, report->safe.scanned, report->attempts,
-                plural(report->attempts), took);
+                (int)summary->tid, place, summary->safe.scanned, summary->attempts,
+                plural(summary->attempts), took);
 }
 
 /* The summary of the last call, or of the last attempt if there was no call. */
-static const struct injection_summary *last_report(const struct attachment *attachment)
+static const struct injection_summary *last_summary(const struct attachment *attachment)
 {
-    const struct injection_summary *report = &attachment->injection.summary;
-    return report->tid ? report : &attachment->last;
+    const struct injection_summary *summary = &attachment->injection.summary;
+    return summary->tid ? summary : &attachment->last;
 }
 
 static void print_hooks(const struct attachment *attachment)
@@ -183,33 +183,34 @@ static void print_hooks(const struct attachment *attachment)
 static void print_closing(const struct job *job)
 {
     const struct attachment *attachment = job->attachment;
-    const struct injection_summary *report = last_report(attachment);
-    const char *name = syscall_name(report->syscall_nr);
-    char clean[64], held[32], where[48];
+    const struct injection_summary *summary = last_summary(attachment);
+    const char *name = syscall_name(summary->syscall_nr);
+    char clean[64], held[UNITS_TEXT], where[48];
 
     print_search(job); /* only after the detach: a slow terminal must not delay the target */
-    if (job->options->quiet || !report->tid)
+    if (job->options->quiet || !summary->tid)
         return;
-    if (report->left)
+    if (summary->left)
         snprintf(where, sizeof where, "now cancelled or in a signal handler");
-    else if (report->syscall_nr < 0)
+    else if (summary->syscall_nr < 0)
         snprintf(where, sizeof where, "running again");
-    else if (report->syscall_nr == SYS_restart_syscall)
+    else if (summary->syscall_nr == SYS_restart_syscall)
         snprintf(where, sizeof where, "back in its sleep");
     else if (name)
         snprintf(where, sizeof where, "back in %s", name);
     else
-        snprintf(where, sizeof where, "back in system call %ld", report->syscall_nr);
+        snprintf(where, sizeof where, "back in system call %ld", summary->syscall_nr);
     message_clean(attachment->target.stat.comm, clean, sizeof clean);
     if (attachment->holds > 1)
         message("%s[%d] a thread stopped %u times, %s at most, %u calls; last thread %d, %s", clean,
                 (int)attachment->target.pid, attachment->holds,
-                units_duration(attachment->longest_ns, held), attachment->calls, (int)report->tid,
+                units_duration(attachment->longest_ns, held), attachment->calls, (int)summary->tid,
                 where);
     else
         message("%s[%d] thread %d stopped for %s, %u call%s, %s", clean,
-                (int)attachment->target.pid, (int)report->tid,
-                units_duration(report->held_ns, held), report->calls, plural(report->calls), where);
+                (int)attachment->target.pid, (int)summary->tid,
+                units_duration(summary->held_ns, held), summary->calls, plural(summary->calls),
+                where);
 }
 
 int job_finish(struct job *job, fault_code code, const struct fault *fault)

@@ -332,13 +332,13 @@ static fault_code begin_hold(struct attachment *attachment, struct fault *fault)
 
 static void count_hold(struct attachment *attachment)
 {
-    const struct injection_summary *report = &attachment->injection.summary;
+    const struct injection_summary *summary = &attachment->injection.summary;
 
-    attachment->last = *report;
+    attachment->last = *summary;
     attachment->holds++;
-    attachment->calls += report->calls;
-    if (report->held_ns > attachment->longest_ns)
-        attachment->longest_ns = report->held_ns;
+    attachment->calls += summary->calls;
+    if (summary->held_ns > attachment->longest_ns)
+        attachment->longest_ns = summary->held_ns;
 }
 
 struct hold {

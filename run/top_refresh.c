@@ -55,14 +55,14 @@ static fault_code look_held(struct attachment *attachment, void *ctx, struct fau
 /* Stops without a safe point are part of the cost. */
 static void note_hold(struct top_refresh *refresh)
 {
-    const struct injection_summary *report = &refresh->attachment.injection.summary;
-    uint64_t in_vain = report->attempts ? report->attempts - 1 : 0;
+    const struct injection_summary *summary = &refresh->attachment.injection.summary;
+    uint64_t in_vain = summary->attempts ? summary->attempts - 1 : 0;
 
-    refresh->model.held = report->held_ns;
-    if (report->held_ns > refresh->model.longest)
-        refresh->model.longest = report->held_ns;
+    refresh->model.held = summary->held_ns;
+    if (summary->held_ns > refresh->model.longest)
+        refresh->model.longest = summary->held_ns;
     refresh->model.interval =
-        governor_next(&refresh->governor, report->held_ns + in_vain * STOP_NS);
+        governor_next(&refresh->governor, summary->held_ns + in_vain * STOP_NS);
     refresh->model.share = governor_share(&refresh->governor);
 }
 

@@ -10,13 +10,13 @@ void attachment_json_begin(const struct attachment *attachment, struct json *jso
 
 void attachment_json(const struct attachment *attachment, struct json *json)
 {
-    const struct injection_summary *report = &attachment->injection.summary;
+    const struct injection_summary *summary = &attachment->injection.summary;
 
-    json_number(json, "thread", (uint64_t)report->tid);
-    json_number(json, "held_ns", report->held_ns);
-    json_number(json, "calls", report->calls);
-    json_number(json, "stops", report->attempts);
-    json_number(json, "search_ns", report->search_ns);
+    json_number(json, "thread", (uint64_t)summary->tid);
+    json_number(json, "held_ns", summary->held_ns);
+    json_number(json, "calls", summary->calls);
+    json_number(json, "stops", summary->attempts);
+    json_number(json, "search_ns", summary->search_ns);
 }
 
 void sampling_json(const struct sampling *sampling, struct json *json)
