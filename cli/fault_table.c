@@ -112,6 +112,8 @@ static const struct fault_row rows[] = {
      "profiling was not enabled when it was started (opt.prof is false): %W",
      "start it with %V=prof:true,prof_active:false in its environment; no jemalloc can enable "
      "profiling later"},
+    {FAULT_UNREADABLE, "unreadable", EXIT_REFUSED, "its profile cannot be read from its memory: %W",
+     "let the process write it: the same command with --call"},
     {FAULT_CTL_REFUSED, "call_refused", EXIT_REFUSED, "mallctl refused %W%R", NULL},
     {FAULT_NAME_USAGE, "name_usage", EXIT_USAGE, "%W",
      "see jeattach mallctl --help; list the names with: jeattach mallctl %P --list '*'"},

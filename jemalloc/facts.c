@@ -153,15 +153,24 @@ static const struct {
     {"prof_thread_active_init", VARIABLE_THREAD_INIT, 1},
     {"lg_prof_sample", VARIABLE_LG_SAMPLE, 8},
     {"opt_prof_prefix", VARIABLE_PREFIX, 0},
+    {"opt_prof_unbias", VARIABLE_UNBIAS, 1},
+    {"bt2gctx", VARIABLE_STACKS, 0},
+    {"tdatas", VARIABLE_THREADS, 0},
 };
 
 static const char version_function[] = "version_ctl";
 
 /* The names to search .symtab for. */
 static const struct name_pattern fact_names[] = {
-    NAME_ENDS_WITH("opt_prof"),          NAME_ENDS_WITH("prof_active"),
-    NAME_ENDS_WITH("prof_active_state"), NAME_ENDS_WITH("lg_prof_sample"),
-    NAME_ENDS_WITH("opt_prof_prefix"),   NAME_ENDS_WITH("prof_thread_active_init"),
+    NAME_ENDS_WITH("opt_prof"),
+    NAME_ENDS_WITH("prof_active"),
+    NAME_ENDS_WITH("prof_active_state"),
+    NAME_ENDS_WITH("lg_prof_sample"),
+    NAME_ENDS_WITH("opt_prof_prefix"),
+    NAME_ENDS_WITH("prof_thread_active_init"),
+    NAME_ENDS_WITH("opt_prof_unbias"),
+    NAME_IS("bt2gctx"),
+    NAME_IS("tdatas"),
     NAME_IS(version_function),
 };
 

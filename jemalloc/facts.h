@@ -19,6 +19,9 @@ enum fact_variable {
     VARIABLE_THREAD_INIT,
     VARIABLE_LG_SAMPLE,
     VARIABLE_PREFIX,
+    VARIABLE_UNBIAS,  /* opt_prof_unbias, since 5.3.0 */
+    VARIABLE_STACKS,  /* bt2gctx: the table of all stacks */
+    VARIABLE_THREADS, /* tdatas: the tree of all threads' data */
     VARIABLE_COUNT
 };
 
