@@ -103,6 +103,9 @@ struct attach_request job_request(const struct job *job, pid_t pid)
                                    .thread = options->thread,
                                    .instance = (size_t)options->instance,
                                    .timeout_ns = options->timeout_ns,
+                                   .way = options->call      ? WAY_CALL
+                                          : options->no_call ? WAY_MEMORY
+                                                             : WAY_DEFAULT,
                                    .force_hooks = options->force_hooks,
                                    .trace = options->verbose > 1 ? stderr : NULL,
                                    .events = &job->events};

@@ -58,8 +58,10 @@ const struct option_row option_rows[] = {
     {"allow-slow", '\0', OPTION_FLAG, AT(allow_slow), TAKES_STATS, 0, OPTIONS_OF_VERB, NULL,
      "allow --json and --full to stop a thread for seconds, as jemalloc before 5.3 needs under a "
      "seccomp filter"},
-    {"no-call", '\0', OPTION_FLAG, AT(no_call), TAKES_NO_CALL, 0, OPTIONS_OF_VERB, NULL,
-     "make no call and stop nothing; unknown values are shown as ?"},
+    {"no-call", '\0', OPTION_FLAG, AT(no_call), TAKES_NO_CALL | TAKES_WAY, 0, OPTIONS_OF_VERB, NULL,
+     "make no call and stop nothing; fail if that is not possible"},
+    {"call", '\0', OPTION_FLAG, AT(call), TAKES_WAY, 0, OPTIONS_OF_VERB, NULL,
+     "make a thread of the process call jemalloc, even where no call is needed"},
     {"allow-reset", '\0', OPTION_FLAG, AT(allow_reset), TAKES_ALLOW_RESET, 0, OPTIONS_OF_VERB, NULL,
      "if such a version was built without statistics: allow a call of prof.reset, which drops all "
      "samples taken so far"},

@@ -10,9 +10,9 @@ enum { OPTIONS_RULES_MAX = 8 };
 
 /* Which options and operands a verb takes, besides the options of every verb. */
 enum {
-    TAKES_OUTPUT = 1 << 0, /* -o */
-    TAKES_PATH = 1 << 1,   /* --path */
-    TAKES_NO_CALL = 1 << 2,
+    TAKES_OUTPUT = 1 << 0,  /* -o */
+    TAKES_PATH = 1 << 1,    /* --path */
+    TAKES_NO_CALL = 1 << 2, /* --no-call */
     TAKES_ALLOW_RESET = 1 << 3,
     TAKES_LG_SAMPLE = 1 << 4,
     TAKES_STATS = 1 << 5,     /* --full, --prometheus, --allow-slow */
@@ -27,6 +27,7 @@ enum {
     TAKES_SETTLE = 1 << 14,   /* --settle */
     TAKES_REFRESH = 1 << 15,  /* -d, --count, --once, --sort, and some of TAKES_FORMAT */
     TAKES_RULES = 1 << 16,    /* --when and its limits; -o is a directory */
+    TAKES_WAY = 1 << 17,      /* --no-call, --call */
 };
 
 /* How a profile is shown; NULL or false: not given. */
@@ -70,7 +71,7 @@ struct options {
     int lg_sample; /* --lg-sample: 0 to 63; -1: not given */
     bool json, quiet, dry_run, help, version;
     bool once; /* --once */
-    bool list, no_call, force_hooks, allow_reset, full, prometheus, allow_slow;
+    bool list, no_call, call, force_hooks, allow_reset, full, prometheus, allow_slow;
     int verbose;
     struct profile_options report;
     struct watch_options watch;

@@ -95,6 +95,17 @@ static const char *wrong_with_rules(const struct options *options)
     return NULL;
 }
 
+static const char *wrong_with_way(const struct options *options, unsigned takes)
+{
+    if (options->call && options->no_call)
+        return "--call and --no-call exclude each other";
+    if (options->no_call && takes & TAKES_PATH && !options->output)
+        return "--no-call requires -o FILE: without -o the process writes the profile, by a call";
+    if (options->no_call && options->thread)
+        return "--no-call cannot be combined with --thread: it stops no thread";
+    return NULL;
+}
+
 static const char *wrong_with_process(const struct options *options, unsigned takes)
 {
     if (wrong_with_choice(options))
@@ -107,8 +118,8 @@ static const char *wrong_with_process(const struct options *options, unsigned ta
         return "--json, --full and --prometheus exclude each other";
     if (takes & TAKES_REFRESH && wrong_with_refresh(options))
         return wrong_with_refresh(options);
-    if (options->no_call && options->thread)
-        return "--no-call cannot be combined with --thread: it stops no thread";
+    if (wrong_with_way(options, takes))
+        return wrong_with_way(options, takes);
     if (takes & TAKES_RULES && wrong_with_rules(options))
         return wrong_with_rules(options);
     if (options->dry_run && wrong_with_dry_run(options))

@@ -373,6 +373,8 @@ fault_code attachment_hold(struct attachment *attachment, held_action action, vo
 {
     struct hold hold = {attachment, action, ctx, fault, FAULT_NONE};
 
+    if (attachment->request.way == WAY_MEMORY)
+        return fault_set(fault, FAULT_CALL_FORBIDDEN, 0, "hold", "%d", (int)attachment->target.pid);
     apart_run(hold_apart, &hold);
     stall_guard_follow(&attachment->stall_guard);
     return hold.code;

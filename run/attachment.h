@@ -9,12 +9,20 @@
 
 #include <stdio.h>
 
+/* How a profile or the switch is reached. */
+enum way {
+    WAY_DEFAULT, /* through memory where that is proven, else by a call */
+    WAY_MEMORY,  /* only through memory: no thread is stopped */
+    WAY_CALL,    /* only by a call */
+};
+
 struct attach_request {
     pid_t pid;
-    const struct target_pin *pin;    /* the process as it was chosen; NULL: whichever has the pid */
-    pid_t thread;                    /* the only thread that may be stopped; 0: any */
-    size_t instance;                 /* of jemalloc, from 1; 0: the default */
-    uint64_t timeout_ns;             /* for one attach */
+    const struct target_pin *pin; /* the process as it was chosen; NULL: whichever has the pid */
+    pid_t thread;                 /* the only thread that may be stopped; 0: any */
+    size_t instance;              /* of jemalloc, from 1; 0: the default */
+    uint64_t timeout_ns;          /* for one attach */
+    enum way way;
     bool force_hooks;                /* functions of the application may run in a call */
     FILE *trace;                     /* gets a line for each access to the target; NULL: none */
     const struct run_events *events; /* NULL: none */
@@ -63,7 +71,7 @@ typedef fault_code (*held_action)(struct attachment *attachment, void *ctx, stru
 /*
  * Checks the forged frame on a child of the tool, stops one thread of the
  * target, runs the action and resumes the thread in any case. All of it runs in
- * a separate thread of the tool (apart.h).
+ * a separate thread of the tool (apart.h). FAULT_CALL_FORBIDDEN with WAY_MEMORY.
  */
 fault_code attachment_hold(struct attachment *attachment, held_action action, void *ctx,
                            struct fault *fault);

@@ -432,6 +432,7 @@ const struct verb verb_status = {
              "The line 'attach:' shows whether the other verbs can attach: the one cause that\n"
              "forbids it, and the fix. This is determined without attaching. The exit code is\n"
              "4 if a call was needed and is not permitted; all other values are still shown.\n",
+    .options = {{"no-call", NULL, "make no call and stop nothing; unknown values are shown as ?"}},
     .calls =
         {
             "mallctl version, config.prof, opt.prof, prof.active, ... (read)",

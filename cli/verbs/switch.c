@@ -196,7 +196,7 @@ const struct verb verb_on = {
     .name = "on",
     .summary = "start sampling allocations (prof.active)",
     .synopses = {"[options] PID..."},
-    .takes = TAKES_ALLOW_RESET | TAKES_HOOKS,
+    .takes = TAKES_ALLOW_RESET | TAKES_HOOKS | TAKES_WAY,
     .intro = "Sets prof.active to true, reads it back, and prints the old and the new value.\n"
              "Repeating it is harmless. Allocations made from now on are sampled; existing\n"
              "ones are not seen. The process must have been started with prof:true.\n"
@@ -219,6 +219,7 @@ const struct verb verb_off = {
     .name = "off",
     .summary = "stop sampling allocations",
     .synopses = {"[options] PID..."},
+    .takes = TAKES_WAY,
     .intro = "Sets prof.active to false, reads it back, and prints the old and the new value.\n"
              "Samples taken so far stay in the profile.\n",
     .calls =

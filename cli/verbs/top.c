@@ -296,7 +296,7 @@ const struct verb verb_top = {
     .name = "top",
     .summary = "show memory and the largest allocation sites, live",
     .synopses = {"[options] PID"},
-    .takes = TAKES_REFRESH | TAKES_ONE | TAKES_HOOKS,
+    .takes = TAKES_REFRESH | TAKES_ONE | TAKES_HOOKS | TAKES_WAY,
     .intro = "Shows, at each refresh, jemalloc's counts beside the RSS, with rates per second,\n"
              "and the allocation sites that hold the most or grow the fastest. A site is the\n"
              "innermost four calls of a stack; its size is estimated from jemalloc's samples,\n"

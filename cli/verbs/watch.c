@@ -199,7 +199,7 @@ const struct verb verb_watch = {
     .name = "watch",
     .summary = "write a profile at a size, near a memory limit, or under pressure",
     .synopses = {"[options] PID --when RULE... -o DIR", "[options] -n NAME --when RULE... -o DIR"},
-    .takes = TAKES_OUTPUT | TAKES_RULES | TAKES_ONE | TAKES_HOOKS,
+    .takes = TAKES_OUTPUT | TAKES_RULES | TAKES_ONE | TAKES_HOOKS | TAKES_WAY,
     .intro = "Waits until a rule holds, then streams a profile to a new file in DIR:\n"
              "NAME-PID-TIME-RSS.watch.heap, written completely or not at all. Prints its path\n"
              "on stdout, and one line for each event on stderr. Rules must be quoted, because\n"

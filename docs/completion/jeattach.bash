@@ -105,6 +105,9 @@ _jeattach()
         stats) options+=' --full --prometheus --allow-slow' ;;
     esac
     case $verb in
+        on | off | dump | record | leak | watch | top) options+=' --call --no-call' ;;
+    esac
+    case $verb in
         on | dump | record | leak | watch | top | stats | reset | purge | mallctl) options+=' --force-hooks' ;;
     esac
 

@@ -358,7 +358,26 @@ static void test_particular(void)
     CHECK(!parse(&options, TAKES_NO_CALL, "--no-call --thread 1 1"));
     CHECK(!parse(&options, TAKES_NO_CALL, "--full 1"));
     CHECK(!parse(&options, TAKES_STATS, "--no-call 1"));
+    CHECK(!parse(&options, TAKES_NO_CALL, "--call 1"));
     CHECK(!parse(&options, TAKES_STATS | TAKES_NO_CALL, "--allow-reset 1"));
+}
+
+/* How a profile is reached: a plain dump cannot do without a call. */
+static void test_way(void)
+{
+    struct options options;
+
+    CHECK(parse(&options, TAKES_WAY, "1") && !options.call && !options.no_call);
+    CHECK(parse(&options, TAKES_WAY, "--call 1") && options.call && !options.no_call);
+    CHECK(parse(&options, TAKES_WAY, "--no-call 1 2") && options.no_call && !options.call);
+    CHECK(!parse(&options, TAKES_WAY, "--no-call --call 1") && strstr(said, "exclude each other"));
+    CHECK(parse(&options, TAKES_WAY, "--call --thread 1 1"));
+    CHECK(!parse(&options, TAKES_WAY, "--no-call --thread 1 1"));
+    CHECK(!parse(&options, TAKES_WAY | TAKES_PATH, "--no-call 1") && strstr(said, "requires -o"));
+    CHECK(!parse(&options, TAKES_WAY | TAKES_PATH, "--no-call --path /x 1"));
+    CHECK(parse(&options, TAKES_WAY | TAKES_PATH, "--call 1"));
+    CHECK(parse(&options, TAKES_WAY | TAKES_PATH | TAKES_OUTPUT, "--no-call -o x 1"));
+    CHECK(parse(&options, TAKES_WAY | TAKES_PATH | TAKES_FORMAT, "--no-call -f text 1"));
 }
 
 /* With names the first word is the process, unless an option has selected it. */
@@ -433,6 +452,7 @@ int main(void)
 {
     test_rules();
     test_particular();
+    test_way();
     test_pids();
     test_defaults();
     test_all();
