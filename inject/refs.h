@@ -22,10 +22,19 @@ enum ref_kind {
     REF_JUMP = 8, /* conditional or not; only jumps that can lead out of a function */
 };
 
+/* What an instruction does to the memory that it refers to. */
+enum ref_access {
+    REF_OTHER, /* unknown, or neither of these */
+    REF_READ,
+    REF_WRITE, /* of a value that is not a constant */
+};
+
 struct ref {
     remote_addr at; /* an address in the instruction: of its opcode or operand */
     remote_addr target;
     enum ref_kind kind;
+    enum ref_access access; /* REF_DATA: of moves and comparisons */
+    unsigned size;          /* bytes that it reads or writes; 0: unknown */
 };
 
 typedef void (*ref_visitor)(void *ctx, const struct ref *ref);

@@ -49,10 +49,49 @@ static remote_addr displacement(const unsigned char *at)
 static void report_ref(const struct ref_query *query, remote_addr at, enum ref_kind kind,
                        remote_addr target)
 {
-    const struct ref ref = {at, target, kind};
+    const struct ref ref = {.at = at, .target = target, .kind = kind};
 
     if ((query->kinds & kind) && target >= query->low && target < query->high)
         query->visit(query->ctx, &ref);
+}
+
+/* True if the ModRM byte at code[i] follows a two-byte opcode. */
+static bool has_long_opcode(const unsigned char *code, size_t i)
+{
+    return i >= 2 && code[i - 2] == 0x0f && is_long_opcode(code[i - 1]);
+}
+
+/* Returns the access of the moves, comparisons and tests that have a ModRM byte at code[i]. */
+static enum ref_access access_of(const unsigned char *code, size_t i, unsigned *size)
+{
+    unsigned char opcode = code[i - 1];
+    unsigned reg = code[i] >> 3 & 7;
+
+    *size = 1;
+    if (has_long_opcode(code, i)) /* movzx, movsx */
+        return opcode == 0xb6 || opcode == 0xbe ? REF_READ : REF_OTHER;
+    if (opcode == 0x88)
+        return REF_WRITE;
+    if (opcode == 0x8a || opcode == 0x38 || opcode == 0x3a || opcode == 0x84 ||
+        (opcode == 0x80 && reg == 7) || (opcode == 0xf6 && reg < 2))
+        return REF_READ;
+    *size = i >= 2 && (code[i - 2] & 0xf8) == 0x48 ? 8 : 0; /* REX.W */
+    return opcode == 0x8b ? REF_READ : opcode == 0x89 ? REF_WRITE : REF_OTHER;
+}
+
+/* Reports an operand that is in memory, or its address; the ModRM byte is code[i]. */
+static void report_operand(const struct ref_query *query, const unsigned char *code, size_t i,
+                           remote_addr at, enum ref_kind kind, remote_addr target)
+{
+    struct ref ref = {.at = at, .target = target, .kind = kind};
+
+    if (!(query->kinds & kind) || target < query->low || target >= query->high)
+        return;
+    if (kind == REF_DATA)
+        ref.access = access_of(code, i, &ref.size);
+    if (ref.access == REF_OTHER)
+        ref.size = 0;
+    query->visit(query->ctx, &ref);
 }
 
 /*
@@ -64,7 +103,7 @@ static enum ref_kind operand_kind(const unsigned char *code, size_t i, size_t *a
     unsigned reg = code[i] >> 3 & 7;
 
     *after = 0;
-    if (i >= 2 && code[i - 2] == 0x0f && is_long_opcode(code[i - 1]))
+    if (has_long_opcode(code, i))
         return REF_DATA;
     switch (i >= 1 ? operands[code[i - 1]] : OPERAND_NONE) {
     case OPERAND_NONE:
@@ -109,7 +148,7 @@ static void visit_absolute(const unsigned char *code, size_t i, remote_addr addr
         return;
     enum ref_kind kind = operand_kind(code, i, &after);
     if (kind)
-        report_ref(query, address + i, kind, displacement(code + i + 1 + sib));
+        report_operand(query, code, i, address + i, kind, displacement(code + i + 1 + sib));
 }
 
 /* Chooses bytes that may start or end the part of an instruction that is searched. */
@@ -139,8 +178,8 @@ static void visit_byte(const unsigned char *code, size_t i, remote_addr address,
     else if ((byte & 0xc7) == 5) {
         enum ref_kind kind = operand_kind(code, i, &after);
         if (kind)
-            report_ref(query, address + i, kind,
-                       address + i + 5 + after + displacement(code + i + 1));
+            report_operand(query, code, i, address + i, kind,
+                           address + i + 5 + after + displacement(code + i + 1));
     }
 }
 

@@ -254,7 +254,7 @@ static bool leads_to_root(const struct view *view, const struct ballot *ballot, 
 {
     struct root_reach reach = {view, ballot->frames, &ballot->of_root, 2, false};
 
-    visit_reach(&reach, &(struct ref){start, start, REF_CALL});
+    visit_reach(&reach, &(struct ref){.at = start, .target = start, .kind = REF_CALL});
     return reach.reached;
 }
 

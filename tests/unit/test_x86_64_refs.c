@@ -84,6 +84,42 @@ static void test_forms(void)
     }
 }
 
+/* How the operand is accessed, and how wide it is; 0, REF_OTHER: not one of the plain moves. */
+static void test_access(void)
+{
+    static const struct {
+        unsigned char code[8];
+        size_t len;
+        enum ref_access access;
+        unsigned size;
+    } accesses[] = {
+        {{0x0f, 0xb6, 0x05, 0, 0x10}, 7, REF_READ, 1},        /* movzbl x(%rip),%eax */
+        {{0x44, 0x0f, 0xbe, 0x3d, 0, 0x10}, 8, REF_READ, 1},  /* movsbl x(%rip),%r15d */
+        {{0x8a, 0x1d, 0, 0x10}, 6, REF_READ, 1},              /* mov x(%rip),%bl */
+        {{0x80, 0x3d, 0, 0x10, 0, 0, 1}, 7, REF_READ, 1},     /* cmpb $1,x(%rip) */
+        {{0x38, 0x05, 0, 0x10}, 6, REF_READ, 1},              /* cmp %al,x(%rip) */
+        {{0xf6, 0x05, 0, 0x10, 0, 0, 1}, 7, REF_READ, 1},     /* testb $1,x(%rip) */
+        {{0x40, 0x88, 0x2d, 0, 0x10}, 7, REF_WRITE, 1},       /* mov %bpl,x(%rip) */
+        {{0x88, 0x05, 0, 0x10}, 6, REF_WRITE, 1},             /* mov %al,x(%rip) */
+        {{0x48, 0x8b, 0x05, 0, 0x10}, 7, REF_READ, 8},        /* mov x(%rip),%rax */
+        {{0x4c, 0x89, 0x0d, 0, 0x10}, 7, REF_WRITE, 8},       /* mov %r9,x(%rip) */
+        {{0x8b, 0x05, 0, 0x10}, 6, REF_READ, 0},              /* mov x(%rip),%eax */
+        {{0xc6, 0x05, 0, 0x10, 0, 0, 1}, 7, REF_OTHER, 0},    /* movb $1,x(%rip) */
+        {{0x80, 0x0d, 0, 0x10, 0, 0, 1}, 7, REF_OTHER, 0},    /* orb $1,x(%rip) */
+        {{0x86, 0x05, 0, 0x10}, 6, REF_OTHER, 0},             /* xchg %al,x(%rip) */
+        {{0x0f, 0xb7, 0x05, 0, 0x10}, 7, REF_OTHER, 0},       /* movzwl x(%rip),%eax */
+        {{0xf0, 0x0f, 0xb0, 0x0d, 0, 0x10}, 8, REF_OTHER, 0}, /* lock cmpxchg %cl,x(%rip) */
+        {{0x48, 0x8d, 0x05, 0, 0x10}, 7, REF_OTHER, 0},       /* lea x(%rip),%rax */
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(accesses); i++) {
+        look(accesses[i].code, accesses[i].len, false);
+        if (!CHECK(seen_count == 1 && seen[0].access == accesses[i].access &&
+                   seen[0].size == accesses[i].size))
+            fprintf(stderr, "access %zu\n", i);
+    }
+}
+
 /* Absolute forms do not count if code can be at any address. */
 static void test_not_absolute(void)
 {
@@ -156,6 +192,7 @@ static void test_errno(void)
 int main(void)
 {
     test_forms();
+    test_access();
     test_not_absolute();
     test_pieces();
     test_fork();
