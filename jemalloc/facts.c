@@ -171,6 +171,9 @@ static const struct name_pattern fact_names[] = {
     NAME_ENDS_WITH("opt_prof_unbias"),
     NAME_IS("bt2gctx"),
     NAME_IS("tdatas"),
+    NAME_BEGINS_WITH("bt2gctx."),
+    NAME_BEGINS_WITH("tdatas."),
+    NAME_BEGINS_WITH("prof_thread_active_init."),
     NAME_IS(version_function),
 };
 
@@ -181,11 +184,21 @@ struct variable_search {
     unsigned versions;     /* how many such functions there are */
 };
 
+/* Link-time optimization may rename what is static: tdatas.lto_priv.0 (gcc), tdatas.llvm.123. */
+static size_t source_name_len(const char *name)
+{
+    const char *dot = strchr(name, '.');
+
+    if (dot && (strncmp(dot, ".lto_priv.", 10) == 0 || strncmp(dot, ".llvm.", 6) == 0))
+        return (size_t)(dot - name);
+    return strlen(name);
+}
+
 static bool is_private_name(const char *name, const char *variable)
 {
-    size_t n = strlen(name), m = strlen(variable);
+    size_t n = source_name_len(name), m = strlen(variable);
 
-    if (n < m || strcmp(name + n - m, variable) != 0)
+    if (n < m || memcmp(name + n - m, variable, m) != 0)
         return false;
     return n == m || (n - m >= 3 && memcmp(name + n - m - 3, "je_", 3) == 0);
 }
@@ -261,13 +274,19 @@ static void locate_by_tables(struct fact_variables *variables, const struct inst
                              const struct target *target, struct memory *memory)
 {
     char version[sizeof variables->version];
-    remote_addr opt_prof;
+    struct globals globals;
 
-    stripped_facts(instance, target, memory, version, sizeof version, &opt_prof);
+    stripped_facts(instance, target, memory, version, sizeof version, &globals);
+    const remote_addr found[VARIABLE_COUNT] = {
+        [VARIABLE_OPT_PROF] = globals.opt_prof,       [VARIABLE_PROF_ACTIVE] = globals.prof_active,
+        [VARIABLE_THREAD_INIT] = globals.thread_init, [VARIABLE_LG_SAMPLE] = globals.lg_sample,
+        [VARIABLE_PREFIX] = globals.prefix,
+    };
     if (!variables->version[0])
         memcpy(variables->version, version, sizeof version);
-    if (!variables->at[VARIABLE_OPT_PROF].address)
-        variables->at[VARIABLE_OPT_PROF].address = opt_prof;
+    for (size_t i = 0; i < VARIABLE_COUNT; i++)
+        if (!variables->at[i].address)
+            variables->at[i].address = found[i];
 }
 
 void facts_locate(struct fact_variables *variables, const struct instance *instance,
@@ -298,7 +317,7 @@ static enum fact read_compiled_in(const struct fact_variables *variables, const 
 {
     if (build->opt_prof == FACT_YES)
         return FACT_YES;
-    if (!variables->at[VARIABLE_PREFIX].address)
+    if (!variables->at[VARIABLE_PREFIX].address || !variables->at[VARIABLE_PREFIX].size)
         return FACT_UNKNOWN;
     return fact_of(variables->at[VARIABLE_PREFIX].size > 1);
 }

@@ -2,10 +2,11 @@
  * Reads version and state of a jemalloc from the memory of its process, without
  * a call and without stopping it.
  *
- * The addresses are those of jemalloc's private variables, which only .symtab
- * names (jemalloc: src/prof.c, src/jemalloc.c); the version is a string constant
- * of its file. Both are the same in all processes that map the file. The values
- * belong to one process and change over time.
+ * The addresses are those of jemalloc's private variables (src/prof.c,
+ * src/jemalloc.c). Only .symtab names them; without it some are found through the
+ * functions of mallctl that use them (stripped/globals.h). The version is a string
+ * constant of the file. All of these are the same in all processes that map the
+ * file. The values belong to one process and change over time.
  */
 #pragma once
 
@@ -29,7 +30,7 @@ struct fact_variables {
     char version[VERSION_TEXT_MAX]; /* "": not found */
     struct {
         remote_addr address; /* 0: not found */
-        uint64_t size;       /* bytes */
+        uint64_t size;       /* bytes; 0: unknown */
     } at[VARIABLE_COUNT];
 };
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "elf/modules.h"
+#include "jemalloc/stripped/globals.h"
 #include "jemalloc/version.h"
 
 enum { PREFIX_MAX = 64, INSTANCES_MAX = 16 };
@@ -23,7 +24,7 @@ struct instance {
     /* Only for FOUND_TABLES. */
     char version[VERSION_TEXT_MAX]; /* found among its constants */
     remote_addr tables;             /* the node above the root */
-    remote_addr opt_prof;           /* address of the variable; 0: unknown */
+    struct globals globals;
 };
 
 /* True if it is a valid prefix of a C identifier: messages and variable names contain it. */

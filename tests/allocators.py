@@ -84,6 +84,8 @@ class TestCase(lib.TestCase):
             argv, env = plain, {"LD_PRELOAD": library}
         elif link == "static":
             argv, env = [releases.static_allocator(version)], {}
+        elif link == "stripped":
+            argv, env = [releases.stripped(releases.static_allocator(version))], {}
         else:
             argv, env = releases.command(version, plain)
         allocator = Allocator(self.directory(), argv, env, conf, words)

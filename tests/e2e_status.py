@@ -114,15 +114,14 @@ class Status(allocators.TestCase):
         self.assertIn("this jemalloc reads MALLOC_CONF", self.status(allocator.pid).text)
 
     def test_without_a_call(self):
-        """Nothing is stopped; values that memory lacks are not made up."""
+        """Nothing is stopped."""
         allocator = self.allocator("5.3.0")
         result = self.status(allocator.pid, "--no-call")
         self.assertNotRegex(result.err, r"\bheld\b")
         self.assertIn("MALLOC_CONF='%s'" % allocators.CONF, result.text)
         told = self.told(allocator.pid, "--no-call")
-        # Debian's library has no .symtab: its tables have opt.prof, and nothing has the rest.
         self.assertEqual((told["opt.prof"], told["prof.active"], told["verdict"]),
-                         (True, None, None))
+                         (True, False, "inactive"))
         self.assertEqual(told["calls"], 0)
         traced = self.status(allocator.pid, "--no-call", "-vv").err
         self.assertNotIn("SEIZE", traced)
@@ -139,6 +138,32 @@ class Status(allocators.TestCase):
                 self.assertEqual(self.told(allocator.pid, "--no-call")["verdict"], "active")
                 allocator = self.allocator(version, "static", conf="")
                 self.assertEqual(self.told(allocator.pid, "--no-call")["verdict"], "disabled")
+
+    def test_without_a_call_where_no_symbols_are(self):
+        """Each value, with a setting that no other variable has: the same as by a call."""
+        conf = "prof:true,prof_active:%s,prof_thread_active_init:%s,lg_prof_sample:%d,prof_prefix:%s"
+        settings = [("false", "true", 13, "abc"), ("true", "false", 17, "/tmp/x y"),
+                    ("false", "false", 12, "a" * 100)]
+        for version in allocators.VERSIONS:
+            for link in ("shared", "stripped"):
+                for setting in settings:
+                    with self.subTest(version=version, link=link, setting=setting):
+                        allocator = self.allocator(version, link, conf=conf % setting)
+                        self.assert_same_by_a_call(allocator, *setting)
+                        allocator.stop()
+
+    def assert_same_by_a_call(self, allocator, active, init, lg_sample, prefix):
+        told = self.told(allocator.pid, "--no-call")
+        self.assertEqual(told["found_by"], "tables" if "stripped" in allocator.name else ".dynsym")
+        self.assertEqual(told["calls"], 0)
+        self.assertEqual(
+            [told[name] for name in ("prof.active", "prof.thread_active_init", "prof.lg_sample",
+                                     "opt.prof_prefix")],
+            [active == "true", init == "true", lg_sample, prefix])
+        for name in ("prof.active", "prof.thread_active_init", "prof.lg_sample", "opt.prof_prefix"):
+            said = self.assert_ran(lib.run_tool("mallctl", allocator.pid, name)).text
+            self.assertEqual(said.rstrip("\n").partition(" = ")[2].strip('"'),
+                             json.dumps(told[name]).strip('"'), name)
 
     def test_link_in_the_root_of_the_target(self):
         """/etc/malloc.conf of the target's own root; the link is read, never followed."""

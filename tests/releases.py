@@ -161,6 +161,17 @@ def _link_static(archive, prefix, where, program):
     os.rename(program + ".new", program)
 
 
+def stripped(path):
+    """Returns the path of a copy of a program or a library without symbols."""
+    result = path + ".stripped"
+    with open(result + ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not os.path.exists(result):
+            _run(["strip", "-o", result + ".new", path], os.path.dirname(path))
+            os.rename(result + ".new", result)
+    return result
+
+
 # ---- from source, for builds that Debian does not have: 90 s each, kept ----
 
 # 5.2.1 is part of redis 7.0, whose own changes to it depend on a macro of redis alone.

@@ -20,7 +20,7 @@ static void fill_instance(struct instance *instance, const struct tables_search 
     instance->tables = search->tables->super_root;
     instance->mallctl = search->xrefs.mallctl;
     instance->stats_print = search->xrefs.stats_print;
-    instance->opt_prof = xrefs_variable(view, &search->frames, search->tables, "opt.prof");
+    globals_find(&instance->globals, view, &search->frames, search->tables);
     if (prefix_valid(search->texts.config_prefix, strlen(search->texts.config_prefix)))
         snprintf(instance->prefix, sizeof instance->prefix, "%s", search->texts.config_prefix);
 }
@@ -98,19 +98,19 @@ static struct ctl_tables *open_instance(struct tables_search *search,
 }
 
 void stripped_facts(const struct instance *instance, const struct target *target,
-                    struct memory *memory, char *version, size_t size, remote_addr *opt_prof)
+                    struct memory *memory, char *version, size_t size, struct globals *globals)
 {
     struct tables_search search;
 
-    snprintf(version, size, "%s", instance->found_by == FOUND_TABLES ? instance->version : "");
-    *opt_prof = instance->found_by == FOUND_TABLES ? instance->opt_prof : 0;
+    snprintf(version, size, "%s", instance->version);
+    *globals = instance->globals;
     if (instance->found_by == FOUND_TABLES)
         return;
     if (open_instance(&search, instance, target, memory) &&
         eh_frames_load(&search.frames, &search.view)) {
         if (!xrefs_version(&search.view, &search.frames, search.tables, version, size))
             version[0] = '\0';
-        *opt_prof = xrefs_variable(&search.view, &search.frames, search.tables, "opt.prof");
+        globals_find(globals, &search.view, &search.frames, search.tables);
     }
     close_search(&search);
 }
@@ -118,9 +118,9 @@ void stripped_facts(const struct instance *instance, const struct target *target
 bool stripped_version(const struct instance *instance, const struct target *target,
                       struct memory *memory, char *out, size_t size)
 {
-    remote_addr opt_prof;
+    struct globals globals;
 
-    stripped_facts(instance, target, memory, out, size, &opt_prof);
+    stripped_facts(instance, target, memory, out, size, &globals);
     return out[0] != '\0';
 }
 

@@ -25,12 +25,9 @@ bool stripped_find(struct instance *instance, const struct module *module,
 bool stripped_version(const struct instance *instance, const struct target *target,
                       struct memory *memory, char *out, size_t size);
 
-/*
- * Finds the version of any instance, and the address of its variable opt_prof;
- * "" and 0: unknown, or this build has no profiling.
- */
+/* Finds the version of any instance ("": unknown), and the addresses of its variables. */
 void stripped_facts(const struct instance *instance, const struct target *target,
-                    struct memory *memory, char *version, size_t size, remote_addr *opt_prof);
+                    struct memory *memory, char *version, size_t size, struct globals *globals);
 
 /*
  * Forbids the code of any instance in a module without .symtab

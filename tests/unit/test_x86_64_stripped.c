@@ -36,7 +36,7 @@ static void test_found(void)
     CHECK(instance.mallctl == function(F_MALLCTL));
     CHECK(instance.stats_print == function(F_STATS_PRINT));
     CHECK(instance.tables == (uint64_t)(uintptr_t)&program->super);
-    CHECK(instance.opt_prof == (uint64_t)(uintptr_t)&program->opt_prof);
+    CHECK(instance.globals.opt_prof == (uint64_t)(uintptr_t)&program->opt_prof);
     CHECK(strcmp(instance.version, "5.3.0-0-gabc") == 0);
     CHECK(strcmp(instance.prefix, "_rjem_") == 0);
     CHECK(!stripped_find(&instance, &module, &own.target, &own.memory, 1, &why) && !why);

@@ -51,7 +51,7 @@ struct program {
     } fdes[PROGRAM_FUNCTIONS];
     uint32_t end;
     _Alignas(4096) unsigned char code[PROGRAM_FUNCTIONS][FUNCTION_SIZE];
-    _Alignas(4096) struct program_node super, root[8], config[2], opt[PROGRAM_OPTIONS + 1], prof[5],
+    _Alignas(4096) struct program_node super, root[8], config[2], opt[PROGRAM_OPTIONS + 1], prof[6],
         arenas[1], thread[1], filler[100];
     _Alignas(4096) unsigned char opt_prof; /* only jemalloc's variables are here */
     unsigned char other[63];
@@ -126,6 +126,7 @@ static inline void program_make_tables(struct program *program)
     program->prof[2] = program_leaf(program, "dump");
     program->prof[3] = program_leaf(program, "gdump");
     program->prof[4] = program_leaf(program, "reset");
+    program->prof[5] = program_leaf(program, "lg_sample");
     program->config[0] = program_leaf(program, "prof");
     program->config[1] = program_leaf(program, "stats");
     for (unsigned i = 0; i < PROGRAM_OPTIONS; i++)
@@ -139,7 +140,7 @@ static inline void program_make_tables(struct program *program)
     }
     program->root[2] = program_parent(program, "config", program->config, 2);
     program->root[3] = program_parent(program, "opt", program->opt, PROGRAM_OPTIONS + 1);
-    program->root[4] = program_parent(program, "prof", program->prof, 5);
+    program->root[4] = program_parent(program, "prof", program->prof, 6);
     program->root[5] = program_parent(program, "arenas", program->arenas, 1);
     program->root[6] = program_parent(program, "thread", program->thread, 1);
     program->root[7] = program_parent(program, "stats", program->filler, 100);
