@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/uio.h>
@@ -162,6 +163,39 @@ bool memory_read(struct memory *memory, remote_addr addr, void *buf, size_t len)
         return false;
     }
     return read_peek(memory, addr, buf, len);
+}
+
+/* Returns the number of pieces that were read whole, from the first on; -1: refused. */
+static ssize_t read_vm_pieces(struct memory *memory, struct memory_piece *pieces, size_t count)
+{
+    struct iovec local[IOV_MAX], remote[IOV_MAX];
+    size_t done = 0, n = count < IOV_MAX ? count : IOV_MAX;
+
+    for (size_t i = 0; i < n; i++) {
+        local[i] = (struct iovec){pieces[i].into, pieces[i].len};
+        remote[i] = (struct iovec){(void *)(uintptr_t)pieces[i].addr, pieces[i].len};
+    }
+    ssize_t bytes = process_vm_readv(access_tid(memory), local, n, remote, n, 0);
+    if (bytes < 0)
+        return errno == EFAULT ? 0 : -1;
+    for (; done < n && (size_t)bytes >= pieces[done].len; done++) {
+        bytes -= (ssize_t)pieces[done].len;
+        pieces[done].read = true;
+    }
+    return (ssize_t)done;
+}
+
+void memory_read_pieces(struct memory *memory, struct memory_piece *pieces, size_t count)
+{
+    for (size_t i = 0; i < count;) {
+        ssize_t done = memory->no_vm ? -1 : read_vm_pieces(memory, pieces + i, count - i);
+        if (done > 0) {
+            i += (size_t)done;
+            continue;
+        }
+        pieces[i].read = memory_read(memory, pieces[i].addr, pieces[i].into, pieces[i].len);
+        i++;
+    }
 }
 
 /* Allocates the cache at its first use: most processes of a host are read a few bytes only. */

@@ -49,8 +49,22 @@ static inline bool memory_is_refused(const struct memory *memory)
 /* Reads exactly len bytes; otherwise returns false with errno (EFAULT, ESRCH, EPERM). */
 bool memory_read(struct memory *memory, remote_addr addr, void *buf, size_t len);
 
+/* A part of the target's memory, to be read with others. */
+struct memory_piece {
+    remote_addr addr;
+    size_t len; /* bytes; not 0 */
+    void *into;
+    bool read; /* out: all of it was read */
+};
+
 /*
- * Does the same; reads through the page cache if addr is in an unchanging range.
+ * Reads many pieces with few system calls: process_vm_readv(2) takes up to 1024
+ * at once. A piece that cannot be read whole does not affect the others.
+ */
+void memory_read_pieces(struct memory *memory, struct memory_piece *pieces, size_t count);
+
+/*
+ * Does the same as memory_read; reads through the page cache if addr is in an unchanging range.
  * Memory that the target may write is never cached.
  */
 bool memory_read_cached(struct memory *memory, remote_addr addr, void *buf, size_t len);

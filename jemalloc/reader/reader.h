@@ -9,7 +9,9 @@
  */
 #pragma once
 
+#include "attach/deadline.h"
 #include "jemalloc/facts.h"
+#include "jemalloc/reader/layout.h"
 #include "jemalloc/sink.h"
 
 /* What a profile is read from: a process, or a core file. All of it must outlive the reader. */
@@ -18,11 +20,16 @@ struct reader_source {
     const struct modules *modules;
     const struct target *target;
     struct memory *memory;
+    bool is_still;                   /* nothing changes: a core file, a stopped process */
+    const struct deadline *deadline; /* NULL: none */
 };
 
 struct reader {
     struct reader_source source;
     struct fact_variables variables;
+    const struct reader_layout *layout;
+    remote_addr stacks;  /* address of bt2gctx */
+    remote_addr threads; /* address of tdatas; 0: not found, because there are no threads yet */
 };
 
 /* One profile. */

@@ -1,0 +1,81 @@
+/* A profile as it was read: threads, stacks, and each thread's counts for a stack. */
+#pragma once
+
+#include "base/util.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The counts of prof_cnt_t. Unbiased objects are shifted left by 3 (prof_data.c). */
+enum {
+    COUNT_OBJECTS,
+    COUNT_OBJECTS_UNBIASED,
+    COUNT_BYTES,
+    COUNT_BYTES_UNBIASED,
+    COUNT_ALL_OBJECTS, /* freed ones included: only with opt.prof_accum */
+    COUNT_ALL_OBJECTS_UNBIASED,
+    COUNT_ALL_BYTES,
+    COUNT_ALL_BYTES_UNBIASED,
+    COUNTS
+};
+
+struct counts {
+    uint64_t at[COUNTS];
+};
+
+/* prof_tctx_state_t */
+enum tctx_state { TCTX_INITIALIZING, TCTX_NOMINAL, TCTX_DUMPING, TCTX_PURGATORY, TCTX_STATES };
+
+struct tctx {
+    uint64_t thr_uid, thr_discrim, uid;
+    remote_addr tdata;
+    struct counts counts;
+    bool is_initializing;
+};
+
+struct gctx {
+    remote_addr address;
+    size_t first_word, words; /* in model.words: its program counters */
+    size_t first_tctx, tctxs; /* in model.tctxs: ascending by thread, as prof.dump writes them */
+    bool is_proven;           /* all pointers close; else the other members mean nothing */
+};
+
+struct tdata {
+    remote_addr address;
+    uint64_t thr_uid, thr_discrim;
+    uint64_t stacks; /* number of tctx in its table */
+    uint64_t found;  /* number of tctx that were found to point to it */
+    size_t name;     /* in model.names; "" if it has none */
+    bool is_expired; /* by prof.reset: not part of the profile any more */
+    struct counts sum;
+};
+
+/* All lists belong to the model; model_free releases them. */
+struct model {
+    struct tdata *tdatas; /* ascending by thr_uid and thr_discrim */
+    size_t tdata_count, tdata_capacity;
+    struct gctx *gctxs;
+    size_t gctx_count, gctx_capacity;
+    struct tctx *tctxs;
+    size_t tctx_count, tctx_capacity;
+    uint64_t *words;
+    size_t word_count, word_capacity;
+    char *names;
+    size_t name_count, name_capacity;
+};
+
+void model_free(struct model *model);
+/* Empties the lists, and keeps their memory. */
+void model_clear(struct model *model);
+
+/* Makes space for count more words. False: out of memory. */
+bool model_reserve_words(struct model *model, size_t count);
+/* Appends a text; returns its index, or SIZE_MAX if out of memory. */
+size_t model_add_name(struct model *model, const char *name, size_t len);
+/* Appends one gctx of another model, with all that belongs to it. False: out of memory. */
+bool model_copy_gctx(struct model *model, const struct model *from, const struct gctx *gctx);
+/* True if both show the same stack with the same counts. */
+bool model_same_gctx(const struct model *a, const struct gctx *x, const struct model *b,
+                     const struct gctx *y);
+
+void counts_add(struct counts *sum, const struct counts *counts);

@@ -1,0 +1,283 @@
+#include "jemalloc/reader/nodes.h"
+#include "base/list.h"
+
+#include <string.h>
+
+enum {
+    WORDS_FIRST = 32,    /* program counters that are read together with the gctx */
+    LINKS_MAX = 1 << 19, /* tctx in one batch */
+};
+
+struct node_heads {
+    struct batch_item items[NODES_MAX];
+    struct {
+        unsigned char bytes[READER_OBJECT_MAX + WORDS_FIRST * 8];
+    } at[NODES_MAX];
+};
+
+/* One tctx that some gctx or tctx points to. */
+struct node_links {
+    size_t gctx; /* index in the model */
+    remote_addr addr;
+    unsigned char bytes[READER_TCTX_MAX];
+};
+
+bool nodes_open(struct nodes *nodes, const struct reader_layout *layout, struct batch *batch)
+{
+    memset(nodes, 0, sizeof *nodes);
+    nodes->layout = layout;
+    nodes->batch = batch;
+    nodes->heads = malloc(sizeof *nodes->heads);
+    return nodes->heads != NULL;
+}
+
+void nodes_close(struct nodes *nodes)
+{
+    free(nodes->heads);
+    free(nodes->links);
+    memset(nodes, 0, sizeof *nodes);
+}
+
+static uint64_t word_at(const unsigned char *bytes, size_t offset)
+{
+    uint64_t value;
+
+    memcpy(&value, bytes + offset, sizeof value);
+    return value;
+}
+
+static uint32_t half_at(const unsigned char *bytes, size_t offset)
+{
+    uint32_t value;
+
+    memcpy(&value, bytes + offset, sizeof value);
+    return value;
+}
+
+/* ---- the gctx and their program counters ---- */
+
+/* The head and some words; where these lie behind the end of the mapping, only the head. */
+static void read_gctx_heads(struct nodes *nodes, const remote_addr *addrs, size_t count)
+{
+    struct node_heads *heads = nodes->heads;
+    const size_t head = nodes->layout->gctx_vec;
+    size_t again = 0;
+
+    for (size_t i = 0; i < count; i++)
+        heads->items[i] = (struct batch_item){addrs[i], head + WORDS_FIRST * 8, heads->at[i].bytes};
+    if (!batch_read(nodes->batch, heads->items, count))
+        return;
+    for (size_t i = 0; i < count; i++)
+        if (!word_at(heads->at[i].bytes, nodes->layout->gctx_bt))
+            heads->items[again++] = (struct batch_item){addrs[i], head, heads->at[i].bytes};
+    batch_read(nodes->batch, heads->items, again);
+}
+
+/* bt.vec points to the words behind the gctx itself (prof_gctx_create). */
+static bool head_closes(const struct reader_layout *layout, const unsigned char *head,
+                        remote_addr addr, size_t *words)
+{
+    *words = half_at(head, layout->gctx_bt + 8u);
+    return word_at(head, layout->gctx_bt) == addr + layout->gctx_vec && *words > 0 &&
+           *words <= NODE_WORDS_MAX;
+}
+
+static bool take_heads(struct nodes *nodes, const remote_addr *addrs, size_t count,
+                       struct model *model)
+{
+    const struct reader_layout *layout = nodes->layout;
+    size_t longer = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        const unsigned char *head = nodes->heads->at[i].bytes;
+        struct gctx gctx = {.address = addrs[i], .first_word = model->word_count};
+        gctx.is_proven = head_closes(layout, head, addrs[i], &gctx.words);
+        if (!gctx.is_proven)
+            gctx.words = 0;
+        if (!model_reserve_words(model, gctx.words) ||
+            !LIST_GROW(model->gctxs, model->gctx_capacity, model->gctx_count))
+            return false;
+        if (gctx.words <= WORDS_FIRST)
+            memcpy(model->words + gctx.first_word, head + layout->gctx_vec, gctx.words * 8);
+        longer += gctx.words > WORDS_FIRST;
+        model->word_count += gctx.words;
+        model->gctxs[model->gctx_count++] = gctx;
+    }
+    return true;
+}
+
+static void read_long(struct nodes *nodes, struct model *model)
+{
+    struct batch_item *items = nodes->heads->items;
+    size_t count = 0;
+
+    for (size_t i = 0; i < model->gctx_count; i++) {
+        const struct gctx *gctx = &model->gctxs[i];
+        if (gctx->words > WORDS_FIRST)
+            items[count++] = (struct batch_item){gctx->address + nodes->layout->gctx_vec,
+                                                 gctx->words * 8, model->words + gctx->first_word};
+    }
+    batch_read(nodes->batch, items, count);
+}
+
+/* ---- the trees of tctx, level by level ---- */
+
+static bool add_link(struct nodes *nodes, size_t *count, size_t gctx, remote_addr addr)
+{
+    if (!LIST_GROW(nodes->links, nodes->link_capacity, *count))
+        return false;
+    nodes->links[*count].gctx = gctx;
+    nodes->links[(*count)++].addr = addr;
+    return true;
+}
+
+/* True if a link leads to a node. */
+static bool leads_on(const struct reader_layout *layout, remote_addr gctx, remote_addr link)
+{
+    return layout->has_nil ? link != gctx + layout->gctx_tctxs + 8u : link != 0;
+}
+
+static bool start_links(struct nodes *nodes, struct model *model, size_t *count)
+{
+    const struct reader_layout *layout = nodes->layout;
+
+    for (size_t i = 0; i < model->gctx_count; i++) {
+        struct gctx *gctx = &model->gctxs[i];
+        remote_addr root = word_at(nodes->heads->at[i].bytes, layout->gctx_tctxs);
+        if (gctx->is_proven && leads_on(layout, gctx->address, root) &&
+            !add_link(nodes, count, i, root))
+            return false;
+    }
+    return true;
+}
+
+static bool read_links(struct nodes *nodes, size_t first, size_t count)
+{
+    struct batch_item *items = calloc(count, sizeof *items);
+
+    for (size_t i = 0; items && i < count; i++)
+        items[i] = (struct batch_item){nodes->links[first + i].addr, nodes->layout->tctx_size,
+                                       nodes->links[first + i].bytes};
+    if (items)
+        batch_read(nodes->batch, items, count);
+    free(items);
+    return items != NULL;
+}
+
+/* Adds the two nodes below one; takes back the proof of a gctx with too many. */
+static bool follow_link(struct nodes *nodes, struct model *model, size_t at, size_t *count)
+{
+    const struct reader_layout *layout = nodes->layout;
+    const unsigned char *bytes = nodes->links[at].bytes;
+    const size_t i = nodes->links[at].gctx;
+    struct gctx *gctx = &model->gctxs[i];
+    const remote_addr next[] = {word_at(bytes, layout->tctx_link),
+                                word_at(bytes, layout->tctx_link + 8u) & ~(remote_addr)1};
+
+    gctx->is_proven &= word_at(bytes, layout->tctx_gctx) == gctx->address &&
+                       half_at(bytes, layout->tctx_state) < TCTX_STATES &&
+                       ++gctx->tctxs <= NODE_TCTX_MAX && *count < LINKS_MAX;
+    for (size_t k = 0; k < 2 && gctx->is_proven; k++)
+        if (leads_on(layout, gctx->address, next[k]) && !add_link(nodes, count, i, next[k]))
+            return false;
+    return true;
+}
+
+static bool read_trees(struct nodes *nodes, struct model *model, size_t *count)
+{
+    size_t first = 0, end;
+
+    if (!start_links(nodes, model, count))
+        return false;
+    for (unsigned depth = 0; first < *count && depth < NODE_DEPTH_MAX; depth++) {
+        end = *count;
+        if (!read_links(nodes, first, end - first))
+            return false;
+        for (; first < end; first++)
+            if (!follow_link(nodes, model, first, count))
+                return false;
+    }
+    for (; first < *count; first++)
+        model->gctxs[nodes->links[first].gctx].is_proven = false;
+    return true;
+}
+
+/* ---- their contents ---- */
+
+static struct tctx parse_tctx(const struct reader_layout *layout, const unsigned char *bytes)
+{
+    const size_t step = layout->has_unbiased ? 1 : 2;
+    struct tctx tctx;
+
+    memset(&tctx, 0, sizeof tctx); /* with its padding: two of them are compared as bytes */
+    tctx.tdata = word_at(bytes, 0);
+    tctx.thr_uid = word_at(bytes, 8);
+    tctx.thr_discrim = layout->has_discrim ? word_at(bytes, layout->tctx_thr_discrim) : 0;
+    tctx.uid = word_at(bytes, layout->tctx_uid);
+    tctx.is_initializing = half_at(bytes, layout->tctx_state) == TCTX_INITIALIZING;
+    for (size_t i = 0; i < COUNTS / step; i++)
+        tctx.counts.at[i * step] = word_at(bytes, layout->tctx_cnts + 8 * i);
+    return tctx;
+}
+
+/* As prof_tctx_comp. */
+static int compare_tctxs(const void *a, const void *b)
+{
+    const struct tctx *x = a, *y = b;
+
+    if (x->thr_uid != y->thr_uid)
+        return x->thr_uid < y->thr_uid ? -1 : 1;
+    if (x->thr_discrim != y->thr_discrim)
+        return x->thr_discrim < y->thr_discrim ? -1 : 1;
+    return (x->uid > y->uid) - (x->uid < y->uid);
+}
+
+/* Sorts them. Two with equal keys: a node was reached twice, so that it is no tree. */
+static void order_tctxs(struct model *model, struct gctx *gctx)
+{
+    struct tctx *list = model->tctxs + gctx->first_tctx;
+
+    if (gctx->tctxs > 1)
+        qsort(list, gctx->tctxs, sizeof *list, compare_tctxs);
+    for (size_t i = 1; i < gctx->tctxs; i++)
+        gctx->is_proven &= compare_tctxs(&list[i - 1], &list[i]) != 0;
+}
+
+static bool take_tctxs(struct nodes *nodes, struct model *model, size_t count)
+{
+    size_t at = model->tctx_count;
+
+    for (size_t i = 0; i < model->gctx_count; i++) {
+        struct gctx *gctx = &model->gctxs[i];
+        gctx->first_tctx = at;
+        at += gctx->tctxs;
+        gctx->tctxs = 0;
+    }
+    while (model->tctx_capacity < at) {
+        size_t full = model->tctx_capacity;
+        if (!LIST_GROW(model->tctxs, model->tctx_capacity, full))
+            return false;
+    }
+    model->tctx_count = at;
+    for (size_t i = 0; i < count; i++) {
+        struct gctx *gctx = &model->gctxs[nodes->links[i].gctx];
+        if (gctx->is_proven)
+            model->tctxs[gctx->first_tctx + gctx->tctxs++] =
+                parse_tctx(nodes->layout, nodes->links[i].bytes);
+    }
+    for (size_t i = 0; i < model->gctx_count; i++)
+        if (model->gctxs[i].is_proven)
+            order_tctxs(model, &model->gctxs[i]);
+    return true;
+}
+
+bool nodes_read(struct nodes *nodes, const remote_addr *addrs, size_t count, struct model *model)
+{
+    size_t links = 0;
+
+    read_gctx_heads(nodes, addrs, count);
+    if (!take_heads(nodes, addrs, count, model))
+        return false;
+    read_long(nodes, model);
+    return read_trees(nodes, model, &links) && take_tctxs(nodes, model, links);
+}

@@ -1,0 +1,301 @@
+#include "jemalloc/reader/roots.h"
+#include "base/list.h"
+#include "elf/image.h"
+#include "jemalloc/faults.h"
+#include "jemalloc/reader/nodes.h"
+#include "jemalloc/reader/table.h"
+#include "jemalloc/reader/threads.h"
+
+#include <string.h>
+
+enum {
+    SAMPLE = 64,          /* stacks that prove a layout */
+    DATA_CHUNK = 1 << 20, /* bytes of data that are searched at once */
+    DATA_MAX = 512 << 20, /* bytes of data that are searched in all */
+    CANDIDATES_MAX = 1 << 20,
+};
+
+static bool is_code(const struct reader *reader, remote_addr addr)
+{
+    const struct vma *vma = modules_vma_at(reader->source.modules, addr);
+    return vma && vma->prot & MAP_EXEC;
+}
+
+/* ---- the proof ---- */
+
+/* True if most program counters are in executable mappings: some library may be unmapped. */
+static bool points_to_code(const struct reader *reader, const struct model *model)
+{
+    size_t code = 0;
+
+    for (size_t i = 0; i < model->word_count; i++)
+        code += is_code(reader, model->words[i] - 1);
+    return code > model->word_count / 2;
+}
+
+static enum table_proof prove_nodes(const struct reader *reader, const struct reader_layout *layout,
+                                    struct batch *batch, const remote_addr *addrs, size_t count)
+{
+    struct model model = {0};
+    struct nodes nodes;
+    size_t good = 0;
+    bool code = false;
+
+    if (nodes_open(&nodes, layout, batch) && nodes_read(&nodes, addrs, count, &model)) {
+        for (size_t i = 0; i < count; i++)
+            good += model.gctxs[i].is_proven;
+        code = points_to_code(reader, &model);
+    }
+    nodes_close(&nodes);
+    model_free(&model);
+    /* Some may have changed while they were read. */
+    return code && good >= count - count / 4 ? TABLE_PROVEN : TABLE_REFUTED;
+}
+
+static enum table_proof prove_cells(const struct reader *reader, const struct reader_layout *layout,
+                                    struct batch *batch, remote_addr addr)
+{
+    struct addresses all = {0};
+    enum table_proof proof = TABLE_REFUTED;
+    size_t odd, n;
+
+    if (table_read(reader->source.memory, layout, addr, true, &all, &odd) && odd <= all.count / 8) {
+        n = all.count < SAMPLE ? all.count : SAMPLE;
+        for (size_t i = 0; i < n; i++)
+            all.list[i] = all.list[i * (all.count / n)];
+        proof = n ? prove_nodes(reader, layout, batch, all.list, n) : TABLE_EMPTY;
+    }
+    addresses_free(&all);
+    return proof;
+}
+
+static enum table_proof prove_table(const struct reader *reader, const struct reader_layout *layout,
+                                    struct batch *batch, remote_addr addr)
+{
+    struct reader_table table;
+
+    if (!table_open(&table, reader->source.memory, addr) || !is_code(reader, table.hash) ||
+        !is_code(reader, table.compare))
+        return TABLE_REFUTED;
+    return prove_cells(reader, layout, batch, addr);
+}
+
+/*
+ * The layout of the version comes first. Others are tried as well, because a
+ * version can be unknown, or of a build between two releases.
+ */
+static enum table_proof prove_any(const struct reader *reader, struct batch *batch,
+                                  remote_addr addr, const struct reader_layout **layout)
+{
+    const struct reader_layout *known = reader_layout_of(version_parse(reader->variables.version));
+    enum table_proof best = known ? prove_table(reader, known, batch, addr) : TABLE_REFUTED;
+
+    *layout = known;
+    for (size_t i = 0; i < reader_layout_count && best == TABLE_REFUTED; i++) {
+        *layout = &reader_layouts[i];
+        if (prove_table(reader, *layout, batch, addr) == TABLE_PROVEN)
+            best = TABLE_PROVEN;
+    }
+    return best;
+}
+
+/* ---- the search ---- */
+
+/* Visits the module's writable segments, bss included, as words; overlap: bytes seen twice. */
+struct data_visit {
+    const struct reader *reader;
+    void (*visit)(void *ctx, remote_addr at, const unsigned char *bytes, size_t len);
+    void *ctx;
+    size_t overlap;
+};
+
+static void visit_data_segment(const struct data_visit *data, remote_addr start, uint64_t size,
+                               unsigned char *buf)
+{
+    start = (start + 7) & ~(remote_addr)7;
+    for (uint64_t at = 0; at + data->overlap < size; at += DATA_CHUNK) {
+        size_t n = size - at < DATA_CHUNK + data->overlap ? (size_t)(size - at)
+                                                          : DATA_CHUNK + data->overlap;
+        if (memory_read(data->reader->source.memory, start + at, buf, n))
+            data->visit(data->ctx, start + at, buf, n);
+    }
+}
+
+static void visit_data(const struct data_visit *data)
+{
+    const struct reader_source *source = &data->reader->source;
+    unsigned char *buf = malloc(DATA_CHUNK + data->overlap);
+    struct image image;
+    uint64_t left = DATA_MAX;
+
+    if (buf && image_open(&image, source->memory, source->instance->module.start))
+        for (size_t i = 0; i < image.phdr_count; i++) {
+            const Elf64_Phdr *ph = &image.phdrs[i];
+            if (ph->p_type != PT_LOAD || !(ph->p_flags & PF_W) || ph->p_memsz > left)
+                continue;
+            visit_data_segment(data, ph->p_vaddr + image.bias, ph->p_memsz, buf);
+            left -= ph->p_memsz;
+        }
+    free(buf);
+}
+
+/* Those that look like a table, or like a pointer to a thread. */
+struct candidates {
+    const struct reader *reader;
+    remote_addr *list;
+    size_t count, capacity;
+};
+
+static void add_candidate(struct candidates *candidates, remote_addr addr)
+{
+    if (candidates->count < CANDIDATES_MAX &&
+        LIST_GROW(candidates->list, candidates->capacity, candidates->count))
+        candidates->list[candidates->count++] = addr;
+}
+
+static void visit_possible_tables(void *ctx, remote_addr at, const unsigned char *bytes, size_t len)
+{
+    struct candidates *candidates = ctx;
+    const struct module *module = &candidates->reader->source.instance->module;
+    struct reader_table table;
+
+    for (size_t i = 0; i + sizeof table <= len; i += 8) {
+        memcpy(&table, bytes + i, sizeof table);
+        if (table.hash >= module->exec_start && table.hash < module->exec_end &&
+            table.compare >= module->exec_start && table.compare < module->exec_end &&
+            table_is_possible(&table))
+            add_candidate(candidates, at + i);
+    }
+}
+
+/* Takes the one table that is proven, or the only one if all are empty. */
+static enum table_proof choose_table(struct reader *reader, struct batch *batch,
+                                     const struct candidates *candidates)
+{
+    const struct reader_layout *layout;
+    enum table_proof best = TABLE_REFUTED;
+    size_t count = 0;
+
+    for (size_t i = 0; i < candidates->count; i++) {
+        enum table_proof proof = prove_any(reader, batch, candidates->list[i], &layout);
+        if (proof == TABLE_REFUTED || proof < best)
+            continue;
+        count = proof > best ? 1 : count + 1;
+        best = proof;
+        reader->stacks = candidates->list[i];
+        reader->layout = layout;
+    }
+    return count == 1 ? best : TABLE_REFUTED;
+}
+
+static enum table_proof search_table(struct reader *reader, struct batch *batch)
+{
+    struct candidates candidates = {.reader = reader};
+    const struct data_visit data = {reader, visit_possible_tables, &candidates,
+                                    sizeof(struct reader_table) - 8};
+    enum table_proof proof;
+
+    visit_data(&data);
+    proof = choose_table(reader, batch, &candidates);
+    free(candidates.list);
+    return proof;
+}
+
+fault_code roots_find_stacks(struct reader *reader, struct batch *batch, struct fault *fault)
+{
+    remote_addr named = reader->variables.at[VARIABLE_STACKS].address;
+    enum table_proof proof = TABLE_REFUTED;
+
+    reader->stacks = named;
+    if (named)
+        proof = prove_any(reader, batch, named, &reader->layout);
+    if (proof == TABLE_REFUTED)
+        proof = search_table(reader, batch);
+    if (proof != TABLE_REFUTED)
+        return FAULT_NONE;
+    fault_set(fault, FAULT_UNREADABLE, 0, "read the profile",
+              "its table of stacks (bt2gctx) was not found in %s",
+              module_name(&reader->source.instance->module));
+    fault_set_reason(fault, UNREADABLE_TABLE);
+    return FAULT_UNREADABLE;
+}
+
+/* ---- the threads ---- */
+
+static void visit_possible_pointers(void *ctx, remote_addr at, const unsigned char *bytes,
+                                    size_t len)
+{
+    struct candidates *candidates = ctx;
+    const struct module *module = &candidates->reader->source.instance->module;
+    remote_addr word;
+
+    for (size_t i = 0; i + sizeof word <= len; i += 8) {
+        memcpy(&word, bytes + i, sizeof word);
+        if (word < MEMORY_PAGE || word % 16 || (word >= module->start && word < module->end) ||
+            word >> 56)
+            continue;
+        add_candidate(candidates, at + i);
+    }
+}
+
+/* Reads the objects that the candidates point to; keeps those that point to a tdata. */
+static bool keep_pointers(const struct reader *reader, struct batch *batch,
+                          const struct reader_table *table, struct candidates *candidates)
+{
+    struct thread_candidate {
+        remote_addr points_to;
+        unsigned char bytes[READER_TDATA_MAX];
+    } *objects = calloc(candidates->count + 1, sizeof *objects);
+    struct batch_item *items = calloc(candidates->count * 2 + 1, sizeof *items);
+    size_t count = candidates->count, kept = 0;
+
+    for (size_t i = 0; objects && items && i < count; i++)
+        items[i] = (struct batch_item){candidates->list[i], 8, &objects[i].points_to};
+    if (objects && items)
+        batch_read(batch, items, count);
+    for (size_t i = 0; objects && items && i < count; i++)
+        items[i] =
+            (struct batch_item){objects[i].points_to, reader->layout->tdata_size, objects[i].bytes};
+    if (objects && items)
+        batch_read(batch, items, count);
+    for (size_t i = 0; objects && items && i < count; i++)
+        if (threads_is_tdata(reader->layout, objects[i].bytes, table))
+            candidates->list[kept++] = candidates->list[i];
+    candidates->count = kept;
+    free(objects);
+    free(items);
+    return kept > 0;
+}
+
+/* Other pointers to a thread lead to a part of the tree: the root leads to most threads. */
+static void choose_root(struct reader *reader, struct batch *batch,
+                        const struct reader_table *table, const struct candidates *candidates)
+{
+    size_t most = 0;
+
+    for (size_t i = 0; i < candidates->count; i++) {
+        struct model model = {0};
+        if (threads_read(batch, reader->layout, candidates->list[i], table, reader->source.is_still,
+                         &model) &&
+            model.tdata_count > most) {
+            most = model.tdata_count;
+            reader->threads = candidates->list[i];
+        }
+        model_free(&model);
+    }
+}
+
+void roots_find_threads(struct reader *reader, struct batch *batch)
+{
+    struct candidates candidates = {.reader = reader};
+    const struct data_visit data = {reader, visit_possible_pointers, &candidates, 0};
+    struct reader_table table;
+
+    reader->threads = reader->variables.at[VARIABLE_THREADS].address;
+    if (reader->threads || !table_open(&table, reader->source.memory, reader->stacks))
+        return;
+    visit_data(&data);
+    if (keep_pointers(reader, batch, &table, &candidates))
+        choose_root(reader, batch, &table, &candidates);
+    free(candidates.list);
+}

@@ -1,0 +1,163 @@
+#include "jemalloc/reader/table.h"
+#include "base/list.h"
+#include "base/search.h"
+
+#include <string.h>
+
+enum { CELLS_AT_ONCE = 1 << 16, TABLE_READS_MAX = 8 };
+
+void addresses_free(struct addresses *addresses)
+{
+    free(addresses->list);
+    memset(addresses, 0, sizeof *addresses);
+}
+
+static bool add_address(struct addresses *addresses, remote_addr addr)
+{
+    if (!LIST_GROW(addresses->list, addresses->capacity, addresses->count))
+        return false;
+    addresses->list[addresses->count++] = addr;
+    return true;
+}
+
+static int compare_words(const void *a, const void *b)
+{
+    const remote_addr *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+static void sort_addresses(struct addresses *addresses)
+{
+    size_t kept = 0;
+
+    if (!addresses->count)
+        return;
+    qsort(addresses->list, addresses->count, sizeof *addresses->list, compare_words);
+    for (size_t i = 1; i < addresses->count; i++)
+        if (addresses->list[i] != addresses->list[kept])
+            addresses->list[++kept] = addresses->list[i];
+    addresses->count = kept + 1;
+}
+
+bool addresses_have(const struct addresses *addresses, remote_addr addr)
+{
+    size_t at = SEARCH_FIRST(i, addresses->count, addresses->list[i] >= addr);
+    return at < addresses->count && addresses->list[at] == addr;
+}
+
+bool addresses_minus(const struct addresses *more, const struct addresses *addresses,
+                     struct addresses *out)
+{
+    for (size_t i = 0; i < more->count; i++)
+        if (!addresses_have(addresses, more->list[i]) && !add_address(out, more->list[i]))
+            return false;
+    return true;
+}
+
+bool addresses_merge(struct addresses *addresses, const struct addresses *more)
+{
+    for (size_t i = 0; i < more->count; i++)
+        if (!add_address(addresses, more->list[i]))
+            return false;
+    sort_addresses(addresses);
+    return true;
+}
+
+bool table_is_possible(const struct reader_table *table)
+{
+    return table->lg_min <= table->lg_now && table->lg_now <= READER_LG_BUCKETS_MAX &&
+           table->count <= (uint64_t)READER_BUCKET_CELLS << table->lg_now && table->hash &&
+           table->compare && table->hash != table->compare && table->cells &&
+           table->cells % (READER_BUCKET_CELLS * sizeof(struct reader_cell)) == 0;
+}
+
+bool table_open(struct reader_table *table, struct memory *memory, remote_addr addr)
+{
+    return memory_read(memory, addr, table, sizeof *table) && table_is_possible(table);
+}
+
+struct cells {
+    struct memory *memory;
+    const struct reader_layout *layout;
+    struct addresses *addresses;
+    size_t odd;
+    struct reader_cell *buf;
+};
+
+static bool take_cells(struct cells *cells, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct reader_cell *cell = &cells->buf[i];
+        if (!cell->key)
+            continue;
+        if (cell->key - cell->data != cells->layout->gctx_bt)
+            cells->odd++;
+        else if (!add_address(cells->addresses, cell->data))
+            return false;
+    }
+    return true;
+}
+
+static bool read_cells(struct cells *cells, const struct reader_table *table)
+{
+    const size_t all = (size_t)READER_BUCKET_CELLS << table->lg_now;
+
+    cells->addresses->count = cells->odd = 0;
+    for (size_t at = 0; at < all; at += CELLS_AT_ONCE) {
+        size_t n = all - at < CELLS_AT_ONCE ? all - at : CELLS_AT_ONCE;
+        if (!memory_read(cells->memory, table->cells + at * sizeof *cells->buf, cells->buf,
+                         n * sizeof *cells->buf) ||
+            !take_cells(cells, n))
+            return false;
+    }
+    sort_addresses(cells->addresses);
+    return true;
+}
+
+static bool same_addresses(const struct addresses *a, const struct addresses *b)
+{
+    return a->count == b->count &&
+           (!a->count || memcmp(a->list, b->list, a->count * sizeof *a->list) == 0);
+}
+
+/* Reads the cells of the table that is there now; false also if it was replaced meanwhile. */
+static bool read_now(struct cells *cells, remote_addr addr)
+{
+    struct reader_table table, after;
+
+    return table_open(&table, cells->memory, addr) && read_cells(cells, &table) &&
+           table_open(&after, cells->memory, addr) && after.cells == table.cells;
+}
+
+/* Each read may miss a cell that is moved; all of them together hardly. */
+static bool read_settled(struct cells *cells, remote_addr addr)
+{
+    struct addresses all = {0}, *now = cells->addresses;
+    bool known = false, same = false, good = true;
+
+    for (unsigned i = 0; i < TABLE_READS_MAX && good && !same; i++) {
+        if (!read_now(cells, addr))
+            continue;
+        same = known && same_addresses(now, &all);
+        good = addresses_merge(&all, now);
+        known = true;
+    }
+    addresses_free(now);
+    *now = all;
+    return good && known;
+}
+
+bool table_read(struct memory *memory, const struct reader_layout *layout, remote_addr addr,
+                bool is_still, struct addresses *addresses, size_t *odd)
+{
+    struct cells cells = {memory, layout, addresses, 0, NULL};
+    bool done;
+
+    cells.buf = malloc(CELLS_AT_ONCE * sizeof *cells.buf);
+    if (!cells.buf)
+        return false;
+    done = is_still ? read_now(&cells, addr) : read_settled(&cells, addr);
+    free(cells.buf);
+    *odd = cells.odd;
+    return done;
+}

@@ -1,0 +1,33 @@
+/* Reads a hash table of stacks (ckh.h): the addresses of all gctx. */
+#pragma once
+
+#include "attach/memory.h"
+#include "jemalloc/reader/layout.h"
+
+/* Addresses, ascending, each once. */
+struct addresses {
+    remote_addr *list;
+    size_t count, capacity;
+};
+
+void addresses_free(struct addresses *addresses);
+/* Appends the addresses of `more` that are not in `addresses` to `out`. False: out of memory. */
+bool addresses_minus(const struct addresses *more, const struct addresses *addresses,
+                     struct addresses *out);
+/* Adds all addresses of `more`. False: out of memory. */
+bool addresses_merge(struct addresses *addresses, const struct addresses *more);
+bool addresses_have(const struct addresses *addresses, remote_addr addr);
+
+/* Reads the table object at addr; false if it is unreadable or no such table. */
+bool table_open(struct reader_table *table, struct memory *memory, remote_addr addr);
+/* True if these bytes may be a table: counts and addresses are possible ones. */
+bool table_is_possible(const struct reader_table *table);
+
+/*
+ * Replaces *addresses with the gctx in the table at addr. Reads until two reads
+ * agree, unless is_still: jemalloc moves cells from place to place. *odd becomes
+ * the number of cells whose key is not the bt of a gctx. False: unreadable, or
+ * out of memory.
+ */
+bool table_read(struct memory *memory, const struct reader_layout *layout, remote_addr addr,
+                bool is_still, struct addresses *addresses, size_t *odd);

@@ -1,0 +1,253 @@
+#include "jemalloc/reader/threads.h"
+#include "base/list.h"
+#include "base/search.h"
+
+#include <ctype.h>
+#include <string.h>
+
+enum { THREAD_DEPTH_MAX = 64 };
+
+/* A tdata, as read; the tree of all of them, level by level. */
+struct thread_node {
+    remote_addr addr;
+    unsigned char bytes[READER_TDATA_MAX];
+};
+
+struct thread_tree {
+    const struct reader_layout *layout;
+    const struct reader_table *table;
+    struct batch *batch;
+    remote_addr root; /* the variable */
+    struct thread_node *list;
+    size_t count, capacity;
+};
+
+static uint64_t tdata_word(const unsigned char *bytes, size_t offset)
+{
+    uint64_t value;
+
+    memcpy(&value, bytes + offset, sizeof value);
+    return value;
+}
+
+bool threads_is_tdata(const struct reader_layout *layout, const unsigned char *bytes,
+                      const struct reader_table *table)
+{
+    struct reader_table own;
+
+    memcpy(&own, bytes + layout->tdata_table, sizeof own);
+    return own.hash == table->hash && own.compare == table->compare && own.cells &&
+           own.lg_now <= READER_LG_BUCKETS_MAX;
+}
+
+static bool add_thread(struct thread_tree *tree, remote_addr addr)
+{
+    remote_addr nil = tree->layout->has_nil ? tree->root + 8 : 0;
+
+    if (addr == nil)
+        return true;
+    if (tree->count == TDATAS_MAX || !LIST_GROW(tree->list, tree->capacity, tree->count))
+        return false;
+    tree->list[tree->count++].addr = addr;
+    return true;
+}
+
+static bool read_level(struct thread_tree *tree, size_t first, size_t end)
+{
+    struct batch_item *items = calloc(end - first, sizeof *items);
+    size_t failed = 1;
+
+    for (size_t i = first; items && i < end; i++)
+        items[i - first] =
+            (struct batch_item){tree->list[i].addr, tree->layout->tdata_size, tree->list[i].bytes};
+    if (items)
+        failed = batch_read(tree->batch, items, end - first);
+    free(items);
+    return failed == 0;
+}
+
+static bool descend(struct thread_tree *tree, size_t at)
+{
+    const struct reader_layout *layout = tree->layout;
+    unsigned char bytes[READER_TDATA_MAX];
+
+    memcpy(bytes, tree->list[at].bytes, sizeof bytes);
+    return threads_is_tdata(layout, bytes, tree->table) &&
+           add_thread(tree, tdata_word(bytes, layout->tdata_link)) &&
+           add_thread(tree, tdata_word(bytes, layout->tdata_link + 8u) & ~(remote_addr)1);
+}
+
+static bool read_thread_tree(struct thread_tree *tree)
+{
+    remote_addr top;
+    size_t at = 0;
+
+    tree->count = 0;
+    if (!memory_read(tree->batch->memory, tree->root, &top, sizeof top) || !add_thread(tree, top))
+        return false;
+    for (unsigned depth = 0; at < tree->count; depth++) {
+        size_t end = tree->count;
+        if (depth == THREAD_DEPTH_MAX || !read_level(tree, at, end))
+            return false;
+        for (; at < end; at++)
+            if (!descend(tree, at))
+                return false;
+    }
+    return true;
+}
+
+/* jemalloc takes only printable names (prof_thread_name_set); other bytes are not one. */
+static size_t name_length(const char *name, size_t size)
+{
+    size_t n = 0;
+
+    while (n < size && name[n]) {
+        unsigned char c = (unsigned char)name[n++];
+        if (!isgraph(c) && !isblank(c))
+            return 0;
+    }
+    return n < size ? n : 0;
+}
+
+static bool take_name(struct thread_tree *tree, const unsigned char *bytes, struct model *model,
+                      struct tdata *tdata)
+{
+    const struct reader_layout *layout = tree->layout;
+    char name[THREAD_NAME_MAX] = "";
+    remote_addr at = 0;
+    size_t size = 1;
+
+    if (layout->has_inline_name) {
+        size = READER_NAME_INLINE;
+        memcpy(name, bytes + layout->tdata_name, size);
+    } else {
+        at = tdata_word(bytes, layout->tdata_name);
+    }
+    if (at) {
+        size = sizeof name;
+        if (memory_read_string(tree->batch->memory, at, name, size) < 0)
+            name[0] = '\0';
+    }
+    tdata->name = model_add_name(model, name, name_length(name, size));
+    return tdata->name != SIZE_MAX;
+}
+
+static bool take_tdata(struct thread_tree *tree, const struct thread_node *node,
+                       struct model *model)
+{
+    const struct reader_layout *layout = tree->layout;
+    struct tdata tdata = {
+        .address = node->addr,
+        .thr_uid = tdata_word(node->bytes, 8),
+        .thr_discrim = tdata_word(node->bytes, 16),
+        .stacks = tdata_word(node->bytes, layout->tdata_table + 8u),
+        .is_expired = node->bytes[layout->tdata_expired] & 1,
+    };
+
+    if (!LIST_GROW(model->tdatas, model->tdata_capacity, model->tdata_count) ||
+        !take_name(tree, node->bytes, model, &tdata))
+        return false;
+    model->tdatas[model->tdata_count++] = tdata;
+    return true;
+}
+
+/* As prof_tdata_comp. */
+static int compare_tdatas(const void *a, const void *b)
+{
+    const struct tdata *x = a, *y = b;
+
+    if (x->thr_uid != y->thr_uid)
+        return x->thr_uid < y->thr_uid ? -1 : 1;
+    return (x->thr_discrim > y->thr_discrim) - (x->thr_discrim < y->thr_discrim);
+}
+
+/* Two with equal keys: a node was reached twice, so that it is no tree. */
+static bool order_tdatas(struct model *model)
+{
+    qsort(model->tdatas, model->tdata_count, sizeof *model->tdatas, compare_tdatas);
+    for (size_t i = 1; i < model->tdata_count; i++)
+        if (compare_tdatas(&model->tdatas[i - 1], &model->tdatas[i]) == 0)
+            return false;
+    return true;
+}
+
+static bool take_threads(struct thread_tree *tree, struct model *model)
+{
+    model->tdata_count = model->name_count = 0;
+    if (!read_thread_tree(tree))
+        return false;
+    for (size_t i = 0; i < tree->count; i++)
+        if (!take_tdata(tree, &tree->list[i], model))
+            return false;
+    return order_tdatas(model);
+}
+
+static bool same_threads(const struct model *model, const struct tdata *before, size_t count)
+{
+    if (model->tdata_count != count)
+        return false;
+    for (size_t i = 0; i < count; i++)
+        if (model->tdatas[i].address != before[i].address ||
+            model->tdatas[i].thr_uid != before[i].thr_uid ||
+            model->tdatas[i].is_expired != before[i].is_expired)
+            return false;
+    return true;
+}
+
+static bool read_until_same(struct thread_tree *tree, struct model *model)
+{
+    struct tdata *before = NULL;
+    size_t count = SIZE_MAX;
+    bool taken = false, same = false;
+
+    for (unsigned i = 0; i < THREAD_READS_MAX && !same; i++) {
+        taken = take_threads(tree, model);
+        same = taken && same_threads(model, before, count);
+        free(before);
+        before = NULL;
+        count = SIZE_MAX;
+        if (taken && (before = calloc(model->tdata_count + 1, sizeof *before))) {
+            count = model->tdata_count;
+            memcpy(before, model->tdatas, count * sizeof *before);
+        }
+    }
+    free(before);
+    return taken;
+}
+
+bool threads_read(struct batch *batch, const struct reader_layout *layout, remote_addr root,
+                  const struct reader_table *table, bool is_still, struct model *model)
+{
+    struct thread_tree tree = {.layout = layout, .table = table, .batch = batch, .root = root};
+    bool done = is_still ? take_threads(&tree, model) : read_until_same(&tree, model);
+
+    free(tree.list);
+    return done;
+}
+
+static int compare_addresses(const void *a, const void *b, void *ctx)
+{
+    const struct tdata *list = ctx;
+    remote_addr x = list[*(const size_t *)a].address, y = list[*(const size_t *)b].address;
+
+    return (x > y) - (x < y);
+}
+
+size_t *threads_order(const struct model *model)
+{
+    size_t *order = calloc(model->tdata_count + 1, sizeof *order);
+
+    for (size_t i = 0; order && i < model->tdata_count; i++)
+        order[i] = i;
+    if (order)
+        qsort_r(order, model->tdata_count, sizeof *order, compare_addresses, model->tdatas);
+    return order;
+}
+
+size_t threads_at(const struct model *model, const size_t *order, remote_addr addr)
+{
+    const struct tdata *list = model->tdatas;
+    size_t at = SEARCH_FIRST(i, model->tdata_count, list[order[i]].address >= addr);
+
+    return at < model->tdata_count && list[order[at]].address == addr ? order[at] : SIZE_MAX;
+}
