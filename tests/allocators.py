@@ -1,4 +1,4 @@
-"""tests/victims/allocator.c with each release of jemalloc."""
+"""tests/victims/allocator.c, or another program of that protocol, with each release of jemalloc."""
 
 import os
 import re
@@ -78,14 +78,15 @@ class Allocator:
 
 
 class TestCase(lib.TestCase):
-    def allocator(self, version, link="shared", conf=CONF, words=(), library=None):
-        plain = [os.path.join(lib.VICTIMS, "allocator")]
+    def allocator(self, version, link="shared", conf=CONF, words=(), library=None,
+                  program="allocator"):
+        plain = [os.path.join(lib.VICTIMS, program)]
         if library:
             argv, env = plain, {"LD_PRELOAD": library}
         elif link == "static":
-            argv, env = [releases.static_allocator(version)], {}
+            argv, env = [releases.static_program(version, program)], {}
         elif link == "stripped":
-            argv, env = [releases.stripped(releases.static_allocator(version))], {}
+            argv, env = [releases.stripped(releases.static_program(version, program))], {}
         else:
             argv, env = releases.command(version, plain)
         allocator = Allocator(self.directory(), argv, env, conf, words)

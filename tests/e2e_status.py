@@ -177,7 +177,7 @@ class Status(allocators.TestCase):
     def in_root(self, link):
         lib.require_root()
         root = self.directory()
-        program = releases.static_allocator("5.3.0")
+        program = releases.static_program("5.3.0")
         os.mkdir(os.path.join(root, "etc"))
         os.symlink(link, os.path.join(root, "etc", "malloc.conf"))
         # The renamed archive still reads MALLOC_CONF: the tool expects the prefixed variable.

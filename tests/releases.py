@@ -128,12 +128,12 @@ def _public_names(archive):
     return sorted(name for name in names if not name.startswith(("je_", "_Z")))
 
 
-def static_allocator(version, prefix="_rjem_"):
-    """Returns the path of tests/victims/allocator.c, static, with that release under a prefix.
+def static_program(version, name="allocator", prefix="_rjem_"):
+    """Returns the path of tests/victims/NAME.c, static, with that release under a prefix.
     Renaming symbols does not rename the variable: it reads MALLOC_CONF."""
     archive = os.path.join(release(version), ARCHIVE)
     where = os.path.join(HOME, version, "static-%s" % prefix)
-    program = os.path.join(where, "allocator")
+    program = os.path.join(where, name)
     os.makedirs(where, exist_ok=True)
     with open(os.path.join(where, "lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -155,8 +155,9 @@ def _link_static(archive, prefix, where, program):
         if "cpp" in member:
             _run(["ar", "d", renamed, member], where)
     victims = os.path.join(lib.ROOT, "tests", "victims")
-    sources = [os.path.join(victims, name) for name in ("allocator.c", "filter.c")]
-    words = ["cc", "-O1", "-D_GNU_SOURCE", "-DPREFIX=" + prefix] + sources + [renamed]
+    sources = [os.path.join(victims, os.path.basename(program) + ".c")]
+    sources += [os.path.join(victims, "filter.c"), renamed]
+    words = ["cc", "-O1", "-D_GNU_SOURCE", "-DPREFIX=" + prefix] + sources
     _run(words + ["-static-pie", "-fPIE", "-pthread", "-lm", "-o", program + ".new"], where)
     os.rename(program + ".new", program)
 
@@ -174,8 +175,12 @@ def stripped(path):
 
 # ---- from source, for builds that Debian does not have: 90 s each, kept ----
 
-# 5.2.1 is part of redis 7.0, whose own changes to it depend on a macro of redis alone.
-SOURCES = {"5.3.0": ("jemalloc", "*"), "5.2.1": ("redis", "*/deps/jemalloc")}
+# 5.1.0 and 5.2.1 are part of redis, whose own changes to them depend on a macro of redis alone.
+SOURCES = {
+    "5.3.0": ("bookworm", "jemalloc", "*"),
+    "5.2.1": ("bookworm", "redis", "*/deps/jemalloc"),
+    "5.1.0": ("bullseye", "redis", "*/deps/jemalloc"),
+}
 
 
 def built(version, *flags):
@@ -195,8 +200,8 @@ def built(version, *flags):
 
 
 def _source(version, where):
-    package, pattern = SOURCES[version]
-    options = _apt_options(where, "bookworm", "deb-src")
+    suite, package, pattern = SOURCES[version]
+    options = _apt_options(where, suite, "deb-src")
     _run(["apt-get", "-q"] + options + ["update"], where)
     _run(["apt-get", "-q"] + options + ["source", "--download-only", package], where)
     for name in sorted(os.listdir(where)):

@@ -43,7 +43,7 @@ GOOD_EXIT = 1
 def static_program():
     """Adds a program with its own jemalloc; the guest skips its check if there is none."""
     try:
-        return releases.static_allocator("5.3.0")
+        return releases.static_program("5.3.0")
     except unittest.SkipTest as reason:
         print("no static program: %s" % reason)
         return None
