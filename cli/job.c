@@ -5,6 +5,7 @@
 #include "cli/output/progress.h"
 #include "cli/output/stdout.h"
 #include "inject/acquire.h"
+#include "run/readout.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -94,6 +95,14 @@ void job_init(struct job *job, struct attachment *attachment, const struct optio
                                    .farewell = format_farewell}};
 }
 
+/* Only a call needs a thread. */
+static enum way way_of(const struct options *options)
+{
+    if (options->no_call)
+        return WAY_MEMORY;
+    return options->call || options->thread ? WAY_CALL : WAY_DEFAULT;
+}
+
 struct attach_request job_request(const struct job *job, pid_t pid)
 {
     const struct options *options = job->options;
@@ -103,9 +112,7 @@ struct attach_request job_request(const struct job *job, pid_t pid)
                                    .thread = options->thread,
                                    .instance = (size_t)options->instance,
                                    .timeout_ns = options->timeout_ns,
-                                   .way = options->call      ? WAY_CALL
-                                          : options->no_call ? WAY_MEMORY
-                                                             : WAY_DEFAULT,
+                                   .way = way_of(options),
                                    .force_hooks = options->force_hooks,
                                    .trace = options->verbose > 1 ? stderr : NULL,
                                    .events = &job->events};
@@ -119,6 +126,17 @@ fault_code job_open(struct job *job, struct attachment *attachment, const struct
     job_init(job, attachment, options, verb);
     request = job_request(job, pid);
     return attachment_open(attachment, &request, fault);
+}
+
+fault_code job_open_profile(struct job *job, struct attachment *attachment,
+                            const struct options *options, pid_t pid, const char *verb,
+                            struct fault *fault)
+{
+    struct attach_request request;
+
+    job_init(job, attachment, options, verb);
+    request = job_request(job, pid);
+    return readout_open(attachment, &request, fault);
 }
 
 /* ---- how the target was stopped ---- */
@@ -183,6 +201,28 @@ static void print_hooks(const struct attachment *attachment)
                 message_clean(attachment->hooks.used.what, clean, sizeof clean));
 }
 
+/* "redis-server[4242] profile read from memory in 3.1 ms: 320 stacks, 5 threads; ..." */
+static void print_read(const struct job *job)
+{
+    const struct attachment *attachment = job->attachment;
+    const struct read_summary *read = &attachment->read;
+    char clean[64], took[UNITS_TEXT], times[48] = "", unsettled[64] = "";
+
+    if (job->options->quiet || !read->count)
+        return;
+    units_duration(read->longest_ns, took);
+    if (read->count > 1)
+        snprintf(times, sizeof times, "%u times, at most ", read->count);
+    if (read->last.unsettled)
+        snprintf(unsettled, sizeof unsettled, ", %zu left out because they kept changing",
+                 read->last.unsettled);
+    message("%s[%d] profile read from memory %sin %s: %zu stack%s%s, %zu thread%s%s",
+            message_clean(attachment->target.stat.comm, clean, sizeof clean),
+            (int)attachment->target.pid, times, took, read->last.stacks,
+            read->last.stacks == 1 ? "" : "s", unsettled, read->last.threads,
+            read->last.threads == 1 ? "" : "s", attachment->holds ? "" : "; no thread was stopped");
+}
+
 static void print_closing(const struct job *job)
 {
     const struct attachment *attachment = job->attachment;
@@ -229,6 +269,7 @@ int job_finish(struct job *job, fault_code code, const struct fault *fault)
     if (code != FAULT_NONE)
         exit_code = message_fault(&subject, fault);
     print_hooks(job->attachment);
+    print_read(job);
     print_closing(job);
     attachment_close(job->attachment);
     return exit_code;
@@ -352,21 +393,36 @@ static void describe_proof(const struct attachment *attachment, const struct pre
     printf("           (checked without a stop; before a call the check is repeated at a stop)\n");
 }
 
+static void print_jemalloc(const struct job *job)
+{
+    const struct instance *instance = &job->attachment->instance;
+    char path[512];
+
+    printf("jemalloc   %s, %smallctl at %#llx\n",
+           message_clean(instance->module.path, path, sizeof path), instance->prefix,
+           (unsigned long long)instance->mallctl);
+}
+
+fault_code job_describe_read(const struct job *job)
+{
+    job_print_head(job);
+    print_jemalloc(job);
+    printf("calls      none: the profile can be read from the memory of the process\n");
+    return FAULT_NONE;
+}
+
 fault_code job_describe(const struct job *job, const char *const *calls, struct fault *fault)
 {
     struct attachment *attachment = job->attachment;
     const struct injection_env env = attachment_env(attachment);
-    const struct instance *instance = &attachment->instance;
-    char path[512], comm[32];
+    char comm[32];
     struct preview preview;
     fault_code rc = acquire_preview(&env, &preview, fault);
 
     if (rc != FAULT_NONE)
         return rc;
     job_print_head(job);
-    printf("jemalloc   %s, %smallctl at %#llx\n",
-           message_clean(instance->module.path, path, sizeof path), instance->prefix,
-           (unsigned long long)instance->mallctl);
+    print_jemalloc(job);
     printf("thread     %d (%s), the first of %zu candidates\n", (int)preview.thread.tid,
            message_clean(preview.thread.comm, comm, sizeof comm), preview.candidates);
     describe_proof(attachment, &preview);

@@ -25,6 +25,11 @@ struct subject job_subject(const struct job *job);
 fault_code job_open(struct job *job, struct attachment *attachment, const struct options *options,
                     pid_t pid, const char *verb, struct fault *fault);
 
+/* The same for a verb that takes profiles: with readout_open. */
+fault_code job_open_profile(struct job *job, struct attachment *attachment,
+                            const struct options *options, pid_t pid, const char *verb,
+                            struct fault *fault);
+
 /*
  * Ends a verb: prints the fault, if code is one or stdout cannot be written,
  * and the closing lines, and closes the attachment. Returns the exit code.
@@ -42,5 +47,7 @@ int job_finish_sampling(struct job *job, struct sampling *sampling, fault_code r
 
 /* With several processes: prints a line that names the process of the next lines. */
 void job_print_head(const struct job *job);
+/* --dry-run, where no call is needed. */
+fault_code job_describe_read(const struct job *job);
 /* --dry-run: prints which calls would be made, where and in which thread. calls ends with NULL. */
 fault_code job_describe(const struct job *job, const char *const *calls, struct fault *fault);

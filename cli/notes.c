@@ -88,6 +88,16 @@ static void print_retried(const struct job *job, const struct run_note *note)
                 note->active ? "true" : "false", cause);
 }
 
+static void print_unreadable(const struct job *job, const struct run_note *note)
+{
+    const struct subject subject = job_subject(job);
+    char cause[512];
+
+    if (!job->options->quiet)
+        message("%s; a thread is stopped for a call instead",
+                message_cause(&subject, note->fault, cause, sizeof cause));
+}
+
 static void print_switched_on(const struct job *job, const struct run_note *note)
 {
     if (!job->options->verbose)
@@ -141,6 +151,9 @@ void notes_print(void *ctx, const struct run_note *note)
         break;
     case NOTE_PROFILES_SKIPPED:
         message("writing a profile takes longer than --every: some profiles are skipped");
+        break;
+    case NOTE_UNREADABLE:
+        print_unreadable(job, note);
         break;
     case NOTE_HOLD_RETRIED:
     case NOTE_RESTORE_RETRIED:

@@ -149,6 +149,7 @@ static fault_code make_plan(struct attachment *attachment, struct fault *fault)
         rc = code_forbid(&attachment->instance, &attachment->plan, &attachment->target,
                          &attachment->memory, fault);
     plan_seal(&attachment->plan);
+    attachment->planned = rc == FAULT_NONE;
     return unless_refused(attachment, rc, fault);
 }
 
@@ -179,6 +180,16 @@ static fault_code open_unmapped(struct attachment *attachment, const struct atta
     if (rc == FAULT_NONE)
         rc = open_target(attachment, fault);
     return rc;
+}
+
+fault_code attachment_find(struct attachment *attachment, const struct attach_request *request,
+                           struct fault *fault)
+{
+    fault_code rc = open_unmapped(attachment, request, fault);
+
+    if (rc == FAULT_NONE)
+        rc = find_allocator(attachment, false, fault);
+    return explained(attachment, rc, fault);
 }
 
 fault_code attachment_look(struct attachment *attachment, const struct attach_request *request,
@@ -222,6 +233,9 @@ void attachment_rest(struct attachment *attachment)
 /* Drops what is known of a program that may have changed; its memory stays open. */
 static void forget(struct attachment *attachment)
 {
+    if (attachment->reader_opened)
+        reader_close(&attachment->reader);
+    attachment->reader_opened = false;
     plan_free(&attachment->plan);
     memset(&attachment->plan, 0, sizeof attachment->plan);
     instances_free(&attachment->instances);
@@ -260,7 +274,7 @@ static fault_code look_again(struct attachment *attachment, struct fault *fault)
     modules_free(&now);
     forget(attachment);
     rc = find_allocator(attachment, false, fault);
-    return rc == FAULT_NONE ? make_plan(attachment, fault) : rc;
+    return rc == FAULT_NONE && attachment->planned ? make_plan(attachment, fault) : rc;
 }
 
 fault_code attachment_renew(struct attachment *attachment, const volatile sig_atomic_t *interrupted,
@@ -272,7 +286,7 @@ fault_code attachment_renew(struct attachment *attachment, const volatile sig_at
     if (rc == FAULT_NONE)
         rc = deadline_start(&attachment->deadline, attachment->request.timeout_ns, interrupted,
                             fault);
-    if (rc == FAULT_NONE)
+    if (rc == FAULT_NONE && attachment->planned)
         rc = refuse_early(attachment, fault);
     if (rc == FAULT_NONE)
         rc = look_again(attachment, fault);

@@ -4,6 +4,7 @@
 #include "inject/call.h"
 #include "jemalloc/hooks.h"
 #include "jemalloc/instance.h"
+#include "jemalloc/reader/reader.h"
 #include "run/events.h"
 #include "run/stall_guard.h"
 
@@ -28,6 +29,13 @@ struct attach_request {
     const struct run_events *events; /* NULL: none */
 };
 
+/* What was read from memory (run/readout.h). */
+struct read_summary {
+    unsigned count;      /* profiles */
+    uint64_t longest_ns; /* the longest read */
+    struct reading last;
+};
+
 struct attachment {
     struct attach_request request;
     struct procfs proc;
@@ -43,11 +51,16 @@ struct attachment {
     struct injection injection;
     struct injection_summary last; /* of the last thread that was stopped; injection may be newer */
     struct hooks_consent hooks;    /* request.force_hooks, and what ran because of it */
-    bool frame_checked;            /* on a child of the tool, once */
-    unsigned holds;                /* so far: threads stopped */
-    unsigned calls;                /* in all holds */
-    uint64_t longest_ns;           /* the longest hold */
-    uint64_t search_ns;            /* limit for finding a safe point; 0: until the deadline */
+    bool planned;                  /* plan is made: calls are possible */
+    bool reads;                    /* profiles are read from memory (run/readout.h) */
+    bool reader_opened;
+    struct reader reader; /* if reader_opened */
+    struct read_summary read;
+    bool frame_checked;  /* on a child of the tool, once */
+    unsigned holds;      /* so far: threads stopped */
+    unsigned calls;      /* in all holds */
+    uint64_t longest_ns; /* the longest hold */
+    uint64_t search_ns;  /* limit for finding a safe point; 0: until the deadline */
     struct interrupted_sleep sleeps[INJECTION_SLEEPS]; /* kept from one hold to the next */
     bool opened;                                       /* target is the process of the request */
     char variable[PREFIX_MAX + 16];                    /* MALLOC_CONF, _RJEM_MALLOC_CONF */
@@ -61,10 +74,13 @@ struct attachment {
  */
 fault_code attachment_open(struct attachment *attachment, const struct attach_request *request,
                            struct fault *fault);
+/* The same without the plan of a call; works on a traced process, too. */
+fault_code attachment_find(struct attachment *attachment, const struct attach_request *request,
+                           struct fault *fault);
 /* The same without the plan of a call and with all instances; works on a traced process, too. */
 fault_code attachment_look(struct attachment *attachment, const struct attach_request *request,
                            struct fault *fault);
-/* After attachment_look: makes the plan, so that calls are possible. */
+/* After attachment_find or attachment_look: makes the plan, so that calls are possible. */
 fault_code attachment_prepare(struct attachment *attachment, struct fault *fault);
 /* Runs while a thread is stopped: attachment->injection is ready for calls. */
 typedef fault_code (*held_action)(struct attachment *attachment, void *ctx, struct fault *fault);

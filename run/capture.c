@@ -1,4 +1,5 @@
 #include "run/capture.h"
+#include "run/faults.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -41,6 +42,31 @@ static fault_code take_held(struct attachment *attachment, void *ctx, struct fau
     return rc;
 }
 
+static fault_code take_by_call(struct attachment *attachment, struct taking *taking,
+                               struct fault *fault)
+{
+    return attachment_hold(attachment, take_held, taking, fault);
+}
+
+static fault_code take_from_memory(struct attachment *attachment, struct taking *taking,
+                                   struct fault *fault)
+{
+    struct capture *capture = taking->capture;
+    fault_code rc = FAULT_NONE;
+
+    if (taking->first)
+        rc = readout_act(attachment, taking->first, taking->ctx, fault);
+    taking->first = NULL;
+    if (rc == FAULT_NONE)
+        rc = readout_take(attachment, &capture->text, fault);
+    capture->time_ns = attachment->read.last.time_ns;
+    if (rc != FAULT_UNREADABLE)
+        return rc;
+    rc = readout_call_instead(attachment, fault);
+    capture->text.len = 0;
+    return rc == FAULT_NONE ? take_by_call(attachment, taking, fault) : rc;
+}
+
 fault_code capture_take(struct attachment *attachment, struct capture *capture, held_action first,
                         void *ctx, struct fault *fault)
 {
@@ -48,7 +74,10 @@ fault_code capture_take(struct attachment *attachment, struct capture *capture, 
     fault_code rc;
 
     capture->text.limit = sink_affordable(&attachment->proc, STREAM_LIMIT);
-    rc = attachment_hold(attachment, take_held, &taking, fault);
+    if (attachment->reads)
+        rc = take_from_memory(attachment, &taking, fault);
+    else
+        rc = take_by_call(attachment, &taking, fault);
     if (rc == FAULT_NONE)
         rc = dump_complete(&attachment->target, &capture->text, fault);
     capture->bytes = capture->text.len;

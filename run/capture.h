@@ -1,9 +1,9 @@
 /*
- * One heap profile of a target, copied into the tool's memory while one thread
- * is stopped, and written in any format after the thread is resumed. Nothing is
- * created on the target's side.
+ * One heap profile of a target, read from its memory (run/readout.h) or copied
+ * into the tool's memory while one thread is stopped, and written in any format
+ * after that. Nothing is created on the target's side.
  *
- * For several profiles of one process: attachment_open, then repeatedly
+ * For several profiles of one process: readout_open, then repeatedly
  *
  *   capture_init, capture_take, [capture_write], capture_free
  *   attachment_rest, a pause, attachment_renew
@@ -13,11 +13,12 @@
 #include "jemalloc/dump.h"
 #include "run/attachment.h"
 #include "run/present.h"
+#include "run/readout.h"
 
 struct capture {
     struct sink text;
     uint64_t bytes;   /* of the text, which capture_write may release */
-    uint64_t time_ns; /* CLOCK_REALTIME at the dump */
+    uint64_t time_ns; /* CLOCK_REALTIME at the dump, or at the start of the read */
     bool taken;
 };
 
@@ -25,8 +26,10 @@ void capture_init(struct capture *capture);
 void capture_free(struct capture *capture);
 
 /*
- * Stops a thread once, runs `first` unless it is NULL, and if that succeeds
- * takes the profile. Faults: those of attachment_hold, of first and of dump_run.
+ * Runs `first` unless it is NULL, and if that succeeds takes the profile: both in
+ * one stop of a thread, or, with attachment->reads, from memory after readout_act.
+ * If it turns out to be unreadable, by a call instead, where that is allowed.
+ * Faults: those of attachment_hold, of readout_take, of first and of dump_run.
  */
 fault_code capture_take(struct attachment *attachment, struct capture *capture, held_action first,
                         void *ctx, struct fault *fault);

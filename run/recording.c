@@ -218,7 +218,7 @@ fault_code recording_run(struct recording *recording, struct fault *fault)
     fault_code rc = open_next(recording, fault);
 
     if (rc == FAULT_NONE)
-        rc = attachment_hold(attachment, sampling_begin, sampling, fault);
+        rc = readout_act(attachment, sampling_begin, sampling, fault);
     rc = sampling_begun(attachment, sampling, rc, fault);
     if (rc != FAULT_NONE)
         return rc;

@@ -28,7 +28,7 @@ fault_code sampling_begin(struct attachment *attachment, void *ctx, struct fault
 
     if (rc == FAULT_NONE)
         rc = build_can_profile(&sampling->former.build, fault);
-    if (rc == FAULT_NONE)
+    if (rc == FAULT_NONE && !attachment->reads)
         rc = dump_streamable(injection, instance, &sampling->former, &attachment->hooks, fault);
     if (rc == FAULT_NONE && activation_needed(sampling->former.build.text))
         rc = activation_learn(injection, instance, &sampling->layout, fault);
@@ -243,7 +243,7 @@ static fault_code try_once(const struct reach *reach, struct fault *fault)
     if (rc == FAULT_NONE && reach->capture)
         rc = capture_take(attachment, reach->capture, reach->action, reach->ctx, fault);
     else if (rc == FAULT_NONE)
-        rc = attachment_hold(attachment, reach->action, reach->ctx, fault);
+        rc = readout_act(attachment, reach->action, reach->ctx, fault);
     attachment_rest(attachment);
     return rc;
 }

@@ -1,5 +1,6 @@
 #include "run/top_refresh.h"
 #include "jemalloc/dump.h"
+#include "run/faults.h"
 #include "run/interrupt.h"
 
 #include <errno.h>
@@ -42,6 +43,84 @@ void top_refresh_free(struct top_refresh *refresh)
     sink_free(&refresh->sink);
 }
 
+/* The reason why there is no profile, which does not change while the process lives. */
+static fault_code open_without_profile(struct top_refresh *refresh, fault_code why,
+                                       struct fault *fault)
+{
+    struct attachment *attachment = &refresh->attachment;
+    struct fact_variables variables;
+    struct prof_state state;
+
+    if (attachment->request.way != WAY_MEMORY)
+        return attachment_prepare(attachment, fault);
+    facts_locate(&variables, &attachment->instance, &attachment->modules, &attachment->target,
+                 &attachment->memory);
+    facts_read(&variables, &attachment->memory, &state);
+    refresh->snapshot.build = state.build;
+    refresh->snapshot.profile = why == FAULT_PROF_ABSENT ? SNAPSHOT_ABSENT : SNAPSHOT_DISABLED;
+    refresh->no_profile = attachment->reads = true;
+    return FAULT_NONE;
+}
+
+fault_code top_refresh_open(struct top_refresh *refresh, const struct attach_request *request,
+                            struct fault *fault)
+{
+    fault_code rc = readout_open(&refresh->attachment, request, fault);
+
+    if (rc == FAULT_PROF_ABSENT || rc == FAULT_PROF_DISABLED)
+        rc = open_without_profile(refresh, rc, fault);
+    return rc;
+}
+
+/* ---- the read ---- */
+
+static void note_read(struct top_refresh *refresh)
+{
+    uint64_t took = refresh->attachment.read.last.ns;
+
+    refresh->model.held = took;
+    if (took > refresh->model.longest)
+        refresh->model.longest = took;
+}
+
+static fault_code read_profile(struct top_refresh *refresh, struct fault *fault)
+{
+    struct snapshot *snapshot = &refresh->snapshot;
+    struct prof_state state;
+    fault_code rc = readout_state(&refresh->attachment, &state, fault);
+
+    if (rc != FAULT_NONE)
+        return rc;
+    snapshot->build = state.build;
+    snapshot->profile = state.prof_active == FACT_NO ? SNAPSHOT_INACTIVE
+                        : snapshot->too_large        ? SNAPSHOT_TOO_LARGE
+                                                     : SNAPSHOT_PROFILED;
+    if (snapshot->profile != SNAPSHOT_PROFILED)
+        return FAULT_NONE;
+    refresh->sink.len = 0;
+    rc = readout_take(&refresh->attachment, &refresh->sink, fault);
+    snapshot->too_large = rc == FAULT_TOO_LARGE;
+    if (snapshot->too_large)
+        snapshot->profile = SNAPSHOT_TOO_LARGE;
+    if (rc == FAULT_NONE)
+        note_read(refresh);
+    return snapshot->too_large ? FAULT_NONE : rc;
+}
+
+static fault_code read_once(struct top_refresh *refresh, struct fault *fault)
+{
+    struct attachment *attachment = &refresh->attachment;
+    fault_code rc = FAULT_NONE;
+
+    refresh->model.interval = refresh->model.asked;
+    if (refresh->model.refreshes)
+        rc = attachment_renew(attachment, interrupt_flag(), fault);
+    if (rc == FAULT_NONE && !refresh->no_profile)
+        rc = read_profile(refresh, fault);
+    attachment_rest(attachment);
+    return rc == FAULT_UNREADABLE ? readout_call_instead(attachment, fault) : rc;
+}
+
 /* ---- the hold ---- */
 
 static fault_code look_held(struct attachment *attachment, void *ctx, struct fault *fault)
@@ -81,6 +160,21 @@ static fault_code hold_once(struct top_refresh *refresh, struct fault *fault)
         note_hold(refresh);
     }
     attachment_rest(attachment);
+    refresh->counted = rc == FAULT_NONE && refresh->snapshot.build.config_stats == FACT_YES;
+    return rc;
+}
+
+/* A read that finds no profile any more becomes a hold. */
+static fault_code look_once(struct top_refresh *refresh, struct fault *fault)
+{
+    fault_code rc = FAULT_NONE;
+
+    refresh->counted = false;
+    if (refresh->attachment.reads)
+        rc = read_once(refresh, fault);
+    if (rc == FAULT_NONE && !refresh->attachment.reads)
+        rc = hold_once(refresh, fault);
+    refresh->model.reads = refresh->attachment.reads;
     return rc;
 }
 
@@ -100,7 +194,7 @@ static void take_gauges(struct top_refresh *refresh, uint64_t time)
 
     if (rss)
         set_gauge(&values, GAUGE_RSS, rss);
-    refresh->model.has_stats = refresh->snapshot.build.config_stats == FACT_YES;
+    refresh->model.has_stats = refresh->counted;
     if (refresh->model.has_stats) {
         set_gauge(&values, GAUGE_ALLOCATED, gauges->allocated);
         set_gauge(&values, GAUGE_ACTIVE, gauges->active);
@@ -145,7 +239,7 @@ static fault_code add_profile(struct top_refresh *refresh, uint64_t time, struct
 static fault_code refresh_once(struct top_refresh *refresh, struct fault *fault)
 {
     struct top_model *model = &refresh->model;
-    fault_code rc = hold_once(refresh, fault);
+    fault_code rc = look_once(refresh, fault);
     uint64_t time = clock_now();
 
     if (rc != FAULT_NONE)

@@ -1,11 +1,12 @@
 /* One refresh of top: reads the target in one hold and updates the model. */
 #pragma once
 
+#include "jemalloc/facts.h"
 #include "jemalloc/snapshot.h"
 #include "profile/name_cache.h"
 #include "profile/sites.h"
-#include "run/attachment.h"
 #include "run/governor.h"
+#include "run/readout.h"
 #include "run/trends.h"
 
 /* The state of a process after a refresh. */
@@ -18,10 +19,12 @@ struct top_model {
     const struct sites *sites; /* NULL: no profile; top_refresh.snapshot has the reason */
     bool missed;               /* the newest refresh failed; the rest is from the one before */
     uint64_t asked, interval;  /* nanoseconds between refreshes; 0: only one */
-    uint64_t held, longest; /* how long a thread was stopped: in the newest refresh, and at most */
-    unsigned percent;       /* of the time that threads may be stopped */
-    double share;           /* of the time that threads are stopped */
-    uint64_t refreshes;     /* so far */
+    bool reads;                /* from memory, without stopping a thread */
+    uint64_t held, longest;    /* how long a thread was stopped, or, with reads, how long the read
+                                * took: in the newest refresh, and at most */
+    unsigned percent;          /* of the time that threads may be stopped */
+    double share;              /* of the time that threads are stopped */
+    uint64_t refreshes;        /* so far */
 };
 
 struct top_request {
@@ -35,6 +38,8 @@ struct top_refresh {
     const struct samples_options *samples; /* the filter */
     struct attachment attachment;
     struct snapshot snapshot;
+    bool counted;    /* snapshot.gauges are known */
+    bool no_profile; /* and never will be: only memory is read */
     struct sink sink;
     struct symbols_target place; /* for looking up names */
     struct name_cache names;
@@ -43,9 +48,16 @@ struct top_refresh {
     struct top_model model;
 };
 
-/* Call after attachment_open; the refresh must not move from then on. */
+/* Call after top_refresh_open; the refresh must not move from then on. */
 void top_refresh_init(struct top_refresh *refresh, const struct top_request *request);
 void top_refresh_free(struct top_refresh *refresh);
+
+/*
+ * Opens the target as readout_open does. A target without profiling is not a
+ * fault: its counts can be shown.
+ */
+fault_code top_refresh_open(struct top_refresh *refresh, const struct attach_request *request,
+                            struct fault *fault);
 
 /*
  * Makes the next refresh. After a transient failure, unless it is the first

@@ -110,6 +110,7 @@ static enum course report_profile(struct watching *watch, unsigned fired, const 
     event.bytes = text->len;
     event.empty = !memmem(text->bytes, text->len, sample, sizeof sample - 1);
     event.held = &watch->attachment.injection.summary;
+    event.read = watch->attachment.reads ? &watch->attachment.read.last : NULL;
     event.removed = remove_older(watch, path);
     return watching_report(watch, &event, COURSE_ON);
 }
@@ -232,20 +233,36 @@ static fault_code check_held(struct attachment *attachment, void *ctx, struct fa
     rc = prof_read(injection, &attachment->instance, state, fault);
     if (rc == FAULT_NONE)
         rc = build_can_profile(&state->build, fault);
-    if (rc == FAULT_NONE)
+    if (rc == FAULT_NONE && !attachment->reads)
         rc = dump_streamable(injection, &attachment->instance, state, &attachment->hooks, fault);
     return rc;
 }
 
-static fault_code hold_first(struct watching *watch)
+static fault_code check_profiling(struct watching *watch)
 {
     struct attachment *attachment = &watch->attachment;
-    fault_code rc = attachment_hold(attachment, check_held, watch, &watch->fault);
+    struct prof_state *state = &watch->sampling.former;
+
+    if (attachment->reads && !watch->request.on) {
+        fault_code rc = readout_state(attachment, state, &watch->fault);
+        if (rc != FAULT_NONE || state->prof_active != FACT_UNKNOWN ||
+            attachment->request.way == WAY_MEMORY)
+            return rc;
+    }
+    return readout_act(attachment, check_held, watch, &watch->fault);
+}
+
+static fault_code check_first(struct watching *watch)
+{
+    struct attachment *attachment = &watch->attachment;
+    fault_code rc = check_profiling(watch);
 
     if (watch->request.on)
         rc = sampling_begun(attachment, &watch->sampling, rc, &watch->fault);
+    if (rc == FAULT_NONE && attachment->reads)
+        rc = capture_take(attachment, &watch->capture, NULL, NULL, &watch->fault);
     attachment_rest(attachment);
-    watch->start.active = prof_is_active(&watch->sampling.former);
+    watch->start.active = watch->sampling.former.prof_active;
     watch->start.switched = watch->sampling.owed;
     return rc;
 }
@@ -258,9 +275,9 @@ fault_code watching_open(struct watching *watch)
 
     memset(&watch->sampling, 0, sizeof watch->sampling);
     watch->attached = true;
-    rc = attachment_open(&watch->attachment, &watch->request.attach, &watch->fault);
+    rc = readout_open(&watch->attachment, &watch->request.attach, &watch->fault);
     if (rc == FAULT_NONE)
-        rc = hold_first(watch);
+        rc = check_first(watch);
     if (rc == FAULT_NONE) {
         watch->metered = true;
         rc = meter_open(&watch->meter, &watch->rules, &watch->attachment.target, &watch->fault);

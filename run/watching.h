@@ -26,8 +26,9 @@ enum watch_event_kind {
 
 /* The state at the start of a watch. */
 struct watch_start {
-    bool active, switched; /* prof.active, and whether the watch has switched it on */
-    unsigned most;         /* profiles of one process */
+    enum fact active; /* prof.active; unknown with WAY_MEMORY, if memory does not show it */
+    bool switched;    /* the watch has switched it on */
+    unsigned most;    /* profiles of one process */
     const char *directory;
     uint64_t rss, locked; /* of the tool, bytes */
     int lock_err;         /* why nothing is locked; 0: it is */
@@ -44,7 +45,8 @@ struct watch_event {
     uint64_t bytes;                       /* PROFILE: of the file */
     bool empty;                           /* PROFILE: it holds no sample */
     unsigned removed;                     /* PROFILE: older files that were removed for `keep` */
-    const struct injection_summary *held; /* PROFILE */
+    const struct injection_summary *held; /* PROFILE, by a call */
+    const struct reading *read;           /* PROFILE, from memory; NULL: by a call */
     const struct fault *fault;            /* FAILED */
     enum course course;                   /* STOPPED: why */
     uint64_t retry_ns;                    /* FAILED */

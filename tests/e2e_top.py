@@ -23,7 +23,7 @@ SMALL = 64000  # bytes of one keep_small
 MANY = 8000  # stacks: a profile of 2 MB, which takes more than a millisecond on any machine
 ENTER, LEAVE = "\033[?1049h", "\033[?1049l"
 LIMIT = 120  # seconds until a condition must be true
-OFTEN = ("-d", "100ms", "--share", "100")  # also on a busy machine, where calls are long
+OFTEN = ("--call", "-d", "100ms", "--share", "100")  # also on a busy machine, where calls are long
 
 
 class TestCase(lib.TestCase):
@@ -66,7 +66,7 @@ class Blocks(TestCase):
     def test_once(self):
         process = self.sites()
         before = lib.snapshot(process.pid)
-        result = self.top(process, "--once", "--no-inlines")
+        result = self.top(process, "--call", "--once", "--no-inlines")
         self.assertNotIn("\033", result.text)
         self.assertRegex(result.text, r"\Asites\[%d\]  jemalloc [\d.]+ " % process.pid)
         self.assertRegex(result.text, r"\n +640 KiB +\d+\.\d% .* keep_large <- ")
@@ -100,7 +100,7 @@ class Blocks(TestCase):
             with self.subTest(version=version, link=link):
                 allocator = self.release(version, link)
                 allocator.ask("work 3000")
-                look = json.loads(self.top(allocator, "--once", "--json").text)
+                look = json.loads(self.top(allocator, "--call", "--once", "--json").text)
                 self.assertEqual(look["profiling"], "active")
                 self.assertGreater(look["profile"]["bytes"], 0)
                 self.assertGreater(look["profile"]["stacks"], 0)
@@ -117,7 +117,8 @@ class Blocks(TestCase):
     def test_without_executable_memory(self):
         victim = self.victim(arguments=("--filter", "errno"))
         self.switch(victim, "on")
-        look = json.loads(self.assert_ran(lib.run_tool("top", "--json", "--once", victim.pid)).text)
+        result = lib.run_tool("top", "--call", "--json", "--once", victim.pid)
+        look = json.loads(self.assert_ran(result).text)
         self.assertEqual(look["profiling"], "active")
         self.assertGreater(look["gauges"]["allocated"], 0)
         self.assert_unharmed(victim)
@@ -130,19 +131,19 @@ class Blocks(TestCase):
         for conf, why, what in rows:
             with self.subTest(conf=conf):
                 process = self.sites(conf)
-                text = self.top(process, "--once").text
+                text = self.top(process, "--call", "--once").text
                 self.assertIn("counts only: ", text)
                 self.assertIn(why, text)
                 self.assertIn(what % process.pid if "%d" in what else what, text)
                 self.assertRegex(text, r"allocated +\d")
-                look = json.loads(self.top(process, "--once", "--json").text)
+                look = json.loads(self.top(process, "--call", "--once", "--json").text)
                 self.assertNotIn("sites", look)
                 self.assertTrue(look["next"])
 
     def test_dry_run(self):
         process = self.sites()
         before = lib.snapshot(process.pid)
-        text = self.top(process, "--dry-run").text
+        text = self.top(process, "--call", "--dry-run").text
         self.assertIn("prof.dump", text)
         self.assertIn("epoch", text)
         self.assertEqual(lib.snapshot_differences(process.pid, before), [])
@@ -275,13 +276,14 @@ class Lines(TestCase):
         """At most 1 % of the time, whatever was requested; and the output shows it."""
         process = self.sites(stacks=MANY)
         look = json.loads(self.assert_ran(
-            lib.run_tool("top", "--json", "-d", "100ms", "--count", "1", process.pid)).text)
+            lib.run_tool("top", "--call", "--json", "-d", "100ms", "--count", "1",
+                         process.pid)).text)
         self.assertGreaterEqual(look["profile"]["stacks"], MANY)
         if look["held_ns"] <= 10**6:
             self.skipTest("the target was held for less than 1 % of 100 ms")
         self.assertGreaterEqual(look["interval_ns"], 100 * look["held_ns"])
         text = self.assert_ran(
-            lib.run_tool("top", "-d", "100ms", "--count", "1", process.pid)).text
+            lib.run_tool("top", "--call", "-d", "100ms", "--count", "1", process.pid)).text
         self.assertRegex(text, r"every [\d.]+ \w+, not 100 ms, to stay below 1 %\n")
 
     def assert_misses(self, hold, release, word):

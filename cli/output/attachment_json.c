@@ -19,6 +19,20 @@ void attachment_json(const struct attachment *attachment, struct json *json)
     json_number(json, "search_ns", summary->search_ns);
 }
 
+void way_json(const struct attachment *attachment, struct json *json)
+{
+    const struct read_summary *read = &attachment->read;
+
+    json_text(json, "way", attachment->reads ? "memory" : "call");
+    if (!read->count) {
+        json_null(json, "read_ns");
+        json_null(json, "unsettled");
+        return;
+    }
+    json_number(json, "read_ns", read->last.ns);
+    json_number(json, "unsettled", read->last.unsettled);
+}
+
 void sampling_json(const struct sampling *sampling, struct json *json)
 {
     json_number(json, "sampled_ns", sampling_ns(sampling));

@@ -9,5 +9,7 @@
 void attachment_json_begin(const struct attachment *attachment, struct json *json);
 /* Adds the members about the stopped thread: thread, held_ns, calls, stops, search_ns. */
 void attachment_json(const struct attachment *attachment, struct json *json);
+/* Adds how the profile was taken: way, read_ns, unsettled; the last two are null after a call. */
+void way_json(const struct attachment *attachment, struct json *json);
 /* Adds sampled_ns, old, new, toggled_by_other, interrupted. */
 void sampling_json(const struct sampling *sampling, struct json *json);

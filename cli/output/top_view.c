@@ -164,6 +164,22 @@ static void write_verdict(struct layout *view)
     }
 }
 
+static void write_read(struct layout *view)
+{
+    const struct top_model *model = view->model;
+    struct line *line = begin_view_line(view);
+    char took[UNITS_TEXT], longest[UNITS_TEXT], interval[UNITS_TEXT];
+
+    line_add(line, "no thread stopped");
+    if (model->sites)
+        line_printf(line, "; profile read in %s", units_duration(model->held, took));
+    if (model->sites && model->interval)
+        line_printf(line, ", at most %s", units_duration(model->longest, longest));
+    if (model->interval)
+        line_printf(line, "; every %s", units_duration(model->interval, interval));
+    end_view_line(view, TOP_PLAIN);
+}
+
 static void write_hold(struct layout *view)
 {
     const struct top_model *model = view->model;
@@ -228,7 +244,7 @@ static void write_gauges(struct layout *view)
         }
         end_view_line(view, TOP_PLAIN);
     }
-    if (!view->model->has_stats && view->model->version[0]) {
+    if (!view->model->has_stats && !view->model->reads && view->model->version[0]) {
         line_add(begin_view_line(view),
                  "this jemalloc was built without statistics (config.stats is false)");
         end_view_line(view, TOP_PLAIN);
@@ -409,7 +425,10 @@ bool top_lay_out(const struct top_page *page, const struct top_size *size, top_l
 
     write_title(&view);
     write_verdict(&view);
-    write_hold(&view);
+    if (model->reads)
+        write_read(&view);
+    else
+        write_hold(&view);
     leave_empty(&view);
     write_gauges(&view);
     leave_empty(&view);

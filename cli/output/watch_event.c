@@ -2,6 +2,7 @@
 #include "base/json.h"
 #include "base/units.h"
 #include "cli/message.h"
+#include "cli/output/facts_json.h"
 #include "cli/output/stdout.h"
 #include "cli/rule_text.h"
 
@@ -54,7 +55,7 @@ static void json_rules(struct json *json, const struct watch_event *event)
 
 static void json_start(struct json *json, const struct watch_start *start)
 {
-    json_bool(json, "prof.active", start->active);
+    facts_json(json, "prof.active", start->active);
     json_bool(json, "switched_on", start->switched);
     json_number(json, "max", start->most);
     json_text(json, "directory", start->directory);
@@ -68,6 +69,12 @@ static void json_profile(struct json *json, const struct watch_event *event)
     json_number(json, "bytes", event->bytes);
     json_bool(json, "empty", event->empty);
     json_number(json, "removed", event->removed);
+    json_text(json, "way", event->read ? "memory" : "call");
+    if (event->read) {
+        json_number(json, "read_ns", event->read->ns);
+        json_number(json, "unsettled", event->read->unsettled);
+        return;
+    }
     json_number(json, "thread", (uint64_t)event->held->tid);
     json_number(json, "held_ns", event->held->held_ns);
     json_number(json, "calls", event->held->calls);
@@ -144,9 +151,11 @@ static void append_start(struct line *line, const struct watch_event *event)
            units_bytes((double)event->measures->limit, limit));
     if (start->switched)
         append(line, "profiling switched on");
+    else if (start->active == FACT_UNKNOWN)
+        append(line, "whether profiling is active is not known without a call");
     else
         append(line, "profiling %s",
-               start->active ? "active" : "NOT ACTIVE (use --on to switch it on)");
+               start->active == FACT_YES ? "active" : "NOT ACTIVE (use --on to switch it on)");
     append(line, "; at most %u profile%s written to %s; ", start->most, start->most == 1 ? "" : "s",
            message_clean(start->directory, clean, sizeof clean));
     if (start->lock_err)
@@ -155,15 +164,28 @@ static void append_start(struct line *line, const struct watch_event *event)
         append(line, "%s of jeattach's memory locked", units_bytes((double)start->locked, locked));
 }
 
+static void append_way(struct line *line, const struct watch_event *event)
+{
+    char time[UNITS_TEXT];
+
+    if (!event->read) {
+        append(line, ", thread %d stopped for %s", (int)event->held->tid,
+               units_duration(event->held->held_ns, time));
+        return;
+    }
+    append(line, ", read from memory in %s", units_duration(event->read->ns, time));
+    if (event->read->unsettled)
+        append(line, ", %zu stacks left out because they kept changing", event->read->unsettled);
+}
+
 static void append_profile(struct line *line, const struct watch_event *event)
 {
-    char held[UNITS_TEXT], bytes[UNITS_TEXT], clean[512];
+    char bytes[UNITS_TEXT], clean[512];
 
     append_fired(line, event);
-    append(line, ": %s, %s, thread %d stopped for %s",
-           message_clean(event->path, clean, sizeof clean),
-           units_bytes((double)event->bytes, bytes), (int)event->held->tid,
-           units_duration(event->held->held_ns, held));
+    append(line, ": %s, %s", message_clean(event->path, clean, sizeof clean),
+           units_bytes((double)event->bytes, bytes));
+    append_way(line, event);
     if (event->empty)
         append(line, "; IT CONTAINS NO SAMPLES: was profiling active (--on, jeattach on)?");
     if (event->removed)

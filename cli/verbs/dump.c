@@ -38,6 +38,7 @@ static void print_dump_json(const struct dump *dump)
     else
         json_text(&json, "target_path", dump->result.target_path);
     json_number(&json, "bytes", output ? dump->capture.bytes : dump->result.bytes);
+    way_json(attachment, &json);
     attachment_json(attachment, &json);
     json_end(&json);
 }
@@ -160,6 +161,8 @@ static fault_code perform_dump(struct dump *dump, struct fault *fault)
     const struct options *options = dump->job.options;
     fault_code rc;
 
+    if (options->dry_run && dump->attachment.reads)
+        return job_describe_read(&dump->job);
     if (options->dry_run)
         return job_describe(&dump->job, verb_dump.calls, fault);
     rc = options->output ? run_streamed(dump, fault) : run_in_target(dump, fault);
@@ -180,6 +183,17 @@ static bool is_good_name(const struct options *options)
     return !wrong;
 }
 
+/* A file of the target is written by the target, in a call. */
+static fault_code open_job(struct dump *dump, const struct options *options, pid_t pid,
+                           struct fault *fault)
+{
+    static const char verb[] = "dump the profile of process";
+
+    if (options->output)
+        return job_open_profile(&dump->job, &dump->attachment, options, pid, verb, fault);
+    return job_open(&dump->job, &dump->attachment, options, pid, verb, fault);
+}
+
 static int dump_main(const struct options *options, pid_t pid)
 {
     struct dump dump = {.output.fd = -1};
@@ -190,7 +204,7 @@ static int dump_main(const struct options *options, pid_t pid)
         presentation_free(&dump.presentation);
         return EXIT_USAGE;
     }
-    rc = job_open(&dump.job, &dump.attachment, options, pid, "dump the profile of process", &fault);
+    rc = open_job(&dump, options, pid, &fault);
     if (rc == FAULT_NONE)
         rc = prepare_dump(&dump, options, &fault);
     if (rc == FAULT_NONE)

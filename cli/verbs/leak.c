@@ -158,6 +158,7 @@ static bool print_leak_json(const struct samples *samples, const struct display 
     json_list_end(&json);
     json_number(&json, "holds", attachment->holds);
     json_number(&json, "longest_held_ns", attachment->longest_ns);
+    way_json(attachment, &json);
     attachment_json(attachment, &json);
     json_end(&json);
     growth_free(&growth);
@@ -227,8 +228,8 @@ static int leak_main(const struct options *options, pid_t pid)
     int code = EXIT_USAGE;
 
     if (prepare_leak(&verb, options)) {
-        rc = job_open(&verb.job, &verb.attachment, options, pid, "look for leaks in process",
-                      &fault);
+        rc = job_open_profile(&verb.job, &verb.attachment, options, pid,
+                              "look for leaks in process", &fault);
         if (rc == FAULT_NONE)
             rc = perform_leak(&verb, &fault);
         code = job_finish_sampling(&verb.job, &verb.leak.sampling, rc, &fault);

@@ -55,6 +55,7 @@ static void print_record_json(const struct record *record)
     json_list_end(&json);
     json_number(&json, "holds", attachment->holds);
     json_number(&json, "longest_held_ns", attachment->longest_ns);
+    way_json(attachment, &json);
     attachment_json(attachment, &json);
     json_end(&json);
 }
@@ -117,7 +118,8 @@ static int record_main(const struct options *options, pid_t pid)
     int code = EXIT_USAGE;
 
     if (prepare_record(&record, options)) {
-        rc = job_open(&record.job, &record.attachment, options, pid, "record process", &fault);
+        rc = job_open_profile(&record.job, &record.attachment, options, pid, "record process",
+                              &fault);
         if (rc == FAULT_NONE)
             rc = perform_record(&record, &fault);
         if (record.recording.count && options->json && !records_to_stdout(&record))

@@ -48,10 +48,9 @@ static const struct {
                                "the application has extent hooks, which would run in the call and "
                                "might wait for a lock that the stopped thread holds",
                                "jeattach top --force-hooks %P, if they take no such lock"},
-    [SNAPSHOT_TOO_LARGE] =
-        {"too_large",
-         "its profile has more than 256 MiB: each refresh would stop a thread for seconds",
-         "jeattach dump -o FILE %P"},
+    [SNAPSHOT_TOO_LARGE] = {"too_large",
+                            "its profile has more than 256 MiB: each refresh would take seconds",
+                            "jeattach dump -o FILE %P"},
 };
 
 static void explain(struct top *top)
@@ -234,6 +233,8 @@ static fault_code perform_top(struct top *top, struct fault *fault)
 {
     fault_code rc;
 
+    if (top->options->dry_run && top->refresh.attachment.reads)
+        return job_describe_read(&top->job);
     if (top->options->dry_run)
         return job_describe(&top->job, verb_top.calls, fault);
     screen_open(&top->screen, !top->options->json && !top->options->once);
@@ -269,6 +270,7 @@ static struct top_request request_of(const struct top *top)
 static int top_main(const struct options *options, pid_t pid)
 {
     struct top top = {.options = options};
+    struct attach_request attach;
     struct top_request request;
     struct fault fault;
     fault_code rc;
@@ -279,8 +281,9 @@ static int top_main(const struct options *options, pid_t pid)
         return EXIT_USAGE;
     }
     screen_init(&top.screen);
-    rc = job_open(&top.job, &top.refresh.attachment, options, pid, "show the memory of process",
-                  &fault);
+    job_init(&top.job, &top.refresh.attachment, options, "show the memory of process");
+    attach = job_request(&top.job, pid);
+    rc = top_refresh_open(&top.refresh, &attach, &fault);
     request = request_of(&top);
     top_refresh_init(&top.refresh, &request);
     top.page.model = &top.refresh.model;

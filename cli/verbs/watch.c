@@ -91,9 +91,11 @@ static int describe_watch(struct watcher *watcher)
 {
     struct watching *watching = &watcher->watch.watching;
     fault_code rc =
-        attachment_open(&watching->attachment, &watching->request.attach, &watching->fault);
+        readout_open(&watching->attachment, &watching->request.attach, &watching->fault);
 
-    if (rc == FAULT_NONE)
+    if (rc == FAULT_NONE && watching->attachment.reads && !watcher->options->watch.on)
+        rc = job_describe_read(&watcher->job);
+    else if (rc == FAULT_NONE)
         rc = job_describe(&watcher->job, verb_watch.calls, &watching->fault);
     (void)finish_watched(watcher, rc);
     return watcher->code;
