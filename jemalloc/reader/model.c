@@ -74,6 +74,8 @@ bool model_copy_gctx(struct model *model, const struct model *from, const struct
     return true;
 }
 
+_Static_assert(sizeof(struct tctx) == 8 * (5 + COUNTS), "no padding");
+
 bool model_same_gctx(const struct model *a, const struct gctx *x, const struct model *b,
                      const struct gctx *y)
 {

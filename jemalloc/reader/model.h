@@ -26,11 +26,12 @@ struct counts {
 /* prof_tctx_state_t */
 enum tctx_state { TCTX_INITIALIZING, TCTX_NOMINAL, TCTX_DUMPING, TCTX_PURGATORY, TCTX_STATES };
 
+/* Without padding: two of them are compared as bytes. */
 struct tctx {
     uint64_t thr_uid, thr_discrim, uid;
     remote_addr tdata;
     struct counts counts;
-    bool is_initializing;
+    uint64_t is_initializing;
 };
 
 struct gctx {

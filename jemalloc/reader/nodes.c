@@ -207,9 +207,8 @@ static bool read_trees(struct nodes *nodes, struct model *model, size_t *count)
 static struct tctx parse_tctx(const struct reader_layout *layout, const unsigned char *bytes)
 {
     const size_t step = layout->has_unbiased ? 1 : 2;
-    struct tctx tctx;
+    struct tctx tctx = {0};
 
-    memset(&tctx, 0, sizeof tctx); /* with its padding: two of them are compared as bytes */
     tctx.tdata = word_at(bytes, 0);
     tctx.thr_uid = word_at(bytes, 8);
     tctx.thr_discrim = layout->has_discrim ? word_at(bytes, layout->tctx_thr_discrim) : 0;

@@ -48,9 +48,16 @@ bool addresses_have(const struct addresses *addresses, remote_addr addr)
 bool addresses_minus(const struct addresses *more, const struct addresses *addresses,
                      struct addresses *out)
 {
-    for (size_t i = 0; i < more->count; i++)
-        if (!addresses_have(addresses, more->list[i]) && !add_address(out, more->list[i]))
+    size_t at = 0;
+
+    for (size_t i = 0; i < more->count; i++) {
+        while (at < addresses->count && addresses->list[at] < more->list[i])
+            at++;
+        if (at < addresses->count && addresses->list[at] == more->list[i])
+            continue;
+        if (!add_address(out, more->list[i]))
             return false;
+    }
     return true;
 }
 
@@ -139,7 +146,7 @@ static bool read_settled(struct cells *cells, remote_addr addr)
         if (!read_now(cells, addr))
             continue;
         same = known && same_addresses(now, &all);
-        good = addresses_merge(&all, now);
+        good = same || addresses_merge(&all, now);
         known = true;
     }
     addresses_free(now);
