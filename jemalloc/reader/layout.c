@@ -5,8 +5,30 @@
 
 const struct reader_layout reader_layouts[] = {
     {
-        .first = V(5, 3, 1),
-        .last = 0,
+        .first = V(5, 3, 0),
+        .commits = 58,
+        .has_discrim = true,
+        .has_unbiased = true,
+        .has_inline_name = true,
+        .gctx_tctxs = 16,
+        .gctx_bt = 104,
+        .gctx_vec = 120,
+        .tctx_thr_discrim = 16,
+        .tctx_cnts = 32,
+        .tctx_gctx = 96,
+        .tctx_uid = 104,
+        .tctx_link = 112,
+        .tctx_state = 132,
+        .tctx_size = 136,
+        .tdata_name = 96,
+        .tdata_expired = 118,
+        .tdata_link = 24,
+        .tdata_table = 48,
+        .tdata_size = 120,
+    },
+    {
+        .first = V(5, 3, 0),
+        .commits = 57,
         .has_discrim = true,
         .has_unbiased = true,
         .has_inline_name = true,
@@ -21,14 +43,14 @@ const struct reader_layout reader_layouts[] = {
         .tctx_state = 132,
         .tctx_size = 136,
         .tdata_name = 104,
-        .tdata_expired = 126,
-        .tdata_link = 24,
-        .tdata_table = 48,
-        .tdata_size = 128,
+        .tdata_expired = 25,
+        .tdata_link = 32,
+        .tdata_table = 56,
+        .tdata_size = 120,
     },
     {
-        .first = V(5, 3, 0),
-        .last = V(5, 3, 0),
+        .first = V(5, 2, 1),
+        .commits = 508,
         .has_discrim = true,
         .has_unbiased = true,
         .gctx_tctxs = 16,
@@ -45,11 +67,31 @@ const struct reader_layout reader_layouts[] = {
         .tdata_expired = 33,
         .tdata_link = 40,
         .tdata_table = 64,
-        .tdata_size = 120,
+        .tdata_size = 112,
     },
     {
-        .first = V(4, 1, 0),
-        .last = V(5, 2, 1),
+        .first = V(5, 2, 1),
+        .commits = 160,
+        .has_discrim = true,
+        .gctx_tctxs = 16,
+        .gctx_bt = 72,
+        .gctx_vec = 88,
+        .tctx_thr_discrim = 16,
+        .tctx_cnts = 32,
+        .tctx_gctx = 64,
+        .tctx_uid = 72,
+        .tctx_link = 80,
+        .tctx_state = 100,
+        .tctx_size = 104,
+        .tdata_name = 24,
+        .tdata_expired = 33,
+        .tdata_link = 40,
+        .tdata_table = 64,
+        .tdata_size = 112,
+    },
+    {
+        .first = V(4, 0, 4),
+        .commits = 54,
         .has_discrim = true,
         .gctx_tctxs = 16,
         .gctx_bt = 72,
@@ -65,11 +107,11 @@ const struct reader_layout reader_layouts[] = {
         .tdata_expired = 33,
         .tdata_link = 40,
         .tdata_table = 64,
-        .tdata_size = 120,
+        .tdata_size = 112,
     },
     {
-        .first = V(4, 0, 1),
-        .last = V(4, 0, 4),
+        .first = V(4, 0, 0),
+        .commits = 14,
         .has_nil = true,
         .has_discrim = true,
         .gctx_tctxs = 16,
@@ -86,11 +128,11 @@ const struct reader_layout reader_layouts[] = {
         .tdata_expired = 33,
         .tdata_link = 40,
         .tdata_table = 64,
-        .tdata_size = 120,
+        .tdata_size = 112,
     },
     {
         .first = V(4, 0, 0),
-        .last = V(4, 0, 0),
+        .commits = 0,
         .has_nil = true,
         .gctx_tctxs = 16,
         .gctx_bt = 192,
@@ -105,15 +147,18 @@ const struct reader_layout reader_layouts[] = {
         .tdata_expired = 33,
         .tdata_link = 40,
         .tdata_table = 64,
-        .tdata_size = 120,
+        .tdata_size = 112,
     },
 };
 const size_t reader_layout_count = ARRAY_LEN(reader_layouts);
 
 const struct reader_layout *reader_layout_of(struct version version)
 {
-    for (size_t i = 0; i < reader_layout_count; i++)
-        if (version_within(version, reader_layouts[i].first, reader_layouts[i].last))
-            return &reader_layouts[i];
+    for (size_t i = 0; i < reader_layout_count && version.number; i++) {
+        const struct reader_layout *layout = &reader_layouts[i];
+        if (version.number > layout->first ||
+            (version.number == layout->first && version.commits >= layout->commits))
+            return layout;
+    }
     return NULL;
 }

@@ -20,24 +20,24 @@ enum { READER_NAME_INLINE = 16 };
 
 /* A tree (rb.h) has left and right links; bit 0 of the right one is the colour. */
 struct reader_layout {
-    unsigned first, last; /* releases, as VERSION_NUMBER */
-    bool has_nil;         /* no link is NULL: it leads to a node within the root object */
-    bool has_discrim;     /* thr_discrim in tctx */
-    bool has_unbiased;    /* 8 counts: each is followed by its unbiased form; else 4 */
-    bool has_inline_name; /* tdata.name is the text; else a pointer to it */
-    uint16_t gctx_tctxs;  /* root of the tree of tctx */
-    uint16_t gctx_bt;     /* pointer to the program counters; then their number */
-    uint16_t gctx_vec;    /* the program counters */
+    unsigned first, commits; /* the first with it: VERSION_NUMBER of a release, commits after it */
+    bool has_nil;            /* no link is NULL: it leads to a node within the root object */
+    bool has_discrim;        /* thr_discrim in tctx */
+    bool has_unbiased;       /* 8 counts: each is followed by its unbiased form; else 4 */
+    bool has_inline_name;    /* tdata.name is the text; else a pointer to it */
+    uint16_t gctx_tctxs;     /* root of the tree of tctx */
+    uint16_t gctx_bt;        /* pointer to the program counters; then their number */
+    uint16_t gctx_vec;       /* the program counters */
     uint16_t tctx_thr_discrim;
     uint16_t tctx_cnts, tctx_gctx, tctx_uid, tctx_link, tctx_state, tctx_size;
     uint16_t tdata_name, tdata_expired, tdata_link, tdata_table, tdata_size;
 };
 
-/* All layouts, the newest first. */
+/* All layouts, the newest first. Releases and the commits between them, up to May 2026. */
 extern const struct reader_layout reader_layouts[];
 extern const size_t reader_layout_count;
 
-/* The layout of a version; NULL: none is known. */
+/* Returns the layout of a version; NULL: none is known. */
 const struct reader_layout *reader_layout_of(struct version version);
 
 /* A hash table, struct ckh_t (ckh.h): the same in all releases. */

@@ -15,10 +15,14 @@ struct node_heads {
     } at[NODES_MAX];
 };
 
-/* One tctx that some gctx or tctx points to. */
+/*
+ * One tctx that some gctx or tctx points to. In a search tree its key is between
+ * those of two nodes above it: so no node can be reached twice.
+ */
 struct node_links {
     size_t gctx; /* index in the model */
     remote_addr addr;
+    size_t below, above; /* the links with the next smaller and larger keys; SIZE_MAX: none */
     unsigned char bytes[READER_TCTX_MAX];
 };
 
@@ -122,12 +126,11 @@ static void read_long(struct nodes *nodes, struct model *model)
 
 /* ---- the trees of tctx, level by level ---- */
 
-static bool add_link(struct nodes *nodes, size_t *count, size_t gctx, remote_addr addr)
+static bool add_link(struct nodes *nodes, size_t *count, const struct node_links *link)
 {
     if (!LIST_GROW(nodes->links, nodes->link_capacity, *count))
         return false;
-    nodes->links[*count].gctx = gctx;
-    nodes->links[(*count)++].addr = addr;
+    nodes->links[(*count)++] = *link;
     return true;
 }
 
@@ -143,9 +146,14 @@ static bool start_links(struct nodes *nodes, struct model *model, size_t *count)
 
     for (size_t i = 0; i < model->gctx_count; i++) {
         struct gctx *gctx = &model->gctxs[i];
-        remote_addr root = word_at(nodes->heads->at[i].bytes, layout->gctx_tctxs);
-        if (gctx->is_proven && leads_on(layout, gctx->address, root) &&
-            !add_link(nodes, count, i, root))
+        const struct node_links root = {
+            .gctx = i,
+            .addr = word_at(nodes->heads->at[i].bytes, layout->gctx_tctxs),
+            .below = SIZE_MAX,
+            .above = SIZE_MAX,
+        };
+        if (gctx->is_proven && leads_on(layout, gctx->address, root.addr) &&
+            !add_link(nodes, count, &root))
             return false;
     }
     return true;
@@ -164,21 +172,50 @@ static bool read_links(struct nodes *nodes, size_t first, size_t count)
     return items != NULL;
 }
 
+/* As prof_tctx_comp. */
+static int compare_keys(const struct reader_layout *layout, const unsigned char *a,
+                        const unsigned char *b)
+{
+    const size_t at[] = {8, layout->has_discrim ? layout->tctx_thr_discrim : 8u, layout->tctx_uid};
+
+    for (size_t i = 0; i < ARRAY_LEN(at); i++) {
+        uint64_t x = word_at(a, at[i]), y = word_at(b, at[i]);
+        if (x != y)
+            return x < y ? -1 : 1;
+    }
+    return 0;
+}
+
+static bool link_closes(const struct nodes *nodes, const struct node_links *link,
+                        const struct gctx *gctx)
+{
+    const struct reader_layout *layout = nodes->layout;
+    const struct node_links *links = nodes->links;
+
+    return word_at(link->bytes, layout->tctx_gctx) == gctx->address &&
+           half_at(link->bytes, layout->tctx_state) < TCTX_STATES &&
+           (link->below == SIZE_MAX ||
+            compare_keys(layout, links[link->below].bytes, link->bytes) < 0) &&
+           (link->above == SIZE_MAX ||
+            compare_keys(layout, link->bytes, links[link->above].bytes) < 0);
+}
+
 /* Adds the two nodes below one; takes back the proof of a gctx with too many. */
 static bool follow_link(struct nodes *nodes, struct model *model, size_t at, size_t *count)
 {
     const struct reader_layout *layout = nodes->layout;
-    const unsigned char *bytes = nodes->links[at].bytes;
-    const size_t i = nodes->links[at].gctx;
-    struct gctx *gctx = &model->gctxs[i];
-    const remote_addr next[] = {word_at(bytes, layout->tctx_link),
-                                word_at(bytes, layout->tctx_link + 8u) & ~(remote_addr)1};
+    const struct node_links link = nodes->links[at];
+    struct gctx *gctx = &model->gctxs[link.gctx];
+    struct node_links next[] = {link, link};
 
-    gctx->is_proven &= word_at(bytes, layout->tctx_gctx) == gctx->address &&
-                       half_at(bytes, layout->tctx_state) < TCTX_STATES &&
-                       ++gctx->tctxs <= NODE_TCTX_MAX && *count < LINKS_MAX;
+    next[0].addr = word_at(link.bytes, layout->tctx_link);
+    next[0].above = at;
+    next[1].addr = word_at(link.bytes, layout->tctx_link + 8u) & ~(remote_addr)1;
+    next[1].below = at;
+    gctx->is_proven &=
+        link_closes(nodes, &link, gctx) && ++gctx->tctxs <= NODE_TCTX_MAX && *count < LINKS_MAX;
     for (size_t k = 0; k < 2 && gctx->is_proven; k++)
-        if (leads_on(layout, gctx->address, next[k]) && !add_link(nodes, count, i, next[k]))
+        if (leads_on(layout, gctx->address, next[k].addr) && !add_link(nodes, count, &next[k]))
             return false;
     return true;
 }
@@ -219,7 +256,6 @@ static struct tctx parse_tctx(const struct reader_layout *layout, const unsigned
     return tctx;
 }
 
-/* As prof_tctx_comp. */
 static int compare_tctxs(const void *a, const void *b)
 {
     const struct tctx *x = a, *y = b;
@@ -231,15 +267,12 @@ static int compare_tctxs(const void *a, const void *b)
     return (x->uid > y->uid) - (x->uid < y->uid);
 }
 
-/* Sorts them. Two with equal keys: a node was reached twice, so that it is no tree. */
 static void order_tctxs(struct model *model, struct gctx *gctx)
 {
     struct tctx *list = model->tctxs + gctx->first_tctx;
 
     if (gctx->tctxs > 1)
         qsort(list, gctx->tctxs, sizeof *list, compare_tctxs);
-    for (size_t i = 1; i < gctx->tctxs; i++)
-        gctx->is_proven &= compare_tctxs(&list[i - 1], &list[i]) != 0;
 }
 
 static bool take_tctxs(struct nodes *nodes, struct model *model, size_t count)

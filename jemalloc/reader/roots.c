@@ -23,6 +23,13 @@ static bool is_code(const struct reader *reader, remote_addr addr)
 
 /* ---- the proof ---- */
 
+struct prover {
+    const struct reader *reader;
+    struct batch *batch;
+    const struct reader_layout *layout;
+    struct reader_table table;
+};
+
 /* True if most program counters are in executable mappings: some library may be unmapped. */
 static bool points_to_code(const struct reader *reader, const struct model *model)
 {
@@ -33,37 +40,52 @@ static bool points_to_code(const struct reader *reader, const struct model *mode
     return code > model->word_count / 2;
 }
 
-static enum table_proof prove_nodes(const struct reader *reader, const struct reader_layout *layout,
-                                    struct batch *batch, const remote_addr *addrs, size_t count)
+/* True if most counts lead to a tdata, whose own table uses the functions of this one. */
+static bool leads_to_threads(const struct prover *prover, const struct model *model)
+{
+    const struct reader_layout *layout = prover->layout;
+    unsigned char bytes[READER_TDATA_MAX];
+    size_t good = 0, count = model->tctx_count < SAMPLE ? model->tctx_count : SAMPLE;
+
+    for (size_t i = 0; i < count; i++)
+        good += memory_read(prover->reader->source.memory, model->tctxs[i].tdata, bytes,
+                            layout->tdata_size) &&
+                threads_is_tdata(layout, bytes, &prover->table);
+    return good >= count - count / 4;
+}
+
+/* Some of them may change while they are read. */
+static enum table_proof prove_nodes(const struct prover *prover, const remote_addr *addrs,
+                                    size_t count)
 {
     struct model model = {0};
     struct nodes nodes;
     size_t good = 0;
-    bool code = false;
+    bool closes = false;
 
-    if (nodes_open(&nodes, layout, batch) && nodes_read(&nodes, addrs, count, &model)) {
+    if (nodes_open(&nodes, prover->layout, prover->batch) &&
+        nodes_read(&nodes, addrs, count, &model)) {
         for (size_t i = 0; i < count; i++)
             good += model.gctxs[i].is_proven;
-        code = points_to_code(reader, &model);
+        closes = points_to_code(prover->reader, &model) && leads_to_threads(prover, &model);
     }
     nodes_close(&nodes);
     model_free(&model);
-    /* Some may have changed while they were read. */
-    return code && good >= count - count / 4 ? TABLE_PROVEN : TABLE_REFUTED;
+    return closes && good >= count - count / 4 ? TABLE_PROVEN : TABLE_REFUTED;
 }
 
-static enum table_proof prove_cells(const struct reader *reader, const struct reader_layout *layout,
-                                    struct batch *batch, remote_addr addr)
+static enum table_proof prove_cells(const struct prover *prover, remote_addr addr)
 {
     struct addresses all = {0};
     enum table_proof proof = TABLE_REFUTED;
     size_t odd, n;
 
-    if (table_read(reader->source.memory, layout, addr, true, &all, &odd) && odd <= all.count / 8) {
+    if (table_read(prover->reader->source.memory, prover->layout, addr, true, &all, &odd) &&
+        odd <= all.count / 8) {
         n = all.count < SAMPLE ? all.count : SAMPLE;
         for (size_t i = 0; i < n; i++)
             all.list[i] = all.list[i * (all.count / n)];
-        proof = n ? prove_nodes(reader, layout, batch, all.list, n) : TABLE_EMPTY;
+        proof = n ? prove_nodes(prover, all.list, n) : TABLE_EMPTY;
     }
     addresses_free(&all);
     return proof;
@@ -72,12 +94,12 @@ static enum table_proof prove_cells(const struct reader *reader, const struct re
 static enum table_proof prove_table(const struct reader *reader, const struct reader_layout *layout,
                                     struct batch *batch, remote_addr addr)
 {
-    struct reader_table table;
+    struct prover prover = {.reader = reader, .batch = batch, .layout = layout};
 
-    if (!table_open(&table, reader->source.memory, addr) || !is_code(reader, table.hash) ||
-        !is_code(reader, table.compare))
+    if (!table_open(&prover.table, reader->source.memory, addr) ||
+        !is_code(reader, prover.table.hash) || !is_code(reader, prover.table.compare))
         return TABLE_REFUTED;
-    return prove_cells(reader, layout, batch, addr);
+    return prove_cells(&prover, addr);
 }
 
 /*

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { CELLS_AT_ONCE = 1 << 16, TABLE_READS_MAX = 8 };
+enum { CELLS_AT_ONCE = 1 << 16, TABLE_READS_MAX = 8, LG_SMALL = 14 };
 
 void addresses_free(struct addresses *addresses)
 {
@@ -70,11 +70,18 @@ bool addresses_merge(struct addresses *addresses, const struct addresses *more)
     return true;
 }
 
+/*
+ * A table shrinks when a quarter of its cells would do (ckh_remove), but for a
+ * small one. So what it occupies is bounded by what is in it.
+ */
 bool table_is_possible(const struct reader_table *table)
 {
-    return table->lg_min <= table->lg_now && table->lg_now <= READER_LG_BUCKETS_MAX &&
-           table->count <= (uint64_t)READER_BUCKET_CELLS << table->lg_now && table->hash &&
-           table->compare && table->hash != table->compare && table->cells &&
+    const uint64_t cells = (uint64_t)READER_BUCKET_CELLS << (table->lg_now & 63);
+
+    return (table->lg_now <= LG_SMALL || table->count >= cells / 16) &&
+           table->lg_min <= table->lg_now && table->lg_now <= READER_LG_BUCKETS_MAX &&
+           table->count <= cells && table->hash && table->compare &&
+           table->hash != table->compare && table->cells &&
            table->cells % (READER_BUCKET_CELLS * sizeof(struct reader_cell)) == 0;
 }
 

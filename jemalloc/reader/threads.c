@@ -10,6 +10,7 @@ enum { THREAD_DEPTH_MAX = 64 };
 /* A tdata, as read; the tree of all of them, level by level. */
 struct thread_node {
     remote_addr addr;
+    size_t below, above; /* the nodes with the next smaller and larger keys; SIZE_MAX: none */
     unsigned char bytes[READER_TDATA_MAX];
 };
 
@@ -37,10 +38,10 @@ bool threads_is_tdata(const struct reader_layout *layout, const unsigned char *b
 
     memcpy(&own, bytes + layout->tdata_table, sizeof own);
     return own.hash == table->hash && own.compare == table->compare && own.cells &&
-           own.lg_now <= READER_LG_BUCKETS_MAX;
+           own.lg_now <= READER_LG_BUCKETS_MAX && bytes[layout->tdata_expired] <= 1;
 }
 
-static bool add_thread(struct thread_tree *tree, remote_addr addr)
+static bool add_thread(struct thread_tree *tree, remote_addr addr, size_t below, size_t above)
 {
     remote_addr nil = tree->layout->has_nil ? tree->root + 8 : 0;
 
@@ -48,7 +49,7 @@ static bool add_thread(struct thread_tree *tree, remote_addr addr)
         return true;
     if (tree->count == TDATAS_MAX || !LIST_GROW(tree->list, tree->capacity, tree->count))
         return false;
-    tree->list[tree->count++].addr = addr;
+    tree->list[tree->count++] = (struct thread_node){addr, below, above, {0}};
     return true;
 }
 
@@ -66,15 +67,33 @@ static bool read_level(struct thread_tree *tree, size_t first, size_t end)
     return failed == 0;
 }
 
+/* True if the thread a is before b (prof_tdata_comp), or if one of them is none. */
+static bool comes_before(const struct thread_tree *tree, size_t a, size_t b)
+{
+    uint64_t x, y;
+
+    if (a == SIZE_MAX || b == SIZE_MAX)
+        return true;
+    for (size_t at = 8; at <= 16; at += 8) {
+        x = tdata_word(tree->list[a].bytes, at);
+        y = tdata_word(tree->list[b].bytes, at);
+        if (x != y)
+            return x < y;
+    }
+    return false;
+}
+
+/* In a search tree each node is between two nodes above it: none can be reached twice. */
 static bool descend(struct thread_tree *tree, size_t at)
 {
     const struct reader_layout *layout = tree->layout;
-    unsigned char bytes[READER_TDATA_MAX];
+    const struct thread_node node = tree->list[at];
 
-    memcpy(bytes, tree->list[at].bytes, sizeof bytes);
-    return threads_is_tdata(layout, bytes, tree->table) &&
-           add_thread(tree, tdata_word(bytes, layout->tdata_link)) &&
-           add_thread(tree, tdata_word(bytes, layout->tdata_link + 8u) & ~(remote_addr)1);
+    return threads_is_tdata(layout, node.bytes, tree->table) &&
+           comes_before(tree, node.below, at) && comes_before(tree, at, node.above) &&
+           add_thread(tree, tdata_word(node.bytes, layout->tdata_link), node.below, at) &&
+           add_thread(tree, tdata_word(node.bytes, layout->tdata_link + 8u) & ~(remote_addr)1, at,
+                      node.above);
 }
 
 static bool read_thread_tree(struct thread_tree *tree)
@@ -83,7 +102,8 @@ static bool read_thread_tree(struct thread_tree *tree)
     size_t at = 0;
 
     tree->count = 0;
-    if (!memory_read(tree->batch->memory, tree->root, &top, sizeof top) || !add_thread(tree, top))
+    if (!memory_read(tree->batch->memory, tree->root, &top, sizeof top) ||
+        !add_thread(tree, top, SIZE_MAX, SIZE_MAX))
         return false;
     for (unsigned depth = 0; at < tree->count; depth++) {
         size_t end = tree->count;
@@ -132,26 +152,7 @@ static bool take_name(struct thread_tree *tree, const unsigned char *bytes, stru
     return tdata->name != SIZE_MAX;
 }
 
-static bool take_tdata(struct thread_tree *tree, const struct thread_node *node,
-                       struct model *model)
-{
-    const struct reader_layout *layout = tree->layout;
-    struct tdata tdata = {
-        .address = node->addr,
-        .thr_uid = tdata_word(node->bytes, 8),
-        .thr_discrim = tdata_word(node->bytes, 16),
-        .stacks = tdata_word(node->bytes, layout->tdata_table + 8u),
-        .is_expired = node->bytes[layout->tdata_expired] & 1,
-    };
-
-    if (!LIST_GROW(model->tdatas, model->tdata_capacity, model->tdata_count) ||
-        !take_name(tree, node->bytes, model, &tdata))
-        return false;
-    model->tdatas[model->tdata_count++] = tdata;
-    return true;
-}
-
-/* As prof_tdata_comp. */
+/* The order of prof_tdata_comp. */
 static int compare_tdatas(const void *a, const void *b)
 {
     const struct tdata *x = a, *y = b;
@@ -161,66 +162,76 @@ static int compare_tdatas(const void *a, const void *b)
     return (x->thr_discrim > y->thr_discrim) - (x->thr_discrim < y->thr_discrim);
 }
 
-/* Two with equal keys: a node was reached twice, so that it is no tree. */
-static bool order_tdatas(struct model *model)
+static bool take_tdata(struct thread_tree *tree, const struct thread_node *node,
+                       struct model *model)
 {
-    qsort(model->tdatas, model->tdata_count, sizeof *model->tdatas, compare_tdatas);
-    for (size_t i = 1; i < model->tdata_count; i++)
-        if (compare_tdatas(&model->tdatas[i - 1], &model->tdatas[i]) == 0)
-            return false;
+    const struct reader_layout *layout = tree->layout;
+    struct tdata tdata = {
+        .address = node->addr,
+        .thr_uid = tdata_word(node->bytes, 8),
+        .thr_discrim = tdata_word(node->bytes, 16),
+        .stacks = tdata_word(node->bytes, layout->tdata_table + 8u),
+        .is_expired = node->bytes[layout->tdata_expired],
+    };
+
+    if (!LIST_GROW(model->tdatas, model->tdata_capacity, model->tdata_count) ||
+        !take_name(tree, node->bytes, model, &tdata))
+        return false;
+    model->tdatas[model->tdata_count++] = tdata;
     return true;
 }
 
-static bool take_threads(struct thread_tree *tree, struct model *model)
+static bool take_tdatas(struct thread_tree *tree, struct model *model)
 {
-    model->tdata_count = model->name_count = 0;
-    if (!read_thread_tree(tree))
-        return false;
     for (size_t i = 0; i < tree->count; i++)
         if (!take_tdata(tree, &tree->list[i], model))
             return false;
-    return order_tdatas(model);
+    if (model->tdata_count)
+        qsort(model->tdatas, model->tdata_count, sizeof *model->tdatas, compare_tdatas);
+    return true;
 }
 
-static bool same_threads(const struct model *model, const struct tdata *before, size_t count)
+/* True if both are the same nodes, with the same links. */
+static bool same_tree(const struct thread_tree *tree, const struct thread_tree *before)
 {
-    if (model->tdata_count != count)
+    const size_t link = tree->layout->tdata_link;
+
+    if (tree->count != before->count)
         return false;
-    for (size_t i = 0; i < count; i++)
-        if (model->tdatas[i].address != before[i].address ||
-            model->tdatas[i].thr_uid != before[i].thr_uid ||
-            model->tdatas[i].is_expired != before[i].is_expired)
+    for (size_t i = 0; i < tree->count; i++)
+        if (tree->list[i].addr != before->list[i].addr ||
+            memcmp(tree->list[i].bytes + link, before->list[i].bytes + link, 16) != 0)
             return false;
     return true;
 }
 
-static bool read_until_same(struct thread_tree *tree, struct model *model)
+/* A thread that begins or ends may move others in the tree. */
+static bool read_until_same(struct thread_tree *tree)
 {
-    struct tdata *before = NULL;
-    size_t count = SIZE_MAX;
-    bool taken = false, same = false;
+    struct thread_tree before = *tree;
+    bool read = read_thread_tree(tree), same = false;
 
-    for (unsigned i = 0; i < THREAD_READS_MAX && !same; i++) {
-        taken = take_threads(tree, model);
-        same = taken && same_threads(model, before, count);
-        free(before);
-        before = NULL;
-        count = SIZE_MAX;
-        if (taken && (before = calloc(model->tdata_count + 1, sizeof *before))) {
-            count = model->tdata_count;
-            memcpy(before, model->tdatas, count * sizeof *before);
-        }
+    before.list = NULL;
+    before.capacity = 0;
+    for (unsigned i = 1; i < THREAD_READS_MAX && !same; i++) {
+        const struct thread_tree last = *tree;
+        const bool was_read = read;
+        *tree = before;
+        before = last;
+        read = read_thread_tree(tree);
+        same = read && was_read && same_tree(tree, &before);
     }
-    free(before);
-    return taken;
+    free(before.list);
+    return read;
 }
 
 bool threads_read(struct batch *batch, const struct reader_layout *layout, remote_addr root,
                   const struct reader_table *table, bool is_still, struct model *model)
 {
     struct thread_tree tree = {.layout = layout, .table = table, .batch = batch, .root = root};
-    bool done = is_still ? take_threads(&tree, model) : read_until_same(&tree, model);
+    bool done = is_still ? read_thread_tree(&tree) : read_until_same(&tree);
 
+    done = done && take_tdatas(&tree, model);
     free(tree.list);
     return done;
 }
