@@ -21,6 +21,13 @@ static bool is_code(const struct reader *reader, remote_addr addr)
     return vma && vma->prot & MAP_EXEC;
 }
 
+/* True if it is in memory that jemalloc may have allocated. */
+static bool is_anonymous(const struct reader *reader, remote_addr addr)
+{
+    const struct vma *vma = modules_vma_at(reader->source.modules, addr);
+    return vma && vma->prot & MAP_WRITE && vma->module < 0;
+}
+
 /* ---- the proof ---- */
 
 struct prover {
@@ -248,15 +255,12 @@ static void visit_possible_pointers(void *ctx, remote_addr at, const unsigned ch
                                     size_t len)
 {
     struct candidates *candidates = ctx;
-    const struct module *module = &candidates->reader->source.instance->module;
     remote_addr word;
 
     for (size_t i = 0; i + sizeof word <= len; i += 8) {
         memcpy(&word, bytes + i, sizeof word);
-        if (word < MEMORY_PAGE || word % 16 || (word >= module->start && word < module->end) ||
-            word >> 56)
-            continue;
-        add_candidate(candidates, at + i);
+        if (word && word % 16 == 0 && is_anonymous(candidates->reader, word))
+            add_candidate(candidates, at + i);
     }
 }
 
