@@ -64,6 +64,9 @@ static const struct fault_row rows[] = {
      "continue it (kill -CONT %P), then try again"},
     {FAULT_NO_STOP, "no_stop", EXIT_NO_SAFE_POINT, "the thread did not stop in time: %W",
      "try again, or raise --timeout"},
+    {FAULT_NO_FREEZE, "no_freeze", EXIT_NO_SAFE_POINT,
+     "not all of its threads could be stopped: %W; none of them is stopped now",
+     "try again; or without --freeze: the process then runs on while its profile is read"},
     {FAULT_NO_ALLOCATOR, "no_jemalloc", EXIT_NO_ALLOCATOR,
      "no jemalloc found: no mallctl in any of its %W",
      "if it uses another malloc, start it with LD_PRELOAD=libjemalloc.so.2"},
@@ -103,6 +106,11 @@ static const struct fault_row rows[] = {
      "has to supply (userfaultfd, FUSE, NFS)",
      "check what serves its memory and its mounts; the stopped thread was resumed, and will finish "
      "the call on its own"},
+    {FAULT_NO_ANSWER_FROZEN, "no_answer_frozen", EXIT_NO_SAFE_POINT,
+     "its memory does not respond while it is stopped: the kernel waits in %W for data that "
+     "another "
+     "process, or one of its own threads, has to supply (userfaultfd, FUSE, NFS)",
+     "try it without --freeze; all its threads were resumed"},
     {FAULT_INTERRUPTED, "interrupted", EXIT_INTERRUPTED, "interrupted; the target was not changed",
      NULL},
     {FAULT_PROF_ABSENT, "profiling_absent", EXIT_NO_PROFILING,

@@ -113,6 +113,7 @@ struct attach_request job_request(const struct job *job, pid_t pid)
                                    .instance = (size_t)options->instance,
                                    .timeout_ns = options->timeout_ns,
                                    .way = way_of(options),
+                                   .freeze = options->freeze,
                                    .force_hooks = options->force_hooks,
                                    .trace = options->verbose > 1 ? stderr : NULL,
                                    .events = &job->events};
@@ -201,12 +202,28 @@ static void print_hooks(const struct attachment *attachment)
                 message_clean(attachment->hooks.used.what, clean, sizeof clean));
 }
 
+/* For the end of the line about a read. */
+static const char *format_stops(const struct attachment *attachment, char *out, size_t size)
+{
+    const struct frozen_summary *frozen = &attachment->frozen;
+    char took[UNITS_TEXT], times[32] = "";
+
+    if (frozen->times > 1)
+        snprintf(times, sizeof times, " %u times, together", frozen->times);
+    if (frozen->times)
+        snprintf(out, size, "; all %zu thread%s stopped%s for %s", frozen->threads,
+                 plural((unsigned)frozen->threads), times, units_duration(frozen->ns, took));
+    else
+        snprintf(out, size, "%s", attachment->holds ? "" : "; no thread was stopped");
+    return out;
+}
+
 /* "redis-server[4242] profile read from memory in 3.1 ms: 320 stacks, 5 threads; ..." */
 static void print_read(const struct job *job)
 {
     const struct attachment *attachment = job->attachment;
     const struct read_summary *read = &attachment->read;
-    char clean[64], took[UNITS_TEXT], times[48] = "", unsettled[64] = "";
+    char clean[64], took[UNITS_TEXT], times[48] = "", unsettled[64] = "", stops[96];
 
     if (job->options->quiet || !read->count)
         return;
@@ -220,7 +237,7 @@ static void print_read(const struct job *job)
             message_clean(attachment->target.stat.comm, clean, sizeof clean),
             (int)attachment->target.pid, times, took, read->last.stacks,
             read->last.stacks == 1 ? "" : "s", unsettled, read->last.threads,
-            read->last.threads == 1 ? "" : "s", attachment->holds ? "" : "; no thread was stopped");
+            read->last.threads == 1 ? "" : "s", format_stops(attachment, stops, sizeof stops));
 }
 
 static void print_closing(const struct job *job)

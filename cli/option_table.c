@@ -62,6 +62,9 @@ const struct option_row option_rows[] = {
      "make no call and stop nothing; fail if that is not possible"},
     {"call", '\0', OPTION_FLAG, AT(call), TAKES_WAY, 0, OPTIONS_OF_VERB, NULL,
      "make a thread of the process call jemalloc, even where no call is needed"},
+    {"freeze", '\0', OPTION_FLAG, AT(freeze), TAKES_FREEZE, 0, OPTIONS_OF_VERB, NULL,
+     "read the profile from memory while all threads of the process are stopped, so that nothing "
+     "changes meanwhile; print for how long they were"},
     {"allow-reset", '\0', OPTION_FLAG, AT(allow_reset), TAKES_ALLOW_RESET, 0, OPTIONS_OF_VERB, NULL,
      "if such a version was built without statistics: allow a call of prof.reset, which drops all "
      "samples taken so far"},

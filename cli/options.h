@@ -28,6 +28,7 @@ enum {
     TAKES_REFRESH = 1 << 15,  /* -d, --count, --once, --sort, and some of TAKES_FORMAT */
     TAKES_RULES = 1 << 16,    /* --when and its limits; -o is a directory */
     TAKES_WAY = 1 << 17,      /* --no-call, --call */
+    TAKES_FREEZE = 1 << 18,   /* --freeze */
 };
 
 /* How a profile is shown; NULL or false: not given. */
@@ -71,7 +72,7 @@ struct options {
     int lg_sample; /* --lg-sample: 0 to 63; -1: not given */
     bool json, quiet, dry_run, help, version;
     bool once; /* --once */
-    bool list, no_call, call, force_hooks, allow_reset, full, prometheus, allow_slow;
+    bool list, no_call, call, freeze, force_hooks, allow_reset, full, prometheus, allow_slow;
     int verbose;
     struct profile_options report;
     struct watch_options watch;

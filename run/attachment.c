@@ -355,6 +355,11 @@ static void count_hold(struct attachment *attachment)
         attachment->longest_ns = summary->held_ns;
 }
 
+fault_code attachment_explain(struct attachment *attachment, fault_code code, struct fault *fault)
+{
+    return explained(attachment, code, fault);
+}
+
 struct hold {
     struct attachment *attachment;
     held_action action;

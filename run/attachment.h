@@ -24,8 +24,9 @@ struct attach_request {
     size_t instance;              /* of jemalloc, from 1; 0: the default */
     uint64_t timeout_ns;          /* for one attach */
     enum way way;
-    bool force_hooks;                /* functions of the application may run in a call */
-    FILE *trace;                     /* gets a line for each access to the target; NULL: none */
+    bool freeze;      /* a profile is read from memory only, while all threads are stopped */
+    bool force_hooks; /* functions of the application may run in a call */
+    FILE *trace;      /* gets a line for each access to the target; NULL: none */
     const struct run_events *events; /* NULL: none */
 };
 
@@ -34,6 +35,13 @@ struct read_summary {
     unsigned count;      /* profiles */
     uint64_t longest_ns; /* the longest read */
     struct reading last;
+};
+
+/* What a read with request.freeze cost the target (run/frozen.h); of several reads the last. */
+struct frozen_summary {
+    size_t threads; /* stopped at the last freeze */
+    unsigned times; /* freezes: a profile that is being changed at the stop is read again */
+    uint64_t ns;    /* for which they were stopped, all freezes together */
 };
 
 struct attachment {
@@ -56,6 +64,7 @@ struct attachment {
     bool reader_opened;
     struct reader reader; /* if reader_opened */
     struct read_summary read;
+    struct frozen_summary frozen;
     bool frame_checked;  /* on a child of the tool, once */
     unsigned holds;      /* so far: threads stopped */
     unsigned calls;      /* in all holds */
@@ -105,6 +114,11 @@ void attachment_rest(struct attachment *attachment);
  */
 fault_code attachment_renew(struct attachment *attachment, const volatile sig_atomic_t *interrupted,
                             struct fault *fault);
+/*
+ * Refines the fault of something that was done to the target: to the end of the
+ * target, or to the rule behind a refusal of the kernel.
+ */
+fault_code attachment_explain(struct attachment *attachment, fault_code code, struct fault *fault);
 /* For code that stops threads itself, after a hold that has checked the frame. */
 struct injection_env attachment_env(struct attachment *attachment);
 /* Closes everything; idempotent. */

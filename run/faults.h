@@ -7,7 +7,8 @@
 enum {
     /* its memory cgroup is full: the kernel might kill it for one more page */
     FAULT_NO_HEADROOM = FAULT_FIRST(RUN, TRANSIENT),
-    FAULT_NO_ANSWER, /* a page or a file of it never comes, and the wait has no end */
+    FAULT_NO_ANSWER,        /* a page or a file of it never comes, and the wait has no end */
+    FAULT_NO_ANSWER_FROZEN, /* the same, with all its threads stopped */
 
     FAULT_NO_ANSWER_HELD = FAULT_FIRST(RUN, UNFINISHED), /* the same, with a thread stopped */
 

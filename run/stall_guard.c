@@ -11,7 +11,13 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-enum { GRACE_NS = 1000000000, LOOK_NS = 200000000, LOOKS = 25, STACK_SIZE = 256 << 10 };
+enum {
+    GRACE_NS = 1000000000,
+    LOOK_NS = 200000000,
+    LOOKS = 25,
+    LOOKS_FROZEN = 10,
+    STACK_SIZE = 256 << 10,
+};
 
 /* True for calls that read a target or its files; not for writes to the operator's. */
 static bool is_read_call(long nr)
@@ -71,13 +77,19 @@ static bool sleep_until(struct stall_guard *stall_guard, uint64_t at)
     return rc == 0;
 }
 
+static fault_code fault_of_case(const struct stall_guard_case *what)
+{
+    if (what->frozen)
+        return FAULT_NO_ANSWER_FROZEN;
+    return what->tid && *what->tid ? FAULT_NO_ANSWER_HELD : FAULT_NO_ANSWER;
+}
+
 static _Noreturn void give_up(const struct stall_guard *stall_guard, long nr)
 {
     const struct stall_guard_case *what = &stall_guard->what;
-    bool held = what->tid && *what->tid;
     struct fault fault = {0};
 
-    fault_set(&fault, held ? FAULT_NO_ANSWER_HELD : FAULT_NO_ANSWER, ETIMEDOUT, "read", "%s",
+    fault_set(&fault, fault_of_case(what), ETIMEDOUT, "read", "%s",
               syscall_name(nr) ? syscall_name(nr) : "a system call");
     _exit(what->stalled(what->ctx, &fault));
 }
@@ -85,6 +97,7 @@ static _Noreturn void give_up(const struct stall_guard *stall_guard, long nr)
 static void *guard_main(void *arg)
 {
     struct stall_guard *stall_guard = arg;
+    const int looks = stall_guard->what.frozen ? LOOKS_FROZEN : LOOKS;
     char before[256] = "", now[256];
     uint64_t at = stall_guard->at;
 
@@ -92,7 +105,7 @@ static void *guard_main(void *arg)
     for (int same = 0; !sleep_until(stall_guard, at); at = clock_now() + LOOK_NS) {
         read_call(stall_guard, now, sizeof now);
         same = now[0] && strcmp(now, before) == 0 ? same + 1 : 0;
-        if (same == LOOKS)
+        if (same == looks)
             give_up(stall_guard, strtol(now, NULL, 10));
         memcpy(before, now, sizeof before);
     }
@@ -128,9 +141,10 @@ static int start_thread(struct stall_guard *stall_guard)
 void stall_guard_start(struct stall_guard *stall_guard, uint64_t timeout_ns,
                        const struct stall_guard_case *what)
 {
-    *stall_guard = (struct stall_guard){.at = clock_now() + timeout_ns + GRACE_NS,
-                                        .watched = (pid_t)syscall(SYS_gettid),
-                                        .what = *what};
+    *stall_guard =
+        (struct stall_guard){.at = clock_now() + timeout_ns + (what->frozen ? 0 : GRACE_NS),
+                             .watched = (pid_t)syscall(SYS_gettid),
+                             .what = *what};
     if (!what->stalled || sem_init(&stall_guard->stop, 0, 0))
         return;
     stall_guard->started = start_thread(stall_guard) == 0;

@@ -20,6 +20,7 @@
 
 struct stall_guard_case {
     const volatile pid_t *tid; /* the thread that was stopped; NULL or 0: none */
+    bool frozen;               /* all threads are stopped: two seconds in one call are the limit */
     /*
      * Reports the fault and returns the exit status. The watched thread is in
      * the kernel then and holds no lock of the C library. NULL: no guard.

@@ -219,7 +219,7 @@ const struct verb verb_dump = {
     .name = "dump",
     .summary = "write a heap profile, in the target or streamed to a file here",
     .synopses = {"[options] PID..."},
-    .takes = TAKES_OUTPUT | TAKES_PATH | TAKES_FORMAT | TAKES_HOOKS | TAKES_WAY,
+    .takes = TAKES_OUTPUT | TAKES_PATH | TAKES_FORMAT | TAKES_HOOKS | TAKES_WAY | TAKES_FREEZE,
     .intro = "Makes the process write its heap profile and prints the path under which it can\n"
              "be opened from here. By default jemalloc chooses the name (opt.prof_prefix).\n",
     .options =

@@ -242,7 +242,8 @@ const struct verb verb_leak = {
     .name = "leak",
     .summary = "show what grows, by stack, the largest growth first",
     .synopses = {"[options] PID..."},
-    .takes = TAKES_OUTPUT | TAKES_FORMAT | TAKES_DURATION | TAKES_SETTLE | TAKES_HOOKS | TAKES_WAY,
+    .takes = TAKES_OUTPUT | TAKES_FORMAT | TAKES_DURATION | TAKES_SETTLE | TAKES_HOOKS | TAKES_WAY |
+             TAKES_FREEZE,
     .intro = "Takes a profile, samples for a while, takes another, and restores the former\n"
              "value of prof.active. Shows what has grown, by stack, the largest growth first:\n"
              "bytes, twice the standard deviation of the sampling, objects and bytes per\n"

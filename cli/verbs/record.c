@@ -135,7 +135,8 @@ const struct verb verb_record = {
     .name = "record",
     .summary = "sample for a while, write a profile, restore the former state",
     .synopses = {"[options] PID..."},
-    .takes = TAKES_OUTPUT | TAKES_FORMAT | TAKES_DURATION | TAKES_SERIES | TAKES_HOOKS | TAKES_WAY,
+    .takes = TAKES_OUTPUT | TAKES_FORMAT | TAKES_DURATION | TAKES_SERIES | TAKES_HOOKS | TAKES_WAY |
+             TAKES_FREEZE,
     .intro = "Switches profiling on, waits, takes a profile, restores the former value of\n"
              "prof.active and reads it back. The profile is streamed: nothing is created on\n"
              "the target's side. Prints the path of the file.\n",

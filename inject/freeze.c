@@ -1,0 +1,263 @@
+#include "inject/freeze.h"
+#include "attach/permit.h"
+#include "attach/threads.h"
+#include "base/list.h"
+#include "host/task.h"
+#include "inject/arch.h"
+#include "inject/faults.h"
+#include "inject/resume.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum {
+    LOOK_PAUSE_NS = 2000000,
+    STOPPABLE_NS = 1000000000, /* how long to wait, without a stop, until all can be stopped */
+    STOP_NS = 1000000000,      /* from the first interrupt to the stop of the last thread */
+};
+
+struct frozen_thread {
+    struct session session;
+    bool rewound;          /* its system call will be repeated */
+    arch_regs interrupted; /* if so: the registers with its EINTR */
+};
+
+/* ---- before the first stop ---- */
+
+/*
+ * Returns why the thread cannot be stopped now: it would not stop in time, or the
+ * stop would end a call that cannot be repeated. NULL: it can.
+ */
+static const char *cannot_stop(const struct thread *thread, const struct target *target)
+{
+    struct proc_syscall now;
+
+    if (thread->state == 'D')
+        return "is in an uninterruptible wait";
+    if (thread->state == 'S' && thread_read_syscall(thread, target, &now) && now.asleep &&
+        arch_bears_no_stop(now.nr))
+        return "waits in close(2), which the stop would end";
+    return NULL;
+}
+
+static fault_code look_at_threads(const struct freeze_env *env, const char **why, pid_t *tid,
+                                  struct fault *fault)
+{
+    struct threads threads;
+    fault_code rc = threads_list(&threads, env->target, fault);
+
+    *why = NULL;
+    if (rc != FAULT_NONE)
+        return rc;
+    for (size_t i = 0; i < threads.count && !*why; i++) {
+        *why = cannot_stop(&threads.list[i], env->target);
+        *tid = threads.list[i].tid;
+    }
+    threads_free(&threads);
+    return FAULT_NONE;
+}
+
+static fault_code await_stoppable(const struct freeze_env *env, struct fault *fault)
+{
+    const struct timespec pause = {0, LOOK_PAUSE_NS};
+    uint64_t until = clock_now() + STOPPABLE_NS;
+    const char *why;
+    pid_t tid = 0;
+
+    for (;;) {
+        fault_code rc = look_at_threads(env, &why, &tid, fault);
+        if (rc != FAULT_NONE || !why)
+            return rc;
+        if (deadline_interrupted(env->deadline))
+            return fault_set(fault, FAULT_INTERRUPTED, EINTR, "freeze", "%d", env->target->pid);
+        if (clock_now() > until || deadline_passed(env->deadline))
+            break;
+        nanosleep(&pause, NULL);
+    }
+    fault_set(fault, FAULT_NO_FREEZE, 0, "freeze", "thread %d %s", (int)tid, why);
+    return permit_explain(env->target, tid, fault);
+}
+
+/* ---- the stops ---- */
+
+/* /proc shows the threads in the same order each time, so the first look is nearly always right. */
+static bool is_seized(struct freeze *freeze, pid_t tid)
+{
+    for (size_t i = 0; i < freeze->count; i++) {
+        size_t at = (freeze->cursor + i) % freeze->count;
+        const struct session *session = &freeze->list[at].session;
+        if (session->tid == tid && session->state != SESSION_LOST) {
+            freeze->cursor = at + 1;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A thread that has ended is none to be stopped: the first one may be a zombie. */
+static fault_code refused_thread(const struct freeze *freeze, pid_t tid, fault_code code,
+                                 struct fault *fault)
+{
+    const struct target *target = freeze->env.target;
+    struct thread now = {.tid = tid};
+
+    if (code == FAULT_GONE || !thread_refresh(&now, target))
+        return target_check(target, fault);
+    return permit_explain(target, tid, fault);
+}
+
+static fault_code seize_thread(struct freeze *freeze, pid_t tid, struct fault *fault)
+{
+    struct frozen_thread *thread;
+    fault_code rc;
+
+    if (!LIST_GROW(freeze->list, freeze->capacity, freeze->count))
+        return fault_set(fault, FAULT_INTERNAL, ENOMEM, "freeze", "%zu threads", freeze->count);
+    thread = &freeze->list[freeze->count];
+    thread->rewound = false;
+    rc = session_seize(&thread->session, freeze->env.target, tid, freeze->env.gate, fault);
+    if (rc != FAULT_NONE)
+        return refused_thread(freeze, tid, rc, fault);
+    freeze->count++;
+    return FAULT_NONE;
+}
+
+static fault_code seize_new(struct freeze *freeze, struct fault *fault)
+{
+    const struct target *target = freeze->env.target;
+    struct task_dir dir;
+    int err = task_dir_of_threads(&dir, target->proc, target->pid);
+    fault_code rc = FAULT_NONE;
+    pid_t tid;
+
+    if (err)
+        return fault_set(fault, FAULT_GONE, -err, "list threads", "%d", target->pid);
+    freeze->cursor = 0;
+    while (rc == FAULT_NONE && freeze->count < THREADS_MAX && (tid = task_dir_next(&dir)))
+        if (!is_seized(freeze, tid))
+            rc = seize_thread(freeze, tid, fault);
+    task_dir_close(&dir);
+    return rc;
+}
+
+/* A thread that ends before it stops needs no stop. */
+static void interrupt_thread(struct freeze *freeze, struct frozen_thread *thread)
+{
+    if (!freeze->begun_at)
+        freeze->begun_at = clock_now();
+    (void)session_interrupt(&thread->session, NULL);
+}
+
+/*
+ * A signal that the thread takes before it is resumed makes the EINTR real: resume_thread then
+ * restores it. If the tool dies first, the signal comes just before the call is repeated.
+ */
+static void undo_eintr(struct frozen_thread *thread)
+{
+    arch_regs regs;
+
+    if (thread->session.state != SESSION_EVENT || !arch_get_regs(&thread->session, &regs) ||
+        !arch_eintr_by_stop(&regs))
+        return;
+    thread->interrupted = regs;
+    arch_rewind(&regs);
+    thread->rewound = arch_set_regs(&thread->session, &regs);
+}
+
+static fault_code await_thread(struct freeze *freeze, struct frozen_thread *thread,
+                               struct fault *fault)
+{
+    struct session *session = &thread->session;
+    struct deadline soon = *freeze->env.deadline;
+    fault_code rc = FAULT_NONE;
+
+    if (soon.at > freeze->begun_at + STOP_NS)
+        soon.at = freeze->begun_at + STOP_NS;
+    if (session->state == SESSION_RUNNING)
+        rc = session_wait(session, &soon, fault);
+    if (rc != FAULT_NONE) {
+        fault_set(fault, FAULT_NO_FREEZE, ETIMEDOUT, "freeze", "thread %d did not stop in time",
+                  (int)session->tid);
+        return permit_explain(freeze->env.target, session->tid, fault);
+    }
+    if (session->state == SESSION_EXECED)
+        return fault_set(fault, FAULT_EXECED, 0, "freeze", "thread %d", (int)session->tid);
+    freeze->threads += session->state != SESSION_LOST;
+    undo_eintr(thread);
+    return FAULT_NONE;
+}
+
+/* All are interrupted first, so that they stop at nearly the same time. */
+static fault_code stop_new(struct freeze *freeze, struct fault *fault)
+{
+    fault_code rc;
+
+    for (size_t i = freeze->waited; i < freeze->count; i++)
+        interrupt_thread(freeze, &freeze->list[i]);
+    for (; freeze->waited < freeze->count; freeze->waited++) {
+        rc = await_thread(freeze, &freeze->list[freeze->waited], fault);
+        if (rc != FAULT_NONE)
+            return rc;
+    }
+    return FAULT_NONE;
+}
+
+/* Only a thread that runs can create another: all are stopped once a look finds none that is new.
+ */
+static fault_code stop_all(struct freeze *freeze, struct fault *fault)
+{
+    fault_code rc;
+
+    do {
+        rc = seize_new(freeze, fault);
+        if (rc == FAULT_NONE && freeze->waited == freeze->count)
+            break;
+        if (rc == FAULT_NONE)
+            rc = stop_new(freeze, fault);
+    } while (rc == FAULT_NONE);
+    if (rc == FAULT_NONE && deadline_interrupted(freeze->env.deadline))
+        rc = fault_set(fault, FAULT_INTERRUPTED, EINTR, "freeze", "%d", freeze->env.target->pid);
+    if (rc == FAULT_NONE && !freeze->threads)
+        rc = fault_set(fault, FAULT_GONE, ESRCH, "freeze", "%d", freeze->env.target->pid);
+    return rc;
+}
+
+fault_code freeze_begin(struct freeze *freeze, const struct freeze_env *env, struct fault *fault)
+{
+    struct fault own;
+    fault_code rc;
+
+    fault = fault ? fault : &own; /* permit_explain reads the fault's code */
+    memset(freeze, 0, sizeof *freeze);
+    freeze->env = *env;
+    rc = await_stoppable(env, fault);
+    if (rc == FAULT_NONE)
+        rc = stop_all(freeze, fault);
+    if (rc != FAULT_NONE)
+        freeze_end(freeze);
+    return rc;
+}
+
+/* ---- the end ---- */
+
+static void resume_thread(const struct freeze *freeze, struct frozen_thread *thread)
+{
+    struct session *session = &thread->session;
+
+    if (thread->rewound && resume_signal_waits(freeze->env.target, session->tid, NULL))
+        (void)arch_set_regs(session, &thread->interrupted);
+    session_detach(session);
+}
+
+void freeze_end(struct freeze *freeze)
+{
+    if (!freeze->list)
+        return;
+    for (size_t i = 0; i < freeze->count; i++)
+        resume_thread(freeze, &freeze->list[i]);
+    if (freeze->begun_at)
+        freeze->ns = clock_now() - freeze->begun_at;
+    free(freeze->list);
+    freeze->list = NULL;
+    freeze->count = freeze->capacity = 0;
+}

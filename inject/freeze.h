@@ -1,0 +1,48 @@
+/*
+ * Stops all threads of a process for a read of its memory, and resumes them.
+ *
+ * Each thread is seized and interrupted (no SIGSTOP, no PTRACE_O_EXITKILL): if the
+ * tool dies at any moment, the kernel resumes all of them. No register is changed,
+ * except to repeat a system call that only the stop has ended with EINTR
+ * (arch_eintr_by_stop); that is done at the stop, so that it holds without the tool,
+ * too. Processes that share its memory (a vfork(2) child) are not stopped.
+ */
+#pragma once
+
+#include "attach/deadline.h"
+#include "attach/gate.h"
+#include "attach/target.h"
+
+/* What a freeze works with. All of it must outlive the freeze. */
+struct freeze_env {
+    const struct target *target;
+    struct gate *gate;
+    const struct deadline *deadline;
+};
+
+struct frozen_thread;
+
+struct freeze {
+    struct freeze_env env;
+    struct frozen_thread *list; /* in the order in which /proc showed them */
+    size_t count, capacity, waited;
+    size_t cursor;     /* where the next thread in /proc is expected in the list */
+    uint64_t begun_at; /* CLOCK_MONOTONIC ns: just before the first interrupt; 0: none yet */
+    size_t threads;    /* that were stopped */
+    uint64_t ns;       /* after freeze_end: from the first interrupt to the last detach */
+};
+
+/*
+ * Stops all threads, also those that are created meanwhile. A process with a
+ * thread that cannot be stopped now (uninterruptible, or in a close(2) that the stop
+ * would end) is waited for, up to one second, before any thread is stopped. From the
+ * first stop on it takes at most one second; threads that have not stopped by then
+ * are FAULT_NO_FREEZE. FAULT_TRACED, FAULT_FROZEN, FAULT_DENIED*, FAULT_GONE,
+ * FAULT_EXECED, FAULT_INTERRUPTED: as their names say. After any fault no thread is
+ * stopped, but one that did not stop in time is detached only by the end of the
+ * calling thread of the tool. freeze_end is needed in any case.
+ */
+fault_code freeze_begin(struct freeze *freeze, const struct freeze_env *env, struct fault *fault);
+
+/* Resumes all threads, passes on the signals that have stopped some. Idempotent. */
+void freeze_end(struct freeze *freeze);

@@ -1,0 +1,19 @@
+/* A read of a target while all its threads are stopped (inject/freeze.h). */
+#pragma once
+
+#include "run/attachment.h"
+
+/* Runs while all threads are stopped; is repeated after FAULT_UNREADABLE. */
+typedef fault_code (*frozen_action)(void *ctx, struct fault *fault);
+
+/*
+ * Stops all threads of the target, runs the action, and resumes them, in a separate
+ * thread of the tool (run/apart.h). A thread that was stopped in the middle of a
+ * change leaves a profile that cannot be read: then the threads run on for some
+ * milliseconds, and the action is repeated, FROZEN_TIMES in all. Faults: those of
+ * freeze_begin and of the action. A read that does not return while the threads are
+ * stopped ends the tool after two seconds, which resumes them.
+ */
+enum { FROZEN_TIMES = 4 };
+fault_code frozen_run(struct attachment *attachment, frozen_action action, void *ctx,
+                      struct frozen_summary *summary, struct fault *fault);
