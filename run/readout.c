@@ -87,20 +87,21 @@ struct take {
     struct attachment *attachment;
     struct sink *sink;
     struct reading *reading;
+    size_t start; /* of the profile, in the sink */
 };
 
 static fault_code take_frozen(void *ctx, struct fault *fault)
 {
     struct take *take = ctx;
 
-    take->sink->len = 0;
+    take->sink->len = take->start;
     return reader_read(&take->attachment->reader, take->sink, take->reading, fault);
 }
 
 static fault_code take_reading(struct attachment *attachment, struct sink *sink,
                                struct reading *reading, struct fault *fault)
 {
-    struct take take = {attachment, sink, reading};
+    struct take take = {attachment, sink, reading, sink->len};
 
     if (attachment->request.freeze)
         return frozen_run(attachment, take_frozen, &take, &attachment->frozen, fault);

@@ -108,6 +108,9 @@ _jeattach()
         on | off | dump | record | leak | watch | top) options+=' --call --no-call' ;;
     esac
     case $verb in
+        dump | record | leak) options+=' --freeze' ;;
+    esac
+    case $verb in
         on | dump | record | leak | watch | top | stats | reset | purge | mallctl) options+=' --force-hooks' ;;
     esac
 
