@@ -26,7 +26,8 @@ static fault_code open_reader(struct attachment *attachment, struct fault *fault
     const struct reader_source source = {.instance = &attachment->instance,
                                          .modules = &attachment->modules,
                                          .target = &attachment->target,
-                                         .memory = &attachment->memory};
+                                         .memory = &attachment->memory,
+                                         .deadline = &attachment->deadline};
     fault_code rc = reader_open(&attachment->reader, &source, fault);
 
     attachment->reader_opened = rc == FAULT_NONE;
