@@ -26,6 +26,13 @@ void memory_open(struct memory *memory, const struct target *target, struct gate
     }
 }
 
+void memory_open_source(struct memory *memory, const struct memory_source *source)
+{
+    memset(memory, 0, sizeof *memory);
+    memory->source = *source;
+    memory->memfd = memory->mapsfd = -1;
+}
+
 void memory_close(struct memory *memory)
 {
     util_close(&memory->memfd);
@@ -152,6 +159,8 @@ bool memory_read(struct memory *memory, remote_addr addr, void *buf, size_t len)
         errno = EFAULT;
         return false;
     }
+    if (memory->source.read)
+        return memory->source.read(memory->source.ctx, addr, buf, len);
     if (read_vm(memory, addr, buf, len))
         return true;
     if (!memory->no_vm)
@@ -188,7 +197,9 @@ static ssize_t read_vm_pieces(struct memory *memory, struct memory_piece *pieces
 void memory_read_pieces(struct memory *memory, struct memory_piece *pieces, size_t count)
 {
     for (size_t i = 0; i < count;) {
-        ssize_t done = memory->no_vm ? -1 : read_vm_pieces(memory, pieces + i, count - i);
+        ssize_t done = memory->no_vm || memory->source.read
+                           ? -1
+                           : read_vm_pieces(memory, pieces + i, count - i);
         if (done > 0) {
             i += (size_t)done;
             continue;
@@ -314,6 +325,10 @@ static bool write_mem(struct memory *memory, remote_addr addr, const void *buf, 
 
 bool memory_write(struct memory *memory, remote_addr addr, const void *buf, size_t len)
 {
+    if (memory->source.read) {
+        errno = EROFS;
+        return false;
+    }
     if (!memory->no_vm_write) {
         ssize_t n = gate_vm_write(memory->gate, access_tid(memory), addr, buf, len);
         if (n >= 0 || !is_refusal(errno))

@@ -2,6 +2,9 @@
  * Access to the target's memory: reads with process_vm_readv(2), else from
  * /proc/PID/mem, else with PTRACE_PEEKDATA once a thread is stopped. A small page
  * cache serves only mappings whose bytes do not change (ELF structures, code).
+ *
+ * The memory can also come from another source, such as a core file: then there is
+ * no process, and every write fails.
  */
 #pragma once
 
@@ -14,8 +17,15 @@ struct memory_range {
     remote_addr start, end;
 };
 
+struct memory_source {
+    /* Reads exactly len bytes; otherwise returns false with errno. addr + len does not wrap. */
+    bool (*read)(void *ctx, remote_addr addr, void *buf, size_t len);
+    void *ctx;
+};
+
 struct memory {
     pid_t pid;
+    struct memory_source source; /* read NULL: the process */
     struct gate *gate;
     int memfd; /* /proc/PID/mem, read-write if the kernel allowed it; -1: refused */
     bool memfd_writable;
@@ -32,11 +42,13 @@ struct memory {
 
 /* Cannot fail: if every way is refused so far, reads fail. */
 void memory_open(struct memory *memory, const struct target *target, struct gate *gate);
+/* Takes the memory from a source, which must outlive it, and from no process. */
+void memory_open_source(struct memory *memory, const struct memory_source *source);
 void memory_close(struct memory *memory);
 
 /*
  * True if the process still runs the program that it ran at memory_open; addr was
- * mapped then. Also true if neither /proc/PID/mem nor maps is open.
+ * mapped then. Also true if neither /proc/PID/mem nor maps is open, as with a source.
  */
 bool memory_is_same(const struct memory *memory, remote_addr addr);
 
@@ -88,7 +100,7 @@ ssize_t memory_read_string(struct memory *memory, remote_addr addr, char *buf, s
  */
 bool memory_grow_stack(struct memory *memory, remote_addr addr);
 
-/* Writes exactly len bytes to pages that the target may write itself. */
+/* Writes exactly len bytes to pages that the target may write itself. EROFS: it has a source. */
 bool memory_write(struct memory *memory, remote_addr addr, const void *buf, size_t len);
 
 /*
