@@ -37,6 +37,10 @@ static fault_code check_state(const struct reader *reader, struct fault *fault)
     if (state.build.opt_prof == FACT_UNKNOWN && state.build.config_prof != FACT_NO)
         return unreadable(fault, UNREADABLE_TABLE,
                           "it is unknown whether profiling is enabled (opt.prof)");
+    /* opt_prof was found by the function of its name: such a one has only a build that can profile.
+     */
+    if (state.build.config_prof == FACT_UNKNOWN)
+        state.build.config_prof = FACT_YES;
     return build_can_profile(&state.build, fault);
 }
 
