@@ -50,7 +50,7 @@ MAPPINGS_LEFT_ALLOWED = 0
 MALLCTL_NAMES = ["opt.prof", "prof.gdump=false", "arena.0.decay", "stats.resident", "version"]
 
 VERBS = ("on", "dump", "stream", "stats", "report", "mallctl", "reset", "purge", "record", "leak")
-VERBS += ("watch", "top", "several")
+VERBS += ("watch", "top", "several", "freeze")
 
 # Other verbs write nothing the second time: profiling is already on.
 SWITCHING = ("on", "record", "leak", "watch", "several")
@@ -89,16 +89,17 @@ class Series:
         words = {
             "on": ["on"],
             "dump": ["dump"],
-            "stream": ["dump", "-o", self.sink],
+            "stream": ["dump", "--call", "-o", self.sink],
+            "freeze": ["dump", "--freeze", "-o", self.sink],
             "stats": ["stats"],
             "report": ["stats", "--json"],
             "mallctl": ["mallctl"],
             "reset": ["reset", "--lg-sample", "12"],
             "purge": ["purge"],
-            "top": ["top", "--once"],
-            "record": ["record", "-d", "1ms", "-o", "/dev/null"],
-            "leak": ["leak", "-d", "1ms", "--settle", "1ms"],
-            "watch": ["watch", "--when", "rss>1K", "--once", "--on", "-o", self.profiles],
+            "top": ["top", "--call", "--once"],
+            "record": ["record", "--call", "-d", "1ms", "-o", "/dev/null"],
+            "leak": ["leak", "--call", "-d", "1ms", "--settle", "1ms"],
+            "watch": ["watch", "--call", "--when", "rss>1K", "--once", "--on", "-o", self.profiles],
             "several": ["on"],
         }[self.verb]
         words += ["-vv", pid] + MALLCTL_NAMES * (self.verb == "mallctl")
@@ -190,7 +191,7 @@ class Series:
 
     def compare_state(self, where):
         pid = self.victim.pid
-        if lib.tracer_of(pid) != 0 or lib.state_of(pid) not in "RSD":
+        if lib.state_of(pid) not in "RSD" or any(map(self.is_traced, lib.threads(pid))):
             self.fault(where, "stopped or traced: %s" % self.place())
         if not lib.wait_until(lambda: lib.signal_masks(pid) == self.start.masks, 1):
             self.fault(where, "signal masks: %s" % lib.signal_masks(pid))
@@ -198,6 +199,9 @@ class Series:
             self.fault(where, "threads: %s" % lib.threads(pid))
         if lib.descriptors(pid) != self.start.descriptors:
             self.fault(where, "descriptors: %s" % lib.descriptors(pid))
+
+    def is_traced(self, tid):
+        return lib.tracer_of_thread(self.victim.pid, tid) != 0
 
     def compare_mappings(self, where):
         if self.victim.mode in ("malloc", "collect"):
@@ -226,7 +230,10 @@ class Series:
 
     def second_use(self, where):
         """The tool still works on this target; top makes no dump unless profiling is on."""
-        result = lib.run_tool("on" if self.verb == "top" else "off", self.victim.pid)
+        if self.verb == "freeze":
+            result = lib.run_tool(*self.arguments())
+        else:
+            result = lib.run_tool("on" if self.verb == "top" else "off", self.victim.pid)
         if result.code != lib.OK:
             self.fault(where, "the next use fails: %s" % str(result))
         self.victim.wait_rounds(2)
@@ -249,7 +256,8 @@ class Series:
 
     def final_uses(self):
         pids = [self.victim.pid] + ([self.other.pid] if self.other else [])
-        for verb in ("on", "off"):
+        # A call in a thread that never allocates would make mappings.
+        for verb in () if self.verb == "freeze" else ("on", "off"):
             result = lib.run_tool(verb, *pids)
             if result.code != lib.OK:
                 self.fault("at the end", str(result))
@@ -388,6 +396,7 @@ def main():
             # More threads for `on` to visit. They never allocate, so a call in one of them would
             # make mappings; those of this mode are not compared.
             more = ["--threads", "2"] if library and mode == "malloc" else []
+            more += ["--threads", "5"] if verb == "freeze" else []  # all of them are stopped
             series = run_series(verb, mode, options, arguments + more, library)
             rows.append(series.row())
             faults += series.faults
