@@ -294,12 +294,20 @@ fault_code dump_check(const struct target *target, const struct dump_request *re
     return request->path ? refuse_fifo(target, request->path, fault) : FAULT_NONE;
 }
 
+/* The profile may end with it: then there is no need to search all of it. */
+static const unsigned char *find_title(const struct sink *sink, const char *title, size_t len)
+{
+    if (sink->len >= len && memcmp(sink->bytes + sink->len - len, title, len) == 0)
+        return sink->bytes + sink->len - len;
+    return memmem(sink->bytes, sink->len, title, len);
+}
+
 fault_code dump_complete(const struct target *target, struct sink *sink, struct fault *fault)
 {
     static const char title[] = "\nMAPPED_LIBRARIES:\n";
     AUTO_FREE char *maps = NULL;
 
-    const unsigned char *found = memmem(sink->bytes, sink->len, title, sizeof title - 1);
+    const unsigned char *found = find_title(sink, title, sizeof title - 1);
     if (found && found + sizeof title - 1 < sink->bytes + sink->len)
         return FAULT_NONE;
     ssize_t n = target_maps(target, &maps, MODULES_MAPS_LIMIT);

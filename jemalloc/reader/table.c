@@ -1,6 +1,7 @@
 #include "jemalloc/reader/table.h"
 #include "base/list.h"
 #include "base/search.h"
+#include "base/sort.h"
 
 #include <string.h>
 
@@ -20,23 +21,21 @@ static bool add_address(struct addresses *addresses, remote_addr addr)
     return true;
 }
 
-static int compare_words(const void *a, const void *b)
+/* In ascending order, each once. False: out of memory. */
+static bool sort_addresses(struct addresses *addresses)
 {
-    const remote_addr *x = a, *y = b;
-    return (*x > *y) - (*x < *y);
-}
-
-static void sort_addresses(struct addresses *addresses)
-{
+    uint64_t *scratch = reallocarray(NULL, addresses->count + 1, sizeof *scratch);
     size_t kept = 0;
 
-    if (!addresses->count)
-        return;
-    qsort(addresses->list, addresses->count, sizeof *addresses->list, compare_words);
+    if (!scratch)
+        return false;
+    sort_words(addresses->list, scratch, addresses->count);
+    free(scratch);
     for (size_t i = 1; i < addresses->count; i++)
         if (addresses->list[i] != addresses->list[kept])
             addresses->list[++kept] = addresses->list[i];
-    addresses->count = kept + 1;
+    addresses->count = addresses->count ? kept + 1 : 0;
+    return true;
 }
 
 bool addresses_have(const struct addresses *addresses, remote_addr addr)
@@ -66,8 +65,7 @@ bool addresses_merge(struct addresses *addresses, const struct addresses *more)
     for (size_t i = 0; i < more->count; i++)
         if (!add_address(addresses, more->list[i]))
             return false;
-    sort_addresses(addresses);
-    return true;
+    return sort_addresses(addresses);
 }
 
 /*
@@ -124,7 +122,6 @@ static bool read_cells(struct cells *cells, const struct reader_table *table)
             !take_cells(cells, n))
             return false;
     }
-    sort_addresses(cells->addresses);
     return true;
 }
 
@@ -132,6 +129,14 @@ static bool same_addresses(const struct addresses *a, const struct addresses *b)
 {
     return a->count == b->count &&
            (!a->count || memcmp(a->list, b->list, a->count * sizeof *a->list) == 0);
+}
+
+static void exchange_addresses(struct addresses *a, struct addresses *b)
+{
+    const struct addresses kept = *a;
+
+    *a = *b;
+    *b = kept;
 }
 
 /* Reads the cells of the table that is there now; false also if it was replaced meanwhile. */
@@ -143,35 +148,47 @@ static bool read_now(struct cells *cells, remote_addr addr)
            table_open(&after, cells->memory, addr) && after.cells == table.cells;
 }
 
-/* Each read may miss a cell that is moved; all of them together hardly. */
-static bool read_settled(struct cells *cells, remote_addr addr)
+/*
+ * Each read may miss a cell that is moved; all of them together hardly. Two agree if
+ * each address is in the same cell.
+ */
+static bool read_settled(struct cells *cells, remote_addr addr, struct addresses *all)
 {
-    struct addresses all = {0}, *now = cells->addresses;
+    struct addresses last = {0}, *now = cells->addresses;
     bool known = false, same = false, good = true;
 
     for (unsigned i = 0; i < TABLE_READS_MAX && good && !same; i++) {
         if (!read_now(cells, addr))
             continue;
-        same = known && same_addresses(now, &all);
-        good = same || addresses_merge(&all, now);
+        same = known && same_addresses(now, &last);
+        good = same || addresses_merge(all, now);
+        exchange_addresses(now, &last);
         known = true;
     }
-    addresses_free(now);
-    *now = all;
+    addresses_free(&last);
     return good && known;
+}
+
+static bool read_table_once(struct cells *cells, remote_addr addr, struct addresses *all)
+{
+    return read_now(cells, addr) && addresses_merge(all, cells->addresses);
 }
 
 bool table_read(struct memory *memory, const struct reader_layout *layout, remote_addr addr,
                 bool is_still, struct addresses *addresses, size_t *odd)
 {
-    struct cells cells = {memory, layout, addresses, 0, NULL};
+    struct addresses now = {0};
+    struct cells cells = {memory, layout, &now, 0, NULL};
     bool done;
 
     cells.buf = malloc(CELLS_AT_ONCE * sizeof *cells.buf);
     if (!cells.buf)
         return false;
-    done = is_still ? read_now(&cells, addr) : read_settled(&cells, addr);
+    addresses->count = 0;
+    done =
+        is_still ? read_table_once(&cells, addr, addresses) : read_settled(&cells, addr, addresses);
     free(cells.buf);
+    addresses_free(&now);
     *odd = cells.odd;
     return done;
 }
