@@ -9,6 +9,8 @@ static const char anchor_text[] = "thread_active_init";
 /* --- the anchor --- */
 
 struct anchor_search {
+    const char *text;
+    size_t size; /* with its NUL */
     remote_addr *found;
     size_t count;
 };
@@ -19,7 +21,7 @@ static bool visit_anchor(void *ctx, const struct piece *piece)
     struct anchor_search *search = ctx;
     const unsigned char *at = piece->bytes, *end = piece->bytes + piece->len;
 
-    while ((at = memmem(at, (size_t)(end - at), anchor_text, sizeof anchor_text))) {
+    while ((at = memmem(at, (size_t)(end - at), search->text, search->size))) {
         if ((size_t)(at - piece->bytes) >= piece->fresh)
             break;
         search->found[search->count++] = piece->at + (remote_addr)(at - piece->bytes);
@@ -30,14 +32,20 @@ static bool visit_anchor(void *ctx, const struct piece *piece)
     return true;
 }
 
+static size_t find_text(const struct view *view, const char *text,
+                        remote_addr found[CTL_ANCHORS_MAX])
+{
+    struct anchor_search search = {text, strlen(text) + 1, found, 0};
+
+    view_scan_segments(view, PF_W | PF_X, 0, search.size, visit_anchor, &search);
+    if (!search.count) /* constants and code are in one segment */
+        view_scan_segments(view, PF_W | PF_X, PF_X, search.size, visit_anchor, &search);
+    return search.count;
+}
+
 size_t ctl_find_anchors(const struct view *view, remote_addr anchors[CTL_ANCHORS_MAX])
 {
-    struct anchor_search search = {anchors, 0};
-
-    view_scan_segments(view, PF_W | PF_X, 0, sizeof anchor_text, visit_anchor, &search);
-    if (!search.count) /* constants and code are in one segment */
-        view_scan_segments(view, PF_W | PF_X, PF_X, sizeof anchor_text, visit_anchor, &search);
-    return search.count;
+    return find_text(view, anchor_text, anchors);
 }
 
 /* --- pointers --- */
@@ -315,4 +323,30 @@ remote_addr ctl_function(const struct ctl_tables *tables, const char *path)
             return tables->nodes[owner].function;
         path += n + 1;
     }
+}
+
+remote_addr ctl_indexed_function(const struct view *view, const char *name)
+{
+    remote_addr texts[CTL_ANCHORS_MAX], words[CTL_ANCHORS_MAX], function = 0;
+    struct word_search search = {
+        .wanted = texts,
+        .wanted_count = find_text(view, name, texts),
+        .high = UINT64_MAX,
+        .found = words,
+        .capacity = ARRAY_LEN(words),
+    };
+
+    if (!search.wanted_count)
+        return 0;
+    find_words(view, &search);
+    for (size_t i = 0; i < search.count; i++) {
+        struct ctl_node node;
+        if (!read_node(view, words[i] - offsetof(struct raw_node, name), &node) || !node.function ||
+            strcmp(node.name, name) != 0)
+            continue;
+        if (function && function != node.function)
+            return 0;
+        function = node.function;
+    }
+    return function;
 }
