@@ -103,6 +103,8 @@ static const char *wrong_with_way(const struct options *options, unsigned takes)
         return "--no-call requires -o FILE: without -o the process writes the profile, by a call";
     if (options->no_call && options->thread)
         return "--no-call cannot be combined with --thread: it stops no thread";
+    if (options->no_call && options->full)
+        return "--no-call and --full exclude each other: only a call makes jemalloc's report";
     if (options->freeze && options->call)
         return "--freeze and --call exclude each other: a frozen process makes no call";
     if (options->freeze && options->thread)

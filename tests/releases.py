@@ -137,7 +137,8 @@ def static_program(version, name="allocator", prefix="_rjem_"):
     os.makedirs(where, exist_ok=True)
     with open(os.path.join(where, "lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not os.path.exists(program):
+        source = os.path.join(lib.ROOT, "tests", "victims", name + ".c")
+        if not os.path.exists(program) or os.path.getmtime(program) < os.path.getmtime(source):
             _link_static(archive, prefix, where, program)
     return program
 

@@ -98,13 +98,20 @@ static void print_label(const char *text, FILE *out)
     }
 }
 
-static void print_metric(const struct usage *usage, const char *name, const char *help,
-                         int64_t value, FILE *out)
+void usage_print_labels(const struct usage *usage, FILE *out)
+{
+    fprintf(out, "{pid=\"%d\",process=\"", usage->pid);
+    print_label(usage->name, out);
+    fprintf(out, "\"}");
+}
+
+void usage_print_metric(const struct usage *usage, const char *name, const char *help,
+                        int64_t value, FILE *out)
 {
     fprintf(out, "# HELP jemalloc_%s_bytes %s\n# TYPE jemalloc_%s_bytes gauge\n", name, help, name);
-    fprintf(out, "jemalloc_%s_bytes{pid=\"%d\",process=\"", name, usage->pid);
-    print_label(usage->name, out);
-    fprintf(out, "\"} %" PRId64 "\n", value);
+    fprintf(out, "jemalloc_%s_bytes", name);
+    usage_print_labels(usage, out);
+    fprintf(out, " %" PRId64 "\n", value);
 }
 
 void usage_print_metrics(const struct usage *usage, FILE *out)
@@ -114,20 +121,20 @@ void usage_print_metrics(const struct usage *usage, FILE *out)
 
     usage_rows(usage, rows);
     for (size_t i = 0; i < USAGE_ROWS; i++)
-        print_metric(usage, rows[i].metric, rows[i].help, rows[i].bytes, out);
-    print_metric(usage, "active", "Pages that contain allocations (stats.active).",
-                 (int64_t)gauges->active, out);
-    print_metric(usage, "resident", "Active, dirty and metadata pages (stats.resident).",
-                 (int64_t)gauges->resident, out);
-    print_metric(usage, "metadata", "Data structures of jemalloc itself (stats.metadata).",
-                 (int64_t)gauges->metadata, out);
-    print_metric(usage, "mapped", "Address space of active extents (stats.mapped).",
-                 (int64_t)gauges->mapped, out);
+        usage_print_metric(usage, rows[i].metric, rows[i].help, rows[i].bytes, out);
+    usage_print_metric(usage, "active", "Pages that contain allocations (stats.active).",
+                       (int64_t)gauges->active, out);
+    usage_print_metric(usage, "resident", "Active, dirty and metadata pages (stats.resident).",
+                       (int64_t)gauges->resident, out);
+    usage_print_metric(usage, "metadata", "Data structures of jemalloc itself (stats.metadata).",
+                       (int64_t)gauges->metadata, out);
+    usage_print_metric(usage, "mapped", "Address space of active extents (stats.mapped).",
+                       (int64_t)gauges->mapped, out);
     if (gauges->has_retained)
-        print_metric(usage, "retained", "Address space kept for later use (stats.retained).",
-                     (int64_t)gauges->retained, out);
-    print_metric(usage, "process_resident", "Memory of the whole process (RSS).",
-                 (int64_t)usage->process.rss, out);
-    print_metric(usage, "process_swap", "Memory of the process that is swapped out.",
-                 (int64_t)usage->process.swap, out);
+        usage_print_metric(usage, "retained", "Address space kept for later use (stats.retained).",
+                           (int64_t)gauges->retained, out);
+    usage_print_metric(usage, "process_resident", "Memory of the whole process (RSS).",
+                       (int64_t)usage->process.rss, out);
+    usage_print_metric(usage, "process_swap", "Memory of the process that is swapped out.",
+                       (int64_t)usage->process.swap, out);
 }

@@ -30,3 +30,8 @@ void usage_rows(const struct usage *usage, struct usage_row rows[USAGE_ROWS]);
 void usage_print_table(const struct usage *usage, FILE *out);
 /* Prints version 0.0.4 of Prometheus' text format. */
 void usage_print_metrics(const struct usage *usage, FILE *out);
+/* Prints one gauge of them, jemalloc_NAME_bytes, with its head. */
+void usage_print_metric(const struct usage *usage, const char *name, const char *help,
+                        int64_t value, FILE *out);
+/* Prints the labels of a metric: pid and process. */
+void usage_print_labels(const struct usage *usage, FILE *out);

@@ -5,8 +5,9 @@
 #include "cli/faults.h"
 #include "cli/job.h"
 #include "cli/output/attachment_json.h"
-#include "cli/output/usage.h"
+#include "cli/output/usage_aged.h"
 #include "cli/verbs/verbs.h"
+#include "jemalloc/reader/gauges.h"
 #include "jemalloc/variable.h"
 
 #include <stdio.h>
@@ -109,11 +110,87 @@ static fault_code perform_stats(struct job *job, void *ctx, struct fault *fault)
     return print_report(stats, fault);
 }
 
+/* ---- without a call ---- */
+
+/* A second search, for the version, takes less than a millisecond. */
+static void read_gauges_memory(const struct attachment *attachment, struct memory *memory,
+                               struct prof_state *state, struct gauges_reading *reading)
+{
+    const struct reader_source source = {.instance = &attachment->instance,
+                                         .modules = &attachment->modules,
+                                         .target = &attachment->target,
+                                         .memory = memory};
+    struct gauges_memory places;
+    struct fact_variables variables;
+
+    facts_locate(&variables, source.instance, source.modules, source.target, source.memory);
+    facts_read(&variables, source.memory, state);
+    gauges_locate(&places, &source);
+    gauges_read(&places, reading);
+}
+
+static void print_aged(const struct job *job, const struct usage_aged *aged)
+{
+    struct json json;
+
+    if (job->options->json) {
+        attachment_json_begin(job->attachment, &json);
+        usage_aged_json(aged, &json);
+        json_end(&json);
+    } else if (job->options->prometheus) {
+        usage_aged_metrics(aged, stdout);
+    } else {
+        usage_aged_print(aged, stdout);
+    }
+}
+
+static fault_code perform_no_call(struct job *job, struct fault *fault)
+{
+    struct attachment *attachment = job->attachment;
+    struct prof_state state;
+    struct gauges_reading reading;
+    struct usage_aged aged = {.usage = {.build = &state.build,
+                                        .gauges = &reading.gauges,
+                                        .pid = (int)attachment->target.pid,
+                                        .name = attachment->target.stat.comm},
+                              .reading = &reading};
+    fault_code rc;
+
+    read_gauges_memory(attachment, &attachment->memory, &state, &reading);
+    rc = target_usage(&attachment->target, &aged.usage.process, &aged.usage.source, fault);
+    if (rc == FAULT_NONE)
+        rc = target_check(&attachment->target, fault);
+    if (rc == FAULT_NONE)
+        print_aged(job, &aged);
+    return rc;
+}
+
+/* It works on a process that is stopped, frozen or traced: nothing in it has to run. */
+static int stats_no_call(const struct options *options, pid_t pid)
+{
+    struct attachment attachment;
+    struct attach_request request;
+    struct job job;
+    struct fault fault;
+    fault_code rc;
+
+    job_init(&job, &attachment, options, "read the statistics of process");
+    request = job_request(&job, pid);
+    rc = attachment_look(&attachment, &request, &fault);
+    if (rc == FAULT_NONE)
+        rc = perform_no_call(&job, &fault);
+    return job_finish(&job, rc, &fault);
+}
+
+/* ---- the verb ---- */
+
 static int stats_main(const struct options *options, pid_t pid)
 {
     struct stats stats = {.message_at = 0};
     int code;
 
+    if (options->no_call)
+        return stats_no_call(options, pid);
     sink_init(&stats.sink, REPORT_LIMIT);
     code = job_run(options, pid, "read the statistics of process", perform_stats, &stats);
     sink_free(&stats.sink);
@@ -124,14 +201,20 @@ const struct verb verb_stats = {
     .name = "stats",
     .summary = "show where the memory is, by the counts of jemalloc and the kernel",
     .synopses = {"[options] PID..."},
-    .takes = TAKES_STATS | TAKES_HOOKS,
+    .takes = TAKES_STATS | TAKES_HOOKS | TAKES_NO_CALL,
     .intro = "Shows jemalloc's counts beside those of the kernel, in rows that add up to the\n"
-             "RSS: in use, fragmentation, dirty pages, metadata, and memory outside jemalloc.\n",
+             "RSS: in use, fragmentation, dirty pages, metadata, and memory outside jemalloc.\n"
+             "\n"
+             "With --no-call the gauges are read from the memory of the process: those of the\n"
+             "last write of epoch, by the program or by a tool, with their age. This works on\n"
+             "stopped, frozen and traced processes, too.\n",
     .options =
         {
             {"json", NULL,
              "print jemalloc's own report in JSON, byte for byte as malloc_stats_print(\"J\") "
-             "makes it (since 4.3)"},
+             "makes it (since 4.3); with --no-call: the gauges and their age"},
+            {"no-call", NULL,
+             "make no call and stop nothing: show the gauges that are in memory, and their age"},
         },
     .calls =
         {

@@ -1,7 +1,7 @@
 /* Memory use from /proc, and the rows that explain it. */
 #include "attach/target.h"
 #include "check.h"
-#include "cli/output/usage.h"
+#include "cli/output/usage_aged.h"
 #include "host/parse.h"
 
 #include <stdlib.h>
@@ -121,8 +121,69 @@ static void test_metrics(void)
     CHECK(strstr(text, "jemalloc_retained_bytes{"));
 }
 
+static const struct build known_build = {.text = "5.3.0-0-gabc"};
+
+/* The text of the table for a reading, valid until the next call. */
+static const char *aged_table(const struct gauges_reading *reading)
+{
+    static char text[8192];
+    const struct usage_aged aged = {.usage = {.build = &known_build,
+                                              .gauges = &reading->gauges,
+                                              .process.rss = 4096000,
+                                              .pid = 42,
+                                              .name = "a"},
+                                    .reading = reading};
+    FILE *out = fmemopen(memset(text, 0, sizeof text), sizeof text, "w");
+
+    if (!CHECK(out))
+        return "";
+    usage_aged_print(&aged, out);
+    fclose(out);
+    return text;
+}
+
+static void test_aged(void)
+{
+    struct gauges_reading reading = {
+        .state = GAUGES_KNOWN,
+        .gauges = {.allocated = 600, .active = 700, .metadata = 50, .resident = 800},
+        .has_epoch = true,
+        .epoch = 17,
+        .aged = AGE_KNOWN,
+        .age_ns = 3200000000};
+
+    CHECK(strstr(aged_table(&reading), "  allocated            600 B      3.2 s ago  in use"));
+    CHECK(strstr(aged_table(&reading), "  other                    ?              ?  outside"));
+    CHECK(strstr(aged_table(&reading), "  RSS               3.91 MiB            now  in memory"));
+    CHECK(strstr(aged_table(&reading), "epoch (epoch 17), 3.2 s ago\n"));
+    CHECK(!strstr(aged_table(&reading), "retained"));
+    reading.aged = AGE_AT_MOST;
+    CHECK(strstr(aged_table(&reading), "  allocated            600 B    < 3.2 s ago  in use"));
+    reading.aged = AGE_UNKNOWN;
+    CHECK(strstr(aged_table(&reading), "  allocated            600 B              ?  in use"));
+    CHECK(strstr(aged_table(&reading), "epoch (epoch 17); its time is unknown\n"));
+    reading.state = GAUGES_COLLECTING;
+    CHECK(strstr(aged_table(&reading), "has begun after it, and has not ended\n"));
+}
+
+static void test_aged_unknown(void)
+{
+    static const enum gauges_state states[] = {GAUGES_NOT_FOUND, GAUGES_UNPROVEN, GAUGES_UNREADABLE,
+                                               GAUGES_NEVER};
+
+    for (size_t i = 0; i < ARRAY_LEN(states); i++) {
+        const struct gauges_reading reading = {.state = states[i]};
+        CHECK(strstr(aged_table(&reading), "  allocated                ?              ?  in use"));
+        CHECK(strstr(aged_table(&reading), "  retained                 ?              ?  address"));
+        CHECK(strstr(aged_table(&reading), "\ngauges: "));
+        CHECK(!strstr(aged_table(&reading), "epoch"));
+    }
+}
+
 int main(void)
 {
+    test_aged();
+    test_aged_unknown();
     test_parse();
     test_own();
     test_rows();

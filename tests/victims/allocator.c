@@ -15,6 +15,7 @@
  *   message             sets a malloc_message that writes to file descriptor 2
  *   active 0|1          writes prof.active
  *   clear               each worker frees its blocks
+ *   more N              allocates one block of N bytes, at least 8, and keeps it
  *   leave               the workers end
  *
  * Ends at the end of stdin, or with its parent. PREFIX is the prefix of the
@@ -177,6 +178,18 @@ static bool print_stats(char *words)
     return whole;
 }
 
+static bool keep_more(size_t size)
+{
+    static void *volatile last;
+    void **block = JE(malloc)(size);
+
+    if (!block)
+        return false;
+    *block = last;
+    last = block;
+    return true;
+}
+
 static void own_message(void *ctx, const char *text)
 {
     (void)ctx;
@@ -194,6 +207,8 @@ static bool obey(char *line)
         return tell_workers(0);
     if (strncmp(line, "leave", 5) == 0)
         return tell_workers(LEAVE);
+    if (strncmp(line, "more ", 5) == 0)
+        return keep_more(strtoul(line + 5, NULL, 10));
     if (strncmp(line, "stats ", 6) == 0)
         return print_stats(line + 6);
     if (strncmp(line, "active ", 7) == 0)
