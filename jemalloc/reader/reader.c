@@ -131,35 +131,52 @@ static fault_code read_threads_of(struct reader *reader, struct batch *batch, st
 
 /* ---- joining stacks and threads ---- */
 
-/* True if prof.dump would count it; adds it to its thread. */
-static bool join_tctx(struct model *model, const size_t *order, const struct tctx *tctx)
+/* What prof.dump would do with the counts of a thread for a stack. */
+enum join { JOIN_COUNTED, JOIN_OMITTED, JOIN_LOST };
+
+/*
+ * Adds the counts to those of their thread. A thread that is not in the tree has
+ * ended, and its objects were freed, after these counts were read; or the tree
+ * was being changed.
+ */
+static enum join join_tctx(struct model *model, const size_t *order, const struct tctx *tctx)
 {
     size_t at = threads_at(model, order, tctx->tdata);
     struct tdata *tdata;
 
-    if (at == SIZE_MAX)
-        return false; /* the thread has ended, and everything that it had allocated is freed */
+    if (at == SIZE_MAX || model->tdatas[at].thr_uid != tctx->thr_uid)
+        return tctx->counts.at[COUNT_OBJECTS] ? JOIN_LOST : JOIN_OMITTED;
     tdata = &model->tdatas[at];
     tdata->found++;
-    if (tdata->is_expired || tctx->is_initializing || tdata->thr_uid != tctx->thr_uid)
-        return false;
+    if (tdata->is_expired || tctx->is_initializing)
+        return JOIN_OMITTED;
     counts_add(&tdata->sum, &tctx->counts);
-    return true;
+    return JOIN_COUNTED;
 }
 
-static bool join_threads(struct model *model)
+/* Keeps the counts of one stack that count. Returns true if some were lost. */
+static bool join_gctx(struct model *model, const size_t *order, struct gctx *gctx)
+{
+    struct tctx *list = model->tctxs + gctx->first_tctx;
+    size_t kept = 0, lost = 0;
+
+    for (size_t i = 0; i < gctx->tctxs; i++) {
+        enum join join = join_tctx(model, order, &list[i]);
+        lost += join == JOIN_LOST;
+        if (join == JOIN_COUNTED)
+            list[kept++] = list[i];
+    }
+    gctx->tctxs = kept;
+    return lost > 0;
+}
+
+/* Adds the stacks of which counts were lost to *unsettled. False: out of memory. */
+static bool join_threads(struct model *model, size_t *unsettled)
 {
     size_t *order = threads_order(model);
 
-    for (size_t i = 0; order && i < model->gctx_count; i++) {
-        struct gctx *gctx = &model->gctxs[i];
-        struct tctx *list = model->tctxs + gctx->first_tctx;
-        size_t kept = 0;
-        for (size_t k = 0; k < gctx->tctxs; k++)
-            if (join_tctx(model, order, &list[k]))
-                list[kept++] = list[k];
-        gctx->tctxs = kept;
-    }
+    for (size_t i = 0; order && i < model->gctx_count; i++)
+        *unsettled += join_gctx(model, order, &model->gctxs[i]);
     free(order);
     return order != NULL;
 }
@@ -246,7 +263,7 @@ static fault_code read_model(struct reader *reader, struct batch *batch, const s
 
     if (rc == FAULT_NONE)
         rc = read_threads_of(reader, batch, model, fault);
-    if (rc == FAULT_NONE && !join_threads(model))
+    if (rc == FAULT_NONE && !join_threads(model, &reading->unsettled))
         rc = out_of_memory(fault);
     if (rc == FAULT_NONE)
         rc = check_program(reader, fault);

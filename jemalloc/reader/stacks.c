@@ -149,7 +149,7 @@ static size_t read_table(struct stack_reader *reader)
         else if (!read_fresh(reader, &now, &more) || request->is_still)
             break;
     }
-    unsettled = count_unsettled(reader, &now) + (request->is_still ? odd : 0);
+    unsettled = count_unsettled(reader, &now) + odd;
     addresses_free(&now);
     return unsettled;
 }

@@ -93,6 +93,7 @@ struct cells {
     const struct reader_layout *layout;
     struct addresses *addresses;
     size_t odd;
+    uint64_t least, most; /* what the table counted before and after the last read */
     struct reader_cell *buf;
 };
 
@@ -144,8 +145,12 @@ static bool read_now(struct cells *cells, remote_addr addr)
 {
     struct reader_table table, after;
 
-    return table_open(&table, cells->memory, addr) && read_cells(cells, &table) &&
-           table_open(&after, cells->memory, addr) && after.cells == table.cells;
+    if (!table_open(&table, cells->memory, addr) || !read_cells(cells, &table) ||
+        !table_open(&after, cells->memory, addr) || after.cells != table.cells)
+        return false;
+    cells->least = table.count < after.count ? table.count : after.count;
+    cells->most = table.count > after.count ? table.count : after.count;
+    return true;
 }
 
 /*
@@ -174,11 +179,23 @@ static bool read_table_once(struct cells *cells, remote_addr addr, struct addres
     return read_now(cells, addr) && addresses_merge(all, cells->addresses);
 }
 
+/* Stacks that the table counts and has not. While it changes, freed ones are no error. */
+static size_t count_odd(const struct cells *cells, size_t found, bool is_still)
+{
+    uint64_t difference = 0;
+
+    if (found < cells->least)
+        difference = cells->least - found;
+    else if (is_still && found > cells->most)
+        difference = found - cells->most;
+    return difference > cells->odd ? (size_t)difference : cells->odd;
+}
+
 bool table_read(struct memory *memory, const struct reader_layout *layout, remote_addr addr,
                 bool is_still, struct addresses *addresses, size_t *odd)
 {
     struct addresses now = {0};
-    struct cells cells = {memory, layout, &now, 0, NULL};
+    struct cells cells = {.memory = memory, .layout = layout, .addresses = &now};
     bool done;
 
     cells.buf = malloc(CELLS_AT_ONCE * sizeof *cells.buf);
@@ -189,6 +206,6 @@ bool table_read(struct memory *memory, const struct reader_layout *layout, remot
         is_still ? read_table_once(&cells, addr, addresses) : read_settled(&cells, addr, addresses);
     free(cells.buf);
     addresses_free(&now);
-    *odd = cells.odd;
+    *odd = count_odd(&cells, addresses->count, is_still);
     return done;
 }

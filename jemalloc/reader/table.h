@@ -26,8 +26,9 @@ bool table_is_possible(const struct reader_table *table);
 /*
  * Replaces *addresses with the gctx in the table at addr. Reads until two reads
  * agree, unless is_still: jemalloc moves cells from place to place. *odd becomes
- * the number of cells whose key is not the bt of a gctx. False: unreadable, or
- * out of memory.
+ * the number of stacks that are not among them: cells whose key is not the bt of
+ * a gctx, or the difference to the number that the table counts. False:
+ * unreadable, or out of memory.
  */
 bool table_read(struct memory *memory, const struct reader_layout *layout, remote_addr addr,
                 bool is_still, struct addresses *addresses, size_t *odd);
