@@ -211,8 +211,9 @@ static const char *format_stops(const struct attachment *attachment, char *out, 
     if (frozen->times > 1)
         snprintf(times, sizeof times, " %u times, together", frozen->times);
     if (frozen->times)
-        snprintf(out, size, "; all %zu thread%s stopped%s for %s", frozen->threads,
-                 plural((unsigned)frozen->threads), times, units_duration(frozen->ns, took));
+        snprintf(out, size, "; %s%zu thread%s stopped%s for %s", frozen->threads > 1 ? "all " : "",
+                 frozen->threads, plural((unsigned)frozen->threads), times,
+                 units_duration(frozen->ns, took));
     else
         snprintf(out, size, "%s", attachment->holds ? "" : "; no thread was stopped");
     return out;
