@@ -233,18 +233,18 @@ class Jeattach:
             self.bench.fail(run, "not JSON")
             return None, None
 
-    def toggle(self):
+    def toggle(self, *options):
         """Switches profiling, and checks the line that the tool prints."""
         self.active = not self.active
-        run = self.call("on" if self.active else "off")
+        run = self.call("on" if self.active else "off", *options)
         want = f"prof.active: {truth(not self.active)} -> {truth(self.active)}"
         if run and run.out.strip() != want:
             self.bench.fail(run, f"did not print '{want}'")
         return run
 
-    def toggle_answer(self, thread=None):
+    def toggle_answer(self, *options, thread=None):
         self.active = not self.active
-        options = ["--thread", str(thread)] if thread else []
+        options += ("--thread", str(thread)) if thread else ()
         return self.answer("on" if self.active else "off", *options)
 
 
@@ -255,16 +255,18 @@ class Gdb:
         self.bench = bench
         self.pid = str(pid)
         self.broken = bench.gdb is None
+        self.can_call = True
 
     def call(self, expression):
-        if self.broken:
+        if self.broken or not self.can_call:
             return None
         run = self.bench.run([self.bench.gdb, "-nx", "-batch", "-p", self.pid,
                               "-iex", "set debuginfod enabled off", "-ex", f"call {expression}"])
         if run.code != 0 or "$1 = 0\n" not in run.out:
-            self.broken = True
+            self.can_call = False
+            self.broken = run.code == -signal.SIGKILL
             last = (run.err.strip().splitlines() or ["no message"])[-1]
-            end = "did not end in 30 s" if run.code == -signal.SIGKILL else f"failed: {last}"
+            end = "did not end in 30 s" if self.broken else f"failed: {last}"
             self.bench.notes.append(f"gdb: {expression} {end}")
             return None
         return run

@@ -52,10 +52,10 @@ class Verb:
         return " ".join(["calls", *self.calls]).replace("HEAP", heap)
 
 
-ON = Verb("on", STATE + ("prof.active=b1", "prof.active"), before=("calls prof.active=b0",))
-OFF = Verb("off", STATE + ("prof.active=b0", "prof.active"), before=("calls prof.active=b1",))
+ON = Verb("on --call", STATE + ("prof.active=b1", "prof.active"), before=("calls prof.active=b0",))
+OFF = Verb("off --call", STATE + ("prof.active=b0", "prof.active"), before=("calls prof.active=b1",))
 # With 5.2, threads that allocated while profiling was off need more calls.
-ON_ASLEEP = Verb("on", ON.calls + COUNTERS, before=ON.before + ("fill",), visits=True)
+ON_ASLEEP = Verb("on --call", ON.calls + COUNTERS, before=ON.before + ("fill",), visits=True)
 REPORTS = (Verb("stats --json", report="J", json=False),
            Verb("stats --full", report="-", json=False))
 LIST = "mallctl --list"  # its calls are taken from its answer
@@ -67,7 +67,7 @@ VERBS = (
                                    "prof.lg_sample"), before=("fill",)),
     Verb("purge", HOOKS + (ALL + "extent_hooks",) + RESIDENT + (ALL + "purge!",) + RESIDENT,
          before=("fill",)),
-    Verb("dump -o", STATE + ("experimental.hooks.prof_dump",) + HOOKS +
+    Verb("dump --call -o", STATE + ("experimental.hooks.prof_dump",) + HOOKS +
          (AUTOMATIC + "extent_hooks", "prof.dump=sHEAP"), before=("fill",)),
 )
 
