@@ -11,6 +11,7 @@ enum {
 struct node_heads {
     struct batch_item items[NODES_MAX];
     struct {
+        unsigned words; /* program counters that bytes has room for and were read */
         unsigned char bytes[READER_OBJECT_MAX + WORDS_FIRST * 8];
     } at[NODES_MAX];
 };
@@ -67,13 +68,18 @@ static void read_gctx_heads(struct nodes *nodes, const remote_addr *addrs, size_
     const size_t head = nodes->layout->gctx_vec;
     size_t again = 0;
 
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         heads->items[i] = (struct batch_item){addrs[i], head + WORDS_FIRST * 8, heads->at[i].bytes};
+        heads->at[i].words = WORDS_FIRST;
+    }
     if (!batch_read(nodes->batch, heads->items, count))
         return;
-    for (size_t i = 0; i < count; i++)
-        if (!word_at(heads->at[i].bytes, nodes->layout->gctx_bt))
-            heads->items[again++] = (struct batch_item){addrs[i], head, heads->at[i].bytes};
+    for (size_t i = 0; i < count; i++) {
+        if (word_at(heads->at[i].bytes, nodes->layout->gctx_bt))
+            continue;
+        heads->items[again++] = (struct batch_item){addrs[i], head, heads->at[i].bytes};
+        heads->at[i].words = 0;
+    }
     batch_read(nodes->batch, heads->items, again);
 }
 
@@ -90,7 +96,6 @@ static bool take_heads(struct nodes *nodes, const remote_addr *addrs, size_t cou
                        struct model *model)
 {
     const struct reader_layout *layout = nodes->layout;
-    size_t longer = 0;
 
     for (size_t i = 0; i < count; i++) {
         const unsigned char *head = nodes->heads->at[i].bytes;
@@ -101,15 +106,15 @@ static bool take_heads(struct nodes *nodes, const remote_addr *addrs, size_t cou
         if (!model_reserve_words(model, gctx.words) ||
             !LIST_GROW(model->gctxs, model->gctx_capacity, model->gctx_count))
             return false;
-        if (gctx.words <= WORDS_FIRST)
+        if (gctx.words <= nodes->heads->at[i].words)
             memcpy(model->words + gctx.first_word, head + layout->gctx_vec, gctx.words * 8);
-        longer += gctx.words > WORDS_FIRST;
         model->word_count += gctx.words;
         model->gctxs[model->gctx_count++] = gctx;
     }
     return true;
 }
 
+/* Those that are not with their head. No program counter is 0; what could not be read is. */
 static void read_long(struct nodes *nodes, struct model *model)
 {
     struct batch_item *items = nodes->heads->items;
@@ -117,11 +122,14 @@ static void read_long(struct nodes *nodes, struct model *model)
 
     for (size_t i = 0; i < model->gctx_count; i++) {
         const struct gctx *gctx = &model->gctxs[i];
-        if (gctx->words > WORDS_FIRST)
+        if (gctx->words > nodes->heads->at[i].words)
             items[count++] = (struct batch_item){gctx->address + nodes->layout->gctx_vec,
                                                  gctx->words * 8, model->words + gctx->first_word};
     }
     batch_read(nodes->batch, items, count);
+    for (size_t i = 0; i < model->gctx_count; i++)
+        if (model->gctxs[i].is_proven && !model->words[model->gctxs[i].first_word])
+            model->gctxs[i].is_proven = false;
 }
 
 /* ---- the trees of tctx, level by level ---- */

@@ -37,7 +37,8 @@ struct rig {
     struct sink sink;
     struct reading reading;
     struct fault fault;
-    size_t reads;                                                  /* of its memory, so far */
+    size_t reads;       /* of its memory, so far */
+    remote_addr border; /* no read can cross it, like the end of a mapping; 0: none */
     void (*before)(struct rig *rig, remote_addr addr, size_t len); /* a read; NULL: nothing */
     _Alignas(8) unsigned char header[RIG_HEADER];
     _Alignas(8) unsigned char bytes[RIG_BYTES];
@@ -59,10 +60,12 @@ static inline bool rig_read_memory(void *ctx, remote_addr addr, void *buf, size_
     rig->reads++;
     if (rig->before)
         rig->before(rig, addr, len);
+    errno = EFAULT;
+    if (addr < rig->border && rig->border - addr < len)
+        return false;
     if (rig_copy(addr, buf, len, RIG_CODE, rig->header, sizeof rig->header) ||
         rig_copy(addr, buf, len, RIG_DATA, rig->bytes, sizeof rig->bytes))
         return true;
-    errno = EFAULT;
     return false;
 }
 

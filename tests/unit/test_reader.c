@@ -60,6 +60,33 @@ static void test_layouts(void)
     }
 }
 
+/* A stack at the end of a mapping: more program counters than it has cannot be read there. */
+static void test_end_of_mapping(void)
+{
+    for (size_t i = 0; i < ARRAY_LEN(forged_layouts); i++) {
+        const struct forged_layout *layout = &forged_layouts[i];
+        CHECK(rig_sample(&rig, layout));
+        rig.border = rig.forged.stacks[1].at + layout->gctx_bt + 16 + 2 * sizeof(uint64_t);
+        CHECK(rig_open_and_read(&rig) == FAULT_NONE);
+        CHECK(rig_text_is(&rig, expected_text(layout)));
+        rig_finish(&rig);
+    }
+}
+
+/* A stack whose program counters cannot be read is missing, and counted as such. */
+static void test_missing_words(void)
+{
+    const struct forged_layout *layout = &forged_layouts[0];
+
+    CHECK(rig_sample(&rig, layout));
+    CHECK(rig_open(&rig) == FAULT_NONE);
+    rig.border = rig.forged.stacks[1].at + layout->gctx_bt + 16 + sizeof(uint64_t);
+    CHECK(rig_read(&rig) == FAULT_NONE);
+    CHECK(rig.reading.stacks == 1 && rig.reading.unsettled == 1);
+    CHECK(!strstr((const char *)rig.sink.bytes, "@ 0x0"));
+    rig_finish(&rig);
+}
+
 static void test_unbias(void)
 {
     /* Objects shifted left by 3, bytes, and the numbers printed for a period of 2^19. */
@@ -173,6 +200,8 @@ static void test_period(void)
 int main(void)
 {
     test_layouts();
+    test_end_of_mapping();
+    test_missing_words();
     test_unbias();
     test_accum();
     test_initializing();
