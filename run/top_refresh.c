@@ -107,6 +107,23 @@ static fault_code read_profile(struct top_refresh *refresh, struct fault *fault)
     return snapshot->too_large ? FAULT_NONE : rc;
 }
 
+/* The gauges that the program, or a tool, has collected. */
+static void read_gauges(struct top_refresh *refresh)
+{
+    const struct attachment *attachment = &refresh->attachment;
+    const struct reader_source source = {.instance = &attachment->instance,
+                                         .modules = &attachment->modules,
+                                         .target = &attachment->target,
+                                         .memory = &refresh->attachment.memory};
+
+    if (!refresh->located)
+        gauges_locate(&refresh->gauges_memory, &source);
+    refresh->located = true;
+    gauges_read(&refresh->gauges_memory, &refresh->gauges);
+    refresh->counted = gauges_known(&refresh->gauges);
+    refresh->snapshot.gauges = refresh->gauges.gauges;
+}
+
 static fault_code read_once(struct top_refresh *refresh, struct fault *fault)
 {
     struct attachment *attachment = &refresh->attachment;
@@ -117,6 +134,8 @@ static fault_code read_once(struct top_refresh *refresh, struct fault *fault)
         rc = attachment_renew(attachment, interrupt_flag(), fault);
     if (rc == FAULT_NONE && !refresh->no_profile)
         rc = read_profile(refresh, fault);
+    if (rc == FAULT_NONE)
+        read_gauges(refresh);
     attachment_rest(attachment);
     return rc == FAULT_UNREADABLE ? readout_call_instead(attachment, fault) : rc;
 }
@@ -186,15 +205,25 @@ static void set_gauge(struct gauge_values *values, enum gauge gauge, uint64_t by
     values->bytes[gauge] = bytes;
 }
 
+/* A rate of gauges that are older than two refreshes would be false. */
+static bool gauges_aged(const struct top_refresh *refresh)
+{
+    const struct gauges_reading *gauges = &refresh->gauges;
+
+    return refresh->model.reads &&
+           (gauges->aged != AGE_KNOWN || gauges->age_ns > 2 * refresh->model.asked);
+}
+
 static void take_gauges(struct top_refresh *refresh, uint64_t time)
 {
     const struct stats_gauges *gauges = &refresh->snapshot.gauges;
-    struct gauge_values values = {.time = time};
+    struct gauge_values values = {.time = time, .aged = gauges_aged(refresh)};
     uint64_t rss = target_rss(&refresh->attachment.target);
 
     if (rss)
         set_gauge(&values, GAUGE_RSS, rss);
     refresh->model.has_stats = refresh->counted;
+    refresh->model.gauges = refresh->model.reads ? &refresh->gauges : NULL;
     if (refresh->model.has_stats) {
         set_gauge(&values, GAUGE_ALLOCATED, gauges->allocated);
         set_gauge(&values, GAUGE_ACTIVE, gauges->active);

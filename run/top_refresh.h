@@ -2,6 +2,7 @@
 #pragma once
 
 #include "jemalloc/facts.h"
+#include "jemalloc/reader/gauges.h"
 #include "jemalloc/snapshot.h"
 #include "profile/name_cache.h"
 #include "profile/sites.h"
@@ -15,16 +16,17 @@ struct top_model {
     int pid;
     const char *version; /* of jemalloc; "": not known yet */
     struct trends trends;
-    bool has_stats;            /* jemalloc has gauges (config.stats) */
-    const struct sites *sites; /* NULL: no profile; top_refresh.snapshot has the reason */
-    bool missed;               /* the newest refresh failed; the rest is from the one before */
-    uint64_t asked, interval;  /* nanoseconds between refreshes; 0: only one */
-    bool reads;                /* from memory, without stopping a thread */
-    uint64_t held, longest;    /* how long a thread was stopped, or, with reads, how long the read
-                                * took: in the newest refresh, and at most */
-    unsigned percent;          /* of the time that threads may be stopped */
-    double share;              /* of the time that threads are stopped */
-    uint64_t refreshes;        /* so far */
+    bool has_stats;                      /* jemalloc has gauges (config.stats) */
+    const struct gauges_reading *gauges; /* those in memory; NULL: by a call, of the refresh */
+    const struct sites *sites;           /* NULL: no profile; top_refresh.snapshot has the reason */
+    bool missed;              /* the newest refresh failed; the rest is from the one before */
+    uint64_t asked, interval; /* nanoseconds between refreshes; 0: only one */
+    bool reads;               /* from memory, without stopping a thread */
+    uint64_t held, longest;   /* how long a thread was stopped, or, with reads, how long the read
+                               * took: in the newest refresh, and at most */
+    unsigned percent;         /* of the time that threads may be stopped */
+    double share;             /* of the time that threads are stopped */
+    uint64_t refreshes;       /* so far */
 };
 
 struct top_request {
@@ -38,8 +40,11 @@ struct top_refresh {
     const struct samples_options *samples; /* the filter */
     struct attachment attachment;
     struct snapshot snapshot;
-    bool counted;    /* snapshot.gauges are known */
-    bool no_profile; /* and never will be: only memory is read */
+    bool counted; /* snapshot.gauges are known */
+    bool located; /* gauges_memory is */
+    struct gauges_memory gauges_memory;
+    struct gauges_reading gauges; /* if the newest refresh was a read */
+    bool no_profile;              /* and never will be: only memory is read */
     struct sink sink;
     struct symbols_target place; /* for looking up names */
     struct name_cache names;

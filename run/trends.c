@@ -49,7 +49,7 @@ uint64_t trends_window(const struct trends *trends)
 bool trends_has_rate(const struct trends *trends, enum gauge gauge)
 {
     for (uint64_t i = 0; i < count_of(trends); i++)
-        if (!at(trends, i)->known[gauge])
+        if (!at(trends, i)->known[gauge] || (at(trends, i)->aged && gauge != GAUGE_RSS))
             return false;
     return trends_window(trends) > 0;
 }

@@ -22,6 +22,7 @@ enum { TRENDS_HISTORY = 16 };
 struct gauge_values {
     bool known[GAUGE_COUNT];
     uint64_t bytes[GAUGE_COUNT];
+    bool aged;     /* all but the RSS are older than two refreshes, and have no rate */
     uint64_t time; /* nanoseconds */
 };
 
@@ -37,7 +38,7 @@ void trends_add(struct trends *trends, const struct gauge_values *values);
 const struct gauge_values *trends_now(const struct trends *trends);
 /* Nanoseconds covered by the rates; 0 with fewer than two refreshes. */
 uint64_t trends_window(const struct trends *trends);
-/* True if the gauge is known in the whole window; only then it has a rate. */
+/* True if the gauge is known in the whole window, and not aged; only then it has a rate. */
 bool trends_has_rate(const struct trends *trends, enum gauge gauge);
 /* Bytes per second over the window. */
 double trends_rate(const struct trends *trends, enum gauge gauge);

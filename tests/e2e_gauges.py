@@ -13,6 +13,7 @@ import lib
 import releases
 
 NAMES = ("allocated", "active", "metadata", "resident", "mapped", "retained")
+SAMPLING = "prof:true,lg_prof_sample:12"
 COARSE = 0.02  # seconds: the clock of jemalloc ticks, with 100 to 1000 Hz
 
 
@@ -174,6 +175,37 @@ class Gauges(allocators.TestCase):
             self.assertEqual(int(found[name + "_bytes"]), own[name])
         self.assertGreater(float(found["gauges_age_seconds"]), 0)
         self.assertNotIn("other_bytes", found)
+
+    def test_top(self):
+        """Gauges that nobody collects any more are shown, but have no rate."""
+        for version in allocators.VERSIONS:
+            with self.subTest(version=version):
+                allocator = self.allocator(version, conf=SAMPLING, words=("--threads", 2))
+                own = self.own_gauges(allocator)
+                time.sleep(0.25)
+                words = ("top", "--no-call", "--json", "-d", "100ms", "--count", 3)
+                text = self.assert_ran(lib.run_tool(*words, allocator.pid)).text
+                looks = [json.loads(line) for line in text.splitlines()]
+                self.assertEqual(len(looks), 3)
+                for look in looks:
+                    self.assertEqual(
+                        [look["gauges"][name] for name in NAMES], [own[name] for name in NAMES]
+                    )
+                    self.assertGreater(look["gauges_age_ns"], 200000000 - COARSE * 1e9)
+                self.assertIsNone(looks[-1]["per_second"]["allocated"])
+                self.assertIsNotNone(looks[-1]["per_second"]["RSS"])
+                self.assert_well(allocator)
+
+    def test_top_of_a_process_that_collects(self):
+        allocator = self.allocator("5.3.0", conf=SAMPLING, words=("--threads", 2))
+        words = ("top", "--no-call", "--json", "-d", "2s", "--count", 2)
+        own = self.own_gauges(allocator)
+        before = time.monotonic()
+        text = self.assert_ran(lib.run_tool(*words, allocator.pid)).text
+        look = json.loads(text.splitlines()[-1])
+        self.assertEqual(look["gauges"]["allocated"], own["allocated"])
+        if time.monotonic() - before < 3.5:  # a slow machine: the gauges are too old
+            self.assertEqual(look["per_second"]["allocated"], 0)
 
     def test_no_report_without_a_call(self):
         result = lib.run_tool("stats", "--no-call", "--full", os.getpid())

@@ -1,6 +1,7 @@
 #include "cli/output/top_view.h"
 #include "base/units.h"
 #include "cli/output/columns.h"
+#include "cli/output/usage_aged.h"
 #include "profile/short_name.h"
 
 #include <math.h>
@@ -227,6 +228,16 @@ static size_t gauge_lines(const struct layout *view, size_t wanted)
     return view->size->lines > used ? view->size->lines - used : 1;
 }
 
+/* Gauges from memory: when they were collected, or why there are none. */
+static void write_gauges_age(struct layout *view)
+{
+    char text[USAGE_AGED_TEXT];
+
+    line_printf(begin_view_line(view), "gauges: %s",
+                usage_aged_text(view->model->gauges, text, sizeof text));
+    end_view_line(view, TOP_PLAIN);
+}
+
 static void write_gauges(struct layout *view)
 {
     static const enum gauge left[] = {GAUGE_RSS, GAUGE_ALLOCATED, GAUGE_ACTIVE, GAUGE_RESIDENT},
@@ -244,6 +255,8 @@ static void write_gauges(struct layout *view)
         }
         end_view_line(view, TOP_PLAIN);
     }
+    if (view->model->gauges)
+        write_gauges_age(view);
     if (!view->model->has_stats && !view->model->reads && view->model->version[0]) {
         line_add(begin_view_line(view),
                  "this jemalloc was built without statistics (config.stats is false)");

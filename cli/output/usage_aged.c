@@ -80,13 +80,12 @@ static void fill_values(const struct usage_aged *aged, struct aged_value values[
 
 /* ---- the table ---- */
 
-static const char *age_text(const struct usage_aged *aged, char out[AGE_TEXT])
+static const char *age_text(const struct gauges_reading *reading, char out[AGE_TEXT])
 {
-    const struct gauges_reading *reading = aged->reading;
     char age[UNITS_TEXT];
 
     units_duration(reading->age_ns, age);
-    if (!gauges_known(aged->reading) || reading->aged == AGE_UNKNOWN)
+    if (!gauges_known(reading) || reading->aged == AGE_UNKNOWN)
         snprintf(out, AGE_TEXT, "?");
     else
         snprintf(out, AGE_TEXT, "%s%s ago", reading->aged == AGE_AT_MOST ? "< " : "", age);
@@ -98,7 +97,7 @@ static void print_values(const struct usage_aged *aged, const struct aged_value 
 {
     char bytes[UNITS_TEXT], age[AGE_TEXT];
 
-    age_text(aged, age);
+    age_text(aged->reading, age);
     for (const struct aged_value *value = values; value < values + count; value++)
         if (value->name)
             fprintf(out, "  %-13s %12s %14s  %s\n", value->name,
@@ -109,28 +108,41 @@ static void print_values(const struct usage_aged *aged, const struct aged_value 
                     value->meaning);
 }
 
-static void print_state(const struct usage_aged *aged, FILE *out)
+static const char *why_unknown(enum gauges_state state)
 {
-    static const char *const states[] = {
+    static const char *const reasons[] = {
         [GAUGES_NOT_FOUND] = "not found: jemalloc was built without statistics, or its code has "
                              "an unknown form",
         [GAUGES_UNPROVEN] = "unknown: the values in memory could not be proven",
         [GAUGES_UNREADABLE] = "unknown: their memory could not be read",
         [GAUGES_NEVER] = "never collected: nothing in the process has called mallctl yet",
     };
-    const struct gauges_reading *reading = aged->reading;
+
+    return reasons[state];
+}
+
+const char *usage_aged_text(const struct gauges_reading *reading, char *out, size_t size)
+{
     char age[AGE_TEXT], epoch[32] = "";
 
-    if (!gauges_known(aged->reading)) {
-        fprintf(out, "gauges: %s\n", states[reading->state]);
-        return;
+    if (!gauges_known(reading)) {
+        snprintf(out, size, "%s", why_unknown(reading->state));
+        return out;
     }
     if (reading->has_epoch)
         snprintf(epoch, sizeof epoch, " (epoch %" PRIu64 ")", reading->epoch);
-    if (reading->aged == AGE_UNKNOWN)
-        fprintf(out, "gauges: as of the last write of epoch%s; its time is unknown\n", epoch);
-    else
-        fprintf(out, "gauges: as of the last write of epoch%s, %s\n", epoch, age_text(aged, age));
+    age_text(reading, age);
+    snprintf(out, size, "as of the last write of epoch%s%s%s", epoch,
+             reading->aged == AGE_UNKNOWN ? "; its time is unknown" : ", ",
+             reading->aged == AGE_UNKNOWN ? "" : age);
+    return out;
+}
+
+static void print_state(const struct gauges_reading *reading, FILE *out)
+{
+    char text[USAGE_AGED_TEXT];
+
+    fprintf(out, "gauges: %s\n", usage_aged_text(reading, text, sizeof text));
     if (reading->state == GAUGES_COLLECTING)
         fputs("gauges: a write of epoch has begun after it, and has not ended\n", out);
 }
@@ -148,7 +160,7 @@ void usage_aged_print(const struct usage_aged *aged, FILE *out)
             *known ? message_clean(known, version, sizeof version) : "?");
     print_values(aged, values, AGED_VALUES, out);
     print_values(aged, kernel, KERNEL_VALUES, out);
-    print_state(aged, out);
+    print_state(aged->reading, out);
 }
 
 /* ---- Prometheus ---- */

@@ -14,6 +14,11 @@ struct usage_aged {
     const struct gauges_reading *reading;
 };
 
+enum { USAGE_AGED_TEXT = 160 };
+
+/* "as of the last write of epoch (epoch 17), 3.2 s ago", or why there are none. Returns out. */
+const char *usage_aged_text(const struct gauges_reading *reading, char *out, size_t size);
+
 /* Unknown values are shown as ?. */
 void usage_aged_print(const struct usage_aged *aged, FILE *out);
 /* As usage_print_metrics, with the age in seconds; unknown values have no line. */

@@ -136,6 +136,32 @@ static struct top_page make_page(const struct top_model *model)
                              .next = "jeattach on 4242"};
 }
 
+/* Gauges from memory: their age, or why there are none. */
+static void test_gauges_from_memory(void)
+{
+    struct shown *shown = calloc(1, sizeof *shown);
+    struct top_model model = make_model(NULL);
+    struct gauges_reading reading = {.state = GAUGES_KNOWN,
+                                     .has_epoch = true,
+                                     .epoch = 17,
+                                     .aged = AGE_KNOWN,
+                                     .age_ns = 3 * SECOND};
+    const struct top_page page = make_page(&model);
+
+    if (!CHECK(shown))
+        return;
+    model.reads = true;
+    model.gauges = &reading;
+    lay_out(shown, &page, 80, 24, 0);
+    CHECK(has(shown, "gauges: as of the last write of epoch (epoch 17), 3 s ago\n"));
+    reading.state = GAUGES_NEVER;
+    model.has_stats = false;
+    lay_out(shown, &page, 80, 24, 0);
+    CHECK(has(shown, "gauges: never collected"));
+    CHECK(!strstr(shown->text, "config.stats"));
+    free(shown);
+}
+
 /* ---- output ---- */
 
 static void test_usual_size(const struct sites *sites)
@@ -286,6 +312,7 @@ static void test_without_statistics(void)
 
 int main(void)
 {
+    test_gauges_from_memory();
     struct sites sites;
 
     make_sites(&sites);

@@ -68,8 +68,22 @@ static void test_trend(void)
     CHECK(trends_direction(&peak, GAUGE_RSS) == TREND_STEADY);
 }
 
+/* Values that stay the same because they are old are not steady: only the RSS has a rate. */
+static void test_old_gauges(void)
+{
+    struct trends trends = {.rounds = 0};
+
+    add(&trends, 100 * MIB, true, 80 * MIB);
+    add(&trends, 104 * MIB, true, 80 * MIB);
+    CHECK(trends_direction(&trends, GAUGE_ALLOCATED) == TREND_STEADY);
+    trends.past[1].aged = true;
+    CHECK(!trends_has_rate(&trends, GAUGE_ALLOCATED) && trends_has_rate(&trends, GAUGE_RSS));
+    CHECK(trends_direction(&trends, GAUGE_ALLOCATED) == TREND_UNKNOWN);
+}
+
 int main(void)
 {
+    test_old_gauges();
     test_rates();
     test_unknown();
     test_trend();
