@@ -28,7 +28,7 @@ class Collectors(lib.TestCase):
         sink = os.path.join(victim.directory, "stream")
         words = {
             "dump": ["dump", victim.pid],
-            "stream": ["dump", "-o", sink, victim.pid],
+            "stream": ["dump", "--call", "-o", sink, victim.pid],
             "epoch": ["mallctl", victim.pid, "epoch=1"],
         }.get(verb, [verb, victim.pid])
         return lib.run_tool(*words, "--timeout", "10s", *options, tool=tool)

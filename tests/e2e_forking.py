@@ -175,14 +175,15 @@ class OldLibrary(TestCase):
 
     def test_stopped_in_clone(self):
         forker = self.forker()
-        self.calls(forker, 20, ("stats",), ("dump", "-o", "/dev/null"))
+        self.calls(forker, 20, ("stats",), ("dump", "--call", "-o", "/dev/null"))
 
     def test_every_verb(self):
-        verbs = (("on",), ("off",), ("on",), ("dump",), ("dump", "-o", "/dev/null"), ("stats",),
+        verbs = (("on",), ("off",), ("on",), ("dump",), ("dump", "--call", "-o", "/dev/null"),
+                 ("dump", "-o", "/dev/null"), ("stats",),
                  ("stats", "--json"), ("purge",), ("mallctl", "version", "arenas.narenas"),
                  ("mallctl", "arena.0.dirty_decay_ms=5000"), ("reset",), ("top", "--once"),
-                 ("record", "-d", "1ms", "-o", "/dev/null"),
-                 ("leak", "-d", "1ms", "--settle", "1ms"))
+                 ("record", "--call", "-d", "1ms", "-o", "/dev/null"),
+                 ("leak", "--call", "-d", "1ms", "--settle", "1ms"))
         for start in (self.forker, self.dash):
             self.calls(start(), 200, *verbs)
 
@@ -195,7 +196,7 @@ class StaticProgram(TestCase):
         forker = Forker(self.directory(), [program], "alone")
         self.addCleanup(forker.stop)
         self.assertTrue(lowest(forker.pid, "libc.so"), "no second C library")
-        self.calls(forker, 10, ("stats",), ("dump", "-o", "/dev/null"))
+        self.calls(forker, 10, ("stats",), ("dump", "--call", "-o", "/dev/null"))
 
     def test_static_that_loads(self):
         self.check(strip=False)
@@ -222,7 +223,7 @@ class Children(TestCase):
         forker = Forker(self.home, [program], mode, preload="libjemalloc.so.2")
         self.addCleanup(forker.stop)
         # jemalloc maps memory in the first calls, and keeps it.
-        self.calls(forker, 2, ("dump", "-o", "/dev/null"))
+        self.calls(forker, 2, ("dump", "--call", "-o", "/dev/null"))
         return forker
 
     def in_open(self, pid):
@@ -257,7 +258,7 @@ class Children(TestCase):
     def test_beside_a_forking_thread(self):
         """Each child checks itself. A child may be forked just after the mmap."""
         forker = self.forker("beside")
-        self.calls(forker, 15, ("dump", "-o", "/dev/null"), ("stats",))
+        self.calls(forker, 15, ("dump", "--call", "-o", "/dev/null"), ("stats",))
         self.assertEqual(forker.report()[2], 0, "children with a used scratch area")
 
 

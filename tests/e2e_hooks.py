@@ -9,9 +9,10 @@ import lib
 # Verbs that may run hooks of an arena; the arguments after the pid.
 OF_ALL = (("purge",), ("mallctl", "arena.4096.purge"), ("mallctl", "arena.4096.decay"))
 OF_AUTOMATIC = (
-    ("dump",), ("dump", "-o", "-"), ("dump", "-o", "-", "-f", "folded"), ("reset",),
-    ("mallctl", "prof.reset"), ("mallctl", "thread.prof.active"), ("mallctl", "thread.prof.name"),
-    ("record", "-d", "100ms", "-o", "-"), ("leak", "-d", "100ms"),
+    ("dump",), ("dump", "--call", "-o", "-"), ("dump", "--call", "-o", "-", "-f", "folded"),
+    ("reset",), ("mallctl", "prof.reset"), ("mallctl", "thread.prof.active"),
+    ("mallctl", "thread.prof.name"), ("record", "--call", "-d", "100ms", "-o", "-"),
+    ("leak", "--call", "-d", "100ms"),
 )
 OF_FIRST = (("stats", "--json"), ("stats", "--full"))
 # Verbs that run no function of an application.
@@ -19,7 +20,9 @@ OF_NONE = (
     ("status",), ("on",), ("off",), ("stats",), ("mallctl", "--list"),
     ("mallctl", "--list", "stats.arenas.0.*"), ("mallctl", "epoch=1"),
     ("mallctl", "arena.0.dirty_decay_ms"), ("mallctl", "arena.0.extent_hooks"),
-    ("mallctl", "prof.active=true"), ("purge", "--dry-run"),
+    ("mallctl", "prof.active=true"), ("purge", "--dry-run"), ("dump", "-o", "-"),
+    ("dump", "--no-call", "-o", "-", "-f", "folded"), ("record", "-d", "100ms", "-o", "-"),
+    ("leak", "-d", "100ms"), ("top", "--once"),
 )
 
 
@@ -112,8 +115,8 @@ class Hooks(lib.TestCase):
     def test_refused_before_anything_is_done(self):
         """Samples are not dropped, profiling stays off, other names are not written."""
         pid = self.start("zero", "held")
-        for words in (("mallctl", "prof.active=true", "arena.0.purge"), ("record", "-d", "1s"),
-                      ("leak", "-d", "1s")):
+        for words in (("mallctl", "prof.active=true", "arena.0.purge"), 
+                      ("record", "--call", "-d", "1s"), ("leak", "--call", "-d", "1s")):
             self.assert_refused(pid, words, 0)
             line = self.assert_ran(lib.run_tool("mallctl", pid, "prof.active")).text
             self.assertEqual(line, "prof.active = false\n")
@@ -121,7 +124,7 @@ class Hooks(lib.TestCase):
     def test_top_says_why(self):
         pid = self.start("zero", "held")
         self.assert_ran(lib.run_tool("on", pid))
-        result = self.assert_ran(lib.run_tool("top", pid, "--once", "--json"))
+        result = self.assert_ran(lib.run_tool("top", "--call", pid, "--once", "--json"))
         self.assertIn("extent_hooks", result.text)
         self.assert_goes_on(pid)
 
@@ -136,7 +139,8 @@ class Hooks(lib.TestCase):
         """Without the lock they run, and the output names the arena."""
         for arena in ("own", "zero"):
             pid = self.start(arena, "free")
-            for words in (("purge",), ("dump", "-o", "-"), ("reset",), ("mallctl", "arena.0.decay"),
+            for words in (("purge",), ("dump", "--call", "-o", "-"), ("reset",),
+                          ("mallctl", "arena.0.decay"),
                           ("mallctl", "arena.4096.purge"), ("stats", "--json")):
                 with self.subTest(arena=arena, words=words):
                     result = lib.run_tool(words[0], pid, *words[1:], "--force-hooks")

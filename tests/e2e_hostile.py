@@ -20,8 +20,11 @@ VERBS = (("status",), ("stats",), ("stats", "--prometheus"), ("on",), ("off",), 
          ("purge",), ("mallctl", "version"), ("mallctl", "version", "-v"), ("dump",),
          ("status", "--dry-run", "-v"), ("on", "--dry-run", "-v"), ("on", "-vv"),
          ("record", "-d", "50ms", "-o", "%n.heap"), ("record", "-d", "50ms", "-o", "%n.folded"),
-         ("leak", "-d", "50ms", "--settle", "10ms"), ("top", "--once"),
-         ("watch", "--when", "rss>1K", "--once", "-o", "."))
+         ("record", "--call", "-d", "50ms", "-o", "%n.heap"), ("dump", "-o", "%n.heap"),
+         ("leak", "-d", "50ms", "--settle", "10ms"), ("top", "--once"), ("top", "--call", "--once"),
+         ("leak", "--call", "-d", "50ms", "--settle", "10ms"),
+         ("watch", "--when", "rss>1K", "--once", "-o", "."),
+         ("watch", "--call", "--when", "rss>1K", "--once", "-o", "."))
 
 
 def verb_words(verb, pid):
@@ -436,8 +439,9 @@ class Ends(hostile.TestCase):
     """A target that ends, or becomes another program, at the worst moment."""
 
     ROUNDS = 25 if hostile.SANITIZED else 60
-    WORDS = (("status",), ("on",), ("dump", "-o", "OUT"), ("stats",), ("stats", "--json"),
-             ("mallctl", "prof.active"), ("dump",), ("off",))
+    WORDS = (("status",), ("on",), ("dump", "--call", "-o", "OUT"), ("stats",),
+             ("stats", "--json"), ("mallctl", "prof.active"), ("dump", "-o", "OUT"), ("dump",),
+             ("off",))
 
     def words(self, number, pid):
         verb = self.WORDS[number % len(self.WORDS)]

@@ -39,7 +39,7 @@ class Calls(hostile.TestCase):
         verbs = (("status",), ("status", "--json"), ("on",), ("off",), ("stats",), ("reset",),
                  ("stats", "--prometheus"), ("purge",), ("mallctl", "version"),
                  ("mallctl", "opt.prof_prefix", "--json"), ("mallctl", "arenas.narenas"),
-                 ("dump",), ("dump", "-o", "-"))
+                 ("dump",), ("dump", "--call", "-o", "-"))
         for mode in ("garbage", "nowhere", "refuse", "escapes"):
             process = self.hostile(HOSTILE=mode, cwd=self.directory())
             for verb in verbs:
@@ -84,33 +84,33 @@ class Calls(hostile.TestCase):
     def test_endless_profile(self):
         """It ends at the size limit, or at the deadline; the host keeps its other memory."""
         out = self.path("a.heap")
-        result, process = self.run_mode("endless", "dump", "-o", out, memory=1280 * MIB,
+        result, process = self.run_mode("endless", "dump", "--call", "-o", out, memory=1280 * MIB,
                                         timeout="3s")
         self.assertIn(result.code, (lib.CALL_LATE, lib.OUTPUT_FAILED), result)
         self.assertFalse(os.path.exists(out))
         self.assert_untraced(process)
 
     def test_endless_bytes(self):
-        self.assert_code(lib.CALL_LATE, "bytes", "dump", "-o", self.path("a.heap"), timeout="1s")
+        self.assert_code(lib.CALL_LATE, "bytes", "dump", "--call", "-o", self.path("a.heap"), timeout="1s")
 
     def test_many_mappings(self):
         """Ten million lines of MAPPED_LIBRARIES."""
-        result, _ = self.assert_code(lib.OUTPUT_FAILED, "maps", "dump", "-o",
+        result, _ = self.assert_code(lib.OUTPUT_FAILED, "maps", "dump", "--call", "-o",
                                      self.path("a.folded"), memory=1024 * MIB, timeout="60s")
         self.assertIn("mappings", result.err)
 
     def test_long_lines(self):
-        self.run_mode("long_lines", "dump", "-o", self.path("a.folded"), memory=1024 * MIB,
+        self.run_mode("long_lines", "dump", "--call", "-o", self.path("a.folded"), memory=1024 * MIB,
                       timeout="60s")
 
     def test_many_stacks(self):
         """A profile of stacks alone, each with other addresses."""
-        result, _ = self.assert_code(lib.OUTPUT_FAILED, "stacks", "dump", "-o",
+        result, _ = self.assert_code(lib.OUTPUT_FAILED, "stacks", "dump", "--call", "-o",
                                      self.path("a.folded"), memory=1024 * MIB, timeout="60s")
         self.assertIn("addresses", result.err)
 
     def test_modules_that_are_none(self):
-        result, _ = self.assert_code(lib.OK, "modules", "dump", "-o", self.path("a.txt"))
+        result, _ = self.assert_code(lib.OK, "modules", "dump", "--call", "-o", self.path("a.txt"))
         self.assertNotIn("\x1b", result.err)
 
     # ---- file names ----------------------------------------------------------------------
@@ -155,7 +155,7 @@ class Calls(hostile.TestCase):
 
     def test_the_end_of_the_process(self):
         for mode in ("exit", "kill", "abort", "crash", "sigreturn"):
-            for words in (("dump",), ("dump", "-o", self.path("a.heap")), ("stats", "--full")):
+            for words in (("dump",), ("dump", "--call", "-o", self.path("a.heap")), ("stats", "--full")):
                 with self.subTest(mode=mode, words=words):
                     result, process = self.run_mode(mode, *words)
                     self.assertEqual(result.code, lib.GONE, result)

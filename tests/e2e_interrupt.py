@@ -73,7 +73,7 @@ class Interrupt(lib.TestCase):
 
     def test_ctrl_c_in_a_streamed_dump(self):
         sink = os.path.join(self.directory(), "x.heap")
-        self.storm("nanosleep", signal.SIGINT, "dump", "-o", sink)
+        self.storm("nanosleep", signal.SIGINT, "dump", "--call", "-o", sink)
 
     def test_ctrl_c_in_a_dump(self):
         self.storm("spin", signal.SIGINT, "dump")
@@ -82,7 +82,7 @@ class Interrupt(lib.TestCase):
         self.storm("epoll_wait", signal.SIGINT, "on")
 
     def test_terminated(self):
-        self.storm("select", signal.SIGTERM, "dump", "-o", "/dev/null")
+        self.storm("select", signal.SIGTERM, "dump", "--call", "-o", "/dev/null")
 
     def test_while_no_moment_is_safe(self):
         """A tool that finds no safe point gives up at once, whatever it is doing."""
@@ -104,7 +104,7 @@ class Interrupt(lib.TestCase):
         """The tool stops itself before that call: both signals are pending when it continues.
         Returns its exit code and the files beside the output, at that stop and afterwards; None if
         it ends without such a call."""
-        tool = self.start("dump", victim.pid, "-o", os.path.join(directory, "x.heap"),
+        tool = self.start("dump", "--call", victim.pid, "-o", os.path.join(directory, "x.heap"),
                           JEATTACH_DIE_AT=str(k), JEATTACH_DIE_SIGNAL=str(int(signal.SIGSTOP)))
         _, status = os.waitpid(tool.pid, os.WUNTRACED)
         if not os.WIFSTOPPED(status):

@@ -34,7 +34,7 @@ class Modes(lib.TestCase):
         """A whole round after each use: a call that is restarted from its beginning must end."""
         self.switch(victim, "on")
         self.assertTrue(victim.wait_rounds(2), "hangs after on")
-        self.assert_profile(self.assert_ran(lib.run_tool("dump", victim.pid, "-o", "-")).out)
+        self.assert_profile(self.assert_ran(lib.run_tool("dump", "--call", victim.pid, "-o", "-")).out)
         self.assertTrue(victim.wait_rounds(2), "hangs after a streamed dump")
         self.switch(victim, "off")
         self.assertTrue(victim.wait_rounds(2), "hangs after off")

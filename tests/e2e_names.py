@@ -347,11 +347,17 @@ class Hooked(lib.TestCase):
 
     def test_a_streamed_dump_is_refused(self):
         pid = self.start()
-        result = lib.run_tool("dump", pid, "-o", "-")
+        result = lib.run_tool("dump", "--call", pid, "-o", "-")
         self.assert_failed(result, lib.REFUSED, "experimental.hooks.prof_dump", "without -o")
         self.assertEqual(lib.read_text(self.log), "")
         line = self.assert_ran(lib.run_tool("mallctl", pid, "experimental.hooks.prof_dump")).text
         self.assertRegex(line, r" = 0x[0-9a-f]{6,}\n\Z")
+
+    def test_a_read_runs_no_hook(self):
+        pid = self.start()
+        profile = self.assert_ran(lib.run_tool("dump", "--no-call", pid, "-o", "-")).out
+        self.assert_profile(profile, 0)
+        self.assertEqual(lib.read_text(self.log), "")
 
 
 class OfReleases(allocators.TestCase):

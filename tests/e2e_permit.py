@@ -66,7 +66,8 @@ class Permit(lib.TestCase):
 
     def assert_refused(self, pid, code, name, *words, before=(), maps=True):
         """Each verb reports the same cause; status does so without ptrace."""
-        for verb in (("on",), ("dump", "-o", os.devnull), ("stats",), ("mallctl", "version")):
+        for verb in (("on",), ("dump", "--call", "-o", os.devnull), ("stats",),
+                     ("mallctl", "version")):
             more = (verb[0], pid) + verb[1:]
             error = self.assert_told(self.tool(*more, "--json", before=before), code, name, *words)
         result = self.tool("status", "--json", "-vv", pid, before=before)
@@ -90,8 +91,9 @@ class Permit(lib.TestCase):
         kept = lib.snapshot(victim.pid)
         self.assert_ran(self.tool("on", victim.pid, before=before))
         self.assertTrue(victim.wait_rounds(2))
-        self.assert_profile(
-            self.assert_ran(self.tool("dump", victim.pid, "-o", "-", before=before)).out)
+        for way in ("--call", "--no-call"):
+            result = self.tool("dump", way, victim.pid, "-o", "-", before=before)
+            self.assert_profile(self.assert_ran(result).out)
         self.assert_dumps(victim, before)
         for verb in (("stats",), ("purge",), ("mallctl", "version"), ("reset",), ("off",),
                      ("dump", "--dry-run")):
@@ -294,7 +296,7 @@ class Permit(lib.TestCase):
                          (True, lib.malloc_conf(victim.directory), 0))
         rows = json.loads(self.assert_ran(self.tool("ps", "--json", before=before)).text)
         row = next(row for row in rows["processes"] if row["pid"] == victim.pid)
-        self.assertEqual(row["prof"], "enabled")
+        self.assertEqual(row["prof"], "inactive")
 
     def test_own_filter_without_memory(self):
         """Without process_vm_readv and /proc/PID/mem: no value can be read."""

@@ -100,14 +100,14 @@ class Verbs(TestCase):
 
     def profile(self):
         path = os.path.join(self.place, "x.heap")
-        self.assert_ran(lib.run_tool("dump", self.target.pid, "-o", path))
+        self.assert_ran(lib.run_tool("dump", "--call", self.target.pid, "-o", path))
         return path
 
     def scenes(self):
         """With the same output each time, and with output that changes."""
         pid = self.target.pid
         same = (("stats", "--json", pid), ("stats", "--full", pid), ("report", self.profile()),
-                ("dump", pid, "-o", "-"), ("mallctl", pid, "--list"))
+                ("dump", "--call", pid, "-o", "-"), ("mallctl", pid, "--list"))
         changing = (("ps", "--json"), ("top", "--once", "--json", pid), ("status", "--json", pid))
         return same, changing
 

@@ -86,7 +86,7 @@ class DuringHold(TestCase):
     def test_dump(self):
         for number in STOPS:
             with self.subTest(number=number):
-                out = self.stop_in_call(number, "dump", "-o", "-")
+                out = self.stop_in_call(number, "dump", "--call", "-o", "-")
                 self.assertTrue(out.startswith(b"heap_v2/4096\n"), out)
 
     def test_file_of_the_target(self):
@@ -99,13 +99,13 @@ class DuringHold(TestCase):
 
     def test_record(self):
         """Also while a verb stops a thread for the last time."""
-        out = self.stop_in_call(signal.SIGTSTP, "record", "-d", "10ms", "-o", "-")
+        out = self.stop_in_call(signal.SIGTSTP, "record", "--call", "-d", "10ms", "-o", "-")
         self.assertTrue(out.startswith(b"heap_v2/4096\n"), out)
 
     def test_continued_before_the_end(self):
         """SIGCONT cancels a stop that has not taken effect yet."""
         victim = self.waiting()
-        tool = self.start("dump", victim.pid, "-o", "-")
+        tool = self.start("dump", "--call", victim.pid, "-o", "-")
         self.wait_for("called")
         tool.send_signal(signal.SIGTSTP)
         self.assertTrue(lib.wait_until(lambda: self.has_come(tool.pid, signal.SIGTSTP)))
@@ -137,7 +137,7 @@ class OnTerminal(TestCase):
 
     def test_ctrl_z(self):
         victim = self.waiting()
-        master = self.job(FOREGROUND, "dump", victim.pid, "-o", "-")
+        master = self.job(FOREGROUND, "dump", "--call", victim.pid, "-o", "-")
         self.wait_for("called")
         tool = lib.tracer_of(victim.pid)
         os.write(master, b"\x1a")
@@ -151,7 +151,7 @@ class OnTerminal(TestCase):
     def test_words_of_a_job_in_the_background(self):
         """With `stty tostop` its first line on stderr stops it: with -vv that is during a call."""
         victim = self.waiting()
-        self.job(BACKGROUND, "dump", "-vv", victim.pid, "-o", "-")
+        self.job(BACKGROUND, "dump", "--call", "-vv", victim.pid, "-o", "-")
         self.wait_for("stopped")
         pid = int(lib.read_text(self.file("pid")))
         self.assertTrue(lib.wait_until(
@@ -168,7 +168,7 @@ class BetweenHolds(TestCase):
         """While no thread is stopped the signal takes effect at once."""
         victim = self.waiting()
         self.make("go")
-        tool = self.start("record", "-d", "1h", "-o", "-", victim.pid)
+        tool = self.start("record", "--call", "-d", "1h", "-o", "-", victim.pid)
         self.assertTrue(lib.wait_until(lambda: self.waits(tool.pid)))
         tool.send_signal(signal.SIGTSTP)
         self.assertTrue(lib.wait_until(lambda: lib.state_of(tool.pid) == "T"), "not stopped")

@@ -48,7 +48,7 @@ class Valgrind(lib.TestCase):
         self.on_each("dump", "--path", os.path.join(self.directory(), "profile"))
 
     def test_streamed_dump(self):
-        self.on_each("dump", "-o", os.path.join(self.directory(), "profile"), unwound=True)
+        self.on_each("dump", "--call", "-o", os.path.join(self.directory(), "profile"), unwound=True)
 
     def test_stats(self):
         for form in ((), ("--json",), ("--full",), ("--prometheus",)) if lib.LONG else ((),):
@@ -77,7 +77,7 @@ class Valgrind(lib.TestCase):
         victim = self.victim("malloc")
         lib.run_tool("on", victim.pid)
         path = os.path.join(self.directory(), "profile.heap")
-        lib.run_tool("dump", victim.pid, "-o", path)
+        lib.run_tool("dump", "--call", victim.pid, "-o", path)
         for form in ("text", "flame", "pprof", "folded", "dot", "symbolized"):
             out = os.path.join(self.directory(), form)
             self.run_verb(lib.OK, "report", path, "-f", form, "-o", out)

@@ -61,7 +61,7 @@ class Verbs(lib.TestCase):
         return len(re.findall(rb"^@ 0x", profile, re.M))
 
     def stream(self, victim):
-        result = self.assert_ran(lib.run_tool("dump", victim.pid, "-o", "-"))
+        result = self.assert_ran(lib.run_tool("dump", "--call", victim.pid, "-o", "-"))
         self.assert_profile(result.out)
         return result.out
 
@@ -143,7 +143,7 @@ class Verbs(lib.TestCase):
         victim = self.victim("epoll_wait")
         before = lib.snapshot(victim.pid)
         sink = os.path.join(self.directory(), "out.heap")
-        told = self.run_json("dump", victim.pid, "-o", sink)
+        told = self.run_json("dump", "--call", victim.pid, "-o", sink)
         self.assert_profile(read(sink), 60)
         self.assertEqual(told["bytes"], os.path.getsize(sink))
         self.assertEqual(victim.new_files(), [])
@@ -152,7 +152,7 @@ class Verbs(lib.TestCase):
 
     def test_dump_streamed_to_stdout(self):
         victim = self.victim()
-        result = self.assert_ran(lib.run_tool("dump", victim.pid, "-o", "-"))
+        result = self.assert_ran(lib.run_tool("dump", "--call", victim.pid, "-o", "-"))
         self.assert_profile(result.out, 60)
         self.assertEqual(victim.new_files(), [])
         self.assert_unharmed(victim)
@@ -160,14 +160,14 @@ class Verbs(lib.TestCase):
     def test_streamed_and_plain_dumps_agree(self):
         victim = self.victim()
         plain = self.assert_ran(lib.run_tool("dump", victim.pid)).text.rstrip("\n")
-        streamed = self.assert_ran(lib.run_tool("dump", victim.pid, "-o", "-")).out
+        streamed = self.assert_ran(lib.run_tool("dump", "--call", victim.pid, "-o", "-")).out
         self.assertEqual(samples(read(plain)), samples(streamed))
 
     def test_a_plain_dump_after_a_streamed_one(self):
         """A streamed dump must leave no state in jemalloc that breaks the next one."""
         victim = self.victim()
         for _ in range(3):
-            self.assert_ran(lib.run_tool("dump", victim.pid, "-o", "-"))
+            self.assert_ran(lib.run_tool("dump", "--call", victim.pid, "-o", "-"))
             path = self.assert_ran(lib.run_tool("dump", victim.pid)).text.rstrip("\n")
             self.assert_profile(read(path), 60)
         self.assertEqual(len(victim.new_files()), 3)
@@ -197,7 +197,7 @@ class Verbs(lib.TestCase):
     def test_quiet(self):
         victim = self.victim()
         self.assertEqual(self.switch(victim, "on", "-q").err, "")
-        result = self.assert_ran(lib.run_tool("dump", "-q", victim.pid, "-o", "-"))
+        result = self.assert_ran(lib.run_tool("dump", "--call", "-q", victim.pid, "-o", "-"))
         self.assertEqual(result.err, "")
         self.assert_profile(result.out, 60)
 
@@ -223,7 +223,7 @@ class Verbs(lib.TestCase):
     def test_dry_run_touches_nothing(self):
         victim = self.victim()
         before = lib.snapshot(victim.pid)
-        for words in (("on",), ("dump",), ("dump", "-o", "-")):
+        for words in (("on",), ("dump",), ("dump", "--call", "-o", "-")):
             result = self.assert_ran(lib.run_tool(words[0], victim.pid, "--dry-run", *words[1:]))
             self.assertNotRegex(result.err, r"\bheld\b")
         self.assertIs(self.active(victim), False)
@@ -246,7 +246,7 @@ class Verbs(lib.TestCase):
         wrote_code = "write to /proc/PID/mem"
         plain = self.assert_ran(lib.run_tool("on", "-vv", victim.pid))
         self.assertIn(wrote_code, plain.err)
-        for words in (("off",), ("on",), ("dump",), ("dump", "-o", "/dev/null"), ("status",)):
+        for words in (("off",), ("on",), ("dump",), ("dump", "--call", "-o", "/dev/null"), ("status",)):
             result = lib.run_tool(*words, "-vv", victim.pid, tool=lib.REFUSED_TOOL)
             self.assertNotIn(wrote_code, self.assert_ran(result).err)
         self.assertIs(self.active(victim), True)
@@ -271,7 +271,7 @@ class Verbs(lib.TestCase):
         seen = set()
         for _ in range(20):
             tool = self.process(
-                [lib.TOOL, "dump", str(victim.pid), "-o", "/dev/null"],
+                [lib.TOOL, "dump", "--call", str(victim.pid), "-o", "/dev/null"],
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 env=lib.tool_environment(),

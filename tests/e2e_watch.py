@@ -175,10 +175,9 @@ class Limits(WatchTest):
     def test_dry_run(self):
         grower = self.grower()
         directory = self.directory()
-        result = lib.run_tool(
-            "watch", grower.pid, "--when", "rss>1M", "-o", directory, "--dry-run")
-        self.assert_ran(result)
-        self.assertIn("prof.dump", result.text)
+        words = ("watch", grower.pid, "--when", "rss>1M", "-o", directory, "--dry-run")
+        self.assertIn("prof.dump", self.assert_ran(lib.run_tool(*words, "--call")).text)
+        self.assertIn("calls      none: ", self.assert_ran(lib.run_tool(*words)).text)
         self.assertEqual(os.listdir(directory), [])
 
 

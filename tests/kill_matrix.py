@@ -99,7 +99,8 @@ class Series:
             "top": ["top", "--call", "--once"],
             "record": ["record", "--call", "-d", "1ms", "-o", "/dev/null"],
             "leak": ["leak", "--call", "-d", "1ms", "--settle", "1ms"],
-            "watch": ["watch", "--call", "--when", "rss>1K", "--once", "--on", "-o", self.profiles],
+            "watch": ["watch", "--call", "--when", "rss>1K", "--once", "--on", "-o",
+                      self.profiles],
             "several": ["on"],
         }[self.verb]
         words += ["-vv", pid] + MALLCTL_NAMES * (self.verb == "mallctl")

@@ -38,7 +38,7 @@ class Memory(boxes.TestCase):
         self.group.write("memory.limit_in_bytes", -1)
 
     def samples(self, sidecar):
-        result = self.assert_ran(sidecar.run("dump", sidecar.target, "-o", "-"))
+        result = self.assert_ran(sidecar.run("dump", "--call", sidecar.target, "-o", "-"))
         self.assert_profile(result.out, 60)
         return result.out.partition(b"\nMAPPED_LIBRARIES:\n")[0]
 

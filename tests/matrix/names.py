@@ -161,7 +161,7 @@ class Releases(lib.TestCase):
         self.assertRegex(generated, r"^%s/jeprof\.%d\.\d+\.m\d+\.heap$" % (directory, pid))
         named = self.assert_ran(self.tool("dump", pid, "--path", "named.heap")).text.rstrip("\n")
         self.assertEqual(named, directory + "/named.heap")
-        streamed = self.assert_ran(self.tool("dump", pid, "-o", "-")).out
+        streamed = self.assert_ran(self.tool("dump", "--call", pid, "-o", "-")).out
         for data in [read(generated), read(named), streamed]:
             self.assertTrue(data.startswith(b"heap_v2/%d\n" % (1 << lg_sample)), data[:40])
             self.assertIn(b"\nMAPPED_LIBRARIES:\n", data)
@@ -186,7 +186,7 @@ class Releases(lib.TestCase):
     # ---- without ----
 
     def check_no_profiling(self, release, pid):
-        for words in (("reset",), ("dump",), ("dump", "-o", "-"), ("mallctl", "prof.active=true"),
+        for words in (("reset",), ("dump",), ("dump", "--call", "-o", "-"), ("mallctl", "prof.active=true"),
                       ("mallctl", "prof.active=false"), ("mallctl", "prof.reset"),
                       ("mallctl", "prof.gdump=true")):
             result = self.tool(words[0], pid, *words[1:])
@@ -217,7 +217,7 @@ class Releases(lib.TestCase):
         pid = self.start(release, kind, "prof:true,lg_prof_sample:10,prof_prefix:")
         self.assert_worded(self.tool("dump", pid), lib.REFUSED, "opt.prof_prefix", "--path")
         self.assert_ran(self.tool("dump", pid, "--path", "x.heap"))
-        self.assert_ran(self.tool("dump", pid, "-o", "-"))
+        self.assert_ran(self.tool("dump", "--call", pid, "-o", "-"))
         if release != "5.2.1":
             self.assert_ran(self.tool("mallctl", pid, "prof.prefix=renamed"))
             path = self.assert_ran(self.tool("dump", pid)).text

@@ -60,7 +60,7 @@ class Limits:
         return note + ("".join(cause) if result.code else "")
 
     def streamed(self, codes):
-        result = self.tool("dump", "-o", "-", codes=codes)
+        result = self.tool("dump", "--call", "-o", "-", codes=codes)
         if result.code == 0:
             require(result.out.startswith(b"heap_v2/"), "no profile: %s", result)
             require(b"\nMAPPED_LIBRARIES:\n" in result.out, "no maps in it: %s", result.err)

@@ -63,7 +63,7 @@ class Peculiar:
     def all_verbs(self, *words):
         """Runs each verb on the default thread, or on the thread that the words name."""
         pid = self.victim.pid
-        for verb in (("on",), ("stats",), ("dump",), ("dump", "-o", os.devnull), ("off",)):
+        for verb in (("on",), ("stats",), ("dump",), ("dump", "--call", "-o", os.devnull), ("off",)):
             self.tool(verb[0], pid, *verb[1:], *words)
             self.goes_on()
 
@@ -80,14 +80,14 @@ class Peculiar:
             words = ("--thread", self.tid)
             self.tool("stats", victim.pid, *words)
             self.goes_on()
-            self.tool("dump", victim.pid, "-o", os.devnull, *words)
+            self.tool("dump", "--call", victim.pid, "-o", os.devnull, *words)
             self.goes_on()
 
     def refuses(self, mode, told):
         """--thread with the peculiar thread: a refusal, and no harm."""
         with self.run(mode) as victim:
             words = ("--thread", self.tid) + SHORT
-            for verb in (("on",), ("stats",), ("dump", "-o", os.devnull)):
+            for verb in (("on",), ("stats",), ("dump", "--call", "-o", os.devnull)):
                 self.tool(verb[0], victim.pid, *verb[1:], *words, codes=(7,), told=told)
                 self.goes_on()
 
@@ -131,13 +131,13 @@ class Peculiar:
         user, tool = self.other_user()
         path = "heap"
         verbs = (("on",), ("stats",), ("dump",), ("dump", "--path", path), ("off",))
-        verbs += (("dump", "-o", os.devnull), ("status",), ("mallctl", "epoch"))
+        verbs += (("dump", "--call", "-o", os.devnull), ("status",), ("mallctl", "epoch"))
         seen = {}
         with self.run("closing", user=user) as victim, tool as words:
             for verb in verbs * (20 if self.long else 3):
                 self.tool(verb[0], victim.pid, *verb[1:], codes=(0, 4), **words)
                 result = self.last
-                if verb[0] == "dump" and verb[1:2] != ("-o",) and result.code == 0:
+                if verb[0] == "dump" and "-o" not in verb and result.code == 0:
                     with open(result.text.rstrip("\n"), "rb") as file:
                         require(file.read(8) == b"heap_v2/", "no profile: %s", result)
                 seen[result.code] = seen.get(result.code, 0) + 1

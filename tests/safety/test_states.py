@@ -94,7 +94,7 @@ class States:
     def use(self, *words, seconds=1.0, codes=(lib.OK,)):
         """Runs all verbs repeatedly. Returns how often each exit code occurred."""
         pid = self.victim.pid
-        verbs = (("status", pid), ("on", pid), ("dump", pid, "-o", os.devnull), ("off", pid))
+        verbs = (("status", pid), ("on", pid), ("dump", "--call", pid, "-o", os.devnull), ("off", pid))
         end = time.monotonic() + (seconds * 10 if self.long else seconds)
         counts = {}
         i = 0
@@ -131,7 +131,7 @@ class States:
             self.goes_on()
 
     def one_stop(self, victim):
-        verb = ("on", victim.pid) if self.sabotage else ("dump", victim.pid, "-o", os.devnull)
+        verb = ("on", victim.pid) if self.sabotage else ("dump", "--call", victim.pid, "-o", os.devnull)
         delay = random.uniform(0, 0.02)
         timer = threading.Timer(delay, os.kill, (victim.pid, signal.SIGSTOP))
         timer.start()
@@ -232,13 +232,13 @@ class States:
             words = ("--thread", self.tid, "--timeout", "1s")
             path = os.path.join(victim.directory, "heap")
             codes = []
-            for verb in (("status",), ("dump", "--path", path), ("dump", "-o", os.devnull)):
+            for verb in (("status",), ("dump", "--path", path), ("dump", "--call", "-o", os.devnull)):
                 result = self.tool(*verb, victim.pid, *words, codes=(0, 7))
                 codes.append(result.code)
                 require(self.beats()[1] == 0, "cancelled in the middle of the call")
             victim.tell("go")
             victim.answer("cancelled", timeout=1 if self.sabotage else 10)
-            self.tool("dump", victim.pid, "-o", os.devnull)
+            self.tool("dump", "--call", victim.pid, "-o", os.devnull)
             self.goes_on()
             return "exit codes %s" % codes
 
@@ -249,7 +249,7 @@ class States:
         with self.run("dump_to_fifo") as victim:
             if self.sabotage:
                 raise Failure("the call is not late")
-            words = ("dump", victim.pid, "-o", os.devnull, "--thread", self.tid, "--timeout", "1s")
+            words = ("dump", "--call", victim.pid, "-o", os.devnull, "--thread", self.tid, "--timeout", "1s")
             result = self.tool(*words, codes=(lib.CALL_LATE,))
             require(result.wall > 0.9 and result.seconds < 2.5, "not in time: %s", result)
             require(victim.alive() and lib.tracer_of(victim.pid) == 0, "dead, or still traced")
@@ -258,7 +258,7 @@ class States:
             self.goes_on()
             left = [line for line in lib.mappings(victim.pid) if "rwxp" in line.perms]
             require(not left, "left behind: %s", left)
-            self.tool("dump", victim.pid, "-o", os.devnull)
+            self.tool("dump", "--call", victim.pid, "-o", os.devnull)
             self.goes_on()
             return "ended after %.2f s" % result.wall
 

@@ -81,7 +81,7 @@ class Threads:
                     break
             else:
                 raise Failure("the tool dies at each of %d calls" % len(deaths))
-        for verb in (("on",), ("stats",), ("dump", "-o", os.devnull), ("purge",), ("off",)):
+        for verb in (("on",), ("stats",), ("dump", "--call", "-o", os.devnull), ("purge",), ("off",)):
             with Victim("threads", "deepest") as victim:
                 before = self.deepest_place(victim)
                 safety.tool_ok(*verb, victim.pid)
@@ -131,7 +131,7 @@ class Threads:
             require(ending or tool.returncode == 0, "exit code %s: %s", tool.returncode, err)
             require(scratch_areas(victim.pid) == before, "something stays mapped")
             self.goes_on(victim)
-            safety.tool_ok("dump", victim.pid, "-o", os.devnull)
+            safety.tool_ok("dump", "--call", victim.pid, "-o", os.devnull)
             self.goes_on(victim)
 
     # ---- signalled ----
@@ -159,12 +159,12 @@ class Threads:
         """A call would allocate data for a thread whose destructors have run."""
         with Victim("threads", mode) as victim:
             tid = int(victim.answer("ready")[0])
-            for verb in (("stats",), ("dump", "-o", os.devnull), ("on",)):
+            for verb in (("stats",), ("dump", "--call", "-o", os.devnull), ("on",)):
                 result = safety.tool(*verb, victim.pid, "--thread", tid, "--timeout", "300ms")
                 require(result.code == lib.NO_SAFE_MOMENT, "it was used: %s", result)
                 require("was ending" in result.err, "for another reason: %s", result)
             victim.ask("end", key="ended")
-            for verb in (("stats",), ("dump", "-o", os.devnull), ("off",)):
+            for verb in (("stats",), ("dump", "--call", "-o", os.devnull), ("off",)):
                 safety.tool_ok(*verb, victim.pid)
             self.goes_on(victim)
 
@@ -188,10 +188,10 @@ class Threads:
                 lib.end_process(tool)
             require(tool.returncode == 0, "exit code %s: %s", tool.returncode, err)
             self.goes_on(victim)
-            safety.tool_ok("dump", victim.pid, "-o", os.devnull)
+            safety.tool_ok("dump", "--call", victim.pid, "-o", os.devnull)
 
     def dump_in(self, victim, tid, ending):
-        words = ["dump", victim.pid, "-o", os.devnull, "--thread", tid]
+        words = ["dump", "--call", victim.pid, "-o", os.devnull, "--thread", tid]
         words += ["--timeout", "1s" if ending == "late" else "15s"]
         tool = subprocess.Popen([lib.TOOL] + [str(word) for word in words], text=True,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE)

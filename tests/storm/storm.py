@@ -161,7 +161,7 @@ class Run:
 
     def cycle(self, profile):
         self.call("on")
-        self.call("dump", "-o", profile)
+        self.call("dump", "--call", "-o", profile)
         text = b""
         with contextlib.suppress(FileNotFoundError), open(profile, "rb") as file:
             text = file.read()
