@@ -174,9 +174,25 @@ fault_code target_renew(struct target *target, struct fault *fault)
     return FAULT_NONE;
 }
 
+static ssize_t copy_recorded_maps(const struct target_record *record, char **text, size_t limit)
+{
+    *text = NULL;
+    if (record->maps_len > limit)
+        return -EFBIG;
+    *text = malloc(record->maps_len + 1);
+    if (!*text)
+        return -ENOMEM;
+    memcpy(*text, record->maps, record->maps_len);
+    (*text)[record->maps_len] = '\0';
+    return (ssize_t)record->maps_len;
+}
+
 ssize_t target_maps(const struct target *target, char **text, size_t limit)
 {
     pid_t via = target_via(target), live;
+
+    if (target->record)
+        return copy_recorded_maps(target->record, text, limit);
     ssize_t n = procfs_slurp(target->proc, text, limit, "%d/maps", (int)via);
 
     if (!target->stat.pid || (n != 0 && n != -ESRCH && n != -ENOENT))

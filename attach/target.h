@@ -8,8 +8,21 @@
 #include "host/parse.h"
 #include "host/procfs.h"
 
+/*
+ * A process that has ended, as a core file records it. Its /proc does not exist: procfs
+ * has no directory, so that nothing is read of a process that has the same pid now.
+ */
+struct target_record {
+    const char *maps; /* in the format of /proc/PID/maps */
+    size_t maps_len;
+    int root;    /* O_PATH descriptor of the directory with its files; -1: the tool's "/" */
+    int program; /* its program's file, in place of the path in maps; -1: none */
+    remote_addr program_at; /* an address in its program; 0: unknown */
+};
+
 struct target {
     struct procfs *proc;
+    const struct target_record *record; /* NULL: a running process */
     pid_t pid;
     pid_t via;             /* a live thread, if the first one has ended; else 0 */
     int pidfd;             /* -1: the kernel has no pidfd_open(2) */

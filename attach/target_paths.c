@@ -14,6 +14,8 @@ bool target_has_own_root(const struct target *target)
     char own[64], its[64];
     struct stat here, there;
 
+    if (target->record)
+        return target->record->root >= 0;
     if (procfs_readlink(target->proc, own, sizeof own, "self/ns/mnt") < 0)
         return false;
     if (procfs_readlink(target->proc, its, sizeof its, "%d/ns/mnt", (int)target_via(target)) < 0)

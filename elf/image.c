@@ -26,9 +26,14 @@ bool elf_header_valid(const Elf64_Ehdr *header)
            header->e_ident[EI_CLASS] == ELFCLASS64 && header->e_ident[EI_DATA] == ELFDATA2LSB;
 }
 
+bool elf_machine_is_own(const Elf64_Ehdr *header)
+{
+    return header->e_machine == __ehdr_start.e_machine;
+}
+
 static bool image_header_valid(const Elf64_Ehdr *header)
 {
-    return elf_header_valid(header) && header->e_machine == __ehdr_start.e_machine &&
+    return elf_header_valid(header) && elf_machine_is_own(header) &&
            header->e_phentsize == sizeof(Elf64_Phdr) && header->e_phnum > 0 &&
            header->e_phnum <= IMAGE_PHDRS_MAX;
 }
@@ -462,8 +467,7 @@ bool file_read(int fd, uint64_t offset, void *buf, size_t len)
     return offset <= INT64_MAX && pread(fd, buf, len, (off_t)offset) == (ssize_t)len;
 }
 
-/* Reads the program headers of a file. Returns their number; 0: not an ELF file. */
-static size_t file_phdrs(int fd, Elf64_Phdr phdrs[IMAGE_PHDRS_MAX])
+size_t file_phdrs(int fd, Elf64_Phdr phdrs[IMAGE_PHDRS_MAX])
 {
     Elf64_Ehdr header;
 

@@ -45,6 +45,9 @@ struct symbol {
 /* True if it is the header of a 64-bit little-endian ELF file. */
 bool elf_header_valid(const Elf64_Ehdr *header);
 
+/* True if it is for the machine that the tool runs on. */
+bool elf_machine_is_own(const Elf64_Ehdr *header);
+
 /* False if there is no 64-bit ELF header of this machine at base, or it is malformed. */
 bool image_open(struct image *image, struct memory *memory, remote_addr base);
 
@@ -83,6 +86,9 @@ uint64_t image_file_bias(const struct image *image, int fd);
 
 /* Reads exactly len bytes at a file offset with pread(2); false if the file has fewer. */
 bool file_read(int fd, uint64_t offset, void *buf, size_t len);
+
+/* Reads the program headers of a file. Returns their number; 0: not an ELF file of this machine. */
+size_t file_phdrs(int fd, Elf64_Phdr phdrs[IMAGE_PHDRS_MAX]);
 
 /*
  * Visits the defined function symbols of .dynsym whose names end in suffix,

@@ -51,6 +51,57 @@ static bool same_content(const struct image *image, int fd)
     return compared;
 }
 
+/* True if the file has the same program headers. */
+static bool same_layout(const struct image *image, int fd)
+{
+    Elf64_Phdr phdrs[IMAGE_PHDRS_MAX];
+    size_t count = file_phdrs(fd, phdrs);
+
+    return count == image->phdr_count && memcmp(phdrs, image->phdrs, count * sizeof *phdrs) == 0;
+}
+
+static uint64_t file_page(uint64_t addr)
+{
+    return addr & ~(uint64_t)(MEMORY_PAGE - 1);
+}
+
+/* True if the loader would have put the code of that file where the module had it. */
+static bool same_place(const struct module *module, int fd)
+{
+    Elf64_Phdr phdrs[IMAGE_PHDRS_MAX];
+    size_t count = file_phdrs(fd, phdrs);
+    uint64_t first = UINT64_MAX;
+
+    for (size_t i = 0; i < count; i++) {
+        const Elf64_Phdr *ph = &phdrs[i];
+        if (ph->p_type == PT_LOAD && first == UINT64_MAX)
+            first = file_page(ph->p_vaddr);
+        if (ph->p_type == PT_LOAD && ph->p_flags & PF_X)
+            return file_page(ph->p_vaddr) - first == module->exec_start - module->start &&
+                   file_page(ph->p_vaddr + ph->p_filesz + MEMORY_PAGE - 1) - first ==
+                       module->exec_end - module->start;
+    }
+    return false;
+}
+
+/*
+ * A core file records no device and inode. Without build-ids (musl's distributions link
+ * without), or if it lacks the page that contains the note, the headers decide, and if
+ * it lacks these, the place of the code.
+ */
+static bool is_recorded_file(int fd, const struct module *module, struct memory *memory)
+{
+    struct build_id file, mapped;
+    struct image image;
+
+    if (!image_open(&image, memory, module->start))
+        return same_place(module, fd);
+    if (image_build_id(&image, &mapped))
+        return file_build_id(fd, &file) && file.len == mapped.len &&
+               memcmp(file.bytes, mapped.bytes, file.len) == 0;
+    return same_layout(&image, fd);
+}
+
 /*
  * The build-id decides. Without build-ids device and inode decide; but for an
  * overlay /proc/PID/maps shows those of the lower file (ovl_mmap), and for
@@ -107,6 +158,36 @@ static int open_below_chroot(const struct target *target, const char *path)
     return open_path_in_root(target, path + n);
 }
 
+/* True if the operator has named the file of this module. */
+static bool is_named_program(const struct module *module, const struct target_record *record)
+{
+    return record->program >= 0 && record->program_at >= module->start &&
+           record->program_at < module->end;
+}
+
+/* Opens the program that the operator has named, or a path below the root of a core file. */
+static int open_recorded(const struct module *module, const struct target *target)
+{
+    const struct target_record *record = target->record;
+    enum inroot_links links = record->root >= 0 ? INROOT_FOLLOW : INROOT_NO_LINKS;
+    AUTO_CLOSE int root = -1;
+
+    if (is_named_program(module, record))
+        return regular_open(record->program);
+    root = root_open(target);
+    return root < 0 ? root : root_open_file(root, module->path, links);
+}
+
+static int open_of_record(const struct module *module, const struct target *target,
+                          struct memory *memory)
+{
+    AUTO_CLOSE int fd = open_recorded(module, target);
+
+    if (fd < 0)
+        return fd == -EINVAL ? -ESTALE : fd;
+    return is_recorded_file(fd, module, memory) ? steal_fd(&fd) : -ESTALE;
+}
+
 /* /proc/PID/maps marks an unlinked file with " (deleted)"; a name may also end in that text. */
 static int open_by_path(const struct module *module, const struct target *target)
 {
@@ -145,6 +226,8 @@ int module_open(const struct module *module, const struct target *target, struct
 
     if (module->inode == 0)
         return -ENOENT;
+    if (target->record)
+        return open_of_record(module, target, memory);
     for (enum file_way way = 0; way < FILE_WAYS; way++) {
         AUTO_CLOSE int fd = open_way(way, module, target);
         if (fd >= 0 && is_mapped_file(fd, module, memory))

@@ -66,5 +66,8 @@ const char *module_name(const struct module *module);
  * agree, or headers and code if a file system shows another device. Returns a
  * file descriptor, owned by the caller, or -errno; -ESTALE: another file has
  * this path now.
+ *
+ * For a process of a core file (struct target_record): the program that is named
+ * there, else the file at its path below the root that is named there.
  */
 int module_open(const struct module *module, const struct target *target, struct memory *memory);
