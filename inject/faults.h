@@ -13,9 +13,8 @@ enum {
     FAULT_NO_UNWINDER,   /* the same, and the library that could prove more is not installed */
     FAULT_NO_SCRATCH,    /* the kernel refused the scratch memory */
 
-    /* it runs 32-bit code, or another machine's */
-    FAULT_FOREIGN_ABI = FAULT_FIRST(INJECT, DENIED) | FAULT_OF_THREAD,
-    FAULT_WITHHELD, /* a call could harm its threads, and the kernel does not show whether */
+    /* a call could harm its threads, and the kernel does not show whether */
+    FAULT_WITHHELD = FAULT_FIRST(INJECT, DENIED) | FAULT_OF_THREAD,
 
     FAULT_INTERRUPTED = FAULT_FIRST(INJECT, OTHER), /* the operator ended it */
 };
