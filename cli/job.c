@@ -17,6 +17,12 @@ struct subject job_subject(const struct job *job)
 {
     const struct attachment *attachment = job->attachment;
 
+    if (job->options->core)
+        return (struct subject){.name = job->options->core,
+                                .verb = job->verb,
+                                .variable = attachment->variable,
+                                .json = job->options->json,
+                                .core = true};
     return (struct subject){
         .pid = attachment->request.pid,
         .ns_pid = attachment->opened ? target_ns_pid(&attachment->target) : 0,

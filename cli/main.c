@@ -36,7 +36,7 @@ static bool asks_for_json(int argc, char **argv)
 
 static int run_parsed(const struct verb *verb, const struct options *options)
 {
-    if (verb->takes & (TAKES_HOST | TAKES_FILE))
+    if (verb->takes & (TAKES_HOST | TAKES_FILE) || options->core)
         return verb->run(options, 0);
     if (verb->takes & TAKES_RULES && options_selective(options) && !options->dry_run)
         return verb->run(options, 0); /* watch waits for the process itself, repeatedly */

@@ -128,6 +128,19 @@ static void append_remedy(char *line, char directive, const struct remedy *remed
         line_append(line, message_clean(remedy->program, clean, sizeof clean));
 }
 
+/* A process as an argument of the tool. */
+static void append_process(char *line, const struct subject *subject)
+{
+    char clean[LINE_SIZE / 2];
+
+    if (!subject->core) {
+        line_append_number(line, subject->pid);
+        return;
+    }
+    line_append(line, "--core ");
+    line_append(line, message_clean(subject->name, clean, sizeof clean));
+}
+
 static void append_directive(char *line, char directive, const struct expansion *from)
 {
     const struct fault *fault = from->fault;
@@ -142,7 +155,7 @@ static void append_directive(char *line, char directive, const struct expansion 
         line_append_errno(line, fault->err);
         break;
     case 'P':
-        line_append_number(line, from->subject->pid);
+        append_process(line, from->subject);
         break;
     case 'T':
         line_append_number(line, fault->pid);
@@ -187,7 +200,8 @@ static void write_headline(char *line, const struct subject *subject, const stru
         message_clean(subject->name, clean, sizeof clean);
     if (fault_is_output(fault->code))
         snprintf(line, LINE_SIZE, "cannot write the output");
-    else if (fault->code == FAULT_NO_MATCH || (fault->code == FAULT_NO_ALLOCATOR && !subject->pid))
+    else if (fault->code == FAULT_NO_MATCH ||
+             (fault->code == FAULT_NO_ALLOCATOR && !subject->pid && !subject->core))
         snprintf(line, LINE_SIZE, "no process with jemalloc matches %s", clean);
     else if (fault->code == FAULT_SEVERAL)
         snprintf(line, LINE_SIZE, "%s matches %s", clean,

@@ -28,6 +28,7 @@ struct subject {
     const char *verb;     /* "dump" */
     const char *variable; /* the environment variable that configures this jemalloc */
     bool json;            /* faults are printed as JSON too */
+    bool core;            /* name is a core file; pid is 0 */
 };
 
 /*

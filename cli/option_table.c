@@ -25,7 +25,12 @@ const struct option_row option_rows[] = {
      "formats: jeattach report --help. Without -o: to stdout"},
     {"base", '\0', OPTION_TEXT, AT(base), TAKES_FILE, 0, OPTIONS_OF_VERB, "FILE",
      "show the growth since this profile; changes marked ~ or grey are within the sampling error"},
-    {"root", '\0', OPTION_TEXT, AT(report.root), TAKES_FILE, 0, OPTIONS_OF_VERB, "DIR",
+    {"core", '\0', OPTION_TEXT, AT(core), TAKES_CORE, 0, OPTIONS_OF_VERB, "FILE",
+     "read a process that has ended from its core file, in place of a PID; - is stdin, for a "
+     "compressed one: zstd -dc core.zst | jeattach ... --core -"},
+    {"exe", '\0', OPTION_TEXT, AT(program), TAKES_CORE, 0, OPTIONS_OF_VERB, "FILE",
+     "with --core: the program, if it is no longer at its path"},
+    {"root", '\0', OPTION_TEXT, AT(report.root), TAKES_FILE | TAKES_CORE, 0, OPTIONS_OF_VERB, "DIR",
      "look for the binaries below this directory"},
     {"every", '\0', OPTION_DURATION, AT(every_ns), TAKES_SERIES, 0, OPTIONS_OF_VERB, "D",
      "take a series: one profile every D, until -d, --count or Ctrl-C"},

@@ -266,7 +266,8 @@ static void set_format_and_output(struct options *options, unsigned takes)
 {
     if ((takes & TAKES_FILE) && options->json && !options->report.format)
         options->report.format = "json";
-    if (!options->output && !options->every_ns && (options->report.format || (takes & TAKES_FILE)))
+    if (!options->output && !options->every_ns &&
+        (options->report.format || (takes & TAKES_FILE) || (options->core && takes & TAKES_OUTPUT)))
         options->output = "-";
 }
 

@@ -29,6 +29,7 @@ enum {
     TAKES_RULES = 1 << 16,    /* --when and its limits; -o is a directory */
     TAKES_WAY = 1 << 17,      /* --no-call, --call */
     TAKES_FREEZE = 1 << 18,   /* --freeze */
+    TAKES_CORE = 1 << 20,     /* --core, --exe, --root */
 };
 
 /* How a profile is shown; NULL or false: not given. */
@@ -67,6 +68,7 @@ struct options {
     const char *path;                          /* --path; NULL: none */
     const char *file;                          /* TAKES_FILE: the profile; "-": stdin */
     const char *base;                          /* --base; NULL: none */
+    const char *core, *program;                /* --core, --exe; NULL: not given */
     const char *names[OPTIONS_NAMES_MAX];      /* TAKES_NAMES: the operands after the process */
     size_t name_count;
     int lg_sample; /* --lg-sample: 0 to 63; -1: not given */

@@ -114,8 +114,31 @@ static const char *wrong_with_way(const struct options *options, unsigned takes)
     return NULL;
 }
 
+/* Returns an error in the options of a core file, which is in place of a process. */
+static const char *wrong_with_core(const struct options *options)
+{
+    if (is_empty_text(options->core))
+        return "--core requires a file, or - for stdin";
+    if (options->pid_count || options_selective(options))
+        return "--core reads a process that has ended: it cannot be combined with a PID, -n, "
+               "--container, --cgroup, --all or -s";
+    if (options->path || options->thread || options->force_hooks || options->dry_run ||
+        options->call || options->freeze)
+        return "--path, --thread, --call, --freeze, --force-hooks and --dry-run require a running "
+               "process, not --core";
+    if (options->output && filename_has_directives(options->output))
+        return "with --core, -o names one file, without %p, %n, %t, ...";
+    if (options->json && options_to_stdout(options))
+        return "--json requires -o FILE: both would write to stdout";
+    return NULL;
+}
+
 static const char *wrong_with_process(const struct options *options, unsigned takes)
 {
+    if (options->core)
+        return wrong_with_core(options);
+    if (takes & TAKES_CORE && (options->program || options->report.root))
+        return "--exe and --root require --core";
     if (wrong_with_choice(options))
         return wrong_with_choice(options);
     if (takes & TAKES_NAMES && options->name_count == 0 && !options->list)

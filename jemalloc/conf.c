@@ -76,6 +76,15 @@ static bool read_present(struct conf *conf, remote_addr environ_at, struct memor
     return list != 0;
 }
 
+/* Of a core file only the memory shows it, as it was at the end. */
+static void read_recorded(struct conf *conf, const struct instance *instance,
+                          const struct modules *modules, const struct target *target,
+                          struct memory *memory)
+{
+    conf->variable.known = conf->foreign.known =
+        read_present(conf, variable_find_environ(instance, modules, target, memory), memory);
+}
+
 static void read_variable(struct conf *conf, const struct instance *instance,
                           const struct modules *modules, const struct target *target,
                           struct memory *memory)
@@ -123,9 +132,14 @@ void conf_read(struct conf *conf, const struct instance *instance, const struct 
 {
     memset(conf, 0, sizeof *conf);
     snprintf(conf->symbol.name, sizeof conf->symbol.name, "%smalloc_conf", instance->prefix);
-    snprintf(conf->link.name, sizeof conf->link.name, "/etc/%smalloc.conf", instance->prefix);
+    if (!target->record) /* the link may have been another one then */
+        snprintf(conf->link.name, sizeof conf->link.name, "/etc/%smalloc.conf", instance->prefix);
     conf_variable_name(instance->prefix, conf->variable.name, sizeof conf->variable.name);
     read_symbol(&conf->symbol, instance, modules, target, memory);
+    if (target->record) {
+        read_recorded(conf, instance, modules, target, memory);
+        return;
+    }
     read_conf_link(&conf->link, target);
     read_variable(conf, instance, modules, target, memory);
 }

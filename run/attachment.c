@@ -20,6 +20,8 @@ static fault_code explained(struct attachment *attachment, fault_code code, stru
 {
     struct fault end;
 
+    if (attachment->target.record)
+        return code;
     if (!attachment->target.stat.start && (code == FAULT_GONE || code == FAULT_DENIED))
         return permit_explain_gone(&attachment->proc, attachment->target.pid, fault);
     if (attachment->target.pid && fault_may_be_end(code) &&
@@ -101,6 +103,8 @@ static void open_memory(struct attachment *attachment)
 {
     struct memory *memory = &attachment->memory;
 
+    if (attachment->target.record)
+        return;
     if (memory->gate && memory->pid == target_via(&attachment->target))
         return;
     memory_close(memory);
@@ -164,17 +168,22 @@ static void start_stall_guard(struct attachment *attachment)
     stall_guard_start(&attachment->stall_guard, attachment->request.timeout_ns, &what);
 }
 
-static fault_code open_unmapped(struct attachment *attachment, const struct attach_request *request,
-                                struct fault *fault)
+static void attachment_init(struct attachment *attachment, const struct attach_request *request)
 {
-    fault_code rc;
-
     memset(attachment, 0, sizeof *attachment);
     attachment->request = *request;
     attachment->hooks.given = request->force_hooks;
     attachment->proc.dirfd = attachment->target.pidfd = -1;
     attachment->memory.memfd = attachment->memory.mapsfd = -1;
     gate_init(&attachment->gate, request->trace);
+}
+
+static fault_code open_unmapped(struct attachment *attachment, const struct attach_request *request,
+                                struct fault *fault)
+{
+    fault_code rc;
+
+    attachment_init(attachment, request);
     rc = deadline_start(&attachment->deadline, request->timeout_ns, interrupt_flag(), fault);
     start_stall_guard(attachment);
     if (rc == FAULT_NONE)
@@ -200,6 +209,19 @@ fault_code attachment_look(struct attachment *attachment, const struct attach_re
     if (rc == FAULT_NONE)
         rc = find_allocator(attachment, true, fault);
     return explained(attachment, rc, fault);
+}
+
+fault_code attachment_look_recorded(struct attachment *attachment,
+                                    const struct attach_request *request,
+                                    const struct target *target, const struct memory_source *source,
+                                    struct fault *fault)
+{
+    attachment_init(attachment, request);
+    attachment->target = *target;
+    attachment->target.proc = &attachment->proc;
+    memory_open_source(&attachment->memory, source);
+    attachment->opened = true;
+    return find_allocator(attachment, true, fault);
 }
 
 fault_code attachment_prepare(struct attachment *attachment, struct fault *fault)

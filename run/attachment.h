@@ -73,6 +73,7 @@ struct attachment {
     struct interrupted_sleep sleeps[INJECTION_SLEEPS]; /* kept from one hold to the next */
     bool opened;                                       /* target is the process of the request */
     char variable[PREFIX_MAX + 16];                    /* MALLOC_CONF, _RJEM_MALLOC_CONF */
+    const char *root; /* directory with the files of a core file's process; NULL: none */
 };
 
 /*
@@ -89,6 +90,14 @@ fault_code attachment_find(struct attachment *attachment, const struct attach_re
 /* The same without the plan of a call and with all instances; works on a traced process, too. */
 fault_code attachment_look(struct attachment *attachment, const struct attach_request *request,
                            struct fault *fault);
+/*
+ * Does the same for a process that has ended (target->record), with its memory from
+ * source. No call is possible, and no /proc is read. target is copied.
+ */
+fault_code attachment_look_recorded(struct attachment *attachment,
+                                    const struct attach_request *request,
+                                    const struct target *target, const struct memory_source *source,
+                                    struct fault *fault);
 /* After attachment_find or attachment_look: makes the plan, so that calls are possible. */
 fault_code attachment_prepare(struct attachment *attachment, struct fault *fault);
 /* Runs while a thread is stopped: attachment->injection is ready for calls. */

@@ -90,7 +90,8 @@ fault_code capture_write(struct attachment *attachment, struct presentation *pre
                          struct fault *fault)
 {
     struct symbols_target live = {&attachment->modules, &attachment->target, &attachment->memory};
-    const struct symbols_options symbols = {.no_inlines = presentation->no_inlines,
+    const struct symbols_options symbols = {.root = attachment->root,
+                                            .no_inlines = presentation->no_inlines,
                                             .debuginfod = presentation->debuginfod,
                                             .open = symbols_open_in_target,
                                             .ctx = &live};

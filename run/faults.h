@@ -20,4 +20,7 @@ enum {
     FAULT_OUTPUT_OTHERS, /* a link or file of another user is in its way, where all may write */
 
     FAULT_SEVERAL = FAULT_FIRST(RUN, OTHER), /* several processes match, where one is needed */
+    FAULT_CORE_INPUT,                        /* the core file cannot be opened or copied */
+    FAULT_CORE_PROGRAM,                      /* --exe or --root are not of this core file */
+    FAULT_CORE_LACKS,                        /* it does not contain what is needed */
 };

@@ -141,13 +141,14 @@ def tool_environment(extra=None):
     return env
 
 
-def run_tool(*args, env=None, stdout=subprocess.PIPE, tool=None, timeout=TOOL_TIMEOUT, **options):
+def run_tool(*args, env=None, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, tool=None,
+             timeout=TOOL_TIMEOUT, **options):
     """Runs the tool to its end; code is None if it had to be killed."""
     words = [str(word) for word in args]
     started = time.monotonic()
     process = Process(
         [tool or TOOL] + words,
-        stdin=subprocess.DEVNULL,
+        stdin=stdin,
         stdout=stdout,
         stderr=subprocess.PIPE,
         env=tool_environment(env),

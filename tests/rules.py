@@ -54,6 +54,7 @@ ALLOWED = {
     ("cli/verbs/report.c", "open"): (2, OWN + "; below /proc/PID/root, inroot_name"),
     ("cli/main.c", "open"): (1, "/dev/null"),
     ("host/spool.c", "open"): (1, "a file without a name (O_TMPFILE) in TMPDIR, /var/tmp, /tmp"),
+    ("run/core_file.c", "open"): (3, OWN + ": --core, --root, --exe; below --root, inroot_name"),
     ("run/watch.c", "stat"): (1, "-o, for an error message; outfile_find decides"),
     ("run/filename.c", "stat"): (1, "-o, to choose a name in it; outfile_find decides"),
     ("run/graphviz.c", "access"): (1, OWN + ": PATH"),

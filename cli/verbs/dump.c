@@ -5,6 +5,7 @@
 #include "cli/job.h"
 #include "cli/output/attachment_json.h"
 #include "cli/presentation.h"
+#include "cli/verbs/core.h"
 #include "cli/verbs/verbs.h"
 #include "run/capture.h"
 
@@ -200,6 +201,8 @@ static int dump_main(const struct options *options, pid_t pid)
     struct fault fault;
     fault_code rc;
 
+    if (options->core)
+        return core_dump_main(options);
     if (!presentation_init(&dump.presentation, options, FORMAT_RAW) || !is_good_name(options)) {
         presentation_free(&dump.presentation);
         return EXIT_USAGE;
@@ -218,10 +221,16 @@ static int dump_main(const struct options *options, pid_t pid)
 const struct verb verb_dump = {
     .name = "dump",
     .summary = "write a heap profile, in the target or streamed to a file here",
-    .synopses = {"[options] PID..."},
-    .takes = TAKES_OUTPUT | TAKES_PATH | TAKES_FORMAT | TAKES_HOOKS | TAKES_WAY | TAKES_FREEZE,
+    .synopses = {"[options] PID...", "--core FILE [--exe FILE] [--root DIR] [options]"},
+    .takes = TAKES_OUTPUT | TAKES_PATH | TAKES_FORMAT | TAKES_HOOKS | TAKES_WAY | TAKES_FREEZE |
+             TAKES_CORE,
     .intro = "Makes the process write its heap profile and prints the path under which it can\n"
-             "be opened from here. By default jemalloc chooses the name (opt.prof_prefix).\n",
+             "be opened from here. By default jemalloc chooses the name (opt.prof_prefix).\n"
+             "\n"
+             "With --core the process has ended: its profile is read from its core file and\n"
+             "written here, by default to stdout. The core file must contain its anonymous\n"
+             "memory; the code comes from the files that it had mapped, if their build-ids\n"
+             "agree.\n",
     .options =
         {
             {"output", NULL,

@@ -4,6 +4,7 @@
 #include "cli/job.h"
 #include "cli/output/attachment_json.h"
 #include "cli/output/facts_json.h"
+#include "cli/verbs/core.h"
 #include "cli/verbs/verbs.h"
 #include "cli/verdict.h"
 #include "jemalloc/activate.h"
@@ -16,6 +17,7 @@
 
 struct status {
     struct attachment attachment;
+    struct core_file core; /* with --core */
     struct job job;
     struct conf conf;
     struct prof_state state;
@@ -94,6 +96,20 @@ static bool is_judged(const struct status *status)
     return prof_judge(&status->state) != PROF_UNKNOWN;
 }
 
+/* A process that has ended can only be dumped, or started in another way. */
+static void next_step_of_core(const struct status *status, char *out, size_t size)
+{
+    enum prof_verdict verdict = prof_judge(&status->state);
+
+    if (verdict == PROF_ABSENT || verdict == PROF_DISABLED)
+        (void)verdict_next(&status->state, &status->conf, 0, out, size);
+    else if (status->state.build.opt_prof == FACT_NO)
+        snprintf(out, size, "start it with %s=prof:true, and a jemalloc built with --enable-prof",
+                 status->conf.variable.name);
+    else
+        snprintf(out, size, "jeattach dump --core %s -o FILE", status->job.options->core);
+}
+
 /* Suggests no step that attaches if an attach would be refused. */
 static void next_step(const struct status *status, char *out, size_t size)
 {
@@ -101,6 +117,10 @@ static void next_step(const struct status *status, char *out, size_t size)
     bool refused = status->refusal.code != FAULT_NONE, attaches = true;
 
     out[0] = '\0';
+    if (status->job.options->core) {
+        next_step_of_core(status, out, size);
+        return;
+    }
     if (is_judged(status))
         attaches = verdict_next(&status->state, &status->conf, pid, out, size);
     if (refused && attaches)
@@ -160,11 +180,22 @@ static void json_facts(struct json *json, const struct prof_state *state)
 
 static void json_attach(struct json *json, const struct status *status)
 {
+    if (status->job.options->core) {
+        json_null(json, "attach");
+        return;
+    }
     json_object_begin(json, "attach");
     json_bool(json, "possible", status->refusal.code == FAULT_NONE);
     if (status->refusal.code != FAULT_NONE)
         message_json(json, &status->refusal, &status->refusal_words);
     json_object_end(json);
+}
+
+static const char *source_name(const struct status *status)
+{
+    if (status->job.options->core)
+        return "core";
+    return status->attachment.injection.summary.tid ? "call" : "memory";
 }
 
 static void print_status_json(struct status *status)
@@ -180,7 +211,7 @@ static void print_status_json(struct status *status)
     json_text(&json, "prefix", instance->prefix);
     json_text(&json, "found_by", found_text(instance->found_by));
     json_conf(&json, &status->conf);
-    json_text(&json, "source", attachment->injection.summary.tid ? "call" : "memory");
+    json_text(&json, "source", source_name(status));
     json_facts(&json, &status->state);
     json_text_or_null(&json, "verdict", verdict_name(prof_judge(&status->state)));
     json_text(&json, "next", next);
@@ -192,17 +223,16 @@ static void print_status_json(struct status *status)
 
 /* ---- text ---- */
 
-static void print_status_row(const char *name, enum fact value, const char *when_true,
-                             const char *when_false)
+/* unknown: why the value may be unknown */
+static void print_status_row(const char *name, enum fact value, const char *unknown,
+                             const char *when_true, const char *when_false)
 {
     static const char *const words[] = {
         [FACT_UNKNOWN] = "?",
         [FACT_NO] = "no",
         [FACT_YES] = "yes",
     };
-    const char *text = value == FACT_UNKNOWN ? "not known without a call"
-                       : value == FACT_YES   ? when_true
-                                             : when_false;
+    const char *text = value == FACT_UNKNOWN ? unknown : value == FACT_YES ? when_true : when_false;
 
     printf("  %-13s %-4s %s\n", name, words[value], text);
 }
@@ -227,7 +257,8 @@ static void print_conf(const struct conf *conf, const char *built_in)
     print_source("environment", &conf->variable, true);
     if (conf->overwritten)
         printf("  %-13s current value: the process has overwritten its initial environment\n", "");
-    print_source("link", &conf->link, false);
+    if (conf->link.name[0])
+        print_source("link", &conf->link, false);
     if (conf->symbol.set)
         print_source("in the code", &conf->symbol, false);
     if (*built_in)
@@ -243,9 +274,11 @@ static void print_head(struct status *status)
     const struct attachment *attachment = &status->attachment;
     const struct instance *instance = &attachment->instance;
     const char *known = status->state.build.text;
-    char name[64], path[512], version[VERSION_TEXT_MAX], place[160], inside[48] = "";
+    char name[64], path[512], version[VERSION_TEXT_MAX], place[160], inside[80] = "";
 
-    if (target_ns_pid(&attachment->target) != attachment->target.pid)
+    if (status->job.options->core)
+        core_describe(&status->core, inside, sizeof inside);
+    else if (target_ns_pid(&attachment->target) != attachment->target.pid)
         snprintf(inside, sizeof inside, " (pid %d in its container)",
                  (int)target_ns_pid(&attachment->target));
     printf("%s[%d]%s uses jemalloc %s\n",
@@ -258,21 +291,21 @@ static void print_head(struct status *status)
     list_text(&status->attachment);
 }
 
-static void print_facts(const struct prof_state *state)
+static void print_facts(const struct prof_state *state, const char *unknown)
 {
     char prefix[512], period[UNITS_TEXT] = "unknown";
 
     if (state->lg_sample < 64)
         units_bytes(ldexp(1, (int)state->lg_sample), period);
-    print_status_row("config.prof", state->build.config_prof, "profiling is compiled in",
+    print_status_row("config.prof", state->build.config_prof, unknown, "profiling is compiled in",
                      "this jemalloc was built without profiling");
-    print_status_row("opt.prof", state->build.opt_prof, "profiling was enabled at start",
+    print_status_row("opt.prof", state->build.opt_prof, unknown, "profiling was enabled at start",
                      "profiling was not enabled at start");
-    print_status_row("prof.active", state->prof_active, "allocations are sampled now",
+    print_status_row("prof.active", state->prof_active, unknown, "allocations are sampled now",
                      "allocations are not sampled now");
     if (state->build.opt_prof != FACT_YES)
         return;
-    print_status_row("thread init", state->thread_active_init,
+    print_status_row("thread init", state->thread_active_init, unknown,
                      "new threads sample (prof.thread_active_init)",
                      "new threads do not sample (prof.thread_active_init)");
     if (state->lg_sample_known)
@@ -288,24 +321,34 @@ static bool samples_now(const struct prof_state *state)
     return state->build.opt_prof == FACT_YES && prof_is_active(state);
 }
 
+static const char *unknown_text(const struct status *status)
+{
+    return status->job.options->core ? "not found in the core file" : verdict_text(PROF_UNKNOWN);
+}
+
 static void print_status_text(struct status *status)
 {
     char next[2048];
 
     next_step(status, next, sizeof next);
     print_head(status);
-    print_facts(&status->state);
+    print_facts(&status->state, unknown_text(status));
     print_conf(&status->conf, status->state.built_in);
-    if (samples_now(&status->state) && activation_needed(status->state.build.text))
+    if (!status->job.options->core && samples_now(&status->state) &&
+        activation_needed(status->state.build.text))
         printf("  note          in this version, threads that allocated while prof.active was "
                "false do not "
                "sample until: jeattach on %d\n",
                (int)status->attachment.target.pid);
-    if (status->refusal.code == FAULT_NONE)
+    if (status->job.options->core)
+        printf("attach: not possible: the process has ended\n");
+    else if (status->refusal.code == FAULT_NONE)
         printf("attach: possible\n");
     else
         printf("attach: refused: %s; %s\n", status->refusal_words.cause, status->refusal_words.fix);
-    printf("verdict: %s\nnext: %s\n", verdict_text(prof_judge(&status->state)), next);
+    printf("verdict: %s\nnext: %s\n",
+           is_judged(status) ? verdict_text(prof_judge(&status->state)) : unknown_text(status),
+           next);
 }
 
 /* ---- the verb ---- */
@@ -371,6 +414,14 @@ static fault_code complete(struct status *status, struct fault *fault)
     return rc == FAULT_NONE ? attachment_hold(attachment, read_held, status, fault) : rc;
 }
 
+static void print_status(struct status *status)
+{
+    if (status->job.options->json)
+        print_status_json(status);
+    else
+        print_status_text(status);
+}
+
 static fault_code perform_status(struct status *status, struct fault *fault)
 {
     struct attachment *attachment = &status->attachment;
@@ -385,10 +436,7 @@ static fault_code perform_status(struct status *status, struct fault *fault)
         return rc;
     if (attachment->injection.summary.tid) /* an attach has succeeded */
         status->refusal.code = FAULT_NONE;
-    if (status->job.options->json)
-        print_status_json(status);
-    else
-        print_status_text(status);
+    print_status(status);
     return FAULT_NONE;
 }
 
@@ -400,6 +448,25 @@ static int exit_code(const struct status *status)
     return wanted && status->refusal.code != FAULT_NONE ? status->refusal_words.exit : EXIT_DONE;
 }
 
+static int status_of_core(const struct options *options)
+{
+    struct status status = {0};
+    struct fault fault;
+    int code;
+
+    job_init(&status.job, &status.attachment, options, "examine core file");
+    const struct core_request request = core_request_of(options, &status.job.events);
+    fault_code rc = core_file_open(&status.core, &status.attachment, &request, &fault);
+    if (rc == FAULT_NONE) {
+        read_memory(&status);
+        print_status(&status);
+    }
+    core_print_lacks(options, &status.core);
+    code = job_finish(&status.job, rc, &fault);
+    core_file_close(&status.core);
+    return code;
+}
+
 static int status_main(const struct options *options, pid_t pid)
 {
     struct status status = {0};
@@ -408,6 +475,8 @@ static int status_main(const struct options *options, pid_t pid)
     fault_code rc;
     int code;
 
+    if (options->core)
+        return status_of_core(options);
     job_init(&status.job, &status.attachment, options, "examine process");
     request = job_request(&status.job, pid);
     rc = attachment_look(&status.attachment, &request, &fault);
@@ -420,8 +489,8 @@ static int status_main(const struct options *options, pid_t pid)
 const struct verb verb_status = {
     .name = "status",
     .summary = "show whether jemalloc can profile, whether it does, and what to do",
-    .synopses = {"[options] PID..."},
-    .takes = TAKES_NO_CALL,
+    .synopses = {"[options] PID...", "--core FILE [--exe FILE] [--root DIR] [options]"},
+    .takes = TAKES_CORE | TAKES_NO_CALL,
     .intro = "Shows which jemalloc a process uses, whether profiling was compiled in\n"
              "(config.prof), was enabled at start (opt.prof) and is active now (prof.active),\n"
              "the sampling period, the origin of its options, a verdict and the next step.\n"
@@ -431,7 +500,9 @@ const struct verb verb_status = {
              "\n"
              "The line 'attach:' shows whether the other verbs can attach: the one cause that\n"
              "forbids it, and the fix. This is determined without attaching. The exit code is\n"
-             "4 if a call was needed and is not permitted; all other values are still shown.\n",
+             "4 if a call was needed and is not permitted; all other values are still shown.\n"
+             "\n"
+             "With --core the process has ended, and its core file shows what its memory was.\n",
     .options = {{"no-call", NULL, "make no call and stop nothing; unknown values are shown as ?"}},
     .calls =
         {

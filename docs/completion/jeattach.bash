@@ -92,11 +92,11 @@ _jeattach()
         *) options+=' --all --subprocesses --parallel' ;;
     esac
     case $verb in
-        dump) options+=" --path $looks" ;;
+        dump) options+=" --path $looks --core --exe --root" ;;
         record) options+=" --duration --every --count --keep $looks" ;;
         leak) options+=" --duration --settle $looks" ;;
         report) options+=" --base --root $looks" ;;
-        status) options+=' --no-call' ;;
+        status) options+=' --no-call --core --exe --root' ;;
         on) options+=' --allow-reset' ;;
         reset) options+=' --lg-sample' ;;
         mallctl) options+=' --list' ;;
@@ -165,7 +165,7 @@ _jeattach()
             _jeattach_words '12 14 16 19 21' "$cur"
             return
             ;;
-        --base | --root)
+        --base | --core | --exe | --root)
             _jeattach_files "$cur"
             return
             ;;

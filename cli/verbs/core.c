@@ -1,0 +1,166 @@
+/* --core: a process that has ended */
+#include "cli/verbs/core.h"
+#include "base/units.h"
+#include "cli/faults.h"
+#include "cli/job.h"
+#include "cli/output/attachment_json.h"
+#include "cli/presentation.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MODULES_SHOWN = 5 };
+
+struct core_request core_request_of(const struct options *options, const struct run_events *events)
+{
+    return (struct core_request){.file = options->core,
+                                 .program = options->program,
+                                 .root = options->report.root,
+                                 .instance = (size_t)options->instance,
+                                 .events = events};
+}
+
+void core_describe(const struct core_file *file, char *out, size_t size)
+{
+    int number = file->core.signal;
+    const char *text = number > 0 ? sigdescr_np(number) : NULL;
+
+    if (number > 0)
+        snprintf(out, size, " (core file, signal %d%s%s)", number, text ? ", " : "",
+                 text ? text : "");
+    else
+        snprintf(out, size, " (core file)");
+}
+
+/* ---- what lacks ---- */
+
+static const char *why_lacking(const struct core_module *state, char *out, size_t size)
+{
+    if (state->fd >= 0)
+        snprintf(out, size, "memory that the process could write");
+    else if (state->err == ESTALE)
+        snprintf(out, size, "another file has this path now");
+    else
+        snprintf(out, size, "%s", strerrordesc_np(state->err));
+    return out;
+}
+
+static void print_lacking_modules(const struct core_memory *memory)
+{
+    const struct core_module *state;
+    const struct module *module;
+    char path[512], why[80];
+    size_t at = 0;
+
+    for (int shown = 0; shown < MODULES_SHOWN && (module = core_memory_lack(memory, &at, &state));
+         shown++)
+        message("  %zu of %s: %s", state->lacks, message_clean(module->path, path, sizeof path),
+                why_lacking(state, why, sizeof why));
+    if (memory->anonymous_lacks)
+        message("  %zu of anonymous memory", memory->anonymous_lacks);
+}
+
+void core_print_lacks(const struct options *options, const struct core_file *file)
+{
+    const struct core_memory *memory = &file->memory;
+    char have[UNITS_TEXT], whole[UNITS_TEXT];
+
+    if (options->quiet)
+        return;
+    if (core_is_truncated(&file->core))
+        message("the core file is truncated: it has %s of %s",
+                units_bytes((double)file->core.size, have),
+                units_bytes((double)file->core.whole, whole));
+    if (!memory->lacks)
+        return;
+    message("%zu%s page%s that were needed are not in the core file:", memory->lacks,
+            memory->lacks >= CORE_LACKS_COUNTED ? " or more" : "", memory->lacks == 1 ? "" : "s");
+    print_lacking_modules(memory);
+}
+
+/* ---- dump ---- */
+
+struct core_dump {
+    struct attachment attachment;
+    struct core_file file;
+    struct job job;
+    struct presentation presentation;
+    struct capture capture;
+    struct reading reading;
+    struct output output;
+};
+
+static void print_core_json(const struct core_dump *dump)
+{
+    struct json json;
+
+    attachment_json_begin(&dump->attachment, &json);
+    json_text(&json, "core", dump->job.options->core);
+    json_text(&json, "path", dump->job.options->output);
+    json_number(&json, "bytes", dump->capture.bytes);
+    json_number(&json, "stacks", dump->reading.stacks);
+    json_number(&json, "unread_stacks", dump->reading.unsettled);
+    json_number(&json, "threads", dump->reading.threads);
+    json_number(&json, "missing_pages", dump->file.memory.lacks);
+    json_bool(&json, "truncated", core_is_truncated(&dump->file.core));
+    json_end(&json);
+}
+
+static void print_core_result(const struct core_dump *dump)
+{
+    const struct options *options = dump->job.options;
+    const struct target *target = &dump->attachment.target;
+    char name[64];
+
+    if (options->json)
+        print_core_json(dump);
+    else if (!options_to_stdout(options))
+        printf("%s\n", options->output);
+    if (dump->reading.unsettled)
+        message("warning: %zu stacks could not be read and are not in the profile",
+                dump->reading.unsettled);
+    if (!options->quiet)
+        message("%s[%d] read from its core file: %zu stacks of %zu thread%s",
+                message_clean(target->stat.comm, name, sizeof name), (int)target->pid,
+                dump->reading.stacks, dump->reading.threads, dump->reading.threads == 1 ? "" : "s");
+}
+
+static fault_code perform_core_dump(struct core_dump *dump, struct fault *fault)
+{
+    struct attachment *attachment = &dump->attachment;
+    const struct core_request request = core_request_of(dump->job.options, &dump->job.events);
+    fault_code rc = core_file_open(&dump->file, attachment, &request, fault);
+
+    if (rc == FAULT_NONE)
+        rc = output_open(&dump->output, dump->job.options->output, fault);
+    if (rc == FAULT_NONE)
+        rc = core_file_read(attachment, &dump->capture, &dump->reading, fault);
+    if (rc == FAULT_NONE)
+        rc = capture_write(attachment, &dump->presentation, &dump->capture, NULL, &dump->output,
+                           fault);
+    core_print_lacks(dump->job.options, &dump->file);
+    if (rc == FAULT_NONE)
+        print_core_result(dump);
+    return rc;
+}
+
+int core_dump_main(const struct options *options)
+{
+    struct core_dump dump = {.output.fd = -1};
+    struct fault fault;
+    int code = EXIT_USAGE;
+
+    if (presentation_init(&dump.presentation, options, FORMAT_RAW)) {
+        job_init(&dump.job, &dump.attachment, options, "dump the profile of core file");
+        dump.presentation.events = &dump.job.events;
+        capture_init(&dump.capture);
+        fault_code rc = perform_core_dump(&dump, &fault);
+        code = job_finish(&dump.job, rc, &fault);
+        core_file_close(&dump.file);
+    }
+    output_close(&dump.output);
+    capture_free(&dump.capture);
+    presentation_free(&dump.presentation);
+    return code;
+}
