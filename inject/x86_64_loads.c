@@ -43,7 +43,7 @@ static bool decode_word(const unsigned char *code, size_t len, struct word_instr
     size_t size = rip ? 4 : sizes[mod];
     *out = (struct word_instruction){
         .opcode = code[1],
-        .reg = (code[2] >> 3 & 7) | (code[0] & 4) << 1,
+        .reg = (code[2] >> 3 & 7) | (code[0] & 4u) << 1,
         .base = rip ? RIP : rm | (code[0] & 1u) << 3,
         .in_memory = mod != 3,
         .len = 3 + sib + size,

@@ -82,8 +82,8 @@ bool model_same_gctx(const struct model *a, const struct gctx *x, const struct m
     return x->address == y->address && x->words == y->words && x->tctxs == y->tctxs &&
            memcmp(a->words + x->first_word, b->words + y->first_word,
                   x->words * sizeof *a->words) == 0 &&
-           memcmp(a->tctxs + x->first_tctx, b->tctxs + y->first_tctx,
-                  x->tctxs * sizeof *a->tctxs) == 0;
+           (!x->tctxs || memcmp(a->tctxs + x->first_tctx, b->tctxs + y->first_tctx,
+                                x->tctxs * sizeof *a->tctxs) == 0);
 }
 
 void counts_add(struct counts *sum, const struct counts *counts)

@@ -106,7 +106,7 @@ static bool take_heads(struct nodes *nodes, const remote_addr *addrs, size_t cou
         if (!model_reserve_words(model, gctx.words) ||
             !LIST_GROW(model->gctxs, model->gctx_capacity, model->gctx_count))
             return false;
-        if (gctx.words <= nodes->heads->at[i].words)
+        if (gctx.words && gctx.words <= nodes->heads->at[i].words)
             memcpy(model->words + gctx.first_word, head + layout->gctx_vec, gctx.words * 8);
         model->word_count += gctx.words;
         model->gctxs[model->gctx_count++] = gctx;
@@ -277,10 +277,8 @@ static int compare_tctxs(const void *a, const void *b)
 
 static void order_tctxs(struct model *model, struct gctx *gctx)
 {
-    struct tctx *list = model->tctxs + gctx->first_tctx;
-
     if (gctx->tctxs > 1)
-        qsort(list, gctx->tctxs, sizeof *list, compare_tctxs);
+        qsort(model->tctxs + gctx->first_tctx, gctx->tctxs, sizeof *model->tctxs, compare_tctxs);
 }
 
 static bool take_tctxs(struct nodes *nodes, struct model *model, size_t count)

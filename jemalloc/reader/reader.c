@@ -16,7 +16,7 @@ static const char stage[] = "read the profile";
 static fault_code unreadable(struct fault *fault, enum unreadable_reason reason, const char *what)
 {
     fault_set(fault, FAULT_UNREADABLE, 0, stage, "%s", what);
-    fault_set_reason(fault, reason);
+    fault_set_reason(fault, (int)reason);
     return FAULT_UNREADABLE;
 }
 
@@ -157,16 +157,15 @@ static enum join join_tctx(struct model *model, const size_t *order, const struc
 /* Keeps the counts of one stack that count. Returns true if some were lost. */
 static bool join_gctx(struct model *model, const size_t *order, struct gctx *gctx)
 {
-    struct tctx *list = model->tctxs + gctx->first_tctx;
-    size_t kept = 0, lost = 0;
+    size_t kept = gctx->first_tctx, lost = 0;
 
-    for (size_t i = 0; i < gctx->tctxs; i++) {
-        enum join join = join_tctx(model, order, &list[i]);
+    for (size_t i = gctx->first_tctx; i < gctx->first_tctx + gctx->tctxs; i++) {
+        enum join join = join_tctx(model, order, &model->tctxs[i]);
         lost += join == JOIN_LOST;
         if (join == JOIN_COUNTED)
-            list[kept++] = list[i];
+            model->tctxs[kept++] = model->tctxs[i];
     }
-    gctx->tctxs = kept;
+    gctx->tctxs = kept - gctx->first_tctx;
     return lost > 0;
 }
 
