@@ -6,13 +6,17 @@
  * A gap of less than a page lies in pages that the items before and after it touch
  * as well, so that it cannot be the cause of a failure.
  */
-enum { GAP_MAX = MEMORY_PAGE - 1, SCRATCH = 4 << 20, PIECES_MAX = 1024, PIECE_MAX = 256 << 10 };
+enum { GAP_MAX = MEMORY_PAGE - 1, PIECES_MAX = 1024, PIECE_MAX = 256 << 10 };
+
+#ifndef READER_SCRATCH
+#define READER_SCRATCH (4u << 20) /* bytes that are read at once */
+#endif
 
 bool batch_open(struct batch *batch, struct memory *memory)
 {
     batch->memory = memory;
     batch->pieces = malloc(PIECES_MAX * sizeof *batch->pieces);
-    batch->scratch = malloc(SCRATCH);
+    batch->scratch = malloc(READER_SCRATCH);
     return batch->pieces && batch->scratch;
 }
 
@@ -81,9 +85,9 @@ static size_t read_some(struct batch *batch, const struct batch_item *items, siz
 {
     size_t used = 0, n = 0, at = 0, failed = 0, joined[PIECES_MAX];
 
-    while (at < count && n < PIECES_MAX && items[at].len <= SCRATCH - used) {
+    while (at < count && n < PIECES_MAX && items[at].len <= READER_SCRATCH - used) {
         struct memory_piece *piece = &batch->pieces[n];
-        joined[n] = join_items(items + at, count - at, SCRATCH - used, &piece->len);
+        joined[n] = join_items(items + at, count - at, READER_SCRATCH - used, &piece->len);
         piece->addr = items[at].addr;
         piece->into = batch->scratch + used;
         piece->read = false;

@@ -5,7 +5,11 @@
 
 #include <string.h>
 
-enum { CELLS_AT_ONCE = 1 << 16, TABLE_READS_MAX = 8, LG_SMALL = 14 };
+#ifndef READER_CELLS
+#define READER_CELLS (1u << 16) /* cells that are read at once */
+#endif
+
+enum { TABLE_READS_MAX = 8, LG_SMALL = 14 };
 
 void addresses_free(struct addresses *addresses)
 {
@@ -116,8 +120,8 @@ static bool read_cells(struct cells *cells, const struct reader_table *table)
     const size_t all = (size_t)READER_BUCKET_CELLS << table->lg_now;
 
     cells->addresses->count = cells->odd = 0;
-    for (size_t at = 0; at < all; at += CELLS_AT_ONCE) {
-        size_t n = all - at < CELLS_AT_ONCE ? all - at : CELLS_AT_ONCE;
+    for (size_t at = 0; at < all; at += READER_CELLS) {
+        size_t n = all - at < READER_CELLS ? all - at : READER_CELLS;
         if (!memory_read(cells->memory, table->cells + at * sizeof *cells->buf, cells->buf,
                          n * sizeof *cells->buf) ||
             !take_cells(cells, n))
@@ -198,7 +202,7 @@ bool table_read(struct memory *memory, const struct reader_layout *layout, remot
     struct cells cells = {.memory = memory, .layout = layout, .addresses = &now};
     bool done;
 
-    cells.buf = malloc(CELLS_AT_ONCE * sizeof *cells.buf);
+    cells.buf = malloc(READER_CELLS * sizeof *cells.buf);
     if (!cells.buf)
         return false;
     addresses->count = 0;
