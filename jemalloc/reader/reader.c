@@ -1,5 +1,6 @@
 #include "jemalloc/reader/reader.h"
 #include "jemalloc/faults.h"
+#include "jemalloc/reader/bias.h"
 #include "jemalloc/reader/heap_text.h"
 #include "jemalloc/reader/period.h"
 #include "jemalloc/reader/roots.h"
@@ -64,6 +65,9 @@ fault_code reader_open(struct reader *reader, const struct reader_source *source
     if (rc == FAULT_NONE)
         roots_find_threads(reader, &batch);
     batch_close(&batch);
+    if (rc == FAULT_NONE && reader->layout->has_unbiased &&
+        !reader->variables.at[VARIABLE_UNBIAS].address)
+        reader->unbias = bias_of_options(source);
     return rc;
 }
 
@@ -214,7 +218,7 @@ static bool is_unbiased(const struct reader *reader, const struct model *model)
         return false;
     if (variable && memory_read(reader->source.memory, variable, &value, 1) && value <= 1)
         return value;
-    return period_is_unbiased(model);
+    return reader->unbias != FACT_NO && period_is_unbiased(model);
 }
 
 static bool find_period(const struct reader *reader, const struct model *model, unsigned *lg_sample)

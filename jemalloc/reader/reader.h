@@ -28,6 +28,7 @@ struct reader {
     struct reader_source source;
     struct fact_variables variables;
     const struct reader_layout *layout;
+    enum fact unbias;    /* what the options set it to, where its variable is unknown */
     remote_addr stacks;  /* address of bt2gctx */
     remote_addr threads; /* address of tdatas; 0: not found, because there are no threads yet */
 };

@@ -1,6 +1,7 @@
 /* The profile read from memory, for each layout of jemalloc's structures. */
 #include "check.h"
 #include "jemalloc/faults.h"
+#include "jemalloc/reader/bias.h"
 #include "jemalloc/reader/heap_text.h"
 #include "reader_rig.h"
 
@@ -85,6 +86,18 @@ static void test_missing_words(void)
     CHECK(rig.reading.stacks == 1 && rig.reading.unsettled == 1);
     CHECK(!strstr((const char *)rig.sink.bytes, "@ 0x0"));
     rig_finish(&rig);
+}
+
+/* The last of several options counts; others may end alike. */
+static void test_bias_option(void)
+{
+    CHECK(bias_option("") == FACT_UNKNOWN);
+    CHECK(bias_option("prof:true,lg_prof_sample:12") == FACT_UNKNOWN);
+    CHECK(bias_option("prof_unbias:false") == FACT_NO);
+    CHECK(bias_option("prof_unbias:false,prof:true") == FACT_NO);
+    CHECK(bias_option("prof:true,prof_unbias:false,prof_unbias:true") == FACT_YES);
+    CHECK(bias_option("no_prof_unbias:false") == FACT_UNKNOWN);
+    CHECK(bias_option("prof_unbias:falsehood,prof_unbias:") == FACT_UNKNOWN);
 }
 
 static void test_unbias(void)
@@ -202,6 +215,7 @@ int main(void)
     test_layouts();
     test_end_of_mapping();
     test_missing_words();
+    test_bias_option();
     test_unbias();
     test_accum();
     test_initializing();
