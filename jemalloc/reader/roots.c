@@ -13,6 +13,7 @@ enum {
     DATA_CHUNK = 1 << 20, /* bytes of data that are searched at once */
     DATA_MAX = 512 << 20, /* bytes of data that are searched in all */
     CANDIDATES_MAX = 1 << 20,
+    PROOF_READS_MAX = 16, /* of one stack that changes */
 };
 
 static bool is_code(const struct reader *reader, remote_addr addr)
@@ -61,24 +62,59 @@ static bool leads_to_threads(const struct prover *prover, const struct model *mo
     return good >= count - count / 4;
 }
 
-/* Some of them may change while they are read. */
+/* Tries one stack by itself, which is quick. False: out of memory. */
+static bool take_one(struct nodes *nodes, remote_addr addr, struct model *model, bool *is_proven)
+{
+    struct model now = {0};
+    bool good = true;
+
+    for (unsigned i = 0; good && i < PROOF_READS_MAX && !*is_proven; i++) {
+        model_clear(&now);
+        good = nodes_read(nodes, &addr, 1, &now);
+        *is_proven = good && now.gctxs[0].is_proven;
+    }
+    if (*is_proven)
+        good = model_copy_gctx(model, &now, &now.gctxs[0]);
+    model_free(&now);
+    return good;
+}
+
+/*
+ * Reads stacks into the model, those that are proven. Busy threads change some
+ * during the read of all: these are tried again. Stops when a quarter are not proven.
+ */
+static bool take_proven(struct nodes *nodes, const remote_addr *addrs, size_t count,
+                        struct model *model)
+{
+    struct model now = {0};
+    bool good = nodes_read(nodes, addrs, count, &now);
+    size_t refuted = 0;
+
+    for (size_t i = 0; good && i < count && refuted <= count / 4; i++) {
+        bool is_proven = now.gctxs[i].is_proven;
+        if (is_proven)
+            good = model_copy_gctx(model, &now, &now.gctxs[i]);
+        else
+            good = take_one(nodes, addrs[i], model, &is_proven);
+        refuted += !is_proven;
+    }
+    model_free(&now);
+    return good && refuted <= count / 4;
+}
+
 static enum table_proof prove_nodes(const struct prover *prover, const remote_addr *addrs,
                                     size_t count)
 {
     struct model model = {0};
     struct nodes nodes;
-    size_t good = 0;
-    bool closes = false;
+    bool closes;
 
-    if (nodes_open(&nodes, prover->layout, prover->batch) &&
-        nodes_read(&nodes, addrs, count, &model)) {
-        for (size_t i = 0; i < count; i++)
-            good += model.gctxs[i].is_proven;
-        closes = points_to_code(prover->reader, &model) && leads_to_threads(prover, &model);
-    }
+    closes = nodes_open(&nodes, prover->layout, prover->batch) &&
+             take_proven(&nodes, addrs, count, &model) && points_to_code(prover->reader, &model) &&
+             leads_to_threads(prover, &model);
     nodes_close(&nodes);
     model_free(&model);
-    return closes && good >= count - count / 4 ? TABLE_PROVEN : TABLE_REFUTED;
+    return closes ? TABLE_PROVEN : TABLE_REFUTED;
 }
 
 static enum table_proof prove_cells(const struct prover *prover, remote_addr addr)
