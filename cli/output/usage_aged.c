@@ -111,8 +111,8 @@ static void print_values(const struct usage_aged *aged, const struct aged_value 
 static const char *why_unknown(enum gauges_state state)
 {
     static const char *const reasons[] = {
-        [GAUGES_NOT_FOUND] = "not found: jemalloc was built without statistics, or its code has "
-                             "an unknown form",
+        [GAUGES_NOT_FOUND] = ("not found: jemalloc was built without statistics, or its code has "
+                              "an unknown form"),
         [GAUGES_UNPROVEN] = "unknown: the values in memory could not be proven",
         [GAUGES_UNREADABLE] = "unknown: their memory could not be read",
         [GAUGES_NEVER] = "never collected: nothing in the process has called mallctl yet",
