@@ -338,6 +338,13 @@ bool memory_write(struct memory *memory, remote_addr addr, const void *buf, size
     return memory_write_code(memory, addr, buf, len);
 }
 
+bool memory_write_running(struct memory *memory, remote_addr addr, const void *buf, size_t len)
+{
+    if (write_mem(memory, addr, buf, len))
+        return true;
+    return memory_is_same(memory, addr) && memory_write(memory, addr, buf, len);
+}
+
 bool memory_write_code(struct memory *memory, remote_addr addr, const void *buf, size_t len)
 {
     if (write_mem(memory, addr, buf, len))

@@ -104,6 +104,13 @@ bool memory_grow_stack(struct memory *memory, remote_addr addr);
 bool memory_write(struct memory *memory, remote_addr addr, const void *buf, size_t len);
 
 /*
+ * Does the same while no thread is stopped: only into the program that the process
+ * ran at memory_open, so preferably through the open /proc/PID/mem, which exec
+ * does not redirect. addr is in a page that the target may write.
+ */
+bool memory_write_running(struct memory *memory, remote_addr addr, const void *buf, size_t len);
+
+/*
  * Writes to private pages that the target may not write (its R-X scratch page).
  * Uses /proc/PID/mem or PTRACE_POKEDATA, which override the protection (mm/gup.c,
  * FOLL_FORCE) and keep the instruction cache coherent. addr and len are multiples

@@ -122,6 +122,8 @@ static const struct fault_row rows[] = {
      "profiling later"},
     {FAULT_UNREADABLE, "unreadable", EXIT_REFUSED, "its profile cannot be read from its memory: %W",
      "let the process write it: the same command with --call"},
+    {FAULT_UNWRITABLE, "unwritable", EXIT_REFUSED,
+     "prof.active cannot be written in its memory: %W%E", "the same command with --call"},
     {FAULT_CALL_FORBIDDEN, "call_forbidden", EXIT_REFUSED,
      "that needs a call in the process, which --no-call forbids",
      "the same command without --no-call"},

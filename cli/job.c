@@ -427,11 +427,11 @@ static void print_jemalloc(const struct job *job)
            (unsigned long long)instance->mallctl);
 }
 
-fault_code job_describe_read(const struct job *job)
+fault_code job_describe_memory(const struct job *job, const char *what)
 {
     job_print_head(job);
     print_jemalloc(job);
-    printf("calls      none: the profile can be read from the memory of the process\n");
+    printf("calls      none: %s\n", what);
     return FAULT_NONE;
 }
 

@@ -47,7 +47,7 @@ int job_finish_sampling(struct job *job, struct sampling *sampling, fault_code r
 
 /* With several processes: prints a line that names the process of the next lines. */
 void job_print_head(const struct job *job);
-/* --dry-run, where no call is needed. */
-fault_code job_describe_read(const struct job *job);
+/* --dry-run, where no call is needed: what is done instead. */
+fault_code job_describe_memory(const struct job *job, const char *what);
 /* --dry-run: prints which calls would be made, where and in which thread. calls ends with NULL. */
 fault_code job_describe(const struct job *job, const char *const *calls, struct fault *fault);

@@ -17,6 +17,7 @@ enum {
     FAULT_STATS_MESSAGE, /* malloc_message is a function of the program, and would be called */
     FAULT_STATS_SLOW,    /* its report would take thousands of stops */
     FAULT_UNREADABLE,    /* the profile in its memory cannot be proven */
+    FAULT_UNWRITABLE,    /* prof.active cannot be written in its memory */
 
     FAULT_CTL_REFUSED = FAULT_FIRST(JEMALLOC, OTHER), /* mallctl returned an error */
     FAULT_DUMP_OPEN,   /* the target could not open the profile; err is the errno of its open */

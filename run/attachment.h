@@ -4,6 +4,7 @@
 #include "inject/call.h"
 #include "jemalloc/hooks.h"
 #include "jemalloc/instance.h"
+#include "jemalloc/prof_byte.h"
 #include "jemalloc/reader/reader.h"
 #include "run/events.h"
 #include "run/stall_guard.h"
@@ -65,11 +66,12 @@ struct attachment {
     struct reader reader; /* if reader_opened */
     struct read_summary read;
     struct frozen_summary frozen;
-    bool frame_checked;  /* on a child of the tool, once */
-    unsigned holds;      /* so far: threads stopped */
-    unsigned calls;      /* in all holds */
-    uint64_t longest_ns; /* the longest hold */
-    uint64_t search_ns;  /* limit for finding a safe point; 0: until the deadline */
+    struct prof_byte byte; /* found by switching_find (run/switching.h) */
+    bool frame_checked;    /* on a child of the tool, once */
+    unsigned holds;        /* so far: threads stopped */
+    unsigned calls;        /* in all holds */
+    uint64_t longest_ns;   /* the longest hold */
+    uint64_t search_ns;    /* limit for finding a safe point; 0: until the deadline */
     struct interrupted_sleep sleeps[INJECTION_SLEEPS]; /* kept from one hold to the next */
     bool opened;                                       /* target is the process of the request */
     char variable[PREFIX_MAX + 16];                    /* MALLOC_CONF, _RJEM_MALLOC_CONF */

@@ -69,7 +69,7 @@ static void count_read(struct attachment *attachment, const struct reading *read
 }
 
 /* It was closed if the modules have changed. */
-static fault_code reopen_reader(struct attachment *attachment, struct fault *fault)
+fault_code readout_find(struct attachment *attachment, struct fault *fault)
 {
     return attachment->reader_opened ? FAULT_NONE : open_reader(attachment, fault);
 }
@@ -77,7 +77,7 @@ static fault_code reopen_reader(struct attachment *attachment, struct fault *fau
 fault_code readout_state(struct attachment *attachment, struct prof_state *state,
                          struct fault *fault)
 {
-    fault_code rc = reopen_reader(attachment, fault);
+    fault_code rc = readout_find(attachment, fault);
 
     if (rc == FAULT_NONE)
         facts_read(&attachment->reader.variables, &attachment->memory, state);
@@ -117,7 +117,7 @@ fault_code readout_take(struct attachment *attachment, struct sink *sink, struct
     if (deadline_interrupted(&attachment->deadline))
         return fault_set(fault, FAULT_INTERRUPTED, EINTR, "read the profile", "%d",
                          (int)attachment->target.pid);
-    rc = reopen_reader(attachment, fault);
+    rc = readout_find(attachment, fault);
     if (rc == FAULT_NONE)
         rc = take_reading(attachment, sink, &reading, fault);
     rc = check_end(attachment, rc, fault);

@@ -17,6 +17,9 @@
 fault_code readout_open(struct attachment *attachment, const struct attach_request *request,
                         struct fault *fault);
 
+/* After attachment_find: finds the profile in memory, unless that has been done. */
+fault_code readout_find(struct attachment *attachment, struct fault *fault);
+
 /* With attachment->reads: reads the state of profiling from memory; some of it may be unknown. */
 fault_code readout_state(struct attachment *attachment, struct prof_state *state,
                          struct fault *fault);

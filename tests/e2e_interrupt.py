@@ -50,7 +50,7 @@ class Interrupt(lib.TestCase):
             self.assertIn(code, (lib.OK, lib.INTERRUPTED), where)
             self.goes_on(victim, where)
             if words[0] == "on":
-                self.assert_ran(lib.run_tool("off", victim.pid))
+                self.assert_ran(lib.run_tool("off", victim.pid, "--call"))
             if "\njeattach: call %d: " % k not in "\n" + err:
                 return
         self.fail("the tool makes more than %d calls" % MOST_CALLS)
@@ -67,8 +67,8 @@ class Interrupt(lib.TestCase):
             self.assertIn(code, allowed, err)
             self.goes_on(victim, err)
         self.assertEqual(lib.snapshot_differences(victim.pid, before), [])
-        self.assert_ran(lib.run_tool("off", victim.pid))
-        self.switch(victim, "on")
+        self.assert_ran(lib.run_tool("off", victim.pid, "--call"))
+        self.switch(victim, "on", "--call")
         self.assert_unharmed(victim)
 
     def test_ctrl_c_in_a_streamed_dump(self):
@@ -79,6 +79,9 @@ class Interrupt(lib.TestCase):
         self.storm("spin", signal.SIGINT, "dump")
 
     def test_ctrl_c_in_a_toggle(self):
+        self.storm("epoll_wait", signal.SIGINT, "on", "--call")
+
+    def test_ctrl_c_in_a_toggle_in_memory(self):
         self.storm("epoll_wait", signal.SIGINT, "on")
 
     def test_terminated(self):
@@ -93,7 +96,8 @@ class Interrupt(lib.TestCase):
         self.assertIn(b"ready", victim.stdout.readline())
         beats = lambda: lib.read_bytes(os.path.join(directory, "beats"))
         for k in range(1, 25):
-            code, err = self.at_call(k, signal.SIGINT, "on", victim.pid, "--timeout", "30s")
+            code, err = self.at_call(k, signal.SIGINT, "on", victim.pid, "--call",
+                                     "--timeout", "30s")
             self.assertEqual(code, lib.INTERRUPTED, "call %d: %s" % (k, err))
             self.assertIn("the target was not changed", err)
             before = beats()

@@ -40,11 +40,12 @@ class Linked(lib.TestCase):
         return json.loads(self.assert_ran(lib.run_tool("status", pid, "--json", *words)).text)
 
     def check_calls(self, process):
-        for verb, text in (("on", "false -> true"), ("off", "true -> false")):
-            result = self.assert_ran(lib.run_tool(verb, process.pid))
-            self.assertEqual(result.text, "prof.active: %s\n" % text)
-            profile = self.assert_ran(lib.run_tool("dump", process.pid, "-o", "-")).out
-            self.assertRegex(profile[:64], rb"^heap_v2/\d+\n")
+        for way in ("--call", "--no-call"):
+            for verb, text in (("on", "false -> true"), ("off", "true -> false")):
+                result = self.assert_ran(lib.run_tool(verb, process.pid, way))
+                self.assertEqual(result.text, "prof.active: %s\n" % text)
+                profile = self.assert_ran(lib.run_tool("dump", process.pid, "-o", "-", way)).out
+                self.assertRegex(profile[:64], rb"^heap_v2/\d+\n")
         self.assertIsNone(process.poll())
 
     def check_cell(self, link, prefix, strip):

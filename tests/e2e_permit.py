@@ -64,10 +64,25 @@ class Permit(lib.TestCase):
             self.assertIn(word, error["cause"])
         return error
 
-    def assert_refused(self, pid, code, name, *words, before=(), maps=True):
-        """Each verb reports the same cause; status does so without ptrace."""
-        for verb in (("on",), ("dump", "--call", "-o", os.devnull), ("stats",),
-                     ("mallctl", "version")):
+    def assert_switches(self, pid, before=()):
+        """prof.active is switched in memory, where no call can be made."""
+        for verb, active in (("on", True), ("on", True), ("off", False)):
+            told = json.loads(self.assert_ran(self.tool(verb, pid, "--json", before=before)).text)
+            self.assertEqual((told["new"], told["way"], told["calls"], told["thread"]),
+                             (active, "memory", 0, 0))
+            status = json.loads(self.tool("status", pid, "--json", "--no-call", before=before).text)
+            self.assertIs(status["prof.active"], active)
+
+    def assert_refused(self, pid, code, name, *words, before=(), maps=True, memory=False):
+        """Each verb that makes a call reports the same cause; status does so without ptrace.
+        memory: what needs no call works."""
+        verbs = [("on", "--call"), ("dump", "-o", os.devnull, "--call"), ("stats",),
+                 ("mallctl", "version")]
+        if memory:
+            self.assert_switches(pid, before)
+        else:
+            verbs += [("on",), ("off", "--no-call"), ("dump", "-o", os.devnull)]
+        for verb in verbs:
             more = (verb[0], pid) + verb[1:]
             error = self.assert_told(self.tool(*more, "--json", before=before), code, name, *words)
         result = self.tool("status", "--json", "-vv", pid, before=before)
@@ -90,13 +105,15 @@ class Permit(lib.TestCase):
         """Every verb, and the target is unchanged."""
         kept = lib.snapshot(victim.pid)
         self.assert_ran(self.tool("on", victim.pid, before=before))
+        self.assert_ran(self.tool("off", victim.pid, "--call", before=before))
+        self.assert_ran(self.tool("on", victim.pid, "--call", before=before))
         self.assertTrue(victim.wait_rounds(2))
         for way in ("--call", "--no-call"):
             result = self.tool("dump", way, victim.pid, "-o", "-", before=before)
             self.assert_profile(self.assert_ran(result).out)
         self.assert_dumps(victim, before)
-        for verb in (("stats",), ("purge",), ("mallctl", "version"), ("reset",), ("off",),
-                     ("dump", "--dry-run")):
+        for verb in (("stats",), ("purge",), ("mallctl", "version"), ("reset",),
+                     ("off", "--call"), ("dump", "--dry-run")):
             self.assert_ran(self.tool(verb[0], victim.pid, *verb[1:], before=before))
         status = self.assert_ran(self.tool("status", victim.pid, before=before))
         self.assertIn("\nattach: possible\n", status.text)
@@ -173,9 +190,10 @@ class Permit(lib.TestCase):
         holder = self.process(
             [os.path.join(lib.VICTIMS, "hold"), str(victim.pid)], stdout=subprocess.PIPE)
         self.assertEqual(holder.stdout.readline(), b"holding\n")
-        self.assert_refused(victim.pid, lib.NOT_PERMITTED, "traced", "%d (hold)" % holder.pid)
+        self.assert_refused(victim.pid, lib.NOT_PERMITTED, "traced", "%d (hold)" % holder.pid,
+                            memory=True)
         lib.end_process(holder)
-        self.assert_ran(self.tool("on", victim.pid))
+        self.assert_ran(self.tool("on", victim.pid, "--call"))
         self.assert_unharmed(victim)
 
     def test_traced_from_outside(self):
@@ -186,7 +204,7 @@ class Permit(lib.TestCase):
             file.truncate(lib.REPORT.size)
         argv = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc",
                 os.path.join(lib.VICTIMS, "victim"), "nanosleep", report]
-        unshare = self.process(argv, env=lib.tool_environment())
+        unshare = self.process(argv, env=lib.tool_environment({"MALLOC_CONF": "prof:true"}))
         children = "/proc/%d/task/%d/children" % (unshare.pid, unshare.pid)
         if not os.path.exists(children):
             raise unittest.SkipTest("this kernel does not tell a process's children")
@@ -197,7 +215,8 @@ class Permit(lib.TestCase):
             [os.path.join(lib.VICTIMS, "hold"), str(pid)], stdout=subprocess.PIPE)
         self.assertEqual(holder.stdout.readline(), b"holding\n")
         before = ["nsenter", "--pid", "--mount", "-t", str(pid)]
-        result = self.tool("on", 1, "--json", before=before)
+        self.assert_switches(1, before)
+        result = self.tool("on", 1, "--json", "--call", before=before)
         self.assert_told(result, lib.NOT_PERMITTED, "denied", "outside this pid namespace")
 
     @staticmethod
@@ -285,7 +304,7 @@ class Permit(lib.TestCase):
                     continue  # it would fail before it could report this
                 with self.subTest(action=action, calls=calls):
                     self.assert_refused(victim.pid, lib.NOT_PERMITTED, "denied_seccomp", word,
-                                        before=(CONFINE, action, calls))
+                                        before=(CONFINE, action, calls), memory=True)
         self.assert_looks(victim, (CONFINE, "ENOSYS", ALL_CALLS))
         self.assert_unharmed(victim)
 
@@ -317,11 +336,12 @@ class Permit(lib.TestCase):
         victim = self.victim()
         freezer = make(self, victim.pid)
         freezer.freeze(self)
-        error = self.assert_refused(victim.pid, lib.NO_SAFE_MOMENT, "frozen", freezer.path)
+        error = self.assert_refused(victim.pid, lib.NO_SAFE_MOMENT, "frozen", freezer.path,
+                                    memory=True)
         self.assertIn(freezer.path, error["fix"])
         self.assertEqual(lib.tracer_of(victim.pid), 0)
         freezer.thaw()
-        self.assert_ran(self.tool("on", victim.pid))
+        self.assert_ran(self.tool("on", victim.pid, "--call"))
         self.assert_unharmed(victim, slow=True)
 
     def test_frozen(self):

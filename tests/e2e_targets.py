@@ -315,7 +315,8 @@ class Targets(lib.TestCase):
 
     def test_each_fails_alone(self):
         """One that ended, one that is traced, one without jemalloc, one stopped; the others
-        succeed. The results are in the order of the arguments."""
+        succeed. The results are in the order of the arguments. Without a call all succeed but
+        those without jemalloc."""
         victims = [self.victim(), self.victim()]
         traced, plain, stopped = self.victim(), self.sleeper(jemalloc=False), self.sleeper()
         hold = self.process([os.path.join(lib.VICTIMS, "hold"), str(traced.pid)],
@@ -327,7 +328,7 @@ class Targets(lib.TestCase):
         ended.kill()
         ended.wait()
         pids = [victims[1].pid, traced.pid, ended.pid, plain.pid, stopped.pid, victims[0].pid]
-        result = lib.run_tool("on", "--json", *pids, victims[1].pid)
+        result = lib.run_tool("on", "--json", "--call", *pids, victims[1].pid)
         self.assertEqual(result.code, lib.NO_SAFE_MOMENT, result)
         self.assertEqual(pids_of(result), [victims[1].pid, victims[0].pid])
         self.assertEqual(pids_of(result, failed=True), pids[1:-1])
@@ -337,6 +338,8 @@ class Targets(lib.TestCase):
         self.assertTrue(result.err.endswith(
             "jeattach: 6 targets: 2 done, 1 ended, 1 not permitted, 1 without jemalloc, "
             "1 no safe point\n"), result)
+        result = lib.run_tool("off", "--json", *pids)
+        self.assertEqual(pids_of(result, failed=True), [ended.pid, plain.pid])
         for victim in victims:
             self.assert_unharmed(victim, slow=True)
         self.assertEqual(lib.state_of(stopped.pid), "T")
@@ -376,7 +379,7 @@ class Targets(lib.TestCase):
     def test_parallel(self):
         """No more in parallel than requested: the second one starts after the first has ended."""
         lates = [self.late(), self.late()]
-        tool = self.tool("on", "--parallel", 1, *[late.pid for late in lates])
+        tool = self.tool("on", "--call", "--parallel", 1, *[late.pid for late in lates])
         self.assertTrue(lib.wait_until(lambda: workers_of(tool.pid)))
         tool.send_signal(signal.SIGINT)
         result = self.finish(tool)
@@ -413,7 +416,7 @@ class Targets(lib.TestCase):
         self.let_go(*lates)
         for late, snapshot in zip(lates, before):
             self.assertEqual(lib.snapshot_differences(late.pid, snapshot), [])
-            self.assert_ran(lib.run_tool("on", late.pid))
+            self.assert_ran(lib.run_tool("on", "--call", late.pid))
         for victim in victims:
             self.assert_unharmed(victim, slow=True)
 

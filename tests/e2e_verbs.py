@@ -26,16 +26,18 @@ class Verbs(lib.TestCase):
             ("off", "prof.active: true -> false\n"),
             ("off", "prof.active: false (unchanged)\n"),
         )
-        for verb, text in expected:
-            self.assertEqual(self.assert_ran(lib.run_tool(verb, victim.pid)).text, text)
+        for words in ((), ("--call",), ("--no-call",)):
+            for verb, text in expected:
+                result = self.assert_ran(lib.run_tool(verb, victim.pid, *words))
+                self.assertEqual(result.text, text)
         self.assert_unharmed(victim)
 
     def test_on_off_json(self):
         victim = self.victim()
         for verb, old, new in (("on", False, True), ("on", True, True), ("off", True, False)):
-            told = self.run_json(verb, victim.pid)
+            told = self.run_json(verb, victim.pid, "--call")
             self.assertEqual((told["pid"], told["old"], told["new"]), (victim.pid, old, new))
-            self.assertEqual(told["thread"], victim.pid)
+            self.assertEqual((told["thread"], told["way"]), (victim.pid, "call"))
             self.assertGreaterEqual(told["calls"], 1)
             self.assertTrue(0 < told["held_ns"] < 10**9, told)
         self.assert_unharmed(victim)
@@ -187,7 +189,7 @@ class Verbs(lib.TestCase):
         # Not epoll_wait: a thread that is stopped twice in a row may not have restarted it yet.
         victim = self.victim("nanosleep", ms=100000)
         self.assertTrue(lib.wait_until(lambda: self.sleeps_for(victim.pid, 100)))
-        result = self.switch(victim, "on")
+        result = self.switch(victim, "on", "--call")
         self.assertRegex(
             result.err.splitlines()[-1],
             r"^jeattach: victim\[%d\] thread %d stopped for \d+(\.\d+)? (us|ms|s), \d+ calls?, back in \S+"
@@ -215,7 +217,7 @@ class Verbs(lib.TestCase):
         victim = self.victim()
         plain, traced = (
             self.assert_ran(lib.run_tool("off", victim.pid, *words)).err.splitlines()
-            for words in ((), ("-vv",))
+            for words in (("--call",), ("--call", "-vv"))
         )
         self.assertGreater(len(traced), len(plain) + 10)
         self.assertEqual(len(plain), 1, plain)
@@ -236,7 +238,7 @@ class Verbs(lib.TestCase):
             ("spin", "the thread is running: its stack can be checked only at a stop"),
         ):
             victim = self.victim(mode, ms=500)
-            result = self.assert_ran(lib.run_tool("on", victim.pid, "--dry-run"))
+            result = self.assert_ran(lib.run_tool("on", victim.pid, "--dry-run", "--call"))
             self.assertRegex(result.text, r"(?m)^proof +" + wanted)
             self.assert_unharmed(victim)
 
@@ -244,9 +246,10 @@ class Verbs(lib.TestCase):
         """As under SELinux: the call is made without code of the tool's own."""
         victim = self.victim()
         wrote_code = "write to /proc/PID/mem"
-        plain = self.assert_ran(lib.run_tool("on", "-vv", victim.pid))
+        plain = self.assert_ran(lib.run_tool("on", "-vv", "--call", victim.pid))
         self.assertIn(wrote_code, plain.err)
-        for words in (("off",), ("on",), ("dump",), ("dump", "--call", "-o", "/dev/null"), ("status",)):
+        for words in (("off", "--call"), ("on", "--call"), ("dump",),
+                      ("dump", "-o", "/dev/null", "--call"), ("stats",)):
             result = lib.run_tool(*words, "-vv", victim.pid, tool=lib.REFUSED_TOOL)
             self.assertNotIn(wrote_code, self.assert_ran(result).err)
         self.assertIs(self.active(victim), True)
@@ -285,8 +288,8 @@ class Verbs(lib.TestCase):
         victim = self.victim(arguments=("--threads", "64"))
         before = lib.snapshot(victim.pid)
         for _ in range(5):
-            self.switch(victim, "on")
-            self.switch(victim, "off")
+            self.switch(victim, "on", "--call")
+            self.switch(victim, "off", "--call")
         self.assertEqual(lib.snapshot_differences(victim.pid, before), [])
         self.assert_unharmed(victim)
 

@@ -163,7 +163,8 @@ static fault_code perform_dump(struct dump *dump, struct fault *fault)
     fault_code rc;
 
     if (options->dry_run && dump->attachment.reads)
-        return job_describe_read(&dump->job);
+        return job_describe_memory(&dump->job,
+                                   "the profile can be read from the memory of the process");
     if (options->dry_run)
         return job_describe(&dump->job, verb_dump.calls, fault);
     rc = options->output ? run_streamed(dump, fault) : run_in_target(dump, fault);

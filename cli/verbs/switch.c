@@ -1,9 +1,11 @@
 /* jeattach on, jeattach off */
+#include "base/units.h"
 #include "cli/faults.h"
 #include "cli/job.h"
 #include "cli/output/attachment_json.h"
 #include "cli/verbs/verbs.h"
 #include "jemalloc/activate.h"
+#include "run/switching.h"
 
 #include <stdio.h>
 
@@ -12,8 +14,11 @@ struct change {
     bool active; /* the new value */
     int partial; /* exit code, EXIT_DONE unless only a part was done */
     struct prof_state former;
-    bool visited;     /* all threads were visited, as some versions need */
-    bool interrupted; /* before all were visited */
+    bool in_memory; /* by the byte, without a call */
+    enum first_sample first_sample;
+    uint64_t after_ns; /* the first sample was seen; 0: it was not looked for */
+    bool visited;      /* all threads were visited, as some versions need */
+    bool interrupted;  /* before all were visited */
     struct activation_layout layout;
     struct activation activation;
 };
@@ -34,6 +39,15 @@ static void json_activation(const struct activation *activation, struct json *js
     json_number(json, "threads_longest_held_ns", activation->longest_ns);
 }
 
+/* null: none was seen, or it was not looked for. */
+static void json_first_sample(const struct change *change, struct json *json)
+{
+    if (change->after_ns && change->first_sample == FIRST_SAMPLE_SEEN)
+        json_number(json, "first_sample_ns", change->after_ns);
+    else
+        json_null(json, "first_sample_ns");
+}
+
 static void print_switch_json(const struct change *change)
 {
     const struct attachment *attachment = change->job->attachment;
@@ -42,6 +56,8 @@ static void print_switch_json(const struct change *change)
     attachment_json_begin(attachment, &json);
     json_bool(&json, "old", prof_is_active(&change->former));
     json_bool(&json, "new", change->active);
+    json_text(&json, "way", change->in_memory ? "memory" : "call");
+    json_first_sample(change, &json);
     if (change->visited)
         json_activation(&change->activation, &json);
     attachment_json(attachment, &json);
@@ -80,6 +96,42 @@ static void print_switch_text(const struct change *change)
                truth(change->active));
     if (change->visited)
         print_activation(change);
+}
+
+static bool is_changed(const struct change *change)
+{
+    return prof_is_active(&change->former) != change->active;
+}
+
+static void print_first_sample(const struct change *change, const char *name)
+{
+    int pid = (int)change->job->attachment->target.pid;
+    char after[UNITS_TEXT];
+
+    if (!change->after_ns)
+        return;
+    units_duration(change->after_ns, after);
+    if (change->first_sample == FIRST_SAMPLE_SEEN)
+        message("%s[%d] first samples seen after %s", name, pid, after);
+    else if (change->first_sample == FIRST_SAMPLE_IDLE)
+        message("%s[%d] no sample yet: the process is idle", name, pid);
+    else if (change->first_sample == FIRST_SAMPLE_NONE)
+        message("%s[%d] no sample within %s: the process may not be allocating", name, pid, after);
+}
+
+/* "redis-server[4242] one byte written in its memory; no thread was stopped" */
+static void print_in_memory(const struct change *change)
+{
+    const struct target *target = &change->job->attachment->target;
+    char clean[64];
+
+    if (change->job->options->quiet)
+        return;
+    fflush(stdout);
+    message("%s[%d] one byte %s in its memory; no thread was stopped",
+            message_clean(target->stat.comm, clean, sizeof clean), (int)target->pid,
+            is_changed(change) ? "written" : "read");
+    print_first_sample(change, clean);
 }
 
 static fault_code change_held(struct attachment *attachment, void *ctx, struct fault *fault)
@@ -150,12 +202,19 @@ static int tell_missed(const struct change *change)
     return activation->missed ? EXIT_NO_SAFE_POINT : EXIT_DONE;
 }
 
-static fault_code perform_switch(struct job *job, void *ctx, struct fault *fault)
+static void print_change(const struct change *change)
 {
-    struct change *change = ctx;
+    if (change->job->options->json)
+        print_switch_json(change);
+    else
+        print_switch_text(change);
+}
+
+static fault_code switch_by_call(struct change *change, struct fault *fault)
+{
+    const struct job *job = change->job;
     fault_code rc;
 
-    change->job = job;
     if (job->options->dry_run)
         return job_describe(job, change->active ? verb_on.calls : verb_off.calls, fault);
     rc = attachment_hold(job->attachment, change_held, change, fault);
@@ -163,22 +222,81 @@ static fault_code perform_switch(struct job *job, void *ctx, struct fault *fault
         return rc;
     if (change->active && activation_needed(change->former.build.text))
         rc = visit_switch_threads(change, fault);
-    if (job->options->json)
-        print_switch_json(change);
-    else
-        print_switch_text(change);
+    print_change(change);
     if (rc == FAULT_NONE)
         change->partial = tell_missed(change);
     return rc;
 }
 
+static fault_code switch_in_memory(struct change *change, struct fault *fault)
+{
+    const struct job *job = change->job;
+    fault_code rc;
+
+    if (job->options->dry_run)
+        return job_describe_memory(job, "prof.active is one byte in the memory of the process");
+    rc = switching_write(job->attachment, change->active, &change->former, fault);
+    if (rc != FAULT_NONE)
+        return rc;
+    change->in_memory = true;
+    if (change->active && is_changed(change))
+        change->first_sample = switching_await(job->attachment, &change->after_ns);
+    print_change(change);
+    print_in_memory(change);
+    return FAULT_NONE;
+}
+
+/* A call, because the byte is not certain. */
+static fault_code switch_otherwise(struct change *change, const char *why, struct fault *fault)
+{
+    struct attachment *attachment = change->job->attachment;
+    fault_code rc;
+
+    if (attachment->request.way == WAY_MEMORY)
+        return fault_set(fault, FAULT_UNWRITABLE, 0, "find prof.active", "%s", why);
+    if (change->job->options->verbose)
+        message("a call is needed: %s", why);
+    rc = attachment_prepare(attachment, fault);
+    return rc == FAULT_NONE ? switch_by_call(change, fault) : rc;
+}
+
+static fault_code perform_switch(struct change *change, struct fault *fault)
+{
+    struct attachment *attachment = change->job->attachment;
+    const char *why;
+    fault_code rc;
+
+    if (attachment->request.way == WAY_CALL)
+        return switch_by_call(change, fault);
+    why = switching_find(attachment, change->active, &change->former);
+    if (why)
+        return switch_otherwise(change, why, fault);
+    rc = switch_in_memory(change, fault);
+    if (rc != FAULT_UNWRITABLE || attachment->request.way == WAY_MEMORY)
+        return rc;
+    return switch_otherwise(change, "its memory cannot be written", fault);
+}
+
 static int switch_to(const struct options *options, pid_t pid, bool active)
 {
-    const char *verb =
-        active ? "switch profiling on in process" : "switch profiling off in process";
     struct change change = {.active = active, .partial = EXIT_DONE};
-    int code = job_run(options, pid, verb, perform_switch, &change);
+    struct attachment attachment;
+    struct attach_request request;
+    struct fault fault;
+    struct job job;
+    fault_code rc;
 
+    change.job = &job;
+    job_init(&job, &attachment, options,
+             active ? "switch profiling on in process" : "switch profiling off in process");
+    request = job_request(&job, pid);
+    if (request.way == WAY_CALL)
+        rc = attachment_open(&attachment, &request, &fault);
+    else
+        rc = attachment_find(&attachment, &request, &fault);
+    if (rc == FAULT_NONE)
+        rc = perform_switch(&change, &fault);
+    int code = job_finish(&job, rc, &fault);
     return code != EXIT_DONE ? code : change.partial;
 }
 
@@ -201,10 +319,15 @@ const struct verb verb_on = {
              "Repeating it is harmless. Allocations made from now on are sampled; existing\n"
              "ones are not seen. The process must have been started with prof:true.\n"
              "\n"
+             "prof.active is one byte. Where its address is certain, it is written in the\n"
+             "memory of the process: no call is made and no thread is stopped, so it works on\n"
+             "a process that is stopped, frozen or traced, too. Then waits for the first\n"
+             "sample, at most 300 ms. Elsewhere a thread of the process calls jemalloc.\n"
+             "\n"
              "jemalloc 5.2.0 and 5.2.1 do not sample in threads that allocated while\n"
-             "prof.active was false. With these versions each thread is stopped once and gets\n"
-             "a new count of bytes until its next sample; the exit code is 7 if some threads\n"
-             "could not be reached.\n",
+             "prof.active was false. With these versions a call is made, and each thread is\n"
+             "stopped once and gets a new count of bytes until its next sample; the exit code\n"
+             "is 7 if some threads could not be reached.\n",
     .calls =
         {
             "mallctl version, config.prof, opt.prof, prof.active, ... (read)",
@@ -220,8 +343,9 @@ const struct verb verb_off = {
     .summary = "stop sampling allocations",
     .synopses = {"[options] PID..."},
     .takes = TAKES_WAY,
-    .intro = "Sets prof.active to false, reads it back, and prints the old and the new value.\n"
-             "Samples taken so far stay in the profile.\n",
+    .intro = "Sets prof.active to false, reads it back, and prints the old and the new value:\n"
+             "like on, in the memory of the process or by a call. Samples taken so far stay in\n"
+             "the profile.\n",
     .calls =
         {
             "mallctl version, config.prof, opt.prof, prof.active, ... (read)",

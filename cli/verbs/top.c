@@ -234,7 +234,8 @@ static fault_code perform_top(struct top *top, struct fault *fault)
     fault_code rc;
 
     if (top->options->dry_run && top->refresh.attachment.reads)
-        return job_describe_read(&top->job);
+        return job_describe_memory(&top->job,
+                                   "the profile can be read from the memory of the process");
     if (top->options->dry_run)
         return job_describe(&top->job, verb_top.calls, fault);
     screen_open(&top->screen, !top->options->json && !top->options->once);

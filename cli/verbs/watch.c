@@ -94,7 +94,8 @@ static int describe_watch(struct watcher *watcher)
         readout_open(&watching->attachment, &watching->request.attach, &watching->fault);
 
     if (rc == FAULT_NONE && watching->attachment.reads && !watcher->options->watch.on)
-        rc = job_describe_read(&watcher->job);
+        rc = job_describe_memory(&watcher->job,
+                                 "the profile can be read from the memory of the process");
     else if (rc == FAULT_NONE)
         rc = job_describe(&watcher->job, verb_watch.calls, &watching->fault);
     (void)finish_watched(watcher, rc);

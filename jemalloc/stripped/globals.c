@@ -163,7 +163,7 @@ static remote_addr find_switch(const struct view *view, const struct eh_frames *
 void globals_find(struct globals *globals, const struct view *view, const struct eh_frames *frames,
                   const struct ctl_tables *tables)
 {
-    globals->opt_prof = xrefs_variable(view, frames, tables, "opt.prof");
+    globals->opt_prof = find_only(view, frames, tables, "opt.prof", 1);
     globals->prof_active = find_switch(view, frames, tables, "prof.active");
     globals->thread_init = find_switch(view, frames, tables, "prof.thread_active_init");
     globals->lg_sample = find_only(view, frames, tables, "prof.lg_sample", 8);

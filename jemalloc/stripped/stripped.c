@@ -115,6 +115,34 @@ void stripped_facts(const struct instance *instance, const struct target *target
     close_search(&search);
 }
 
+/* Looks for the tables that this mallctl uses. Call close_search in any case. */
+static bool open_own_tables(struct tables_search *search, const struct instance *instance,
+                            const struct target *target, struct memory *memory)
+{
+    for (size_t nth = 0;; nth++) {
+        if (!open_search(search, &instance->module, target, memory, nth) ||
+            !eh_frames_load(&search->frames, &search->view))
+            return false;
+        if (belong_together(search, instance) &&
+            xrefs_reach_root(&search->view, &search->frames, search->tables, instance->mallctl))
+            return true;
+        close_search(search);
+    }
+}
+
+bool stripped_globals(const struct instance *instance, const struct target *target,
+                      struct memory *memory, struct globals *globals)
+{
+    struct tables_search search;
+    bool found = open_own_tables(&search, instance, target, memory);
+
+    memset(globals, 0, sizeof *globals);
+    if (found)
+        globals_find(globals, &search.view, &search.frames, search.tables);
+    close_search(&search);
+    return found;
+}
+
 bool stripped_version(const struct instance *instance, const struct target *target,
                       struct memory *memory, char *out, size_t size)
 {

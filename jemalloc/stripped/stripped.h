@@ -30,6 +30,13 @@ void stripped_facts(const struct instance *instance, const struct target *target
                     struct memory *memory, char *version, size_t size, struct globals *globals);
 
 /*
+ * Finds variables of any instance that certainly belong to it: its mallctl uses
+ * these tables. False: it is not certain.
+ */
+bool stripped_globals(const struct instance *instance, const struct target *target,
+                      struct memory *memory, struct globals *globals);
+
+/*
  * Forbids the code of any instance in a module without .symtab
  * (jemalloc/stripped/hull.h). FAULT_UNSUPPORTED, with the reason, if the code is
  * not certain.

@@ -258,6 +258,49 @@ static bool leads_to_root(const struct view *view, const struct ballot *ballot, 
     return reach.reached;
 }
 
+struct root_search {
+    const struct view *view;
+    const struct eh_frames *frames;
+    const struct ctl_tables *tables;
+    unsigned depth;
+    bool reached;
+};
+
+static void follow_to_root(struct root_search *search, size_t function);
+
+static void visit_to_root(void *ctx, const struct ref *ref)
+{
+    struct root_search *search = ctx;
+
+    if (search->reached)
+        return;
+    if (ref->kind == REF_ADDRESS || ref->kind == REF_DATA)
+        search->reached = is_root_table(search->tables, ref->target);
+    else if (search->depth > 0 && eh_frames_begin_at(search->frames, ref->target))
+        follow_to_root(search, eh_frames_from(search->frames, ref->target));
+}
+
+static void follow_to_root(struct root_search *search, size_t function)
+{
+    const struct ref_query query = {.kinds = REF_ADDRESS | REF_DATA | REF_CALL | REF_JUMP,
+                                    .visit = visit_to_root,
+                                    .ctx = search};
+
+    search->depth--;
+    xrefs_visit_function(search->view, search->frames, function, &query);
+    search->depth++;
+}
+
+bool xrefs_reach_root(const struct view *view, const struct eh_frames *frames,
+                      const struct ctl_tables *tables, remote_addr start)
+{
+    struct root_search search = {view, frames, tables, 3, false};
+
+    if (eh_frames_begin_at(frames, start))
+        follow_to_root(&search, eh_frames_from(frames, start));
+    return search.reached;
+}
+
 static const char *elect_mallctl(struct xrefs *xrefs, const struct view *view,
                                  const struct ballot *ballot)
 {
@@ -446,26 +489,6 @@ bool xrefs_is_variable(const struct view *view, remote_addr addr)
         found |= ph->p_type == PT_LOAD && ph->p_flags & PF_W;
     }
     return found;
-}
-
-static void visit_first_match(void *ctx, const struct ref *ref)
-{
-    struct first_match *match = ctx;
-
-    if (!match->found && xrefs_is_variable(match->view, ref->target))
-        match->found = ref->target;
-}
-
-remote_addr xrefs_variable(const struct view *view, const struct eh_frames *frames,
-                           const struct ctl_tables *tables, const char *path)
-{
-    struct first_match match = {view, NULL, 0, 0};
-    const struct ref_query query = {.kinds = REF_ADDRESS | REF_DATA,
-                                    .high = UINT64_MAX,
-                                    .visit = visit_first_match,
-                                    .ctx = &match};
-
-    return visit_ctl(view, frames, tables, path, &query) ? match.found : 0;
 }
 
 static bool visit_syscall(void *ctx, const struct piece *piece)

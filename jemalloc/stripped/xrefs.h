@@ -35,6 +35,13 @@ struct xrefs {
 const char *xrefs_find(struct xrefs *xrefs, const struct view *view, const struct eh_frames *frames,
                        const struct texts *texts, const struct ctl_tables *tables);
 
+/*
+ * True if the function at an address, usually mallctl, uses the root of the
+ * tables, directly or within two calls (ctl_byname): they belong together.
+ */
+bool xrefs_reach_root(const struct view *view, const struct eh_frames *frames,
+                      const struct ctl_tables *tables, remote_addr start);
+
 /* Reads the version text that the function of the name "version" returns; false: none. */
 bool xrefs_version(const struct view *view, const struct eh_frames *frames,
                    const struct ctl_tables *tables, char *out, size_t size);
@@ -42,10 +49,6 @@ bool xrefs_version(const struct view *view, const struct eh_frames *frames,
 /* Reads the version text that the function at [start, end) returns; false: none. */
 bool xrefs_version_in(const struct view *view, remote_addr start, remote_addr end, char *out,
                       size_t size);
-
-/* Returns the variable that the function of an "opt." name of type bool reads; 0: not found. */
-remote_addr xrefs_variable(const struct view *view, const struct eh_frames *frames,
-                           const struct ctl_tables *tables, const char *path);
 
 /* Visits the references in one function, given by its index; false if it cannot be read. */
 bool xrefs_visit_function(const struct view *view, const struct eh_frames *frames, size_t function,

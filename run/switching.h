@@ -1,0 +1,39 @@
+/*
+ * prof.active of a target, read and written as the one byte that it is in the
+ * memory of the process (jemalloc/prof_byte.h): also of one that is traced,
+ * stopped or frozen.
+ */
+#pragma once
+
+#include "run/attachment.h"
+
+/*
+ * After attachment_find or attachment_look: finds the byte, attachment->byte, and
+ * reads the state of profiling. Returns NULL, or the reason (static text) why
+ * prof.active has to be switched to that value by a call.
+ */
+const char *switching_find(struct attachment *attachment, bool active, struct prof_state *state);
+
+/*
+ * After switching_find has returned NULL: writes the byte unless it has that
+ * value, and reads it back. FAULT_PROF_*: this process cannot profile.
+ * FAULT_UNWRITABLE: the kernel refuses. FAULT_GONE, FAULT_EXECED: it ended
+ * meanwhile.
+ */
+fault_code switching_write(struct attachment *attachment, bool active,
+                           const struct prof_state *state, struct fault *fault);
+
+/* What was seen of the samples that follow. */
+enum first_sample {
+    FIRST_SAMPLE_SEEN,
+    FIRST_SAMPLE_IDLE,    /* no thread of the process ran */
+    FIRST_SAMPLE_NONE,    /* none in the time of the wait */
+    FIRST_SAMPLE_UNKNOWN, /* the profile cannot be read from memory */
+};
+
+/*
+ * After prof.active has become true: waits until the profile in memory has
+ * grown, but not longer than 300 ms, and hardly at all if the process does not
+ * run. *after_ns: time until the first sample was seen.
+ */
+enum first_sample switching_await(struct attachment *attachment, uint64_t *after_ns);
