@@ -248,7 +248,8 @@ static void sort_segments(struct core *core)
 {
     size_t kept = 0;
 
-    qsort(core->segments, core->segment_count, sizeof *core->segments, compare_segments);
+    if (core->segment_count)
+        qsort(core->segments, core->segment_count, sizeof *core->segments, compare_segments);
     for (size_t i = 0; i < core->segment_count; i++)
         if (!kept || core->segments[i].start >= core->segments[kept - 1].end)
             core->segments[kept++] = core->segments[i];
