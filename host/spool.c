@@ -132,6 +132,7 @@ int spool_pipe(int fd, const volatile sig_atomic_t *interrupted, struct spool_re
     int err;
 
     *result = (struct spool_result){0, 0};
+    (void)fcntl(fd, F_SETPIPE_SZ, BLOCK); /* fewer and larger reads, where that is allowed */
     out = make_file(&result->limit);
     if (out < 0)
         return out;
