@@ -5,57 +5,79 @@
 
 enum { BYTE_VALUES = 256 };
 
-/* Returns the bits that are not the same in all words. */
-static uint64_t find_differing_bits(const uint64_t *words, size_t count)
+/* A list of records of one or two words, of which the first is the key. */
+struct records {
+    uint64_t *words;
+    size_t count;
+};
+
+/* Returns the bits that are not the same in all keys. */
+static inline uint64_t find_differing_bits(const struct records *records, size_t each)
 {
     uint64_t all = ~(uint64_t)0, any = 0;
 
-    for (size_t i = 0; i < count; i++) {
-        all &= words[i];
-        any |= words[i];
+    for (size_t i = 0; i < records->count; i++) {
+        all &= records->words[i * each];
+        any |= records->words[i * each];
     }
     return all ^ any;
 }
 
-/* Moves the words, in the order of one byte; those with the same byte keep theirs. */
-static void distribute_words(const uint64_t *from, uint64_t *to, size_t count, unsigned shift)
+/* Moves the records, in the order of one byte; those with the same byte keep theirs. */
+static inline void distribute_records(const struct records *records, uint64_t *to, size_t each,
+                                      unsigned shift)
 {
+    const uint64_t *from = records->words;
     size_t counts[BYTE_VALUES] = {0}, at = 0;
 
-    for (size_t i = 0; i < count; i++)
-        counts[(from[i] >> shift) & 0xff]++;
+    for (size_t i = 0; i < records->count; i++)
+        counts[(from[i * each] >> shift) & 0xff]++;
     for (size_t i = 0; i < BYTE_VALUES; i++) {
         size_t n = counts[i];
         counts[i] = at;
         at += n;
     }
-    for (size_t i = 0; i < count; i++)
-        to[counts[(from[i] >> shift) & 0xff]++] = from[i];
+    for (size_t i = 0; i < records->count; i++) {
+        size_t place = counts[(from[i * each] >> shift) & 0xff]++;
+        memcpy(to + place * each, from + i * each, each * sizeof *to);
+    }
 }
 
-static bool are_sorted(const uint64_t *words, size_t count)
+static bool are_sorted(const uint64_t *words, size_t count, size_t each)
 {
     for (size_t i = 1; i < count; i++)
-        if (words[i] < words[i - 1])
+        if (words[i * each] < words[(i - 1) * each])
             return false;
     return true;
 }
 
-void sort_words(uint64_t *words, uint64_t *scratch, size_t count)
+/* each is a constant wherever this is inlined. */
+static inline void sort_records(uint64_t *words, uint64_t *scratch, size_t count, size_t each)
 {
-    uint64_t differing, *from = words, *to = scratch;
+    struct records from = {words, count};
+    uint64_t *to = scratch, differing;
 
-    if (are_sorted(words, count))
+    if (are_sorted(words, count, each))
         return;
-    differing = find_differing_bits(words, count);
+    differing = find_differing_bits(&from, each);
     for (unsigned shift = 0; shift < 64; shift += 8) {
         uint64_t *sorted = to;
         if (!(differing >> shift & 0xff))
             continue;
-        distribute_words(from, to, count, shift);
-        to = from;
-        from = sorted;
+        distribute_records(&from, to, each, shift);
+        to = from.words;
+        from.words = sorted;
     }
-    if (from != words)
-        memcpy(words, from, count * sizeof *words);
+    if (from.words != words)
+        memcpy(words, from.words, count * each * sizeof *words);
+}
+
+void sort_words(uint64_t *words, uint64_t *scratch, size_t count)
+{
+    sort_records(words, scratch, count, 1);
+}
+
+void sort_pairs(uint64_t *pairs, uint64_t *scratch, size_t count)
+{
+    sort_records(pairs, scratch, count, 2);
 }

@@ -1,10 +1,10 @@
 #include "jemalloc/sink.h"
+#include "base/large_list.h"
 #include "base/units.h"
 #include "host/meminfo.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 enum { SINK_FIRST = 4 << 20, SINK_LEAST = 64 << 20 };
 
@@ -23,25 +23,10 @@ size_t sink_affordable(const struct procfs *proc, size_t most)
     return available / 2 < SINK_LEAST ? SINK_LEAST : (size_t)(available / 2);
 }
 
-/* Grows it with mremap(2), which moves pages and never copies bytes. */
+/* The target waits while its pages are touched first: they are fewer, larger ones. */
 static bool sink_grow(struct sink *sink, size_t wanted)
 {
-    size_t size = sink->mapped ? sink->mapped : SINK_FIRST;
-    void *at;
-
-    while (size < wanted)
-        size *= 2;
-    if (sink->mapped)
-        at = mremap(sink->bytes, sink->mapped, size, MREMAP_MAYMOVE);
-    else
-        at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (at == MAP_FAILED)
-        return false;
-    /* The target waits while these pages are touched first: use fewer, larger ones. */
-    madvise(at, size, MADV_HUGEPAGE);
-    sink->bytes = at;
-    sink->mapped = size;
-    return true;
+    return LARGE_LIST_RESERVE(sink->bytes, sink->mapped, wanted > SINK_FIRST ? wanted : SINK_FIRST);
 }
 
 unsigned char *sink_reserve(struct sink *sink, size_t len)
@@ -63,7 +48,6 @@ fault_code sink_refuse(const struct sink *sink, const char *stage, struct fault 
 
 void sink_free(struct sink *sink)
 {
-    if (sink->mapped)
-        munmap(sink->bytes, sink->mapped);
+    large_list_free(sink->bytes, sink->mapped, 1);
     memset(sink, 0, sizeof *sink);
 }

@@ -1,4 +1,5 @@
 #include "jemalloc/reader/heap_text.h"
+#include "base/sort.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -150,7 +151,7 @@ static bool write_stack(struct text_writer *writer, const struct model *model,
         return false;
     put_text(writer, "@");
     for (size_t i = 0; i < gctx->words; i++)
-        put_address(writer, model->words[gctx->first_word + i]);
+        put_address(writer, model->dictionary.words[model->codes[gctx->first_word + i]]);
     put_text(writer, "\n");
     put_all(writer, sum);
     for (size_t i = 0; i < gctx->tctxs; i++) {
@@ -162,11 +163,17 @@ static bool write_stack(struct text_writer *writer, const struct model *model,
     return true;
 }
 
-static bool write_stacks(struct text_writer *writer, const struct model *model, size_t *stacks)
+/* The place of a stack in the profile: the first word for sort_pairs, the second its index. */
+struct place {
+    uint64_t key, index;
+};
+
+static bool write_stacks(struct text_writer *writer, const struct model *model,
+                         const struct place *places, size_t *stacks)
 {
     *stacks = 0;
     for (size_t i = 0; i < model->gctx_count; i++) {
-        const struct gctx *gctx = &model->gctxs[i];
+        const struct gctx *gctx = &model->gctxs[places[i].index];
         struct counts sum = {0};
         for (size_t k = 0; k < gctx->tctxs; k++)
             counts_add(&sum, &model->tctxs[gctx->first_tctx + k].counts);
@@ -179,26 +186,75 @@ static bool write_stacks(struct text_writer *writer, const struct model *model, 
     return true;
 }
 
-/* As prof_gctx_comp: by the bytes of the program counters, then by their number. */
-static int compare_gctxs(const void *a, const void *b, void *ctx)
-{
-    const struct gctx *x = a, *y = b;
-    const uint64_t *words = ctx;
-    size_t common = x->words < y->words ? x->words : y->words;
-    int order = memcmp(words + x->first_word, words + y->first_word, common * sizeof *words);
+/* ---- the order: as prof_gctx_comp, by the bytes of the program counters, then by their number */
 
-    return order ? order : (x->words > y->words) - (x->words < y->words);
+/* As many codes as a word has space for, each plus one: 0 is the end of the stack. */
+static uint64_t make_key(const struct model *model, const struct gctx *gctx, unsigned bits)
+{
+    const uint32_t *codes = model->codes + gctx->first_word;
+    uint64_t key = 0;
+
+    for (unsigned i = 0; i < 64 / bits; i++)
+        key = key << bits | (i < gctx->words ? codes[i] + (uint64_t)1 : 0);
+    return key;
+}
+
+static int compare_places(const void *a, const void *b, void *ctx)
+{
+    const struct place *p = a, *q = b;
+    const struct model *model = ctx;
+    const struct gctx *x = &model->gctxs[p->index], *y = &model->gctxs[q->index];
+    const uint32_t *codes = model->codes + x->first_word, *others = model->codes + y->first_word;
+
+    for (size_t i = 0; i < x->words && i < y->words; i++)
+        if (codes[i] != others[i])
+            return codes[i] < others[i] ? -1 : 1;
+    return (x->words > y->words) - (x->words < y->words);
+}
+
+static void sort_places(struct model *model, struct place *places, unsigned bits)
+{
+    const size_t count = model->gctx_count;
+    size_t end;
+
+    for (size_t i = 0; i < count; i++)
+        places[i] = (struct place){make_key(model, &model->gctxs[i], bits), i};
+    sort_pairs(&places[0].key, &places[count].key, count);
+    for (size_t i = 0; i < count; i = end) {
+        for (end = i + 1; end < count && places[end].key == places[i].key;)
+            end++;
+        if (end - i > 1)
+            qsort_r(places + i, end - i, sizeof *places, compare_places, model);
+    }
+}
+
+/* Returns the stacks in the order of prof.dump, with space for as many behind them; NULL: failed.
+ */
+static struct place *order_stacks(struct model *model)
+{
+    struct place *places = reallocarray(NULL, 2 * model->gctx_count + 1, sizeof *places);
+    unsigned bits = 1;
+
+    if (!places || !dictionary_order(&model->dictionary, model->codes, model->code_count)) {
+        free(places);
+        return NULL;
+    }
+    while (model->dictionary.count >> bits)
+        bits++;
+    sort_places(model, places, bits);
+    return places;
 }
 
 bool heap_text_write(const struct heap_text *text, struct model *model, struct sink *sink,
                      size_t *stacks)
 {
     struct text_writer writer = {.text = text, .sink = sink};
+    struct place *places = order_stacks(model);
+    bool done = places && write_head(&writer, model) && write_threads(&writer, model) &&
+                write_stacks(&writer, model, places, stacks) && reserve_text(&writer, TITLE_MAX);
 
-    if (model->gctx_count)
-        qsort_r(model->gctxs, model->gctx_count, sizeof *model->gctxs, compare_gctxs, model->words);
-    if (!write_head(&writer, model) || !write_threads(&writer, model) ||
-        !write_stacks(&writer, model, stacks) || !reserve_text(&writer, TITLE_MAX))
+    free(places);
+    if (!done)
         return false;
     put_text(&writer, "\nMAPPED_LIBRARIES:\n");
     commit_text(&writer);

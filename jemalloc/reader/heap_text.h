@@ -12,8 +12,8 @@ struct heap_text {
 
 /*
  * Appends the text, up to the title of the mappings; *stacks becomes the number of stacks
- * in it: those of which nothing is left are omitted. Orders the model's gctxs as
- * prof.dump does. False: out of memory, or the sink's limit.
+ * in it: those of which nothing is left are omitted. The model's codes are
+ * renumbered. False: out of memory, or the sink's limit.
  */
 bool heap_text_write(const struct heap_text *text, struct model *model, struct sink *sink,
                      size_t *stacks);

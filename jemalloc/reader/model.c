@@ -1,4 +1,5 @@
 #include "jemalloc/reader/model.h"
+#include "base/large_list.h"
 #include "base/list.h"
 
 #include <string.h>
@@ -6,9 +7,11 @@
 void model_free(struct model *model)
 {
     free(model->tdatas);
-    free(model->gctxs);
-    free(model->tctxs);
-    free(model->words);
+    large_list_free(model->gctxs, model->gctx_capacity, sizeof *model->gctxs);
+    large_list_free(model->tctxs, model->tctx_capacity, sizeof *model->tctxs);
+    large_list_free(model->words, model->word_capacity, sizeof *model->words);
+    large_list_free(model->codes, model->code_capacity, sizeof *model->codes);
+    dictionary_free(&model->dictionary);
     free(model->names);
     memset(model, 0, sizeof *model);
 }
@@ -21,18 +24,17 @@ void model_clear(struct model *model)
 
 bool model_reserve_words(struct model *model, size_t count)
 {
-    size_t wanted = model->word_count + count, capacity = model->word_capacity;
-    uint64_t *moved;
+    return LARGE_LIST_RESERVE(model->words, model->word_capacity, model->word_count + count);
+}
 
-    if (wanted <= capacity)
-        return true;
-    capacity = capacity * 2 > wanted ? capacity * 2 : wanted;
-    moved = reallocarray(model->words, capacity, sizeof *moved);
-    if (!moved)
-        return false;
-    model->words = moved;
-    model->word_capacity = capacity;
-    return true;
+bool model_reserve_gctxs(struct model *model, size_t count)
+{
+    return LARGE_LIST_RESERVE(model->gctxs, model->gctx_capacity, model->gctx_count + count);
+}
+
+bool model_reserve_tctxs(struct model *model, size_t count)
+{
+    return LARGE_LIST_RESERVE(model->tctxs, model->tctx_capacity, model->tctx_count + count);
 }
 
 size_t model_add_name(struct model *model, const char *name, size_t len)
@@ -47,29 +49,22 @@ size_t model_add_name(struct model *model, const char *name, size_t len)
     return at;
 }
 
-static bool add_tctx(struct model *model, const struct tctx *tctx)
-{
-    if (!LIST_GROW(model->tctxs, model->tctx_capacity, model->tctx_count))
-        return false;
-    model->tctxs[model->tctx_count++] = *tctx;
-    return true;
-}
-
-bool model_copy_gctx(struct model *model, const struct model *from, const struct gctx *gctx)
+bool model_take_gctx(struct model *model, const struct model *from, const struct gctx *gctx)
 {
     struct gctx copy = *gctx;
 
-    copy.first_word = model->word_count;
+    copy.first_word = model->code_count;
     copy.first_tctx = model->tctx_count;
-    if (!model_reserve_words(model, gctx->words) ||
-        !LIST_GROW(model->gctxs, model->gctx_capacity, model->gctx_count))
+    if (!LARGE_LIST_RESERVE(model->codes, model->code_capacity, model->code_count + gctx->words) ||
+        !model_reserve_gctxs(model, 1) || !model_reserve_tctxs(model, gctx->tctxs) ||
+        !dictionary_encode(&model->dictionary, from->words + gctx->first_word, gctx->words,
+                           model->codes + model->code_count))
         return false;
-    memcpy(model->words + copy.first_word, from->words + gctx->first_word,
-           gctx->words * sizeof *model->words);
-    model->word_count += gctx->words;
-    for (size_t i = 0; i < gctx->tctxs; i++)
-        if (!add_tctx(model, &from->tctxs[gctx->first_tctx + i]))
-            return false;
+    if (gctx->tctxs)
+        memcpy(model->tctxs + model->tctx_count, from->tctxs + gctx->first_tctx,
+               gctx->tctxs * sizeof *model->tctxs);
+    model->code_count += gctx->words;
+    model->tctx_count += gctx->tctxs;
     model->gctxs[model->gctx_count++] = copy;
     return true;
 }

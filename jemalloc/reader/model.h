@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/util.h"
+#include "jemalloc/reader/dictionary.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,9 +37,10 @@ struct tctx {
 
 struct gctx {
     remote_addr address;
-    size_t first_word, words; /* in model.words: its program counters */
-    size_t first_tctx, tctxs; /* in model.tctxs: ascending by thread, as prof.dump writes them */
-    bool is_proven;           /* all pointers close; else the other members mean nothing */
+    size_t first_word; /* in model.words, or in model.codes: its program counters */
+    size_t first_tctx; /* in model.tctxs: ascending by thread, as prof.dump writes them */
+    uint32_t words, tctxs;
+    bool is_proven; /* all pointers close; else the other members mean nothing */
 };
 
 struct tdata {
@@ -51,7 +53,11 @@ struct tdata {
     struct counts sum;
 };
 
-/* All lists belong to the model; model_free releases them. */
+/*
+ * What is read at once has the program counters themselves; a profile, which
+ * model_take_gctx makes of it, has their codes. All lists belong to the model;
+ * model_free releases them.
+ */
 struct model {
     struct tdata *tdatas; /* ascending by thr_uid and thr_discrim */
     size_t tdata_count, tdata_capacity;
@@ -61,6 +67,9 @@ struct model {
     size_t tctx_count, tctx_capacity;
     uint64_t *words;
     size_t word_count, word_capacity;
+    uint32_t *codes;
+    size_t code_count, code_capacity;
+    struct dictionary dictionary;
     char *names;
     size_t name_count, name_capacity;
 };
@@ -69,12 +78,14 @@ void model_free(struct model *model);
 /* Empties the lists, and keeps their memory. */
 void model_clear(struct model *model);
 
-/* Makes space for count more words. False: out of memory. */
+/* Make space for count more. False: out of memory. */
 bool model_reserve_words(struct model *model, size_t count);
+bool model_reserve_gctxs(struct model *model, size_t count);
+bool model_reserve_tctxs(struct model *model, size_t count);
 /* Appends a text; returns its index, or SIZE_MAX if out of memory. */
 size_t model_add_name(struct model *model, const char *name, size_t len);
-/* Appends one gctx of another model, with all that belongs to it. False: out of memory. */
-bool model_copy_gctx(struct model *model, const struct model *from, const struct gctx *gctx);
+/* Appends one gctx of those read at once to a profile. False: out of memory. */
+bool model_take_gctx(struct model *model, const struct model *from, const struct gctx *gctx);
 /* True if both show the same stack with the same counts. */
 bool model_same_gctx(const struct model *a, const struct gctx *x, const struct model *b,
                      const struct gctx *y);

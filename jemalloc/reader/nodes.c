@@ -85,7 +85,7 @@ static void read_gctx_heads(struct nodes *nodes, const remote_addr *addrs, size_
 
 /* bt.vec points to the words behind the gctx itself (prof_gctx_create). */
 static bool head_closes(const struct reader_layout *layout, const unsigned char *head,
-                        remote_addr addr, size_t *words)
+                        remote_addr addr, uint32_t *words)
 {
     *words = half_at(head, layout->gctx_bt + 8u);
     return word_at(head, layout->gctx_bt) == addr + layout->gctx_vec && *words > 0 &&
@@ -103,8 +103,7 @@ static bool take_heads(struct nodes *nodes, const remote_addr *addrs, size_t cou
         gctx.is_proven = head_closes(layout, head, addrs[i], &gctx.words);
         if (!gctx.is_proven)
             gctx.words = 0;
-        if (!model_reserve_words(model, gctx.words) ||
-            !LIST_GROW(model->gctxs, model->gctx_capacity, model->gctx_count))
+        if (!model_reserve_words(model, gctx.words) || !model_reserve_gctxs(model, 1))
             return false;
         if (gctx.words && gctx.words <= nodes->heads->at[i].words)
             memcpy(model->words + gctx.first_word, head + layout->gctx_vec, gctx.words * 8);
@@ -291,11 +290,8 @@ static bool take_tctxs(struct nodes *nodes, struct model *model, size_t count)
         at += gctx->tctxs;
         gctx->tctxs = 0;
     }
-    while (model->tctx_capacity < at) {
-        size_t full = model->tctx_capacity;
-        if (!LIST_GROW(model->tctxs, model->tctx_capacity, full))
-            return false;
-    }
+    if (!model_reserve_tctxs(model, at - model->tctx_count))
+        return false;
     model->tctx_count = at;
     for (size_t i = 0; i < count; i++) {
         struct gctx *gctx = &model->gctxs[nodes->links[i].gctx];

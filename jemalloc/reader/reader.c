@@ -169,7 +169,7 @@ static bool join_gctx(struct model *model, const size_t *order, struct gctx *gct
         if (join == JOIN_COUNTED)
             model->tctxs[kept++] = model->tctxs[i];
     }
-    gctx->tctxs = kept - gctx->first_tctx;
+    gctx->tctxs = (uint32_t)(kept - gctx->first_tctx);
     return lost > 0;
 }
 

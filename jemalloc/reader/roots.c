@@ -43,9 +43,9 @@ static bool points_to_code(const struct reader *reader, const struct model *mode
 {
     size_t code = 0;
 
-    for (size_t i = 0; i < model->word_count; i++)
-        code += is_code(reader, model->words[i] - 1);
-    return code > model->word_count / 2;
+    for (size_t i = 0; i < model->code_count; i++)
+        code += is_code(reader, model->dictionary.words[model->codes[i]] - 1);
+    return code > model->code_count / 2;
 }
 
 /* True if most counts lead to a tdata, whose own table uses the functions of this one. */
@@ -74,7 +74,7 @@ static bool take_one(struct nodes *nodes, remote_addr addr, struct model *model,
         *is_proven = good && now.gctxs[0].is_proven;
     }
     if (*is_proven)
-        good = model_copy_gctx(model, &now, &now.gctxs[0]);
+        good = model_take_gctx(model, &now, &now.gctxs[0]);
     model_free(&now);
     return good;
 }
@@ -93,7 +93,7 @@ static bool take_proven(struct nodes *nodes, const remote_addr *addrs, size_t co
     for (size_t i = 0; good && i < count && refuted <= count / 4; i++) {
         bool is_proven = now.gctxs[i].is_proven;
         if (is_proven)
-            good = model_copy_gctx(model, &now, &now.gctxs[i]);
+            good = model_take_gctx(model, &now, &now.gctxs[i]);
         else
             good = take_one(nodes, addrs[i], model, &is_proven);
         refuted += !is_proven;

@@ -18,7 +18,8 @@ struct stack_reader {
 static size_t model_bytes(const struct model *model)
 {
     return model->gctx_count * sizeof *model->gctxs + model->tctx_count * sizeof *model->tctxs +
-           model->word_count * sizeof *model->words;
+           model->code_count * sizeof *model->codes +
+           model->dictionary.count * DICTIONARY_WORD_BYTES;
 }
 
 static bool stop_reading(struct stack_reader *reader, enum stacks_end why)
@@ -69,7 +70,7 @@ static bool read_stacks(struct stack_reader *reader, remote_addr *addrs, size_t 
     for (size_t i = 0; i < *count; i++) {
         if (!is_settled(reader, i))
             addrs[left++] = addrs[i];
-        else if (!model_copy_gctx(reader->model, &reader->first, &reader->first.gctxs[i]))
+        else if (!model_take_gctx(reader->model, &reader->first, &reader->first.gctxs[i]))
             return stop_reading(reader, STACKS_NO_MEMORY);
     }
     *count = left;

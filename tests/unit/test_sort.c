@@ -58,8 +58,26 @@ static void test_equal(void)
     CHECK(sorts_as_qsort(COUNT_MAX, (uint64_t)1 << 63, 5, 1));
 }
 
+/* The second words are the first places, by which equal keys keep their order. */
+static void test_pairs(void)
+{
+    static uint64_t pairs[2 * COUNT_MAX], scratch[2 * COUNT_MAX], keys[COUNT_MAX];
+    uint64_t seed = 9;
+
+    for (size_t i = 0; i < COUNT_MAX; i++) {
+        keys[i] = pairs[2 * i] = random_word(&seed) & 0xff00000300;
+        pairs[2 * i + 1] = i;
+    }
+    sort_pairs(pairs, scratch, COUNT_MAX);
+    for (size_t i = 0; i < COUNT_MAX; i++)
+        CHECK(pairs[2 * i] == keys[pairs[2 * i + 1]]);
+    for (size_t i = 2; i < 2 * COUNT_MAX; i += 2)
+        CHECK(pairs[i - 2] < pairs[i] || (pairs[i - 2] == pairs[i] && pairs[i - 1] < pairs[i + 1]));
+}
+
 int main(void)
 {
+    test_pairs();
     test_counts();
     test_bytes();
     test_equal();
