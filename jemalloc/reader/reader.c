@@ -14,6 +14,8 @@
 
 static const char stage[] = "read the profile";
 
+enum { ATTEMPTS_MAX = 16, ATTEMPTS_NS = 200 * 1000 * 1000 };
+
 static fault_code unreadable(struct fault *fault, enum unreadable_reason reason, const char *what)
 {
     fault_set(fault, FAULT_UNREADABLE, 0, stage, "%s", what);
@@ -276,24 +278,75 @@ static fault_code read_model(struct reader *reader, struct batch *batch, const s
     return rc;
 }
 
+struct attempt {
+    struct model model;
+    struct reading reading;
+    uint64_t cpu_ns;
+};
+
+static fault_code attempt_read(struct reader *reader, struct batch *batch, const struct sink *sink,
+                               struct attempt *attempt, struct fault *fault)
+{
+    const uint64_t start = clock_ns(CLOCK_MONOTONIC), cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    fault_code rc;
+
+    memset(attempt, 0, sizeof *attempt);
+    attempt->reading.time_ns = clock_ns(CLOCK_REALTIME);
+    rc = read_model(reader, batch, sink, &attempt->model, &attempt->reading, fault);
+    attempt->reading.ns = clock_ns(CLOCK_MONOTONIC) - start;
+    attempt->cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu;
+    return rc;
+}
+
+/* True if the tool waited for a CPU for most of the time, in which the process went on. */
+static bool was_delayed(const struct attempt *attempt)
+{
+    return attempt->reading.ns > 2 * attempt->cpu_ns;
+}
+
+/*
+ * What is allocated and freed during a read may be counted twice, or not at all, so
+ * the quickest of several reads is the truest. Quick means: without a pause.
+ */
+static fault_code read_quickly(struct reader *reader, struct batch *batch, const struct sink *sink,
+                               struct attempt *best, struct fault *fault)
+{
+    const uint64_t start = clock_ns(CLOCK_MONOTONIC);
+    fault_code rc = attempt_read(reader, batch, sink, best, fault);
+    struct attempt next, worse;
+
+    for (unsigned i = 1; i < ATTEMPTS_MAX && rc == FAULT_NONE && !reader->source.is_still; i++) {
+        if (!was_delayed(best) || clock_ns(CLOCK_MONOTONIC) - start > ATTEMPTS_NS)
+            break;
+        if (attempt_read(reader, batch, sink, &next, fault) != FAULT_NONE) {
+            model_free(&next.model);
+            break;
+        }
+        worse = next;
+        if (next.reading.ns < best->reading.ns) {
+            worse = *best;
+            *best = next;
+        }
+        model_free(&worse.model);
+    }
+    return rc;
+}
+
 fault_code reader_read(struct reader *reader, struct sink *sink, struct reading *reading,
                        struct fault *fault)
 {
-    const uint64_t start = clock_ns(CLOCK_MONOTONIC);
-    struct model model = {0};
+    struct attempt best = {0};
     struct batch batch;
     fault_code rc;
 
-    memset(reading, 0, sizeof *reading);
-    reading->time_ns = clock_ns(CLOCK_REALTIME);
     if (batch_open(&batch, reader->source.memory))
-        rc = read_model(reader, &batch, sink, &model, reading, fault);
+        rc = read_quickly(reader, &batch, sink, &best, fault);
     else
         rc = out_of_memory(fault);
     batch_close(&batch);
-    reading->ns = clock_ns(CLOCK_MONOTONIC) - start;
+    *reading = best.reading;
     if (rc == FAULT_NONE)
-        rc = write_heap_text(reader, &model, sink, &reading->stacks, fault);
-    model_free(&model);
+        rc = write_heap_text(reader, &best.model, sink, &reading->stacks, fault);
+    model_free(&best.model);
     return rc;
 }
