@@ -37,8 +37,8 @@ class Memory(boxes.TestCase):
         """Moves the target out of the group before it ends, as the group may be full."""
         self.group.write("memory.limit_in_bytes", -1)
 
-    def samples(self, sidecar):
-        result = self.assert_ran(sidecar.run("dump", "--call", sidecar.target, "-o", "-"))
+    def samples(self, sidecar, way="--call"):
+        result = self.assert_ran(sidecar.run("dump", way, sidecar.target, "-o", "-"))
         self.assert_profile(result.out, 60)
         return result.out.partition(b"\nMAPPED_LIBRARIES:\n")[0]
 
@@ -58,15 +58,15 @@ class Memory(boxes.TestCase):
         self.assertGreater(used, LIMIT // 2)
         self.group.write("memory.limit_in_bytes", used)
 
-    def squeeze(self):
-        """Lowers the limit until the kernel has nothing more to reclaim."""
+    def squeeze(self, left=TIGHT):
+        """Lowers the limit until the kernel has nothing more to reclaim, but for `left` bytes."""
         for _ in range(4):
             with contextlib.suppress(OSError):  # EBUSY
                 while True:
                     used = self.group.number("memory.usage_in_bytes") & -PAGE
                     self.group.write("memory.limit_in_bytes", used - PAGE)
         used = self.group.number("memory.usage_in_bytes")
-        self.group.write("memory.limit_in_bytes", used + TIGHT)
+        self.group.write("memory.limit_in_bytes", used + left)
 
     def verify(self, container, sidecar, samples):
         before = self.charge(), container.tree()
@@ -90,6 +90,20 @@ class Memory(boxes.TestCase):
             self.squeeze()
             self.verify(*parts)
             parts[0].stop()
+
+    def test_without_a_call(self):
+        """Not a page is left: a read needs none, nor does a freeze."""
+        container, sidecar, samples = self.beside(*DISTROLESS)
+        self.squeeze(0)
+        before = self.charge()
+        used = self.group.number("memory.usage_in_bytes")
+        self.assertLess(self.group.number("memory.limit_in_bytes") - used, PAGE)
+        for way in "--no-call", "--freeze":
+            self.assertEqual(self.samples(sidecar, way), samples)
+            self.assertEqual(self.charge(), before)
+        self.assertIn("under_oom 0", self.group.read("memory.oom_control"))
+        self.group.write("memory.limit_in_bytes", -1)
+        self.assert_unharmed(container, slow=True)
 
 
 if __name__ == "__main__":
