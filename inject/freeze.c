@@ -2,6 +2,7 @@
 #include "attach/permit.h"
 #include "attach/threads.h"
 #include "base/list.h"
+#include "host/priority.h"
 #include "host/task.h"
 #include "inject/arch.h"
 #include "inject/faults.h"
@@ -175,6 +176,8 @@ static fault_code await_thread(struct freeze *freeze, struct frozen_thread *thre
         soon.at = freeze->begun_at + STOP_NS;
     if (session->state == SESSION_RUNNING)
         rc = session_wait(session, &soon, fault);
+    if (rc == FAULT_NONE && deadline_passed(&soon))
+        rc = FAULT_NO_FREEZE;
     if (rc != FAULT_NONE) {
         fault_set(fault, FAULT_NO_FREEZE, ETIMEDOUT, "freeze", "thread %d did not stop in time",
                   (int)session->tid);
@@ -231,8 +234,12 @@ fault_code freeze_begin(struct freeze *freeze, const struct freeze_env *env, str
     memset(freeze, 0, sizeof *freeze);
     freeze->env = *env;
     rc = await_stoppable(env, fault);
-    if (rc == FAULT_NONE)
-        rc = stop_all(freeze, fault);
+    if (rc != FAULT_NONE)
+        return rc;
+    priority_raise(&freeze->priority);
+    priority_hurry(&freeze->priority, true);
+    rc = stop_all(freeze, fault);
+    priority_hurry(&freeze->priority, false);
     if (rc != FAULT_NONE)
         freeze_end(freeze);
     return rc;
@@ -251,12 +258,12 @@ static void resume_thread(const struct freeze *freeze, struct frozen_thread *thr
 
 void freeze_end(struct freeze *freeze)
 {
-    if (!freeze->list)
-        return;
+    priority_hurry(&freeze->priority, true); /* the first that are resumed would delay the others */
     for (size_t i = 0; i < freeze->count; i++)
         resume_thread(freeze, &freeze->list[i]);
-    if (freeze->begun_at)
+    if (freeze->begun_at && freeze->list)
         freeze->ns = clock_now() - freeze->begun_at;
+    priority_restore(&freeze->priority);
     free(freeze->list);
     freeze->list = NULL;
     freeze->count = freeze->capacity = 0;

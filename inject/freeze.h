@@ -12,6 +12,7 @@
 #include "attach/deadline.h"
 #include "attach/gate.h"
 #include "attach/target.h"
+#include "host/priority.h"
 
 /* What a freeze works with. All of it must outlive the freeze. */
 struct freeze_env {
@@ -29,7 +30,8 @@ struct freeze {
     size_t cursor;     /* where the next thread in /proc is expected in the list */
     uint64_t begun_at; /* CLOCK_MONOTONIC ns: just before the first interrupt; 0: none yet */
     size_t threads;    /* that were stopped */
-    uint64_t ns;       /* after freeze_end: from the first interrupt to the last detach */
+    struct priority priority;
+    uint64_t ns; /* after freeze_end: from the first interrupt to the last detach */
 };
 
 /*

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -190,10 +192,12 @@ static void freeze_once(void *ctx)
         !CHECK(deadline_start(&deadline, 20000000000, NULL, NULL) == FAULT_NONE))
         return;
     const struct freeze_env env = {&target, &gate, &deadline};
+    const int nice_before = getpriority(PRIO_PROCESS, 0);
     attempt->code = freeze_begin(&freeze, &env, &attempt->fault);
     if (attempt->code == FAULT_NONE && attempt->meanwhile)
         attempt->meanwhile(attempt, &freeze);
     freeze_end(&freeze);
+    CHECK(sched_getscheduler(0) == SCHED_OTHER && getpriority(PRIO_PROCESS, 0) == nice_before);
     attempt->threads = freeze.threads;
     attempt->ns = freeze.ns;
     deadline_stop(&deadline);
