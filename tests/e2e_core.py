@@ -111,7 +111,7 @@ class Equal(Case):
         before, core = self.crash(self.process_with_samples())
         result = self.dump_core(core)
         self.assert_same(before, result)
-        self.assertRegex(result.err, r"read from its core file: %d stacks of \d threads"
+        self.assertRegex(result.err, r"profile read from its core file in [\d.]+ \w+: %d stacks, \d threads\n"
                          % len(stacks_of(before)))
 
     def test_gdb(self):
@@ -341,7 +341,7 @@ class Files(Case):
         result = lib.run_tool("-f", "-o", trace, lib.TOOL, "dump", "--core", copy, "-o", "-",
                               tool="strace")
         self.assert_same(before, result)
-        self.assertIn("[%d] read from its core file" % own, result.err)
+        self.assertIn("[%d] profile read from its core file" % own, result.err)
         text = lib.read_text(trace)
         self.assertNotIn("/proc/%d" % own, text)
         self.assertNotIn('"%d/' % own, text)

@@ -192,8 +192,8 @@ class Shell:
 
 
 class Pages(lib.TestCase):
-    def shell(self):
-        for program in ("unshare", "redis-server", "redis-benchmark", "pidof"):
+    def shell(self, *programs):
+        for program in ("unshare", "redis-server", "redis-benchmark", "pidof", *programs):
             if not shutil.which(program):
                 self.skipTest("%s is not installed" % program)
         lib.require_root()
@@ -214,7 +214,7 @@ class Pages(lib.TestCase):
                                 where, "\n".join(step.output), output))
 
     def run_page(self, page):
-        shell, ran = self.shell(), 0
+        shell, ran = self.shell(*("gcore",) if page == GUIDE else ()), 0
         todo = steps(text_of(page))
         for step, following in zip(todo, todo[1:] + [Step(0, "", None)]):
             where = "%s:%d: $ %s" % (page, step.line, step.command)

@@ -111,7 +111,7 @@ static void print_core_result(const struct core_dump *dump)
 {
     const struct options *options = dump->job.options;
     const struct target *target = &dump->attachment.target;
-    char name[64];
+    char name[64], took[UNITS_TEXT];
 
     if (options->json)
         print_core_json(dump);
@@ -120,10 +120,14 @@ static void print_core_result(const struct core_dump *dump)
     if (dump->reading.unsettled)
         message("warning: %zu stacks could not be read and are not in the profile",
                 dump->reading.unsettled);
-    if (!options->quiet)
-        message("%s[%d] read from its core file: %zu stacks of %zu thread%s",
-                message_clean(target->stat.comm, name, sizeof name), (int)target->pid,
-                dump->reading.stacks, dump->reading.threads, dump->reading.threads == 1 ? "" : "s");
+    fflush(stdout); /* the result comes before the closing line */
+    if (options->quiet)
+        return;
+    message("%s[%d] profile read from its core file in %s: %zu stack%s, %zu thread%s",
+            message_clean(target->stat.comm, name, sizeof name), (int)target->pid,
+            units_duration(dump->reading.ns, took), dump->reading.stacks,
+            dump->reading.stacks == 1 ? "" : "s", dump->reading.threads,
+            dump->reading.threads == 1 ? "" : "s");
 }
 
 static fault_code perform_core_dump(struct core_dump *dump, struct fault *fault)
