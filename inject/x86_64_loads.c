@@ -21,14 +21,15 @@ struct word_instruction {
     size_t len; /* without an immediate */
 };
 
+/* size: 0, 1 or 4 bytes. */
 static int64_t read_disp(const unsigned char *at, size_t size)
 {
     int32_t value;
 
-    if (size == 1)
-        return (int8_t)*at;
+    if (size != sizeof value)
+        return size ? (int8_t)*at : 0;
     memcpy(&value, at, sizeof value);
-    return size ? value : 0;
+    return value;
 }
 
 /* Decodes without index registers: a member of a structure needs none. */

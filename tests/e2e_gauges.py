@@ -107,6 +107,24 @@ class Gauges(allocators.TestCase):
                 self.assertGreaterEqual(gauges["age_ns"] / 1e9, asked - after - COARSE)
                 self.assertLessEqual(gauges["age_ns"] / 1e9, done - before + COARSE)
 
+    def test_age_in_another_time_namespace(self):
+        """Its clock is another one: only an upper limit of the age is known."""
+        unshare = ["unshare", "--time", "--monotonic", "100000", "--fork", "--kill-child"]
+        try:
+            subprocess.run(unshare + ["true"], check=True, stderr=subprocess.DEVNULL)
+        except (OSError, subprocess.CalledProcessError):
+            self.skipTest("no time namespace can be made")
+        argv, env = releases.command("5.3.0", ["sleep", "60"])
+        words = ["env"] + ["%s=%s" % item for item in env.items()] + argv
+        process = self.process(unshare + words)
+        lib.wait_until(lambda: children(process.pid, "sleep"))
+        (pid,) = children(process.pid, "sleep")
+        self.assert_ran(lib.run_tool("stats", pid))
+        time.sleep(0.1)
+        gauges = self.gauges(pid)
+        self.assertIsNone(gauges["age_ns"])
+        self.assertGreaterEqual(gauges["age_limit_ns"], 100000000 - COARSE * 1e9)
+
     def test_epoch(self):
         for version in allocators.VERSIONS:
             with self.subTest(version=version):
@@ -210,6 +228,12 @@ class Gauges(allocators.TestCase):
     def test_no_report_without_a_call(self):
         result = lib.run_tool("stats", "--no-call", "--full", os.getpid())
         self.assert_failed(result, lib.USAGE, "--no-call and --full")
+
+
+def children(pid, name):
+    text = lib.read_text("/proc/%d/task/%d/children" % (pid, pid))
+    found = [int(word) for word in text.split()]
+    return [pid for pid in found if lib.read_text("/proc/%d/comm" % pid).strip() == name]
 
 
 if __name__ == "__main__":

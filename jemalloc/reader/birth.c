@@ -7,6 +7,7 @@ enum {
     ARENA_WORDS = 32 << 10, /* more than in any arena_t before its bins' data */
     PART_WORDS = 512,       /* read at once */
     OTHERS_MAX = 16,        /* arenas that are compared with arena 0 */
+    TIMES_MAX = 4096,       /* words in the window that are looked at */
     SLACK_NS = 20000000,    /* clock ticks, the coarse clock */
 };
 
@@ -68,17 +69,22 @@ static bool find_window(const struct birth_question *question, struct birth_wind
     return window->low <= window->high;
 }
 
-/* True if the words are a base with that number, and a time in the window that is no address. */
+static bool is_in_window(const struct birth_words *words, const struct birth_window *window)
+{
+    return words->created >= window->low && words->created <= window->high;
+}
+
+/* True if the words are a base with that number, and a time that is no address. */
 static bool words_valid(const struct birth_question *question, const struct birth_words *words,
-                        const struct birth_window *window, uint32_t number)
+                        uint32_t number)
 {
     struct memory *memory = question->source->memory;
     uint32_t index;
     unsigned char byte;
 
-    return words->created >= window->low && words->created <= window->high && words->base &&
-           words->base % 8 == 0 && memory_read(memory, words->base, &index, sizeof index) &&
-           index == number && !memory_read(memory, words->created, &byte, 1);
+    return words->base && words->base % 8 == 0 &&
+           memory_read(memory, words->base, &index, sizeof index) && index == number &&
+           !memory_read(memory, words->created, &byte, 1);
 }
 
 /* --- the array of arenas --- */
@@ -109,7 +115,7 @@ static bool others_agree(const struct birth_question *question, const remote_add
         if (!list[i])
             continue;
         if (!memory_read(question->source->memory, list[i] + offset, &words, sizeof words) ||
-            !words_valid(question, &words, &later, (uint32_t)i))
+            !is_in_window(&words, &later) || !words_valid(question, &words, (uint32_t)i))
             return false;
     }
     return true;
@@ -122,6 +128,7 @@ struct birth_search {
     struct birth_window window;
     remote_addr list[OTHERS_MAX];
     uint64_t created; /* 0: none yet */
+    unsigned times;   /* words in the window so far */
     bool ambiguous;
 };
 
@@ -141,7 +148,13 @@ static void search_part(struct birth_search *search, remote_addr offset, const u
 {
     for (size_t i = 0; i + 1 < count; i++) {
         const struct birth_words pair = {words[i], words[i + 1]};
-        if (words_valid(search->question, &pair, &search->window, 0) &&
+        if (!is_in_window(&pair, &search->window))
+            continue;
+        if (++search->times > TIMES_MAX) {
+            search->ambiguous = true;
+            return;
+        }
+        if (words_valid(search->question, &pair, 0) &&
             others_agree(search->question, search->list, offset + 8 * i, &search->window))
             add_birth(search, pair.created);
     }
@@ -153,7 +166,7 @@ static void search_arena(struct birth_search *search)
     struct memory *memory = search->question->source->memory;
     uint64_t words[PART_WORDS];
 
-    for (size_t at = 0; at < ARENA_WORDS; at += PART_WORDS - 1) {
+    for (size_t at = 0; at < ARENA_WORDS && !search->ambiguous; at += PART_WORDS - 1) {
         if (!memory_read(memory, search->list[0] + 8 * at, words, sizeof words))
             return;
         search_part(search, 8 * at, words, PART_WORDS);
@@ -166,7 +179,7 @@ uint64_t birth_find(const struct birth_question *question)
 
     if (!shares_clock(question->source->target) || !find_window(question, &search.window))
         return 0;
-    for (size_t i = 0; i < question->arenas->count && !search.created; i++)
+    for (size_t i = 0; i < question->arenas->count && !search.created && !search.ambiguous; i++)
         if (read_arenas(question, question->arenas->list[i], search.list))
             search_arena(&search);
     return search.ambiguous ? 0 : search.created;

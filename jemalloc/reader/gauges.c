@@ -195,8 +195,11 @@ static void find_age(struct gauges_memory *memory, const struct gauges_copy *cop
                                             .arenas = &memory->getters.arenas,
                                             .uptime = copy->uptime,
                                             .count = copy->head.arenas};
-    uint64_t now = clock_now(), most = birth_uptime_limit(memory->source.target);
+    uint64_t now = clock_now(), most;
 
+    if (memory->source.memory->source.read) /* a core file does not tell when it was made */
+        return;
+    most = birth_uptime_limit(memory->source.target);
     if (!copy->has_uptime || copy->uptime > most)
         return;
     if (!memory->searched)

@@ -162,30 +162,38 @@ static void find_epochs(struct getters *getters, struct getter_search *search)
 
 struct arena_search {
     const struct view *view;
-    struct getter_variables *variables;
+    struct getter_variables *variables, callees;
 };
 
-static void note_variable(void *ctx, const struct ref *ref)
+static void note_arena_ref(void *ctx, const struct ref *ref)
 {
-    const struct arena_search *search = ctx;
+    struct arena_search *search = ctx;
 
-    if (ref->target % 8 == 0 && xrefs_is_variable(search->view, ref->target))
+    if (ref->kind == REF_CALL)
+        add_variable(&search->callees, ref->target);
+    else if (ref->target % 8 == 0 && xrefs_is_variable(search->view, ref->target))
         add_variable(search->variables, ref->target);
 }
 
-/* thread_arena_ctl contains arena_get (jemalloc_internal_inlines_b.h). */
+/* thread_arena_ctl contains arena_get, or calls it (jemalloc_internal_inlines_b.h). */
 static void find_arenas(struct getters *getters, const struct getter_search *search)
 {
-    struct arena_search arenas = {&search->view, &getters->arenas};
-    const struct ref_query query = {.kinds = REF_ADDRESS | REF_DATA,
-                                    .high = UINT64_MAX,
-                                    .visit = note_variable,
-                                    .ctx = &arenas};
+    struct arena_search arenas = {.view = &search->view, .variables = &getters->arenas};
+    struct ref_query query = {.kinds = REF_ADDRESS | REF_DATA | REF_CALL,
+                              .high = UINT64_MAX,
+                              .visit = note_arena_ref,
+                              .ctx = &arenas};
     remote_addr start = ctl_function(search->tables, "thread.arena");
 
-    if (start && eh_frames_begin_at(&search->frames, start))
-        xrefs_visit_function(&search->view, &search->frames, eh_frames_from(&search->frames, start),
-                             &query);
+    if (!start || !eh_frames_begin_at(&search->frames, start))
+        return;
+    xrefs_visit_function(&search->view, &search->frames, eh_frames_from(&search->frames, start),
+                         &query);
+    query.kinds = REF_ADDRESS | REF_DATA;
+    for (size_t i = 0; i < arenas.callees.count; i++)
+        if (eh_frames_begin_at(&search->frames, arenas.callees.list[i]))
+            xrefs_visit_function(&search->view, &search->frames,
+                                 eh_frames_from(&search->frames, arenas.callees.list[i]), &query);
 }
 
 /* -1: several that differ. */

@@ -22,7 +22,7 @@ enum ctl_gauge {
     CTL_GAUGES
 };
 
-enum { GETTER_VARIABLES = 16 };
+enum { GETTER_VARIABLES = 64 };
 
 /* A few addresses of which at least one is right, if any: the data must tell which. */
 struct getter_variables {

@@ -1,6 +1,7 @@
 /* Code bytes: the finders read the given bytes and no byte more. */
 #include "fuzz.h"
 #include "inject/arch.h"
+#include "inject/refs.h"
 
 #include <string.h>
 
@@ -39,6 +40,17 @@ static void check_calls(const uint8_t *data, size_t size)
     free(before);
 }
 
+static void take_load(void *ctx, const struct ref_load *load)
+{
+    expect(ctx != NULL);
+    expect(load->through || load->offset == 0);
+}
+
+static void take_field(void *ctx, int64_t offset)
+{
+    expect(ctx != NULL && offset >= INT32_MIN && offset <= INT32_MAX);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const finder finders[] = {arch_find_syscall_return, arch_find_sigreturn, arch_find_store,
@@ -48,5 +60,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_finder(finders[i], data, size);
     check_store(data, size);
     check_calls(data, size);
+    refs_visit_loads(data, size, 0x401000, take_load, &size);
+    refs_visit_fields(data, size, 80, take_field, &size);
     return 0;
 }

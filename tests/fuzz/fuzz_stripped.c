@@ -3,6 +3,7 @@
  * unreadable pages. The seed's pointers are made for that address (test_x86_64_stripped FILE writes
  * it).
  */
+#include "jemalloc/stripped/getters.h"
 #include "jemalloc/stripped/stripped.h"
 #include "own_pages.h"
 
@@ -23,6 +24,7 @@ static void look(const struct module *module)
 {
     static struct instance instance;
     struct plan plan = {.errno_location = 0};
+    struct getters getters;
     struct fault fault;
     const char *why;
     char version[VERSION_TEXT_MAX];
@@ -35,6 +37,8 @@ static void look(const struct module *module)
         expect(memchr(instance.version, 0, sizeof instance.version) != NULL);
         expect(memchr(instance.prefix, 0, sizeof instance.prefix) != NULL);
     }
+    if (getters_find(&getters, &instance, &target, &memory))
+        expect(getters.stats && getters.offset[CTL_MAPPED] > getters.offset[CTL_ALLOCATED]);
     stripped_version(&instance, &target, &memory, version, sizeof version);
     if (stripped_forbid(&instance, &plan, &target, &memory, &fault) == FAULT_NONE)
         expect(plan.forbidden.count > 0);
