@@ -6,6 +6,7 @@
 #include "cli/output/stdout.h"
 #include "inject/acquire.h"
 #include "run/readout.h"
+#include "run/switching.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -236,14 +237,14 @@ static void print_read(const struct job *job)
         return;
     units_duration(read->longest_ns, took);
     if (read->count > 1)
-        snprintf(times, sizeof times, "%u times, at most ", read->count);
+        snprintf(times, sizeof times, "%u times, ", read->count);
     if (read->last.unsettled)
         snprintf(unsettled, sizeof unsettled, ", %zu left out because they kept changing",
                  read->last.unsettled);
-    message("%s[%d] profile read from memory %sin %s: %zu stack%s%s, %zu thread%s%s",
+    message("%s[%d] profile read from memory %sin %s%s: %zu stack%s%s, %zu thread%s%s",
             message_clean(attachment->target.stat.comm, clean, sizeof clean),
-            (int)attachment->target.pid, times, took, read->last.stacks,
-            read->last.stacks == 1 ? "" : "s", unsettled, read->last.threads,
+            (int)attachment->target.pid, times, took, read->count > 1 ? " at most" : "",
+            read->last.stacks, read->last.stacks == 1 ? "" : "s", unsettled, read->last.threads,
             read->last.threads == 1 ? "" : "s", format_stops(attachment, stops, sizeof stops));
 }
 
@@ -462,4 +463,23 @@ fault_code job_describe(const struct job *job, const char *const *calls, struct 
     for (size_t i = 0; calls[i]; i++)
         printf("%s%s\n", i ? "           " : "calls      ", calls[i]);
     return FAULT_NONE;
+}
+
+fault_code job_describe_sampling(const struct job *job, const char *const *calls,
+                                 struct fault *fault)
+{
+    struct attachment *attachment = job->attachment;
+    struct prof_state state;
+    fault_code rc = FAULT_NONE;
+
+    if (attachment->reads && !switching_find(attachment, true, &state))
+        return job_describe_memory(job, "the profile can be read from the memory of the process, "
+                                        "and prof.active is one byte of it");
+    if (!attachment->planned)
+        rc = attachment_prepare(attachment, fault);
+    if (rc == FAULT_NONE)
+        rc = job_describe(job, calls, fault);
+    if (rc == FAULT_NONE && attachment->reads)
+        printf("           but prof.dump: the profile is read from memory\n");
+    return rc;
 }

@@ -51,3 +51,6 @@ void job_print_head(const struct job *job);
 fault_code job_describe_memory(const struct job *job, const char *what);
 /* --dry-run: prints which calls would be made, where and in which thread. calls ends with NULL. */
 fault_code job_describe(const struct job *job, const char *const *calls, struct fault *fault);
+/* --dry-run of a verb that samples: one of the two above. */
+fault_code job_describe_sampling(const struct job *job, const char *const *calls,
+                                 struct fault *fault);

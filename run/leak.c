@@ -24,16 +24,19 @@ void leak_free(struct leak *leak)
     capture_free(&leak->after.capture);
 }
 
-/* ---- while a thread is stopped ---- */
+/* ---- what readout_act runs ---- */
 
 static fault_code read_counts(struct attachment *attachment, struct leak_end *end,
                               struct fault *fault)
 {
     struct build build;
-    fault_code rc =
-        stats_read(&attachment->injection, &attachment->instance, &build, &end->gauges, fault);
+    fault_code rc;
 
+    end->rss = target_rss(&attachment->target);
     end->at_ns = clock_now();
+    if (attachment->switches) /* without a hold */
+        return FAULT_NONE;
+    rc = stats_read(&attachment->injection, &attachment->instance, &build, &end->gauges, fault);
     end->counted = rc == FAULT_NONE;
     return rc == FAULT_STATS_ABSENT ? FAULT_NONE : rc;
 }

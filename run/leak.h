@@ -10,11 +10,12 @@ struct leak_request {
     bool impatient;     /* once prof.active is restored, a signal ends the process at once */
 };
 
-/* A profile, and what jemalloc counted in the same stop. */
+/* A profile, and what jemalloc counted in the same stop, if there was one. */
 struct leak_end {
     struct capture capture;
     struct stats_gauges gauges;
-    bool counted;    /* gauges; not without config.stats */
+    bool counted;    /* gauges; not without config.stats, nor without a call */
+    uint64_t rss;    /* bytes; 0: unknown */
     double sampled;  /* bytes that the profile represents */
     double overhead; /* bytes of gauges.allocated that exist because of the sampling */
     uint64_t at_ns;  /* CLOCK_MONOTONIC */

@@ -1,6 +1,7 @@
 #include "run/readout.h"
 #include "run/faults.h"
 #include "run/frozen.h"
+#include "run/switching.h"
 
 #include <errno.h>
 
@@ -126,12 +127,39 @@ fault_code readout_take(struct attachment *attachment, struct sink *sink, struct
     return rc;
 }
 
-fault_code readout_act(struct attachment *attachment, held_action action, void *ctx,
-                       struct fault *fault)
+fault_code readout_hold(struct attachment *attachment, held_action action, void *ctx,
+                        struct fault *fault)
 {
     fault_code rc = FAULT_NONE;
 
     if (!attachment->planned && attachment->request.way != WAY_MEMORY)
         rc = attachment_prepare(attachment, fault);
     return rc == FAULT_NONE ? attachment_hold(attachment, action, ctx, fault) : rc;
+}
+
+/* Once: after a call has been planned, prof.active is always switched by calls. */
+static fault_code choose_switch(struct attachment *attachment, struct fault *fault)
+{
+    struct prof_state state;
+    const char *why;
+
+    if (!attachment->reads || attachment->planned || attachment->switches)
+        return FAULT_NONE;
+    why = switching_find(attachment, true, &state);
+    attachment->switches = !why;
+    if (why && attachment->request.way == WAY_MEMORY)
+        return fault_set(fault, FAULT_UNWRITABLE, 0, "find prof.active", "%s", why);
+    return FAULT_NONE;
+}
+
+fault_code readout_act(struct attachment *attachment, held_action action, void *ctx,
+                       struct fault *fault)
+{
+    fault_code rc = choose_switch(attachment, fault);
+
+    if (rc != FAULT_NONE)
+        return rc;
+    if (attachment->switches)
+        return action(attachment, ctx, fault);
+    return readout_hold(attachment, action, ctx, fault);
 }

@@ -42,8 +42,13 @@ fault_code readout_take(struct attachment *attachment, struct sink *sink, struct
 fault_code readout_call_instead(struct attachment *attachment, struct fault *fault);
 
 /*
- * Runs an action that reads or writes prof.active: in a hold, for which the
- * plan is made first if there is none.
+ * Runs an action that reads or writes prof.active (run/sampling.h). With
+ * attachment->reads, and if prof.active is a proven byte of the memory, no thread
+ * is stopped: the action sees attachment->switches. Otherwise as readout_hold.
+ * FAULT_UNWRITABLE: WAY_MEMORY, and it is not proven.
  */
 fault_code readout_act(struct attachment *attachment, held_action action, void *ctx,
                        struct fault *fault);
+/* Runs an action in a hold, for which the plan is made first if there is none. */
+fault_code readout_hold(struct attachment *attachment, held_action action, void *ctx,
+                        struct fault *fault);

@@ -3,6 +3,7 @@
 #include "run/apart.h"
 #include "run/faults.h"
 #include "run/interrupt.h"
+#include "run/switching.h"
 
 #include <errno.h>
 
@@ -19,26 +20,72 @@ static void be_patient(const struct attachment *attachment)
     interrupt_patience(2, farewell);
 }
 
-fault_code sampling_begin(struct attachment *attachment, void *ctx, struct fault *fault)
+/* ---- prof.active: through memory, or by a call in a hold ---- */
+
+/* The byte is found again each time: modules come and go. */
+static fault_code find_byte(struct attachment *attachment, bool active, struct prof_state *state,
+                            struct fault *fault)
 {
-    struct sampling *sampling = ctx;
+    const char *why = switching_find(attachment, active, state);
+
+    return why ? fault_set(fault, FAULT_UNWRITABLE, 0, "find prof.active", "%s", why) : FAULT_NONE;
+}
+
+static fault_code read_active(struct attachment *attachment, bool *active, struct fault *fault)
+{
+    struct prof_state state;
+    fault_code rc;
+
+    if (!attachment->switches)
+        return prof_active_read(&attachment->injection, &attachment->instance, active, fault);
+    rc = find_byte(attachment, false, &state, fault);
+    *active = prof_is_active(&state);
+    return rc;
+}
+
+static fault_code switch_active(struct attachment *attachment, bool active, struct fault *fault)
+{
+    struct prof_state state;
+    fault_code rc;
+
+    if (!attachment->switches)
+        return prof_active_write(&attachment->injection, &attachment->instance, active, fault);
+    rc = find_byte(attachment, active, &state, fault);
+    return rc == FAULT_NONE ? switching_write(attachment, active, &state, fault) : rc;
+}
+
+/* Reads the state, and what else a call depends on. */
+static fault_code learn_state(struct attachment *attachment, struct sampling *sampling,
+                              struct fault *fault)
+{
     struct injection *injection = &attachment->injection;
     const struct instance *instance = &attachment->instance;
-    fault_code rc = prof_read(injection, instance, &sampling->former, fault);
+    fault_code rc;
 
+    if (attachment->switches)
+        return find_byte(attachment, true, &sampling->former, fault);
+    rc = prof_read(injection, instance, &sampling->former, fault);
     if (rc == FAULT_NONE)
         rc = build_can_profile(&sampling->former.build, fault);
     if (rc == FAULT_NONE && !attachment->reads)
         rc = dump_streamable(injection, instance, &sampling->former, &attachment->hooks, fault);
     if (rc == FAULT_NONE && activation_needed(sampling->former.build.text))
         rc = activation_learn(injection, instance, &sampling->layout, fault);
+    return rc;
+}
+
+fault_code sampling_begin(struct attachment *attachment, void *ctx, struct fault *fault)
+{
+    struct sampling *sampling = ctx;
+    fault_code rc = learn_state(attachment, sampling, fault);
+
     sampling->active = prof_is_active(&sampling->former);
     if (rc != FAULT_NONE)
         return rc;
     be_patient(attachment);
     if (!sampling->active) {
         sampling->owed = true;
-        rc = prof_active_write(injection, instance, true, fault);
+        rc = switch_active(attachment, true, fault);
         sampling->active = true;
     }
     sampling->began = clock_now();
@@ -105,7 +152,7 @@ fault_code sampling_begun(struct attachment *attachment, struct sampling *sampli
         return rc;
     if (sampling->former.thread_active_init == FACT_NO)
         attachment_note(attachment, &(struct run_note){.kind = NOTE_NEW_THREADS_SILENT});
-    if (activation_needed(sampling->former.build.text))
+    if (!attachment->switches && activation_needed(sampling->former.build.text))
         rc = visit_threads(attachment, sampling, fault);
     if (rc == FAULT_NONE)
         attachment_note(attachment, &(struct run_note){.kind = begun});
@@ -116,7 +163,7 @@ fault_code sampling_look(struct attachment *attachment, void *ctx, struct fault 
 {
     struct sampling *sampling = ctx;
     bool active;
-    fault_code rc = prof_active_read(&attachment->injection, &attachment->instance, &active, fault);
+    fault_code rc = read_active(attachment, &active, fault);
 
     if (rc != FAULT_NONE || active == sampling->active)
         return rc;
@@ -133,7 +180,7 @@ static fault_code write_active(struct attachment *attachment, struct sampling *s
 
     if (rc == FAULT_NONE && !sampling->foreign && sampling->active != active) {
         sampling->owed = true;
-        rc = prof_active_write(&attachment->injection, &attachment->instance, active, fault);
+        rc = switch_active(attachment, active, fault);
         if (rc == FAULT_NONE)
             sampling->active = active;
     }

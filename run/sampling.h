@@ -23,7 +23,7 @@ struct sampling {
 
 /*
  * The functions that run in a hold are of type held_action: their second argument is
- * the struct sampling.
+ * the struct sampling. With attachment->switches they need no hold (readout_act).
  */
 
 /*

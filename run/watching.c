@@ -249,7 +249,9 @@ static fault_code check_profiling(struct watching *watch)
             attachment->request.way == WAY_MEMORY)
             return rc;
     }
-    return readout_act(attachment, check_held, watch, &watch->fault);
+    if (watch->request.on)
+        return readout_act(attachment, check_held, watch, &watch->fault);
+    return readout_hold(attachment, check_held, watch, &watch->fault);
 }
 
 static fault_code check_first(struct watching *watch)

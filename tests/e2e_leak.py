@@ -48,17 +48,41 @@ class Leak(e2e_record.TestCase):
         """Returns when it has begun: it waits, or is about to."""
         return self.start_again("leak", process.pid, "-d", duration, "-v", *words, **options)
 
-    def test_found(self):
-        """1 MB/s among 1 GB/s: the first row, with the leaked size within the sampling error."""
-        leaky = Leaky(self, sample=12)
-        before = leaky.leaked()
-        tool = self.start_leak(leaky, "--json")
+    def interrupted_leak(self, leaky, *words):
+        """Interrupted after half a thousand leaked objects or more. Returns its JSON."""
+        tool = self.start_leak(leaky, "--json", *words)
         leaky.wait_leaked(3 << 19)
         tool.send_signal(signal.SIGINT)
         code, out, err = self.end(tool)
         self.assertEqual(code, lib.INTERRUPTED, err)
+        return json.loads(out)
+
+    def test_found_without_a_call(self):
+        """The same first row; no thread is stopped, and jemalloc's counts are not known."""
+        for words in ((), ("--no-call",)):
+            with self.subTest(words=words):
+                leaky = Leaky(self, sample=12)
+                before = leaky.leaked()
+                told = self.interrupted_leak(leaky, *words)
+                most = leaky.leaked() - before
+                first = told["rows"][0]
+                calls = [call["function"] for call in first["stack"]]
+                self.assertEqual(calls[:2], ["leak_here", "work"])
+                self.assertGreater(first["bytes"] + 2 * first["error"], 3 << 19)
+                self.assertLess(first["bytes"] - 2 * first["error"], most)
+                self.assertEqual((told["way"], told["holds"], told["calls"]), ("memory", 0, 0))
+                self.assertGreater(told["read_ns"], 0)
+                self.assertIsNone(told["allocated_after"])
+                self.assertGreater(told["rss_after"], told["rss_before"])
+                self.assert_active(leaky.pid, False)
+                self.assertTrue(leaky.alive())
+
+    def test_found(self):
+        """1 MB/s among 1 GB/s: the first row, with the leaked size within the sampling error."""
+        leaky = Leaky(self, sample=12)
+        before = leaky.leaked()
+        told = self.interrupted_leak(leaky, "--call")
         most = leaky.leaked() - before
-        told = json.loads(out)
         first = told["rows"][0]
         self.assertEqual([call["function"] for call in first["stack"]][:2], ["leak_here", "work"])
         self.assertTrue(first["stack"][0]["file"].endswith("leaky.c"), first)
@@ -87,7 +111,7 @@ class Leak(e2e_record.TestCase):
     def test_table(self):
         leaky = Leaky(self)
         leaky.wait_leaked(1 << 20)  # not covered
-        tool = self.start_leak(leaky)
+        tool = self.start_leak(leaky, "--call")
         leaky.wait_leaked(1 << 20)
         tool.send_signal(signal.SIGINT)
         code, out, err = self.end(tool)
@@ -108,12 +132,17 @@ class Leak(e2e_record.TestCase):
 
     def test_settle(self):
         """After sampling has ended, the churn is freed: only the leak is left."""
-        leaky = Leaky(self)
         path = os.path.join(self.directory(), "x.folded")
-        words = (leaky.pid, "-d", "300ms", "--settle", "100ms", "--json", "-o", path)
+        for way, holds in (("--call", 3), ("--no-call", 0)):
+            with self.subTest(way=way):
+                self.assert_settled(Leaky(self), path, way, holds)
+                os.unlink(path)
+
+    def assert_settled(self, leaky, path, way, holds):
+        words = (leaky.pid, way, "-d", "300ms", "--settle", "100ms", "--json", "-o", path)
         told = json.loads(self.leak(*words).text)
         self.assertEqual([row["stack"][0]["function"] for row in told["rows"]], ["leak_here"])
-        self.assertEqual((told["holds"], told["path"]), (3, path))
+        self.assertEqual((told["holds"], told["path"]), (holds, path))
         self.assertGreaterEqual(told["allocated_ns"], 10**8)
         left = [line for line in self.read(path).decode().splitlines() if not line.endswith(" 0")]
         self.assertEqual(len(left), 1, left)
@@ -141,7 +170,9 @@ class Leak(e2e_record.TestCase):
                 path = os.path.join(place, "x." + extension)
                 result = self.leak(leaky.pid, "-d", "100ms", "-o", path)
                 self.assertIn(sign, self.read(path))
-                self.assertIn("stats.allocated: ", result.text)
+                self.assertRegex(result.text, r"(?m)^RSS: .* -> .* in 1\d\d ms \(stats\.allocated ")
+        result = self.leak(leaky.pid, "--call", "-d", "100ms")
+        self.assertIn("stats.allocated: ", result.text)
         result = self.leak(leaky.pid, "-d", "100ms", "-f", "folded")
         self.assertNotIn("stats.allocated", result.text)
         self.assert_active(leaky.pid, False)

@@ -92,24 +92,32 @@ class TestCase(lib.TestCase):
 class Record(TestCase):
     def test_profile(self):
         """Former state, dump, former state; no file on the target's side."""
+        read = r"profile read from memory in .*: \d+ stacks, \d+ threads?; no thread was stopped\n\Z"
+        for way, said in (("--call", r"a thread stopped 2 times, .* at most"), ("--no-call", read)):
+            with self.subTest(way=way):
+                self.assert_recorded(way, said)
+
+    def assert_recorded(self, way, said):
         victim = self.victim("malloc")
         place = self.directory()
         path = os.path.join(place, "x.heap")
-        result = self.assert_ran(self.tool("record", victim.pid, "-d", "300ms", "-o", path))
+        result = self.assert_ran(self.tool("record", way, victim.pid, "-d", "300ms", "-o", path))
         self.assertEqual(result.text, path + "\n")
         self.assert_profile(self.read(path))
         self.assertEqual(os.listdir(place), ["x.heap"])
         self.assertEqual(victim.new_files(), [])
         self.assertRegex(result.err, r"sampled for \d+(\.\d+)? m?s; prof\.active is false again")
-        self.assertRegex(result.err, r"a thread stopped 2 times, .* at most")
+        self.assertRegex(result.err, said)
         self.assert_active(victim.pid, False)
         self.assert_unharmed(victim, slow=True)
 
     def test_target_is_as_it_was(self):
         victim = self.victim()
         before = lib.snapshot(victim.pid)
-        self.assert_ran(self.tool("record", victim.pid, "-d", "50ms", "-o", "/dev/null"))
-        self.assertEqual(lib.snapshot_differences(victim.pid, before), [])
+        for way in ("--call", "--no-call"):
+            words = ("record", way, victim.pid, "-d", "50ms", "-o", "/dev/null")
+            self.assert_ran(self.tool(*words))
+            self.assertEqual(lib.snapshot_differences(victim.pid, before), [])
         self.assert_active(victim.pid, False)
         self.assert_unharmed(victim, slow=True)
 
@@ -146,14 +154,16 @@ class Record(TestCase):
 
     def test_json(self):
         victim = self.victim("malloc")
-        path = os.path.join(self.directory(), "x.html")
-        result = self.tool("record", victim.pid, "-d", "50ms", "-o", path, "--json")
-        told = json.loads(self.assert_ran(result).text)
-        self.assertEqual((told["old"], told["new"], told["interrupted"]), (False, False, False))
-        self.assertEqual([p["path"] for p in told["profiles"]], [path])
-        self.assertGreaterEqual(told["sampled_ns"], 50 * 10**6)
-        self.assertEqual((told["pid"], told["holds"]), (victim.pid, 2))
-        self.assertIn(b"<script>", self.read(path))
+        for way, word, holds in (("--call", "call", 2), ("--no-call", "memory", 0)):
+            path = os.path.join(self.directory(), "x.html")
+            result = self.tool("record", way, victim.pid, "-d", "50ms", "-o", path, "--json")
+            told = json.loads(self.assert_ran(result).text)
+            self.assertEqual((told["old"], told["new"], told["interrupted"]),
+                             (False, False, False))
+            self.assertEqual([p["path"] for p in told["profiles"]], [path])
+            self.assertGreaterEqual(told["sampled_ns"], 50 * 10**6)
+            self.assertEqual((told["pid"], told["holds"], told["way"]), (victim.pid, holds, word))
+            self.assertIn(b"<script>", self.read(path))
 
     def test_usage(self):
         victim = self.victim()
@@ -180,8 +190,10 @@ class Record(TestCase):
     def test_dry_run(self):
         victim = self.victim()
         place = self.directory()
-        result = self.assert_ran(self.tool("record", victim.pid, "--dry-run", cwd=place))
+        result = self.assert_ran(self.tool("record", "--call", victim.pid, "--dry-run", cwd=place))
         self.assertIn("mallctl prof.dump", result.text)
+        result = self.assert_ran(self.tool("record", victim.pid, "--dry-run", cwd=place))
+        self.assertIn("calls      none: ", result.text)
         self.assertEqual(os.listdir(place), [])
         self.assert_active(victim.pid, False)
 
@@ -300,8 +312,14 @@ class Interrupted(TestCase):
         """Interruptions near the moment at which it restores prof.active by itself."""
         self.storm(False, signal.SIGTERM, ("-d", "30ms"))
 
+    def test_interrupted_calls(self):
+        """The same, where each of them stops a thread."""
+        self.storm(False, signal.SIGINT, ("-d", "1h", "--call"))
+        self.storm(False, signal.SIGTERM, ("-d", "30ms", "--call"))
+
     def test_terminated_at_the_end_active_before(self):
         self.storm(True, signal.SIGTERM, ("-d", "30ms"))
+        self.storm(True, signal.SIGTERM, ("-d", "30ms", "--call"))
 
     def test_partial_result(self):
         victim = self.victim("malloc")
@@ -340,7 +358,7 @@ class Interrupted(TestCase):
 
     def test_stopped_at_the_end(self):
         """It keeps trying, and loses nothing."""
-        victim, place, tool = self.stopped()
+        victim, place, tool = self.stopped("--call")
         tool.send_signal(signal.SIGINT)
         self.read_until(tool, b"cannot be stopped yet, trying again: it is stopped by job control")
         self.go_on(victim)
@@ -349,9 +367,23 @@ class Interrupted(TestCase):
         self.assert_profile(self.read(os.path.join(place, out.decode().rstrip("\n"))))
         self.assert_active(victim.pid, False)
 
+    def test_stopped_all_the_time(self):
+        """Memory is read and written while it is stopped."""
+        victim, place, tool = self.stopped()
+        tool.send_signal(signal.SIGINT)
+        code, out, err = self.end(tool)
+        self.assertEqual(code, lib.INTERRUPTED, err)
+        self.assertIn("prof.active is false again", err)
+        self.assertIn("no thread was stopped", err)
+        self.assert_profile(self.read(os.path.join(place, out.decode().rstrip("\n"))))
+        self.assertEqual(lib.state_of(victim.pid), "T")
+        self.go_on(victim)
+        self.assert_active(victim.pid, False)
+        self.assert_unharmed(victim, slow=True)
+
     def test_second_ctrl_c(self):
         """Without a profile, and at once: as soon as the target can be stopped again."""
-        victim, place, tool = self.stopped()
+        victim, place, tool = self.stopped("--call")
         tool.send_signal(signal.SIGINT)
         self.read_until(tool, b"cannot be stopped yet")
         tool.send_signal(signal.SIGINT)
@@ -365,7 +397,7 @@ class Interrupted(TestCase):
 
     def test_third_ctrl_c(self):
         """It leaves profiling on, and reports that."""
-        victim, place, tool = self.stopped()
+        victim, place, tool = self.stopped("--call")
         for text in (b"cannot be stopped yet", b"prof.active is not back to false yet"):
             tool.send_signal(signal.SIGINT)
             self.read_until(tool, text)
@@ -433,12 +465,12 @@ class Meanwhile(TestCase):
         self.assertIsNone(process.poll())
 
     def test_switched_off_by_somebody_else(self):
-        for former in (False, True):
-            with self.subTest(former=former):
+        for former, words in ((False, ()), (True, ()), (False, ("--call",)), (True, ("--call",))):
+            with self.subTest(former=former, words=words):
                 victim = self.victim("malloc")
                 if former:
                     self.use("on", victim.pid)
-                tool = self.start_recording(victim, "--every", "200ms",
+                tool = self.start_recording(victim, "--every", "200ms", *words,
                                             directory=self.directory())
                 self.use("off", victim.pid)
                 tool.send_signal(signal.SIGINT)
@@ -460,15 +492,16 @@ class Meanwhile(TestCase):
         self.assert_active(victim.pid, False)
 
     def test_the_tool_is_killed(self):
-        """Between its stops: the target continues, and profiling can be switched off."""
-        victim = self.victim()
-        tool = self.start_recording(victim, directory=self.directory())
-        tool.kill()
-        tool.wait()
-        self.assertIn(b"jeattach off %d" % victim.pid, self.first_lines)
-        self.assert_active(victim.pid, True)
-        self.use("off", victim.pid)
-        self.assert_unharmed(victim, slow=True)
+        """While it waits: the target continues, and profiling can be switched off."""
+        for way in ("--call", "--no-call"):
+            victim = self.victim()
+            tool = self.start_recording(victim, way, directory=self.directory())
+            tool.kill()
+            tool.wait()
+            self.assertIn(b"jeattach off %d" % victim.pid, self.first_lines)
+            self.assert_active(victim.pid, True)
+            self.use("off", victim.pid)
+            self.assert_unharmed(victim, slow=True)
 
 
 class Output(TestCase):
@@ -546,10 +579,16 @@ class Output(TestCase):
 
 class Series(TestCase):
     def test_rotation(self):
+        self.assert_rotated("--call", "stopped 6 times")
+
+    def test_rotation_without_a_call(self):
+        self.assert_rotated("--no-call", "profile read from memory 5 times")
+
+    def assert_rotated(self, way, said):
         victim = self.victim("malloc")
         place = self.directory()
         words = ("--every", "20ms", "--count", "5", "--keep", "2", "-o", place + "/%n-%p-%t.heap")
-        result = self.assert_ran(self.tool("record", victim.pid, *words))
+        result = self.assert_ran(self.tool("record", way, victim.pid, *words))
         paths = result.text.split()
         self.assertEqual(len(paths), 5, result)
         self.assertEqual(len(set(paths)), 5)
@@ -558,7 +597,7 @@ class Series(TestCase):
         for path in left:
             self.assertRegex(path, r"/victim-%d-\d{8}T\d{6}Z(-\d+)?\.heap$" % victim.pid)
             self.assert_profile(self.read(path))
-        self.assertIn("stopped 6 times", result.err)
+        self.assertIn(said, result.err)
         self.assert_active(victim.pid, False)
         self.assert_unharmed(victim, slow=True)
 

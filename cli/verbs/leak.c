@@ -22,6 +22,18 @@ struct leak_verb {
     struct leak leak;
 };
 
+/* Without a call. */
+static void print_rss(const struct leak *leak)
+{
+    double from = (double)leak->before.rss, to = (double)leak->after.rss;
+    char texts[4][UNITS_TEXT];
+
+    printf("RSS: %s -> %s, %s in %s (stats.allocated needs a call: --call)\n",
+           units_bytes(from, texts[0]), units_bytes(to, texts[1]),
+           units_change(to - from, texts[2]),
+           units_duration(leak->after.at_ns - leak->before.at_ns, texts[3]));
+}
+
 static void print_counted(const struct leak *leak)
 {
     const struct stats_gauges *before = &leak->before.gauges, *after = &leak->after.gauges;
@@ -29,10 +41,6 @@ static void print_counted(const struct leak *leak)
     uint64_t took_ns = leak->after.at_ns - leak->before.at_ns;
     char from[UNITS_TEXT], to[UNITS_TEXT], change[UNITS_TEXT], took[UNITS_TEXT], rate[UNITS_TEXT];
 
-    if (!leak->before.counted || !leak->after.counted) {
-        printf("stats.allocated is not known: this jemalloc was built without statistics\n");
-        return;
-    }
     printf("stats.allocated: %s -> %s, %s in %s, %s\n",
            units_bytes((double)before->allocated, from), units_bytes((double)after->allocated, to),
            units_change(grown, change), units_duration(took_ns, took),
@@ -82,7 +90,12 @@ static bool print_table(const struct samples *samples, const struct display *dis
         return false;
     own.colors = isatty(STDOUT_FILENO);
     printf("%s[%d]\n", message_clean(target->stat.comm, clean, sizeof clean), (int)target->pid);
-    print_counted(leak);
+    if (leak->before.counted && leak->after.counted)
+        print_counted(leak);
+    else if (verb->attachment.switches)
+        print_rss(leak);
+    else
+        printf("stats.allocated is not known: this jemalloc was built without statistics\n");
     print_coverage(leak);
     print_sum(leak, &growth, &own);
     growth_write(&growth, samples, &own, stdout);
@@ -149,6 +162,8 @@ static bool print_leak_json(const struct samples *samples, const struct display 
     json_signed(&json, "shrunk", growth.shrunk);
     json_rounded(&json, "error", trunc(growth.error));
     json_text_or_null(&json, "path", verb->options->output);
+    json_number(&json, "rss_before", leak->before.rss);
+    json_number(&json, "rss_after", leak->after.rss);
     json_list_begin(&json, "rows");
     for (size_t i = 0; i < growth_shown(&growth, display); i++) {
         json_item_begin(&json);
@@ -191,7 +206,7 @@ static fault_code perform_leak(struct leak_verb *verb, struct fault *fault)
     fault_code rc = FAULT_NONE;
 
     if (options->dry_run)
-        return job_describe(&verb->job, verb_leak.calls, fault);
+        return job_describe_sampling(&verb->job, verb_leak.calls, fault);
     if (options->output)
         rc = output_open_new(&verb->output, options->output, false, fault);
     if (rc == FAULT_NONE)

@@ -106,7 +106,7 @@ static bool prepare_record(struct record *record, const struct options *options)
 static fault_code perform_record(struct record *record, struct fault *fault)
 {
     if (record->options->dry_run)
-        return job_describe(&record->job, verb_record.calls, fault);
+        return job_describe_sampling(&record->job, verb_record.calls, fault);
     return recording_run(&record->recording, fault);
 }
 

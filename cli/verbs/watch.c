@@ -97,7 +97,7 @@ static int describe_watch(struct watcher *watcher)
         rc = job_describe_memory(&watcher->job,
                                  "the profile can be read from the memory of the process");
     else if (rc == FAULT_NONE)
-        rc = job_describe(&watcher->job, verb_watch.calls, &watching->fault);
+        rc = job_describe_sampling(&watcher->job, verb_watch.calls, &watching->fault);
     (void)finish_watched(watcher, rc);
     return watcher->code;
 }
