@@ -311,11 +311,12 @@ static bool was_delayed(const struct attempt *attempt)
 static fault_code read_quickly(struct reader *reader, struct batch *batch, const struct sink *sink,
                                struct attempt *best, struct fault *fault)
 {
+    const unsigned most = reader->source.attempts ? reader->source.attempts : ATTEMPTS_MAX;
     const uint64_t start = clock_ns(CLOCK_MONOTONIC);
     fault_code rc = attempt_read(reader, batch, sink, best, fault);
     struct attempt next, worse;
 
-    for (unsigned i = 1; i < ATTEMPTS_MAX && rc == FAULT_NONE && !reader->source.is_still; i++) {
+    for (unsigned i = 1; i < most && rc == FAULT_NONE && !reader->source.is_still; i++) {
         if (!was_delayed(best) || clock_ns(CLOCK_MONOTONIC) - start > ATTEMPTS_NS)
             break;
         if (attempt_read(reader, batch, sink, &next, fault) != FAULT_NONE) {

@@ -22,6 +22,7 @@ struct reader_source {
     struct memory *memory;
     bool is_still;                   /* nothing changes: a core file, a stopped process */
     const struct deadline *deadline; /* NULL: none */
+    unsigned attempts; /* reads, of which the quickest is taken; 0: the usual number */
 };
 
 struct reader {

@@ -102,7 +102,8 @@ static inline bool rig_begin(struct rig *rig, const struct forged_layout *layout
     rig->source = (struct reader_source){.instance = &rig->instance,
                                          .modules = &rig->modules,
                                          .target = &rig->target,
-                                         .memory = &rig->memory};
+                                         .memory = &rig->memory,
+                                         .attempts = 1};
     forged_begin(&rig->forged, layout, rig->bytes, RIG_BYTES, RIG_DATA, RIG_CODE + 0x8000);
     rig->forged.used = RIG_SEGMENT;
     return modules_parse(&rig->modules, RIG_MAPS, strlen(RIG_MAPS)) && rig->modules.count == 1;
