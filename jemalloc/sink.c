@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SINK_FIRST = 4 << 20, SINK_LEAST = 64 << 20 };
+enum { SINK_FIRST = 4 << 20, SINK_LEAST = 64 << 20, SINK_DRAIN = 256 << 10 };
 
 void sink_init(struct sink *sink, size_t limit)
 {
@@ -29,8 +29,17 @@ static bool sink_grow(struct sink *sink, size_t wanted)
     return LARGE_LIST_RESERVE(sink->bytes, sink->mapped, wanted > SINK_FIRST ? wanted : SINK_FIRST);
 }
 
+static void sink_drain(struct sink *sink)
+{
+    sink->drain(sink->drain_ctx, sink->bytes, sink->len);
+    sink->drained += sink->len;
+    sink->len = 0;
+}
+
 unsigned char *sink_reserve(struct sink *sink, size_t len)
 {
+    if (sink->drain && sink->len >= SINK_DRAIN)
+        sink_drain(sink);
     if (len > sink->limit - sink->len)
         return NULL;
     if ((!sink->mapped || sink->len + len > sink->mapped) && !sink_grow(sink, sink->len + len))

@@ -9,13 +9,20 @@ struct sink {
     size_t len;    /* bytes in use */
     size_t mapped; /* bytes of address space */
     size_t limit;
+    /* Not NULL: takes the bytes from time to time, so that there need not be space for all. */
+    void (*drain)(void *ctx, const unsigned char *bytes, size_t len);
+    void *drain_ctx;
+    size_t drained; /* bytes */
 };
 
 /* Returns a limit: most, or half of the memory available on the host, but at least 64 MiB. */
 size_t sink_affordable(const struct procfs *proc, size_t most);
 
 void sink_init(struct sink *sink, size_t limit);
-/* Makes space for len more bytes and returns it; NULL: limit reached or out of memory. */
+/*
+ * Makes space for len more bytes and returns it; NULL: limit reached or out of memory.
+ * With drain, the bytes before may be gone.
+ */
 unsigned char *sink_reserve(struct sink *sink, size_t len);
 /* Sets FAULT_TOO_LARGE with the limit, after sink_reserve has returned NULL. */
 fault_code sink_refuse(const struct sink *sink, const char *stage, struct fault *fault);

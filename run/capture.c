@@ -18,6 +18,11 @@ void capture_free(struct capture *capture)
     sink_free(&capture->text);
 }
 
+void capture_write_early(struct capture *capture, struct output *output)
+{
+    capture->output = output->temporary ? output : NULL;
+}
+
 struct taking {
     struct capture *capture;
     held_action first;
@@ -48,6 +53,27 @@ static fault_code take_by_call(struct attachment *attachment, struct taking *tak
     return attachment_hold(attachment, take_held, taking, fault);
 }
 
+static void drain_to_output(void *ctx, const unsigned char *bytes, size_t len)
+{
+    output_write(ctx, bytes, len);
+}
+
+/* While the process is frozen, nothing waits for a disk. */
+static fault_code take_reading_early(struct attachment *attachment, struct capture *capture,
+                                     struct fault *fault)
+{
+    struct sink *text = &capture->text;
+    fault_code rc;
+
+    if (capture->output && !attachment->request.freeze) {
+        text->drain = drain_to_output;
+        text->drain_ctx = capture->output;
+    }
+    rc = readout_take(attachment, text, fault);
+    text->drain = NULL;
+    return rc;
+}
+
 static fault_code take_from_memory(struct attachment *attachment, struct taking *taking,
                                    struct fault *fault)
 {
@@ -58,9 +84,9 @@ static fault_code take_from_memory(struct attachment *attachment, struct taking 
         rc = readout_act(attachment, taking->first, taking->ctx, fault);
     taking->first = NULL;
     if (rc == FAULT_NONE)
-        rc = readout_take(attachment, &capture->text, fault);
+        rc = take_reading_early(attachment, capture, fault);
     capture->time_ns = attachment->read.last.time_ns;
-    if (rc != FAULT_UNREADABLE)
+    if (rc != FAULT_UNREADABLE || capture->text.drained)
         return rc;
     rc = readout_call_instead(attachment, fault);
     capture->text.len = 0;
@@ -80,7 +106,7 @@ fault_code capture_take(struct attachment *attachment, struct capture *capture, 
         rc = take_by_call(attachment, &taking, fault);
     if (rc == FAULT_NONE)
         rc = dump_complete(&attachment->target, &capture->text, fault);
-    capture->bytes = capture->text.len;
+    capture->bytes = capture->text.drained + capture->text.len;
     capture->taken = rc == FAULT_NONE;
     return rc;
 }

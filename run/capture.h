@@ -20,10 +20,19 @@ struct capture {
     uint64_t bytes;   /* of the text, which capture_write may release */
     uint64_t time_ns; /* CLOCK_REALTIME at the dump, or at the start of the read */
     bool taken;
+    struct output *output; /* not NULL: gets what is read from memory at once */
 };
 
 void capture_init(struct capture *capture);
 void capture_free(struct capture *capture);
+
+/*
+ * Lets capture_take write a profile that it reads from memory to the output, while
+ * it makes the text, which then needs little memory. capture_write completes it, and
+ * must be given the same output, no base, and FORMAT_RAW. No effect on an output that
+ * others can see before it is complete.
+ */
+void capture_write_early(struct capture *capture, struct output *output);
 
 /*
  * Runs `first` unless it is NULL, and if that succeeds takes the profile: both in

@@ -158,13 +158,18 @@ int output_write_all(int fd, const unsigned char *bytes, size_t len, bool patien
     return 0;
 }
 
+void output_write(struct output *output, const unsigned char *bytes, size_t len)
+{
+    if (!output->err)
+        output->err = output_write_all(output->fd, bytes, len, true);
+}
+
 /* Keeps the errno, as stdio does not. */
 static ssize_t stream_write(void *cookie, const char *bytes, size_t len)
 {
     struct output *output = cookie;
 
-    if (!output->err)
-        output->err = output_write_all(output->fd, (const unsigned char *)bytes, len, true);
+    output_write(output, (const unsigned char *)bytes, len);
     return output->err ? 0 : (ssize_t)len;
 }
 

@@ -17,7 +17,7 @@ struct output {
     char *temporary; /* name in its directory; NULL: written directly (stdout, FIFO, device) */
     bool fresh;      /* existing files are never overwritten */
     unsigned number; /* with fresh: the first number to try, then the one used; 0: none */
-    int err;         /* of the first write to output_stream that failed */
+    int err;         /* of the first write before output_finish that failed */
 };
 
 fault_code output_open(struct output *output, const char *path, struct fault *fault);
@@ -33,6 +33,8 @@ fault_code output_open_new(struct output *output, const char *path, bool may_num
  * directory; no effect on stdout, FIFOs and devices. False: out of memory.
  */
 bool output_name(struct output *output, const char *path);
+/* Writes bytes; output_finish reports errors. */
+void output_write(struct output *output, const unsigned char *bytes, size_t len);
 /* A stream to the output; output_finish reports its errors. NULL: out of memory. */
 FILE *output_stream(struct output *output);
 /* Writes all bytes, flushes them to disk and gives the file its name. */

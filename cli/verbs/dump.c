@@ -134,7 +134,11 @@ static fault_code prepare_dump(struct dump *dump, const struct options *options,
 static fault_code run_streamed(struct dump *dump, struct fault *fault)
 {
     struct attachment *attachment = &dump->attachment;
-    fault_code rc = capture_take(attachment, &dump->capture, NULL, NULL, fault);
+    fault_code rc;
+
+    if (dump->presentation.format == FORMAT_RAW)
+        capture_write_early(&dump->capture, &dump->output);
+    rc = capture_take(attachment, &dump->capture, NULL, NULL, fault);
 
     if (rc == FAULT_NONE)
         rc = capture_write(attachment, &dump->presentation, &dump->capture, NULL, &dump->output,
