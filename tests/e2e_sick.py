@@ -1,7 +1,7 @@
 """A complete profile of a process that can make no call: stopped, frozen, traced, hung, sandboxed.
 
 The profile is read from memory (--no-call), and must be that which the process wrote itself when it
-was well, byte for byte up to its mappings. Where a call is asked for (--call) it is refused, or does
+was well, byte for byte up to its mappings. prof.active is switched by its byte. Where a call is asked for (--call) it is refused, or does
 not end: so the state is what it is said to be.
 """
 
@@ -78,6 +78,17 @@ class TestCase(lib.TestCase):
             self.assertIn("no thread was stopped", result.err)
         self.assertEqual(self.states(), before)
 
+        self.assert_switched(before)
+
+    def assert_switched(self, before):
+        """By one byte, and back; no thread has noticed that, either."""
+        for verb, was, now in ("on", "false", "true"), ("off", "true", "false"):
+            result = self.assert_ran(lib.run_tool(verb, "--no-call", self.sick.pid))
+            self.assertEqual(result.text, "prof.active: %s -> %s\n" % (was, now))
+            self.assertIn("one byte written", result.err)
+            self.assertIn("no thread was stopped", result.err)
+        self.assertEqual(self.states(), before)
+
     def assert_froze(self, threads=THREADS):
         """Reads the same with --freeze, which resumes all threads."""
         for _ in range(2):
@@ -107,8 +118,11 @@ class Stopped(TestCase):
         self.assert_froze()
         self.assertTrue(lib.wait_until(lambda: set(self.states().values()) == {"T"}), self.states())
         self.assert_refused(lib.NO_SAFE_MOMENT, "stopped by job control")
+        self.assert_ran(lib.run_tool("on", "--no-call", pid))
         os.kill(pid, signal.SIGCONT)
         self.assertTrue(lib.wait_until(lambda: set(self.states().values()) == {"S"}))
+        result = self.assert_ran(lib.run_tool("off", "--call", pid))
+        self.assertEqual(result.text, "prof.active: true -> false\n")
         self.assertEqual(profile_of(self.assert_ran(self.dump("--call"))), self.before)
 
     def frozen(self, make):

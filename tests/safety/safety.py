@@ -149,12 +149,15 @@ def tool_ok(*words, codes=(0,), **options):
 class Table:
     """Named checks: functions that raise Failure or Skip."""
 
-    def __init__(self, doc):
+    def __init__(self, doc, **flags):
+        """flags: more options of this driver, with their help."""
         parser = argparse.ArgumentParser(description=doc.splitlines()[0])
         parser.add_argument("--only", action="append", default=[], metavar="NAME")
         parser.add_argument("--long", action="store_true", default=bool(os.environ.get("LONG")))
         parser.add_argument("--sabotage", action="store_true", help="each check must fail")
         parser.add_argument("--list", action="store_true")
+        for name, text in flags.items():
+            parser.add_argument("--" + name, action="store_true", help=text)
         self.options = parser.parse_args()
         self.rows = []
 

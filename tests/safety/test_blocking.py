@@ -21,6 +21,7 @@ EARLY = 0.02  # for a call that ends by itself
 EARLY_ENDED = 0.15  # for a call that another thread ends: counted from before the call
 TURNS = 5
 WORDS = (("status",), ("on",), ("off",))
+FREEZE = ("dump", "--freeze", "-o", "/dev/null")
 
 
 def calls():
@@ -38,7 +39,7 @@ def has_run(pid, tid):
 
 class Check:
     def __init__(self, options):
-        self.sabotage = options.sabotage
+        self.sabotage, self.freeze = options.sabotage, options.freeze
         self.ms = 1500 if options.long else 300
         self.attaches = 20 if options.long else 3
         self.victim = None
@@ -49,7 +50,8 @@ class Check:
             # A thread that always runs may wait for a CPU as long as its call.
             hold_thread(self.victim.pid, tid, signal.SIGUSR2, 2 * self.ms / 1000 + 0.2)
             return True
-        result = tool_ok(*words, self.victim.pid, "--thread", tid, codes=(lib.OK, lib.GONE))
+        words = FREEZE if self.freeze else (*words, "--thread", tid)
+        result = tool_ok(*words, self.victim.pid, codes=(lib.OK, lib.GONE))
         if result.code == lib.OK or cut_short:
             self.held.append(result)
         return result.code == lib.OK
@@ -136,7 +138,7 @@ def no_call_is_forgotten(names):
 
 
 def main():
-    table = Table(__doc__)
+    table = Table(__doc__, freeze="stop all threads for a read, instead of that one for a call")
     check = Check(table.options)
     rows = list(calls())
     table.add("list", no_call_is_forgotten, [row[0] for row in rows], sabotage=False)
