@@ -6,6 +6,7 @@
 enum {
     WORDS_FIRST = 32,    /* program counters that are read together with the gctx */
     LINKS_MAX = 1 << 19, /* tctx in one batch */
+    WORDS_MAX = 1 << 21, /* program counters in one batch */
 };
 
 struct node_heads {
@@ -100,7 +101,8 @@ static bool take_heads(struct nodes *nodes, const remote_addr *addrs, size_t cou
     for (size_t i = 0; i < count; i++) {
         const unsigned char *head = nodes->heads->at[i].bytes;
         struct gctx gctx = {.address = addrs[i], .first_word = model->word_count};
-        gctx.is_proven = head_closes(layout, head, addrs[i], &gctx.words);
+        gctx.is_proven = head_closes(layout, head, addrs[i], &gctx.words) &&
+                         gctx.words <= WORDS_MAX - model->word_count;
         if (!gctx.is_proven)
             gctx.words = 0;
         if (!model_reserve_words(model, gctx.words) || !model_reserve_gctxs(model, 1))

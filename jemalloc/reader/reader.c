@@ -3,6 +3,7 @@
 #include "jemalloc/reader/bias.h"
 #include "jemalloc/reader/heap_text.h"
 #include "jemalloc/reader/period.h"
+#include "jemalloc/reader/repeated.h"
 #include "jemalloc/reader/roots.h"
 #include "jemalloc/reader/stacks.h"
 #include "jemalloc/reader/table.h"
@@ -26,6 +27,17 @@ static fault_code unreadable(struct fault *fault, enum unreadable_reason reason,
 static fault_code out_of_memory(struct fault *fault)
 {
     return fault_set(fault, FAULT_INTERNAL, ENOMEM, stage, "the profile");
+}
+
+fault_code reader_check_time(const struct reader *reader, struct fault *fault)
+{
+    const struct deadline *deadline = reader->source.deadline;
+
+    if (deadline && deadline_interrupted(deadline))
+        return fault_set(fault, FAULT_INTERRUPTED, EINTR, stage, "%d", reader->source.target->pid);
+    if (deadline && deadline_passed(deadline))
+        return fault_set(fault, FAULT_TOO_LATE, ETIMEDOUT, stage, "%d", reader->source.target->pid);
+    return FAULT_NONE;
 }
 
 /* ---- opening ---- */
@@ -67,6 +79,8 @@ fault_code reader_open(struct reader *reader, const struct reader_source *source
     if (rc == FAULT_NONE)
         roots_find_threads(reader, &batch);
     batch_close(&batch);
+    if (rc == FAULT_NONE)
+        rc = reader_check_time(reader, fault);
     if (rc == FAULT_NONE && reader->layout->has_unbiased &&
         !reader->variables.at[VARIABLE_UNBIAS].address)
         reader->unbias = bias_of_options(source);
@@ -83,8 +97,6 @@ void reader_close(struct reader *reader)
 static fault_code explain_end(const struct reader *reader, const struct sink *sink,
                               enum stacks_end end, struct fault *fault)
 {
-    const struct deadline *deadline = reader->source.deadline;
-
     switch (end) {
     case STACKS_READ:
         return FAULT_NONE;
@@ -93,10 +105,7 @@ static fault_code explain_end(const struct reader *reader, const struct sink *si
     case STACKS_TOO_MANY:
         return sink_refuse(sink, stage, fault);
     case STACKS_LATE:
-        if (deadline && deadline_interrupted(deadline))
-            return fault_set(fault, FAULT_INTERRUPTED, EINTR, stage, "%d",
-                             reader->source.target->pid);
-        return fault_set(fault, FAULT_TOO_LATE, ETIMEDOUT, stage, "%d", reader->source.target->pid);
+        return reader_check_time(reader, fault);
     default:
         return out_of_memory(fault);
     }
@@ -266,6 +275,8 @@ static fault_code read_model(struct reader *reader, struct batch *batch, const s
 {
     fault_code rc = read_stacks_of(reader, batch, sink, model, &reading->unsettled, fault);
 
+    if (rc == FAULT_NONE && !repeated_drop(model))
+        rc = out_of_memory(fault);
     if (rc == FAULT_NONE)
         rc = read_threads_of(reader, batch, model, fault);
     if (rc == FAULT_NONE && !join_threads(model, &reading->unsettled))

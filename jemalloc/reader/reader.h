@@ -69,3 +69,6 @@ fault_code reader_read(struct reader *reader, struct sink *sink, struct reading 
                        struct fault *fault);
 
 void reader_close(struct reader *reader);
+
+/* FAULT_TOO_LATE, FAULT_INTERRUPTED: the deadline of its source has passed, the operator stops. */
+fault_code reader_check_time(const struct reader *reader, struct fault *fault);

@@ -16,6 +16,11 @@ enum {
     PROOF_READS_MAX = 16, /* of one stack that changes */
 };
 
+static bool is_late(const struct reader *reader)
+{
+    return reader_check_time(reader, NULL) != FAULT_NONE;
+}
+
 static bool is_code(const struct reader *reader, remote_addr addr)
 {
     const struct vma *vma = modules_vma_at(reader->source.modules, addr);
@@ -178,7 +183,7 @@ static void visit_data_segment(const struct data_visit *data, remote_addr start,
                                unsigned char *buf)
 {
     start = (start + 7) & ~(remote_addr)7;
-    for (uint64_t at = 0; at + data->overlap < size; at += DATA_CHUNK) {
+    for (uint64_t at = 0; at + data->overlap < size && !is_late(data->reader); at += DATA_CHUNK) {
         size_t n = size - at < DATA_CHUNK + data->overlap ? (size_t)(size - at)
                                                           : DATA_CHUNK + data->overlap;
         if (memory_read(data->reader->source.memory, start + at, buf, n))
@@ -241,7 +246,7 @@ static enum table_proof choose_table(struct reader *reader, struct batch *batch,
     enum table_proof best = TABLE_REFUTED;
     size_t count = 0;
 
-    for (size_t i = 0; i < candidates->count; i++) {
+    for (size_t i = 0; i < candidates->count && !is_late(reader); i++) {
         enum table_proof proof = prove_any(reader, batch, candidates->list[i], &layout);
         if (proof == TABLE_REFUTED || proof < best)
             continue;
@@ -270,12 +275,16 @@ fault_code roots_find_stacks(struct reader *reader, struct batch *batch, struct 
 {
     remote_addr named = reader->variables.at[VARIABLE_STACKS].address;
     enum table_proof proof = TABLE_REFUTED;
+    fault_code rc;
 
     reader->stacks = named;
     if (named)
         proof = prove_any(reader, batch, named, &reader->layout);
     if (proof == TABLE_REFUTED)
         proof = search_table(reader, batch);
+    rc = reader_check_time(reader, fault);
+    if (rc != FAULT_NONE)
+        return rc;
     if (proof != TABLE_REFUTED)
         return FAULT_NONE;
     fault_set(fault, FAULT_UNREADABLE, 0, "read the profile",
@@ -335,7 +344,7 @@ static void choose_root(struct reader *reader, struct batch *batch,
 {
     size_t most = 0;
 
-    for (size_t i = 0; i < candidates->count; i++) {
+    for (size_t i = 0; i < candidates->count && !is_late(reader); i++) {
         struct model model = {0};
         if (threads_read(batch, reader->layout, candidates->list[i], table, reader->source.is_still,
                          &model) &&
