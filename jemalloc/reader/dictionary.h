@@ -13,7 +13,7 @@ struct dictionary {
     struct dictionary_recent *recent; /* those numbered last, by a hash */
 };
 
-enum { DICTIONARY_WORD_BYTES = 40 }; /* of memory for each word, at most */
+enum { DICTIONARY_WORD_BYTES = 64 }; /* of memory for each word, at most */
 
 /* A dictionary of zeros is empty. */
 void dictionary_free(struct dictionary *dictionary);

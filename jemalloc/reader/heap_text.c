@@ -7,6 +7,8 @@
 
 enum { SHIFT = 3, COUNTS_LINE_MAX = 128, WORD_TEXT_MAX = 19, TITLE_MAX = 64 };
 
+enum { KEYED_MIN = 64, KEYED_DEPTH = 16 };
+
 static uint64_t to_whole(double value)
 {
     double rounded = round(value);
@@ -28,10 +30,17 @@ void heap_text_unbias(uint64_t shifted_objects, uint64_t bytes, unsigned lg_samp
     *printed_bytes = to_whole(scaled);
 }
 
+/* " 0x55...", ready to be copied */
+struct word_text {
+    unsigned char len;
+    char text[WORD_TEXT_MAX];
+};
+
 struct text_writer {
     const struct heap_text *text;
     struct sink *sink;
-    char *at; /* where the next byte goes, in space that was reserved */
+    struct word_text *words; /* by code */
+    char *at;                /* where the next byte goes, in space that was reserved */
 };
 
 static bool reserve_text(struct text_writer *writer, size_t len)
@@ -64,16 +73,32 @@ static void put_decimal(struct text_writer *writer, uint64_t value)
     writer->at += digits + sizeof digits - first;
 }
 
-static void put_address(struct text_writer *writer, uint64_t value)
+static void set_word_text(struct word_text *text, uint64_t value)
 {
-    char digits[16], *first = digits + sizeof digits;
+    char *at = text->text + 3;
+    unsigned digits = 1;
 
-    do
-        *--first = "0123456789abcdef"[value & 15];
-    while (value >>= 4);
-    put_text(writer, " 0x");
-    memcpy(writer->at, first, (size_t)(digits + sizeof digits - first));
-    writer->at += digits + sizeof digits - first;
+    memcpy(text->text, " 0x", 3);
+    while (digits < 16 && value >> 4 * digits)
+        digits++;
+    for (unsigned i = digits; i-- > 0; value >>= 4)
+        at[i] = "0123456789abcdef"[value & 15];
+    text->len = (unsigned char)(3 + digits);
+}
+
+/* Copies all bytes, in one instruction or two: those behind the text are written over. */
+static void put_word(struct text_writer *writer, const struct word_text *text)
+{
+    memcpy(writer->at, text->text, sizeof text->text);
+    writer->at += text->len;
+}
+
+static bool make_word_texts(struct text_writer *writer, const struct dictionary *dictionary)
+{
+    writer->words = calloc(dictionary->count + 1, sizeof *writer->words);
+    for (size_t i = 0; writer->words && i < dictionary->count; i++)
+        set_word_text(&writer->words[i], dictionary->words[i]);
+    return writer->words != NULL;
 }
 
 static void put_pair(struct text_writer *writer, const uint64_t counts[4])
@@ -151,7 +176,7 @@ static bool write_stack(struct text_writer *writer, const struct model *model,
         return false;
     put_text(writer, "@");
     for (size_t i = 0; i < gctx->words; i++)
-        put_address(writer, model->dictionary.words[model->codes[gctx->first_word + i]]);
+        put_word(writer, &writer->words[model->codes[gctx->first_word + i]]);
     put_text(writer, "\n");
     put_all(writer, sum);
     for (size_t i = 0; i < gctx->tctxs; i++) {
@@ -188,13 +213,14 @@ static bool write_stacks(struct text_writer *writer, const struct model *model,
 
 /* ---- the order: as prof_gctx_comp, by the bytes of the program counters, then by their number */
 
-/* As many codes as a word has space for, each plus one: 0 is the end of the stack. */
-static uint64_t make_key(const struct model *model, const struct gctx *gctx, unsigned bits)
+/* As many codes from the first on as a word has space for, each plus one: 0 is behind the stack. */
+static uint64_t make_key(const struct model *model, const struct gctx *gctx, size_t first,
+                         unsigned bits)
 {
     const uint32_t *codes = model->codes + gctx->first_word;
     uint64_t key = 0;
 
-    for (unsigned i = 0; i < 64 / bits; i++)
+    for (size_t i = first; i < first + 64 / bits; i++)
         key = key << bits | (i < gctx->words ? codes[i] + (uint64_t)1 : 0);
     return key;
 }
@@ -212,19 +238,30 @@ static int compare_places(const void *a, const void *b, void *ctx)
     return (x->words > y->words) - (x->words < y->words);
 }
 
-static void sort_places(struct model *model, struct place *places, unsigned bits)
-{
-    const size_t count = model->gctx_count;
-    size_t end;
+struct sorting {
+    struct model *model;
+    struct place *scratch;
+    unsigned bits; /* of a code */
+};
 
+/* Sorts stacks that are the same up to code `first`: by keys, then those with the same key. */
+static void sort_places(const struct sorting *sorting, struct place *places, size_t count,
+                        size_t first, unsigned depth)
+{
+    struct model *model = sorting->model;
+
+    if (count < KEYED_MIN || depth == KEYED_DEPTH) {
+        qsort_r(places, count, sizeof *places, compare_places, model);
+        return;
+    }
     for (size_t i = 0; i < count; i++)
-        places[i] = (struct place){make_key(model, &model->gctxs[i], bits), i};
-    sort_pairs(&places[0].key, &places[count].key, count);
-    for (size_t i = 0; i < count; i = end) {
+        places[i].key = make_key(model, &model->gctxs[places[i].index], first, sorting->bits);
+    sort_pairs(&places->key, &sorting->scratch->key, count);
+    for (size_t i = 0, end; i < count; i = end) {
         for (end = i + 1; end < count && places[end].key == places[i].key;)
             end++;
         if (end - i > 1)
-            qsort_r(places + i, end - i, sizeof *places, compare_places, model);
+            sort_places(sorting, places + i, end - i, first + 64 / sorting->bits, depth + 1);
     }
 }
 
@@ -241,7 +278,10 @@ static struct place *order_stacks(struct model *model)
     }
     while (model->dictionary.count >> bits)
         bits++;
-    sort_places(model, places, bits);
+    for (size_t i = 0; i < model->gctx_count; i++)
+        places[i].index = i;
+    sort_places(&(struct sorting){model, places + model->gctx_count, bits}, places,
+                model->gctx_count, 0, 0);
     return places;
 }
 
@@ -250,9 +290,11 @@ bool heap_text_write(const struct heap_text *text, struct model *model, struct s
 {
     struct text_writer writer = {.text = text, .sink = sink};
     struct place *places = order_stacks(model);
-    bool done = places && write_head(&writer, model) && write_threads(&writer, model) &&
+    bool done = places && make_word_texts(&writer, &model->dictionary) &&
+                write_head(&writer, model) && write_threads(&writer, model) &&
                 write_stacks(&writer, model, places, stacks) && reserve_text(&writer, TITLE_MAX);
 
+    free(writer.words);
     free(places);
     if (!done)
         return false;
