@@ -309,10 +309,10 @@ static fault_code attempt_read(struct reader *reader, struct batch *batch, const
     return rc;
 }
 
-/* True if the tool waited for a CPU for most of the time, in which the process went on. */
+/* True if the tool waited for a CPU for a fifth of the time, in which the process went on. */
 static bool was_delayed(const struct attempt *attempt)
 {
-    return attempt->reading.ns > 2 * attempt->cpu_ns;
+    return attempt->reading.ns > attempt->cpu_ns + attempt->cpu_ns / 4;
 }
 
 /*

@@ -77,6 +77,23 @@ static bool read_stacks(struct stack_reader *reader, remote_addr *addrs, size_t 
     return true;
 }
 
+/*
+ * Two reads that agree show how a stack was at the moment between them, which is
+ * the same moment for all of these. While fewer and fewer are left, so are these
+ * moments close to each other.
+ */
+static bool read_shrinking(struct stack_reader *reader, remote_addr *addrs, size_t *count)
+{
+    size_t before;
+
+    do {
+        before = *count;
+        if (!read_stacks(reader, addrs, count))
+            return false;
+    } while (*count > 1 && *count <= before / 2 && !reader->request->is_still);
+    return true;
+}
+
 /* One after the other: the less time between its two reads, the rarer the change. */
 static bool read_again(struct stack_reader *reader, remote_addr *addrs, size_t *count)
 {
@@ -101,7 +118,7 @@ static bool read_addresses(struct stack_reader *reader, struct addresses *fresh)
     for (size_t at = 0, n; at < fresh->count; at += n) {
         size_t left = n = fresh->count - at < NODES_MAX ? fresh->count - at : NODES_MAX;
         struct addresses failed = {fresh->list + at, 0, 0};
-        if (!read_stacks(reader, fresh->list + at, &left) ||
+        if (!read_shrinking(reader, fresh->list + at, &left) ||
             !read_again(reader, fresh->list + at, &left))
             return false;
         failed.count = left;
