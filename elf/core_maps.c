@@ -6,7 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PAGE = 4096, PATH_COLUMN = 73 /* fs/proc/task_mmu.c, show_vma_header_prefix */ };
+enum {
+    PAGE = 4096,
+    PATH_COLUMN = 73, /* fs/proc/task_mmu.c, show_vma_header_prefix */
+    PARTS_MAX = 64,   /* mappings of one file from its first one on; a hostile file has any number */
+};
 
 /* The text so far. */
 struct maps_text {
@@ -71,7 +75,9 @@ static size_t mapped_phdrs(const struct core *core, size_t i, Elf64_Phdr phdrs[I
     const struct core_mapping *first = &core->mappings[i];
     Elf64_Ehdr header;
 
-    while (first->offset != 0 && first > core->mappings && same_mapped_file(first, first - 1))
+    for (size_t parts = 0; first->offset != 0 && first > core->mappings && parts < PARTS_MAX &&
+                           same_mapped_file(first, first - 1);
+         parts++)
         first--;
     if (core_read(core, first->start, &header, sizeof header) != sizeof header ||
         !elf_header_valid(&header) || header.e_phentsize != sizeof *phdrs ||

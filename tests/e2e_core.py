@@ -9,6 +9,7 @@ import shutil
 import signal
 import struct
 import subprocess
+import time
 
 import allocators
 import lib
@@ -131,6 +132,38 @@ class Equal(Case):
         """coredump_filter without bit 4: no build-ids to compare."""
         before, core = self.crash(self.process_with_samples(), 0x3)
         self.assert_same(before, self.dump_core(core))
+
+    def test_without_build_id(self):
+        """As musl's distributions link: the program headers decide."""
+        directory = self.directory()
+        program = os.path.join(directory, "program")
+        subprocess.run(["objcopy", "--remove-section", ".note.gnu.build-id",
+                        releases.static_program("5.3.0", "paths"), program], check=True)
+        notes = subprocess.run(["readelf", "-n", program], capture_output=True, text=True).stdout
+        self.assertNotIn("Build ID", notes)
+        process = allocators.Allocator(directory, [program], {}, CONF, ("--levels", 6))
+        self.addCleanup(process.stop)
+        before, core = self.crash(process)
+        self.assert_same(before, self.dump_core(core))
+        shutil.copy("/bin/true", program + ".new")
+        os.rename(program + ".new", program)
+        self.assert_failed(self.dump_core(core), lib.REFUSED, "not here")
+
+    def test_while_it_allocates(self):
+        """The kernel stops the threads anywhere: no stack is invented, and few are left out."""
+        conf = CONF.replace("lg_prof_sample:10", "lg_prof_sample:0")
+        for version in ("5.2.1", "5.3.0"):
+            with self.subTest(version=version):
+                process = self.allocator(version, conf=conf, program="paths",
+                                         words=("--threads", 4, "--levels", 5))
+                known = set(stacks_of(self.profile_of(process.pid)))  # each path is taken at first
+                process.ask("churn 40")
+                time.sleep(0.2)
+                core = self.core_of_kernel(process.process, process.directory)
+                result = self.assert_ran(self.dump_core(core))
+                found = set(stacks_of(result.out))
+                self.assertGreater(len(found), len(known) * 0.9)
+                self.assertEqual(found - known, set())
 
     def test_names(self):
         before, core = self.crash(self.process_with_samples(link="static"))
