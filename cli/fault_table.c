@@ -121,7 +121,7 @@ static const struct fault_row rows[] = {
      "start it with %V=prof:true,prof_active:false in its environment; no jemalloc can enable "
      "profiling later"},
     {FAULT_UNREADABLE, "unreadable", EXIT_REFUSED, "its profile cannot be read from its memory: %W",
-     "let the process write it: the same command with --call"},
+     "let the process write it by a call: the same command with --call, without --no-call"},
     {FAULT_UNWRITABLE, "unwritable", EXIT_REFUSED,
      "prof.active cannot be written in its memory: %W%E", "the same command with --call"},
     {FAULT_CALL_FORBIDDEN, "call_forbidden", EXIT_REFUSED,

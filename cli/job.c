@@ -30,6 +30,7 @@ struct subject job_subject(const struct job *job)
         .name = attachment->opened ? attachment->target.stat.comm : NULL,
         .verb = job->verb,
         .variable = attachment->variable,
+        .instead = job->options->call ? "omit --call: memory is read without a call" : job->instead,
         .json = job->options->json && !options_to_stdout(job->options),
     };
 }

@@ -8,7 +8,8 @@
 
 struct job {
     const struct options *options;
-    const char *verb; /* before the pid: "dump the profile of process" */
+    const char *verb;    /* before the pid: "dump the profile of process" */
+    const char *instead; /* what needs no call (message.h); NULL: nothing, or --call is omitted */
     struct attachment *attachment;
     struct run_events events;
 };

@@ -1,6 +1,7 @@
 #include "cli/message.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "base/util.h"
 #include "cli/fault_table.h"
 #include "cli/faults.h"
 #include "cli/remedy.h"
@@ -217,6 +218,22 @@ static void write_headline(char *line, const struct subject *subject, const stru
         snprintf(line, LINE_SIZE, "cannot %s %d", subject->verb, subject->pid);
 }
 
+/* True if a call is not possible, but memory may be readable. */
+static bool concerns_call(fault_code code)
+{
+    static const fault_code codes[] = {
+        FAULT_TRACED,      FAULT_TOOL_TRACED, FAULT_DENIED_SECCOMP, FAULT_FROZEN,
+        FAULT_STOPPED,     FAULT_NO_STOP,     FAULT_NO_SAFE_POINT,  FAULT_NO_UNWINDER,
+        FAULT_NO_HEADROOM, FAULT_NO_SCRATCH,  FAULT_WITHHELD,       FAULT_UNSUPPORTED,
+        FAULT_HOOKS,
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(codes); i++)
+        if (codes[i] == code)
+            return true;
+    return false;
+}
+
 void message_words(const struct subject *subject, const struct fault *fault,
                    struct fault_words *words)
 {
@@ -233,6 +250,10 @@ void message_words(const struct subject *subject, const struct fault *fault,
     expand_template(words->cause, row->cause, &from);
     if (fix || row->fix)
         expand_template(words->fix, fix ? fix : row->fix, &from);
+    if (subject->instead && concerns_call(fault->code)) {
+        line_append(words->fix, words->fix[0] ? "; or " : "");
+        line_append(words->fix, subject->instead);
+    }
 }
 
 void message_json(struct json *json, const struct fault *fault, const struct fault_words *words)

@@ -27,6 +27,7 @@ struct subject {
     const char *name;     /* NULL: unknown */
     const char *verb;     /* "dump" */
     const char *variable; /* the environment variable that configures this jemalloc */
+    const char *instead;  /* what needs no call, if a call is not possible; NULL: nothing */
     bool json;            /* faults are printed as JSON too */
     bool core;            /* name is a core file; pid is 0 */
 };

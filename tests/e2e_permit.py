@@ -73,6 +73,26 @@ class Permit(lib.TestCase):
             status = json.loads(self.tool("status", pid, "--json", "--no-call", before=before).text)
             self.assertIs(status["prof.active"], active)
 
+    def assert_reads(self, pid, before=()):
+        """Profiles are read from memory by default; status and the fix of a call say so."""
+        result = self.assert_ran(self.tool("dump", pid, "-o", "-", before=before))
+        self.assert_profile(result.out)
+        self.assertIn("no thread was stopped", result.err)
+        for words in (("record", "-d", "10ms", "-o", os.devnull), ("leak", "-d", "10ms"),
+                      ("top", "--once")):
+            result = self.tool(words[0], pid, *words[1:], "--json", before=before)
+            told = json.loads(self.assert_ran(result).text)
+            self.assertEqual((told["way"], told["calls"]), ("memory", 0))
+        text = self.tool("status", pid, before=before).text
+        self.assertIn("\nmemory: readable: dump -o, record, leak, top, watch, on and off need no "
+                      "attach\n", text)
+        self.assertIn("\nnext: jeattach on %d\n" % pid, text)
+        told = json.loads(self.tool("status", "--json", pid, before=before).text)["attach"]
+        self.assertEqual((told["profile_readable"], told["active_writable"]), (True, True))
+        for words, fix in ((("on", "--call"), "; or omit --call: memory is read without a call\n"),
+                           (("dump",), "; or use -o FILE, which needs no call\n")):
+            self.assertIn(fix, self.tool(words[0], pid, *words[1:], before=before).err)
+
     def assert_refused(self, pid, code, name, *words, before=(), maps=True, memory=False):
         """Each verb that makes a call reports the same cause; status does so without ptrace.
         memory: what needs no call works."""
@@ -80,6 +100,7 @@ class Permit(lib.TestCase):
                  ("mallctl", "version")]
         if memory:
             self.assert_switches(pid, before)
+            self.assert_reads(pid, before)
         else:
             verbs += [("on",), ("off", "--no-call"), ("dump", "-o", os.devnull)]
         for verb in verbs:

@@ -172,6 +172,63 @@ class Blocks(TestCase):
         self.assert_left_alone(process)
 
 
+class FromMemory(TestCase):
+    """Without a call, the default: no thread is stopped, and nothing slows the refreshes down."""
+
+    def looks(self, process, *words):
+        result = self.assert_ran(lib.run_tool("top", "--json", *words, process.pid))
+        return [json.loads(line) for line in result.text.splitlines()]
+
+    def test_ten_a_second(self):
+        process = self.sites(stacks=MANY)
+        looks = self.looks(process, "-d", "100ms", "--count", "10", "--no-inlines")
+        self.assertEqual(len(looks), 10)
+        for look in looks:
+            self.assertEqual((look["way"], look["calls"], look["held_ns"]), ("memory", 0, 0))
+            self.assertEqual(look["interval_ns"], 10**8)
+            self.assertGreater(look["read_ns"], 0)
+            self.assertGreaterEqual(look["profile"]["stacks"], MANY)
+            self.assertEqual(sites_of(look)["keep_small"], SMALL)
+        self.assert_left_alone(process)
+
+    def test_words(self):
+        process = self.sites()
+        result = self.assert_ran(lib.run_tool("top", "--count", "2", "-d", "100ms", process.pid))
+        self.assertRegex(result.text, r"(?m)^no thread stopped; profile read in [\d.]+ (us|ms), at "
+                                      r"most [\d.]+ (us|ms); every 100 ms$")
+        self.assertRegex(result.text, r"\n +640 KiB +\d+\.\d% .* keep_large <- ")
+        self.assertRegex(result.err, r"profile read from memory 2 times, in .* at most: ")
+
+    def test_growth_while_it_is_stopped(self):
+        """A stopped target is shown as before; the growth before that is seen."""
+        process = self.sites()
+        tool = self.process(
+            [lib.TOOL, "top", "--no-call", "--json", "-d", "100ms", "--no-inlines",
+             str(process.pid)],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            env=lib.tool_environment(), text=True)
+        self.assertEqual(sites_of(json.loads(tool.stdout.readline()))["keep_small"], SMALL)
+        self.grow(process)
+        process.send_signal(signal.SIGSTOP)
+        self.assertTrue(lib.wait_until(lambda: lib.state_of(process.pid) == "T"))
+        last = [json.loads(tool.stdout.readline()) for _ in range(3)][-1]
+        self.assertIsNone(last["missed"])
+        self.assertEqual(sites_of(last)["keep_small"], 2 * SMALL)
+        process.send_signal(signal.SIGCONT)
+        tool.send_signal(signal.SIGINT)
+        tool.communicate(timeout=LIMIT)
+        self.assertEqual(tool.returncode, lib.OK)
+        self.assert_left_alone(process)
+
+    def test_profiling_is_off(self):
+        for conf, state in (("prof:false", "disabled"), ("prof:true,prof_active:false", "inactive")):
+            for way in ((), ("--no-call",)):
+                with self.subTest(conf=conf, way=way):
+                    look = self.looks(self.sites(conf), "--once", *way)[0]
+                    self.assertEqual(look["profiling"], state)
+                    self.assertGreater(look["gauges"]["RSS"], 0)
+
+
 class Lines(TestCase):
     """--json, read while it runs."""
 

@@ -194,10 +194,14 @@ static fault_code open_job(struct dump *dump, const struct options *options, pid
                            struct fault *fault)
 {
     static const char verb[] = "dump the profile of process";
+    struct attach_request request;
 
     if (options->output)
         return job_open_profile(&dump->job, &dump->attachment, options, pid, verb, fault);
-    return job_open(&dump->job, &dump->attachment, options, pid, verb, fault);
+    job_init(&dump->job, &dump->attachment, options, verb);
+    dump->job.instead = options->path ? NULL : "use -o FILE, which needs no call";
+    request = job_request(&dump->job, pid);
+    return attachment_open(&dump->attachment, &request, fault);
 }
 
 static int dump_main(const struct options *options, pid_t pid)

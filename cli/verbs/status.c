@@ -1,6 +1,7 @@
 /* jeattach status */
 #include "attach/permit.h"
 #include "base/units.h"
+#include "cli/faults.h"
 #include "cli/job.h"
 #include "cli/output/attachment_json.h"
 #include "cli/output/facts_json.h"
@@ -10,6 +11,8 @@
 #include "jemalloc/activate.h"
 #include "jemalloc/facts.h"
 #include "jemalloc/stripped/stripped.h"
+#include "run/readout.h"
+#include "run/switching.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -24,6 +27,7 @@ struct status {
     struct fault refusal; /* why an attach would fail; FAULT_NONE: it is possible */
     bool refusal_certain;
     struct fault_words refusal_words;
+    bool readable, switchable; /* with a refusal: the profile, prof.active, through memory */
 };
 
 static const char *found_text(enum found_by found_by)
@@ -110,6 +114,21 @@ static void next_step_of_core(const struct status *status, char *out, size_t siz
         snprintf(out, size, "jeattach dump --core %s -o FILE", status->job.options->core);
 }
 
+/* The step that needs no attach; false: there is none. */
+static bool next_without_attach(const struct status *status, char *out, size_t size)
+{
+    enum prof_verdict verdict = prof_judge(&status->state);
+    int pid = (int)status->attachment.target.pid;
+
+    if (verdict == PROF_INACTIVE && status->switchable)
+        snprintf(out, size, "jeattach on %d", pid);
+    else if (verdict == PROF_READY && status->readable)
+        snprintf(out, size, "jeattach dump -o FILE %d", pid);
+    else
+        return false;
+    return true;
+}
+
 /* Suggests no step that attaches if an attach would be refused. */
 static void next_step(const struct status *status, char *out, size_t size)
 {
@@ -123,6 +142,8 @@ static void next_step(const struct status *status, char *out, size_t size)
     }
     if (is_judged(status))
         attaches = verdict_next(&status->state, &status->conf, pid, out, size);
+    if (refused && next_without_attach(status, out, size))
+        return;
     if (refused && attaches)
         snprintf(out, size, "%s", status->refusal_words.fix);
     else if (!is_judged(status))
@@ -188,6 +209,10 @@ static void json_attach(struct json *json, const struct status *status)
     json_bool(json, "possible", status->refusal.code == FAULT_NONE);
     if (status->refusal.code != FAULT_NONE)
         message_json(json, &status->refusal, &status->refusal_words);
+    if (status->refusal.code != FAULT_NONE) {
+        json_bool(json, "profile_readable", status->readable);
+        json_bool(json, "active_writable", status->switchable);
+    }
     json_object_end(json);
 }
 
@@ -326,6 +351,15 @@ static const char *unknown_text(const struct status *status)
     return status->job.options->core ? "not found in the core file" : verdict_text(PROF_UNKNOWN);
 }
 
+static void print_refusal(const struct status *status)
+{
+    printf("attach: refused: %s; %s\n", status->refusal_words.cause, status->refusal_words.fix);
+    if (status->readable && status->switchable)
+        printf("memory: readable: dump -o, record, leak, top, watch, on and off need no attach\n");
+    else if (status->readable)
+        printf("memory: readable: dump -o, top and watch need no attach\n");
+}
+
 static void print_status_text(struct status *status)
 {
     char next[2048];
@@ -345,7 +379,7 @@ static void print_status_text(struct status *status)
     else if (status->refusal.code == FAULT_NONE)
         printf("attach: possible\n");
     else
-        printf("attach: refused: %s; %s\n", status->refusal_words.cause, status->refusal_words.fix);
+        print_refusal(status);
     printf("verdict: %s\nnext: %s\n",
            is_judged(status) ? verdict_text(prof_judge(&status->state)) : unknown_text(status),
            next);
@@ -389,16 +423,25 @@ static fault_code dry_run(struct status *status, struct fault *fault)
     return rc == FAULT_NONE ? job_describe(&status->job, verb_status.calls, fault) : rc;
 }
 
-/* Predicts whether an attach is possible, without one. */
+/* Predicts whether an attach is possible, without one; if not, what works all the same. */
 static void foresee(struct status *status)
 {
-    const struct attachment *attachment = &status->attachment;
+    struct attachment *attachment = &status->attachment;
     const struct subject subject = job_subject(&status->job);
+    struct prof_state state;
+    struct fault ignored;
 
     permit_forecast(&attachment->target, status->job.options->thread, &status->refusal_certain,
                     &status->refusal);
-    if (status->refusal.code != FAULT_NONE)
-        message_words(&subject, &status->refusal, &status->refusal_words);
+    if (status->refusal.code == FAULT_NONE && attachment->target.stat.state == 'T') {
+        fault_set(&status->refusal, FAULT_STOPPED, 0, "examine", "its first thread");
+        status->refusal_certain = true;
+    }
+    if (status->refusal.code == FAULT_NONE)
+        return;
+    message_words(&subject, &status->refusal, &status->refusal_words);
+    status->readable = readout_find(attachment, &ignored) == FAULT_NONE;
+    status->switchable = status->readable && !switching_find(attachment, true, &state);
 }
 
 /* Reads the missing values by a call; else checks that the process still exists. */
