@@ -11,9 +11,9 @@
 #include <sys/stat.h>
 
 enum {
-    SEGMENTS_MAX = 1 << 20,    /* vm.max_map_count is 65530 by default */
-    NOTES_READ_MAX = 1 << 20,  /* some 8 a thread */
-    FILE_NOTE_MAX = 16 << 20,  /* CORE_FILE_NOTE_SIZE_MAX, fs/coredump.c */
+    SEGMENTS_MAX = 1 << 20,   /* vm.max_map_count is 65530 by default */
+    NOTES_READ_MAX = 1 << 20, /* some 8 a thread */
+    FILE_NOTE_MAX = 16 << 20, /* CORE_FILE_NOTE_SIZE_MAX, fs/coredump.c */
     AUXV_MAX = 64 << 10,
     PHDRS_AT_ONCE = 1024,
 };

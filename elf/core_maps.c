@@ -9,7 +9,7 @@
 enum {
     PAGE = 4096,
     PATH_COLUMN = 73, /* fs/proc/task_mmu.c, show_vma_header_prefix */
-    PARTS_MAX = 64,   /* mappings of one file from its first one on; a hostile file has any number */
+    PARTS_MAX = 64, /* mappings of one file from its first one on; a hostile file has any number */
 };
 
 /* The text so far. */

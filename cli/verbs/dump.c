@@ -233,8 +233,11 @@ const struct verb verb_dump = {
     .synopses = {"[options] PID...", "--core FILE [--exe FILE] [--root DIR] [options]"},
     .takes = TAKES_OUTPUT | TAKES_PATH | TAKES_FORMAT | TAKES_HOOKS | TAKES_WAY | TAKES_FREEZE |
              TAKES_CORE,
-    .intro = "Makes the process write its heap profile and prints the path under which it can\n"
-             "be opened from here. By default jemalloc chooses the name (opt.prof_prefix).\n"
+    .intro = "With -o, reads the heap profile out of the memory of the process: no call, no\n"
+             "thread stopped. Where that is not possible, and always without -o, a thread of\n"
+             "the process calls prof.dump. Without -o the process writes the file: prints the\n"
+             "path under which it can be opened from here; by default jemalloc chooses the\n"
+             "name (opt.prof_prefix).\n"
              "\n"
              "With --core the process has ended: its profile is read from its core file and\n"
              "written here, by default to stdout. The core file must contain its anonymous\n"
@@ -243,7 +246,7 @@ const struct verb verb_dump = {
     .options =
         {
             {"output", NULL,
-             "stream the profile to this file, here, completely or not at all; - is stdout. On the "
+             "write the profile to this file, here, completely or not at all; - is stdout. On the "
              "target's side nothing is created: it needs no file, no file descriptor and no disk "
              "space. If FILE is a directory, or contains %p, %n, %t, ... (see jeattach record "
              "--help), each process gets a new file"},

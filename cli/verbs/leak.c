@@ -262,9 +262,9 @@ const struct verb verb_leak = {
     .intro = "Takes a profile, samples for a while, takes another, and restores the former\n"
              "value of prof.active. Shows what has grown, by stack, the largest growth first:\n"
              "bytes, twice the standard deviation of the sampling, objects and bytes per\n"
-             "second, beside stats.allocated at both ends. Memory that was allocated before\n"
-             "sampling began has no stack: the output says how much of all allocated memory\n"
-             "the samples cover.\n",
+             "second, beside the RSS at both ends; with --call, stats.allocated, and how much\n"
+             "of it the samples cover. Memory that was allocated before sampling began has no\n"
+             "stack. As record, it makes no call where that is possible.\n",
     .notes = "Ctrl-C ends it early, as it ends record: exit code 130.\n",
     .options =
         {

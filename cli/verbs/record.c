@@ -138,13 +138,14 @@ const struct verb verb_record = {
     .takes = TAKES_OUTPUT | TAKES_FORMAT | TAKES_DURATION | TAKES_SERIES | TAKES_HOOKS | TAKES_WAY |
              TAKES_FREEZE,
     .intro = "Switches profiling on, waits, takes a profile, restores the former value of\n"
-             "prof.active and reads it back. The profile is streamed: nothing is created on\n"
-             "the target's side. Prints the path of the file.\n",
+             "prof.active and reads it back. The profile is read from the memory of the\n"
+             "process, and prof.active is one byte there: no call, no thread stopped. Where\n"
+             "that is not possible, a thread makes calls, at the start and for each profile.\n"
+             "Nothing is created on the target's side. Prints the path of the file.\n",
     .notes = "Ctrl-C (or SIGTERM) ends it early and writes the samples taken so far: exit code\n"
              "130. A second one restores the former state without a result; a third exits at\n"
-             "once. A thread is stopped only at the start and for each profile. If jeattach is\n"
-             "ended by SIGKILL, the target continues with profiling on; to switch it off:\n"
-             "jeattach off PID.\n",
+             "once. If jeattach is ended by SIGKILL, the target continues with profiling on;\n"
+             "to switch it off: jeattach off PID.\n",
     .options =
         {
             {"output", NULL,

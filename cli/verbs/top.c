@@ -304,8 +304,9 @@ const struct verb verb_top = {
     .intro = "Shows, at each refresh, jemalloc's counts beside the RSS, with rates per second,\n"
              "and the allocation sites that hold the most or grow the fastest. A site is the\n"
              "innermost four calls of a stack; its size is estimated from jemalloc's samples,\n"
-             "and a growth marked ~ is within the error of the estimate. Each refresh stops\n"
-             "one thread once; the duration is shown. If that would exceed 1 % of the time\n"
+             "and a growth marked ~ is within the error of the estimate. Refreshes read the\n"
+             "memory of the process and stop nothing. With --call, or if the profile cannot\n"
+             "be read, each one stops one thread once; if that would exceed 1 % of the time\n"
              "(--share), the interval grows, which is shown too.\n"
              "\n"
              "Without profiling, only the counts are shown, and what to do about it.\n",

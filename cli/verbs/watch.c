@@ -203,7 +203,8 @@ const struct verb verb_watch = {
     .summary = "write a profile at a size, near a memory limit, or under pressure",
     .synopses = {"[options] PID --when RULE... -o DIR", "[options] -n NAME --when RULE... -o DIR"},
     .takes = TAKES_OUTPUT | TAKES_RULES | TAKES_ONE | TAKES_HOOKS | TAKES_WAY,
-    .intro = "Waits until a rule holds, then streams a profile to a new file in DIR:\n"
+    .intro = "Waits until a rule holds, then reads a profile out of the memory of the process,\n"
+             "or, where that is not possible, makes a call for it, and writes a file in DIR:\n"
              "NAME-PID-TIME-RSS.watch.heap, written completely or not at all. Prints its path\n"
              "on stdout, and one line for each event on stderr. Rules must be quoted, because\n"
              "the shell interprets > itself:\n"
