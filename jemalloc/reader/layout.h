@@ -48,7 +48,7 @@ struct reader_table {
     uint64_t cells;
 };
 
-enum { READER_BUCKET_CELLS = 4, READER_LG_BUCKETS_MAX = 22 };
+enum { READER_BUCKET_CELLS = 4, READER_LG_BUCKETS_MAX = 20 };
 
 /* A cell of it. */
 struct reader_cell {

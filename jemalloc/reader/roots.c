@@ -161,7 +161,7 @@ static enum table_proof prove_any(const struct reader *reader, struct batch *bat
     enum table_proof best = known ? prove_table(reader, known, batch, addr) : TABLE_REFUTED;
 
     *layout = known;
-    for (size_t i = 0; i < reader_layout_count && best == TABLE_REFUTED; i++) {
+    for (size_t i = 0; i < reader_layout_count && best == TABLE_REFUTED && !is_late(reader); i++) {
         *layout = &reader_layouts[i];
         if (prove_table(reader, *layout, batch, addr) == TABLE_PROVEN)
             best = TABLE_PROVEN;
