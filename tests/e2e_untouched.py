@@ -67,6 +67,46 @@ class Untouched(lib.TestCase):
         self.assertTrue(any(call.startswith("process_vm_writev") for call in traced), traced)
         self.assert_unharmed(victim)
 
+    def assert_writes(self, victim, calls, count):
+        """Each is one byte, in its memory."""
+        self.assertEqual(len(calls), count, calls)
+        for call in calls:
+            self.assertRegex(
+                call,
+                r"^(pwrite64\(\d+</proc/%d/mem>, \"\\[01]\", 1, \d+\)"
+                r"|process_vm_writev\(%d, .*, iov_len=1\}\], 1, \[.*, iov_len=1\}\], 1, 0\)) = 1$"
+                % (victim.pid, victim.pid),
+            )
+
+    def test_on_off(self):
+        """One byte is written, once: nothing, if it has that value."""
+        victim = self.victim("malloc")
+        for verb, writes in (("on", 1), ("on", 0), ("off", 1), ("off", 0)):
+            result, calls = self.strace(verb, "--no-call", victim.pid)
+            self.assert_ran(result)
+            self.assert_writes(victim, self.touches(victim.pid, calls), writes)
+        self.assert_unharmed(victim)
+
+    def test_own_trace_of_on_off(self):
+        victim = self.victim("malloc")
+        for verb, writes in (("on", 1), ("on", 0), ("off", 1), ("off", 0)):
+            traced = self.traced(verb, "--no-call", victim.pid)
+            self.assertEqual(len(traced), writes, traced)
+            for line in traced:
+                self.assertRegex(line, r"^(write to|process_vm_writev) .*0x\w+, 1 bytes = 1$")
+        self.assert_unharmed(victim)
+
+    def test_record(self):
+        """Its writes are those of on and off."""
+        victim = self.victim("malloc")
+        path = os.path.join(self.directory(), "heap")
+        words = ("record", "--no-call", "-d", "0.3s", "-o", path, victim.pid)
+        result, calls = self.strace(*words)
+        self.assert_ran(result)
+        self.assert_writes(victim, self.touches(victim.pid, calls), 2)
+        self.assert_profile(lib.read_bytes(path))
+        self.assert_unharmed(victim)
+
     def test_dump(self):
         victim = self.victim("malloc")
         self.switch(victim, "on")

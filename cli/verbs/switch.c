@@ -239,7 +239,7 @@ static fault_code switch_in_memory(struct change *change, struct fault *fault)
     if (rc != FAULT_NONE)
         return rc;
     change->in_memory = true;
-    if (change->active && is_changed(change))
+    if (change->active && is_changed(change) && (!job->options->quiet || job->options->json))
         change->first_sample = switching_await(job->attachment, &change->after_ns);
     print_change(change);
     print_in_memory(change);
