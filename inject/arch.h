@@ -170,6 +170,12 @@ bool arch_is_syscall(const unsigned char code[ARCH_SYSCALL_LEN]);
  * restart_syscall(2), so that the kernel chooses it again.
  */
 void arch_take_back_restart(arch_regs *regs);
+/*
+ * For a call that returned EINTR, at an event stop or before the delivery of a
+ * signal: leaves the choice to the kernel, which repeats the call, or lets it return
+ * EINTR if a signal handler runs when the thread is resumed.
+ */
+void arch_repeat_unless_handled(arch_regs *regs);
 /* Sets the registers so that the system call is repeated from user space. */
 void arch_rewind(arch_regs *regs);
 

@@ -6,7 +6,6 @@
 #include "host/task.h"
 #include "inject/arch.h"
 #include "inject/faults.h"
-#include "inject/resume.h"
 
 #include <errno.h>
 #include <string.h>
@@ -15,12 +14,6 @@ enum {
     LOOK_PAUSE_NS = 2000000,
     STOPPABLE_NS = 1000000000, /* how long to wait, without a stop, until all can be stopped */
     STOP_NS = 1000000000,      /* from the first interrupt to the stop of the last thread */
-};
-
-struct frozen_thread {
-    struct session session;
-    bool rewound;          /* its system call will be repeated */
-    arch_regs interrupted; /* if so: the registers with its EINTR */
 };
 
 /* ---- before the first stop ---- */
@@ -86,7 +79,7 @@ static bool is_seized(struct freeze *freeze, pid_t tid)
 {
     for (size_t i = 0; i < freeze->count; i++) {
         size_t at = (freeze->cursor + i) % freeze->count;
-        const struct session *session = &freeze->list[at].session;
+        const struct session *session = &freeze->list[at];
         if (session->tid == tid && session->state != SESSION_LOST) {
             freeze->cursor = at + 1;
             return true;
@@ -109,14 +102,12 @@ static fault_code refused_thread(const struct freeze *freeze, pid_t tid, fault_c
 
 static fault_code seize_thread(struct freeze *freeze, pid_t tid, struct fault *fault)
 {
-    struct frozen_thread *thread;
     fault_code rc;
 
     if (!LIST_GROW(freeze->list, freeze->capacity, freeze->count))
         return fault_set(fault, FAULT_INTERNAL, ENOMEM, "freeze", "%zu threads", freeze->count);
-    thread = &freeze->list[freeze->count];
-    thread->rewound = false;
-    rc = session_seize(&thread->session, freeze->env.target, tid, freeze->env.gate, fault);
+    rc = session_seize(&freeze->list[freeze->count], freeze->env.target, tid, freeze->env.gate,
+                       fault);
     if (rc != FAULT_NONE)
         return refused_thread(freeze, tid, rc, fault);
     freeze->count++;
@@ -142,33 +133,30 @@ static fault_code seize_new(struct freeze *freeze, struct fault *fault)
 }
 
 /* A thread that ends before it stops needs no stop. */
-static void interrupt_thread(struct freeze *freeze, struct frozen_thread *thread)
+static void interrupt_thread(struct freeze *freeze, struct session *session)
 {
     if (!freeze->begun_at)
         freeze->begun_at = clock_now();
-    (void)session_interrupt(&thread->session, NULL);
+    (void)session_interrupt(session, NULL);
 }
 
 /*
- * A signal that the thread takes before it is resumed makes the EINTR real: resume_thread then
- * restores it. If the tool dies first, the signal comes just before the call is repeated.
+ * The kernel queues signals for a traced thread that it would otherwise ignore at once, so a stop
+ * before the delivery of one is no reason for EINTR either, unless a handler runs.
  */
-static void undo_eintr(struct frozen_thread *thread)
+static void undo_eintr(struct session *session)
 {
     arch_regs regs;
 
-    if (thread->session.state != SESSION_EVENT || !arch_get_regs(&thread->session, &regs) ||
-        !arch_eintr_by_stop(&regs))
+    if ((session->state != SESSION_EVENT && session->state != SESSION_SIGNAL) ||
+        !arch_get_regs(session, &regs) || !arch_eintr_by_stop(&regs))
         return;
-    thread->interrupted = regs;
-    arch_rewind(&regs);
-    thread->rewound = arch_set_regs(&thread->session, &regs);
+    arch_repeat_unless_handled(&regs);
+    (void)arch_set_regs(session, &regs);
 }
 
-static fault_code await_thread(struct freeze *freeze, struct frozen_thread *thread,
-                               struct fault *fault)
+static fault_code await_thread(struct freeze *freeze, struct session *session, struct fault *fault)
 {
-    struct session *session = &thread->session;
     struct deadline soon = *freeze->env.deadline;
     fault_code rc = FAULT_NONE;
 
@@ -186,7 +174,7 @@ static fault_code await_thread(struct freeze *freeze, struct frozen_thread *thre
     if (session->state == SESSION_EXECED)
         return fault_set(fault, FAULT_EXECED, 0, "freeze", "thread %d", (int)session->tid);
     freeze->threads += session->state != SESSION_LOST;
-    undo_eintr(thread);
+    undo_eintr(session);
     return FAULT_NONE;
 }
 
@@ -247,20 +235,11 @@ fault_code freeze_begin(struct freeze *freeze, const struct freeze_env *env, str
 
 /* ---- the end ---- */
 
-static void resume_thread(const struct freeze *freeze, struct frozen_thread *thread)
-{
-    struct session *session = &thread->session;
-
-    if (thread->rewound && resume_signal_waits(freeze->env.target, session->tid, NULL))
-        (void)arch_set_regs(session, &thread->interrupted);
-    session_detach(session);
-}
-
 void freeze_end(struct freeze *freeze)
 {
     priority_hurry(&freeze->priority, true); /* the first that are resumed would delay the others */
     for (size_t i = 0; i < freeze->count; i++)
-        resume_thread(freeze, &freeze->list[i]);
+        session_detach(&freeze->list[i]);
     if (freeze->begun_at && freeze->list)
         freeze->ns = clock_now() - freeze->begun_at;
     priority_restore(&freeze->priority);

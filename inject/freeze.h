@@ -2,16 +2,15 @@
  * Stops all threads of a process for a read of its memory, and resumes them.
  *
  * Each thread is seized and interrupted (no SIGSTOP, no PTRACE_O_EXITKILL): if the
- * tool dies at any moment, the kernel resumes all of them. No register is changed,
- * except to repeat a system call that only the stop has ended with EINTR
- * (arch_eintr_by_stop); that is done at the stop, so that it holds without the tool,
- * too. Processes that share its memory (a vfork(2) child) are not stopped.
+ * tool dies at any moment, the kernel resumes all of them. No register is changed but
+ * the result of a system call that the stop has ended with EINTR: the kernel repeats
+ * the call when the thread is resumed, by the tool or by its death, unless a signal
+ * handler runs (arch_repeat_unless_handled). Processes that share its memory (a vfork(2) child) are
+ * not stopped.
  */
 #pragma once
 
-#include "attach/deadline.h"
-#include "attach/gate.h"
-#include "attach/target.h"
+#include "attach/session.h"
 #include "host/priority.h"
 
 /* What a freeze works with. All of it must outlive the freeze. */
@@ -21,11 +20,9 @@ struct freeze_env {
     const struct deadline *deadline;
 };
 
-struct frozen_thread;
-
 struct freeze {
     struct freeze_env env;
-    struct frozen_thread *list; /* in the order in which /proc showed them */
+    struct session *list; /* in the order in which /proc showed them */
     size_t count, capacity, waited;
     size_t cursor;     /* where the next thread in /proc is expected in the list */
     uint64_t begun_at; /* CLOCK_MONOTONIC ns: just before the first interrupt; 0: none yet */

@@ -8,22 +8,24 @@ static void apply_rseq(struct injection *injection)
         arch_set_pc(&injection->original, injection->rseq_abort);
 }
 
+/*
+ * True if there is a signal that the thread would take now: then an EINTR is
+ * real. mask NULL: the mask in force, which during ppoll(2) and similar calls
+ * is the temporary one.
+ */
 static bool would_take(const struct proc_status *status, const uint64_t *mask)
 {
     return ((status->sig_pending | status->sig_shared_pending) &
             ~(mask ? *mask : status->sig_blocked)) != 0;
 }
 
-bool resume_signal_waits(const struct target *target, pid_t tid, const uint64_t *mask)
-{
-    struct proc_status status;
-
-    return thread_status(target->proc, target->pid, tid, &status) != 0 || would_take(&status, mask);
-}
-
 static bool signal_waits(const struct injection *injection, const uint64_t *mask)
 {
-    return resume_signal_waits(injection->env.target, injection->session.tid, mask);
+    const struct target *target = injection->env.target;
+    struct proc_status status;
+
+    return thread_status(target->proc, target->pid, injection->session.tid, &status) != 0 ||
+           would_take(&status, mask);
 }
 
 /* Does the same at the stop, where its status may just have been read. */

@@ -35,10 +35,3 @@ void resume_by_tool(struct injection *injection, arch_regs *regs);
 
 /* Resumes a thread that was only inspected. Undoes an EINTR that only the stop has caused. */
 void resume_untouched(struct injection *injection);
-
-/*
- * True if a signal is pending that the thread would take now, or if that is not known:
- * then an EINTR is real. mask NULL: the mask in force, which during ppoll(2) and
- * similar calls is the temporary one.
- */
-bool resume_signal_waits(const struct target *target, pid_t tid, const uint64_t *mask);

@@ -156,3 +156,9 @@ void arch_rewind(arch_regs *regs)
     regs->rax = regs->orig_rax;
     regs->orig_rax = (unsigned long long)-1;
 }
+
+/* Both stops are inside get_signal; arch/x86/kernel/signal.c, arch_do_signal_or_restart. */
+void arch_repeat_unless_handled(arch_regs *regs)
+{
+    regs->rax = (unsigned long long)-ERESTARTNOHAND;
+}

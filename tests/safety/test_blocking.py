@@ -78,6 +78,10 @@ class Check:
     def one(self, *row):
         """Repeats with a longer call if the call was over before the tool attached."""
         usual = self.ms
+        # A signal that comes while a thread is resumed may be handled just before the pause(2) is
+        # made again: the one that ends it must not come so early.
+        if self.freeze and row[0] == "pause":
+            self.ms = 2000
         try:
             for _ in range(TURNS):
                 told = self.once(*row)

@@ -40,11 +40,14 @@ def steady_state(pid, tid, wanted=None):
     return min(seen, key=lambda state: bin(int(state["SigBlk"], 16)).count("1"))
 
 
-def attach_for(seconds, pid, tid):
+def attach_for(seconds, pid, tid, freeze):
     end = time.monotonic() + seconds
     count = 0
     while time.monotonic() < end or count < 8:
-        tool_ok(VERBS[count % 4], pid, "--thread", tid)
+        if freeze:
+            tool_ok("dump", "--freeze", "-o", os.devnull, pid)
+        else:
+            tool_ok(VERBS[count % 4], pid, "--thread", tid)
         count += 1
     return count
 
@@ -61,7 +64,7 @@ def check(name, options):
         if options.sabotage:
             time.sleep(0.5)
         else:
-            count = attach_for(seconds, victim.pid, tid)
+            count = attach_for(seconds, victim.pid, tid, options.freeze)
         after = steady_state(victim.pid, tid, before)
         require(after == before, "signal state: %s, was %s", after, before)
         waited = waited_ms(victim.pid, tid) - waited
@@ -91,7 +94,7 @@ def judge(name, sent, got, fault, count, waited):
 
 
 def main():
-    table = Table(__doc__)
+    table = Table(__doc__, freeze="stop all threads for a read, instead of that one for a call")
     out = subprocess.run([os.path.join(VICTIMS, "signals")], capture_output=True, text=True)
     for name in out.stdout.split():
         table.add(name, check, name, table.options)

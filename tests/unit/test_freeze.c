@@ -315,17 +315,34 @@ static void test_killed(void)
     CHECK(waitpid(pid, &status, __WALL) == pid && WTERMSIG(status) == SIGKILL);
 }
 
-/* Fork of a tracer: ptrace(2) is by thread, and this one must be another process. */
+/* Its first thread that has not ended: a spinner. */
+static pid_t spinner_of(pid_t pid)
+{
+    struct task_dir dir;
+    pid_t tid = 0;
+
+    if (task_dir_of_threads(&dir, &proc, pid))
+        return 0;
+    while ((tid = task_dir_next(&dir)) == pid)
+        ;
+    task_dir_close(&dir);
+    return tid;
+}
+
+/* By another process, and only one of its threads. */
 static void test_traced(void)
 {
-    pid_t pid = start(main_of_busy), tracer = fork();
+    pid_t pid = start(main_of_busy), tid = spinner_of(pid), tracer = fork();
+    struct proc_status status = {0};
 
     if (tracer == 0) {
         alarm(60);
-        ptrace(PTRACE_SEIZE, pid + 3, 0, 0);
-        pause();
+        ptrace(PTRACE_SEIZE, tid, 0, 0);
+        for (;;)
+            pause();
     }
-    usleep(LOOK_US);
+    for (int i = 0; i < 5000 && status.tracer != tracer; i++, usleep(1000))
+        (void)thread_status(&proc, pid, tid, &status);
     const struct attempt attempt = freeze(pid, NULL);
     CHECK(attempt.code == FAULT_TRACED && attempt.fault.pid == tracer);
     CHECK(count_threads(pid, 't') == 0);
