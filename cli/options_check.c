@@ -126,6 +126,8 @@ static const char *wrong_with_core(const struct options *options)
         options->call || options->freeze)
         return "--path, --thread, --call, --freeze, --force-hooks and --dry-run require a running "
                "process, not --core";
+    if (options->full || (options->json && options->prometheus))
+        return "--full requires a running process; --json and --prometheus exclude each other";
     if (options->output && filename_has_directives(options->output))
         return "with --core, -o names one file, without %p, %n, %t, ...";
     if (options->json && options_to_stdout(options))

@@ -225,9 +225,35 @@ class Gauges(allocators.TestCase):
         if time.monotonic() - before < 3.5:  # a slow machine: the gauges are too old
             self.assertEqual(look["per_second"]["allocated"], 0)
 
+    def test_core_file(self):
+        """The gauges outlive the process; their age does not."""
+        if not shutil.which("gcore"):
+            self.skipTest("gcore is not installed (package gdb)")
+        for version, link in allocators.CELLS:
+            with self.subTest(version=version, link=link):
+                allocator = self.allocator(version, link)
+                own = self.own_gauges(allocator)
+                path = os.path.join(allocator.directory, "core")
+                done = subprocess.run(
+                    ["gcore", "-o", path, str(allocator.pid)], capture_output=True, timeout=60
+                )
+                self.assertEqual(done.returncode, 0, done.stderr)
+                path += ".%d" % allocator.pid
+                allocator.stop()
+                text = self.assert_ran(lib.run_tool("stats", "--core", path, "--json")).text
+                gauges = json.loads(text)["gauges"]
+                self.assertEqual([gauges[name] for name in NAMES], [own[name] for name in NAMES])
+                self.assertIsNone(gauges["age_limit_ns"])
+                self.assertIsNone(json.loads(text)["process"]["process_resident"])
+                text = self.assert_ran(lib.run_tool("stats", "--core", path)).text
+                self.assertIn("(core file) jemalloc %s-" % version, text)
+                self.assertNotIn("RSS", text)
+
     def test_no_report_without_a_call(self):
         result = lib.run_tool("stats", "--no-call", "--full", os.getpid())
         self.assert_failed(result, lib.USAGE, "--no-call and --full")
+        result = lib.run_tool("stats", "--core", os.devnull, "--full")
+        self.assert_failed(result, lib.USAGE, "--full requires a running process")
 
 
 def children(pid, name):

@@ -30,6 +30,8 @@ static void fill_rows(const struct usage_aged *aged, struct aged_value values[US
                                         .help = rows[i].help,
                                         .known = gauges_known(aged->reading) && i != OTHER_ROW,
                                         .bytes = rows[i].bytes};
+    if (aged->ended)
+        values[OTHER_ROW].name = NULL;
     values[OTHER_ROW].meaning = "outside jemalloc: the RSS is of now, the gauges are not";
 }
 
@@ -59,14 +61,15 @@ static void fill_gauges(const struct usage_aged *aged, struct aged_value values[
 static void fill_kernel(const struct usage_aged *aged, struct aged_value values[KERNEL_VALUES])
 {
     const struct proc_usage *process = &aged->usage.process;
+    bool known = !aged->ended;
     const struct aged_value all[KERNEL_VALUES] = {
         {"RSS", "process_resident", "in memory, as counted by the kernel",
-         "Memory of the whole process (RSS).", true, true, (int64_t)process->rss},
+         "Memory of the whole process (RSS).", known, known, (int64_t)process->rss},
         {process->lazy_free ? "lazy free" : NULL, "process_lazy_free",
          "part of the RSS: muzzy pages, which the kernel reclaims when it needs memory",
-         "Part of the RSS that the kernel may reclaim.", true, true, (int64_t)process->lazy_free},
+         "Part of the RSS that the kernel may reclaim.", known, known, (int64_t)process->lazy_free},
         {"swapped", "process_swap", "not in the RSS", "Memory of the process that is swapped out.",
-         true, true, (int64_t)process->swap},
+         known, known, (int64_t)process->swap},
     };
 
     memcpy(values, all, sizeof all);
@@ -156,10 +159,12 @@ void usage_aged_print(const struct usage_aged *aged, FILE *out)
 
     fill_values(aged, values);
     fill_kernel(aged, kernel);
-    fprintf(out, "%s[%d] jemalloc %s\n", message_clean(usage->name, name, sizeof name), usage->pid,
+    fprintf(out, "%s[%d]%s jemalloc %s\n", message_clean(usage->name, name, sizeof name),
+            usage->pid, aged->origin ? aged->origin : "",
             *known ? message_clean(known, version, sizeof version) : "?");
     print_values(aged, values, AGED_VALUES, out);
-    print_values(aged, kernel, KERNEL_VALUES, out);
+    if (!aged->ended)
+        print_values(aged, kernel, KERNEL_VALUES, out);
     print_state(aged->reading, out);
 }
 

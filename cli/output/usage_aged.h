@@ -12,6 +12,8 @@
 struct usage_aged {
     struct usage usage; /* its gauges are those of the reading */
     const struct gauges_reading *reading;
+    const char *origin; /* added to the name of the process: " (core file)" */
+    bool ended;         /* the kernel has no counts any more */
 };
 
 enum { USAGE_AGED_TEXT = 160 };

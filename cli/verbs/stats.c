@@ -6,6 +6,7 @@
 #include "cli/job.h"
 #include "cli/output/attachment_json.h"
 #include "cli/output/usage_aged.h"
+#include "cli/verbs/core.h"
 #include "cli/verbs/verbs.h"
 #include "jemalloc/reader/gauges.h"
 #include "jemalloc/variable.h"
@@ -129,6 +130,17 @@ static void read_gauges_memory(const struct attachment *attachment, struct memor
     gauges_read(&places, reading);
 }
 
+static struct usage_aged describe_aged(const struct attachment *attachment,
+                                       const struct prof_state *state,
+                                       const struct gauges_reading *reading)
+{
+    return (struct usage_aged){.usage = {.build = &state->build,
+                                         .gauges = &reading->gauges,
+                                         .pid = (int)attachment->target.pid,
+                                         .name = attachment->target.stat.comm},
+                               .reading = reading};
+}
+
 static void print_aged(const struct job *job, const struct usage_aged *aged)
 {
     struct json json;
@@ -149,11 +161,7 @@ static fault_code perform_no_call(struct job *job, struct fault *fault)
     struct attachment *attachment = job->attachment;
     struct prof_state state;
     struct gauges_reading reading;
-    struct usage_aged aged = {.usage = {.build = &state.build,
-                                        .gauges = &reading.gauges,
-                                        .pid = (int)attachment->target.pid,
-                                        .name = attachment->target.stat.comm},
-                              .reading = &reading};
+    struct usage_aged aged = describe_aged(attachment, &state, &reading);
     fault_code rc;
 
     read_gauges_memory(attachment, &attachment->memory, &state, &reading);
@@ -182,6 +190,42 @@ static int stats_no_call(const struct options *options, pid_t pid)
     return job_finish(&job, rc, &fault);
 }
 
+/* ---- of a core file ---- */
+
+static void print_core(struct job *job, const struct core_file *core)
+{
+    struct attachment *attachment = job->attachment;
+    struct prof_state state;
+    struct gauges_reading reading;
+    struct usage_aged aged = describe_aged(attachment, &state, &reading);
+    char origin[96];
+
+    core_describe(core, origin, sizeof origin);
+    aged.origin = origin;
+    aged.ended = true;
+    read_gauges_memory(attachment, &attachment->memory, &state, &reading);
+    print_aged(job, &aged);
+}
+
+static int stats_of_core(const struct options *options)
+{
+    struct attachment attachment = {.planned = false};
+    struct core_file core = {.maps = NULL};
+    struct job job;
+    struct fault fault;
+    int code;
+
+    job_init(&job, &attachment, options, "read the statistics in core file");
+    const struct core_request request = core_request_of(options, &job.events);
+    fault_code rc = core_file_open(&core, &attachment, &request, &fault);
+    if (rc == FAULT_NONE)
+        print_core(&job, &core);
+    core_print_lacks(options, &core);
+    code = job_finish(&job, rc, &fault);
+    core_file_close(&core);
+    return code;
+}
+
 /* ---- the verb ---- */
 
 static int stats_main(const struct options *options, pid_t pid)
@@ -189,6 +233,8 @@ static int stats_main(const struct options *options, pid_t pid)
     struct stats stats = {.message_at = 0};
     int code;
 
+    if (options->core)
+        return stats_of_core(options);
     if (options->no_call)
         return stats_no_call(options, pid);
     sink_init(&stats.sink, REPORT_LIMIT);
@@ -200,14 +246,15 @@ static int stats_main(const struct options *options, pid_t pid)
 const struct verb verb_stats = {
     .name = "stats",
     .summary = "show where the memory is, by the counts of jemalloc and the kernel",
-    .synopses = {"[options] PID..."},
-    .takes = TAKES_STATS | TAKES_HOOKS | TAKES_NO_CALL,
+    .synopses = {"[options] PID...", "--core FILE [--exe FILE] [--root DIR] [options]"},
+    .takes = TAKES_STATS | TAKES_HOOKS | TAKES_CORE | TAKES_NO_CALL,
     .intro = "Shows jemalloc's counts beside those of the kernel, in rows that add up to the\n"
              "RSS: in use, fragmentation, dirty pages, metadata, and memory outside jemalloc.\n"
              "\n"
              "With --no-call the gauges are read from the memory of the process: those of the\n"
              "last write of epoch, by the program or by a tool, with their age. This works on\n"
-             "stopped, frozen and traced processes, too.\n",
+             "stopped, frozen and traced processes, too. With --core they are read from the\n"
+             "core file of a process that has ended.\n",
     .options =
         {
             {"json", NULL,

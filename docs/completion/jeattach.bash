@@ -102,7 +102,7 @@ _jeattach()
         mallctl) options+=' --list' ;;
         top) options+=" --interval --count --once --share --sort $looks_live" ;;
         watch) options+=' --when --output --max --cooldown --keep --once --on' ;;
-        stats) options+=' --full --prometheus --allow-slow --no-call' ;;
+        stats) options+=' --full --prometheus --allow-slow --no-call --core --exe --root' ;;
     esac
     case $verb in
         on | off | dump | record | leak | watch | top) options+=' --call --no-call' ;;
