@@ -275,6 +275,10 @@ static fault_code read_model(struct reader *reader, struct batch *batch, const s
 {
     fault_code rc = read_stacks_of(reader, batch, sink, model, &reading->unsettled, fault);
 
+    /* Less than half of a profile would look as if the rest had been freed. */
+    if (rc == FAULT_NONE && !reader->source.is_still && reading->unsettled > model->gctx_count)
+        rc = unreadable(fault, UNREADABLE_CHANGING,
+                        "most of its stacks changed during each attempt to read them");
     if (rc == FAULT_NONE && !repeated_drop(model))
         rc = out_of_memory(fault);
     if (rc == FAULT_NONE)

@@ -176,6 +176,22 @@ static void test_changing(void)
     CHECK(reads_as(only_first, 1));
 }
 
+static void change_all(struct rig *changed, remote_addr addr, size_t len)
+{
+    for (size_t i = 0; i < changed->forged.count_count; i++) {
+        restless = count_at(i) + layout->tctx_cnts;
+        change_it(changed, addr, len);
+    }
+}
+
+/* Nothing of it settles: that is no empty profile. */
+static void test_all_changing(void)
+{
+    CHECK(open_sample());
+    rig.before = change_all;
+    CHECK(refuses(UNREADABLE_CHANGING));
+}
+
 static size_t changes_left; /* the last one leaves a 1 */
 
 static void change_some(struct rig *changed, remote_addr addr, size_t len)
@@ -453,6 +469,7 @@ int main(void)
     test_height();
     test_state();
     test_changing();
+    test_all_changing();
     test_settles();
     test_freed();
     test_repeated();
