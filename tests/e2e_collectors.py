@@ -30,6 +30,8 @@ class Collectors(lib.TestCase):
             "dump": ["dump", victim.pid],
             "stream": ["dump", "--call", "-o", sink, victim.pid],
             "epoch": ["mallctl", victim.pid, "epoch=1"],
+            "on": ["on", "--call", victim.pid],
+            "off": ["off", "--call", victim.pid],
         }.get(verb, [verb, victim.pid])
         return lib.run_tool(*words, "--timeout", "10s", *options, tool=tool)
 

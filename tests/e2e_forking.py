@@ -178,7 +178,7 @@ class OldLibrary(TestCase):
         self.calls(forker, 20, ("stats",), ("dump", "--call", "-o", "/dev/null"))
 
     def test_every_verb(self):
-        verbs = (("on",), ("off",), ("on",), ("dump",), ("dump", "--call", "-o", "/dev/null"),
+        verbs = (("on", "--call"), ("off", "--call"), ("on", "--call"), ("dump",), ("dump", "--call", "-o", "/dev/null"),
                  ("dump", "-o", "/dev/null"), ("stats",),
                  ("stats", "--json"), ("purge",), ("mallctl", "version", "arenas.narenas"),
                  ("mallctl", "arena.0.dirty_decay_ms=5000"), ("reset",), ("top", "--once"),

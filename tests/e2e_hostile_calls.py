@@ -36,7 +36,7 @@ class Calls(hostile.TestCase):
 
     def test_garbage(self):
         """Wrong lengths, texts without an end, pointers to nowhere, unknown error codes."""
-        verbs = (("status",), ("status", "--json"), ("on",), ("off",), ("stats",), ("reset",),
+        verbs = (("status",), ("status", "--json"), ("on", "--call"), ("off", "--call"), ("stats",), ("reset",),
                  ("stats", "--prometheus"), ("purge",), ("mallctl", "version"),
                  ("mallctl", "opt.prof_prefix", "--json"), ("mallctl", "arenas.narenas"),
                  ("dump",), ("dump", "--call", "-o", "-"))

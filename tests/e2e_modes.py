@@ -32,11 +32,11 @@ def restorer_of(pid):
 class Modes(lib.TestCase):
     def use(self, victim):
         """A whole round after each use: a call that is restarted from its beginning must end."""
-        self.switch(victim, "on")
+        self.switch(victim, "on", "--call")
         self.assertTrue(victim.wait_rounds(2), "hangs after on")
         self.assert_profile(self.assert_ran(lib.run_tool("dump", "--call", victim.pid, "-o", "-")).out)
         self.assertTrue(victim.wait_rounds(2), "hangs after a streamed dump")
-        self.switch(victim, "off")
+        self.switch(victim, "off", "--call")
         self.assertTrue(victim.wait_rounds(2), "hangs after off")
         path = self.assert_ran(lib.run_tool("dump", victim.pid)).text.rstrip("\n")
         self.assertTrue(os.path.exists(path), path)

@@ -30,10 +30,13 @@ class Valgrind(lib.TestCase):
             self.assert_unharmed(victim, slow=True)
 
     def test_on(self):
-        self.on_each("on", unwound=True)
+        self.on_each("on", "--call", unwound=True)
+
+    def test_on_in_memory(self):
+        self.on_each("on")
 
     def test_off(self):
-        self.on_each("off")
+        self.on_each("off", "--call")
 
     def test_status(self):
         self.on_each("status")

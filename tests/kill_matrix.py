@@ -50,7 +50,7 @@ MAPPINGS_LEFT_ALLOWED = 0
 MALLCTL_NAMES = ["opt.prof", "prof.gdump=false", "arena.0.decay", "stats.resident", "version"]
 
 VERBS = ("on", "dump", "stream", "stats", "report", "mallctl", "reset", "purge", "record", "leak")
-VERBS += ("watch", "top", "several", "freeze")
+VERBS += ("watch", "top", "several", "freeze", "byte")
 
 # Other verbs write nothing the second time: profiling is already on.
 SWITCHING = ("on", "record", "leak", "watch", "several")
@@ -87,7 +87,8 @@ class Series:
     def arguments(self):
         pid = self.victim.pid
         words = {
-            "on": ["on"],
+            "on": ["on", "--call"],
+            "byte": ["on", "--no-call"],
             "dump": ["dump"],
             "stream": ["dump", "--call", "-o", self.sink],
             "freeze": ["dump", "--freeze", "-o", self.sink],
@@ -101,7 +102,7 @@ class Series:
             "leak": ["leak", "--call", "-d", "1ms", "--settle", "1ms"],
             "watch": ["watch", "--call", "--when", "rss>1K", "--once", "--on", "-o",
                       self.profiles],
-            "several": ["on"],
+            "several": ["on", "--call"],
         }[self.verb]
         words += ["-vv", pid] + MALLCTL_NAMES * (self.verb == "mallctl")
         return words + ([self.other.pid] if self.other else [])
@@ -129,6 +130,8 @@ class Series:
     def point(self, variable, k):
         """Returns True if the tool died, False if it reached its end."""
         where = "%s=%d" % (variable, k)
+        if self.verb == "byte":
+            self.clear_byte(where)
         before = self.victim.counters()
         with self.limits():
             result = lib.run_tool(*self.arguments(), env={variable: str(k)}, tool=self.tool)
@@ -141,7 +144,20 @@ class Series:
         self.eintr_allowed = self.allowed_eintr(result)
         last = (result.err.splitlines() or ["no call"])[-1]
         self.usable = self.aftermath("%s (after %s)" % (where, last), before)
+        if self.verb == "byte" and self.usable:
+            self.compare_byte(where, not died or variable == "JEATTACH_DIE_AFTER")
         return self.usable and died
+
+    def clear_byte(self, where):
+        result = lib.run_tool("off", "--no-call", self.victim.pid)
+        if result.code != lib.OK:
+            self.fault(where, "off fails: %s" % result)
+
+    def compare_byte(self, where, active):
+        """The one write was made, or it was not; jemalloc itself says so."""
+        said = lib.run_tool("mallctl", "-q", self.victim.pid, "prof.active").text
+        if said != "prof.active = %s\n" % ("true" if active else "false"):
+            self.fault(where, "the byte: %r" % said)
 
     def allowed_eintr(self, result):
         if not self.died(result):
@@ -234,7 +250,7 @@ class Series:
         if self.verb == "freeze":
             result = lib.run_tool(*self.arguments())
         else:
-            result = lib.run_tool("on" if self.verb == "top" else "off", self.victim.pid)
+            result = lib.run_tool("on" if self.verb == "top" else "off", "--call", self.victim.pid)
         if result.code != lib.OK:
             self.fault(where, "the next use fails: %s" % str(result))
         self.victim.wait_rounds(2)
@@ -259,7 +275,7 @@ class Series:
         pids = [self.victim.pid] + ([self.other.pid] if self.other else [])
         # A call in a thread that never allocates would make mappings.
         for verb in () if self.verb == "freeze" else ("on", "off"):
-            result = lib.run_tool(verb, *pids)
+            result = lib.run_tool(verb, "--call", *pids)
             if result.code != lib.OK:
                 self.fault("at the end", str(result))
         if self.other and not (self.other.alive() and self.other.wait_rounds(2)):
@@ -281,6 +297,8 @@ class Series:
         self.maps = self.start.maps
         if self.deaths_of("JEATTACH_DIE_AT") and self.deaths_of("JEATTACH_DIE_AFTER"):
             self.final_uses()
+        if self.verb == "byte" and self.points != 2:
+            self.fault("", "%d deaths, not one before and one after the only write" % self.points)
         if self.victim.alive():
             self.compare_text()
         return self
@@ -374,7 +392,7 @@ def hook_works():
     directory = tempfile.mkdtemp(prefix="jeattach-test.")
     victim = lib.Victim("nanosleep", directory, ms=25)
     try:
-        return lib.run_tool("on", victim.pid, env={"JEATTACH_DIE_AT": "1"})
+        return lib.run_tool("on", "--call", victim.pid, env={"JEATTACH_DIE_AT": "1"})
     finally:
         victim.stop()
         shutil.rmtree(directory, True)

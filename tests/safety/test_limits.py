@@ -17,6 +17,8 @@ GROUPS = (
     ("/sys/fs/cgroup", "memory.max"),
 )
 PLENTY = 64 << 20
+CALLS = (("stats",), ("on", "--call"), ("off", "--call"))
+IN_MEMORY = (("status",), ("on", "--no-call"), ("off", "--no-call"))
 
 
 class Limits:
@@ -48,8 +50,8 @@ class Limits:
     def all_verbs(self, codes=(lib.OK,), plain=(lib.OK,)):
         """`plain`: the exit codes allowed for a dump to a file in the target."""
         seen = []
-        for verb in ("status", "on", "off"):
-            seen.append(self.tool(verb, codes=codes).code)
+        for words in CALLS + IN_MEMORY:
+            seen.append(self.tool(*words, codes=codes if words in CALLS else (lib.OK,)).code)
             self.goes_on()
         seen.append(self.streamed(codes))
         path = os.path.join(self.victim.directory, "heap")
@@ -82,8 +84,8 @@ class Limits:
     def descriptors(self):
         """All file descriptors in use: the profile must have its mappings all the same."""
         with self.run("descriptors", prepare=few_descriptors):
-            for verb in ("status", "on", "off"):
-                self.tool(verb)
+            for words in CALLS + IN_MEMORY:
+                self.tool(*words)
                 self.goes_on()
             self.streamed((lib.OK,))
 
@@ -154,8 +156,8 @@ def add_filter(table, limits, what, action):
             if what != "open" or action == "errno":
                 plain = (lib.REFUSED,) if what == "open" else (lib.OK,)
                 return limits.all_verbs(plain=plain)
-            for verb in ("status", "on", "off"):
-                limits.tool(verb)
+            for words in CALLS + IN_MEMORY:
+                limits.tool(*words)
                 limits.goes_on()
             limits.streamed((lib.OK,))
             return "without a plain dump"

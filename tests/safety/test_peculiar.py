@@ -63,7 +63,7 @@ class Peculiar:
     def all_verbs(self, *words):
         """Runs each verb on the default thread, or on the thread that the words name."""
         pid = self.victim.pid
-        for verb in (("on",), ("stats",), ("dump",), ("dump", "--call", "-o", os.devnull), ("off",)):
+        for verb in (("on", "--call"), ("stats",), ("dump",), ("dump", "--call", "-o", os.devnull), ("off", "--call")):
             self.tool(verb[0], pid, *verb[1:], *words)
             self.goes_on()
 
@@ -87,7 +87,7 @@ class Peculiar:
         """--thread with the peculiar thread: a refusal, and no harm."""
         with self.run(mode) as victim:
             words = ("--thread", self.tid) + SHORT
-            for verb in (("on",), ("stats",), ("dump", "--call", "-o", os.devnull)):
+            for verb in (("on", "--call"), ("stats",), ("dump", "--call", "-o", os.devnull)):
                 self.tool(verb[0], victim.pid, *verb[1:], *words, codes=(7,), told=told)
                 self.goes_on()
 
@@ -96,7 +96,7 @@ class Peculiar:
         seen = {}
         for _ in range(200 if self.long else 25):
             with self.run("filtered_late", random.randrange(2000, 14000)) as victim:
-                code = self.tool("on", victim.pid, codes=(0, 7)).code
+                code = self.tool("on", "--call", victim.pid, codes=(0, 7)).code
                 self.goes_on(1)
                 seen[code] = seen.get(code, 0) + 1
         return ", ".join("%d times %d" % (seen[code], code) for code in sorted(seen))
@@ -106,7 +106,7 @@ class Peculiar:
         with self.run(mode, *arguments) as victim:
             path = os.path.join(victim.directory, path) if inside else path
             words = ("--thread", self.tid) + (("--path", path) if path else ())
-            self.tool("on", victim.pid)
+            self.tool("on", "--call", victim.pid)
             result = self.tool("dump", victim.pid, *words)
             self.goes_on()
             with contextlib.suppress(OSError):
@@ -120,7 +120,7 @@ class Peculiar:
         with self.run("directory", *arguments) as victim:
             os.mkfifo(os.path.join(victim.directory, "inner", "heap"))
             words = ("--thread", self.tid, "--path", "heap") + SHORT
-            self.tool("on", victim.pid)
+            self.tool("on", "--call", victim.pid)
             self.tool("dump", victim.pid, *words, codes=(10,), told="FIFO")
             self.goes_on()
 
@@ -130,8 +130,8 @@ class Peculiar:
         """The process becomes undumpable after the stop (prctl, PR_SET_DUMPABLE)."""
         user, tool = self.other_user()
         path = "heap"
-        verbs = (("on",), ("stats",), ("dump",), ("dump", "--path", path), ("off",))
-        verbs += (("dump", "--call", "-o", os.devnull), ("status",), ("mallctl", "epoch"))
+        verbs = (("on", "--call"), ("stats",), ("dump",), ("dump", "--path", path), ("off", "--call"))
+        verbs += (("dump", "--call", "-o", os.devnull), ("stats",), ("mallctl", "epoch"))
         seen = {}
         with self.run("closing", user=user) as victim, tool as words:
             for verb in verbs * (20 if self.long else 3):

@@ -12,7 +12,7 @@ import time
 
 from safety import VICTIMS, Table, Victim, lib, require, tool_ok
 
-VERBS = ("status", "on", "status", "off")
+VERBS = (("stats",), ("on", "--call"), ("stats",), ("off", "--call"))
 
 
 def signal_state(pid, tid):
@@ -47,7 +47,7 @@ def attach_for(seconds, pid, tid, freeze):
         if freeze:
             tool_ok("dump", "--freeze", "-o", os.devnull, pid)
         else:
-            tool_ok(VERBS[count % 4], pid, "--thread", tid)
+            tool_ok(*VERBS[count % 4], pid, "--thread", tid)
         count += 1
     return count
 

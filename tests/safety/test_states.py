@@ -84,7 +84,7 @@ class States:
         """Checks that the tool ends with this code, in time, and does not change the victim."""
         if self.sabotage:
             raise Failure("not refused")
-        result = safety.tool_ok("status", pid or self.victim.pid, *words, codes=(code,))
+        result = safety.tool_ok("stats", pid or self.victim.pid, *words, codes=(code,))
         cause = told_cause(result)
         require(cause, "no cause: %s", result)
         if within:
@@ -94,7 +94,8 @@ class States:
     def use(self, *words, seconds=1.0, codes=(lib.OK,)):
         """Runs all verbs repeatedly. Returns how often each exit code occurred."""
         pid = self.victim.pid
-        verbs = (("status", pid), ("on", pid), ("dump", "--call", pid, "-o", os.devnull), ("off", pid))
+        verbs = (("stats", pid), ("on", "--call", pid), ("off", "--call", pid),
+                 ("dump", "--call", pid, "-o", os.devnull))
         end = time.monotonic() + (seconds * 10 if self.long else seconds)
         counts = {}
         i = 0
@@ -124,14 +125,14 @@ class States:
                 os.kill(victim.pid, signal.SIGCONT)
                 time.sleep(0.05)
             else:
-                self.tool("status", victim.pid, "--timeout", "1s", codes=(0, 7))
+                self.tool("stats", victim.pid, "--timeout", "1s", codes=(0, 7))
             time.sleep(0.01)
             require(lib.state_of(victim.pid) == "T", "it was stopped and runs now")
             os.kill(victim.pid, signal.SIGCONT)
             self.goes_on()
 
     def one_stop(self, victim):
-        verb = ("on", victim.pid) if self.sabotage else ("dump", "--call", victim.pid, "-o", os.devnull)
+        verb = ("on", "--call", victim.pid) if self.sabotage else ("dump", "--call", victim.pid, "-o", os.devnull)
         delay = random.uniform(0, 0.02)
         timer = threading.Timer(delay, os.kill, (victim.pid, signal.SIGSTOP))
         timer.start()
@@ -177,7 +178,7 @@ class States:
         seen = {}
         for _ in range(600 if self.long else 60):
             with self.run(mode, random.randrange(1000, 16000)) as victim:
-                code = self.tool("on", victim.pid, codes=codes).code
+                code = self.tool("on", "--call", victim.pid, codes=codes).code
                 seen[code] = seen.get(code, 0) + 1
                 lib.wait_until(self.died, 0.5 if self.sabotage else 5)
                 status = victim.process.returncode
@@ -208,7 +209,7 @@ class States:
                 write(switch, thawed)
                 move_out(path, victim.pid)
             self.goes_on()
-            self.tool("status", victim.pid)
+            self.tool("stats", victim.pid)
             self.goes_on()
             return text
 
@@ -222,7 +223,7 @@ class States:
         with self.run("raw_clone") as victim:
             words = ("--timeout", "500ms", "--thread", self.tid)
             text = self.refused(lib.NO_SAFE_MOMENT, *words, within=2)
-            self.tool("status", victim.pid)
+            self.tool("stats", victim.pid)
             self.goes_on()
             return text
 
@@ -232,7 +233,7 @@ class States:
             words = ("--thread", self.tid, "--timeout", "1s")
             path = os.path.join(victim.directory, "heap")
             codes = []
-            for verb in (("status",), ("dump", "--path", path), ("dump", "--call", "-o", os.devnull)):
+            for verb in (("stats",), ("dump", "--path", path), ("dump", "--call", "-o", os.devnull)):
                 result = self.tool(*verb, victim.pid, *words, codes=(0, 7))
                 codes.append(result.code)
                 require(self.beats()[1] == 0, "cancelled in the middle of the call")
@@ -273,7 +274,7 @@ class States:
         with self.run("idle") as victim:
             seen = {}
             for i in range(300 if self.long else 60):
-                for code in self.pair(victim, ("on", "status", "off", "dump")[i % 4]):
+                for code in self.pair(victim, ("on", "stats", "off", "dump")[i % 4]):
                     seen[code] = seen.get(code, 0) + 1
             self.goes_on()
             return ", ".join("%d times %d" % (seen[code], code) for code in sorted(seen))
@@ -282,7 +283,7 @@ class States:
         if self.sabotage:
             self.spoil()
             return [0, 0]
-        words = ("-o", os.devnull) if verb == "dump" else ()
+        words = {"dump": ("--call", "-o", os.devnull), "stats": ()}.get(verb, ("--call",))
         results = [None, None]
 
         def one(which):

@@ -160,14 +160,14 @@ class Run:
         return result
 
     def cycle(self, profile):
-        self.call("on")
+        self.call("on", "--call")
         self.call("dump", "--call", "-o", profile)
         text = b""
         with contextlib.suppress(FileNotFoundError), open(profile, "rb") as file:
             text = file.read()
         if not text.startswith(b"heap_v2/") or b"\nMAPPED_LIBRARIES:\n" not in text:
             self.faults.append("a profile is not complete")
-        self.call("off")
+        self.call("off", "--call")
 
     def run(self, folder):
         before = self.storm.possessions()
