@@ -170,8 +170,11 @@ static const struct fault_row rows[] = {
     {FAULT_CORE_PROGRAM, "core_program", EXIT_USAGE, "%W%E",
      "give the program that had ended (--exe), and the directory with its libraries (--root)"},
     {FAULT_CORE_LACKS, "core_lacks", EXIT_REFUSED, "the core file does not show it: %W",
-     "name its program and libraries as they were (--exe, --root); the next core file is complete "
-     "with 0x33 in /proc/PID/coredump_filter and ulimit -c unlimited"},
+     "a core file is complete with 0x33 in /proc/PID/coredump_filter and no size limit (ulimit -c "
+     "unlimited)"},
+    {FAULT_CORE_FILES, "core_files", EXIT_REFUSED,
+     "files that the process had mapped are needed with the core file, and are not here: %W",
+     "give the program (--exe), and the directory with its libraries (--root), as they were"},
     {FAULT_TOO_LARGE, "too_large", EXIT_OUTPUT, "it is larger than the limit of %W", NULL},
     {FAULT_OUTPUT, "output", EXIT_OUTPUT, "%W%E", NULL},
     {FAULT_OUTPUT_OTHERS, "output_of_others", EXIT_OUTPUT,

@@ -134,10 +134,8 @@ static fault_code restate(const struct core_file *file, fault_code rc, struct fa
     size_t files = count_lacking_files(&file->memory);
 
     if (rc == FAULT_NO_ALLOCATOR && files)
-        return fault_set(fault, FAULT_CORE_LACKS, 0, "look for jemalloc",
-                         "no jemalloc found, but %zu of the files that the process had mapped are "
-                         "not here",
-                         files);
+        return fault_set(fault, FAULT_CORE_FILES, 0, "look for jemalloc",
+                         "no jemalloc found without %zu of them", files);
     if (rc == FAULT_NO_ALLOCATOR && file->memory.lacks)
         return fault_set(
             fault, FAULT_CORE_LACKS, 0, "look for jemalloc",
@@ -195,8 +193,8 @@ static fault_code append_reading(struct reader *reader, struct capture *capture,
     return rc == FAULT_NONE ? dump_complete(target, &capture->text, fault) : rc;
 }
 
-fault_code core_file_read(struct attachment *attachment, struct capture *capture,
-                          struct reading *reading, struct fault *fault)
+fault_code core_file_read(const struct core_file *file, struct attachment *attachment,
+                          struct capture *capture, struct reading *reading, struct fault *fault)
 {
     const struct reader_source source = {.instance = &attachment->instance,
                                          .modules = &attachment->modules,
@@ -211,7 +209,8 @@ fault_code core_file_read(struct attachment *attachment, struct capture *capture
     reader_close(&reader);
     capture->bytes = capture->text.len;
     capture->taken = rc == FAULT_NONE;
-    if (rc == FAULT_UNREADABLE && fault)
-        fault->code = rc = FAULT_CORE_LACKS;
-    return rc;
+    if (rc != FAULT_UNREADABLE)
+        return rc;
+    fault->code = count_lacking_files(&file->memory) ? FAULT_CORE_FILES : FAULT_CORE_LACKS;
+    return fault->code;
 }

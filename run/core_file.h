@@ -29,9 +29,9 @@ struct core_file {
  * closed also after a failure, the attachment first.
  *
  * FAULT_CORE_INPUT, FAULT_CORE, FAULT_FOREIGN_ABI: the file cannot be used.
- * FAULT_CORE_PROGRAM: request->program is another program. FAULT_CORE_LACKS: it does
- * not contain what is needed. FAULT_NO_ALLOCATOR, FAULT_NO_INSTANCE,
- * FAULT_UNSUPPORTED: those of instances_find.
+ * FAULT_CORE_PROGRAM: request->program is another program. FAULT_CORE_LACKS,
+ * FAULT_CORE_FILES: it does not contain what is needed, and no file has it. FAULT_NO_ALLOCATOR,
+ * FAULT_NO_INSTANCE, FAULT_UNSUPPORTED: those of instances_find.
  */
 fault_code core_file_open(struct core_file *file, struct attachment *attachment,
                           const struct core_request *request, struct fault *fault);
@@ -39,8 +39,8 @@ void core_file_close(struct core_file *file);
 
 /*
  * Reads the profile, with the mappings, into the capture, whose time stays unknown.
- * FAULT_PROF_ABSENT, FAULT_PROF_DISABLED: the process had none. FAULT_CORE_LACKS: it
- * cannot be proven.
+ * FAULT_PROF_ABSENT, FAULT_PROF_DISABLED: the process had none. FAULT_CORE_LACKS,
+ * FAULT_CORE_FILES: it cannot be proven.
  */
-fault_code core_file_read(struct attachment *attachment, struct capture *capture,
-                          struct reading *reading, struct fault *fault);
+fault_code core_file_read(const struct core_file *file, struct attachment *attachment,
+                          struct capture *capture, struct reading *reading, struct fault *fault);

@@ -23,4 +23,5 @@ enum {
     FAULT_CORE_INPUT,                        /* the core file cannot be opened or copied */
     FAULT_CORE_PROGRAM,                      /* --exe or --root are not of this core file */
     FAULT_CORE_LACKS,                        /* it does not contain what is needed */
+    FAULT_CORE_FILES,                        /* the files that are needed with it are not here */
 };

@@ -139,11 +139,12 @@ static fault_code perform_core_dump(struct core_dump *dump, struct fault *fault)
     if (rc == FAULT_NONE)
         rc = output_open(&dump->output, dump->job.options->output, fault);
     if (rc == FAULT_NONE)
-        rc = core_file_read(attachment, &dump->capture, &dump->reading, fault);
+        rc = core_file_read(&dump->file, attachment, &dump->capture, &dump->reading, fault);
     if (rc == FAULT_NONE)
         rc = capture_write(attachment, &dump->presentation, &dump->capture, NULL, &dump->output,
                            fault);
-    core_print_lacks(dump->job.options, &dump->file);
+    if (rc != FAULT_CORE_PROGRAM)
+        core_print_lacks(dump->job.options, &dump->file);
     if (rc == FAULT_NONE)
         print_core_result(dump);
     return rc;

@@ -504,7 +504,8 @@ static int status_of_core(const struct options *options)
         read_memory(&status);
         print_status(&status);
     }
-    core_print_lacks(options, &status.core);
+    if (rc != FAULT_CORE_PROGRAM)
+        core_print_lacks(options, &status.core);
     code = job_finish(&status.job, rc, &fault);
     core_file_close(&status.core);
     return code;
