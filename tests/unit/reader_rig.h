@@ -40,6 +40,7 @@ struct rig {
     size_t reads;       /* of its memory, so far */
     remote_addr border; /* no read can cross it, like the end of a mapping; 0: none */
     void (*before)(struct rig *rig, remote_addr addr, size_t len); /* a read; NULL: nothing */
+    remote_addr hole; /* an address that cannot be read; 0: none */
     _Alignas(8) unsigned char header[RIG_HEADER];
     _Alignas(8) unsigned char bytes[RIG_BYTES];
 };
@@ -63,6 +64,10 @@ static inline bool rig_read_memory(void *ctx, remote_addr addr, void *buf, size_
     errno = EFAULT;
     if (addr < rig->border && rig->border - addr < len)
         return false;
+    if (rig->hole >= addr && rig->hole - addr < len) {
+        errno = EFAULT;
+        return false;
+    }
     if (rig_copy(addr, buf, len, RIG_CODE, rig->header, sizeof rig->header) ||
         rig_copy(addr, buf, len, RIG_DATA, rig->bytes, sizeof rig->bytes))
         return true;

@@ -312,6 +312,15 @@ static void test_two_tables(void)
     rig_finish(&rig);
 }
 
+/* The variables are found by their look if a page between them and the others is missing. */
+static void test_missing_page(void)
+{
+    CHECK(rig_sample(&rig, &forged_layouts[3]));
+    rig.hole = RIG_DATA + RIG_SEGMENT / 2;
+    CHECK(rig_open_and_read(&rig) == FAULT_NONE && rig.reading.stacks == 2);
+    rig_finish(&rig);
+}
+
 /* ---- the threads ---- */
 
 static void test_thread_tree(void)
@@ -477,6 +486,7 @@ int main(void)
     test_table_count();
     test_table_size();
     test_two_tables();
+    test_missing_page();
     test_thread_tree();
     test_lost_thread();
     test_names();
