@@ -68,8 +68,10 @@ class TestCase(lib.TestCase):
     def states(self):
         return {tid: self.state(tid) for tid in lib.threads(self.sick.pid)}
 
-    def assert_read(self):
-        """Twice the same, and no thread has noticed it."""
+    def assert_read(self, letters="S"):
+        """Twice the same, and no thread has noticed it. letters: the states of its threads."""
+        self.assertTrue(lib.wait_until(lambda: set(self.states().values()) <= set(letters)),
+                        self.states())
         before = self.states()
         for _ in range(2):
             result = self.assert_ran(self.dump("--no-call"))
@@ -114,7 +116,7 @@ class Stopped(TestCase):
         pid = self.start()
         os.kill(pid, signal.SIGSTOP)
         self.assertTrue(lib.wait_until(lambda: set(self.states().values()) == {"T"}))
-        self.assert_read()
+        self.assert_read("T")
         self.assert_froze()
         self.assertTrue(lib.wait_until(lambda: set(self.states().values()) == {"T"}), self.states())
         self.assert_refused(lib.NO_SAFE_MOMENT, "stopped by job control")
@@ -128,7 +130,7 @@ class Stopped(TestCase):
     def frozen(self, make):
         freezer = make(self, self.start())
         freezer.freeze(self)
-        self.assert_read()
+        self.assert_read("SD")
         self.assert_refused(lib.NO_SAFE_MOMENT, "frozen", freezer.path)
         return freezer
 
@@ -156,8 +158,8 @@ class Traced(TestCase):
             lambda: all(lib.tracer_of_thread(pid, tid) for tid in lib.threads(pid))))
         return tracer
 
-    def assert_both(self, tracer):
-        self.assert_read()
+    def assert_both(self, tracer, letters):
+        self.assert_read(letters)
         for way in "--call", "--freeze":
             self.assert_refused(lib.NOT_PERMITTED, "already traced by", str(tracer.pid), way=way)
         self.assertEqual(lib.tracer_of(self.sick.pid), tracer.pid)
@@ -166,11 +168,11 @@ class Traced(TestCase):
         """At a stop, as at a breakpoint."""
         tracer = self.trace("gdb", "-nx", "-q", "--readnever", "-p")
         self.assertTrue(lib.wait_until(lambda: set(self.states().values()) == {"t"}))
-        self.assert_both(tracer)
+        self.assert_both(tracer, "t")
         self.assertEqual(set(self.states().values()), {"t"})
 
     def test_strace(self):
-        self.assert_both(self.trace("strace", "-f", "-o", "/dev/null", "-p"))
+        self.assert_both(self.trace("strace", "-f", "-o", "/dev/null", "-p"), "S")
 
 
 class Hung(TestCase):
@@ -191,7 +193,7 @@ class Hung(TestCase):
 
     def test_uninterruptible(self):
         self.fall("vfork", lambda tid: self.state(tid) == "D")
-        self.assert_read()
+        self.assert_read("D")
         self.assert_refused(lib.NO_SAFE_MOMENT, "uninterruptible")
         self.assert_refused(lib.NO_SAFE_MOMENT, "uninterruptible", "none of them is stopped now",
                             way="--freeze")
@@ -213,7 +215,7 @@ class Sandboxed(TestCase):
     def test_syscall_user_dispatch(self):
         """Each thread runs in user space: any system call from there would be its end."""
         self.fall("dispatch", lambda tid: self.state(tid) == "R")
-        self.assert_read()
+        self.assert_read("R")
         self.assert_froze()
         self.assert_refused(lib.NO_SAFE_MOMENT, "syscall user dispatch")
         self.assertIsNone(self.sick.poll())
@@ -230,7 +232,7 @@ class Well(TestCase):
     def test_first_thread_has_ended(self):
         pid = self.fall("leaderless", lambda tid: self.state(tid) == "SZ"[tid == self.sick.pid])
         self.assertEqual(self.state(pid), "Z")
-        self.assert_read()
+        self.assert_read("SZ")
         self.assert_froze(THREADS - 1)
 
 
