@@ -129,11 +129,12 @@ class Engine(boxes.TestCase):
         name, pid = self.redis("--user", USER, "--cap-drop", "all")
         self.podman.checked("pause", name)
         try:
-            result = lib.run_tool("on", pid, "--timeout", "1")
+            result = lib.run_tool("on", "--call", pid, "--timeout", "1")
+            self.assert_ran(lib.run_tool("on", "--no-call", pid))
         finally:
             self.podman.checked("unpause", name)
         self.assert_failed(result, lib.NO_SAFE_MOMENT, "frozen")
-        self.assert_ran(lib.run_tool("on", pid))
+        self.assert_ran(lib.run_tool("off", "--call", pid))
         self.assertEqual(self.answers(pid, "ping"), "PONG")
 
     def test_user_namespace(self):

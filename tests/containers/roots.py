@@ -73,8 +73,8 @@ class Roots(boxes.TestCase):
         for attacker in self.sidecars(container):
             result = self.assert_ran(attacker.run("dump", attacker.target, "-o", "-"))
             self.assertGreaterEqual(len(re.findall(rb"^@ 0x", result.out, re.M)), 60)
-            self.assert_ran(attacker.run("on", attacker.target))
-            self.assert_ran(attacker.run("off", attacker.target))
+            self.assert_ran(attacker.run("on", "--call", attacker.target))
+            self.assert_ran(attacker.run("off", "--call", attacker.target))
         self.assert_unharmed(container, slow=True)
 
     def test_no_unwinder(self):
@@ -83,7 +83,7 @@ class Roots(boxes.TestCase):
         container = self.container(*READ_ONLY, uid=1000)
         bare = boxes.Sidecar(self.sidecar_root(unwinder=False), container,
                              ["--uid", 0, "--caps", "%x" % SYS_PTRACE])
-        result = bare.run("on", bare.target, "--timeout", "1")
+        result = bare.run("on", "--call", bare.target, "--timeout", "1")
         self.assert_failed(result, lib.NO_SAFE_MOMENT, "libunwind is not installed")
         self.assert_unharmed(container, slow=True)
 

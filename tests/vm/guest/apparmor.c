@@ -40,7 +40,8 @@ static void confined(void)
     if (!victim_start(&victim, "nanosleep", "30", NULL))
         return;
     const char *pid = text_of(victim.pid);
-    struct result result = tool_run(&start, (const char *const[]){"jeattach", "on", pid, NULL});
+    struct result result =
+        tool_run(&start, (const char *const[]){"jeattach", "on", "--call", pid, NULL});
     result_is(&result, 4, words);
     victim_unharmed(&victim);
 }

@@ -113,7 +113,7 @@ static bool is_asleep(const struct blocked *call)
 
 static void attach(struct blocked *call)
 {
-    static const char *const verbs[] = {"status", "on"};
+    static const char *const verbs[] = {"stats", "on"};
 
     if (!call->tid || check_failed())
         return;

@@ -103,15 +103,15 @@ static void attach_to_frozen(const char *group)
         return;
     REQUIRE(write_file(format("%s/cgroup.freeze", group), "1"), "it cannot be frozen");
     REQUIRE(WAIT_UNTIL(is_frozen(group), FREEZE_SECONDS), "it does not freeze");
-    struct result result = TOOL("on", "--timeout", "5", text_of(victim.pid));
+    struct result result = TOOL("on", "--call", "--timeout", "5", text_of(victim.pid));
     result_is(&result, 7, words);
-    result = TOOL("dump", "-o", "-", "--timeout", "5", text_of(victim.pid));
+    result = TOOL("dump", "--call", "-o", "-", "--timeout", "5", text_of(victim.pid));
     result_is(&result, 7, words);
     REQUIRE(write_file(format("%s/cgroup.freeze", group), "0"), "it cannot be thawed");
     if (check_failed())
         return;
     victim_unharmed(&victim);
-    result = TOOL("on", text_of(victim.pid));
+    result = TOOL("on", "--call", text_of(victim.pid));
     REQUIRE(result.code == 0, "when it is thawed: %s", result_text(&result));
     victim_unharmed(&victim);
 }

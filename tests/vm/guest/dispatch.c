@@ -41,7 +41,7 @@ static void untold(void)
     bool tells = release() < 511 || release() >= 604;
 
     REQUIRE(pid, "the target does not start");
-    struct result result = TOOL("on", text_of(pid));
+    struct result result = TOOL("on", "--call", text_of(pid));
     if (tells)
         REQUIRE(result.code == 0, "refused: %s", result_text(&result));
     else if (!result_is(&result, 7,

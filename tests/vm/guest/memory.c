@@ -47,7 +47,7 @@ static bool limit_others(bool limited)
 static void call_without_commitment(pid_t pid, const volatile uint64_t *report)
 {
     for (unsigned i = 0; i < CALLS; i++) {
-        struct result result = TOOL("on", text_of(pid));
+        struct result result = TOOL("on", "--call", text_of(pid));
         if (!result_is(&result, 7, (const char *const[]){"scratch", NULL}))
             return;
         REQUIRE(goes_on(pid, report), "after call %u the target %s", i,
@@ -68,7 +68,7 @@ static void overcommit(void)
     limit_others(false);
     if (check_failed())
         return;
-    struct result result = TOOL("on", text_of(pid));
+    struct result result = TOOL("on", "--call", text_of(pid));
     REQUIRE(result.code == 0, "without the limit: %s", result_text(&result));
     REQUIRE(goes_on(pid, report), "the target does not go on");
 }

@@ -34,7 +34,7 @@ static bool is_ready(const char *directory)
 static void attach(pid_t pid, const char *tid, const char *mode)
 {
     const char *const words[][4] = {
-        {"on", NULL}, {"dump", "-o", "/dev/null", NULL}, {"status", NULL}, {"off", NULL}};
+        {"on", NULL}, {"dump", "-o", "/dev/null", NULL}, {"stats", NULL}, {"off", NULL}};
 
     for (int i = 0; i < (long_run ? ATTACHES_LONG : ATTACHES); i++) {
         const char *const *word = words[i % 4];
@@ -123,7 +123,7 @@ static void untold(void)
     if (!victim_start(&asleep, "nanosleep", "30", &start) ||
         !start_mode(&running, "direction", variable))
         return;
-    struct result result = TOOL("on", text_of(asleep.pid));
+    struct result result = TOOL("on", "--call", text_of(asleep.pid));
     REQUIRE(result.code == 0, "asleep: %s", result_text(&result));
     result = TOOL("on", "--timeout", old ? "1" : "30", text_of(running.pid), "--thread",
                   text_of(running.tid));

@@ -58,6 +58,8 @@ static void all_verbs(const char *pid)
     SAYS("prof.active   no", "status", pid);
     SAYS("prof.active: false -> true", "on", pid);
     SAYS("prof.active   yes", "status", pid);
+    SAYS("prof.active: true -> false", "off", "--call", pid);
+    SAYS("prof.active: false -> true", "on", "--call", pid);
     SAYS("allocated", "stats", pid);
     SAYS("opt.prof = true", "mallctl", pid, "opt.prof", "version");
     profile_verbs(pid);
@@ -153,7 +155,7 @@ static void on_spin(void)
 
     if (!victim_start(&victim, "spin", "40", NULL))
         return;
-    SAYS("prof.active: false -> true", "on", text_of(victim.pid));
+    SAYS("prof.active: false -> true", "on", "--call", text_of(victim.pid));
     profile_verbs(text_of(victim.pid));
     if (!check_failed())
         victim_unharmed(&victim);
@@ -170,8 +172,8 @@ static void on_malloc(void)
 
     if (!victim_start(&victim, "malloc", "40", NULL))
         return;
-    SAYS("prof.active: false -> true", "on", text_of(victim.pid));
-    SAYS("prof.active: true -> false", "off", text_of(victim.pid));
+    SAYS("prof.active: false -> true", "on", "--call", text_of(victim.pid));
+    SAYS("prof.active: true -> false", "off", "--call", text_of(victim.pid));
     victim_unharmed(&victim);
 }
 

@@ -48,7 +48,7 @@ static pid_t start_parent(struct victim *victim, const struct attempt *attempt, 
         _exit(121);
     dup2(out, STDOUT_FILENO);
     dup2(err, STDERR_FILENO);
-    execl("/usr/bin/jeattach", "jeattach", "on", text_of(child), NULL);
+    execl("/usr/bin/jeattach", "jeattach", "on", "--call", text_of(child), NULL);
     _exit(122);
 }
 
@@ -74,7 +74,8 @@ static struct result attach_from_outside(const struct attempt *attempt)
     if (!victim_start(&victim, "nanosleep", "30", &target))
         return (struct result){.code = LATE, .out = "", .err = ""};
     const char *pid = text_of(victim.pid);
-    struct result result = tool_run(&tool, (const char *const[]){"jeattach", "on", pid, NULL});
+    struct result result =
+        tool_run(&tool, (const char *const[]){"jeattach", "on", "--call", pid, NULL});
     victim_unharmed(&victim);
     return result;
 }
