@@ -14,6 +14,14 @@
 
 /* ---- a run's user ---- */
 
+/* Without an option that stops threads. */
+static const char *instead_of(const struct job *job)
+{
+    if (job->options->freeze)
+        return "omit --freeze: memory is read without a stop";
+    return job->options->call ? "omit --call: memory is read without a call" : job->instead;
+}
+
 struct subject job_subject(const struct job *job)
 {
     const struct attachment *attachment = job->attachment;
@@ -30,7 +38,7 @@ struct subject job_subject(const struct job *job)
         .name = attachment->opened ? attachment->target.stat.comm : NULL,
         .verb = job->verb,
         .variable = attachment->variable,
-        .instead = job->options->call ? "omit --call: memory is read without a call" : job->instead,
+        .instead = instead_of(job),
         .json = job->options->json && !options_to_stdout(job->options),
     };
 }

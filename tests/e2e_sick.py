@@ -161,7 +161,8 @@ class Traced(TestCase):
     def assert_both(self, tracer, letters):
         self.assert_read(letters)
         for way in "--call", "--freeze":
-            self.assert_refused(lib.NOT_PERMITTED, "already traced by", str(tracer.pid), way=way)
+            self.assert_refused(lib.NOT_PERMITTED, "already traced by", str(tracer.pid),
+                                "omit " + way, way=way)
         self.assertEqual(lib.tracer_of(self.sick.pid), tracer.pid)
 
     def test_gdb(self):
