@@ -124,18 +124,19 @@ static enum table_proof prove_nodes(const struct prover *prover, const remote_ad
 
 static enum table_proof prove_cells(const struct prover *prover, remote_addr addr)
 {
-    struct addresses all = {0};
+    struct table_contents table = {0};
+    const struct addresses *all = &table.addresses;
     enum table_proof proof = TABLE_REFUTED;
     size_t odd, n;
 
-    if (table_read(prover->reader->source.memory, prover->layout, addr, true, &all, &odd) &&
-        odd <= all.count / 8) {
-        n = all.count < SAMPLE ? all.count : SAMPLE;
+    if (table_read(prover->reader->source.memory, prover->layout, addr, true, &table, &odd) &&
+        odd <= all->count / 8) {
+        n = all->count < SAMPLE ? all->count : SAMPLE;
         for (size_t i = 0; i < n; i++)
-            all.list[i] = all.list[i * (all.count / n)];
-        proof = n ? prove_nodes(prover, all.list, n) : TABLE_EMPTY;
+            all->list[i] = all->list[i * (all->count / n)];
+        proof = n ? prove_nodes(prover, all->list, n) : TABLE_EMPTY;
     }
-    addresses_free(&all);
+    table_forget(&table);
     return proof;
 }
 

@@ -156,7 +156,7 @@ static size_t count_unsettled(const struct stack_reader *reader, const struct ad
 static size_t read_table(struct stack_reader *reader)
 {
     const struct stacks_request *request = reader->request;
-    struct addresses now = {0};
+    struct table_contents now = {0};
     size_t odd = 0, unsettled = 0;
     bool more = true;
 
@@ -164,11 +164,11 @@ static size_t read_table(struct stack_reader *reader)
         if (!table_read(request->batch->memory, request->layout, request->table, request->is_still,
                         &now, &odd))
             more = stop_reading(reader, STACKS_UNREADABLE);
-        else if (!read_fresh(reader, &now, &more) || request->is_still)
+        else if (!read_fresh(reader, &now.addresses, &more) || request->is_still)
             break;
     }
-    unsettled = count_unsettled(reader, &now) + odd;
-    addresses_free(&now);
+    unsettled = count_unsettled(reader, &now.addresses) + odd;
+    table_forget(&now);
     return unsettled;
 }
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #ifndef READER_CELLS
-#define READER_CELLS (1u << 16) /* cells that are read at once */
+#define READER_CELLS (1u << 14) /* cells that are read at once */
 #endif
 
 enum { TABLE_READS_MAX = 8, LG_SMALL = 14 };
@@ -161,26 +161,29 @@ static bool read_now(struct cells *cells, remote_addr addr)
  * Each read may miss a cell that is moved; all of them together hardly. Two agree if
  * each address is in the same cell.
  */
-static bool read_settled(struct cells *cells, remote_addr addr, struct addresses *all)
+static bool read_settled(struct cells *cells, remote_addr addr, struct table_contents *contents)
 {
-    struct addresses last = {0}, *now = cells->addresses;
-    bool known = false, same = false, good = true;
+    struct addresses *now = cells->addresses;
+    bool read = false, changed = false, same = false, good = true;
 
     for (unsigned i = 0; i < TABLE_READS_MAX && good && !same; i++) {
         if (!read_now(cells, addr))
             continue;
-        same = known && same_addresses(now, &last);
-        good = same || addresses_merge(all, now);
-        exchange_addresses(now, &last);
-        known = true;
+        same = contents->is_read && same_addresses(now, &contents->cells);
+        if (!same && !changed)
+            contents->addresses.count = 0;
+        changed |= !same;
+        good = same || addresses_merge(&contents->addresses, now);
+        exchange_addresses(now, &contents->cells);
+        read = contents->is_read = true;
     }
-    addresses_free(&last);
-    return good && known;
+    return good && read;
 }
 
-static bool read_table_once(struct cells *cells, remote_addr addr, struct addresses *all)
+static bool read_table_once(struct cells *cells, remote_addr addr, struct table_contents *contents)
 {
-    return read_now(cells, addr) && addresses_merge(all, cells->addresses);
+    contents->addresses.count = 0;
+    return read_now(cells, addr) && addresses_merge(&contents->addresses, cells->addresses);
 }
 
 /* Stacks that the table counts and has not. While it changes, freed ones are no error. */
@@ -196,7 +199,7 @@ static size_t count_odd(const struct cells *cells, size_t found, bool is_still)
 }
 
 bool table_read(struct memory *memory, const struct reader_layout *layout, remote_addr addr,
-                bool is_still, struct addresses *addresses, size_t *odd)
+                bool is_still, struct table_contents *contents, size_t *odd)
 {
     struct addresses now = {0};
     struct cells cells = {.memory = memory, .layout = layout, .addresses = &now};
@@ -205,11 +208,17 @@ bool table_read(struct memory *memory, const struct reader_layout *layout, remot
     cells.buf = malloc(READER_CELLS * sizeof *cells.buf);
     if (!cells.buf)
         return false;
-    addresses->count = 0;
     done =
-        is_still ? read_table_once(&cells, addr, addresses) : read_settled(&cells, addr, addresses);
+        is_still ? read_table_once(&cells, addr, contents) : read_settled(&cells, addr, contents);
     free(cells.buf);
     addresses_free(&now);
-    *odd = count_odd(&cells, addresses->count, is_still);
+    *odd = count_odd(&cells, contents->addresses.count, is_still);
     return done;
+}
+
+void table_forget(struct table_contents *contents)
+{
+    addresses_free(&contents->addresses);
+    addresses_free(&contents->cells);
+    memset(contents, 0, sizeof *contents);
 }
