@@ -39,6 +39,8 @@ VERBS = (
     ("stats",),
     ("mallctl", "opt.lg_prof_sample"),
 )
+# They read memory and write one byte: they need the rights of an attach, and no ptrace(2).
+WITHOUT_A_CALL = (("on",), ("off",), ("dump", "-o", "-"))
 
 
 def attackers(root, container):
@@ -108,7 +110,8 @@ class Matrix(boxes.TestCase):
 
     def verify_works(self, container, attacker):
         before = container.tree()
-        self.verify_stream(attacker)
+        self.verify_stream(attacker, "--call")
+        self.verify_stream(attacker, "--no-call")
         self.verify_answers(attacker)
         self.assertEqual(container.tree(), before, "something was created or changed")
         if self.plain:
@@ -117,9 +120,9 @@ class Matrix(boxes.TestCase):
         else:
             self.verify_plain(container, attacker)
 
-    def verify_stream(self, attacker):
-        """Every attacker gets a profile with the same samples."""
-        result = self.assert_ran(attacker.run("dump", attacker.target, "-o", "-"))
+    def verify_stream(self, attacker, way):
+        """Every attacker gets a profile with the same samples, in both ways."""
+        result = self.assert_ran(attacker.run("dump", way, attacker.target, "-o", "-"))
         self.assert_profile(result.out, 60)
         samples = result.out.partition(b"\nMAPPED_LIBRARIES:\n")[0]
         if self.reference is None:
@@ -160,21 +163,32 @@ class Matrix(boxes.TestCase):
 
     def verify_refused(self, container, attacker, code, cause):
         before = container.tree()
-        words = [(verb[0], attacker.target) + verb[1:] + ("--timeout", "1") for verb in VERBS]
+        readable = (code, cause) in (SECCOMP, FROZEN)
+        verbs = VERBS if readable else VERBS + WITHOUT_A_CALL
+        words = [(verb[0], attacker.target) + verb[1:] + ("--timeout", "1") for verb in verbs]
         with ThreadPoolExecutor(len(words)) as pool:
             results = list(pool.map(lambda verb: attacker.run(*verb), words))
         for result in results:
-            self.verify_refusal(result, code, cause)
-        if (code, cause) in (SECCOMP, FROZEN):  # only a call is refused
-            for verb in ("on", "off"):
-                self.assert_ran(attacker.run(verb, "--no-call", attacker.target))
+            self.verify_refusal(result, code, cause, readable)
+        if readable:
+            self.verify_memory(attacker)
         self.assertEqual(container.tree(), before, "something was created or changed")
 
-    def verify_refusal(self, result, code, cause):
-        """`status` also prints what can be read without an attach. If that is all, it succeeds."""
-        complete = "status" in result.args and "\nverdict: profiling is enabled" in result.text
-        self.assertEqual(result.code, lib.OK if complete else code, result)
+    def verify_memory(self, attacker):
+        """What makes no call works all the same."""
+        for verb, active in (("on", "true"), ("off", "false")):
+            result = self.assert_ran(attacker.run(verb, "--no-call", attacker.target))
+            self.assertRegex(result.text, r"\Aprof\.active: .*(-> %s|\(unchanged\))\n\Z" % active)
+        self.verify_stream(attacker, "--no-call")
+
+    def verify_refusal(self, result, code, cause, readable):
+        """`status` also prints what can be read without an attach, which may be all."""
         told = result.err
+        if "status" in result.args and readable:
+            self.assertEqual(result.code, lib.OK, result)
+            self.assertIn("\nmemory: readable: dump -o, record, leak, ", result.text)
+        else:
+            self.assertEqual(result.code, code, result)
         if "status" in result.args and result.out:
             told = result.text
         else:
