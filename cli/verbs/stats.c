@@ -161,10 +161,11 @@ static fault_code perform_no_call(struct job *job, struct fault *fault)
     struct attachment *attachment = job->attachment;
     struct prof_state state;
     struct gauges_reading reading;
-    struct usage_aged aged = describe_aged(attachment, &state, &reading);
+    struct usage_aged aged;
     fault_code rc;
 
     read_gauges_memory(attachment, &attachment->memory, &state, &reading);
+    aged = describe_aged(attachment, &state, &reading);
     rc = target_usage(&attachment->target, &aged.usage.process, &aged.usage.source, fault);
     if (rc == FAULT_NONE)
         rc = target_check(&attachment->target, fault);
@@ -197,13 +198,14 @@ static void print_core(struct job *job, const struct core_file *core)
     struct attachment *attachment = job->attachment;
     struct prof_state state;
     struct gauges_reading reading;
-    struct usage_aged aged = describe_aged(attachment, &state, &reading);
+    struct usage_aged aged;
     char origin[96];
 
+    read_gauges_memory(attachment, &attachment->memory, &state, &reading);
+    aged = describe_aged(attachment, &state, &reading);
     core_describe(core, origin, sizeof origin);
     aged.origin = origin;
     aged.ended = true;
-    read_gauges_memory(attachment, &attachment->memory, &state, &reading);
     print_aged(job, &aged);
 }
 
