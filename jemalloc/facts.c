@@ -294,7 +294,8 @@ void facts_locate(struct fact_variables *variables, const struct instance *insta
 {
     memset(variables, 0, sizeof *variables);
     locate_names(variables, instance, target, memory);
-    if (!variables->version[0] || !variables->at[VARIABLE_OPT_PROF].address)
+    if (!variables->version[0] || !variables->at[VARIABLE_OPT_PROF].address ||
+        !variables->at[VARIABLE_LG_SAMPLE].address)
         locate_by_tables(variables, instance, target, memory);
     if (!variables->version[0])
         locate_version(variables, instance, modules, memory);
