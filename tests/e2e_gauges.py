@@ -155,7 +155,7 @@ class Gauges(allocators.TestCase):
         for version in allocators.VERSIONS:
             with self.subTest(version=version):
                 allocator = self.allocator(version, words=("--threads", 3))
-                paths = [os.path.join(allocator.directory, "own-%d" % i) for i in range(120)]
+                paths = [os.path.join(allocator.directory, "own-%d" % i) for i in range(64)]
                 seen = self.read_between(allocator, paths, 8)
                 own = set()
                 for path in paths:
