@@ -15,9 +15,13 @@ enum {
     ROUNDS_MAX = 64,
 };
 
+/* The defect came 75 commits after 5.1.0. */
 bool activation_needed(const char *version)
 {
-    return version_within(version_parse(version), VERSION_NUMBER(5, 2, 0), VERSION_NUMBER(5, 2, 1));
+    struct version parsed = version_parse(version);
+
+    return version_within(parsed, VERSION_NUMBER(5, 2, 0), VERSION_NUMBER(5, 2, 1)) ||
+           (parsed.number == VERSION_NUMBER(5, 1, 0) && parsed.commits >= 75);
 }
 
 /* The defect leaves it counting down from SSIZE_MAX: no thread allocates half of that. */
