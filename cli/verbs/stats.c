@@ -185,7 +185,7 @@ static int stats_no_call(const struct options *options, pid_t pid)
 
     job_init(&job, &attachment, options, "read the statistics of process");
     request = job_request(&job, pid);
-    rc = attachment_look(&attachment, &request, &fault);
+    rc = attachment_find(&attachment, &request, &fault);
     if (rc == FAULT_NONE)
         rc = perform_no_call(&job, &fault);
     return job_finish(&job, rc, &fault);
