@@ -128,7 +128,7 @@ class Targets(lib.TestCase):
         )
         self.assertEqual(holder.stdout.readline(), b"holding\n")
         for verb in ("on", "dump"):
-            result = lib.run_tool(verb, victim.pid)
+            result = lib.run_tool(verb, "--call", victim.pid)
             self.assert_failed(result, lib.NOT_PERMITTED, "traced by", str(holder.pid), "hold")
             self.assertIn("\n  cause: ", result.err)
             self.assertIn("\n  fix:   ", result.err)
