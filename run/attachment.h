@@ -38,10 +38,10 @@ struct read_summary {
     struct reading last;
 };
 
-/* What a read with request.freeze cost the target (run/frozen.h); of several reads the last. */
+/* What the reads with request.freeze cost the target (run/frozen.h), all together. */
 struct frozen_summary {
     size_t threads; /* stopped at the last freeze */
-    unsigned times; /* freezes: a profile that is being changed at the stop is read again */
+    unsigned times; /* freezes; a profile that is being changed at the stop is read again */
     uint64_t ns;    /* for which they were stopped, all freezes together */
 };
 

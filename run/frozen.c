@@ -4,7 +4,6 @@
 #include "run/apart.h"
 
 #include <errno.h>
-#include <string.h>
 #include <time.h>
 
 enum { AGAIN_NS = 3000000 };
@@ -16,6 +15,7 @@ struct frozen {
     struct frozen_summary *summary;
     struct fault *fault;
     fault_code code;
+    unsigned tries; /* of this read */
 };
 
 /* The process waits for the end of the read, which may wait for one of its own threads. */
@@ -46,6 +46,7 @@ static fault_code read_frozen(struct frozen *frozen)
     frozen->summary->threads = freeze.threads;
     frozen->summary->ns += freeze.ns;
     frozen->summary->times++;
+    frozen->tries++;
     return rc;
 }
 
@@ -58,7 +59,7 @@ static void freeze_apart(void *ctx)
     stall_guard_follow(&attachment->stall_guard);
     for (;;) {
         frozen->code = read_frozen(frozen);
-        if (frozen->code != FAULT_UNREADABLE || frozen->summary->times == FROZEN_TIMES ||
+        if (frozen->code != FAULT_UNREADABLE || frozen->tries == FROZEN_TIMES ||
             deadline_passed(&attachment->deadline) || deadline_interrupted(&attachment->deadline))
             return;
         nanosleep(&again, NULL);
@@ -68,11 +69,10 @@ static void freeze_apart(void *ctx)
 fault_code frozen_run(struct attachment *attachment, frozen_action action, void *ctx,
                       struct frozen_summary *summary, struct fault *fault)
 {
-    struct frozen frozen = {attachment, action, ctx, summary, fault, FAULT_NONE};
+    struct frozen frozen = {attachment, action, ctx, summary, fault, FAULT_NONE, 0};
     struct fault own;
 
     frozen.fault = fault ? fault : &own;
-    memset(summary, 0, sizeof *summary);
     apart_run(freeze_apart, &frozen);
     stall_guard_follow(&attachment->stall_guard);
     return attachment_explain(attachment, frozen.code, frozen.fault);

@@ -105,6 +105,8 @@ class Verbs(TestCase):
             result = self.assert_ran(lib.run_tool(verb, "--freeze", *words, victim.pid))
             self.assertRegex(result.err, STOPPED)
             self.assertIn("prof.active is false again", result.err)
+            if verb == "leak":
+                self.assertRegex(result.err, r"; all 4 threads stopped \d+ times, together for ")
         self.assert_unharmed(victim)
 
     def test_excluded(self):
