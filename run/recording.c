@@ -167,16 +167,18 @@ static fault_code take_next(struct recording *recording, bool last, struct fault
 
 /* ---- all profiles ---- */
 
-/* Returns when the next profile is due; missed ones are skipped. */
+/* Returns when the next profile is due. One that is late is taken; missed ones are skipped. */
 static uint64_t next_moment(struct recording *recording, uint64_t moment)
 {
     uint64_t every = recording->request.every_ns, now = clock_now(), next = moment + every;
 
     if (next < now) {
-        if (!recording->too_slow)
+        bool skips = now - next >= every;
+
+        if (skips && !recording->too_slow)
             attachment_note(recording->attachment,
                             &(struct run_note){.kind = NOTE_PROFILES_SKIPPED});
-        recording->too_slow = true;
+        recording->too_slow |= skips;
         next += (now - next) / every * every;
     }
     return next < recording->until ? next : recording->until;
