@@ -311,6 +311,8 @@ static fault_code read_core(struct core *core, struct fault *fault)
     sort_segments(core);
     if (!core->segment_count)
         return refuse_core(fault, "it contains no memory");
+    if (!core->mapping_count && core_is_truncated(core))
+        return refuse_core(fault, "it is truncated before its list of mapped files (NT_FILE)");
     if (!core->mapping_count)
         return refuse_core(fault, "it does not list the files that the process had mapped "
                                   "(NT_FILE)");

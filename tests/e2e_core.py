@@ -225,6 +225,8 @@ class Input(Case):
                     self.assert_failed(result, lib.REFUSED, "the core file does not show it")
         result = self.dump_core(self.changed(core, lambda data: data[:100]))
         self.assert_failed(result, lib.USAGE, "truncated within its program headers")
+        result = self.dump_core(self.changed(core, lambda data: data[:64 + 56 * data[56]]))
+        self.assert_failed(result, lib.USAGE, "truncated before its list of mapped files")
 
     def test_no_anonymous_memory(self):
         before, core = self.crash(self.process_with_samples(), 0x10)

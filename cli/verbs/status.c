@@ -348,7 +348,7 @@ static bool samples_now(const struct prof_state *state)
 
 static const char *unknown_text(const struct status *status)
 {
-    return status->job.options->core ? "not found in the core file" : verdict_text(PROF_UNKNOWN);
+    return status->job.options->core ? "unknown: not in the core file" : verdict_text(PROF_UNKNOWN);
 }
 
 static void print_refusal(const struct status *status)
