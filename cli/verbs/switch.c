@@ -114,7 +114,7 @@ static void print_first_sample(const struct change *change, const char *name)
     if (change->first_sample == FIRST_SAMPLE_SEEN)
         message("%s[%d] first samples seen after %s", name, pid, after);
     else if (change->first_sample == FIRST_SAMPLE_IDLE)
-        message("%s[%d] no sample yet: the process is idle", name, pid);
+        message("%s[%d] no sample yet: none of its threads is running", name, pid);
     else if (change->first_sample == FIRST_SAMPLE_NONE)
         message("%s[%d] no sample within %s: the process may not be allocating", name, pid, after);
 }
@@ -128,9 +128,9 @@ static void print_in_memory(const struct change *change)
     if (change->job->options->quiet)
         return;
     fflush(stdout);
-    message("%s[%d] one byte %s in its memory; no thread was stopped",
+    message("%s[%d] one byte %s its memory; no thread was stopped",
             message_clean(target->stat.comm, clean, sizeof clean), (int)target->pid,
-            is_changed(change) ? "written" : "read");
+            is_changed(change) ? "written in" : "read from");
     print_first_sample(change, clean);
 }
 
@@ -246,6 +246,18 @@ static fault_code switch_in_memory(struct change *change, struct fault *fault)
     return FAULT_NONE;
 }
 
+/* Where opt.prof is false, no call can switch profiling on either. */
+static fault_code refuse_switch(struct change *change, const char *why, struct fault *fault)
+{
+    struct build *build = &change->former.build;
+
+    if (build->opt_prof == FACT_NO && build->config_prof == FACT_UNKNOWN) {
+        build->config_prof = FACT_YES; /* as reader_open does */
+        return build_can_profile(build, fault);
+    }
+    return fault_set(fault, FAULT_UNWRITABLE, 0, "find prof.active", "%s", why);
+}
+
 /* A call, because the byte is not certain. */
 static fault_code switch_otherwise(struct change *change, const char *why, struct fault *fault)
 {
@@ -253,7 +265,7 @@ static fault_code switch_otherwise(struct change *change, const char *why, struc
     fault_code rc;
 
     if (attachment->request.way == WAY_MEMORY)
-        return fault_set(fault, FAULT_UNWRITABLE, 0, "find prof.active", "%s", why);
+        return refuse_switch(change, why, fault);
     if (change->job->options->verbose)
         message("a call is needed: %s", why);
     rc = attachment_prepare(attachment, fault);
