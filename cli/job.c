@@ -19,7 +19,7 @@ static const char *instead_of(const struct job *job)
 {
     if (job->options->freeze)
         return "omit --freeze: memory is read without a stop";
-    return job->options->call ? "omit --call: memory is read without a call" : job->instead;
+    return job->options->call ? "omit --call, which is not needed here" : job->instead;
 }
 
 struct subject job_subject(const struct job *job)

@@ -89,8 +89,9 @@ class Permit(lib.TestCase):
         self.assertIn("\nnext: jeattach on %d\n" % pid, text)
         told = json.loads(self.tool("status", "--json", pid, before=before).text)["attach"]
         self.assertEqual((told["profile_readable"], told["active_writable"]), (True, True))
-        for words, fix in ((("on", "--call"), "; or omit --call: memory is read without a call\n"),
-                           (("dump",), "; or use -o FILE, which needs no call\n")):
+        for words, fix in ((("on", "--call"), "; or omit --call, which is not needed here\n"),
+                           (("dump",), "; or use -o FILE, which needs no call\n"),
+                           (("stats",), "; or use --no-call, which shows the gauges in memory\n")):
             self.assertIn(fix, self.tool(words[0], pid, *words[1:], before=before).err)
 
     def assert_refused(self, pid, code, name, *words, before=(), maps=True, memory=False):

@@ -230,19 +230,32 @@ static int stats_of_core(const struct options *options)
 
 /* ---- the verb ---- */
 
-static int stats_main(const struct options *options, pid_t pid)
+static int stats_by_call(const struct options *options, pid_t pid)
 {
     struct stats stats = {.message_at = 0};
+    struct attachment attachment;
+    struct attach_request request;
+    struct job job;
+    struct fault fault;
     int code;
 
-    if (options->core)
-        return stats_of_core(options);
-    if (options->no_call)
-        return stats_no_call(options, pid);
     sink_init(&stats.sink, REPORT_LIMIT);
-    code = job_run(options, pid, "read the statistics of process", perform_stats, &stats);
+    job_init(&job, &attachment, options, "read the statistics of process");
+    job.instead = options->full ? NULL : "use --no-call, which shows the gauges in memory";
+    request = job_request(&job, pid);
+    fault_code rc = attachment_open(&attachment, &request, &fault);
+    if (rc == FAULT_NONE)
+        rc = perform_stats(&job, &stats, &fault);
+    code = job_finish(&job, rc, &fault);
     sink_free(&stats.sink);
     return code;
+}
+
+static int stats_main(const struct options *options, pid_t pid)
+{
+    if (options->core)
+        return stats_of_core(options);
+    return options->no_call ? stats_no_call(options, pid) : stats_by_call(options, pid);
 }
 
 const struct verb verb_stats = {
