@@ -8,9 +8,10 @@
 enum { HELP_WIDTH = 80, OPTION_COLUMN = 22 };
 
 static const char intro[] =
-    "Attaches to a running process that uses jemalloc, makes one of its threads call\n"
-    "mallctl, and resumes the thread exactly where it was stopped. The process is not\n"
-    "restarted, and never more than one of its threads is stopped at a time.\n";
+    "Reads the heap profile of a running process that uses jemalloc out of its\n"
+    "memory, and switches profiling by one byte there, without stopping it. For all\n"
+    "else, one of its threads is stopped, calls mallctl, and is resumed exactly where\n"
+    "it was. The process is not restarted.\n";
 
 static const char choice_notes[] =
     "If several of these are given, a process must match all of them. Only processes\n"
@@ -21,7 +22,7 @@ static const char exit_codes[] =
     "Exit codes: 0 done, 1 internal error, 2 usage error, 3 no such process, 4 not\n"
     "permitted, 5 no jemalloc, 6 profiling not available, 7 no safe point found in\n"
     "time, 8 call timed out (the target will finish it on its own), 9 output not\n"
-    "written, 10 refused by jemalloc, 130 interrupted.\n";
+    "written, 10 refused, 130 interrupted.\n";
 
 /* Returns the length of the first line of text, wrapped at a width. */
 static size_t line_length(const char *text, size_t width)
