@@ -121,9 +121,11 @@ static const struct fault_row rows[] = {
      "start it with %V=prof:true,prof_active:false in its environment; no jemalloc can enable "
      "profiling later"},
     {FAULT_UNREADABLE, "unreadable", EXIT_REFUSED, "its profile cannot be read from its memory: %W",
-     "let the process write it by a call: the same command with --call, without --no-call"},
+     "let the process write it by a call: the same command with --call, without --no-call or "
+     "--freeze"},
     {FAULT_UNWRITABLE, "unwritable", EXIT_REFUSED,
-     "prof.active cannot be written in its memory: %W%E", "the same command with --call"},
+     "prof.active cannot be written in its memory: %W%E",
+     "let the process switch it by a call: the same command without --no-call"},
     {FAULT_CALL_FORBIDDEN, "call_forbidden", EXIT_REFUSED,
      "that needs a call in the process, which --no-call forbids",
      "the same command without --no-call"},

@@ -84,8 +84,8 @@ class Permit(lib.TestCase):
             told = json.loads(self.assert_ran(result).text)
             self.assertEqual((told["way"], told["calls"]), ("memory", 0))
         text = self.tool("status", pid, before=before).text
-        self.assertIn("\nmemory: readable: dump -o, record, leak, top, watch, on and off need no "
-                      "attach\n", text)
+        self.assertIn("\nmemory: readable: dump -o, record, leak, top, watch, on, off and "
+                      "stats --no-call need no attach\n", text)
         self.assertIn("\nnext: jeattach on %d\n" % pid, text)
         told = json.loads(self.tool("status", "--json", pid, before=before).text)["attach"]
         self.assertEqual((told["profile_readable"], told["active_writable"]), (True, True))

@@ -355,9 +355,10 @@ static void print_refusal(const struct status *status)
 {
     printf("attach: refused: %s; %s\n", status->refusal_words.cause, status->refusal_words.fix);
     if (status->readable && status->switchable)
-        printf("memory: readable: dump -o, record, leak, top, watch, on and off need no attach\n");
+        printf("memory: readable: dump -o, record, leak, top, watch, on, off and stats --no-call "
+               "need no attach\n");
     else if (status->readable)
-        printf("memory: readable: dump -o, top and watch need no attach\n");
+        printf("memory: readable: dump -o, top, watch and stats --no-call need no attach\n");
 }
 
 static void print_status_text(struct status *status)
