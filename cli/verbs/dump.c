@@ -229,7 +229,7 @@ static int dump_main(const struct options *options, pid_t pid)
 
 const struct verb verb_dump = {
     .name = "dump",
-    .summary = "write a heap profile, in the target or streamed to a file here",
+    .summary = "write a heap profile, here (-o) or in the target",
     .synopses = {"[options] PID...", "--core FILE [--exe FILE] [--root DIR] [options]"},
     .takes = TAKES_OUTPUT | TAKES_PATH | TAKES_FORMAT | TAKES_HOOKS | TAKES_WAY | TAKES_FREEZE |
              TAKES_CORE,
