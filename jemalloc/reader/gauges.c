@@ -6,6 +6,7 @@
 enum {
     PAUSE_NS = 50000,
     PATIENCE_NS = 50000000, /* a collection takes some 0.1 ms, with many arenas some ms */
+    TRIES_LEAST = 8,        /* even where the tool itself waits for a CPU */
     PAGE_LEAST = 4096,      /* of jemalloc: at least that of the kernel */
     PAGE_LG_MAX = 21,
     GAUGES_BYTES = 4096,
@@ -173,6 +174,7 @@ static enum gauges_state take_copy(const struct gauges_memory *memory, struct ga
     const struct timespec pause = {.tv_nsec = PAUSE_NS};
     uint64_t end = clock_now() + PATIENCE_NS;
     enum gauges_state state;
+    unsigned tries = 0;
 
     do {
         bool agree;
@@ -182,7 +184,7 @@ static enum gauges_state take_copy(const struct gauges_memory *memory, struct ga
         if (state == GAUGES_KNOWN || state == GAUGES_NEVER)
             break;
         nanosleep(&pause, NULL);
-    } while (clock_now() < end);
+    } while (++tries < TRIES_LEAST || clock_now() < end);
     return state;
 }
 
