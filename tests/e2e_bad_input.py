@@ -47,8 +47,11 @@ class Words(lib.TestCase):
         victim = self.victim()
         traced = ("-f", "-qq", "-e", "trace=none", "-e", "signal=none", lib.TOOL)
         no_leaks = {"ASAN_OPTIONS": "detect_leaks=0"}  # it would trace the tool as well
-        result = lib.run_tool(*traced, "on", victim.pid, tool="strace", env=no_leaks)
+        result = lib.run_tool(*traced, "on", "--call", victim.pid, tool="strace", env=no_leaks)
         self.assert_failed(result, lib.NOT_PERMITTED, "jeattach itself is traced by", "strace")
+        self.assert_unharmed(victim)
+        result = lib.run_tool(*traced, "on", "--no-call", victim.pid, tool="strace", env=no_leaks)
+        self.assertIn("false -> true", self.assert_ran(result).text)
         self.assert_unharmed(victim)
 
     def test_no_pid(self):
@@ -174,11 +177,11 @@ class Targets(lib.TestCase):
         self.assertEqual(lib.tracer_of(victim.pid), 0)
         self.assertEqual(victim.counters()["errors"], 0, victim.counters())
 
-    def ends_before_call(self, verb, k):
+    def ends_before_call(self, words, k):
         """The target is killed while the tool is stopped before its k-th call into it."""
         victim = self.victim(ms=20)
         tool = self.process(
-            [lib.TOOL, verb, str(victim.pid)],
+            [lib.TOOL, *words, str(victim.pid)],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             env=lib.tool_environment(
@@ -192,10 +195,10 @@ class Targets(lib.TestCase):
         return tool.returncode, err
 
     def test_target_ends_meanwhile(self):
-        for verb in ("on", "dump"):
-            for k in range(1, 31):
-                with self.subTest(verb=verb, call=k):
-                    code, err = self.ends_before_call(verb, k)
+        for words, last in ((("on", "--call"), 30), (("dump",), 30), (("on", "--no-call"), 1)):
+            for k in range(1, last + 1):
+                with self.subTest(words=words, call=k):
+                    code, err = self.ends_before_call(words, k)
                     self.assertEqual(code, lib.GONE, err)
 
 
