@@ -148,7 +148,7 @@ static fault_code choose_switch(struct attachment *attachment, struct fault *fau
     why = switching_find(attachment, true, &state);
     attachment->switches = !why;
     if (why && attachment->request.way == WAY_MEMORY)
-        return fault_set(fault, FAULT_UNWRITABLE, 0, "find prof.active", "%s", why);
+        return switching_refuse(attachment, why, fault);
     return FAULT_NONE;
 }
 

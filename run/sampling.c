@@ -28,7 +28,7 @@ static fault_code find_byte(struct attachment *attachment, bool active, struct p
 {
     const char *why = switching_find(attachment, active, state);
 
-    return why ? fault_set(fault, FAULT_UNWRITABLE, 0, "find prof.active", "%s", why) : FAULT_NONE;
+    return why ? switching_refuse(attachment, why, fault) : FAULT_NONE;
 }
 
 static fault_code read_active(struct attachment *attachment, bool *active, struct fault *fault)

@@ -1,5 +1,6 @@
 #include "run/switching.h"
 #include "attach/threads.h"
+#include "jemalloc/faults.h"
 #include "run/readout.h"
 
 #include <inttypes.h>
@@ -19,6 +20,20 @@ const char *switching_find(struct attachment *attachment, bool active, struct pr
 {
     return prof_byte_find(&attachment->byte, active, &attachment->instance, &attachment->modules,
                           &attachment->target, &attachment->memory, state);
+}
+
+fault_code switching_refuse(struct attachment *attachment, const char *why, struct fault *fault)
+{
+    const remote_addr known = attachment->instance.mallctl;
+    char byte;
+
+    if (!memory_read(&attachment->memory, known, &byte, 1) &&
+        target_check_end(&attachment->target, fault) != FAULT_NONE)
+        return fault->code;
+    if (!memory_is_same(&attachment->memory, known))
+        return fault_set(fault, FAULT_EXECED, 0, "find prof.active", "%d",
+                         (int)attachment->target.pid);
+    return fault_set(fault, FAULT_UNWRITABLE, 0, "find prof.active", "%s", why);
 }
 
 fault_code switching_write(struct attachment *attachment, bool active,

@@ -15,6 +15,13 @@
 const char *switching_find(struct attachment *attachment, bool active, struct prof_state *state);
 
 /*
+ * After switching_find has returned a reason, where no call can be made: sets
+ * FAULT_UNWRITABLE with it; FAULT_GONE, FAULT_EXECED if the process has ended, as
+ * nothing is found in its memory then.
+ */
+fault_code switching_refuse(struct attachment *attachment, const char *why, struct fault *fault);
+
+/*
  * After switching_find has returned NULL: writes the byte unless it has that
  * value, and reads it back. FAULT_PROF_*: this process cannot profile.
  * FAULT_UNWRITABLE: the kernel refuses. FAULT_GONE, FAULT_EXECED: it ended

@@ -255,7 +255,7 @@ static fault_code refuse_switch(struct change *change, const char *why, struct f
         build->config_prof = FACT_YES; /* as reader_open does */
         return build_can_profile(build, fault);
     }
-    return fault_set(fault, FAULT_UNWRITABLE, 0, "find prof.active", "%s", why);
+    return switching_refuse(change->job->attachment, why, fault);
 }
 
 /* A call, because the byte is not certain. */
