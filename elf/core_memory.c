@@ -6,24 +6,6 @@
 
 enum { LACKING_SLOTS = 2 * CORE_LACKS_COUNTED };
 
-static bool read_only_dumped(void *ctx, remote_addr addr, void *buf, size_t len)
-{
-    const struct core_memory *memory = ctx;
-    unsigned char *out = buf;
-
-    while (len > 0) {
-        size_t n = core_read(memory->core, addr, out, len);
-        if (n == 0) {
-            errno = EFAULT;
-            return false;
-        }
-        addr += n;
-        out += n;
-        len -= n;
-    }
-    return true;
-}
-
 /* ---- the files ---- */
 
 static uint64_t page_down(uint64_t addr)
@@ -157,17 +139,17 @@ static void note_lack(struct core_memory *memory, remote_addr addr)
         memory->anonymous_lacks++;
 }
 
-static bool read_core_memory(void *ctx, remote_addr addr, void *buf, size_t len)
+/* Reads what the core contains, and with files also what it left out. */
+static bool read_core_bytes(struct core_memory *memory, bool files, remote_addr addr,
+                            unsigned char *out, size_t len)
 {
-    struct core_memory *memory = ctx;
-    unsigned char *out = buf;
-
     while (len > 0) {
         size_t n = core_read(memory->core, addr, out, len);
-        if (n == 0)
+        if (n == 0 && files)
             n = read_mapped_file(memory, addr, out, len);
         if (n == 0) {
-            note_lack(memory, addr);
+            if (files)
+                note_lack(memory, addr);
             errno = EFAULT;
             return false;
         }
@@ -176,6 +158,16 @@ static bool read_core_memory(void *ctx, remote_addr addr, void *buf, size_t len)
         len -= n;
     }
     return true;
+}
+
+static bool read_only_dumped(void *ctx, remote_addr addr, void *buf, size_t len)
+{
+    return read_core_bytes(ctx, false, addr, buf, len);
+}
+
+static bool read_core_memory(void *ctx, remote_addr addr, void *buf, size_t len)
+{
+    return read_core_bytes(ctx, true, addr, buf, len);
 }
 
 void core_memory_init(struct core_memory *memory, const struct core *core,

@@ -191,24 +191,27 @@ static fault_code open_unmapped(struct attachment *attachment, const struct atta
     return rc;
 }
 
-fault_code attachment_find(struct attachment *attachment, const struct attach_request *request,
-                           struct fault *fault)
+static fault_code open_unplanned(struct attachment *attachment,
+                                 const struct attach_request *request, bool every,
+                                 struct fault *fault)
 {
     fault_code rc = open_unmapped(attachment, request, fault);
 
     if (rc == FAULT_NONE)
-        rc = find_allocator(attachment, false, fault);
+        rc = find_allocator(attachment, every, fault);
     return explained(attachment, rc, fault);
+}
+
+fault_code attachment_find(struct attachment *attachment, const struct attach_request *request,
+                           struct fault *fault)
+{
+    return open_unplanned(attachment, request, false, fault);
 }
 
 fault_code attachment_look(struct attachment *attachment, const struct attach_request *request,
                            struct fault *fault)
 {
-    fault_code rc = open_unmapped(attachment, request, fault);
-
-    if (rc == FAULT_NONE)
-        rc = find_allocator(attachment, true, fault);
-    return explained(attachment, rc, fault);
+    return open_unplanned(attachment, request, true, fault);
 }
 
 fault_code attachment_look_recorded(struct attachment *attachment,

@@ -5,10 +5,10 @@
  * (nstime.c), which is up to 4 ms behind.
  *
  * The time of creation is in arena_t right behind the pointer to its base, whose
- * first member is the number of the arena (arena.h; base.h, base_t). Where in
- * arena_t differs from version to version: a place is right if what is there has
- * that form in arena 0, and in the same place of each other arena, with its
- * number. If more than one time is possible, none is taken.
+ * first member is the number of the arena (arena.h; base.h, base_t). Its offset in
+ * arena_t differs from version to version. An offset is accepted if arena 0 and
+ * each other arena have, at that offset, a pointer to a base with the number of
+ * that arena. If more than one time is possible, none is taken.
  */
 #pragma once
 

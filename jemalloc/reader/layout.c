@@ -3,23 +3,23 @@
 
 #define V VERSION_NUMBER
 
+/* gctx and tctx since 5.2.1-508, where each count has its unbiased form. */
+#define STACKS_UNBIASED                                                                            \
+    .has_unbiased = true, .gctx_tctxs = 16, .gctx_bt = 104, .gctx_vec = 120,                       \
+    .tctx_thr_discrim = 16, .tctx_cnts = 32, .tctx_gctx = 96, .tctx_uid = 104, .tctx_link = 112,   \
+    .tctx_state = 132, .tctx_size = 136
+
+/* tdata up to 5.3.0-56. */
+#define THREADS_NAMED_BY_POINTER                                                                   \
+    .tdata_name = 24, .tdata_expired = 33, .tdata_link = 40, .tdata_table = 64, .tdata_size = 112
+
 const struct reader_layout reader_layouts[] = {
     {
         .first = V(5, 3, 0),
         .commits = 58,
         .has_discrim = true,
-        .has_unbiased = true,
         .has_inline_name = true,
-        .gctx_tctxs = 16,
-        .gctx_bt = 104,
-        .gctx_vec = 120,
-        .tctx_thr_discrim = 16,
-        .tctx_cnts = 32,
-        .tctx_gctx = 96,
-        .tctx_uid = 104,
-        .tctx_link = 112,
-        .tctx_state = 132,
-        .tctx_size = 136,
+        STACKS_UNBIASED,
         .tdata_name = 96,
         .tdata_expired = 118,
         .tdata_link = 24,
@@ -30,18 +30,8 @@ const struct reader_layout reader_layouts[] = {
         .first = V(5, 3, 0),
         .commits = 57,
         .has_discrim = true,
-        .has_unbiased = true,
         .has_inline_name = true,
-        .gctx_tctxs = 16,
-        .gctx_bt = 104,
-        .gctx_vec = 120,
-        .tctx_thr_discrim = 16,
-        .tctx_cnts = 32,
-        .tctx_gctx = 96,
-        .tctx_uid = 104,
-        .tctx_link = 112,
-        .tctx_state = 132,
-        .tctx_size = 136,
+        STACKS_UNBIASED,
         .tdata_name = 104,
         .tdata_expired = 25,
         .tdata_link = 32,
@@ -52,22 +42,8 @@ const struct reader_layout reader_layouts[] = {
         .first = V(5, 2, 1),
         .commits = 508,
         .has_discrim = true,
-        .has_unbiased = true,
-        .gctx_tctxs = 16,
-        .gctx_bt = 104,
-        .gctx_vec = 120,
-        .tctx_thr_discrim = 16,
-        .tctx_cnts = 32,
-        .tctx_gctx = 96,
-        .tctx_uid = 104,
-        .tctx_link = 112,
-        .tctx_state = 132,
-        .tctx_size = 136,
-        .tdata_name = 24,
-        .tdata_expired = 33,
-        .tdata_link = 40,
-        .tdata_table = 64,
-        .tdata_size = 112,
+        STACKS_UNBIASED,
+        THREADS_NAMED_BY_POINTER,
     },
     {
         .first = V(5, 2, 1),
@@ -83,11 +59,7 @@ const struct reader_layout reader_layouts[] = {
         .tctx_link = 80,
         .tctx_state = 100,
         .tctx_size = 104,
-        .tdata_name = 24,
-        .tdata_expired = 33,
-        .tdata_link = 40,
-        .tdata_table = 64,
-        .tdata_size = 112,
+        THREADS_NAMED_BY_POINTER,
     },
     {
         .first = V(4, 0, 4),
@@ -103,11 +75,7 @@ const struct reader_layout reader_layouts[] = {
         .tctx_link = 72,
         .tctx_state = 92,
         .tctx_size = 96,
-        .tdata_name = 24,
-        .tdata_expired = 33,
-        .tdata_link = 40,
-        .tdata_table = 64,
-        .tdata_size = 112,
+        THREADS_NAMED_BY_POINTER,
     },
     {
         .first = V(4, 0, 0),
@@ -124,11 +92,7 @@ const struct reader_layout reader_layouts[] = {
         .tctx_link = 72,
         .tctx_state = 92,
         .tctx_size = 96,
-        .tdata_name = 24,
-        .tdata_expired = 33,
-        .tdata_link = 40,
-        .tdata_table = 64,
-        .tdata_size = 112,
+        THREADS_NAMED_BY_POINTER,
     },
     {
         .first = V(4, 0, 0),
@@ -143,11 +107,7 @@ const struct reader_layout reader_layouts[] = {
         .tctx_link = 64,
         .tctx_state = 84,
         .tctx_size = 88,
-        .tdata_name = 24,
-        .tdata_expired = 33,
-        .tdata_link = 40,
-        .tdata_table = 64,
-        .tdata_size = 112,
+        THREADS_NAMED_BY_POINTER,
     },
 };
 const size_t reader_layout_count = ARRAY_LEN(reader_layouts);

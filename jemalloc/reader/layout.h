@@ -14,6 +14,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 enum { READER_OBJECT_MAX = 224, READER_TCTX_MAX = 136, READER_TDATA_MAX = 128 };
 enum { READER_NAME_INLINE = 16 };
@@ -54,3 +55,12 @@ enum { READER_BUCKET_CELLS = 4, READER_LG_BUCKETS_MAX = 20 };
 struct reader_cell {
     uint64_t key, data; /* key: 0 if the cell is empty */
 };
+
+/* Returns the word at an offset in the bytes of an object. */
+static inline uint64_t reader_word(const unsigned char *bytes, size_t offset)
+{
+    uint64_t value;
+
+    memcpy(&value, bytes + offset, sizeof value);
+    return value;
+}

@@ -44,14 +44,6 @@ void nodes_close(struct nodes *nodes)
     memset(nodes, 0, sizeof *nodes);
 }
 
-static uint64_t word_at(const unsigned char *bytes, size_t offset)
-{
-    uint64_t value;
-
-    memcpy(&value, bytes + offset, sizeof value);
-    return value;
-}
-
 static uint32_t half_at(const unsigned char *bytes, size_t offset)
 {
     uint32_t value;
@@ -76,7 +68,7 @@ static void read_gctx_heads(struct nodes *nodes, const remote_addr *addrs, size_
     if (!batch_read(nodes->batch, heads->items, count))
         return;
     for (size_t i = 0; i < count; i++) {
-        if (word_at(heads->at[i].bytes, nodes->layout->gctx_bt))
+        if (reader_word(heads->at[i].bytes, nodes->layout->gctx_bt))
             continue;
         heads->items[again++] = (struct batch_item){addrs[i], head, heads->at[i].bytes};
         heads->at[i].words = 0;
@@ -89,7 +81,7 @@ static bool head_closes(const struct reader_layout *layout, const unsigned char 
                         remote_addr addr, uint32_t *words)
 {
     *words = half_at(head, layout->gctx_bt + 8u);
-    return word_at(head, layout->gctx_bt) == addr + layout->gctx_vec && *words > 0 &&
+    return reader_word(head, layout->gctx_bt) == addr + layout->gctx_vec && *words > 0 &&
            *words <= NODE_WORDS_MAX;
 }
 
@@ -157,7 +149,7 @@ static bool start_links(struct nodes *nodes, struct model *model, size_t *count)
         struct gctx *gctx = &model->gctxs[i];
         const struct node_links root = {
             .gctx = i,
-            .addr = word_at(nodes->heads->at[i].bytes, layout->gctx_tctxs),
+            .addr = reader_word(nodes->heads->at[i].bytes, layout->gctx_tctxs),
             .below = SIZE_MAX,
             .above = SIZE_MAX,
         };
@@ -188,7 +180,7 @@ static int compare_keys(const struct reader_layout *layout, const unsigned char 
     const size_t at[] = {8, layout->has_discrim ? layout->tctx_thr_discrim : 8u, layout->tctx_uid};
 
     for (size_t i = 0; i < ARRAY_LEN(at); i++) {
-        uint64_t x = word_at(a, at[i]), y = word_at(b, at[i]);
+        uint64_t x = reader_word(a, at[i]), y = reader_word(b, at[i]);
         if (x != y)
             return x < y ? -1 : 1;
     }
@@ -201,7 +193,7 @@ static bool link_closes(const struct nodes *nodes, const struct node_links *link
     const struct reader_layout *layout = nodes->layout;
     const struct node_links *links = nodes->links;
 
-    return word_at(link->bytes, layout->tctx_gctx) == gctx->address &&
+    return reader_word(link->bytes, layout->tctx_gctx) == gctx->address &&
            half_at(link->bytes, layout->tctx_state) < TCTX_STATES &&
            (link->below == SIZE_MAX ||
             compare_keys(layout, links[link->below].bytes, link->bytes) < 0) &&
@@ -217,9 +209,9 @@ static bool follow_link(struct nodes *nodes, struct model *model, size_t at, siz
     struct gctx *gctx = &model->gctxs[link.gctx];
     struct node_links next[] = {link, link};
 
-    next[0].addr = word_at(link.bytes, layout->tctx_link);
+    next[0].addr = reader_word(link.bytes, layout->tctx_link);
     next[0].above = at;
-    next[1].addr = word_at(link.bytes, layout->tctx_link + 8u) & ~(remote_addr)1;
+    next[1].addr = reader_word(link.bytes, layout->tctx_link + 8u) & ~(remote_addr)1;
     next[1].below = at;
     gctx->is_proven &=
         link_closes(nodes, &link, gctx) && ++gctx->tctxs <= NODE_TCTX_MAX && *count < LINKS_MAX;
@@ -255,13 +247,13 @@ static struct tctx parse_tctx(const struct reader_layout *layout, const unsigned
     const size_t step = layout->has_unbiased ? 1 : 2;
     struct tctx tctx = {0};
 
-    tctx.tdata = word_at(bytes, 0);
-    tctx.thr_uid = word_at(bytes, 8);
-    tctx.thr_discrim = layout->has_discrim ? word_at(bytes, layout->tctx_thr_discrim) : 0;
-    tctx.uid = word_at(bytes, layout->tctx_uid);
+    tctx.tdata = reader_word(bytes, 0);
+    tctx.thr_uid = reader_word(bytes, 8);
+    tctx.thr_discrim = layout->has_discrim ? reader_word(bytes, layout->tctx_thr_discrim) : 0;
+    tctx.uid = reader_word(bytes, layout->tctx_uid);
     tctx.is_initializing = half_at(bytes, layout->tctx_state) == TCTX_INITIALIZING;
     for (size_t i = 0; i < COUNTS / step; i++)
-        tctx.counts.at[i * step] = word_at(bytes, layout->tctx_cnts + 8 * i);
+        tctx.counts.at[i * step] = reader_word(bytes, layout->tctx_cnts + 8 * i);
     return tctx;
 }
 

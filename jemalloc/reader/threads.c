@@ -23,14 +23,6 @@ struct thread_tree {
     size_t count, capacity;
 };
 
-static uint64_t tdata_word(const unsigned char *bytes, size_t offset)
-{
-    uint64_t value;
-
-    memcpy(&value, bytes + offset, sizeof value);
-    return value;
-}
-
 bool threads_is_tdata(const struct reader_layout *layout, const unsigned char *bytes,
                       const struct reader_table *table)
 {
@@ -75,8 +67,8 @@ static bool comes_before(const struct thread_tree *tree, size_t a, size_t b)
     if (a == SIZE_MAX || b == SIZE_MAX)
         return true;
     for (size_t at = 8; at <= 16; at += 8) {
-        x = tdata_word(tree->list[a].bytes, at);
-        y = tdata_word(tree->list[b].bytes, at);
+        x = reader_word(tree->list[a].bytes, at);
+        y = reader_word(tree->list[b].bytes, at);
         if (x != y)
             return x < y;
     }
@@ -91,8 +83,8 @@ static bool descend(struct thread_tree *tree, size_t at)
 
     return threads_is_tdata(layout, node.bytes, tree->table) &&
            comes_before(tree, node.below, at) && comes_before(tree, at, node.above) &&
-           add_thread(tree, tdata_word(node.bytes, layout->tdata_link), node.below, at) &&
-           add_thread(tree, tdata_word(node.bytes, layout->tdata_link + 8u) & ~(remote_addr)1, at,
+           add_thread(tree, reader_word(node.bytes, layout->tdata_link), node.below, at) &&
+           add_thread(tree, reader_word(node.bytes, layout->tdata_link + 8u) & ~(remote_addr)1, at,
                       node.above);
 }
 
@@ -141,7 +133,7 @@ static bool take_name(struct thread_tree *tree, const unsigned char *bytes, stru
         size = READER_NAME_INLINE;
         memcpy(name, bytes + layout->tdata_name, size);
     } else {
-        at = tdata_word(bytes, layout->tdata_name);
+        at = reader_word(bytes, layout->tdata_name);
     }
     if (at) {
         size = sizeof name;
@@ -168,9 +160,9 @@ static bool take_tdata(struct thread_tree *tree, const struct thread_node *node,
     const struct reader_layout *layout = tree->layout;
     struct tdata tdata = {
         .address = node->addr,
-        .thr_uid = tdata_word(node->bytes, 8),
-        .thr_discrim = tdata_word(node->bytes, 16),
-        .stacks = tdata_word(node->bytes, layout->tdata_table + 8u),
+        .thr_uid = reader_word(node->bytes, 8),
+        .thr_discrim = reader_word(node->bytes, 16),
+        .stacks = reader_word(node->bytes, layout->tdata_table + 8u),
         .is_expired = node->bytes[layout->tdata_expired],
     };
 
