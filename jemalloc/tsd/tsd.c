@@ -39,6 +39,16 @@ void tsd_threads_free(struct tsd_threads *threads)
     memset(threads, 0, sizeof *threads);
 }
 
+enum thread_sampling tsd_thread_reread(struct tsd_thread *thread, remote_addr pointer,
+                                       const struct tsd_threads *threads,
+                                       const struct tsd_source *source)
+{
+    (void)pointer, (void)threads, (void)source;
+    thread->wait = thread->active = 0;
+    thread->sampling = THREAD_UNKNOWN;
+    return thread->sampling;
+}
+
 const char *thread_sampling_text(enum thread_sampling sampling)
 {
     static const char *const texts[] = {

@@ -21,7 +21,8 @@ enum thread_sampling {
     THREAD_SAMPLES, /* its count of bytes until the next sample is below its bound */
     THREAD_FRESH,   /* has not allocated yet: it samples from its first allocation on */
     THREAD_ASLEEP,  /* the defect of 5.2 (activate.h): its count has no end */
-    THREAD_OFF,     /* thread.prof.active is false: it was born while thread_active_init was */
+    THREAD_OFF,     /* thread.prof.active is false, or will be: it has no data of its own yet, and
+                       prof.thread_active_init is false */
 };
 
 enum { THREAD_NO_ARENA = -1 };
@@ -63,6 +64,15 @@ struct tsd_source {
 fault_code tsd_threads_read(struct tsd_threads *threads, const struct tsd_source *source,
                             struct fault *fault);
 void tsd_threads_free(struct tsd_threads *threads);
+
+/*
+ * Reads one of these threads again while it is stopped, by the thread pointer in its
+ * registers: so wait and active are certainly its own, and stay so until it runs. The layout is
+ * the one that was proven on all threads. Returns thread->sampling.
+ */
+enum thread_sampling tsd_thread_reread(struct tsd_thread *thread, remote_addr pointer,
+                                       const struct tsd_threads *threads,
+                                       const struct tsd_source *source);
 
 /* Returns "samples", "off", ...: one word, the same in text and JSON. */
 const char *thread_sampling_text(enum thread_sampling sampling);
