@@ -25,7 +25,8 @@ static const struct {
     {VERSION_NUMBER(4, 1, 0), {.name = "config.malloc_conf", .type = CTL_STRING}},
     {VERSION_NUMBER(5, 0, 0), {.name = "opt.retain", .type = CTL_BOOL}},
     {VERSION_NUMBER(5, 1, 0), {.name = "opt.max_background_threads", .type = CTL_SIZE}},
-    {VERSION_NUMBER(5, 2, 0), {.name = "opt.confirm_conf", .type = CTL_BOOL}},
+    {VERSION_NUMBER(5, 2, 0), {.name = "opt.oversize_threshold", .type = CTL_SIZE}},
+    {VERSION_NUMBER(5, 2, 1), {.name = "opt.confirm_conf", .type = CTL_BOOL}},
     {VERSION_NUMBER(5, 3, 0), {.name = "opt.trust_madvise", .type = CTL_BOOL}},
     {VERSION_NUMBER(5, 3, 1), {.name = "opt.process_madvise_max_batch", .type = CTL_SIZE}},
 };

@@ -37,9 +37,11 @@ struct functions {
     bool is_source;             /* it is one of jemalloc */
 };
 
-/* src/ of 4.0 to 5.3.1, up to the first dot: ".c" follows, or ".pic.o" after LTO. */
+/* src/ of 4.0 to 5.3.1 and of the development branch of May 2026, up to the first dot: ".c"
+ * follows, or ".pic.o" after LTO. */
 static const char *const source_files[] = {
     "arena",
+    "arenas_management",
     "atomic",
     "background_thread",
     "base",
@@ -72,12 +74,15 @@ static const char *const source_files[] = {
     "hash",
     "hook",
     "hpa",
+    "hpa_central",
     "hpa_hooks",
     "hpdata",
     "huge",
     "inspect",
     "jemalloc",
     "jemalloc_cpp",
+    "jemalloc_fork",
+    "jemalloc_init",
     "large",
     "log",
     "malloc_io",

@@ -1,6 +1,7 @@
 /*
- * Every name of the ctl tables of jemalloc 4.0 to 5.3.1 (src/ctl.c at each tag:
- * the arrays of ctl_named_node_t, and the macros that give each its type).
+ * Every name of the ctl tables of jemalloc 4.0 to 5.3.1, and of the development
+ * branch of May 2026, here 5.4.0 (src/ctl.c at each tag: the arrays of
+ * ctl_named_node_t, and the macros that give each its type).
  */
 #include "base/util.h"
 #include "jemalloc/names.h"
@@ -10,8 +11,10 @@
 #define V4_LAST                 V(4, 99, 99)
 #define V50                     V(5, 0, 0)
 #define V52                     V(5, 2, 0)
+#define V521                    V(5, 2, 1)
 #define V53                     V(5, 3, 0)
 #define V531                    V(5, 3, 1)
+#define V54                     V(5, 4, 0)
 
 #define READ_ONLY(pattern, type, first, last, traits)                                              \
     {                                                                                              \
@@ -45,7 +48,7 @@ const struct ctl_name ctl_names[] = {
     LISTED("config.fill", CTL_BOOL, V40, 0),
     LISTED("config.lazy_lock", CTL_BOOL, V40, 0),
     LISTED("config.malloc_conf", CTL_STRING, V(4, 1, 0), 0),
-    LISTED("config.opt_safety_checks", CTL_BOOL, V52, 0),
+    LISTED("config.opt_safety_checks", CTL_BOOL, V521, 0),
     LISTED("config.prof", CTL_BOOL, V40, 0),
     LISTED("config.prof_libgcc", CTL_BOOL, V40, 0),
     LISTED("config.prof_libunwind", CTL_BOOL, V40, 0),
@@ -66,7 +69,7 @@ const struct ctl_name ctl_names[] = {
     LISTED("opt.trust_madvise", CTL_BOOL, V53, 0),
     LISTED("opt.experimental_hpa_start_huge_if_thp_always", CTL_BOOL, V531, 0),
     LISTED("opt.experimental_hpa_enforce_hugify", CTL_BOOL, V531, 0),
-    LISTED("opt.confirm_conf", CTL_BOOL, V52, 0),
+    LISTED("opt.confirm_conf", CTL_BOOL, V521, 0),
     LISTED("opt.hpa", CTL_BOOL, V53, 0),
     LISTED("opt.hpa_slab_max_alloc", CTL_SIZE, V53, 0),
     LISTED("opt.hpa_hugification_threshold", CTL_SIZE, V53, 0),
@@ -81,12 +84,13 @@ const struct ctl_name ctl_names[] = {
     LISTED("opt.hpa_sec_nshards", CTL_SIZE, V53, 0),
     LISTED("opt.hpa_sec_max_alloc", CTL_SIZE, V53, 0),
     LISTED("opt.hpa_sec_max_bytes", CTL_SIZE, V53, 0),
-    LISTED("opt.hpa_sec_batch_fill_extra", CTL_SIZE, V53, 0),
+    LISTED("opt.hpa_sec_batch_fill_extra", CTL_SIZE, V53, V531),
     LISTED("opt.huge_arena_pac_thp", CTL_BOOL, V531, 0),
     LISTED("opt.metadata_thp", CTL_STRING, V(5, 1, 0), 0),
     LISTED("opt.retain", CTL_BOOL, V50, 0),
     LISTED("opt.dss", CTL_STRING, V40, 0),
-    LISTED("opt.narenas", CTL_UNSIGNED, V40, 0),
+    LISTED("opt.narenas", CTL_UNSIGNED, V(4, 1, 0), 0),
+    LISTED("opt.narenas", CTL_SIZE, V40, V(4, 0, 99)),
     LISTED("opt.percpu_arena", CTL_STRING, V50, 0),
     LISTED("opt.oversize_threshold", CTL_SIZE, V52, 0),
     LISTED("opt.mutex_max_spin", CTL_INT64, V53, 0),
@@ -115,7 +119,7 @@ const struct ctl_name ctl_names[] = {
     LISTED("opt.lg_tcache_flush_small_div", CTL_UNSIGNED, V53, 0),
     LISTED("opt.lg_tcache_flush_large_div", CTL_UNSIGNED, V53, 0),
     LISTED("opt.thp", CTL_STRING, V(5, 1, 0), 0),
-    LISTED("opt.thp", CTL_BOOL, V(4, 5, 0), V(5, 0, 99)),
+    LISTED("opt.thp", CTL_BOOL, V(4, 5, 0), V4_LAST),
     LISTED("opt.lg_extent_max_active_fit", CTL_SIZE, V(5, 1, 0), 0),
     LISTED("opt.prof", CTL_BOOL, V40, 0),
     LISTED("opt.prof_prefix", CTL_STRING, V40, 0),
@@ -287,6 +291,7 @@ const struct ctl_name ctl_names[] = {
     STATS("stats.resident", CTL_SIZE, V40, 0),
     STATS("stats.mapped", CTL_SIZE, V40, 0),
     STATS("stats.retained", CTL_SIZE, V(4, 2, 0), 0),
+    STATS("stats.pinned", CTL_SIZE, V54, 0),
     STATS("stats.background_thread.num_threads", CTL_SIZE, V50, 0),
     STATS("stats.background_thread.num_runs", CTL_UINT64, V50, 0),
     STATS("stats.background_thread.run_interval", CTL_UINT64, V50, 0),
@@ -305,6 +310,7 @@ const struct ctl_name ctl_names[] = {
     MUTEX("stats.arenas.<i>.mutexes.extents_dirty", V50),
     MUTEX("stats.arenas.<i>.mutexes.extents_muzzy", V50),
     MUTEX("stats.arenas.<i>.mutexes.extents_retained", V50),
+    MUTEX("stats.arenas.<i>.mutexes.extents_pinned", V54),
     MUTEX("stats.arenas.<i>.mutexes.decay_dirty", V50),
     MUTEX("stats.arenas.<i>.mutexes.decay_muzzy", V50),
     MUTEX("stats.arenas.<i>.mutexes.base", V50),
@@ -324,6 +330,7 @@ const struct ctl_name ctl_names[] = {
     STATS("stats.arenas.<i>.pmuzzy", CTL_SIZE, V50, 0),
     STATS("stats.arenas.<i>.mapped", CTL_SIZE, V40, 0),
     STATS("stats.arenas.<i>.retained", CTL_SIZE, V(4, 2, 0), 0),
+    STATS("stats.arenas.<i>.pinned", CTL_SIZE, V54, 0),
     STATS("stats.arenas.<i>.extent_avail", CTL_SIZE, V52, 0),
     STATS("stats.arenas.<i>.dirty_npurge", CTL_UINT64, V50, 0),
     STATS("stats.arenas.<i>.dirty_nmadvise", CTL_UINT64, V50, 0),
@@ -339,7 +346,7 @@ const struct ctl_name ctl_names[] = {
     STATS("stats.arenas.<i>.tcache_bytes", CTL_SIZE, V50, 0),
     STATS("stats.arenas.<i>.tcache_stashed_bytes", CTL_SIZE, V53, 0),
     STATS("stats.arenas.<i>.resident", CTL_SIZE, V50, 0),
-    STATS("stats.arenas.<i>.abandoned_vm", CTL_SIZE, V52, 0),
+    STATS("stats.arenas.<i>.abandoned_vm", CTL_SIZE, V521, 0),
     STATS("stats.arenas.<i>.hpa_sec_bytes", CTL_SIZE, V53, 0),
     STATS("stats.arenas.<i>.hpa_sec_hits", CTL_SIZE, V531, 0),
     STATS("stats.arenas.<i>.hpa_sec_misses", CTL_SIZE, V531, 0),
@@ -350,14 +357,14 @@ const struct ctl_name ctl_names[] = {
     STATS("stats.arenas.<i>.small.nmalloc", CTL_UINT64, V40, 0),
     STATS("stats.arenas.<i>.small.ndalloc", CTL_UINT64, V40, 0),
     STATS("stats.arenas.<i>.small.nrequests", CTL_UINT64, V40, 0),
-    STATS("stats.arenas.<i>.small.nfills", CTL_UINT64, V52, 0),
-    STATS("stats.arenas.<i>.small.nflushes", CTL_UINT64, V52, 0),
+    STATS("stats.arenas.<i>.small.nfills", CTL_UINT64, V521, 0),
+    STATS("stats.arenas.<i>.small.nflushes", CTL_UINT64, V521, 0),
     STATS("stats.arenas.<i>.large.allocated", CTL_SIZE, V40, 0),
     STATS("stats.arenas.<i>.large.nmalloc", CTL_UINT64, V40, 0),
     STATS("stats.arenas.<i>.large.ndalloc", CTL_UINT64, V40, 0),
     STATS("stats.arenas.<i>.large.nrequests", CTL_UINT64, V40, 0),
-    STATS("stats.arenas.<i>.large.nfills", CTL_UINT64, V52, 0),
-    STATS("stats.arenas.<i>.large.nflushes", CTL_UINT64, V52, 0),
+    STATS("stats.arenas.<i>.large.nfills", CTL_UINT64, V521, 0),
+    STATS("stats.arenas.<i>.large.nflushes", CTL_UINT64, V521, 0),
     STATS("stats.arenas.<i>.bins.<i>.nmalloc", CTL_UINT64, V40, 0),
     STATS("stats.arenas.<i>.bins.<i>.ndalloc", CTL_UINT64, V40, 0),
     STATS("stats.arenas.<i>.bins.<i>.nrequests", CTL_UINT64, V40, 0),
@@ -367,7 +374,7 @@ const struct ctl_name ctl_names[] = {
     STATS("stats.arenas.<i>.bins.<i>.nslabs", CTL_UINT64, V50, 0),
     STATS("stats.arenas.<i>.bins.<i>.nreslabs", CTL_UINT64, V50, 0),
     STATS("stats.arenas.<i>.bins.<i>.curslabs", CTL_SIZE, V50, 0),
-    STATS("stats.arenas.<i>.bins.<i>.nonfull_slabs", CTL_SIZE, V52, 0),
+    STATS("stats.arenas.<i>.bins.<i>.nonfull_slabs", CTL_SIZE, V521, 0),
     STATS("stats.arenas.<i>.lextents.<i>.nmalloc", CTL_UINT64, V50, 0),
     STATS("stats.arenas.<i>.lextents.<i>.ndalloc", CTL_UINT64, V50, 0),
     STATS("stats.arenas.<i>.lextents.<i>.nrequests", CTL_UINT64, V50, 0),
@@ -375,9 +382,11 @@ const struct ctl_name ctl_names[] = {
     STATS("stats.arenas.<i>.extents.<i>.ndirty", CTL_SIZE, V52, 0),
     STATS("stats.arenas.<i>.extents.<i>.nmuzzy", CTL_SIZE, V52, 0),
     STATS("stats.arenas.<i>.extents.<i>.nretained", CTL_SIZE, V52, 0),
+    STATS("stats.arenas.<i>.extents.<i>.npinned", CTL_SIZE, V54, 0),
     STATS("stats.arenas.<i>.extents.<i>.dirty_bytes", CTL_SIZE, V52, 0),
     STATS("stats.arenas.<i>.extents.<i>.muzzy_bytes", CTL_SIZE, V52, 0),
     STATS("stats.arenas.<i>.extents.<i>.retained_bytes", CTL_SIZE, V52, 0),
+    STATS("stats.arenas.<i>.extents.<i>.pinned_bytes", CTL_SIZE, V54, 0),
     STATS("stats.arenas.<i>.hpa_shard.npageslabs", CTL_SIZE, V531, 0),
     STATS("stats.arenas.<i>.hpa_shard.nactive", CTL_SIZE, V531, 0),
     STATS("stats.arenas.<i>.hpa_shard.ndirty", CTL_SIZE, V531, 0),
@@ -392,6 +401,13 @@ const struct ctl_name ctl_names[] = {
     STATS("stats.arenas.<i>.hpa_shard.nhugifies", CTL_UINT64, V53, 0),
     STATS("stats.arenas.<i>.hpa_shard.nhugify_failures", CTL_UINT64, V531, 0),
     STATS("stats.arenas.<i>.hpa_shard.ndehugifies", CTL_UINT64, V53, 0),
+    STATS("stats.arenas.<i>.hpa_shard.alloc.<i>.min_extents", CTL_UINT64, V54, 0),
+    STATS("stats.arenas.<i>.hpa_shard.alloc.<i>.max_extents", CTL_UINT64, V54, 0),
+    STATS("stats.arenas.<i>.hpa_shard.alloc.<i>.extents", CTL_UINT64, V54, 0),
+    STATS("stats.arenas.<i>.hpa_shard.alloc.<i>.ps", CTL_UINT64, V54, 0),
+    STATS("stats.arenas.<i>.hpa_shard.alloc.<i>.pages_per_ps", CTL_UINT64, V54, 0),
+    STATS("stats.arenas.<i>.hpa_shard.alloc.<i>.extents_per_ps", CTL_UINT64, V54, 0),
+    STATS("stats.arenas.<i>.hpa_shard.alloc.<i>.total_elapsed_ns_per_ps", CTL_UINT64, V54, 0),
     STATS("stats.arenas.<i>.hpa_shard.full_slabs.npageslabs_nonhuge", CTL_SIZE, V53, 0),
     STATS("stats.arenas.<i>.hpa_shard.full_slabs.npageslabs_huge", CTL_SIZE, V53, 0),
     STATS("stats.arenas.<i>.hpa_shard.full_slabs.nactive_nonhuge", CTL_SIZE, V53, 0),
@@ -436,9 +452,9 @@ const struct ctl_name ctl_names[] = {
     STATS("stats.arenas.<i>.metadata.allocated", CTL_SIZE, V40, V4_LAST),
 
     /* experimental.* */
-    {"experimental.hooks.install", CTL_POINTER, NAME_WRITE, V52, 0, 0, NAME_ALLOWED,
+    {"experimental.hooks.install", CTL_POINTER, NAME_WRITE, V52, V531, 0, NAME_ALLOWED,
      NAME_REFUSE_HOOK},
-    {"experimental.hooks.remove", CTL_POINTER, NAME_WRITE, V52, 0, 0, NAME_ALLOWED,
+    {"experimental.hooks.remove", CTL_POINTER, NAME_WRITE, V52, V531, 0, NAME_ALLOWED,
      NAME_REFUSE_HOOK},
     {"experimental.hooks.prof_backtrace", CTL_POINTER, NAME_READ | NAME_WRITE, V53, 0, 0,
      NAME_ALLOWED, NAME_REFUSE_HOOK},
@@ -452,11 +468,11 @@ const struct ctl_name ctl_names[] = {
      NAME_REFUSE_HOOK},
     {"experimental.hooks.thread_event", CTL_POINTER, NAME_READ | NAME_WRITE, V531, 0, 0,
      NAME_REFUSE_STRUCT, NAME_REFUSE_HOOK},
-    {"experimental.utilization.query", CTL_STRUCT, NAME_READ | NAME_WRITE, V52, 0, 0,
+    {"experimental.utilization.query", CTL_STRUCT, NAME_READ | NAME_WRITE, V521, 0, 0,
      NAME_REFUSE_STRUCT, NAME_REFUSE_EXPERIMENTAL},
-    {"experimental.utilization.batch_query", CTL_STRUCT, NAME_READ | NAME_WRITE, V52, 0, 0,
+    {"experimental.utilization.batch_query", CTL_STRUCT, NAME_READ | NAME_WRITE, V521, 0, 0,
      NAME_REFUSE_STRUCT, NAME_REFUSE_EXPERIMENTAL},
-    {"experimental.arenas.<i>.pactivep", CTL_POINTER, NAME_READ, V52, 0, 0, NAME_ALLOWED,
+    {"experimental.arenas.<i>.pactivep", CTL_POINTER, NAME_READ, V521, 0, 0, NAME_ALLOWED,
      NAME_ALLOWED},
     {"experimental.arenas_create_ext", CTL_STRUCT, NAME_READ | NAME_WRITE, V53, 0, 0,
      NAME_REFUSE_STRUCT, NAME_REFUSE_EXPERIMENTAL},

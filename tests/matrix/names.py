@@ -97,7 +97,7 @@ class Releases(lib.TestCase):
     def check_reads(self, release, pid):
         told = self.told("mallctl", pid, "--list", "*")
         self.assertTrue(told["version"].startswith(release + "-"), told["version"])
-        wanted = {"opt.prof": "4.0.0", "opt.retain": "5.0.0", "opt.confirm_conf": "5.2.0",
+        wanted = {"opt.prof": "4.0.0", "opt.retain": "5.0.0", "opt.confirm_conf": "5.2.1",
                   "opt.trust_madvise": "5.3.0", "approximate_stats.active": "5.3.1",
                   "stats.retained": "4.2.0", "thread.arena": "4.0.0"}
         names = names_in(release, wanted)

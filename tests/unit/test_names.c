@@ -83,6 +83,53 @@ static void test_versions(void)
     CHECK(judge("stats.cactive", false, "5.0.1-3-g1", true) == NAME_OTHER_VERSION);
 }
 
+static enum ctl_type type_in(const char *text, const char *version)
+{
+    const struct ctl_name *name = names_find(text, version_parse(version));
+
+    return name && name_in_version(name, version_parse(version)) ? name->type : CTL_STRUCT;
+}
+
+/* src/ctl.c at each tag. */
+static void test_types_of_versions(void)
+{
+    CHECK(type_in("opt.narenas", "4.0.0") == CTL_SIZE);
+    CHECK(type_in("opt.narenas", "4.0.4") == CTL_SIZE);
+    CHECK(type_in("opt.narenas", "4.1.0") == CTL_UNSIGNED);
+    CHECK(type_in("opt.narenas", "5.3.1") == CTL_UNSIGNED);
+    CHECK(type_in("opt.thp", "4.5.0") == CTL_BOOL);
+    CHECK(type_in("opt.thp", "5.0.1") == CTL_STRUCT); /* it has none */
+    CHECK(type_in("opt.thp", "5.1.0") == CTL_STRING);
+    CHECK(type_in("config.thp", "5.0.1") == CTL_BOOL);
+    CHECK(type_in("opt.confirm_conf", "5.2.0") == CTL_STRUCT);
+    CHECK(type_in("opt.confirm_conf", "5.2.1") == CTL_BOOL);
+    CHECK(type_in("config.opt_safety_checks", "5.2.0") == CTL_STRUCT);
+    CHECK(type_in("stats.arenas.0.bins.3.nonfull_slabs", "5.2.1") == CTL_SIZE);
+    CHECK(type_in("stats.arenas.0.bins.3.nonfull_slabs", "5.2.0") == CTL_STRUCT);
+}
+
+/* The development branch of May 2026 calls itself 5.3.1-N. */
+static void test_next_release(void)
+{
+    static const char *const names[] = {
+        "stats.pinned",
+        "stats.arenas.0.pinned",
+        "stats.arenas.0.extents.3.npinned",
+        "stats.arenas.0.extents.3.pinned_bytes",
+        "stats.arenas.0.mutexes.extents_pinned.max_num_thds",
+        "stats.arenas.0.hpa_shard.alloc.8.total_elapsed_ns_per_ps",
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        CHECK(judge(names[i], false, "5.3.1-47-g295e4894", true) == NAME_ALLOWED);
+        CHECK(judge(names[i], false, "5.4.0-0-g1", true) == NAME_ALLOWED);
+        CHECK(judge(names[i], false, "5.3.1-0-g1", true) == NAME_OTHER_VERSION);
+    }
+    CHECK(judge("opt.hpa_sec_batch_fill_extra", false, "5.3.1", true) == NAME_ALLOWED);
+    CHECK(judge("opt.hpa_sec_batch_fill_extra", false, "5.4.0", true) == NAME_OTHER_VERSION);
+    CHECK(judge("experimental.hooks.install", true, "5.4.0", true) == NAME_OTHER_VERSION);
+}
+
 static void test_directions(void)
 {
     CHECK(judge("opt.prof", true, "5.3.0", true) == NAME_READ_ONLY);
@@ -309,6 +356,8 @@ int main(void)
     test_table();
     test_find();
     test_versions();
+    test_types_of_versions();
+    test_next_release();
     test_directions();
     test_crashers();
     test_without_statistics();
