@@ -49,14 +49,25 @@ static void write_start_command(const struct conf *conf, char *out, size_t size)
              conf->variable.name, keeps ? conf->variable.text : "", keeps ? "," : "");
 }
 
+/* A prefix means that the program calls this jemalloc by name: LD_PRELOAD replaces malloc only. */
+static void write_other_build(const struct conf *conf, char *out, size_t size)
+{
+    bool prefixed = strcmp(conf->variable.name, "MALLOC_CONF") != 0;
+
+    snprintf(out, size,
+             "start it with a jemalloc built with --enable-prof (%s); a running process "
+             "cannot change its jemalloc",
+             prefixed
+                 ? "another build of the program; Rust: the feature 'profiling' of its jemalloc"
+                 : "LD_PRELOAD, or another build");
+}
+
 bool verdict_next(const struct prof_state *state, const struct conf *conf, int pid, char *out,
                   size_t size)
 {
     switch (prof_judge(state)) {
     case PROF_ABSENT:
-        snprintf(out, size,
-                 "start it with a jemalloc built with --enable-prof (LD_PRELOAD, or another "
-                 "build); a running process cannot change its jemalloc");
+        write_other_build(conf, out, size);
         return false;
     case PROF_DISABLED:
         write_start_command(conf, out, size);

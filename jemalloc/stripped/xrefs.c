@@ -44,22 +44,25 @@ static void take_options(struct texts *texts, const struct piece *piece)
     }
 }
 
-/* "/etc/malloc.conf", or "/etc/_rjem_malloc.conf" (jemalloc.c, obtain_malloc_conf). */
+/*
+ * Takes X of "/etc/Xmalloc.conf" (jemalloc.c, obtain_malloc_conf). Since 5.3.0 an
+ * explanation contains "/etc/malloc.conf" in every build: it says nothing.
+ */
 static void take_config(struct texts *texts, const struct piece *piece)
 {
     const unsigned char *at = piece->bytes, *end = piece->bytes + piece->len;
+    const size_t len = sizeof config_start - 1;
 
-    while ((at = memmem(at, (size_t)(end - at), config_end, sizeof config_end)) != NULL) {
+    for (; (at = memmem(at, (size_t)(end - at), config_end, sizeof config_end)) != NULL; at++) {
         const unsigned char *first = at;
         while (first > piece->bytes && at - first < CONFIG_PREFIX_MAX - 1 && first[-1] != '/')
             first--;
-        size_t before = (size_t)(first - piece->bytes), len = sizeof config_start - 1;
-        if (before >= len && memcmp(first - len, config_start, len) == 0) {
-            memcpy(texts->config_prefix, first, (size_t)(at - first));
-            texts->config_prefix[at - first] = '\0';
-            return;
-        }
-        at++;
+        size_t before = (size_t)(first - piece->bytes);
+        if (first == at || texts->config_prefix[0] || before < len ||
+            memcmp(first - len, config_start, len) != 0)
+            continue;
+        memcpy(texts->config_prefix, first, (size_t)(at - first));
+        texts->config_prefix[at - first] = '\0';
     }
 }
 
