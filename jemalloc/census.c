@@ -1,6 +1,7 @@
 #include "jemalloc/census.h"
 #include "attach/environ.h"
 #include "attach/target_paths.h"
+#include "elf/scope.h"
 #include "host/codefiles.h"
 #include "jemalloc/faults.h"
 
@@ -295,17 +296,23 @@ static bool list_names(const char *list, const char *name)
     return false;
 }
 
-/* Searches the environment of the exec: strings, each ended by a NUL. */
-static bool environ_preloads(struct look *look, const char *name)
+/*
+ * Searches the environment of the exec: strings, each ended by a NUL. A program that
+ * has written its title over them (PostgreSQL, nginx) leaves empty ones: unknown.
+ */
+static enum fact environ_preloads(struct look *look, const char *name)
 {
     static const char variable[] = "LD_PRELOAD=";
     AUTO_FREE char *text = NULL;
     ssize_t n = environ_read(&look->target, &look->memory, &text, ENVIRON_MAX);
+    bool intact = n >= 0;
 
-    for (ssize_t at = 0; at < n; at += (ssize_t)strlen(text + at) + 1)
+    for (ssize_t at = 0; at < n; at += (ssize_t)strlen(text + at) + 1) {
         if (strncmp(text + at, variable, sizeof variable - 1) == 0)
-            return list_names(text + at + sizeof variable - 1, name);
-    return false;
+            return list_names(text + at + sizeof variable - 1, name) ? FACT_YES : FACT_NO;
+        intact = intact && text[at];
+    }
+    return intact ? FACT_NO : FACT_UNKNOWN;
 }
 
 static bool file_preloads(const struct look *look, const char *name)
@@ -323,11 +330,18 @@ static bool file_preloads(const struct look *look, const char *name)
 static enum linkage linkage_of(struct look *look, const struct file_jemalloc *found,
                                const struct module *module)
 {
+    enum scope_cause cause;
+    enum fact named;
+
     if (found->instance.in_program)
         return LINKAGE_STATIC;
-    if (environ_preloads(look, module_name(module)) || file_preloads(look, module_name(module)))
+    cause = scope_cause_of(&look->modules, &look->memory, module);
+    if (cause == SCOPE_PRELOADED)
         return LINKAGE_PRELOADED;
-    return LINKAGE_SHARED;
+    named = environ_preloads(look, module_name(module));
+    if (named == FACT_YES || file_preloads(look, module_name(module)))
+        return LINKAGE_PRELOADED;
+    return cause == SCOPE_NEEDED || named == FACT_NO ? LINKAGE_SHARED : LINKAGE_UNKNOWN;
 }
 
 /* Moves the addresses to those of the file in this process. */

@@ -12,6 +12,7 @@
 #include "jemalloc/facts.h"
 
 enum linkage {
+    LINKAGE_UNKNOWN,   /* a library, and neither the loader nor the environment tells why */
     LINKAGE_SHARED,    /* the library libjemalloc */
     LINKAGE_PRELOADED, /* that library, named by LD_PRELOAD or /etc/ld.so.preload */
     LINKAGE_STATIC,    /* linked into the program, or into a library with other code */

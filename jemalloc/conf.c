@@ -95,8 +95,9 @@ static void read_variable(struct conf *conf, const struct instance *instance,
     if (n < 0 || conf_parse_environ(conf, text, (size_t)n) || conf->variable.set)
         return;
     conf->overwritten = true;
-    conf->variable.known = conf->foreign.known =
-        read_present(conf, variable_find_environ(instance, modules, target, memory), memory);
+    (void)read_present(conf, variable_find_environ(instance, modules, target, memory), memory);
+    conf->variable.known = conf->variable.set; /* nginx drops variables: absent now says nothing */
+    conf->foreign.known = conf->foreign.set;
 }
 
 static void read_conf_link(struct conf_source *link, const struct target *target)

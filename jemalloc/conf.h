@@ -22,7 +22,7 @@ struct conf {
     /*
      * The program has overwritten the environment that it was started with by
      * its title (redis, nginx, PostgreSQL). variable and foreign are then from
-     * its present environment, which jemalloc did not read.
+     * its present environment, which jemalloc did not read; what is absent there is unknown.
      */
     bool overwritten;
     /* The variable of another prefix, if it is set: this build does not read it. */

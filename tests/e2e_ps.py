@@ -8,6 +8,7 @@ import resource
 import shutil
 import signal
 import subprocess
+import sys
 import time
 import unittest
 
@@ -105,6 +106,20 @@ class Ps(lib.TestCase):
         self.assertRegex(text, line % (sleeper.pid, sleeper.pid, "sleep", release, "preloaded"))
         self.assertRegex(text, r"\A *PID +NSPID +NAME +JEMALLOC +LINKAGE +PROF +RSS +CONTAINER\n")
         self.assert_unharmed(victim)
+
+    def test_overwritten_environment(self):
+        """PostgreSQL and nginx write titles over it, and nginx drops variables: the order of loading
+        still tells that jemalloc is preloaded. Whether MALLOC_CONF was set, nothing tells."""
+        conf = "prof:true,prof_active:false"
+        argv = [sys.executable, "-c", WIPED]
+        process = self.preloaded(argv, conf=conf, stdout=subprocess.PIPE)
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        self.assertEqual(listing()[0]["by_pid"][process.pid]["linkage"], "preloaded")
+        told = json.loads(self.assert_ran(lib.run_tool("status", "--json", process.pid)).text)
+        self.assertEqual((told["opt.prof"], told["environment_overwritten"]), (True, True))
+        self.assertEqual((told["variable_known"], told["variable_value"]), (False, None))
+        text = self.assert_ran(lib.run_tool("status", process.pid)).text
+        self.assertRegex(text, r"environment +MALLOC_CONF \?: the process has overwritten")
 
     def test_prof_state(self):
         """The printed state never differs from that of a call."""
@@ -219,8 +234,8 @@ class Ps(lib.TestCase):
         self.assertNotIn(victim.pid, document["by_pid"])
         self.assertIn(own.pid, document["by_pid"])
         self.assertGreater(document["unreadable"], 0)
-        said = "%d of %d processes could not be read: run as root"
-        self.assertIn(said % (document["unreadable"], document["looked_at"]), result.err)
+        said = r"%d of %d processes could not be read \(\S.*\[\d+\](, \.\.\.)?\): run as root"
+        self.assertRegex(result.err, said % (document["unreadable"], document["looked_at"]))
 
     def test_leader_that_ended(self):
         """The first thread is a zombie, the others continue."""
@@ -249,6 +264,18 @@ class Ps(lib.TestCase):
 NAMED = """
 import ctypes, sys, time
 ctypes.CDLL(None).prctl(15, bytes.fromhex(sys.argv[1]), 0, 0, 0)
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+# Its environment is between the fields env_start and env_end of /proc/PID/stat.
+WIPED = """
+import ctypes, os, time
+fields = open("/proc/self/stat").read().rpartition(")")[2].split()
+start, end = int(fields[47]), int(fields[48])
+os.environ.clear()
+ctypes.memset(start, 0, end - start)
+ctypes.memmove(start, b"nginx: worker process", 21)
 print("ready", flush=True)
 time.sleep(600)
 """

@@ -14,6 +14,7 @@ static const char *const headings[TABLE_COLUMNS] = {"PID",     "NSPID", "NAME", 
 const char *linkage_text(enum linkage linkage)
 {
     static const char *const texts[] = {
+        [LINKAGE_UNKNOWN] = NULL,
         [LINKAGE_SHARED] = "shared",
         [LINKAGE_PRELOADED] = "preloaded",
         [LINKAGE_STATIC] = "static",
@@ -74,7 +75,7 @@ bool process_table_add(struct process_table *table, const struct census_entry *e
                        const struct container *container, bool unreadable)
 {
     struct table_row *row = add_process_row(table);
-    const char *prof = prof_text(&entry->prof);
+    const char *prof = prof_text(&entry->prof), *linkage = linkage_text(entry->linkage);
 
     if (!row)
         return false;
@@ -82,7 +83,7 @@ bool process_table_add(struct process_table *table, const struct census_entry *e
     snprintf(row->cells[1], CELL_MAX, "%d", entry->status.ns_pid);
     message_clean(entry->stat.comm, row->cells[2], CELL_MAX);
     format_version(entry, row->cells[3], CELL_MAX);
-    snprintf(row->cells[4], CELL_MAX, "%s", unreadable ? "?" : linkage_text(entry->linkage));
+    snprintf(row->cells[4], CELL_MAX, "%s", linkage && !unreadable ? linkage : "?");
     snprintf(row->cells[5], CELL_MAX, "%s", prof && !unreadable ? prof : "?");
     units_bytes((double)entry->status.rss_bytes, row->cells[6]);
     format_container(container, row->cells[7], CELL_MAX);

@@ -9,6 +9,7 @@
 #include "cli/output/stdout.h"
 #include "cli/verbs/verbs.h"
 #include "host/selector.h"
+#include "host/task.h"
 #include "jemalloc/census.h"
 #include "run/interrupt.h"
 #include "run/stall_guard.h"
@@ -27,6 +28,9 @@ struct listing {
     bool capable;                    /* the tool has the capabilities to read any process */
     size_t looked, unreadable, left; /* processes: read, refused, not reached in time */
     struct subject subject;          /* the process that is being read */
+    struct procfs *proc;             /* NULL: not open */
+    char name[64];                   /* of that process, for messages */
+    char refused[96];                /* the first process that was refused: "sshd[4242]" */
 };
 
 static void add_json(struct listing *listing, const struct census_entry *entry,
@@ -40,7 +44,7 @@ static void add_json(struct listing *listing, const struct census_entry *entry,
     json_text(json, "name", entry->stat.comm);
     json_text(json, "module", entry->path);
     json_text(json, "prefix", entry->prefix);
-    json_text(json, "linkage", linkage_text(entry->linkage));
+    json_text_or_null(json, "linkage", linkage_text(entry->linkage));
     json_text_or_null(json, "version", entry->prof.build.text);
     json_text_or_null(json, "prof", prof_text(&entry->prof));
     facts_json(json, "config.prof", entry->prof.build.config_prof);
@@ -67,6 +71,26 @@ static fault_code add_entry(struct listing *listing, const struct procfs *proc,
     return FAULT_NONE;
 }
 
+/* Names the process that is being read, for a message about it. */
+static void name_listed(struct listing *listing)
+{
+    struct proc_stat stat;
+
+    if (!listing->proc || process_stat(listing->proc, listing->subject.pid, &stat) < 0)
+        return;
+    memcpy(listing->name, stat.comm, sizeof listing->name);
+    listing->subject.name = listing->name;
+}
+
+static void note_refused(struct listing *listing)
+{
+    char clean[64];
+
+    name_listed(listing);
+    snprintf(listing->refused, sizeof listing->refused, "%s[%d]",
+             message_clean(listing->name, clean, sizeof clean), listing->subject.pid);
+}
+
 /*
  * Counts the result of reading one process. Only a lack of memory of the tool
  * itself ends the list.
@@ -78,8 +102,12 @@ static fault_code count(struct listing *listing, fault_code code, const struct f
     bool odd = code == FAULT_INTERNAL || code == FAULT_UNSUPPORTED;
     listing->looked += code == FAULT_NONE || code == FAULT_NO_ALLOCATOR || code == FAULT_DENIED;
     listing->unreadable += code == FAULT_DENIED;
-    if (odd)
+    if (code == FAULT_DENIED && listing->unreadable == 1)
+        note_refused(listing);
+    if (odd) {
+        name_listed(listing);
         message_fault(&listing->subject, fault);
+    }
     return FAULT_NONE;
 }
 
@@ -93,6 +121,7 @@ static fault_code look_at_all(struct listing *listing, struct census *census, st
     for (size_t i = 0; i < processes->count && rc == FAULT_NONE; i++) {
         listing->left = processes->count - i;
         listing->subject.pid = processes->list[i];
+        listing->subject.name = NULL;
         if (deadline_interrupted(deadline) || deadline_passed(deadline))
             return rc;
         fault_code code = census_look(census, proc, processes->list[i], &entry, fault);
@@ -141,8 +170,9 @@ static void print_none(size_t looked, size_t unreadable)
 static void print_ps_notes(const struct listing *listing)
 {
     if (listing->unreadable)
-        message("%zu of %zu process%s could not be read%s", listing->unreadable, listing->looked,
-                listing->looked == 1 ? "" : "es", ps_refusal_text(listing));
+        message("%zu of %zu process%s could not be read (%s%s)%s", listing->unreadable,
+                listing->looked, listing->looked == 1 ? "" : "es", listing->refused,
+                listing->unreadable == 1 ? "" : ", ...", ps_refusal_text(listing));
     if (listing->count == 0 && !listing->left && !listing->options->quiet)
         print_none(listing->looked, listing->unreadable);
     if (listing->left)
@@ -162,6 +192,7 @@ static fault_code list_all(struct listing *listing, const struct deadline *deadl
 
     if (err || !census)
         rc = fault_set(fault, FAULT_INTERNAL, -err, "open", "/proc");
+    listing->proc = err ? NULL : &proc;
     listing->capable = permit_tool_is_capable(&proc);
     selector.own_too = true;
     if (rc == FAULT_NONE)
@@ -177,6 +208,7 @@ static fault_code list_all(struct listing *listing, const struct deadline *deadl
     if (rc == FAULT_NONE)
         rc = look_at_all(listing, census, &proc, &matches.processes, deadline, fault);
     matches_free(&matches);
+    listing->proc = NULL;
     procfs_close(&proc);
     census_free(census);
     return rc;
@@ -214,6 +246,8 @@ static int finish_ps(struct listing *listing, const struct deadline *deadline, f
 static int print_list_stalled(void *ctx, const struct fault *fault)
 {
     struct listing *listing = ctx;
+
+    name_listed(listing);
     int code = message_fault(&listing->subject, fault);
 
     print_all(listing);

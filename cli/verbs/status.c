@@ -279,8 +279,12 @@ static void print_conf(const struct conf *conf, const char *built_in)
 {
     char text[CONF_TEXT_MAX], name[CONF_NAME_MAX];
 
-    print_source("environment", &conf->variable, true);
-    if (conf->overwritten)
+    if (conf->overwritten && !conf->variable.set)
+        printf("  %-13s %s ?: the process has overwritten its initial environment\n", "environment",
+               conf->variable.name);
+    else
+        print_source("environment", &conf->variable, true);
+    if (conf->overwritten && conf->variable.set)
         printf("  %-13s current value: the process has overwritten its initial environment\n", "");
     if (conf->link.name[0])
         print_source("link", &conf->link, false);

@@ -213,8 +213,7 @@ def shared_cells():
         common = {"module": r"/libjemalloc\.so\.2$", "version": version_of(release)}
         start = functools.partial(start_preloaded, release)
         # A library preloaded by an option of the loader is not in the environment: it is "shared".
-        linkage = "shared" if release == "5.3.1" else "preloaded"
-        yield Cell("preload-" + release, start, linkage=linkage, **common)
+        yield Cell("preload-" + release, start, linkage="preloaded", **common)
         start = functools.partial(start_linked, release)
         yield Cell("linked-" + release, start, linkage="shared", **common)
 
