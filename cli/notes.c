@@ -24,11 +24,39 @@ static void print_missing_names(const struct symbols_coverage *coverage)
     const char *path = coverage->path ? coverage->path : "";
     char clean[256];
 
-    message("%s: %llu of %llu addresses have no name: %s%s%s",
-            *path ? message_clean(path, clean, sizeof clean) : "memory without a file",
-            (unsigned long long)(coverage->addresses - coverage->with_function),
-            (unsigned long long)coverage->addresses, lack_text(coverage->lack),
-            coverage->err ? ": " : "", coverage->err ? strerror(coverage->err) : "");
+    unsigned long long all = coverage->addresses, nameless = all - coverage->with_function;
+
+    if (*path)
+        message("%s: %llu of %llu addresses have no name: %s%s%s",
+                message_clean(path, clean, sizeof clean), nameless, all, lack_text(coverage->lack),
+                coverage->err ? ": " : "", coverage->err ? strerror(coverage->err) : "");
+    else
+        message(
+            "%llu of %llu addresses in memory without a file have no name: code that the program "
+            "has generated (a JIT compiler), or of a library that is no longer loaded",
+            nameless, all);
+}
+
+/* Nobody has done anything wrong: right after `on` this is the usual case. */
+static void print_empty(const struct run_note *note)
+{
+    char period[UNITS_TEXT];
+
+    if (note->count > 1)
+        message("the profile has no samples: while prof.active is true, jemalloc takes one for "
+                "every %s that are allocated, on average",
+                units_bytes((double)note->count, period));
+    else
+        message("the profile has no samples: jemalloc takes them only while prof.active is true");
+}
+
+static void print_slow_output(const struct run_note *note)
+{
+    char took[UNITS_TEXT];
+
+    message("the file system took %s to write the file and flush it to disk; no thread was stopped "
+            "meanwhile",
+            units_duration(note->count, took));
 }
 
 static void print_periods(const struct run_note *note)
@@ -58,8 +86,7 @@ void notes_print_profile(void *ctx, const struct run_note *note)
         message("the profile has no MAPPED_LIBRARIES section: its addresses have no names");
         break;
     case NOTE_PROFILE_EMPTY:
-        message("the profile contains no samples: jemalloc samples only allocations that are made "
-                "while prof.active is true");
+        print_empty(note);
         break;
     case NOTE_NAMES_MISSING:
         print_missing_names(note->coverage);
@@ -69,6 +96,9 @@ void notes_print_profile(void *ctx, const struct run_note *note)
         break;
     case NOTE_PERIODS_DIFFER:
         print_periods(note);
+        break;
+    case NOTE_OUTPUT_SLOW:
+        print_slow_output(note);
         break;
     default:
         break;

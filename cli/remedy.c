@@ -12,7 +12,19 @@
 #include <unistd.h>
 
 /* Faults with the same remedies. */
-enum group { GROUP_NONE, RIGHTS, USER, YAMA, NAMESPACE, FILTER, MODULE, FREEZER, TRACER, MALLCTL };
+enum group {
+    GROUP_NONE,
+    RIGHTS,
+    USER,
+    YAMA,
+    NAMESPACE,
+    FILTER,
+    MODULE,
+    FREEZER,
+    TRACER,
+    MALLCTL,
+    ABSENT
+};
 
 static enum group group_of(fault_code code)
 {
@@ -37,6 +49,8 @@ static enum group group_of(fault_code code)
         return FREEZER;
     case FAULT_UNSUPPORTED:
         return MALLCTL;
+    case FAULT_NO_ALLOCATOR:
+        return ABSENT;
     default:
         return GROUP_NONE;
     }
@@ -148,6 +162,11 @@ static const struct row {
     {MALLCTL, ANYWHERE, ANYBODY, UNSUPPORTED_BY_RESULT, ANY_ENGINE,
      "none; that function was called once, with the arguments of mallctl: please report this with "
      "the output of -vv"},
+    {ABSENT, ANYWHERE, ANYBODY, NO_ALLOCATOR_OWN, ANY_ENGINE,
+     "none from outside: the program contains a malloc of its own, which LD_PRELOAD does not "
+     "replace; build it with jemalloc"},
+    {ABSENT, ANYWHERE, ANYBODY, NO_ALLOCATOR_STATIC, ANY_ENGINE,
+     "none from outside: it is a static program, which loads no library; build it with jemalloc"},
     {FREEZER, ANYWHERE, ANYBODY, ANY_REASON, RUNTIME_DOCKER, "docker unpause %I, then try again"},
     {FREEZER, ANYWHERE, ANYBODY, ANY_REASON, RUNTIME_PODMAN, "podman unpause %I, then try again"},
     {FREEZER, ANYWHERE, ANYBODY, FREEZER_UNSEEN, ANY_ENGINE,

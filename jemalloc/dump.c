@@ -196,13 +196,22 @@ static void file_leave(void *ctx, uint64_t nr, const uint64_t args[6], int64_t r
     }
 }
 
+/* A relative path without its directory does not tell where the target may not write. */
+static fault_code refuse_open(const struct dump_intercept *intercept, struct fault *fault)
+{
+    char path[sizeof intercept->path];
+
+    if (target_absolute_path(intercept->injection->env.target, intercept->path, path, sizeof path))
+        snprintf(path, sizeof path, "%s", intercept->path);
+    return fault_set(fault, FAULT_DUMP_OPEN, intercept->open_errno, "prof.dump", "%s", path);
+}
+
 /* Judges by the system calls, not only by the return code: up to 5.3.0 a short write is success. */
 static fault_code judge_dump(const struct dump_intercept *intercept, const struct prof_state *state,
                              int rc, struct fault *fault)
 {
     if (intercept->open_errno)
-        return fault_set(fault, FAULT_DUMP_OPEN, intercept->open_errno, "prof.dump", "%s",
-                         intercept->path);
+        return refuse_open(intercept, fault);
     if (intercept->overflow)
         return sink_refuse(intercept->sink, "prof.dump", fault);
     if (intercept->write_errno || intercept->cut_short)

@@ -26,6 +26,13 @@ enum {
     FAULT_DUMP_NAMELESS, /* jemalloc has no name for the profile */
 };
 
+/* Values of fault.reason of FAULT_NO_ALLOCATOR. */
+enum no_allocator_reason {
+    NO_ALLOCATOR_OTHER,  /* the malloc of the C library, or of another library */
+    NO_ALLOCATOR_OWN,    /* the program defines malloc: a preloaded library does not replace it */
+    NO_ALLOCATOR_STATIC, /* a static program: it loads no library */
+};
+
 /* Values of fault.reason of FAULT_UNSUPPORTED. */
 enum unsupported_reason {
     UNSUPPORTED_FORESEEN,  /* nothing was called */

@@ -278,15 +278,20 @@ static void run_pass(struct instance_search *lookup, enum pass pass)
     }
 }
 
+static bool has_libc(const struct image *image)
+{
+    struct symbol symbol;
+
+    return image_symbol(image, "__libc_start_main", &symbol);
+}
+
 /* Makes the passes over one module, until one finds something. */
 static void run_module(struct instance_search *lookup, const struct module *module)
 {
-    struct symbol symbol;
     struct image image;
 
     /* Usually glibc serves malloc, which is not jemalloc. */
-    if (!image_open(&image, lookup->memory, module->start) ||
-        image_symbol(&image, "__libc_start_main", &symbol))
+    if (!image_open(&image, lookup->memory, module->start) || has_libc(&image))
         return;
     for (enum pass pass = PASS_KNOWN; pass < PASS_COUNT && !lookup->out->count; pass++)
         find_in_module(lookup, pass, module, &image);
@@ -355,6 +360,32 @@ static fault_code explain_unreadable(const struct modules *modules, const struct
                      modules->count);
 }
 
+/* Tells whether another malloc could be preloaded. */
+static enum no_allocator_reason judge_malloc(const struct instance_search *lookup,
+                                             const struct module *serving)
+{
+    for (size_t i = 0; i < lookup->modules->count; i++) {
+        const struct module *module = &lookup->modules->list[i];
+        struct image image;
+        if (module->inode == 0 || !image_open(&image, lookup->memory, module->start))
+            continue;
+        if (image_is_static_program(&image))
+            return NO_ALLOCATOR_STATIC;
+        if (module == serving && image_has_interpreter(&image) && !has_libc(&image))
+            return NO_ALLOCATOR_OWN;
+    }
+    return NO_ALLOCATOR_OTHER;
+}
+
+static fault_code refuse_absent(const struct instance_search *lookup, const struct module *serving,
+                                struct fault *fault)
+{
+    fault_set(fault, FAULT_NO_ALLOCATOR, 0, "look for jemalloc", "%zu modules%s", lookup->native,
+              clock_now() < lookup->until ? "" : " that could be searched in time");
+    fault_set_reason(fault, (int)judge_malloc(lookup, serving));
+    return FAULT_NO_ALLOCATOR;
+}
+
 static fault_code look_everywhere(struct instance_search *lookup, struct fault *fault)
 {
     const struct module *serving = scope_find(lookup->modules, lookup->memory, "malloc");
@@ -373,9 +404,7 @@ static fault_code look_everywhere(struct instance_search *lookup, struct fault *
         return fault_set(fault, FAULT_UNSUPPORTED, 0, "look for jemalloc",
                          "%s contains a jemalloc without symbols, and %s", lookup->refused->path,
                          lookup->why);
-    return fault_set(fault, FAULT_NO_ALLOCATOR, 0, "look for jemalloc", "%zu modules%s",
-                     lookup->native,
-                     clock_now() < lookup->until ? "" : " that could be searched in time");
+    return refuse_absent(lookup, serving, fault);
 }
 
 fault_code instances_find(struct instances *instances, const struct modules *modules,

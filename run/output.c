@@ -266,6 +266,7 @@ static int give_name(struct output *output)
 
 fault_code output_finish(struct output *output, const void *bytes, size_t len, struct fault *fault)
 {
+    const uint64_t begun = clock_now();
     int err = output->err ? output->err : output_write_all(output->fd, bytes, len, true);
 
     if (!err && output->temporary && fsync(output->fd))
@@ -276,6 +277,7 @@ fault_code output_finish(struct output *output, const void *bytes, size_t len, s
         output->fd = -1;
     if (!err)
         err = give_name(output);
+    output->ns = clock_now() - begun;
     if (err)
         return refused(fault, err, &output->file, output->path);
     forget_temporary(output);

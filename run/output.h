@@ -8,6 +8,7 @@
 #include "run/outfile.h"
 
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 struct output {
@@ -18,6 +19,7 @@ struct output {
     bool fresh;      /* existing files are never overwritten */
     unsigned number; /* with fresh: the first number to try, then the one used; 0: none */
     int err;         /* of the first write before output_finish that failed */
+    uint64_t ns;     /* after output_finish: how long it took */
 };
 
 fault_code output_open(struct output *output, const char *path, struct fault *fault);

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MODULES_REPORTED = 5 };
+enum { MODULES_REPORTED = 5, SLOW_NS = 1000000000 };
 
 void presentation_free(struct presentation *presentation)
 {
@@ -89,7 +89,8 @@ static void report_oddities(const struct presentation *presentation,
     if (!profile->has_maps)
         report_note(presentation, &(struct run_note){.kind = NOTE_PROFILE_NO_MAPS});
     if (profile->line_count == 0)
-        report_note(presentation, &(struct run_note){.kind = NOTE_PROFILE_EMPTY});
+        report_note(presentation,
+                    &(struct run_note){.kind = NOTE_PROFILE_EMPTY, .count = profile->period});
 }
 
 static void report_part(const struct presentation *presentation, const struct part *part,
@@ -211,6 +212,18 @@ static fault_code present_parts(const struct presentation *presentation,
     return rc;
 }
 
+/* Otherwise the operator may take the time for that of the target. */
+static fault_code finish_output(const struct presentation *presentation, struct output *output,
+                                const void *bytes, size_t len, struct fault *fault)
+{
+    fault_code rc = output_finish(output, bytes, len, fault);
+
+    if (rc == FAULT_NONE && output->ns >= SLOW_NS && output->fd < 0)
+        report_note(presentation,
+                    &(struct run_note){.kind = NOTE_OUTPUT_SLOW, .count = output->ns});
+    return rc;
+}
+
 fault_code present(const struct presentation *presentation, const struct present_source *profile,
                    const struct present_source *base, struct output *output, struct fault *fault)
 {
@@ -220,12 +233,12 @@ fault_code present(const struct presentation *presentation, const struct present
     if (!output)
         return present_parts(presentation, profile, base, NULL, fault);
     if (presentation->format == FORMAT_RAW)
-        return output_finish(output, profile->text->bytes, profile->text->len, fault);
+        return finish_output(presentation, output, profile->text->bytes, profile->text->len, fault);
     out = output_stream(output);
     if (!out)
         return no_memory(fault);
     rc = present_parts(presentation, profile, base, out, fault);
     if (fclose(out) != 0 && !output->err)
         output->err = ENOMEM;
-    return rc == FAULT_NONE ? output_finish(output, "", 0, fault) : rc;
+    return rc == FAULT_NONE ? finish_output(presentation, output, "", 0, fault) : rc;
 }

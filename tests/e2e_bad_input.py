@@ -15,6 +15,29 @@ PF_KTHREAD = 0x00200000
 UNUSED_PID = 4194303
 
 
+MALLOC_OF_ITS_OWN = """
+#include <stddef.h>
+#include <stdlib.h>
+#include <unistd.h>
+#ifdef OWN
+static _Alignas(16) char arena[1 << 20];
+static size_t used;
+void *malloc(size_t size) { used += size + 15 & ~(size_t)15; return arena + used - (size + 15 & ~(size_t)15); }
+void free(void *p) { (void)p; }
+void *calloc(size_t count, size_t size) { return malloc(count * size); }
+void *realloc(void *p, size_t size) { return p ? NULL : malloc(size); }
+#endif
+int main(void)
+{
+    void *volatile block = malloc(100);
+    free(block);
+    if (write(1, "ready\\n", 6) == 6)
+        sleep(600);
+    return 0;
+}
+"""
+
+
 def is_kernel_thread(pid):
     try:
         flags = int(lib.read_text("/proc/%d/stat" % pid).rpartition(")")[2].split()[6])
@@ -40,6 +63,23 @@ class Words(lib.TestCase):
             with self.subTest(word=word):
                 self.assert_usage("on", word)
                 self.assert_usage("on", "-p", word)
+
+    def test_other_mallocs(self):
+        """The fix is one that helps: LD_PRELOAD replaces only the malloc of a library."""
+        wanted = (
+            ((), "LD_PRELOAD=libjemalloc"),
+            (("-DOWN",), "a malloc of its own"),
+            (("-static",), "a static program"),
+        )
+        for flags, fix in wanted:
+            with self.subTest(flags=flags):
+                program = os.path.join(self.directory(), "program")
+                words = ["cc", "-x", "c", "-o", program, *flags, "-"]
+                subprocess.run(words, input=MALLOC_OF_ITS_OWN, text=True, check=True)
+                process = self.process([program], stdout=subprocess.PIPE)
+                self.assertEqual(process.stdout.readline(), b"ready\n")
+                result = lib.run_tool("on", process.pid)
+                self.assert_failed(result, lib.NO_JEMALLOC, "no jemalloc found", fix)
 
     def test_the_tool_is_traced_itself(self):
         if not shutil.which("strace"):
