@@ -9,8 +9,17 @@
 
 /* ---- the gauges ---- */
 
-enum { OP_EPOCH, OP_ALLOCATED, OP_ACTIVE, OP_METADATA, OP_RESIDENT, OP_MAPPED, OP_RETAINED };
-_Static_assert(OP_RETAINED + 1 == STATS_GAUGE_OPS, "one operation a gauge, and the epoch");
+enum {
+    OP_EPOCH,
+    OP_ALLOCATED,
+    OP_ACTIVE,
+    OP_METADATA,
+    OP_RESIDENT,
+    OP_MAPPED,
+    OP_RETAINED, /* from here on: not in every version */
+    OP_PINNED
+};
+_Static_assert(OP_PINNED + 1 == STATS_GAUGE_OPS, "one operation a gauge, and the epoch");
 
 /* The reads return what the write of epoch before them has collected (ctl.c, ctl_refresh). */
 static const struct ctl_op gauge_ops[STATS_GAUGE_OPS] = {
@@ -21,6 +30,7 @@ static const struct ctl_op gauge_ops[STATS_GAUGE_OPS] = {
     [OP_RESIDENT] = {.name = "stats.resident", .type = CTL_SIZE},
     [OP_MAPPED] = {.name = "stats.mapped", .type = CTL_SIZE},
     [OP_RETAINED] = {.name = "stats.retained", .type = CTL_SIZE},
+    [OP_PINNED] = {.name = "stats.pinned", .type = CTL_SIZE},
 };
 
 void stats_gauge_ops(struct ctl_op ops[STATS_GAUGE_OPS])
@@ -41,6 +51,8 @@ fault_code stats_take_gauges(struct stats_gauges *gauges, const struct ctl_op op
     gauges->mapped = ops[OP_MAPPED].value;
     gauges->has_retained = ops[OP_RETAINED].rc == 0;
     gauges->retained = gauges->has_retained ? ops[OP_RETAINED].value : 0;
+    gauges->has_pinned = ops[OP_PINNED].rc == 0;
+    gauges->pinned = gauges->has_pinned ? ops[OP_PINNED].value : 0;
     return FAULT_NONE;
 }
 

@@ -10,11 +10,13 @@ struct stats_gauges {
     uint64_t allocated; /* in use by the program */
     uint64_t active;    /* in pages with allocations */
     uint64_t metadata;  /* jemalloc's own records; part of resident */
-    uint64_t
-        resident; /* active, dirty and metadata pages: an upper limit, as some may be untouched */
-    uint64_t mapped;   /* in active extents */
-    uint64_t retained; /* address space kept for later use; since 4.2 */
-    bool has_retained;
+    uint64_t resident;  /* active, dirty, metadata and pinned pages: an upper limit, as some may be
+                           untouched */
+    uint64_t mapped;    /* in active extents */
+    uint64_t retained;  /* address space kept for later use; since 4.2 */
+    /* Free pages that extent hooks have declared pinned: no purge returns them; since 5.4. */
+    uint64_t pinned;
+    bool has_retained, has_pinned;
 };
 
 /*
@@ -25,7 +27,7 @@ fault_code stats_read(struct injection *injection, const struct instance *instan
                       struct build *build, struct stats_gauges *gauges, struct fault *fault);
 
 /* Copies the operations for epoch and the gauges, for a list of the caller. */
-enum { STATS_GAUGE_OPS = 7 };
+enum { STATS_GAUGE_OPS = 8 };
 void stats_gauge_ops(struct ctl_op ops[STATS_GAUGE_OPS]);
 /* Fills the gauges from operations that have run. FAULT_CTL_REFUSED: one was refused. */
 fault_code stats_take_gauges(struct stats_gauges *gauges, const struct ctl_op ops[STATS_GAUGE_OPS],

@@ -5,6 +5,16 @@
 #include <inttypes.h>
 #include <string.h>
 
+enum {
+    ROW_ALLOCATED,
+    ROW_FRAGMENTATION,
+    ROW_DIRTY,
+    ROW_METADATA,
+    ROW_PINNED,
+    ROW_OTHER,
+};
+_Static_assert(ROW_OTHER + 1 == USAGE_ROWS, "one name a row");
+
 /* The counts are not read at the same instant: a difference, exact modulo 2^64, can be negative. */
 static int64_t difference(uint64_t a, uint64_t b)
 {
@@ -21,22 +31,39 @@ void usage_rows(const struct usage *usage, struct usage_row rows[USAGE_ROWS])
          "dirty", "Free pages not yet returned to the kernel.", 0},
         {"metadata", "jemalloc's own data structures that are in memory", "metadata_resident",
          "Data structures of jemalloc itself that are in memory.", 0},
+        {"pinned", "free pages that extent hooks have pinned: no purge returns them", "pinned",
+         "Free pages that are pinned (stats.pinned).", 0},
         {"other", "outside jemalloc: code, stacks, files, other allocators (RSS - resident)",
          "other", "RSS outside jemalloc; negative: counted by jemalloc, but not in memory.", 0},
     };
     const struct stats_gauges *gauges = usage->gauges;
 
     memcpy(rows, all, sizeof all);
-    rows[0].bytes = (int64_t)gauges->allocated;
-    rows[1].bytes = difference(gauges->active, gauges->allocated);
-    rows[2].bytes = difference(gauges->resident, gauges->active + gauges->metadata);
+    rows[ROW_ALLOCATED].bytes = (int64_t)gauges->allocated;
+    rows[ROW_FRAGMENTATION].bytes = difference(gauges->active, gauges->allocated);
+    rows[ROW_DIRTY].bytes =
+        difference(gauges->resident, gauges->active + gauges->metadata + gauges->pinned);
     /* Some metadata is only reserved, and some is in active pages (base.c, arena.c). */
-    if (rows[2].bytes < 0)
-        rows[2].bytes = 0;
-    rows[3].bytes = difference(gauges->resident, gauges->active) - rows[2].bytes;
-    rows[4].bytes = difference(usage->process.rss, gauges->resident);
-    if (rows[4].bytes < 0)
-        rows[4].meaning = "counted by jemalloc, but never touched or swapped out (RSS - resident)";
+    if (rows[ROW_DIRTY].bytes < 0)
+        rows[ROW_DIRTY].bytes = 0;
+    rows[ROW_METADATA].bytes =
+        difference(gauges->resident, gauges->active + gauges->pinned) - rows[ROW_DIRTY].bytes;
+    rows[ROW_PINNED].bytes = (int64_t)gauges->pinned;
+    if (!gauges->has_pinned)
+        rows[ROW_PINNED].name = NULL;
+    else
+        rows[ROW_DIRTY].meaning = "free pages not yet returned to the kernel (resident - active - "
+                                  "metadata - pinned)";
+    rows[ROW_OTHER].bytes = difference(usage->process.rss, gauges->resident);
+    if (rows[ROW_OTHER].bytes < 0)
+        rows[ROW_OTHER].meaning =
+            "counted by jemalloc, but never touched or swapped out (RSS - resident)";
+}
+
+const char *usage_resident_meaning(const struct stats_gauges *gauges)
+{
+    return gauges->has_pinned ? "active, dirty, metadata and pinned pages, an upper bound"
+                              : "active, dirty and metadata pages, an upper bound";
 }
 
 static void print_part(const struct usage *usage, const char *name, int64_t bytes,
@@ -68,7 +95,8 @@ void usage_print_table(const struct usage *usage, FILE *out)
     fprintf(out, "%s[%d] jemalloc %s\n", message_clean(usage->name, name, sizeof name), usage->pid,
             message_clean(usage->build->text, version, sizeof version));
     for (size_t i = 0; i < USAGE_ROWS; i++)
-        print_part(usage, rows[i].name, rows[i].bytes, rows[i].meaning, out);
+        if (rows[i].name)
+            print_part(usage, rows[i].name, rows[i].bytes, rows[i].meaning, out);
     snprintf(meaning, sizeof meaning, "in memory, as counted by the kernel (%s)",
              sources[usage->source]);
     print_part(usage, "RSS", (int64_t)usage->process.rss, meaning, out);
@@ -78,8 +106,7 @@ void usage_print_table(const struct usage *usage, FILE *out)
                     out);
     print_count("swapped", usage->process.swap, "not in the RSS", out);
     print_count("active", gauges->active, "pages that contain allocations", out);
-    print_count("resident", gauges->resident, "active, dirty and metadata pages, an upper bound",
-                out);
+    print_count("resident", gauges->resident, usage_resident_meaning(gauges), out);
     print_count("mapped", gauges->mapped, "address space of active extents", out);
     if (gauges->has_retained)
         print_count("retained", gauges->retained,
@@ -121,10 +148,12 @@ void usage_print_metrics(const struct usage *usage, FILE *out)
 
     usage_rows(usage, rows);
     for (size_t i = 0; i < USAGE_ROWS; i++)
-        usage_print_metric(usage, rows[i].metric, rows[i].help, rows[i].bytes, out);
+        if (rows[i].name)
+            usage_print_metric(usage, rows[i].metric, rows[i].help, rows[i].bytes, out);
     usage_print_metric(usage, "active", "Pages that contain allocations (stats.active).",
                        (int64_t)gauges->active, out);
-    usage_print_metric(usage, "resident", "Active, dirty and metadata pages (stats.resident).",
+    usage_print_metric(usage, "resident",
+                       "Active, dirty, metadata and pinned pages (stats.resident).",
                        (int64_t)gauges->resident, out);
     usage_print_metric(usage, "metadata", "Data structures of jemalloc itself (stats.metadata).",
                        (int64_t)gauges->metadata, out);

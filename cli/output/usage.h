@@ -15,17 +15,20 @@ struct usage {
     const char *name;
 };
 
-enum { USAGE_ROWS = 5 };
+enum { USAGE_ROWS = 6 };
 
 /* One part of the RSS in bytes. It can be negative: jemalloc also counts non-resident pages. */
 struct usage_row {
-    const char *name, *meaning;
+    const char *name, *meaning; /* NULL: this jemalloc does not count it, and bytes is 0 */
     const char *metric, *help;
     int64_t bytes;
 };
 
 /* Fills the rows; their sum is the RSS. */
 void usage_rows(const struct usage *usage, struct usage_row rows[USAGE_ROWS]);
+
+/* Describes stats.resident of this version. */
+const char *usage_resident_meaning(const struct stats_gauges *gauges);
 
 void usage_print_table(const struct usage *usage, FILE *out);
 /* Prints version 0.0.4 of Prometheus' text format. */

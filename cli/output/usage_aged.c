@@ -28,7 +28,8 @@ static void fill_rows(const struct usage_aged *aged, struct aged_value values[US
                                         .metric = rows[i].metric,
                                         .meaning = rows[i].meaning,
                                         .help = rows[i].help,
-                                        .known = gauges_known(aged->reading) && i != OTHER_ROW,
+                                        .known = gauges_known(aged->reading) && rows[i].name &&
+                                                 i != OTHER_ROW,
                                         .bytes = rows[i].bytes};
     if (aged->ended)
         values[OTHER_ROW].name = NULL;
@@ -44,8 +45,8 @@ static void fill_gauges(const struct usage_aged *aged, struct aged_value values[
          "Pages that contain allocations (stats.active).", known, false, (int64_t)gauges->active},
         {NULL, "metadata", NULL, "Data structures of jemalloc itself (stats.metadata).", known,
          false, (int64_t)gauges->metadata},
-        {"resident", "resident", "active, dirty and metadata pages, an upper bound",
-         "Active, dirty and metadata pages (stats.resident).", known, false,
+        {"resident", "resident", usage_resident_meaning(gauges),
+         "Active, dirty, metadata and pinned pages (stats.resident).", known, false,
          (int64_t)gauges->resident},
         {"mapped", "mapped", "address space of active extents",
          "Address space of active extents (stats.mapped).", known, false, (int64_t)gauges->mapped},

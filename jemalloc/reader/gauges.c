@@ -126,7 +126,8 @@ static bool pages_agree(uint64_t active, uint64_t pages)
 
 static bool values_whole(const struct gauges_copy *copy)
 {
-    static const enum ctl_gauge pages[] = {CTL_ACTIVE, CTL_RESIDENT, CTL_MAPPED, CTL_RETAINED};
+    static const enum ctl_gauge pages[] = {CTL_ACTIVE, CTL_RESIDENT, CTL_MAPPED, CTL_RETAINED,
+                                           CTL_PINNED};
 
     for (size_t i = 0; i < ARRAY_LEN(pages); i++)
         if (copy->values[pages[i]] % PAGE_LEAST)
@@ -226,6 +227,8 @@ static void copy_gauges(const struct gauges_memory *memory, const struct gauges_
     gauges->mapped = copy->values[CTL_MAPPED];
     gauges->retained = copy->values[CTL_RETAINED];
     gauges->has_retained = memory->getters.offset[CTL_RETAINED] != 0;
+    gauges->pinned = copy->values[CTL_PINNED];
+    gauges->has_pinned = memory->getters.offset[CTL_PINNED] != 0;
 }
 
 void gauges_locate(struct gauges_memory *memory, const struct reader_source *source)

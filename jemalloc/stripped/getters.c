@@ -15,6 +15,7 @@ static const char *const gauge_names[CTL_GAUGES] = {
     [CTL_ALLOCATED] = "stats.allocated", [CTL_ACTIVE] = "stats.active",
     [CTL_METADATA] = "stats.metadata",   [CTL_RESIDENT] = "stats.resident",
     [CTL_MAPPED] = "stats.mapped",       [CTL_RETAINED] = "stats.retained",
+    [CTL_PINNED] = "stats.pinned",
 };
 
 /* The loads of one function, in the order of its code. */
@@ -84,6 +85,12 @@ static bool loads_directly(const struct loads *loads, remote_addr variable)
     return false;
 }
 
+/* The last gauges are those of newer releases. */
+static bool gauge_lacking(const struct getter_search *search, size_t gauge)
+{
+    return gauge >= CTL_RETAINED && !ctl_function(search->tables, gauge_names[gauge]);
+}
+
 /* True if all gauges are members behind that pointer, in the order of ctl_stats_t. */
 static bool match_pointer(struct getters *getters, const struct getter_search *search,
                           remote_addr variable)
@@ -92,7 +99,7 @@ static bool match_pointer(struct getters *getters, const struct getter_search *s
 
     for (size_t i = 0; i < CTL_GAUGES; i++) {
         const struct ref_load *load = load_through(&search->gauges[i], variable);
-        if (!load && i == CTL_RETAINED && !ctl_function(search->tables, gauge_names[i]))
+        if (!load && gauge_lacking(search, i))
             break;
         if (!load || load->offset <= last || load->offset >= STATS_MAX || load->offset % 8 ||
             (i == 0 && load->offset != 0))
@@ -107,7 +114,7 @@ static bool match_structure(struct getters *getters, const struct getter_search 
                             remote_addr variable)
 {
     for (size_t i = 0; i < CTL_GAUGES; i++) {
-        if (i == CTL_RETAINED && !ctl_function(search->tables, gauge_names[i]))
+        if (gauge_lacking(search, i))
             break;
         if (!loads_directly(&search->gauges[i], variable + 8 * i))
             return false;
@@ -155,7 +162,7 @@ static void find_epochs(struct getters *getters, struct getter_search *search)
     for (size_t i = 0; i < loads->count; i++) {
         const struct ref_load *load = &loads->list[i];
         if (load->through == getters->through && load->offset == 0 &&
-            load->variable - getters->stats >= (getters->through ? 8 : 8 * CTL_GAUGES))
+            load->variable - getters->stats >= (getters->through ? 8 : 8 * (CTL_RETAINED + 1)))
             add_variable(&getters->epochs, load->variable);
     }
 }

@@ -19,6 +19,7 @@ enum ctl_gauge {
     CTL_RESIDENT,
     CTL_MAPPED,
     CTL_RETAINED, /* since 4.2 */
+    CTL_PINNED,   /* since 5.4 */
     CTL_GAUGES
 };
 
@@ -31,9 +32,10 @@ struct getter_variables {
 };
 
 struct getters {
-    remote_addr stats;          /* ctl_stats; 0: not found */
-    bool through;               /* it is a pointer */
-    int64_t offset[CTL_GAUGES]; /* of the members, ascending; CTL_RETAINED: 0 if there is none */
+    remote_addr stats; /* ctl_stats; 0: not found */
+    bool through;      /* it is a pointer */
+    int64_t
+        offset[CTL_GAUGES]; /* of the members, ascending; from CTL_RETAINED: 0 if there is none */
     struct getter_variables epochs; /* ctl_arenas, a pointer; else ctl_epoch */
     struct getter_variables arenas; /* the array of pointers to arenas */
     int64_t uptime; /* offset of astats.uptime in ctl_arena_stats_t, since 5.0; 0: not found */

@@ -121,7 +121,16 @@ static void test_known(void)
     CHECK(reading.gauges.metadata == 50000 && reading.gauges.resident == 819200);
     CHECK(reading.gauges.mapped == 1638400);
     CHECK(reading.gauges.has_retained && reading.gauges.retained == 8192);
+    CHECK(!reading.gauges.has_pinned && reading.gauges.pinned == 0);
     CHECK(reading.aged == AGE_UNKNOWN); /* as in a core file: there is no process */
+
+    struct gauges_memory newer = make_five(); /* 5.4 */
+    newer.getters.offset[CTL_PINNED] = 56;
+    put(STATS + 56, 12288);
+    gauges_read(&newer, &reading);
+    CHECK(reading.gauges.has_pinned && reading.gauges.pinned == 12288);
+    put(STATS + 56, 12289); /* no number of pages */
+    CHECK(state_of(&newer) == GAUGES_UNPROVEN);
 
     struct gauges_memory four = make_four();
     gauges_read(&four, &reading);

@@ -90,15 +90,34 @@ static void test_rows(void)
     usage_rows(&usage, rows);
     CHECK(sum(rows) == 1000);
     CHECK(rows[0].bytes == 600 && rows[1].bytes == 100 && rows[2].bytes == 50);
-    CHECK(rows[3].bytes == 50 && rows[4].bytes == 200);
-    CHECK(strstr(rows[4].meaning, "outside jemalloc"));
+    CHECK(rows[3].bytes == 50 && rows[5].bytes == 200);
+    CHECK(strstr(rows[5].meaning, "outside jemalloc"));
+    CHECK(!rows[4].name && rows[4].bytes == 0);
 
     usage.gauges = &untouched; /* metadata are reserved more than used; RSS below resident */
     usage.process.rss = 850;
     usage_rows(&usage, rows);
     CHECK(sum(rows) == 850);
-    CHECK(rows[2].bytes == 0 && rows[3].bytes == 200 && rows[4].bytes == -50);
-    CHECK(strstr(rows[4].meaning, "swapped out"));
+    CHECK(rows[2].bytes == 0 && rows[3].bytes == 200 && rows[5].bytes == -50);
+    CHECK(strstr(rows[5].meaning, "swapped out"));
+}
+
+/* stats.resident includes the pinned pages (5.4, pa_shard_stats_merge). */
+static void test_pinned_row(void)
+{
+    static const struct stats_gauges gauges = {.allocated = 600,
+                                               .active = 700,
+                                               .metadata = 50,
+                                               .resident = 1000,
+                                               .pinned = 200,
+                                               .has_pinned = true};
+    struct usage usage = {.gauges = &gauges, .process.rss = 1100};
+    struct usage_row rows[USAGE_ROWS];
+
+    usage_rows(&usage, rows);
+    CHECK(sum(rows) == 1100);
+    CHECK(rows[2].bytes == 50 && rows[3].bytes == 50 && rows[4].bytes == 200);
+    CHECK(rows[4].name && strcmp(rows[4].metric, "pinned") == 0 && rows[5].bytes == 100);
 }
 
 static void test_metrics(void)
@@ -187,6 +206,7 @@ int main(void)
     test_parse();
     test_own();
     test_rows();
+    test_pinned_row();
     test_metrics();
     return check_result();
 }
