@@ -213,6 +213,13 @@ static struct attempt freeze(pid_t pid, void (*meanwhile)(const struct attempt *
     return attempt;
 }
 
+/* A tick of the deadline ends a sleep early. */
+static void look_for_a_while(void)
+{
+    for (uint64_t until = clock_now() + LOOK_US * 1000ull; clock_now() < until;)
+        usleep(LOOK_US);
+}
+
 static void see_all_stopped(const struct attempt *attempt, const struct freeze *freeze)
 {
     struct shared before, after;
@@ -220,7 +227,7 @@ static void see_all_stopped(const struct attempt *attempt, const struct freeze *
     CHECK(count_threads(attempt->pid, 't') == count_threads(attempt->pid, 0));
     CHECK(count_threads(attempt->pid, 0) == freeze->threads);
     memcpy(&before, shared, sizeof before);
-    usleep(LOOK_US);
+    look_for_a_while();
     memcpy(&after, shared, sizeof after);
     CHECK(memcmp(&before, &after, sizeof before) == 0);
 }
