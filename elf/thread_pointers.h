@@ -1,8 +1,13 @@
 /*
  * The thread pointer of each thread of a process (fs base on x86-64), without a
- * stop: from the C library's own list of threads. glibc exports the layout of that
- * list for debuggers (_thread_db_*, nptl_db/structs.def); in musl each descriptor
- * links the next one.
+ * stop: from the C library's own list of threads, or from the stacks of threads that
+ * sleep. glibc exports the layout of its list for debuggers (_thread_db_*,
+ * nptl_db/structs.def); in musl each descriptor links the next one.
+ *
+ * A thread pointer is proven by what it points to: itself, which the ABI of machines
+ * with the thread control block above the static TLS requires ("ELF Handling For
+ * Thread-Local Storage", variant II), and by the thread's id, at the same distance
+ * in all descriptors.
  */
 #pragma once
 
@@ -10,7 +15,7 @@
 #include "elf/modules.h"
 
 struct thread_pointer {
-    pid_t tid; /* in the innermost pid namespace of the target, as the C library knows it */
+    pid_t tid; /* as in struct thread, not as the C library knows it */
     remote_addr pointer;
 };
 
@@ -20,9 +25,8 @@ struct thread_pointers {
 };
 
 /*
- * Reads the list; thread_pointers_free releases it. False: this C library does not
- * tell, or the list changed during each attempt. The list may lack a thread that was
- * just created, and may contain one that is ending: compare with threads_list.
+ * Reads the list; thread_pointers_free releases it. False: none was found. The list
+ * may lack threads, such as one that was just created; a thread may end later.
  */
 bool thread_pointers_read(struct thread_pointers *pointers, const struct modules *modules,
                           const struct target *target, struct memory *memory);

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "base/util.h"
+#include "elf/tls.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -102,3 +103,6 @@ typedef void (*field_visitor)(void *ctx, int64_t offset);
  */
 void refs_visit_fields(const unsigned char *code, size_t len, int64_t link, field_visitor visit,
                        void *ctx);
+
+/* The relocations of thread-local storage of this machine (elf/tls.h). */
+extern const struct tls_relocations arch_tls_relocations;

@@ -300,3 +300,6 @@ size_t refs_find_errno_location(const unsigned char *code, size_t len, int32_t o
     }
     return at ? (size_t)(at - code) : SIZE_MAX;
 }
+
+const struct tls_relocations arch_tls_relocations = {.offset = R_X86_64_TPOFF64,
+                                                     .module = R_X86_64_DTPMOD64};

@@ -14,6 +14,7 @@
 #include "attach/threads.h"
 #include "elf/thread_pointers.h"
 #include "jemalloc/facts.h"
+#include "jemalloc/tsd/place.h"
 
 /* Does a thread sample, if prof.active is true? */
 enum thread_sampling {
@@ -44,6 +45,7 @@ struct tsd_threads {
     size_t count;
     size_t by_sampling[THREAD_OFF + 1]; /* without background threads */
     const char *unknown_why;            /* why some are THREAD_UNKNOWN, a clause; NULL: none is */
+    struct tsd_place place;             /* where their data are; layout NULL: unknown */
 };
 
 /* What the threads are read with. All of it must outlive the call. */
