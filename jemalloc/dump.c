@@ -22,8 +22,9 @@ struct dump_intercept {
     struct sink *sink;       /* NULL: the file is written by the target */
     remote_addr stream_path; /* address of the name that only our open uses */
     const char *asked_path;  /* NULL: jemalloc chooses the name */
-    int64_t fd;              /* of the profile; -1: not open */
-    bool opening;            /* between entry and exit of the open */
+    struct dump_after after;
+    int64_t fd;   /* of the profile; -1: not open */
+    bool opening; /* between entry and exit of the open */
     bool opened, closed;
     bool without_maps, maps_opened; /* the call does not read the mappings */
     bool brief;
@@ -249,19 +250,24 @@ static fault_code run_intercepted(struct dump_intercept *intercept, const struct
                               .leave = intercept->sink ? stream_leave : file_leave,
                               .ctx = intercept,
                               .brief = intercept->brief};
-    struct ctl_op op = {
-        .name = "prof.dump", .type = CTL_STRING, .writes = true, .write_only = true};
+    struct ctl_op ops[] = {
+        {.name = "prof.dump", .type = CTL_STRING, .writes = true, .write_only = true},
+        {.name = "prof.active",
+         .type = CTL_BOOL,
+         .writes = true,
+         .new_value = intercept->after.active},
+    };
     fault_code rc;
 
     if (intercept->sink)
-        op.new_text = intercept->stream_path = put_stream_path(injection);
+        ops[0].new_text = intercept->stream_path = put_stream_path(injection);
     else if (path)
-        op.new_text = injection_put(injection, path, strlen(path) + 1);
-    if ((intercept->sink || path) && !op.new_text)
+        ops[0].new_text = injection_put(injection, path, strlen(path) + 1);
+    if ((intercept->sink || path) && !ops[0].new_text)
         return fault_set(fault, FAULT_DUMP_OPEN, ENAMETOOLONG, "prof.dump", "%s",
                          path ? path : "a stream");
-    rc = ctl_run(injection, instance, &op, 1, &calls, fault);
-    return rc == FAULT_NONE ? judge_dump(intercept, state, op.rc, fault) : rc;
+    rc = ctl_run(injection, instance, ops, intercept->after.wanted ? 2 : 1, &calls, fault);
+    return rc == FAULT_NONE ? judge_dump(intercept, state, ops[0].rc, fault) : rc;
 }
 
 static fault_code refuse_fifo(const struct target *target, const char *path, struct fault *fault)
@@ -398,6 +404,7 @@ fault_code dump_run(struct injection *injection, const struct instance *instance
         .injection = injection,
         .sink = request->stream,
         .asked_path = request->path,
+        .after = request->after,
         .fd = -1,
         /* a seccomp filter never sees a file opened (dump_complete) */
         .without_maps = injection->direct};

@@ -10,10 +10,20 @@
 
 enum { DUMP_PATH_MAX = 4200 };
 
+/*
+ * prof.active gets this value after prof.dump, in the same list of calls: whatever
+ * comes of the dump, and also if the tool dies in it. (Without executable memory
+ * calls are made one at a time, and such a death leaves prof.active as it was.)
+ */
+struct dump_after {
+    bool wanted, active;
+};
+
 struct dump_request {
     const char *path;              /* in the target; NULL: the name that jemalloc chooses */
     struct hooks_consent *consent; /* NULL: not given */
     struct sink *stream;           /* not NULL: no file is created in the target; path is ignored */
+    struct dump_after after;
 };
 
 struct dump_result {

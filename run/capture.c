@@ -25,25 +25,37 @@ void capture_write_early(struct capture *capture, struct output *output)
 
 struct taking {
     struct capture *capture;
-    held_action first;
-    void *ctx;
+    struct capture_steps steps;
 };
+
+static fault_code stream_held(struct attachment *attachment, const struct taking *taking,
+                              struct fault *fault)
+{
+    const struct dump_after *after = taking->steps.after;
+    const struct dump_request request = {.stream = &taking->capture->text,
+                                         .consent = &attachment->hooks,
+                                         .after = after ? *after : (struct dump_after){0}};
+    struct dump_result result;
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    taking->capture->time_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    return dump_run(&attachment->injection, &attachment->instance, &request, &result, fault);
+}
 
 static fault_code take_held(struct attachment *attachment, void *ctx, struct fault *fault)
 {
     struct taking *taking = ctx;
-    const struct dump_request request = {.stream = &taking->capture->text,
-                                         .consent = &attachment->hooks};
-    struct dump_result result;
-    struct timespec now;
+    const struct capture_steps *steps = &taking->steps;
+    struct fault ignored;
     fault_code rc = FAULT_NONE;
 
-    if (taking->first)
-        rc = taking->first(attachment, taking->ctx, fault);
-    clock_gettime(CLOCK_REALTIME, &now);
-    taking->capture->time_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    if (steps->first)
+        rc = steps->first(attachment, steps->ctx, fault);
     if (rc == FAULT_NONE)
-        rc = dump_run(&attachment->injection, &attachment->instance, &request, &result, fault);
+        rc = stream_held(attachment, taking, fault);
+    if (rc == FAULT_NONE && steps->last)
+        (void)steps->last(attachment, steps->ctx, &ignored);
     return rc;
 }
 
@@ -78,13 +90,17 @@ static fault_code take_from_memory(struct attachment *attachment, struct taking 
                                    struct fault *fault)
 {
     struct capture *capture = taking->capture;
+    struct capture_steps *steps = &taking->steps;
+    struct fault ignored;
     fault_code rc = FAULT_NONE;
 
-    if (taking->first)
-        rc = readout_act(attachment, taking->first, taking->ctx, fault);
-    taking->first = NULL;
+    if (steps->first)
+        rc = readout_act(attachment, steps->first, steps->ctx, fault);
+    steps->first = NULL;
     if (rc == FAULT_NONE)
         rc = take_reading_early(attachment, capture, fault);
+    if (rc == FAULT_NONE && steps->last)
+        (void)readout_act(attachment, steps->last, steps->ctx, &ignored);
     capture->time_ns = attachment->read.last.time_ns;
     if (rc != FAULT_UNREADABLE || capture->text.drained)
         return rc;
@@ -93,12 +109,14 @@ static fault_code take_from_memory(struct attachment *attachment, struct taking 
     return rc == FAULT_NONE ? take_by_call(attachment, taking, fault) : rc;
 }
 
-fault_code capture_take(struct attachment *attachment, struct capture *capture, held_action first,
-                        void *ctx, struct fault *fault)
+fault_code capture_take(struct attachment *attachment, struct capture *capture,
+                        const struct capture_steps *steps, struct fault *fault)
 {
-    struct taking taking = {capture, first, ctx};
+    struct taking taking = {.capture = capture};
     fault_code rc;
 
+    if (steps)
+        taking.steps = *steps;
     capture->text.limit = sink_affordable(&attachment->proc, STREAM_LIMIT);
     if (attachment->reads)
         rc = take_from_memory(attachment, &taking, fault);

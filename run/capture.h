@@ -23,6 +23,13 @@ struct capture {
     struct output *output; /* not NULL: gets what is read from memory at once */
 };
 
+/* What is done around a profile. Each of them may be absent. */
+struct capture_steps {
+    held_action first, last;        /* before and after the profile: in one stop, or readout_act */
+    void *ctx;                      /* of both */
+    const struct dump_after *after; /* with a call, as `first` leaves it: in its list */
+};
+
 void capture_init(struct capture *capture);
 void capture_free(struct capture *capture);
 
@@ -35,13 +42,14 @@ void capture_free(struct capture *capture);
 void capture_write_early(struct capture *capture, struct output *output);
 
 /*
- * Runs `first` unless it is NULL, and if that succeeds takes the profile: both in
- * one stop of a thread, or, with attachment->reads, from memory after readout_act.
- * If it turns out to be unreadable, by a call instead, where that is allowed.
- * Faults: those of attachment_hold, of readout_take, of first and of dump_run.
+ * Runs the first step, if that succeeds takes the profile, and if that succeeds
+ * runs the last step: all in one stop of a thread, or, with attachment->reads, from
+ * memory. If it turns out to be unreadable, by a call instead, where that is allowed.
+ * steps may be NULL. A failure of the last step is not reported: the profile is taken.
+ * Faults: those of attachment_hold, of readout_take, of the first step and of dump_run.
  */
-fault_code capture_take(struct attachment *attachment, struct capture *capture, held_action first,
-                        void *ctx, struct fault *fault);
+fault_code capture_take(struct attachment *attachment, struct capture *capture,
+                        const struct capture_steps *steps, struct fault *fault);
 
 /*
  * Writes the profile, minus base unless it is NULL, in the presentation's

@@ -52,9 +52,8 @@ static fault_code first_held(struct attachment *attachment, void *ctx, struct fa
 static fault_code second_held(struct attachment *attachment, void *ctx, struct fault *fault)
 {
     struct leak *leak = ctx;
-    fault_code rc = sampling_end(attachment, &leak->sampling, fault);
 
-    return rc == FAULT_NONE ? read_counts(attachment, &leak->after, fault) : rc;
+    return read_counts(attachment, &leak->after, fault);
 }
 
 /* ---- the two ends ---- */
@@ -62,7 +61,8 @@ static fault_code second_held(struct attachment *attachment, void *ctx, struct f
 static fault_code take_first(const struct leak_run *run, struct fault *fault)
 {
     struct leak *leak = run->leak;
-    fault_code rc = capture_take(run->attachment, &leak->before.capture, first_held, leak, fault);
+    const struct capture_steps steps = {.first = first_held, .ctx = leak};
+    fault_code rc = capture_take(run->attachment, &leak->before.capture, &steps, fault);
 
     return sampling_begun(run->attachment, &leak->sampling, rc, fault);
 }
@@ -89,10 +89,10 @@ static fault_code wait_without_sampling(const struct leak_run *run, struct fault
 static fault_code take_second(const struct leak_run *run, struct fault *fault)
 {
     struct leak *leak = run->leak;
-    fault_code rc = sampling_hold(run->attachment, &leak->sampling, &leak->after.capture,
-                                  second_held, leak, fault);
+    fault_code rc = sampling_finish(run->attachment, &leak->sampling, &leak->after.capture,
+                                    second_held, leak, fault);
 
-    if (rc == FAULT_NONE)
+    if (rc == FAULT_NONE && !leak->sampling.owed)
         interrupt_patience(run->request->impatient ? 0 : 2, NULL);
     return rc;
 }

@@ -153,11 +153,15 @@ static fault_code write_next(struct recording *recording, struct fault *fault)
 /* The first Ctrl-C ends only the waiting; the profile is still taken and written. */
 static fault_code take_next(struct recording *recording, bool last, struct fault *fault)
 {
-    fault_code rc = sampling_hold(recording->attachment, &recording->sampling, &recording->capture,
-                                  last ? sampling_end : sampling_look, &recording->sampling, fault);
+    struct attachment *attachment = recording->attachment;
+    struct sampling *sampling = &recording->sampling;
+    struct capture *capture = &recording->capture;
+    fault_code rc =
+        last ? sampling_finish(attachment, sampling, capture, NULL, NULL, fault)
+             : sampling_hold(attachment, sampling, capture, sampling_look, sampling, fault);
 
     /* Nothing is left to be restored: a signal may end a wait for a slow reader. */
-    if (rc == FAULT_NONE && last)
+    if (rc == FAULT_NONE && last && !sampling->owed)
         interrupt_patience(to_stdout(recording) ? 0 : 2, NULL);
     if (rc == FAULT_NONE)
         rc = write_next(recording, fault);
@@ -172,7 +176,7 @@ static uint64_t next_moment(struct recording *recording, uint64_t moment)
 {
     uint64_t every = recording->request.every_ns, now = clock_now(), next = moment + every;
 
-    if (next < now) {
+    if (next < now && next < recording->until) {
         bool skips = now - next >= every;
 
         if (skips && !recording->too_slow)

@@ -165,6 +165,9 @@ fault_code sampling_look(struct attachment *attachment, void *ctx, struct fault 
     bool active;
     fault_code rc = read_active(attachment, &active, fault);
 
+    if (rc == FAULT_NONE && sampling->after.wanted && active == sampling->after.active)
+        sampling->active = active;
+    sampling->after.wanted &= rc != FAULT_NONE;
     if (rc != FAULT_NONE || active == sampling->active)
         return rc;
     sampling->foreign = true;
@@ -271,9 +274,8 @@ fault_code sampling_lost(const struct attachment *attachment, struct fault *faul
 /* A hold that is repeated until it succeeds. */
 struct reach {
     struct attachment *attachment;
-    struct capture *capture; /* NULL: only the action */
-    held_action action;
-    void *ctx;
+    struct capture *capture; /* NULL: only the first step */
+    struct capture_steps steps;
     const volatile sig_atomic_t *interrupted; /* ends it; NULL: not interruptible */
     struct run_note retried;                  /* reported at the first failure, with its fault */
 };
@@ -288,9 +290,9 @@ static fault_code try_once(const struct reach *reach, struct fault *fault)
         capture_init(reach->capture);
     }
     if (rc == FAULT_NONE && reach->capture)
-        rc = capture_take(attachment, reach->capture, reach->action, reach->ctx, fault);
+        rc = capture_take(attachment, reach->capture, &reach->steps, fault);
     else if (rc == FAULT_NONE)
-        rc = readout_act(attachment, reach->action, reach->ctx, fault);
+        rc = readout_act(attachment, reach->steps.first, reach->steps.ctx, fault);
     attachment_rest(attachment);
     return rc;
 }
@@ -317,14 +319,13 @@ static fault_code try_until(const struct reach *reach, uint64_t until, struct fa
     return rc;
 }
 
-fault_code sampling_hold(struct attachment *attachment, struct sampling *sampling,
-                         struct capture *capture, held_action action, void *ctx,
-                         struct fault *fault)
+static fault_code run_steps(struct attachment *attachment, struct sampling *sampling,
+                            struct capture *capture, const struct capture_steps *steps,
+                            struct fault *fault)
 {
     const struct reach reach = {.attachment = attachment,
                                 .capture = capture,
-                                .action = action,
-                                .ctx = ctx,
+                                .steps = *steps,
                                 .interrupted = interrupt_again_flag(),
                                 .retried = {.kind = NOTE_HOLD_RETRIED}};
     fault_code rc = try_until(&reach, clock_now() + attachment->request.timeout_ns, fault);
@@ -333,14 +334,62 @@ fault_code sampling_hold(struct attachment *attachment, struct sampling *samplin
     return rc;
 }
 
+fault_code sampling_hold(struct attachment *attachment, struct sampling *sampling,
+                         struct capture *capture, held_action action, void *ctx,
+                         struct fault *fault)
+{
+    const struct capture_steps steps = {.first = action, .ctx = ctx};
+
+    return run_steps(attachment, sampling, capture, &steps, fault);
+}
+
+/* What sampling_finish does around the profile. */
+struct finish {
+    struct sampling *sampling;
+    held_action more;
+    void *ctx;
+};
+
+static fault_code begin_finish(struct attachment *attachment, void *ctx, struct fault *fault)
+{
+    const struct finish *finish = ctx;
+    struct sampling *sampling = finish->sampling;
+    const bool former = prof_is_active(&sampling->former);
+    fault_code rc = sampling_look(attachment, sampling, fault);
+
+    if (rc == FAULT_NONE && finish->more)
+        rc = finish->more(attachment, finish->ctx, fault);
+    if (rc == FAULT_NONE)
+        sampling->after = (struct dump_after){
+            .wanted = !sampling->foreign && sampling->active != former, .active = former};
+    return rc;
+}
+
+static fault_code end_finish(struct attachment *attachment, void *ctx, struct fault *fault)
+{
+    const struct finish *finish = ctx;
+
+    return sampling_end(attachment, finish->sampling, fault);
+}
+
+fault_code sampling_finish(struct attachment *attachment, struct sampling *sampling,
+                           struct capture *capture, held_action more, void *ctx,
+                           struct fault *fault)
+{
+    struct finish finish = {sampling, more, ctx};
+    const struct capture_steps steps = {
+        .first = begin_finish, .last = end_finish, .ctx = &finish, .after = &sampling->after};
+
+    return run_steps(attachment, sampling, capture, &steps, fault);
+}
+
 /* Not interruptible: only a third Ctrl-C ends it. */
 static fault_code give_back(struct attachment *attachment, struct sampling *sampling,
                             struct fault *fault)
 {
     const struct reach reach = {
         .attachment = attachment,
-        .action = sampling_end,
-        .ctx = sampling,
+        .steps = {.first = sampling_end, .ctx = sampling},
         .retried = {.kind = NOTE_RESTORE_RETRIED, .active = prof_is_active(&sampling->former)}};
 
     return try_until(&reach, clock_now() + (uint64_t)GIVE_UP_S * SECOND_NS, fault);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "jemalloc/activate.h"
+#include "jemalloc/dump.h"
 #include "run/capture.h"
 #include "run/pause.h"
 
@@ -14,9 +15,10 @@ struct sampling {
     bool owed;                /* prof.active may differ from the former value because of us */
     bool foreign;             /* another program has changed it */
     bool foreign_noted;
-    bool gone;             /* the target has ended, or is another program now */
-    bool interrupted;      /* ended early by the operator */
-    uint64_t began, ended; /* CLOCK_MONOTONIC ns: switched on and off again; 0: not yet */
+    struct dump_after after; /* what the call of the last profile sets prof.active to */
+    bool gone;               /* the target has ended, or is another program now */
+    bool interrupted;        /* ended early by the operator */
+    uint64_t began, ended;   /* CLOCK_MONOTONIC ns: switched on and off again; 0: not yet */
     struct activation_layout layout;
     struct activation activation;
 };
@@ -53,6 +55,18 @@ fault_code sampling_end(struct attachment *attachment, void *sampling, struct fa
 fault_code sampling_hold(struct attachment *attachment, struct sampling *sampling,
                          struct capture *capture, held_action action, void *ctx,
                          struct fault *fault);
+
+/*
+ * The end, after sampling_wait: runs `more` unless it is NULL, takes the profile and then
+ * restores and reads back the former state, unless another program has changed it. In
+ * this order, because what is allocated and freed in between would be missing in a
+ * profile that comes after the end of the sampling. A call that takes the profile also
+ * restores, should the tool die in it. If the profile is taken but prof.active cannot be
+ * restored, it is still owed (sampling_settle). Repeats as sampling_hold.
+ */
+fault_code sampling_finish(struct attachment *attachment, struct sampling *sampling,
+                           struct capture *capture, held_action more, void *ctx,
+                           struct fault *fault);
 
 /* True if the target has ended or is another program; rc is the result of the run. */
 bool sampling_is_gone(const struct attachment *attachment, struct sampling *sampling,

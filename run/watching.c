@@ -121,7 +121,7 @@ static fault_code take_profile(struct watching *watch)
 
     watch->capture.text.len = 0;
     if (rc == FAULT_NONE)
-        rc = capture_take(&watch->attachment, &watch->capture, NULL, NULL, &watch->fault);
+        rc = capture_take(&watch->attachment, &watch->capture, NULL, &watch->fault);
     attachment_rest(&watch->attachment);
     return rc;
 }
@@ -262,7 +262,7 @@ static fault_code check_first(struct watching *watch)
     if (watch->request.on)
         rc = sampling_begun(attachment, &watch->sampling, rc, &watch->fault);
     if (rc == FAULT_NONE && attachment->reads)
-        rc = capture_take(attachment, &watch->capture, NULL, NULL, &watch->fault);
+        rc = capture_take(attachment, &watch->capture, NULL, &watch->fault);
     attachment_rest(attachment);
     watch->start.active = watch->sampling.former.prof_active;
     watch->start.switched = watch->sampling.owed;

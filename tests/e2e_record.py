@@ -504,6 +504,49 @@ class Meanwhile(TestCase):
             self.assert_unharmed(victim, slow=True)
 
 
+class Complete(TestCase):
+    """The last profile is taken while prof.active is still true."""
+
+    BLOCKS = 1000
+
+    def reacting(self):
+        """A process that frees its blocks when it sees that prof.active is false."""
+        process = self.process(
+            [os.path.join(lib.VICTIMS, "turnover"), "react", str(self.BLOCKS)],
+            env=lib.tool_environment({"MALLOC_CONF": lib.malloc_conf(self.directory(), 0)}),
+            stdout=subprocess.PIPE,
+        )
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        return process
+
+    def end_when_full(self, process, *words):
+        tool = self.start_again(*words)
+        self.assertEqual(process.stdout.readline(), b"full\n")
+        tool.send_signal(signal.SIGINT)
+        code, out, err = self.end(tool)
+        self.assertEqual(code, lib.INTERRUPTED, err)
+        self.assertEqual(process.stdout.readline(), b"empty\n")
+        self.assert_active(process.pid, False)
+        return out
+
+    def test_nothing_is_freed_before_the_last_profile(self):
+        for way in ("--call", "--no-call"):
+            with self.subTest(way=way):
+                process = self.reacting()
+                words = ("record", way, "-v", "-d", "1h", "-o", "-", process.pid)
+                text = self.end_when_full(process, *words).decode(errors="replace")
+                counts = re.findall(r"(?m)^@.*\n  t\*: (\d+):", text)
+                self.assertIn(str(self.BLOCKS), counts)
+
+    def test_nothing_is_freed_before_the_second_profile(self):
+        for way in ("--call", "--no-call"):
+            with self.subTest(way=way):
+                process = self.reacting()
+                words = ("leak", way, "-v", "-d", "1h", "--json", process.pid)
+                told = json.loads(self.end_when_full(process, *words))
+                self.assertGreaterEqual(told["sampled_bytes"], self.BLOCKS * 100)
+
+
 class Output(TestCase):
     def test_reader_that_is_slow(self):
         """Profiling is off again before the first byte is read."""

@@ -16,6 +16,7 @@ import argparse
 import contextlib
 import os
 import random
+import re
 import resource
 import signal
 import shutil
@@ -54,6 +55,10 @@ VERBS += ("watch", "top", "several", "freeze", "byte")
 
 # Other verbs write nothing the second time: profiling is already on.
 SWITCHING = ("on", "record", "leak", "watch", "several")
+
+# In the second stop of record --call, the list of calls that has the dump had begun: it is the one
+# whose system calls are replaced.
+DUMPING = re.compile(r"DETACH.*process_vm_writev 0x\w+000,(?:(?!process_vm_writev).)*GETREGSET", re.S)
 MAX_POINTS = 2000
 SECOND_USE_EVERY = 5
 KILLED = -signal.SIGKILL
@@ -63,7 +68,8 @@ WORKER_KILLED = "was killed by SIGKILL"
 class Series:
     """All deaths of one verb on one victim."""
 
-    def __init__(self, verb, victim, sink, refuse=None, other=None, every=1, first=None):
+    def __init__(self, verb, victim, sink, refuse=None, other=None, every=1, first=None,
+                 as_list=True):
         self.verb = verb
         self.victim = victim
         self.other = other  # the second target of `several`
@@ -74,6 +80,8 @@ class Series:
             os.mkdir(self.profiles)
         self.tool = lib.REFUSED_TOOL if refuse == "exec" else None
         self.no_memory = refuse == "all"
+        self.as_list = as_list  # the calls of a list follow each other without the tool
+        self.dumping = 0
         self.points = self.deaths = self.hangs = self.eintr = self.errno_lost = 0
         self.lefts = []
         self.faults = []
@@ -145,7 +153,10 @@ class Series:
         last = (result.err.splitlines() or ["no call"])[-1]
         self.usable = self.aftermath("%s (after %s)" % (where, last), before)
         if self.verb == "byte" and self.usable:
-            self.compare_byte(where, not died or variable == "JEATTACH_DIE_AFTER")
+            self.compare_active(where, not died or variable == "JEATTACH_DIE_AFTER")
+        if self.verb == "record" and self.as_list and self.usable and DUMPING.search(result.err):
+            self.dumping += 1
+            self.compare_active(where, False)
         return self.usable and died
 
     def clear_byte(self, where):
@@ -153,11 +164,12 @@ class Series:
         if result.code != lib.OK:
             self.fault(where, "off fails: %s" % result)
 
-    def compare_byte(self, where, active):
-        """The one write was made, or it was not; jemalloc itself says so."""
+    def compare_active(self, where, active):
+        """byte: the one write was made, or it was not; jemalloc itself says so. record: the thread
+        that has begun the last dump also restores the value."""
         said = lib.run_tool("mallctl", "-q", self.victim.pid, "prof.active").text
         if said != "prof.active = %s\n" % ("true" if active else "false"):
-            self.fault(where, "the byte: %r" % said)
+            self.fault(where, "after the death: %r" % said)
 
     def allowed_eintr(self, result):
         if not self.died(result):
@@ -299,6 +311,8 @@ class Series:
             self.final_uses()
         if self.verb == "byte" and self.points != 2:
             self.fault("", "%d deaths, not one before and one after the only write" % self.points)
+        if self.verb == "record" and self.as_list and not self.dumping:
+            self.fault("", "no death was in the last dump")
         if self.victim.alive():
             self.compare_text()
         return self
@@ -349,7 +363,8 @@ def run_series(verb, mode, options, arguments, library):
             victims.append(lib.Victim(mode, own, ms=options.ms, arguments=arguments,
                                       library=library, program=options.program or "victim"))
         series = Series(verb, victims[0], os.path.join(directory, "stream"), options.refuse,
-                        *victims[1:], every=options.every, first=options.first)
+                        *victims[1:], every=options.every, first=options.first,
+                        as_list=not (options.refuse or options.filter))
         return series.run()
     finally:
         for victim in victims:

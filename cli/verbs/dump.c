@@ -138,7 +138,7 @@ static fault_code run_streamed(struct dump *dump, struct fault *fault)
 
     if (dump->presentation.format == FORMAT_RAW)
         capture_write_early(&dump->capture, &dump->output);
-    rc = capture_take(attachment, &dump->capture, NULL, NULL, fault);
+    rc = capture_take(attachment, &dump->capture, NULL, fault);
 
     if (rc == FAULT_NONE)
         rc = capture_write(attachment, &dump->presentation, &dump->capture, NULL, &dump->output,

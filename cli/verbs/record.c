@@ -163,8 +163,8 @@ const struct verb verb_record = {
             "mallctl arenas.narenas, opt.narenas, arena.<each>.extent_hooks (read)",
             "mallctl prof.active=true (write, then read back), unless it is true",
             "no call while it waits; then in one stop:",
-            "mallctl prof.active (read; the former value written and read back)",
-            "mallctl prof.dump",
+            "mallctl prof.active (read)",
+            "mallctl prof.dump, prof.active (the former value written), then read back",
         },
     .run = record_main,
 };

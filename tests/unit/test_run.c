@@ -119,7 +119,7 @@ static fault_code sample(struct recording *recording)
     CHECK(sampling->owed && grower_order(recording->grower, "grow 1048576\n"));
     CHECK(sampling_wait(attachment, sampling, RUN_RECORDING, clock_now() + SECOND / 10) ==
           PAUSE_OVER);
-    return sampling_hold(attachment, sampling, &recording->capture, sampling_end, sampling, fault);
+    return sampling_finish(attachment, sampling, &recording->capture, NULL, NULL, fault);
 }
 
 static fault_code write_json(struct recording *recording)
