@@ -60,6 +60,9 @@ const struct option_row option_rows[] = {
      "print jemalloc's own report as text"},
     {"prometheus", '\0', OPTION_FLAG, AT(prometheus), TAKES_STATS, 0, OPTIONS_OF_VERB, NULL,
      "print the rows as Prometheus metrics"},
+    {"threads", '\0', OPTION_FLAG, AT(threads), TAKES_STATS, 0, OPTIONS_OF_VERB, NULL,
+     "show each thread: what it has allocated and freed since it started, its arena, and whether "
+     "it samples; read from memory, without a call"},
     {"allow-slow", '\0', OPTION_FLAG, AT(allow_slow), TAKES_STATS, 0, OPTIONS_OF_VERB, NULL,
      "allow --json and --full to stop a thread for seconds, as jemalloc before 5.3 needs under a "
      "seccomp filter"},
@@ -70,6 +73,9 @@ const struct option_row option_rows[] = {
     {"freeze", '\0', OPTION_FLAG, AT(freeze), TAKES_FREEZE, 0, OPTIONS_OF_VERB, NULL,
      "read the profile from memory while all threads of the process are stopped, so that nothing "
      "changes meanwhile; print for how long they were"},
+    {"repair", '\0', OPTION_FLAG, AT(repair), TAKES_REPAIR, 0, OPTIONS_OF_VERB, NULL,
+     "also switch on the threads that do not sample because thread.prof.active is false in them: "
+     "each is stopped once; and prof.thread_active_init, if it is false"},
     {"allow-reset", '\0', OPTION_FLAG, AT(allow_reset), TAKES_ALLOW_RESET, 0, OPTIONS_OF_VERB, NULL,
      "if such a version was built without statistics: allow a call of prof.reset, which drops all "
      "samples taken so far"},

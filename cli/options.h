@@ -15,7 +15,7 @@ enum {
     TAKES_NO_CALL = 1 << 2, /* --no-call */
     TAKES_ALLOW_RESET = 1 << 3,
     TAKES_LG_SAMPLE = 1 << 4,
-    TAKES_STATS = 1 << 5,     /* --full, --prometheus, --allow-slow */
+    TAKES_STATS = 1 << 5,     /* --full, --prometheus, --threads, --allow-slow */
     TAKES_FORMAT = 1 << 6,    /* how a profile is shown */
     TAKES_NAMES = 1 << 7,     /* jemalloc names after the process, --list */
     TAKES_FILE = 1 << 8,      /* works on a file, not on a process */
@@ -29,6 +29,7 @@ enum {
     TAKES_RULES = 1 << 16,    /* --when and its limits; -o is a directory */
     TAKES_WAY = 1 << 17,      /* --no-call, --call */
     TAKES_FREEZE = 1 << 18,   /* --freeze */
+    TAKES_REPAIR = 1 << 19,   /* --repair */
     TAKES_CORE = 1 << 20,     /* --core, --exe, --root */
 };
 
@@ -75,6 +76,7 @@ struct options {
     bool json, quiet, dry_run, help, version;
     bool once; /* --once */
     bool list, no_call, call, freeze, force_hooks, allow_reset, full, prometheus, allow_slow;
+    bool threads, repair;
     int verbose;
     struct profile_options report;
     struct watch_options watch;

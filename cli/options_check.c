@@ -126,8 +126,9 @@ static const char *wrong_with_core(const struct options *options)
         options->call || options->freeze)
         return "--path, --thread, --call, --freeze, --force-hooks and --dry-run require a running "
                "process, not --core";
-    if (options->full || (options->json && options->prometheus))
-        return "--full requires a running process; --json and --prometheus exclude each other";
+    if (options->full || options->threads || (options->json && options->prometheus))
+        return "--full and --threads require a running process; --json and --prometheus exclude "
+               "each other";
     if (options->output && filename_has_directives(options->output))
         return "with --core, -o names one file, without %p, %n, %t, ...";
     if (options->json && options_to_stdout(options))
@@ -149,6 +150,8 @@ static const char *wrong_with_process(const struct options *options, unsigned ta
         return "-o and --path exclude each other: -o writes here, --path in the target";
     if (options->json + options->full + options->prometheus > 1)
         return "--json, --full and --prometheus exclude each other";
+    if (options->threads && (options->full || options->prometheus))
+        return "--threads cannot be combined with --full or --prometheus";
     if (takes & TAKES_REFRESH && wrong_with_refresh(options))
         return wrong_with_refresh(options);
     if (wrong_with_way(options, takes))

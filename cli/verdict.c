@@ -81,7 +81,7 @@ bool verdict_next(const struct prof_state *state, const struct conf *conf, int p
         snprintf(out, size, "jeattach on %d", pid);
         break;
     case PROF_OLD_THREADS:
-        snprintf(out, size, "jeattach mallctl %d prof.thread_active_init=true", pid);
+        snprintf(out, size, "jeattach on --repair %d", pid);
         break;
     case PROF_READY:
         snprintf(out, size, "jeattach dump %d", pid);

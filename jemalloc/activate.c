@@ -15,13 +15,20 @@ enum {
     ROUNDS_MAX = 64,
 };
 
-/* The defect came 75 commits after 5.1.0. */
+/* The defect came 75 commits after 5.1.0, and went 300 commits after 5.2.1. */
 bool activation_needed(const char *version)
 {
-    struct version parsed = version_parse(version);
+    const struct version parsed = version_parse(version);
+    const unsigned commits = parsed.commits;
 
-    return version_within(parsed, VERSION_NUMBER(5, 2, 0), VERSION_NUMBER(5, 2, 1)) ||
-           (parsed.number == VERSION_NUMBER(5, 1, 0) && parsed.commits >= 75);
+    return parsed.number == VERSION_NUMBER(5, 2, 0) ||
+           (parsed.number == VERSION_NUMBER(5, 2, 1) && commits < 300) ||
+           (parsed.number == VERSION_NUMBER(5, 1, 0) && commits >= 75);
+}
+
+bool activation_possible(const char *version)
+{
+    return activation_needed(version) || version_parse(version).number == 0;
 }
 
 /* The defect leaves it counting down from SSIZE_MAX: no thread allocates half of that. */
@@ -40,9 +47,43 @@ uint64_t activation_draw(uint64_t lg_sample, uint64_t random)
     return bytes < (double)(INT64_MAX / 2) ? (uint64_t)bytes + 1 : (uint64_t)INT64_MAX / 2;
 }
 
+/* ---- which threads ---- */
+
+/* True if nothing but a call makes an unseen thread sample. */
+static bool needs_call(const struct activation_options *options)
+{
+    return !options->layout.known || options->switches_on;
+}
+
+static bool needs_visit(const struct activation_options *options, enum thread_sampling sampling)
+{
+    if (sampling == THREAD_UNKNOWN && options->no_calls && needs_call(options))
+        return false;
+    return sampling == THREAD_ASLEEP || (sampling == THREAD_OFF && options->switches_on) ||
+           (sampling == THREAD_UNKNOWN && (options->may_sleep || options->switches_on));
+}
+
+bool activation_wanted(const struct activation_options *options)
+{
+    for (int i = 0; i <= THREAD_OFF; i++)
+        if (options->seen->by_sampling[i] && needs_visit(options, (enum thread_sampling)i))
+            return true;
+    return false;
+}
+
 /* ---- one stopped thread ---- */
 
 enum outcome { OUTCOME_SAMPLING, OUTCOME_WOKEN, OUTCOME_UNSURE };
+
+/* A thread that may have to be visited. */
+struct pending {
+    struct tsd_thread thread;
+    struct fault fault; /* why it has not been visited yet */
+    bool wanted, done;
+    bool asks;              /* a call is needed */
+    bool woken, on, unsure; /* what the visit did */
+    bool gone;              /* it has ended */
+};
 
 struct activation_visit {
     const struct instance *instance;
@@ -128,62 +169,160 @@ static fault_code start_count_again(struct injection *injection,
     return rc;
 }
 
-static fault_code activate_stopped(struct injection *injection,
-                                   const struct activation_visit *visit, enum outcome *outcome,
-                                   struct fault *fault)
+/* One byte of the thread's own data, which nobody else writes. */
+static fault_code switch_thread_on(struct injection *injection, remote_addr at, struct fault *fault)
+{
+    struct memory *memory = injection->env.memory;
+    unsigned char now;
+
+    if (!memory_read(memory, at, &now, sizeof now) || now > 1)
+        return fault_set(fault, FAULT_INTERNAL, errno, "activate", "read thread.prof.active");
+    if (!memory_write(memory, at, &(unsigned char){1}, 1) ||
+        !memory_read(memory, at, &now, sizeof now) || now != 1)
+        return fault_set(fault, FAULT_INTERNAL, errno, "activate", "write thread.prof.active");
+    return FAULT_NONE;
+}
+
+static enum thread_sampling see_again(const struct injection *injection,
+                                      const struct activation_visit *visit, struct pending *pending)
+{
+    const struct activation_options *options = visit->options;
+
+    if (!options->seen)
+        return THREAD_UNKNOWN;
+    return tsd_thread_reread(&pending->thread, arch_tls(&injection->original), options->seen,
+                             options->source);
+}
+
+/* A thread may be off and asleep: each look sees one of the two. */
+static fault_code activate_in_memory(struct injection *injection,
+                                     const struct activation_visit *visit, struct pending *pending,
+                                     struct fault *fault)
+{
+    const struct activation_options *options = visit->options;
+    struct tsd_thread *thread = &pending->thread;
+    enum outcome outcome = OUTCOME_SAMPLING;
+    fault_code rc = FAULT_NONE;
+
+    for (int i = 0; i < 2 && rc == FAULT_NONE; i++) {
+        if (thread->sampling == THREAD_ASLEEP && thread->wait) {
+            rc = wake_thread(injection, thread->wait, options->lg_sample, &outcome, fault);
+            pending->woken |= rc == FAULT_NONE && outcome == OUTCOME_WOKEN;
+        } else if (thread->sampling == THREAD_OFF && thread->active && options->switches_on) {
+            rc = switch_thread_on(injection, thread->active, fault);
+            pending->on |= rc == FAULT_NONE;
+        } else {
+            break;
+        }
+        see_again(injection, visit, pending);
+    }
+    return rc;
+}
+
+static fault_code wake_unseen(struct injection *injection, const struct activation_visit *visit,
+                              struct pending *pending, struct fault *fault)
 {
     const struct activation_layout *layout = &visit->options->layout;
     remote_addr at = arch_tls(&injection->original) + (uint64_t)layout->offset;
+    enum outcome outcome = OUTCOME_UNSURE;
     fault_code rc = FAULT_NONE;
 
     if (!layout->known)
         rc = find_count(injection, visit->instance, &at, fault);
-    if (rc != FAULT_NONE)
-        return rc;
-    if (at)
-        return wake_thread(injection, at, visit->options->lg_sample, outcome, fault);
-    return start_count_again(injection, visit, outcome, fault);
+    if (rc == FAULT_NONE && at)
+        rc = wake_thread(injection, at, visit->options->lg_sample, &outcome, fault);
+    else if (rc == FAULT_NONE)
+        rc = start_count_again(injection, visit, &outcome, fault);
+    pending->unsure = outcome == OUTCOME_UNSURE;
+    pending->woken = outcome == OUTCOME_WOKEN;
+    return rc;
 }
 
-static void count_visit(struct activation *activation, const struct injection *injection,
-                        enum outcome outcome)
+/* thread.prof.active, by a call in the thread itself. */
+static fault_code switch_on_by_call(struct injection *injection,
+                                    const struct activation_visit *visit, struct pending *pending,
+                                    struct fault *fault)
 {
-    activation->woken += outcome == OUTCOME_WOKEN;
-    activation->sampling += outcome != OUTCOME_UNSURE;
-    activation->unsure += outcome == OUTCOME_UNSURE;
+    struct ctl_op read = {.name = "thread.prof.active", .type = CTL_BOOL};
+    struct ctl_op write = {
+        .name = "thread.prof.active", .type = CTL_BOOL, .writes = true, .new_value = 1};
+    fault_code rc = hooks_check(injection, visit->instance, HOOKS_AUTOMATIC,
+                                visit->options->consent, NULL, fault);
+
+    if (rc == FAULT_NONE)
+        rc = ctl_run(injection, visit->instance, &read, 1, NULL, fault);
+    if (rc != FAULT_NONE || ctl_is_true(&read))
+        return rc;
+    rc = ctl_run(injection, visit->instance, &write, 1, NULL, fault);
+    if (rc == FAULT_NONE)
+        rc = ctl_run(injection, visit->instance, &read, 1, NULL, fault);
+    pending->on = rc == FAULT_NONE && ctl_is_true(&read);
+    if (rc == FAULT_NONE && !pending->on)
+        pending->thread.sampling = THREAD_OFF; /* EAGAIN: it is ending */
+    return rc;
+}
+
+static fault_code activate_unseen(struct injection *injection, const struct activation_visit *visit,
+                                  struct pending *pending, struct fault *fault)
+{
+    const struct activation_options *options = visit->options;
+    fault_code rc = FAULT_NONE;
+
+    if (options->may_sleep)
+        rc = wake_unseen(injection, visit, pending, fault);
+    if (rc == FAULT_NONE && options->switches_on && pending->asks)
+        rc = switch_on_by_call(injection, visit, pending, fault);
+    if (rc == FAULT_NONE && !pending->unsure && pending->thread.sampling != THREAD_OFF)
+        pending->thread.sampling = THREAD_SAMPLES;
+    return rc;
+}
+
+/* Where memory shows nothing after all, the thread is visited again for a call. */
+static fault_code activate_stopped(struct injection *injection,
+                                   const struct activation_visit *visit, struct pending *pending,
+                                   struct fault *fault)
+{
+    pending->done = true;
+    if (see_again(injection, visit, pending) != THREAD_UNKNOWN)
+        return activate_in_memory(injection, visit, pending, fault);
+    if (needs_call(visit->options) && !pending->asks) {
+        pending->asks = !visit->options->no_calls;
+        pending->done = !pending->asks;
+        return FAULT_NONE;
+    }
+    return activate_unseen(injection, visit, pending, fault);
+}
+
+static void count_stop(struct activation *activation, const struct injection *injection)
+{
+    activation->visited++;
     activation->calls += injection->summary.calls;
     if (injection->summary.held_ns > activation->longest_ns)
         activation->longest_ns = injection->summary.held_ns;
 }
 
 static fault_code stop_and_activate(const struct injection_env *env,
-                                    const struct activation_visit *visit, struct fault *fault)
+                                    const struct activation_visit *visit, struct pending *pending,
+                                    struct fault *fault)
 {
-    enum outcome outcome = OUTCOME_UNSURE;
     struct injection injection;
     fault_code rc, ended;
 
-    if (visit->options->layout.known)
-        rc = injection_stop(&injection, env, fault);
-    else
+    if (pending->asks)
         rc = injection_begin(&injection, env, fault);
+    else
+        rc = injection_stop(&injection, env, fault);
     if (rc != FAULT_NONE)
         return rc;
-    rc = activate_stopped(&injection, visit, &outcome, fault);
+    rc = activate_stopped(&injection, visit, pending, fault);
     ended = injection_end(&injection, rc == FAULT_NONE ? fault : NULL);
     rc = rc == FAULT_NONE ? ended : rc;
     if (rc == FAULT_NONE)
-        count_visit(visit->activation, &injection, outcome);
+        count_stop(visit->activation, &injection);
     return rc;
 }
 
 /* ---- all threads ---- */
-
-struct pending {
-    struct thread thread;
-    struct fault fault; /* why it has not been visited yet */
-    bool done;
-};
 
 static bool is_background_thread(const struct injection_env *env, const struct thread *thread)
 {
@@ -193,23 +332,48 @@ static bool is_background_thread(const struct injection_env *env, const struct t
     return false;
 }
 
-static struct pending *list_pending(const struct injection_env *env, struct activation *activation,
-                                    fault_code *rc, struct fault *fault)
+static struct pending *list_seen(const struct injection_env *env, const struct tsd_threads *seen,
+                                 const struct activation_options *options,
+                                 struct activation *activation)
 {
-    struct threads all;
-    struct pending *list;
+    struct pending *list = calloc(seen->count ? seen->count : 1, sizeof *list);
 
-    *rc = threads_list(&all, env->target, fault);
-    if (*rc != FAULT_NONE)
-        return NULL;
-    list = calloc(all.count ? all.count : 1, sizeof *list);
-    if (!list)
-        *rc = fault_set(fault, FAULT_INTERNAL, ENOMEM, "activate", "%zu threads", all.count);
-    for (size_t i = 0; i < all.count && list; i++)
-        if (!is_background_thread(env, &all.list[i]) &&
-            (!env->only_thread || env->only_thread == all.list[i].tid))
-            list[activation->threads++].thread = all.list[i];
-    threads_free(&all);
+    for (size_t i = 0; i < seen->count && list; i++) {
+        const struct tsd_thread *thread = &seen->list[i];
+        if (thread->background || is_background_thread(env, &thread->thread) ||
+            (env->only_thread && env->only_thread != thread->thread.tid))
+            continue;
+        list[activation->threads++] =
+            (struct pending){.thread = *thread,
+                             .wanted = needs_visit(options, thread->sampling),
+                             .asks = thread->sampling == THREAD_UNKNOWN && needs_call(options)};
+    }
+    return list;
+}
+
+static struct pending *list_pending(const struct injection_env *env,
+                                    const struct activation_options *options,
+                                    struct activation *activation, fault_code *rc,
+                                    struct fault *fault)
+{
+    struct tsd_threads unseen = {0};
+    struct pending *list;
+    struct threads all;
+
+    *rc = FAULT_NONE;
+    if (!options->seen) {
+        *rc = threads_list(&all, env->target, fault);
+        if (*rc != FAULT_NONE)
+            return NULL;
+        unseen.list = calloc(all.count ? all.count : 1, sizeof *unseen.list);
+        for (size_t i = 0; i < all.count && unseen.list; i++)
+            unseen.list[unseen.count++].thread = all.list[i];
+        threads_free(&all);
+    }
+    list = list_seen(env, options->seen ? options->seen : &unseen, options, activation);
+    if (!list || (!options->seen && !unseen.list))
+        *rc = fault_set(fault, FAULT_INTERNAL, ENOMEM, "activate", "list of threads");
+    free(unseen.list);
     return list;
 }
 
@@ -226,7 +390,7 @@ static bool ends_all(const struct fault *fault)
 
 static bool is_worth_retrying(const struct pending *pending, unsigned round)
 {
-    return !pending->done &&
+    return pending->wanted && !pending->done &&
            (round < ROUNDS_WITHOUT_STOP || pending->fault.code == FAULT_NONE ||
             pending->fault.code == FAULT_NO_SAFE_POINT || pending->fault.code == FAULT_NO_UNWINDER);
 }
@@ -237,17 +401,15 @@ static fault_code visit_one(const struct injection_env *env, const struct activa
     struct injection_env own = *env;
     fault_code rc;
 
-    own.only_thread = pending->thread.tid;
+    own.only_thread = pending->thread.thread.tid;
     own.search_ns = slice;
     memset(&pending->fault, 0, sizeof pending->fault);
-    rc = stop_and_activate(&own, visit, &pending->fault);
-    pending->done = rc == FAULT_NONE;
+    rc = stop_and_activate(&own, visit, pending, &pending->fault);
+    pending->done &= rc == FAULT_NONE;
     if (rc == FAULT_GONE && (rc = target_check(env->target, fault)) != FAULT_NONE)
         return rc;
-    if (pending->fault.code == FAULT_GONE && !thread_refresh(&pending->thread, env->target)) {
-        pending->done = true; /* it has ended */
-        visit->activation->threads--;
-    }
+    if (pending->fault.code == FAULT_GONE && !thread_refresh(&pending->thread.thread, env->target))
+        pending->done = pending->gone = true;
     if (rc == FAULT_NONE || !ends_all(&pending->fault))
         return FAULT_NONE;
     *fault = pending->fault;
@@ -271,7 +433,7 @@ static fault_code visit_all(const struct injection_env *env, const struct activa
                 return FAULT_NONE;
             if (deadline_interrupted(env->deadline))
                 return fault_set(fault, FAULT_INTERRUPTED, EINTR, "activate", "thread %d",
-                                 (int)list[i].thread.tid);
+                                 (int)list[i].thread.thread.tid);
             rc = visit_one(env, visit, &list[i], slice, fault);
             if (rc != FAULT_NONE)
                 return rc;
@@ -287,17 +449,31 @@ static void name_missed(struct activation *activation, const struct injection_en
                         const struct pending *list, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        if (list[i].done)
+        if (!list[i].wanted || list[i].done)
             continue;
         if (activation->missed < ACTIVATION_NAMED) {
             struct activation_missed *missed = &activation->first_missed[activation->missed];
-            missed->tid = list[i].thread.tid;
-            memcpy(missed->comm, list[i].thread.comm, sizeof missed->comm);
+            missed->tid = list[i].thread.thread.tid;
+            memcpy(missed->comm, list[i].thread.thread.comm, sizeof missed->comm);
             missed->fault = list[i].fault;
             if (missed->fault.code == FAULT_DENIED)
                 permit_explain(env->target, missed->tid, &missed->fault);
         }
         activation->missed++;
+    }
+}
+
+static void count_pending(struct activation *activation, const struct pending *list, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (list[i].gone) {
+            activation->threads--;
+            continue;
+        }
+        activation->counts[list[i].thread.sampling]++;
+        activation->woken += list[i].woken;
+        activation->switched_on += list[i].on;
+        activation->unsure += list[i].unsure;
     }
 }
 
@@ -309,11 +485,12 @@ fault_code activation_run(const struct injection_env *env, const struct instance
     fault_code rc;
 
     memset(activation, 0, sizeof *activation);
-    AUTO_FREE struct pending *list = list_pending(env, activation, &rc, fault);
-    if (!list)
+    AUTO_FREE struct pending *list = list_pending(env, options, activation, &rc, fault);
+    if (rc != FAULT_NONE)
         return rc;
     size_t count = activation->threads;
     rc = visit_all(env, &visit, list, count, fault);
     name_missed(activation, env, list, count);
+    count_pending(activation, list, count);
     return rc;
 }

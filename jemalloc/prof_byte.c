@@ -18,10 +18,10 @@ static bool contradicts(const struct fact_variables *variables, enum fact_variab
 }
 
 /* Proves both addresses by the code of this instance. */
-static const char *prove_byte(struct prof_byte *byte, const struct fact_variables *variables,
-                              const struct instance *instance, const struct target *target,
-                              struct memory *memory)
+static const char *prove_byte(struct prof_byte *byte, const struct instance *instance,
+                              const struct target *target, struct memory *memory)
 {
+    const struct fact_variables *variables = &byte->variables;
     struct globals globals;
 
     if (!stripped_globals(instance, target, memory, &globals))
@@ -32,6 +32,8 @@ static const char *prove_byte(struct prof_byte *byte, const struct fact_variable
         contradicts(variables, VARIABLE_OPT_PROF, globals.opt_prof))
         return "its code and its symbols name different bytes";
     byte->at = globals.prof_active;
+    if (!contradicts(variables, VARIABLE_THREAD_INIT, globals.thread_init))
+        byte->thread_init = globals.thread_init;
     return NULL;
 }
 
@@ -39,17 +41,16 @@ const char *prof_byte_find(struct prof_byte *byte, bool active, const struct ins
                            const struct modules *modules, const struct target *target,
                            struct memory *memory, struct prof_state *state)
 {
-    struct fact_variables variables;
-
-    byte->at = 0;
-    facts_locate(&variables, instance, modules, target, memory);
-    facts_read(&variables, memory, state);
+    byte->at = byte->thread_init = 0;
+    facts_locate(&byte->variables, instance, modules, target, memory);
+    byte->located = true;
+    facts_read(&byte->variables, memory, state);
     if (!is_known_version(state->build.version))
         return "its version is not known";
     if (active && activation_needed(state->build.text))
         return "in this version, threads that allocated while prof.active was false do not sample "
                "until they are visited";
-    const char *why = prove_byte(byte, &variables, instance, target, memory);
+    const char *why = prove_byte(byte, instance, target, memory);
     if (why)
         return why;
     if (state->build.opt_prof == FACT_UNKNOWN)

@@ -15,7 +15,10 @@
 #include "jemalloc/facts.h"
 
 struct prof_byte {
-    remote_addr at; /* 0: not found */
+    remote_addr at;          /* 0: not found */
+    remote_addr thread_init; /* prof.thread_active_init, a byte of the same kind; 0: not found */
+    bool located;            /* variables are known: all that was found with it */
+    struct fact_variables variables;
 };
 
 /*

@@ -267,6 +267,7 @@ static void forget(struct attachment *attachment)
     memset(&attachment->instances, 0, sizeof attachment->instances);
     modules_free(&attachment->modules);
     memset(&attachment->modules, 0, sizeof attachment->modules);
+    memset(&attachment->byte, 0, sizeof attachment->byte);
     memory_set_unchanging(&attachment->memory, NULL, 0);
 }
 

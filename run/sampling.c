@@ -106,6 +106,7 @@ static void visit_apart(void *ctx)
     struct sampling *sampling = visit->sampling;
     const struct injection_env env = attachment_env(attachment);
     const struct activation_options options = {.layout = sampling->layout,
+                                               .may_sleep = true,
                                                .lg_sample = sampling->former.lg_sample,
                                                .consent = &attachment->hooks};
 

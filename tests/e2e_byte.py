@@ -108,7 +108,7 @@ class Byte(allocators.TestCase):
             self.skipTest("no strace")
         log = os.path.join(self.directory(), "log")
         done = subprocess.run(
-            ["strace", "-f", "-qq", "-o", log, "-e", "trace=ptrace,kill,tgkill,tkill,"
+            ["strace", "-f", "-qq", "-o", log, "-e", "signal=none", "-e", "trace=ptrace,kill,tgkill,tkill,"
              "process_vm_writev,pwrite64", lib.TOOL, "on", str(allocator.pid)],
             capture_output=True, text=True, env=lib.tool_environment())
         if done.returncode:

@@ -19,7 +19,7 @@ STATES = (
     ("prof:true", "active", "jeattach dump %(pid)d"),
     ("prof:true,background_thread:true", "active", "jeattach dump %(pid)d"),
     ("prof:true,prof_thread_active_init:false", "old_threads",
-     "jeattach mallctl %(pid)d prof.thread_active_init=true"),
+     "jeattach on --repair %(pid)d"),
     (DENSE, "dense", "jeattach reset --lg-sample 19 %(pid)d"),
     (SPARSE, "sparse", "jeattach reset --lg-sample 19 %(pid)d   (drops"),
 )

@@ -7,6 +7,7 @@
 #include "cli/output/attachment_json.h"
 #include "cli/output/usage_aged.h"
 #include "cli/verbs/core.h"
+#include "cli/verbs/threads.h"
 #include "cli/verbs/verbs.h"
 #include "jemalloc/reader/gauges.h"
 #include "jemalloc/variable.h"
@@ -255,6 +256,8 @@ static int stats_main(const struct options *options, pid_t pid)
 {
     if (options->core)
         return stats_of_core(options);
+    if (options->threads)
+        return threads_main(options, pid);
     return options->no_call ? stats_no_call(options, pid) : stats_by_call(options, pid);
 }
 
@@ -269,12 +272,17 @@ const struct verb verb_stats = {
              "With --no-call the gauges are read from the memory of the process: those of the\n"
              "last write of epoch, by the program or by a tool, with their age. This works on\n"
              "stopped, frozen and traced processes, too. With --core they are read from the\n"
-             "core file of a process that has ended.\n",
+             "core file of a process that has ended.\n"
+             "\n"
+             "With --threads each thread is shown, the one that keeps most memory first: KEPT\n"
+             "is what it has allocated less what it has freed, of its own or of other threads.\n"
+             "Nothing is called or stopped; unknown values are shown as ?.\n",
     .options =
         {
             {"json", NULL,
              "print jemalloc's own report in JSON, byte for byte as malloc_stats_print(\"J\") "
-             "makes it (since 4.3); with --no-call: the gauges and their age"},
+             "makes it (since 4.3); with --no-call: the gauges and their age; with --threads: the "
+             "threads"},
             {"no-call", NULL,
              "make no call and stop nothing: show the gauges that are in memory, and their age"},
         },

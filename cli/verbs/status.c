@@ -5,6 +5,7 @@
 #include "cli/job.h"
 #include "cli/output/attachment_json.h"
 #include "cli/output/facts_json.h"
+#include "cli/output/thread_view.h"
 #include "cli/verbs/core.h"
 #include "cli/verbs/verbs.h"
 #include "cli/verdict.h"
@@ -13,6 +14,7 @@
 #include "jemalloc/stripped/stripped.h"
 #include "run/readout.h"
 #include "run/switching.h"
+#include "run/thread_view.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -28,6 +30,8 @@ struct status {
     bool refusal_certain;
     struct fault_words refusal_words;
     bool readable, switchable; /* with a refusal: the profile, prof.active, through memory */
+    bool has_threads;          /* they were read: they matter where opt.prof is true */
+    struct thread_view view;
 };
 
 static const char *found_text(enum found_by found_by)
@@ -114,6 +118,28 @@ static void next_step_of_core(const struct status *status, char *out, size_t siz
         snprintf(out, size, "jeattach dump --core %s -o FILE", status->job.options->core);
 }
 
+/* True if a thread does not sample although its process does, or will. */
+static bool has_silent_threads(const struct status *status)
+{
+    const size_t *counts = status->view.threads.by_sampling;
+
+    return status->has_threads &&
+           (counts[THREAD_OFF] || (prof_is_active(&status->state) && counts[THREAD_ASLEEP]));
+}
+
+/* The step of those threads; false: there is none. */
+static bool next_for_threads(const struct status *status, char *out, size_t size)
+{
+    enum prof_verdict verdict = prof_judge(&status->state);
+    bool off = status->view.threads.by_sampling[THREAD_OFF] != 0;
+
+    if (!has_silent_threads(status) || (verdict != PROF_INACTIVE && verdict != PROF_READY))
+        return false;
+    snprintf(out, size, "jeattach on %s%d", off ? "--repair " : "",
+             (int)status->attachment.target.pid);
+    return true;
+}
+
 /* The step that needs no attach; false: there is none. */
 static bool next_without_attach(const struct status *status, char *out, size_t size)
 {
@@ -141,7 +167,8 @@ static void next_step(const struct status *status, char *out, size_t size)
         return;
     }
     if (is_judged(status))
-        attaches = verdict_next(&status->state, &status->conf, pid, out, size);
+        attaches = next_for_threads(status, out, size) ||
+                   verdict_next(&status->state, &status->conf, pid, out, size);
     if (refused && next_without_attach(status, out, size))
         return;
     if (refused && attaches)
@@ -216,6 +243,14 @@ static void json_attach(struct json *json, const struct status *status)
     json_object_end(json);
 }
 
+static void json_threads(struct json *json, const struct status *status)
+{
+    if (status->has_threads)
+        thread_counts_json(status->view.threads.by_sampling, json);
+    else
+        json_null(json, "threads");
+}
+
 static const char *source_name(const struct status *status)
 {
     if (status->job.options->core)
@@ -238,6 +273,7 @@ static void print_status_json(struct status *status)
     json_conf(&json, &status->conf);
     json_text(&json, "source", source_name(status));
     json_facts(&json, &status->state);
+    json_threads(&json, status);
     json_text_or_null(&json, "verdict", verdict_name(prof_judge(&status->state)));
     json_text(&json, "next", next);
     json_attach(&json, status);
@@ -350,6 +386,22 @@ static bool samples_now(const struct prof_state *state)
     return state->build.opt_prof == FACT_YES && prof_is_active(state);
 }
 
+static void print_status_threads(const struct status *status)
+{
+    const struct tsd_threads *threads = &status->view.threads;
+    char text[THREAD_COUNTS_TEXT];
+
+    if (status->has_threads)
+        printf("  threads       %s\n",
+               thread_counts_text(threads->by_sampling, prof_is_active(&status->state),
+                                  threads->unknown_why, text));
+    if (!status->job.options->core && samples_now(&status->state) &&
+        threads->by_sampling[THREAD_UNKNOWN] && activation_needed(status->state.build.text))
+        printf("  note          in this version, threads that allocated while prof.active was "
+               "false do not sample until: jeattach on %d\n",
+               (int)status->attachment.target.pid);
+}
+
 static const char *unknown_text(const struct status *status)
 {
     return status->job.options->core ? "unknown: not in the core file" : verdict_text(PROF_UNKNOWN);
@@ -372,13 +424,8 @@ static void print_status_text(struct status *status)
     next_step(status, next, sizeof next);
     print_head(status);
     print_facts(&status->state, unknown_text(status));
+    print_status_threads(status);
     print_conf(&status->conf, status->state.built_in);
-    if (!status->job.options->core && samples_now(&status->state) &&
-        activation_needed(status->state.build.text))
-        printf("  note          in this version, threads that allocated while prof.active was "
-               "false do not "
-               "sample until: jeattach on %d\n",
-               (int)status->attachment.target.pid);
     if (status->job.options->core)
         printf("attach: not possible: the process has ended\n");
     else if (status->refusal.code == FAULT_NONE)
@@ -470,6 +517,16 @@ static void print_status(struct status *status)
         print_status_text(status);
 }
 
+/* That they cannot be listed is no reason to hide the rest. */
+static void read_threads(struct status *status)
+{
+    struct fault ignored;
+
+    status->has_threads =
+        status->state.build.opt_prof == FACT_YES &&
+        thread_view_read(&status->view, &status->attachment, 0, &ignored) == FAULT_NONE;
+}
+
 static fault_code perform_status(struct status *status, struct fault *fault)
 {
     struct attachment *attachment = &status->attachment;
@@ -484,6 +541,7 @@ static fault_code perform_status(struct status *status, struct fault *fault)
         return rc;
     if (attachment->injection.summary.tid) /* an attach has succeeded */
         status->refusal.code = FAULT_NONE;
+    read_threads(status);
     print_status(status);
     return FAULT_NONE;
 }
@@ -531,6 +589,7 @@ static int status_main(const struct options *options, pid_t pid)
     rc = attachment_look(&status.attachment, &request, &fault);
     if (rc == FAULT_NONE)
         rc = perform_status(&status, &fault);
+    thread_view_free(&status.view);
     code = job_finish(&status.job, rc, &fault);
     return code == EXIT_DONE && !options->dry_run ? exit_code(&status) : code;
 }

@@ -3,9 +3,11 @@
 #include "cli/faults.h"
 #include "cli/job.h"
 #include "cli/output/attachment_json.h"
+#include "cli/output/thread_view.h"
 #include "cli/verbs/verbs.h"
-#include "jemalloc/activate.h"
+#include "run/activating.h"
 #include "run/switching.h"
+#include "run/thread_view.h"
 
 #include <stdio.h>
 
@@ -17,10 +19,9 @@ struct change {
     bool in_memory; /* by the byte, without a call */
     enum first_sample first_sample;
     uint64_t after_ns; /* the first sample was seen; 0: it was not looked for */
-    bool visited;      /* all threads were visited, as some versions need */
-    bool interrupted;  /* before all were visited */
+    bool on;           /* prof.active is true: activating tells which threads sample */
     struct activation_layout layout;
-    struct activation activation;
+    struct activating activating;
 };
 
 static const char *truth(bool value)
@@ -28,15 +29,19 @@ static const char *truth(bool value)
     return value ? "true" : "false";
 }
 
-static void json_activation(const struct activation *activation, struct json *json)
+static void json_activation(const struct activating *activating, struct json *json)
 {
-    json_number(json, "threads", activation->threads);
-    json_number(json, "threads_sampling", activation->sampling);
+    const struct activation *activation = &activating->activation;
+
+    thread_counts_json(activating->counts, json);
     json_number(json, "threads_woken", activation->woken);
+    json_number(json, "threads_switched_on", activation->switched_on);
     json_number(json, "threads_unsure", activation->unsure);
     json_number(json, "threads_missed", activation->missed);
+    json_number(json, "threads_stopped", activation->visited);
     json_bool(json, "did_reset", activation->did_reset);
     json_number(json, "threads_longest_held_ns", activation->longest_ns);
+    json_bool(json, "thread_active_init_repaired", activating->init == INIT_SWITCHED);
 }
 
 /* null: none was seen, or it was not looked for. */
@@ -58,8 +63,8 @@ static void print_switch_json(const struct change *change)
     json_bool(&json, "new", change->active);
     json_text(&json, "way", change->in_memory ? "memory" : "call");
     json_first_sample(change, &json);
-    if (change->visited)
-        json_activation(&change->activation, &json);
+    if (change->on)
+        json_activation(&change->activating, &json);
     attachment_json(attachment, &json);
     json_end(&json);
 }
@@ -67,18 +72,23 @@ static void print_switch_json(const struct change *change)
 /* "threads: 8 of 8 sample; 6 had stopped ..." */
 static void print_activation(const struct change *change)
 {
-    const struct activation *activation = &change->activation;
-    char version[VERSION_TEXT_MAX];
+    const struct activating *activating = &change->activating;
+    const struct activation *activation = &activating->activation;
+    char text[THREAD_COUNTS_TEXT], version[VERSION_TEXT_MAX];
 
-    printf("threads: %zu of %zu sample", activation->sampling, activation->threads);
+    printf("threads: %s",
+           thread_counts_text(activating->counts, true, activating->unknown_why, text));
     if (activation->woken)
         printf("; %zu had stopped while profiling was not active (jemalloc %s)", activation->woken,
                message_clean(change->former.build.text, version, sizeof version));
+    if (activation->switched_on)
+        printf("; %zu %s off (thread.prof.active)", activation->switched_on,
+               activation->switched_on == 1 ? "was" : "were");
     if (activation->did_reset)
         printf("; all samples taken before were dropped (prof.reset)");
-    if (activation->unsure)
-        printf("; unknown for %zu", activation->unsure);
     printf("\n");
+    if (activating->init == INIT_SWITCHED)
+        printf("prof.thread_active_init: false -> true\n");
 }
 
 static void print_switch_text(const struct change *change)
@@ -94,7 +104,7 @@ static void print_switch_text(const struct change *change)
     else
         printf("prof.active: %s -> %s\n", truth(prof_is_active(&change->former)),
                truth(change->active));
-    if (change->visited)
+    if (change->on)
         print_activation(change);
 }
 
@@ -119,18 +129,33 @@ static void print_first_sample(const struct change *change, const char *name)
         message("%s[%d] no sample within %s: the process may not be allocating", name, pid, after);
 }
 
+/* "no thread was stopped"; "2 threads were stopped, each for at most 0.12 ms" */
+static const char *stops_text(const struct activation *activation, char *out, size_t size)
+{
+    char longest[UNITS_TEXT];
+
+    if (!activation->visited)
+        return "no thread was stopped";
+    snprintf(out, size, "%zu thread%s stopped%s %s", activation->visited,
+             activation->visited == 1 ? " was" : "s were",
+             activation->visited == 1 ? " for" : ", each for at most",
+             units_duration(activation->longest_ns, longest));
+    return out;
+}
+
 /* "redis-server[4242] one byte written in its memory; no thread was stopped" */
 static void print_in_memory(const struct change *change)
 {
     const struct target *target = &change->job->attachment->target;
-    char clean[64];
+    char clean[64], stops[96];
 
     if (change->job->options->quiet)
         return;
     fflush(stdout);
-    message("%s[%d] one byte %s its memory; no thread was stopped",
+    message("%s[%d] one byte %s its memory; %s",
             message_clean(target->stat.comm, clean, sizeof clean), (int)target->pid,
-            is_changed(change) ? "written in" : "read from");
+            is_changed(change) ? "written in" : "read from",
+            stops_text(&change->activating.activation, stops, sizeof stops));
     print_first_sample(change, clean);
 }
 
@@ -140,29 +165,29 @@ static fault_code change_held(struct attachment *attachment, void *ctx, struct f
     fault_code rc = prof_switch(&attachment->injection, &attachment->instance, change->active,
                                 &change->former, fault);
 
-    if (rc == FAULT_NONE && change->active && activation_needed(change->former.build.text))
+    if (rc == FAULT_NONE && change->active && activation_possible(change->former.build.text))
         rc =
             activation_learn(&attachment->injection, &attachment->instance, &change->layout, fault);
     return rc;
 }
 
-static fault_code visit_switch_threads(struct change *change, struct fault *fault)
+/* After prof.active has become true. */
+static fault_code activate_threads(struct change *change, struct fault *fault)
 {
-    struct attachment *attachment = change->job->attachment;
-    const struct injection_env env = attachment_env(attachment);
-    const struct activation_options options = {
+    const struct options *options = change->job->options;
+    const struct activating_request request = {
+        .state = &change->former,
         .layout = change->layout,
-        .may_reset = change->job->options->allow_reset,
-        .lg_sample = change->former.lg_sample,
-        .consent = &attachment->hooks,
+        .repairs = options->repair,
+        .no_stops = options->no_call && !options->repair,
+        .no_calls = options->no_call,
+        .may_reset = options->allow_reset,
     };
-    fault_code rc;
 
-    change->visited = true;
-    rc = activation_run(&env, &attachment->instance, &options, &change->activation, fault);
-    /* A partial result: prof.active is switched, and some threads are visited. */
-    change->interrupted = rc == FAULT_INTERRUPTED;
-    return change->interrupted ? FAULT_NONE : rc;
+    change->on = change->active;
+    if (!change->on)
+        return FAULT_NONE;
+    return activating_run(change->job->attachment, &request, &change->activating, fault);
 }
 
 static const char *missed_cause(const struct change *change, const struct fault *fault, char *out,
@@ -172,14 +197,13 @@ static const char *missed_cause(const struct change *change, const struct fault 
 
     if (fault->code != FAULT_NONE && fault->code != FAULT_INTERRUPTED)
         return message_cause(&subject, fault, out, size);
-    return change->interrupted ? "interrupted before its turn" : "timed out before its turn";
+    return change->activating.interrupted ? "interrupted before its turn"
+                                          : "timed out before its turn";
 }
 
-/* Reports threads that do not sample yet. Returns the exit code. */
-static int tell_missed(const struct change *change)
+static void name_missed_threads(const struct change *change)
 {
-    const struct activation *activation = &change->activation;
-    int pid = (int)change->job->attachment->request.pid;
+    const struct activation *activation = &change->activating.activation;
     char name[64], cause[512];
 
     for (size_t i = 0; i < activation->missed && i < ACTIVATION_NAMED; i++) {
@@ -190,16 +214,51 @@ static int tell_missed(const struct change *change)
     }
     if (activation->missed > ACTIVATION_NAMED)
         message("and %zu more threads", activation->missed - ACTIVATION_NAMED);
-    if (activation->missed)
-        message("to reach them, run jeattach on %d again, with a longer --timeout", pid);
-    if (activation->unsure)
+}
+
+/* What a second command would do about the threads that do not sample. */
+static void print_remedies(const struct change *change)
+{
+    const struct activating *activating = &change->activating;
+    const size_t off = activating->counts[THREAD_OFF];
+    const int pid = (int)change->job->attachment->request.pid;
+    const bool repairs = change->job->options->repair;
+
+    if (activating->activation.missed)
+        message("to reach them, run jeattach on %s%d again, with a longer --timeout",
+                repairs ? "--repair " : "", pid);
+    if (activating->counts[THREAD_ASLEEP] && change->job->options->no_call)
+        message("to make the others sample, run jeattach on %s%d without --no-call: each of them "
+                "is stopped once",
+                repairs ? "--repair " : "", pid);
+    if (activating->activation.unsure)
         message("%zu threads sample only if they have not sampled before, which a build without "
                 "statistics does not show; jeattach on --allow-reset %d makes all of them sample, "
                 "and drops all samples taken so far",
-                activation->unsure, pid);
-    if (change->interrupted)
+                activating->activation.unsure, pid);
+    if (off && !repairs)
+        message("thread.prof.active is false in %zu thread%s; jeattach on --repair %d switches "
+                "%s on",
+                off, off == 1 ? "" : "s", pid, off == 1 ? "it" : "them");
+    if (activating->init == INIT_FALSE)
+        message("threads that start from now on do not sample (prof.thread_active_init is false)"
+                "; jeattach on --repair %d changes that",
+                pid);
+}
+
+/* Reports threads that do not sample yet. Returns the exit code. */
+static int tell_missed(const struct change *change)
+{
+    const struct activating *activating = &change->activating;
+
+    if (!change->on)
+        return EXIT_DONE;
+    name_missed_threads(change);
+    print_remedies(change);
+    if (activating->interrupted)
         return EXIT_INTERRUPTED;
-    return activation->missed ? EXIT_NO_SAFE_POINT : EXIT_DONE;
+    return activating->activation.missed || activating->counts[THREAD_ASLEEP] ? EXIT_NO_SAFE_POINT
+                                                                              : EXIT_DONE;
 }
 
 static void print_change(const struct change *change)
@@ -210,18 +269,51 @@ static void print_change(const struct change *change)
         print_switch_text(change);
 }
 
+/* --dry-run: the threads as they are, and which of them would be stopped. */
+static fault_code describe_threads(const struct change *change, struct fault *fault)
+{
+    const size_t *counts;
+    struct thread_view view;
+    char text[THREAD_COUNTS_TEXT];
+    fault_code rc;
+
+    if (!change->active)
+        return FAULT_NONE;
+    rc = thread_view_read(&view, change->job->attachment, 0, fault);
+    counts = view.threads.by_sampling;
+    if (rc == FAULT_NONE) {
+        printf("threads    %s\n",
+               thread_counts_text(counts, false, view.threads.unknown_why, text));
+        printf("stops      %zu of them, each once, at a safe point\n",
+               counts[THREAD_ASLEEP] + (change->job->options->repair ? counts[THREAD_OFF] : 0));
+    }
+    thread_view_free(&view);
+    return rc;
+}
+
+static fault_code describe_switch(const struct change *change, bool in_memory, struct fault *fault)
+{
+    const struct job *job = change->job;
+    fault_code rc;
+
+    if (in_memory)
+        rc = job_describe_memory(job, "prof.active is one byte in the memory of the process");
+    else
+        rc = job_describe(job, change->active ? verb_on.calls : verb_off.calls, fault);
+    return rc == FAULT_NONE ? describe_threads(change, fault) : rc;
+}
+
 static fault_code switch_by_call(struct change *change, struct fault *fault)
 {
     const struct job *job = change->job;
     fault_code rc;
 
     if (job->options->dry_run)
-        return job_describe(job, change->active ? verb_on.calls : verb_off.calls, fault);
+        return describe_switch(change, false, fault);
     rc = attachment_hold(job->attachment, change_held, change, fault);
     if (rc != FAULT_NONE)
         return rc;
-    if (change->active && activation_needed(change->former.build.text))
-        rc = visit_switch_threads(change, fault);
+    rc = activate_threads(change, fault);
     print_change(change);
     if (rc == FAULT_NONE)
         change->partial = tell_missed(change);
@@ -234,16 +326,19 @@ static fault_code switch_in_memory(struct change *change, struct fault *fault)
     fault_code rc;
 
     if (job->options->dry_run)
-        return job_describe_memory(job, "prof.active is one byte in the memory of the process");
+        return describe_switch(change, true, fault);
     rc = switching_write(job->attachment, change->active, &change->former, fault);
     if (rc != FAULT_NONE)
         return rc;
     change->in_memory = true;
+    rc = activate_threads(change, fault);
     if (change->active && is_changed(change) && (!job->options->quiet || job->options->json))
         change->first_sample = switching_await(job->attachment, &change->after_ns);
     print_change(change);
     print_in_memory(change);
-    return FAULT_NONE;
+    if (rc == FAULT_NONE)
+        change->partial = tell_missed(change);
+    return rc;
 }
 
 /* Where opt.prof is false, no call can switch profiling on either. */
@@ -326,7 +421,7 @@ const struct verb verb_on = {
     .name = "on",
     .summary = "start sampling allocations (prof.active)",
     .synopses = {"[options] PID..."},
-    .takes = TAKES_ALLOW_RESET | TAKES_HOOKS | TAKES_WAY,
+    .takes = TAKES_REPAIR | TAKES_ALLOW_RESET | TAKES_HOOKS | TAKES_WAY,
     .intro = "Sets prof.active to true, reads it back, and prints the old and the new value.\n"
              "Repeating it is harmless. Allocations made from now on are sampled; existing\n"
              "ones are not seen. The process must have been started with prof:true.\n"
@@ -336,16 +431,25 @@ const struct verb verb_on = {
              "a process that is stopped, frozen or traced, too. Then waits for the first\n"
              "sample, at most 300 ms. Elsewhere a thread of the process calls jemalloc.\n"
              "\n"
-             "jemalloc 5.2.0 and 5.2.1 do not sample in threads that allocated while\n"
-             "prof.active was false. With these versions a call is made, and each thread is\n"
-             "stopped once and gets a new count of bytes until its next sample; the exit code\n"
-             "is 7 if some threads could not be reached.\n",
+             "Then shows how many of the threads sample, as their own memory tells. Threads of\n"
+             "jemalloc 5.2.0 and 5.2.1 that allocated while prof.active was false do not: each\n"
+             "of them is stopped once and gets a new count of bytes until its next sample; the\n"
+             "exit code is 7 if some could not be reached. Threads in which\n"
+             "thread.prof.active is false do not sample either: --repair switches them on.\n",
+    .options =
+        {
+            {"no-call", NULL,
+             "make no call, and stop nothing but the threads that --repair visits; fail if that "
+             "is not possible"},
+        },
     .calls =
         {
             "mallctl version, config.prof, opt.prof, prof.active, ... (read)",
             "mallctl prof.active (write, then read back), if it has another value",
             "on 5.2: mallctl thread.allocatedp, thread.deallocatedp (read); then a look at each "
-            "thread",
+            "thread that does not sample",
+            "with --repair: mallctl prof.thread_active_init (write), if it is false; "
+            "thread.prof.active (read, write) in each thread whose memory does not show it",
         },
     .run = on_main,
 };

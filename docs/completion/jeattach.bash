@@ -97,12 +97,12 @@ _jeattach()
         leak) options+=" --duration --settle $looks" ;;
         report) options+=" --base --root $looks" ;;
         status) options+=' --no-call --core --exe --root' ;;
-        on) options+=' --allow-reset' ;;
+        on) options+=' --repair --allow-reset' ;;
         reset) options+=' --lg-sample' ;;
         mallctl) options+=' --list' ;;
         top) options+=" --interval --count --once --share --sort $looks_live" ;;
         watch) options+=' --when --output --max --cooldown --keep --once --on' ;;
-        stats) options+=' --full --prometheus --allow-slow --no-call --core --exe --root' ;;
+        stats) options+=' --full --prometheus --threads --allow-slow --no-call --core --exe --root' ;;
     esac
     case $verb in
         on | off | dump | record | leak | watch | top) options+=' --call --no-call' ;;

@@ -136,7 +136,7 @@ static void test_next_steps(void)
 
     CHECK(strcmp(next(&state, NULL), "jeattach dump 42") == 0);
     state.thread_active_init = FACT_NO;
-    CHECK(strcmp(next(&state, NULL), "jeattach mallctl 42 prof.thread_active_init=true") == 0);
+    CHECK(strcmp(next(&state, NULL), "jeattach on --repair 42") == 0);
     state.prof_active = FACT_NO;
     CHECK(strcmp(next(&state, NULL), "jeattach on 42") == 0);
     state.lg_sample = 0;

@@ -1,9 +1,10 @@
 /*
  * A program with threads that allocate on request.
  *
- *   allocator [--threads N] [--busy] [--named] [--close-stderr] [--chatty] [--filter]
+ *   allocator [--threads N] [--off N] [--busy] [--named] [--close-stderr] [--chatty] [--filter]
  *
- * Each worker allocates once and sleeps, or with --busy goes on allocating.
+ * Each worker allocates once and sleeps, or with --busy goes on allocating. The
+ * first --off workers get their profiling data while prof.thread_active_init is false.
  * --chatty: one more thread writes the numbers from 0 to stderr, a line
  * each. --filter: under a seccomp filter that refuses executable memory.
  *
@@ -61,7 +62,7 @@ struct worker {
 };
 
 static struct worker workers[WORKERS_MAX];
-static unsigned worker_count = 4;
+static unsigned worker_count = 4, off_count;
 static bool busy, named, chatty, filtered;
 
 static void allocate(struct worker *worker, unsigned long count)
@@ -91,6 +92,11 @@ static void *worker_main(void *data)
 
     snprintf(name, sizeof(name), "worker-%u", worker->index);
     prctl(PR_SET_NAME, name);
+    if (worker->index < off_count) {
+        bool active;
+        size_t size = sizeof(active);
+        JE(mallctl)("thread.prof.active", &active, &size, NULL, 0); /* makes the data */
+    }
     if (named) {
         const char *text = name;
         JE(mallctl)("thread.prof.name", NULL, NULL, &text, sizeof(text));
@@ -197,6 +203,11 @@ static void own_message(void *ctx, const char *text)
         abort();
 }
 
+static bool init_threads(bool active)
+{
+    return JE(mallctl)("prof.thread_active_init", NULL, NULL, &active, sizeof(active)) == 0;
+}
+
 static bool obey(char *line)
 {
     bool active = strncmp(line, "active 1", 8) == 0;
@@ -225,6 +236,8 @@ static bool parse(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--threads") == 0 && i + 1 < argc)
             worker_count = (unsigned)strtoul(argv[++i], NULL, 10);
+        else if (strcmp(argv[i], "--off") == 0 && i + 1 < argc)
+            off_count = (unsigned)strtoul(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--busy") == 0)
             busy = true;
         else if (strcmp(argv[i], "--named") == 0)
@@ -249,6 +262,8 @@ int main(int argc, char **argv)
     if (!parse(argc, argv) || (filtered && !filter_install("errno")))
         return 2;
     for (unsigned i = 0; i < worker_count; i++) {
+        if (off_count && (i == 0 || i == off_count) && !init_threads(i == off_count))
+            return 1;
         workers[i].index = i;
         sem_init(&workers[i].begin, 0, 0);
         sem_init(&workers[i].done, 0, 0);
@@ -257,7 +272,7 @@ int main(int argc, char **argv)
         while (sem_wait(&workers[i].done))
             ;
     }
-    if (!start_chat())
+    if ((off_count && !init_threads(true)) || !start_chat())
         return 1;
     puts("ready");
     fflush(stdout);

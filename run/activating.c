@@ -1,0 +1,183 @@
+#include "run/activating.h"
+#include "run/faults.h"
+#include "run/thread_view.h"
+
+#include <string.h>
+
+struct activating_run {
+    struct attachment *attachment;
+    const struct activating_request *request;
+    struct activating *result;
+    struct thread_view view;
+    struct activation_layout layout;
+};
+
+/* ---- prof.thread_active_init: first, as a thread without data of its own obeys it ---- */
+
+/* As prof_byte_write: nobody reads it without a lock but as one byte. */
+static bool write_init(struct attachment *attachment)
+{
+    const remote_addr at = attachment->byte.thread_init;
+    struct memory *memory = &attachment->memory;
+    unsigned char now;
+
+    return at && memory_is_same(memory, at) && memory_read(memory, at, &now, 1) && now <= 1 &&
+           memory_write_running(memory, at, &(unsigned char){1}, 1) &&
+           memory_read(memory, at, &now, 1) && now == 1;
+}
+
+static fault_code write_init_held(struct attachment *attachment, void *ctx, struct fault *fault)
+{
+    struct activating_run *run = ctx;
+    struct ctl_op op = {
+        .name = "prof.thread_active_init", .type = CTL_BOOL, .writes = true, .new_value = 1};
+    fault_code rc = ctl_run(&attachment->injection, &attachment->instance, &op, 1, NULL, fault);
+
+    if (rc == FAULT_NONE && op.rc == 0)
+        run->result->init = INIT_SWITCHED;
+    return rc;
+}
+
+static fault_code hold_planned(struct attachment *attachment, held_action action, void *ctx,
+                               struct fault *fault)
+{
+    fault_code rc = attachment->planned ? FAULT_NONE : attachment_prepare(attachment, fault);
+
+    return rc == FAULT_NONE ? attachment_hold(attachment, action, ctx, fault) : rc;
+}
+
+static fault_code repair_init(struct activating_run *run, struct fault *fault)
+{
+    const struct activating_request *request = run->request;
+
+    if (request->state->thread_active_init != FACT_NO)
+        return FAULT_NONE;
+    run->result->init = INIT_FALSE;
+    if (!request->repairs)
+        return FAULT_NONE;
+    if (write_init(run->attachment)) {
+        run->result->init = INIT_SWITCHED;
+        return FAULT_NONE;
+    }
+    if (request->no_calls)
+        return FAULT_NONE;
+    return hold_planned(run->attachment, write_init_held, run, fault);
+}
+
+/* ---- the threads ---- */
+
+static fault_code learn_held(struct attachment *attachment, void *ctx, struct fault *fault)
+{
+    struct activating_run *run = ctx;
+
+    return activation_learn(&attachment->injection, &attachment->instance, &run->layout, fault);
+}
+
+static fault_code view_again(struct activating_run *run, struct fault *fault)
+{
+    thread_view_free(&run->view);
+    return thread_view_read(&run->view, run->attachment, run->layout.known ? run->layout.offset : 0,
+                            fault);
+}
+
+/* A call tells where a thread's counters are, if memory alone does not. */
+static fault_code view_threads(struct activating_run *run, struct fault *fault)
+{
+    const struct activating_request *request = run->request;
+    fault_code rc = view_again(run, fault);
+    bool matters = request->repairs || activation_possible(request->state->build.text);
+
+    if (rc != FAULT_NONE || !run->view.threads.by_sampling[THREAD_UNKNOWN] || !matters ||
+        request->no_calls || run->layout.known)
+        return rc;
+    rc = hold_planned(run->attachment, learn_held, run, fault);
+    return rc == FAULT_NONE && run->layout.known ? view_again(run, fault) : rc;
+}
+
+static struct activation_options describe_visits(struct activating_run *run)
+{
+    const struct activating_request *request = run->request;
+    const char *version = request->state->build.text;
+
+    return (struct activation_options){
+        .layout = run->layout,
+        .seen = &run->view.threads,
+        .source = &run->view.source,
+        .may_sleep =
+            activation_needed(version) || (activation_possible(version) && run->layout.known),
+        .switches_on = request->repairs,
+        .no_calls = request->no_calls,
+        .may_reset = request->may_reset,
+        .lg_sample = request->state->lg_sample,
+        .consent = &run->attachment->hooks,
+    };
+}
+
+static void count_seen(struct activating_run *run)
+{
+    const struct tsd_threads *threads = &run->view.threads;
+    const pid_t only = run->attachment->request.thread;
+
+    memset(run->result->counts, 0, sizeof run->result->counts);
+    for (size_t i = 0; i < threads->count; i++)
+        if (!threads->list[i].background && (!only || only == threads->list[i].thread.tid))
+            run->result->counts[threads->list[i].sampling]++;
+}
+
+static fault_code visit_seen(struct activating_run *run, const struct activation_options *options,
+                             struct fault *fault)
+{
+    struct attachment *attachment = run->attachment;
+    struct activating *result = run->result;
+    fault_code rc = attachment->planned ? FAULT_NONE : attachment_prepare(attachment, fault);
+
+    if (rc != FAULT_NONE)
+        return rc;
+    const struct injection_env env = attachment_env(attachment);
+    result->visited = true;
+    rc = activation_run(&env, &attachment->instance, options, &result->activation, fault);
+    memcpy(result->counts, result->activation.counts, sizeof result->counts);
+    /* A partial result: prof.active is switched, and some threads are visited. */
+    result->interrupted = rc == FAULT_INTERRUPTED;
+    return result->interrupted ? FAULT_NONE : rc;
+}
+
+static fault_code activate_all(struct activating_run *run, struct fault *fault)
+{
+    fault_code rc = repair_init(run, fault);
+
+    if (rc == FAULT_NONE)
+        rc = view_threads(run, fault);
+    if (rc != FAULT_NONE)
+        return rc;
+    count_seen(run);
+    run->result->unknown_why = run->view.threads.unknown_why;
+    const struct activation_options options = describe_visits(run);
+    if (run->request->no_stops || !activation_wanted(&options))
+        return FAULT_NONE;
+    return visit_seen(run, &options, fault);
+}
+
+fault_code activating_run(struct attachment *attachment, const struct activating_request *request,
+                          struct activating *result, struct fault *fault)
+{
+    struct activating_run run = {attachment, request, result, .layout = request->layout};
+    fault_code rc;
+
+    memset(result, 0, sizeof *result);
+    rc = activate_all(&run, fault);
+    thread_view_free(&run.view);
+    return rc;
+}
+
+bool activating_is_seen(struct attachment *attachment, bool may_visit)
+{
+    struct thread_view view;
+    struct fault ignored;
+    bool seen = thread_view_read(&view, attachment, 0, &ignored) == FAULT_NONE &&
+                !view.threads.by_sampling[THREAD_UNKNOWN] &&
+                (may_visit || !view.threads.by_sampling[THREAD_ASLEEP]);
+
+    thread_view_free(&view);
+    return seen;
+}

@@ -1,0 +1,46 @@
+/*
+ * What follows once prof.active is true: which threads sample, as their own memory
+ * shows it, and a visit to those that do not (jemalloc/activate.h).
+ */
+#pragma once
+
+#include "jemalloc/activate.h"
+#include "run/attachment.h"
+
+struct activating_request {
+    const struct prof_state *state;  /* version, period, prof.thread_active_init */
+    struct activation_layout layout; /* if a call has told it */
+    bool repairs;   /* also where thread.prof.active is false, and prof.thread_active_init */
+    bool no_stops;  /* nothing is visited */
+    bool no_calls;  /* a visit makes none */
+    bool may_reset; /* prof.reset may be called where nothing else helps */
+};
+
+/* prof.thread_active_init: what new threads do. */
+enum activating_init {
+    INIT_TRUE, /* or unknown */
+    INIT_FALSE,
+    INIT_SWITCHED, /* it was false */
+};
+
+struct activating {
+    size_t counts[THREAD_OFF + 1]; /* existing threads, by what they do now */
+    const char *unknown_why;       /* why some are unknown, a clause; NULL: none is */
+    enum activating_init init;
+    bool visited;                 /* threads were visited: */
+    struct activation activation; /* the visits */
+    bool interrupted;             /* before all were visited; no fault */
+};
+
+/*
+ * After prof.active has become true. A fault concerns the whole process; *result is
+ * valid then, too: what was done before.
+ */
+fault_code activating_run(struct attachment *attachment, const struct activating_request *request,
+                          struct activating *result, struct fault *fault);
+
+/*
+ * True if memory shows of every thread what it does, and none would have to be
+ * visited: then not even a version with the defect of 5.2 needs a call.
+ */
+bool activating_is_seen(struct attachment *attachment, bool may_visit);

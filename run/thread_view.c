@@ -1,0 +1,32 @@
+#include "run/thread_view.h"
+
+#include <string.h>
+
+/* What switching_find has just read is not read again: that takes time on the way of `on`. */
+static void locate_variables(struct thread_view *view, struct attachment *attachment)
+{
+    if (attachment->byte.located)
+        view->variables = attachment->byte.variables;
+    else
+        facts_locate(&view->variables, &attachment->instance, &attachment->modules,
+                     &attachment->target, &attachment->memory);
+}
+
+fault_code thread_view_read(struct thread_view *view, struct attachment *attachment, int64_t offset,
+                            struct fault *fault)
+{
+    memset(view, 0, sizeof *view);
+    locate_variables(view, attachment);
+    view->source = (struct tsd_source){.instance = &attachment->instance,
+                                       .modules = &attachment->modules,
+                                       .target = &attachment->target,
+                                       .memory = &attachment->memory,
+                                       .variables = &view->variables,
+                                       .offset = offset};
+    return tsd_threads_read(&view->threads, &view->source, fault);
+}
+
+void thread_view_free(struct thread_view *view)
+{
+    tsd_threads_free(&view->threads);
+}
