@@ -1,4 +1,5 @@
 #include "jemalloc/tsd/tsd.h"
+#include "jemalloc/tsd/arenas.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -76,6 +77,7 @@ static void judge_tsd(struct tsd_thread *thread, const struct tsd_reading *readi
     thread->has_counts = true;
     thread->allocated = data->allocated;
     thread->deallocated = data->deallocated;
+    thread->arena_at = data->arena;
     thread->wait = data->wait_at;
     thread->active = data->active_at;
 }
@@ -115,6 +117,27 @@ enum thread_sampling tsd_thread_reread(struct tsd_thread *thread, remote_addr po
     thread->wait = thread->active = 0;
     read_thread(thread, &reading, &threads->place);
     return thread->sampling;
+}
+
+/* ---- the defect ---- */
+
+static bool is_since_commit(struct version version, unsigned number, unsigned commits)
+{
+    return version.number > number || (version.number == number && version.commits >= commits);
+}
+
+enum fact tsd_defect(const struct tsd_threads *threads, const char *version)
+{
+    struct version parsed = version_parse(version);
+
+    if (threads->place.layout && !threads->place.layout->may_sleep)
+        return FACT_NO;
+    if (threads->by_sampling[THREAD_ASLEEP])
+        return FACT_YES;
+    if (!parsed.number)
+        return FACT_UNKNOWN;
+    return fact_of(is_since_commit(parsed, VERSION_NUMBER(5, 1, 0), 89) &&
+                   !is_since_commit(parsed, VERSION_NUMBER(5, 2, 1), 21));
 }
 
 /* ---- all threads ---- */
@@ -177,6 +200,35 @@ static void count_threads_by_sampling(struct tsd_threads *threads,
         threads->unknown_why = threads->place.layout ? explain_unknown(threads, reading) : why;
 }
 
+/* The different arenas of all threads. */
+static size_t list_used_arenas(const struct tsd_threads *threads, remote_addr *used)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < threads->count; i++) {
+        size_t k = 0;
+        while (k < count && used[k] != threads->list[i].arena_at)
+            k++;
+        if (k == count && threads->list[i].arena_at && count < TSD_ARENAS_MAX)
+            used[count++] = threads->list[i].arena_at;
+    }
+    return count;
+}
+
+static void number_arenas(struct tsd_threads *threads, const struct tsd_source *source)
+{
+    remote_addr *used = calloc(TSD_ARENAS_MAX, sizeof *used);
+    struct tsd_arenas arenas;
+
+    if (used && tsd_arenas_find(&arenas, used, list_used_arenas(threads, used), source->variables,
+                                source->instance, source->target, source->memory)) {
+        for (size_t i = 0; i < threads->count; i++)
+            threads->list[i].arena = tsd_arena_number(&arenas, threads->list[i].arena_at);
+        tsd_arenas_free(&arenas);
+    }
+    free(used);
+}
+
 static void read_tsd_threads(struct tsd_threads *threads, const struct tsd_source *source)
 {
     const char *why = "its C library does not show where its threads' data are";
@@ -190,6 +242,8 @@ static void read_tsd_threads(struct tsd_threads *threads, const struct tsd_sourc
         read_thread(&threads->list[i], &reading, &threads->place);
     }
     drop_unused_counts(threads);
+    if (source->arenas)
+        number_arenas(threads, source);
     count_threads_by_sampling(threads, &reading, why);
 }
 

@@ -36,6 +36,7 @@ struct tsd_thread {
     int arena;                       /* from which it allocates; THREAD_NO_ARENA: unknown */
     bool background;                 /* of jemalloc itself: it never samples */
     remote_addr pointer;             /* its thread pointer; 0: unknown */
+    remote_addr arena_at;            /* address of its arena; 0: none yet, or unknown */
     remote_addr wait;   /* address of the count of bytes until its next sample; 0: unknown */
     remote_addr active; /* address of its thread.prof.active (a byte); 0: unknown, or none yet */
 };
@@ -57,6 +58,7 @@ struct tsd_source {
     const struct fact_variables *variables; /* from facts_locate */
     const struct thread_pointers *pointers; /* NULL: they are read */
     int64_t offset; /* of the counters from the thread pointer, if a call has told it; 0: search */
+    bool arenas; /* find the arenas' numbers, which takes time in proportion to the file's size */
 };
 
 /*
@@ -75,6 +77,13 @@ void tsd_threads_free(struct tsd_threads *threads);
 enum thread_sampling tsd_thread_reread(struct tsd_thread *thread, remote_addr pointer,
                                        const struct tsd_threads *threads,
                                        const struct tsd_source *source);
+
+/*
+ * Whether this build has the defect of 5.2 (activate.h): from 5.1.0-89 (0f831365) to 5.2.1-20,
+ * before 9e031c1d. A count without end proves it, a layout without such a count refutes it; the
+ * version decides the rest. Unknown: the layout may have it, and the version is no release's.
+ */
+enum fact tsd_defect(const struct tsd_threads *threads, const char *version);
 
 /* Returns "samples", "off", ...: one word, the same in text and JSON. */
 const char *thread_sampling_text(enum thread_sampling sampling);
