@@ -117,6 +117,7 @@ fault_code activation_learn(struct injection *injection, const struct instance *
     fault_code rc = find_count(injection, instance, &at, fault);
 
     layout->offset = (int64_t)(at - arch_tls(&injection->original));
+    layout->counters = layout->offset - 2 * (int64_t)sizeof(uint64_t);
     /* Otherwise it is not in static TLS, or this thread has none. */
     layout->known = rc == FAULT_NONE && at && layout->offset > -STATIC_TLS_MAX &&
                     layout->offset < STATIC_TLS_MAX;

@@ -38,7 +38,8 @@ enum { ACTIVATION_NAMED = 16 };
 /* Where the count of a thread is. */
 struct activation_layout {
     bool known;
-    int64_t offset; /* from the thread pointer, bytes */
+    int64_t offset;   /* from the thread pointer, bytes */
+    int64_t counters; /* the same of thread.allocated */
 };
 
 struct activation_options {

@@ -76,8 +76,8 @@ static fault_code learn_held(struct attachment *attachment, void *ctx, struct fa
 static fault_code view_again(struct activating_run *run, struct fault *fault)
 {
     thread_view_free(&run->view);
-    return thread_view_read(&run->view, run->attachment, run->layout.known ? run->layout.offset : 0,
-                            fault);
+    return thread_view_read(&run->view, run->attachment,
+                            run->layout.known ? run->layout.counters : 0, fault);
 }
 
 /* A call tells where a thread's counters are, if memory alone does not. */
