@@ -28,6 +28,7 @@ struct block_visit {
     bool (*visit)(struct block_visit *visit, remote_addr addr);
     const struct searched_thread *thread;
     struct id_votes *votes;
+    remote_addr end;    /* of what can be read */
     unsigned char *buf; /* PIECE bytes */
 };
 
@@ -47,6 +48,7 @@ static bool visit_block_piece(struct block_visit *visit, remote_addr start, size
 static bool visit_blocks(struct block_visit *visit, remote_addr start, remote_addr end)
 {
     start = (start + 7) & ~(remote_addr)7;
+    visit->end = end;
     for (remote_addr at = start; at < end;) {
         size_t n = PIECE - at % PIECE;
         n = end - at < n ? (size_t)(end - at) : n;
@@ -85,14 +87,31 @@ static bool visit_stack(struct block_visit *visit, const struct searched_thread 
     return visit_blocks(visit, at.sp, end);
 }
 
+/* Visits both ends of each writable mapping but the first stack. */
+static void visit_writable(struct block_visit *visit)
+{
+    const struct modules *modules = visit->search->modules;
+
+    for (size_t i = 0; i < modules->vma_count; i++) {
+        const struct vma *vma = &modules->vmas[i];
+        remote_addr half = (vma->end - vma->start) / 2, part = half < ENDS ? half : ENDS;
+        if (!is_block_memory(vma) || vma->stack)
+            continue;
+        if (visit_blocks(visit, vma->start, vma->start + part) ||
+            visit_blocks(visit, vma->end - part, vma->end))
+            return;
+    }
+}
+
 /* ---- where the id is ---- */
 
 static bool vote_for_id(struct block_visit *visit, remote_addr addr)
 {
-    int32_t words[OFFSETS];
+    int32_t words[OFFSETS] = {0};
+    size_t left = (size_t)(visit->end - addr);
     bool has_id = false;
 
-    if (!memory_read(visit->search->memory, addr, words, sizeof words))
+    if (!memory_read(visit->search->memory, addr, words, left < sizeof words ? left : sizeof words))
         return false;
     for (size_t i = 2; i < OFFSETS; i++)
         has_id |= words[i] == visit->thread->id;
@@ -100,6 +119,20 @@ static bool vote_for_id(struct block_visit *visit, remote_addr addr)
         visit->votes->at[i] += words[i] == visit->thread->id;
     visit->votes->blocks += has_id;
     return has_id;
+}
+
+/*
+ * The first thread of glibc points to itself at two places; in musl it is its own
+ * neighbour in the ring, if it is alone. The word between them is another pointer.
+ */
+static bool vote_for_first(struct block_visit *visit, remote_addr addr)
+{
+    remote_addr words[3];
+
+    if (memory_read(visit->search->memory, addr, words, sizeof words) && words[2] == addr &&
+        words[1] != addr && words[1])
+        vote_for_id(visit, addr);
+    return false;
 }
 
 /* Two threads must agree; one is enough if its id is no small number and at one place only. */
@@ -128,6 +161,11 @@ static void learn_offset(struct block_visit *visit)
     visit->visit = vote_for_id;
     for (size_t i = 0; i < search->count && votes.blocks < 8; i++)
         visit_stack(visit, &search->list[i]);
+    if (search->count == 1) {
+        visit->visit = vote_for_first;
+        visit->thread = &search->list[0];
+        visit_writable(visit);
+    }
     search->id_offset = elect_offset(&votes, search);
 }
 
@@ -136,21 +174,6 @@ static void learn_offset(struct block_visit *visit)
 static bool offer_block(struct block_visit *visit, remote_addr addr)
 {
     return search_offer(visit->search, addr) == visit->thread;
-}
-
-static void search_first(struct block_visit *visit)
-{
-    const struct modules *modules = visit->search->modules;
-
-    for (size_t i = 0; i < modules->vma_count; i++) {
-        const struct vma *vma = &modules->vmas[i];
-        remote_addr half = (vma->end - vma->start) / 2, part = half < ENDS ? half : ENDS;
-        if (!is_block_memory(vma) || vma->stack)
-            continue;
-        if (visit_blocks(visit, vma->start, vma->start + part) ||
-            visit_blocks(visit, vma->end - part, vma->end))
-            return;
-    }
 }
 
 static void search_others(struct block_visit *visit)
@@ -171,7 +194,7 @@ void search_stacks(struct thread_search *search)
         search_others(&visit);
         visit.thread = search_thread(search, target_ns_pid(search->target));
         if (visit.thread && !visit.thread->pointer)
-            search_first(&visit);
+            visit_writable(&visit);
     }
     free(visit.buf);
 }

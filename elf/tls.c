@@ -7,8 +7,10 @@ enum {
     RELOCATIONS_MAX = 1 << 20,
     PART = 512, /* relocations that are read at once */
     NUMBER_MAX = 1 << 16,
-    DTV_AT = 8,     /* of the pointer to the dtv, from the thread pointer */
-    DTV_GLIBC = 16, /* {address, to_free} */
+    DTV_AT = 8,      /* of the pointer to the dtv, from the thread pointer */
+    SELF_AGAIN = 16, /* where glibc's thread points to itself a second time; in musl, prev */
+    DTV_GLIBC = 16,  /* bytes of an entry of the dtv: the address, to_free */
+    DTV_MUSL = 8,
     BLOCK_MAX = 1 << 24,
 };
 
@@ -143,13 +145,14 @@ static remote_addr dtv_entry(const struct tls_block *block, remote_addr dtv, siz
 
 remote_addr tls_of_thread(const struct tls_block *block, remote_addr pointer, struct memory *memory)
 {
-    remote_addr dtv;
+    remote_addr words[3], again;
 
     if (!pointer || block->model == TLS_UNKNOWN)
         return 0;
     if (block->model == TLS_AT_DISTANCE)
         return pointer + (remote_addr)block->distance;
-    if (!memory_read(memory, pointer + DTV_AT, &dtv, sizeof dtv))
+    if (!memory_read(memory, pointer, words, sizeof words))
         return 0;
-    return dtv_entry(block, dtv, DTV_GLIBC, memory);
+    again = words[SELF_AGAIN / 8];
+    return dtv_entry(block, words[DTV_AT / 8], again == pointer ? DTV_GLIBC : DTV_MUSL, memory);
 }
