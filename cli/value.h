@@ -18,5 +18,7 @@ const char *value_wanted(enum ctl_type type);
 const char *value_format(enum ctl_type type, uint64_t value, const char *text, char *out,
                          size_t size);
 
-/* Parses a type: "bool", "unsigned", "size_t", "ssize_t", "uint64_t", "int64_t", "string". */
+/* Parses a type: "bool", "int", "unsigned", "size_t", "ssize_t", "uint32_t", "uint64_t", "int64_t",
+ * "string". */
 bool value_type(const char *text, enum ctl_type *type);
+#define VALUE_TYPES "bool, int, unsigned, size_t, ssize_t, uint32_t, uint64_t, int64_t or string"

@@ -12,6 +12,7 @@ enum ctl_type {
     CTL_UNSIGNED, /* unsigned, uint32_t: 4 bytes */
     CTL_SSIZE,    /* ssize_t */
     CTL_INT64,    /* int64_t */
+    CTL_INT,      /* int: 4 bytes, in two's complement */
     CTL_FIXED,    /* fxp_t: 16 bits before the point, 16 after it */
     CTL_POINTER,  /* an address in the target */
     CTL_VOID,     /* neither read nor written */
@@ -25,7 +26,7 @@ struct ctl_op {
     enum ctl_type type;
     bool writes;        /* writes new_value; also reads the former value, if the name is readable */
     bool write_only;    /* prof.dump: EPERM if the old value is requested */
-    bool into_buffer;   /* CTL_STRING: jemalloc copies the text to where the old value points */
+    bool into_buffer;   /* jemalloc may copy a text to where the old value points (8 bytes) */
     uint64_t new_value; /* not for CTL_STRING; signed types as two's complement */
     remote_addr new_text; /* CTL_STRING: an address in the target; 0: a null pointer */
     /* out */

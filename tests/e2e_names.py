@@ -50,7 +50,9 @@ MISTAKEN = (
     ("arena.0.retain_grow_limit=1.5M", "64K"),
     ("prof.reset=64", "0 to 63"),
     ("opt.new_one:float", "type"),
-    ("arena.0.new_one:bool", "type"),
+    ("arena.0.new_one:bool", "has no"),
+    ("stats.new_one:size_t=1", "only be read"),
+    ("arena.0.retain_grow_limit=18446744073709551615", "18446744073709551615"),
     ("prof.prefix=" + "x" * 2000, "too long"),
 )
 
@@ -230,10 +232,12 @@ class Names(lib.TestCase):
             self.assert_failed(result, lib.USAGE, "0 to 63")
 
     def test_a_type_that_is_given(self):
-        """opt.* and config.* are constants: an unknown name may be read there."""
+        """The names of the build are in its memory: one that it lacks is not even tried."""
         victim = self.victim()
-        result = self.mallctl(victim.pid, "opt.not_yet_known:size_t")
-        self.assert_failed(result, lib.REFUSED, "opt.not_yet_known", "does not have it")
+        for name in ("opt.not_yet_known", "stats.arenas.0.not_yet_known", "not_yet_known"):
+            result = self.mallctl(victim.pid, name + ":size_t")
+            self.assert_failed(result, lib.USAGE, "jemalloc has no '%s'" % name)
+            self.assertNotRegex(result.err, r"thread \d+ stopped for")
         self.assertEqual(self.lines(victim.pid, "opt.prof:bool"), ["opt.prof = true"])
 
     def test_what_jemalloc_refuses(self):
@@ -360,7 +364,83 @@ class Hooked(lib.TestCase):
         self.assertEqual(lib.read_text(self.log), "")
 
 
+class Unlisted(allocators.TestCase):
+    """Names that a build has and jeattach does not know: a library in which names are renamed."""
+
+    RENAMED = ("zero_reallocs", "zero_realloc9"), ("abandoned_vm", "abandoned_v9"), \
+        ("retain_grow_limit", "retain_grow_limi9"), ("hpa_sec_nshards", "hpa_sec_nshard9")
+
+    def start(self):
+        victim = self.victim()
+        path = next(m.path for m in lib.mappings(victim.pid) if "libjemalloc" in m.path)
+        with open(path, "rb") as file:
+            code = file.read()
+        for old, new in self.RENAMED:
+            self.assertIn(old.encode() + b"\0", code)
+            code = code.replace(old.encode() + b"\0", new.encode() + b"\0")
+        library = os.path.join(self.directory(), "libjemalloc.so.2")
+        with open(library, "wb") as file:
+            file.write(code)
+        return self.allocator("5.3.0", library=library)
+
+    def told(self, pid, *words):
+        return json.loads(self.assert_ran(lib.run_tool("mallctl", pid, "--json", *words)).text)
+
+    def test_read_with_a_type(self):
+        allocator = self.start()
+        for name, kind in (("stats.zero_realloc9", "size_t"),
+                           ("stats.arenas.0.abandoned_v9", "uint64_t"),
+                           ("opt.hpa_sec_nshard9", "size_t")):
+            values = self.told(allocator.pid, "%s:%s" % (name, kind))["values"]
+            self.assertEqual(list(values), [name])
+            result = lib.run_tool("mallctl", allocator.pid, name)
+            self.assert_failed(result, lib.USAGE, "this build of jemalloc has " + name,
+                               name + ":TYPE")
+            self.assertNotRegex(result.err, r"thread \d+ stopped for")
+        self.assertEqual(values, {"opt.hpa_sec_nshard9": 4})
+        self.assert_well(allocator)
+
+    def test_another_size(self):
+        """jemalloc compares the size, and says so; it has copied what fits."""
+        allocator = self.start()
+        result = lib.run_tool("mallctl", allocator.pid, "stats.zero_realloc9:bool")
+        self.assert_failed(result, lib.REFUSED, "another type")
+        self.assert_well(allocator)
+
+    def test_not_read_where_a_read_may_act(self):
+        allocator = self.start()
+        result = lib.run_tool("mallctl", allocator.pid, "arena.0.retain_grow_limi9:size_t")
+        self.assert_failed(result, lib.REFUSED, "not known to jeattach")
+        self.assert_well(allocator)
+
+    def test_listed(self):
+        allocator = self.start()
+        unknown = self.told(allocator.pid, "--list", "stats.*", "stats.arenas.0.*", "arena.0.*")
+        self.assertEqual(sorted(unknown["unknown"]), ["arena.0.retain_grow_limi9",
+                         "stats.arenas.0.abandoned_v9", "stats.zero_realloc9"])
+        lines = self.assert_ran(lib.run_tool("mallctl", allocator.pid, "--list")).text.splitlines()
+        self.assertEqual([line for line in lines if "not known" in line],
+                         ["opt.hpa_sec_nshard9 = ?   (not known to jeattach: read it as "
+                          "opt.hpa_sec_nshard9:TYPE)"])
+        self.assert_well(allocator)
+
+
 class OfReleases(allocators.TestCase):
+    def test_every_name_is_known(self):
+        """The tables of each release, shared, linked in and stripped, have no other names."""
+        for version in allocators.VERSIONS:
+            for link in ("shared", "static", "stripped"):
+                with self.subTest(version=version, link=link):
+                    pid = self.allocator(version, link).pid
+                    for pattern in ("*", "stats.arenas.0.*", "stats.arenas.0.*.0.*",
+                                    "arenas.*.0.*", "arena.0.*", "prof.stats.*.0.*",
+                                    "experimental.arenas.0.*"):
+                        result = lib.run_tool("mallctl", "--json", pid, "--list", pattern)
+                        told = json.loads(self.assert_ran(result).text)
+                        self.assertEqual(told["unknown"], [], pattern)
+                    result = lib.run_tool("mallctl", pid, "opt.not_yet_known:size_t")
+                    self.assert_failed(result, lib.USAGE, "has no")
+
     def test_no_read_ends_the_process(self):
         """Every name of each release, in processes that lack what a read may require."""
         lacking = ("prof:false", "tcache:false", "prof:true,prof_active:false,tcache:false",

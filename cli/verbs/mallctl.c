@@ -5,6 +5,7 @@
 #include "cli/value.h"
 #include "cli/verbs/verbs.h"
 #include "jemalloc/access.h"
+#include "jemalloc/stripped/stripped.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -17,7 +18,9 @@ struct mallctl {
     struct build build;
     struct access list[LIST_MAX];
     size_t count;
-    size_t left_out; /* names beyond LIST_MAX */
+    size_t left_out;                        /* names beyond LIST_MAX */
+    enum ctl_type asked[OPTIONS_NAMES_MAX]; /* of NAME:TYPE; CTL_STRUCT: not given */
+    struct catalog catalog;                 /* if a name or type may be unlisted, or with --list */
 };
 
 /* ---- refusals ---- */
@@ -51,6 +54,9 @@ static const char *const refusals[] = {
     [NAME_REFUSE_DUMP] = "cannot be called this way: use jeattach dump",
     [NAME_REFUSE_LOG] = "would keep a record of every sample in memory and write a file at exit",
     [NAME_REFUSE_EXPERIMENTAL] = "differs from build to build",
+    [NAME_REFUSE_UNLISTED] =
+        "is not known to jeattach: reading it might change or crash the process; of unknown names "
+        "only those of opt, config, stats and approximate_stats are read",
 };
 
 /* "from 5.3.0 on", "up to 5.2.1" */
@@ -98,13 +104,16 @@ static fault_code refuse(const struct mallctl *mallctl, const struct access *acc
     }
 }
 
-/* True for trees of constants: unknown names in them may be read with any type. */
-static bool is_constant_tree(const char *name)
+static bool is_in_build(const struct mallctl *mallctl, const char *name)
 {
-    return strncmp(name, "opt.", 4) == 0 || strncmp(name, "config.", 7) == 0;
+    for (size_t i = 0; i < mallctl->catalog.count; i++)
+        if (name_fits(mallctl->catalog.list[i], name))
+            return true;
+    return false;
 }
 
-static fault_code refuse_unknown(const struct access *access, const struct build *build,
+/* The version is not known yet, but perhaps the names of this build. */
+static fault_code refuse_unknown(const struct mallctl *mallctl, const struct access *access,
                                  struct fault *fault)
 {
     char near[CTL_NAME_MAX], clean[CTL_NAME_MAX];
@@ -113,19 +122,16 @@ static fault_code refuse_unknown(const struct access *access, const struct build
     if (names_begin(access->name))
         return fault_set(fault, FAULT_NAME_USAGE, 0, "mallctl",
                          "%s is only a prefix of names: use --list '%s.*'", clean, clean);
-    if (names_suggest(access->name, build->version, near))
+    if (names_suggest(access->name, mallctl->build.version, near) &&
+        (!mallctl->catalog.whole || is_in_build(mallctl, near)))
         return fault_set(fault, FAULT_NAME_USAGE, 0, "mallctl",
                          "jemalloc has no '%s'; did you mean %s?", clean, near);
-    return fault_set(
-        fault, FAULT_NAME_USAGE, 0, "mallctl", "jemalloc has no '%s'%s", clean,
-        is_constant_tree(access->name)
-            ? " that jeattach knows; if this version has it, add its type: NAME:bool, NAME:size_t"
-            : "");
+    return fault_set(fault, FAULT_NAME_USAGE, 0, "mallctl", "jemalloc has no '%s'", clean);
 }
 
 /* ---- before the target is touched ---- */
 
-/* "opt.new_name:size_t" */
+/* "stats.new_name:size_t" */
 static bool take_type(struct access *access)
 {
     char *colon = strrchr(access->name, ':');
@@ -133,7 +139,7 @@ static bool take_type(struct access *access)
     if (!colon)
         return true;
     *colon = '\0';
-    return is_constant_tree(access->name) && value_type(colon + 1, &access->type);
+    return value_type(colon + 1, &access->type);
 }
 
 static fault_code take_mallctl_value(struct access *access, const char *text, struct fault *fault)
@@ -148,12 +154,23 @@ static fault_code take_mallctl_value(struct access *access, const char *text, st
                          access->name);
     }
     if (value_parse(access->type, text, &access->value) &&
-        !(access->entry->traits & NAME_LG && access->value > 63))
+        !(access->entry->traits & NAME_LG && access->value > 63) &&
+        !(access->entry->traits & NAME_NOT_MAX && access->value == UINT64_MAX))
         return FAULT_NONE;
     return fault_set(fault, FAULT_NAME_USAGE, 0, "mallctl", "'%s' is not a value of %s: must be %s",
                      message_clean(text, clean, sizeof clean), access->name,
                      access->entry->traits & NAME_LG ? "the logarithm of a size, 0 to 63"
                                                      : value_wanted(access->type));
+}
+
+static fault_code refuse_unlisted_write(const struct mallctl *mallctl, const struct access *access,
+                                        struct fault *fault)
+{
+    if (access->type == CTL_STRUCT)
+        return refuse_unknown(mallctl, access, fault);
+    return fault_set(fault, FAULT_NAME_USAGE, 0, "mallctl",
+                     "%s is not known to jeattach: a name with a type can only be read",
+                     access->name);
 }
 
 /* Checks a word without the process: assumes the newest version, and that it can profile. */
@@ -172,17 +189,13 @@ static fault_code take_word(struct mallctl *mallctl, const char *word, struct fa
     access->type = CTL_STRUCT;
     if (!take_type(access))
         return fault_set(fault, FAULT_NAME_USAGE, 0, "mallctl",
-                         "only names of opt.* and config.* take a type: :bool, :unsigned, :size_t, "
-                         ":ssize_t, :uint64_t, :int64_t or :string");
+                         "after a name, a colon is followed by its type: " VALUE_TYPES);
+    mallctl->asked[mallctl->count - 1] = access->type;
     access->entry = names_find(access->name, best.version);
-    if (!access->entry && (access->type == CTL_STRUCT || value))
-        return refuse_unknown(access, &best, fault);
-    if (!access->entry) {
-        access->use = NAME_READ;
-        return FAULT_NONE;
-    }
+    access->use = access->entry ? name_use(access->entry, value != NULL) : NAME_READ;
+    if (!access->entry)
+        return value ? refuse_unlisted_write(mallctl, access, fault) : FAULT_NONE;
     access->type = access->entry->type;
-    access->use = name_use(access->entry, value != NULL);
     rc =
         refuse(mallctl, access, name_judge(access->entry, access->name, access->use, &best), fault);
     return rc == FAULT_NONE && value ? take_mallctl_value(access, value + 1, fault) : rc;
@@ -199,17 +212,76 @@ static fault_code take_words(struct mallctl *mallctl, struct fault *fault)
     return rc;
 }
 
+/* ---- names that the table lacks ---- */
+
+static bool wants_catalog(const struct mallctl *mallctl)
+{
+    bool wanted = mallctl->options->list;
+
+    for (size_t i = 0; i < mallctl->count; i++)
+        wanted |= !mallctl->list[i].entry || mallctl->asked[i] != CTL_STRUCT;
+    return wanted;
+}
+
+/* Without the tables of the build, only what is constant is tried: mallctl knows its names. */
+static fault_code check_unlisted(const struct mallctl *mallctl, const struct access *access,
+                                 struct fault *fault)
+{
+    bool has = is_in_build(mallctl, access->name);
+
+    if (has && access->type == CTL_STRUCT)
+        return fault_set(fault, FAULT_NAME_USAGE, 0, "mallctl",
+                         "this build of jemalloc has %s, but jeattach does not know its type: read "
+                         "it as %s:TYPE, where TYPE is " VALUE_TYPES,
+                         access->name, access->name);
+    if (has ||
+        (access->type != CTL_STRUCT && !mallctl->catalog.whole && name_of_constants(access->name)))
+        return FAULT_NONE;
+    return refuse_unknown(mallctl, access, fault);
+}
+
+/* Looks up the other names in the tables of the build, in memory. */
+static fault_code find_unlisted(struct mallctl *mallctl, struct attachment *attachment,
+                                struct fault *fault)
+{
+    fault_code rc = FAULT_NONE;
+
+    if (!wants_catalog(mallctl))
+        return FAULT_NONE;
+    stripped_catalog(&attachment->instance, &attachment->target, &attachment->memory,
+                     &mallctl->catalog);
+    for (size_t i = 0; i < mallctl->count && rc == FAULT_NONE; i++)
+        if (!mallctl->list[i].entry)
+            rc = check_unlisted(mallctl, &mallctl->list[i], fault);
+    return rc;
+}
+
 /* ---- while a thread is stopped ---- */
 
-/* Finds the entry of this version, whose type may differ: opt.thp was a bool before 5.1. */
-static fault_code judge(struct mallctl *mallctl, struct access *access, struct fault *fault)
+/* True for a name of other versions that this build has all the same, if its type was given. */
+static bool is_other_version(const struct mallctl *mallctl, const struct access *access)
 {
+    return access->use == NAME_READ && access->entry->read == NAME_ALLOWED &&
+           mallctl->asked[access - mallctl->list] != CTL_STRUCT &&
+           is_in_build(mallctl, access->name);
+}
+
+/* Finds the entry of this version, whose type may differ: opt.thp was a bool before 5.1. */
+static enum name_refusal judge_access(struct mallctl *mallctl, struct access *access)
+{
+    const struct build *build = &mallctl->build;
+    enum name_refusal refusal;
+
     if (!access->entry)
-        return FAULT_NONE;
-    access->entry = names_find(access->name, mallctl->build.version);
+        return name_judge_unlisted(access->name, build);
+    access->entry = names_find(access->name, build->version);
     access->type = access->entry->type;
-    return refuse(mallctl, access,
-                  name_judge(access->entry, access->name, access->use, &mallctl->build), fault);
+    refusal = name_judge(access->entry, access->name, access->use, build);
+    if (refusal != NAME_OTHER_VERSION || !is_other_version(mallctl, access))
+        return refusal;
+    access->entry = NULL;
+    access->type = mallctl->asked[access - mallctl->list];
+    return name_judge_unlisted(access->name, build);
 }
 
 static bool is_wanted(const struct mallctl *mallctl, const struct ctl_name *entry,
@@ -242,7 +314,7 @@ static void fill_list(struct mallctl *mallctl)
     }
 }
 
-/* In the order of the names; a name that is not in the table is a constant and runs no hook. */
+/* In the order of the names; a name that is not in the table is a value and runs no hook. */
 static fault_code check_hooks(struct attachment *attachment, const struct mallctl *mallctl,
                               struct fault *fault)
 {
@@ -267,7 +339,7 @@ static fault_code mallctl_held(struct attachment *attachment, void *ctx, struct 
     if (rc == FAULT_NONE && mallctl->options->list)
         fill_list(mallctl);
     for (size_t i = 0; i < mallctl->count && rc == FAULT_NONE; i++)
-        rc = judge(mallctl, &mallctl->list[i], fault);
+        rc = refuse(mallctl, &mallctl->list[i], judge_access(mallctl, &mallctl->list[i]), fault);
     if (rc == FAULT_NONE)
         rc = check_hooks(attachment, mallctl, fault);
     if (rc == FAULT_NONE)
@@ -277,6 +349,48 @@ static fault_code mallctl_held(struct attachment *attachment, void *ctx, struct 
 }
 
 /* ---- afterwards ---- */
+
+/*
+ * Fills out with the name number i of the build's tables if it was asked for and
+ * the table lacks it.
+ */
+static bool unlisted_name(const struct mallctl *mallctl, size_t i, char name[CTL_NAME_MAX])
+{
+    const char *pattern = mallctl->catalog.list[i];
+    const struct ctl_name entry = {.pattern = pattern,
+                                   .traits = name_of_constants(pattern) ? NAME_LISTED : 0};
+
+    for (size_t n = 0; n < ctl_names_count; n++)
+        if (strcmp(ctl_names[n].pattern, pattern) == 0 &&
+            name_in_version(&ctl_names[n], mallctl->build.version))
+            return false;
+    return is_wanted(mallctl, &entry, name);
+}
+
+static void print_unlisted(const struct mallctl *mallctl)
+{
+    char name[CTL_NAME_MAX];
+
+    for (size_t i = 0; mallctl->options->list && i < mallctl->catalog.count; i++) {
+        if (!unlisted_name(mallctl, i, name))
+            continue;
+        printf("%s = ?   (not known to jeattach", name);
+        if (name_judge_unlisted(name, &mallctl->build) == NAME_ALLOWED)
+            printf(": read it as %s:TYPE", name);
+        printf(")\n");
+    }
+}
+
+static void json_unlisted(struct json *json, const struct mallctl *mallctl)
+{
+    char name[CTL_NAME_MAX];
+
+    json_list_begin(json, "unknown");
+    for (size_t i = 0; mallctl->options->list && i < mallctl->catalog.count; i++)
+        if (unlisted_name(mallctl, i, name))
+            json_item_text(json, name);
+    json_list_end(json);
+}
 
 static void print_mallctl_text(const struct job *job, const struct access *access)
 {
@@ -314,6 +428,8 @@ static void json_value(struct json *json, const struct access *access, uint64_t 
         json_bool(json, access->name, value != 0);
     else if (access->type == CTL_SSIZE || access->type == CTL_INT64)
         json_signed(json, access->name, (int64_t)value);
+    else if (access->type == CTL_INT)
+        json_signed(json, access->name, (int32_t)value);
     else if (access->type == CTL_FIXED || access->type == CTL_POINTER)
         json_text(json, access->name,
                   value_format(access->type, value, NULL, formatted, sizeof formatted));
@@ -325,8 +441,8 @@ static void json_value(struct json *json, const struct access *access, uint64_t 
         json_null(json, access->name);
 }
 
-/* "values": all that were read; "old": the replaced values; "done": what was written or triggered.
- */
+/* "values": all that were read; "old": the replaced values; "done": what was written or triggered;
+ * "unknown": with --list, names of the build whose types are unknown. */
 static void print_mallctl_json(const struct attachment *attachment, const struct mallctl *mallctl)
 {
     const struct access *access = mallctl->list, *end = access + mallctl->count;
@@ -349,6 +465,7 @@ static void print_mallctl_json(const struct attachment *attachment, const struct
         if (access->rc == 0 && access->use != NAME_READ)
             json_bool(&json, access->name, access_kept(access));
     json_object_end(&json);
+    json_unlisted(&json, mallctl);
     attachment_json(attachment, &json);
     json_end(&json);
 }
@@ -446,6 +563,9 @@ static fault_code perform_mallctl(struct job *job, void *ctx, struct fault *faul
 
     if (rc != FAULT_NONE)
         return rc;
+    rc = find_unlisted(mallctl, job->attachment, fault);
+    if (rc != FAULT_NONE)
+        return rc;
     if (mallctl->options->dry_run)
         return describe_mallctl(job, mallctl, fault);
     rc = attachment_hold(job->attachment, mallctl_held, mallctl, fault);
@@ -456,6 +576,8 @@ static fault_code perform_mallctl(struct job *job, void *ctx, struct fault *faul
     for (size_t i = 0; i < mallctl->count && !mallctl->options->json; i++)
         if (mallctl->list[i].rc == 0)
             print_mallctl_text(job, &mallctl->list[i]);
+    if (!mallctl->options->json)
+        print_unlisted(mallctl);
     print_mallctl_notes(mallctl);
     return outcome(mallctl, fault);
 }
@@ -466,6 +588,7 @@ static int mallctl_main(const struct options *options, pid_t pid)
     int code = job_run(options, pid, "use mallctl in process", perform_mallctl, &mallctl);
 
     access_free(mallctl.list, mallctl.count);
+    catalog_free(&mallctl.catalog);
     return code;
 }
 
@@ -480,8 +603,10 @@ const struct verb verb_mallctl = {
              "memory in use or act on an arbitrary thread is refused, with the reason.\n"
              "\n"
              "  VALUE      true or false; a number; a size, such as 64K, 16M, 1G, 1T; text\n"
-             "  NAME:TYPE  a name of opt.* or config.* that is newer than this program: bool,\n"
-             "             unsigned, size_t, ssize_t, uint64_t, int64_t or string\n"
+             "  NAME:TYPE  a name that this jemalloc has and jeattach does not know; it is\n"
+             "             only read, and only in opt, config, stats and approximate_stats.\n"
+             "             TYPE is bool, int, unsigned, size_t, ssize_t, uint32_t, uint64_t,\n"
+             "             int64_t or string\n"
              "\n"
              "Names of thread.* are those of the one thread that is stopped (see --thread).\n",
     .calls =

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-enum { NODE_SIZE = 40, CHILDREN_MAX = 512, PARENTS_MAX = 16 };
+enum { CHILDREN_MAX = 512, PARENTS_MAX = 16 };
 
 static const char anchor_text[] = "thread_active_init";
 
@@ -50,7 +50,7 @@ size_t ctl_find_anchors(const struct view *view, remote_addr anchors[CTL_ANCHORS
 
 /* --- pointers --- */
 
-/* The wanted values: those of a list, or low, low + NODE_SIZE, ... high. */
+/* The wanted values: those of a list, or low, low + CTL_NODE_SIZE, ... high. */
 struct word_search {
     const remote_addr *wanted;
     size_t wanted_count;
@@ -66,7 +66,7 @@ static bool is_wanted_word(const struct word_search *search, remote_addr word)
     for (size_t i = 0; i < search->wanted_count; i++)
         if (word == search->wanted[i])
             return true;
-    return !search->wanted_count && (search->high - word) % NODE_SIZE == 0;
+    return !search->wanted_count && (search->high - word) % CTL_NODE_SIZE == 0;
 }
 
 static bool visit_words(void *ctx, const struct piece *piece)
@@ -119,7 +119,7 @@ struct raw_node {
     uint64_t named, name, count, children, function;
 };
 
-_Static_assert(sizeof(struct raw_node) == NODE_SIZE, "ctl_named_node_t");
+_Static_assert(sizeof(struct raw_node) == CTL_NODE_SIZE, "ctl_named_node_t");
 
 static bool name_valid(const char *name)
 {
@@ -152,7 +152,7 @@ static bool node_valid(const struct view *view, const struct raw_node *raw, stru
     return node->child_count == 0 && is_in_code(view, raw->function);
 }
 
-static bool read_node(const struct view *view, remote_addr at, struct ctl_node *node)
+bool ctl_node_read(const struct view *view, remote_addr at, struct ctl_node *node)
 {
     struct raw_node raw;
 
@@ -164,8 +164,8 @@ static remote_addr table_start(const struct view *view, remote_addr at)
 {
     struct ctl_node node;
 
-    for (unsigned i = 0; i < CHILDREN_MAX && read_node(view, at - NODE_SIZE, &node); i++)
-        at -= NODE_SIZE;
+    for (unsigned i = 0; i < CHILDREN_MAX && ctl_node_read(view, at - CTL_NODE_SIZE, &node); i++)
+        at -= CTL_NODE_SIZE;
     return at;
 }
 
@@ -184,8 +184,8 @@ static remote_addr find_parent(const struct view *view, remote_addr low, remote_
     for (size_t i = 0; i < search.count; i++) {
         remote_addr at = found[i] - offsetof(struct raw_node, children);
         struct ctl_node node;
-        if (read_node(view, at, &node) && node.children >= low && node.children <= high &&
-            high - node.children < (remote_addr)node.child_count * NODE_SIZE &&
+        if (ctl_node_read(view, at, &node) && node.children >= low && node.children <= high &&
+            high - node.children < (remote_addr)node.child_count * CTL_NODE_SIZE &&
             strcmp(node.name, name) == 0)
             return at;
     }
@@ -198,7 +198,7 @@ static remote_addr climb_tables(const struct view *view, remote_addr at)
     struct ctl_node node;
     remote_addr prof;
 
-    if (!read_node(view, at, &node) || strcmp(node.name, anchor_text) != 0)
+    if (!ctl_node_read(view, at, &node) || strcmp(node.name, anchor_text) != 0)
         return 0;
     prof = find_parent(view, table_start(view, at), at, "prof");
     return prof ? find_parent(view, table_start(view, prof), prof, "") : 0;
@@ -220,7 +220,7 @@ static bool tables_add(const struct view *view, struct ctl_tables *tables, size_
         !view_read(view, start, raw, count * sizeof *raw))
         return false;
     tables->tables[tables->table_count++] =
-        (struct ctl_table){start, start + (remote_addr)count * NODE_SIZE, owner};
+        (struct ctl_table){start, start + (remote_addr)count * CTL_NODE_SIZE, owner};
     for (uint32_t i = 0; i < count; i++) {
         struct ctl_node *node = &tables->nodes[tables->node_count++];
         if (!node_valid(view, &raw[i], node))
@@ -235,7 +235,7 @@ static bool tables_fill(const struct view *view, struct ctl_tables *tables)
 {
     struct ctl_node root;
 
-    if (!read_node(view, tables->super_root, &root) ||
+    if (!ctl_node_read(view, tables->super_root, &root) ||
         !tables_add(view, tables, SIZE_MAX, root.children, root.child_count))
         return false;
     for (size_t i = 0; i < tables->node_count; i++) {
@@ -341,8 +341,8 @@ remote_addr ctl_indexed_function(const struct view *view, const char *name)
     find_words(view, &search);
     for (size_t i = 0; i < search.count; i++) {
         struct ctl_node node;
-        if (!read_node(view, words[i] - offsetof(struct raw_node, name), &node) || !node.function ||
-            strcmp(node.name, name) != 0)
+        if (!ctl_node_read(view, words[i] - offsetof(struct raw_node, name), &node) ||
+            !node.function || strcmp(node.name, name) != 0)
             continue;
         if (function && function != node.function)
             return 0;

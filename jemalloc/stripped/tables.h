@@ -15,7 +15,13 @@
 
 #include "elf/view.h"
 
-enum { CTL_NODES_MAX = 2048, CTL_TABLES_MAX = 256, CTL_NODE_NAME_MAX = 96, CTL_ANCHORS_MAX = 64 };
+enum {
+    CTL_NODE_SIZE = 40,
+    CTL_NODES_MAX = 2048,
+    CTL_TABLES_MAX = 256,
+    CTL_NODE_NAME_MAX = 96,
+    CTL_ANCHORS_MAX = 64
+};
 
 struct ctl_node {
     char name[CTL_NODE_NAME_MAX];
@@ -50,6 +56,9 @@ size_t ctl_find_anchors(const struct view *view, remote_addr anchors[CTL_ANCHORS
  */
 struct ctl_tables *ctl_find_tables(const struct view *view, const remote_addr *anchors,
                                    size_t anchor_count, size_t nth);
+
+/* Reads a named node (except its parent); false: what is at that address has not its form. */
+bool ctl_node_read(const struct view *view, remote_addr at, struct ctl_node *node);
 
 /* Returns the function that serves a name ("prof.active"); 0: this version has no such name. */
 remote_addr ctl_function(const struct ctl_tables *tables, const char *path);
