@@ -211,6 +211,24 @@ static bool thread_is_ending(struct memory *memory, const struct evidence *evide
            arch_follows_direct_call(before);
 }
 
+/*
+ * The walk ended in a frame that it could not leave: the thread's first one,
+ * mostly. Then every word from there on counts, as in a scan.
+ */
+static struct evidence judge_rest(const struct plan *plan, struct memory *memory,
+                                  const struct evidence *walk, remote_addr stack_end)
+{
+    struct evidence rest = *walk;
+
+    if (stack_end - walk->rest > SAFEPOINT_SCAN_MAX)
+        return rest;
+    rest.proof = scan_stack(plan, memory, walk->rest & ~(remote_addr)7, stack_end).proof;
+    if (rest.proof != PROOF_SAFE)
+        rest.proof = PROOF_UNWIND;
+    rest.inner = 0;
+    return rest;
+}
+
 static struct evidence judge_by_walk(const struct plan *plan, struct memory *memory,
                                      struct unwinder *unwinder, const arch_regs *regs,
                                      bool main_thread, remote_addr stack_end,
@@ -218,6 +236,8 @@ static struct evidence judge_by_walk(const struct plan *plan, struct memory *mem
 {
     struct evidence walk = unwinder_prove(unwinder, plan, regs, stack_end);
 
+    if (walk.proof == PROOF_UNWIND && walk.rest >= arch_sp(regs) && walk.rest <= stack_end)
+        walk = judge_rest(plan, memory, &walk, stack_end);
     if (walk.proof == PROOF_SAFE && !main_thread && thread_is_ending(memory, &walk))
         walk.proof = PROOF_ENDING;
     if (walk.proof != PROOF_UNWIND)

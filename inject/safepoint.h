@@ -4,7 +4,9 @@
  * The allocator's locks are not recursive. A frame in the allocator, the
  * loader, fork or an unwinder leaves a return address on the stack; a stopped
  * thread whose pc is outside them, and whose used stack contains no such
- * address, is in none of them. Nothing else counts as proof.
+ * address, is in none of them. So is one whose frames are walked from the
+ * innermost one on (inject/unwind.h), and whose stack contains no such address
+ * above the frame where the walk ends. Nothing else counts as proof.
  */
 #pragma once
 
@@ -43,6 +45,7 @@ struct evidence {
     size_t scanned;      /* bytes of stack */
     unsigned frames;     /* unwound; 0: the scan was sufficient, or no stack was unwound */
     remote_addr inner;   /* pc of the last frame but one; 0: none, or no walk to the end */
+    remote_addr rest; /* PROOF_UNWIND: stack pointer of the frame where the walk ended; 0: none */
     bool inner_exact; /* inner is where the thread is, or was interrupted; otherwise after a call */
 };
 

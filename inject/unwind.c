@@ -1,5 +1,6 @@
 #include "inject/unwind.h"
 #include "elf/image.h"
+#include "inject/ways.h"
 
 #include <dlfcn.h>
 #include <libunwind.h>
@@ -62,13 +63,15 @@ struct unwinder {
     struct memory *memory;
     const struct modules *modules;
     unw_addr_space_t space;
-    const arch_regs *regs;          /* of the current walk */
+    struct ways *ways;
+    struct way place;               /* where the current walk began, or began again */
     const struct eh_frames *frames; /* of its plan */
     remote_addr stack_start, stack_end;
     size_t stack_len;         /* bytes of it in snapshot */
     remote_addr beyond_start; /* address of beyond: where the walk was last */
     size_t beyond_len;
-    bool guessed; /* a frame had no call frame information */
+    bool guessed;     /* a frame had no call frame information */
+    remote_addr rest; /* stack pointer of the frame that could not be left */
     unsigned char snapshot[SNAPSHOT_MAX];
     unsigned char beyond[BEYOND_MAX];
 };
@@ -229,7 +232,8 @@ static int access_reg(unw_addr_space_t space, unw_regnum_t reg, unw_word_t *valu
     const struct unwinder *unwinder = arg;
 
     (void)space;
-    if (write || !arch_unwind_register(unwinder->regs, reg, value))
+    if (write || reg < 0 || reg >= 32 || !(unwinder->place.known >> reg & 1) ||
+        !arch_unwind_register(&unwinder->place.regs, reg, value))
         return -UNW_EBADREG;
     return 0;
 }
@@ -283,9 +287,11 @@ struct unwinder *unwinder_new(struct memory *memory, const struct modules *modul
         return NULL;
     unwinder->memory = memory;
     unwinder->modules = modules;
-    if (libunwind_load(&unwinder->library))
+    unwinder->ways = ways_new();
+    if (unwinder->ways && libunwind_load(&unwinder->library))
         unwinder->space = unwinder->library.create(&accessors, 0);
     if (!unwinder->space) {
+        ways_free(unwinder->ways);
         free(unwinder);
         return NULL;
     }
@@ -298,6 +304,7 @@ void unwinder_free(struct unwinder *unwinder)
     if (!unwinder)
         return;
     unwinder->library.destroy(unwinder->space);
+    ways_free(unwinder->ways);
     free(unwinder);
 }
 
@@ -327,31 +334,107 @@ static const struct code_range *forbidden_at(const struct plan *plan, remote_add
     return ranges_find(&plan->forbidden, exact ? pc : pc - 1);
 }
 
-static struct evidence walk_frames(struct unwinder *unwinder, const struct plan *plan,
-                                   unw_cursor_t *cursor)
+/* A frame of the walk. */
+struct step {
+    unw_cursor_t cursor;
+    bool exact;  /* pc is where the thread is, or was interrupted; otherwise after a call */
+    bool before; /* the cursor is at the call before pc, not at pc */
+};
+
+static bool read_frame_word(void *ctx, remote_addr addr, uint64_t *value)
 {
-    struct evidence safe = make_walk_evidence(PROOF_SAFE, 0, NULL, 0);
-    bool exact = true;
+    struct unwinder *unwinder = ctx;
+    unw_word_t word;
+    bool ok =
+        read_from(unwinder->snapshot, unwinder->stack_start, unwinder->stack_len, addr, &word) ||
+        read_beyond(unwinder, addr, &word);
+
+    *value = ok ? word : 0;
+    return ok;
+}
+
+/* Returns the place of a frame, with the registers that are certain there. */
+static struct way place_of(struct unwinder *unwinder, struct step *step)
+{
+    struct way place = {.known = 0};
+
+    for (unsigned i = 0; i < ARCH_WAY_REGISTERS; i++) {
+        unw_word_t value;
+        if ((step->exact || arch_preserves(i)) &&
+            unwinder->library.get_reg(&step->cursor, (unw_regnum_t)i, &value) >= 0)
+            arch_set_way_register(&place, i, value);
+    }
+    if (step->before)
+        arch_set_pc(&place.regs, arch_pc(&place.regs) + 1);
+    return place;
+}
+
+/* Leaves a frame without call frame information by its code (inject/ways.h). */
+static bool leave_by_code(struct unwinder *unwinder, struct step *step)
+{
+    const struct leave_query query = {.memory = unwinder->memory,
+                                      .modules = unwinder->modules,
+                                      .stack_end = unwinder->stack_end,
+                                      .word = read_frame_word,
+                                      .ctx = unwinder};
+    struct way place = place_of(unwinder, step);
+
+    unwinder->rest = arch_sp(&place.regs);
+    if (!ways_leave(unwinder->ways, &query, &place))
+        return false;
+    /* At its start, a walk takes pc to be exact: what counts is the call before it. */
+    unwinder->place = place;
+    arch_set_pc(&unwinder->place.regs, arch_pc(&place.regs) - 1);
+    step->before = true;
+    step->exact = false;
+    return unwinder->library.init(&step->cursor, unwinder->space, unwinder) >= 0;
+}
+
+/* Goes to the next frame. Returns 1; 0: this is the outermost one; -1: not certain. */
+static int next_frame(struct unwinder *unwinder, struct step *step)
+{
+    struct step last = *step;
+    bool signalled = unwinder->library.is_signal_frame(&step->cursor) > 0;
+
+    unwinder->guessed = false;
+    int rc = unwinder->library.step(&step->cursor);
+    if (rc >= 0 && !unwinder->guessed) {
+        step->exact = signalled;
+        step->before = false;
+        return rc;
+    }
+    *step = last;
+    return !signalled && leave_by_code(unwinder, step) ? 1 : -1;
+}
+
+static struct evidence walk_frames(struct unwinder *unwinder, const struct plan *plan,
+                                   struct step *step)
+{
+    struct evidence walk = make_walk_evidence(PROOF_SAFE, 0, NULL, 0);
 
     for (unsigned frames = 1; frames < FRAMES_MAX; frames++) {
         const struct code_range *range;
+        bool exact = step->exact;
         unw_word_t pc;
-        if (unwinder->library.get_reg(cursor, UNW_REG_IP, &pc) < 0)
+        if (unwinder->library.get_reg(&step->cursor, UNW_REG_IP, &pc) < 0)
             return make_walk_evidence(PROOF_UNWIND, 0, NULL, frames);
+        pc += step->before;
         range = forbidden_at(plan, pc, exact);
         if (range)
             return make_walk_evidence(frames == 1 ? PROOF_PC : PROOF_STACK, pc, range->what,
                                       frames);
-        safe.frames = frames;
-        bool signalled = unwinder->library.is_signal_frame(cursor) > 0;
-        int rc = unwinder->library.step(cursor);
-        if (rc < 0 || unwinder->guessed)
-            return make_walk_evidence(PROOF_UNWIND, pc, NULL, frames);
+        walk.frames = frames;
+        int rc = next_frame(unwinder, step);
         if (rc == 0)
-            return safe;
-        safe.inner = pc;
-        safe.inner_exact = exact;
-        exact = signalled;
+            return walk;
+        if (rc < 0) {
+            walk.proof = PROOF_UNWIND;
+            walk.address = pc;
+            walk.rest = unwinder->rest;
+            return walk;
+        }
+        walk.inner = pc;
+        walk.inner_exact = exact;
     }
     return make_walk_evidence(PROOF_UNWIND, 0, NULL, FRAMES_MAX);
 }
@@ -359,14 +442,14 @@ static struct evidence walk_frames(struct unwinder *unwinder, const struct plan 
 struct evidence unwinder_prove(struct unwinder *unwinder, const struct plan *plan,
                                const arch_regs *regs, remote_addr stack_end)
 {
-    unw_cursor_t cursor;
+    struct step step = {.exact = true};
 
-    unwinder->regs = regs;
+    unwinder->place = arch_way_of(regs);
     unwinder->frames = &plan->frames;
-    unwinder->guessed = false;
+    unwinder->rest = 0;
     unwinder->library.flush(unwinder->space, 0, 0);
     take_snapshot(unwinder, arch_sp(regs), stack_end);
-    if (unwinder->library.init(&cursor, unwinder->space, unwinder) < 0)
+    if (unwinder->library.init(&step.cursor, unwinder->space, unwinder) < 0)
         return make_walk_evidence(PROOF_UNWIND, 0, NULL, 0);
-    return walk_frames(unwinder, plan, &cursor);
+    return walk_frames(unwinder, plan, &step);
 }

@@ -2,9 +2,9 @@
  * The second proof: unwinds a stopped thread to its outermost frame.
  *
  * A scan of the stack also finds words that a finished call left behind. Call
- * frame information shows which return addresses are in use. Only a walk that
- * has it for every frame and reaches the outermost frame is proof: a frame
- * found by guessing, or an early end, is not.
+ * frame information shows which return addresses are in use; where it is
+ * missing, the code does (inject/ways.h). A frame found by guessing is no proof.
+ * A walk that ends before the outermost frame proves only what is below.
  */
 #pragma once
 
@@ -23,7 +23,8 @@ void unwinder_free(struct unwinder *unwinder);
 /*
  * Walks the frames of a stopped thread whose stack ends at stack_end. Returns
  * PROOF_SAFE; PROOF_PC or PROOF_STACK with the frame's address; or PROOF_UNWIND
- * if the walk could not be completed. evidence.frames is the number of frames.
+ * if the walk could not be completed: none of the frames below evidence.rest is
+ * forbidden. evidence.frames is the number of frames.
  */
 struct evidence unwinder_prove(struct unwinder *unwinder, const struct plan *plan,
                                const arch_regs *regs, remote_addr stack_end);

@@ -2,6 +2,7 @@
 #include "fuzz.h"
 #include "inject/arch.h"
 #include "inject/refs.h"
+#include "inject/ways.h"
 
 #include <string.h>
 
@@ -51,6 +52,58 @@ static void take_field(void *ctx, int64_t offset)
     expect(ctx != NULL && offset >= INT32_MIN && offset <= INT32_MAX);
 }
 
+/* The code at this address, the stack at the next: both are the same bytes. */
+enum { CODE_AT = 0x10000, STACK_AT = 0x7f0000 };
+
+struct bytes {
+    const uint8_t *data;
+    size_t size;
+};
+
+static bool read_code(void *ctx, remote_addr addr, unsigned char *buf, size_t size, size_t *len)
+{
+    const struct bytes *bytes = ctx;
+
+    if (addr - CODE_AT >= bytes->size)
+        return false;
+    *len = bytes->size - (addr - CODE_AT);
+    *len = *len < size ? *len : size;
+    memcpy(buf, bytes->data + (addr - CODE_AT), *len);
+    return true;
+}
+
+static bool read_stack(void *ctx, remote_addr addr, uint64_t *value)
+{
+    const struct bytes *bytes = ctx;
+
+    if (addr - STACK_AT >= bytes->size || bytes->size - (addr - STACK_AT) < sizeof *value)
+        return false;
+    memcpy(value, bytes->data + (addr - STACK_AT), sizeof *value);
+    return true;
+}
+
+/* All ways from the first byte end. */
+static void check_ways(const uint8_t *data, size_t size)
+{
+    static struct ways *ways;
+    struct bytes bytes = {data, size};
+    const struct way_reader reader = {read_code, read_stack, &bytes};
+    struct ways_found found;
+    arch_regs regs;
+
+    memset(&regs, 0, sizeof regs);
+    regs.rip = CODE_AT;
+    regs.rsp = STACK_AT;
+    regs.rbp = STACK_AT + 64;
+    struct way way = arch_way_of(&regs);
+    ways = ways ? ways : ways_new();
+    expect(ways != NULL);
+    arch_follow_ways(ways, &reader, &way, CODE_AT + 8, &found);
+    expect(found.count <= WAY_RETURNS_MAX);
+    for (size_t i = 0; i < found.count; i++)
+        expect(found.returns[i].known >> 7 & 1); /* the stack pointer */
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const finder finders[] = {arch_find_syscall_return, arch_find_sigreturn, arch_find_store,
@@ -60,6 +113,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_finder(finders[i], data, size);
     check_store(data, size);
     check_calls(data, size);
+    check_ways(data, size);
     refs_visit_loads(data, size, 0x401000, take_load, &size);
     refs_visit_fields(data, size, 80, take_field, &size);
     return 0;
