@@ -1,9 +1,9 @@
 #include "jemalloc/stats.h"
+#include "jemalloc/callback.h"
 #include "jemalloc/faults.h"
 #include "jemalloc/variable.h"
 #include "jemalloc/version.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -83,63 +83,6 @@ fault_code stats_read(struct injection *injection, const struct instance *instan
 
 /* ---- the report ---- */
 
-struct stats_report {
-    struct injection *injection;
-    struct sink *sink;
-    bool gathers; /* through our callback; else at its writes to file descriptor 2 */
-    struct gather gather;
-    bool overflow;
-    int err;
-};
-
-/* Takes count bytes at addr into the sink; a hostile target may give any count. */
-static int64_t take_piece(struct stats_report *report, remote_addr addr, uint64_t count)
-{
-    unsigned char *space = sink_reserve(report->sink, count);
-
-    if (!space) {
-        report->overflow = true;
-    } else if (!memory_read(report->injection->env.memory, addr, space, count)) {
-        report->err = errno;
-        return -EFAULT;
-    } else {
-        report->sink->len += count;
-    }
-    /* Since 5.3.1 jemalloc repeats a short write, forever if nothing is written. */
-    return (int64_t)count;
-}
-
-static enum intercept_verdict report_enter(void *ctx, uint64_t nr, const uint64_t args[6],
-                                           int64_t *result)
-{
-    struct stats_report *report = ctx;
-    bool ours = report->gathers ? gather_is_write(&report->gather, nr, args)
-                                : arch_is_write(nr) && args[0] == STDERR_FILENO;
-
-    if (!ours)
-        return INTERCEPT_PASS;
-    *result = take_piece(report, args[1], args[2]);
-    return INTERCEPT_STAND_IN;
-}
-
-static void report_leave(void *ctx, uint64_t nr, const uint64_t args[6], int64_t result)
-{
-    (void)ctx;
-    (void)nr;
-    (void)args;
-    (void)result;
-}
-
-static fault_code judge_report(const struct stats_report *report, struct fault *fault)
-{
-    if (report->overflow)
-        return sink_refuse(report->sink, "malloc_stats_print", fault);
-    if (report->err || report->sink->len == 0)
-        return fault_set(fault, FAULT_INTERNAL, report->err, "malloc_stats_print",
-                         "it wrote no report");
-    return FAULT_NONE;
-}
-
 /* Checks whether the report can be taken at file descriptor 2: in pieces of 64 KiB since 5.3.0. */
 static fault_code check_direct(struct injection *injection, const struct instance *instance,
                                const struct stats_request *request, struct fault *fault)
@@ -163,25 +106,21 @@ static fault_code check_direct(struct injection *injection, const struct instanc
 fault_code stats_print(struct injection *injection, const struct instance *instance,
                        const struct stats_request *request, struct fault *fault)
 {
-    struct stats_report report = {.injection = injection, .sink = request->sink};
-    const struct intercept intercept = {
-        .enter = report_enter, .leave = report_leave, .ctx = &report};
+    struct callback callback;
     struct arch_call calls[2] = {{.function = instance->stats_print}};
     fault_code rc = hooks_check(injection, instance, 0, request->consent, NULL, fault);
 
     if (rc != FAULT_NONE)
         return rc;
-    report.gathers = injection_gather(injection, &report.gather);
-    if (!report.gathers)
+    callback_begin(&callback, injection, request->sink);
+    if (!callback.gathers)
         rc = check_direct(injection, instance, request, fault);
     if (rc != FAULT_NONE)
         return rc;
-    if (report.gathers) {
-        calls[0].args[0] = report.gather.function;
-        calls[0].args[1] = report.gather.context;
-        calls[1] = report.gather.flush;
-    }
+    calls[0].args[0] = callback.gather.function;
+    calls[0].args[1] = callback.gather.context;
     calls[0].args[2] = injection_put(injection, request->options, strlen(request->options) + 1);
-    rc = injection_call(injection, calls, report.gathers ? 2 : 1, &intercept, fault);
-    return rc == FAULT_NONE ? judge_report(&report, fault) : rc;
+    calls[1] = callback.gather.flush;
+    rc = injection_call(injection, calls, callback.gathers ? 2 : 1, &callback.intercept, fault);
+    return rc == FAULT_NONE ? callback_end(&callback, "malloc_stats_print", fault) : rc;
 }
