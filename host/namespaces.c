@@ -168,3 +168,14 @@ void namesakes_find(struct namesakes *found, const struct procfs *proc, pid_t pi
     }
     processes_free(&all);
 }
+
+bool namespaces_share_clock(const struct procfs *proc, pid_t pid)
+{
+    char own[64], its[64];
+    ssize_t a = procfs_readlink(proc, own, sizeof own, "self/ns/time");
+    ssize_t b = procfs_readlink(proc, its, sizeof its, "%d/ns/time", (int)pid);
+
+    if (a == -ENOENT)
+        return true; /* a kernel without time namespaces */
+    return a > 0 && a == b && memcmp(own, its, (size_t)a) == 0;
+}

@@ -6,6 +6,8 @@
 
 #include "host/procfs.h"
 
+#include <stdbool.h>
+
 enum userns {
     USERNS_UNKNOWN, /* the kernel does not show it */
     USERNS_SAME,
@@ -30,3 +32,9 @@ struct namesakes {
 
 /* Searches all of /proc, for a pid that does not exist in the tool's pid namespace. */
 void namesakes_find(struct namesakes *found, const struct procfs *proc, pid_t pid);
+
+/*
+ * True if CLOCK_MONOTONIC is the same for a process or thread and for the tool: in another time
+ * namespace it may differ (time_namespaces(7)). False also if that cannot be read.
+ */
+bool namespaces_share_clock(const struct procfs *proc, pid_t pid);

@@ -1,6 +1,6 @@
 #include "jemalloc/reader/birth.h"
+#include "host/namespaces.h"
 
-#include <errno.h>
 #include <string.h>
 
 enum {
@@ -44,19 +44,6 @@ uint64_t birth_uptime_limit(const struct target *target)
     start = start / ticks * SECOND_NS + start % ticks * (SECOND_NS / ticks);
     uint64_t time = (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
     return time > start ? time - start : 0;
-}
-
-/* Its CLOCK_MONOTONIC differs from the tool's in another time namespace (time_namespaces(7)). */
-static bool shares_clock(const struct target *target)
-{
-    char own[64], its[64];
-    ssize_t a = procfs_readlink(target->proc, own, sizeof own, "self/ns/time");
-    ssize_t b =
-        procfs_readlink(target->proc, its, sizeof its, "%d/ns/time", (int)target_via(target));
-
-    if (a == -ENOENT)
-        return true; /* a kernel without time namespaces */
-    return a > 0 && a == b && memcmp(own, its, (size_t)a) == 0;
 }
 
 static bool find_window(const struct birth_question *question, struct birth_window *window)
@@ -175,9 +162,12 @@ static void search_arena(struct birth_search *search)
 
 uint64_t birth_find(const struct birth_question *question)
 {
+    const struct target *target = question->source->target;
     struct birth_search search = {.question = question};
 
-    if (!shares_clock(question->source->target) || !find_window(question, &search.window))
+    /* Its CLOCK_MONOTONIC may differ from the tool's. */
+    if (!namespaces_share_clock(target->proc, target_via(target)) ||
+        !find_window(question, &search.window))
         return 0;
     for (size_t i = 0; i < question->arenas->count && !search.created && !search.ambiguous; i++)
         if (read_arenas(question, question->arenas->list[i], search.list))
