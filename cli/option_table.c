@@ -11,6 +11,11 @@ const struct option_row option_rows[] = {
      "write a profile when this rule holds; up to 8 rules (required)"},
     {"duration", 'd', OPTION_DURATION, AT(duration_ns), TAKES_DURATION, 0, OPTIONS_OF_VERB, "D",
      "how long to sample: 30s (default), 5m, 1h"},
+    {"for", '\0', OPTION_DURATION, AT(duration_ns), TAKES_RECENT, 0, OPTIONS_OF_VERB, "D",
+     "the same as --duration"},
+    {"last", '\0', OPTION_NUMBER, AT(last), TAKES_RECENT, 0, OPTIONS_OF_VERB, "N",
+     "list the last N samples, up to 100000 (default 1000): while it samples, the process keeps 80 "
+     "bytes for each, and their stacks"},
     {"interval", 'd', OPTION_DURATION, AT(interval_ns), TAKES_REFRESH, 0, OPTIONS_OF_VERB, "D",
      "time between two refreshes (default 2s, at least 100ms)"},
     {"settle", '\0', OPTION_DURATION, AT(settle_ns), TAKES_SETTLE, 0, OPTIONS_OF_VERB, "D",
@@ -48,8 +53,8 @@ const struct option_row option_rows[] = {
      "switch profiling on at the start, and back at the end"},
     {"share", '\0', OPTION_NUMBER, AT(share), TAKES_REFRESH, 0, OPTIONS_OF_VERB, "N",
      "percentage of the time for which a thread may be stopped (default 1)"},
-    {"sort", '\0', OPTION_TEXT, AT(report.sort), TAKES_REFRESH, 0, OPTIONS_OF_VERB, "BY",
-     "cur: by the memory that a site holds (default); growth"},
+    {"sort", '\0', OPTION_TEXT, AT(report.sort), TAKES_REFRESH | TAKES_RECENT, 0, OPTIONS_OF_VERB,
+     "BY", "cur: by the memory that a site holds (default); growth"},
     {"lg-sample", '\0', OPTION_LG_SAMPLE, AT(lg_sample), TAKES_LG_SAMPLE, 0, OPTIONS_OF_VERB, "N",
      "from now on take a sample every 2^N bytes on average: 0 to 63; 19 is 512 KiB, jemalloc's "
      "default"},

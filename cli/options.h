@@ -31,6 +31,7 @@ enum {
     TAKES_FREEZE = 1 << 18,   /* --freeze */
     TAKES_REPAIR = 1 << 19,   /* --repair */
     TAKES_CORE = 1 << 20,     /* --core, --exe, --root */
+    TAKES_RECENT = 1 << 21,   /* --for, --last, --sort */
 };
 
 /* How a profile is shown; NULL or false: not given. */
@@ -62,7 +63,7 @@ struct options {
     uint64_t duration_ns, every_ns, settle_ns; /* 0: not given */
     uint64_t interval_ns;                      /* -d of top */
     unsigned share;                            /* --share, in percent */
-    unsigned count, keep;                      /* 0: not given */
+    unsigned count, keep, last;                /* 0: not given */
     pid_t thread;                              /* 0: any */
     pid_t instance;                            /* --instance, from 1; 0: the default */
     const char *output;                        /* -o; NULL: none */

@@ -18,12 +18,15 @@ enum {
     FAULT_STATS_SLOW,    /* its report would take thousands of stops */
     FAULT_UNREADABLE,    /* the profile in its memory cannot be proven */
     FAULT_UNWRITABLE,    /* prof.active cannot be written in its memory */
+    FAULT_RECENT_ABSENT, /* it has no list of recent allocations */
+    FAULT_RECENT_UNSAFE, /* printing that list could harm the target */
 
     FAULT_CTL_REFUSED = FAULT_FIRST(JEMALLOC, OTHER), /* mallctl returned an error */
     FAULT_DUMP_OPEN,   /* the target could not open the profile; err is the errno of its open */
     FAULT_DUMP_WRITE,  /* the target could not write it all; err is the errno, or 0 if cut short */
     FAULT_DUMP_UNSAFE, /* a dump to that file could harm the target */
     FAULT_DUMP_NAMELESS, /* jemalloc has no name for the profile */
+    FAULT_RECENT_TEXT,   /* its list of recent allocations is not as in any known version */
 };
 
 /* Values of fault.reason of FAULT_NO_ALLOCATOR. */

@@ -181,7 +181,8 @@ static struct sample *find_sample(struct builder *builder, const struct sample *
 static bool add_heap_line(struct builder *builder, const struct heap_line *line)
 {
     struct samples *samples = builder->samples;
-    struct sample fresh = {.first = (uint32_t)samples->call_count, .thread = TABLE_NONE};
+    struct sample fresh = {
+        .first = (uint32_t)samples->call_count, .stack = line->stack, .thread = TABLE_NONE};
     struct sample *sample;
 
     if (!add_calls(builder, line))

@@ -23,8 +23,9 @@ struct amount {
 
 struct sample {
     uint32_t first, depth; /* range in calls; innermost first */
-    uint32_t thread;       /* index in threads, or TABLE_NONE; in a comparison always TABLE_NONE */
-    uint64_t size;         /* mean bytes of an object of the stack */
+    uint32_t stack;  /* of the profile; in a comparison, of the first one that has the calls */
+    uint32_t thread; /* index in threads, or TABLE_NONE; in a comparison always TABLE_NONE */
+    uint64_t size;   /* mean bytes of an object of the stack */
     struct amount values[VALUE_KINDS];
 };
 

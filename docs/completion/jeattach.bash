@@ -68,7 +68,7 @@ _jeattach_files()
 _jeattach()
 {
     local cur=${COMP_WORDS[COMP_CWORD]} option='' verb=${COMP_WORDS[1]-} pids=() i
-    local verbs='ps status on off dump record leak watch report stats top reset purge mallctl'
+    local verbs='ps status on off dump record leak recent watch report stats top reset purge mallctl'
     local looks='--format --focus --ignore --hide --show --by-thread --allocator --value --unit'
     looks+=' --rows --no-inlines --debuginfod --output'
     local looks_live='--focus --ignore --hide --show --allocator --rows --no-inlines --debuginfod'
@@ -95,6 +95,7 @@ _jeattach()
         dump) options+=" --path $looks --core --exe --root" ;;
         record) options+=" --duration --every --count --keep $looks" ;;
         leak) options+=" --duration --settle $looks" ;;
+        recent) options+=" --duration --for --last --sort $looks" ;;
         report) options+=" --base --root $looks" ;;
         status) options+=' --no-call --core --exe --root' ;;
         on) options+=' --repair --allow-reset' ;;
@@ -111,7 +112,7 @@ _jeattach()
         dump | record | leak) options+=' --freeze' ;;
     esac
     case $verb in
-        on | dump | record | leak | watch | top | stats | reset | purge | mallctl) options+=' --force-hooks' ;;
+        on | dump | record | leak | recent | watch | top | stats | reset | purge | mallctl) options+=' --force-hooks' ;;
     esac
 
     # readline splits --option=value into three words.
@@ -124,7 +125,7 @@ _jeattach()
     for ((i = 2; i < ${#COMP_WORDS[@]}; i++)); do
         [ "$i" -eq "$COMP_CWORD" ] && continue
         case ${COMP_WORDS[i - 1]} in
-            -o | --output | --path | --timeout | --thread | --instance | --lg-sample | --rows | -d | --duration | --every | --interval | --share | \
+            --for | --last | -o | --output | --path | --timeout | --thread | --instance | --lg-sample | --rows | -d | --duration | --every | --interval | --share | \
                 --count | --keep | --settle | -n | --name | --container | --cgroup | --parallel) continue ;;
             --when | --max | --cooldown) continue ;;
         esac
@@ -158,7 +159,8 @@ _jeattach()
             return
             ;;
         --sort)
-            _jeattach_words 'cur growth' "$cur"
+            [ "$verb" = top ] && _jeattach_words 'cur growth' "$cur"
+            [ "$verb" = recent ] && _jeattach_words 'newest size lifetime' "$cur"
             return
             ;;
         --lg-sample)
@@ -181,8 +183,8 @@ _jeattach()
             _jeattach_words 'auto B KiB MiB GiB' "$cur"
             return
             ;;
-        --path | --instance | --focus | --ignore | --hide | --show | --rows | --count | --keep | --share) return ;;
-        -d | --interval | --duration | --every | --settle)
+        --path | --last | --instance | --focus | --ignore | --hide | --show | --rows | --count | --keep | --share) return ;;
+        -d | --interval | --duration | --for | --every | --settle)
             _jeattach_words '10s 30s 5m 1h' "$cur"
             return
             ;;
