@@ -243,6 +243,23 @@ static bool calls_register(const unsigned char *code, size_t len)
     return false;
 }
 
+/* mov $number,%eax right before a system call, but not mov $number,%r8d: no other number counts. */
+static bool loads_own_number(const unsigned char *at, size_t back)
+{
+    return back >= 6 && at[-5] == 0xb8 && (at[-6] & 0xf0) != 0x40 && at[-3] <= 1 && at[-2] == 0 &&
+           at[-1] == 0;
+}
+
+static bool is_fork(const unsigned char *at, size_t back)
+{
+    if (loads_own_number(at, back))
+        return loads_fork_number(at - 5, 5);
+    for (const unsigned char *number = at - back; number < at; number++)
+        if (loads_fork_number(number, (size_t)(at - number)))
+            return true;
+    return false;
+}
+
 size_t refs_find_fork(const unsigned char *code, size_t len)
 {
     static const unsigned char instruction[] = {0x0f, 0x05};
@@ -251,10 +268,8 @@ size_t refs_find_fork(const unsigned char *code, size_t len)
     while ((at = memmem(at, (size_t)(code + len - at), instruction, sizeof instruction))) {
         size_t offset = (size_t)(at - code);
         size_t back = offset < NUMBER_NEAR ? offset : NUMBER_NEAR;
-        for (const unsigned char *number = at - back; number < at; number++)
-            if (loads_fork_number(number, (size_t)(at - number)) &&
-                !calls_register(at + 2, len - offset - 2))
-                return offset;
+        if (is_fork(at, back) && !calls_register(at + 2, len - offset - 2))
+            return offset;
         at += sizeof instruction;
     }
     return SIZE_MAX;

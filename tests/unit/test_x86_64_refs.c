@@ -161,11 +161,20 @@ static void test_fork(void)
     static const unsigned char thread[] = {0xb8, 0x38, 0, 0,    0,    0x0f, 0x05, 0x48, 0x85,
                                            0xc0, 0x74, 1, 0xc3, 0x58, 0x5f, 0xff, 0xd0};
     static const unsigned char other[] = {0xb8, 0, 0, 0, 0, 0x0f, 0x05, 0xc3};
+    /* the end of glibc's clone3: the thread calls its function, then exits */
+    static const unsigned char leaves[] = {0xb8, 0xb3, 1,    0,    0,    0x0f, 0x05,
+                                           0x31, 0xed, 0xff, 0xd2, 0x48, 0x89, 0xc7,
+                                           0xb8, 0x3c, 0,    0,    0,    0x0f, 0x05};
+    /* mov $56,%eax; mov $60,%r8d; syscall */
+    static const unsigned char argument[] = {0xb8, 0x38, 0, 0, 0,    0x41, 0xb8,
+                                             0x3c, 0,    0, 0, 0x0f, 0x05, 0xc3};
 
     CHECK(refs_find_fork(fork_code, sizeof fork_code) == 10);
     CHECK(refs_find_fork(musl, sizeof musl) == 5);
     CHECK(refs_find_fork(thread, sizeof thread) == SIZE_MAX);
     CHECK(refs_find_fork(other, sizeof other) == SIZE_MAX);
+    CHECK(refs_find_fork(leaves, sizeof leaves) == SIZE_MAX);
+    CHECK(refs_find_fork(argument, sizeof argument) == 11);
     CHECK(refs_make_syscall(other, sizeof other));
     CHECK(!refs_make_syscall(other, 5));
 }
