@@ -8,6 +8,7 @@ import contextlib
 import fcntl
 import os
 import re
+import shutil
 import subprocess
 import unittest
 
@@ -68,9 +69,10 @@ def _apt_options(where, suite, kind="deb"):
     return [word for item in settings.items() for word in ("-o", "%s=%s" % item)]
 
 
-def _run(argv, where, patience=PATIENCE):
+def run(argv, where, patience=PATIENCE, env=None):
+    """Runs a command that must succeed; otherwise the test skips, with its last line."""
     done = subprocess.run(
-        argv, cwd=where, stdin=subprocess.DEVNULL, capture_output=True, timeout=patience
+        argv, cwd=where, stdin=subprocess.DEVNULL, capture_output=True, timeout=patience, env=env
     )
     if done.returncode:
         last = (done.stderr.decode(errors="replace").strip().splitlines() or ["no message"])[-1]
@@ -87,11 +89,11 @@ def fetch(name, suite, packages):
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not os.path.exists(done):
             options = _apt_options(where, suite)
-            _run(["apt-get", "-q"] + options + ["update"], where)
-            _run(["apt-get", "-q"] + options + ["download"] + list(packages), where)
+            run(["apt-get", "-q"] + options + ["update"], where)
+            run(["apt-get", "-q"] + options + ["download"] + list(packages), where)
             for file in sorted(os.listdir(where)):
                 if file.endswith(".deb"):
-                    _run(["dpkg", "-x", file, "root"], where)
+                    run(["dpkg", "-x", file, "root"], where)
             with open(done, "w"):
                 pass
     return os.path.join(where, "root")
@@ -108,6 +110,11 @@ def command(version, argv):
     library = os.path.join(root, LIBRARY)
     if version != "5.3.1":
         return argv, {"LD_PRELOAD": library}
+    return loader_of(root) + ["--preload", library] + argv, {}
+
+
+def loader_of(root):
+    """Returns the command that runs a program with the C library of unpacked packages."""
     directories = ":".join(
         os.path.join(root, name) for name in ("usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu")
     )
@@ -115,15 +122,18 @@ def command(version, argv):
                  "lib64/ld-linux-x86-64.so.2"):
         loader = os.path.join(root, name)
         if os.path.exists(loader):
-            return [loader, "--library-path", directories, "--preload", library] + argv, {}
-    raise unittest.SkipTest("libc6 of sid has no dynamic loader where it was")
+            return [loader, "--library-path", directories]
+    raise unittest.SkipTest("libc6 has no dynamic loader where it was")
 
 
-def _public_names(archive):
+def output(argv):
+    """Returns what a command that must succeed prints."""
+    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+
+
+def public_names(archive):
     """Returns the names of jemalloc(3); internal ones begin with je_ and are not changed."""
-    listed = subprocess.run(
-        ["nm", "-g", "--defined-only", archive], capture_output=True, text=True, check=True
-    ).stdout
+    listed = output(["nm", "-g", "--defined-only", archive])
     names = {line.split()[-1] for line in listed.splitlines() if len(line.split()) == 3}
     return sorted(name for name in names if not name.startswith(("je_", "_Z")))
 
@@ -147,37 +157,43 @@ def _link_static(archive, prefix, where, program):
     renamed = os.path.join(where, "jemalloc.a")
     names = os.path.join(where, "names")
     with open(names, "w") as file:
-        for name in _public_names(archive):
+        for name in public_names(archive):
             file.write("%s %s%s\n" % (name, prefix, name))
         file.write("__isoc23_strtol strtol\n")  # a newer C library's name for it
-    _run(["objcopy", "--redefine-syms=" + names, archive, renamed], where)
-    members = subprocess.run(["ar", "t", renamed], capture_output=True, text=True).stdout.split()
-    for member in members:
+    run(["objcopy", "--redefine-syms=" + names, archive, renamed], where)
+    for member in output(["ar", "t", renamed]).split():
         if "cpp" in member:
-            _run(["ar", "d", renamed, member], where)
+            run(["ar", "d", renamed, member], where)
     victims = os.path.join(lib.ROOT, "tests", "victims")
     sources = [os.path.join(victims, os.path.basename(program) + ".c")]
     sources += [os.path.join(victims, "filter.c"), renamed]
     words = ["cc", "-O1", "-D_GNU_SOURCE", "-DPREFIX=" + prefix] + sources
-    _run(words + ["-static-pie", "-fPIE", "-pthread", "-lm", "-o", program + ".new"], where)
+    run(words + ["-static-pie", "-fPIE", "-pthread", "-lm", "-o", program + ".new"], where)
     os.rename(program + ".new", program)
+
+
+def once(path, make):
+    """Returns the path, after make(another path) at its first use."""
+    with open(path + ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not os.path.exists(path):
+            shutil.rmtree(path + ".new", True)
+            make(path + ".new")
+            os.rename(path + ".new", path)
+    return path
 
 
 def stripped(path):
     """Returns the path of a copy of a program or a library without symbols."""
-    result = path + ".stripped"
-    with open(result + ".lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not os.path.exists(result):
-            _run(["strip", "-o", result + ".new", path], os.path.dirname(path))
-            os.rename(result + ".new", result)
-    return result
+    strip = lambda new: run(["strip", "-o", new, path], os.path.dirname(path))
+    return once(path + ".stripped", strip)
 
 
 # ---- from source, for builds that Debian does not have: 90 s each, kept ----
 
 # 5.1.0 and 5.2.1 are part of redis, whose own changes to them depend on a macro of redis alone.
 SOURCES = {
+    "5.3.1": ("sid", "jemalloc", "*"),
     "5.3.0": ("bookworm", "jemalloc", "*"),
     "5.2.1": ("bookworm", "redis", "*/deps/jemalloc"),
     "5.1.0": ("bullseye", "redis", "*/deps/jemalloc"),
@@ -192,23 +208,42 @@ def built(version, *flags):
     with open(os.path.join(where, "lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not os.path.exists(library):
-            tree = _source(version, where)
+            tree = os.path.join(where, "tree")
+            shutil.rmtree(tree, True)
+            shutil.copytree(source(version), tree, symlinks=True)
             number = "--with-version=%s-0-g0" % version
-            _run(["sh", "./configure", "--enable-prof", number] + list(flags), tree, 300)
-            _run(["make", "-j2", "lib/libjemalloc.so.2"], tree, 900)
+            run(["sh", "./configure", "--enable-prof", number] + list(flags), tree, 300)
+            run(["make", "-j2", "lib/libjemalloc.so.2"], tree, 900)
             os.rename(os.path.join(tree, "lib", "libjemalloc.so.2"), library)
+            shutil.rmtree(tree)
     return library
 
 
-def _source(version, where):
+def source(version):
+    """Returns the directory with the source of a release, ready to be configured."""
+    where = os.path.join(HOME, "source-" + version)
+    os.makedirs(where, exist_ok=True)
+    with open(os.path.join(where, "lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not os.path.exists(os.path.join(where, "done")):
+            tree = _fetch_source(version, where)
+            if not os.path.exists(os.path.join(tree, "configure")):
+                run(["autoconf"], tree)
+            with open(os.path.join(where, "done"), "w") as file:
+                file.write(tree)
+    with open(os.path.join(where, "done")) as file:
+        return file.read()
+
+
+def _fetch_source(version, where):
     suite, package, pattern = SOURCES[version]
     options = _apt_options(where, suite, "deb-src")
-    _run(["apt-get", "-q"] + options + ["update"], where)
-    _run(["apt-get", "-q"] + options + ["source", "--download-only", package], where)
+    run(["apt-get", "-q"] + options + ["update"], where)
+    run(["apt-get", "-q"] + options + ["source", "--download-only", package], where)
     for name in sorted(os.listdir(where)):
         if ".orig.tar." in name:
-            _run(["tar", "xf", name, "--wildcards", pattern], where)
+            run(["tar", "xf", name, "--wildcards", pattern], where)
     for root, _, files in os.walk(where):
-        if "configure" in files and "jemalloc.pc.in" in files:
+        if "configure.ac" in files and "jemalloc.pc.in" in files:
             return root
     raise unittest.SkipTest("the source of jemalloc %s is not where it was" % version)

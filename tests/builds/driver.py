@@ -115,6 +115,9 @@ class Run:
                 self.start(build)
         except unittest.SkipTest as reason:
             return self.outcome(verb, SKIPPED, str(reason))
+        except AssertionError as reason:
+            self.stop()
+            return self.outcome(verb, WRONG, str(reason))
         result, reason = self.judged(verb)
         noticed = self.process.noticed() if self.process.alive() else ["it died"]
         if noticed:

@@ -15,6 +15,7 @@
  *   stats OPTIONS FILE  writes malloc_stats_print(OPTIONS) to FILE; - means no option
  *   message             sets a malloc_message that writes to file descriptor 2
  *   active 0|1          writes prof.active
+ *   dump FILE           calls prof.dump for FILE
  *   clear               each worker frees its blocks
  *   more N              allocates one block of N bytes, at least 8, and keeps it
  *   leave               the workers end
@@ -208,6 +209,13 @@ static bool init_threads(bool active)
     return JE(mallctl)("prof.thread_active_init", NULL, NULL, &active, sizeof(active)) == 0;
 }
 
+static bool dump(char *words)
+{
+    const char *path = strtok(words, " \n");
+
+    return path && JE(mallctl)("prof.dump", NULL, NULL, &path, sizeof(path)) == 0;
+}
+
 static bool obey(char *line)
 {
     bool active = strncmp(line, "active 1", 8) == 0;
@@ -222,6 +230,8 @@ static bool obey(char *line)
         return keep_more(strtoul(line + 5, NULL, 10));
     if (strncmp(line, "stats ", 6) == 0)
         return print_stats(line + 6);
+    if (strncmp(line, "dump ", 5) == 0)
+        return dump(line + 5);
     if (strncmp(line, "active ", 7) == 0)
         return JE(mallctl)("prof.active", NULL, NULL, &active, sizeof(active)) == 0;
     if (strncmp(line, "message", 7) == 0) {
