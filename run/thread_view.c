@@ -26,6 +26,11 @@ fault_code thread_view_read(struct thread_view *view, struct attachment *attachm
     return tsd_threads_read(&view->threads, &view->source, fault);
 }
 
+void thread_view_number_arenas(struct thread_view *view)
+{
+    tsd_threads_number_arenas(&view->threads, &view->source);
+}
+
 void thread_view_free(struct thread_view *view)
 {
     tsd_threads_free(&view->threads);

@@ -14,6 +14,9 @@ enum {
     COUNTERS_FAR = 4096,    /* limit of the distance of the counters from the tsd */
     LEAF_KEY_BITS = 20,     /* zero in each key of the radix tree */
     ARENA_ALIGNED = 16,
+    ARENAS_MAX = 4096,
+    BOUND_MAX = 1 << 20, /* threads */
+    TCACHE_STATES = 3,   /* values that are no pointer (4.x, tcache.h) */
     TDATA_BYTES = 144,
 };
 
@@ -21,11 +24,15 @@ enum {
 enum {
     REFUTED = -1,
     SCORE_ARENA = 1,
+    SCORE_TCACHE = 1,
+    SCORE_OLD_ARENA = 2,
     SCORE_TREE = 3,
     SCORE_SLEEPS = 3,
     SCORE_EVENTS = 4,
     SCORE_TDATA = 4,
-    SCORE_RANDOM = 1
+    SCORE_RANDOM = 1,
+    SCORE_UNUSED = 1,
+    SCORE_VERSION = 1, /* for a layout of the version */
 };
 
 #define COUNT_MAX (UINT64_C(1) << 56)
@@ -63,6 +70,14 @@ static uint32_t state_of(const struct tsd_bytes *tsd)
     return wide;
 }
 
+static bool is_nominal(const struct tsd_bytes *tsd)
+{
+    const struct tsd_states *states = tsd->place->layout->states;
+    uint32_t state = state_of(tsd);
+
+    return state >= states->nominal_first && state <= states->nominal_last;
+}
+
 /* Its table has two functions of this jemalloc (ckh.h). */
 static bool is_profiling_data(const struct tsd_bytes *tsd, remote_addr addr,
                               unsigned char bytes[TDATA_BYTES])
@@ -89,7 +104,7 @@ static int score_tdata(const struct tsd_bytes *tsd)
 
     if (!tdata && layout->searched)
         return word_at(tsd, layout->tdata + 8u) ? SCORE_RANDOM : 0; /* prng_state, if seeded */
-    if (!tdata || (layout->has_tdata_states && tdata <= 2))
+    if (!tdata || (layout->has_tdata_states && tdata <= 2 && !is_nominal(tsd)))
         return 0;
     return is_profiling_data(tsd, tdata, bytes) ? SCORE_TDATA : REFUTED;
 }
@@ -116,6 +131,36 @@ static int score_tree(const struct tsd_bytes *tsd)
     return used ? SCORE_TREE : 0;
 }
 
+/* A thread that has allocated is bound to an arena; since 5.0 to one for its own data, too. */
+static bool is_bound(const struct tsd_bytes *tsd, uint64_t arena, uint64_t internal)
+{
+    bool is_old = tsd->place->layout->states->size > 1;
+
+    return (arena && (internal || is_old)) || !word_at(tsd, tsd->place->counters);
+}
+
+/* Up to 4.5 an arena begins with its number, and how many threads are bound to it. */
+static int score_old_arena(const struct tsd_bytes *tsd)
+{
+    uint32_t head[2] = {0};
+    remote_addr arena = word_at(tsd, tsd->place->layout->arena);
+
+    if (tsd->place->layout->states->size == 1 || !arena ||
+        !memory_read(tsd->search->memory, arena, head, sizeof head))
+        return 0;
+    return head[0] < ARENAS_MAX && head[1] - 1 < BOUND_MAX ? SCORE_OLD_ARENA : 0;
+}
+
+static int score_tcache(const struct tsd_bytes *tsd)
+{
+    const struct tsd_layout *layout = tsd->place->layout;
+    uint64_t tcache = layout->tcache == TSD_NONE ? 0 : word_at(tsd, layout->tcache);
+
+    if (tcache <= TCACHE_STATES)
+        return 0;
+    return is_heap(tsd->search, tcache, 8) ? SCORE_TCACHE : REFUTED;
+}
+
 static int score_arenas(const struct tsd_bytes *tsd)
 {
     const struct tsd_layout *layout = tsd->place->layout;
@@ -123,15 +168,19 @@ static int score_arenas(const struct tsd_bytes *tsd)
     uint64_t internal = layout->iarena == TSD_NONE ? 0 : word_at(tsd, layout->iarena);
 
     if ((arena && !is_heap(tsd->search, arena, ARENA_ALIGNED)) ||
-        (internal && !is_heap(tsd->search, internal, ARENA_ALIGNED)))
+        (internal && !is_heap(tsd->search, internal, ARENA_ALIGNED)) ||
+        !is_bound(tsd, arena, internal))
         return REFUTED;
-    if (layout->tcache != TSD_NONE) {
-        uint64_t tcache = word_at(tsd, layout->tcache);
-        if (tcache > 3 && !is_heap(tsd->search, tcache, 8))
-            return REFUTED;
-        return (arena ? SCORE_ARENA : 0) + (tcache > 3);
-    }
     return arena ? SCORE_ARENA : 0;
+}
+
+/* Since 5.0, the state of the fast path implies that the thread has a cache (tsd.c). */
+static bool has_cache(const struct tsd_bytes *tsd)
+{
+    const struct tsd_layout *layout = tsd->place->layout;
+
+    return layout->states->size > 1 || state_of(tsd) != layout->states->nominal_first ||
+           tsd->at[layout->searched ? 0 : 1] == 1;
 }
 
 static int score_wait(const struct tsd_bytes *tsd)
@@ -191,8 +240,9 @@ static bool is_unused(const struct tsd_bytes *tsd)
 
 static int score_thread(const struct tsd_bytes *tsd)
 {
-    int (*const parts[])(const struct tsd_bytes *) = {score_wait, score_events, score_tree,
-                                                      score_arenas, score_tdata};
+    int (*const parts[])(const struct tsd_bytes *) = {score_wait,   score_events,    score_tree,
+                                                      score_arenas, score_old_arena, score_tcache,
+                                                      score_tdata};
     const struct tsd_states *states = tsd->place->layout->states;
     uint32_t state = state_of(tsd);
     int sum = 0;
@@ -200,9 +250,11 @@ static int score_thread(const struct tsd_bytes *tsd)
     if (state > states->last || !counters_possible(tsd))
         return REFUTED;
     if (state == states->uninitialized)
-        return is_unused(tsd) ? 0 : REFUTED;
+        return is_unused(tsd) ? SCORE_UNUSED : REFUTED;
     if (state == states->minimal)
         return 0;
+    if (!has_cache(tsd))
+        return REFUTED;
     for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
         int part = parts[i](tsd);
         if (part == REFUTED)
@@ -227,7 +279,8 @@ struct place_search {
     size_t len;     /* of each copy */
     uint64_t first; /* offset of the first byte in the block */
     struct tsd_place best;
-    int score;
+    int score; /* of the best one */
+    int bonus; /* for a layout of the version */
     bool ambiguous;
 };
 
@@ -243,8 +296,7 @@ static void note_tsd_place(struct place_search *all, const struct tsd_place *pla
 {
     int64_t offset = all->block.distance + (int64_t)(place->at + place->counters);
 
-    if (score < SCORE_MIN || score < all->score ||
-        (all->search->offset && offset != all->search->offset))
+    if (score < all->score || (all->search->offset && offset != all->search->offset))
         return;
     if (score == all->score) {
         all->ambiguous |= !same_meaning(all, place, &all->best);
@@ -259,7 +311,7 @@ static void note_tsd_place(struct place_search *all, const struct tsd_place *pla
 static void try_place(struct place_search *all, const struct tsd_place *place)
 {
     size_t refuted = 0;
-    int sum = 0;
+    int sum = 0, used = 0;
 
     for (size_t i = 0; i < all->count && refuted <= all->count / 8; i++) {
         const struct tsd_bytes tsd = {all->search, place,
@@ -267,9 +319,10 @@ static void try_place(struct place_search *all, const struct tsd_place *place)
         int score = score_thread(&tsd);
         refuted += score == REFUTED;
         sum += score == REFUTED ? 0 : score;
+        used += score > SCORE_UNUSED ? score : 0;
     }
-    if (refuted <= all->count / 8)
-        note_tsd_place(all, place, sum);
+    if (refuted <= all->count / 8 && used >= SCORE_MIN)
+        note_tsd_place(all, place, sum + all->bonus);
 }
 
 /* Tries all counters behind a tsd: in one thread, they must be between its events. */
@@ -387,14 +440,14 @@ static bool choose_range(struct place_search *all)
 
 static void try_layouts(struct place_search *all)
 {
-    const struct tsd_layout *known = NULL;
+    const struct tsd_layout *known = tsd_layouts + tsd_layout_count;
     size_t count = tsd_layouts_of(all->search->version, &known);
 
-    for (size_t i = 0; i < count; i++)
-        try_layout(all, &known[i]);
-    for (size_t i = 0; !all->best.layout && i < tsd_layout_count; i++)
-        if (&tsd_layouts[i] < known || &tsd_layouts[i] >= known + count)
-            try_layout(all, &tsd_layouts[i]);
+    for (size_t i = 0; i < tsd_layout_count; i++) {
+        const struct tsd_layout *layout = &tsd_layouts[i];
+        all->bonus = layout >= known && layout < known + count ? SCORE_VERSION : 0;
+        try_layout(all, layout);
+    }
 }
 
 bool tsd_place_find(struct tsd_place *place, const struct tsd_search *search, const char **why)
@@ -402,7 +455,7 @@ bool tsd_place_find(struct tsd_place *place, const struct tsd_search *search, co
     struct place_search all = {.search = search};
 
     memset(place, 0, sizeof *place);
-    *why = "where this build has its threads' data is unknown";
+    *why = "this build has its threads' data in no thread-local storage that is known";
     if (!choose_range(&all))
         return false;
     for (unsigned i = 0; i < ATTEMPTS && !all.best.layout; i++)
@@ -436,8 +489,7 @@ static enum tsd_condition condition_of(const struct tsd_bytes *tsd)
         return TSD_NEW;
     if (state == states->minimal)
         return TSD_MINIMAL;
-    return state >= states->nominal_first && state <= states->nominal_last ? TSD_NOMINAL
-                                                                           : TSD_ENDING;
+    return is_nominal(tsd) ? TSD_NOMINAL : TSD_ENDING;
 }
 
 static bool take_tsd_tdata(struct tsd_data *data, const struct tsd_bytes *tsd, remote_addr addr)

@@ -215,7 +215,7 @@ static size_t list_used_arenas(const struct tsd_threads *threads, remote_addr *u
     return count;
 }
 
-static void number_arenas(struct tsd_threads *threads, const struct tsd_source *source)
+void tsd_threads_number_arenas(struct tsd_threads *threads, const struct tsd_source *source)
 {
     remote_addr *used = calloc(TSD_ARENAS_MAX, sizeof *used);
     struct tsd_arenas arenas;
@@ -242,8 +242,6 @@ static void read_tsd_threads(struct tsd_threads *threads, const struct tsd_sourc
         read_thread(&threads->list[i], &reading, &threads->place);
     }
     drop_unused_counts(threads);
-    if (source->arenas)
-        number_arenas(threads, source);
     count_threads_by_sampling(threads, &reading, why);
 }
 

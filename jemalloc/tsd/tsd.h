@@ -33,7 +33,8 @@ struct tsd_thread {
     enum thread_sampling sampling;
     bool has_counts;                 /* allocated and deallocated are known */
     uint64_t allocated, deallocated; /* bytes since it started */
-    int arena;                       /* from which it allocates; THREAD_NO_ARENA: unknown */
+    int arena;                       /* from which it allocates, after tsd_threads_number_arenas;
+                                        THREAD_NO_ARENA: none yet, or unknown */
     bool background;                 /* of jemalloc itself: it never samples */
     remote_addr pointer;             /* its thread pointer; 0: unknown */
     remote_addr arena_at;            /* address of its arena; 0: none yet, or unknown */
@@ -68,6 +69,12 @@ struct tsd_source {
 fault_code tsd_threads_read(struct tsd_threads *threads, const struct tsd_source *source,
                             struct fault *fault);
 void tsd_threads_free(struct tsd_threads *threads);
+
+/*
+ * Finds the numbers of the arenas that the threads allocate from. Takes some
+ * milliseconds in a file without symbols, so it is a step of its own.
+ */
+void tsd_threads_number_arenas(struct tsd_threads *threads, const struct tsd_source *source);
 
 /*
  * Reads one of these threads again while it is stopped, by the thread pointer in its
