@@ -50,6 +50,12 @@ static bool is_waiting_for_tool(const struct cpu_follow *follow)
     return thread_refresh(&thread, follow->target) && thread.state == 't';
 }
 
+/* The tool has something to do even if the thread does not stop. */
+static bool is_tool_due(const struct cpu_follow *follow)
+{
+    return deadline_passed(follow->until) || deadline_interrupted(follow->until);
+}
+
 /* Two checks in a row without a turn while the thread is stopped: the tool is starved. */
 static void *monitor_turns(void *arg)
 {
@@ -58,7 +64,7 @@ static void *monitor_turns(void *arg)
     struct timespec until;
 
     clock_gettime(CLOCK_MONOTONIC, &until);
-    while (starved < 2) {
+    while (starved < 2 && !is_tool_due(follow)) {
         until.tv_nsec += WATCH_NS;
         until.tv_sec += until.tv_nsec / 1000000000;
         until.tv_nsec %= 1000000000;
@@ -120,10 +126,11 @@ static bool move_to_thread(struct cpu_follow *follow)
 }
 
 void cpu_follow_begin(struct cpu_follow *follow, const struct target *target, pid_t tid,
-                      bool may_idle)
+                      const struct deadline *until, bool may_idle)
 {
     memset(follow, 0, sizeof *follow);
     follow->target = target;
+    follow->until = until;
     follow->cpu = -1;
     follow->tid = tid;
     follow->self = (pid_t)syscall(SYS_gettid);
@@ -131,10 +138,13 @@ void cpu_follow_begin(struct cpu_follow *follow, const struct target *target, pi
         procfs_openf(target->proc, O_RDONLY, "%d/task/%d/stat", (int)target->pid, (int)tid);
     if (follow->stat < 0 || sched_getaffinity(0, sizeof follow->former, &follow->former))
         return;
-    follow->monitored = sched_getscheduler(0) == SCHED_OTHER && may_idle && start_monitor(follow);
+    follow->monitored = sched_getscheduler(0) == SCHED_OTHER && may_idle && !is_tool_due(follow) &&
+                        start_monitor(follow);
     follow->pinned = move_to_thread(follow);
     if (follow->monitored && follow->pinned)
         set_policy(0, SCHED_IDLE);
+    if (atomic_load(&follow->given_up)) /* the monitor may have come before that */
+        set_policy(0, SCHED_OTHER);
 }
 
 /* If the thread runs for long, load balancing may move it: now and then the tool follows it. */

@@ -13,13 +13,16 @@
  * idle machine with two CPUs, a dump of 43 MB stopped its thread for 1.4 times
  * the cost in-process without the policy, and 1.07 times with it.
  *
- * A SCHED_IDLE tool can be starved by any other work on that CPU while the
- * thread is stopped. A second thread of the tool watches for that and raises
- * the priority again within three milliseconds. Whether it may do so is tried
- * before any thread is stopped; the policy is used only if it may.
+ * A SCHED_IDLE tool can be starved by any other work on that CPU: while the
+ * thread is stopped, and when it has to give the call up at its deadline, or at
+ * the operator's word, while the thread is running (seconds on a host with
+ * several busy threads per CPU). A second thread of the tool watches for both
+ * and raises the priority again within three milliseconds. Whether it may do so
+ * is tried before any thread is stopped; the policy is used only if it may.
  */
 #pragma once
 
+#include "attach/deadline.h"
 #include "attach/threads.h"
 
 #include <pthread.h>
@@ -32,6 +35,7 @@ struct cpu_follow {
     int cpu;          /* the CPU it is pinned to; -1: none */
     cpu_set_t former; /* the tool's former CPU affinity */
     const struct target *target;
+    const struct deadline *until;
     pid_t tid;            /* the thread that is followed */
     pid_t self;           /* the thread of the tool that follows */
     int stat;             /* /proc/PID/task/TID/stat of the thread; negative: not opened */
@@ -49,11 +53,12 @@ bool cpu_follow_may_idle(void);
 
 /*
  * Starts to follow a thread of the target. may_idle: the result of
- * cpu_follow_may_idle; if false, the tool is pinned and keeps its policy. Does
- * nothing if it is not permitted.
+ * cpu_follow_may_idle; if false, the tool is pinned and keeps its policy. until:
+ * when the tool has to act although the thread does not stop; must stay valid
+ * until cpu_follow_end. Does nothing if it is not permitted.
  */
 void cpu_follow_begin(struct cpu_follow *follow, const struct target *target, pid_t tid,
-                      bool may_idle);
+                      const struct deadline *until, bool may_idle);
 /* Call it at each turn: it shows that the tool is not starved. */
 void cpu_follow_turn(struct cpu_follow *follow);
 /* Undoes everything. */

@@ -363,7 +363,7 @@ fault_code perform_calls(struct injection *injection, struct arch_call *calls, s
     if (!write_records(injection))
         return refused_memory(injection, fault);
     if (intercept && !intercept->brief) {
-        cpu_follow_begin(&follow, injection->env.target, injection->session.tid,
+        cpu_follow_begin(&follow, injection->env.target, injection->session.tid, &injection->until,
                          injection->may_idle);
         injection->follow = &follow;
     }
