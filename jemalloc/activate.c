@@ -15,15 +15,15 @@ enum {
     ROUNDS_MAX = 64,
 };
 
-/* The defect came 75 commits after 5.1.0, and went 300 commits after 5.2.1. */
+/* From 5.1.0-89 (0f831365) to 5.2.1-20, before 9e031c1d. */
 bool activation_needed(const char *version)
 {
     const struct version parsed = version_parse(version);
     const unsigned commits = parsed.commits;
 
     return parsed.number == VERSION_NUMBER(5, 2, 0) ||
-           (parsed.number == VERSION_NUMBER(5, 2, 1) && commits < 300) ||
-           (parsed.number == VERSION_NUMBER(5, 1, 0) && commits >= 75);
+           (parsed.number == VERSION_NUMBER(5, 2, 1) && commits < 21) ||
+           (parsed.number == VERSION_NUMBER(5, 1, 0) && commits >= 89);
 }
 
 bool activation_possible(const char *version)

@@ -1,7 +1,7 @@
 /*
  * Makes every thread sample after prof.active has been set to true.
  *
- * On 5.2.0 and 5.2.1 (commits 5.1.0-75 to 5.2.1-299) a thread that allocates while
+ * On 5.2.0 and 5.2.1 (commits 5.1.0-89 to 5.2.1-20) a thread that allocates while
  * prof.active is false sets its count of bytes until the next sample to SSIZE_MAX
  * (jemalloc.c, je_malloc: "bytes_until_sample will be reset"), and nothing ever
  * resets it: the thread does not sample again, even if prof.active becomes true

@@ -42,14 +42,12 @@ const char *prof_byte_find(struct prof_byte *byte, bool active, const struct ins
                            struct memory *memory, struct prof_state *state)
 {
     byte->at = byte->thread_init = 0;
+    byte->visits = false;
     facts_locate(&byte->variables, instance, modules, target, memory);
     byte->located = true;
     facts_read(&byte->variables, memory, state);
     if (!is_known_version(state->build.version))
         return "its version is not known";
-    if (active && activation_needed(state->build.text))
-        return "in this version, threads that allocated while prof.active was false do not sample "
-               "until they are visited";
     const char *why = prove_byte(byte, instance, target, memory);
     if (why)
         return why;
@@ -59,7 +57,10 @@ const char *prof_byte_find(struct prof_byte *byte, bool active, const struct ins
         return "opt.prof is false, and whether profiling is compiled in is unknown";
     if (state->build.opt_prof == FACT_YES && state->prof_active == FACT_UNKNOWN)
         return "the byte of prof.active is neither 0 nor 1";
-    return NULL;
+    byte->visits = active && activation_needed(state->build.text);
+    return byte->visits ? "in this version, threads that allocated while prof.active was false do "
+                          "not sample until they are visited"
+                        : NULL;
 }
 
 fault_code prof_byte_write(const struct prof_byte *byte, bool active, struct memory *memory,

@@ -17,6 +17,7 @@
 struct prof_byte {
     remote_addr at;          /* 0: not found */
     remote_addr thread_init; /* prof.thread_active_init, a byte of the same kind; 0: not found */
+    bool visits;             /* found, but some threads may have to be visited: the defect of 5.2 */
     bool located;            /* variables are known: all that was found with it */
     struct fact_variables variables;
 };

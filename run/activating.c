@@ -84,11 +84,13 @@ static fault_code view_again(struct activating_run *run, struct fault *fault)
 static fault_code view_threads(struct activating_run *run, struct fault *fault)
 {
     const struct activating_request *request = run->request;
+    const struct tsd_threads *threads = &run->view.threads;
     fault_code rc = view_again(run, fault);
-    bool matters = request->repairs || activation_possible(request->state->build.text);
 
-    if (rc != FAULT_NONE || !run->view.threads.by_sampling[THREAD_UNKNOWN] || !matters ||
-        request->no_calls || run->layout.known)
+    if (rc != FAULT_NONE || !threads->by_sampling[THREAD_UNKNOWN] || request->no_calls ||
+        run->layout.known)
+        return rc;
+    if (!request->repairs && tsd_defect(threads, request->state->build.text) == FACT_NO)
         return rc;
     rc = hold_planned(run->attachment, learn_held, run, fault);
     return rc == FAULT_NONE && run->layout.known ? view_again(run, fault) : rc;
@@ -97,14 +99,13 @@ static fault_code view_threads(struct activating_run *run, struct fault *fault)
 static struct activation_options describe_visits(struct activating_run *run)
 {
     const struct activating_request *request = run->request;
-    const char *version = request->state->build.text;
+    const enum fact defect = tsd_defect(&run->view.threads, request->state->build.text);
 
     return (struct activation_options){
         .layout = run->layout,
         .seen = &run->view.threads,
         .source = &run->view.source,
-        .may_sleep =
-            activation_needed(version) || (activation_possible(version) && run->layout.known),
+        .may_sleep = defect == FACT_YES || (defect == FACT_UNKNOWN && run->layout.known),
         .switches_on = request->repairs,
         .no_calls = request->no_calls,
         .may_reset = request->may_reset,

@@ -40,7 +40,7 @@ fault_code activating_run(struct attachment *attachment, const struct activating
                           struct activating *result, struct fault *fault);
 
 /*
- * True if memory shows of every thread what it does, and none would have to be
- * visited: then not even a version with the defect of 5.2 needs a call.
+ * True if memory shows of every thread what it does: then no version needs a call, but
+ * a stop of the threads that have the defect of 5.2. may_visit: those can be stopped.
  */
 bool activating_is_seen(struct attachment *attachment, bool may_visit);

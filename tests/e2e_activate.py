@@ -49,10 +49,10 @@ class Activate(allocators.TestCase):
                 allocator = self.warm(version, link)
                 told = self.on(allocator)
                 self.assertEqual(told["threads"], THREADS + 1)
-                self.assertEqual(told["threads_off"] + told["threads_asleep"], 0)
+                self.assertEqual((told["threads_sampling"], told["threads_unknown"]),
+                                 (THREADS + 1, 0))
                 self.assertFalse(told["did_reset"])
                 if version in FAULTY:
-                    self.assertEqual(told["threads_sampling"], THREADS + 1)
                     self.assertGreaterEqual(told["threads_woken"], THREADS)
                 else:
                     self.assertEqual(told["threads_stopped"], 0)
@@ -208,14 +208,19 @@ class Activate(allocators.TestCase):
     def assert_repaired(self, allocator, off):
         """`off` of the workers do not sample; after the repair all do, and it changes nothing
         more."""
-        self.on(allocator)
+        status = json.loads(self.assert_ran(lib.run_tool("status", "--json", allocator.pid)).text)
+        self.assertEqual(status["threads_off"], off)
+        self.assertEqual(status["next"], "jeattach on --repair %d" % allocator.pid)
+        told = self.on(allocator)
+        self.assertEqual((told["threads_sampling"], told["threads_off"]), (THREADS + 1 - off, off))
         allocator.ask("clear")
         allocator.ask("work 1000")
         self.assertEqual(allocator.sampling_threads(), THREADS - off, "the threads are not off")
-        told = self.repair(allocator)
+        told = self.repair(allocator, "--no-call")
         self.assertEqual((told["threads"], told["threads_sampling"], told["threads_off"]),
                          (THREADS + 1, THREADS + 1, 0), told)
-        self.assertEqual(told["threads_switched_on"], off)
+        self.assertEqual((told["threads_switched_on"], told["threads_stopped"], told["calls"]),
+                         (off, off, 0))
         self.assertFalse(told["thread_active_init_repaired"])
         self.assert_all_sample(allocator)
         again = self.repair(allocator)
@@ -234,6 +239,21 @@ class Activate(allocators.TestCase):
         allocator = self.warm("5.3.0", words=("--off", 1))
         result = self.assert_ran(lib.run_tool("on", "--repair", allocator.pid))
         self.assertIn("\nthreads: 13 of 13 sample; 1 was off (thread.prof.active)\n", result.text)
+        self.assertRegex(result.err, "; 1 thread was stopped for ")
+        again = self.assert_ran(lib.run_tool("on", "--repair", allocator.pid))
+        self.assertEqual(again.text, "prof.active: true (unchanged)\nthreads: 13 of 13 sample\n")
+        self.assertIn("no thread was stopped", again.err)
+
+    def test_off_is_told(self):
+        """Without --repair the threads stay as they are, and the remedy is named."""
+        allocator = self.warm("5.3.0", words=("--off", 2))
+        result = self.assert_ran(lib.run_tool("on", allocator.pid))
+        self.assertIn("threads: 11 of 13 sample; 2 are off (thread.prof.active)\n", result.text)
+        self.assertIn("jeattach on --repair %d switches them on" % allocator.pid, result.err)
+        self.assertIn("no thread was stopped", result.err)
+        status = self.assert_ran(lib.run_tool("status", allocator.pid)).text
+        self.assertIn("\n  threads       11 of 13 sample; 2 are off (thread.prof.active)\n", status)
+        self.assertIn("\nnext: jeattach on --repair %d\n" % allocator.pid, status)
 
     def test_new_threads_are_repaired(self):
         """prof.thread_active_init is false: a thread without data of its own obeys it, too."""

@@ -1,4 +1,5 @@
-"""Builds of jemalloc that Debian does not have: without profiling, without statistics."""
+"""Builds of jemalloc that Debian does not have: without profiling, without statistics,
+without a version."""
 
 import json
 
@@ -53,28 +54,42 @@ class WithoutStatistics(allocators.TestCase):
         self.assertIs(json.loads(report)["jemalloc"]["config"]["stats"], False)
         self.assert_well(allocator)
 
-    def test_threads_that_never_sampled(self):
+    def test_every_thread_samples(self):
+        """Memory shows where the counts are, so nothing has to be dropped by prof.reset."""
         allocator = self.start()
-        told = self.on(allocator)
-        self.assertEqual(told["threads_unsure"], self.THREADS + 1)
-        self.assertEqual(self.sampling(allocator), self.THREADS)
+        for _ in range(2):
+            told = self.on(allocator, "--allow-reset")
+            self.assertEqual((told["threads_sampling"], told["threads_unsure"]),
+                             (self.THREADS + 1, 0))
+            self.assertFalse(told["did_reset"])
+            self.assertEqual(self.sampling(allocator), self.THREADS)
+            self.assert_ran(lib.run_tool("off", allocator.pid))
+            allocator.ask("work 3000")
+        self.assert_well(allocator)
 
-    def test_threads_that_have_sampled(self):
-        """Only prof.reset helps, and only with the option that allows it; the output says that it
-        drops all samples."""
-        allocator = self.start()
-        self.on(allocator)
-        self.assertEqual(self.sampling(allocator), self.THREADS)
-        self.assert_ran(lib.run_tool("off", allocator.pid))
-        allocator.ask("work 3000")
-        result = self.assert_ran(lib.run_tool("on", allocator.pid))
-        self.assertIn("unknown for 7", result.text)
-        self.assertIn("--allow-reset %d" % allocator.pid, result.err)
-        self.assertEqual(self.sampling(allocator), 0)
-        result = self.assert_ran(lib.run_tool("on", "--allow-reset", allocator.pid))
-        self.assertIn("threads: 7 of 7 sample", result.text)
-        self.assertIn("dropped (prof.reset)", result.text)
-        self.assertEqual(self.sampling(allocator), self.THREADS)
+
+class WithoutVersion(allocators.TestCase):
+    """Built from an archive without .git and VERSION: the version string names no release."""
+
+    THREADS = 6
+
+    def test_every_thread_of_5_2_samples(self):
+        """Those of 5.2.1 as well: what is in memory decides."""
+        library = releases.built("5.2.1", "--with-version=0.0.0-0-g" + "0" * 40)
+        words = ("--threads", self.THREADS, "--off", 2)
+        allocator = self.allocator("5.2.1", library=library, words=words)
+        allocator.ask("work 1000")
+        told = json.loads(self.assert_ran(lib.run_tool("on", "--json", allocator.pid)).text)
+        self.assertEqual((told["threads"], told["threads_sampling"], told["threads_off"]),
+                         (self.THREADS + 1, self.THREADS - 1, 2), told)
+        self.assertGreaterEqual(told["threads_woken"], self.THREADS - 2)
+        allocator.ask("work 1000")
+        self.assertEqual(allocator.sampling_threads(), self.THREADS - 2)
+        told = json.loads(
+            self.assert_ran(lib.run_tool("on", "--repair", "--json", allocator.pid)).text)
+        self.assertEqual((told["threads_sampling"], told["threads_unknown"]), (self.THREADS + 1, 0))
+        allocator.ask("work 1000")
+        self.assertEqual(allocator.sampling_threads(), self.THREADS)
         self.assert_well(allocator)
 
 

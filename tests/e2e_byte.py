@@ -73,18 +73,23 @@ class Byte(allocators.TestCase):
                 allocator.stop()
 
     def test_defect_of_5_2(self):
-        """Its threads must be visited, so `on` makes calls; --no-call refuses and changes nothing.
-        """
+        """Its threads must be visited, but not called; --no-call refuses and changes nothing."""
         for link in allocators.LINKS:
             with self.subTest(link=link):
-                allocator = self.allocator("5.2.1", link)
+                allocator = self.allocator("5.2.1", link, words=("--threads", 4))
+                allocator.ask("work 1000")
                 result = lib.run_tool("on", "--no-call", "--json", allocator.pid)
                 self.assertEqual(result.code, lib.REFUSED, result)
                 error = json.loads(result.text)["error"]
                 self.assertEqual((error["code"], error["exit"]), ("unwritable", lib.REFUSED))
                 self.assertIn("do not sample", error["cause"])
                 self.assertIs(self.by_call(allocator.pid), False)
-                self.assertEqual(self.switched(allocator.pid, "on")["way"], "call")
+                told = self.in_memory(allocator.pid, "on")
+                self.assertEqual((told["threads"], told["threads_sampling"]), (5, 5))
+                self.assertGreaterEqual(told["threads_woken"], 4)
+                self.assertEqual(told["threads_stopped"], told["threads_woken"])
+                allocator.ask("work 1000")
+                self.assertEqual(allocator.sampling_threads(), 4)
                 self.in_memory(allocator.pid, "off")
                 self.assertIs(self.by_call(allocator.pid), False)
                 self.assert_well(allocator)

@@ -357,7 +357,8 @@ class Targets(lib.TestCase):
         self.assertRegex(result.err, r"(?m)^ *%d +%d +sleep +\? +\? +\? " % ((theirs.pid,) * 2))
         result = lib.run_tool("on", "-n", name, "--all", tool=tool, **AS_NOBODY)
         self.assertEqual(result.code, lib.NOT_PERMITTED, result)
-        self.assertEqual(result.text, "sleep[%d] prof.active: false -> true\n" % own.pid)
+        self.assertEqual(result.text, "sleep[{0}] prof.active: false -> true\n"
+                         "sleep[{0}] threads: 1 of 1 sample\n".format(own.pid))
         self.assertIn("process %d (sleep)" % theirs.pid, result.err)
         self.assertIn("2 targets: 1 done, 1 not permitted", result.err)
         result = lib.run_tool("on", "-s", theirs.pid, tool=tool, **AS_NOBODY)

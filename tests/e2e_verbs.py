@@ -21,8 +21,8 @@ class Verbs(lib.TestCase):
     def test_on_off(self):
         victim = self.victim()
         expected = (
-            ("on", "prof.active: false -> true\n"),
-            ("on", "prof.active: true (unchanged)\n"),
+            ("on", "prof.active: false -> true\nthreads: 1 of 1 sample\n"),
+            ("on", "prof.active: true (unchanged)\nthreads: 1 of 1 sample\n"),
             ("off", "prof.active: true -> false\n"),
             ("off", "prof.active: false (unchanged)\n"),
         )
@@ -206,12 +206,12 @@ class Verbs(lib.TestCase):
     def test_pid_as_an_option(self):
         victim = self.victim()
         result = self.assert_ran(lib.run_tool("on", "-p", victim.pid))
-        self.assertEqual(result.text, "prof.active: false -> true\n")
+        self.assertEqual(result.text, "prof.active: false -> true\nthreads: 1 of 1 sample\n")
 
     def test_options_after_the_pid(self):
         victim = self.victim()
         result = self.assert_ran(lib.run_tool("on", victim.pid, "-q", "--timeout", "5s"))
-        self.assertEqual(result.text, "prof.active: false -> true\n")
+        self.assertEqual(result.text, "prof.active: false -> true\nthreads: 1 of 1 sample\n")
 
     def test_verbose(self):
         victim = self.victim()

@@ -9,7 +9,6 @@
 #include "cli/verbs/core.h"
 #include "cli/verbs/verbs.h"
 #include "cli/verdict.h"
-#include "jemalloc/activate.h"
 #include "jemalloc/facts.h"
 #include "jemalloc/stripped/stripped.h"
 #include "run/readout.h"
@@ -396,7 +395,8 @@ static void print_status_threads(const struct status *status)
                thread_counts_text(threads->by_sampling, prof_is_active(&status->state),
                                   threads->unknown_why, text));
     if (!status->job.options->core && samples_now(&status->state) &&
-        threads->by_sampling[THREAD_UNKNOWN] && activation_needed(status->state.build.text))
+        threads->by_sampling[THREAD_UNKNOWN] &&
+        tsd_defect(threads, status->state.build.text) == FACT_YES)
         printf("  note          in this version, threads that allocated while prof.active was "
                "false do not sample until: jeattach on %d\n",
                (int)status->attachment.target.pid);

@@ -69,6 +69,16 @@ static void print_switch_json(const struct change *change)
     json_end(&json);
 }
 
+/* With several processes, each line begins with the one that it is about. */
+static void print_process(const struct change *change)
+{
+    const struct target *target = &change->job->attachment->target;
+    char clean[64];
+
+    if (change->job->options->pid_count > 1)
+        printf("%s[%d] ", message_clean(target->stat.comm, clean, sizeof clean), (int)target->pid);
+}
+
 /* "threads: 8 of 8 sample; 6 had stopped ..." */
 static void print_activation(const struct change *change)
 {
@@ -76,6 +86,7 @@ static void print_activation(const struct change *change)
     const struct activation *activation = &activating->activation;
     char text[THREAD_COUNTS_TEXT], version[VERSION_TEXT_MAX];
 
+    print_process(change);
     printf("threads: %s",
            thread_counts_text(activating->counts, true, activating->unknown_why, text));
     if (activation->woken)
@@ -87,18 +98,15 @@ static void print_activation(const struct change *change)
     if (activation->did_reset)
         printf("; all samples taken before were dropped (prof.reset)");
     printf("\n");
-    if (activating->init == INIT_SWITCHED)
-        printf("prof.thread_active_init: false -> true\n");
+    if (activating->init != INIT_SWITCHED)
+        return;
+    print_process(change);
+    printf("prof.thread_active_init: false -> true\n");
 }
 
 static void print_switch_text(const struct change *change)
 {
-    const struct attachment *attachment = change->job->attachment;
-    char clean[64];
-
-    if (change->job->options->pid_count > 1)
-        printf("%s[%d] ", message_clean(attachment->target.stat.comm, clean, sizeof clean),
-               (int)attachment->target.pid);
+    print_process(change);
     if (prof_is_active(&change->former) == change->active)
         printf("prof.active: %s (unchanged)\n", truth(change->active));
     else
@@ -367,6 +375,11 @@ static fault_code switch_otherwise(struct change *change, const char *why, struc
     return rc == FAULT_NONE ? switch_by_call(change, fault) : rc;
 }
 
+static bool may_visit(const struct change *change)
+{
+    return !change->job->options->no_call || change->job->options->repair;
+}
+
 static fault_code perform_switch(struct change *change, struct fault *fault)
 {
     struct attachment *attachment = change->job->attachment;
@@ -376,7 +389,7 @@ static fault_code perform_switch(struct change *change, struct fault *fault)
     if (attachment->request.way == WAY_CALL)
         return switch_by_call(change, fault);
     why = switching_find(attachment, change->active, &change->former);
-    if (why)
+    if (why && !(attachment->byte.visits && activating_is_seen(attachment, may_visit(change))))
         return switch_otherwise(change, why, fault);
     rc = switch_in_memory(change, fault);
     if (rc != FAULT_UNWRITABLE || attachment->request.way == WAY_MEMORY)

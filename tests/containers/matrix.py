@@ -134,11 +134,11 @@ class Matrix(boxes.TestCase):
         ran = lambda *words: self.assert_ran(attacker.run(*words)).text
         told = json.loads(ran("status", "--json", pid))
         self.assertEqual([told["pid"], told["opt.prof"], told["prof.active"]], [pid, True, False])
-        self.assertEqual(ran("on", pid), "prof.active: false -> true\n")
+        self.assertRegex(ran("on", pid), "^prof.active: false -> true\nthreads: ")
         self.assertEqual(ran("mallctl", pid, "opt.lg_prof_sample", "prof.active"),
                          "opt.lg_prof_sample = %d\nprof.active = true\n" % boxes.SAMPLE)
         self.assertEqual(ran("off", pid, "--call"), "prof.active: true -> false\n")
-        self.assertEqual(ran("on", pid, "--call"), "prof.active: false -> true\n")
+        self.assertRegex(ran("on", pid, "--call"), "^prof.active: false -> true\nthreads: ")
         self.assertEqual(ran("off", pid), "prof.active: true -> false\n")
         self.assertRegex(ran("stats", pid), r"(?m)^ +allocated +[\d.]+ MiB ")
         self.assertRegex(ran("dump", pid, "-o", "-", "-f", "folded"), r"(?m)\bsite_\d;.* \d+$")
