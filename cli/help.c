@@ -1,6 +1,7 @@
 #include "cli/help.h"
 #include "cli/message.h"
 #include "cli/option_table.h"
+#include "cli/output/stdout.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -118,7 +119,10 @@ static void print_common_names(const struct verb *verb)
 
 static int flush_help(void)
 {
-    return fflush(stdout) == 0 ? EXIT_DONE : EXIT_OUTPUT;
+    const struct subject subject = {.verb = "print", .name = "the help"};
+    struct fault fault;
+
+    return stdout_check(&fault) == FAULT_NONE ? EXIT_DONE : message_fault(&subject, &fault);
 }
 
 int help_verb(const struct verb *verb)
