@@ -135,7 +135,7 @@ static fault_code end_recent(struct recent *recent, struct attachment *attachmen
     fault_code rc = sampling_hold(attachment, sampling, NULL, end_held, recent, fault);
 
     if (rc == FAULT_NONE) {
-        interrupt_patience(0, NULL);
+        interrupt_patience(recent->request.impatient ? 0 : 2, NULL);
         rc = take_list(recent, attachment, fault);
     }
     return rc;

@@ -8,6 +8,7 @@
 struct recent_request {
     uint64_t duration_ns;
     unsigned count; /* records that the list has at least; 1 to RECENT_MAX */
+    bool impatient; /* once all is restored, a signal ends the process at once */
 };
 
 struct recent {

@@ -130,7 +130,8 @@ static bool prepare_recent(struct recent_verb *verb, const struct options *optio
 {
     const struct recent_request request = {
         .duration_ns = options->duration_ns ? options->duration_ns : DEFAULT_NS,
-        .count = options->last ? options->last : RECENT_DEFAULT};
+        .count = options->last ? options->last : RECENT_DEFAULT,
+        .impatient = options_to_stdout(options)};
 
     verb->options = options;
     recent_init(&verb->recent, &request);
