@@ -53,10 +53,10 @@ RECENT_OFF = "experimental.prof_recent.alloc_max=0"
 MALLCTL_NAMES = ["opt.prof", "prof.gdump=false", "arena.0.decay", "stats.resident", "version"]
 
 VERBS = ("on", "dump", "stream", "stats", "report", "mallctl", "reset", "purge", "record", "leak")
-VERBS += ("recent", "watch", "top", "several", "freeze", "byte")
+VERBS += ("recent", "watch", "top", "several", "freeze", "byte", "repair")
 
 # Other verbs write nothing the second time: profiling is already on.
-SWITCHING = ("on", "record", "leak", "recent", "watch", "several")
+SWITCHING = ("on", "record", "leak", "recent", "watch", "several", "repair")
 
 # In the second stop of record --call, the list of calls that has the dump had begun: it is the one
 # whose system calls are replaced.
@@ -77,7 +77,7 @@ class Series:
         self.other = other  # the second target of `several`
         self.sink = sink
         self.every, self.first = every, first
-        self.profiles = sink + ".profiles"
+        self.profiles, self.off = sink + ".profiles", sink + ".off"
         if verb == "watch":
             os.mkdir(self.profiles)
         self.tool = lib.REFUSED_TOOL if refuse == "exec" else None
@@ -99,6 +99,7 @@ class Series:
         words = {
             "on": ["on", "--call"],
             "byte": ["on", "--no-call"],
+            "repair": ["on", "--repair", "--no-call"],
             "dump": ["dump"],
             "stream": ["dump", "--call", "-o", self.sink],
             "freeze": ["dump", "--freeze", "-o", self.sink],
@@ -141,8 +142,10 @@ class Series:
     def point(self, variable, k):
         """Returns True if the tool died, False if it reached its end."""
         where = "%s=%d" % (variable, k)
-        if self.verb == "byte":
+        if self.verb in ("byte", "repair"):
             self.clear_byte(where)
+        if self.verb == "repair":
+            self.switch_thread_off(where)
         before = self.victim.counters()
         with self.limits():
             result = lib.run_tool(*self.arguments(), env={variable: str(k)}, tool=self.tool)
@@ -157,6 +160,8 @@ class Series:
         self.usable = self.aftermath("%s (after %s)" % (where, last), before)
         if self.verb == "byte" and self.usable:
             self.compare_active(where, not died or variable == "JEATTACH_DIE_AFTER")
+        if self.verb == "repair" and self.usable and not died:
+            self.compare_thread(where)
         if self.verb == "record" and self.as_list and self.usable and DUMPING.search(result.err):
             self.dumping += 1
             self.compare_active(where, False)
@@ -173,6 +178,27 @@ class Series:
         said = lib.run_tool("mallctl", "-q", self.victim.pid, "prof.active").text
         if said != "prof.active = %s\n" % ("true" if active else "false"):
             self.fault(where, "after the death: %r" % said)
+
+    def own_active(self):
+        """thread.prof.active of the victim's thread, as jemalloc itself says in it."""
+        pid = self.victim.pid
+        text = lib.run_tool("mallctl", "-q", "--thread", pid, pid, "thread.prof.active").text
+        return text.partition("   ")[0]
+
+    def switch_thread_off(self, where):
+        """The victim does so when it sees the file, and removes it."""
+        with open(self.off, "wb"):
+            pass
+        gone = lib.wait_until(lambda: not os.path.exists(self.off))
+        self.victim.wait_rounds(1)
+        if not gone or self.own_active() != "thread.prof.active = false":
+            self.fault(where, "the thread is not off: %s" % self.own_active())
+
+    def compare_thread(self, where):
+        """A repair that was not killed is complete."""
+        if self.own_active() != "thread.prof.active = true":
+            self.fault(where, "the thread is still off: %r" % self.own_active())
+        self.compare_active(where, True)
 
     def allowed_eintr(self, result):
         if not self.died(result):
@@ -262,7 +288,7 @@ class Series:
 
     def second_use(self, where):
         """The tool still works on this target; top makes no dump unless profiling is on."""
-        if self.verb == "freeze":
+        if self.verb in ("freeze", "repair"):
             result = lib.run_tool(*self.arguments())
         else:
             result = lib.run_tool("on" if self.verb == "top" else "off", "--call", self.victim.pid)
@@ -270,6 +296,8 @@ class Series:
             result = lib.run_tool("mallctl", self.victim.pid, RECENT_OFF)
         if result.code != lib.OK:
             self.fault(where, "the next use fails: %s" % str(result))
+        if self.verb == "repair":
+            self.compare_thread(where)
         self.victim.wait_rounds(2)
 
     def deaths_of(self, variable):
@@ -308,8 +336,10 @@ class Series:
 
     def run(self):
         self.victim.wait_rounds(2)
-        if self.verb == "top":
+        if self.verb in ("top", "repair"):
             self.second_use("at the start")
+        if self.verb == "repair":
+            self.switch_thread_off("at the start")  # makes the thread's data
         self.start = lib.snapshot(self.victim.pid)
         self.maps = self.start.maps
         if self.deaths_of("JEATTACH_DIE_AT") and self.deaths_of("JEATTACH_DIE_AFTER"):
@@ -365,7 +395,8 @@ def run_series(verb, mode, options, arguments, library):
         for i in range(1 + (verb == "several")):
             own = os.path.join(directory, str(i))
             os.mkdir(own)
-            victims.append(lib.Victim(mode, own, ms=options.ms, arguments=arguments,
+            off = ["--off", os.path.join(directory, "stream.off")] if verb == "repair" else []
+            victims.append(lib.Victim(mode, own, ms=options.ms, arguments=arguments + off,
                                       library=library, program=options.program or "victim"))
         series = Series(verb, victims[0], os.path.join(directory, "stream"), options.refuse,
                         *victims[1:], every=options.every, first=options.first,

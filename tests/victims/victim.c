@@ -2,13 +2,14 @@
  * A process that checks itself while it is interrupted.
  *
  *   victim MODE REPORT [--time MS] [--threads N] [--sabotage WHAT] [--no-warmup] [--stale]
- *          [--filter kill|errno] [--not-dumpable]
+ *          [--filter kill|errno] [--not-dumpable] [--off FILE]
  *   victim --modes | --sabotages
  *
  * Round after round its main thread does what MODE says, with every register
  * holding a known value, and compares afterwards: registers, red zone, stack,
  * result and duration of the system call, errno, signal mask, alternate stack
- * and signal dispositions. Differences go to the file REPORT (report.h).
+ * and signal dispositions. When --off FILE exists, it removes it and sets
+ * thread.prof.active to false. Differences go to the file REPORT (report.h).
  * It ends when its parent does. Exit codes: 77 when the CPU lacks what is
  * asked for, 2 for wrong arguments.
  */
@@ -48,6 +49,7 @@ struct options {
     const char *report;
     const char *sabotage;
     const char *filter;
+    const char *off;
     uint64_t time_ms;
     unsigned int threads;
     bool warmup;
@@ -131,7 +133,16 @@ static __attribute__((noinline)) void guarded_round(struct victim *victim)
     canary_check(victim, canary);
 }
 
-static __attribute__((noinline)) void run(struct victim *victim)
+/* Called in the only thread that samples. */
+static void switch_off_when(const char *file)
+{
+    bool active = false;
+
+    if (file && unlink(file) == 0)
+        mallctl("thread.prof.active", NULL, NULL, &active, sizeof(active));
+}
+
+static __attribute__((noinline)) void run(struct victim *victim, const char *off)
 {
     struct signal_state before;
 
@@ -144,6 +155,7 @@ static __attribute__((noinline)) void run(struct victim *victim)
         if (errno != ERRNO_SENTINEL)
             victim->report->errno_lost++;
         signal_state_check(victim, &before);
+        switch_off_when(off);
         __atomic_add_fetch(&victim->report->iterations, 1, __ATOMIC_RELEASE);
     }
 }
@@ -294,6 +306,8 @@ static bool parse_option(struct options *options, const char *name, const char *
         options->sabotage = value;
     else if (!strcmp(name, "--filter"))
         options->filter = value;
+    else if (!strcmp(name, "--off"))
+        options->off = value;
     else
         return false;
     return options->time_ms > 0;
@@ -376,8 +390,9 @@ int main(int argc, char **argv)
     if (argc == 2)
         return print_names(argv[1]);
     if (!parse_options(&options, argc, argv)) {
-        fprintf(stderr, "usage: victim MODE REPORT [--time MS] [--threads N] [--sabotage WHAT] "
-                        "[--no-warmup] [--stale] [--filter kill|errno] [--not-dumpable]\n");
+        fprintf(stderr,
+                "usage: victim MODE REPORT [--time MS] [--threads N] [--sabotage WHAT] "
+                "[--no-warmup] [--stale] [--filter kill|errno] [--not-dumpable] [--off FILE]\n");
         return EXIT_USAGE;
     }
     int code = prepare(&victim, &options);
@@ -385,6 +400,6 @@ int main(int argc, char **argv)
         return code;
     if (!options.stale)
         wipe_stack();
-    run(&victim);
+    run(&victim, options.off);
     return 0;
 }
