@@ -225,7 +225,7 @@ static bool concerns_call(fault_code code)
         FAULT_TRACED,      FAULT_TOOL_TRACED, FAULT_DENIED_SECCOMP, FAULT_FROZEN,
         FAULT_STOPPED,     FAULT_NO_STOP,     FAULT_NO_SAFE_POINT,  FAULT_NO_UNWINDER,
         FAULT_NO_HEADROOM, FAULT_NO_SCRATCH,  FAULT_WITHHELD,       FAULT_UNSUPPORTED,
-        FAULT_HOOKS,
+        FAULT_HOOKS,       FAULT_UNPROVABLE,
     };
 
     for (size_t i = 0; i < ARRAY_LEN(codes); i++)

@@ -43,8 +43,9 @@ struct proc_status {
     bool shadow_stack;        /* x86_Thread_features names shstk; of this thread */
     uint64_t sig_pending, sig_shared_pending, sig_blocked, sig_caught; /* bit n-1: signal n */
     uint64_t cap_permitted, cap_effective, cap_bounding;
-    uint64_t rss_bytes;    /* VmRSS */
-    uint64_t locked_bytes; /* VmLck */
+    uint64_t rss_bytes;          /* VmRSS */
+    uint64_t locked_bytes;       /* VmLck */
+    uint64_t voluntary_switches; /* how often the thread has slept */
 };
 
 bool parse_status(const char *text, size_t len, struct proc_status *out);

@@ -3,6 +3,7 @@
 #include "inject/bounds.h"
 #include "inject/candidates.h"
 #include "inject/faults.h"
+#include "inject/unprovable.h"
 #include "inject/unwind.h"
 
 #include <errno.h>
@@ -14,10 +15,10 @@ enum {
     PAUSE_MIN_NS = 4000, /* pause between two stops of one thread, random */
     PAUSE_SPAN_NS = 14000,
     PAUSE_SPAN_ALONE_NS = 4000, /* span of the random pause if there is only one thread */
-    PAUSE_GROWS_EVERY = 2048,   /* number of pauses after which they double */
-    PAUSE_GROWTHS = 7,
-    PATIENCE_NS = 250000000, /* then also tries threads that may never have allocated */
-    RELOAD_EVERY = 64,       /* stops after which threads and mappings are read again */
+    PAUSE_PIECE_NS = 10000000,  /* a longer pause looks this often whether it is to end */
+    QUIET_DOUBLINGS = 10,       /* of the pause between rounds without a stop */
+    PATIENCE_NS = 250000000,    /* then also tries threads that may never have allocated */
+    RELOAD_EVERY = 64,          /* stops after which threads and mappings are read again */
     IDLE_NS = 5000000, /* time after which they are read again while no thread may be stopped */
     STAY = 64,         /* stops of one running thread before the next thread is tried */
     STAY_STOP_NS = 2000000, /* a stop that takes longer: the thread has lost its CPU */
@@ -31,33 +32,62 @@ struct search {
     struct injection *injection;
     struct candidates candidates;
     uint64_t begun, longest;
-    unsigned pauses, skipped;
+    unsigned skipped;
+    unsigned quiet;     /* rounds without a stop since the last one */
     unsigned loaded_at; /* number of stops and skips when the threads were last read */
-    bool idle;          /* no thread was stopped in the last round */
+    bool idle;          /* no thread could be stopped in the last round */
+    bool stopped;       /* one was */
     pid_t bound_tid;    /* the last thread that was skipped because of its bounds */
     enum proof bounds;
     unsigned seed;
 };
 
-/*
- * The longer the search takes, the more rarely the target is stopped, since the
- * stops may well be in vain. Several threads may share the tool's CPU: with too
- * short a pause the tool uses up its time slice and waits for its turn.
- */
-static void pause_randomly(struct search *search)
-{
-    int span = search->candidates.count == 1 ? PAUSE_SPAN_ALONE_NS : PAUSE_SPAN_NS;
-    unsigned growths = search->pauses++ / PAUSE_GROWS_EVERY;
-    long ns = PAUSE_MIN_NS + rand_r(&search->seed) % span;
-    struct timespec ts = {0, ns << (growths < PAUSE_GROWTHS ? growths : PAUSE_GROWTHS)};
-
-    nanosleep(&ts, NULL);
-}
-
 static bool is_out_of_time(const struct search *search)
 {
     return deadline_passed(search->injection->env.deadline) ||
            clock_now() - search->begun >= search->longest;
+}
+
+static void pause_ns(uint64_t ns)
+{
+    const struct timespec ts = {0, (long)ns};
+
+    nanosleep(&ts, NULL);
+}
+
+/*
+ * Several threads may share the tool's CPU: with too short a pause the tool uses
+ * up its time slice and waits for its turn.
+ */
+static void pause_randomly(struct search *search)
+{
+    int span = search->candidates.count == 1 ? PAUSE_SPAN_ALONE_NS : PAUSE_SPAN_NS;
+
+    pause_ns((uint64_t)(PAUSE_MIN_NS + rand_r(&search->seed) % span));
+}
+
+static bool is_in_debt(struct search *search)
+{
+    return stops_until_credit(search->injection->stops) > 0;
+}
+
+/*
+ * Waits until the stops have cost the target so little of its time that another
+ * one is allowed. A little longer at random, so that the stops do not keep step
+ * with what the target does.
+ */
+static void await_credit(struct search *search)
+{
+    struct stops *stops = search->injection->stops;
+    uint64_t ns = stops_until_credit(stops);
+
+    if (ns)
+        ns += (uint64_t)rand_r(&search->seed) % (ns / 2 + 1);
+    for (uint64_t until = clock_now() + ns, now = until - ns; now < until; now = clock_now()) {
+        if (is_out_of_time(search) || deadline_interrupted(search->injection->env.deadline))
+            break;
+        pause_ns(until - now < PAUSE_PIECE_NS ? until - now : PAUSE_PIECE_NS);
+    }
 }
 
 /*
@@ -69,23 +99,40 @@ static bool is_on_cpu(const struct injection *injection)
     return arch_syscall_nr(&injection->original) < 0 && injection->stop_ns < STAY_STOP_NS;
 }
 
+static void skip_thread(struct search *search, pid_t tid, const struct evidence *evidence)
+{
+    struct injection_summary *report = &search->injection->summary;
+
+    search->skipped++;
+    report->rejected = *evidence;
+    report->rejected_tid = tid;
+}
+
 /*
  * True if the thread waits in close(2) for a file server, or for the data of a
  * socket with SO_LINGER: the stop would end the call. This is checked before
  * the stop; a thread that enters the call just then can still be stopped in it.
+ * Also true if a stop would only show what the last one has shown.
  */
 static bool is_let_be(struct search *search, const struct thread *thread)
 {
+    static const struct evidence closing = {.proof = PROOF_CLOSING};
     struct injection *injection = search->injection;
+    const struct target *target = injection->env.target;
+    struct stop_record *record = stops_of(injection->stops, thread->tid);
     struct proc_syscall now;
 
-    if (!thread_read_syscall(thread, injection->env.target, &now) || !now.asleep ||
-        !arch_bears_no_stop(now.nr))
-        return false;
-    search->skipped++;
-    injection->summary.rejected = (struct evidence){.proof = PROOF_CLOSING};
-    injection->summary.rejected_tid = thread->tid;
-    return true;
+    (void)thread_read_syscall(thread, target, &now);
+    if (now.asleep && arch_bears_no_stop(now.nr)) {
+        skip_thread(search, thread->tid, &closing);
+        return true;
+    }
+    if (stops_is_unchanged(record, thread, target, &now) || clock_now() < record->not_before) {
+        skip_thread(search, thread->tid, &record->last);
+        return true;
+    }
+    stops_look(record, thread, target, &now);
+    return false;
 }
 
 /*
@@ -99,12 +146,12 @@ static enum attempt stay_with(struct search *search, const struct ranked *ranked
 {
     struct injection *injection = search->injection;
 
-    if (is_let_be(search, &ranked->thread))
-        return ATTEMPT_UNSAFE;
+    search->stopped = true;
     enum attempt result = attempt_thread(injection, ranked, fault);
     for (unsigned stops = 1; result == ATTEMPT_UNSAFE && stops < STAY; stops++) {
         if (!is_on_cpu(injection) || bounds_hold(injection->summary.rejected.proof) ||
-            deadline_interrupted(injection->env.deadline) || is_out_of_time(search))
+            is_in_debt(search) || deadline_interrupted(injection->env.deadline) ||
+            is_out_of_time(search))
             break;
         pause_randomly(search);
         result = attempt_thread(injection, ranked, fault);
@@ -136,6 +183,8 @@ static enum attempt try_ranked(struct search *search, struct ranked *ranked, str
     enum attempt result;
 
     search->idle = false;
+    if (is_let_be(search, &ranked->thread))
+        return ATTEMPT_UNSAFE;
     result = stay_with(search, ranked, fault);
     if (result == ATTEMPT_UNSAFE && report->rejected_tid == ranked->thread.tid &&
         bounds_hold(report->rejected.proof))
@@ -150,11 +199,13 @@ static enum attempt try_round(struct search *search, bool all, struct fault *fau
     size_t count = all || !candidates->seasoned ? candidates->count : candidates->seasoned;
 
     search->idle = true;
+    search->stopped = false;
     search->injection->summary.withheld = 0;
     for (size_t i = 0; i < count || (search->idle && i < candidates->count); i++) {
         enum attempt result;
         if (!may_be_stopped(search, &candidates->list[i]))
             continue;
+        await_credit(search);
         result = try_ranked(search, &candidates->list[i], fault);
         if (result != ATTEMPT_UNSAFE)
             return result;
@@ -162,7 +213,7 @@ static enum attempt try_round(struct search *search, bool all, struct fault *fau
             fault_set(fault, FAULT_INTERRUPTED, EINTR, "find a safe point", "%d", env->target->pid);
             return ATTEMPT_FAULT;
         }
-        if (deadline_passed(env->deadline))
+        if (is_out_of_time(search))
             break;
     }
     return ATTEMPT_UNSAFE;
@@ -227,27 +278,52 @@ static fault_code refuse_bounds(const struct search *search, fault_code code, st
                      proof_text(search->bounds));
 }
 
-/* No thread was stopped, so a longer pause costs the target nothing. */
+/*
+ * Without a stop a longer pause costs the target nothing. The threads that could
+ * be stopped have slept since their last one, and may go on at any moment.
+ */
 static void pause_between_rounds(struct search *search)
 {
-    const struct timespec idle = {0, IDLE_NS};
-
+    search->quiet = search->stopped ? 0 : search->quiet + 1;
     if (search->idle)
-        nanosleep(&idle, NULL);
-    else
+        pause_ns(IDLE_NS);
+    else if (search->stopped)
         pause_randomly(search);
+    else
+        pause_ns((uint64_t)PAUSE_MIN_NS
+                 << (search->quiet < QUIET_DOUBLINGS ? search->quiet : QUIET_DOUBLINGS));
 }
 
 static bool wants_reload(const struct search *search)
 {
     unsigned looks = search->injection->summary.attempts + search->skipped;
 
-    return search->idle || looks - search->loaded_at >= RELOAD_EVERY;
+    return search->idle || search->quiet >= QUIET_DOUBLINGS ||
+           looks - search->loaded_at >= RELOAD_EVERY;
+}
+
+/* Nothing more is to be expected of this search; otherwise FAULT_NONE. */
+static fault_code judge_search(const struct search *search, struct fault *fault)
+{
+    const struct injection *injection = search->injection;
+    const struct injection_env *env = &injection->env;
+    bool late = is_out_of_time(search), useless = env->brief && !search->stopped;
+
+    if (is_hopeless(search))
+        return refuse_bounds(search, FAULT_UNSUPPORTED, fault);
+    if (unprovable_all(&search->candidates, injection->stops) ||
+        (deadline_passed(env->deadline) &&
+         unprovable_so_far(&search->candidates, injection->stops)))
+        return unprovable_fault(injection, &search->candidates, fault);
+    if (!late && !useless)
+        return FAULT_NONE;
+    return injection->summary.attempts || search->skipped
+               ? attempt_none(injection, fault)
+               : refuse_bounds(search, FAULT_NO_SAFE_POINT, fault);
 }
 
 static fault_code find_safe_point(struct search *search, struct fault *fault)
 {
-    struct injection *injection = search->injection;
     uint64_t patience = search->begun + PATIENCE_NS;
     fault_code rc;
 
@@ -260,12 +336,8 @@ static fault_code find_safe_point(struct search *search, struct fault *fault)
         case ATTEMPT_UNSAFE:
             break;
         }
-        if (is_hopeless(search))
-            return refuse_bounds(search, FAULT_UNSUPPORTED, fault);
-        if (is_out_of_time(search))
-            return injection->summary.attempts || search->skipped
-                       ? attempt_none(injection, fault)
-                       : refuse_bounds(search, FAULT_NO_SAFE_POINT, fault);
+        if ((rc = judge_search(search, fault)) != FAULT_NONE)
+            return rc;
         pause_between_rounds(search);
         if (wants_reload(search) && (rc = reload_threads(search, fault)) != FAULT_NONE)
             return rc;
@@ -284,13 +356,18 @@ fault_code acquire_thread(struct injection *injection, struct fault *fault)
     fault_code rc;
 
     fault = fault ? fault : &own; /* the search reads the fault's code */
-    prctl(PR_SET_TIMERSLACK, 1);  /* the pauses are shorter than the default timer slack of 50 us */
+    AUTO_FREE struct stops *fresh = injection->env.stops ? NULL : calloc(1, sizeof *fresh);
+    injection->stops = fresh ? fresh : injection->env.stops;
+    if (!injection->stops)
+        return fault_set(fault, FAULT_INTERNAL, ENOMEM, "find a safe point", "its stops");
+    prctl(PR_SET_TIMERSLACK, 1); /* the pauses are shorter than the default timer slack of 50 us */
     rc = await_candidates(&search, fault);
     if (rc == FAULT_NONE)
         rc = find_safe_point(&search, fault);
     candidates_free(&search.candidates);
     unwinder_free(injection->unwinder);
     injection->unwinder = NULL;
+    injection->stops = NULL;
     injection->summary.search_ns = clock_now() - begun;
     return rc;
 }

@@ -14,6 +14,7 @@ enum {
     DENIAL_NS = 1000000000, /* how long a refusal without a visible cause is tolerated */
     UNWIND_EVERY = 16,      /* of this many stops of running threads, one is unwound */
     SAME_PROGRAM_EVERY = 64,
+    INTERRUPT_NS = 50000, /* a thread that takes longer to stop has waited for a CPU before */
 };
 
 /*
@@ -196,6 +197,7 @@ static enum attempt judge_thread(struct injection *injection, struct fault *faul
     if (evidence.proof != PROOF_SAFE) {
         injection->summary.rejected = evidence;
         injection->summary.rejected_tid = injection->session.tid;
+        injection->judged = true;
         return ATTEMPT_UNSAFE;
     }
     injection->summary.safe = evidence;
@@ -246,14 +248,16 @@ fault_code attempt_none(const struct injection *injection, struct fault *fault)
 {
     const struct injection_summary *report = &injection->summary;
     bool unjudged = injection->unwinder_tried && !injection->unwinder;
-    char withheld[80] = "";
+    char withheld[80] = "", in_code[48] = "";
 
+    if (report->in_code)
+        snprintf(in_code, sizeof in_code, ", %u of them in code to be avoided", report->in_code);
     if (report->withheld)
         snprintf(withheld, sizeof withheld, "; not tried: %zu with a seccomp filter of their own",
                  report->withheld);
     return fault_set(fault, unjudged ? FAULT_NO_UNWINDER : FAULT_NO_SAFE_POINT, 0,
-                     "find a safe point", "%u stops; the last, thread %d, %s%s%s%s",
-                     report->attempts, (int)report->rejected_tid,
+                     "find a safe point", "%u stops%s; the last, thread %d, %s%s%s%s",
+                     report->attempts, in_code, (int)report->rejected_tid,
                      proof_text(report->rejected.proof), report->rejected.what ? " " : "",
                      report->rejected.what ? report->rejected.what : "", withheld);
 }
@@ -272,6 +276,18 @@ static fault_code late_stop(const struct injection *injection, struct fault *fau
     return attempt_none(injection, fault);
 }
 
+/* Charges the time for which the thread could not run because of the stop. */
+static void charge_stop(struct injection *injection)
+{
+    struct stops *stops = injection->stops;
+    const struct session *session = &injection->session;
+    uint64_t waited = injection->stop_ns, ns = clock_now() - session->stopped_at;
+
+    if (waited > INTERRUPT_NS)
+        ns = waited < ns ? ns - waited + INTERRUPT_NS : 0;
+    stops_charge(stops, stops_of(stops, session->tid), ns);
+}
+
 static enum attempt try_thread(struct injection *injection, const struct thread *thread,
                                struct fault *fault)
 {
@@ -281,6 +297,7 @@ static enum attempt try_thread(struct injection *injection, const struct thread 
     fault_code rc;
 
     injection->summary.attempts++;
+    injection->judged = false;
     rc = session_seize(session, env->target, thread->tid, env->gate, fault);
     if (rc == FAULT_NONE)
         rc = session_interrupt(session, fault);
@@ -296,6 +313,7 @@ static enum attempt try_thread(struct injection *injection, const struct thread 
                               : lost_thread(injection, thread, rc, fault);
     if (result != ATTEMPT_SAFE) {
         resume_untouched(injection);
+        charge_stop(injection);
         env->memory->stopped_tid = 0;
         return result;
     }
@@ -312,22 +330,48 @@ static void load_unwinder(struct injection *injection)
     injection->unwinder_tried = true;
 }
 
-/* A thread that only the unwinder can judge is tried again at once, with the unwinder. */
-enum attempt attempt_thread(struct injection *injection, const struct ranked *ranked,
-                            struct fault *fault)
+static void note_result(struct injection *injection)
 {
-    const struct thread *thread = &ranked->thread;
+    struct injection_summary *report = &injection->summary;
+    const arch_regs *regs = &injection->original;
+    struct evidence *evidence = &report->rejected;
+    struct stop_record *record = stops_of(injection->stops, injection->session.tid);
+
+    if (!injection->judged)
+        return;
+    if (safepoint_wants_unwinder(evidence->proof) && !injection->unwinder)
+        evidence->unfollowed = true;
+    report->in_code += evidence->proof == PROOF_PC;
+    report->unproven += evidence->unfollowed;
+    stops_note(record, evidence, arch_pc(regs), arch_sp(regs), report->syscall_nr);
+}
+
+/* A thread that only the unwinder can judge is tried again at once, with the unwinder. */
+static enum attempt try_with_unwinder(struct injection *injection, const struct thread *thread,
+                                      struct fault *fault)
+{
     bool had = injection->unwinder_tried;
     enum attempt result;
 
     /* For a thread other than the first, this is checked each time. */
     if (thread->tid != injection->env.target->pid)
         load_unwinder(injection);
-    injection->seasoned = ranked->seasoned;
     result = try_thread(injection, thread, fault);
     if (result != ATTEMPT_UNSAFE || had || injection->unwinder ||
         !safepoint_wants_unwinder(injection->summary.rejected.proof))
         return result;
     load_unwinder(injection);
     return injection->unwinder ? try_thread(injection, thread, fault) : result;
+}
+
+enum attempt attempt_thread(struct injection *injection, const struct ranked *ranked,
+                            struct fault *fault)
+{
+    enum attempt result;
+
+    injection->seasoned = ranked->seasoned;
+    result = try_with_unwinder(injection, &ranked->thread, fault);
+    if (result == ATTEMPT_UNSAFE)
+        note_result(injection);
+    return result;
 }

@@ -18,6 +18,7 @@
 #include "attach/threads.h"
 #include "inject/plan.h"
 #include "inject/safepoint.h"
+#include "inject/stops.h"
 #include "inject/syscalls.h"
 
 /*
@@ -65,6 +66,8 @@ struct injection_env {
     bool named;        /* the operator named it: it is used even if it has its own seccomp filter */
     uint64_t search_ns; /* time limit of the search for a safe point; 0: until the deadline */
     struct interrupted_sleep *sleeps; /* INJECTION_SLEEPS, kept between injections; NULL: none */
+    struct stops *stops;              /* kept between injections; NULL: none */
+    bool brief; /* the search ends when another stop would only show what the last one has shown */
 };
 
 /* The result, for the closing line and for -v. Times in nanoseconds. */
@@ -73,6 +76,8 @@ struct injection_summary {
     char comm[16];
     long syscall_nr;          /* the system call that it slept in; -1: it was running */
     unsigned attempts;        /* threads stopped until one was at a safe point */
+    unsigned in_code;         /* of these, those that were in forbidden code themselves */
+    unsigned unproven;        /* of these, those whose frames cannot be followed */
     struct evidence rejected; /* why the last unsafe thread was not used */
     pid_t rejected_tid;
     size_t withheld; /* threads not tried because of a seccomp filter that others do not have */
@@ -110,6 +115,8 @@ struct injection {
     arch_regs original;               /* at the first stop, with rseq applied */
     remote_addr rseq_abort;           /* where a restartable sequence continues; 0: in none */
     struct interrupted_sleep *sleeps; /* indexed by tid modulo their number */
+    struct stops *stops;              /* env.stops, or of this search alone */
+    bool judged;                      /* the last stop had a result */
     struct interrupted_sleep own_sleeps[INJECTION_SLEEPS];
     bool eintr_by_stop;
     bool restart_block_used; /* one of our calls overwrote the thread's restart block */
@@ -135,9 +142,10 @@ struct injection {
 };
 
 /*
- * Starts an injection. On FAULT_NO_SAFE_POINT, FAULT_STOPPED, FAULT_NO_STOP,
- * FAULT_GONE, FAULT_DENIED, FAULT_INTERRUPTED, FAULT_NO_SCRATCH,
- * FAULT_UNSUPPORTED and FAULT_WITHHELD the target is as it was.
+ * Starts an injection. On FAULT_NO_SAFE_POINT, FAULT_UNPROVABLE,
+ * FAULT_NO_UNWINDER, FAULT_STOPPED, FAULT_NO_STOP, FAULT_GONE, FAULT_DENIED,
+ * FAULT_INTERRUPTED, FAULT_NO_SCRATCH, FAULT_UNSUPPORTED and FAULT_WITHHELD the
+ * target is as it was.
  */
 fault_code injection_begin(struct injection *injection, const struct injection_env *env,
                            struct fault *fault);

@@ -11,6 +11,7 @@ enum {
     FAULT_NO_FREEZE,     /* not all of its threads could be stopped; none is left stopped */
     FAULT_NO_SAFE_POINT, /* no thread could be proven outside the allocator in time */
     FAULT_NO_UNWINDER,   /* the same, and the library that could prove more is not installed */
+    FAULT_UNPROVABLE,    /* the same, and all that its stops show is such that more are useless */
     FAULT_NO_SCRATCH,    /* the kernel refused the scratch memory */
 
     /* a call could harm its threads, and the kernel does not show whether */

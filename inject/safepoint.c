@@ -235,6 +235,7 @@ static struct evidence judge_by_walk(const struct plan *plan, struct memory *mem
                                      const struct evidence *scan)
 {
     struct evidence walk = unwinder_prove(unwinder, plan, regs, stack_end);
+    const remote_addr lost = walk.address;
 
     if (walk.proof == PROOF_UNWIND && walk.rest >= arch_sp(regs) && walk.rest <= stack_end)
         walk = judge_rest(plan, memory, &walk, stack_end);
@@ -247,6 +248,8 @@ static struct evidence judge_by_walk(const struct plan *plan, struct memory *mem
      * an ending thread is, it succeeds.
      */
     walk = *scan;
+    walk.unfollowed = true;
+    walk.lost = lost;
     if (walk.proof == PROOF_MAYBE_ENDING)
         walk.proof = PROOF_SAFE;
     return walk;
@@ -265,8 +268,10 @@ struct evidence safepoint_prove(const struct plan *plan, const struct modules *m
         evidence.proof = PROOF_MAYBE_ENDING;
     if (!unwinder || !safepoint_wants_unwinder(evidence.proof))
         return evidence;
-    if (evidence.proof != PROOF_MAYBE_ENDING && !walk_unclean)
+    if (evidence.proof != PROOF_MAYBE_ENDING && !walk_unclean) {
+        evidence.unwalked = true;
         return evidence;
+    }
     return judge_by_walk(plan, memory, unwinder, regs, main_thread, stack.end, &evidence);
 }
 

@@ -46,6 +46,9 @@ struct evidence {
     unsigned frames;     /* unwound; 0: the scan was sufficient, or no stack was unwound */
     remote_addr inner;   /* pc of the last frame but one; 0: none, or no walk to the end */
     remote_addr rest; /* PROOF_UNWIND: stack pointer of the frame where the walk ended; 0: none */
+    bool unwalked;    /* the words were not clean, and the frames were not followed */
+    bool unfollowed;  /* the same, because they cannot be: at lost, for lack of information */
+    remote_addr lost;
     bool inner_exact; /* inner is where the thread is, or was interrupted; otherwise after a call */
 };
 

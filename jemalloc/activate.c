@@ -404,6 +404,7 @@ static fault_code visit_one(const struct injection_env *env, const struct activa
 
     own.only_thread = pending->thread.thread.tid;
     own.search_ns = slice;
+    own.brief = true;
     memset(&pending->fault, 0, sizeof pending->fault);
     rc = stop_and_activate(&own, visit, pending, &pending->fault);
     pending->done &= rc == FAULT_NONE;

@@ -29,7 +29,8 @@ static fault_code explained(struct attachment *attachment, fault_code code, stru
         *fault = end;
         return end.code;
     }
-    if (code == FAULT_DENIED || code == FAULT_NO_STOP || code == FAULT_NO_SAFE_POINT)
+    if (code == FAULT_DENIED || code == FAULT_NO_STOP || code == FAULT_NO_SAFE_POINT ||
+        code == FAULT_UNPROVABLE)
         code = permit_explain(&attachment->target, attachment->request.thread, fault);
     if ((code == FAULT_DENIED || code == FAULT_INTERNAL) && attachment->target.pid &&
         target_check_end(&attachment->target, &end) != FAULT_NONE) {
@@ -332,6 +333,7 @@ struct injection_env attachment_env(struct attachment *attachment)
         .named = attachment->request.thread != 0,
         .search_ns = attachment->search_ns,
         .sleeps = attachment->sleeps,
+        .stops = &attachment->stops,
     };
 }
 

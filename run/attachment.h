@@ -74,6 +74,7 @@ struct attachment {
     uint64_t longest_ns;   /* the longest hold */
     uint64_t search_ns;    /* limit for finding a safe point; 0: until the deadline */
     struct interrupted_sleep sleeps[INJECTION_SLEEPS]; /* kept from one hold to the next */
+    struct stops stops;                                /* as well */
     bool opened;                                       /* target is the process of the request */
     char variable[PREFIX_MAX + 16];                    /* MALLOC_CONF, _RJEM_MALLOC_CONF */
     const char *root; /* directory with the files of a core file's process; NULL: none */

@@ -1,0 +1,165 @@
+#include "inject/stops.h"
+#include "host/task.h"
+
+#include <string.h>
+
+enum {
+    ALLOWANCE_NS = 100000000, /* stopped time that is charged to nobody */
+    SHARE = 100,              /* later at most this part of the time */
+    CHARGE_MAX_NS = 300000,   /* in a stop that took longer the tool itself had no CPU */
+    SIDE_NS = 20000, /* what a stop costs a thread besides: it loses its CPU and its caches */
+    UNPROVEN_ENOUGH = 8,
+    UNPROVEN_NS = 3000000000,
+    IDENTICAL_NS = 1000000, /* pause after identical results; doubles with each */
+    IDENTICAL_DOUBLINGS = 9,
+};
+
+struct stop_record *stops_of(struct stops *stops, pid_t tid)
+{
+    struct stop_record *record = &stops->records[(unsigned)tid % STOPS_THREADS];
+
+    if (record->tid != tid)
+        *record = (struct stop_record){.tid = tid, .nr = -1};
+    return record;
+}
+
+const struct stop_record *stops_find(const struct stops *stops, pid_t tid)
+{
+    const struct stop_record *record = &stops->records[(unsigned)tid % STOPS_THREADS];
+
+    return record->tid == tid ? record : NULL;
+}
+
+/* ---- where a thread sleeps ---- */
+
+/* Returns how often the thread has slept; 0: unknown, as it has slept at least once. */
+static uint64_t count_sleeps(const struct thread *thread, const struct target *target)
+{
+    struct proc_status status;
+
+    return thread_status(target->proc, target->pid, thread->tid, &status) == 0
+               ? status.voluntary_switches
+               : 0;
+}
+
+void stops_look(struct stop_record *record, const struct thread *thread,
+                const struct target *target, const struct proc_syscall *now)
+{
+    record->at = *now;
+    record->stops_there = 0;
+    record->unchanged = false;
+    record->switches = now->asleep ? count_sleeps(thread, target) : 0;
+}
+
+/* What else than the thread itself may change such a result. */
+static bool depends_on_others(enum proof proof)
+{
+    return proof == PROOF_COLLECTOR || proof == PROOF_NO_STATUS || proof == PROOF_RSEQ ||
+           proof == PROOF_UNREADABLE || proof >= PROOF_STRICT;
+}
+
+/*
+ * At its stop a thread sleeps once, and once more when it goes on with its system
+ * call. If it has slept more often, it has been elsewhere.
+ */
+bool stops_is_unchanged(struct stop_record *record, const struct thread *thread,
+                        const struct target *target, const struct proc_syscall *now)
+{
+    uint64_t slept;
+
+    record->unchanged = false;
+    if (!record->stops_there || !record->switches || !now->asleep || now->sp != record->sp ||
+        now->pc != record->pc || record->at.sp != now->sp || depends_on_others(record->last.proof))
+        return false;
+    slept = count_sleeps(thread, target);
+    record->unchanged = slept && slept - record->switches <= 2 * (uint64_t)record->stops_there;
+    return record->unchanged;
+}
+
+/* ---- what a thread's stops show ---- */
+
+static bool is_same_result(const struct stop_record *record, const struct evidence *evidence,
+                           remote_addr pc, remote_addr sp)
+{
+    return record->unproven && record->pc == pc && record->sp == sp &&
+           record->outside.proof == evidence->proof && record->outside.address == evidence->address;
+}
+
+static void note_unproven(struct stop_record *record, bool same)
+{
+    uint64_t now = clock_now();
+    unsigned doublings = record->identical;
+
+    if (!record->unproven++)
+        record->unproven_since = now;
+    record->identical = same ? record->identical + 1 : 0;
+    record->not_before = 0;
+    if (same)
+        record->not_before =
+            now + ((uint64_t)IDENTICAL_NS
+                   << (doublings < IDENTICAL_DOUBLINGS ? doublings : IDENTICAL_DOUBLINGS));
+}
+
+/* It is in forbidden code, and elsewhere a moment later; or a walk may show more. */
+static bool says_nothing(const struct evidence *evidence)
+{
+    return evidence->proof == PROOF_PC || evidence->unwalked ||
+           (evidence->proof == PROOF_STACK && !evidence->unfollowed);
+}
+
+void stops_note(struct stop_record *record, const struct evidence *evidence, remote_addr pc,
+                remote_addr sp, long nr)
+{
+    bool same = is_same_result(record, evidence, pc, sp);
+
+    record->stops++;
+    record->in_code += evidence->proof == PROOF_PC;
+    record->last = *evidence;
+    record->nr_stops = nr == record->nr ? record->nr_stops + 1 : 1;
+    record->nr = nr;
+    record->pc = pc;
+    record->sp = sp;
+    if (says_nothing(evidence)) {
+        record->not_before = 0;
+        return;
+    }
+    record->outside = *evidence;
+    if (evidence->unfollowed || evidence->proof == PROOF_NO_TLS)
+        note_unproven(record, same);
+    else
+        record->unproven = record->identical = 0;
+}
+
+bool stops_is_unprovable(const struct stop_record *record)
+{
+    return record->unproven && clock_now() - record->unproven_since >= UNPROVEN_NS &&
+           (record->unproven >= UNPROVEN_ENOUGH || record->unchanged);
+}
+
+/* ---- what they cost ---- */
+
+static void renew_credit(struct stops *stops)
+{
+    uint64_t now = clock_now(), earned = (now - stops->credit_at) / SHARE;
+
+    if (!stops->credit_at || earned >= ALLOWANCE_NS)
+        stops->credit_ns = ALLOWANCE_NS;
+    else
+        stops->credit_ns += (int64_t)earned;
+    if (stops->credit_ns > ALLOWANCE_NS)
+        stops->credit_ns = ALLOWANCE_NS;
+    stops->credit_at = now;
+}
+
+void stops_charge(struct stops *stops, struct stop_record *record, uint64_t ns)
+{
+    record->stops_there++;
+    renew_credit(stops);
+    stops->credit_ns -= (int64_t)(ns < CHARGE_MAX_NS ? ns : CHARGE_MAX_NS) + SIDE_NS;
+}
+
+uint64_t stops_until_credit(struct stops *stops)
+{
+    renew_credit(stops);
+    return stops->credit_ns < 0 ? (uint64_t)-stops->credit_ns * SHARE : 0;
+}

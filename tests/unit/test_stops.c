@@ -1,0 +1,180 @@
+/* What stops have shown, and what they may cost, without any stop. */
+#include "check.h"
+#include "inject/stops.h"
+#include "proc_text.h"
+#include "tree.h"
+
+enum { PID = 4242, PC = 0x401000, SP = 0x7ffe0000, SECOND_NS = 1000000000 };
+
+static struct tree tree;
+static struct procfs proc;
+static struct target target = {.proc = &proc, .pid = PID, .pidfd = -1};
+static const struct thread thread = {.tid = PID, .state = 'S'};
+static const struct proc_syscall asleep = {.asleep = true, .nr = 0, .sp = SP, .pc = PC};
+static const struct evidence words = {.proof = PROOF_STACK, .address = 1, .unfollowed = true},
+                             frame = {.proof = PROOF_STACK, .address = 1, .frames = 4},
+                             unwalked = {.proof = PROOF_STACK, .address = 1, .unwalked = true},
+                             foreign = {.proof = PROOF_FOREIGN_STACK},
+                             code = {.proof = PROOF_PC, .address = PC};
+static struct stops stops;
+
+/* How often it has slept; 0: the kernel does not say. */
+static void write_sleeps(unsigned times)
+{
+    char text[128] = "Name:\ta\n", name[64];
+
+    if (times)
+        snprintf(text, sizeof text, "Name:\ta\nvoluntary_ctxt_switches:\t%u\n", times);
+    snprintf(name, sizeof name, "%d/task/%d/status", PID, PID);
+    CHECK(tree_write(&tree, name, text));
+}
+
+/* A record of a thread that slept `times` times and was then stopped once. */
+static struct stop_record *stopped_once(unsigned times, const struct evidence *evidence)
+{
+    struct stop_record *record;
+
+    memset(&stops, 0, sizeof stops);
+    record = stops_of(&stops, PID);
+    write_sleeps(times);
+    stops_look(record, &thread, &target, &asleep);
+    stops_charge(&stops, record, 0);
+    stops_note(record, evidence, PC, SP, 0);
+    return record;
+}
+
+static bool is_unchanged(struct stop_record *record, unsigned times)
+{
+    write_sleeps(times);
+    return stops_is_unchanged(record, &thread, &target, &asleep);
+}
+
+static void test_unchanged(void)
+{
+    struct stop_record *record = stopped_once(100, &foreign);
+    struct proc_syscall now = asleep;
+
+    CHECK(is_unchanged(record, 101) && is_unchanged(record, 102));
+    CHECK(!is_unchanged(record, 103) && !is_unchanged(record, 0));
+    write_sleeps(102);
+    now.sp -= 8;
+    CHECK(!stops_is_unchanged(record, &thread, &target, &now));
+    now = (struct proc_syscall){.nr = -1};
+    CHECK(!stops_is_unchanged(record, &thread, &target, &now));
+    stops_charge(&stops, record, 0); /* two stops, as a second one loads the unwinder */
+    CHECK(is_unchanged(record, 104) && !is_unchanged(record, 105));
+}
+
+/* What the kernel does not say, and what others may change, is looked at again. */
+static void test_not_known(void)
+{
+    static const struct evidence collector = {.proof = PROOF_COLLECTOR},
+                                 filtered = {.proof = PROOF_FILTERED};
+    struct stop_record *record = stopped_once(0, &frame);
+
+    CHECK(!is_unchanged(record, 1) && !is_unchanged(record, 0));
+    CHECK(!is_unchanged(stopped_once(100, &collector), 102));
+    CHECK(!is_unchanged(stopped_once(100, &filtered), 102));
+    record = stops_of(&stops, PID + STOPS_THREADS); /* takes its place */
+    CHECK(record->tid == PID + STOPS_THREADS && record->stops == 0);
+    CHECK(!stops_find(&stops, PID) && stops_find(&stops, PID + STOPS_THREADS) == record);
+}
+
+static void age(struct stop_record *record, uint64_t seconds)
+{
+    record->unproven_since -= seconds * SECOND_NS;
+}
+
+static void test_unprovable(void)
+{
+    struct stop_record *record = stopped_once(100, &words);
+
+    age(record, 10);
+    CHECK(record->unproven == 1 && !stops_is_unprovable(record));
+    CHECK(is_unchanged(record, 102) && stops_is_unprovable(record));
+    CHECK(!is_unchanged(record, 110) && !stops_is_unprovable(record));
+    for (int i = 0; i < 7; i++)
+        stops_note(record, &words, PC, SP, 0);
+    CHECK(stops_is_unprovable(record) && record->stops == 8 && record->nr_stops == 8);
+    stops_note(record, &code, PC, SP, -1);
+    stops_note(record, &unwalked, PC, SP, -1);
+    CHECK(stops_is_unprovable(record) && record->nr_stops == 2 && record->outside.unfollowed &&
+          record->in_code == 1);
+    stops_note(record, &frame, PC, SP, 0);
+    CHECK(stops_is_unprovable(record));
+    stops_note(record, &foreign, PC, SP, 0);
+    CHECK(!stops_is_unprovable(record) && record->unproven == 0);
+    stops_note(record, &words, PC, SP, 0);
+    CHECK(!stops_is_unprovable(record)); /* it begins again */
+}
+
+/* Not a moment of bad luck. */
+static void test_takes_seconds(void)
+{
+    struct stop_record *record = stopped_once(100, &words);
+
+    for (int i = 0; i < 100; i++)
+        stops_note(record, &words, PC, SP - 8 * (uint64_t)i, 0);
+    CHECK(record->unproven == 101 && !stops_is_unprovable(record));
+    age(record, 10);
+    CHECK(stops_is_unprovable(record));
+}
+
+static void test_growing_pauses(void)
+{
+    struct stop_record *record = stopped_once(100, &words);
+    uint64_t last = 0, now;
+
+    CHECK(record->not_before == 0);
+    for (int i = 0; i < 8; i++) {
+        stops_note(record, &words, PC, SP, 0);
+        now = clock_now();
+        CHECK(record->not_before > last && record->not_before <= now + (1000000ull << i));
+        last = record->not_before;
+    }
+    CHECK(last > now);
+    stops_note(record, &words, PC, SP - 64, 0); /* elsewhere */
+    CHECK(record->not_before == 0);
+    stops_note(record, &words, PC, SP - 64, 0);
+    stops_note(record, &code, PC, SP, -1);
+    CHECK(record->not_before == 0);
+}
+
+/* An allowance of a tenth of a second, then 1 % of the time, 20 us a stop at least. */
+static void test_credit(void)
+{
+    struct stop_record *record;
+
+    memset(&stops, 0, sizeof stops);
+    record = stops_of(&stops, PID);
+    CHECK(stops_until_credit(&stops) == 0);
+    for (int i = 0; i < 1000; i++)
+        stops_charge(&stops, record, 70000);
+    CHECK(stops_until_credit(&stops) == 0);
+    for (int i = 0; i < 1000; i++)
+        stops_charge(&stops, record, 70000);
+    uint64_t until = stops_until_credit(&stops);
+    CHECK(until > 6 * (uint64_t)SECOND_NS && until <= 8 * (uint64_t)SECOND_NS);
+    stops.credit_at -= until; /* so much later */
+    CHECK(stops_until_credit(&stops) == 0);
+    stops_charge(&stops, record, UINT64_MAX); /* the tool itself had no CPU */
+    until = stops_until_credit(&stops);
+    CHECK(until > SECOND_NS / 50 && until < SECOND_NS / 20 && record->stops_there == 2001);
+    stops.credit_at -= 3600ull * SECOND_NS;
+    CHECK(stops_until_credit(&stops) == 0 && stops.credit_ns == 100000000);
+}
+
+int main(void)
+{
+    if (!CHECK(tree_make(&tree)) || !CHECK(procfs_open(&proc, tree.path) == 0))
+        return check_result();
+    test_unchanged();
+    test_not_known();
+    test_unprovable();
+    test_takes_seconds();
+    test_growing_pauses();
+    test_credit();
+    procfs_close(&proc);
+    tree_remove(&tree);
+    return check_result();
+}
