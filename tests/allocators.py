@@ -50,6 +50,13 @@ class Allocator:
         with open(path, "rb") as file:
             return file.read()
 
+    def own_counters(self):
+        """Returns (allocated, deallocated, arena) by thread, as each worker itself reads them."""
+        path = os.path.join(self.directory, "own-counters")
+        self.ask("counters %s" % path)
+        rows = [[int(word) for word in line.split()] for line in lib.read_text(path).splitlines()]
+        return {row[0]: tuple(row[1:]) for row in rows}
+
     def said(self):
         return lib.read_text(self.errors)
 

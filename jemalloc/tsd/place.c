@@ -195,26 +195,34 @@ static int score_wait(const struct tsd_bytes *tsd)
     return wait < COUNT_MAX ? 0 : REFUTED;
 }
 
+static bool is_interval(const struct tsd_bytes *tsd, size_t events)
+{
+    return word_at(tsd, events + 8) - word_at(tsd, events) - 1 < INTERVAL_MAX;
+}
+
 /* True if a counter is between its last and its next event, and has that limit, or none. */
 static bool is_between(const struct tsd_bytes *tsd, size_t counter, size_t events)
 {
     uint64_t count = word_at(tsd, counter), limit = word_at(tsd, counter + 8);
     uint64_t last = word_at(tsd, events), next = word_at(tsd, events + 8);
 
-    return next - last - 1 < INTERVAL_MAX && count - last <= next - last &&
-           (limit == next || limit == 0);
+    return is_interval(tsd, events) && count - last <= next - last && (limit == next || limit == 0);
 }
 
+/* While a thread passes an event, its counter is beyond the next one (thread_event.c). */
 static int score_events(const struct tsd_bytes *tsd)
 {
     const struct tsd_layout *layout = tsd->place->layout;
     size_t counters = tsd->place->counters;
+    bool frees = layout->has_dalloc_events;
 
     if (!layout->has_limits)
         return 0;
-    if (!is_between(tsd, counters, layout->events) ||
-        (layout->has_dalloc_events && !is_between(tsd, counters + 16, layout->events + 16u)))
+    if (!is_interval(tsd, layout->events) || (frees && !is_interval(tsd, layout->events + 16u)))
         return REFUTED;
+    if (!is_between(tsd, counters, layout->events) ||
+        (frees && !is_between(tsd, counters + 16, layout->events + 16u)))
+        return 0;
     return word_at(tsd, counters + 8) ? SCORE_EVENTS : 0;
 }
 
@@ -346,18 +354,15 @@ static void try_counters(struct place_search *all, struct tsd_place *place,
     }
 }
 
-/* The first thread whose events are set shows where the counters may be. */
+/* Threads whose events are set show where the counters may be. */
 static void try_searched(struct place_search *all, struct tsd_place *place)
 {
     for (size_t i = 0; i < all->count; i++) {
-        const unsigned char *bytes = all->copies[i].bytes + (place->at - all->first);
-        uint64_t last = reader_word(bytes, place->layout->events);
-        uint64_t next = reader_word(bytes, place->layout->events + 8u);
-        if (next == 0 && last == 0)
-            continue;
-        if (next - last - 1 < INTERVAL_MAX)
+        const struct tsd_bytes tsd = {all->search, place,
+                                      all->copies[i].bytes + (place->at - all->first)};
+        if (is_interval(&tsd, place->layout->events) &&
+            is_interval(&tsd, place->layout->events + 16u))
             try_counters(all, place, &all->copies[i]);
-        return;
     }
 }
 
@@ -438,16 +443,44 @@ static bool choose_range(struct place_search *all)
     return all->len >= 64;
 }
 
-static void try_layouts(struct place_search *all)
+static bool is_of_version(const struct place_search *all, const struct tsd_layout *layout)
 {
-    const struct tsd_layout *known = tsd_layouts + tsd_layout_count;
+    const struct tsd_layout *known = NULL;
     size_t count = tsd_layouts_of(all->search->version, &known);
 
+    return count && layout >= known && layout < known + count;
+}
+
+static void try_layouts(struct place_search *all)
+{
     for (size_t i = 0; i < tsd_layout_count; i++) {
-        const struct tsd_layout *layout = &tsd_layouts[i];
-        all->bonus = layout >= known && layout < known + count ? SCORE_VERSION : 0;
-        try_layout(all, layout);
+        all->bonus = is_of_version(all, &tsd_layouts[i]) ? SCORE_VERSION : 0;
+        try_layout(all, &tsd_layouts[i]);
     }
+}
+
+/*
+ * A layout of the version is taken as soon as it is the best one, another only if it is
+ * so twice: the right one may have been refuted by threads that changed their data.
+ */
+static bool search_repeatedly(struct place_search *all)
+{
+    struct tsd_place last = {0};
+
+    for (unsigned i = 0; i < ATTEMPTS; i++) {
+        all->best = (struct tsd_place){0};
+        all->score = 0;
+        all->ambiguous = false;
+        if (take_copies(all))
+            try_layouts(all);
+        free_copies(all);
+        if (all->best.layout && !all->ambiguous &&
+            (is_of_version(all, all->best.layout) ||
+             (last.layout == all->best.layout && last.at == all->best.at)))
+            return true;
+        last = all->ambiguous ? (struct tsd_place){0} : all->best;
+    }
+    return false;
 }
 
 bool tsd_place_find(struct tsd_place *place, const struct tsd_search *search, const char **why)
@@ -458,13 +491,9 @@ bool tsd_place_find(struct tsd_place *place, const struct tsd_search *search, co
     *why = "this build has its threads' data in no thread-local storage that is known";
     if (!choose_range(&all))
         return false;
-    for (unsigned i = 0; i < ATTEMPTS && !all.best.layout; i++)
-        if (take_copies(&all))
-            try_layouts(&all);
-    free_copies(&all);
-    if (!all.best.layout || all.ambiguous) {
-        *why = all.best.layout ? "several places may be its threads' data"
-                               : "its threads' data have no known layout";
+    if (!search_repeatedly(&all)) {
+        *why = all.ambiguous ? "several places may be its threads' data"
+                             : "its threads' data have no known layout";
         return false;
     }
     *place = all.best;

@@ -4,9 +4,12 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum {
-    REREADS_MAX = 8,    /* of one thread, which changes its data meanwhile */
+    REREADS_MAX = 8, /* of one thread, which changes its data meanwhile */
+    PASSES_MAX = 8,  /* over the threads that are not known yet */
+    PASS_PAUSE_NS = 2000000,
     LG_SAMPLE_MAX = 50, /* of a period that a program would set */
     DRAW_LIMIT_LG = 6,  /* no count is drawn above 64 periods: -ln(2^-53) is 37 */
 };
@@ -95,13 +98,15 @@ static bool read_tsd(struct tsd_data *data, const struct tsd_place *place,
     return false;
 }
 
-static void read_thread(struct tsd_thread *thread, const struct tsd_reading *reading,
+static bool read_thread(struct tsd_thread *thread, const struct tsd_reading *reading,
                         const struct tsd_place *place)
 {
     struct tsd_data data;
 
-    if (thread->pointer && place->layout && read_tsd(&data, place, reading, thread->pointer))
-        judge_tsd(thread, reading, place->layout, &data);
+    if (!thread->pointer || !place->layout || !read_tsd(&data, place, reading, thread->pointer))
+        return false;
+    judge_tsd(thread, reading, place->layout, &data);
+    return true;
 }
 
 enum thread_sampling tsd_thread_reread(struct tsd_thread *thread, remote_addr pointer,
@@ -229,6 +234,31 @@ void tsd_threads_number_arenas(struct tsd_threads *threads, const struct tsd_sou
     free(used);
 }
 
+/* Reads the threads that are not known yet. Returns the number that still are not. */
+static size_t read_missing_tsd(struct tsd_threads *threads, const struct tsd_reading *reading)
+{
+    size_t missing = 0;
+
+    for (size_t i = 0; i < threads->count; i++) {
+        struct tsd_thread *thread = &threads->list[i];
+        missing += thread->pointer && !thread->has_counts &&
+                   !read_thread(thread, reading, &threads->place);
+    }
+    return missing;
+}
+
+/* A thread can lose its CPU while it changes its data: then it helps to wait for it. */
+static void read_each_tsd(struct tsd_threads *threads, const struct tsd_reading *reading)
+{
+    static const struct timespec pause = {.tv_nsec = PASS_PAUSE_NS};
+
+    for (unsigned i = 0; i < PASSES_MAX; i++) {
+        if (!threads->place.layout || !read_missing_tsd(threads, reading))
+            return;
+        nanosleep(&pause, NULL);
+    }
+}
+
 static void read_tsd_threads(struct tsd_threads *threads, const struct tsd_source *source)
 {
     const char *why = "its C library does not show where its threads' data are";
@@ -237,10 +267,9 @@ static void read_tsd_threads(struct tsd_threads *threads, const struct tsd_sourc
     begin_reading(&reading, source);
     if (source->pointers->count)
         tsd_place_find(&threads->place, &reading.search, &why);
-    for (size_t i = 0; i < threads->count; i++) {
+    for (size_t i = 0; i < threads->count; i++)
         threads->list[i].pointer = thread_pointer_of(source->pointers, threads->list[i].thread.tid);
-        read_thread(&threads->list[i], &reading, &threads->place);
-    }
+    read_each_tsd(threads, &reading);
     drop_unused_counts(threads);
     count_threads_by_sampling(threads, &reading, why);
 }

@@ -19,6 +19,8 @@
  *   clear               each worker frees its blocks
  *   more N              allocates one block of N bytes, at least 8, and keeps it
  *   leave               the workers end
+ *   counters FILE       writes of each worker: its thread, and what thread.allocated,
+ *                       thread.deallocated and thread.arena say in it, a line each
  *
  * Ends at the end of stdin, or with its parent. PREFIX is the prefix of the
  * jemalloc that it is linked with; without PREFIX it uses the preloaded one.
@@ -30,6 +32,7 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,6 +62,9 @@ struct worker {
     sem_t begin, done;
     unsigned long count; /* 0: free the blocks that are kept */
     unsigned index;
+    pid_t tid;
+    uint64_t allocated, deallocated;
+    unsigned arena;
     void *kept[KEPT];
 };
 
@@ -76,7 +82,17 @@ static void allocate(struct worker *worker, unsigned long count)
     }
 }
 
-enum { LEAVE = 1 << 30 }; /* a count that ends a worker */
+enum { LEAVE = 1 << 30, COUNTERS }; /* counts that end a worker, and that read its counters */
+
+static void read_counters(struct worker *worker)
+{
+    size_t size = sizeof(worker->allocated), small = sizeof(worker->arena);
+
+    worker->tid = gettid();
+    JE(mallctl)("thread.arena", &worker->arena, &small, NULL, 0);
+    JE(mallctl)("thread.allocated", &worker->allocated, &size, NULL, 0);
+    JE(mallctl)("thread.deallocated", &worker->deallocated, &size, NULL, 0);
+}
 
 static void clear(struct worker *worker)
 {
@@ -112,7 +128,9 @@ static void *worker_main(void *data)
         }
         while (sem_wait(&worker->begin))
             ;
-        if (worker->count && worker->count != LEAVE)
+        if (worker->count == COUNTERS)
+            read_counters(worker);
+        else if (worker->count && worker->count != LEAVE)
             allocate(worker, worker->count);
         else
             clear(worker);
@@ -185,6 +203,21 @@ static bool print_stats(char *words)
     return whole;
 }
 
+static bool print_counters(char *words)
+{
+    const char *path = strtok(words, " \n");
+    int fd = path ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) : -1;
+
+    if (fd < 0 || !tell_workers(COUNTERS))
+        return false;
+    for (unsigned i = 0; i < worker_count; i++)
+        dprintf(fd, "%d %llu %llu %u\n", (int)workers[i].tid,
+                (unsigned long long)workers[i].allocated,
+                (unsigned long long)workers[i].deallocated, workers[i].arena);
+    close(fd);
+    return true;
+}
+
 static bool keep_more(size_t size)
 {
     static void *volatile last;
@@ -230,6 +263,8 @@ static bool obey(char *line)
         return keep_more(strtoul(line + 5, NULL, 10));
     if (strncmp(line, "stats ", 6) == 0)
         return print_stats(line + 6);
+    if (strncmp(line, "counters ", 9) == 0)
+        return print_counters(line + 9);
     if (strncmp(line, "dump ", 5) == 0)
         return dump(line + 5);
     if (strncmp(line, "active ", 7) == 0)
