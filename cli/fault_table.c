@@ -125,6 +125,9 @@ static const struct fault_row rows[] = {
      "profiling was not enabled when it was started (opt.prof is false): %W",
      "start it with %V=prof:true,prof_active:false in its environment; no jemalloc can enable "
      "profiling later"},
+    {FAULT_NO_COUNTS, "no_counts", EXIT_REFUSED,
+     "what its threads have allocated cannot be read from its memory: %W",
+     "take profiles by time (--every) or by the RSS (--on-new-peak)"},
     {FAULT_UNREADABLE, "unreadable", EXIT_REFUSED, "its profile cannot be read from its memory: %W",
      "let the process write it by a call: the same command with --call, without --no-call or "
      "--freeze"},

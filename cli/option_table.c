@@ -39,6 +39,14 @@ const struct option_row option_rows[] = {
      "look for the binaries below this directory"},
     {"every", '\0', OPTION_DURATION, AT(every_ns), TAKES_SERIES, 0, OPTIONS_OF_VERB, "D",
      "take a series: one profile every D, until -d, --count or Ctrl-C"},
+    {"every-bytes", '\0', OPTION_BYTES, AT(every_bytes), TAKES_SERIES, 0, OPTIONS_OF_VERB, "SIZE",
+     "take a series: one profile each time that the process has allocated SIZE more (512M, 1GiB), "
+     "freed or not, and one at the end"},
+    {"on-new-peak", '\0', OPTION_FLAG, AT(on_new_peak), TAKES_SERIES, 0, OPTIONS_OF_VERB, NULL,
+     "take a series: one profile each time that the RSS is 5 % above its value at the start and at "
+     "all profiles before"},
+    {"step", '\0', OPTION_NUMBER, AT(step), TAKES_SERIES, 0, OPTIONS_OF_VERB, "N",
+     "with --on-new-peak: N percent instead of 5"},
     {"count", '\0', OPTION_NUMBER, AT(count), TAKES_SERIES | TAKES_REFRESH, 0, OPTIONS_OF_VERB, "N",
      "end the series after N profiles"},
     {"once", '\0', OPTION_FLAG, AT(once), TAKES_REFRESH | TAKES_RULES, 0, OPTIONS_OF_VERB, NULL,

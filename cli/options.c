@@ -159,6 +159,13 @@ static bool parse_count(const char *text, unsigned *number)
     return true;
 }
 
+static bool parse_bytes(const char *text, uint64_t *bytes)
+{
+    const char *rest;
+
+    return units_parse_bytes(text, bytes, &rest) && !*rest && *bytes;
+}
+
 /* Reports a wrong value, with the right form. Returns false, for the caller. */
 static bool report_wrong_value(enum option_kind kind, const char *text)
 {
@@ -169,6 +176,8 @@ static bool report_wrong_value(enum option_kind kind, const char *text)
         message("'%s' is not a duration: must be like 500ms, 30s, 5m or 1h, at most 24h", clean);
     else if (kind == OPTION_NUMBER)
         message("'%s' is not a number from 1 to %d", clean, NUMBER_MAX);
+    else if (kind == OPTION_BYTES)
+        message("'%s' is not a size: must be like 512M or 1GiB", clean);
     else if (kind == OPTION_THREAD)
         message("'%s' is not a thread id", clean);
     else if (kind == OPTION_PARALLEL)
@@ -181,10 +190,27 @@ static bool report_wrong_value(enum option_kind kind, const char *text)
     return false;
 }
 
+static bool parse_value(enum option_kind kind, const char *text, void *at)
+{
+    switch (kind) {
+    case OPTION_DURATION:
+        return units_parse_duration(text, at);
+    case OPTION_NUMBER:
+        return parse_count(text, at);
+    case OPTION_BYTES:
+        return parse_bytes(text, at);
+    case OPTION_LG_SAMPLE:
+        return parse_lg_sample(text, at);
+    case OPTION_PARALLEL:
+        return parse_parallel(text, at);
+    default: /* OPTION_THREAD, OPTION_INSTANCE */
+        return parse_pid(text, at);
+    }
+}
+
 static bool set_value(struct options *options, const struct option_row *row, const char *text)
 {
     void *at = (char *)options + row->offset;
-    bool good = true;
 
     switch (row->kind) {
     case OPTION_FLAG:
@@ -198,26 +224,12 @@ static bool set_value(struct options *options, const struct option_row *row, con
         break;
     case OPTION_PID:
         return add_pid(options, text);
-    case OPTION_THREAD:
-    case OPTION_INSTANCE:
-        good = parse_pid(text, at);
-        break;
-    case OPTION_DURATION:
-        good = units_parse_duration(text, at);
-        break;
-    case OPTION_NUMBER:
-        good = parse_count(text, at);
-        break;
-    case OPTION_LG_SAMPLE:
-        good = parse_lg_sample(text, at);
-        break;
-    case OPTION_PARALLEL:
-        good = parse_parallel(text, at);
-        break;
     case OPTION_RULE:
         return add_rule(options, text);
+    default:
+        return parse_value(row->kind, text, at) || report_wrong_value(row->kind, text);
     }
-    return good || report_wrong_value(row->kind, text);
+    return true;
 }
 
 /* getopt(3) returns the letter, which can be one of several in a word, in optopt. */
@@ -266,7 +278,7 @@ static void set_format_and_output(struct options *options, unsigned takes)
 {
     if ((takes & TAKES_FILE) && options->json && !options->report.format)
         options->report.format = "json";
-    if (!options->output && !options->every_ns &&
+    if (!options->output && !options_is_series(options) &&
         (options->report.format || (takes & TAKES_FILE) || (options->core && takes & TAKES_OUTPUT)))
         options->output = "-";
 }
@@ -292,6 +304,11 @@ bool options_parse(struct options *options, unsigned takes, int argc, char **arg
     if (wrong)
         message("%s", wrong);
     return !wrong;
+}
+
+bool options_is_series(const struct options *options)
+{
+    return options->every_ns || options->every_bytes || options->on_new_peak;
 }
 
 bool options_to_stdout(const struct options *options)

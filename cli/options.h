@@ -23,7 +23,7 @@ enum {
     TAKES_ONE = 1 << 10,      /* works on one process at a time */
     TAKES_HOOKS = 1 << 11,    /* --force-hooks */
     TAKES_DURATION = 1 << 12, /* -d */
-    TAKES_SERIES = 1 << 13,   /* --every, --count, --keep */
+    TAKES_SERIES = 1 << 13,   /* --every, --every-bytes, --on-new-peak, --count, --keep */
     TAKES_SETTLE = 1 << 14,   /* --settle */
     TAKES_REFRESH = 1 << 15,  /* -d, --count, --once, --sort, and some of TAKES_FORMAT */
     TAKES_RULES = 1 << 16,    /* --when and its limits; -o is a directory */
@@ -61,17 +61,20 @@ struct options {
     int parallel; /* processes at once; 0: not given */
     uint64_t timeout_ns;
     uint64_t duration_ns, every_ns, settle_ns; /* 0: not given */
-    uint64_t interval_ns;                      /* -d of top */
-    unsigned share;                            /* --share, in percent */
-    unsigned count, keep, last;                /* 0: not given */
-    pid_t thread;                              /* 0: any */
-    pid_t instance;                            /* --instance, from 1; 0: the default */
-    const char *output;                        /* -o; NULL: none */
-    const char *path;                          /* --path; NULL: none */
-    const char *file;                          /* TAKES_FILE: the profile; "-": stdin */
-    const char *base;                          /* --base; NULL: none */
-    const char *core, *program;                /* --core, --exe; NULL: not given */
-    const char *names[OPTIONS_NAMES_MAX];      /* TAKES_NAMES: the operands after the process */
+    uint64_t every_bytes;                      /* 0: not given */
+    bool on_new_peak;
+    unsigned step;                        /* --step, in percent; 0: not given */
+    uint64_t interval_ns;                 /* -d of top */
+    unsigned share;                       /* --share, in percent */
+    unsigned count, keep, last;           /* 0: not given */
+    pid_t thread;                         /* 0: any */
+    pid_t instance;                       /* --instance, from 1; 0: the default */
+    const char *output;                   /* -o; NULL: none */
+    const char *path;                     /* --path; NULL: none */
+    const char *file;                     /* TAKES_FILE: the profile; "-": stdin */
+    const char *base;                     /* --base; NULL: none */
+    const char *core, *program;           /* --core, --exe; NULL: not given */
+    const char *names[OPTIONS_NAMES_MAX]; /* TAKES_NAMES: the operands after the process */
     size_t name_count;
     int lg_sample; /* --lg-sample: 0 to 63; -1: not given */
     bool json, quiet, dry_run, help, version;
@@ -88,6 +91,9 @@ bool options_parse(struct options *options, unsigned takes, int argc, char **arg
 
 /* True if the processes are to be searched for, not only named by pid. */
 bool options_selective(const struct options *options);
+
+/* True if there is more than one profile: --every and the like. */
+bool options_is_series(const struct options *options);
 
 /* True if the output is stdout: -o -. */
 bool options_to_stdout(const struct options *options);

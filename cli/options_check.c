@@ -136,6 +136,17 @@ static const char *wrong_with_core(const struct options *options)
     return NULL;
 }
 
+static const char *wrong_with_series(const struct options *options)
+{
+    if (!!options->every_ns + !!options->every_bytes + options->on_new_peak > 1)
+        return "--every, --every-bytes and --on-new-peak exclude each other";
+    if (options->step && !options->on_new_peak)
+        return "--step requires --on-new-peak";
+    if ((options->count || options->keep) && !options_is_series(options))
+        return "--count and --keep require --every, --every-bytes or --on-new-peak";
+    return NULL;
+}
+
 static const char *wrong_with_process(const struct options *options, unsigned takes)
 {
     if (options->core)
@@ -160,8 +171,8 @@ static const char *wrong_with_process(const struct options *options, unsigned ta
         return wrong_with_rules(options);
     if (options->dry_run && wrong_with_dry_run(options))
         return wrong_with_dry_run(options);
-    if ((options->count || options->keep) && !options->every_ns && takes & TAKES_SERIES)
-        return "--count and --keep require --every";
+    if (takes & TAKES_SERIES && wrong_with_series(options))
+        return wrong_with_series(options);
     return options->pid_count > 1 ? options_wrong_with_several(options, takes) : NULL;
 }
 

@@ -70,7 +70,7 @@ static fault_code take_first(const struct leak_run *run, struct fault *fault)
 static fault_code wait_until(const struct leak_run *run, enum run_activity activity, uint64_t until,
                              struct fault *fault)
 {
-    if (sampling_wait(run->attachment, &run->leak->sampling, activity, until) == PAUSE_ENDED)
+    if (sampling_wait(run->attachment, &run->leak->sampling, activity, until, NULL) == PAUSE_ENDED)
         return sampling_lost(run->attachment, fault);
     return FAULT_NONE;
 }

@@ -24,7 +24,7 @@ static bool wait_once(const struct pause *pause, uint64_t now, const sigset_t *l
     struct timespec timeout;
     bool woken = false;
 
-    if ((pause->tick || by_hand) && left > step)
+    if ((pause->tick || pause->over || by_hand) && left > step)
         left = step;
     timeout.tv_sec = (time_t)(left / SECOND_NS);
     timeout.tv_nsec = (long)(left % SECOND_NS);
@@ -55,6 +55,8 @@ enum pause_end pause_until(const struct pause *pause)
             break;
         if (pause->tick && !over)
             pause->tick(pause->ctx);
+        if (pause->over && !over && pause->over(pause->ctx))
+            break;
         if (wait_once(pause, now, &former) || over)
             break;
     }

@@ -10,7 +10,7 @@
 #include <signal.h>
 
 enum pause_end {
-    PAUSE_OVER,        /* the time has come, or one of `also` is ready */
+    PAUSE_OVER,        /* the time has come, `over` is true, or one of `also` is ready */
     PAUSE_INTERRUPTED, /* the flag is set, or was set before */
     PAUSE_ENDED,       /* the target has ended */
 };
@@ -21,6 +21,8 @@ struct pause {
     const struct target *target;              /* NULL: none */
     /* Called at the start and then about every tick_ns; NULL: never. */
     void (*tick)(void *ctx);
+    /* Called after that, or at the same times; true ends the wait. NULL: never. */
+    bool (*over)(void *ctx);
     void *ctx;
     uint64_t tick_ns; /* 0: a second */
     /* At most PAUSE_ALSO file descriptors that end it, too, as for poll(2); sets revents. */

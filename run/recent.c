@@ -158,7 +158,7 @@ fault_code recent_run(struct recent *recent, struct attachment *attachment, stru
     if (rc != FAULT_NONE)
         return rc;
     if (sampling_wait(attachment, sampling, RUN_RECORDING,
-                      sampling->began + recent->request.duration_ns) == PAUSE_ENDED)
+                      sampling->began + recent->request.duration_ns, NULL) == PAUSE_ENDED)
         return sampling_lost(attachment, fault);
     return end_recent(recent, attachment, fault);
 }

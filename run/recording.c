@@ -19,6 +19,7 @@ void recording_init(struct recording *recording, const struct recording_request 
 void recording_free(struct recording *recording)
 {
     output_close(&recording->output);
+    trigger_close(&recording->trigger);
     for (size_t i = 0; i < recording->count; i++)
         free(recording->list[i].path);
     free(recording->list);
@@ -73,7 +74,10 @@ static fault_code list_written(struct recording *recording, struct fault *fault)
     recorded = &list[recording->count];
     *recorded = (struct recorded){.path = strdup(recording->output.path),
                                   .bytes = recording->capture.bytes,
-                                  .time_ns = recording->capture.time_ns};
+                                  .time_ns = recording->capture.time_ns,
+                                  .why = recording->why,
+                                  .rss = recording->trigger.rss,
+                                  .allocated = recording->trigger.allocated};
     if (!recorded->path)
         return fault_set(fault, FAULT_INTERNAL, ENOMEM, "record", "the list of files");
     recording->count++;
@@ -188,26 +192,46 @@ static uint64_t next_moment(struct recording *recording, uint64_t moment)
     return next < recording->until ? next : recording->until;
 }
 
-static bool is_last_moment(const struct recording *recording, uint64_t moment)
+/* Waits until the next profile is due. False: the process has ended. */
+static bool await_next_profile(struct recording *recording, uint64_t *moment, bool *last)
 {
-    unsigned count = recording->request.count;
+    struct sampling *sampling = &recording->sampling;
+    struct trigger *trigger = &recording->trigger;
+    const bool triggered = trigger_is_set(&recording->request.trigger);
+    const unsigned count = recording->request.count;
 
-    return recording->sampling.interrupted || moment >= recording->until ||
-           (count && recording->count + 1 >= count);
+    *moment = triggered ? recording->until : next_moment(recording, *moment);
+    trigger_rearm(trigger);
+    if (sampling_wait(recording->attachment, sampling, RUN_RECORDING, *moment,
+                      triggered ? trigger : NULL) == PAUSE_ENDED)
+        return false;
+    *last = sampling->interrupted || (!trigger->due && *moment >= recording->until);
+    if (!trigger->due)
+        trigger_refresh(trigger);
+    recording->why = *last       ? RECORDED_END
+                     : triggered ? (trigger->request.bytes ? RECORDED_BYTES : RECORDED_PEAK)
+                                 : RECORDED_TIME;
+    *last |= count && recording->count + 1 >= count;
+    return true;
+}
+
+static bool is_profile_wanted(const struct recording *recording)
+{
+    return recording->why != RECORDED_END || !recording->request.trigger.percent ||
+           !recording->count;
 }
 
 static fault_code take_all(struct recording *recording, struct fault *fault)
 {
-    struct sampling *sampling = &recording->sampling;
-    uint64_t moment = sampling->began;
+    uint64_t moment = recording->sampling.began;
     fault_code rc = FAULT_NONE;
     bool last = false;
 
     while (rc == FAULT_NONE && !last) {
-        moment = next_moment(recording, moment);
-        if (sampling_wait(recording->attachment, sampling, RUN_RECORDING, moment) == PAUSE_ENDED)
+        if (!await_next_profile(recording, &moment, &last))
             return sampling_lost(recording->attachment, fault);
-        last = is_last_moment(recording, moment);
+        if (!is_profile_wanted(recording))
+            break;
         if (recording->output.fd < 0)
             rc = open_next(recording, fault);
         if (rc == FAULT_NONE)
@@ -223,6 +247,8 @@ fault_code recording_run(struct recording *recording, struct fault *fault)
     uint64_t duration = recording->request.duration_ns;
     fault_code rc = open_next(recording, fault);
 
+    if (rc == FAULT_NONE)
+        rc = trigger_open(&recording->trigger, attachment, &recording->request.trigger, fault);
     if (rc == FAULT_NONE)
         rc = readout_act(attachment, sampling_begin, sampling, fault);
     rc = sampling_begun(attachment, sampling, rc, fault);

@@ -3,10 +3,16 @@
 
 #include "run/sampling.h"
 
+/* Why a profile was taken. */
+enum recorded_why { RECORDED_END, RECORDED_TIME, RECORDED_BYTES, RECORDED_PEAK };
+
 /* A profile that has been written. */
 struct recorded {
     char *path;
     uint64_t bytes, time_ns;
+    enum recorded_why why;
+    uint64_t rss;       /* bytes, of the target when it was due; 0: unknown */
+    uint64_t allocated; /* bytes since the start; 0 unless request.trigger.bytes is set */
     dev_t dev;
     ino_t ino;
     bool removed; /* later, because of `keep` */
@@ -15,7 +21,8 @@ struct recorded {
 struct recording_request {
     const char *template; /* of the file names (run/filename.h); "-": stdout */
     bool may_number;      /* add a number if the name is taken; always so if it has directives */
-    uint64_t every_ns;    /* between profiles */
+    uint64_t every_ns;    /* between profiles; unless trigger is set */
+    struct trigger_request trigger;
     uint64_t duration_ns; /* until the last profile; UINT64_MAX: until interrupted */
     unsigned count, keep; /* profiles to take, and files to keep; 0: no limit */
     struct presentation *presentation;
@@ -28,9 +35,11 @@ struct recording {
     struct recording_request request;
     struct attachment *attachment;
     struct sampling sampling;
+    struct trigger trigger;
     struct capture capture;
     struct output output;
-    char *last_name; /* without its number, from which the next file of that name continues */
+    enum recorded_why why; /* the next profile is taken */
+    char *last_name;       /* without its number, from which the next file of that name continues */
     unsigned last_number;
     uint64_t until; /* CLOCK_MONOTONIC ns: time of the last profile */
     struct recorded *list;
@@ -43,5 +52,9 @@ void recording_init(struct recording *recording, const struct recording_request 
                     struct attachment *attachment);
 void recording_free(struct recording *recording);
 
-/* Opens the output, switches profiling on and takes all profiles. Then sampling_settle. */
+/*
+ * Opens the output, switches profiling on and takes all profiles. Then sampling_settle. With
+ * trigger.percent there is no profile at the end, which would not show a peak, unless it
+ * would be the only one.
+ */
 fault_code recording_run(struct recording *recording, struct fault *fault);

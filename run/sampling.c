@@ -225,11 +225,14 @@ struct wait {
     const struct attachment *attachment;
     enum run_activity activity;
     uint64_t since, until;
+    struct trigger *trigger;
+    uint64_t report_at;
 };
 
+/* About once a second, however often the trigger is looked at. */
 static void report_progress(void *ctx)
 {
-    const struct wait *wait = ctx;
+    struct wait *wait = ctx;
     const struct run_events *events = wait->attachment->request.events;
     const struct run_progress progress = {
         .activity = wait->activity,
@@ -237,20 +240,32 @@ static void report_progress(void *ctx)
         .total_ns = wait->until == UINT64_MAX ? UINT64_MAX : wait->until - wait->since,
         .rss_bytes = target_rss(&wait->attachment->target)};
 
+    if (clock_now() < wait->report_at)
+        return;
     events->progress(events->ctx, &progress);
+    wait->report_at = clock_now() + SECOND_NS - TRIGGER_LOOK_NS / 2;
+}
+
+static bool is_due(void *ctx)
+{
+    const struct wait *wait = ctx;
+
+    return trigger_look(wait->trigger);
 }
 
 enum pause_end sampling_wait(struct attachment *attachment, struct sampling *sampling,
-                             enum run_activity activity, uint64_t until)
+                             enum run_activity activity, uint64_t until, struct trigger *trigger)
 {
     const struct run_events *events = attachment->request.events;
     bool reports = events && events->progress;
-    struct wait wait = {attachment, activity, clock_now(), until};
+    struct wait wait = {attachment, activity, clock_now(), until, trigger, 0};
     const struct pause pause = {.until = until,
                                 .interrupted = interrupt_flag(),
                                 .target = &attachment->target,
                                 .tick = reports ? report_progress : NULL,
-                                .ctx = &wait};
+                                .over = trigger ? is_due : NULL,
+                                .ctx = &wait,
+                                .tick_ns = trigger ? TRIGGER_LOOK_NS : 0};
     enum pause_end end;
 
     attachment_rest(attachment);

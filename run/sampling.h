@@ -8,6 +8,7 @@
 #include "jemalloc/dump.h"
 #include "run/capture.h"
 #include "run/pause.h"
+#include "run/trigger.h"
 
 struct sampling {
     struct prof_state former; /* build.text is "" until it has been read */
@@ -84,11 +85,11 @@ fault_code sampling_settle(struct attachment *attachment, struct sampling *sampl
                            struct fault *fault);
 
 /*
- * Waits until then with no thread stopped and reports the progress.
- * PAUSE_INTERRUPTED sets interrupted.
+ * Waits until then, or until the trigger is due unless it is NULL, with no thread
+ * stopped, and reports the progress. PAUSE_INTERRUPTED sets interrupted.
  */
 enum pause_end sampling_wait(struct attachment *attachment, struct sampling *sampling,
-                             enum run_activity activity, uint64_t until);
+                             enum run_activity activity, uint64_t until, struct trigger *trigger);
 /* After PAUSE_ENDED: sets FAULT_GONE or a more exact fault. */
 fault_code sampling_lost(const struct attachment *attachment, struct fault *fault);
 

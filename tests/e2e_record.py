@@ -175,6 +175,12 @@ class Record(TestCase):
             ("--keep", "3"),
             ("--every", "1s", "--count", "0"),
             ("--every", "1s", "-o", "-"),
+            ("--every-bytes", "1G", "-o", "-"),
+            ("--every-bytes", "0"),
+            ("--every-bytes", "much"),
+            ("--every-bytes", "1G", "--every", "1s"),
+            ("--every-bytes", "1G", "--on-new-peak"),
+            ("--every", "1s", "--step", "3"),
             ("-o", "%x.heap"),
             ("-o", "%t/x.heap"),
             ("--settle", "1s"),
@@ -682,6 +688,119 @@ class Series(TestCase):
         self.assertEqual(code, lib.INTERRUPTED, err)
         self.assertEqual(os.listdir(place), out.decode().split())
         self.assert_active(victim.pid, False)
+
+
+class Triggered(TestCase):
+    """Series whose profiles are taken when the process has done something."""
+
+    MIB = 1 << 20
+
+    def grower(self):
+        process = self.process(
+            [os.path.join(lib.VICTIMS, "grower")],
+            env=lib.tool_environment({"MALLOC_CONF": lib.malloc_conf(self.directory())}),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        self.order(process, "grow %d" % (20 * self.MIB))
+        self.assertTrue(lib.wait_until(lambda: self.rss(process) >= 20, 30))
+        return process
+
+    def rss(self, process):
+        return int(lib.status_fields(process.pid)["VmRSS"].split()[0]) >> 10
+
+    def order(self, process, line):
+        process.stdin.write(line.encode() + b"\n")
+        process.stdin.flush()
+        self.assertTrue(process.stdout.readline())
+
+    def grow(self, process, mib):
+        self.order(process, "grow %d" % (mib * self.MIB))
+
+    def sizes(self, place):
+        """Returns the RSS in the names of all profiles."""
+        return [int(size) for name in os.listdir(place)
+                for size in re.findall(r"-(\d+)MiB(?:-\d+)?\.heap$", name)]
+
+    def next_path(self, tool):
+        path = tool.stdout.readline().decode().rstrip("\n")
+        self.assert_profile(self.read(path))
+        return path
+
+    def test_every_bytes(self):
+        """What is allocated and freed again counts as well."""
+        for way in ("--call", "--no-call"):
+            with self.subTest(way=way):
+                process = self.grower()
+                place = self.directory()
+                tool = self.start_recording(process, way, "--every-bytes", "32M", "--count", "3",
+                                            "-o", place + "/%p-%t.heap")
+                paths = []
+                for _ in range(3):
+                    self.order(process, "drop")
+                    self.grow(process, 40)
+                    paths.append(self.next_path(tool))
+                code, _, err = self.end(tool)
+                self.assertEqual(code, lib.OK, err)
+                self.assertEqual(sorted(os.path.basename(path) for path in paths),
+                                 sorted(os.listdir(place)))
+                self.assert_active(process.pid, False)
+
+    def test_every_bytes_json(self):
+        process = self.grower()
+        place = self.directory()
+        tool = self.start_recording(process, "--every-bytes", "32M", "--json", directory=place)
+        self.grow(process, 40)
+        self.assertTrue(lib.wait_until(lambda: self.sizes(place), 30))
+        self.grow(process, 10)
+        tool.send_signal(signal.SIGINT)
+        code, out, err = self.end(tool)
+        self.assertEqual(code, lib.INTERRUPTED, err)
+        profiles = json.loads(out)["profiles"]
+        self.assertEqual([p["reason"] for p in profiles], ["bytes", "end"])
+        self.assertGreaterEqual(profiles[0]["allocated"], 32 * self.MIB)
+        self.assertGreaterEqual(profiles[0]["rss"], 20 * self.MIB)
+
+    def test_new_peak(self):
+        process = self.grower()
+        place = self.directory()
+        tool = self.start_recording(process, "--on-new-peak", "--step", "20", "--keep", "1",
+                                    "-o", place, "--json")
+        for size in (100, 180):
+            self.order(process, "drop")
+            self.grow(process, size)
+            self.assertTrue(lib.wait_until(
+                lambda least=size / 1.3: max(self.sizes(place), default=0) > least, 30))
+        tool.send_signal(signal.SIGINT)
+        code, out, err = self.end(tool)
+        self.assertEqual(code, lib.INTERRUPTED, err)
+        profiles = json.loads(out)["profiles"]
+        self.assertEqual(set(p["reason"] for p in profiles), {"peak"})
+        for former, peak in zip(profiles, profiles[1:]):
+            self.assertGreater(peak["rss"], 1.2 * former["rss"])
+        self.assertEqual([os.path.basename(profiles[-1]["path"])], os.listdir(place))
+        self.assert_active(process.pid, False)
+
+    def test_no_new_peak(self):
+        """The profile at the end is then the only one."""
+        process = self.grower()
+        tool = self.start_recording(process, "--on-new-peak", "--step", "1000", "--json",
+                                    directory=self.directory())
+        tool.send_signal(signal.SIGINT)
+        code, out, err = self.end(tool)
+        self.assertEqual(code, lib.INTERRUPTED, err)
+        self.assertEqual([p["reason"] for p in json.loads(out)["profiles"]], ["end"])
+
+    def test_process_ends(self):
+        process = self.grower()
+        place = self.directory()
+        tool = self.start_recording(process, "--every-bytes", "32M", "-o", place)
+        self.grow(process, 40)
+        path = self.next_path(tool)
+        process.kill()
+        code, out, err = self.end(tool)
+        self.assertEqual((code, out), (lib.GONE, b""), err)
+        self.assertEqual(os.listdir(place), [os.path.basename(path)])
 
 
 if __name__ == "__main__":

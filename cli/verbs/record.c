@@ -11,6 +11,8 @@
 
 #define DEFAULT_NS (30ull * 1000000000)
 
+enum { STEP_PERCENT = 5 }; /* of a new peak */
+
 struct record {
     struct attachment attachment;
     struct job job;
@@ -35,6 +37,16 @@ static void print_written(void *ctx, const struct recorded *recorded)
     fflush(stdout); /* so that a series can be followed */
 }
 
+static const char *why_text(enum recorded_why why)
+{
+    static const char *const texts[] = {[RECORDED_END] = "end",
+                                        [RECORDED_TIME] = "time",
+                                        [RECORDED_BYTES] = "bytes",
+                                        [RECORDED_PEAK] = "peak"};
+
+    return texts[why];
+}
+
 static void print_record_json(const struct record *record)
 {
     const struct attachment *attachment = &record->attachment;
@@ -49,6 +61,10 @@ static void print_record_json(const struct record *record)
         json_text(&json, "path", recording->list[i].path);
         json_number(&json, "bytes", recording->list[i].bytes);
         json_number(&json, "time_ns", recording->list[i].time_ns);
+        json_text(&json, "reason", why_text(recording->list[i].why));
+        json_number(&json, "rss", recording->list[i].rss);
+        if (recording->request.trigger.bytes)
+            json_number(&json, "allocated", recording->list[i].allocated);
         json_bool(&json, "removed", recording->list[i].removed);
         json_item_end(&json);
     }
@@ -64,13 +80,16 @@ static void print_record_json(const struct record *record)
 static struct recording_request record_request(struct record *record)
 {
     const struct options *options = record->options;
+    const bool series = options_is_series(options);
     uint64_t single = options->duration_ns ? options->duration_ns : DEFAULT_NS;
+    unsigned step = options->step ? options->step : STEP_PERCENT;
 
     return (struct recording_request){
         .template = record->template,
-        .may_number = options->every_ns || !options->output,
+        .may_number = series || !options->output,
         .every_ns = options->every_ns ? options->every_ns : single,
-        .duration_ns = options->every_ns && !options->duration_ns ? UINT64_MAX : single,
+        .trigger = {.bytes = options->every_bytes, .percent = options->on_new_peak ? step : 0},
+        .duration_ns = series && !options->duration_ns ? UINT64_MAX : single,
         .count = options->count,
         .keep = options->keep,
         .presentation = &record->presentation,
@@ -88,7 +107,7 @@ static bool prepare_record(struct record *record, const struct options *options)
     if (!presentation_init(&record->presentation, options, FORMAT_RAW))
         return false;
     wrong = strcmp(output, "-") == 0 ? NULL : filename_flaw_text(filename_check(output));
-    if (!wrong && strcmp(output, "-") == 0 && options->every_ns)
+    if (!wrong && strcmp(output, "-") == 0 && options_is_series(options))
         wrong = "a series cannot be written to stdout: give -o a file name, or omit it";
     if (wrong) {
         message("%s", wrong);
@@ -154,6 +173,7 @@ const struct verb verb_record = {
              "namespace, %t by the time (UTC), %r by the RSS, %h by the host, %% by a percent "
              "sign. Default, also in a directory: %n-%p-%t-%r.heap; a number is added to a name "
              "that is taken: x-1.heap"},
+            {"duration", NULL, "how long to sample: 30s (default; a series: no limit), 5m, 1h"},
             {"timeout", NULL, "time limit for each stop (default 30s)"},
             {"verbose", NULL, "also show how to restore prof.active if jeattach is killed"},
         },

@@ -93,7 +93,7 @@ _jeattach()
     esac
     case $verb in
         dump) options+=" --path $looks --core --exe --root" ;;
-        record) options+=" --duration --every --count --keep $looks" ;;
+        record) options+=" --duration --every --every-bytes --on-new-peak --step --count --keep $looks" ;;
         leak) options+=" --duration --settle $looks" ;;
         recent) options+=" --duration --for --last --sort $looks" ;;
         report) options+=" --base --root $looks" ;;
@@ -125,7 +125,7 @@ _jeattach()
     for ((i = 2; i < ${#COMP_WORDS[@]}; i++)); do
         [ "$i" -eq "$COMP_CWORD" ] && continue
         case ${COMP_WORDS[i - 1]} in
-            --for | --last | -o | --output | --path | --timeout | --thread | --instance | --lg-sample | --rows | -d | --duration | --every | --interval | --share | \
+            --for | --last | -o | --output | --path | --timeout | --thread | --instance | --lg-sample | --rows | -d | --duration | --every | --every-bytes | --step | --interval | --share | \
                 --count | --keep | --settle | -n | --name | --container | --cgroup | --parallel) continue ;;
             --when | --max | --cooldown) continue ;;
         esac
@@ -183,9 +183,13 @@ _jeattach()
             _jeattach_words 'auto B KiB MiB GiB' "$cur"
             return
             ;;
-        --path | --last | --instance | --focus | --ignore | --hide | --show | --rows | --count | --keep | --share) return ;;
+        --path | --last | --instance | --focus | --ignore | --hide | --show | --rows | --count | --keep | --share | --step) return ;;
         -d | --interval | --duration | --for | --every | --settle)
             _jeattach_words '10s 30s 5m 1h' "$cur"
+            return
+            ;;
+        --every-bytes)
+            _jeattach_words '100M 1G 10G' "$cur"
             return
             ;;
         --timeout)
