@@ -367,17 +367,17 @@ class Hooked(lib.TestCase):
 class Unlisted(allocators.TestCase):
     """Names that a build has and jeattach does not know: a library in which names are renamed."""
 
-    RENAMED = ("zero_reallocs", "zero_realloc9"), ("abandoned_vm", "abandoned_v9"), \
-        ("retain_grow_limit", "retain_grow_limi9"), ("hpa_sec_nshards", "hpa_sec_nshard9")
+    RENAMED = ("zero_reallocs\0", "zero_realloc9\0"), ("abandoned_vm\0", "abandoned_v9\0"), \
+        ("retain_grow_limit\0", "retain_grow_limi9\0"), ("hpa_sec_nshards\0", "hpa_sec_nshard9\0")
 
-    def start(self):
+    def start(self, renamed=RENAMED):
         victim = self.victim()
         path = next(m.path for m in lib.mappings(victim.pid) if "libjemalloc" in m.path)
         with open(path, "rb") as file:
             code = file.read()
-        for old, new in self.RENAMED:
-            self.assertIn(old.encode() + b"\0", code)
-            code = code.replace(old.encode() + b"\0", new.encode() + b"\0")
+        for old, new in renamed:
+            self.assertIn(old.encode(), code)
+            code = code.replace(old.encode(), new.encode())
         library = os.path.join(self.directory(), "libjemalloc.so.2")
         with open(library, "wb") as file:
             file.write(code)
@@ -398,6 +398,18 @@ class Unlisted(allocators.TestCase):
                                name + ":TYPE")
             self.assertNotRegex(result.err, r"thread \d+ stopped for")
         self.assertEqual(values, {"opt.hpa_sec_nshard9": 4})
+        self.assert_well(allocator)
+
+    def test_a_name_of_another_version(self):
+        """A build that has a name which the releases of its number have not."""
+        allocator = self.start([("5.3.0-0-g", "5.1.0-0-g")])
+        result = lib.run_tool("mallctl", allocator.pid, "opt.hpa")
+        self.assert_failed(result, lib.USAGE, "opt.hpa is a name of jemalloc from 5.3.0 on",
+                           "this build of 5.1.0-0-g", "opt.hpa:TYPE")
+        values = self.told(allocator.pid, "opt.hpa:bool", "stats.zero_reallocs:size_t")["values"]
+        self.assertEqual(values, {"opt.hpa": False, "stats.zero_reallocs": 0})
+        result = lib.run_tool("mallctl", allocator.pid, "arena.0.name")
+        self.assert_failed(result, lib.USAGE, "from 5.3.1 on; this is 5.1.0-0-g")
         self.assert_well(allocator)
 
     def test_another_size(self):
@@ -447,7 +459,9 @@ class OfReleases(allocators.TestCase):
                    "retain:false,percpu_arena:percpu", "background_thread:true,narenas:1")
         patterns = ("*", "stats.arenas.0.*", "stats.arenas.4096.*", "stats.arenas.0.bins.0.*",
                     "stats.arenas.0.lextents.0.*", "arena.0.*", "arena.4094.*", "thread.*",
-                    "arenas.bin.0.*", "experimental.*", "stats.mutexes.*", "prof.*")
+                    "arenas.bin.0.*", "experimental.*", "stats.mutexes.*", "prof.*",
+                    "arena.4095.*", "arena.4096.*", "arena.65535.*", "stats.arenas.65535.*",
+                    "stats.arenas.0.*.255.*", "arenas.*.255.*", "experimental.arenas.4095.*")
         for version in allocators.VERSIONS:
             for conf in lacking:
                 allocator = self.allocator(version, conf=conf)

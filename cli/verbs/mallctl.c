@@ -21,6 +21,7 @@ struct mallctl {
     size_t left_out;                        /* names beyond LIST_MAX */
     enum ctl_type asked[OPTIONS_NAMES_MAX]; /* of NAME:TYPE; CTL_STRUCT: not given */
     struct catalog catalog;                 /* if a name or type may be unlisted, or with --list */
+    const struct access *other;             /* refused: its name is one of other versions */
 };
 
 /* ---- refusals ---- */
@@ -240,6 +241,28 @@ static fault_code check_unlisted(const struct mallctl *mallctl, const struct acc
     return refuse_unknown(mallctl, access, fault);
 }
 
+/* After a refusal of a name of other versions: this build may have it all the same. */
+static fault_code explain_other(struct mallctl *mallctl, struct attachment *attachment,
+                                fault_code code, struct fault *fault)
+{
+    const struct access *access = mallctl->other;
+    char range[64];
+
+    if (code != FAULT_NAME_USAGE || !access || access->use != NAME_READ ||
+        name_judge_unlisted(access->name, &mallctl->build) != NAME_ALLOWED)
+        return code;
+    if (!mallctl->catalog.count)
+        stripped_catalog(&attachment->instance, &attachment->target, &attachment->memory,
+                         &mallctl->catalog);
+    if (!is_in_build(mallctl, access->name))
+        return code;
+    return fault_set(fault, code, 0, "mallctl",
+                     "%s is a name of jemalloc from %s, but this build of %s has it, too: read it "
+                     "as %s:TYPE, where TYPE is " VALUE_TYPES,
+                     access->name, range_text(access->entry, range, sizeof range),
+                     mallctl->build.text, access->name);
+}
+
 /* Looks up the other names in the tables of the build, in memory. */
 static fault_code find_unlisted(struct mallctl *mallctl, struct attachment *attachment,
                                 struct fault *fault)
@@ -259,7 +282,7 @@ static fault_code find_unlisted(struct mallctl *mallctl, struct attachment *atta
 /* ---- while a thread is stopped ---- */
 
 /* True for a name of other versions that this build has all the same, if its type was given. */
-static bool is_other_version(const struct mallctl *mallctl, const struct access *access)
+static bool has_other_version(const struct mallctl *mallctl, const struct access *access)
 {
     return access->use == NAME_READ && access->entry->read == NAME_ALLOWED &&
            mallctl->asked[access - mallctl->list] != CTL_STRUCT &&
@@ -277,7 +300,8 @@ static enum name_refusal judge_access(struct mallctl *mallctl, struct access *ac
     access->entry = names_find(access->name, build->version);
     access->type = access->entry->type;
     refusal = name_judge(access->entry, access->name, access->use, build);
-    if (refusal != NAME_OTHER_VERSION || !is_other_version(mallctl, access))
+    mallctl->other = refusal == NAME_OTHER_VERSION ? access : NULL;
+    if (!mallctl->other || !has_other_version(mallctl, access))
         return refusal;
     access->entry = NULL;
     access->type = mallctl->asked[access - mallctl->list];
@@ -570,7 +594,7 @@ static fault_code perform_mallctl(struct job *job, void *ctx, struct fault *faul
         return describe_mallctl(job, mallctl, fault);
     rc = attachment_hold(job->attachment, mallctl_held, mallctl, fault);
     if (rc != FAULT_NONE)
-        return rc;
+        return explain_other(mallctl, job->attachment, rc, fault);
     if (mallctl->options->json)
         print_mallctl_json(job->attachment, mallctl);
     for (size_t i = 0; i < mallctl->count && !mallctl->options->json; i++)

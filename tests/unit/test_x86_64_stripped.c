@@ -308,7 +308,7 @@ static int write_seed(const char *path)
 {
     FILE *out = fopen(path, "w");
 
-    program_make(program);
+    make_index();
     return !out || fwrite(program, sizeof *program, 1, out) != 1 || fclose(out);
 }
 
