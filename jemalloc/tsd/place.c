@@ -7,7 +7,9 @@
 
 enum {
     THREADS_LOOKED_AT = 16,
-    BLOCK_MAX = 1 << 20,    /* bytes of a block that are searched */
+    BLOCK_MAX = 1 << 20, /* bytes of a block that are searched */
+    READS_MAX = 1 << 14,
+    TRIES_MAX = 1 << 12,
     ATTEMPTS = 4,           /* reads, as threads change their data */
     SCORE_MIN = 4,          /* of all threads together */
     INTERVAL_MAX = 4 << 20, /* bytes from one event to the next (TE_MAX_INTERVAL) */
@@ -15,6 +17,7 @@ enum {
     LEAF_KEY_BITS = 20,     /* zero in each key of the radix tree */
     ARENA_ALIGNED = 16,
     ARENAS_MAX = 4096,
+    REENTRANCY_MAX = 16,
     BOUND_MAX = 1 << 20, /* threads */
     TCACHE_STATES = 3,   /* values that are no pointer (4.x, tcache.h) */
     TDATA_BYTES = 144,
@@ -35,7 +38,8 @@ enum {
     SCORE_VERSION = 1, /* for a layout of the version */
 };
 
-#define COUNT_MAX (UINT64_C(1) << 56)
+#define COUNT_MAX   (UINT64_C(1) << 56)
+#define ADDRESS_MAX (UINT64_C(1) << 56)
 
 static bool is_heap(const struct tsd_search *search, remote_addr addr, size_t align)
 {
@@ -53,7 +57,18 @@ struct tsd_bytes {
     const struct tsd_search *search;
     const struct tsd_place *place;
     const unsigned char *at;
+    size_t *reads_left; /* of what it points to; NULL: no limit */
 };
+
+/* Reads what a tsd points to. Without a limit, a hostile block could have a million pointers. */
+static bool read_pointed(const struct tsd_bytes *tsd, remote_addr addr, void *buf, size_t len)
+{
+    if (tsd->reads_left && *tsd->reads_left == 0)
+        return false;
+    if (tsd->reads_left)
+        --*tsd->reads_left;
+    return memory_read(tsd->search->memory, addr, buf, len);
+}
 
 static uint64_t word_at(const struct tsd_bytes *tsd, size_t offset)
 {
@@ -86,8 +101,7 @@ static bool is_profiling_data(const struct tsd_bytes *tsd, remote_addr addr,
     const struct module *module = &tsd->search->instance->module;
     struct reader_table table;
 
-    if (!is_heap(tsd->search, addr, 16) ||
-        !memory_read(tsd->search->memory, addr, bytes, TDATA_BYTES))
+    if (!is_heap(tsd->search, addr, 16) || !read_pointed(tsd, addr, bytes, TDATA_BYTES))
         return false;
     memcpy(&table, bytes + layout->tdata_table, sizeof table);
     return table.hash >= module->exec_start && table.hash < module->exec_end &&
@@ -146,7 +160,7 @@ static int score_old_arena(const struct tsd_bytes *tsd)
     remote_addr arena = word_at(tsd, tsd->place->layout->arena);
 
     if (tsd->place->layout->states->size == 1 || !arena ||
-        !memory_read(tsd->search->memory, arena, head, sizeof head))
+        !read_pointed(tsd, arena, head, sizeof head))
         return 0;
     return head[0] < ARENAS_MAX && head[1] - 1 < BOUND_MAX ? SCORE_OLD_ARENA : 0;
 }
@@ -287,8 +301,9 @@ struct place_search {
     size_t len;     /* of each copy */
     uint64_t first; /* offset of the first byte in the block */
     struct tsd_place best;
-    int score; /* of the best one */
-    int bonus; /* for a layout of the version */
+    int score;                     /* of the best one */
+    int bonus;                     /* for a layout of the version */
+    size_t reads_left, tries_left; /* in this attempt: of pointers, of counters */
     bool ambiguous;
 };
 
@@ -322,8 +337,8 @@ static void try_place(struct place_search *all, const struct tsd_place *place)
     int sum = 0, used = 0;
 
     for (size_t i = 0; i < all->count && refuted <= all->count / 8; i++) {
-        const struct tsd_bytes tsd = {all->search, place,
-                                      all->copies[i].bytes + (place->at - all->first)};
+        const struct tsd_bytes tsd = {
+            all->search, place, all->copies[i].bytes + (place->at - all->first), &all->reads_left};
         int score = score_thread(&tsd);
         refuted += score == REFUTED;
         sum += score == REFUTED ? 0 : score;
@@ -338,12 +353,14 @@ static void try_counters(struct place_search *all, struct tsd_place *place,
                          const struct block_copy *copy)
 {
     const struct tsd_layout *layout = place->layout;
-    const struct tsd_bytes tsd = {all->search, place, copy->bytes + (place->at - all->first)};
+    const struct tsd_bytes tsd = {all->search, place, copy->bytes + (place->at - all->first), NULL};
     size_t left = all->len - (size_t)(place->at - all->first);
     size_t first = layout->size + TSD_RTREE_BYTES + 8u;
 
+    all->tries_left--;
     for (size_t at = (first + 7) & ~(size_t)7; at < COUNTERS_FAR && at + 32 <= left; at += 8) {
-        if (!is_between(&tsd, at, layout->events) ||
+        if ((!word_at(&tsd, at) && !word_at(&tsd, at + 8)) || /* as anywhere */
+            !is_between(&tsd, at, layout->events) ||
             !is_between(&tsd, at + 16, layout->events + 16u))
             continue;
         place->counters = (uint32_t)at;
@@ -354,14 +371,29 @@ static void try_counters(struct place_search *all, struct tsd_place *place,
     }
 }
 
+static bool may_be_pointer(uint64_t word)
+{
+    return word % 16 == 0 && word < ADDRESS_MAX;
+}
+
+/* What is quickly seen of the members that precede the counters. */
+static bool may_precede(const struct tsd_bytes *tsd)
+{
+    const struct tsd_layout *layout = tsd->place->layout;
+
+    return tsd->at[0] <= 1 && tsd->at[1] <= REENTRANCY_MAX && is_interval(tsd, layout->events) &&
+           is_interval(tsd, layout->events + 16u) && may_be_pointer(word_at(tsd, layout->tdata)) &&
+           may_be_pointer(word_at(tsd, layout->arena)) &&
+           may_be_pointer(word_at(tsd, layout->iarena)) && score_wait(tsd) != REFUTED;
+}
+
 /* Threads whose events are set show where the counters may be. */
 static void try_searched(struct place_search *all, struct tsd_place *place)
 {
     for (size_t i = 0; i < all->count; i++) {
         const struct tsd_bytes tsd = {all->search, place,
-                                      all->copies[i].bytes + (place->at - all->first)};
-        if (is_interval(&tsd, place->layout->events) &&
-            is_interval(&tsd, place->layout->events + 16u))
+                                      all->copies[i].bytes + (place->at - all->first), NULL};
+        if (all->tries_left && may_precede(&tsd))
             try_counters(all, place, &all->copies[i]);
     }
 }
@@ -471,6 +503,8 @@ static bool search_repeatedly(struct place_search *all)
         all->best = (struct tsd_place){0};
         all->score = 0;
         all->ambiguous = false;
+        all->reads_left = READS_MAX;
+        all->tries_left = TRIES_MAX;
         if (take_copies(all))
             try_layouts(all);
         free_copies(all);
@@ -551,7 +585,7 @@ static bool take_tsd_tdata(struct tsd_data *data, const struct tsd_bytes *tsd, r
 bool tsd_data_take(struct tsd_data *data, const struct tsd_place *place,
                    const struct tsd_search *search, remote_addr addr, const unsigned char *bytes)
 {
-    const struct tsd_bytes tsd = {search, place, bytes};
+    const struct tsd_bytes tsd = {search, place, bytes, NULL};
 
     memset(data, 0, sizeof *data);
     if (score_thread(&tsd) == REFUTED || !take_tsd_tdata(data, &tsd, addr))
