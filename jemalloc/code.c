@@ -13,7 +13,7 @@ enum { SOURCE_NAME_MAX = 256 };
 /* The owner of a function in a program that jemalloc is linked into. */
 enum owner {
     OWNER_PROGRAM,
-    OWNER_UNKNOWN,  /* a static function; its source file says nothing */
+    OWNER_UNKNOWN,  /* a static function; its source file says nothing, or is not known */
     OWNER_LIKELY,   /* a static function; its source file has the name of one of jemalloc */
     OWNER_JEMALLOC, /* by its name */
 };
@@ -175,7 +175,13 @@ static bool is_of_source_file(struct functions *functions, const char *file)
     return functions->is_source;
 }
 
-enum { PATTERNS_MAX = 4 + ARRAY_LEN(public_functions) };
+/* gcc's names for static functions of which another part of an LTO link makes use: global, and
+ * without a source file. */
+static const struct name_pattern promoted[] = {
+    NAME_ENDS_WITH(".lto_priv.0"), NAME_ENDS_WITH(".lto_priv.1"), NAME_ENDS_WITH(".lto_priv.2"),
+    NAME_ENDS_WITH(".lto_priv.3")};
+
+enum { PATTERNS_MAX = 4 + ARRAY_LEN(promoted) + ARRAY_LEN(public_functions) };
 
 /*
  * Internal names start with "je_", after the prefix if that is a different one
@@ -185,9 +191,10 @@ static size_t name_patterns(const char *prefix, struct name_pattern patterns[PAT
 {
     const struct name_pattern common[] = {NAME_BEGINS_WITH("je_"), NAME_BEGINS_WITH("_Zn"),
                                           NAME_BEGINS_WITH("_Zd")};
-    size_t count = ARRAY_LEN(common);
+    size_t count = ARRAY_LEN(common) + ARRAY_LEN(promoted);
 
     memcpy(patterns, common, sizeof common);
+    memcpy(patterns + ARRAY_LEN(common), promoted, sizeof promoted);
     if (prefix[0]) {
         patterns[count++] = (struct name_pattern){NAME_BEGINS, prefix, strlen(prefix)};
         return count;
@@ -203,7 +210,7 @@ static enum owner owner_of(struct functions *functions, const char *name,
                            const struct symbol *symbol)
 {
     if (name)
-        return OWNER_JEMALLOC;
+        return strstr(name, ".lto_priv.") ? OWNER_UNKNOWN : OWNER_JEMALLOC;
     if (!symbol->local)
         return OWNER_PROGRAM;
     return is_of_source_file(functions, symbol->file) ? OWNER_LIKELY : OWNER_UNKNOWN;

@@ -200,6 +200,24 @@ static void test_library(void)
     plan_free(&plan);
 }
 
+/* An LTO link makes static functions global, and gives them such names. */
+static void test_promoted(void)
+{
+    struct plan plan;
+
+    begin_program();
+    uint64_t of_program = add_function("parse.lto_priv.0", STB_GLOBAL);
+    add_many("je_", 100);
+    uint64_t hook = add_function("ehooks_default_alloc.lto_priv.0", STB_GLOBAL);
+    uint64_t second = add_function("arena_bin_lock.lto_priv.1", STB_GLOBAL);
+    add_many("je_late_", 1);
+    uint64_t behind = add_function("serve.lto_priv.0", STB_GLOBAL);
+    CHECK(forbid("", &plan) == FAULT_NONE);
+    CHECK(forbidden(&plan, hook) && forbidden(&plan, second));
+    CHECK(allowed(&plan, of_program) && allowed(&plan, behind));
+    plan_free(&plan);
+}
+
 int main(void)
 {
     if (!CHECK(own_open(&own)) || !CHECK(tree_make(&tree)))
@@ -208,6 +226,7 @@ int main(void)
     test_two_places();
     test_prefix();
     test_stripped();
+    test_promoted();
     test_library();
     tree_remove(&tree);
     own_close(&own);
