@@ -9,7 +9,7 @@ A cell is BUILD/LINK/SYMBOLS/CONF/VERB: one verb on one process, such as
 5.3.0-lto/static/stripped/on/dump_call. A pattern matches the start of a cell or is one of fnmatch.
 The cell is wrong if what the tool prints is not what the process says of itself, if the exit code
 is not the documented one, if a message blames the wrong thing, or if the process notices. It is
-refused if the tool refuses, with a cause, what it may refuse. --sample: few processes of each build.
+refused if the tool refuses, with a cause, what it may refuse. --sample: few processes of a build.
 """
 
 import argparse
@@ -33,7 +33,8 @@ import variants  # noqa: E402
 import verbs  # noqa: E402
 
 OK, REFUSED, WRONG, SKIPPED = "ok", "refused", "WRONG", "skipped"
-SAMPLE = (("preload", "stripped", "on"), ("static", "stripped", "on"), ("preload", "stripped", "off"))
+SAMPLE = (("preload", "stripped", "on"), ("static", "stripped", "on"),
+          ("preload", "stripped", "off"))
 
 Subject = collections.namedtuple("Subject", "build link symbols conf")
 Cell = collections.namedtuple("Cell", "subject verb")
@@ -154,8 +155,8 @@ def print_table(found):
     """One row for each build: how many of its cells have which result, and the verbs that are
     wrong."""
     print("\n%-24s %6s %8s %6s %8s  %s" % ("build", OK, REFUSED, WRONG, SKIPPED, "wrong verbs"))
-    builds = [build for build in variants.names() if any(o.cell.subject.build == build for o in found)]
-    for build in builds + ["all"]:
+    had = {outcome.cell.subject.build for outcome in found}
+    for build in [name for name in variants.names() if name in had] + ["all"]:
         mine = [o for o in found if build in (o.cell.subject.build, "all")]
         count = collections.Counter(o.result for o in mine)
         wrong = collections.Counter(o.cell.verb for o in mine if o.result == WRONG)
@@ -182,7 +183,8 @@ def main():
         return
     chosen = cells(asked.patterns, asked.sample)
     if asked.list:
-        print("\n".join(name_of(Cell(subject, verb)) for subject in chosen for verb in chosen[subject]))
+        for subject, checks in chosen.items():
+            print("\n".join(name_of(Cell(subject, verb)) for verb in checks))
         return
     if not chosen:
         sys.exit("no such cell: %s" % " ".join(asked.patterns))

@@ -79,7 +79,7 @@ def _compile(build, path, words, prefix=""):
 
 
 def _archive(build, prefix):
-    """Returns the archive without its C++ part, with a prefix on the public names if one is given."""
+    """Returns the archive without its C++ part; a prefix, if given, is put on the public names."""
 
     def make(path):
         shutil.copy(build.archive, path)
@@ -100,11 +100,11 @@ def _archive(build, prefix):
 def _linked_in(build, link):
     """Returns a program with the archive in it."""
     own = build.variant.prefix or build.variant.mangled
-    prefix = "" if own else RENAMED
+    # The names of a static program are renamed: malloc runs before its unwinder can.
+    prefix = RENAMED if link == "static" and not own else ""
 
     def make(path):
         words = ["-static-pie", "-fPIE"] if link == "static" else ["-fPIE", "-pie"]
-        # The names of a static program are renamed: malloc runs before its unwinder can.
         _compile(build, path, words + [_archive(build, prefix)], build.variant.prefix or prefix)
 
     return releases.once(os.path.join(_directory(build), link), make)
@@ -135,6 +135,9 @@ class Subject(allocators.Allocator):
         program = _program(build, link, stripped)
         self.module = self.library or program
         self.whole = self.library != "" or not stripped
+        # Renaming symbols does not rename the variable, which only a stripped program shows.
+        self.renamed = not stripped and link == "static" and not (
+            build.variant.prefix or build.variant.mangled)
         argv, env = self._command(program)
         text = CONFS[conf]
         env[build.variant.prefix.upper() + "MALLOC_CONF"] = text
@@ -178,8 +181,8 @@ class Subject(allocators.Allocator):
             os.unlink(path)
 
     def beside(self, function, work):
-        """Returns the result of function(). Beside it, work(over) uses the process; over is an event
-        that says when the function has ended."""
+        """Returns the result of function(). Beside it, work(over) uses the process; the event
+        `over` is set when the function has ended."""
         over = threading.Event()
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             working = pool.submit(work, over)
@@ -193,10 +196,14 @@ class Subject(allocators.Allocator):
     # ---- what it must not notice ----
 
     def _footprint(self):
-        maps = [m for m in lib.mappings(self.pid) if "x" in m.perms]
+        """A library that jemalloc loads itself, as libgcc at its first backtrace, is no trace of a
+        tool; code that is in no file would be, and changed code."""
+        maps = [m for m in lib.mappings(self.pid) if "x" in m.perms and m.inode == "0"]
+        text = {key: digest for key, digest in lib.text_hashes(self.pid).items()
+                if "libgcc" not in key[0]}
         return {"descriptors": lib.descriptors(self.pid), "threads": lib.threads(self.pid),
-                "masks": lib.signal_masks(self.pid), "code": lib.covered(maps),
-                "text": lib.text_hashes(self.pid), "files": sorted(os.listdir(self.directory))}
+                "masks": lib.signal_masks(self.pid), "code": lib.covered(maps), "text": text,
+                "files": sorted(os.listdir(self.directory))}
 
     def noticed(self):
         """Returns the names of what has changed in the process and in its directory."""
