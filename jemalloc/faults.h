@@ -18,6 +18,7 @@ enum {
     FAULT_STATS_SLOW,    /* its report would take thousands of stops */
     FAULT_UNREADABLE,    /* the profile in its memory cannot be proven */
     FAULT_UNWRITABLE,    /* prof.active cannot be written in its memory */
+    FAULT_GDUMP,         /* jemalloc could not write profiles by itself, or they could harm it */
     FAULT_RECENT_ABSENT, /* it has no list of recent allocations */
     FAULT_RECENT_UNSAFE, /* printing that list could harm the target */
 

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import resource
 import subprocess
 
 import allocators
@@ -254,6 +255,52 @@ class Names(lib.TestCase):
             self.assertIn(said, result.err)
             self.assertNotRegex(result.err, r"Invalid argument|No such file|EINVAL|ENOENT|EFAULT")
         self.assert_unharmed(victim)
+
+    def growing(self, prefix):
+        conf = "prof:true,prof_active:true,lg_prof_sample:12,prof_prefix:" + prefix
+        process = self.process(
+            [os.path.join(lib.VICTIMS, "grower")],
+            env=lib.tool_environment({"MALLOC_CONF": conf}),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        self.grow(process)
+        return process
+
+    def grow(self, process):
+        process.stdin.write(b"grow 8000000\n")
+        process.stdin.flush()
+        self.assertTrue(process.stdout.readline())
+
+    def test_gdump(self):
+        """It says where the files will be, and they are there."""
+        place = self.directory()
+        process = self.growing(place + "/own")
+        result = self.assert_ran(self.mallctl(process.pid, "prof.gdump=true"))
+        names = re.search(r"inside malloc: (\S+), as", result.err)[1]
+        self.assertEqual(os.listdir(place), [])
+        self.grow(process)
+        self.assert_ran(self.mallctl(process.pid, "prof.gdump=false"))
+        made = [os.path.join(place, name) for name in os.listdir(place)]
+        self.assertTrue(made)
+        pattern = re.escape(names).replace("<n>", r"\d+") + "$"
+        for path in made:
+            self.assertRegex(path, pattern)
+
+    def test_gdump_that_would_write_nothing(self):
+        cases = ("", "opt.prof_prefix"), ("/no/such/x", "/no/such"), ("/dev/null/x", "ENOTDIR")
+        for prefix, said in cases:
+            with self.subTest(prefix=prefix):
+                process = self.growing(prefix)
+                self.assert_failed(self.mallctl(process.pid, "prof.gdump=true"), lib.REFUSED,
+                                   said, "record --on-new-peak")
+                self.assertEqual(self.lines(process.pid, "prof.gdump"), ["prof.gdump = false"])
+
+    def test_gdump_of_a_limited_process(self):
+        process = self.growing(self.directory() + "/own")
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+        self.assert_failed(self.mallctl(process.pid, "prof.gdump=true"), lib.REFUSED,
+                           "RLIMIT_FSIZE")
 
     def test_without_profiling(self):
         victim = self.victim(prof=False)

@@ -5,6 +5,7 @@
 #include "cli/value.h"
 #include "cli/verbs/verbs.h"
 #include "jemalloc/access.h"
+#include "jemalloc/gdump.h"
 #include "jemalloc/stripped/stripped.h"
 
 #include <errno.h>
@@ -20,6 +21,8 @@ struct mallctl {
     size_t count;
     size_t left_out;                        /* names beyond LIST_MAX */
     enum ctl_type asked[OPTIONS_NAMES_MAX]; /* of NAME:TYPE; CTL_STRUCT: not given */
+    bool idle;                              /* prof.active is false, if gdumps is filled */
+    char gdumps[GDUMP_NAMES_MAX];           /* the files that prof.gdump=true makes; "": none */
     struct catalog catalog;                 /* if a name or type may be unlisted, or with --list */
     const struct access *other;             /* refused: its name is one of other versions */
 };
@@ -354,6 +357,28 @@ static fault_code check_hooks(struct attachment *attachment, const struct mallct
     return rc;
 }
 
+static bool switches_gdump_on(const struct access *access)
+{
+    return access->use == NAME_WRITE && access->value && strcmp(access->name, "prof.gdump") == 0;
+}
+
+/* Before the target writes files by itself. */
+static fault_code check_gdump(struct attachment *attachment, struct mallctl *mallctl,
+                              struct fault *fault)
+{
+    struct prof_state state;
+    bool wanted = false;
+    fault_code rc;
+
+    for (size_t i = 0; i < mallctl->count; i++)
+        wanted |= switches_gdump_on(&mallctl->list[i]);
+    if (!wanted)
+        return FAULT_NONE;
+    rc = prof_read(&attachment->injection, &attachment->instance, &state, fault);
+    mallctl->idle = !prof_is_active(&state);
+    return rc == FAULT_NONE ? gdump_check(&attachment->target, &state, mallctl->gdumps, fault) : rc;
+}
+
 static fault_code mallctl_held(struct attachment *attachment, void *ctx, struct fault *fault)
 {
     struct mallctl *mallctl = ctx;
@@ -366,6 +391,8 @@ static fault_code mallctl_held(struct attachment *attachment, void *ctx, struct 
         rc = refuse(mallctl, &mallctl->list[i], judge_access(mallctl, &mallctl->list[i]), fault);
     if (rc == FAULT_NONE)
         rc = check_hooks(attachment, mallctl, fault);
+    if (rc == FAULT_NONE)
+        rc = check_gdump(attachment, mallctl, fault);
     if (rc == FAULT_NONE)
         rc = access_run(&attachment->injection, &attachment->instance, mallctl->list,
                         mallctl->count, fault);
@@ -548,8 +575,22 @@ static bool is_broken_switch(const struct mallctl *mallctl, const struct access 
            version_within(mallctl->build.version, VERSION_NUMBER(5, 2, 0), VERSION_NUMBER(5, 2, 1));
 }
 
+static void print_gdumps(const struct mallctl *mallctl)
+{
+    char clean[GDUMP_NAMES_MAX];
+
+    if (!mallctl->gdumps[0])
+        return;
+    message("at each new maximum of its virtual memory, a thread now writes a profile inside "
+            "malloc: %s, as the process sees it; until prof.gdump=false",
+            message_clean(mallctl->gdumps, clean, sizeof clean));
+    if (mallctl->idle && version_within(mallctl->build.version, VERSION_NUMBER(5, 1, 0), 0))
+        message("prof.active is false: it writes none until it is true (jeattach on)");
+}
+
 static void print_mallctl_notes(const struct mallctl *mallctl)
 {
+    print_gdumps(mallctl);
     if (mallctl->options->list && !mallctl->count)
         message("no name matches: the names begin with opt., config., stats., arenas., ...");
     if (mallctl->left_out) /* a longer list would stop the thread for longer */
