@@ -15,7 +15,11 @@
  * dynamic loader, no lazy binding, and no lock of theirs that the allocator
  * takes; an unwinder that samples an allocation has the allocator's frames
  * below it, and the injected call does not unwind; pthread_create and pthread_exit hold
- * no lock of the allocator except by calling it. pthread_setcancelstate stays
+ * no lock of the allocator except by calling it. They are forbidden nevertheless
+ * where their code shows them: the function that contains the flags of clone for
+ * a thread, and musl's function that ends with exit(2) in a loop and that gets
+ * the result of a thread's function. A thread that ends must not use the
+ * allocator again, and musl's shows in no other way. pthread_setcancelstate stays
  * unknown.
  */
 #pragma once

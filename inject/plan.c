@@ -86,7 +86,8 @@ static fault_code forbid_function(struct plan *plan, const struct symbol *symbol
 /*
  * Functions in which a thread holds, or is about to hold, every lock of the
  * allocator, or in which it shares its memory with a child that has not yet
- * called exec.
+ * called exec; and those in which a thread ends, for a static program without
+ * call frame information (local symbols: not exported by libraries).
  */
 static const char *const libc_forbidden[] = {
     "fork",
@@ -102,6 +103,9 @@ static const char *const libc_forbidden[] = {
     "dlclose",
     "dlmopen",
     "__libc_dlopen_mode",
+    "__nptl_deallocate_tsd",
+    "__call_tls_dtors",
+    "__pthread_tsd_run_dtors",
 };
 
 /* The definitions of one of these names in a module. */
@@ -168,6 +172,9 @@ static const struct name_pattern static_patterns[] = {
     NAME_IS("dlclose"),
     NAME_IS("dlmopen"),
     NAME_IS("__libc_dlopen_mode"),
+    NAME_IS("__nptl_deallocate_tsd"),
+    NAME_IS("__call_tls_dtors"),
+    NAME_IS("__pthread_tsd_run_dtors"),
 };
 
 static const struct name_query static_query = {.patterns = static_patterns,

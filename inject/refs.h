@@ -68,6 +68,21 @@ bool refs_make_syscall(const unsigned char *code, size_t len);
 size_t refs_find_fork(const unsigned char *code, size_t len);
 
 /*
+ * Returns the offset of the first constant that is the flags of clone for a
+ * thread; SIZE_MAX: none.
+ */
+size_t refs_find_thread_flags(const unsigned char *code, size_t len);
+/*
+ * Returns the offset of the first direct call that gets the result of a function
+ * called through a pointer just before: as musl's first function of a thread
+ * calls its pthread_exit. SIZE_MAX: none. *target: bytes from code[0] to the
+ * called function.
+ */
+size_t refs_find_thread_end(const unsigned char *code, size_t len, int64_t *target);
+/* Returns the end of the first loop around the end of a thread (exit(2)); SIZE_MAX: none. */
+size_t refs_find_exit_loop(const unsigned char *code, size_t len);
+
+/*
  * Finds the offset of errno from the thread pointer, in code that sets errno
  * after a system call.
  */

@@ -276,6 +276,55 @@ size_t refs_find_fork(const unsigned char *code, size_t len)
 }
 
 /*
+ * CLONE_VM, FS, FILES, SIGHAND, THREAD, SYSVSEM, SETTLS, PARENT_SETTID,
+ * CHILD_CLEARTID, and in musl DETACHED.
+ */
+size_t refs_find_thread_flags(const unsigned char *code, size_t len)
+{
+    static const unsigned char flags[][4] = {{0, 0x0f, 0x3d, 0}, {0, 0x0f, 0x7d, 0}};
+    size_t first = SIZE_MAX;
+
+    for (size_t i = 0; i < ARRAY_LEN(flags); i++) {
+        const unsigned char *at = memmem(code, len, flags[i], sizeof flags[i]);
+        if (at && (size_t)(at - code) < first)
+            first = (size_t)(at - code);
+    }
+    return first;
+}
+
+/* call *(%reg); mov %rax,%rdi, or movslq %eax,%rdi; call rel32 */
+size_t refs_find_thread_end(const unsigned char *code, size_t len, int64_t *target)
+{
+    static const unsigned char moves[][4] = {{0x48, 0x89, 0xc7, 0xe8}, {0x48, 0x63, 0xf8, 0xe8}};
+
+    for (size_t i = 2; i + 8 <= len; i++) {
+        int32_t distance;
+        if (code[i] != 0x48 || code[i - 2] != 0xff || (code[i - 1] & 0xf8) != 0x10 ||
+            (memcmp(code + i, moves[0], 4) != 0 && memcmp(code + i, moves[1], 4) != 0))
+            continue;
+        memcpy(&distance, code + i + 4, sizeof distance);
+        *target = (int64_t)i + 8 + distance;
+        return i + 3;
+    }
+    return SIZE_MAX;
+}
+
+/* mov $60,%reg; ...; 1: mov %reg,%rax; syscall; jmp 1b */
+size_t refs_find_exit_loop(const unsigned char *code, size_t len)
+{
+    static const unsigned char number[] = {60, 0, 0, 0}, loop[] = {0x0f, 0x05, 0xeb};
+    const unsigned char *at = code;
+
+    while ((at = memmem(at, (size_t)(code + len - at), loop, sizeof loop))) {
+        size_t offset = (size_t)(at - code), back = offset < 16 ? offset : 16;
+        if (len - offset >= 4 && at[3] >= 0x80 && memmem(at - back, back, number, sizeof number))
+            return offset + 4;
+        at++;
+    }
+    return SIZE_MAX;
+}
+
+/*
  * glibc:  mov $offset,%rcx; neg %eax; mov %eax,%fs:(%rcx)
  * musl:   mov %fs:0,%rax; ... mov %ecx,0x34(%rax) has no distinctive form; only
  *         its __errno_location is recognized.

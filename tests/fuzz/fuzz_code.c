@@ -52,6 +52,16 @@ static void take_field(void *ctx, int64_t offset)
     expect(ctx != NULL && offset >= INT32_MIN && offset <= INT32_MAX);
 }
 
+static void check_threads(const uint8_t *data, size_t size)
+{
+    int64_t target;
+    size_t call = refs_find_thread_end(data, size, &target);
+    size_t end = refs_find_exit_loop(data, size);
+
+    expect(call == SIZE_MAX || (call < size && target >= INT32_MIN));
+    expect(end == SIZE_MAX || end <= size);
+}
+
 /* The code at this address, the stack at the next: both are the same bytes. */
 enum { CODE_AT = 0x10000, STACK_AT = 0x7f0000 };
 
@@ -106,14 +116,16 @@ static void check_ways(const uint8_t *data, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const finder finders[] = {arch_find_syscall_return, arch_find_sigreturn, arch_find_store,
-                                     arch_find_store_pops};
+    static const finder finders[] = {arch_find_syscall_return, arch_find_sigreturn,
+                                     arch_find_store,          arch_find_store_pops,
+                                     refs_find_fork,           refs_find_thread_flags};
 
     for (size_t i = 0; i < ARRAY_LEN(finders); i++)
         check_finder(finders[i], data, size);
     check_store(data, size);
     check_calls(data, size);
     check_ways(data, size);
+    check_threads(data, size);
     refs_visit_loads(data, size, 0x401000, take_load, &size);
     refs_visit_fields(data, size, 80, take_field, &size);
     return 0;

@@ -179,6 +179,34 @@ static void test_fork(void)
     CHECK(!refs_make_syscall(other, 5));
 }
 
+/* As gcc 12 compiles musl 1.2.3 and glibc 2.36. */
+static void test_threads(void)
+{
+    static const unsigned char musl[] = {0xba, 0, 0x0f, 0x7d, 0};
+    static const unsigned char glibc[] = {0x48, 0xc7, 0x44, 0x24, 0x10, 0, 0x0f, 0x3d, 0};
+    /* call *(%rbx); mov %rax,%rdi; call -642 */
+    static const unsigned char start[] = {0xff, 0x13, 0x48, 0x89, 0xc7,
+                                          0xe8, 0x7e, 0xfd, 0xff, 0xff};
+    /* call *(%rax); movslq %eax,%rdi; call; and a call without the first */
+    static const unsigned char start_c11[] = {0xff, 0x10, 0x48, 0x63, 0xf8, 0xe8, 4, 0, 0, 0};
+    static const unsigned char other[] = {0x90, 0x90, 0x48, 0x89, 0xc7, 0xe8, 4, 0, 0, 0};
+    /* mov $60,%edx; xor %edi,%edi; 1: mov %rdx,%rax; syscall; jmp 1b */
+    static const unsigned char loop[] = {0xba, 0x3c, 0,    0,    0,    0x31, 0xff,
+                                         0x48, 0x89, 0xd0, 0x0f, 0x05, 0xeb, 0xf9};
+    int64_t target = 0;
+
+    CHECK(refs_find_thread_flags(musl, sizeof musl) == 1);
+    CHECK(refs_find_thread_flags(glibc, sizeof glibc) == 5);
+    CHECK(refs_find_thread_flags(glibc, sizeof glibc - 1) == SIZE_MAX);
+    CHECK(refs_find_thread_end(start, sizeof start, &target) == 5 && target == 10 - 642);
+    CHECK(refs_find_thread_end(start_c11, sizeof start_c11, &target) == 5 && target == 14);
+    CHECK(refs_find_thread_end(start, sizeof start - 1, &target) == SIZE_MAX);
+    CHECK(refs_find_thread_end(other, sizeof other, &target) == SIZE_MAX);
+    CHECK(refs_find_exit_loop(loop, sizeof loop) == sizeof loop);
+    CHECK(refs_find_exit_loop(loop, sizeof loop - 1) == SIZE_MAX);
+    CHECK(refs_find_exit_loop(loop + 5, sizeof loop - 5) == SIZE_MAX);
+}
+
 static void test_errno(void)
 {
     /* mov $-80,%rcx; neg %eax; mov %eax,%fs:(%rcx) */
@@ -205,6 +233,7 @@ int main(void)
     test_not_absolute();
     test_pieces();
     test_fork();
+    test_threads();
     test_errno();
     return check_result();
 }

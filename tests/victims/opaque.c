@@ -12,6 +12,7 @@
  *   misled     the same, above words that look like return addresses of main
  *   handler    in a signal handler that interrupted such a function
  *   dump       in jemalloc's own open(2) of FIFO, for prof.dump
+ *   ending     in a destructor of a thread that ends, while main is inside the allocator
  *   busy       nowhere: allocates all the time
  *
  * The stack has been used by the allocator before. Creates READY when it is about to sleep; a line
@@ -184,6 +185,32 @@ static void write_and_raise(void *ctx, const char *text)
     raise(SIGUSR1);
 }
 
+static pthread_t ender;
+
+static void sleep_at_end(void *value)
+{
+    (void)value;
+    sleep_here();
+}
+
+/* Its stack has no word of the allocator. */
+static void *end_at_once(void *ctx)
+{
+    static pthread_key_t key;
+
+    if (pthread_key_create(&key, sleep_at_end) || pthread_setspecific(key, &key))
+        abort();
+    return ctx;
+}
+
+static void write_and_join(void *ctx, const char *text)
+{
+    (void)ctx;
+    (void)text;
+    if (ender && pthread_join(ender, NULL) == 0)
+        ender = 0;
+}
+
 static APART void note_caller(void)
 {
     from_main = __builtin_return_address(0);
@@ -203,6 +230,8 @@ static APART int go(void)
         JE(malloc_stats_print)(write_misled, NULL, NULL);
     else if (strcmp(where, "handler") == 0)
         JE(malloc_stats_print)(write_and_raise, NULL, NULL);
+    else if (strcmp(where, "ending") == 0 && pthread_create(&ender, NULL, end_at_once, NULL) == 0)
+        JE(malloc_stats_print)(write_and_join, NULL, NULL);
     else if (strcmp(where, "dump") == 0 && fifo) {
         tell("asleep\n");
         return JE(mallctl)("prof.dump", NULL, NULL, &fifo, sizeof fifo);
