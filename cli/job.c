@@ -350,8 +350,10 @@ static fault_code settle_job(struct job *job, struct sampling *sampling, struct 
     fault_code rc = sampling_settle(job->attachment, sampling, fault);
 
     if (rc != FAULT_NONE) {
-        snprintf(verb, sizeof verb, "restore prof.active to %s in process",
-                 prof_is_active(&sampling->former) ? "true" : "false");
+        snprintf(verb, sizeof verb, "restore %s in process",
+                 !sampling->owed                     ? "the list of recent allocations"
+                 : prof_is_active(&sampling->former) ? "prof.active to true"
+                                                     : "prof.active to false");
         job->verb = verb;
     }
     return rc;

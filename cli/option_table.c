@@ -132,7 +132,7 @@ const struct option_row option_rows[] = {
     {"all", '\0', OPTION_FLAG, AT(all), 0, NO_TARGET | TAKES_ONE, OPTIONS_CHOICE, NULL,
      "all processes that match; without other choice: all on this host"},
     {"parallel", '\0', OPTION_PARALLEL, AT(parallel), 0, NO_TARGET | TAKES_ONE, OPTIONS_CHOICE, "N",
-     "work on at most N processes at once (default 4; record and leak: 64)"},
+     "work on at most N processes at once (default 4; record, leak and recent: 64)"},
 
     {"pid", 'p', OPTION_PID, 0, 0, NO_TARGET, OPTIONS_COMMON, "PID",
      "the process, as an option; may be repeated"},

@@ -29,6 +29,6 @@ void callback_begin(struct callback *callback, struct injection *injection, stru
 
 /*
  * After the call. FAULT_TOO_LARGE: the text does not fit into the sink.
- * FAULT_INTERNAL: nothing was reported.
+ * FAULT_INTERNAL: it could not be read.
  */
 fault_code callback_end(const struct callback *callback, const char *stage, struct fault *fault);

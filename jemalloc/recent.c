@@ -181,6 +181,8 @@ static fault_code dump_and_restore(struct injection *injection, const struct ins
                                             .args = {at.name, at.old, at.old_len}};
     }
     rc = injection_call(injection, calls, count, &callback->intercept, fault);
+    if (fault_is_unfinished(rc) && !injection->direct)
+        list->owed = false; /* the target finishes the whole list of calls */
     if (rc == FAULT_NONE && list->owed)
         rc = judge_restored(injection, list, (int)calls[count - 2].result, at.old, fault);
     if (rc == FAULT_NONE && (int)calls[0].result != 0)

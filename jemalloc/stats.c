@@ -122,5 +122,9 @@ fault_code stats_print(struct injection *injection, const struct instance *insta
     calls[0].args[2] = injection_put(injection, request->options, strlen(request->options) + 1);
     calls[1] = callback.gather.flush;
     rc = injection_call(injection, calls, callback.gathers ? 2 : 1, &callback.intercept, fault);
-    return rc == FAULT_NONE ? callback_end(&callback, "malloc_stats_print", fault) : rc;
+    if (rc == FAULT_NONE)
+        rc = callback_end(&callback, "malloc_stats_print", fault);
+    if (rc == FAULT_NONE && request->sink->len == 0)
+        rc = fault_set(fault, FAULT_INTERNAL, 0, "malloc_stats_print", "it wrote no report");
+    return rc;
 }

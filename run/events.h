@@ -35,6 +35,7 @@ enum run_note_kind {
 struct run_note {
     enum run_note_kind kind;
     bool active;
+    bool more; /* of NOTE_RESTORE_RETRIED: not prof.active, but what else is restored with it */
     uint64_t count, total;
     const char *version; /* of jemalloc */
     const struct fault *fault;

@@ -413,10 +413,11 @@ static fault_code restore_all(struct attachment *attachment, void *ctx, struct f
 static fault_code give_back(struct attachment *attachment, struct sampling *sampling,
                             struct fault *fault)
 {
-    const struct reach reach = {
-        .attachment = attachment,
-        .steps = {.first = restore_all, .ctx = sampling},
-        .retried = {.kind = NOTE_RESTORE_RETRIED, .active = prof_is_active(&sampling->former)}};
+    const struct reach reach = {.attachment = attachment,
+                                .steps = {.first = restore_all, .ctx = sampling},
+                                .retried = {.kind = NOTE_RESTORE_RETRIED,
+                                            .active = prof_is_active(&sampling->former),
+                                            .more = !sampling->owed}};
 
     return try_until(&reach, clock_now() + (uint64_t)GIVE_UP_S * SECOND_NS, fault);
 }
