@@ -269,6 +269,7 @@ static void forget(struct attachment *attachment)
     modules_free(&attachment->modules);
     memset(&attachment->modules, 0, sizeof attachment->modules);
     memset(&attachment->byte, 0, sizeof attachment->byte);
+    memset(&attachment->threads_place, 0, sizeof attachment->threads_place);
     memory_set_unchanging(&attachment->memory, NULL, 0);
 }
 

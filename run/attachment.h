@@ -6,6 +6,7 @@
 #include "jemalloc/instance.h"
 #include "jemalloc/prof_byte.h"
 #include "jemalloc/reader/reader.h"
+#include "jemalloc/tsd/place.h"
 #include "run/events.h"
 #include "run/stall_guard.h"
 
@@ -67,12 +68,13 @@ struct attachment {
     struct reader reader; /* if reader_opened */
     struct read_summary read;
     struct frozen_summary frozen;
-    struct prof_byte byte; /* found by switching_find (run/switching.h) */
-    bool frame_checked;    /* on a child of the tool, once */
-    unsigned holds;        /* so far: threads stopped */
-    unsigned calls;        /* in all holds */
-    uint64_t longest_ns;   /* the longest hold */
-    uint64_t search_ns;    /* limit for finding a safe point; 0: until the deadline */
+    struct prof_byte byte;          /* found by switching_find (run/switching.h) */
+    struct tsd_place threads_place; /* found by thread_view_read; layout NULL: not yet */
+    bool frame_checked;             /* on a child of the tool, once */
+    unsigned holds;                 /* so far: threads stopped */
+    unsigned calls;                 /* in all holds */
+    uint64_t longest_ns;            /* the longest hold */
+    uint64_t search_ns;             /* limit for finding a safe point; 0: until the deadline */
     struct interrupted_sleep sleeps[INJECTION_SLEEPS]; /* kept from one hold to the next */
     struct stops stops;                                /* as well */
     bool opened;                                       /* target is the process of the request */

@@ -15,6 +15,9 @@ static void locate_variables(struct thread_view *view, struct attachment *attach
 fault_code thread_view_read(struct thread_view *view, struct attachment *attachment, int64_t offset,
                             struct fault *fault)
 {
+    struct tsd_place *place = &attachment->threads_place;
+    fault_code rc;
+
     memset(view, 0, sizeof *view);
     locate_variables(view, attachment);
     view->source = (struct tsd_source){.instance = &attachment->instance,
@@ -22,8 +25,11 @@ fault_code thread_view_read(struct thread_view *view, struct attachment *attachm
                                        .target = &attachment->target,
                                        .memory = &attachment->memory,
                                        .variables = &view->variables,
+                                       .place = place->layout ? place : NULL,
                                        .offset = offset};
-    return tsd_threads_read(&view->threads, &view->source, fault);
+    rc = tsd_threads_read(&view->threads, &view->source, fault);
+    *place = view->threads.place;
+    return rc;
 }
 
 void thread_view_number_arenas(struct thread_view *view)

@@ -265,7 +265,9 @@ static void read_tsd_threads(struct tsd_threads *threads, const struct tsd_sourc
     struct tsd_reading reading;
 
     begin_reading(&reading, source);
-    if (source->pointers->count)
+    if (source->place)
+        threads->place = *source->place;
+    else if (source->pointers->count)
         tsd_place_find(&threads->place, &reading.search, &why);
     for (size_t i = 0; i < threads->count; i++)
         threads->list[i].pointer = thread_pointer_of(source->pointers, threads->list[i].thread.tid);

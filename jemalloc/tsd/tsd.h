@@ -58,6 +58,7 @@ struct tsd_source {
     struct memory *memory;
     const struct fact_variables *variables; /* from facts_locate */
     const struct thread_pointers *pointers; /* NULL: they are read */
+    const struct tsd_place *place; /* found by a read a moment ago; NULL: it is searched for */
     int64_t offset; /* of the counters from the thread pointer, if a call has told it; 0: search */
     bool arenas; /* find the arenas' numbers, which takes time in proportion to the file's size */
 };
