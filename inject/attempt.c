@@ -276,16 +276,29 @@ static fault_code late_stop(const struct injection *injection, struct fault *fau
     return attempt_none(injection, fault);
 }
 
-/* Charges the time for which the thread could not run because of the stop. */
-static void charge_stop(struct injection *injection)
+/* CPU time of the tool's thread, ns. */
+static uint64_t own_cpu_ns(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+/*
+ * Charges the time for which the thread could not run because of the stop, without
+ * what it had to wait for a CPU before.
+ */
+static void charge_stop(struct injection *injection, uint64_t cpu_ns)
 {
     struct stops *stops = injection->stops;
     const struct session *session = &injection->session;
-    uint64_t waited = injection->stop_ns, ns = clock_now() - session->stopped_at;
+    uint64_t waited = injection->stop_ns, ns = clock_now() - session->stopped_at,
+             work = own_cpu_ns() - cpu_ns + INTERRUPT_NS;
 
     if (waited > INTERRUPT_NS)
         ns = waited < ns ? ns - waited + INTERRUPT_NS : 0;
-    stops_charge(stops, stops_of(stops, session->tid), ns);
+    stops_charge(stops, stops_of(stops, session->tid), ns, work);
 }
 
 static enum attempt try_thread(struct injection *injection, const struct thread *thread,
@@ -293,6 +306,7 @@ static enum attempt try_thread(struct injection *injection, const struct thread 
 {
     const struct injection_env *env = &injection->env;
     struct session *session = &injection->session;
+    uint64_t cpu_ns = own_cpu_ns();
     enum attempt result;
     fault_code rc;
 
@@ -313,7 +327,7 @@ static enum attempt try_thread(struct injection *injection, const struct thread 
                               : lost_thread(injection, thread, rc, fault);
     if (result != ATTEMPT_SAFE) {
         resume_untouched(injection);
-        charge_stop(injection);
+        charge_stop(injection, cpu_ns);
         env->memory->stopped_tid = 0;
         return result;
     }

@@ -4,9 +4,9 @@
 #include <string.h>
 
 enum {
-    ALLOWANCE_NS = 100000000, /* stopped time that is charged to nobody */
-    SHARE = 100,              /* later at most this part of the time */
-    CHARGE_MAX_NS = 300000,   /* in a stop that took longer the tool itself had no CPU */
+    ALLOWANCE_NS = 30000000, /* stopped time of about a thousand stops */
+    SHARE = 100,             /* later at most this part of the time */
+    CHARGE_MAX_NS = 10000000,
     SIDE_NS = 20000, /* what a stop costs a thread besides: it loses its CPU and its caches */
     UNPROVEN_ENOUGH = 8,
     UNPROVEN_NS = 3000000000,
@@ -151,10 +151,12 @@ static void renew_credit(struct stops *stops)
     stops->credit_at = now;
 }
 
-void stops_charge(struct stops *stops, struct stop_record *record, uint64_t ns)
+void stops_charge(struct stops *stops, struct stop_record *record, uint64_t ns, uint64_t work)
 {
     record->stops_there++;
     renew_credit(stops);
+    if (stops->credit_ns > 0 && work < ns)
+        ns = work;
     stops->credit_ns -= (int64_t)(ns < CHARGE_MAX_NS ? ns : CHARGE_MAX_NS) + SIDE_NS;
 }
 

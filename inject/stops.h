@@ -69,7 +69,11 @@ bool stops_is_unchanged(struct stop_record *record, const struct thread *thread,
 /* True if its results, over seconds, are all such that nothing can be proven by more of them. */
 bool stops_is_unprovable(const struct stop_record *record);
 
-/* Charges a stop of the thread that took it ns of its time. */
-void stops_charge(struct stops *stops, struct stop_record *record, uint64_t ns);
+/*
+ * Charges a stop of the thread that took it ns of its time, in which the tool had
+ * a CPU for work ns: the rest does not count against the allowance, so that a
+ * search on a busy machine begins as quickly as on an idle one.
+ */
+void stops_charge(struct stops *stops, struct stop_record *record, uint64_t ns, uint64_t work);
 /* Returns the ns until the target may be stopped again; 0: now. */
 uint64_t stops_until_credit(struct stops *stops);

@@ -38,7 +38,7 @@ static struct stop_record *stopped_once(unsigned times, const struct evidence *e
     record = stops_of(&stops, PID);
     write_sleeps(times);
     stops_look(record, &thread, &target, &asleep);
-    stops_charge(&stops, record, 0);
+    stops_charge(&stops, record, 0, 0);
     stops_note(record, evidence, PC, SP, 0);
     return record;
 }
@@ -61,7 +61,7 @@ static void test_unchanged(void)
     CHECK(!stops_is_unchanged(record, &thread, &target, &now));
     now = (struct proc_syscall){.nr = -1};
     CHECK(!stops_is_unchanged(record, &thread, &target, &now));
-    stops_charge(&stops, record, 0); /* two stops, as a second one loads the unwinder */
+    stops_charge(&stops, record, 0, 0); /* two stops, as a second one loads the unwinder */
     CHECK(is_unchanged(record, 104) && !is_unchanged(record, 105));
 }
 
@@ -140,7 +140,7 @@ static void test_growing_pauses(void)
     CHECK(record->not_before == 0);
 }
 
-/* An allowance of a tenth of a second, then 1 % of the time, 20 us a stop at least. */
+/* An allowance of 30 ms, then 1 % of the time, 20 us a stop at least. */
 static void test_credit(void)
 {
     struct stop_record *record;
@@ -148,20 +148,26 @@ static void test_credit(void)
     memset(&stops, 0, sizeof stops);
     record = stops_of(&stops, PID);
     CHECK(stops_until_credit(&stops) == 0);
-    for (int i = 0; i < 1000; i++)
-        stops_charge(&stops, record, 70000);
+    for (int i = 0; i < 300; i++)
+        stops_charge(&stops, record, 70000, 70000);
     CHECK(stops_until_credit(&stops) == 0);
-    for (int i = 0; i < 1000; i++)
-        stops_charge(&stops, record, 70000);
+    for (int i = 0; i < 300; i++)
+        stops_charge(&stops, record, 70000, 70000);
     uint64_t until = stops_until_credit(&stops);
-    CHECK(until > 6 * (uint64_t)SECOND_NS && until <= 8 * (uint64_t)SECOND_NS);
-    stops.credit_at -= until; /* so much later */
+    CHECK(until > 3ull * SECOND_NS / 2 && until <= 12ull * SECOND_NS / 5);
+    stops_charge(&stops, record, 1000000, 0); /* beyond the allowance all of it counts */
+    CHECK(stops_until_credit(&stops) > until + 90000000);
+    stops.credit_at -= 3600ull * SECOND_NS; /* an hour later */
     CHECK(stops_until_credit(&stops) == 0);
-    stops_charge(&stops, record, UINT64_MAX); /* the tool itself had no CPU */
+    stops_charge(&stops, record, 40000000, 5000000); /* the tool had no CPU */
+    CHECK(stops_until_credit(&stops) == 0);
+    stops_charge(&stops, record, UINT64_MAX, UINT64_MAX); /* counts as 10 ms */
+    stops_charge(&stops, record, UINT64_MAX, UINT64_MAX);
+    stops_charge(&stops, record, UINT64_MAX, UINT64_MAX);
     until = stops_until_credit(&stops);
-    CHECK(until > SECOND_NS / 50 && until < SECOND_NS / 20 && record->stops_there == 2001);
+    CHECK(until > SECOND_NS / 2 && until < 2ull * SECOND_NS && record->stops_there == 605);
     stops.credit_at -= 3600ull * SECOND_NS;
-    CHECK(stops_until_credit(&stops) == 0 && stops.credit_ns == 100000000);
+    CHECK(stops_until_credit(&stops) == 0 && stops.credit_ns == 30000000);
 }
 
 int main(void)
