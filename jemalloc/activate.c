@@ -12,6 +12,8 @@ enum {
     STATIC_TLS_MAX = 1 << 20,  /* bytes of its block, which starts at the thread pointer */
     FIRST_SLICE_NS = 50000000, /* for one thread, before the next one; doubles each round */
     ROUNDS_WITHOUT_STOP = 3,   /* rounds in which a thread that does not stop is tried */
+    FIRST_WAIT_NS = 1000000,   /* between rounds in which no thread needed its slice; doubles */
+    WAIT_DOUBLINGS = 10,
     ROUNDS_MAX = 64,
 };
 
@@ -391,7 +393,7 @@ static bool ends_all(const struct fault *fault)
 
 static bool is_worth_retrying(const struct pending *pending, unsigned round)
 {
-    return pending->wanted && !pending->done &&
+    return pending->wanted && !pending->done && pending->fault.code != FAULT_UNPROVABLE &&
            (round < ROUNDS_WITHOUT_STOP || pending->fault.code == FAULT_NONE ||
             pending->fault.code == FAULT_NO_SAFE_POINT || pending->fault.code == FAULT_NO_UNWINDER);
 }
@@ -418,6 +420,21 @@ static fault_code visit_one(const struct injection_env *env, const struct activa
     return rc;
 }
 
+/* All that are left have slept since their last stop: none of them needed its slice. */
+static void await_change(const struct injection_env *env, unsigned round)
+{
+    uint64_t now = clock_now(),
+             until = now + (FIRST_WAIT_NS << (round < WAIT_DOUBLINGS ? round : WAIT_DOUBLINGS));
+
+    for (; now < until; now = clock_now()) {
+        const struct timespec rest = {(time_t)((until - now) / 1000000000),
+                                      (long)((until - now) % 1000000000)};
+        if (deadline_passed(env->deadline) || deadline_interrupted(env->deadline))
+            break;
+        nanosleep(&rest, NULL); /* ends early at each tick of the deadline */
+    }
+}
+
 /* Tries each in turn, longer in each round: a thread that is never at a safe point must not use up
  * the time of the others. */
 static fault_code visit_all(const struct injection_env *env, const struct activation_visit *visit,
@@ -426,6 +443,7 @@ static fault_code visit_all(const struct injection_env *env, const struct activa
     uint64_t slice = FIRST_SLICE_NS;
 
     for (unsigned round = 0; round < ROUNDS_MAX; round++, slice *= slice < UINT64_MAX / 4 ? 2 : 1) {
+        uint64_t begun = clock_now();
         bool left = false;
         for (size_t i = 0; i < count; i++) {
             fault_code rc;
@@ -443,6 +461,8 @@ static fault_code visit_all(const struct injection_env *env, const struct activa
         }
         if (!left)
             break;
+        if (clock_now() - begun < slice)
+            await_change(env, round);
     }
     return FAULT_NONE;
 }
