@@ -475,13 +475,23 @@ static fault_code dry_run(struct status *status, struct fault *fault)
     return rc == FAULT_NONE ? job_describe(&status->job, verb_status.calls, fault) : rc;
 }
 
-/* Predicts whether an attach is possible, without one; if not, what works all the same. */
-static void foresee(struct status *status)
+/* Finds the words for the refusal, and what works all the same. */
+static void explain_refusal(struct status *status)
 {
     struct attachment *attachment = &status->attachment;
     const struct subject subject = job_subject(&status->job);
     struct prof_state state;
     struct fault ignored;
+
+    message_words(&subject, &status->refusal, &status->refusal_words);
+    status->readable = readout_find(attachment, &ignored) == FAULT_NONE;
+    status->switchable = status->readable && !switching_find(attachment, true, &state);
+}
+
+/* Predicts whether an attach is possible, without one; if not, what works all the same. */
+static void foresee(struct status *status)
+{
+    struct attachment *attachment = &status->attachment;
 
     permit_forecast(&attachment->target, status->job.options->thread, &status->refusal_certain,
                     &status->refusal);
@@ -489,11 +499,19 @@ static void foresee(struct status *status)
         fault_set(&status->refusal, FAULT_STOPPED, 0, "examine", "its first thread");
         status->refusal_certain = true;
     }
-    if (status->refusal.code == FAULT_NONE)
-        return;
-    message_words(&subject, &status->refusal, &status->refusal_words);
-    status->readable = readout_find(attachment, &ignored) == FAULT_NONE;
-    status->switchable = status->readable && !switching_find(attachment, true, &state);
+    if (status->refusal.code != FAULT_NONE)
+        explain_refusal(status);
+}
+
+/* That no thread could make the call is no reason to hide what memory shows. */
+static fault_code unless_no_safe_point(struct status *status, fault_code rc,
+                                       const struct fault *fault)
+{
+    if (rc != FAULT_NO_SAFE_POINT && rc != FAULT_NO_UNWINDER && rc != FAULT_UNPROVABLE)
+        return rc;
+    status->refusal = *fault;
+    explain_refusal(status);
+    return FAULT_NONE;
 }
 
 /* Reads the missing values by a call; else checks that the process still exists. */
@@ -506,7 +524,9 @@ static fault_code complete(struct status *status, struct fault *fault)
     if (status->job.options->no_call || facts_complete(&status->state) || hopeless)
         return target_check(&attachment->target, fault);
     rc = attachment_prepare(attachment, fault);
-    return rc == FAULT_NONE ? attachment_hold(attachment, read_held, status, fault) : rc;
+    if (rc == FAULT_NONE)
+        rc = attachment_hold(attachment, read_held, status, fault);
+    return unless_no_safe_point(status, rc, fault);
 }
 
 static void print_status(struct status *status)
@@ -608,7 +628,8 @@ const struct verb verb_status = {
              "\n"
              "The line 'attach:' shows whether the other verbs can attach: the one cause that\n"
              "forbids it, and the fix. This is determined without attaching. The exit code is\n"
-             "4 if a call was needed and is not permitted; all other values are still shown.\n"
+             "4 if a call was needed and is not permitted, 7 if no thread could make it; all\n"
+             "other values are still shown.\n"
              "\n"
              "With --core the process has ended, and its core file shows what its memory was.\n",
     .options = {{"no-call", NULL, "make no call and stop nothing; unknown values are shown as ?"}},
