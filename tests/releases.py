@@ -172,11 +172,12 @@ def _link_static(archive, prefix, where, program):
     os.rename(program + ".new", program)
 
 
-def once(path, make):
-    """Returns the path, after make(another path) at its first use."""
+def once(path, make, source=None):
+    """Returns the path, after make(another path) at its first use, or when its source is newer."""
     with open(path + ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not os.path.exists(path):
+        if not os.path.exists(path) or (
+                source and os.path.getmtime(path) < os.path.getmtime(source)):
             shutil.rmtree(path + ".new", True)
             make(path + ".new")
             os.rename(path + ".new", path)
@@ -186,7 +187,7 @@ def once(path, make):
 def stripped(path):
     """Returns the path of a copy of a program or a library without symbols."""
     strip = lambda new: run(["strip", "-o", new, path], os.path.dirname(path))
-    return once(path + ".stripped", strip)
+    return once(path + ".stripped", strip, path)
 
 
 # ---- from source, for builds that Debian does not have: 90 s each, kept ----
