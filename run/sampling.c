@@ -69,7 +69,7 @@ static fault_code learn_state(struct attachment *attachment, struct sampling *sa
         rc = build_can_profile(&sampling->former.build, fault);
     if (rc == FAULT_NONE && !attachment->reads && !sampling->more)
         rc = dump_streamable(injection, instance, &sampling->former, &attachment->hooks, fault);
-    if (rc == FAULT_NONE && activation_needed(sampling->former.build.text))
+    if (rc == FAULT_NONE && activation_possible(sampling->former.build.text))
         rc = activation_learn(injection, instance, &sampling->layout, fault);
     return rc;
 }
@@ -143,6 +143,14 @@ static fault_code visit_threads(struct attachment *attachment, struct sampling *
     return visit.code;
 }
 
+/* A version that names no release: the threads themselves show it, where their counts are known. */
+static bool may_have_sleepers(const struct sampling *sampling)
+{
+    const char *version = sampling->former.build.text;
+
+    return activation_needed(version) || (activation_possible(version) && sampling->layout.known);
+}
+
 fault_code sampling_begun(struct attachment *attachment, struct sampling *sampling, fault_code rc,
                           struct fault *fault)
 {
@@ -153,7 +161,7 @@ fault_code sampling_begun(struct attachment *attachment, struct sampling *sampli
         return rc;
     if (sampling->former.thread_active_init == FACT_NO)
         attachment_note(attachment, &(struct run_note){.kind = NOTE_NEW_THREADS_SILENT});
-    if (!attachment->switches && activation_needed(sampling->former.build.text))
+    if (!attachment->switches && may_have_sleepers(sampling))
         rc = visit_threads(attachment, sampling, fault);
     if (rc == FAULT_NONE)
         attachment_note(attachment, &(struct run_note){.kind = begun});

@@ -2,6 +2,8 @@
 without a version."""
 
 import json
+import os
+import subprocess
 
 import allocators
 import lib
@@ -72,6 +74,27 @@ class WithoutVersion(allocators.TestCase):
     """Built from an archive without .git and VERSION: the version string names no release."""
 
     THREADS = 6
+
+    def test_record_of_5_2(self):
+        library = releases.built("5.2.1", "--with-version=0.0.0-0-g" + "0" * 40)
+        words = ("--threads", self.THREADS)
+        allocator = self.allocator("5.2.1", library=library, words=words)
+        allocator.ask("work 1000")
+        path = os.path.join(self.directory(), "heap")
+        tool = self.process([lib.TOOL, "record", "-d", "1h", "-o", path,
+                             str(allocator.pid)], stderr=subprocess.PIPE, text=True,
+                            env=lib.tool_environment())
+        self.assertTrue(lib.wait_until(lambda: self.has_woken(allocator), 20, 0.1))
+        allocator.ask("clear")
+        allocator.ask("work 1000")
+        self.assertEqual(allocator.sampling_threads(), self.THREADS)
+        tool.terminate()
+        tool.wait(lib.TOOL_TIMEOUT)
+        self.assert_well(allocator)
+
+    def has_woken(self, allocator):
+        told = json.loads(lib.run_tool("status", "--json", allocator.pid).text)
+        return told["prof.active"] and not told["threads_asleep"]
 
     def test_every_thread_of_5_2_samples(self):
         """Those of 5.2.1 as well: what is in memory decides."""
