@@ -57,7 +57,8 @@ const char *prof_byte_find(struct prof_byte *byte, bool active, const struct ins
         return "opt.prof is false, and whether profiling is compiled in is unknown";
     if (state->build.opt_prof == FACT_YES && state->prof_active == FACT_UNKNOWN)
         return "the byte of prof.active is neither 0 nor 1";
-    byte->visits = active && activation_needed(state->build.text);
+    byte->visits =
+        active && state->build.opt_prof == FACT_YES && activation_needed(state->build.text);
     return byte->visits ? "in this version, threads that allocated while prof.active was false do "
                           "not sample until they are visited"
                         : NULL;

@@ -34,7 +34,7 @@ import verbs  # noqa: E402
 
 OK, REFUSED, WRONG, SKIPPED = "ok", "refused", "WRONG", "skipped"
 SAMPLE = (("preload", "stripped", "on"), ("static", "stripped", "on"),
-          ("preload", "stripped", "off"))
+          ("preload", "stripped", "off"), ("inside", "whole", "off"))
 
 Subject = collections.namedtuple("Subject", "build link symbols conf")
 Cell = collections.namedtuple("Cell", "subject verb")

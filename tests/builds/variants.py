@@ -145,7 +145,7 @@ def _compile(tree, release, variant):
         settings.update(AR="gcc-ar", NM="gcc-nm", RANLIB="gcc-ranlib")
     releases.run(["sh", "./configure"] + words + list(variant.configure), tree, PATIENCE, settings)
     targets = ["lib/libjemalloc.so.2", "lib/libjemalloc_pic.a"]
-    releases.run(["nice", "make", "-j2"] + targets, tree, PATIENCE, settings)
+    releases.run(["make", "-j2"] + targets, tree, PATIENCE, settings)
 
 
 def main():
