@@ -271,6 +271,7 @@ static void forget(struct attachment *attachment)
     memset(&attachment->byte, 0, sizeof attachment->byte);
     memset(&attachment->threads_place, 0, sizeof attachment->threads_place);
     memory_set_unchanging(&attachment->memory, NULL, 0);
+    memset(&attachment->stops, 0, sizeof attachment->stops);
 }
 
 static fault_code same_program(struct attachment *attachment, struct fault *fault)
