@@ -201,7 +201,10 @@ class Subject(allocators.Allocator):
         maps = [m for m in lib.mappings(self.pid) if "x" in m.perms and m.inode == "0"]
         text = {key: digest for key, digest in lib.text_hashes(self.pid).items()
                 if "libgcc" not in key[0]}
-        return {"descriptors": lib.descriptors(self.pid), "threads": lib.threads(self.pid),
+        opened = lib.descriptors(self.pid)
+        if self.build.variant.unwinder == "libunwind":  # it opens a pipe at its first backtrace
+            opened = {fd: name for fd, name in opened.items() if fd < 3 or "pipe:" not in name}
+        return {"descriptors": opened, "threads": lib.threads(self.pid),
                 "masks": lib.signal_masks(self.pid), "code": lib.covered(maps), "text": text,
                 "files": sorted(os.listdir(self.directory))}
 

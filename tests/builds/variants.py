@@ -52,7 +52,7 @@ VARIANTS = {
     "libunwind": Variant(("--enable-prof-libunwind",), unwinder="libunwind"),
     "frameptr": Variant(("--enable-prof-frameptr",), unwinder="frameptr", since="5.3.1"),
     "namespace": Variant(("--with-private-namespace=own_",)),
-    "mangled": Variant(("--with-mangling=" + MANGLING,), mangled=True),
+    "mangled": Variant(("--with-mangling=" + MANGLING, "--disable-cxx"), mangled=True),
     "prefixed": Variant(("--with-jemalloc-prefix=je_",), prefix="je_"),
     "unexported": Variant(("--without-export", "--with-jemalloc-prefix=je_"), prefix="je_",
                           exported=False),
