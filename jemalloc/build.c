@@ -78,6 +78,20 @@ static unsigned read_count(const struct ctl_op *op)
     return op->rc == 0 ? (unsigned)op->value : 0;
 }
 
+/* Up to 4.0.4 an index of an arena must be checked here (names.c, index_is_safe). */
+static fault_code read_arenas(struct injection *injection, const struct instance *instance,
+                              struct build *build, struct fault *fault)
+{
+    struct ctl_op op = {.name = "arenas.narenas", .type = CTL_UNSIGNED};
+    fault_code rc;
+
+    if (!version_within(build->version, VERSION_NUMBER(4, 0, 0), VERSION_NUMBER(4, 0, 99)))
+        return FAULT_NONE;
+    rc = ctl_run(injection, instance, &op, 1, NULL, fault);
+    build->arenas = rc == FAULT_NONE ? read_count(&op) : 0;
+    return rc;
+}
+
 fault_code build_read(struct injection *injection, const struct instance *instance,
                       struct build *build, struct fault *fault)
 {
@@ -104,7 +118,7 @@ fault_code build_read(struct injection *injection, const struct instance *instan
     ctl_free(ops, OP_COUNT);
     if (rc == FAULT_NONE && build->version.number == 0)
         rc = guess_version(injection, instance, build, fault);
-    return rc;
+    return rc == FAULT_NONE ? read_arenas(injection, instance, build, fault) : rc;
 }
 
 fault_code build_can_profile(const struct build *build, struct fault *fault)

@@ -33,6 +33,7 @@ struct build {
     enum fact config_stats;      /* statistics are compiled in */
     /* Numbers of size classes, the lengths of arrays in jemalloc; 0: unknown. By build_read. */
     unsigned bins, large, runs, huge; /* arenas.nbins, nlextents; in 4.x: nlruns, nhchunks */
+    unsigned arenas;                  /* arenas.narenas, only of 4.0; 0: unknown */
 };
 
 /*

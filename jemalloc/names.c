@@ -206,9 +206,10 @@ bool name_covered(const struct ctl_name *name, const char *wildcard, char out[CT
 /*
  * arena_get reads arenas[index] without a check (jemalloc_internal_inlines_a.h),
  * and most of arena.<i>.* call it with the given index: the two special indices
- * are past the end of that array.
+ * are past the end of that array. Up to 4.0.4 it reads a copy of the array in the
+ * thread, which ends with the last arena, and arena_i_index accepts one more.
  */
-static bool index_is_safe(const struct ctl_name *name, const char *text)
+static bool index_is_safe(const struct ctl_name *name, const char *text, const struct build *build)
 {
     static const char arena[] = "arena.";
     unsigned index;
@@ -217,6 +218,9 @@ static bool index_is_safe(const struct ctl_name *name, const char *text)
         return true;
     text += sizeof arena - 1;
     if (!parse_index(text, part_len(text), &index))
+        return false;
+    if (version_within(build->version, VERSION_NUMBER(4, 0, 0), VERSION_NUMBER(4, 0, 99)) &&
+        index >= build->arenas && !(name->traits & NAME_ALL_ARENAS))
         return false;
     return index < ARENAS_LIMIT || (index == ARENAS_ALL && name->traits & NAME_ALL_ARENAS);
 }
@@ -332,7 +336,7 @@ enum name_refusal name_judge(const struct ctl_name *name, const char *text, unsi
     if (name->traits & NAME_OF_STATS && build->config_stats != FACT_YES)
         return NAME_REFUSE_STATS;
     refusal = judge_direction(name, use);
-    if (refusal == NAME_ALLOWED && !index_is_safe(name, text))
+    if (refusal == NAME_ALLOWED && !index_is_safe(name, text, build))
         refusal = NAME_REFUSE_INDEX;
     if (refusal == NAME_ALLOWED && !class_is_safe(text, build))
         refusal = NAME_REFUSE_CLASS;

@@ -108,6 +108,22 @@ static void test_types_of_versions(void)
     CHECK(type_in("stats.arenas.0.bins.3.nonfull_slabs", "5.2.0") == CTL_STRUCT);
 }
 
+/* jemalloc 4.0 reads one element past the end of an array that is as long as there are arenas. */
+static void test_arenas_of_4_0(void)
+{
+    struct build build = build_of("4.0.4", true);
+    const struct ctl_name *mult = names_find("arena.11.lg_dirty_mult", build.version),
+                          *dss = names_find("arena.11.dss", build.version);
+
+    CHECK(name_judge(mult, "arena.0.lg_dirty_mult", NAME_READ, &build) == NAME_REFUSE_INDEX);
+    build.arenas = 11;
+    CHECK(name_judge(mult, "arena.10.lg_dirty_mult", NAME_READ, &build) == NAME_ALLOWED);
+    CHECK(name_judge(mult, "arena.11.lg_dirty_mult", NAME_READ, &build) == NAME_REFUSE_INDEX);
+    CHECK(name_judge(mult, "arena.11.lg_dirty_mult", NAME_WRITE, &build) == NAME_REFUSE_INDEX);
+    CHECK(name_judge(dss, "arena.11.dss", NAME_READ, &build) == NAME_ALLOWED);
+    CHECK(judge("arena.11.lg_dirty_mult", false, "4.1.0", true) == NAME_ALLOWED);
+}
+
 static enum name_refusal judge_unlisted(const char *text, bool stats)
 {
     struct build build = {.config_stats = fact_of(stats), .bins = 36};
@@ -382,6 +398,7 @@ int main(void)
     test_versions();
     test_types_of_versions();
     test_next_release();
+    test_arenas_of_4_0();
     test_unlisted();
     test_directions();
     test_crashers();
