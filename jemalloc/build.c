@@ -79,8 +79,8 @@ static unsigned read_count(const struct ctl_op *op)
 }
 
 /* Up to 4.0.4 an index of an arena must be checked here (names.c, index_is_safe). */
-static fault_code read_arenas(struct injection *injection, const struct instance *instance,
-                              struct build *build, struct fault *fault)
+static fault_code count_arenas(struct injection *injection, const struct instance *instance,
+                               struct build *build, struct fault *fault)
 {
     struct ctl_op op = {.name = "arenas.narenas", .type = CTL_UNSIGNED};
     fault_code rc;
@@ -118,7 +118,7 @@ fault_code build_read(struct injection *injection, const struct instance *instan
     ctl_free(ops, OP_COUNT);
     if (rc == FAULT_NONE && build->version.number == 0)
         rc = guess_version(injection, instance, build, fault);
-    return rc == FAULT_NONE ? read_arenas(injection, instance, build, fault) : rc;
+    return rc == FAULT_NONE ? count_arenas(injection, instance, build, fault) : rc;
 }
 
 fault_code build_can_profile(const struct build *build, struct fault *fault)
