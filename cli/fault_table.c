@@ -169,6 +169,9 @@ static const struct fault_row rows[] = {
      "the program has set %W to its own function, which would be called with the report, "
      "because executable memory is not allowed",
      "run jeattach stats without --full and --json"},
+    {FAULT_STATS_NOT_FOUND, "stats_not_found", EXIT_REFUSED,
+     "this build of jemalloc has no malloc_stats_print that can be called: %W",
+     "run jeattach stats without --full and --json"},
     {FAULT_STATS_SLOW, "stats_slow", EXIT_REFUSED,
      "%W reports in 30,000 pieces or more; where executable memory is not allowed (a seccomp "
      "filter) each piece costs a stop, so a thread would be stopped for seconds",

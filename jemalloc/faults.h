@@ -14,13 +14,14 @@ enum {
     FAULT_HOOKS,        /* functions of the application would run in the call, and may take locks */
     FAULT_DUMP_HOOK,    /* a hook of the application waits for a file that streaming never makes */
     FAULT_STATS_ABSENT, /* config.stats is false */
-    FAULT_STATS_MESSAGE, /* malloc_message is a function of the program, and would be called */
-    FAULT_STATS_SLOW,    /* its report would take thousands of stops */
-    FAULT_UNREADABLE,    /* the profile in its memory cannot be proven */
-    FAULT_UNWRITABLE,    /* prof.active cannot be written in its memory */
-    FAULT_GDUMP,         /* jemalloc could not write profiles by itself, or they could harm it */
-    FAULT_RECENT_ABSENT, /* it has no list of recent allocations */
-    FAULT_RECENT_UNSAFE, /* printing that list could harm the target */
+    FAULT_STATS_MESSAGE,   /* malloc_message is a function of the program, and would be called */
+    FAULT_STATS_NOT_FOUND, /* a build without a malloc_stats_print that can be called */
+    FAULT_STATS_SLOW,      /* its report would take thousands of stops */
+    FAULT_UNREADABLE,      /* the profile in its memory cannot be proven */
+    FAULT_UNWRITABLE,      /* prof.active cannot be written in its memory */
+    FAULT_GDUMP,           /* jemalloc could not write profiles by itself, or they could harm it */
+    FAULT_RECENT_ABSENT,   /* it has no list of recent allocations */
+    FAULT_RECENT_UNSAFE,   /* printing that list could harm the target */
 
     FAULT_CTL_REFUSED = FAULT_FIRST(JEMALLOC, OTHER), /* mallctl returned an error */
     FAULT_DUMP_OPEN,   /* the target could not open the profile; err is the errno of its open */

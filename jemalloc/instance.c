@@ -214,6 +214,42 @@ static bool has_instance(const struct instances *instances, const struct module 
     return false;
 }
 
+/* What the symbols say about functions that were found without names. */
+struct clone_check {
+    struct instance *instance;
+    bool is_clone; /* mallctl */
+};
+
+/*
+ * LTO may leave only a copy of a function for the arguments of one call
+ * (malloc_stats_print.constprop.0): it takes others than those of its interface.
+ */
+static bool visit_clone(void *ctx, const char *name, const struct symbol *symbol)
+{
+    struct clone_check *check = ctx;
+    struct instance *instance = check->instance;
+
+    if (!strstr(name, ".constprop") && !strstr(name, ".isra") && !strstr(name, ".part"))
+        return true;
+    check->is_clone |= symbol->address == instance->mallctl;
+    if (symbol->address == instance->stats_print)
+        instance->stats_print = 0;
+    return true;
+}
+
+/* Returns why the instance cannot be used; NULL: it can, as far as its symbols tell. */
+static const char *refuse_clones(struct instance *instance, const struct instance_search *lookup)
+{
+    struct clone_check check = {instance, false};
+    struct function_names names;
+    enum symbol_place place;
+
+    if (function_names_open(&names, &instance->module, lookup->target, lookup->memory))
+        function_names_visit_file(&names, NULL, visit_clone, &check, &place);
+    function_names_close(&names);
+    return check.is_clone ? "its mallctl is a copy that LTO has made for one call" : NULL;
+}
+
 static void find_by_tables(struct instance_search *lookup, const struct module *module,
                            const struct image *image)
 {
@@ -228,6 +264,8 @@ static void find_by_tables(struct instance_search *lookup, const struct module *
         instance_fill(&instance, module, image, "", 0, FOUND_TABLES);
         if (!stripped_find(&instance, module, lookup->target, lookup->memory, nth, &why) && !why)
             return;
+        if (!why)
+            why = refuse_clones(&instance, lookup);
         if (why) {
             lookup->why = why;
             lookup->refused = module;

@@ -110,6 +110,9 @@ fault_code stats_print(struct injection *injection, const struct instance *insta
     struct arch_call calls[2] = {{.function = instance->stats_print}};
     fault_code rc = hooks_check(injection, instance, 0, request->consent, NULL, fault);
 
+    if (rc == FAULT_NONE && !instance->stats_print)
+        rc = fault_set(fault, FAULT_STATS_NOT_FOUND, 0, "malloc_stats_print", "%s",
+                       instance->module.path);
     if (rc != FAULT_NONE)
         return rc;
     callback_begin(&callback, injection, request->sink);

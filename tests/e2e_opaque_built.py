@@ -10,11 +10,16 @@ class Built(opaque.TestCase):
         self.check(opaque.musl_static())
 
     def test_whole_program(self):
-        """Not `stats --json`: of malloc_stats_print, only a copy for constant arguments remains."""
+        """Of malloc_stats_print, only a copy for constant arguments remains: it is not called."""
         program = opaque.whole_program(strip=False)
         self.check_outside(program, stats=False)
         self.check_inside(program)
         self.check_busy(program)
+        process = self.start(program, opaque.OUTSIDE[0])
+        result = lib.run_tool("stats", "--json", process.pid)
+        self.assert_failed(result, lib.REFUSED, "no malloc_stats_print that can be called")
+        self.assert_ran(lib.run_tool("stats", process.pid))
+        self.wake(process, opaque.OUTSIDE[0])
 
     def test_whole_program_stripped(self):
         """The compiler has put jemalloc's functions between those of the program, and into them:
