@@ -110,6 +110,27 @@ static bool words_tell_stack(const uint64_t words[2], remote_addr tls, const str
 }
 
 /*
+ * Reads the descriptor up to the end of the mapping. Since glibc 2.42 the guard of the
+ * next stack may be in the same mapping (MADV_GUARD_INSTALL), and cannot be read: then
+ * only the pages before it. Returns the length in bytes; 0: unreadable.
+ */
+static size_t read_descriptor(struct memory *memory, remote_addr tls, const struct vma *vma,
+                              uint64_t words[DESCRIPTOR_WORDS])
+{
+    const size_t size = DESCRIPTOR_WORDS * sizeof *words;
+    size_t len = vma->end - tls < size ? (size_t)(vma->end - tls) : size;
+    size_t past = (tls + len) % MEMORY_PAGE;
+
+    for (; len >= sizeof *words; past = 0) {
+        if (memory_read(memory, tls, words, len & ~(size_t)7))
+            return len & ~(size_t)7;
+        past = past ? past : MEMORY_PAGE;
+        len = len > past ? len - past : 0;
+    }
+    return 0;
+}
+
+/*
  * Finds the stack of a thread other than the first. Mappings merge: the mapping
  * of its descriptor may also contain other memory, such as the stack of a
  * coroutine, so the descriptor itself is read.
@@ -123,9 +144,7 @@ static struct own_stack described_stack(struct memory *memory, const arch_regs *
 
     if (tls < vma->start || tls >= vma->end || arch_sp(regs) >= tls)
         return stack;
-    size_t len = vma->end - tls < sizeof words ? (size_t)(vma->end - tls) : sizeof words;
-    if (!memory_read(memory, tls, words, len & ~(size_t)7))
-        return stack;
+    size_t len = read_descriptor(memory, tls, vma, words);
     for (size_t i = 0; i + 1 < len / 8; i++)
         if (words_tell_stack(words + i, tls, vma, &stack))
             break;

@@ -12,9 +12,6 @@ import lib
 
 THREADS = 12
 FAULTY = ("5.2.1",)
-# 5.3.1 shared brings a C library that guards stacks with madvise(2): they are one mapping, in which
-# not every thread can be proven to be at a safe point.
-REACHED = [cell for cell in allocators.CELLS if cell != ("5.3.1", "shared")]
 
 
 class Activate(allocators.TestCase):
@@ -229,7 +226,7 @@ class Activate(allocators.TestCase):
         self.assert_well(allocator)
 
     def test_threads_that_are_off(self):
-        for version, link in REACHED:
+        for version, link in allocators.CELLS:
             with self.subTest(version=version, link=link):
                 allocator = self.warm(version, link, words=("--off", 5))
                 self.assert_repaired(allocator, 5)
@@ -257,7 +254,7 @@ class Activate(allocators.TestCase):
 
     def test_new_threads_are_repaired(self):
         """prof.thread_active_init is false: a thread without data of its own obeys it, too."""
-        for version, link in REACHED:
+        for version, link in allocators.CELLS:
             for way in ("--call", "--verbose"):
                 with self.subTest(version=version, link=link, way=way):
                     conf = allocators.CONF + ",prof_thread_active_init:false"

@@ -23,14 +23,19 @@ static uint64_t stack_end(void)
     return address(stack.base) + stack.size;
 }
 
-static void parse_maps(const char *perms, const char *name)
+static void parse_maps_to(uint64_t end, const char *perms, const char *name)
 {
     char text[256];
 
     modules_free(&modules);
     snprintf(text, sizeof text, "%lx-%lx %s 00000000 00:00 0   %s\n", (long)address(stack.base),
-             (long)stack_end(), perms, name);
+             (long)end, perms, name);
     CHECK(modules_parse(&modules, text, strlen(text)));
+}
+
+static void parse_maps(const char *perms, const char *name)
+{
+    parse_maps_to(stack_end(), perms, name);
 }
 
 /* Half of the stack is in use; pc is outside of the forbidden code. */
@@ -222,6 +227,22 @@ static void test_thread_stack(void)
     CHECK(proof_of(false) == PROOF_NO_TLS);
 }
 
+/* Since glibc 2.42: the guard of the next stack is in the same mapping, and cannot be read. */
+static void test_guard_in_mapping(void)
+{
+    uint64_t *top = (uint64_t *)(void *)(stack.base + stack.size - 64);
+
+    prepare();
+    parse_maps_to(stack_end() + 4 * (uint64_t)GUARD_PAGE, "rw-p", "");
+    *top = address(top);
+    regs.fs_base = address(top);
+    top[4] = address(stack.base);
+    top[5] = stack.size;
+    CHECK(proof_of(false) == PROOF_MAYBE_ENDING);
+    top[5] = 0;
+    CHECK(proof_of(false) == PROOF_FOREIGN_STACK);
+}
+
 static void test_room(void)
 {
     prepare();
@@ -303,6 +324,7 @@ int main(void)
     test_own_stack();
     test_thread_stack();
     test_room();
+    test_guard_in_mapping();
     test_descriptor();
     test_unreadable_stack();
     test_too_long();
