@@ -86,9 +86,10 @@ def _archive(build, prefix):
         members = releases.output(["ar", "t", path]).split()
         releases.run(["ar", "d", path] + [name for name in members if "cpp" in name],
                      os.path.dirname(path))
-        if prefix:
-            names = ["%s %s%s" % (name, prefix, name) for name in releases.public_names(path)]
-            names.append("__isoc23_strtol strtol")  # a newer C library's name for it
+        if not build.variant.cflags:  # LTO's objects have no names yet
+            names = ["__isoc23_strtol strtol"]  # a newer C library's name for it
+            if prefix:
+                names += ["%s %s%s" % (name, prefix, name) for name in releases.public_names(path)]
             with open(path + ".names", "w") as file:
                 file.write("\n".join(names) + "\n")
             releases.run(["objcopy", "--redefine-syms=" + path + ".names", path],
