@@ -280,7 +280,7 @@ class Names(lib.TestCase):
         names = re.search(r"inside malloc: (\S+), as", result.err)[1]
         self.assertEqual(os.listdir(place), [])
         self.grow(process)
-        self.assertIn("prof.gdump    true", lib.run_tool("status", process.pid).text)
+        self.assertIn("prof.gdump    yes", lib.run_tool("status", process.pid).text)
         self.assert_ran(self.mallctl(process.pid, "prof.gdump=false"))
         self.assertNotIn("prof.gdump", lib.run_tool("status", process.pid).text)
         made = [os.path.join(place, name) for name in os.listdir(place)]

@@ -16,10 +16,18 @@ static bool is_full(const struct recent_list *list)
 
 /* ---- the heading ---- */
 
-/* The list is in the order of time; clocks of threads may differ by a tick. */
-static uint64_t span_of(const struct recent *recent)
+/*
+ * Returns the age of the first record that is shown. The list is in the order of time; clocks of
+ * threads may differ by a tick.
+ */
+static uint64_t span_of(const struct recent_view *view)
 {
-    return recent->list.count ? recent_age(recent, &recent->list.records[0]) : 0;
+    const struct recent_list *list = &view->recent->list;
+
+    for (size_t i = 0; i < list->count; i++)
+        if (view->sites->of[i] != TABLE_NONE)
+            return recent_age(view->recent, &list->records[i]);
+    return 0;
 }
 
 static void print_heading(const struct recent_view *view, FILE *out)
@@ -28,9 +36,12 @@ static void print_heading(const struct recent_view *view, FILE *out)
     const struct recent_list *list = &recent->list;
     char span[UNITS_TEXT], period[UNITS_TEXT];
 
-    fprintf(out, "%zu sampled allocation%s, %zu still alive; the oldest is %s old\n",
-            view->sites->shown, view->sites->shown == 1 ? "" : "s", view->sites->alive,
-            units_duration(span_of(recent), span));
+    fprintf(out, "%zu sampled allocation%s", view->sites->shown,
+            view->sites->shown == 1 ? "" : "s");
+    if (view->sites->shown)
+        fprintf(out, ", %zu still alive; the oldest is %s old", view->sites->alive,
+                units_duration(span_of(view), span));
+    fputc('\n', out);
     if (list->period > 1)
         fprintf(out, "one sample in %s on average: large allocations are more likely to be seen\n",
                 units_bytes((double)list->period, period));

@@ -30,6 +30,9 @@ const char *thread_counts_text(const size_t counts[], bool active, const char *w
     if (unknown < total)
         line_printf(&line, "%zu of %zu %s", thread_counts_sampling(counts), total,
                     active ? "sample" : "would sample");
+    if (counts[THREAD_FRESH])
+        line_printf(&line, " (%zu %s not allocated yet)", counts[THREAD_FRESH],
+                    counts[THREAD_FRESH] == 1 ? "has" : "have");
     if (counts[THREAD_ASLEEP])
         line_printf(&line, "; %zu stopped sampling while profiling was not active",
                     counts[THREAD_ASLEEP]);

@@ -14,8 +14,8 @@ size_t thread_counts_total(const size_t counts[]);
 size_t thread_counts_sampling(const size_t counts[]);
 
 /*
- * "5 of 6 sample; 1 is off (thread.prof.active)". active: prof.active is true. why: the
- * reason of unknown ones, a clause; NULL: none. Returns out.
+ * "5 of 6 sample (2 have not allocated yet); 1 is off (thread.prof.active)". active: prof.active is
+ * true. why: the reason of unknown ones, a clause; NULL: none. Returns out.
  */
 const char *thread_counts_text(const size_t counts[], bool active, const char *why,
                                char out[THREAD_COUNTS_TEXT]);

@@ -276,7 +276,15 @@ const struct verb verb_stats = {
              "\n"
              "With --threads each thread is shown, the one that keeps most memory first: KEPT\n"
              "is what it has allocated less what it has freed, of its own or of other threads.\n"
-             "Nothing is called or stopped; unknown values are shown as ?.\n",
+             "Nothing is called or stopped; unknown values are shown as ?. The words of\n"
+             "SAMPLING, which hold while prof.active is true:\n"
+             "\n"
+             "  samples     its allocations are sampled\n"
+             "  fresh       it has not allocated yet, and samples from then on\n"
+             "  asleep      it does not sample, because it allocated while profiling was not\n"
+             "              active (jemalloc 5.2); jeattach on makes it sample\n"
+             "  off         thread.prof.active is false in it; jeattach on --repair changes it\n"
+             "  background  a thread of jemalloc itself, which never samples\n",
     .options =
         {
             {"json", NULL,

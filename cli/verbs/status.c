@@ -374,9 +374,13 @@ static void print_facts(const struct prof_state *state, const char *unknown)
                      "new threads sample (prof.thread_active_init)",
                      "new threads do not sample (prof.thread_active_init)");
     if (state->gdump == FACT_YES)
-        printf(
-            "  prof.gdump    true: the process itself writes a profile at each new maximum of its "
-            "memory\n");
+        print_status_row("prof.gdump", FACT_YES, unknown,
+                         state->prof_active == FACT_YES
+                             ? "the process writes a profile at each new maximum of its virtual "
+                               "memory"
+                             : "the process writes profiles by itself, since jemalloc 5.1 only "
+                               "while prof.active is true",
+                         NULL);
     if (state->lg_sample_known)
         printf("  period        a sample every %s on average (prof.lg_sample %llu)\n", period,
                (unsigned long long)state->lg_sample);

@@ -79,7 +79,7 @@ static void print_process(const struct change *change)
         printf("%s[%d] ", message_clean(target->stat.comm, clean, sizeof clean), (int)target->pid);
 }
 
-/* "threads: 8 of 8 sample; 6 had stopped ..." */
+/* "threads: 8 of 8 sample (1 has not allocated yet); 6 had stopped ..." */
 static void print_activation(const struct change *change)
 {
     const struct activating *activating = &change->activating;
@@ -277,6 +277,14 @@ static void print_change(const struct change *change)
         print_switch_text(change);
 }
 
+static void print_stops_planned(size_t count)
+{
+    if (count)
+        printf("stops      %zu of them, each once, at a safe point\n", count);
+    else
+        printf("stops      none\n");
+}
+
 /* --dry-run: the threads as they are, and which of them would be stopped. */
 static fault_code describe_threads(const struct change *change, struct fault *fault)
 {
@@ -292,8 +300,8 @@ static fault_code describe_threads(const struct change *change, struct fault *fa
     if (rc == FAULT_NONE) {
         printf("threads    %s\n",
                thread_counts_text(counts, false, view.threads.unknown_why, text));
-        printf("stops      %zu of them, each once, at a safe point\n",
-               counts[THREAD_ASLEEP] + (change->job->options->repair ? counts[THREAD_OFF] : 0));
+        print_stops_planned(counts[THREAD_ASLEEP] +
+                            (change->job->options->repair ? counts[THREAD_OFF] : 0));
     }
     thread_view_free(&view);
     return rc;
