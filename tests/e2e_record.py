@@ -789,6 +789,7 @@ class Triggered(TestCase):
         tool.send_signal(signal.SIGINT)
         code, out, err = self.end(tool)
         self.assertEqual(code, lib.INTERRUPTED, err)
+        self.assertIn("the RSS has not reached a new peak: the profile is of the end\n", err)
         self.assertEqual([p["reason"] for p in json.loads(out)["profiles"]], ["end"])
 
     def test_process_ends(self):

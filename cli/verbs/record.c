@@ -31,10 +31,12 @@ static void print_written(void *ctx, const struct recorded *recorded)
 {
     const struct record *record = ctx;
 
-    if (records_to_stdout(record) || record->options->json)
-        return;
-    printf("%s\n", recorded->path);
-    fflush(stdout); /* so that a series can be followed */
+    if (!records_to_stdout(record) && !record->options->json) {
+        printf("%s\n", recorded->path);
+        fflush(stdout); /* so that a series can be followed */
+    }
+    if (record->options->on_new_peak && recorded->why == RECORDED_END && !record->options->quiet)
+        message("the RSS has not reached a new peak: the profile is of the end");
 }
 
 static const char *why_text(enum recorded_why why)
