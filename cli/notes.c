@@ -44,7 +44,7 @@ static void print_empty(const struct run_note *note)
 
     if (note->count > 1)
         message("the profile has no samples: while prof.active is true, jemalloc takes one for "
-                "every %s that are allocated, on average",
+                "every %s that are allocated, on average, and keeps it until that memory is freed",
                 units_bytes((double)note->count, period));
     else
         message("the profile has no samples: jemalloc takes them only while prof.active is true");
@@ -163,7 +163,6 @@ static void print_threads(const struct run_note *note)
 void notes_print(void *ctx, const struct run_note *note)
 {
     const struct job *job = ctx;
-    char period[UNITS_TEXT];
 
     switch (note->kind) {
     case NOTE_NEW_THREADS_SILENT:
@@ -180,8 +179,7 @@ void notes_print(void *ctx, const struct run_note *note)
                 (int)job->attachment->target.pid, note->active ? "on" : "off");
         break;
     case NOTE_NOTHING_SAMPLED:
-        message("no allocation was sampled: the sampling period is %s on average",
-                units_bytes((double)note->count, period));
+        print_empty(note);
         break;
     case NOTE_PROFILES_SKIPPED:
         message("writing a profile takes longer than --every: some profiles are skipped");

@@ -19,15 +19,11 @@ static void directory_of(const char *prefix, char directory[PATH_MAX + 8])
     snprintf(directory, PATH_MAX + 8, "%.*s", length ? length : 1, length ? prefix : ".");
 }
 
-static void name_gdumps(const struct target *target, const struct prof_state *state,
-                        char names[GDUMP_NAMES_MAX])
+static void name_gdumps(const struct target *target, const char *path, char names[GDUMP_NAMES_MAX])
 {
     struct proc_status status;
-    char path[2 * PATH_MAX];
     int pid = (int)target->pid;
 
-    if (target_absolute_path(target, state->prefix, path, sizeof path))
-        snprintf(path, sizeof path, "%s", state->prefix);
     if (process_status(target->proc, target_via(target), &status) == 0 && status.ns_pid)
         pid = status.ns_pid;
     snprintf(names, GDUMP_NAMES_MAX, "%s.%d.<n>.u<n>.heap", path, pid);
@@ -36,7 +32,7 @@ static void name_gdumps(const struct target *target, const struct prof_state *st
 fault_code gdump_check(const struct target *target, const struct prof_state *state,
                        char names[GDUMP_NAMES_MAX], struct fault *fault)
 {
-    char directory[PATH_MAX + 8];
+    char directory[PATH_MAX + 8], path[2 * PATH_MAX];
     int err;
 
     if (!state->prefix[0])
@@ -46,11 +42,13 @@ fault_code gdump_check(const struct target *target, const struct prof_state *sta
     if (target_file_size_limit(target) != UINT64_MAX)
         return fault_set(fault, FAULT_GDUMP, 0, stage,
                          "it has a file size limit (RLIMIT_FSIZE): a larger profile would kill it");
-    directory_of(state->prefix, directory);
+    if (target_absolute_path(target, state->prefix, path, sizeof path))
+        snprintf(path, sizeof path, "%s", state->prefix);
+    directory_of(path, directory);
     err = target_may_create_in(target, directory);
     if (err)
         return fault_set(fault, FAULT_GDUMP, -err, stage, "the process cannot create files in %s",
                          directory);
-    name_gdumps(target, state, names);
+    name_gdumps(target, path, names);
     return FAULT_NONE;
 }

@@ -290,7 +290,13 @@ class Names(lib.TestCase):
             self.assertRegex(path, pattern)
 
     def test_gdump_that_would_write_nothing(self):
-        cases = ("", "opt.prof_prefix"), ("/no/such/x", "/no/such"), ("/dev/null/x", "ENOTDIR")
+        relative = os.path.join(os.getcwd(), "no/such")
+        cases = (
+            ("", "opt.prof_prefix"),
+            ("/no/such/x", "/no/such"),
+            ("/dev/null/x", "ENOTDIR"),
+            ("no/such/x", "cannot create files in %s: " % relative),
+        )
         for prefix, said in cases:
             with self.subTest(prefix=prefix):
                 process = self.growing(prefix)

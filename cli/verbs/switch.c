@@ -134,7 +134,9 @@ static void print_first_sample(const struct change *change, const char *name)
     else if (change->first_sample == FIRST_SAMPLE_IDLE)
         message("%s[%d] no sample yet: none of its threads is running", name, pid);
     else if (change->first_sample == FIRST_SAMPLE_NONE)
-        message("%s[%d] no sample within %s: the process may not be allocating", name, pid, after);
+        message("%s[%d] no sample within %s: the process may not be allocating, or may free at "
+                "once what it allocates",
+                name, pid, after);
 }
 
 /* "no thread was stopped"; "2 threads were stopped, each for at most 0.12 ms" */
