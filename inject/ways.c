@@ -101,7 +101,7 @@ bool ways_leave(struct ways *ways, const struct leave_query *query, struct way *
     if (found.too_many)
         return false;
     struct choice choice = choose_return(ways, &reader, &found, arch_pc(&at->regs));
-    if (choice.count != 1 || (found.open && choice.called != CALLED))
+    if (choice.count != 1 || ((found.open || found.lost) && choice.called != CALLED))
         return false;
     slot = arch_sp(&choice.only->regs);
     if (slot < arch_sp(&at->regs))

@@ -44,6 +44,7 @@ struct ways_found {
     size_t count;
     bool sought;   /* the place that was sought is on a way */
     bool open;     /* a way leads to a place that the code does not show */
+    bool lost;     /* a return was left out because its stack pointer is not known */
     bool too_many; /* not all ways were followed */
 };
 

@@ -394,7 +394,9 @@ static struct opcode three_bytes(bool has_imm, unsigned char byte)
     struct opcode opcode = {.modrm = true, .imm = has_imm ? IMM8 : NO_IMM};
 
     if (has_imm)
-        opcode.writes = byte >= 0x14 && byte <= 0x17 ? W_RM : 0;
+        opcode.writes = byte >= 0x14 && byte <= 0x17   ? W_RM
+                        : byte >= 0x60 && byte <= 0x63 ? W_CX /* pcmpestri and the like */
+                                                       : 0;
     else if (byte >= 0xf0)
         opcode.writes = W_REG | W_RM;
     return opcode;
@@ -413,6 +415,8 @@ static unsigned vex_writes(const struct form *form, unsigned map, unsigned char 
         return W_REG | W_VECTOR;
     if (map == 3 && byte >= 0x14 && byte <= 0x17)
         return W_RM;
+    if (map == 3 && byte >= 0x60 && byte <= 0x63)
+        return W_CX;
     if (map == 3 && byte == 0xf0)
         return W_REG;
     return map == 5 ? W_REG | W_RM : 0;
@@ -568,6 +572,13 @@ static enum insn_kind group_kind(const struct form *form, unsigned char byte)
     return byte == 0xff ? kinds[form->field] : INSN_OTHER;
 }
 
+static void take_store(const struct form *form, const struct opcode *opcode, struct insn *out)
+{
+    out->stores = opcode->modrm && opcode->writes & W_RM && form->plain;
+    out->store_base = form->rm;
+    out->store_at = form->disp;
+}
+
 static bool decode_operands(struct form *form, const struct opcode *opcode, unsigned char byte,
                             struct insn *out)
 {
@@ -575,6 +586,7 @@ static bool decode_operands(struct form *form, const struct opcode *opcode, unsi
         !take_immediate(form, opcode->imm, &out->value))
         return false;
     out->writes = written(form, opcode);
+    take_store(form, opcode, out);
     if ((byte & 0xf0) == 0xb0) /* mov $imm,%reg */
         out->writes |= bit_of(form, (byte & 7) | form->rex_b, byte < 0xb8);
     if (byte > 0x90 && byte <= 0x97) /* xchg %rax,%reg */

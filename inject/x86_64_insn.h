@@ -34,6 +34,9 @@ struct insn {
     unsigned reg, base;
     int64_t value;
     uint16_t writes; /* registers that it may change, in addition to what its kind says */
+    bool stores; /* it writes a general register or a constant to memory: store_base + store_at */
+    unsigned store_base;
+    int64_t store_at;
 };
 
 /* Decodes the instruction at code[0..len). False: unknown, incomplete, or none of a compiler. */

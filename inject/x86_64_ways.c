@@ -13,6 +13,8 @@ enum {
     REGISTERS = 16,
     STACK_SPAN = 64 << 20, /* bytes of a function's frame */
     DEEPER = 64 << 10,     /* bytes by which a function extends its frame after it was entered */
+    NEAR_STORE = 64 << 10, /* bytes above the stack pointer: farther, an address is none of it */
+    THUNK_MAX = 64,        /* bytes from the call in a retpoline to its target */
 };
 
 /* Registers that a called function does not preserve: ax cx dx si di r8-r11. */
@@ -204,6 +206,18 @@ static void push_word(struct state *state)
         state->floor = state->values[REG_SP] + 8;
 }
 
+/* What a way has stored is not in the memory that is read; neither is it below. */
+static void store_word(struct state *state, const struct insn *insn)
+{
+    remote_addr at = state->values[insn->store_base] + (uint64_t)insn->store_at;
+
+    bool frame = insn->store_base == REG_SP || insn->store_base == REG_BP;
+
+    if (insn->stores && knows(state, insn->store_base) &&
+        at - state->floor < (frame ? STACK_SPAN : NEAR_STORE))
+        state->floor = at + 8;
+}
+
 static bool load_slot(struct ways *ways, const struct state *state, remote_addr addr,
                       uint64_t *value)
 {
@@ -242,6 +256,7 @@ static void execute(struct ways *ways, struct state *state, const struct insn *i
     uint64_t value = (uint64_t)insn->value;
     bool known =
         knows(state, insn->kind == INSN_ADD || insn->kind == INSN_AND ? insn->reg : insn->base);
+    store_word(state, insn);
     forget_registers(state, insn->writes);
     switch (insn->kind) {
     case INSN_PUSH:
@@ -289,6 +304,7 @@ static void add_return(struct ways *ways, const struct state *state)
     struct ways_found *found = ways->found;
     struct way way;
 
+    found->lost |= !knows(state, REG_SP);
     if (!knows(state, REG_SP) || state->values[REG_SP] % 16 != 8)
         return;
     way_from_state(&way, state);
@@ -313,6 +329,21 @@ static bool is_misaligned(const struct state *state)
     return knows(state, REG_SP) && state->values[REG_SP] % 16;
 }
 
+/*
+ * A retpoline: a call over a loop of pause and lfence, whose target replaces the
+ * return address. Where it goes, the code does not show.
+ */
+static bool is_retpoline(struct ways *ways, const struct state *state, const struct insn *insn)
+{
+    size_t len;
+
+    if (insn->value <= 0 || insn->value > THUNK_MAX)
+        return false;
+    const unsigned char *next = code_at(ways, state->pc + insn->len, &len);
+    return (len >= 2 && memcmp(next, "\xf3\x90", 2) == 0) ||
+           (len >= 3 && memcmp(next, "\x0f\xae\xe8", 3) == 0);
+}
+
 /* Goes on behind an instruction. False: the way ends there. */
 static bool go_on(struct ways *ways, struct state *state, const struct insn *insn)
 {
@@ -325,6 +356,7 @@ static bool go_on(struct ways *ways, struct state *state, const struct insn *ins
     case INSN_STOP:
         return false;
     case INSN_CALL:
+        ways->found->open |= is_retpoline(ways, state, insn);
         if (is_misaligned(state))
             return false;
         forget_registers(state, CALLER_SAVED);

@@ -277,7 +277,12 @@ static void test_unknown(void)
         stack[i] = STACK_AT + 8;
     for (size_t i = 0; i < ARRAY_LEN(forms); i++)
         CHECK(follow(forms[i].bytes, forms[i].len, 0).count == 0);
-    struct ways_found found = FOLLOW("\xff\xe0"); /* jmp *%rax */
+    struct ways_found found = FOLLOW("\x48\x29\xc4\xc3"); /* sub %rax,%rsp; ret */
+    CHECK(found.lost);
+    /* je 1f; pop; ret; 1: sub %rax,%rsp; ret: the return that is known may be a wrong one */
+    found = FOLLOW("\x74\x02\x58\xc3\x48\x29\xc4\xc3");
+    CHECK(returns_at(&found, 8) && found.lost && !found.open);
+    found = FOLLOW("\xff\xe0"); /* jmp *%rax */
     CHECK(found.count == 0 && found.open);
     found = FOLLOW("\x0f\x06"); /* no program executes that */
     CHECK(found.count == 0 && found.open);
@@ -303,6 +308,37 @@ static void test_registers(void)
     CHECK(returns_at(&found, 8) && !(found.returns[0].known >> 3 & 1));
     found = FOLLOW("\x74\x04\x5b\x31\xdb\xc3\x5b\xc3"); /* je; pop, xor, ret; pop, ret */
     CHECK(returns_at(&found, 8) && !(found.returns[0].known >> 3 & 1));
+}
+
+/* What is stored on the way is not what the memory has now. */
+static void test_stores(void)
+{
+    struct ways_found found;
+
+    for (size_t i = 0; i < sizeof stack / sizeof *stack; i++)
+        stack[i] = STACK_AT + 8;
+    /* mov %rbx,16(%rsp); mov 16(%rsp),%rbx; pop; ret */
+    found = FOLLOW("\x48\x89\x5c\x24\x10\x48\x8b\x5c\x24\x10\x58\xc3");
+    CHECK(returns_at(&found, 8) && !(found.returns[0].known >> 3 & 1));
+    /* mov %rax,(%rsp); mov 16(%rsp),%rbx; pop; ret: below it */
+    found = FOLLOW("\x48\x89\x04\x24\x48\x8b\x5c\x24\x10\x58\xc3");
+    CHECK(returns_at(&found, 8) && found.returns[0].known >> 3 & 1);
+    /* mov %r11,24(%rsp); mov 24(%rsp),%rsi; lea 48(%rsi),%rsp; ret: the stack pointer is saved */
+    found = FOLLOW("\x4c\x89\x5c\x24\x18\x48\x8b\x74\x24\x18\x48\x8d\x66\x30\xc3");
+    CHECK(found.count == 0 && found.lost);
+    /* the same without the store */
+    found = FOLLOW("\x48\x8b\x74\x24\x18\x48\x8d\x66\x30\xc3");
+    CHECK(returns_at(&found, 56) && !found.lost);
+}
+
+/* je 1f; pop; ret; 1: call 3f; 2: pause; lfence; jmp 2b; 3: mov %rax,(%rsp); ret */
+static void test_retpoline(void)
+{
+    static const char bytes[] =
+        "\x74\x02\x58\xc3\xe8\x07\0\0\0\xf3\x90\x0f\xae\xe8\xeb\xf9\x48\x89\x04\x24\xc3";
+    struct ways_found found = FOLLOW(bytes);
+
+    CHECK(returns_at(&found, 8) && found.open);
 }
 
 static void test_sought(void)
@@ -334,6 +370,8 @@ int main(void)
     test_no_return();
     test_unknown();
     test_registers();
+    test_stores();
+    test_retpoline();
     test_sought();
     test_endless();
     ways_free(ways);
