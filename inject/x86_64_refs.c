@@ -243,11 +243,14 @@ static bool calls_register(const unsigned char *code, size_t len)
     return false;
 }
 
-/* mov $number,%eax right before a system call, but not mov $number,%r8d: no other number counts. */
+/*
+ * mov $number,%eax right before a system call, but not mov $number,%r8d, nor
+ * mov number(%r8),%edi and its like: no other number counts.
+ */
 static bool loads_own_number(const unsigned char *at, size_t back)
 {
-    return back >= 6 && at[-5] == 0xb8 && (at[-6] & 0xf0) != 0x40 && at[-3] <= 1 && at[-2] == 0 &&
-           at[-1] == 0;
+    return back >= 6 && at[-5] == 0xb8 && (at[-6] & 0xf0) != 0x40 && (at[-6] & 0xf9) != 0x89 &&
+           at[-3] <= 1 && at[-2] == 0 && at[-1] == 0;
 }
 
 static bool is_fork(const unsigned char *at, size_t back)

@@ -168,7 +168,11 @@ static void test_fork(void)
     /* mov $56,%eax; mov $60,%r8d; syscall */
     static const unsigned char argument[] = {0xb8, 0x38, 0, 0, 0,    0x41, 0xb8,
                                              0x3c, 0,    0, 0, 0x0f, 0x05, 0xc3};
+    /* mov $56,%eax; mov 256(%r8),%rdi; syscall */
+    static const unsigned char loaded[] = {0xb8, 0x38, 0, 0, 0,    0x49, 0x8b, 0xb8,
+                                           0,    1,    0, 0, 0x0f, 0x05, 0xc3};
 
+    CHECK(refs_find_fork(loaded, sizeof loaded) == 12);
     CHECK(refs_find_fork(fork_code, sizeof fork_code) == 10);
     CHECK(refs_find_fork(musl, sizeof musl) == 5);
     CHECK(refs_find_fork(thread, sizeof thread) == SIZE_MAX);
