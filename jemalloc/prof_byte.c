@@ -46,8 +46,6 @@ const char *prof_byte_find(struct prof_byte *byte, bool active, const struct ins
     facts_locate(&byte->variables, instance, modules, target, memory);
     byte->located = true;
     facts_read(&byte->variables, memory, state);
-    if (!is_known_version(state->build.version))
-        return "its version is not known";
     const char *why = prove_byte(byte, instance, target, memory);
     if (why)
         return why;
@@ -55,6 +53,8 @@ const char *prof_byte_find(struct prof_byte *byte, bool active, const struct ins
         return "opt.prof is unknown";
     if (state->build.opt_prof == FACT_NO && state->build.config_prof == FACT_UNKNOWN)
         return "opt.prof is false, and whether profiling is compiled in is unknown";
+    if (state->build.opt_prof == FACT_YES && !is_known_version(state->build.version))
+        return "its version is not known";
     if (state->build.opt_prof == FACT_YES && state->prof_active == FACT_UNKNOWN)
         return "the byte of prof.active is neither 0 nor 1";
     byte->visits =
