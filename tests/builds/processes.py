@@ -32,7 +32,9 @@ def links_of(variant):
     """Returns the ways in which a program can use that variant."""
     if not variant.exported:
         return LINKS[2:]
-    return LINKS if not variant.prefix and not variant.mangled else LINKS[1:]
+    if variant.mangled:  # calloc and others keep their names, which a static C library has, too
+        return LINKS[1:3]
+    return LINKS if not variant.prefix else LINKS[1:]
 
 
 def _digest():
@@ -59,9 +61,13 @@ def _library(build, stripped):
                         "libjemalloc.so.2")
 
 
-def _defines(variant, prefix):
-    if variant.mangled:
-        return ["-DPREFIX="] + ["-D%s=%s" % pair for pair in variants.MANGLED.items()]
+def _defines(build, prefix):
+    if build.variant.mangled:
+        # The private namespace is put on mangled names, too.
+        defined = releases.output(["nm", "-g", "--defined-only", build.archive]).split()
+        own = "je_" if "je_" + variants.MANGLED["mallctl"] in defined else ""
+        return ["-DPREFIX="] + ["-D%s=%s%s" % (name, own, mangled)
+                                for name, mangled in variants.MANGLED.items()]
     return ["-DPREFIX=" + prefix] if prefix else []
 
 
@@ -69,9 +75,9 @@ def _compile(build, path, words, prefix=""):
     variant = build.variant
     argv = [variant.compiler, "-g", "-O1", "-fno-inline", "-fno-omit-frame-pointer",
             "-fno-optimize-sibling-calls", "-D_GNU_SOURCE", "-pthread", "-o", path]
-    argv += variant.cflags.split() + _defines(variant, prefix)
+    argv += variant.cflags.split() + _defines(build, prefix)
     argv += [os.path.join(VICTIMS, name) for name in SOURCES] + words
-    argv += ["-lunwind"] if variant.unwinder == "libunwind" else []
+    argv += ["-lunwind", "-llzma"] if variant.unwinder == "libunwind" else []
     try:
         releases.run(argv + ["-lm"], os.path.dirname(path))
     except unittest.SkipTest as reason:  # a source that does not compile is no reason to skip
@@ -106,6 +112,8 @@ def _linked_in(build, link):
 
     def make(path):
         words = ["-static-pie", "-fPIE"] if link == "static" else ["-fPIE", "-pie"]
+        if link == "static" and build.variant.unwinder == "libunwind":  # whose archive is no PIC
+            words = ["-static", "-no-pie"]
         _compile(build, path, words + [_archive(build, prefix)], build.variant.prefix or prefix)
 
     return releases.once(os.path.join(_directory(build), link), make)
