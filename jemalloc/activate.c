@@ -424,7 +424,8 @@ static fault_code visit_one(const struct injection_env *env, const struct activa
 static void await_change(const struct injection_env *env, unsigned round)
 {
     uint64_t now = clock_now(),
-             until = now + (FIRST_WAIT_NS << (round < WAIT_DOUBLINGS ? round : WAIT_DOUBLINGS));
+             until = now +
+                     ((uint64_t)FIRST_WAIT_NS << (round < WAIT_DOUBLINGS ? round : WAIT_DOUBLINGS));
 
     for (; now < until; now = clock_now()) {
         const struct timespec rest = {(time_t)((until - now) / 1000000000),

@@ -229,6 +229,8 @@ class Targets(lib.TestCase):
         )
         os.waitpid(tool.pid, os.WUNTRACED)
         victim.process.kill()
+        if lib.tracer_of(victim.pid) == 0:  # else it waits for the tool before it ends
+            self.assertTrue(lib.wait_until(lambda: lib.state_of(victim.pid) in ("Z", "X")))
         tool.send_signal(signal.SIGCONT)
         _, err = tool.communicate(timeout=lib.TOOL_TIMEOUT)
         victim.stop()

@@ -254,7 +254,7 @@ class Gauges(allocators.TestCase):
         result = lib.run_tool("stats", "--no-call", "--full", os.getpid())
         self.assert_failed(result, lib.USAGE, "--no-call and --full")
         result = lib.run_tool("stats", "--core", os.devnull, "--full")
-        self.assert_failed(result, lib.USAGE, "--full requires a running process")
+        self.assert_failed(result, lib.USAGE, "--full and --threads require a running process")
 
 
 def children(pid, name):

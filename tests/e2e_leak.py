@@ -146,7 +146,9 @@ class Leak(e2e_record.TestCase):
         self.assertGreaterEqual(told["allocated_ns"], 10**8)
         left = [line for line in self.read(path).decode().splitlines() if not line.endswith(" 0")]
         self.assertEqual(len(left), 1, left)
-        self.assertRegex(left[0], r";work;leak_here 0 \d+$")
+        # A slow machine may sample between the switch and the first profile.
+        before, after = map(int, re.search(r";work;leak_here (\d+) (\d+)$", left[0]).groups())
+        self.assertLess(before, after)
         self.assert_active(leaky.pid, False)
 
     def test_settle_active_before(self):

@@ -276,9 +276,9 @@ class Names(lib.TestCase):
         """It says where the files will be, and they are there."""
         place = self.directory()
         process = self.growing(place + "/own")
+        self.assertEqual(os.listdir(place), [])
         result = self.assert_ran(self.mallctl(process.pid, "prof.gdump=true"))
         names = re.search(r"inside malloc: (\S+), as", result.err)[1]
-        self.assertEqual(os.listdir(place), [])
         self.grow(process)
         self.assertIn("prof.gdump    yes", lib.run_tool("status", process.pid).text)
         self.assert_ran(self.mallctl(process.pid, "prof.gdump=false"))

@@ -118,6 +118,8 @@ def steps(text):
 
 # What may differ, and what it may be instead.
 VARYING = [
+    # A busy thread may be in the middle of a change each time that it is looked at.
+    (r"threads:? +\d+ of \d+ [^\n]*", r"threads:? +(?:\d+ of \d+ |unknown for )[^\n]*"),
     (r"/srv/redis/", r"/\S+/"),
     (r"back in \w+", r"(?:back in [\w ]+|running again)"),
     (r"\s+", r"\s+"),

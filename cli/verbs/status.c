@@ -580,7 +580,10 @@ static int exit_code(const struct status *status)
 {
     bool wanted = !is_judged(status) && !status->job.options->no_call;
 
-    return wanted && status->refusal.code != FAULT_NONE ? status->refusal_words.exit : EXIT_DONE;
+    if (!wanted || status->refusal.code == FAULT_NONE)
+        return EXIT_DONE;
+    message("some values are not known: a call was not possible: %s", status->refusal_words.cause);
+    return status->refusal_words.exit;
 }
 
 static int status_of_core(const struct options *options)

@@ -4,13 +4,15 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum {
     THREADS_LOOKED_AT = 16,
     BLOCK_MAX = 1 << 20, /* bytes of a block that are searched */
     READS_MAX = 1 << 14,
     TRIES_MAX = 1 << 12,
-    ATTEMPTS = 4,           /* reads, as threads change their data */
+    ATTEMPTS = 8,           /* reads, as threads change their data */
+    PAUSE_NS = 125000,      /* half of the one after the first; doubles with each */
     SCORE_MIN = 4,          /* of all threads together */
     INTERVAL_MAX = 4 << 20, /* bytes from one event to the next (TE_MAX_INTERVAL) */
     COUNTERS_FAR = 4096,    /* limit of the distance of the counters from the tsd */
@@ -500,6 +502,8 @@ static bool search_repeatedly(struct place_search *all)
     struct tsd_place last = {0};
 
     for (unsigned i = 0; i < ATTEMPTS; i++) {
+        if (i) /* a thread that has lost its CPU in the middle of a change needs it again */
+            nanosleep(&(struct timespec){.tv_nsec = (long)PAUSE_NS << i}, NULL);
         all->best = (struct tsd_place){0};
         all->score = 0;
         all->ambiguous = false;

@@ -178,7 +178,7 @@ class Matrix(boxes.TestCase):
         """What makes no call works all the same."""
         for verb, active in (("on", "true"), ("off", "false")):
             result = self.assert_ran(attacker.run(verb, "--no-call", attacker.target))
-            self.assertRegex(result.text, r"\Aprof\.active: .*(-> %s|\(unchanged\))\n\Z" % active)
+            self.assertRegex(result.text, r"\Aprof\.active: .*(-> %s|\(unchanged\))\n(threads: .*\n)?\Z" % active)
         self.verify_stream(attacker, "--no-call")
 
     def verify_refusal(self, result, code, cause, readable):

@@ -27,7 +27,11 @@ static ucontext_t context;
 #define NOTE()                                                                                     \
     (returns_to[depth++] =                                                                         \
          (remote_addr)(uintptr_t)__builtin_extract_return_addr(__builtin_return_address(0)))
+#ifdef __clang__
+#define APART __attribute__((noinline))
+#else
 #define APART __attribute__((noinline, noclone, noipa))
+#endif
 
 static bool own_word(void *ctx, remote_addr addr, uint64_t *value)
 {
