@@ -95,7 +95,9 @@ class TestCase(unittest.TestCase):
         value = "true" if verb == "on" else "false"
         other = "false" if verb == "on" else "true"
         wanted = r"\Aprof\.active: (%s -> %s|%s \(unchanged\))\n" % (other, value, value)
-        wanted += r"threads: (\d+ of \d+ sample|.*unknown for .*)\n\Z" if verb == "on" else r"\Z"
+        sampling = r"\d+ of \d+ sample(?: \(\d+ ha(?:s|ve) not allocated yet\))?"
+        known = r"threads: (%s|.*unknown for .*)\n\Z" % sampling
+        wanted += known if verb == "on" else r"\Z"
         self.assertRegex(result.text, wanted)
         return result
 
