@@ -46,8 +46,8 @@ void usage_rows(const struct usage *usage, struct usage_row rows[USAGE_ROWS])
     /* Some metadata is only reserved, and some is in active pages (base.c, arena.c). */
     if (rows[ROW_DIRTY].bytes < 0)
         rows[ROW_DIRTY].bytes = 0;
-    rows[ROW_METADATA].bytes =
-        difference(gauges->resident, gauges->active + gauges->pinned) - rows[ROW_DIRTY].bytes;
+    rows[ROW_METADATA].bytes = difference(gauges->resident, gauges->active + gauges->pinned +
+                                                                (uint64_t)rows[ROW_DIRTY].bytes);
     rows[ROW_PINNED].bytes = (int64_t)gauges->pinned;
     if (!gauges->has_pinned)
         rows[ROW_PINNED].name = NULL;

@@ -33,11 +33,11 @@ static ucontext_t context;
 #define APART __attribute__((noinline, noclone, noipa))
 #endif
 
+/* Not by a pointer: the sanitizer forbids words between the objects of a frame. */
 static bool own_word(void *ctx, remote_addr addr, uint64_t *value)
 {
     (void)ctx;
-    memcpy(value, (const void *)(uintptr_t)addr, sizeof *value);
-    return true;
+    return memory_read(&own.memory, addr, value, sizeof *value);
 }
 
 static remote_addr stack_end(void)
@@ -369,7 +369,11 @@ int main(void)
     if (!CHECK(ways) || !CHECK(own_open(&own)))
         return check_result();
     modules_tell_memory(&own.modules, &own.memory);
+#ifndef __SANITIZE_ADDRESS__ /* its code leads into its reports, which never return */
     test_own_functions();
+#else
+    (void)test_own_functions;
+#endif
     test_forms();
     test_no_return();
     test_unknown();
