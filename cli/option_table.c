@@ -110,6 +110,14 @@ const struct option_row option_rows[] = {
      "show threads, by name, as the outermost calls"},
     {"allocator", '\0', OPTION_FLAG, AT(report.keep_allocator), VIEW, 0, OPTIONS_PROFILE, NULL,
      "keep the allocator's own calls"},
+    {"no-fold", '\0', OPTION_FLAG, AT(report.no_fold), VIEW, 0, OPTIONS_PROFILE, NULL,
+     "keep the innermost calls of the language's library (std::, alloc::, operator new); by "
+     "default "
+     "their memory counts as their caller's"},
+    {"full-names", '\0', OPTION_FLAG, AT(report.full_names), VIEW, 0, OPTIONS_PROFILE, NULL,
+     "show names with template arguments, return types and parameters"},
+    {"depth", '\0', OPTION_TEXT, AT(report.depth), VIEW, 0, OPTIONS_PROFILE, "N",
+     "show at most N calls of a stack; 0: all"},
     {"value", '\0', OPTION_TEXT, AT(report.value), TAKES_FORMAT, 0, OPTIONS_PROFILE, "V",
      "inuse_space (default), inuse_objects, alloc_space, alloc_objects"},
     {"unit", '\0', OPTION_TEXT, AT(report.unit), TAKES_FORMAT, 0, OPTIONS_PROFILE, "U",

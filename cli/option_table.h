@@ -40,7 +40,7 @@ struct option_row {
     const char *help;  /* one paragraph; a verb can replace it (struct verb, option_help) */
 };
 
-enum { OPTION_ROWS_MAX = 64 };
+enum { OPTION_ROWS_MAX = 96 };
 
 extern const struct option_row option_rows[];
 extern const size_t option_row_count;

@@ -37,8 +37,8 @@ enum {
 /* How a profile is shown; NULL or false: not given. */
 struct profile_options {
     const char *format, *focus, *ignore, *hide, *show, *unit, *value, *root;
-    const char *rows, *sort;
-    bool by_thread, debuginfod, no_inlines, keep_allocator;
+    const char *rows, *sort, *depth;
+    bool by_thread, debuginfod, no_inlines, keep_allocator, no_fold, full_names;
 };
 
 /* When watch takes a profile, and how many. */

@@ -31,7 +31,7 @@ static bool set_format(struct presentation *presentation, const struct options *
     if (name)
         return format_find(name, &presentation->format) ||
                refuse_word("format", name,
-                           "raw, symbolized, text, folded, pprof, flame, dot, svg, json");
+                           "raw, symbolized, text, tree, folded, pprof, flame, dot, svg, json");
     if (!options->output || !format_of_path(options->output, &presentation->format))
         presentation->format = fallback;
     return true;
@@ -60,30 +60,45 @@ static bool set_display_value(struct presentation *presentation, const char *nam
     return refuse_word("value", name, "inuse_space, inuse_objects, alloc_space, alloc_objects");
 }
 
-static bool refuse_rows(const char *text)
+/* A whole number of rows or calls; 0: all. */
+static bool set_number(const char *option, const char *text, const char *things, size_t *out)
 {
-    char clean[64];
+    char clean[64], *end;
 
-    message("--rows '%s' is not a number: use a whole number; 0 shows all rows",
-            message_clean(text, clean, sizeof clean));
+    errno = 0;
+    *out = strtoul(text, &end, 10);
+    if (!errno && end != text && !*end && *text >= '0' && *text <= '9')
+        return true;
+    message("%s '%s' is not a number: use a whole number; 0 shows all %s", option,
+            message_clean(text, clean, sizeof clean), things);
     return false;
 }
 
 /* A number of rows; 0: all rows, however small. */
 static bool set_rows(struct presentation *presentation, const char *text)
 {
-    char *end;
-
     presentation->display.least =
         presentation->format == FORMAT_FLAME ? FLAME_SHARE_MIN : ROW_SHARE_MIN;
     if (!text)
         return true;
-    errno = 0;
-    presentation->display.rows = strtoul(text, &end, 10);
-    if (errno || end == text || *end || *text < '0' || *text > '9')
-        return refuse_rows(text);
+    if (!set_number("--rows", text, "rows", &presentation->display.rows))
+        return false;
     if (presentation->display.rows == 0 && presentation->format != FORMAT_FLAME)
         presentation->display.least = 0;
+    return true;
+}
+
+/* The maximum number of calls of a stack; 0: all. */
+static bool set_depth(struct presentation *presentation, const char *text)
+{
+    size_t *depth = &presentation->display.depth;
+
+    if (!text)
+        return true;
+    if (!set_number("--depth", text, "calls", depth))
+        return false;
+    if (*depth == 0)
+        *depth = DISPLAY_DEPTH_ALL;
     return true;
 }
 
@@ -114,6 +129,8 @@ static bool set_filter(struct presentation *presentation, const struct profile_o
     presentation->samples.by_thread = report->by_thread;
     presentation->samples.thread_frames = report->by_thread && presentation->format != FORMAT_PPROF;
     presentation->samples.keep_allocator = report->keep_allocator;
+    presentation->samples.keep_plumbing = report->no_fold;
+    presentation->display.full_names = report->full_names;
     return set_regex(presentation, "--focus", report->focus, &filter->focus) &&
            set_regex(presentation, "--ignore", report->ignore, &filter->ignore) &&
            set_regex(presentation, "--hide", report->hide, &filter->hide) &&
@@ -127,7 +144,7 @@ static bool changes_content(const struct options *options)
 
     return options->base || report->focus || report->ignore || report->hide || report->show ||
            report->unit || report->value || report->rows || report->by_thread ||
-           report->keep_allocator;
+           report->keep_allocator || report->no_fold || report->full_names || report->depth;
 }
 
 static bool can_write_format(struct presentation *presentation, const struct options *options)
@@ -164,5 +181,6 @@ bool presentation_init(struct presentation *presentation, const struct options *
     presentation->debuginfod = report->debuginfod;
     return set_format(presentation, options, fallback) && set_unit(presentation, report->unit) &&
            set_display_value(presentation, report->value) && set_rows(presentation, report->rows) &&
-           set_filter(presentation, report) && can_write_format(presentation, options);
+           set_depth(presentation, report->depth) && set_filter(presentation, report) &&
+           can_write_format(presentation, options);
 }

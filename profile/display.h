@@ -4,16 +4,22 @@
 #include "base/units.h"
 #include "profile/samples.h"
 
+#include <stdint.h>
+
 enum unit { UNIT_AUTO, UNIT_BYTES, UNIT_KIB, UNIT_MIB, UNIT_GIB };
 
 struct display {
     enum value value;
-    enum unit unit; /* for bytes; objects are counted */
-    size_t rows;    /* maximum rows of a table, or nodes of a graph; 0: all */
-    double least;   /* share of the total; smaller entries are left out */
-    bool colors;    /* for a terminal */
+    enum unit unit;  /* for bytes; objects are counted */
+    size_t rows;     /* maximum rows of a table, or nodes of a graph; 0: all */
+    double least;    /* share of the total; smaller entries are left out */
+    bool colors;     /* for a terminal */
+    bool full_names; /* with template arguments, return types and parameters */
+    size_t depth;    /* maximum calls of a stack, or DISPLAY_DEPTH_ALL; 0: what suits the view */
     const char *title;
 };
+
+#define DISPLAY_DEPTH_ALL SIZE_MAX
 
 enum { DISPLAY_NUMBER_SIZE = UNITS_TEXT };
 

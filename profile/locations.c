@@ -93,6 +93,7 @@ static uint32_t find_function(struct locations *locations, struct function funct
     kept = &locations->functions[place];
     *kept = function;
     kept->name = locations->groups[function.group];
+    kept->kind = code_kind(kept->name);
     kept->linkage = keep_text(locations, function.linkage);
     kept->file = keep_text(locations, function.file);
     if (!kept->linkage || !kept->file)

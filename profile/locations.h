@@ -10,6 +10,7 @@
 
 #include "base/arena.h"
 #include "base/table.h"
+#include "profile/code_kind.h"
 #include "profile/heap.h"
 #include "profile/symbols.h"
 
@@ -19,6 +20,7 @@ struct function {
     const char *file;    /* "": unknown */
     unsigned start_line; /* 0: unknown */
     uint32_t group;      /* index in groups: all functions of this name */
+    enum code_kind kind; /* whose code it is */
 };
 
 struct location_line {

@@ -39,6 +39,7 @@ struct samples_options {
     bool by_thread;      /* one sample per stack and thread */
     bool thread_frames;  /* with by_thread: the thread's name as the outermost call */
     bool keep_allocator; /* keep the allocator's own calls */
+    bool keep_plumbing;  /* keep innermost calls of CODE_PLUMBING, which their caller asked for */
 };
 
 struct samples {

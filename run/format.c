@@ -10,6 +10,7 @@ static const struct {
     [FORMAT_RAW] = {"raw", ".heap", false},
     [FORMAT_SYMBOLIZED] = {"symbolized", ".symbolized", false},
     [FORMAT_TEXT] = {"text", ".txt", false},
+    [FORMAT_TREE] = {"tree", ".tree", false},
     [FORMAT_FOLDED] = {"folded", ".folded", false},
     [FORMAT_PPROF] = {"pprof", ".pb.gz", true},
     [FORMAT_FLAME] = {"flame", ".html", false},

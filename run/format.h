@@ -7,6 +7,7 @@ enum format {
     FORMAT_RAW,        /* as jemalloc wrote it */
     FORMAT_SYMBOLIZED, /* the same, with names for jeprof */
     FORMAT_TEXT,
+    FORMAT_TREE, /* the stacks as text, from the root */
     FORMAT_FOLDED,
     FORMAT_PPROF,
     FORMAT_FLAME,

@@ -4,6 +4,7 @@
 #include "profile/pprof.h"
 #include "profile/profile_json.h"
 #include "profile/symbolized.h"
+#include "profile/tree.h"
 #include "run/faults.h"
 #include "run/graphviz.h"
 
@@ -154,8 +155,9 @@ static fault_code write_samples(const struct presentation *presentation,
                                 struct fault *fault)
 {
     static bool (*const writers[])(const struct samples *, const struct display *, FILE *) = {
-        [FORMAT_TEXT] = top_write, [FORMAT_FOLDED] = folded_write,     [FORMAT_FLAME] = flame_write,
-        [FORMAT_DOT] = dot_write,  [FORMAT_JSON] = profile_json_write,
+        [FORMAT_TEXT] = top_write,      [FORMAT_TREE] = tree_write,
+        [FORMAT_FOLDED] = folded_write, [FORMAT_FLAME] = flame_write,
+        [FORMAT_DOT] = dot_write,       [FORMAT_JSON] = profile_json_write,
     };
     bool good = true;
 

@@ -164,6 +164,7 @@ const struct verb verb_report = {
         {
             {"format", NULL,
              "text        the functions, largest first (default)\n"
+             "tree        the stacks, indented, from the root (.tree)\n"
              "flame       flame graph, one HTML file without external\n"
              "            references (.html)\n"
              "pprof       for go tool pprof (.pb.gz)\n"

@@ -69,9 +69,9 @@ _jeattach()
 {
     local cur=${COMP_WORDS[COMP_CWORD]} option='' verb=${COMP_WORDS[1]-} pids=() i
     local verbs='ps status on off dump record leak recent watch report stats top reset purge mallctl'
-    local looks='--format --focus --ignore --hide --show --by-thread --allocator --value --unit'
+    local looks='--format --focus --ignore --hide --show --by-thread --allocator --no-fold --full-names --depth --value --unit'
     looks+=' --rows --no-inlines --debuginfod --output'
-    local looks_live='--focus --ignore --hide --show --allocator --rows --no-inlines --debuginfod'
+    local looks_live='--focus --ignore --hide --show --allocator --no-fold --full-names --depth --rows --no-inlines --debuginfod'
     local choice='--name --container --cgroup' common='--json --quiet --verbose --help --version'
     local options="$common $choice --pid --timeout --thread --instance --dry-run"
 
@@ -172,7 +172,7 @@ _jeattach()
             return
             ;;
         -f | --format)
-            _jeattach_words 'text flame pprof folded dot svg json raw symbolized' "$cur"
+            _jeattach_words 'text tree flame pprof folded dot svg json raw symbolized' "$cur"
             return
             ;;
         --value)
