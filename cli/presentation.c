@@ -122,14 +122,25 @@ static bool set_regex(struct presentation *presentation, const char *option, con
     return false;
 }
 
-static bool set_filter(struct presentation *presentation, const struct profile_options *report)
+/* Names are full where a program reads them, and where the view does not run out of room. */
+static bool has_short_names(enum format format, const struct options *options)
 {
+    bool narrow = format == FORMAT_TEXT || format == FORMAT_TREE || format == FORMAT_FLAME ||
+                  format == FORMAT_DOT || format == FORMAT_SVG;
+
+    return narrow && !options->json && !options->report.full_names;
+}
+
+static bool set_filter(struct presentation *presentation, const struct options *options)
+{
+    const struct profile_options *report = &options->report;
     struct filter *filter = &presentation->samples.filter;
 
     presentation->samples.by_thread = report->by_thread;
     presentation->samples.thread_frames = report->by_thread && presentation->format != FORMAT_PPROF;
     presentation->samples.keep_allocator = report->keep_allocator;
     presentation->samples.keep_plumbing = report->no_fold;
+    presentation->samples.short_names = has_short_names(presentation->format, options);
     presentation->display.full_names = report->full_names;
     return set_regex(presentation, "--focus", report->focus, &filter->focus) &&
            set_regex(presentation, "--ignore", report->ignore, &filter->ignore) &&
@@ -181,6 +192,6 @@ bool presentation_init(struct presentation *presentation, const struct options *
     presentation->debuginfod = report->debuginfod;
     return set_format(presentation, options, fallback) && set_unit(presentation, report->unit) &&
            set_display_value(presentation, report->value) && set_rows(presentation, report->rows) &&
-           set_depth(presentation, report->depth) && set_filter(presentation, report) &&
+           set_depth(presentation, report->depth) && set_filter(presentation, options) &&
            can_write_format(presentation, options);
 }

@@ -1,5 +1,6 @@
 #include "profile/locations.h"
 #include "base/list.h"
+#include "profile/short_name.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -21,6 +22,7 @@ void locations_free(struct locations *locations)
     free(locations->list);
     free(locations->mappings);
     free(locations->groups);
+    free(locations->group_functions);
     table_free(&locations->function_table);
     table_free(&locations->group_table);
     memset(locations, 0, sizeof *locations);
@@ -44,13 +46,15 @@ static uint32_t find_group(struct locations *locations, const char *name)
     uint64_t hash = table_hash_bytes(&locations->group_table, name, strlen(name));
     uint32_t place;
 
-    if (!GROW(locations->groups, locations->group_capacity, locations->group_count))
+    if (!GROW(locations->groups, locations->group_capacity, locations->group_count) ||
+        !GROW(locations->group_functions, locations->first_capacity, locations->group_count))
         return TABLE_NONE;
     place = table_put(&locations->group_table, hash, same_group, locations, name,
                       (uint32_t)locations->group_count);
     if (place == TABLE_NONE || place != locations->group_count)
         return place;
     locations->groups[place] = keep_text(locations, name);
+    locations->group_functions[place] = (uint32_t)locations->function_count;
     if (!locations->groups[place])
         return TABLE_NONE;
     locations->group_count++;
@@ -63,7 +67,8 @@ static bool same_function_line(const void *ctx, uint32_t place, const void *key)
     const struct function *have = &locations->functions[place], *want = key;
 
     return have->group == want->group && have->start_line == want->start_line &&
-           strcmp(have->file, want->file) == 0 && strcmp(have->linkage, want->linkage) == 0;
+           strcmp(have->file, want->file) == 0 && strcmp(have->linkage, want->linkage) == 0 &&
+           strcmp(have->name, want->name) == 0;
 }
 
 static uint64_t hash_function(const struct table *table, const struct function *function)
@@ -71,6 +76,24 @@ static uint64_t hash_function(const struct table *table, const struct function *
     return table_hash_number(table, (uint64_t)function->group << 32 | function->start_line) ^
            table_hash_bytes(table, function->file, strlen(function->file)) ^
            table_hash_bytes(table, function->linkage, strlen(function->linkage)) << 1;
+}
+
+/* Returns the group of the functions that are shown as this one is. */
+static uint32_t find_group_of(struct locations *locations, const char *name)
+{
+    char shortened[NAME_SIZE];
+
+    if (locations->short_names)
+        name = short_name(name, shortened, sizeof shortened);
+    return find_group(locations, name);
+}
+
+/* Keeps the name of a function: few have another one than their group. */
+static const char *keep_full_name(struct locations *locations, const struct function *function)
+{
+    const char *shown = locations->groups[function->group];
+
+    return strcmp(shown, function->name) == 0 ? shown : keep_text(locations, function->name);
 }
 
 /* Returns the number of the function; copies its strings if it is new. */
@@ -81,7 +104,7 @@ static uint32_t find_function(struct locations *locations, struct function funct
 
     if (strcmp(function.linkage, function.name) == 0)
         function.linkage = "";
-    function.group = find_group(locations, function.name);
+    function.group = find_group_of(locations, function.name);
     if (function.group == TABLE_NONE ||
         !GROW(locations->functions, locations->function_capacity, locations->function_count))
         return TABLE_NONE;
@@ -92,7 +115,9 @@ static uint32_t find_function(struct locations *locations, struct function funct
         return place;
     kept = &locations->functions[place];
     *kept = function;
-    kept->name = locations->groups[function.group];
+    kept->name = keep_full_name(locations, &function);
+    if (!kept->name)
+        return TABLE_NONE;
     kept->kind = code_kind(kept->name);
     kept->linkage = keep_text(locations, function.linkage);
     kept->file = keep_text(locations, function.file);

@@ -19,7 +19,7 @@ struct function {
     const char *linkage; /* the linker's name; "": same as name */
     const char *file;    /* "": unknown */
     unsigned start_line; /* 0: unknown */
-    uint32_t group;      /* index in groups: all functions of this name */
+    uint32_t group;      /* index in groups: all functions that are shown with this name */
     enum code_kind kind; /* whose code it is */
 };
 
@@ -49,13 +49,19 @@ struct locations {
     struct location_line *lines;
     struct location *list;
     struct location_mapping *mappings;
-    const char **groups; /* distinct names */
+    const char **groups;       /* distinct names as they are shown: full ones, or short ones */
+    uint32_t *group_functions; /* the first function of each group: its name is a full one */
     size_t function_count, line_count, count, mapping_count, group_count;
-    size_t function_capacity, line_capacity, capacity, mapping_capacity, group_capacity;
+    size_t function_capacity, line_capacity, capacity, mapping_capacity, group_capacity,
+        first_capacity;
+    bool short_names; /* group functions by short_name: instances of a template, overloads */
     struct table function_table, group_table;
 };
 
-/* Initializes the struct; one of zeros is not valid. */
+/*
+ * Initializes the struct; one of zeros is not valid. Set short_names before the
+ * first location is added.
+ */
 void locations_init(struct locations *locations);
 /*
  * Adds a location for each address of the profile, in the profile's order; the

@@ -62,6 +62,11 @@ struct amount samples_total(const struct samples *samples, enum value value)
     return total;
 }
 
+const char *samples_shown_name(const struct samples *samples, const struct function *function)
+{
+    return samples->locations.groups[function->group];
+}
+
 /* Rounds a number that is not negative. */
 static int64_t to_integer(double value)
 {
@@ -338,6 +343,7 @@ bool samples_build(struct samples *samples, const struct samples_options *option
 
     memset(samples, 0, sizeof *samples);
     locations_init(&samples->locations);
+    samples->locations.short_names = options->short_names;
     table_init(&builder.table);
     samples->period = profile->period;
     samples->base_period = base ? base->period : profile->period;

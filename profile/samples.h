@@ -40,6 +40,7 @@ struct samples_options {
     bool thread_frames;  /* with by_thread: the thread's name as the outermost call */
     bool keep_allocator; /* keep the allocator's own calls */
     bool keep_plumbing;  /* keep innermost calls of CODE_PLUMBING, which their caller asked for */
+    bool short_names;    /* functions are groups by their short names */
 };
 
 struct samples {
@@ -66,6 +67,13 @@ bool samples_build(struct samples *samples, const struct samples_options *option
                    const struct heap_profile *profile, struct symbols *symbols,
                    const struct heap_profile *base, struct symbols *base_symbols);
 void samples_free(struct samples *samples);
+
+/*
+ * Returns the name of a function for a view with little room: short if the
+ * options asked for it. Functions with the same one are one row wherever rows
+ * are functions. function->name is the full name.
+ */
+const char *samples_shown_name(const struct samples *samples, const struct function *function);
 
 /* *sum += *part */
 void amount_add(struct amount *sum, const struct amount *part);

@@ -149,7 +149,7 @@ const char *short_name(const char *name, char *out, size_t size)
     while (good && from.at < from.end && !from.over)
         good = shorten_next(&from);
     out[from.len] = '\0';
-    if (!good || from.len == 0)
+    if (!good || from.len == 0 || *name == '[') /* "[thread x]" is not a function */
         snprintf(out, size, "%s", name);
     return out;
 }
