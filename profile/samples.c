@@ -24,6 +24,7 @@ struct builder {
                        comparison */
     struct table table;      /* of the samples that are compared */
     uint32_t truncated;      /* the location with that name */
+    uint32_t no_stack;       /* the location with that name */
     const struct part *part; /* the part that is being added */
 };
 
@@ -115,6 +116,9 @@ static bool add_calls(struct builder *builder, const struct heap_line *line)
     for (uint32_t i = 0; i < stack->depth; i++)
         if (!add_call(samples, part->first_location + part->profile->frames[stack->first + i]))
             return false;
+    /* An unwinder that finds no frame leaves a sample without addresses. */
+    if (stack->depth == 0 && !add_call(samples, builder->no_stack))
+        return false;
     if (heap_stack_cut(part->profile, stack)) {
         samples->cut++;
         if (!add_call(samples, builder->truncated))
@@ -318,7 +322,9 @@ static bool build_samples(struct builder *builder, struct part *parts, size_t co
     bool good;
 
     builder->truncated = locations_pseudo(locations, "[truncated]");
-    good = builder->truncated != TABLE_NONE && add_threads(builder->samples, parts[0].profile);
+    builder->no_stack = locations_pseudo(locations, "[no stack]");
+    good = builder->truncated != TABLE_NONE && builder->no_stack != TABLE_NONE &&
+           add_threads(builder->samples, parts[0].profile);
     for (size_t i = 0; good && i < count; i++)
         good = add_locations(builder, &parts[i]);
     builder->samples->first_location = parts[0].first_location;

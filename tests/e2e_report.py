@@ -108,7 +108,10 @@ class Case(lib.TestCase):
 
 class Recorded(Case):
     def totals(self, version, value):
-        text = self.report(fixture(version), "--unit", "B", "--value", value)
+        return self.sums(fixture(version), "--value", value)
+
+    def sums(self, path, *words):
+        text = self.report(path, "--unit", "B", *words)
         return [int(n) for n in re.search(r"^[a-z ]+: (\d+) in (\d+) objects", text, re.M).groups()]
 
     def test_totals_are_those_of_jeprof(self):
@@ -123,6 +126,32 @@ class Recorded(Case):
                     abs(objects - self.jeprof_total(fixture(version), "--inuse_objects", words[0])),
                     2,
                 )
+
+    def test_samples_without_a_stack(self):
+        """They count in every format, as in jeprof, which adds them to the stack before them; the
+        first one it does not count."""
+        path = os.path.join(self.directory(), "x.heap")
+        with open(fixture("5.3.0")) as file:
+            text = file.read()
+        with open(path, "w") as file:
+            first, second, rest = text.split("@ 0x", 2)
+            empty = "@\n  t*: 3: 3000000 [0: 0]\n"
+            file.write("@ 0x".join([first, second + empty, rest]))
+        total = self.jeprof_total(path, "--show_bytes", "/bin/true")
+        self.assertLessEqual(abs(self.sums(path)[0] - total), 2)
+        folded = dict(line.rsplit(" ", 1) for line in self.report(path, "-f", "folded").splitlines())
+        self.assertLessEqual(abs(sum(map(int, folded.values())) - total), len(folded))
+        size = int(folded["[no stack]"])
+        self.assertGreaterEqual(size, 3000000)
+        self.assertIn('"[no stack]"', self.report(path, "-f", "flame"))
+        self.assertIn("[no stack]", self.report(path, "-f", "dot"))
+        self.assertEqual(rows(self.report(path, "--unit", "B"))["[no stack]"], (size, size))
+        stacks = json.loads(self.report(path, "-f", "json"))["largest_stacks"]
+        self.assertIn(["[no stack]"], [[c["function"] for c in s["calls"]] for s in stacks])
+        packed = os.path.join(self.directory(), "x.pb.gz")
+        self.report(path, "-o", packed)
+        found = pprof_rows(self.pprof(packed, "-top"))
+        self.assertEqual(found["[no stack]"], (size, size))
 
     def test_accumulated(self):
         size = self.totals("5.3.0-accum", "alloc_space")[0]

@@ -76,12 +76,15 @@ static void read_gctx_heads(struct nodes *nodes, const remote_addr *addrs, size_
     batch_read(nodes->batch, heads->items, again);
 }
 
-/* bt.vec points to the words behind the gctx itself (prof_gctx_create). */
+/*
+ * bt.vec points to the words behind the gctx itself (prof_gctx_create). There are none if the
+ * unwinder has found no frame.
+ */
 static bool head_closes(const struct reader_layout *layout, const unsigned char *head,
                         remote_addr addr, uint32_t *words)
 {
     *words = half_at(head, layout->gctx_bt + 8u);
-    return reader_word(head, layout->gctx_bt) == addr + layout->gctx_vec && *words > 0 &&
+    return reader_word(head, layout->gctx_bt) == addr + layout->gctx_vec &&
            *words <= NODE_WORDS_MAX;
 }
 
@@ -121,7 +124,7 @@ static void read_long(struct nodes *nodes, struct model *model)
     }
     batch_read(nodes->batch, items, count);
     for (size_t i = 0; i < model->gctx_count; i++)
-        if (model->gctxs[i].is_proven && !model->words[model->gctxs[i].first_word])
+        if (model->gctxs[i].words && !model->words[model->gctxs[i].first_word])
             model->gctxs[i].is_proven = false;
 }
 

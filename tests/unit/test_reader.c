@@ -138,6 +138,35 @@ static void test_accum(void)
     rig_finish(&rig);
 }
 
+/* A stack without addresses, which prof.dump orders before all others. */
+static void test_no_stack(void)
+{
+    static const uint64_t words[] = {RIG_CODE + 0x10};
+    static const char text[] = "heap_v2/524288\n"
+                               "  t*: 5: 80 [0: 0]\n"
+                               "  t3: 5: 80 [0: 0]\n"
+                               "@\n"
+                               "  t*: 2: 32 [0: 0]\n"
+                               "  t3: 2: 32 [0: 0]\n"
+                               "@ 0x5500000010\n"
+                               "  t*: 3: 48 [0: 0]\n"
+                               "  t3: 3: 48 [0: 0]\n"
+                               "\nMAPPED_LIBRARIES:\n";
+
+    for (size_t i = 0; i < ARRAY_LEN(forged_layouts); i++) {
+        if (forged_layouts[i].unbiased)
+            continue;
+        CHECK(rig_begin(&rig, &forged_layouts[i]));
+        forged_thread(&rig.forged, 3, 0, NULL, false);
+        forged_stack(&rig.forged, words, 1);
+        forged_stack(&rig.forged, words, 0);
+        rig_count(&rig, 0, 0, 3, 16, 0, 0);
+        rig_count(&rig, 1, 0, 2, 16, 0, 0);
+        CHECK(rig_end(&rig) && rig_open_and_read(&rig) == FAULT_NONE && rig_text_is(&rig, text));
+        rig_finish(&rig);
+    }
+}
+
 /* Counts of a stack that prof.dump does not count: not yet in the table of their thread. */
 static void test_initializing(void)
 {
@@ -218,6 +247,7 @@ int main(void)
     test_bias_option();
     test_unbias();
     test_accum();
+    test_no_stack();
     test_initializing();
     test_states();
     test_empty();

@@ -121,13 +121,35 @@ static void test_unreadable(void)
 
 static void test_depth(void)
 {
-    static const uint32_t lengths[] = {0, (1 << 16) + 1, UINT32_MAX};
+    static const uint32_t lengths[] = {(1 << 16) + 1, UINT32_MAX};
 
     for (size_t i = 0; i < ARRAY_LEN(lengths); i++) {
         CHECK(open_sample());
         forged_put32(&rig.forged, stack_at(IN_FIRST) + layout->gctx_bt + 8, lengths[i]);
         CHECK(reads_as(only_second, 1));
     }
+}
+
+/* No call at all is a stack, as prof.dump writes it: its counts are not lost. */
+static void test_no_calls(void)
+{
+    static const char text[] = "heap_v2/524288\n"
+                               "  t*: 6: 527392 [0: 0]\n"
+                               "  t0: 3: 3072 [0: 0]\n"
+                               "  t1: 3: 524320 [0: 0] a worker\n"
+                               "  t9: 0: 0 [0: 0]\n"
+                               "@\n"
+                               "  t*: 4: 527360 [0: 0]\n"
+                               "  t0: 3: 3072 [0: 0]\n"
+                               "  t1: 1: 524288 [0: 0]\n"
+                               "@ 0x55000001ff\n"
+                               "  t*: 2: 32 [0: 0]\n"
+                               "  t1: 2: 32 [0: 0]\n"
+                               "\nMAPPED_LIBRARIES:\n";
+
+    CHECK(open_sample());
+    forged_put32(&rig.forged, stack_at(IN_FIRST) + layout->gctx_bt + 8, 0);
+    CHECK(reads_as(text, 0));
 }
 
 /* A list of 100 nodes in the right order is no balanced tree. */
@@ -475,6 +497,7 @@ int main(void)
     test_back_pointers();
     test_unreadable();
     test_depth();
+    test_no_calls();
     test_height();
     test_state();
     test_changing();

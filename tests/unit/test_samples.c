@@ -158,7 +158,32 @@ static void test_unknown(void)
 
     check_folded(&options, "heap_v2/1\n@ 0xa011 0xf001 0x1101\n t*: 1: 8 [0: 0]\n" MAPS,
                  "main;0xf000;libz.so+0x4010 8\n");
-    check_folded(&options, "heap_v2/1\n@\n t*: 1: 8 [0: 0]\n", "");
+}
+
+/* A sample without addresses is not lost: the sum is jeprof's. */
+static void test_no_stack(void)
+{
+    static const char text[] = "heap_v2/1\n  t*: 2: 24 [0: 0]\n  t0: 2: 24 [0: 0] worker\n"
+                               "@\n t*: 1: 8 [0: 0]\n t0: 1: 8 [0: 0]\n"
+                               "@ 0x1101\n t*: 1: 16 [0: 0]\n t0: 1: 16 [0: 0]\n" MAPS;
+    struct samples_options options = {0};
+    struct made made;
+    regex_t regex;
+
+    check_folded(&options, text, "[no stack] 8\nmain 16\n");
+    check_folded(&options, "heap profile: 1: 8 [0: 0] @ heap_v2/1\n1: 8 [0: 0] @\n",
+                 "[no stack] 8\n");
+    if (CHECK(make_pair(&made, &options, text, app, text, app)))
+        CHECK(samples_total(&made.samples, VALUE_BYTES).base == 24 && folds_to(&made, ""));
+    unmake(&made);
+    options.by_thread = options.thread_frames = true;
+    check_folded(&options, text, "[thread worker];[no stack] 8\n[thread worker];main 16\n");
+    options = (struct samples_options){.filter = {.focus = &regex}};
+    CHECK(regcomp(&regex, "no stack", REG_EXTENDED | REG_NOSUB) == 0);
+    check_folded(&options, text, "[no stack] 8\n");
+    options = (struct samples_options){.filter = {.ignore = &regex}};
+    check_folded(&options, text, "main 16\n");
+    regfree(&regex);
 }
 
 static void check_filter(struct filter filter, const char *expected)
@@ -399,6 +424,7 @@ int main(void)
     test_plain();
     test_allocator_calls();
     test_unknown();
+    test_no_stack();
     test_filters();
     test_threads();
     test_truncated();
