@@ -12,11 +12,12 @@ static size_t count_names(const struct samples *samples)
     return count;
 }
 
-static void add_named_stack(struct stacks *stacks, const struct samples *samples,
-                            const struct sample *sample, enum value value, size_t *used)
+static void add_named_stack(struct stacks *stacks, const struct samples *samples, uint32_t number,
+                            enum value value, size_t *used)
 {
     const struct locations *locations = &samples->locations;
-    struct named_stack stack = {.first = *used, .amount = sample->values[value]};
+    const struct sample *sample = &samples->list[number];
+    struct named_stack stack = {.first = *used, .sample = number, .amount = sample->values[value]};
 
     for (uint32_t i = sample->depth; i-- > 0;) {
         const struct location *location = &locations->list[samples->calls[sample->first + i]];
@@ -40,28 +41,99 @@ uint32_t stacks_common(const struct stacks *stacks, const struct named_stack *a,
     return n;
 }
 
-/* A stack comes before its continuations. */
-static int by_names(const void *a, const void *b, void *ctx)
+/* Returns the order of a stack's name at a depth; a stack comes before its continuations. */
+static uint64_t name_order(const struct stacks *stacks, const struct named_stack *stack,
+                           uint32_t depth)
 {
-    const struct stacks *stacks = ctx;
-    const struct named_stack *x = a, *y = b;
-    uint32_t n = stacks_common(stacks, x, y);
-
-    if (n == x->depth || n == y->depth)
-        return x->depth < y->depth ? -1 : x->depth > y->depth;
-    return stacks->names[x->first + n] < stacks->names[y->first + n] ? -1 : 1;
+    return depth < stack->depth ? (uint64_t)stacks->names[stack->first + depth] + 1 : 0;
 }
 
-static void join_equal(struct stacks *stacks)
+static void swap_stacks(struct named_stack *a, struct named_stack *b)
+{
+    struct named_stack kept = *a;
+    *a = *b;
+    *b = kept;
+}
+
+struct stack_range {
+    size_t begin, end;
+    uint32_t depth; /* the names before this depth are equal */
+};
+
+/* Returns the name by which a range is split. */
+static uint64_t choose_middle(const struct stacks *stacks, const struct stack_range *range)
+{
+    uint64_t chance = table_hash_number(&stacks->chance, range->begin ^ range->end << 32);
+    size_t place = range->begin + chance % (range->end - range->begin);
+
+    return name_order(stacks, &stacks->list[place], range->depth);
+}
+
+/* Splits a range by the name at its depth: smaller, equal, larger. Returns that name's order. */
+static uint64_t split_stacks(struct stacks *stacks, const struct stack_range *range,
+                             struct stack_range parts[3])
+{
+    size_t less = range->begin, more = range->end;
+    uint64_t middle = choose_middle(stacks, range);
+
+    for (size_t i = less; i < more;) {
+        uint64_t order = name_order(stacks, &stacks->list[i], range->depth);
+        if (order < middle)
+            swap_stacks(&stacks->list[less++], &stacks->list[i++]);
+        else if (order > middle)
+            swap_stacks(&stacks->list[i], &stacks->list[--more]);
+        else
+            i++;
+    }
+    parts[0] = (struct stack_range){range->begin, less, range->depth};
+    parts[1] = (struct stack_range){less, more, range->depth + 1};
+    parts[2] = (struct stack_range){more, range->end, range->depth};
+    return middle;
+}
+
+/*
+ * Sorts by one name at a time: stacks have long beginnings in common, which a
+ * comparison of whole stacks would read again and again. Goes on with the
+ * largest part, so that the recursion is at most log2(count) deep.
+ */
+static void sort_stacks(struct stacks *stacks, struct stack_range range)
+{
+    while (range.end - range.begin > 1) {
+        struct stack_range parts[3];
+        uint64_t middle = split_stacks(stacks, &range, parts);
+        int largest = 0;
+        if (middle == 0) /* they all end here */
+            parts[1].end = parts[1].begin;
+        for (int i = 1; i < 3; i++)
+            if (parts[i].end - parts[i].begin > parts[largest].end - parts[largest].begin)
+                largest = i;
+        for (int i = 0; i < 3; i++)
+            if (i != largest)
+                sort_stacks(stacks, parts[i]);
+        range = parts[largest];
+    }
+}
+
+static bool same_names(const struct stacks *stacks, const struct named_stack *a,
+                       const struct named_stack *b)
+{
+    return a->depth == b->depth && stacks_common(stacks, a, b) == a->depth;
+}
+
+static void join_equal(struct stacks *stacks, const struct samples *samples, enum value value)
 {
     size_t kept = 0;
 
     for (size_t i = 0; i < stacks->count; i++) {
-        struct named_stack *stack = &stacks->list[i];
-        if (kept && by_names(&stacks->list[kept - 1], stack, stacks) == 0)
-            amount_add(&stacks->list[kept - 1].amount, &stack->amount);
-        else
+        struct named_stack *stack = &stacks->list[i], *last = &stacks->list[kept ? kept - 1 : 0];
+        if (!kept || !same_names(stacks, last, stack)) {
             stacks->list[kept++] = *stack;
+            continue;
+        }
+        if (samples->list[stack->sample].values[value].now >
+            samples->list[last->sample].values[value].now)
+            last->sample = stack->sample;
+        amount_add(&last->amount, &stack->amount);
     }
     stacks->count = kept;
 }
@@ -71,6 +143,7 @@ bool stacks_make(struct stacks *stacks, const struct samples *samples, enum valu
     size_t used = 0;
 
     memset(stacks, 0, sizeof *stacks);
+    table_init(&stacks->chance);
     stacks->names = reallocarray(NULL, count_names(samples) + 1, sizeof *stacks->names);
     stacks->list = reallocarray(NULL, samples->count + 1, sizeof *stacks->list);
     if (!stacks->names || !stacks->list) {
@@ -78,10 +151,26 @@ bool stacks_make(struct stacks *stacks, const struct samples *samples, enum valu
         return false;
     }
     for (size_t i = 0; i < samples->count; i++)
-        add_named_stack(stacks, samples, &samples->list[i], value, &used);
-    qsort_r(stacks->list, stacks->count, sizeof *stacks->list, by_names, stacks);
-    join_equal(stacks);
+        add_named_stack(stacks, samples, (uint32_t)i, value, &used);
+    sort_stacks(stacks, (struct stack_range){0, stacks->count, 0});
+    join_equal(stacks, samples, value);
     return true;
+}
+
+static void reverse_names(uint32_t *names, uint32_t count)
+{
+    for (uint32_t i = 0; i < count / 2; i++) {
+        uint32_t kept = names[i];
+        names[i] = names[count - 1 - i];
+        names[count - 1 - i] = kept;
+    }
+}
+
+void stacks_invert(struct stacks *stacks)
+{
+    for (size_t i = 0; i < stacks->count; i++)
+        reverse_names(&stacks->names[stacks->list[i].first], stacks->list[i].depth);
+    sort_stacks(stacks, (struct stack_range){0, stacks->count, 0});
 }
 
 void stacks_free(struct stacks *stacks)

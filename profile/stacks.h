@@ -10,7 +10,8 @@
 
 struct named_stack {
     size_t first;
-    uint32_t depth; /* range in names; outermost first */
+    uint32_t depth;  /* range in names; outermost first */
+    uint32_t sample; /* the largest one that has these names */
     struct amount amount;
 };
 
@@ -18,10 +19,13 @@ struct stacks {
     uint32_t *names; /* groups of the locations */
     struct named_stack *list;
     size_t count;
+    struct table chance; /* its seed alone: no file can choose an order that is slow to sort */
 };
 
 /* False: out of memory. */
 bool stacks_make(struct stacks *stacks, const struct samples *samples, enum value value);
+/* Turns every stack round, so that the innermost call comes first, and sorts them again. */
+void stacks_invert(struct stacks *stacks);
 void stacks_free(struct stacks *stacks);
 /* Returns the number of calls that two stacks have in common, from the root. */
 uint32_t stacks_common(const struct stacks *stacks, const struct named_stack *a,

@@ -136,6 +136,40 @@ static void test_plain(void)
     check_folded(&options, two_stacks, "main;parse 200\nmain;load;grow 100\n");
 }
 
+/* Callers of the allocating function, joined where their names are equal. */
+static void test_inverted(void)
+{
+    static const char text[] = "heap_v2/1\n"
+                               "@ 0x1201 0x1101\n t*: 1: 200 [0: 0]\n"
+                               "@ 0x1301 0x1101\n t*: 1: 70 [0: 0]\n"
+                               "@ 0x1201 0x1301 0x1101\n t*: 1: 5 [0: 0]\n"
+                               "@ 0x1202 0x1102\n t*: 1: 300 [0: 0]\n" MAPS;
+    static const char *const expected[] = {"parse main ", "parse grow load main ",
+                                           "grow load main "};
+    static const int64_t bytes[] = {500, 5, 70};
+    struct samples_options options = {0};
+    struct made made;
+    struct stacks stacks = {0};
+
+    if (CHECK(make(&made, &options, text)) &&
+        CHECK(stacks_make(&stacks, &made.samples, VALUE_BYTES))) {
+        stacks_invert(&stacks);
+        CHECK(stacks.count == 3);
+        for (size_t i = 0; i < stacks.count; i++) {
+            const struct named_stack *stack = &stacks.list[i];
+            char names[64] = "";
+            for (uint32_t j = 0; j < stack->depth; j++) {
+                strcat(names, made.samples.locations.groups[stacks.names[stack->first + j]]);
+                strcat(names, " ");
+            }
+            CHECK(strcmp(names, expected[i]) == 0 && stack->amount.now == bytes[i]);
+        }
+        CHECK(made.samples.list[stacks.list[0].sample].values[VALUE_BYTES].now == 300);
+        stacks_free(&stacks);
+    }
+    unmake(&made);
+}
+
 /* By the module's name, by the function's, and by addresses without a name before it. */
 static void test_allocator_calls(void)
 {
@@ -422,6 +456,7 @@ static void test_flame_pruned(void)
 int main(void)
 {
     test_plain();
+    test_inverted();
     test_allocator_calls();
     test_unknown();
     test_no_stack();
