@@ -16,12 +16,14 @@ void leak_init(struct leak *leak)
     memset(leak, 0, sizeof *leak);
     capture_init(&leak->before.capture);
     capture_init(&leak->after.capture);
+    between_init(&leak->between);
 }
 
 void leak_free(struct leak *leak)
 {
     capture_free(&leak->before.capture);
     capture_free(&leak->after.capture);
+    between_free(&leak->between);
 }
 
 /* ---- what readout_act runs ---- */
@@ -75,6 +77,29 @@ static fault_code wait_until(const struct leak_run *run, enum run_activity activ
     return FAULT_NONE;
 }
 
+static fault_code wait_sampling(const struct leak_run *run, struct fault *fault)
+{
+    struct leak *leak = run->leak;
+    struct between *between = &leak->between;
+    struct sampling *sampling = &leak->sampling;
+    const uint64_t until = sampling->began + run->request->duration_ns;
+    const struct between_request request = {sampling->began, until, run->request->by_thread};
+    fault_code rc;
+    bool last;
+
+    sampling->reported_until = until;
+    between_plan(between, run->attachment, &request);
+    do {
+        last = between->next_ns >= until;
+        rc = wait_until(run, RUN_RECORDING, last ? until : between->next_ns, fault);
+        last |= rc != FAULT_NONE || sampling->interrupted;
+        if (!last)
+            between_take(between, run->attachment);
+    } while (!last);
+    sampling->reported_until = 0;
+    return rc;
+}
+
 /* Without sampling: short-lived memory is freed, a leak stays. */
 static fault_code wait_without_sampling(const struct leak_run *run, struct fault *fault)
 {
@@ -104,7 +129,7 @@ fault_code leak_run(struct leak *leak, struct attachment *attachment,
     fault_code rc = take_first(&run, fault);
 
     if (rc == FAULT_NONE)
-        rc = wait_until(&run, RUN_RECORDING, leak->sampling.began + request->duration_ns, fault);
+        rc = wait_sampling(&run, fault);
     if (rc == FAULT_NONE && request->settle_ns && !leak->sampling.interrupted)
         rc = wait_without_sampling(&run, fault);
     return rc == FAULT_NONE ? take_second(&run, fault) : rc;

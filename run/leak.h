@@ -2,11 +2,13 @@
 #pragma once
 
 #include "jemalloc/stats.h"
+#include "run/between.h"
 #include "run/sampling.h"
 
 struct leak_request {
     uint64_t duration_ns;
     uint64_t settle_ns; /* without sampling, before the second profile; 0: none */
+    bool by_thread;     /* the points between keep the counts of threads */
     bool impatient;     /* once prof.active is restored, a signal ends the process at once */
 };
 
@@ -24,6 +26,7 @@ struct leak_end {
 struct leak {
     struct sampling sampling;
     struct leak_end before, after;
+    struct between between; /* while it sampled */
 };
 
 void leak_init(struct leak *leak);

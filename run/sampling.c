@@ -276,6 +276,10 @@ enum pause_end sampling_wait(struct attachment *attachment, struct sampling *sam
                                 .tick_ns = trigger ? TRIGGER_LOOK_NS : 0};
     enum pause_end end;
 
+    if (sampling->reported_until) {
+        wait.since = sampling->began;
+        wait.until = sampling->reported_until;
+    }
     attachment_rest(attachment);
     end = pause_until(&pause);
     if (reports)

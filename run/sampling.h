@@ -20,6 +20,7 @@ struct sampling {
     bool gone;               /* the target has ended, or is another program now */
     bool interrupted;        /* ended early by the operator */
     uint64_t began, ended;   /* CLOCK_MONOTONIC ns: switched on and off again; 0: not yet */
+    uint64_t reported_until; /* progress is that from began until then; 0: that of each wait */
     struct activation_layout layout;
     struct activation activation;
     held_action more; /* restores something else that may be owed; NULL: nothing */
