@@ -16,15 +16,16 @@ static int compare_growth(const void *a, const void *b)
 }
 
 static void fill_row(struct growth_row *row, const struct samples *samples, uint32_t number,
-                     double seconds)
+                     double seconds, size_t tests)
 {
     const struct amount *bytes = &samples->list[number].values[VALUE_BYTES];
 
     row->sample = number;
     row->bytes = amount_growth(bytes);
     row->objects = amount_growth(&samples->list[number].values[VALUE_OBJECTS]);
-    row->error = amount_error(bytes);
-    row->within = fabs((double)row->bytes) < row->error;
+    row->trend = trend_of(samples_points(samples, number), samples->point_count, tests);
+    row->error = (row->trend.high - row->trend.low) / 2;
+    row->within = row->trend.low < 0 && row->trend.high > 0;
     row->bytes_per_s = seconds > 0 ? (double)row->bytes / seconds : 0;
 }
 
@@ -35,9 +36,19 @@ static int64_t add_saturated(int64_t a, int64_t b)
     return __builtin_add_overflow(a, b, &sum) ? (a < 0 ? INT64_MIN + 1 : INT64_MAX) : sum;
 }
 
+static size_t count_tests(const struct samples *samples)
+{
+    struct trend_tests tests = {{0}};
+
+    for (size_t i = 0; i < samples->count; i++)
+        trend_tests_add(&tests, samples_points(samples, i), samples->point_count);
+    return trend_tests_count(&tests);
+}
+
 bool growth_make(struct growth *growth, const struct samples *samples, double seconds)
 {
-    struct amount total = {0};
+    double variance = 0;
+    size_t tests = count_tests(samples);
 
     memset(growth, 0, sizeof *growth);
     growth->seconds = seconds;
@@ -46,15 +57,15 @@ bool growth_make(struct growth *growth, const struct samples *samples, double se
         return false;
     for (size_t i = 0; i < samples->count; i++) {
         struct growth_row *row = &growth->rows[growth->count];
-        fill_row(row, samples, (uint32_t)i, seconds);
-        amount_add(&total, &samples->list[i].values[VALUE_BYTES]);
+        fill_row(row, samples, (uint32_t)i, seconds, tests);
+        variance += row->trend.variance;
         if (row->bytes == 0 && row->objects == 0)
             continue;
         growth->count++;
         *(row->bytes > 0 ? &growth->grown : &growth->shrunk) =
             add_saturated(row->bytes > 0 ? growth->grown : growth->shrunk, row->bytes);
     }
-    growth->error = amount_error(&total);
+    growth->error = trend_error(variance, 1);
     qsort(growth->rows, growth->count, sizeof *growth->rows, compare_growth);
     return true;
 }

@@ -8,7 +8,8 @@
 struct growth_row {
     uint32_t sample; /* in samples->list: a separate stack */
     int64_t bytes, objects;
-    double error;       /* of bytes: two standard deviations of the sampling */
+    struct trend trend; /* of bytes; its interval is one of all rows together */
+    double error;       /* half of the trend's interval */
     bool within;        /* the sampling alone may have caused it */
     double bytes_per_s; /* 0 if the time is unknown */
 };

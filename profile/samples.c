@@ -7,13 +7,14 @@
 
 enum { THREAD_NAME_SIZE = 128 };
 
-/* One of the two profiles. */
+/* One of the profiles. */
 struct part {
     const struct heap_profile *profile;
     struct symbols *symbols;
     uint32_t first_location; /* the first location of its addresses */
     uint32_t first_thread;   /* the location of the name of its first thread */
-    bool is_base;
+    enum part_kind { PART_NOW, PART_BASE, PART_BETWEEN } kind;
+    size_t point; /* the number in order of time */
 };
 
 struct builder {
@@ -26,6 +27,7 @@ struct builder {
     uint32_t truncated;      /* the location with that name */
     uint32_t no_stack;       /* the location with that name */
     const struct part *part; /* the part that is being added */
+    double *seconds;         /* the times of the parts, in order */
 };
 
 static int64_t add_saturating(int64_t a, int64_t b)
@@ -74,12 +76,29 @@ static int64_t to_integer(double value)
     return value < 9.2e18 ? llrint(value) : INT64_MAX;
 }
 
-static void add_amount(struct amount *amount, double value, double variance, bool is_base)
+static void add_amount(struct amount *amount, double value, double variance, enum part_kind kind)
 {
     struct amount part = {.variance = variance};
 
-    *(is_base ? &part.base : &part.now) = to_integer(value);
+    if (kind == PART_BETWEEN)
+        return;
+    *(kind == PART_BASE ? &part.base : &part.now) = to_integer(value);
     amount_add(amount, &part);
+}
+
+static void add_to_point(const struct builder *builder, const struct sample *sample,
+                         const struct heap_estimate *live, const struct heap_estimate *total)
+{
+    struct samples *samples = builder->samples;
+    size_t number = (size_t)(sample - samples->list);
+    struct trend_point *point;
+
+    if (!samples->point_count)
+        return;
+    point = &samples->points[number * samples->point_count + builder->part->point];
+    point->bytes += live->bytes;
+    point->variance += live->bytes_variance;
+    point->total_variance += total->bytes_variance;
 }
 
 static void add_values(const struct builder *builder, struct sample *sample,
@@ -88,13 +107,13 @@ static void add_values(const struct builder *builder, struct sample *sample,
     const struct heap_profile *profile = builder->part->profile;
     struct heap_estimate live = heap_estimate(profile, counts->objects, counts->bytes),
                          total = heap_estimate(profile, counts->total_objects, counts->total_bytes);
-    bool is_base = builder->part->is_base;
+    enum part_kind kind = builder->part->kind;
 
-    add_amount(&sample->values[VALUE_OBJECTS], live.objects, live.objects_variance, is_base);
-    add_amount(&sample->values[VALUE_BYTES], live.bytes, live.bytes_variance, is_base);
-    add_amount(&sample->values[VALUE_TOTAL_OBJECTS], total.objects, total.objects_variance,
-               is_base);
-    add_amount(&sample->values[VALUE_TOTAL_BYTES], total.bytes, total.bytes_variance, is_base);
+    add_amount(&sample->values[VALUE_OBJECTS], live.objects, live.objects_variance, kind);
+    add_amount(&sample->values[VALUE_BYTES], live.bytes, live.bytes_variance, kind);
+    add_amount(&sample->values[VALUE_TOTAL_OBJECTS], total.objects, total.objects_variance, kind);
+    add_amount(&sample->values[VALUE_TOTAL_BYTES], total.bytes, total.bytes_variance, kind);
+    add_to_point(builder, sample, &live, &total);
 }
 
 static bool add_call(struct samples *samples, uint32_t location)
@@ -165,6 +184,20 @@ static bool same_stack(const void *ctx, uint32_t place, const void *key)
                   have->depth * sizeof *samples->calls) == 0;
 }
 
+/* Adds room for the points of the next sample, with the times of all of them. */
+static bool add_points(const struct builder *builder)
+{
+    struct samples *samples = builder->samples;
+    size_t count = samples->point_count, first = samples->count * count;
+
+    for (size_t i = 0; i < count; i++) {
+        if (!LIST_GROW(samples->points, samples->point_capacity, first + i))
+            return false;
+        samples->points[first + i] = (struct trend_point){.seconds = builder->seconds[i]};
+    }
+    return true;
+}
+
 /* Returns the sample with these calls: a new one or, in a comparison, an existing one. */
 static struct sample *find_sample(struct builder *builder, const struct sample *fresh)
 {
@@ -180,10 +213,13 @@ static struct sample *find_sample(struct builder *builder, const struct sample *
     }
     if (place == TABLE_NONE)
         return NULL;
-    if (place < samples->count)
+    if (place < samples->count) {
         samples->call_count = fresh->first;
-    else
+    } else {
+        if (!add_points(builder))
+            return NULL; /* the table already has it: only samples_free may follow */
         samples->list[samples->count++] = *fresh;
+    }
     return &samples->list[place];
 }
 
@@ -338,28 +374,59 @@ static bool build_samples(struct builder *builder, struct part *parts, size_t co
     return good;
 }
 
-bool samples_build(struct samples *samples, const struct samples_options *options,
-                   const struct heap_profile *profile, struct symbols *symbols,
-                   const struct heap_profile *base, struct symbols *base_symbols)
+/* Numbers the parts in order of time: the base, those between, the newest. */
+static bool order_parts(struct builder *builder, struct part *parts,
+                        const struct samples_part *given, size_t count)
+{
+    builder->seconds = calloc(count, sizeof *builder->seconds);
+    if (!builder->seconds)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        parts[i] = (struct part){.profile = given[i].profile, .symbols = given[i].symbols};
+        parts[i].kind = i == 0 ? PART_NOW : i == 1 ? PART_BASE : PART_BETWEEN;
+        parts[i].point = i == 0 ? count - 1 : i - 1;
+        builder->seconds[parts[i].point] = given[i].seconds;
+        builder->samples->accumulates |= given[i].profile->accumulates;
+    }
+    return true;
+}
+
+bool samples_build_series(struct samples *samples, const struct samples_options *options,
+                          const struct samples_part *given, size_t count)
 {
     struct builder builder = {.samples = samples, .options = options};
-    struct part parts[] = {{.profile = profile, .symbols = symbols},
-                           {.profile = base, .symbols = base_symbols, .is_base = true}};
+    AUTO_FREE struct part *parts = calloc(count, sizeof *parts);
     bool good;
 
     memset(samples, 0, sizeof *samples);
     locations_init(&samples->locations);
     samples->locations.short_names = options->short_names;
     table_init(&builder.table);
-    samples->period = profile->period;
-    samples->base_period = base ? base->period : profile->period;
-    samples->compares = base != NULL;
-    samples->accumulates = profile->accumulates || (base && base->accumulates);
-    good = build_samples(&builder, parts, base ? 2 : 1);
+    samples->compares = count > 1;
+    samples->period = given[0].profile->period;
+    samples->base_period = given[samples->compares].profile->period;
+    samples->point_count = samples->compares ? count : 0;
+    good = parts && order_parts(&builder, parts, given, count) &&
+           build_samples(&builder, parts, count);
     free(builder.marks);
     free(builder.same);
+    free(builder.seconds);
     table_free(&builder.table);
     return good;
+}
+
+bool samples_build(struct samples *samples, const struct samples_options *options,
+                   const struct heap_profile *profile, struct symbols *symbols,
+                   const struct heap_profile *base, struct symbols *base_symbols)
+{
+    const struct samples_part parts[] = {{profile, symbols, 0}, {base, base_symbols, 0}};
+
+    return samples_build_series(samples, options, parts, base ? 2 : 1);
+}
+
+const struct trend_point *samples_points(const struct samples *samples, size_t number)
+{
+    return &samples->points[number * samples->point_count];
 }
 
 void samples_free(struct samples *samples)
@@ -367,6 +434,7 @@ void samples_free(struct samples *samples)
     locations_free(&samples->locations);
     free(samples->calls);
     free(samples->list);
+    free(samples->points);
     free(samples->threads);
     memset(samples, 0, sizeof *samples);
 }

@@ -1,10 +1,12 @@
 /*
  * One profile, or two in comparison, ready to be shown: filtered stacks of
- * locations and their amounts, with the sampling undone.
+ * locations and their amounts, with the sampling undone. A comparison may have
+ * profiles between the two, which show how much is freed and allocated again.
  */
 #pragma once
 
 #include "profile/filter.h"
+#include "profile/trend.h"
 
 /* In pprof's order. */
 enum value {
@@ -55,6 +57,10 @@ struct samples {
     uint64_t period; /* bytes; also of the base, unless it has another: base_period */
     uint64_t base_period;
     bool compares, accumulates;
+    bool same_process;          /* all profiles are of one process, as far as they tell */
+    struct trend_point *points; /* bytes in use: point_count for each sample, in order of time */
+    size_t point_count;         /* number of profiles; 0: compares nothing */
+    size_t point_capacity;
     size_t cut, trimmed; /* stacks that jemalloc has truncated; calls that were left out */
 };
 
@@ -66,6 +72,21 @@ struct samples {
 bool samples_build(struct samples *samples, const struct samples_options *options,
                    const struct heap_profile *profile, struct symbols *symbols,
                    const struct heap_profile *base, struct symbols *base_symbols);
+
+/* A profile of a series. */
+struct samples_part {
+    const struct heap_profile *profile;
+    struct symbols *symbols; /* those of the base may be used for several parts */
+    double seconds;          /* since the base */
+};
+
+/*
+ * Builds the samples of parts[0], minus those of parts[1] unless count is 1;
+ * further parts are of the time between the two, in its order. None of the
+ * arguments is kept. False: out of memory. Call samples_free in every case.
+ */
+bool samples_build_series(struct samples *samples, const struct samples_options *options,
+                          const struct samples_part *parts, size_t count);
 void samples_free(struct samples *samples);
 
 /*
@@ -74,6 +95,8 @@ void samples_free(struct samples *samples);
  * are functions. function->name is the full name.
  */
 const char *samples_shown_name(const struct samples *samples, const struct function *function);
+/* Returns the points of a sample of a comparison: samples->point_count, in order of time. */
+const struct trend_point *samples_points(const struct samples *samples, size_t number);
 
 /* *sum += *part */
 void amount_add(struct amount *sum, const struct amount *part);

@@ -139,11 +139,11 @@ fault_code capture_write(struct attachment *attachment, struct presentation *pre
                                             .debuginfod = presentation->debuginfod,
                                             .open = symbols_open_in_target,
                                             .ctx = &live};
-    const struct present_source now = {&capture->text, &symbols, capture->time_ns};
-    const struct present_source before = {base ? &base->text : NULL, &symbols,
-                                          base ? base->time_ns : 0};
+    const struct present_source sources[] = {
+        {&capture->text, &symbols, capture->time_ns},
+        {base ? &base->text : NULL, &symbols, base ? base->time_ns : 0}};
 
     snprintf(presentation->title, sizeof presentation->title, "%s[%d]",
              attachment->target.stat.comm, (int)attachment->target.pid);
-    return present(presentation, &now, base ? &before : NULL, output, fault);
+    return present(presentation, sources, base ? 2 : 1, output, fault);
 }

@@ -177,14 +177,39 @@ static fault_code write_samples(const struct presentation *presentation,
     return good ? FAULT_NONE : no_memory(fault);
 }
 
-static fault_code present_samples(const struct presentation *presentation, struct part *parts,
-                                  bool compares, FILE *out, struct fault *fault)
+/* The time of a source in seconds since the base; evenly spaced if the times are not in order. */
+static double seconds_of(const struct part *parts, size_t count, size_t number)
+{
+    uint64_t base = parts[1].source->time_ns, last = base;
+
+    for (size_t i = 2; i <= count; i++) {
+        uint64_t time = parts[i % count].source->time_ns;
+        if (!time || time <= last)
+            return (double)(number == 0 ? count - 1 : number - 1);
+        last = time;
+    }
+    return (double)(parts[number].source->time_ns - base) / 1e9;
+}
+
+static bool build_series(const struct presentation *presentation, const struct part *parts,
+                         size_t count, struct samples *samples)
+{
+    AUTO_FREE struct samples_part *series = calloc(count, sizeof *series);
+
+    memset(samples, 0, sizeof *samples);
+    for (size_t i = 0; series && i < count; i++)
+        series[i] = (struct samples_part){&parts[i].profile, parts[i].symbols,
+                                          count > 1 ? seconds_of(parts, count, i) : 0};
+    return series && samples_build_series(samples, &presentation->samples, series, count);
+}
+
+static fault_code present_samples(const struct presentation *presentation, const struct part *parts,
+                                  size_t count, FILE *out, struct fault *fault)
 {
     struct samples samples;
     fault_code rc;
 
-    if (samples_build(&samples, &presentation->samples, &parts[0].profile, parts[0].symbols,
-                      compares ? &parts[1].profile : NULL, parts[1].symbols)) {
+    if (build_series(presentation, parts, count, &samples)) {
         rc = out ? write_samples(presentation, &samples, &parts[0], out, fault) : FAULT_NONE;
         if (rc == FAULT_NONE && presentation->also &&
             !presentation->also(&samples, &presentation->display, presentation->also_ctx))
@@ -199,18 +224,18 @@ static fault_code present_samples(const struct presentation *presentation, struc
 }
 
 static fault_code present_parts(const struct presentation *presentation,
-                                const struct present_source *profile,
-                                const struct present_source *base, FILE *out, struct fault *fault)
+                                const struct present_source *sources, size_t count, FILE *out,
+                                struct fault *fault)
 {
-    struct part parts[2] = {0};
-    fault_code rc = open_part(&parts[0], profile, presentation->format, fault);
+    AUTO_FREE struct part *parts = calloc(count, sizeof *parts);
+    fault_code rc = parts ? FAULT_NONE : no_memory(fault);
 
-    if (rc == FAULT_NONE && base)
-        rc = open_part(&parts[1], base, presentation->format, fault);
+    for (size_t i = 0; rc == FAULT_NONE && i < count; i++)
+        rc = open_part(&parts[i], &sources[i], presentation->format, fault);
     if (rc == FAULT_NONE)
-        rc = present_samples(presentation, parts, base != NULL, out, fault);
-    close_part(&parts[0]);
-    close_part(&parts[1]);
+        rc = present_samples(presentation, parts, count, out, fault);
+    for (size_t i = 0; parts && i < count; i++)
+        close_part(&parts[i]);
     return rc;
 }
 
@@ -226,20 +251,21 @@ static fault_code finish_output(const struct presentation *presentation, struct 
     return rc;
 }
 
-fault_code present(const struct presentation *presentation, const struct present_source *profile,
-                   const struct present_source *base, struct output *output, struct fault *fault)
+fault_code present(const struct presentation *presentation, const struct present_source *sources,
+                   size_t count, struct output *output, struct fault *fault)
 {
     fault_code rc;
     FILE *out;
 
     if (!output)
-        return present_parts(presentation, profile, base, NULL, fault);
+        return present_parts(presentation, sources, count, NULL, fault);
     if (presentation->format == FORMAT_RAW)
-        return finish_output(presentation, output, profile->text->bytes, profile->text->len, fault);
+        return finish_output(presentation, output, sources[0].text->bytes, sources[0].text->len,
+                             fault);
     out = output_stream(output);
     if (!out)
         return no_memory(fault);
-    rc = present_parts(presentation, profile, base, out, fault);
+    rc = present_parts(presentation, sources, count, out, fault);
     if (fclose(out) != 0 && !output->err)
         output->err = ENOMEM;
     return rc == FAULT_NONE ? finish_output(presentation, output, "", 0, fault) : rc;

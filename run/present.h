@@ -36,9 +36,11 @@ struct presentation {
 void presentation_free(struct presentation *presentation);
 
 /*
- * Writes the profile, minus base unless it is NULL, in the format; the output
- * is then complete. If output is NULL, only presentation->also is called.
+ * Writes the profile sources[0], minus sources[1] unless count is 1, in the
+ * format; the output is then complete. Further sources are of the time between
+ * the two, in its order: they show how much of the growth is noise
+ * (profile/trend.h). If output is NULL, only presentation->also is called.
  * Releases the texts of the sources as soon as they are not needed.
  */
-fault_code present(const struct presentation *presentation, const struct present_source *profile,
-                   const struct present_source *base, struct output *output, struct fault *fault);
+fault_code present(const struct presentation *presentation, const struct present_source *sources,
+                   size_t count, struct output *output, struct fault *fault);

@@ -89,7 +89,7 @@ static bool is_beyond(const struct trends *trends, enum gauge gauge, bool above)
 }
 
 /* First and last value alone would show fluctuations as trends: the halves must agree. */
-enum trend trends_direction(const struct trends *trends, enum gauge gauge)
+enum direction trends_direction(const struct trends *trends, enum gauge gauge)
 {
     uint64_t count = count_of(trends);
     double least, ends, halves;

@@ -31,7 +31,7 @@ struct trends {
     uint64_t rounds;
 };
 
-enum trend { TREND_UNKNOWN, TREND_STEADY, TREND_GROWING, TREND_SHRINKING };
+enum direction { TREND_UNKNOWN, TREND_STEADY, TREND_GROWING, TREND_SHRINKING };
 
 void trends_add(struct trends *trends, const struct gauge_values *values);
 /* The newest values; NULL: none. */
@@ -46,7 +46,7 @@ double trends_rate(const struct trends *trends, enum gauge gauge);
  * A change of less than a thousandth of the value (after few refreshes, a
  * hundredth), or of 64 KiB, is steady.
  */
-enum trend trends_direction(const struct trends *trends, enum gauge gauge);
+enum direction trends_direction(const struct trends *trends, enum gauge gauge);
 
 /* "allocated" */
 const char *gauge_name(enum gauge gauge);

@@ -110,7 +110,7 @@ static const char *rate_of(const struct layout *view, enum gauge gauge, char out
     return rate_text(trends_rate(&view->model->trends, gauge), false, out);
 }
 
-static const char *trend_word(enum trend trend)
+static const char *trend_word(enum direction trend)
 {
     static const char *const words[] = {
         [TREND_STEADY] = "steady", [TREND_GROWING] = "growing", [TREND_SHRINKING] = "shrinking"};

@@ -112,8 +112,8 @@ static fault_code perform_report(struct presentation *presentation, const struct
                                      : root_of_file(options->file, root, sizeof root),
         .no_inlines = options->report.no_inlines,
         .debuginfod = options->report.debuginfod};
-    struct present_source profile = {&inputs[0].text, &symbols, 0},
-                          base = {&inputs[1].text, &symbols, 0};
+    struct present_source sources[] = {{&inputs[0].text, &symbols, 0},
+                                       {&inputs[1].text, &symbols, 0}};
     fault_code rc = read_input(&inputs[0], options->file, fault);
 
     if (rc == FAULT_NONE && options->base)
@@ -122,9 +122,10 @@ static fault_code perform_report(struct presentation *presentation, const struct
         rc = output_open(output, options->output, fault);
     if (rc != FAULT_NONE)
         return rc;
-    profile.time_ns = inputs[0].time_ns;
+    sources[0].time_ns = inputs[0].time_ns;
+    sources[1].time_ns = inputs[1].time_ns;
     make_title(presentation, options);
-    return present(presentation, &profile, options->base ? &base : NULL, output, fault);
+    return present(presentation, sources, options->base ? 2 : 1, output, fault);
 }
 
 static int report_main(const struct options *options, pid_t pid)
