@@ -1,4 +1,5 @@
 #include "cli/help.h"
+#include "base/suggest.h"
 #include "cli/message.h"
 #include "cli/option_table.h"
 #include "cli/output/stdout.h"
@@ -142,7 +143,8 @@ int help_overview(const struct verb *const *verbs, size_t count)
 {
     puts("usage: jeattach VERB [options] PID...\n"
          "       jeattach report [options] FILE\n"
-         "       jeattach                        (the same as jeattach ps)\n");
+         "       jeattach [options]              (the same as jeattach ps [options])\n"
+         "Options may also stand before the verb.\n");
     printf("%s\nVerbs:\n", intro);
     for (size_t i = 0; i < count; i++)
         printf("  %-8s %s\n", verbs[i]->name, verbs[i]->summary);
@@ -153,19 +155,45 @@ int help_overview(const struct verb *const *verbs, size_t count)
     return flush_help();
 }
 
+/* Prints a wrapped line of a message, "  cause: ...". */
+static void print_line(const char *heading, const char *text)
+{
+    fputs(heading, stderr);
+    print_wrapped(stderr, text, (int)strlen(heading));
+}
+
+static void list_verbs(const struct verb *const *verbs, size_t count, char *out, size_t size)
+{
+    out[0] = '\0';
+    for (size_t i = 0; i < count; i++)
+        snprintf(out + strlen(out), size - strlen(out), "%s%s", i ? ", " : "", verbs[i]->name);
+}
+
 int help_unknown_verb(const char *name, const struct verb *const *verbs, size_t count)
 {
-    char cause[512] = "must be one of ", clean[64];
+    char cause[512], similar[128], clean[64], names[400];
+    struct suggestion suggestion;
 
+    suggest_begin(&suggestion, name);
     for (size_t i = 0; i < count; i++)
-        snprintf(cause + strlen(cause), sizeof cause - strlen(cause), "%s%s", i ? ", " : "",
-                 verbs[i]->name);
-    if (*name == '-')
-        snprintf(cause, sizeof cause, "the verb must come before all options");
-    message("unknown verb '%s'", message_clean(name, clean, sizeof clean));
-    fputs("  cause: ", stderr);
-    print_wrapped(stderr, cause, 9);
+        suggest_consider(&suggestion, verbs[i]->name);
+    suggest_text(&suggestion, "", similar, sizeof similar);
+    list_verbs(verbs, count, names, sizeof names);
+    message_clean(name, clean, sizeof clean);
+    if (*similar)
+        message("unknown verb '%s': did you mean %s?", clean, similar);
+    else
+        message("unknown verb '%s'", clean);
+    snprintf(cause, sizeof cause, "must be one of %s", names);
+    print_line("  cause: ", cause);
     fputs("  fix:   jeattach --help\n", stderr);
+    return EXIT_USAGE;
+}
+
+int help_misplaced_pid(const char *pid, const char *verb)
+{
+    message(verb ? "the verb must come before process %s" : "no verb given for process %s", pid);
+    fprintf(stderr, "  fix:   jeattach %s %s\n", verb ? verb : "status", pid);
     return EXIT_USAGE;
 }
 

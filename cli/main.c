@@ -3,6 +3,7 @@
 #include "cli/message.h"
 #include "cli/output/stdout.h"
 #include "cli/several.h"
+#include "cli/verb_word.h"
 #include "cli/verbs/verbs.h"
 #include "run/interrupt.h"
 
@@ -87,26 +88,81 @@ static bool standard_streams_open(void)
     return !out_closed;
 }
 
-static bool is_one_of(const char *word, const char *first, const char *second)
-{
-    return strcmp(word, first) == 0 || strcmp(word, second) == 0;
-}
-
 /* jeattach help [VERB] */
 static int run_help(const char *name)
 {
     const struct verb *verb = name ? find_verb(name) : NULL;
 
-    if (!name)
+    if (!name || *name == '-')
         return help_overview(verbs, ARRAY_LEN(verbs));
     return verb ? help_verb(verb) : help_unknown_verb(name, verbs, ARRAY_LEN(verbs));
 }
 
-int main(int argc, char **argv)
+static bool look_up_verb(const char *word, unsigned *takes)
 {
-    char *const all[] = {"ps", NULL};
+    const struct verb *verb = find_verb(word);
+
+    *takes = verb ? verb->takes : 0;
+    return verb;
+}
+
+/* Without a verb, the verb is ps, but its help would not be what was asked for. */
+static int run_without_verb(int argc, char **argv)
+{
+    int code;
+
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "-h") == 0 || strcmp(argv[i], "--help") == 0)
+            return help_overview(verbs, ARRAY_LEN(verbs));
+    code = run_verb(&verb_ps, argc, argv);
+    if (code == EXIT_USAGE)
+        message("no verb given: the verb is then ps; jeattach --help lists the others");
+    return code;
+}
+
+/* The first word is no verb: a mistyped one, or a pid, perhaps with its verb after it. */
+static int refuse_word(int argc, char **argv)
+{
+    const struct verb *verb = NULL;
+    pid_t pid;
+    int code;
+
+    for (int i = 2; i < argc && !verb; i++)
+        verb = find_verb(argv[i]);
+    if (parse_pid(argv[1], &pid))
+        code = help_misplaced_pid(argv[1], verb ? verb->name : NULL);
+    else
+        code = help_unknown_verb(argv[1], verbs, ARRAY_LEN(verbs));
+    if (asks_for_json(argc, argv))
+        message_usage_json(NULL);
+    return code;
+}
+
+/* Moves the word to the place before all options. */
+static void move_to_front(char **argv, int from)
+{
+    char *word = argv[from];
+
+    memmove(argv + 2, argv + 1, (size_t)(from - 1) * sizeof *argv);
+    argv[1] = word;
+}
+
+static int run_words(int argc, char **argv)
+{
+    int at = verb_word_find(argc, argv, look_up_verb);
     const struct verb *verb;
 
+    if (!at)
+        return run_without_verb(argc, argv);
+    move_to_front(argv, at);
+    if (strcmp(argv[1], "help") == 0)
+        return run_help(argv[2]);
+    verb = find_verb(argv[1]);
+    return verb ? run_verb(verb, argc - 1, argv + 1) : refuse_word(argc, argv);
+}
+
+int main(int argc, char **argv)
+{
     if (!standard_streams_open()) {
         message("cannot write the output\n  cause: stdout is closed\n"
                 "  fix:   nothing was done; run jeattach with stdout open");
@@ -114,14 +170,5 @@ int main(int argc, char **argv)
     }
     interrupt_init(EXIT_INTERRUPTED);
     stdout_init();
-    if (argc < 2)
-        return run_verb(&verb_ps, 1, (char **)all);
-    if (is_one_of(argv[1], "-h", "--help") || strcmp(argv[1], "help") == 0)
-        return run_help(argc > 2 ? argv[2] : NULL);
-    if (is_one_of(argv[1], "-V", "--version"))
-        return help_version();
-    verb = find_verb(argv[1]);
-    if (!verb)
-        return help_unknown_verb(argv[1], verbs, ARRAY_LEN(verbs));
-    return run_verb(verb, argc - 1, argv + 1);
+    return run_words(argc, argv);
 }

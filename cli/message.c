@@ -312,11 +312,12 @@ void message_usage_json(const char *verb)
     json_object_begin(&json, "error");
     json_text(&json, "code", "usage");
     json_number(&json, "exit", EXIT_USAGE);
-    snprintf(line, sizeof line, "cannot parse the arguments of jeattach %s", verb);
+    snprintf(line, sizeof line, "cannot parse the arguments of jeattach%s%s", verb ? " " : "",
+             verb ? verb : "");
     json_text(&json, "what", line);
     json_text(&json, "cause", last_message);
     json_null(&json, "seen");
-    snprintf(line, sizeof line, "jeattach %s --help", verb);
+    snprintf(line, sizeof line, "jeattach %s%s--help", verb ? verb : "", verb ? " " : "");
     json_text(&json, "fix", line);
     json_null(&json, "pid");
     json_null(&json, "name");

@@ -64,7 +64,8 @@ const char *message_expand(const struct subject *subject, const char *template, 
                            size_t size);
 
 /*
- * Prints a usage error of the verb as JSON; its cause is the last text of message().
+ * Prints a usage error of the verb (NULL: no verb was recognized) as JSON; its cause is the last
+ * text of message().
  * Does nothing if an error has been printed as JSON already.
  */
 void message_usage_json(const char *verb);

@@ -2,6 +2,8 @@
 #include "base/util.h"
 #include "cli/options.h"
 
+#include <string.h>
+
 #define AT(member) offsetof(struct options, member)
 #define NO_TARGET  (TAKES_FILE | TAKES_HOST)
 #define VIEW       (TAKES_FORMAT | TAKES_REFRESH)
@@ -175,4 +177,12 @@ bool option_has_value(const struct option_row *row)
 bool option_is_taken(unsigned takes, const struct option_row *row)
 {
     return (!row->needs || (takes & row->needs)) && !(takes & row->excludes);
+}
+
+const struct option_row *option_find(unsigned takes, const char *name)
+{
+    for (size_t i = 0; i < option_row_count; i++)
+        if (option_is_taken(takes, &option_rows[i]) && strcmp(option_rows[i].name, name) == 0)
+            return &option_rows[i];
+    return NULL;
 }

@@ -49,3 +49,6 @@ bool option_has_value(const struct option_row *row);
 
 /* True if a verb that takes these (TAKES_*) has the option. */
 bool option_is_taken(unsigned takes, const struct option_row *row);
+
+/* Returns the option of that name that such a verb has; NULL: it has none. */
+const struct option_row *option_find(unsigned takes, const char *name);

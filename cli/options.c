@@ -1,4 +1,5 @@
 #include "cli/options.h"
+#include "base/suggest.h"
 #include "base/units.h"
 #include "cli/message.h"
 #include "cli/option_table.h"
@@ -6,6 +7,7 @@
 
 #include <getopt.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,22 +21,35 @@ struct getopt_table {
     char letters[2 * OPTION_ROWS_MAX + 2];
 };
 
-static void getopt_table_fill(struct getopt_table *table)
+static size_t add_rows(struct getopt_table *table, size_t count, unsigned takes, bool taken)
 {
-    char *letter = table->letters;
+    char *letter = table->letters + strlen(table->letters);
 
-    memset(table, 0, sizeof *table);
-    *letter++ = ':'; /* getopt(3) then distinguishes a missing value from an unknown option */
     for (size_t i = 0; i < option_row_count; i++) {
         const struct option_row *row = &option_rows[i];
         int argument = option_has_value(row) ? required_argument : no_argument;
-        table->longs[i] = (struct option){row->name, argument, NULL, FIRST_KEY + (int)i};
+        if (option_is_taken(takes, row) != taken || (!taken && option_find(takes, row->name)))
+            continue;
+        table->longs[count++] = (struct option){row->name, argument, NULL, FIRST_KEY + (int)i};
         if (!row->letter)
             continue;
         *letter++ = row->letter;
         if (argument == required_argument)
             *letter++ = ':';
     }
+    return count;
+}
+
+/*
+ * The verb's own options come first: their meaning of a name or a letter counts. Those of other
+ * verbs are known, so that the beginning of a name never becomes an option by the lack of another.
+ */
+static void getopt_table_fill(struct getopt_table *table, unsigned takes)
+{
+    memset(table, 0, sizeof *table);
+    table->letters[0] =
+        ':'; /* getopt(3) then distinguishes a missing value from an unknown option */
+    add_rows(table, add_rows(table, 0, takes, true), takes, false);
 }
 
 /* Returns the row of a key of getopt_long(3). A letter can mean one option with one verb and
@@ -233,12 +248,44 @@ static bool set_value(struct options *options, const struct option_row *row, con
 }
 
 /* getopt(3) returns the letter, which can be one of several in a word, in optopt. */
-static void report_unknown(const char *word)
+static void report_unknown_letter(void)
 {
-    char clean[64], letter[3] = {'-', (char)optopt, '\0'};
+    char clean[8], letter[3] = {'-', (char)optopt, '\0'};
 
-    message("unknown option '%s'",
-            message_clean(optopt > 0 && optopt < FIRST_KEY ? letter : word, clean, sizeof clean));
+    message("unknown option '%s'", message_clean(letter, clean, sizeof clean));
+}
+
+static bool begins_option(unsigned takes, const char *name)
+{
+    for (size_t i = 0; i < option_row_count; i++)
+        if (option_is_taken(takes, &option_rows[i]) &&
+            strncmp(option_rows[i].name, name, strlen(name)) == 0)
+            return true;
+    return false;
+}
+
+static void report_unknown_name(unsigned takes, const char *word)
+{
+    char clean[64], name[64], similar[128];
+    struct suggestion suggestion;
+
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(word + 2, "="), word + 2);
+    suggest_begin(&suggestion, name);
+    for (size_t i = 0; i < option_row_count; i++)
+        if (option_is_taken(takes, &option_rows[i]))
+            suggest_consider(&suggestion, option_rows[i].name);
+    suggest_text(&suggestion, "--", similar, sizeof similar);
+    message("%s option '--%s'%s%s%s", begins_option(takes, name) ? "ambiguous" : "unknown",
+            message_clean(name, clean, sizeof clean), *similar ? ": did you mean " : "", similar,
+            *similar ? "?" : "");
+}
+
+static void report_unknown(unsigned takes, const char *word)
+{
+    if (optopt > 0 && optopt < FIRST_KEY)
+        report_unknown_letter();
+    else
+        report_unknown_name(takes, word);
 }
 
 static bool apply_option(struct options *options, unsigned takes, int key, const char *word)
@@ -249,7 +296,7 @@ static bool apply_option(struct options *options, unsigned takes, int key, const
         if (key == ':')
             message("option %s requires a value", word);
         else
-            report_unknown(word);
+            report_unknown(takes, word);
         return false;
     }
     row = find_row(takes, key);
@@ -292,7 +339,7 @@ bool options_parse(struct options *options, unsigned takes, int argc, char **arg
     set_defaults(options);
     optind = 1;
     opterr = 0;
-    getopt_table_fill(&table);
+    getopt_table_fill(&table, takes);
     while ((key = getopt_long(argc, argv, table.letters, table.longs, NULL)) != -1)
         if (!apply_option(options, takes, key, argv[optind - 1]))
             return false;

@@ -213,6 +213,33 @@ class Verbs(lib.TestCase):
         result = self.assert_ran(lib.run_tool("on", victim.pid, "-q", "--timeout", "5s"))
         self.assertEqual(result.text, "prof.active: false -> true\nthreads: 1 of 1 sample\n")
 
+    def test_options_before_the_verb(self):
+        victim = self.victim()
+        for words in (("-q", "on", victim.pid), ("-p", victim.pid, "on"),
+                      ("-q", "--", "on", victim.pid), ("--timeout", "5s", "on", victim.pid),
+                      ("--timeo=5s", "-qp", victim.pid, "on")):
+            with self.subTest(words=words):
+                result = self.assert_ran(lib.run_tool(*words))
+                self.assertEqual(result.text, "prof.active: false -> true\nthreads: 1 of 1 sample\n")
+                self.switch(victim, "off")
+        told = json.loads(lib.run_tool("--json", "-n", "victim", "ps").text)
+        self.assertIn(victim.pid, [process["pid"] for process in told["processes"]])
+        self.assertIn("usage: jeattach dump ", lib.run_tool("--help", "dump").text)
+        self.assertRegex(lib.run_tool("-V", "dump").text, r"\Ajeattach \d")
+        self.assert_unharmed(victim)
+
+    def test_without_a_verb(self):
+        """The verb is ps, with its options."""
+        victim = self.victim()
+        row = r"(?m)^ *%d +\d+ +victim " % victim.pid
+        for words in ((), ("-n", "victim"), ("-q",), ("--timeout", "20s")):
+            with self.subTest(words=words):
+                self.assertRegex(self.assert_ran(lib.run_tool(*words)).text, row)
+        told = json.loads(self.assert_ran(lib.run_tool("--json", "-n", "victim")).text)
+        self.assertIn(victim.pid, [process["pid"] for process in told["processes"]])
+        for words in (("-n", "no-such-name"), ("-q", "--help"), ("--help",)):
+            self.assertNotRegex(self.assert_ran(lib.run_tool(*words)).text, row)
+
     def test_verbose(self):
         victim = self.victim()
         plain, traced = (
