@@ -1,5 +1,6 @@
 #include "cli/presentation.h"
 #include "cli/message.h"
+#include "cli/words.h"
 #include "run/graphviz.h"
 
 #include <errno.h>
@@ -14,25 +15,35 @@ static const char *const units[] = {
     [UNIT_MIB] = "MiB",   [UNIT_GIB] = "GiB",
 };
 
-static bool refuse_word(const char *option, const char *word, const char *choices)
+static bool refuse_format(const char *kind, const char *wrong, const char *(*word)(enum format))
 {
-    char clean[64];
+    const char *words[FORMAT_COUNT];
 
-    message("unknown %s '%s': must be one of %s", option, message_clean(word, clean, sizeof clean),
-            choices);
+    for (enum format format = FORMAT_RAW; format < FORMAT_COUNT; format++)
+        words[format] = word(format);
+    return words_refuse(kind, wrong, words, FORMAT_COUNT);
+}
+
+static bool refuse_extension(const char *extension)
+{
+    (void)refuse_format("extension", extension, format_extension);
+    fputs("  fix:   give such an extension, or the format: -f raw, -f flame, ...\n", stderr);
     return false;
 }
 
+/* With -f the name may have any extension. */
 static bool set_format(struct presentation *presentation, const struct options *options,
                        enum format fallback)
 {
-    const char *name = options->report.format;
+    const char *name = options->report.format, *path = options->output, *foreign;
 
     if (name)
         return format_find(name, &presentation->format) ||
-               refuse_word("format", name,
-                           "raw, symbolized, text, tree, folded, pprof, flame, dot, svg, json");
-    if (!options->output || !format_of_path(options->output, &presentation->format))
+               refuse_format("format", name, format_name);
+    foreign = path ? format_foreign_extension(path) : NULL;
+    if (foreign)
+        return refuse_extension(foreign);
+    if (!path || !format_of_path(path, &presentation->format))
         presentation->format = fallback;
     return true;
 }
@@ -44,11 +55,14 @@ static bool set_unit(struct presentation *presentation, const char *name)
             presentation->display.unit = i;
             return true;
         }
-    return refuse_word("unit", name, "auto, B, KiB, MiB, GiB");
+    return words_refuse("unit", name, units, ARRAY_LEN(units));
 }
 
 static bool set_display_value(struct presentation *presentation, const char *name)
 {
+    static const char *const names[] = {"inuse_space", "inuse_objects", "alloc_space",
+                                        "alloc_objects"};
+
     presentation->display.value = VALUE_BYTES;
     if (!name)
         return true;
@@ -57,7 +71,7 @@ static bool set_display_value(struct presentation *presentation, const char *nam
             presentation->display.value = i;
             return true;
         }
-    return refuse_word("value", name, "inuse_space, inuse_objects, alloc_space, alloc_objects");
+    return words_refuse("value", name, names, ARRAY_LEN(names));
 }
 
 /* A whole number of rows or calls; 0: all. */

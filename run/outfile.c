@@ -356,6 +356,13 @@ int outfile_directory(const char *path)
     return rc;
 }
 
+bool outfile_is_irregular(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 && !S_ISREG(st.st_mode);
+}
+
 static bool is_that(const struct outfile *out, struct stat *st)
 {
     return fstatat(out->dir, out->name, st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st->st_mode);

@@ -49,6 +49,9 @@ int outfile_replaceable(struct outfile *out, const char *name);
 /* Opens the directory at path by the same rules, for readdir(3). Or -errno. */
 int outfile_directory(const char *path);
 
+/* True if path leads to something that exists and is no regular file. */
+bool outfile_is_irregular(const char *path);
+
 /* Device and inode of the regular file at path, which is not followed. False: no such file. */
 bool outfile_identify(const char *path, dev_t *dev, ino_t *ino);
 /* Removes the file at path if it is still that one. */

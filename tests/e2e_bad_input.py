@@ -105,6 +105,54 @@ class Words(lib.TestCase):
     def test_unknown_option(self):
         self.assert_failed(lib.run_tool("on", "--frobnicate", os.getpid()), lib.USAGE, "frobnicate")
 
+    def test_did_you_mean(self):
+        profile = os.path.join(lib.ROOT, "tests", "fixtures", "5.2.1.heap")
+        wanted = (
+            (("dmup", "42"), "unknown verb 'dmup': did you mean dump?"),
+            (("stat", "42"), "unknown verb 'stat': did you mean status or stats?"),
+            (("-q", "recrod", "42"), "unknown verb 'recrod': did you mean record?"),
+            (("dump", "--fromat=text", "42"), "unknown option '--fromat': did you mean --format?"),
+            (("on", "--jsno", "42"), "unknown option '--jsno': did you mean --json?"),
+            (("dump", "--co", "42"), "ambiguous option '--co': did you mean --core or --container?"),
+            (("report", "-f", "flmae", profile), "unknown format 'flmae': did you mean flame?"),
+            (("report", "-f", "xyz", profile), "unknown format 'xyz': must be one of raw, "),
+            (("report", "--unit", "kib", profile), "unknown unit 'kib': did you mean KiB?"),
+            (("report", "--value", "inuse-space", profile), "did you mean inuse_space?"),
+            (("top", "--sort", "grwoth", "42"), "unknown order 'grwoth': did you mean growth?"),
+            (("recent", "--sort", "sise", "42"), "unknown order 'sise': did you mean size?"),
+            (("42",), "no verb given for process 42\n  fix:   jeattach status 42\n"),
+            (("42", "dump"), "the verb must come before process 42\n  fix:   jeattach dump 42\n"),
+            (("-p", "42"), "no verb given: the verb is then ps"),
+        )
+        for words, message in wanted:
+            with self.subTest(words=words):
+                self.assertIn(message, self.assert_usage(*words).err)
+        for word in ("frobnicate", "x", "dxmq", "\x1b[31m"):
+            with self.subTest(word=word):
+                result = self.assert_usage(word)
+                self.assertNotIn("did you mean", result.err)
+                self.assertNotIn("\x1b", result.err)
+                self.assertIn("must be one of ps, status", result.err)
+                self.assert_usage(word, "--json")
+
+    def test_unknown_extensions(self):
+        """Refused before anything is read or written, with the extensions that there are."""
+        victim = self.victim()
+        place = self.directory()
+        profile = os.path.join(lib.ROOT, "tests", "fixtures", "5.2.1.heap")
+        known = ".heap, .symbolized, .txt, .tree, .folded, .pb.gz, .html, .dot, .svg, .json"
+        commands = (("report", profile), ("dump", victim.pid), ("record", "-d", "1ms", victim.pid),
+                    ("leak", "-d", "1ms", victim.pid), ("recent", "-d", "1ms", victim.pid))
+        for words in commands:
+            for name, told in (("x.prof", known), ("x.htm", "did you mean .html?"),
+                               ("x.pb", "did you mean .pb.gz?"), ("x.heap.gz", known)):
+                with self.subTest(words=words, name=name):
+                    result = self.assert_usage(*words, "-o", os.path.join(place, name))
+                    self.assertIn("unknown extension '.%s'" % name.rpartition(".")[2], result.err)
+                    self.assertIn(told, result.err)
+        self.assertEqual(os.listdir(place), [])
+        self.assert_unharmed(victim)
+
     def test_bad_timeouts(self):
         victim = self.victim()
         for word in ("", "abc", "-5", "5x", "1h30", "99999999999999999999s"):

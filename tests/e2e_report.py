@@ -295,6 +295,16 @@ class Refused(Case):
             with self.subTest(words=words):
                 self.assert_failed(lib.run_tool("report", *words), lib.USAGE)
 
+    def test_other_words_for_a_format(self):
+        path = fixture("5.3.1")
+        for word, usual in (("html", "flame"), ("flamegraph", "flame"), ("pb", "pprof"),
+                            ("pb.gz", "pprof"), ("txt", "text"), ("heap", "raw"),
+                            ("collapsed", "folded")):
+            with self.subTest(word=word):
+                both = [self.assert_ran(lib.run_tool("report", "-q", path, "-f", form)).out
+                        for form in (word, usual)]
+                self.assertEqual(*both)
+
     def test_dump_words(self):
         """It is refused before the target is touched."""
         victim = self.victim()

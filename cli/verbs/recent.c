@@ -6,6 +6,7 @@
 #include "cli/output/recent_view.h"
 #include "cli/presentation.h"
 #include "cli/verbs/verbs.h"
+#include "cli/words.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -114,16 +115,13 @@ static bool set_order(struct recent_verb *verb, const char *name)
 {
     static const char *const names[] = {
         [RECENT_BY_AGE] = "newest", [RECENT_BY_SIZE] = "size", [RECENT_BY_LIFETIME] = "lifetime"};
-    char clean[64];
 
     for (enum recent_order i = RECENT_BY_AGE; i < ARRAY_LEN(names); i++)
         if (!name || strcmp(names[i], name) == 0) {
             verb->order = i;
             return true;
         }
-    message("unknown order '%s': must be one of newest, size, lifetime",
-            message_clean(name, clean, sizeof clean));
-    return false;
+    return words_refuse("order", name, names, ARRAY_LEN(names));
 }
 
 static bool prepare_recent(struct recent_verb *verb, const struct options *options)

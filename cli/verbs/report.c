@@ -175,7 +175,8 @@ const struct verb verb_report = {
              "json        the functions and the largest stacks\n"
              "raw         as jemalloc wrote it (.heap)\n"
              "symbolized  the same with names, for jeprof (.symbolized)\n"
-             "Default: from the extension of the output file"},
+             "Default: from the extension of the output file, which\n"
+             "may also be given as the format: -f html"},
             {"json", NULL, "the same as -f json; an error is {\"error\": {...}}"},
             {"quiet", NULL, "suppress messages about missing symbols"},
         },

@@ -5,6 +5,7 @@
 #include "cli/output/top_json.h"
 #include "cli/presentation.h"
 #include "cli/verbs/verbs.h"
+#include "cli/words.h"
 #include "run/top_refresh.h"
 
 #include <errno.h>
@@ -246,15 +247,12 @@ static fault_code perform_top(struct top *top, struct fault *fault)
 
 static bool take_order(const struct options *options, enum sites_order *order)
 {
+    static const char *const names[] = {"cur", "growth"};
     const char *word = options->report.sort ? options->report.sort : "cur";
-    char clean[64];
 
     *order = strcmp(word, "growth") == 0 ? SITES_BY_GROWTH : SITES_BY_SIZE;
-    if (*order == SITES_BY_GROWTH || strcmp(word, "cur") == 0)
-        return true;
-    message("unknown order '%s' (--sort): must be one of cur, growth",
-            message_clean(word, clean, sizeof clean));
-    return false;
+    return *order == SITES_BY_GROWTH || strcmp(word, "cur") == 0 ||
+           words_refuse("order", word, names, ARRAY_LEN(names));
 }
 
 static struct top_request request_of(const struct top *top)
