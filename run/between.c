@@ -87,7 +87,7 @@ static void keep_point(struct between *between, const struct heap_profile *profi
 
 /* ---- one point ---- */
 
-static fault_code dump_held(struct attachment *attachment, void *ctx, struct fault *fault)
+static fault_code dump_between(struct attachment *attachment, void *ctx, struct fault *fault)
 {
     const struct dump_request request = {.stream = ctx, .consent = &attachment->hooks};
     struct dump_result result;
@@ -102,7 +102,7 @@ static fault_code take_text(struct between *between, struct attachment *attachme
     between->text.len = 0;
     if (attachment->reads)
         return readout_take(attachment, &between->text, fault);
-    return attachment_hold(attachment, dump_held, &between->text, fault);
+    return attachment_hold(attachment, dump_between, &between->text, fault);
 }
 
 /* In time for the last profile, which is not to wait for this one. */
@@ -154,7 +154,8 @@ static void plan_next(struct between *between, uint64_t cost_ns)
     if (pause < between->step_ns)
         pause = between->step_ns;
     between->next_ns = now + pause;
-    if (between->next_ns + 2 * cost_ns + between->step_ns / 2 > between->until_ns)
+    if (between->next_ns + 2 * cost_ns + between->step_ns / 2 > between->until_ns ||
+        between->spent_ns + cost_ns > between->budget_ns)
         between->next_ns = BETWEEN_NEVER;
 }
 
@@ -178,14 +179,16 @@ void between_plan(struct between *between, const struct attachment *attachment,
                   const struct between_request *request)
 {
     const bool stops = point_stops(attachment);
-    uint64_t step = (request->until_ns - request->from_ns) / BETWEEN_MAX;
+    const unsigned percent = stops ? STOP_PERCENT : READ_PERCENT;
+    uint64_t whole = request->until_ns - request->from_ns, step = whole / BETWEEN_MAX;
 
     between->by_thread = request->by_thread;
     between->until_ns = request->until_ns;
     if (stops && step < STOP_STEP_NS)
         step = STOP_STEP_NS;
     between->step_ns = step < STEP_MOST_NS ? step : STEP_MOST_NS;
-    governor_init(&between->governor, between->step_ns, stops ? STOP_PERCENT : READ_PERCENT);
+    between->budget_ns = whole / 100 * percent;
+    governor_init(&between->governor, between->step_ns, percent);
     plan_next(between, cost_of_profile(attachment));
 }
 

@@ -22,8 +22,9 @@ struct between {
     struct governor governor;
     uint64_t step_ns, next_ns; /* distance of the points; CLOCK_MONOTONIC of the next, or NEVER */
     uint64_t until_ns;         /* CLOCK_MONOTONIC: none is taken later */
-    unsigned failed;           /* attempts, since the last point */
-    bool by_thread;            /* keeps the lines of threads */
+    uint64_t spent_ns, budget_ns;
+    unsigned failed; /* attempts, since the last point */
+    bool by_thread;  /* keeps the lines of threads */
 };
 
 #define BETWEEN_NEVER UINT64_MAX

@@ -3,6 +3,10 @@
 #include <string.h>
 
 #define LONGEST (3600ull * 1000000000u)
+/* One dear refresh causes no longer interval, unless that is less than SINGLE_PART times its cost.
+ */
+#define SINGLE_LONGEST (10ull * 1000000000u)
+enum { SINGLE_PART = 10 };
 
 void governor_init(struct governor *governor, uint64_t asked, unsigned percent)
 {
@@ -32,8 +36,8 @@ static uint64_t mean_cost(const struct governor *governor)
     return count && sum < (double)LONGEST ? (uint64_t)(sum / (double)count) : count ? LONGEST : 0;
 }
 
-/* One refresh that waited for a CPU says nothing about the next. */
-static uint64_t second_dearest(const struct governor *governor)
+/* Of the last few refreshes; first: the dearest. */
+static uint64_t second_dearest(const struct governor *governor, uint64_t *dearest)
 {
     uint64_t count = known(governor, GOVERNOR_RECENT), first = 0, second = 0;
 
@@ -46,13 +50,29 @@ static uint64_t second_dearest(const struct governor *governor)
             second = cost;
         }
     }
-    return count == 1 ? first : second;
+    *dearest = first;
+    return second;
 }
 
-static uint64_t expected(const struct governor *governor)
+static uint64_t cost_to_interval(const struct governor *governor, uint64_t cost)
 {
-    uint64_t recent = second_dearest(governor), usual = mean_cost(governor);
+    return cost < LONGEST / 100 ? cost * 100 / governor->percent : LONGEST;
+}
 
+/*
+ * The interval that the last few refreshes need, without the dearest: a refresh that
+ * waited for a CPU says nothing about the next. That one counts in the mean.
+ */
+static uint64_t needed_interval(const struct governor *governor)
+{
+    uint64_t dearest, recent = cost_to_interval(governor, second_dearest(governor, &dearest)),
+                      usual = cost_to_interval(governor, mean_cost(governor)),
+                      single = dearest < LONGEST / SINGLE_PART ? dearest * SINGLE_PART : LONGEST;
+
+    if (single < SINGLE_LONGEST)
+        single = SINGLE_LONGEST;
+    if (usual > single)
+        usual = single;
     return recent > usual ? recent : usual;
 }
 
@@ -69,11 +89,10 @@ static uint64_t round_up(uint64_t ns)
 
 uint64_t governor_next(struct governor *governor, uint64_t cost)
 {
-    uint64_t wanted, needed;
+    uint64_t needed;
 
     governor->costs[governor->rounds++ % GOVERNOR_MEMORY] = cost;
-    wanted = expected(governor);
-    needed = wanted < LONGEST / 100 ? wanted * 100 / governor->percent : LONGEST;
+    needed = needed_interval(governor);
     if (needed <= governor->asked)
         governor->interval = governor->asked;
     else
@@ -85,5 +104,9 @@ uint64_t governor_next(struct governor *governor, uint64_t cost)
 
 double governor_share(const struct governor *governor)
 {
-    return governor->interval ? (double)expected(governor) / (double)governor->interval : 0;
+    uint64_t dearest, recent = second_dearest(governor, &dearest), usual = mean_cost(governor);
+
+    if (!governor->interval)
+        return 0;
+    return (double)(recent > usual ? recent : usual) / (double)governor->interval;
 }

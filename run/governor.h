@@ -1,7 +1,9 @@
 /*
  * The interval between refreshes of top: the requested one, unless a thread
  * would be stopped for more than the allowed percentage of the time. Then the
- * interval grows, and shrinks again when refreshes become cheaper.
+ * interval grows, and shrinks again when refreshes become cheaper. A single dear
+ * refresh lets it grow to at most 10 s, or 10 times its cost: the next one shows
+ * whether it was an exception.
  */
 #pragma once
 

@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <string.h>
 
+#define GLANCE_NS 2000000000u /* between two glances, unless refreshes are more frequent */
+
 enum {
     SEARCH_NS = 500000000, /* to find a safe point; the next refresh tries again */
     STOP_NS = 40000,       /* approximate cost of a stop without a safe point */
@@ -214,6 +216,34 @@ static bool gauges_aged(const struct top_refresh *refresh)
            (gauges->aged != AGE_KNOWN || gauges->age_ns > 2 * refresh->model.asked);
 }
 
+static void watch_rss(struct top_refresh *refresh, uint64_t rss, uint64_t time)
+{
+    struct gauge_values values = {.time = time};
+
+    if (rss)
+        set_gauge(&values, GAUGE_RSS, rss);
+    trends_add(&refresh->model.watched, &values);
+}
+
+bool top_refresh_glance(struct top_refresh *refresh)
+{
+    const struct trends *watched = &refresh->model.watched;
+    const struct gauge_values *last = trends_now(watched);
+    uint64_t now = clock_now(), rss, former = last ? last->bytes[GAUGE_RSS] : 0;
+
+    if (last && now - last->time < GLANCE_NS && now - last->time < refresh->model.asked)
+        return false;
+    rss = target_rss(&refresh->attachment.target);
+    watch_rss(refresh, rss, now);
+    return rss != former;
+}
+
+/* Also then no thread is stopped for more than a tenth of the time. */
+uint64_t top_refresh_soonest(const struct top_refresh *refresh)
+{
+    return refresh->ended + 10 * refresh->model.held;
+}
+
 static void take_gauges(struct top_refresh *refresh, uint64_t time)
 {
     const struct stats_gauges *gauges = &refresh->snapshot.gauges;
@@ -222,6 +252,7 @@ static void take_gauges(struct top_refresh *refresh, uint64_t time)
 
     if (rss)
         set_gauge(&values, GAUGE_RSS, rss);
+    watch_rss(refresh, rss, time);
     refresh->model.has_stats = refresh->counted;
     refresh->model.gauges = refresh->model.reads ? &refresh->gauges : NULL;
     if (refresh->model.has_stats) {
@@ -289,6 +320,7 @@ fault_code top_refresh_run(struct top_refresh *refresh, struct fault *fault)
 {
     fault_code rc = refresh_once(refresh, fault);
 
+    refresh->ended = clock_now();
     refresh->model.missed = false;
     if (rc == FAULT_NONE || !refresh->model.refreshes || !fault_is_transient(rc))
         return rc;

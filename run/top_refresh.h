@@ -16,7 +16,8 @@ struct top_model {
     int pid;
     const char *version; /* of jemalloc; "": not known yet */
     struct trends trends;
-    bool has_stats;                      /* jemalloc has gauges (config.stats) */
+    struct trends watched; /* only the RSS: also between refreshes, if they are rare */
+    bool has_stats;        /* jemalloc has gauges (config.stats) */
     const struct gauges_reading *gauges; /* those in memory; NULL: by a call, of the refresh */
     const struct sites *sites;           /* NULL: no profile; top_refresh.snapshot has the reason */
     bool missed;              /* the newest refresh failed; the rest is from the one before */
@@ -50,6 +51,7 @@ struct top_refresh {
     struct name_cache names;
     struct sites sites;
     struct governor governor;
+    uint64_t ended; /* the newest refresh, CLOCK_MONOTONIC ns */
     struct top_model model;
 };
 
@@ -70,3 +72,10 @@ fault_code top_refresh_open(struct top_refresh *refresh, const struct attach_req
  * former numbers. Any fault that is returned is final.
  */
 fault_code top_refresh_run(struct top_refresh *refresh, struct fault *fault);
+/*
+ * Between refreshes: reads what needs no stop and no look at the profile, once in two
+ * seconds at most. True if it has changed.
+ */
+bool top_refresh_glance(struct top_refresh *refresh);
+/* Returns the earliest time for a refresh that is requested now (CLOCK_MONOTONIC, ns). */
+uint64_t top_refresh_soonest(const struct top_refresh *refresh);

@@ -486,6 +486,79 @@ class OnTerminal(TestCase):
         self.assertTrue(terminal.is_restored(), terminal.text)
         self.assertNotIn("cannot", terminal.text)
 
+    def test_refresh_by_key(self):
+        """r takes the next profile at once; the countdown is to that after it."""
+        process = self.sites()
+        terminal = self.terminal(process, "-d", "1h")
+        self.assertIn("next in 60 min", terminal.frames()[-1][0])
+        self.grow(process)
+        terminal.write("r")
+        terminal.wait(lambda: any("125 KiB" in line for line in terminal.frames()[-1]))
+        self.assertIn("next in 60 min", terminal.frames()[-1][0])
+        terminal.write("q")
+        self.assertEqual(terminal.end(), lib.OK)
+        self.assertNotIn("next in", terminal.text.rpartition(LEAVE)[2])
+
+    def test_countdown(self):
+        """Between two refreshes the page shows how long is left."""
+        terminal = self.terminal(self.sites(), "-d", "30s")
+        terminal.wait(lambda: len({frame[0].split("next in")[1].split("  ")[0]
+                                   for frame in terminal.frames()}) >= 3)
+        clocks = {frame[0].split()[-1] for frame in terminal.frames()}
+        self.assertEqual(len(clocks), 1, clocks)  # of one refresh
+        terminal.write("q")
+        self.assertEqual(terminal.end(), lib.OK)
+
+    def test_rss_between_refreshes(self):
+        """It goes on while the next refresh is far: no thread is stopped for it."""
+        process = self.sites()
+        terminal = self.terminal(process, "-d", "1h", "--call")
+        for _ in range(16):
+            self.grow(process)
+        terminal.wait(lambda: len({line.split("iB")[0] for frame in terminal.frames()
+                                   for line in frame if line.startswith("RSS ")}) >= 2)
+        self.assertEqual(len({frame[0].split()[-1] for frame in terminal.frames()}), 1)
+        terminal.write("q")
+        self.assertEqual(terminal.end(), lib.OK)
+        self.assertRegex(terminal.text, r"thread \d+ stopped for")
+
+    def test_scrolling(self):
+        """Few of the sites fit; the first one is always valid."""
+        process = self.sites(stacks=200)
+        terminal = self.terminal(process, "-d", "1h")
+        self.assertIn("q quits", terminal.frames()[-1][-1])
+        terminal.text = ENTER + "\033[?25l"
+        terminal.resize(80, 10)
+        terminal.wait(lambda: terminal.frames())
+
+        def heading(key, text):
+            terminal.write(key)
+            terminal.wait(lambda: any(text in line for line in terminal.frames()[-1]))
+            self.assert_fits(terminal.frames()[-1], 80, 10)
+
+        def rows(frame):
+            start = [i for i, line in enumerate(frame) if "share" in line][0]
+            return frame[start + 1 :]
+
+        first = rows(terminal.frames()[-1])
+        self.assertGreater(len(first), 2)
+        heading("\033[B", "site, from 2 of")
+        heading("j", "site, from 3 of")
+        heading("k", "site, from 2 of")
+        self.assertEqual(rows(terminal.frames()[-1])[:-1], first[1:])
+        heading("\033[6~", "site, from %d of" % (1 + len(first)))
+        heading("\033[5~", "site, from 2 of")
+        heading("g", "site, of")
+        heading("G", "site, from")
+        sites = int(re.search(r"site, from \d+ of (\d+)", "\n".join(terminal.frames()[-1]))[1])
+        last = "site, from %d of %d" % (1 + sites - len(first), sites)
+        heading("j", last)  # not beyond the last one
+        self.assertEqual(len(rows(terminal.frames()[-1])), len(first))
+        heading("\033[H", "site, of")
+        terminal.write("q")
+        self.assertEqual(terminal.end(), lib.OK)
+        self.assert_left_alone(process)
+
     def test_ctrl_c_at_any_moment(self):
         process = self.sites()
         allowed = (lib.OK, lib.INTERRUPTED, -signal.SIGINT)

@@ -198,9 +198,12 @@ static enum screen_event read_signals(struct screen *screen)
 /* Reading a closed terminal returns end of file, forever. */
 static enum screen_event read_key(struct screen *screen)
 {
-    ssize_t n = read(STDIN_FILENO, &screen->key, 1);
+    unsigned char byte;
 
-    return n == 1 ? SCREEN_KEY : SCREEN_INTERRUPTED;
+    if (read(STDIN_FILENO, &byte, 1) != 1)
+        return SCREEN_INTERRUPTED;
+    screen->key = keys_take(&screen->decoder, byte);
+    return SCREEN_KEY;
 }
 
 enum screen_event screen_wait(struct screen *screen, uint64_t until, const struct target *target)

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "attach/target.h"
+#include "cli/output/keys.h"
 
 #include <stdio.h>
 
@@ -25,7 +26,8 @@ struct screen {
     bool keys;               /* keys are read */
     unsigned columns, lines; /* the maximum size of a block; 0: unlimited */
     int signals;             /* signalfd(2) of SIGWINCH and SIGTSTP; -1: none */
-    char key;
+    int key;                 /* enum key */
+    struct keys decoder;
     char *block; /* the block being drawn */
     size_t block_size;
     FILE *out;    /* writes to block */

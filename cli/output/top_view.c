@@ -19,7 +19,13 @@ enum {
     UNLIMITED_WIDTH = 120, /* columns for which an unlimited width is laid out */
 };
 
-#define KEYS "s sorts, q quits"
+/* The keys, for narrower and narrower terminals. */
+static const char *const key_lines[] = {
+    "q quits  r refreshes now  s sorts  arrows, j, k, PgUp, PgDn, g, G scroll",
+    "q quit  r refresh now  s sort  j k PgUp PgDn scroll",
+    "q quit  r refresh  s sort  j k scroll",
+    "q, r, s, j, k",
+};
 
 struct layout {
     const struct top_page *page;
@@ -27,8 +33,9 @@ struct layout {
     const struct top_size *size;
     top_line write;
     void *ctx;
-    size_t columns; /* the width that determines the layout */
-    size_t written; /* lines */
+    size_t columns;  /* the width that determines the layout */
+    size_t written;  /* lines */
+    size_t reserved; /* lines at the end */
     char text[LINE_BYTES];
     struct line line;
 };
@@ -61,7 +68,7 @@ static struct line *begin_view_line(struct layout *view)
 
 static bool has_lines_left(const struct layout *view, size_t lines)
 {
-    return !view->size->lines || view->written + lines <= view->size->lines;
+    return !view->size->lines || view->written + lines + view->reserved <= view->size->lines;
 }
 
 static void end_view_line(struct layout *view, enum top_style style)
@@ -89,18 +96,36 @@ static void leave_empty(struct layout *view)
 
 /* ---- the head ---- */
 
+/* The time of the refresh, and until the next. Returns its columns. */
+static size_t write_clock(const struct layout *view, char *out, size_t size)
+{
+    const char *next_in = view->page->next_in;
+
+    if (next_in && *next_in)
+        snprintf(out, size, "next in %s  %s", next_in, view->page->clock);
+    else
+        snprintf(out, size, "%s", view->page->clock);
+    return columns_of(out);
+}
+
 static void write_title(struct layout *view)
 {
     const struct top_model *model = view->model;
     struct line *line = begin_view_line(view);
-    size_t clock = columns_of(view->page->clock);
+    char right[64];
+    size_t clock;
 
     line_printf(line, "%s[%d]", model->name, model->pid);
     if (model->version[0])
         line_printf(line, "  jemalloc %.*s", (int)strcspn(model->version, "-"), model->version);
+    clock = write_clock(view, right, sizeof right);
+    if (line->columns + 2 + clock > view->columns) {
+        snprintf(right, sizeof right, "%s", view->page->clock);
+        clock = columns_of(right);
+    }
     if (line->columns + 2 + clock <= view->columns) {
         line_fill(line, view->columns - clock);
-        line_add(line, view->page->clock);
+        line_add(line, right);
     }
     end_view_line(view, TOP_BOLD);
 }
@@ -206,16 +231,24 @@ static void write_hold(struct layout *view)
 
 /* ---- the gauges ---- */
 
+/* The RSS goes on between refreshes. */
+static const struct trends *trends_of(const struct layout *view, enum gauge gauge)
+{
+    const struct top_model *model = view->model;
+
+    return gauge == GAUGE_RSS && model->watched.rounds ? &model->watched : &model->trends;
+}
+
 static void write_gauge(struct layout *view, enum gauge gauge)
 {
-    const struct trends *trends = &view->model->trends;
+    const struct trends *trends = trends_of(view, gauge);
     const struct gauge_values *now = trends_now(trends);
     char text[UNITS_TEXT];
 
     line_printf(&view->line, "%-9s %11s", gauge_name(gauge),
                 now && now->known[gauge] ? units_bytes((double)now->bytes[gauge], text) : "-");
     if (trends_has_rate(trends, gauge))
-        line_printf(&view->line, " %14s", rate_of(view, gauge, text));
+        line_printf(&view->line, " %14s", rate_text(trends_rate(trends, gauge), false, text));
 }
 
 /* Returns how many lines the gauges may use, so that rows remain for the sites. */
@@ -283,11 +316,11 @@ static void write_heading(struct layout *view)
         snprintf(grown, sizeof grown, "in %s", units_duration(sites_time(model->sites), in_all));
     if (view->columns >= WIDE)
         line_printf(line, "%14s %9s  ", grown, "objects");
-    line_printf(line, "site, of %zu", model->sites->count);
-    if (view->size->lines && view->columns >= NARROW && line_space(line) > sizeof KEYS) {
-        line_fill(line, view->size->columns - sizeof KEYS);
-        line_add(line, KEYS);
-    }
+    if (view->page->scroll && view->page->scroll->first)
+        line_printf(line, "site, from %zu of %zu", view->page->scroll->first + 1,
+                    model->sites->count);
+    else
+        line_printf(line, "site, of %zu", model->sites->count);
     end_view_line(view, TOP_BAR);
 }
 
@@ -377,21 +410,65 @@ static void write_sites_head(struct layout *view)
     end_view_line(view, TOP_DIM);
 }
 
+/* Returns how many sites can be shown below their heading. */
+static size_t count_rows(const struct layout *view)
+{
+    size_t most = view->size->rows ? view->size->rows : SIZE_MAX, left = 0;
+
+    if (!view->size->lines)
+        return most;
+    while (left < most && has_lines_left(view, left + 2))
+        left++;
+    return left;
+}
+
+/* Makes the first row valid: no further than until the last site is shown. */
+static size_t scroll_to(const struct layout *view, size_t count, size_t rows)
+{
+    struct top_scroll *scroll = view->page->scroll;
+    size_t last = count > rows ? count - rows : 0;
+
+    if (!scroll)
+        return 0;
+    if (scroll->first > last)
+        scroll->first = last;
+    scroll->rows = rows;
+    return scroll->first;
+}
+
 static bool write_sites(struct layout *view)
 {
     const struct sites *sites = view->model->sites;
     const struct site **list = sites_sorted(sites, view->page->order);
-    size_t rows = view->size->rows;
+    size_t first, rows;
 
     if (!list)
         return false;
     if (!is_low(view))
         write_sites_head(view);
+    rows = count_rows(view);
+    first = scroll_to(view, sites->count, rows);
     write_heading(view);
-    for (size_t i = 0; i < sites->count && (!rows || i < rows) && has_lines_left(view, 1); i++)
+    for (size_t i = first; i < sites->count && i - first < rows; i++)
         write_site(view, list[i]);
     free(list);
     return true;
+}
+
+/* The last line of the terminal. */
+static void write_keys(struct layout *view)
+{
+    size_t number = 0;
+
+    view->reserved = 0;
+    while (has_lines_left(view, 2)) {
+        begin_view_line(view);
+        end_view_line(view, TOP_PLAIN);
+    }
+    while (number + 1 < ARRAY_LEN(key_lines) && strlen(key_lines[number]) > view->columns)
+        number++;
+    line_add(begin_view_line(view), key_lines[number]);
+    end_view_line(view, TOP_DIM);
 }
 
 /* Writes a text in as many lines as it needs, broken between words. */
@@ -435,7 +512,9 @@ bool top_lay_out(const struct top_page *page, const struct top_size *size, top_l
                           .write = write,
                           .ctx = ctx,
                           .columns = size->columns ? size->columns : UNLIMITED_WIDTH};
+    bool good = true;
 
+    view.reserved = page->keys && size->lines >= LOW;
     write_title(&view);
     write_verdict(&view);
     if (model->reads)
@@ -446,8 +525,10 @@ bool top_lay_out(const struct top_page *page, const struct top_size *size, top_l
     write_gauges(&view);
     leave_empty(&view);
     if (model->sites)
-        return write_sites(&view);
-    if (model->version[0])
+        good = write_sites(&view);
+    else if (model->version[0])
         write_why(&view);
-    return true;
+    if (view.reserved)
+        write_keys(&view);
+    return good;
 }

@@ -3,6 +3,11 @@
 
 #include "run/top_refresh.h"
 
+/* The rows that are shown: first is set before, and made valid by top_lay_out. */
+struct top_scroll {
+    size_t first, rows; /* sites: number of the first one, from 0; how many there is space for */
+};
+
 /* The model, and messages about it. */
 struct top_page {
     const struct top_model *model;
@@ -10,6 +15,9 @@ struct top_page {
     enum sites_order order; /* of the rows */
     const char *why, *next; /* without a profile: the reason and the next step (text or command) */
     const char *missed;     /* why the latest refresh failed; NULL: it succeeded */
+    bool keys;              /* keys are read: the last line lists them */
+    const char *next_in;    /* until the next refresh: "3 s"; "": not known */
+    struct top_scroll *scroll;
 };
 
 struct top_size {

@@ -12,7 +12,11 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PLAIN_ROWS = 20 };
+enum {
+    PLAIN_ROWS = 20,
+    TICK_NS = 1000000000, /* the countdown, and what is read between refreshes */
+    COUNTED_S = 120,      /* a longer time until the next refresh is shown in minutes */
+};
 
 struct top {
     const struct options *options;
@@ -21,8 +25,10 @@ struct top {
     struct job job;
     struct screen screen;
     struct top_page page;
-    char clock[16], next[512], missed[512];
-    bool quit;
+    struct top_scroll scroll;
+    uint64_t next_at; /* CLOCK_MONOTONIC ns of the next refresh; 0: none */
+    char clock[16], next[512], missed[512], next_in[32];
+    bool quit, now; /* keys: the end, the next refresh */
 };
 
 /* ---- the page ---- */
@@ -101,6 +107,25 @@ static void set_clock(struct top *top)
     top->page.clock = top->clock;
 }
 
+/* True if it differs from what is shown. */
+static bool count_down(struct top *top)
+{
+    uint64_t now = clock_now(), left = top->next_at > now ? top->next_at - now : 0;
+    uint64_t seconds = (left + TICK_NS - 1) / TICK_NS;
+    char text[sizeof top->next_in] = "";
+    bool changes;
+
+    if (!top->screen.shown || top->refresh.model.interval < 2ull * TICK_NS)
+        seconds = 0;
+    if (seconds > COUNTED_S)
+        snprintf(text, sizeof text, "%llu min", (unsigned long long)(seconds + 59) / 60);
+    else if (seconds)
+        snprintf(text, sizeof text, "%llu s", (unsigned long long)seconds);
+    changes = strcmp(text, top->next_in) != 0;
+    memcpy(top->next_in, text, sizeof text);
+    return changes;
+}
+
 static bool write_block(struct top *top, FILE *out)
 {
     const struct top_model *model = &top->refresh.model;
@@ -121,6 +146,8 @@ static fault_code draw(struct top *top, struct fault *fault)
 {
     FILE *out = screen_begin(&top->screen);
 
+    top->page.keys = top->screen.shown && top->screen.keys;
+    count_down(top);
     if (!out || !write_block(top, out))
         return fault_set(fault, FAULT_INTERNAL, ENOMEM, "show", "a refresh");
     if (!screen_end(&top->screen))
@@ -130,7 +157,15 @@ static fault_code draw(struct top *top, struct fault *fault)
 
 /* ---- refreshes ---- */
 
-static fault_code show_next(struct top *top, struct fault *fault)
+/* Leaves a pause even if a refresh took longer than the interval. */
+static uint64_t next_time(const struct top *top, uint64_t begun)
+{
+    uint64_t interval = top->refresh.model.interval, soonest = clock_now() + interval / 10;
+
+    return begun + interval > soonest ? begun + interval : soonest;
+}
+
+static fault_code show_next(struct top *top, uint64_t begun, struct fault *fault)
 {
     fault_code rc = top_refresh_run(&top->refresh, fault);
 
@@ -142,29 +177,81 @@ static fault_code show_next(struct top *top, struct fault *fault)
     top->job.verb = "continue to show process";
     explain(top);
     set_clock(top);
+    top->next_at = next_time(top, begun);
     return draw(top, fault);
+}
+
+/* top_lay_out corrects a first row that is too high. */
+static void scroll_by_key(struct top_scroll *scroll, int key)
+{
+    size_t page = scroll->rows > 1 ? scroll->rows - 1 : 1, *first = &scroll->first;
+
+    if (key == KEY_DOWN || key == 'j')
+        *first += 1;
+    else if (key == KEY_UP || key == 'k')
+        *first -= *first > 0;
+    else if (key == KEY_PAGE_DOWN || key == ' ')
+        *first += page;
+    else if (key == KEY_PAGE_UP)
+        *first -= *first < page ? *first : page;
+    else if (key == KEY_HOME || key == 'g')
+        *first = 0;
+    else if (key == KEY_END || key == 'G')
+        *first = SIZE_MAX / 2;
 }
 
 static void take_key(struct top *top)
 {
     enum sites_order *order = &top->page.order;
 
-    if (top->screen.key == 'q')
+    switch (top->screen.key) {
+    case 'q':
         top->quit = true;
-    else if (top->screen.key == 's')
+        break;
+    case 'r':
+        top->now = true;
+        break;
+    case 's':
         *order = *order == SITES_BY_SIZE ? SITES_BY_GROWTH : SITES_BY_SIZE;
+        top->scroll.first = 0;
+        break;
+    default:
+        scroll_by_key(&top->scroll, top->screen.key);
+    }
+}
+
+/* What is due before the next refresh. */
+static fault_code glance(struct top *top, struct fault *fault)
+{
+    bool changes = top_refresh_glance(&top->refresh);
+
+    return (changes | count_down(top)) && top->screen.shown ? draw(top, fault) : FAULT_NONE;
+}
+
+/* When to wake up: for the next refresh, or before it for a tick. */
+static uint64_t next_wake(struct top *top)
+{
+    uint64_t tick_at = clock_now() + TICK_NS, soonest = top_refresh_soonest(&top->refresh);
+
+    if (top->now && soonest < top->next_at)
+        top->next_at = soonest;
+    return top->screen.shown && tick_at < top->next_at ? tick_at : top->next_at;
 }
 
 /* Waits for the next refresh; a key or a new terminal size only redraws. */
-static fault_code wait_for_next(struct top *top, uint64_t until, struct fault *fault)
+static fault_code wait_for_next(struct top *top, struct fault *fault)
 {
     const struct target *target = &top->refresh.attachment.target;
     fault_code rc = FAULT_NONE;
 
+    top->now = false;
     while (rc == FAULT_NONE && !top->quit) {
-        switch (screen_wait(&top->screen, until, target)) {
+        switch (screen_wait(&top->screen, next_wake(top), target)) {
         case SCREEN_TIMEOUT:
-            return FAULT_NONE;
+            if (clock_now() >= top->next_at)
+                return FAULT_NONE;
+            rc = glance(top, fault);
+            continue;
         case SCREEN_INTERRUPTED:
             return fault_set(fault, FAULT_INTERRUPTED, EINTR, "wait", "%d", (int)target->pid);
         case SCREEN_ENDED:
@@ -186,24 +273,16 @@ static bool is_last(const struct top *top, unsigned done)
     return top->options->once || (top->options->count && done >= top->options->count);
 }
 
-/* Leaves a pause even if a refresh took longer than the interval. */
-static uint64_t next_time(const struct top *top, uint64_t begun)
-{
-    uint64_t interval = top->refresh.model.interval, soonest = clock_now() + interval / 10;
-
-    return begun + interval > soonest ? begun + interval : soonest;
-}
-
 static fault_code show_all(struct top *top, struct fault *fault)
 {
     fault_code rc = FAULT_NONE;
 
     for (unsigned done = 1; rc == FAULT_NONE && !top->quit; done++) {
         uint64_t begun = clock_now();
-        rc = show_next(top, fault);
+        rc = show_next(top, begun, fault);
         if (rc != FAULT_NONE || is_last(top, done))
             break;
-        rc = wait_for_next(top, next_time(top, begun), fault);
+        rc = wait_for_next(top, fault);
     }
     return rc;
 }
@@ -219,6 +298,7 @@ static void leave_screen(struct top *top)
     screen_leave(&top->screen);
     if (!top->refresh.model.refreshes)
         return;
+    top->scroll.first = 0;
     draw(top, &ignored);
 }
 
@@ -286,6 +366,8 @@ static int top_main(const struct options *options, pid_t pid)
     request = request_of(&top);
     top_refresh_init(&top.refresh, &request);
     top.page.model = &top.refresh.model;
+    top.page.next_in = top.next_in;
+    top.page.scroll = &top.scroll;
     if (rc == FAULT_NONE)
         rc = perform_top(&top, &fault);
     screen_close(&top.screen);
@@ -308,8 +390,9 @@ const struct verb verb_top = {
              "(--share), the interval grows, which is shown too.\n"
              "\n"
              "Without profiling, only the counts are shown, and what to do about it.\n",
-    .notes = "On a terminal, q and Ctrl-C end it, and s sorts by the other column; the exit\n"
-             "code is then 0, or 130 before --count is reached. It is 3 if the process ends.\n",
+    .notes = "On a terminal, q and Ctrl-C end it, r refreshes at once, s sorts by the other\n"
+             "column; the arrows, j, k, PgUp, PgDn, g and G scroll. The exit code is then 0,\n"
+             "or 130 before --count is reached. It is 3 if the process ends.\n",
     .options =
         {
             {"count", NULL, "end after N refreshes"},

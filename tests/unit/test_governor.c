@@ -23,8 +23,7 @@ static void test_grows_and_shrinks(void)
 
     governor_init(&governor, 2 * S, 1);
     CHECK(governor_next(&governor, 20 * MS + 1) == 5 * S);
-    CHECK(governor_next(&governor, 251 * MS) ==
-          20 * S); /* the mean: a single one may be an exception */
+    CHECK(governor_next(&governor, 251 * MS) == 10 * S); /* a single one may be an exception */
     CHECK(governor_next(&governor, 251 * MS) == 50 * S);
     CHECK(governor_share(&governor) <= 0.01);
     CHECK(governor_next(&governor, 1 * MS) == 50 * S); /* not at once */
@@ -50,6 +49,26 @@ static void test_outlier(void)
     for (int i = 1; i < GOVERNOR_MEMORY; i++)
         CHECK(governor_next(&governor, 1 * MS) == 5 * S);
     CHECK(governor_next(&governor, 1 * MS) == 1 * S);
+}
+
+/* Nor does it make anybody wait for minutes, first or later; two of them do. */
+static void test_dear_outlier(void)
+{
+    struct governor governor;
+
+    governor_init(&governor, 2 * S, 1);
+    CHECK(governor_next(&governor, 900 * MS) == 10 * S);
+    CHECK(governor_next(&governor, 5 * MS) == 10 * S);
+    for (int i = 0; i < GOVERNOR_MEMORY; i++)
+        governor_next(&governor, 5 * MS);
+    CHECK(governor.interval == 2 * S);
+    for (int i = 0; i < GOVERNOR_MEMORY; i++)
+        CHECK(governor_next(&governor, i ? 5 * MS : 990 * MS) == (10 * S));
+    CHECK(governor_next(&governor, 5 * MS) == 2 * S);
+    governor_next(&governor, 990 * MS);
+    CHECK(governor_next(&governor, 990 * MS) == 100 * S);
+    governor_init(&governor, 2 * S, 1);
+    CHECK(governor_next(&governor, 4 * S) == 50 * S); /* ten times what it cost */
 }
 
 /* A cost that goes up and down does not change the interval each time. */
@@ -97,6 +116,7 @@ int main(void)
     test_cheap();
     test_grows_and_shrinks();
     test_outlier();
+    test_dear_outlier();
     test_calm();
     test_limits();
     return check_result();
