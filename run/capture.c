@@ -129,9 +129,9 @@ fault_code capture_take(struct attachment *attachment, struct capture *capture,
     return rc;
 }
 
-fault_code capture_write(struct attachment *attachment, struct presentation *presentation,
-                         struct capture *capture, struct capture *base, struct output *output,
-                         struct fault *fault)
+fault_code capture_write_series(struct attachment *attachment, struct presentation *presentation,
+                                struct present_source *sources, size_t count, struct output *output,
+                                struct fault *fault)
 {
     struct symbols_target live = {&attachment->modules, &attachment->target, &attachment->memory};
     const struct symbols_options symbols = {.root = attachment->root,
@@ -139,11 +139,18 @@ fault_code capture_write(struct attachment *attachment, struct presentation *pre
                                             .debuginfod = presentation->debuginfod,
                                             .open = symbols_open_in_target,
                                             .ctx = &live};
-    const struct present_source sources[] = {
-        {&capture->text, &symbols, capture->time_ns},
-        {base ? &base->text : NULL, &symbols, base ? base->time_ns : 0}};
 
+    for (size_t i = 0; i < count; i++)
+        sources[i].symbols = &symbols;
     snprintf(presentation->title, sizeof presentation->title, "%s[%d]",
              attachment->target.stat.comm, (int)attachment->target.pid);
-    return present(presentation, sources, base ? 2 : 1, output, fault);
+    return present(presentation, sources, count, output, fault);
+}
+
+fault_code capture_write(struct attachment *attachment, struct presentation *presentation,
+                         struct capture *capture, struct output *output, struct fault *fault)
+{
+    struct present_source source = {.text = &capture->text, .time_ns = capture->time_ns};
+
+    return capture_write_series(attachment, presentation, &source, 1, output, fault);
 }

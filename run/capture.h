@@ -52,10 +52,12 @@ fault_code capture_take(struct attachment *attachment, struct capture *capture,
                         const struct capture_steps *steps, struct fault *fault);
 
 /*
- * Writes the profile, minus base unless it is NULL, in the presentation's
- * format, with names from the files that the target has mapped; the output is
- * then complete. May release the texts of both.
+ * Writes a profile, or the difference of two, as present(), with names from the files
+ * that the target has mapped: the sources need no symbols. May release their texts.
  */
+fault_code capture_write_series(struct attachment *attachment, struct presentation *presentation,
+                                struct present_source *sources, size_t count, struct output *output,
+                                struct fault *fault);
+/* The same for one profile. */
 fault_code capture_write(struct attachment *attachment, struct presentation *presentation,
-                         struct capture *capture, struct capture *base, struct output *output,
-                         struct fault *fault);
+                         struct capture *capture, struct output *output, struct fault *fault);

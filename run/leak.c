@@ -88,7 +88,8 @@ static fault_code wait_sampling(const struct leak_run *run, struct fault *fault)
     bool last;
 
     sampling->reported_until = until;
-    between_plan(between, run->attachment, &request);
+    if (!run->request->settle_ns) /* else only the last one would lack what is freed soon */
+        between_plan(between, run->attachment, &request);
     do {
         last = between->next_ns >= until;
         rc = wait_until(run, RUN_RECORDING, last ? until : between->next_ns, fault);
@@ -133,6 +134,29 @@ fault_code leak_run(struct leak *leak, struct attachment *attachment,
     if (rc == FAULT_NONE && request->settle_ns && !leak->sampling.interrupted)
         rc = wait_without_sampling(&run, fault);
     return rc == FAULT_NONE ? take_second(&run, fault) : rc;
+}
+
+/* What is freed while it settles has ended with the sampling. */
+static uint64_t end_of_series(const struct leak *leak)
+{
+    const uint64_t taken = leak->after.at_ns, ended = leak->sampling.ended;
+
+    return ended && ended < taken ? ended : taken;
+}
+
+fault_code leak_write(struct leak *leak, struct attachment *attachment,
+                      struct presentation *presentation, struct output *output, struct fault *fault)
+{
+    struct capture *after = &leak->after.capture, *before = &leak->before.capture;
+    struct present_source sources[2 + BETWEEN_MAX] = {
+        {.text = &after->text, .time_ns = after->time_ns, .moment_ns = end_of_series(leak)},
+        {.text = &before->text, .time_ns = before->time_ns, .moment_ns = leak->before.at_ns}};
+    size_t count = 2;
+
+    for (size_t i = 0; i < leak->between.count; i++, count++)
+        sources[count] = (struct present_source){.parsed = &leak->between.points[i].profile,
+                                                 .moment_ns = leak->between.points[i].at_ns};
+    return capture_write_series(attachment, presentation, sources, count, output, fault);
 }
 
 /* ---- estimates ---- */

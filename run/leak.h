@@ -37,8 +37,12 @@ void leak_free(struct leak *leak);
  */
 fault_code leak_run(struct leak *leak, struct attachment *attachment,
                     const struct leak_request *request, struct fault *fault);
-/* Computes sampled and overhead of both ends, before capture_write releases the texts. */
+/* Computes sampled and overhead of both ends, before leak_write releases the texts. */
 fault_code leak_estimate(struct leak *leak, struct fault *fault);
+/* Writes the difference, as present(). May release the texts. */
+fault_code leak_write(struct leak *leak, struct attachment *attachment,
+                      struct presentation *presentation, struct output *output,
+                      struct fault *fault);
 
 /* Bytes that the program itself has allocated at the end. */
 double leak_covered_whole(const struct leak *leak);

@@ -28,8 +28,8 @@ static fault_code no_memory(struct fault *fault)
 /* A profile between its text and its samples. */
 struct part {
     const struct present_source *source;
-    struct heap_profile profile;
-    struct symbols *symbols;
+    struct heap_profile profile; /* unless source->parsed is it */
+    struct symbols *symbols;     /* NULL with source->parsed */
 };
 
 static fault_code open_part(struct part *part, const struct present_source *source,
@@ -38,6 +38,8 @@ static fault_code open_part(struct part *part, const struct present_source *sour
     fault_code rc;
 
     part->source = source;
+    if (source->parsed)
+        return FAULT_NONE;
     rc = heap_parse(&part->profile, (const char *)source->text->bytes, source->text->len, fault);
     if (format != FORMAT_SYMBOLIZED)
         sink_free(source->text); /* some hundred bytes per stack, which the symbols can use */
@@ -177,18 +179,23 @@ static fault_code write_samples(const struct presentation *presentation,
     return good ? FAULT_NONE : no_memory(fault);
 }
 
+static uint64_t moment_of(const struct part *part)
+{
+    return part->source->moment_ns ? part->source->moment_ns : part->source->time_ns;
+}
+
 /* The time of a source in seconds since the base; evenly spaced if the times are not in order. */
 static double seconds_of(const struct part *parts, size_t count, size_t number)
 {
-    uint64_t base = parts[1].source->time_ns, last = base;
+    uint64_t base = moment_of(&parts[1]), last = base;
 
     for (size_t i = 2; i <= count; i++) {
-        uint64_t time = parts[i % count].source->time_ns;
+        uint64_t time = moment_of(&parts[i % count]);
         if (!time || time <= last)
             return (double)(number == 0 ? count - 1 : number - 1);
         last = time;
     }
-    return (double)(parts[number].source->time_ns - base) / 1e9;
+    return (double)(moment_of(&parts[number]) - base) / 1e9;
 }
 
 static bool build_series(const struct presentation *presentation, const struct part *parts,
@@ -197,9 +204,12 @@ static bool build_series(const struct presentation *presentation, const struct p
     AUTO_FREE struct samples_part *series = calloc(count, sizeof *series);
 
     memset(samples, 0, sizeof *samples);
-    for (size_t i = 0; series && i < count; i++)
-        series[i] = (struct samples_part){&parts[i].profile, parts[i].symbols,
+    for (size_t i = 0; series && i < count; i++) {
+        const struct heap_profile *parsed = parts[i].source->parsed;
+        series[i] = (struct samples_part){parsed ? parsed : &parts[i].profile,
+                                          parsed ? parts[0].symbols : parts[i].symbols,
                                           count > 1 ? seconds_of(parts, count, i) : 0};
+    }
     return series && samples_build_series(samples, &presentation->samples, series, count);
 }
 

@@ -9,9 +9,12 @@
 
 /* The text of a profile, and how its addresses get names. */
 struct present_source {
-    struct sink *text;
+    struct sink *text; /* NULL: parsed is set */
     const struct symbols_options *symbols;
-    uint64_t time_ns; /* of the dump, CLOCK_REALTIME; 0: unknown */
+    uint64_t time_ns;   /* of the dump, CLOCK_REALTIME; 0: unknown */
+    uint64_t moment_ns; /* of any clock, for the distances in a series; 0: time_ns */
+    /* Only between two others of the same process, whose names are used. */
+    const struct heap_profile *parsed;
 };
 
 struct presentation {

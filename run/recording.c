@@ -139,7 +139,7 @@ static fault_code write_next(struct recording *recording, struct fault *fault)
     if (!to_stdout(recording))
         rc = name_output(recording, fault);
     if (rc == FAULT_NONE)
-        rc = capture_write(recording->attachment, request->presentation, &recording->capture, NULL,
+        rc = capture_write(recording->attachment, request->presentation, &recording->capture,
                            &recording->output, fault);
     request->presentation->terse = true;
     recording->last_number = recording->output.number;

@@ -141,8 +141,7 @@ static fault_code perform_core_dump(struct core_dump *dump, struct fault *fault)
     if (rc == FAULT_NONE)
         rc = core_file_read(&dump->file, attachment, &dump->capture, &dump->reading, fault);
     if (rc == FAULT_NONE)
-        rc = capture_write(attachment, &dump->presentation, &dump->capture, NULL, &dump->output,
-                           fault);
+        rc = capture_write(attachment, &dump->presentation, &dump->capture, &dump->output, fault);
     if (rc != FAULT_CORE_PROGRAM)
         core_print_lacks(dump->job.options, &dump->file);
     if (rc == FAULT_NONE)

@@ -141,8 +141,7 @@ static fault_code run_streamed(struct dump *dump, struct fault *fault)
     rc = capture_take(attachment, &dump->capture, NULL, fault);
 
     if (rc == FAULT_NONE)
-        rc = capture_write(attachment, &dump->presentation, &dump->capture, NULL, &dump->output,
-                           fault);
+        rc = capture_write(attachment, &dump->presentation, &dump->capture, &dump->output, fault);
     if (rc == FAULT_NONE && dump->made) /* it may have a number now */
         snprintf(dump->path, sizeof dump->path, "%s", dump->output.path);
     return rc;

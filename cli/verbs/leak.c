@@ -192,8 +192,8 @@ static fault_code show(struct leak_verb *verb, struct fault *fault)
         verb->presentation.also = options->json ? print_leak_json : print_table;
     verb->presentation.also_ctx = verb;
     verb->presentation.events = &verb->job.events;
-    return capture_write(&verb->attachment, &verb->presentation, &leak->after.capture,
-                         &leak->before.capture, options->output ? &verb->output : NULL, fault);
+    return leak_write(leak, &verb->attachment, &verb->presentation,
+                      options->output ? &verb->output : NULL, fault);
 }
 
 static fault_code perform_leak(struct leak_verb *verb, struct fault *fault)

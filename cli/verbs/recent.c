@@ -107,7 +107,7 @@ static fault_code perform_recent(struct recent_verb *verb, struct fault *fault)
         verb->presentation.also = print_list;
     verb->presentation.also_ctx = verb;
     verb->presentation.events = &verb->job.events;
-    return capture_write(&verb->attachment, &verb->presentation, &verb->recent.capture, NULL,
+    return capture_write(&verb->attachment, &verb->presentation, &verb->recent.capture,
                          options->output ? &verb->output : NULL, fault);
 }
 

@@ -112,8 +112,8 @@ static fault_code perform_report(struct presentation *presentation, const struct
                                      : root_of_file(options->file, root, sizeof root),
         .no_inlines = options->report.no_inlines,
         .debuginfod = options->report.debuginfod};
-    struct present_source sources[] = {{&inputs[0].text, &symbols, 0},
-                                       {&inputs[1].text, &symbols, 0}};
+    struct present_source sources[] = {{.text = &inputs[0].text, .symbols = &symbols},
+                                       {.text = &inputs[1].text, .symbols = &symbols}};
     fault_code rc = read_input(&inputs[0], options->file, fault);
 
     if (rc == FAULT_NONE && options->base)

@@ -134,8 +134,8 @@ static fault_code write_json(struct recording *recording)
              format_extension(FORMAT_JSON));
     rc = output_open_new(&output, recording->path, false, &recording->fault);
     if (rc == FAULT_NONE)
-        rc = capture_write(&recording->attachment, &presentation, &recording->capture, NULL,
-                           &output, &recording->fault);
+        rc = capture_write(&recording->attachment, &presentation, &recording->capture, &output,
+                           &recording->fault);
     output_close(&output);
     presentation_free(&presentation);
     return rc;
