@@ -38,7 +38,7 @@ enum {
 struct profile_options {
     const char *format, *focus, *ignore, *hide, *show, *unit, *value, *root;
     const char *rows, *sort, *depth;
-    bool by_thread, debuginfod, no_inlines, keep_allocator, no_fold, full_names;
+    bool by_thread, debuginfod, no_inlines, keep_allocator, no_fold, full_names, invert, lines;
 };
 
 /* When watch takes a profile, and how many. */

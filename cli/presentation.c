@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 /* Functions below half a percent are not listed, as in pprof; a flame graph shows more. */
 static const double ROW_SHARE_MIN = 0.005, FLAME_SHARE_MIN = 0.0001;
@@ -116,6 +117,30 @@ static bool set_depth(struct presentation *presentation, const char *text)
     return true;
 }
 
+/* Reports an option that the format has no use for. Returns false, for the caller. */
+static bool refuse_option(const char *option, const char *formats)
+{
+    message("%s works only with the %s: choose it with -f", option, formats);
+    return false;
+}
+
+/* The options of some formats; a verb's own table, without an output, takes none of them. */
+static bool set_view(struct presentation *presentation, const struct options *options)
+{
+    const struct profile_options *report = &options->report;
+    bool written = options->output || report->format,
+         tree = written && presentation->format == FORMAT_TREE,
+         text = written && presentation->format == FORMAT_TEXT;
+
+    presentation->display.inverted = report->invert;
+    presentation->display.lines = report->lines;
+    if (report->invert && !tree)
+        return refuse_option("--invert", "format tree");
+    if (report->lines && !tree && !text)
+        return refuse_option("--lines", "formats text and tree");
+    return true;
+}
+
 static bool set_regex(struct presentation *presentation, const char *option, const char *text,
                       const regex_t **out)
 {
@@ -156,6 +181,7 @@ static bool set_filter(struct presentation *presentation, const struct options *
     presentation->samples.keep_plumbing = report->no_fold;
     presentation->samples.short_names = has_short_names(presentation->format, options);
     presentation->display.full_names = report->full_names;
+    presentation->display.unfolded = report->no_fold;
     return set_regex(presentation, "--focus", report->focus, &filter->focus) &&
            set_regex(presentation, "--ignore", report->ignore, &filter->ignore) &&
            set_regex(presentation, "--hide", report->hide, &filter->hide) &&
@@ -170,6 +196,30 @@ static bool changes_content(const struct options *options)
     return options->base || report->focus || report->ignore || report->hide || report->show ||
            report->unit || report->value || report->rows || report->by_thread ||
            report->keep_allocator || report->no_fold || report->full_names || report->depth;
+}
+
+/* True if the locale says that text is UTF-8 (locale(7): the first of these that is set). */
+static bool locale_is_utf8(void)
+{
+    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        const char *value = getenv(names[i]);
+        if (value && *value)
+            return strcasestr(value, "UTF-8") || strcasestr(value, "UTF8");
+    }
+    return false;
+}
+
+/* What the reader of the output can show. */
+static void set_terminal(struct display *display, bool to_stdout)
+{
+    struct winsize size;
+
+    display->utf8 = locale_is_utf8();
+    display->colors = to_stdout && isatty(STDOUT_FILENO);
+    if (display->colors && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0)
+        display->width = size.ws_col;
 }
 
 static bool can_write_format(struct presentation *presentation, const struct options *options)
@@ -191,7 +241,7 @@ static bool can_write_format(struct presentation *presentation, const struct opt
                 "use -o FILE.dot, or -o FILE.html for a flame graph");
         return false;
     }
-    presentation->display.colors = to_stdout && isatty(STDOUT_FILENO);
+    set_terminal(&presentation->display, to_stdout);
     return true;
 }
 
@@ -207,5 +257,5 @@ bool presentation_init(struct presentation *presentation, const struct options *
     return set_format(presentation, options, fallback) && set_unit(presentation, report->unit) &&
            set_display_value(presentation, report->value) && set_rows(presentation, report->rows) &&
            set_depth(presentation, report->depth) && set_filter(presentation, options) &&
-           can_write_format(presentation, options);
+           set_view(presentation, options) && can_write_format(presentation, options);
 }

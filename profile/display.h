@@ -8,6 +8,9 @@
 
 enum unit { UNIT_AUTO, UNIT_BYTES, UNIT_KIB, UNIT_MIB, UNIT_GIB };
 
+/* The order of a table: by what a function allocates itself, or with all that it calls. */
+enum display_sort { SORT_FLAT, SORT_CUM };
+
 struct display {
     enum value value;
     enum unit unit;  /* for bytes; objects are counted */
@@ -16,6 +19,12 @@ struct display {
     bool colors;     /* for a terminal */
     bool full_names; /* with template arguments, return types and parameters */
     size_t depth;    /* maximum calls of a stack, or DISPLAY_DEPTH_ALL; 0: what suits the view */
+    enum display_sort sort;
+    bool lines;    /* rows and nodes are lines of the source, not functions */
+    bool inverted; /* a tree starts with the functions that allocate; their callers are below */
+    bool unfolded; /* every call of a stack has a row */
+    bool utf8;     /* lines may be drawn with characters that are not ASCII */
+    size_t width;  /* columns of the terminal; 0: unlimited */
     const char *title;
 };
 

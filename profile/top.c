@@ -1,5 +1,7 @@
 #include "profile/top.h"
 #include "base/text.h"
+#include "profile/call_keys.h"
+#include "profile/call_label.h"
 
 #include <math.h>
 #include <string.h>
@@ -9,69 +11,120 @@ static int64_t magnitude(int64_t value)
     return value < 0 ? -value : value; /* amounts never reach INT64_MIN */
 }
 
-/* Marks hold the last sample that was counted for each group, so that a recursion counts once. */
-static void count_sample(struct top *top, const struct samples *samples,
-                         const struct display *display, const struct sample *sample, uint32_t *seen,
-                         uint32_t number)
-{
-    const struct locations *locations = &samples->locations;
-    const struct amount *amount = &sample->values[display->value];
-    bool innermost = true;
+/* What is counted for each sample. */
+struct counter {
+    struct top *top;
+    const struct samples *samples;
+    const struct display *display;
+    struct call_keys keys;
+    uint32_t *seen; /* for each key, the last sample that it was counted for: a recursion counts
+                       once */
+};
 
-    for (uint32_t i = 0; i < sample->depth; i++) {
-        const struct location *location = &locations->list[samples->calls[sample->first + i]];
-        for (uint32_t j = 0; j < location->count; j++) {
-            uint32_t function = locations->lines[location->first + j].function;
-            uint32_t group = locations->functions[function].group;
-            struct top_row *row = &top->rows[group];
-            if (innermost) {
-                amount_add(&row->flat, amount);
-                amount_add(&row->objects, &sample->values[display_objects(display)]);
-            }
-            innermost = false;
-            if (seen[group] != number)
-                amount_add(&row->whole, amount);
-            seen[group] = number;
-        }
-    }
+static void count_call(struct counter *counter, uint32_t line, const struct amount *amount,
+                       uint32_t number)
+{
+    uint32_t key = counter->keys.of_line[line];
+
+    if (counter->seen[key] == number)
+        return;
+    counter->seen[key] = number;
+    amount_add(&counter->top->rows[key].whole, amount);
 }
 
-/* pprof's order: by the amount of the function itself, then including all that it calls. */
-static int by_size(const void *a, const void *b, void *names)
+static void count_sample(struct counter *counter, const struct sample *sample, uint32_t number)
+{
+    const struct samples *samples = counter->samples;
+    const struct amount *amount = &sample->values[counter->display->value];
+    struct top_row *row = NULL;
+
+    for (uint32_t i = 0; i < sample->depth; i++) {
+        const struct location *location =
+            &samples->locations.list[samples->calls[sample->first + i]];
+        for (uint32_t j = 0; j < location->count; j++) {
+            if (!row)
+                row = &counter->top->rows[counter->keys.of_line[location->first + j]];
+            count_call(counter, location->first + j, amount, number);
+        }
+    }
+    if (!row)
+        return;
+    amount_add(&row->flat, amount);
+    amount_add(&row->objects, &sample->values[display_objects(counter->display)]);
+}
+
+/* Compares two amounts by their size, the larger first. */
+static int by_growth_of(const struct amount *x, const struct amount *y)
+{
+    int64_t of_x = magnitude(amount_growth(x)), of_y = magnitude(amount_growth(y));
+
+    return of_x < of_y ? 1 : of_x > of_y ? -1 : 0;
+}
+
+struct order {
+    const char *const *names;
+    enum display_sort sort;
+};
+
+/* pprof's orders: by the amount of the function itself, or including all that it calls. */
+static int by_size(const void *a, const void *b, void *data)
 {
     const struct top_row *x = a, *y = b;
-    int64_t flat_x = magnitude(amount_growth(&x->flat)),
-            flat_y = magnitude(amount_growth(&y->flat)),
-            whole_x = magnitude(amount_growth(&x->whole)),
-            whole_y = magnitude(amount_growth(&y->whole));
+    const struct order *order = data;
+    int flat = by_growth_of(&x->flat, &y->flat), whole = by_growth_of(&x->whole, &y->whole),
+        first = order->sort == SORT_CUM ? whole : flat,
+        second = order->sort == SORT_CUM ? flat : whole, name;
 
-    if (flat_x != flat_y)
-        return flat_x < flat_y ? 1 : -1;
-    if (whole_x != whole_y)
-        return whole_x < whole_y ? 1 : -1;
-    return strcmp(((const char **)names)[x->group], ((const char **)names)[y->group]);
+    if (first || second)
+        return first ? first : second;
+    name = strcmp(order->names[x->group], order->names[y->group]);
+    return name ? name : x->line < y->line ? -1 : x->line > y->line;
+}
+
+/* Makes a row without amounts for each key. */
+static bool make_rows(struct top *top, const struct locations *locations,
+                      const struct call_keys *keys)
+{
+    top->count = keys->count;
+    top->rows = calloc(top->count + 1, sizeof *top->rows);
+    for (size_t i = 0; top->rows && i < locations->line_count; i++) {
+        struct top_row *row = &top->rows[keys->of_line[i]];
+        row->function = locations->lines[i].function;
+        row->line = locations->lines[i].line;
+        row->group = locations->functions[row->function].group;
+    }
+    return top->rows != NULL;
+}
+
+/* Counts all samples. False: out of memory. */
+static bool count_samples(struct counter *counter)
+{
+    const struct samples *samples = counter->samples;
+
+    counter->seen = calloc(counter->keys.count + 1, sizeof *counter->seen);
+    if (!counter->seen || !make_rows(counter->top, &samples->locations, &counter->keys))
+        return false;
+    for (size_t i = 0; i < samples->count; i++)
+        count_sample(counter, &samples->list[i], (uint32_t)i + 1);
+    return true;
 }
 
 bool top_make(struct top *top, const struct samples *samples, const struct display *display)
 {
-    const struct locations *locations = &samples->locations;
-    AUTO_FREE uint32_t *seen = calloc(locations->group_count + 1, sizeof *seen);
+    struct counter counter = {.top = top, .samples = samples, .display = display};
+    struct order order = {samples->locations.groups, display->sort};
+    bool good;
 
     memset(top, 0, sizeof *top);
-    top->count = locations->group_count;
-    top->rows = calloc(top->count + 1, sizeof *top->rows);
-    if (!seen || !top->rows) {
-        free(top->rows);
-        top->rows = NULL;
+    good = call_keys_make(&counter.keys, &samples->locations, display->lines) &&
+           count_samples(&counter);
+    free(counter.seen);
+    call_keys_free(&counter.keys);
+    if (!good)
         return false;
-    }
-    for (size_t i = 0; i < top->count; i++)
-        top->rows[i].group = (uint32_t)i;
-    for (size_t i = 0; i < samples->count; i++)
-        count_sample(top, samples, display, &samples->list[i], seen, (uint32_t)i + 1);
     top->total = samples_total(samples, display->value);
     top->objects = samples_total(samples, display_objects(display));
-    qsort_r(top->rows, top->count, sizeof *top->rows, by_size, locations->groups);
+    qsort_r(top->rows, top->count, sizeof *top->rows, by_size, &order);
     return true;
 }
 
@@ -94,8 +147,8 @@ static const char *kind_text(const struct display *display)
                                                                             : "allocated";
 }
 
-static void write_table_head(const struct samples *samples, const struct display *display,
-                             const struct top *top, FILE *out)
+void top_head_write(const struct samples *samples, const struct display *display,
+                    const struct amount *total, const struct amount *objects, FILE *out)
 {
     char now[DISPLAY_NUMBER_SIZE], error[DISPLAY_NUMBER_SIZE], period[DISPLAY_NUMBER_SIZE],
         base[DISPLAY_NUMBER_SIZE];
@@ -104,23 +157,32 @@ static void write_table_head(const struct samples *samples, const struct display
         text_write_clean(out, display->title, "");
         fputc('\n', out);
     }
-    display_number(display, (double)top->total.now, now);
-    display_number(display, amount_error(&top->total), error);
+    display_number(display, (double)total->now, now);
+    display_number(display, amount_error(total), error);
     units_bytes((double)samples->period, period);
     if (samples->compares)
         fprintf(out, "%s: %s, before %s\n", kind_text(display), now,
-                display_number(display, (double)top->total.base, base));
+                display_number(display, (double)total->base, base));
     else
         fprintf(out, "%s: %s in %lld objects, %zu stacks\n", kind_text(display), now,
-                (long long)top->objects.now, samples->count);
+                (long long)objects->now, samples->count);
     if (samples->period > 1)
         fprintf(out, "estimated from samples, one in %s; error of the sum about %s\n", period,
                 error);
 }
 
-static void write_row_name(const struct samples *samples, const struct top_row *row, FILE *out)
+static void write_row_name(const struct samples *samples, const struct display *display,
+                           const struct top_row *row, FILE *out)
 {
-    text_write_clean(out, samples->locations.groups[row->group], "");
+    char label[CALL_LABEL_SIZE];
+
+    if (display->lines) {
+        call_label(samples, &samples->locations.functions[row->function], row->line, true, 0,
+                   label);
+        fputs(label, out);
+    } else {
+        text_write_clean(out, samples->locations.groups[row->group], "");
+    }
     fputc('\n', out);
 }
 
@@ -136,7 +198,7 @@ static void write_table_row(const struct samples *samples, const struct display 
             display_number(display, flat_now, flat), display_percent(flat_now, whole),
             display_percent(sum, whole), display_number(display, cum_now, cum),
             display_percent(cum_now, whole), (long long)row->objects.now, mean);
-    write_row_name(samples, row, out);
+    write_row_name(samples, display, row, out);
 }
 
 /* Formats a number with a sign: "+1.2 MiB". */
@@ -170,7 +232,7 @@ static void write_growth_row(const struct samples *samples, const struct display
             display_number(display, (double)row->whole.base, base),
             display_number(display, (double)row->whole.now, now),
             (long long)amount_growth(&row->objects), within ? '~' : ' ');
-    write_row_name(samples, row, out);
+    write_row_name(samples, display, row, out);
     if (within && display->colors)
         fputs("\033[0m", out);
 }
@@ -205,7 +267,7 @@ bool top_write(const struct samples *samples, const struct display *display, FIL
 
     if (!top_make(&top, samples, display))
         return false;
-    write_table_head(samples, display, &top, out);
+    top_head_write(samples, display, &top.total, &top.objects, out);
     if (samples->compares)
         fprintf(out, "%13s %13s %12s %12s %12s %10s   %s\n", "growth", "with calls", "error",
                 "before", "now", "objects", "function (~: within the error)");

@@ -6,14 +6,16 @@
 #include <stdio.h>
 
 struct top_row {
-    uint32_t group;        /* index in the locations' groups: a function name */
+    uint32_t group;    /* index in the locations' groups: a function name */
+    uint32_t function; /* with display->lines: the function, and the line in its file */
+    unsigned line;
     struct amount flat;    /* allocated by the function itself */
     struct amount whole;   /* by the function and all that it calls; a recursion counts once */
     struct amount objects; /* of flat */
 };
 
 struct top {
-    struct top_row *rows; /* one per group, the largest first */
+    struct top_row *rows; /* one per function name or per line, the largest first */
     size_t count;
     struct amount total;
     struct amount objects;
@@ -28,6 +30,10 @@ bool top_make(struct top *top, const struct samples *samples, const struct displ
  */
 bool top_shows(const struct top *top, const struct samples *samples, const struct display *display,
                const struct amount *amount);
+
+/* Writes the title, the sums of all samples, and their error. */
+void top_head_write(const struct samples *samples, const struct display *display,
+                    const struct amount *total, const struct amount *objects, FILE *out);
 
 /* Writes the table as text. False: out of memory; errors of out are the caller's to check. */
 bool top_write(const struct samples *samples, const struct display *display, FILE *out);

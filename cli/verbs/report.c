@@ -2,6 +2,7 @@
 #include "base/text.h"
 #include "base/util.h"
 #include "cli/faults.h"
+#include "cli/message.h"
 #include "cli/notes.h"
 #include "cli/presentation.h"
 #include "cli/verbs/verbs.h"
@@ -128,6 +129,23 @@ static fault_code perform_report(struct presentation *presentation, const struct
     return present(presentation, sources, options->base ? 2 : 1, output, fault);
 }
 
+/* The order of the rows. */
+static bool set_sort(struct presentation *presentation, const char *word)
+{
+    char clean[64];
+
+    presentation->display.sort = word && strcmp(word, "cum") == 0 ? SORT_CUM : SORT_FLAT;
+    if (word && strcmp(word, "cum") != 0 && strcmp(word, "flat") != 0) {
+        message("unknown order '%s' (--sort): must be one of flat, cum",
+                message_clean(word, clean, sizeof clean));
+        return false;
+    }
+    if (!word || presentation->format == FORMAT_TEXT || presentation->format == FORMAT_JSON)
+        return true;
+    message("--sort works only with the formats text and json: choose one with -f");
+    return false;
+}
+
 static int report_main(const struct options *options, pid_t pid)
 {
     struct presentation presentation;
@@ -140,7 +158,8 @@ static int report_main(const struct options *options, pid_t pid)
     int code = EXIT_USAGE;
 
     (void)pid;
-    if (presentation_init(&presentation, options, FORMAT_TEXT)) {
+    if (presentation_init(&presentation, options, FORMAT_TEXT) &&
+        set_sort(&presentation, options->report.sort)) {
         presentation.events = &events;
         code = EXIT_DONE;
         if (perform_report(&presentation, options, inputs, &output, &fault) != FAULT_NONE)
@@ -165,7 +184,7 @@ const struct verb verb_report = {
         {
             {"format", NULL,
              "text        the functions, largest first (default)\n"
-             "tree        the stacks, indented, from the root (.tree)\n"
+             "tree        the stacks as an indented tree of calls (.tree)\n"
              "flame       flame graph, one HTML file without external\n"
              "            references (.html)\n"
              "pprof       for go tool pprof (.pb.gz)\n"
@@ -177,6 +196,9 @@ const struct verb verb_report = {
              "symbolized  the same with names, for jeprof (.symbolized)\n"
              "Default: from the extension of the output file, which\n"
              "may also be given as the format: -f html"},
+            {"sort", "BY",
+             "flat: by what a function allocates itself (default);\n"
+             "cum: with all that it calls"},
             {"json", NULL, "the same as -f json; an error is {\"error\": {...}}"},
             {"quiet", NULL, "suppress messages about missing symbols"},
         },

@@ -69,7 +69,7 @@ _jeattach()
 {
     local cur=${COMP_WORDS[COMP_CWORD]} option='' verb=${COMP_WORDS[1]-} pids=() i
     local verbs='ps status on off dump record leak recent watch report stats top reset purge mallctl'
-    local looks='--format --focus --ignore --hide --show --by-thread --allocator --no-fold --full-names --depth --value --unit'
+    local looks='--format --focus --ignore --hide --show --by-thread --allocator --no-fold --full-names --depth --lines --invert --value --unit'
     looks+=' --rows --no-inlines --debuginfod --output'
     local looks_live='--focus --ignore --hide --show --allocator --no-fold --full-names --depth --rows --no-inlines --debuginfod'
     local choice='--name --container --cgroup' common='--json --quiet --verbose --help --version'
@@ -96,7 +96,7 @@ _jeattach()
         record) options+=" --duration --every --every-bytes --on-new-peak --step --count --keep $looks" ;;
         leak) options+=" --duration --settle $looks" ;;
         recent) options+=" --duration --for --last --sort $looks" ;;
-        report) options+=" --base --root $looks" ;;
+        report) options+=" --base --root --sort $looks" ;;
         status) options+=' --no-call --core --exe --root' ;;
         on) options+=' --repair --allow-reset' ;;
         reset) options+=' --lg-sample' ;;
@@ -160,6 +160,7 @@ _jeattach()
             ;;
         --sort)
             [ "$verb" = top ] && _jeattach_words 'cur growth' "$cur"
+            [ "$verb" = report ] && _jeattach_words 'flat cum' "$cur"
             [ "$verb" = recent ] && _jeattach_words 'newest size lifetime' "$cur"
             return
             ;;
