@@ -1,6 +1,7 @@
 #include "cli/notes.h"
 #include "base/units.h"
 
+#include <errno.h>
 #include <string.h>
 
 static const char *lack_text(enum symbols_lack lack)
@@ -32,8 +33,9 @@ static void print_missing_names(const struct symbols_coverage *coverage)
                 coverage->err ? ": " : "", coverage->err ? strerror(coverage->err) : "");
     else
         message(
-            "%llu of %llu addresses in memory without a file have no name: code that the program "
-            "has generated (a JIT compiler), or of a library that is no longer loaded",
+            "%llu of %llu addresses in memory without a file have no name: code of a JIT compiler "
+            "that is not in a perf map (/tmp/perf-PID.map), or of a library that is no longer "
+            "loaded",
             nameless, all);
 }
 
@@ -67,6 +69,17 @@ static void print_periods(const struct run_note *note)
             units_bytes((double)note->count, first), units_bytes((double)note->total, second));
 }
 
+static void print_perf_map(const struct run_note *note)
+{
+    if (note->count == EPERM)
+        message("the perf map of the process (/tmp/perf-PID.map) is not used: it belongs to "
+                "another user");
+    else if (note->count == EFBIG)
+        message("the perf map is not used: it gives too many names to the same addresses");
+    else
+        message("the perf map is not used: %s", strerror((int)note->count));
+}
+
 void notes_print_profile(void *ctx, const struct run_note *note)
 {
     const struct options *options = ctx;
@@ -90,6 +103,9 @@ void notes_print_profile(void *ctx, const struct run_note *note)
         break;
     case NOTE_NAMES_MISSING:
         print_missing_names(note->coverage);
+        break;
+    case NOTE_PERF_MAP_UNUSED:
+        print_perf_map(note);
         break;
     case NOTE_STACKS_TRUNCATED:
         message("%llu stacks are as deep as jemalloc records: they end in [truncated]", count);

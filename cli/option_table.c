@@ -39,6 +39,8 @@ const struct option_row option_rows[] = {
      "with --core: the program, if it is no longer at its path"},
     {"root", '\0', OPTION_TEXT, AT(report.root), TAKES_FILE | TAKES_CORE, 0, OPTIONS_OF_VERB, "DIR",
      "look for the binaries below this directory"},
+    {"perf-map", '\0', OPTION_TEXT, AT(report.perf_map), TAKES_FILE, 0, OPTIONS_OF_VERB, "FILE",
+     "take names of code made at run time from this file, in the form of /tmp/perf-PID.map"},
     {"every", '\0', OPTION_DURATION, AT(every_ns), TAKES_SERIES, 0, OPTIONS_OF_VERB, "D",
      "take a series: one profile every D, until -d, --count or Ctrl-C"},
     {"every-bytes", '\0', OPTION_BYTES, AT(every_bytes), TAKES_SERIES, 0, OPTIONS_OF_VERB, "SIZE",

@@ -263,6 +263,19 @@ static bool resolve_location(struct locations *locations, struct location *locat
     return count ? add_known(locations, location, lines, count) : add_unknown(locations, location);
 }
 
+/* Names that only the perf map has are found for all addresses at once. */
+static void read_map(const struct locations *locations, size_t first, const uint32_t *order,
+                     struct symbols *symbols)
+{
+    const struct symbol_line *lines;
+
+    if (!symbols_find_map(symbols))
+        return;
+    for (size_t i = 0; first + i < locations->count; i++)
+        (void)symbols_lines(symbols, locations->list[first + order[i]].address, &lines);
+    symbols_read_map(symbols);
+}
+
 bool locations_add(struct locations *locations, const struct heap_profile *profile,
                    struct symbols *symbols)
 {
@@ -277,6 +290,7 @@ bool locations_add(struct locations *locations, const struct heap_profile *profi
         locations->list[locations->count++] =
             (struct location){.address = profile->addresses[i] - (profile->addresses[i] > 0)};
     }
+    read_map(locations, first, order, symbols);
     for (size_t i = 0; i < profile->address_count; i++)
         if (!resolve_location(locations, &locations->list[first + order[i]], first_mapping,
                               symbols))

@@ -2,6 +2,8 @@
 #include "base/list.h"
 #include "base/search.h"
 #include "base/table.h"
+#include "profile/jit_name.h"
+#include "profile/map_names.h"
 #include "profile/module_symbols.h"
 
 #include <errno.h>
@@ -21,6 +23,7 @@ struct answer {
     uint64_t address;
     const struct symbol_line *lines;
     size_t count;
+    bool generated; /* the name is of the perf map */
 };
 
 struct symbols {
@@ -34,6 +37,7 @@ struct symbols {
     size_t answer_count, answer_capacity;
     struct arena arena;
     uint64_t left; /* rest of SYMBOLS_READ_MAX */
+    struct map_names map_names;
 };
 
 static bool copy_strings(struct symbols *symbols, const struct symbols_options *options)
@@ -127,6 +131,7 @@ void symbols_free(struct symbols *symbols)
         return;
     for (size_t i = 0; i < symbols->module_count; i++)
         module_symbols_free(&symbols->modules[i]);
+    map_names_free(&symbols->map_names);
     table_free(&symbols->table);
     arena_free(&symbols->arena);
     free(symbols->answers);
@@ -195,6 +200,53 @@ size_t symbols_lines(struct symbols *symbols, uint64_t address, const struct sym
     }
     *lines = symbols->answers[place].lines;
     return symbols->answers[place].count;
+}
+
+bool symbols_find_map(struct symbols *symbols)
+{
+    return map_names_open(&symbols->map_names, &symbols->options);
+}
+
+/*
+ * In a sequence of profiles an address keeps its first name: its samples are older
+ * than the code that may have replaced it, and another name would look like growth.
+ */
+static void name_answer(struct symbols *symbols, struct answer *answer, const char *name)
+{
+    const struct mapping *mapping = mapping_at(symbols, answer->address);
+    struct symbol_line *line = arena_alloc(&symbols->arena, sizeof *line);
+
+    name = arena_string(&symbols->arena, name, strlen(name));
+    if (!line || !name)
+        return;
+    jit_name_line(&symbols->arena, name, line);
+    if (mapping)
+        symbols->modules[mapping->module].with_function++;
+    if (mapping && line->line)
+        symbols->modules[mapping->module].with_line++;
+    *answer = (struct answer){answer->address, line, 1, true};
+}
+
+void symbols_read_map(struct symbols *symbols)
+{
+    struct map_names *names = &symbols->map_names;
+
+    for (size_t i = 0; i < symbols->answer_count; i++)
+        if (!symbols->answers[i].count || symbols->answers[i].generated)
+            if (!map_names_want(names, symbols->answers[i].address))
+                break;
+    map_names_read(names);
+    for (size_t i = 0; i < symbols->answer_count; i++) {
+        struct answer *answer = &symbols->answers[i];
+        const char *name = answer->count ? NULL : map_names_find(names, answer->address);
+        if (name)
+            name_answer(symbols, answer, name);
+    }
+}
+
+int symbols_map_error(const struct symbols *symbols)
+{
+    return symbols->map_names.err;
 }
 
 bool symbols_build_id(struct symbols *symbols, size_t index, struct build_id *out)

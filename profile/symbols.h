@@ -44,6 +44,11 @@ struct symbols_options {
      * target: symbols_open_in_target.
      */
     int (*open)(void *ctx, const struct symbol_mapping *mapping);
+    /*
+     * Opens the perf map of the process (profile/perf_map.h), with the same ctx. Returns a file
+     * descriptor, owned by the symbols, or -errno. NULL: there is none.
+     */
+    int (*open_map)(void *ctx);
     void *ctx;
     uint64_t *left; /* internal: the bytes that may still be read, of all files together */
 };
@@ -55,6 +60,12 @@ struct symbols_target {
     struct memory *memory;
 };
 int symbols_open_in_target(void *ctx, const struct symbol_mapping *mapping);
+/*
+ * Opens /tmp/perf-PID.map in the target's root, PID being that of its own pid
+ * namespace. -EPERM: it belongs neither to the target's user nor to root nor to the
+ * tool's user, and may therefore contain the names of another process.
+ */
+int symbols_open_map_in_target(void *ctx);
 
 struct symbols;
 
@@ -69,6 +80,17 @@ void symbols_free(struct symbols *symbols);
  * - 1. The lines live as long as the symbols.
  */
 size_t symbols_lines(struct symbols *symbols, uint64_t address, const struct symbol_line **lines);
+
+/*
+ * Looks for a perf map. True: there is one; after symbols_lines for all addresses in
+ * question, symbols_read_map gives names to those that have no other. What has been
+ * read is read again only if the text has grown, or if there are new addresses.
+ */
+bool symbols_find_map(struct symbols *symbols);
+void symbols_read_map(struct symbols *symbols);
+
+/* Returns why the perf map is not used: an errno, or 0 if it is used or does not exist. */
+int symbols_map_error(const struct symbols *symbols);
 
 /*
  * Finds the build-id of the file of mapping number index. False: it has none,

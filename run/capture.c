@@ -138,6 +138,7 @@ fault_code capture_write_series(struct attachment *attachment, struct presentati
                                             .no_inlines = presentation->no_inlines,
                                             .debuginfod = presentation->debuginfod,
                                             .open = symbols_open_in_target,
+                                            .open_map = symbols_open_map_in_target,
                                             .ctx = &live};
 
     for (size_t i = 0; i < count; i++)

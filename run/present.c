@@ -103,6 +103,10 @@ static void report_part(const struct presentation *presentation, const struct pa
         return;
     report_oddities(presentation, &part->profile);
     report_coverage(presentation, part->symbols);
+    if (symbols_map_error(part->symbols))
+        report_note(presentation,
+                    &(struct run_note){.kind = NOTE_PERF_MAP_UNUSED,
+                                       .count = (uint64_t)symbols_map_error(part->symbols)});
     if (samples->cut)
         report_note(presentation,
                     &(struct run_note){.kind = NOTE_STACKS_TRUNCATED, .count = samples->cut});

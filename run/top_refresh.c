@@ -30,6 +30,7 @@ void top_refresh_init(struct top_refresh *refresh, const struct top_request *req
                                                       .debuginfod = request->debuginfod,
                                                       .no_build_ids = true,
                                                       .open = symbols_open_in_target,
+                                                      .open_map = symbols_open_map_in_target,
                                                       .ctx = &refresh->place};
     refresh->model = (struct top_model){.name = attachment->target.stat.comm,
                                         .pid = (int)attachment->target.pid,

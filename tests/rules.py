@@ -51,7 +51,7 @@ ALLOWED = {
     ("profile/debuginfod.c", "dlopen"): (1, "a library of the tool's, by its name"),
     ("profile/libdw.c", "dlopen"): (1, "a library of the tool's, by its name"),
     ("profile/module_files.c", "open"): (1, OWN + ": --root; below it, inroot_name"),
-    ("cli/verbs/report.c", "open"): (2, OWN + "; below /proc/PID/root, inroot_name"),
+    ("cli/verbs/report.c", "open"): (3, OWN + "; below /proc/PID/root, inroot_name"),
     ("cli/main.c", "open"): (1, "/dev/null"),
     ("host/spool.c", "open"): (1, "a file without a name (O_TMPFILE) in TMPDIR, /var/tmp, /tmp"),
     ("run/core_file.c", "open"): (3, OWN + ": --core, --root, --exe; below --root, inroot_name"),

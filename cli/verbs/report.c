@@ -104,6 +104,69 @@ static void make_title(struct presentation *presentation, const struct options *
                  text_base_name(options->file));
 }
 
+/* True if the file has the name that jemalloc gives to a profile of this pid: PREFIX.PID.N.mN.heap
+ */
+static bool names_pid(const char *file, pid_t pid)
+{
+    char part[24];
+
+    snprintf(part, sizeof part, ".%d.", (int)pid);
+    return strstr(text_base_name(file), part) != NULL;
+}
+
+/*
+ * The process of "/proc/PID/root/FILE" may have written FILE; another one in its
+ * container has another pid in the file's name, and other code at its addresses.
+ */
+static int open_map_of_process(const char *file)
+{
+    struct procfs proc;
+    struct target target;
+    int pid, fd = procfs_open(&proc, "/proc");
+    const struct symbols_target live = {.target = &target};
+
+    if (fd < 0)
+        return fd;
+    fd = -ENOENT;
+    if (sscanf(file, "/proc/%d/root/", &pid) == 1 &&
+        target_open(&target, &proc, pid, NULL) == FAULT_NONE) {
+        if (names_pid(file, target_ns_pid(&target)))
+            fd = symbols_open_map_in_target((void *)&live);
+        target_close(&target);
+    }
+    procfs_close(&proc);
+    return fd;
+}
+
+static int open_named_map(const char *path)
+{
+    AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    struct stat st;
+
+    if (fd < 0 || fstat(fd, &st))
+        return -errno;
+    return S_ISREG(st.st_mode) ? steal_fd(&fd) : -EINVAL;
+}
+
+static bool check_named_map(const char *path)
+{
+    char clean[256];
+    AUTO_CLOSE int fd = path ? open_named_map(path) : -1;
+
+    if (path && fd < 0)
+        message("--perf-map %s: %s", message_clean(path, clean, sizeof clean),
+                fd == -EINVAL ? "not a regular file" : strerror(-fd));
+    return !path || fd >= 0;
+}
+
+static int open_report_map(void *ctx)
+{
+    const struct options *options = ctx;
+
+    return options->report.perf_map ? open_named_map(options->report.perf_map)
+                                    : open_map_of_process(options->file);
+}
+
 static fault_code perform_report(struct presentation *presentation, const struct options *options,
                                  struct input *inputs, struct output *output, struct fault *fault)
 {
@@ -112,7 +175,9 @@ static fault_code perform_report(struct presentation *presentation, const struct
         .root = options->report.root ? options->report.root
                                      : root_of_file(options->file, root, sizeof root),
         .no_inlines = options->report.no_inlines,
-        .debuginfod = options->report.debuginfod};
+        .debuginfod = options->report.debuginfod,
+        .open_map = open_report_map,
+        .ctx = (void *)options};
     struct present_source sources[] = {{.text = &inputs[0].text, .symbols = &symbols},
                                        {.text = &inputs[1].text, .symbols = &symbols}};
     fault_code rc = read_input(&inputs[0], options->file, fault);
@@ -159,7 +224,8 @@ static int report_main(const struct options *options, pid_t pid)
 
     (void)pid;
     if (presentation_init(&presentation, options, FORMAT_TEXT) &&
-        set_sort(&presentation, options->report.sort)) {
+        set_sort(&presentation, options->report.sort) &&
+        check_named_map(options->report.perf_map)) {
         presentation.events = &events;
         code = EXIT_DONE;
         if (perform_report(&presentation, options, inputs, &output, &fault) != FAULT_NONE)

@@ -96,7 +96,7 @@ _jeattach()
         record) options+=" --duration --every --every-bytes --on-new-peak --step --count --keep $looks" ;;
         leak) options+=" --duration --settle $looks" ;;
         recent) options+=" --duration --for --last --sort $looks" ;;
-        report) options+=" --base --root --sort $looks" ;;
+        report) options+=" --base --root --perf-map --sort $looks" ;;
         status) options+=' --no-call --core --exe --root' ;;
         on) options+=' --repair --allow-reset' ;;
         reset) options+=' --lg-sample' ;;
@@ -168,7 +168,7 @@ _jeattach()
             _jeattach_words '12 14 16 19 21' "$cur"
             return
             ;;
-        --base | --core | --exe | --root)
+        --base | --core | --exe | --root | --perf-map)
             _jeattach_files "$cur"
             return
             ;;

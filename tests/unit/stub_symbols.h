@@ -48,6 +48,17 @@ size_t symbols_lines(struct symbols *symbols, uint64_t address, const struct sym
     return 0;
 }
 
+bool symbols_find_map(struct symbols *symbols)
+{
+    (void)symbols;
+    return false;
+}
+
+void symbols_read_map(struct symbols *symbols)
+{
+    (void)symbols;
+}
+
 bool symbols_build_id(struct symbols *symbols, size_t index, struct build_id *out)
 {
     (void)symbols;
