@@ -161,6 +161,12 @@ static bool set_regex(struct presentation *presentation, const char *option, con
     return false;
 }
 
+/* Other tools have options of their own for it. */
+static bool folds_plumbing(enum format format)
+{
+    return format != FORMAT_PPROF && !format_is_unchanged(format);
+}
+
 /* Names are full where a program reads them, and where the view does not run out of room. */
 static bool has_short_names(enum format format, const struct options *options)
 {
@@ -178,7 +184,7 @@ static bool set_filter(struct presentation *presentation, const struct options *
     presentation->samples.by_thread = report->by_thread;
     presentation->samples.thread_frames = report->by_thread && presentation->format != FORMAT_PPROF;
     presentation->samples.keep_allocator = report->keep_allocator;
-    presentation->samples.keep_plumbing = report->no_fold;
+    presentation->samples.keep_plumbing = report->no_fold || !folds_plumbing(presentation->format);
     presentation->samples.short_names = has_short_names(presentation->format, options);
     presentation->display.full_names = report->full_names;
     presentation->display.unfolded = report->no_fold;

@@ -66,14 +66,15 @@ static bool same_function_line(const void *ctx, uint32_t place, const void *key)
     const struct locations *locations = ctx;
     const struct function *have = &locations->functions[place], *want = key;
 
-    return have->group == want->group && have->start_line == want->start_line &&
-           strcmp(have->file, want->file) == 0 && strcmp(have->linkage, want->linkage) == 0 &&
-           strcmp(have->name, want->name) == 0;
+    return have->start_line == want->start_line && have->module == want->module &&
+           strcmp(have->name, want->name) == 0 && strcmp(have->file, want->file) == 0 &&
+           strcmp(have->linkage, want->linkage) == 0;
 }
 
 static uint64_t hash_function(const struct table *table, const struct function *function)
 {
-    return table_hash_number(table, (uint64_t)function->group << 32 | function->start_line) ^
+    return table_hash_number(table, function->start_line) ^
+           table_hash_bytes(table, function->name, strlen(function->name)) << 2 ^
            table_hash_bytes(table, function->file, strlen(function->file)) ^
            table_hash_bytes(table, function->linkage, strlen(function->linkage)) << 1;
 }
@@ -96,33 +97,40 @@ static const char *keep_full_name(struct locations *locations, const struct func
     return strcmp(shown, function->name) == 0 ? shown : keep_text(locations, function->name);
 }
 
+/* Completes a new function, and copies its strings. False: out of memory. */
+static bool keep_function(struct locations *locations, struct function *function)
+{
+    function->group = find_group_of(locations, function->name);
+    if (function->group == TABLE_NONE)
+        return false;
+    function->name = keep_full_name(locations, function);
+    function->linkage = keep_text(locations, function->linkage);
+    function->file = keep_text(locations, function->file);
+    if (!function->name || !function->linkage || !function->file)
+        return false;
+    function->kind = code_kind(function->name);
+    if (function->kind == CODE_OWN)
+        function->kind = function->module;
+    return true;
+}
+
 /* Returns the number of the function; copies its strings if it is new. */
 static uint32_t find_function(struct locations *locations, struct function function)
 {
-    struct function *kept;
     uint32_t place;
 
     if (strcmp(function.linkage, function.name) == 0)
         function.linkage = "";
-    function.group = find_group_of(locations, function.name);
-    if (function.group == TABLE_NONE ||
-        !GROW(locations->functions, locations->function_capacity, locations->function_count))
+    if (!GROW(locations->functions, locations->function_capacity, locations->function_count))
         return TABLE_NONE;
     place =
         table_put(&locations->function_table, hash_function(&locations->function_table, &function),
                   same_function_line, locations, &function, (uint32_t)locations->function_count);
     if (place == TABLE_NONE || place != locations->function_count)
         return place;
-    kept = &locations->functions[place];
-    *kept = function;
-    kept->name = keep_full_name(locations, &function);
-    if (!kept->name)
+    if (!keep_function(locations, &function))
         return TABLE_NONE;
-    kept->kind = code_kind(kept->name);
-    kept->linkage = keep_text(locations, function.linkage);
-    kept->file = keep_text(locations, function.file);
-    if (!kept->linkage || !kept->file)
-        return TABLE_NONE;
+    locations->functions[place] = function;
     locations->function_count++;
     return place;
 }
@@ -130,8 +138,12 @@ static uint32_t find_function(struct locations *locations, struct function funct
 static bool add_location_line(struct locations *locations, struct location *location,
                               const struct function *function, unsigned line)
 {
-    uint32_t number = find_function(locations, *function);
+    struct function wanted = *function;
+    uint32_t number;
 
+    if (location->mapping != TABLE_NONE)
+        wanted.module = locations->mappings[location->mapping].kind;
+    number = find_function(locations, wanted);
     if (number == TABLE_NONE ||
         !GROW(locations->lines, locations->line_capacity, locations->line_count))
         return false;
@@ -222,7 +234,8 @@ static bool add_mappings(struct locations *locations, const struct heap_profile 
         struct location_mapping to = {.start = from->start,
                                       .end = from->end,
                                       .offset = from->offset,
-                                      .path = keep_text(locations, from->path)};
+                                      .path = keep_text(locations, from->path),
+                                      .kind = code_kind_of_module(from->path)};
         if (!to.path ||
             !GROW(locations->mappings, locations->mapping_capacity, locations->mapping_count))
             return false;
@@ -300,7 +313,7 @@ bool locations_add(struct locations *locations, const struct heap_profile *profi
 
 uint32_t locations_pseudo(struct locations *locations, const char *name)
 {
-    struct function function = {.name = name, .linkage = "", .file = ""};
+    struct function function = {.name = name, .linkage = "", .file = "", .module = CODE_SYSTEM};
     struct location location = {
         .mapping = TABLE_NONE, .first = (uint32_t)locations->line_count, .named = true};
 
@@ -308,6 +321,18 @@ uint32_t locations_pseudo(struct locations *locations, const char *name)
         !add_location_line(locations, &location, &function, 0))
         return TABLE_NONE;
     locations->list[locations->count] = location;
+    return (uint32_t)locations->count++;
+}
+
+uint32_t locations_add_outer(struct locations *locations, uint32_t number, uint32_t lines)
+{
+    struct location outer = locations->list[number];
+
+    if (!GROW(locations->list, locations->capacity, locations->count))
+        return TABLE_NONE;
+    outer.first += lines;
+    outer.count -= lines;
+    locations->list[locations->count] = outer;
     return (uint32_t)locations->count++;
 }
 

@@ -15,12 +15,12 @@
 #include "profile/symbols.h"
 
 struct function {
-    const char *name;    /* demangled, or "module+0x1234" */
-    const char *linkage; /* the linker's name; "": same as name */
-    const char *file;    /* "": unknown */
-    unsigned start_line; /* 0: unknown */
-    uint32_t group;      /* index in groups: all functions that are shown with this name */
-    enum code_kind kind; /* whose code it is */
+    const char *name;            /* demangled, or "module+0x1234" */
+    const char *linkage;         /* the linker's name; "": same as name */
+    const char *file;            /* "": unknown */
+    unsigned start_line;         /* 0: unknown */
+    uint32_t group;              /* index in groups: all functions that are shown with this name */
+    enum code_kind kind, module; /* whose code it is, and that of its module */
 };
 
 struct location_line {
@@ -40,6 +40,7 @@ struct location_mapping {
     uint64_t offset;
     const char *path;
     struct build_id build_id;                              /* len 0: unknown */
+    enum code_kind kind;                                   /* CODE_OWN: names decide */
     bool has_functions, has_files, has_lines, has_inlines; /* known for at least one location */
 };
 
@@ -71,6 +72,11 @@ bool locations_add(struct locations *locations, const struct heap_profile *profi
                    struct symbols *symbols);
 /* Adds a location that stands for no code, such as "[truncated]". TABLE_NONE: out of memory. */
 uint32_t locations_pseudo(struct locations *locations, const char *name);
+/*
+ * Adds a location that is another one without its innermost lines; they are
+ * fewer than it has. TABLE_NONE: out of memory.
+ */
+uint32_t locations_add_outer(struct locations *locations, uint32_t number, uint32_t lines);
 void locations_free(struct locations *locations);
 
 /*

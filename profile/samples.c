@@ -1,5 +1,6 @@
 #include "profile/samples.h"
 #include "base/list.h"
+#include "profile/folding.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -21,6 +22,7 @@ struct builder {
     struct samples *samples;
     const struct samples_options *options;
     struct filter_mark *marks;
+    struct folding folding; /* begins NULL: nothing is folded */
     uint32_t *same; /* for each location, the one that stands for all with the same lines; NULL: no
                        comparison */
     struct table table;      /* of the samples that are compared */
@@ -149,6 +151,20 @@ static bool add_calls(struct builder *builder, const struct heap_line *line)
     return true;
 }
 
+/* Leaves out the calls of libraries at the start; returns how many calls are left. */
+static uint32_t fold_calls(struct builder *builder, uint32_t *calls, uint32_t count)
+{
+    struct samples *samples = builder->samples;
+    uint32_t folded =
+        builder->folding.begins
+            ? folding_apply(&builder->folding, &samples->locations, calls, count, &samples->folded)
+            : 0;
+
+    for (uint32_t i = folded; i < count; i++)
+        calls[i - folded] = builder->same ? builder->same[calls[i]] : calls[i];
+    return count - folded;
+}
+
 /* Keeps the calls from first on that are to be shown. False: the sample is not shown. */
 static bool select_calls(struct builder *builder, uint32_t first)
 {
@@ -168,8 +184,10 @@ static bool select_calls(struct builder *builder, uint32_t first)
             return false;
         focused |= mark->focused;
         if (!mark->hidden)
-            calls[kept++] = builder->same ? builder->same[calls[i]] : calls[i];
+            calls[kept++] = calls[i];
     }
+    if (focused)
+        kept = fold_calls(builder, calls, kept);
     samples->call_count = first + kept;
     return focused && kept > 0;
 }
@@ -351,6 +369,23 @@ static bool add_part(struct builder *builder, const struct part *part)
     return true;
 }
 
+/* Visits all locations: filters, folding, and the comparison, which sees what folding adds. */
+static bool prepare_selection(struct builder *builder, bool compares)
+{
+    const struct samples_options *options = builder->options;
+    struct locations *locations = &builder->samples->locations;
+
+    builder->marks = filter_apply(&options->filter, locations);
+    if (!builder->marks)
+        return false;
+    if (!options->keep_plumbing && !options->keep_allocator &&
+        !folding_make(&builder->folding, locations))
+        return false;
+    if (compares)
+        builder->same = find_same(locations);
+    return !compares || builder->same;
+}
+
 /* Adds all locations first: a filter and a comparison visit each of them once. */
 static bool build_samples(struct builder *builder, struct part *parts, size_t count)
 {
@@ -364,11 +399,7 @@ static bool build_samples(struct builder *builder, struct part *parts, size_t co
     for (size_t i = 0; good && i < count; i++)
         good = add_locations(builder, &parts[i]);
     builder->samples->first_location = parts[0].first_location;
-    if (good)
-        builder->marks = filter_apply(&builder->options->filter, locations);
-    if (good && count > 1)
-        builder->same = find_same(locations);
-    good = good && builder->marks && (count == 1 || builder->same);
+    good = good && prepare_selection(builder, count > 1);
     for (size_t i = 0; good && i < count; i++)
         good = add_part(builder, &parts[i]);
     return good;
@@ -410,6 +441,7 @@ bool samples_build_series(struct samples *samples, const struct samples_options 
            build_samples(&builder, parts, count);
     free(builder.marks);
     free(builder.same);
+    free(builder.folding.begins);
     free(builder.seconds);
     table_free(&builder.table);
     return good;

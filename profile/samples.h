@@ -41,7 +41,7 @@ struct samples_options {
     bool by_thread;      /* one sample per stack and thread */
     bool thread_frames;  /* with by_thread: the thread's name as the outermost call */
     bool keep_allocator; /* keep the allocator's own calls */
-    bool keep_plumbing;  /* keep innermost calls of CODE_PLUMBING, which their caller asked for */
+    bool keep_plumbing;  /* keep innermost calls of standard libraries, which their caller made */
     bool short_names;    /* functions are groups by their short names */
 };
 
@@ -62,6 +62,7 @@ struct samples {
     size_t point_count;         /* number of profiles; 0: compares nothing */
     size_t point_capacity;
     size_t cut, trimmed; /* stacks that jemalloc has truncated; calls that were left out */
+    size_t folded;       /* calls of standard libraries that were left out, of all stacks */
 };
 
 /*

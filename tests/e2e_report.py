@@ -367,7 +367,7 @@ class Known(Case):
         path = self.dump(self.sites())
         packed = path + ".pb.gz"
         self.report(path, "-o", packed)
-        ours = rows(self.report(path, "--unit", "B", "--rows", "0"))
+        ours = rows(self.report(path, "--unit", "B", "--rows", "0", "--no-fold"))
         theirs = pprof_rows(self.pprof(packed, "-top"))
         self.assert_known(theirs)
         for name in ours.keys() & theirs.keys():
@@ -387,7 +387,7 @@ class Known(Case):
             ("hide", "libc"),
         ):
             with self.subTest(option=option, regex=regex):
-                words = ("--unit", "B", "--rows", "0", "--" + option, regex)
+                words = ("--unit", "B", "--rows", "0", "--no-fold", "--" + option, regex)
                 ours = rows(self.report(path, *words))
                 theirs = pprof_rows(self.pprof(packed, "-top", "-%s=%s" % (option, regex)))
                 named = {name for name in ours if "+0x" not in name}
