@@ -14,7 +14,7 @@ enum { PERF_BLOCK = 1 << 20, PERF_LINE_MAX = SYMBOL_NAME_MAX };
 /* Of a larger file only the end is read, which is newer. */
 #define PERF_READ_MAX (512ull << 20)
 
-static bool take_number(struct cursor *line, uint64_t *value)
+static bool take_perf_number(struct cursor *line, uint64_t *value)
 {
     cursor_skip_blanks(line);
     if (!cursor_take_text(line, "0x"))
@@ -23,9 +23,9 @@ static bool take_number(struct cursor *line, uint64_t *value)
 }
 
 /* Takes "3f2a040 1c8 name"; the name may contain any bytes but NUL, blanks as well. */
-static bool take_entry(struct cursor *line, uint64_t *start, uint64_t *size)
+static bool take_perf_entry(struct cursor *line, uint64_t *start, uint64_t *size)
 {
-    if (!take_number(line, start) || !take_number(line, size) || line->at == line->end ||
+    if (!take_perf_number(line, start) || !take_perf_number(line, size) || line->at == line->end ||
         (*line->at != ' ' && *line->at != '\t'))
         return false;
     cursor_skip_blanks(line);
@@ -56,7 +56,7 @@ static void take_perf_line(struct perf_map *map, struct cursor line)
     size_t first;
 
     map->lines++;
-    if (!take_entry(&line, &start, &size)) {
+    if (!take_perf_entry(&line, &start, &size)) {
         map->odd++;
         return;
     }
