@@ -483,7 +483,7 @@ fault_code job_describe_sampling(const struct job *job, const char *const *calls
     struct prof_state state;
     fault_code rc = FAULT_NONE;
 
-    if (attachment->reads && !switching_find(attachment, true, &state))
+    if (attachment->reads && !job->options->reset && !switching_find(attachment, true, &state))
         return job_describe_memory(job, "the profile can be read from the memory of the process, "
                                         "and prof.active is one byte of it");
     if (!attachment->planned)

@@ -160,6 +160,19 @@ static void print_switched_on(const struct job *job, const struct run_note *note
                 (int)job->attachment->target.pid);
 }
 
+static void print_reset(const struct run_note *note)
+{
+    char bytes[UNITS_TEXT];
+
+    if (note->count)
+        message("prof.reset drops all samples taken so far: %s in %llu stack%s, which no later "
+                "profile of this process will have",
+                units_bytes((double)note->total, bytes), (unsigned long long)note->count,
+                note->count == 1 ? "" : "s");
+    else
+        message("prof.reset drops nothing: there is no sample yet");
+}
+
 static void print_threads(const struct run_note *note)
 {
     unsigned long long count = note->count, total = note->total;
@@ -196,6 +209,9 @@ void notes_print(void *ctx, const struct run_note *note)
         break;
     case NOTE_NOTHING_SAMPLED:
         print_empty(note);
+        break;
+    case NOTE_RESET:
+        print_reset(note);
         break;
     case NOTE_PROFILES_SKIPPED:
         message("writing a profile takes longer than --every: some profiles are skipped");

@@ -24,7 +24,7 @@ enum {
     TAKES_HOOKS = 1 << 11,    /* --force-hooks */
     TAKES_DURATION = 1 << 12, /* -d */
     TAKES_SERIES = 1 << 13,   /* --every, --every-bytes, --on-new-peak, --count, --keep */
-    TAKES_SETTLE = 1 << 14,   /* --settle */
+    TAKES_SETTLE = 1 << 14,   /* --settle, --reset */
     TAKES_REFRESH = 1 << 15,  /* -d, --count, --once, --sort, and some of TAKES_FORMAT */
     TAKES_RULES = 1 << 16,    /* --when and its limits; -o is a directory */
     TAKES_WAY = 1 << 17,      /* --no-call, --call */
@@ -80,7 +80,7 @@ struct options {
     bool json, quiet, dry_run, help, version;
     bool once; /* --once */
     bool list, no_call, call, freeze, force_hooks, allow_reset, full, prometheus, allow_slow;
-    bool threads, repair;
+    bool threads, repair, reset;
     int verbose;
     struct profile_options report;
     struct watch_options watch;

@@ -105,6 +105,10 @@ static const char *wrong_with_way(const struct options *options, unsigned takes)
         return "--no-call cannot be combined with --thread: it stops no thread";
     if (options->no_call && options->full)
         return "--no-call and --full exclude each other: only a call makes jemalloc's report";
+    if (options->no_call && options->reset)
+        return "--no-call and --reset exclude each other: prof.reset is a call";
+    if (options->freeze && options->reset)
+        return "--freeze and --reset exclude each other: a frozen process makes no call";
     if (options->freeze && options->call)
         return "--freeze and --call exclude each other: a frozen process makes no call";
     if (options->freeze && options->thread)

@@ -19,6 +19,7 @@ enum run_note_kind {
     NOTE_RESTORE_RETRIED,     /* fault: why prof.active is not `active` again yet */
     NOTE_NOTHING_SAMPLED,     /* the profile has no sample; count: the period in bytes */
     NOTE_PROFILES_SKIPPED,    /* a series: writing takes longer than its interval */
+    NOTE_RESET,               /* prof.reset is about to drop count stacks, of total bytes */
     /* of a way */
     NOTE_UNREADABLE, /* fault: why the profile is not read from memory, but taken by a call */
     /* of a profile that is written in some format */

@@ -1,4 +1,5 @@
 #include "run/leak.h"
+#include "jemalloc/reset.h"
 #include "profile/heap.h"
 #include "run/faults.h"
 #include "run/interrupt.h"
@@ -43,11 +44,18 @@ static fault_code read_counts(struct attachment *attachment, struct leak_end *en
     return rc == FAULT_STATS_ABSENT ? FAULT_NONE : rc;
 }
 
+/* In the stop of the first profile, so that nothing is sampled between the two. */
 static fault_code first_held(struct attachment *attachment, void *ctx, struct fault *fault)
 {
     struct leak *leak = ctx;
-    fault_code rc = sampling_begin(attachment, &leak->sampling, fault);
+    struct reset_result result;
+    fault_code rc = FAULT_NONE;
 
+    if (leak->dropped.known)
+        rc = reset_run(&attachment->injection, &attachment->instance, -1, &attachment->hooks,
+                       &result, fault);
+    if (rc == FAULT_NONE)
+        rc = sampling_begin(attachment, &leak->sampling, fault);
     return rc == FAULT_NONE ? read_counts(attachment, &leak->before, fault) : rc;
 }
 
@@ -56,6 +64,46 @@ static fault_code second_held(struct attachment *attachment, void *ctx, struct f
     struct leak *leak = ctx;
 
     return read_counts(attachment, &leak->after, fault);
+}
+
+/* ---- prof.reset ---- */
+
+static void count_dropped(struct leak_dropped *dropped, const struct heap_profile *profile)
+{
+    double bytes = 0;
+
+    for (size_t i = 0; i < profile->line_count; i++)
+        bytes +=
+            heap_estimate(profile, profile->lines[i].counts.objects, profile->lines[i].counts.bytes)
+                .bytes;
+    *dropped = (struct leak_dropped){
+        .known = true, .bytes = (uint64_t)bytes, .stacks = profile->line_count};
+}
+
+/* Takes the profile that it will drop; from now on prof.active is switched by calls. */
+static fault_code prepare_reset(const struct leak_run *run, struct fault *fault)
+{
+    struct attachment *attachment = run->attachment;
+    struct leak_dropped *dropped = &run->leak->dropped;
+    struct heap_profile profile = {0};
+    struct capture former;
+    fault_code rc;
+
+    capture_init(&former);
+    rc = capture_take(attachment, &former, NULL, fault);
+    if (rc == FAULT_NONE)
+        rc = heap_parse(&profile, (const char *)former.text.bytes, former.text.len, fault);
+    count_dropped(dropped, &profile);
+    heap_free(&profile);
+    capture_free(&former);
+    if (rc == FAULT_NONE && !attachment->planned)
+        rc = attachment_prepare(attachment, fault);
+    if (rc == FAULT_NONE)
+        attachment_note(attachment, &(struct run_note){.kind = NOTE_RESET,
+                                                       .count = dropped->stacks,
+                                                       .total = dropped->bytes});
+    attachment_rest(attachment);
+    return rc == FAULT_NONE ? attachment_renew(attachment, interrupt_flag(), fault) : rc;
 }
 
 /* ---- the two ends ---- */
@@ -127,8 +175,10 @@ fault_code leak_run(struct leak *leak, struct attachment *attachment,
                     const struct leak_request *request, struct fault *fault)
 {
     const struct leak_run run = {leak, attachment, request};
-    fault_code rc = take_first(&run, fault);
+    fault_code rc = request->reset ? prepare_reset(&run, fault) : FAULT_NONE;
 
+    if (rc == FAULT_NONE)
+        rc = take_first(&run, fault);
     if (rc == FAULT_NONE)
         rc = wait_sampling(&run, fault);
     if (rc == FAULT_NONE && request->settle_ns && !leak->sampling.interrupted)

@@ -8,6 +8,7 @@
 struct leak_request {
     uint64_t duration_ns;
     uint64_t settle_ns; /* without sampling, before the second profile; 0: none */
+    bool reset;         /* calls prof.reset first, so that the first profile is empty */
     bool by_thread;     /* the points between keep the counts of threads */
     bool impatient;     /* once prof.active is restored, a signal ends the process at once */
 };
@@ -23,8 +24,15 @@ struct leak_end {
     uint64_t at_ns;  /* CLOCK_MONOTONIC */
 };
 
+/* What prof.reset has dropped, as estimated from the samples. */
+struct leak_dropped {
+    bool known; /* it was called */
+    uint64_t bytes, stacks;
+};
+
 struct leak {
     struct sampling sampling;
+    struct leak_dropped dropped;
     struct leak_end before, after;
     struct between between; /* while it sampled */
 };
@@ -33,7 +41,7 @@ void leak_init(struct leak *leak);
 void leak_free(struct leak *leak);
 
 /*
- * Samples for a while with a profile at each end. sampling_settle in each case.
+ * Samples for a while with a profile at each end, and some between. sampling_settle in each case.
  */
 fault_code leak_run(struct leak *leak, struct attachment *attachment,
                     const struct leak_request *request, struct fault *fault);

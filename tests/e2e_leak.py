@@ -163,6 +163,44 @@ class Leak(e2e_record.TestCase):
         self.assertEqual((json.loads(out)["old"], json.loads(out)["new"]), (True, True))
         self.assert_active(leaky.pid, True)
 
+    def test_reset(self):
+        """The list starts from nothing, whatever was sampled before; that is said first."""
+        for way in ((), ("--call",)):
+            with self.subTest(way=way):
+                leaky = Leaky(self, sample=12)
+                self.use("on", leaky.pid)
+                leaky.wait_leaked(1 << 20)
+                before = leaky.leaked()
+                path = os.path.join(self.directory(), "x.folded")
+                tool = self.start_leak(leaky, "--json", "--reset", "-o", path, *way)
+                leaky.wait_leaked(3 << 19)
+                tool.send_signal(signal.SIGINT)
+                code, out, err = self.end(tool)
+                most = leaky.leaked() - before
+                told = json.loads(out)
+                self.assertEqual(code, lib.INTERRUPTED, err)
+                self.assertIn("prof.reset drops all samples taken so far: ", err)
+                self.assertLess(err.index("prof.reset drops"), err.index("prof.active"))
+                self.assertGreater(told["dropped_bytes"], 1 << 19)
+                self.assertGreater(told["dropped_stacks"], 0)
+                self.assertEqual(told["rows"][0]["stack"][0]["function"], "leak_here")
+                held = re.search(rb";work;leak_here (\d+) (\d+)$", self.read(path), re.M)
+                self.assertLess(int(held[1]), 1 << 18)  # without the MiB and more from before
+                first = told["rows"][0]
+                self.assertLess(first["bytes"] - 2 * first["error"], most)
+                self.assertGreater(first["bytes"] + 2 * first["error"], 3 << 19)
+                self.assertIsNotNone(told["allocated_after"])  # there were calls
+                self.assertTrue(leaky.alive())
+
+    def test_reset_is_a_call(self):
+        leaky = Leaky(self)
+        result = self.assert_ran(self.tool("leak", "--reset", "--dry-run", leaky.pid))
+        self.assertIn("prof.reset (drops all samples)", result.text)
+        for words in (("--no-call",), ("--freeze",)):
+            result = self.tool("leak", leaky.pid, "-d", "1h", "--reset", *words)
+            self.assert_failed(result, lib.USAGE)
+        self.assert_active(leaky.pid, False)
+
     def test_formats(self):
         leaky = Leaky(self)
         place = self.directory()

@@ -111,7 +111,7 @@ class Series:
             "top": ["top", "--call", "--once"],
             "record": ["record", "--call", "-d", "1ms", "-o", "/dev/null"],
             "recent": ["recent", "--for", "1ms"],
-            "leak": ["leak", "--call", "-d", "1ms", "--settle", "1ms"],
+            "leak": ["leak", "--call", "--reset", "-d", "1ms", "--settle", "1ms"],
             "watch": ["watch", "--call", "--when", "rss>1K", "--once", "--on", "-o",
                       self.profiles],
             "several": ["on", "--call"],

@@ -70,6 +70,8 @@ static void print_sum(const struct leak *leak, const struct growth *growth,
     char grown[DISPLAY_NUMBER_SIZE], shrunk[DISPLAY_NUMBER_SIZE], error[DISPLAY_NUMBER_SIZE],
         time[UNITS_TEXT];
 
+    if (leak->dropped.known)
+        printf("since prof.reset: objects allocated since and still in use, not the net growth\n");
     printf("sampled for %s: grew by %s, shrank by %s, error of the sum about %s\n",
            units_duration(sampling_ns(&leak->sampling), time),
            display_bytes(display, (double)growth->grown, grown),
@@ -145,6 +147,17 @@ static void json_ends(const struct leak *leak, struct json *json)
     json_number(json, "allocated_ns", leak->after.at_ns - leak->before.at_ns);
 }
 
+static void json_dropped(const struct leak_dropped *dropped, struct json *json)
+{
+    if (dropped->known) {
+        json_number(json, "dropped_bytes", dropped->bytes);
+        json_number(json, "dropped_stacks", dropped->stacks);
+    } else {
+        json_null(json, "dropped_bytes");
+        json_null(json, "dropped_stacks");
+    }
+}
+
 static bool print_leak_json(const struct samples *samples, const struct display *display, void *ctx)
 {
     const struct leak_verb *verb = ctx;
@@ -158,6 +171,7 @@ static bool print_leak_json(const struct samples *samples, const struct display 
     attachment_json_begin(attachment, &json);
     sampling_json(&leak->sampling, &json);
     json_ends(leak, &json);
+    json_dropped(&leak->dropped, &json);
     json_signed(&json, "grown", growth.grown);
     json_signed(&json, "shrunk", growth.shrunk);
     json_rounded(&json, "error", trunc(growth.error));
@@ -202,6 +216,8 @@ static fault_code perform_leak(struct leak_verb *verb, struct fault *fault)
     const struct leak_request request = {.duration_ns = options->duration_ns ? options->duration_ns
                                                                              : DEFAULT_NS,
                                          .settle_ns = options->settle_ns,
+                                         .reset = options->reset,
+                                         .by_thread = options->report.by_thread,
                                          .impatient = options_to_stdout(options)};
     fault_code rc = FAULT_NONE;
 
@@ -264,7 +280,11 @@ const struct verb verb_leak = {
              "bytes, twice the standard deviation of the sampling, objects and bytes per\n"
              "second, beside the RSS at both ends; with --call, stats.allocated, and how much\n"
              "of it the samples cover. Memory that was allocated before sampling began has no\n"
-             "stack. As record, it makes no call where that is possible.\n",
+             "stack. As record, it makes no call where that is possible.\n"
+             "\n"
+             "With --reset the list starts from nothing: what is in it was allocated since and\n"
+             "is still in use. Growth of a site that was old already counts in full, however\n"
+             "much of its older memory was freed meanwhile.\n",
     .notes = "Ctrl-C ends it early, as it ends record: exit code 130.\n",
     .options =
         {
@@ -280,9 +300,11 @@ const struct verb verb_leak = {
         {
             "mallctl version, config.prof, opt.prof, prof.active, ... (read)",
             "mallctl arenas.narenas, opt.narenas, arena.<each>.extent_hooks (read)",
+            "with --reset: mallctl prof.lg_sample (read), prof.reset (drops all samples)",
             "mallctl prof.active=true (write, then read back), unless it is true",
             "mallctl epoch (write), stats.allocated, ... (read); mallctl prof.dump",
-            "no call while it waits; then in one stop:",
+            "while it waits: mallctl prof.dump from time to time, for 1 % of the time at most;",
+            "then in one stop:",
             "mallctl prof.active (read); epoch (write), stats.allocated, ... (read)",
             "mallctl prof.dump, prof.active (the former value written), then read back",
             "with --settle, between them: mallctl prof.active=false (write, then read back)",

@@ -94,7 +94,7 @@ _jeattach()
     case $verb in
         dump) options+=" --path $looks --core --exe --root" ;;
         record) options+=" --duration --every --every-bytes --on-new-peak --step --count --keep $looks" ;;
-        leak) options+=" --duration --settle $looks" ;;
+        leak) options+=" --duration --settle --reset $looks" ;;
         recent) options+=" --duration --for --last --sort $looks" ;;
         report) options+=" --base --root --perf-map --sort $looks" ;;
         status) options+=' --no-call --core --exe --root' ;;
