@@ -1,203 +1,212 @@
 #include "profile/flame.h"
 #include "base/json.h"
 #include "base/list.h"
+#include "profile/flame_tree.h"
 
-#include <math.h>
 #include <string.h>
 
 /* Maximum characters of the data: browsers are quick with it, and mail accepts it. */
 enum { DATA_LIMIT = 1500 << 10 };
 
-struct flame_node {
-    uint32_t name; /* a group, or NAME_SMALLER */
-    uint32_t depth;
-    uint32_t joined; /* of NAME_SMALLER: the number of calls that it stands for */
-    struct amount amount;
+/* A box may stand for many calls; these are the numbers of texts, except line and kind. */
+struct flame_call {
+    uint32_t name, full_name, file, line, module, kind;
 };
 
-enum { NAME_SMALLER = UINT32_MAX };
+/* What the boxes refer to, numbered in the order of its first use. */
+struct flame_data {
+    const char **texts;
+    struct flame_call *calls;
+    size_t text_count, text_capacity, call_count, call_capacity;
+    struct table text_table, call_table;
+    const struct samples *samples;
+};
 
-/* The tree in the order of the stacks: a node, then everything below it. */
+static bool same_data_text(const void *ctx, uint32_t place, const void *key)
+{
+    const struct flame_data *data = ctx;
+    return strcmp(data->texts[place], key) == 0;
+}
+
+static uint32_t find_data_text(struct flame_data *data, const char *text)
+{
+    uint64_t hash = table_hash_bytes(&data->text_table, text, strlen(text));
+    uint32_t place;
+
+    if (!LIST_GROW(data->texts, data->text_capacity, data->text_count))
+        return TABLE_NONE;
+    place =
+        table_put(&data->text_table, hash, same_data_text, data, text, (uint32_t)data->text_count);
+    if (place == data->text_count)
+        data->texts[data->text_count++] = text;
+    return place;
+}
+
+static bool same_data_call(const void *ctx, uint32_t place, const void *key)
+{
+    const struct flame_data *data = ctx;
+    return memcmp(&data->calls[place], key, sizeof *data->calls) == 0;
+}
+
+static uint32_t put_data_call(struct flame_data *data, const struct flame_call *call)
+{
+    uint64_t hash = table_hash_bytes(&data->call_table, call, sizeof *call);
+    uint32_t place;
+
+    if (!LIST_GROW(data->calls, data->call_capacity, data->call_count))
+        return TABLE_NONE;
+    place =
+        table_put(&data->call_table, hash, same_data_call, data, call, (uint32_t)data->call_count);
+    if (place == data->call_count)
+        data->calls[data->call_count++] = *call;
+    return place;
+}
+
+/* Returns the number of the call of a box, or TABLE_NONE: out of memory. */
+static uint32_t find_data_call(struct flame_data *data, const struct flame_tree *tree,
+                               const struct flame_node *node)
+{
+    const struct locations *locations = &data->samples->locations;
+    struct flame_place place = flame_place(tree, data->samples, node);
+    const struct function *function = &locations->functions[place.function];
+    const char *module = place.mapping == TABLE_NONE ? "" : locations->mappings[place.mapping].path;
+    struct flame_call call = {.name = find_data_text(data, locations->groups[node->name]),
+                              .full_name = find_data_text(data, function->name),
+                              .file = find_data_text(data, function->file),
+                              .line = place.line,
+                              .module = find_data_text(data, module),
+                              .kind = (uint32_t)function->kind};
+
+    if (call.name == TABLE_NONE || call.full_name == TABLE_NONE || call.file == TABLE_NONE ||
+        call.module == TABLE_NONE)
+        return TABLE_NONE;
+    return put_data_call(data, &call);
+}
+
+/*
+ * Writes what distinguishes a box from the one before it and from its caller, so
+ * that most numbers are small: the levels back to its caller; its call, times
+ * two, plus one if it has other places; how much less than its caller it holds,
+ * also before and in the error if the profile compares. A joined box has the call
+ * 0, and their number in the end.
+ */
+static bool write_flame_node(struct flame_data *data, struct flame_tree *tree, size_t index,
+                             struct json *json)
+{
+    static const struct amount none;
+    const struct flame_node *node = &tree->nodes[index];
+    const struct amount *own = &node->amount,
+                        *outer =
+                            node->depth ? &tree->nodes[tree->open[node->depth - 1]].amount : &none;
+    uint32_t call = 0, before = index ? tree->nodes[index - 1].depth + 1 : 0;
+
+    if (node->name != FLAME_SMALLER && (call = find_data_call(data, tree, node)) == TABLE_NONE)
+        return false;
+    tree->open[node->depth] = (uint32_t)index;
+    json_item_signed(json, before - node->depth);
+    json_item_signed(json, (int64_t)call * 2 + node->has_places);
+    json_item_signed(json, outer->now - own->now);
+    if (data->samples->compares) {
+        json_item_signed(json, outer->base - own->base);
+        json_item_rounded(json, amount_error(outer) - amount_error(own));
+    }
+    if (call == 0)
+        json_item_signed(json, node->joined);
+    return true;
+}
+
+static bool write_flame_tree(struct flame_data *data, struct flame_tree *tree, const char *name,
+                             struct json *json)
+{
+    json_list_begin(json, name);
+    for (size_t i = 0; i < tree->count; i++)
+        if (!write_flame_node(data, tree, i, json))
+            return false;
+    json_list_end(json);
+    return true;
+}
+
+static void write_flame_calls(const struct flame_data *data, struct json *json)
+{
+    json_list_begin(json, "texts");
+    for (size_t i = 0; i < data->text_count; i++)
+        json_item_text(json, data->texts[i]);
+    json_list_end(json);
+    json_list_begin(json, "calls");
+    for (size_t i = 0; i < data->call_count; i++) {
+        const struct flame_call *call = &data->calls[i];
+        const uint32_t numbers[] = {call->name, call->full_name, call->file,
+                                    call->line, call->module,    call->kind};
+        for (size_t j = 0; j < sizeof numbers / sizeof *numbers; j++)
+            json_item_signed(json, numbers[j]);
+    }
+    json_list_end(json);
+}
+
 struct flame {
-    struct flame_node *nodes;
-    size_t count, capacity;
-    uint32_t *open; /* the nodes from the root to the present position */
-    uint32_t open_count;
-    struct flame_node *smaller; /* for each open node, the joined small nodes below it */
+    const struct samples *samples;
+    const struct display *display;
+    struct stacks stacks;
+    struct flame_tree tree;
     double least;
 };
 
-static double node_weight(const struct amount *amount)
+static void write_flame_head(const struct flame *flame, struct json *json)
 {
-    double now = fabs((double)amount->now), base = fabs((double)amount->base);
-    return now > base ? now : base;
+    const struct samples *samples = flame->samples;
+    const struct display *display = flame->display;
+
+    json_text(json, "title", display->title ? display->title : "heap profile");
+    json_text(json, "value", value_name(display->value));
+    json_bool(json, "bytes", display_is_bytes(display));
+    json_bool(json, "compares", samples->compares);
+    json_number(json, "period", samples->period);
+    json_rounded(json, "least", flame->least);
 }
 
-static struct flame_node *add_node(struct flame *flame, uint32_t name, uint32_t depth)
+/* Writes both trees: from the root to the callees, and from the allocation to its callers. */
+static bool write_flame_trees(struct flame *flame, struct flame_data *data, struct json *json)
 {
-    if (!LIST_GROW(flame->nodes, flame->capacity, flame->count) || flame->count >= UINT32_MAX)
-        return NULL;
-    flame->nodes[flame->count] = (struct flame_node){.name = name, .depth = depth};
-    return &flame->nodes[flame->count++];
+    struct flame_tree *tree = &flame->tree;
+    bool good = flame_tree_grow(tree, flame->samples, &flame->stacks, flame->least, false) &&
+                write_flame_tree(data, tree, "callees", json);
+
+    stacks_invert(&flame->stacks);
+    good = good && flame_tree_grow(tree, flame->samples, &flame->stacks, flame->least, true) &&
+           write_flame_tree(data, tree, "callers", json);
+    return good;
 }
 
-/* Joins a node that is too small, and everything below it, with the box of its caller. */
-static bool close_node(struct flame *flame)
+static bool write_flame_data(struct flame *flame, FILE *out)
 {
-    uint32_t level = --flame->open_count;
-    struct flame_node *node = &flame->nodes[flame->open[level]], *box = &flame->smaller[level];
-
-    if (node_weight(&node->amount) < flame->least && level > 0) {
-        struct flame_node *outer = &flame->smaller[level - 1];
-        outer->joined++;
-        amount_add(&outer->amount, &node->amount);
-        flame->count = flame->open[level];
-        return true;
-    }
-    if (!box->joined)
-        return true;
-    node = add_node(flame, NAME_SMALLER, level + 1);
-    if (!node)
-        return false;
-    node->joined = box->joined;
-    node->amount = box->amount;
-    return true;
-}
-
-static bool open_node(struct flame *flame, uint32_t name)
-{
-    uint32_t level = flame->open_count;
-
-    if (!add_node(flame, name, level))
-        return false;
-    flame->open[level] = (uint32_t)flame->count - 1;
-    flame->smaller[level] = (struct flame_node){.name = NAME_SMALLER};
-    flame->open_count++;
-    return true;
-}
-
-/*
- * Goes from the previous stack to this one: back to their common part, then on.
- * Level 0 is the root.
- */
-static bool enter_stack(struct flame *flame, const struct stacks *stacks,
-                        const struct named_stack *stack, uint32_t common)
-{
-    while (flame->open_count > common + 1)
-        if (!close_node(flame))
-            return false;
-    for (uint32_t i = common; i < stack->depth; i++)
-        if (!open_node(flame, stacks->names[stack->first + i]))
-            return false;
-    for (uint32_t i = 0; i < flame->open_count; i++)
-        amount_add(&flame->nodes[flame->open[i]].amount, &stack->amount);
-    return true;
-}
-
-static bool grow_tree(struct flame *flame, const struct stacks *stacks)
-{
-    const struct named_stack *last = NULL;
-
-    flame->count = flame->open_count = 0;
-    if (!open_node(flame, NAME_SMALLER))
-        return false;
-    for (size_t i = 0; i < stacks->count; i++) {
-        const struct named_stack *stack = &stacks->list[i];
-        uint32_t common = last ? stacks_common(stacks, last, stack) : 0;
-        if (node_weight(&stack->amount) == 0)
-            continue;
-        if (!enter_stack(flame, stacks, stack, common))
-            return false;
-        last = stack;
-    }
-    while (flame->open_count)
-        if (!close_node(flame))
-            return false;
-    return true;
-}
-
-static bool allocate_nodes(struct flame *flame, const struct stacks *stacks)
-{
-    uint32_t deepest = 0;
-
-    for (size_t i = 0; i < stacks->count; i++)
-        if (stacks->list[i].depth > deepest)
-            deepest = stacks->list[i].depth;
-    flame->open = reallocarray(NULL, (size_t)deepest + 1, sizeof *flame->open);
-    flame->smaller = reallocarray(NULL, (size_t)deepest + 1, sizeof *flame->smaller);
-    return flame->open && flame->smaller;
-}
-
-/* Writes the names in the tree, numbered from 1 in the order of writing; 0: joined calls. */
-static void write_names(const struct flame *flame, const struct locations *locations,
-                        uint32_t *numbers, struct json *json)
-{
-    uint32_t count = 0;
-
-    memset(numbers, 0, locations->group_count * sizeof *numbers);
-    json_list_begin(json, "names");
-    json_item_text(json, "");
-    for (size_t i = 0; i < flame->count; i++) {
-        uint32_t name = flame->nodes[i].name;
-        if (name == NAME_SMALLER || numbers[name])
-            continue;
-        numbers[name] = ++count;
-        json_item_text(json, locations->groups[name]);
-    }
-    json_list_end(json);
-}
-
-/*
- * Writes four or six numbers per node: depth, name, value, joined calls; for a
- * comparison value now, value before and the error.
- */
-static void write_nodes(const struct flame *flame, const uint32_t *numbers, bool compares,
-                        struct json *json)
-{
-    json_list_begin(json, "nodes");
-    for (size_t i = 0; i < flame->count; i++) {
-        const struct flame_node *node = &flame->nodes[i];
-        json_item_signed(json, node->depth);
-        json_item_signed(json, node->name == NAME_SMALLER ? 0 : numbers[node->name]);
-        json_item_signed(json, node->amount.now);
-        json_item_signed(json, node->joined);
-        if (compares) {
-            json_item_signed(json, node->amount.base);
-            json_item_rounded(json, amount_error(&node->amount));
-        }
-    }
-    json_list_end(json);
-}
-
-static bool write_data(const struct flame *flame, const struct samples *samples,
-                       const struct display *display, FILE *out)
-{
-    AUTO_FREE uint32_t *numbers = calloc(samples->locations.group_count + 1, sizeof *numbers);
+    static const struct flame_call none;
+    struct flame_data data = {.samples = flame->samples};
     struct json json;
+    bool good;
 
-    if (!numbers)
-        return false;
+    table_init(&data.text_table);
+    table_init(&data.call_table);
     json_begin(&json, out);
     json.compact = true;
-    json_text(&json, "title", display->title ? display->title : "heap profile");
-    json_text(&json, "value", value_name(display->value));
-    json_bool(&json, "bytes", display_is_bytes(display));
-    json_bool(&json, "compares", samples->compares);
-    json_number(&json, "period", samples->period);
-    json_rounded(&json, "least", flame->least);
-    write_names(flame, &samples->locations, numbers, &json);
-    write_nodes(flame, numbers, samples->compares, &json);
+    write_flame_head(flame, &json);
+    /* Number 0 is no text, and no call. */
+    good = find_data_text(&data, "") == 0 && put_data_call(&data, &none) == 0 &&
+           write_flame_trees(flame, &data, &json);
+    write_flame_calls(&data, &json);
     json_end(&json);
-    return true;
+    free(data.texts);
+    free(data.calls);
+    table_free(&data.text_table);
+    table_free(&data.call_table);
+    return good;
 }
 
 /* Returns the data as text; NULL: out of memory. */
-static char *make_data(const struct flame *flame, const struct samples *samples,
-                       const struct display *display, size_t *size)
+static char *make_flame_data(struct flame *flame, size_t *size)
 {
     char *text = NULL;
     FILE *out = open_memstream(&text, size);
-    bool good = out && write_data(flame, samples, display, out);
+    bool good = out && write_flame_data(flame, out);
 
     if (out && fclose(out) != 0)
         good = false;
@@ -208,42 +217,37 @@ static char *make_data(const struct flame *flame, const struct samples *samples,
 }
 
 /* Reduces the detail until the data are small enough; a root and one box always are. */
-static char *fit_data(struct flame *flame, const struct stacks *stacks,
-                      const struct samples *samples, const struct display *display, size_t *size)
+static char *fit_flame_data(struct flame *flame, size_t *size)
 {
-    char *text;
-
-    for (;; flame->least = flame->least * 2 + 1) {
-        if (!grow_tree(flame, stacks))
-            return NULL;
-        text = make_data(flame, samples, display, size);
-        if (!text || *size <= DATA_LIMIT || flame->count <= 2)
+    for (;;) {
+        char *text = make_flame_data(flame, size);
+        if (!text || *size <= DATA_LIMIT || flame->tree.count <= 2)
             return text;
         free(text);
+        flame->least = flame->least * 2 + 1;
+        stacks_invert(&flame->stacks);
     }
 }
 
 bool flame_write(const struct samples *samples, const struct display *display, FILE *out)
 {
     struct amount total = samples_total(samples, display->value);
-    struct flame flame = {.least = node_weight(&total) * display->least};
-    struct stacks stacks;
+    struct flame flame = {
+        .samples = samples, .display = display, .least = flame_weight(&total) * display->least};
     char *data = NULL;
     size_t size = 0;
 
-    if (!stacks_make(&stacks, samples, display->value))
+    if (!stacks_make_each(&flame.stacks, samples, display->value))
         return false;
-    if (allocate_nodes(&flame, &stacks))
-        data = fit_data(&flame, &stacks, samples, display, &size);
+    if (flame_tree_init(&flame.tree, &flame.stacks))
+        data = fit_flame_data(&flame, &size);
     if (data) {
         fwrite(flame_page, 1, flame_page_size, out);
         fwrite(data, 1, size, out);
         fputs("</script>\n</html>\n", out);
     }
     free(data);
-    free(flame.nodes);
-    free(flame.open);
-    free(flame.smaller);
-    stacks_free(&stacks);
+    flame_tree_free(&flame.tree);
+    stacks_free(&flame.stacks);
     return data != NULL;
 }

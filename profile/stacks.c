@@ -12,6 +12,24 @@ static size_t count_names(const struct samples *samples)
     return count;
 }
 
+bool stacks_next(const struct samples *samples, const struct sample *sample, struct stack_walk *at,
+                 const struct location **location, const struct location_line **line)
+{
+    const struct locations *locations = &samples->locations;
+
+    for (; at->call < sample->depth; at->call++, at->line = 0) {
+        uint32_t place = at->from_leaf ? at->call : sample->depth - 1 - at->call;
+        *location = &locations->list[samples->calls[sample->first + place]];
+        if (at->line < (*location)->count) {
+            place = at->from_leaf ? at->line : (*location)->count - 1 - at->line;
+            *line = &locations->lines[(*location)->first + place];
+            at->line++;
+            return true;
+        }
+    }
+    return false;
+}
+
 static void add_named_stack(struct stacks *stacks, const struct samples *samples, uint32_t number,
                             enum value value, size_t *used)
 {
@@ -91,6 +109,12 @@ static uint64_t split_stacks(struct stacks *stacks, const struct stack_range *ra
     return middle;
 }
 
+static int by_sample(const void *a, const void *b)
+{
+    const struct named_stack *x = a, *y = b;
+    return x->sample < y->sample ? -1 : x->sample > y->sample;
+}
+
 /*
  * Sorts by one name at a time: stacks have long beginnings in common, which a
  * comparison of whole stacks would read again and again. Goes on with the
@@ -102,8 +126,11 @@ static void sort_stacks(struct stacks *stacks, struct stack_range range)
         struct stack_range parts[3];
         uint64_t middle = split_stacks(stacks, &range, parts);
         int largest = 0;
-        if (middle == 0) /* they all end here */
+        if (middle == 0) { /* they end here: equal stacks */
+            qsort(&stacks->list[parts[1].begin], parts[1].end - parts[1].begin,
+                  sizeof *stacks->list, by_sample);
             parts[1].end = parts[1].begin;
+        }
         for (int i = 1; i < 3; i++)
             if (parts[i].end - parts[i].begin > parts[largest].end - parts[largest].begin)
                 largest = i;
@@ -120,25 +147,21 @@ static bool same_names(const struct stacks *stacks, const struct named_stack *a,
     return a->depth == b->depth && stacks_common(stacks, a, b) == a->depth;
 }
 
-static void join_equal(struct stacks *stacks, const struct samples *samples, enum value value)
+static void join_equal(struct stacks *stacks)
 {
     size_t kept = 0;
 
     for (size_t i = 0; i < stacks->count; i++) {
-        struct named_stack *stack = &stacks->list[i], *last = &stacks->list[kept ? kept - 1 : 0];
-        if (!kept || !same_names(stacks, last, stack)) {
+        struct named_stack *stack = &stacks->list[i];
+        if (kept && same_names(stacks, &stacks->list[kept - 1], stack))
+            amount_add(&stacks->list[kept - 1].amount, &stack->amount);
+        else
             stacks->list[kept++] = *stack;
-            continue;
-        }
-        if (samples->list[stack->sample].values[value].now >
-            samples->list[last->sample].values[value].now)
-            last->sample = stack->sample;
-        amount_add(&last->amount, &stack->amount);
     }
     stacks->count = kept;
 }
 
-bool stacks_make(struct stacks *stacks, const struct samples *samples, enum value value)
+bool stacks_make_each(struct stacks *stacks, const struct samples *samples, enum value value)
 {
     size_t used = 0;
 
@@ -153,8 +176,16 @@ bool stacks_make(struct stacks *stacks, const struct samples *samples, enum valu
     for (size_t i = 0; i < samples->count; i++)
         add_named_stack(stacks, samples, (uint32_t)i, value, &used);
     sort_stacks(stacks, (struct stack_range){0, stacks->count, 0});
-    join_equal(stacks, samples, value);
     return true;
+}
+
+bool stacks_make(struct stacks *stacks, const struct samples *samples, enum value value)
+{
+    bool good = stacks_make_each(stacks, samples, value);
+
+    if (good)
+        join_equal(stacks);
+    return good;
 }
 
 static void reverse_names(uint32_t *names, uint32_t count)

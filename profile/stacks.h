@@ -11,7 +11,7 @@
 struct named_stack {
     size_t first;
     uint32_t depth;  /* range in names; outermost first */
-    uint32_t sample; /* the largest one that has these names */
+    uint32_t sample; /* the first one that has these names */
     struct amount amount;
 };
 
@@ -24,12 +24,26 @@ struct stacks {
 
 /* False: out of memory. */
 bool stacks_make(struct stacks *stacks, const struct samples *samples, enum value value);
+/* The same, but equal ones stay apart: their places in the source differ. */
+bool stacks_make_each(struct stacks *stacks, const struct samples *samples, enum value value);
 /* Turns every stack round, so that the innermost call comes first, and sorts them again. */
 void stacks_invert(struct stacks *stacks);
 void stacks_free(struct stacks *stacks);
 /* Returns the number of calls that two stacks have in common, from the root. */
 uint32_t stacks_common(const struct stacks *stacks, const struct named_stack *a,
                        const struct named_stack *b);
+
+/*
+ * Iterates over the names of a sample as stacks_make takes them, outermost
+ * first, or innermost first if from_leaf: the call, and its line of the
+ * function, which may be inlined. False at the end. Start with zeros.
+ */
+struct stack_walk {
+    bool from_leaf;
+    uint32_t call, line;
+};
+bool stacks_next(const struct samples *samples, const struct sample *sample, struct stack_walk *at,
+                 const struct location **location, const struct location_line **line);
 
 /*
  * Writes one stack per line, "outer;inner 123"; for a comparison "outer;inner

@@ -88,7 +88,9 @@ class Browser:
                     raise RuntimeError("%s: %s" % (method, answer["error"]))
                 return answer["result"]
 
-    def open(self, path):
+    def open(self, path, fragment=""):
+        """Opens a file in a new page, which is the one that the other methods use."""
+        self.errors = []
         target = self.command("Target.createTarget", url="about:blank")["targetId"]
         self.session = self.command("Target.attachToTarget", targetId=target, flatten=True)[
             "sessionId"
@@ -96,7 +98,7 @@ class Browser:
         for domain in ("Page", "Runtime", "Log"):
             self.command(domain + ".enable")
         self.loaded = False
-        self.command("Page.navigate", url="file://" + os.path.abspath(path))
+        self.command("Page.navigate", url="file://" + os.path.abspath(path) + fragment)
         deadline = time.monotonic() + TIMEOUT
         while not self.loaded and time.monotonic() < deadline:
             self.evaluate("0")
@@ -114,6 +116,41 @@ class Browser:
     def click(self, x, y):
         self.mouse("mousePressed", x, y)
         self.mouse("mouseReleased", x, y)
+
+    def key(self, key, text=None):
+        """Presses a key, such as "Enter" or "n"; text: what it types, by default the letter."""
+        codes = {"Enter": 13, "Escape": 27, "Tab": 9, "Home": 36, "ArrowLeft": 37, "ArrowUp": 38}
+        codes.update({"ArrowRight": 39, "ArrowDown": 40})
+        text = text or (key if len(key) == 1 else "\r" if key == "Enter" else "")
+        event = {"key": key, "windowsVirtualKeyCode": codes.get(key, ord(key[0]))}
+        kind = "keyDown" if text else "rawKeyDown"
+        self.command("Input.dispatchKeyEvent", type=kind, text=text, **event)
+        self.command("Input.dispatchKeyEvent", type="keyUp", **event)
+
+    def size(self, width, height):
+        self.command(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
+
+    def media(self, medium="", **features):
+        """Emulates a medium, and features such as prefers_color_scheme="dark"."""
+        listed = [
+            {"name": name.replace("_", "-"), "value": value} for name, value in features.items()
+        ]
+        self.command("Emulation.setEmulatedMedia", media=medium, features=listed)
+
+    def accessible(self):
+        """Returns the accessibility tree: a list of nodes with role and name."""
+        nodes = self.command("Accessibility.getFullAXTree")["nodes"]
+        return [
+            (node["role"]["value"], node.get("name", {}).get("value", ""))
+            for node in nodes
+            if not node["ignored"]
+        ]
 
     def screenshot(self, path):
         with open(path, "wb") as out:

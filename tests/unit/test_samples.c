@@ -164,7 +164,8 @@ static void test_inverted(void)
             }
             CHECK(strcmp(names, expected[i]) == 0 && stack->amount.now == bytes[i]);
         }
-        CHECK(made.samples.list[stacks.list[0].sample].values[VALUE_BYTES].now == 300);
+        stacks_free(&stacks);
+        CHECK(stacks_make_each(&stacks, &made.samples, VALUE_BYTES) && stacks.count == 4);
         stacks_free(&stacks);
     }
     unmake(&made);
@@ -447,8 +448,11 @@ static void test_flame_pruned(void)
     if (CHECK(make(&made, &options, two_stacks)))
         CHECK(flame_write(&made.samples, &display, out));
     fclose(out);
-    CHECK(strstr(text, "\"names\":[\"\",\"main\",\"parse\"]"));
-    CHECK(strstr(text, "\"nodes\":[0,0,300,0,1,1,300,0,2,2,200,0,2,0,100,1]}"));
+    CHECK(strstr(text, "\"callees\":[0,0,-300,0,0,2,0,0,4,100,1,0,200,1],"));
+    CHECK(strstr(text, "\"callers\":[0,0,-300,0,0,4,100,0,2,0,2,0,200,1],"));
+    CHECK(strstr(text, "\"texts\":[\"\",\"main\",\"/src/main.c\",\"/bin/app\",\"parse\","
+                       "\"/src/parse.c\"],"
+                       "\"calls\":[0,0,0,0,0,0,1,1,2,10,3,0,4,4,5,20,3,0]}"));
     free(text);
     unmake(&made);
 }
