@@ -117,7 +117,7 @@ class Leak(e2e_record.TestCase):
         code, out, err = self.end(tool)
         text = out.decode()
         self.assertEqual(code, lib.INTERRUPTED, err)
-        self.assertRegex(text, r"\Aleaky\[%d\]\nstats\.allocated: .* -> .*, \+.* in .* s, " % leaky.pid)
+        self.assertRegex(text, r"\Aleaky\[%d\] \w.*\nstats\.allocated: .* -> .*, \+.* in .* s, " % leaky.pid)
         self.assertRegex(text, r"(?m)^covered: the samples represent .*, [\d.]+ % of .*; "
                                r"memory allocated before sampling started is not covered$")
         covered = float(re.search(r"([\d.]+) % of", text)[1])

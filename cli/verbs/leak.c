@@ -1,15 +1,18 @@
 /* jeattach leak */
 #include "run/leak.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "cli/job.h"
 #include "cli/output/attachment_json.h"
 #include "cli/presentation.h"
 #include "cli/verbs/verbs.h"
-#include "profile/growth.h"
+#include "profile/growth_answer.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+enum { ANSWER_BYTES = 1024 };
 
 #define DEFAULT_NS (60ull * 1000000000)
 
@@ -79,19 +82,33 @@ static void print_sum(const struct leak *leak, const struct growth *growth,
            display_bytes(display, growth->error, error));
 }
 
+static void print_answer(const struct leak_verb *verb, const struct growth *growth,
+                         const struct samples *samples, const struct display *display)
+{
+    const struct target *target = &verb->attachment.target;
+    struct growth_answer answer;
+    char clean[64], text[ANSWER_BYTES];
+
+    growth_answer_choose(&answer, growth, samples);
+    growth_answer_text(&answer, growth, samples, display, text, sizeof text);
+    if (display->colors)
+        fputs("\033[1m", stdout);
+    printf("%s[%d] ", message_clean(target->stat.comm, clean, sizeof clean), (int)target->pid);
+    text_write_clean(stdout, text, "");
+    fputs(display->colors ? "\033[0m\n" : "\n", stdout);
+}
+
 static bool print_table(const struct samples *samples, const struct display *display, void *ctx)
 {
     const struct leak_verb *verb = ctx;
     const struct leak *leak = &verb->leak;
-    const struct target *target = &verb->attachment.target;
     struct growth growth;
     struct display own = *display;
-    char clean[64];
 
     if (!growth_make(&growth, samples, leak_seconds(leak)))
         return false;
     own.colors = isatty(STDOUT_FILENO);
-    printf("%s[%d]\n", message_clean(target->stat.comm, clean, sizeof clean), (int)target->pid);
+    print_answer(verb, &growth, samples, &own);
     if (leak->before.counted && leak->after.counted)
         print_counted(leak);
     else if (verb->attachment.switches)
@@ -116,6 +133,9 @@ static void json_row(struct json *json, const struct samples *samples, const str
     json_signed(json, "objects", row->objects);
     json_rounded(json, "error", trunc(row->error));
     json_rounded(json, "bytes_per_s", trunc(row->bytes_per_s));
+    json_rounded(json, "low", trunc(row->trend.low));
+    json_rounded(json, "high", trunc(row->trend.high));
+    json_text(json, "verdict", trend_verdict_name(row->trend.verdict));
     json_bool(json, "within_error", row->within);
     json_list_begin(json, "stack");
     while (growth_next_call(samples, row, &at, &function, &line)) {
@@ -158,6 +178,19 @@ static void json_dropped(const struct leak_dropped *dropped, struct json *json)
     }
 }
 
+static void json_answer(const struct growth *growth, const struct samples *samples,
+                        const struct display *display, struct json *json)
+{
+    struct growth_answer answer;
+    char text[ANSWER_BYTES];
+
+    growth_answer_choose(&answer, growth, samples);
+    json_text(json, "verdict", growth_verdict_name(answer.verdict));
+    json_text(json, "answer",
+              growth_answer_text(&answer, growth, samples, display, text, sizeof text));
+    json_rounded(json, "unseen", trunc(answer.unseen));
+}
+
 static bool print_leak_json(const struct samples *samples, const struct display *display, void *ctx)
 {
     const struct leak_verb *verb = ctx;
@@ -169,6 +202,7 @@ static bool print_leak_json(const struct samples *samples, const struct display 
     if (!growth_make(&growth, samples, leak_seconds(leak)))
         return false;
     attachment_json_begin(attachment, &json);
+    json_answer(&growth, samples, display, &json);
     sampling_json(&leak->sampling, &json);
     json_ends(leak, &json);
     json_dropped(&leak->dropped, &json);
@@ -276,9 +310,11 @@ const struct verb verb_leak = {
     .takes = TAKES_OUTPUT | TAKES_FORMAT | TAKES_DURATION | TAKES_SETTLE | TAKES_HOOKS | TAKES_WAY |
              TAKES_FREEZE,
     .intro = "Takes a profile, samples for a while, takes another, and restores the former\n"
-             "value of prof.active. Shows what has grown, by stack, the largest growth first:\n"
-             "bytes, twice the standard deviation of the sampling, objects and bytes per\n"
-             "second, beside the RSS at both ends; with --call, stats.allocated, and how much\n"
+             "value of prof.active. The first line says what leaks, how quickly, and between\n"
+             "which limits; or how much growth could be hidden by the sampling. Then it shows\n"
+             "what has grown, by stack, the largest growth first: bytes, the error of the\n"
+             "sampling, objects and bytes per second, beside the RSS at both ends; with --call, "
+             "stats.allocated, and how much\n"
              "of it the samples cover. Memory that was allocated before sampling began has no\n"
              "stack. As record, it makes no call where that is possible.\n"
              "\n"

@@ -1,0 +1,168 @@
+#include "profile/growth_answer.h"
+#include "base/text.h"
+#include "profile/short_name.h"
+#include "profile/stack_text.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { NAME_BYTES = 256, PLACE_BYTES = NAME_BYTES + 128, TEXT_BYTES = 64 };
+
+static const char *const verdict_names[] = {
+    [GROWTH_NONE] = "none", [GROWTH_STOPPED] = "stopped", [GROWTH_GOES_ON] = "growing"};
+
+const char *growth_verdict_name(enum growth_verdict verdict)
+{
+    return verdict_names[verdict];
+}
+
+static enum growth_verdict verdict_of(const struct growth_row *row)
+{
+    switch (row->trend.verdict) {
+    case TREND_GROWS:
+        return GROWTH_GOES_ON;
+    case TREND_STOPPED:
+        return GROWTH_STOPPED;
+    default:
+        return GROWTH_NONE;
+    }
+}
+
+/*
+ * What a stack may have grown by unseen: up to the end of the interval of a row, or, if
+ * no object of it was sampled, three times the period, which 95 of 100 leaks exceed.
+ */
+static double unseen_growth(const struct growth *growth, const struct samples *samples)
+{
+    double most = samples->period > 1 ? 3 * (double)samples->period : 0;
+
+    for (size_t i = 0; i < growth->count; i++)
+        if (verdict_of(&growth->rows[i]) == GROWTH_NONE)
+            most = fmax(most, growth->rows[i].trend.high);
+    return most;
+}
+
+void growth_answer_choose(struct growth_answer *answer, const struct growth *growth,
+                          const struct samples *samples)
+{
+    *answer = (struct growth_answer){.unseen = unseen_growth(growth, samples)};
+    for (size_t i = 0; i < growth->count; i++) {
+        const struct growth_row *row = &growth->rows[i];
+        enum growth_verdict verdict = verdict_of(row);
+        if (verdict < answer->verdict || verdict == GROWTH_NONE)
+            continue;
+        if (verdict > answer->verdict) {
+            answer->verdict = verdict;
+            answer->row = row;
+            answer->more = 0;
+            continue;
+        }
+        answer->more++;
+        if (row->trend.low > answer->row->trend.low)
+            answer->row = row;
+    }
+}
+
+/* ---- in words ---- */
+
+/* "session_new (session.c:81)": the innermost call of the program's own code. */
+static void describe_place(const struct growth_row *row, const struct samples *samples, char *out)
+{
+    const struct stack_call *call;
+    struct stack_text stack;
+    char name[NAME_BYTES];
+    int len;
+
+    stack_text_choose(samples, &samples->list[row->sample], 1, &stack);
+    if (!stack.count) {
+        strcpy(out, "a stack without calls");
+        return;
+    }
+    call = &stack.calls[0];
+    short_name(call->function->name, name, sizeof name);
+    len = snprintf(out, PLACE_BYTES, "%s", name);
+    if (call->function->file && *call->function->file && call->line)
+        snprintf(out + len, (size_t)(PLACE_BYTES - len), " (%.100s:%u)",
+                 text_base_name(call->function->file), call->line);
+}
+
+/* The fit may know better than the difference of the two ends. */
+static double best_estimate(const struct trend *trend)
+{
+    return trend->bytes < trend->low || trend->bytes > trend->high ? (trend->low + trend->high) / 2
+                                                                   : trend->bytes;
+}
+
+/* "1.02 MiB/s (928 KiB/s to 1.1 MiB/s), 16.1 MiB in 16 s" */
+static void describe_growth(const struct growth_row *row, const struct growth *growth,
+                            const struct display *display, char *out, size_t size)
+{
+    const struct trend *trend = &row->trend;
+    const double seconds = growth->seconds, part = seconds > 0 ? 1 / seconds : 1;
+    const char *per = seconds > 0 ? "/s" : "";
+    char best[DISPLAY_NUMBER_SIZE], low[DISPLAY_NUMBER_SIZE], high[DISPLAY_NUMBER_SIZE],
+        all[DISPLAY_NUMBER_SIZE], time[UNITS_TEXT];
+    int len = snprintf(out, size, "%s%s (%s%s to %s%s)",
+                       display_bytes(display, best_estimate(trend) * part, best), per,
+                       display_bytes(display, trend->low * part, low), per,
+                       display_bytes(display, trend->high * part, high), per);
+
+    if (seconds > 0)
+        snprintf(out + len, size - (size_t)len, ", %s in %s",
+                 display_bytes(display, best_estimate(trend), all),
+                 units_duration((uint64_t)(seconds * 1e9), time));
+}
+
+static int describe_stopped(const struct growth_row *row, const struct growth *growth,
+                            const char *place, const struct display *display, char *out,
+                            size_t size)
+{
+    const struct trend *trend = &row->trend;
+    double ago = growth->seconds - trend->stopped;
+    char all[DISPLAY_NUMBER_SIZE], low[DISPLAY_NUMBER_SIZE], high[DISPLAY_NUMBER_SIZE],
+        time[UNITS_TEXT], since[TEXT_BYTES] = "";
+
+    if (growth->seconds > 0 && ago > 0)
+        snprintf(since, sizeof since, " %s ago", units_duration((uint64_t)(ago * 1e9), time));
+    return snprintf(out, size, "grew, then stopped%s: %s by %s (%s to %s)", since, place,
+                    display_bytes(display, best_estimate(trend), all),
+                    display_bytes(display, trend->low, low),
+                    display_bytes(display, trend->high, high));
+}
+
+static void describe_none(const struct growth_answer *answer, const struct display *display,
+                          char *out, size_t size)
+{
+    char unseen[DISPLAY_NUMBER_SIZE];
+
+    if (answer->unseen > 0)
+        snprintf(out, size,
+                 "nothing grows beyond the sampling error: growth of one stack by up to %s would "
+                 "not be seen",
+                 display_bytes(display, answer->unseen, unseen));
+    else
+        snprintf(out, size, "nothing grows");
+}
+
+const char *growth_answer_text(const struct growth_answer *answer, const struct growth *growth,
+                               const struct samples *samples, const struct display *display,
+                               char *out, size_t size)
+{
+    char place[PLACE_BYTES], grown[4 * DISPLAY_NUMBER_SIZE];
+    int len;
+
+    if (answer->verdict == GROWTH_NONE) {
+        describe_none(answer, display, out, size);
+        return out;
+    }
+    describe_place(answer->row, samples, place);
+    describe_growth(answer->row, growth, display, grown, sizeof grown);
+    if (answer->verdict == GROWTH_GOES_ON)
+        len = snprintf(out, size, "leaking: %s grows by %s", place, grown);
+    else
+        len = describe_stopped(answer->row, growth, place, display, out, size);
+    if (answer->more && (size_t)len < size)
+        snprintf(out + len, size - (size_t)len, "; so do%s %zu more stack%s",
+                 answer->more == 1 ? "es" : "", answer->more, answer->more == 1 ? "" : "s");
+    return out;
+}
