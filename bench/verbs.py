@@ -67,7 +67,7 @@ VERBS = (
                                    "prof.lg_sample"), before=("fill",)),
     Verb("purge", HOOKS + (ALL + "extent_hooks",) + RESIDENT + (ALL + "purge!",) + RESIDENT,
          before=("fill",)),
-    Verb("dump --call -o", STATE + ("experimental.hooks.prof_dump",) + HOOKS +
+    Verb("dump --call --force -o", STATE + ("experimental.hooks.prof_dump",) + HOOKS +
          (AUTOMATIC + "extent_hooks", "prof.dump=sHEAP"), before=("fill",)),
 )
 

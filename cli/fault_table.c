@@ -145,6 +145,8 @@ static const struct fault_row rows[] = {
      "use -o FILE, which needs no file on the target's side, or another --path"},
     {FAULT_DUMP_WRITE, "dump_write", EXIT_REFUSED, "the target could not write all of %W%E",
      "use -o FILE, which needs no disk space on the target's side, or another --path"},
+    {FAULT_DUMP_EXISTS, "dump_exists", EXIT_OUTPUT, "the file %W exists in the target",
+     "give another name, or --force to replace that file"},
     {FAULT_DUMP_UNSAFE, "dump_unsafe", EXIT_REFUSED, "%W",
      "use -o FILE, which creates no file on the target's side"},
     {FAULT_DUMP_NAMELESS, "dump_nameless", EXIT_REFUSED,

@@ -82,9 +82,11 @@ static int run_verb(const struct verb *verb, int argc, char **argv)
 static bool standard_streams_open(void)
 {
     bool out_closed = fcntl(STDOUT_FILENO, F_GETFD) < 0;
+    int fd = open("/dev/null", O_RDWR);
 
-    for (int fd = open("/dev/null", O_RDWR); fd >= 0 && fd <= STDERR_FILENO;)
+    while (fd >= 0 && fd <= STDERR_FILENO)
         fd = dup(fd);
+    util_close(&fd); /* the first that is not needed */
     return !out_closed;
 }
 

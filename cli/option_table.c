@@ -30,6 +30,8 @@ const struct option_row option_rows[] = {
      "write to this path in the target, relative to its working directory"},
     {"output", 'o', OPTION_TEXT, AT(output), TAKES_OUTPUT, 0, OPTIONS_OF_VERB, "FILE",
      "write to this file, completely or not at all; - is stdout (default)"},
+    {"force", '\0', OPTION_FLAG, AT(force), TAKES_FORMAT, 0, OPTIONS_OF_VERB, NULL,
+     "replace the file of -o if it exists; without it, existing files are never overwritten"},
     {"format", 'f', OPTION_TEXT, AT(report.format), TAKES_FORMAT, 0, OPTIONS_OF_VERB, "F",
      "stream the profile in this format, with symbols from the files that the target has mapped; "
      "formats: jeattach report --help. Without -o: to stdout"},

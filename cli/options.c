@@ -1,6 +1,7 @@
 #include "cli/options.h"
 #include "base/suggest.h"
 #include "base/units.h"
+#include "base/util.h"
 #include "cli/message.h"
 #include "cli/option_table.h"
 #include "cli/options_check.h"
@@ -320,11 +321,23 @@ static void set_defaults(struct options *options)
     };
 }
 
+static bool is_name_of_stdout(const char *path)
+{
+    static const char *const names[] = {"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"};
+
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        if (strcmp(path, names[i]) == 0)
+            return true;
+    return false;
+}
+
 /* A profile in another format is streamed: to stdout, unless options name an output. */
 static void set_format_and_output(struct options *options, unsigned takes)
 {
     if ((takes & TAKES_FILE) && options->json && !options->report.format)
         options->report.format = "json";
+    if (takes & TAKES_FORMAT && options->output && is_name_of_stdout(options->output))
+        options->output = "-";
     if (!options->output && !options_is_series(options) &&
         (options->report.format || (takes & TAKES_FILE) || (options->core && takes & TAKES_OUTPUT)))
         options->output = "-";

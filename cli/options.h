@@ -79,6 +79,7 @@ struct options {
     int lg_sample; /* --lg-sample: 0 to 63; -1: not given */
     bool json, quiet, dry_run, help, version;
     bool once; /* --once */
+    bool force;
     bool list, no_call, call, freeze, force_hooks, allow_reset, full, prometheus, allow_slow;
     bool threads, repair, reset;
     int verbose;

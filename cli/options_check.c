@@ -11,6 +11,24 @@ bool options_selective(const struct options *options)
            options->subprocesses;
 }
 
+/* The files of a series, of a directory and of a name with directives are always new ones. */
+static const char *wrong_with_force(const struct options *options, unsigned takes)
+{
+    const char *output = options->output;
+    bool named = output && strcmp(output, "-") != 0;
+
+    if (!options->force)
+        return NULL;
+    if (!named && !options->path)
+        return "--force requires -o FILE: it replaces that file";
+    if (named && takes & (TAKES_PATH | TAKES_SERIES) &&
+        (options_is_series(options) || filename_has_directives(output) ||
+         filename_is_directory(output)))
+        return "--force replaces one file, named by -o FILE: the files of a series, of a directory "
+               "and of a name with %p, %t, ... are always new ones";
+    return NULL;
+}
+
 static const char *wrong_with_file(const struct options *options)
 {
     if (!options->file)
@@ -184,6 +202,8 @@ const char *options_inconsistency(const struct options *options, unsigned takes)
 {
     if (options->help || options->version)
         return NULL;
+    if (wrong_with_force(options, takes))
+        return wrong_with_force(options, takes);
     if (takes & TAKES_FILE)
         return wrong_with_file(options);
     if (takes & TAKES_HOST)

@@ -245,7 +245,7 @@ static const char *output_fix(int err)
     case ENOTDIR:
         return "create the directory, or give a path in an existing one";
     case EEXIST:
-        return "give another name, or remove that file";
+        return "give another name, or --force to replace that file";
     case EACCES:
     case EPERM:
     case EROFS:

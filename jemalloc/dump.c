@@ -270,28 +270,34 @@ static fault_code run_intercepted(struct dump_intercept *intercept, const struct
     return rc == FAULT_NONE ? judge_dump(intercept, state, ops[0].rc, fault) : rc;
 }
 
-static fault_code refuse_fifo(const struct target *target, const char *path, struct fault *fault)
+static fault_code refuse_path(const struct target *target, const struct dump_request *request,
+                              struct fault *fault)
 {
+    const char *path = request->path;
     struct stat st;
 
-    if (target_stat(target, path, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)))
+    if (target_stat(target, path, &st))
+        return FAULT_NONE;
+    if (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode))
         return fault_set(fault, FAULT_DUMP_UNSAFE, 0, "prof.dump",
                          "%s is a FIFO or socket: it would wait for a reader while it holds the "
                          "allocator's locks",
                          path);
+    if (S_ISREG(st.st_mode) && !request->replace) /* prof_dump_open truncates it */
+        return fault_set(fault, FAULT_DUMP_EXISTS, 0, "prof.dump", "%s", path);
     return FAULT_NONE;
 }
 
 /* For the stopped thread the path may name another file than for the process. */
-static fault_code refuse_thread_fifo(const struct injection *injection, const char *path,
-                                     struct fault *fault)
+static fault_code refuse_thread_path(const struct injection *injection,
+                                     const struct dump_request *request, struct fault *fault)
 {
     const struct target *target = injection->env.target;
     const struct target view = target_seen_by(target, injection->session.tid);
 
-    if (!path || target_sees_same_files(target, &view))
+    if (request->stream || !request->path || target_sees_same_files(target, &view))
         return FAULT_NONE;
-    return refuse_fifo(&view, path, fault);
+    return refuse_path(&view, request, fault);
 }
 
 fault_code dump_check(const struct target *target, const struct dump_request *request,
@@ -306,7 +312,7 @@ fault_code dump_check(const struct target *target, const struct dump_request *re
                          "its file size limit is %llu bytes (RLIMIT_FSIZE): a larger profile would "
                          "kill it",
                          (unsigned long long)limit);
-    return request->path ? refuse_fifo(target, request->path, fault) : FAULT_NONE;
+    return request->path ? refuse_path(target, request, fault) : FAULT_NONE;
 }
 
 /* The profile may end with it: then there is no need to search all of it. */
@@ -418,7 +424,7 @@ fault_code dump_run(struct injection *injection, const struct instance *instance
         rc = check_dump_hooks(injection, instance, &state, request->stream != NULL,
                               request->consent, fault);
     if (rc == FAULT_NONE)
-        rc = refuse_thread_fifo(injection, request->stream ? NULL : request->path, fault);
+        rc = refuse_thread_path(injection, request, fault);
     if (rc == FAULT_NONE)
         rc = run_intercepted(&intercept, instance, &state, fault);
     if (rc != FAULT_NONE)

@@ -21,6 +21,7 @@ struct dump_after {
 
 struct dump_request {
     const char *path;              /* in the target; NULL: the name that jemalloc chooses */
+    bool replace;                  /* the path may be an existing file */
     struct hooks_consent *consent; /* NULL: not given */
     struct sink *stream;           /* not NULL: no file is created in the target; path is ignored */
     struct dump_after after;
@@ -35,7 +36,8 @@ struct dump_result {
 /*
  * Refuses (FAULT_DUMP_UNSAFE) a file that could kill or block the target when it
  * is written: above RLIMIT_FSIZE the kernel kills it with SIGXFSZ, and the open
- * of a FIFO waits for a reader while jemalloc's locks are taken. Stops nothing.
+ * of a FIFO waits for a reader while jemalloc's locks are taken. FAULT_DUMP_EXISTS: the path is a
+ * regular file, and request->replace is false. Stops nothing.
  */
 fault_code dump_check(const struct target *target, const struct dump_request *request,
                       struct fault *fault);

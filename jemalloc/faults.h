@@ -27,6 +27,7 @@ enum {
     FAULT_DUMP_OPEN,   /* the target could not open the profile; err is the errno of its open */
     FAULT_DUMP_WRITE,  /* the target could not write it all; err is the errno, or 0 if cut short */
     FAULT_DUMP_UNSAFE, /* a dump to that file could harm the target */
+    FAULT_DUMP_EXISTS, /* a dump would replace that file */
     FAULT_DUMP_NAMELESS, /* jemalloc has no name for the profile */
     FAULT_RECENT_TEXT,   /* its list of recent allocations is not as in any known version */
 };

@@ -66,22 +66,59 @@ static fault_code open_special(struct output *output, struct fault *fault)
     return output->fd < 0 ? output_failed(fault, errno, output->path) : FAULT_NONE;
 }
 
-/* For a new file the last link is not followed, unless it leads to a FIFO or a device. */
-static int find(struct output *output, const char *path)
+/*
+ * For a new file the last link is not followed, unless it leads to a FIFO or a device. If the name
+ * must be free, an entry that the rules forbid is reported as such.
+ */
+static int find(struct output *output, const char *path, bool may_exist)
 {
     int rc = outfile_find(&output->file, path, OUTFILE_FOLLOW);
 
     if (!output->fresh || (rc == 0 && output->file.special >= 0))
         return rc;
+    if (rc == -EACCES && output->file.at[0] && !may_exist)
+        return rc;
     outfile_close(&output->file);
     return outfile_find(&output->file, path, OUTFILE_LAST_LINK);
+}
+
+/* Returns the file descriptor that path names, as "/dev/fd/3" does; -1: it names none. */
+static int descriptor_of(const char *path)
+{
+    int fd, end = 0;
+
+    if (strcmp(path, "/dev/stderr") == 0)
+        return STDERR_FILENO;
+    if (sscanf(path, "/dev/fd/%d%n", &fd, &end) != 1 &&
+        sscanf(path, "/proc/self/fd/%d%n", &fd, &end) != 1)
+        return -1;
+    return path[end] ? -1 : fd;
+}
+
+/*
+ * Writes to a copy of a file descriptor that the tool was started with. The tool opens its own,
+ * which may lead to a target, with FD_CLOEXEC: they are refused.
+ */
+static fault_code open_descriptor(struct output *output, int fd, const char *path,
+                                  struct fault *fault)
+{
+    bool inherited = fcntl(fd, F_GETFD) == 0 && (fcntl(fd, F_GETFL) & O_ACCMODE) != O_RDONLY;
+
+    if (!inherited)
+        return output_failed(fault, EBADF, path);
+    output->fd = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    output->path = strdup(path);
+    return output->fd < 0 || !output->path ? output_failed(fault, errno, path) : FAULT_NONE;
 }
 
 static fault_code open_named(struct output *output, const char *path, bool may_exist,
                              struct fault *fault)
 {
-    int rc = find(output, path);
+    int rc, fd = descriptor_of(path);
 
+    if (fd >= 0)
+        return open_descriptor(output, fd, path, fault);
+    rc = find(output, path, may_exist);
     if (rc)
         return refused(fault, -rc, &output->file, *path ? path : "''");
     output->path = strdup(path);
@@ -118,6 +155,12 @@ fault_code output_open_new(struct output *output, const char *path, bool may_num
         return output_open(output, path, fault);
     reset_output(output, true);
     return open_named(output, path, may_number, fault);
+}
+
+fault_code output_open_named(struct output *output, const char *path, bool replace,
+                             struct fault *fault)
+{
+    return replace ? output_open(output, path, fault) : output_open_new(output, path, false, fault);
 }
 
 bool output_name(struct output *output, const char *path)

@@ -22,6 +22,10 @@ struct output {
     uint64_t ns;     /* after output_finish: how long it took */
 };
 
+/*
+ * Opens it, to replace an existing file. "/dev/fd/3" is the file descriptor that the tool
+ * was started with: what it is open on is written, not replaced; EBADF: there is none.
+ */
 fault_code output_open(struct output *output, const char *path, struct fault *fault);
 /*
  * The same for a new file: existing files are never overwritten. If the name is
@@ -30,6 +34,9 @@ fault_code output_open(struct output *output, const char *path, struct fault *fa
  */
 fault_code output_open_new(struct output *output, const char *path, bool may_number,
                            struct fault *fault);
+/* The one of the two that replace asks for, which the operator does with --force. */
+fault_code output_open_named(struct output *output, const char *path, bool replace,
+                             struct fault *fault);
 /*
  * Changes the name of an unfinished file of output_open_new, in the same
  * directory; no effect on stdout, FIFOs and devices. False: out of memory.

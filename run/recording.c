@@ -56,8 +56,8 @@ static fault_code open_next(struct recording *recording, struct fault *fault)
                       filename_is_directory(template);
     fault_code rc;
 
-    if (to_stdout(recording))
-        return output_open(&recording->output, "-", fault);
+    if (to_stdout(recording) || recording->request.replace)
+        return output_open(&recording->output, template, fault);
     rc = expand_name(recording, path, sizeof path, fault);
     return rc == FAULT_NONE ? output_open_new(&recording->output, path, may_number, fault) : rc;
 }

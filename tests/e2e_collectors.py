@@ -28,7 +28,7 @@ class Collectors(lib.TestCase):
         sink = os.path.join(victim.directory, "stream")
         words = {
             "dump": ["dump", victim.pid],
-            "stream": ["dump", "--call", "-o", sink, victim.pid],
+            "stream": ["dump", "--call", "--force", "-o", sink, victim.pid],
             "epoch": ["mallctl", victim.pid, "epoch=1"],
             "on": ["on", "--call", victim.pid],
             "off": ["off", "--call", victim.pid],

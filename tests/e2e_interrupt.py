@@ -73,7 +73,7 @@ class Interrupt(lib.TestCase):
 
     def test_ctrl_c_in_a_streamed_dump(self):
         sink = os.path.join(self.directory(), "x.heap")
-        self.storm("nanosleep", signal.SIGINT, "dump", "--call", "-o", sink)
+        self.storm("nanosleep", signal.SIGINT, "dump", "--call", "--force", "-o", sink)
 
     def test_ctrl_c_in_a_dump(self):
         self.storm("spin", signal.SIGINT, "dump")

@@ -90,6 +90,110 @@ class ToolSide(lib.TestCase):
         self.assertEqual(victim.new_files(), [])
 
 
+class Existing(lib.TestCase):
+    """One rule for every verb: an existing file is refused, and --force replaces it."""
+
+    def setUp(self):
+        self.target = self.victim()
+        self.place = self.directory()
+        self.path = os.path.join(self.place, "x.txt")
+        self.heap = os.path.join(lib.ROOT, "tests", "fixtures", "5.2.1.heap")
+
+    def commands(self):
+        pid, short = self.target.pid, ("-d", "1ms", self.target.pid)
+        return (("dump", pid), ("dump", "--call", pid), ("record", *short), ("leak", *short),
+                ("recent", *short), ("report", self.heap))
+
+    def assert_replaced(self):
+        text = lib.read_text(self.path)
+        self.assertTrue("in use" in text or '{"title": ' in text, text)
+
+    def test_refused_unless_forced(self):
+        for words in self.commands():
+            for extra in ((), ("--json",)):
+                with self.subTest(words=words, extra=extra):
+                    with open(self.path, "w") as file:
+                        file.write("former")
+                    result = lib.run_tool(*words, *extra, "-o", self.path)
+                    self.assert_failed(result, lib.OUTPUT_FAILED, self.path, "File exists",
+                                       "  fix:   give another name, or --force to replace that file")
+                    self.assertNotIn("stopped", result.err)
+                    self.assertEqual(lib.read_text(self.path), "former")
+                    self.assert_ran(lib.run_tool(*words, *extra, "--force", "-o", self.path))
+                    self.assert_replaced()
+                    self.assertEqual(os.listdir(self.place), ["x.txt"])
+        self.assert_unharmed(self.target)
+
+    def test_links_are_existing_files(self):
+        link = os.path.join(self.place, "link.txt")
+        os.symlink("elsewhere.txt", link)
+        for words in self.commands():
+            with self.subTest(words=words):
+                self.assert_failed(lib.run_tool(*words, "-o", link), lib.OUTPUT_FAILED, "--force")
+        self.assertEqual(os.listdir(self.place), ["link.txt"])
+
+    def test_what_is_no_file_is_written(self):
+        fifo = os.path.join(self.place, "fifo")
+        os.mkfifo(fifo)
+        for words in self.commands():
+            with self.subTest(words=words):
+                self.assert_ran(lib.run_tool(*words, "-o", "/dev/null"))
+                reader = self.process(["cat", fifo], stdout=subprocess.PIPE)
+                self.assert_ran(lib.run_tool(*words, "-f", "text", "-o", fifo))
+                self.assertIn(b"in use", reader.communicate(timeout=lib.TOOL_TIMEOUT)[0])
+        self.assert_unharmed(self.target)
+
+    def test_file_descriptors(self):
+        """Written where the shell has opened them, although their file exists."""
+        for name, redirection in (("/dev/stdout", ">"), ("/dev/fd/3", "3>"), ("/dev/fd/1", ">"),
+                                  ("/proc/self/fd/4", "4>"), ("-", ">")):
+            for words in self.commands():
+                with self.subTest(words=words, name=name):
+                    with open(self.path, "w") as file:
+                        file.write("former")
+                    before = os.stat(self.path).st_ino
+                    line = ["sh", "-c", 'echo head %s"$0"; exec "$@" %s>"$0"' % (
+                        ">", redirection[:-1] + ">"), self.path, lib.TOOL, *map(str, words),
+                            "-f", "text", "-o", name]
+                    done = subprocess.run(line, capture_output=True, timeout=lib.TOOL_TIMEOUT,
+                                          env=lib.tool_environment())
+                    self.assertEqual(done.returncode, lib.OK, done.stderr)
+                    text = lib.read_text(self.path)
+                    self.assertTrue(text.startswith("head\n"), text)
+                    self.assertIn("in use", text)
+                    self.assertEqual(os.stat(self.path).st_ino, before)
+        self.assertEqual(os.listdir(self.place), ["x.txt"])
+        self.assert_unharmed(self.target)
+
+    def test_descriptors_of_the_tool_are_no_outputs(self):
+        """Only those that it was started with: its own lead to the memory of the target."""
+        for number in range(3, 20):
+            result = lib.run_tool("dump", "-f", "text", self.target.pid, "-o", "/dev/fd/%d" % number)
+            self.assert_failed(result, lib.OUTPUT_FAILED, "/dev/fd/%d" % number)
+        self.assert_unharmed(self.target)
+
+    def test_path_in_the_target(self):
+        path = os.path.join(self.target.directory, "x.heap")
+        with open(path, "w") as file:
+            file.write("former")
+        result = lib.run_tool("dump", self.target.pid, "--path", path)
+        self.assert_failed(result, lib.OUTPUT_FAILED, path, "exists in the target", "--force")
+        self.assertEqual(lib.read_text(path), "former")
+        self.assert_ran(lib.run_tool("dump", self.target.pid, "--force", "--path", path))
+        self.assert_profile(lib.read_bytes(path), 60)
+        self.assert_unharmed(self.target)
+
+    def test_generated_names_get_numbers(self):
+        for words in (("dump",), ("record", "-d", "1ms")):
+            for _ in range(2):
+                path = os.path.join(self.place, "%p.heap")
+                self.assert_ran(lib.run_tool(*words, self.target.pid, "-o", path))
+        names = ["%d%s.heap" % (self.target.pid, end) for end in ("", "-1", "-2", "-3")]
+        self.assertEqual(sorted(os.listdir(self.place)), sorted(names))
+        result = lib.run_tool("dump", "--force", self.target.pid, "-o", path)
+        self.assert_failed(result, lib.USAGE, "always new ones")
+
+
 class TargetSide(lib.TestCase):
     def assert_refused(self, victim, result, *words):
         self.assert_failed(result, lib.REFUSED, *words)

@@ -69,7 +69,7 @@ class Sticky(lib.TestCase):
         words = ["setpriv", "--reuid", str(user), "--regid", str(user), "--clear-groups"]
         if user and not shutil.which("setpriv"):
             self.skipTest("setpriv is not installed")
-        return self.run_tool(["report", self.profile, "-o", path], words if user else [])
+        return self.run_tool(["report", "--force", self.profile, "-o", path], words if user else [])
 
     def run_tool(self, words, before=()):
         result = subprocess.run([*before, lib.TOOL, *(str(word) for word in words)],
@@ -207,7 +207,7 @@ class InTheTarget(hostile.TestCase):
         shutil.copy(PROFILE, self.profile)
 
     def report(self, name, source=None):
-        return hostile.run_bounded("report", source or self.profile, "-o", self.seen + name)
+        return hostile.run_bounded("report", "--force", source or self.profile, "-o", self.seen + name)
 
     def assert_refused(self, result, *words):
         self.assertEqual(result.code, lib.OUTPUT_FAILED, result)

@@ -159,7 +159,7 @@ class Churn(allocators.TestCase):
     def read(self, allocator):
         """Returns the profile and the number of stacks that changed too often to be in it."""
         path = os.path.join(allocator.directory, "read")
-        words = ("dump", "--json", "-o", path, "--no-call", allocator.pid)
+        words = ("dump", "--force", "--json", "-o", path, "--no-call", allocator.pid)
         told = json.loads(self.assert_ran(lib.run_tool(*words)).text)
         return lib.read_bytes(path), told["unsettled"]
 

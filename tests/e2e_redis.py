@@ -27,7 +27,7 @@ class RedisServer(lib.TestCase):
         with open(path, "rb") as file:
             self.assert_profile(file.read(), 0)
         os.unlink(path)
-        self.assert_ran(lib.run_tool("dump", redis.pid, "-o", sink))
+        self.assert_ran(lib.run_tool("dump", redis.pid, "--force", "-o", sink))
         with open(sink, "rb") as file:
             self.assert_profile(file.read(), 0)
         self.assertIn(" -> false", self.assert_ran(lib.run_tool("off", redis.pid)).text)

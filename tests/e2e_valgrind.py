@@ -48,10 +48,11 @@ class Valgrind(lib.TestCase):
         self.on_each("dump")
 
     def test_dump_to_a_path(self):
-        self.on_each("dump", "--path", os.path.join(self.directory(), "profile"))
+        self.on_each("dump", "--force", "--path", os.path.join(self.directory(), "profile"))
 
     def test_streamed_dump(self):
-        self.on_each("dump", "--call", "-o", os.path.join(self.directory(), "profile"), unwound=True)
+        sink = os.path.join(self.directory(), "profile")
+        self.on_each("dump", "--call", "--force", "-o", sink, unwound=True)
 
     def test_stats(self):
         for form in ((), ("--json",), ("--full",), ("--prometheus",)) if lib.LONG else ((),):
@@ -87,9 +88,9 @@ class Valgrind(lib.TestCase):
         lib.run_tool("dump", "--call", victim.pid, "-o", path)
         for form in ("text", "flame", "pprof", "folded", "dot", "symbolized"):
             out = os.path.join(self.directory(), form)
-            self.run_verb(lib.OK, "report", path, "-f", form, "-o", out)
+            self.run_verb(lib.OK, "report", path, "-f", form, "--force", "-o", out)
             if form == "text" or lib.LONG:
-                self.run_verb(lib.OK, "dump", victim.pid, "-f", form, "-o", out)
+                self.run_verb(lib.OK, "dump", victim.pid, "-f", form, "--force", "-o", out)
         self.run_verb(lib.OK, "report", path, "--base", path, "-o", os.devnull)
         self.assert_unharmed(victim, slow=True)
 

@@ -97,7 +97,7 @@ static void print_core_json(const struct core_dump *dump)
 
     attachment_json_begin(&dump->attachment, &json);
     json_text(&json, "core", dump->job.options->core);
-    json_text(&json, "path", dump->job.options->output);
+    json_text(&json, "path", dump->output.path);
     json_number(&json, "bytes", dump->capture.bytes);
     json_number(&json, "stacks", dump->reading.stacks);
     json_number(&json, "unread_stacks", dump->reading.unsettled);
@@ -116,7 +116,7 @@ static void print_core_result(const struct core_dump *dump)
     if (options->json)
         print_core_json(dump);
     else if (!options_to_stdout(options))
-        printf("%s\n", options->output);
+        printf("%s\n", dump->output.path);
     if (dump->reading.unsettled)
         message("warning: %zu stacks could not be read and are not in the profile",
                 dump->reading.unsettled);
@@ -137,7 +137,8 @@ static fault_code perform_core_dump(struct core_dump *dump, struct fault *fault)
     fault_code rc = core_file_open(&dump->file, attachment, &request, fault);
 
     if (rc == FAULT_NONE)
-        rc = output_open(&dump->output, dump->job.options->output, fault);
+        rc = output_open_named(&dump->output, dump->job.options->output, dump->job.options->force,
+                               fault);
     if (rc == FAULT_NONE)
         rc = core_file_read(&dump->file, attachment, &dump->capture, &dump->reading, fault);
     if (rc == FAULT_NONE)

@@ -99,7 +99,7 @@ static fault_code dump_held(struct attachment *attachment, void *ctx, struct fau
                     fault);
 }
 
-/* A file named by the operator is replaced; a file with an expanded name never is. */
+/* A file with an expanded name is always a new one. */
 static fault_code open_output(struct dump *dump, const char *template, struct fault *fault)
 {
     const char *extension = format_extension(dump->presentation.format);
@@ -112,7 +112,7 @@ static fault_code open_output(struct dump *dump, const char *template, struct fa
     else if (!filename_expand(template, extension, &facts, dump->path, sizeof dump->path))
         return fault_set(fault, FAULT_OUTPUT, ENAMETOOLONG, "write output", "%s", template);
     if (!dump->made)
-        return output_open(&dump->output, template, fault);
+        return output_open_named(&dump->output, template, dump->job.options->force, fault);
     return output_open_new(&dump->output, dump->path, true, fault);
 }
 
@@ -122,8 +122,8 @@ static fault_code prepare_dump(struct dump *dump, const struct options *options,
 {
     dump->presentation.events = &dump->job.events;
     capture_init(&dump->capture);
-    dump->request =
-        (struct dump_request){.path = options->path, .consent = &dump->attachment.hooks};
+    dump->request = (struct dump_request){
+        .path = options->path, .replace = options->force, .consent = &dump->attachment.hooks};
     if (options->dry_run)
         return FAULT_NONE;
     if (options->output)
@@ -142,7 +142,7 @@ static fault_code run_streamed(struct dump *dump, struct fault *fault)
 
     if (rc == FAULT_NONE)
         rc = capture_write(attachment, &dump->presentation, &dump->capture, &dump->output, fault);
-    if (rc == FAULT_NONE && dump->made) /* it may have a number now */
+    if (rc == FAULT_NONE && !options_to_stdout(dump->job.options)) /* it may have a number now */
         snprintf(dump->path, sizeof dump->path, "%s", dump->output.path);
     return rc;
 }
@@ -249,6 +249,9 @@ const struct verb verb_dump = {
              "target's side nothing is created: it needs no file, no file descriptor and no disk "
              "space. If FILE is a directory, or contains %p, %n, %t, ... (see jeattach record "
              "--help), each process gets a new file"},
+            {"force", NULL,
+             "replace the file of -o or --path if it exists; without it, existing files are never "
+             "overwritten"},
         },
     .calls =
         {

@@ -258,7 +258,7 @@ static fault_code perform_leak(struct leak_verb *verb, struct fault *fault)
     if (options->dry_run)
         return job_describe_sampling(&verb->job, verb_leak.calls, fault);
     if (options->output)
-        rc = output_open_new(&verb->output, options->output, false, fault);
+        rc = output_open_named(&verb->output, options->output, options->force, fault);
     if (rc == FAULT_NONE)
         rc = leak_run(&verb->leak, &verb->attachment, &request, fault);
     return rc == FAULT_NONE ? show(verb, fault) : rc;
@@ -326,8 +326,7 @@ const struct verb verb_leak = {
         {
             {"duration", NULL, "how long to sample: 60s (default), 5m, 1h"},
             {"output", NULL,
-             "also write the difference to this file; - writes it to stdout instead. Existing "
-             "files are never overwritten"},
+             "also write the difference to this file; - writes it to stdout instead"},
             {"format", NULL,
              "format of the difference: text, flame, pprof, folded, dot, svg, json"},
             {"rows", NULL, "show at most N rows of the table (default 10); 0: all, however small"},

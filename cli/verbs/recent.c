@@ -98,7 +98,7 @@ static fault_code perform_recent(struct recent_verb *verb, struct fault *fault)
     if (options->dry_run)
         return job_describe(&verb->job, verb_recent.calls, fault);
     if (options->output)
-        rc = output_open_new(&verb->output, options->output, false, fault);
+        rc = output_open_named(&verb->output, options->output, options->force, fault);
     if (rc == FAULT_NONE)
         rc = recent_run(&verb->recent, &verb->attachment, fault);
     if (rc != FAULT_NONE)
@@ -185,7 +185,7 @@ const struct verb verb_recent = {
         {
             {"output", NULL,
              "also write the samples to this file, as a profile: in use are those that are alive. "
-             "- writes it to stdout instead. Existing files are never overwritten"},
+             "- writes it to stdout instead"},
             {"format", NULL,
              "format of that profile: raw, symbolized, text, flame, pprof, folded, dot, svg, json"},
             {"rows", NULL, "show at most N rows of each table (default 10); 0: all"},

@@ -89,6 +89,7 @@ static struct recording_request record_request(struct record *record)
     return (struct recording_request){
         .template = record->template,
         .may_number = series || !options->output,
+        .replace = options->force,
         .every_ns = options->every_ns ? options->every_ns : single,
         .trigger = {.bytes = options->every_bytes, .percent = options->on_new_peak ? step : 0},
         .duration_ns = series && !options->duration_ns ? UINT64_MAX : single,
@@ -170,7 +171,7 @@ const struct verb verb_record = {
     .options =
         {
             {"output", NULL,
-             "write to this file; - is stdout. Existing files are never overwritten. In the name, "
+             "write to this file; - is stdout. In the name, "
              "%n is replaced by the name of the process, %p by its pid, %P by its pid in its own "
              "namespace, %t by the time (UTC), %r by the RSS, %h by the host, %% by a percent "
              "sign. Default, also in a directory: %n-%p-%t-%r.heap; a number is added to a name "

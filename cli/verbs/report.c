@@ -185,7 +185,7 @@ static fault_code perform_report(struct presentation *presentation, const struct
     if (rc == FAULT_NONE && options->base)
         rc = read_input(&inputs[1], options->base, fault);
     if (rc == FAULT_NONE)
-        rc = output_open(output, options->output, fault);
+        rc = output_open_named(output, options->output, options->force, fault);
     if (rc != FAULT_NONE)
         return rc;
     sources[0].time_ns = inputs[0].time_ns;

@@ -70,7 +70,7 @@ _jeattach()
     local cur=${COMP_WORDS[COMP_CWORD]} option='' verb=${COMP_WORDS[1]-} pids=() i
     local verbs='ps status on off dump record leak recent watch report stats top reset purge mallctl'
     local looks='--format --focus --ignore --hide --show --by-thread --allocator --no-fold --full-names --depth --lines --invert --value --unit'
-    looks+=' --rows --no-inlines --debuginfod --output'
+    looks+=' --rows --no-inlines --debuginfod --output --force'
     local looks_live='--focus --ignore --hide --show --allocator --no-fold --full-names --depth --rows --no-inlines --debuginfod'
     local choice='--name --container --cgroup' common='--json --quiet --verbose --help --version'
     local options="$common $choice --pid --timeout --thread --instance --dry-run"

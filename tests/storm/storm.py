@@ -161,7 +161,7 @@ class Run:
 
     def cycle(self, profile):
         self.call("on", "--call")
-        self.call("dump", "--call", "-o", profile)
+        self.call("dump", "--call", "--force", "-o", profile)
         text = b""
         with contextlib.suppress(FileNotFoundError), open(profile, "rb") as file:
             text = file.read()

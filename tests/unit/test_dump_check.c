@@ -12,14 +12,19 @@ static struct tree tree;
 static struct procfs proc;
 static const struct target target = {.proc = &proc, .pid = NO_PID, .pidfd = -1};
 
-static fault_code check_path(const char *path)
+static fault_code check_existing(const char *path, bool replace)
 {
-    const struct dump_request request = {.path = path};
+    const struct dump_request request = {.path = path, .replace = replace};
     struct fault fault = {0};
     fault_code rc = dump_check(&target, &request, &fault);
 
     CHECK(rc == FAULT_NONE || (rc == fault.code && fault.what[0]));
     return rc;
+}
+
+static fault_code check_path(const char *path)
+{
+    return check_existing(path, false);
 }
 
 static void make_socket(const char *name)
@@ -52,11 +57,20 @@ static void make_target(void)
 
 static void test_allowed(void)
 {
-    static const char *const paths[] = {"/dir/file", "file", "/new", "new", "/none/new"};
+    static const char *const paths[] = {"/new", "new", "/none/new", "/dir"};
 
     for (size_t i = 0; i < ARRAY_LEN(paths); i++)
         CHECK(check_path(paths[i]) == FAULT_NONE);
     CHECK(check_path(NULL) == FAULT_NONE);
+}
+
+static void test_existing(void)
+{
+    CHECK(check_existing("/dir/file", false) == FAULT_DUMP_EXISTS);
+    CHECK(check_existing("file", false) == FAULT_DUMP_EXISTS);
+    CHECK(check_existing("/dir/file", true) == FAULT_NONE);
+    CHECK(check_existing("file", true) == FAULT_NONE);
+    CHECK(check_existing("/dir/fifo", true) == FAULT_DUMP_UNSAFE);
 }
 
 static void test_blocking(void)
@@ -115,6 +129,7 @@ int main(void)
         return check_result();
     make_target();
     test_allowed();
+    test_existing();
     test_blocking();
     test_blocking_upwards();
     test_limit();

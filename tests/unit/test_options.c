@@ -299,6 +299,30 @@ static void test_format(void)
 }
 
 /* The message names the wrong word, even if it is one of several letters. */
+static void test_force(void)
+{
+    const unsigned takes = TAKES_FORMAT | TAKES_OUTPUT | TAKES_SERIES | TAKES_PATH;
+    struct options options;
+
+    CHECK(parse(&options, takes, "--force -o x 42") && options.force && !options.force_hooks);
+    CHECK(parse(&options, takes, "--force --path x 42"));
+    CHECK(parse(&options, takes | TAKES_HOOKS, "--force -o x 42") && !options.force_hooks);
+    CHECK(!parse(&options, takes | TAKES_HOOKS, "--forc -o x 42") && strstr(said, "ambiguous"));
+    CHECK(!parse(&options, TAKES_HOOKS, "--force 42") && strstr(said, "no option --force"));
+    CHECK(!parse(&options, TAKES_HOOKS, "--forc 42"));
+    CHECK(!parse(&options, takes, "--force 42") && strstr(said, "--force requires -o"));
+    CHECK(!parse(&options, takes, "--force -o - 42") &&
+          !parse(&options, takes, "--force -f dot 1"));
+    CHECK(!parse(&options, takes, "--force -o x%p.heap 42") && strstr(said, "new ones"));
+    CHECK(!parse(&options, takes, "--force -o /tmp 42") &&
+          !parse(&options, takes, "--force -o d/ 1"));
+    CHECK(!parse(&options, takes, "--force -o x --every 1s --count 2 42"));
+    CHECK(parse(&options, TAKES_FILE | TAKES_FORMAT | TAKES_OUTPUT, "--force -o x%p a"));
+    CHECK(parse(&options, takes, "-o /dev/stdout 42") && strcmp(options.output, "-") == 0);
+    CHECK(parse(&options, takes, "-o /dev/fd/1 42") && strcmp(options.output, "-") == 0);
+    CHECK(parse(&options, takes, "-o /dev/fd/3 42") && strcmp(options.output, "/dev/fd/3") == 0);
+}
+
 static void test_for_a_while(void)
 {
     const unsigned takes = TAKES_FORMAT | TAKES_OUTPUT | TAKES_DURATION | TAKES_SERIES;
@@ -480,6 +504,7 @@ int main(void)
     test_refused();
     test_file();
     test_format();
+    test_force();
     test_for_a_while();
     test_unknown_named();
     test_help();
