@@ -130,7 +130,7 @@ const struct option_row option_rows[] = {
     {"lines", '\0', OPTION_FLAG, AT(report.lines), TAKES_FORMAT, 0, OPTIONS_PROFILE, NULL,
      "text and tree: show lines of the source instead of functions"},
     {"invert", '\0', OPTION_FLAG, AT(report.invert), TAKES_FORMAT, 0, OPTIONS_PROFILE, NULL,
-     "tree: begin with the functions that allocate, with their callers below"},
+     "tree and flame: begin with the functions that allocate, with their callers below"},
     {"value", '\0', OPTION_TEXT, AT(report.value), TAKES_FORMAT, 0, OPTIONS_PROFILE, "V",
      "inuse_space (default), inuse_objects, alloc_space, alloc_objects"},
     {"unit", '\0', OPTION_TEXT, AT(report.unit), TAKES_FORMAT, 0, OPTIONS_PROFILE, "U",

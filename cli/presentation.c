@@ -130,12 +130,13 @@ static bool set_view(struct presentation *presentation, const struct options *op
     const struct profile_options *report = &options->report;
     bool written = options->output || report->format,
          tree = written && presentation->format == FORMAT_TREE,
-         text = written && presentation->format == FORMAT_TEXT;
+         text = written && presentation->format == FORMAT_TEXT,
+         flame = written && presentation->format == FORMAT_FLAME;
 
     presentation->display.inverted = report->invert;
     presentation->display.lines = report->lines;
-    if (report->invert && !tree)
-        return refuse_option("--invert", "format tree");
+    if (report->invert && !tree && !flame)
+        return refuse_option("--invert", "formats tree and flame");
     if (report->lines && !tree && !text)
         return refuse_option("--lines", "formats text and tree");
     return true;

@@ -160,6 +160,7 @@ static void write_flame_head(const struct flame *flame, struct json *json)
     json_text(json, "value", value_name(display->value));
     json_bool(json, "bytes", display_is_bytes(display));
     json_bool(json, "compares", samples->compares);
+    json_bool(json, "inverted", display->inverted);
     json_number(json, "period", samples->period);
     json_rounded(json, "least", flame->least);
 }

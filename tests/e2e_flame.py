@@ -184,6 +184,9 @@ class Page(Case):
         tip = self.hover(page, "keep_large")
         self.assertIn("sites.c:%d\n" % source_line("make(65536);"), tip)
         self.assertIn(os.path.basename(lib.VICTIMS) + "/sites", tip)
+        self.assertNotIn("other places", tip)
+        self.assertIn("and other places", self.hover(page, "main"))
+        self.hover(page, "keep_large")
         for part in ("sites.c:%d" % source_line("make(65536);"), "/sites"):
             self.assertIn(part, self.text(page, "details"))
 
@@ -245,6 +248,16 @@ class Page(Case):
         self.assertEqual(self.state(page, "zoomed"), "keep_large")
         self.assertEqual(page.evaluate("search.value"), "keep_.*e$|a b&c=d#")
         self.assertEqual(self.text(page, "found"), shown)
+
+    def test_link_of_another_profile(self):
+        page = self.open(self.dump(self.sites(), "x.html"), "#view=callers&zoom=zzzzzz")
+        self.assertEqual(self.state(page, "zoomed"), "all")
+        self.assertEqual(self.state(page, "view"), "callers")
+        self.assertIn("not in this profile", self.text(page, "found"))
+
+    def test_inverted(self):
+        page = self.open(self.dump(self.sites(), "x.html", "--invert"))
+        self.assertEqual(self.state(page, "view"), "callers")
 
     def test_back_and_forward(self):
         page = self.sites_page()
@@ -342,22 +355,27 @@ class Page(Case):
         self.wait(page, "document.documentElement.scrollWidth", 360)
 
     def test_contrast(self):
-        """Dark text on each color that a box can have: at least 4.5, WCAG 2.1 AA."""
+        """The text on each color that a box can have: at least 4.5, WCAG 2.1 AA."""
         page = self.growth_page()
-        luminance = """(color => {
+        contrast = """(([color, alpha, text]) => {
             const c = document.createElement('canvas').getContext('2d');
-            c.fillStyle = color;
-            c.fillRect(0, 0, 1, 1);
-            const [r, g, b] = [...c.getImageData(0, 0, 1, 1).data].map(v =>
-              v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4);
-            return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+            const paint = (style, opacity) => {
+              c.globalAlpha = opacity;
+              c.fillStyle = style;
+              c.fillRect(0, 0, 1, 1);
+              const [r, g, b] = [...c.getImageData(0, 0, 1, 1).data].map(v =>
+                v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4);
+              return 0.2126 * r + 0.7152 * g + 0.0722 * b + 0.05;
+            };
+            paint(getComputedStyle(document.body).backgroundColor, 1);
+            const [x, y] = [paint(color, alpha), paint(text, 1)];
+            return Math.max(x / y, y / x);
         })"""
         for scheme in ("light", "dark"):
             page.media(prefers_color_scheme=scheme)
-            worst = page.evaluate(
-                "Math.min(...window.flame.palette().map(color => "
-                "(%s(color) + 0.05) / (%s('#111') + 0.05)))" % (luminance, luminance)
-            )
+            colors = page.evaluate("window.flame.palette()")
+            worst = page.evaluate("Math.min(...window.flame.palette().map(%s))" % contrast)
+            self.assertGreater(len(colors), 40)
             self.assertGreater(worst, 4.5, scheme)
 
     def test_hostile_names(self):
