@@ -205,6 +205,9 @@ static const struct fault_row rows[] = {
     {FAULT_OUTPUT_OTHERS, "output_of_others", EXIT_OUTPUT,
      "%W, in a sticky directory where others may write: it is not followed or replaced",
      "write to your own directory, or remove the file in the way"},
+    {FAULT_DRAW, "draw", EXIT_OUTPUT, "%W",
+     "draw less (--rows N, default 80), write a flame graph (-f flame), or write the graph alone "
+     "(-f dot)"},
     {FAULT_PROFILE, "profile", EXIT_USAGE, "%W%E",
      "give a heap profile in jemalloc's own format, as jeattach dump writes it"},
     {FAULT_NO_GROUP, "no_group", EXIT_GONE, "there is no cgroup %W",

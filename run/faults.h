@@ -19,6 +19,7 @@ enum {
 
     FAULT_OUTPUT = FAULT_FIRST(RUN, OUTPUT), /* the tool's own output could not be written */
     FAULT_OUTPUT_OTHERS, /* a link or file of another user is in its way, where all may write */
+    FAULT_DRAW,          /* dot could not draw the call graph, or not in time */
 
     FAULT_SEVERAL = FAULT_FIRST(RUN, OTHER), /* several processes match, where one is needed */
     FAULT_CORE_INPUT,                        /* the core file cannot be opened or copied */

@@ -8,9 +8,12 @@
 #include <spawn.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
-enum { DRAW_SECONDS = 60, POLL_NS = 5000000 };
+enum { DRAW_SECONDS = 30, POLL_NS = 5000000 };
+/* dot takes gigabytes for a few thousand nodes, within seconds. */
+static const struct rlimit draw_memory = {(rlim_t)2 << 30, (rlim_t)2 << 30};
 
 extern char **environ;
 
@@ -51,6 +54,25 @@ static int spawn(const char *dot, int graph, int picture, pid_t *child)
     return err;
 }
 
+static fault_code draw_failed(struct fault *fault, const char *what)
+{
+    return fault_set(fault, FAULT_DRAW, 0, "draw", "%s", what);
+}
+
+/* Ends dot if it takes too long: the time of some graphs has no useful limit. */
+static fault_code end_drawing(pid_t child, bool interrupted, struct fault *fault)
+{
+    char what[64];
+    int status;
+
+    kill(child, SIGKILL);
+    waitpid(child, &status, 0);
+    if (interrupted)
+        return graphviz_failed(fault, EINTR, "dot was ended");
+    snprintf(what, sizeof what, "dot did not finish in %d s and was ended", DRAW_SECONDS);
+    return draw_failed(fault, what);
+}
+
 static fault_code wait_for(pid_t child, struct fault *fault)
 {
     const struct timespec pause = {.tv_nsec = POLL_NS};
@@ -60,15 +82,12 @@ static fault_code wait_for(pid_t child, struct fault *fault)
 
     while ((done = waitpid(child, &status, WNOHANG)) == 0 || (done < 0 && errno == EINTR)) {
         bool interrupted = *interrupt_flag() != 0;
-        if (interrupted || clock_now() > deadline) {
-            kill(child, SIGKILL);
-            waitpid(child, &status, 0);
-            return graphviz_failed(fault, interrupted ? EINTR : ETIMEDOUT, "dot was ended");
-        }
+        if (interrupted || clock_now() > deadline)
+            return end_drawing(child, interrupted, fault);
         nanosleep(&pause, NULL);
     }
     if (done < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
-        return graphviz_failed(fault, 0, "dot could not draw the graph");
+        return draw_failed(fault, "dot could not draw the graph");
     return FAULT_NONE;
 }
 
@@ -99,6 +118,7 @@ fault_code graphviz_draw(const char *dot, const char *graph, size_t len, FILE *o
     err = spawn(dot, in, picture, &child);
     if (err)
         return graphviz_failed(fault, err, dot);
+    (void)prlimit(child, RLIMIT_AS, &draw_memory, NULL);
     rc = wait_for(child, fault);
     return rc == FAULT_NONE ? copy(picture, out, fault) : rc;
 }
