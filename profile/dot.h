@@ -4,9 +4,15 @@
  */
 #pragma once
 
-#include "profile/top.h"
+#include "profile/display.h"
 
-enum { DOT_NODES = 80 }; /* nodes if display->rows is 0; as in pprof */
+#include <stdio.h>
 
-/* False: out of memory; errors of out are the caller's to check. */
+enum { DOT_NODES = 80 }; /* nodes unless the display gives a number; as in pprof */
+
+/*
+ * display->rows: maximum number of nodes; if it is 0, DOT_NODES, or all nodes if
+ * display->least is 0, too. A call is drawn if it has a fifth of display->least.
+ * False: out of memory; errors of out are the caller's to check.
+ */
 bool dot_write(const struct samples *samples, const struct display *display, FILE *out);

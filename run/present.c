@@ -4,6 +4,7 @@
 #include "profile/pprof.h"
 #include "profile/profile_json.h"
 #include "profile/symbolized.h"
+#include "profile/top.h"
 #include "profile/tree.h"
 #include "run/faults.h"
 #include "run/graphviz.h"

@@ -46,6 +46,20 @@ def rows(text):
     return found
 
 
+def graph_parts(text):
+    """Returns {function: cum} and {(caller, callee): bytes} of a call graph in DOT, by the tooltips
+    of jeattach and of pprof."""
+    nodes, edges, names = {}, {}, {}
+    for number, name, size in re.findall(
+        r'^ *N(\d+) \[label=.* tooltip="(.*?) \((-?\d+)B?\)"', text, re.M
+    ):
+        names[number] = name
+        nodes[name] = int(size)
+    for start, end, size in re.findall(r'^ *N(\d+) -> N(\d+) \[label=" (-?\d+)', text, re.M):
+        edges[names[start], names[end]] = int(size)
+    return nodes, edges
+
+
 def pprof_rows(text):
     """Returns {function: (flat, cum)} of `go tool pprof -top -unit=B`."""
     found = {}
@@ -454,6 +468,32 @@ class Known(Case):
         svg = open(self.dump(process, "x.svg")).read()
         self.assertIn("keep_large", svg)
         self.assertIn("</svg>", svg)
+
+    def test_graph_is_that_of_pprof(self):
+        """The same functions, the same calls between them, and the numbers of the table."""
+        path = self.dump(self.sites(), "x.heap")
+        packed = os.path.join(os.path.dirname(path), "x.pb.gz")
+        named = ("--hide", "[+]0x", "--unit", "B", "--no-fold")
+        self.report(path, *named, "-o", packed)
+        theirs = graph_parts(self.pprof(packed, "-dot", "-tagshow=none", "-edgefraction=0"))
+        ours = graph_parts(self.report(path, *named, "-f", "dot", "--rows", "0", "--full-names"))
+        self.assertEqual(ours, theirs)
+        self.assertGreater(len(ours[1]), 3)
+        table = rows(self.report(path, *named, "--rows", "0", "--full-names"))
+        self.assertEqual(ours[0], {name: table[name][1] for name in ours[0]})
+
+    def test_graph_that_dot_cannot_draw(self):
+        directory = self.directory()
+        dot = os.path.join(directory, "dot")
+        with open(dot, "w", encoding="ascii") as script:
+            script.write("#!/bin/sh\nexit 1\n")
+        os.chmod(dot, 0o755)
+        out = os.path.join(directory, "x.svg")
+        env = dict(os.environ, PATH=directory + ":" + os.environ["PATH"])
+        result = lib.run_tool("report", fixture("5.3.0"), "-o", out, env=env)
+        self.assert_failed(result, 9, "dot could not draw the graph")
+        self.assertIn("--rows", result.err)
+        self.assertFalse(os.path.exists(out))
 
     def test_binary_that_was_replaced(self):
         """The names come from the mapped file, not from the file that now has its name."""

@@ -404,7 +404,9 @@ static void test_hostile_names(void)
         const char *data = strstr(page, "id=\"data\">");
         CHECK(data && !strstr(data, "alert(1)<") && !strstr(data, "<script"));
         CHECK(data && strstr(data, "\\u003c/script\\u003e"));
-        CHECK(strstr(graph, "alert(1)</script>\\\"'&;??[31m?--\\\\\\n8 (100.00%)"));
+        CHECK(strstr(graph,
+                     "tooltip=\"</script><script>alert(1)</script>\\\"'&;??[31m?--\\\\ (8)\""));
+        CHECK(strstr(graph, "31m?--\\\\\\n8 (100.00%)"));
         CHECK(strstr(rows, "</script>\"'&;??[31m?--\\\n") && !strchr(rows, '\x1b'));
         CHECK(folds_to(&made, "main;</script><script>alert(1)</script>\"'&???[31m?--\\ 8\n"));
         free(page);
