@@ -1,15 +1,22 @@
 #include "profile/growth.h"
 #include "base/text.h"
+#include "base/units.h"
 
 #include <math.h>
 #include <string.h>
 
 enum { ROWS_DEFAULT = 10, CALLS_SHOWN = 12 };
 
+/* What grows comes first, even if something uncertain seems to have grown more. */
 static int compare_growth(const void *a, const void *b)
 {
+    static const int ranks[] = {
+        [TREND_GROWS] = 0, [TREND_STOPPED] = 1, [TREND_UNCLEAR] = 2, [TREND_SHRINKS] = 3};
     const struct growth_row *x = a, *y = b;
+    int rank_x = ranks[x->trend.verdict], rank_y = ranks[y->trend.verdict];
 
+    if (rank_x != rank_y)
+        return rank_x < rank_y ? -1 : 1;
     if (x->bytes != y->bytes)
         return x->bytes < y->bytes ? 1 : -1;
     return x->sample < y->sample ? -1 : x->sample > y->sample;
@@ -25,7 +32,7 @@ static void fill_row(struct growth_row *row, const struct samples *samples, uint
     row->objects = amount_growth(&samples->list[number].values[VALUE_OBJECTS]);
     row->trend = trend_of(samples_points(samples, number), samples->point_count, tests);
     row->error = (row->trend.high - row->trend.low) / 2;
-    row->within = row->trend.low < 0 && row->trend.high > 0;
+    row->within = row->trend.verdict == TREND_UNCLEAR && row->error > 0;
     row->bytes_per_s = seconds > 0 ? (double)row->bytes / seconds : 0;
 }
 
@@ -76,6 +83,13 @@ void growth_free(struct growth *growth)
     memset(growth, 0, sizeof *growth);
 }
 
+/* What certainly has grown is shown, however little. */
+static bool is_large(const struct growth *growth, const struct growth_row *row, double least)
+{
+    return (row->trend.low > 0 && row->error > 0) ||
+           (double)row->bytes >= least * (double)growth->grown;
+}
+
 size_t growth_shown(const struct growth *growth, const struct display *display)
 {
     size_t limit = display->rows         ? display->rows
@@ -84,8 +98,7 @@ size_t growth_shown(const struct growth *growth, const struct display *display)
     size_t shown = 0;
 
     while (shown < growth->count && shown < limit &&
-           (display->least == 0 ||
-            (double)growth->rows[shown].bytes >= display->least * (double)growth->grown))
+           (display->least == 0 || is_large(growth, &growth->rows[shown], display->least)))
         shown++;
     return shown;
 }
@@ -156,21 +169,50 @@ static void write_growth_calls(const struct samples *samples, const struct growt
         fprintf(out, "%*sand %u more calls\n", indent, "", left);
 }
 
-enum { ROW_WIDTH = 13 + 1 + 12 + 1 + 11 + 1 + 15 + 3 };
+enum { ROW_WIDTH = 11 + 1 + 24 + 1 + 13 + 1 + 17 + 1 };
+
+/* "+1.2 MiB to +3 MiB"; "exact" if every allocation was sampled. */
+static const char *interval_text(const struct growth_row *row, const struct display *display,
+                                 char *out, size_t size)
+{
+    char low[DISPLAY_NUMBER_SIZE + 1], high[DISPLAY_NUMBER_SIZE + 1];
+
+    if (row->error > 0)
+        snprintf(out, size, "%s to %s", signed_bytes(display, row->trend.low, low),
+                 signed_bytes(display, row->trend.high, high));
+    else
+        snprintf(out, size, "exact");
+    return out;
+}
+
+/* "grows"; "stopped 12 s ago" */
+static const char *trend_text(const struct growth *growth, const struct growth_row *row, char *out,
+                              size_t size)
+{
+    double ago = growth->seconds - row->trend.stopped;
+    char time[UNITS_TEXT];
+
+    if (row->trend.verdict == TREND_STOPPED && ago > 0)
+        snprintf(out, size, "stopped %s ago", units_duration((uint64_t)(ago * 1e9), time));
+    else
+        snprintf(out, size, "%s", trend_verdict_name(row->trend.verdict));
+    return out;
+}
 
 static void write_stack_row(const struct growth *growth, const struct samples *samples,
                             const struct display *display, const struct growth_row *row, FILE *out)
 {
-    char bytes[DISPLAY_NUMBER_SIZE + 1], error[DISPLAY_NUMBER_SIZE], rate[DISPLAY_NUMBER_SIZE + 1],
-        per_s[DISPLAY_NUMBER_SIZE + 8] = "";
+    char bytes[DISPLAY_NUMBER_SIZE + 1], interval[2 * DISPLAY_NUMBER_SIZE + 8],
+        rate[DISPLAY_NUMBER_SIZE + 1], per_s[DISPLAY_NUMBER_SIZE + 8] = "",
+                                                                   verdict[UNITS_TEXT + 16];
 
     if (growth->seconds > 0)
         snprintf(per_s, sizeof per_s, "%s/s", signed_bytes(display, row->bytes_per_s, rate));
     if (row->within && display->colors)
         fputs("\033[2m", out);
-    fprintf(out, "%13s %12s %+11lld %15s %c ", signed_bytes(display, (double)row->bytes, bytes),
-            display_bytes(display, row->error, error), (long long)row->objects, per_s,
-            row->within ? '~' : ' ');
+    fprintf(out, "%11s %24s %13s %-17s ", signed_bytes(display, (double)row->bytes, bytes),
+            interval_text(row, display, interval, sizeof interval), per_s,
+            trend_text(growth, row, verdict, sizeof verdict));
     write_growth_calls(samples, row, ROW_WIDTH, out);
     if (row->within && display->colors)
         fputs("\033[0m", out);
@@ -185,7 +227,7 @@ static void write_rest(const struct growth *growth, const struct display *displa
     for (size_t i = shown; i < growth->count; i++)
         rest = add_saturated(rest, growth->rows[i].bytes);
     if (shown < growth->count)
-        fprintf(out, "%13s in %zu more stack%s (--rows 0 shows all)\n",
+        fprintf(out, "%11s in %zu more stack%s (--rows 0 shows all)\n",
                 signed_bytes(display, (double)rest, bytes), growth->count - shown,
                 growth->count - shown == 1 ? "" : "s");
 }
@@ -199,8 +241,8 @@ void growth_write(const struct growth *growth, const struct samples *samples,
         fputs("no sampled stack has changed\n", out);
         return;
     }
-    fprintf(out, "%13s %12s %11s %15s   %s\n", "growth", "error", "objects",
-            growth->seconds > 0 ? "rate" : "", "stack (~: within the error)");
+    fprintf(out, "%11s %24s %13s %-17s %s\n", "growth", "interval (95 %)",
+            growth->seconds > 0 ? "rate" : "", "trend", "stack");
     for (size_t i = 0; i < shown; i++)
         write_stack_row(growth, samples, display, &growth->rows[i], out);
     write_rest(growth, display, shown, out);

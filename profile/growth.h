@@ -1,4 +1,4 @@
-/* The difference between two profiles by stack, the largest growth first. */
+/* The growth from one profile to another by stack: first what grows, the most first. */
 #pragma once
 
 #include "profile/display.h"
@@ -15,7 +15,8 @@ struct growth_row {
 };
 
 struct growth {
-    struct growth_row *rows; /* stacks that have changed; those that have shrunk come last */
+    /* Stacks that have changed: those that grow first, then by trend_verdict, then by bytes. */
+    struct growth_row *rows;
     size_t count;
     int64_t grown, shrunk; /* sums of the rows' bytes: grown >= 0, shrunk <= 0 */
     double error;          /* of grown and shrunk together */

@@ -88,6 +88,9 @@ class Leak(e2e_record.TestCase):
         self.assertTrue(first["stack"][0]["file"].endswith("leaky.c"), first)
         self.assertGreater(first["stack"][0]["line"], 0)
         self.assertIs(first["within_error"], False)
+        self.assertIn(first["verdict"], ("grows", "stopped"))  # it ends with a pause, if signals wait
+        self.assertTrue(0 < first["low"] <= first["bytes"] <= first["high"], first)
+        self.assertEqual(first["stopped_s"] is None, first["verdict"] == "grows", first)
         self.assertGreater(first["bytes"] + 2 * first["error"], 3 << 19)
         self.assertLess(first["bytes"] - 2 * first["error"], most)
         self.assertLess(abs(first["objects"] * 1024 - first["bytes"]), first["bytes"] / 5)
@@ -126,7 +129,9 @@ class Leak(e2e_record.TestCase):
         self.assertRegex(text, r"(?m)^  \+.* of this is caused by sampling: ")
         first = text.splitlines()[6]
         self.assertRegex(
-            first, r"^ +\+[\d.]+ .iB +[\d.]+ .?i?B +\+\d+ +\+[\d.]+ .?i?B/s   leak_here \(leaky\.c:\d+\)$"
+            first,
+            r"^ +\+[\d.]+ .iB +\+[\d.]+ .?i?B to \+[\d.]+ .?i?B +\+[\d.]+ .?i?B/s "
+            r"(grows|stopped \S+ m?s ago) +leak_here \(leaky\.c:\d+\)$",
         )
         self.assertIn("interrupted; sampled for ", err)
 

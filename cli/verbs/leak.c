@@ -137,6 +137,10 @@ static void json_row(struct json *json, const struct samples *samples, const str
     json_rounded(json, "high", trunc(row->trend.high));
     json_text(json, "verdict", trend_verdict_name(row->trend.verdict));
     json_bool(json, "within_error", row->within);
+    if (row->trend.verdict == TREND_STOPPED)
+        json_rounded(json, "stopped_s", row->trend.stopped);
+    else
+        json_null(json, "stopped_s");
     json_list_begin(json, "stack");
     while (growth_next_call(samples, row, &at, &function, &line)) {
         json_item_begin(json);
@@ -312,11 +316,11 @@ const struct verb verb_leak = {
     .intro = "Takes a profile, samples for a while, takes another, and restores the former\n"
              "value of prof.active. The first line says what leaks, how quickly, and between\n"
              "which limits; or how much growth could be hidden by the sampling. Then it shows\n"
-             "what has grown, by stack, the largest growth first: bytes, the error of the\n"
-             "sampling, objects and bytes per second, beside the RSS at both ends; with --call, "
-             "stats.allocated, and how much\n"
-             "of it the samples cover. Memory that was allocated before sampling began has no\n"
-             "stack. As record, it makes no call where that is possible.\n"
+             "what has grown, by stack, first what grows, then what is uncertain: bytes, their\n"
+             "interval, bytes per second and the trend, beside the RSS at both ends; with\n"
+             "--call, stats.allocated, and how much of it the samples cover. Memory that was\n"
+             "allocated before sampling began has no stack. As record, it makes no call where that "
+             "is possible.\n"
              "\n"
              "With --reset the list starts from nothing: what is in it was allocated since and\n"
              "is still in use. Growth of a site that was old already counts in full, however\n"

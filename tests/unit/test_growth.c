@@ -154,15 +154,18 @@ static void test_table(void)
 
     if (CHECK(make(&made, now, before)))
         CHECK(writes(&made, &display, 4,
-                     "       growth        error     objects            rate   "
-                     "stack (~: within the error)\n"
-                     "       +150 B          0 B          +0         +38 B/s   "
+                     "     growth          interval (95 %)          rate trend             stack\n"
+                     "     +150 B                    exact       +38 B/s grows             "
                      "parse? (parse.c:20)\n"
-                     "                                                         main (main.c:10)\n"
-                     "       +100 B          0 B          +2         +25 B/s   grow (list.h:5)\n"
-                     "                                                         load (load.c:30)\n"
-                     "                                                         main (main.c:10)\n"
-                     "         -6 B in 2 more stacks (--rows 0 shows all)\n"));
+                     "                                                                     "
+                     "main (main.c:10)\n"
+                     "     +100 B                    exact       +25 B/s grows             "
+                     "grow (list.h:5)\n"
+                     "                                                                     "
+                     "load (load.c:30)\n"
+                     "                                                                     "
+                     "main (main.c:10)\n"
+                     "       -6 B in 2 more stacks (--rows 0 shows all)\n"));
     unmake(&made);
     if (CHECK(make(&made, before, before)))
         CHECK(writes(&made, &display, 4, "no sampled stack has changed\n"));
