@@ -2,9 +2,13 @@
 #include "base/text.h"
 #include "profile/call_keys.h"
 #include "profile/call_label.h"
+#include "profile/summary.h"
 
 #include <math.h>
 #include <string.h>
+
+/* Columns before the name, and the width from which a terminal shows all of them. */
+enum { NARROW_NUMBERS = 45, WIDE_NUMBERS = 80, WIDE = 120 };
 
 static int64_t magnitude(int64_t value)
 {
@@ -171,19 +175,22 @@ void top_head_write(const struct samples *samples, const struct display *display
                 error);
 }
 
+/* True if the terminal has no space for all columns and a name. */
+static bool is_narrow(const struct display *display)
+{
+    return display->width && display->width < WIDE;
+}
+
 static void write_row_name(const struct samples *samples, const struct display *display,
                            const struct top_row *row, FILE *out)
 {
     char label[CALL_LABEL_SIZE];
+    size_t used = is_narrow(display) ? NARROW_NUMBERS : WIDE_NUMBERS,
+           room = display->width > used ? display->width - used : 0;
 
-    if (display->lines) {
-        call_label(samples, &samples->locations.functions[row->function], row->line, true, 0,
-                   label);
-        fputs(label, out);
-    } else {
-        text_write_clean(out, samples->locations.groups[row->group], "");
-    }
-    fputc('\n', out);
+    call_label(samples, &samples->locations.functions[row->function], row->line, display->lines,
+               room, label);
+    fprintf(out, "%s\n", label);
 }
 
 static void write_table_row(const struct samples *samples, const struct display *display,
@@ -192,12 +199,17 @@ static void write_table_row(const struct samples *samples, const struct display 
     char flat[DISPLAY_NUMBER_SIZE], cum[DISPLAY_NUMBER_SIZE], mean[DISPLAY_NUMBER_SIZE] = "";
     double flat_now = (double)row->flat.now, cum_now = (double)row->whole.now;
 
+    display_number(display, flat_now, flat);
+    display_number(display, cum_now, cum);
     if (row->objects.now > 0 && display_is_bytes(display))
         display_bytes(display, flat_now / (double)row->objects.now, mean);
-    fprintf(out, "%12s %6.2f%% %6.2f%% %12s %6.2f%% %10lld %10s  ",
-            display_number(display, flat_now, flat), display_percent(flat_now, whole),
-            display_percent(sum, whole), display_number(display, cum_now, cum),
-            display_percent(cum_now, whole), (long long)row->objects.now, mean);
+    if (is_narrow(display))
+        fprintf(out, "%9s %5.1f%% %9s %5.1f%% %9lld  ", flat, display_percent(flat_now, whole), cum,
+                display_percent(cum_now, whole), (long long)row->objects.now);
+    else
+        fprintf(out, "%12s %6.2f%% %6.2f%% %12s %6.2f%% %10lld %10s  ", flat,
+                display_percent(flat_now, whole), display_percent(sum, whole), cum,
+                display_percent(cum_now, whole), (long long)row->objects.now, mean);
     write_row_name(samples, display, row, out);
 }
 
@@ -225,13 +237,17 @@ static void write_growth_row(const struct samples *samples, const struct display
 
     if (within && display->colors)
         fputs("\033[2m", out);
-    fprintf(out, "%13s %13s %12s %12s %12s %10lld %c ",
-            signed_number(display, amount_growth(&row->flat), flat),
-            signed_number(display, amount_growth(&row->whole), cum),
-            display_number(display, amount_error(&row->whole), error),
-            display_number(display, (double)row->whole.base, base),
-            display_number(display, (double)row->whole.now, now),
-            (long long)amount_growth(&row->objects), within ? '~' : ' ');
+    signed_number(display, amount_growth(&row->flat), flat);
+    signed_number(display, amount_growth(&row->whole), cum);
+    display_number(display, amount_error(&row->whole), error);
+    if (is_narrow(display))
+        fprintf(out, "%10s %10s %10s %+9lld %c ", flat, cum, error,
+                (long long)amount_growth(&row->objects), within ? '~' : ' ');
+    else
+        fprintf(out, "%13s %13s %12s %12s %12s %10lld %c ", flat, cum, error,
+                display_number(display, (double)row->whole.base, base),
+                display_number(display, (double)row->whole.now, now),
+                (long long)amount_growth(&row->objects), within ? '~' : ' ');
     write_row_name(samples, display, row, out);
     if (within && display->colors)
         fputs("\033[0m", out);
@@ -261,20 +277,35 @@ static void write_rows(const struct samples *samples, const struct display *disp
         fprintf(out, "and %zu smaller ones\n", left_out);
 }
 
+static void write_headings(const struct samples *samples, const struct display *display, FILE *out)
+{
+    bool narrow = is_narrow(display);
+
+    if (samples->compares && narrow)
+        fprintf(out, "%10s %10s %10s %9s   %s\n", "growth", "with calls", "error", "objects",
+                "function (~: within the error)");
+    else if (samples->compares)
+        fprintf(out, "%13s %13s %12s %12s %12s %10s   %s\n", "growth", "with calls", "error",
+                "before", "now", "objects", "function (~: within the error)");
+    else if (narrow)
+        fprintf(out, "%9s %6s %9s %6s %9s  %s\n", "flat", "flat%", "cum", "cum%", "objects",
+                "function");
+    else
+        fprintf(out, "%12s %7s %7s %12s %7s %10s %10s  %s\n", "flat", "flat%", "sum%", "cum",
+                "cum%", "objects", display_is_bytes(display) ? "mean size" : "", "function");
+}
+
 bool top_write(const struct samples *samples, const struct display *display, FILE *out)
 {
     struct top top;
+    bool good;
 
     if (!top_make(&top, samples, display))
         return false;
     top_head_write(samples, display, &top.total, &top.objects, out);
-    if (samples->compares)
-        fprintf(out, "%13s %13s %12s %12s %12s %10s   %s\n", "growth", "with calls", "error",
-                "before", "now", "objects", "function (~: within the error)");
-    else
-        fprintf(out, "%12s %7s %7s %12s %7s %10s %10s  %s\n", "flat", "flat%", "sum%", "cum",
-                "cum%", "objects", display_is_bytes(display) ? "mean size" : "", "function");
+    good = summary_write(samples, display, &top.total, out);
+    write_headings(samples, display, out);
     write_rows(samples, display, &top, out);
     free(top.rows);
-    return true;
+    return good;
 }

@@ -1,5 +1,6 @@
 #include "profile/tree.h"
 #include "base/list.h"
+#include "profile/amount_columns.h"
 #include "profile/call_label.h"
 #include "profile/call_tree.h"
 #include "profile/top.h"
@@ -8,7 +9,7 @@
 #include <string.h>
 
 /* Deeper lines are not indented further: they would have no space left, in any terminal. */
-enum { LEVELS_SHOWN = 40, AMOUNTS_WIDTH = 30, GROWTH_WIDTH = 34, LABEL_LEAST = 24 };
+enum { LEVELS_SHOWN = 40, LABEL_LEAST = 24 };
 
 /* Children that are being written. */
 struct level {
@@ -33,15 +34,6 @@ static const struct {
     {"\u251c\u2500", "\u2514\u2500", "\u2502 ", "  "},
 };
 
-static void write_signed(const struct writer *writer, int64_t number, int width)
-{
-    char text[DISPLAY_NUMBER_SIZE], sign[DISPLAY_NUMBER_SIZE + 1];
-
-    snprintf(sign, sizeof sign, "%s%s", number > 0 ? "+" : "",
-             display_number(writer->display, (double)number, text));
-    fprintf(writer->out, "%*s ", width, sign);
-}
-
 static bool is_within(const struct amount *amount)
 {
     return fabs((double)amount_growth(amount)) < amount_error(amount);
@@ -50,26 +42,11 @@ static bool is_within(const struct amount *amount)
 /* Writes the columns before the tree. */
 static void write_amounts(const struct writer *writer, const struct call_node *node)
 {
-    const struct display *display = writer->display;
-    const struct amount *whole = &writer->tree->nodes[0].amount;
-    char text[DISPLAY_NUMBER_SIZE];
+    const struct amount_columns columns = {&node->amount, &node->objects,
+                                           &writer->tree->nodes[0].amount,
+                                           amount_error(&node->amount), is_within(&node->amount)};
 
-    if (writer->samples->compares) {
-        write_signed(writer, amount_growth(&node->amount), 10);
-        fprintf(writer->out, "%10s %+9lld %c ",
-                display_number(display, amount_error(&node->amount), text),
-                (long long)amount_growth(&node->objects), is_within(&node->amount) ? '~' : ' ');
-        return;
-    }
-    fprintf(writer->out, "%9s %6.1f%% %10lld  ",
-            display_number(display, (double)node->amount.now, text),
-            display_percent((double)node->amount.now, (double)whole->now),
-            (long long)node->objects.now);
-}
-
-static size_t amounts_width(const struct writer *writer)
-{
-    return writer->samples->compares ? GROWTH_WIDTH : AMOUNTS_WIDTH;
+    amount_columns_write(writer->samples, writer->display, &columns, writer->out);
 }
 
 /* Writes the lines that lead to a call; first: the line with its amounts. */
@@ -91,7 +68,8 @@ static void write_strokes(const struct writer *writer, bool first)
 static size_t label_room(const struct writer *writer)
 {
     size_t shown = writer->count < LEVELS_SHOWN ? writer->count : LEVELS_SHOWN,
-           used = amounts_width(writer) + 2 * (shown - 1), width = writer->display->width;
+           used = amount_columns_width(writer->samples) + 2 * (shown - 1),
+           width = writer->display->width;
 
     if (!width)
         return 0;
@@ -161,7 +139,7 @@ static void begin_line(const struct writer *writer, const struct call_node *node
     if (writer->samples->compares && is_within(&node->amount))
         write_style(writer, "\033[2m");
     if (above && same_amounts(node, above))
-        fprintf(writer->out, "%*s", (int)amounts_width(writer), "");
+        fprintf(writer->out, "%*s", (int)amount_columns_width(writer->samples), "");
     else
         write_amounts(writer, node);
     write_strokes(writer, !above);
@@ -178,6 +156,7 @@ static void write_part(const struct writer *writer, const struct call_node *node
     const struct level *level = &writer->levels[writer->count - 1];
 
     begin_line(writer, node, NULL);
+    write_style(writer, "\033[2m");
     if (node->function == CALL_SELF)
         fputs("(itself)", writer->out);
     else
@@ -291,12 +270,7 @@ static void write_tree_head(const struct writer *writer)
     const char *calls = writer->display->inverted ? "allocating call, its callers below it"
                                                   : "calls, from the outermost";
 
-    if (writer->samples->compares)
-        fprintf(writer->out, "%10s %9s %9s    %s (~: within the error)\n", "growth", "error",
-                "objects", calls);
-    else
-        fprintf(writer->out, "%9s %7s %10s  %s\n",
-                display_is_bytes(writer->display) ? "bytes" : "objects", "share", "objects", calls);
+    amount_columns_head(writer->samples, writer->display, calls, writer->out);
 }
 
 static void write_untold(const struct writer *writer)

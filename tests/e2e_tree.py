@@ -111,7 +111,7 @@ class Tree(Case):
     def test_usage(self):
         path = fixture("5.3.0")
         for words, name in (
-            (("--invert",), "--invert works only with the format tree"),
+            (("--invert",), "--invert works only with the formats tree and flame"),
             (("--lines", "-f", "folded"), "--lines works only with the formats text and tree"),
             (("--sort", "cum", "-f", "tree"), "--sort works only with the formats text and json"),
             (("--sort", "size"), "must be one of flat, cum"),

@@ -249,7 +249,7 @@ const struct verb verb_report = {
     .options =
         {
             {"format", NULL,
-             "text        the functions, largest first (default)\n"
+             "text        the largest stacks, and the functions (default)\n"
              "tree        the stacks as an indented tree of calls (.tree)\n"
              "flame       flame graph, one HTML file without external\n"
              "            references (.html)\n"
