@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+enum { WRAPPER_CALLS = 8 };
+
 /* The patterns that a function regex_matches, determined once for each. */
 enum { MATCH_FOCUS = 1, MATCH_IGNORE = 2, MATCH_HIDE = 4, MATCH_SHOW = 8 };
 
@@ -61,8 +63,10 @@ static bool is_entry(const char *name)
         "fallback_impl", "newImpl<false>", "newImpl<true>",  "handleOOM",
     };
 
+    size_t len = strcspn(name, "."); /* without ".cold", ".localalias" and the like */
+
     for (size_t i = 0; i < ARRAY_LEN(entries); i++)
-        if (strcmp(name, entries[i]) == 0)
+        if (strlen(entries[i]) == len && memcmp(name, entries[i], len) == 0)
             return true;
     return strncmp(name, "operator new", strlen("operator new")) == 0 ||
            strncmp(name, "newImpl", strlen("newImpl")) == 0 ||
@@ -83,10 +87,44 @@ static bool is_internal(const char *name)
     return false;
 }
 
+/*
+ * Strips what the loader (its own functions until it has found malloc), the
+ * sanitizers and ld's --wrap put before the name.
+ */
+static const char *strip_wrapper(const char *name)
+{
+    static const char *const prefixes[] = {"__rtld_",
+                                           "__minimal_",
+                                           "__wrap_",
+                                           "__interceptor_trampoline_",
+                                           "___interceptor_trampoline_",
+                                           "__interceptor_",
+                                           "___interceptor_"};
+
+    for (size_t i = 0; i < ARRAY_LEN(prefixes); i++)
+        if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
+            return name + strlen(prefixes[i]);
+    return name;
+}
+
+static bool is_entry_name(const char *name)
+{
+    return is_entry(strip_prefix(name)) || is_entry(strip_wrapper(name));
+}
+
 static bool is_allocator_name(const char *name)
 {
-    name = strip_prefix(name);
-    return is_entry(name) || is_internal(name);
+    return is_entry_name(name) || is_internal(strip_prefix(name));
+}
+
+/* True if other code calls this function to allocate; the outermost line is the function. */
+static bool is_location_entry(const struct locations *locations, const struct location *location)
+{
+    return location->count &&
+           is_entry_name(
+               locations
+                   ->functions[locations->lines[location->first + location->count - 1].function]
+                   .name);
 }
 
 bool filter_is_allocator_module(const struct location_mapping *mapping)
@@ -139,6 +177,8 @@ static struct filter_mark mark_locations(const struct filter *filter, struct loc
     result.ignored = filter->ignore && (found & MATCH_IGNORE);
     result.focused = !result.ignored && (!filter->focus || (found & MATCH_FOCUS));
     result.certain = is_allocator(locations, location);
+    result.entry = is_location_entry(locations, location);
+    result.mapping = location->mapping;
     result.allocator = result.certain || !location->named;
     hide_lines(filter, locations, location, of_mapping, functions);
     result.hidden = location->count == 0;
@@ -161,16 +201,43 @@ struct filter_mark *filter_apply(const struct filter *filter, struct locations *
 }
 
 /*
+ * A library that wraps malloc has functions of its own between the allocator and
+ * its malloc. Returns the number of calls from `first` up to such a malloc; 0: there
+ * is none.
+ */
+static uint32_t wrapper_calls(const struct filter_mark *marks, const uint32_t *list, uint32_t first,
+                              uint32_t depth)
+{
+    uint32_t mapping = marks[list[first]].mapping;
+
+    for (uint32_t i = first; i + 1 < depth && i < first + WRAPPER_CALLS; i++) {
+        const struct filter_mark *mark = &marks[list[i]];
+        if (mapping == TABLE_NONE || mark->mapping != mapping)
+            break;
+        if (mark->entry)
+            return i + 1 - first;
+    }
+    return 0;
+}
+
+/*
  * Includes calls without a name, but only if the allocator's name follows them:
  * in a stripped program its inner functions have no name.
  */
 uint32_t filter_allocator_calls(const struct filter_mark *marks, const uint32_t *list,
                                 uint32_t depth)
 {
-    uint32_t trimmed = 0;
+    uint32_t trimmed = 0, i = 0, more;
 
-    for (uint32_t i = 0; i + 1 < depth && marks[list[i]].allocator; i++)
+    while (i + 1 < depth) {
         if (marks[list[i]].certain)
-            trimmed = i + 1;
+            trimmed = ++i;
+        else if ((more = wrapper_calls(marks, list, i, depth)) > 0)
+            trimmed = i += more;
+        else if (marks[list[i]].allocator)
+            i++;
+        else
+            break;
+    }
     return trimmed;
 }

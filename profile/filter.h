@@ -23,8 +23,10 @@ struct filter {
 /* The result of the filter for a location. */
 struct filter_mark {
     bool ignored, focused, hidden;
-    bool allocator; /* it belongs to jemalloc, by its module or its name, or has no name */
-    bool certain;   /* allocator is due to more than the lack of a name */
+    bool allocator;   /* it belongs to jemalloc, by its module or its name, or has no name */
+    bool entry;       /* a function of malloc's kind, by its name; of any module */
+    uint32_t mapping; /* of the location */
+    bool certain;     /* allocator is due to more than the lack of a name */
 };
 
 /*

@@ -187,6 +187,49 @@ static void test_allocator_calls(void)
                  "parse;malloc 8\n");
 }
 
+/* Of a library that wraps malloc, of a sanitizer, of the loader: also with helpers in between. */
+static void test_wrappers(void)
+{
+    static const struct stub_symbol wrapped[] = {
+        {0x1100, 0x1200, {{"main", "main", NULL, 0, 0}}},
+        {0x1200, 0x1300, {{"xmalloc", "xmalloc", NULL, 0, 0}}},
+        {0x1300, 0x1400, {{"__wrap_malloc", "__wrap_malloc", NULL, 0, 0}}},
+        {0xa100, 0xa200, {{"malloc", "malloc", NULL, 0, 0}}},
+        {0xa200, 0xa300, {{"track", "track", NULL, 0, 0}}},
+        {0xa300, 0xa400, {{"__interceptor_calloc", "__interceptor_calloc", NULL, 0, 0}}},
+        {0xa400, 0xa500, {{"__rtld_malloc", "__rtld_malloc", NULL, 0, 0}}},
+        {0xa500, 0xa600, {{"malloc.part.0", "malloc.part.0", NULL, 0, 0}}},
+        {0xa600, 0xa700, {{"malloc_trim", "malloc_trim", NULL, 0, 0}}},
+        {0, 0, {{0}}},
+    };
+    static const struct {
+        const char *stack, *expected;
+    } rows[] = {
+        {"0x8100 0xa101 0x1101", "main"},
+        {"0x8100 0xa201 0xa201 0xa101 0x1201 0x1101", "main;xmalloc"},
+        {"0x8100 0xa901 0xa201 0xa101 0x1101", "main"},
+        {"0x8100 0xa201 0x1201 0xa101 0x1101", "main;malloc;xmalloc;track"},
+        {"0x8100 0xa201 0x1101", "main;track"},
+        {"0x8100 0xa301 0x1101", "main"},
+        {"0x8100 0xa401 0x1101", "main"},
+        {"0x8100 0xa501 0x1101", "main"},
+        {"0x8100 0xa601 0x1101", "main;malloc_trim"},
+        {"0x8100 0x1301 0x1201 0x1101", "main;xmalloc"},
+        {"0x8100 0xa201 0xa101", "malloc;track"},
+    };
+    struct samples_options options = {.keep_plumbing = true};
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        char text[512], expected[128];
+        struct made made;
+        snprintf(text, sizeof text, "heap_v2/1\n@ %s\n t*: 1: 8 [0: 0]\n" MAPS, rows[i].stack);
+        snprintf(expected, sizeof expected, "%s 8\n", rows[i].expected);
+        if (CHECK(make_pair(&made, &options, text, wrapped, NULL, NULL)))
+            CHECK(folds_to(&made, expected));
+        unmake(&made);
+    }
+}
+
 static void test_unknown(void)
 {
     struct samples_options options = {0};
@@ -464,6 +507,7 @@ int main(void)
     test_plain();
     test_inverted();
     test_allocator_calls();
+    test_wrappers();
     test_unknown();
     test_no_stack();
     test_filters();
