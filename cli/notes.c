@@ -69,6 +69,17 @@ static void print_periods(const struct run_note *note)
             units_bytes((double)note->count, first), units_bytes((double)note->total, second));
 }
 
+static void print_maps(const struct run_note *note)
+{
+    if (note->kind == NOTE_PROFILE_NO_MAPS)
+        message("the profile has no MAPPED_LIBRARIES section: its addresses have no names");
+    else
+        message("%llu line%s of MAPPED_LIBRARIES ha%s an unknown form: some addresses may have no "
+                "name",
+                (unsigned long long)note->count, note->count == 1 ? "" : "s",
+                note->count == 1 ? "s" : "ve");
+}
+
 static void print_perf_map(const struct run_note *note)
 {
     if (note->count == EPERM)
@@ -89,14 +100,14 @@ void notes_print_profile(void *ctx, const struct run_note *note)
         return;
     switch (note->kind) {
     case NOTE_PROFILE_CUT:
-        message(
-            "the profile is truncated: it ends within a line, and the missing part is not counted");
+        message("the profile is truncated: it ends within a line, which is not counted");
         break;
     case NOTE_PROFILE_ODD_LINES:
         message("%llu lines of the profile have an unknown form and were ignored", count);
         break;
+    case NOTE_PROFILE_ODD_MAPS:
     case NOTE_PROFILE_NO_MAPS:
-        message("the profile has no MAPPED_LIBRARIES section: its addresses have no names");
+        print_maps(note);
         break;
     case NOTE_PROFILE_EMPTY:
         print_empty(note);

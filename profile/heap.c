@@ -329,10 +329,34 @@ static void sort_mappings(struct heap_profile *profile)
         if (mapping->start < mapping->end &&
             (!kept || profile->mappings[kept - 1].end <= mapping->start))
             profile->mappings[kept++] = *mapping;
-        else
+        else {
+            profile->odd_maps++;
             free_mapping(mapping);
+        }
     }
     profile->mapping_count = kept;
+}
+
+/*
+ * True if the kernel writes such paths. tcmalloc can shorten them to "$build/lib.so",
+ * with a line "build=/home/me" before (gperftools, DumpProcSelfMaps).
+ */
+static bool is_kernels_path(const struct map_entry *entry)
+{
+    static const char *const begins[] = {"/", "[", "anon_inode:", "socket:", "memfd:"};
+
+    for (size_t i = 0; i < ARRAY_LEN(begins); i++)
+        if (cursor_begins(cursor_of(entry->path, entry->path_len), begins[i]))
+            return true;
+    return !entry->path_len;
+}
+
+static void take_map(struct parser *parser, const struct map_entry *entry)
+{
+    if (!(entry->prot & MAP_EXEC))
+        return;
+    parser->profile->odd_maps += !is_kernels_path(entry);
+    add_mapping(parser, entry);
 }
 
 static void take_maps(struct parser *parser)
@@ -341,9 +365,16 @@ static void take_maps(struct parser *parser)
     int found;
 
     parser->profile->has_maps = true;
-    while (!text_is_over(parser) && (found = parse_map_line(&parser->text, &entry)) != 0)
-        if (found > 0 && (entry.prot & MAP_EXEC))
-            add_mapping(parser, &entry);
+    while (!text_is_over(parser)) {
+        struct cursor line = parser->text;
+        found = parse_map_line(&parser->text, &entry);
+        if (found > 0)
+            take_map(parser, &entry);
+        else if (found == 0)
+            break;
+        else if (!cursor_begins(line, "\n"))
+            parser->profile->odd_maps++;
+    }
     sort_mappings(parser->profile);
 }
 

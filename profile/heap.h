@@ -90,6 +90,7 @@ struct heap_profile {
     struct heap_counts header; /* of the header's `t*` */
     uint32_t deepest;          /* frames of the longest stack */
     size_t odd_lines;          /* lines that are none of the above and were skipped */
+    size_t odd_maps;           /* lines of MAPPED_LIBRARIES that were skipped, or in part */
     bool accumulates;          /* a line has accumulated counts */
     bool has_maps;
     bool cut_short; /* the text ends within a line, which was ignored */

@@ -25,6 +25,7 @@ enum run_note_kind {
     /* of a profile that is written in some format */
     NOTE_PROFILE_CUT,       /* it ends within a line */
     NOTE_PROFILE_ODD_LINES, /* count lines were skipped */
+    NOTE_PROFILE_ODD_MAPS,  /* count lines of MAPPED_LIBRARIES were skipped, at least in part */
     NOTE_PROFILE_NO_MAPS,   /* it has no MAPPED_LIBRARIES */
     NOTE_PROFILE_EMPTY,     /* it has no sample; count: the period in bytes, 0: unknown */
     NOTE_NAMES_MISSING,     /* coverage: of one module */

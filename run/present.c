@@ -90,6 +90,9 @@ static void report_oddities(const struct presentation *presentation,
     if (profile->odd_lines)
         report_note(presentation, &(struct run_note){.kind = NOTE_PROFILE_ODD_LINES,
                                                      .count = profile->odd_lines});
+    if (profile->odd_maps)
+        report_note(presentation,
+                    &(struct run_note){.kind = NOTE_PROFILE_ODD_MAPS, .count = profile->odd_maps});
     if (!profile->has_maps)
         report_note(presentation, &(struct run_note){.kind = NOTE_PROFILE_NO_MAPS});
     if (profile->line_count == 0)

@@ -104,6 +104,18 @@ static void test_odd_mappings(void)
     for (size_t i = 1; i < profile.mapping_count; i++)
         CHECK(profile.mappings[i - 1].end <= profile.mappings[i].start);
     CHECK(profile.mapping_count >= 1 && profile.mappings[0].start == 0x1000);
+    CHECK(profile.odd_maps == 5 - profile.mapping_count);
+    heap_free(&profile);
+    if (!CHECK(parse(&profile, "heap_v2/1\n\nMAPPED_LIBRARIES:\n"
+                               "build=/home/me\n\n"
+                               "1000-2000 r-xp 00000000 08:02 1 $build/a.so\n"
+                               "3000-4000 r--p 00000000 08:02 1 $build/a.so\n"
+                               "5000-6000 r-xp 00000000 00:00 0 [vdso]\n"
+                               "7000-8000 rwxp 00000000 00:00 0 \n"
+                               "8000-9000 r-xp 00000000 00:01 7 /memfd:jit (deleted)\n"
+                               "build-id: 0123456789abcdef /b\n") == FAULT_NONE))
+        return;
+    CHECK(profile.mapping_count == 4 && profile.odd_maps == 3 && profile.odd_lines == 0);
     heap_free(&profile);
 }
 
