@@ -121,7 +121,9 @@ static bool add_to_sites(struct sites *sites, const struct samples *samples)
         struct amount objects = {.now = site->objects};
         amount_add(&sum, bytes);
         amount_add(&objects, &sample->values[VALUE_OBJECTS]);
-        site->now = (struct site_size){sum.now, sum.variance};
+        site->now = (struct site_size){sum.now, sum.variance,
+                                       site->now.total_variance +
+                                           sample->values[VALUE_TOTAL_BYTES].variance};
         site->objects = objects.now;
     }
     return true;
@@ -159,12 +161,93 @@ static bool forget_empty(struct sites *sites)
     return true;
 }
 
+/* Return the slots of the newest and of the oldest profile. */
+static size_t newest_slot(const struct sites *sites)
+{
+    return (sites->rounds + SITES_HISTORY - 1) % SITES_HISTORY;
+}
+
+static size_t oldest_slot(const struct sites *sites)
+{
+    return sites->rounds <= SITES_HISTORY ? 0 : sites->rounds % SITES_HISTORY;
+}
+
+uint64_t sites_window(const struct sites *sites)
+{
+    return sites->rounds ? sites->times[newest_slot(sites)] - sites->times[oldest_slot(sites)] : 0;
+}
+
+uint64_t sites_time(const struct sites *sites)
+{
+    return sites->rounds ? sites->times[newest_slot(sites)] - sites->first_time : 0;
+}
+
+static int64_t growth_since(const struct site *site, const struct site_size *then)
+{
+    const struct amount amount = {.now = site->now.bytes, .base = then->bytes};
+
+    return amount_growth(&amount);
+}
+
+static int64_t growth_in_window(const struct sites *sites, const struct site *site)
+{
+    return growth_since(site, &site->past[oldest_slot(sites)]);
+}
+
+int64_t site_growth_in_all(const struct site *site)
+{
+    return growth_since(site, &site->first);
+}
+
+/* Returns how many points there are: those of the window, the oldest first. */
+static size_t make_points(const struct sites *sites, const struct site *site,
+                          struct trend_point points[SITES_HISTORY])
+{
+    size_t count = sites->rounds < SITES_HISTORY ? sites->rounds : SITES_HISTORY,
+           slot = oldest_slot(sites);
+    const uint64_t start = sites->times[slot];
+
+    for (size_t i = 0; i < count; i++, slot = (slot + 1) % SITES_HISTORY) {
+        const struct site_size *size = &site->past[slot];
+        points[i] = (struct trend_point){.seconds = (double)(sites->times[slot] - start) / 1e9,
+                                         .bytes = (double)size->bytes,
+                                         .variance = size->variance,
+                                         .total_variance = size->total_variance};
+    }
+    return count;
+}
+
+struct site_growth sites_growth(const struct sites *sites, const struct site *site)
+{
+    struct trend_point points[SITES_HISTORY];
+    struct site_growth growth = {.bytes = growth_in_window(sites, site)};
+    uint64_t ns = sites_window(sites);
+    size_t count = make_points(sites, site, points);
+
+    if (count < 2)
+        return growth;
+    growth.trend = trend_of(points, count, sites->tests);
+    growth.error = (growth.trend.high - growth.trend.low) / 2;
+    growth.per_second = ns ? (double)growth.bytes / ((double)ns / 1e9) : 0;
+    return growth;
+}
+
+static size_t count_site_tests(const struct sites *sites)
+{
+    struct trend_point points[SITES_HISTORY];
+    struct trend_tests tests = {{0}};
+
+    for (size_t i = 0; sites->rounds > 1 && i < sites->count; i++)
+        trend_tests_add(&tests, points, make_points(sites, &sites->list[i], points));
+    return trend_tests_count(&tests);
+}
+
 bool sites_update(struct sites *sites, const struct samples *samples, uint64_t time)
 {
     size_t slot = sites->rounds % SITES_HISTORY;
 
     for (size_t i = 0; i < sites->count; i++) {
-        sites->list[i].now = (struct site_size){0, 0};
+        sites->list[i].now = (struct site_size){0};
         sites->list[i].objects = 0;
     }
     if (!add_to_sites(sites, samples))
@@ -182,48 +265,10 @@ bool sites_update(struct sites *sites, const struct samples *samples, uint64_t t
     sites->objects = samples_total(samples, VALUE_OBJECTS);
     sites->stacks = samples->count;
     sites->period = samples->period;
-    return forget_empty(sites);
-}
-
-/* Return the slots of the newest and of the oldest profile. */
-static size_t newest_slot(const struct sites *sites)
-{
-    return (sites->rounds + SITES_HISTORY - 1) % SITES_HISTORY;
-}
-
-static size_t oldest_slot(const struct sites *sites)
-{
-    return sites->rounds <= SITES_HISTORY ? 0 : sites->rounds % SITES_HISTORY;
-}
-
-uint64_t sites_window(const struct sites *sites)
-{
-    return sites->rounds ? sites->times[newest_slot(sites)] - sites->times[oldest_slot(sites)] : 0;
-}
-
-static struct site_growth growth_since(const struct site *site, const struct site_size *then,
-                                       uint64_t ns)
-{
-    struct amount amount = {site->now.bytes, then->bytes, site->now.variance + then->variance};
-    struct site_growth growth = {.bytes = amount_growth(&amount), .error = amount_error(&amount)};
-
-    growth.per_second = ns ? (double)growth.bytes / ((double)ns / 1e9) : 0;
-    return growth;
-}
-
-uint64_t sites_time(const struct sites *sites)
-{
-    return sites->rounds ? sites->times[newest_slot(sites)] - sites->first_time : 0;
-}
-
-struct site_growth sites_growth(const struct sites *sites, const struct site *site)
-{
-    return growth_since(site, &site->past[oldest_slot(sites)], sites_window(sites));
-}
-
-struct site_growth sites_growth_in_all(const struct sites *sites, const struct site *site)
-{
-    return growth_since(site, &site->first, sites_time(sites));
+    if (!forget_empty(sites))
+        return false;
+    sites->tests = count_site_tests(sites);
+    return true;
 }
 
 struct comparison {
@@ -237,8 +282,7 @@ static int compare_sites(const void *a, const void *b, void *ctx)
     const struct comparison *by = ctx;
 
     if (by->order == SITES_BY_GROWTH) {
-        int64_t x_grown = sites_growth(by->sites, x).bytes,
-                y_grown = sites_growth(by->sites, y).bytes;
+        int64_t x_grown = growth_in_window(by->sites, x), y_grown = growth_in_window(by->sites, y);
         if (x_grown != y_grown)
             return x_grown < y_grown ? 1 : -1;
     }

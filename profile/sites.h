@@ -15,7 +15,8 @@ enum {
 /* The bytes that a site held at one time. */
 struct site_size {
     int64_t bytes;
-    double variance; /* from the sampling */
+    double variance;       /* from the sampling */
+    double total_variance; /* of all bytes that it has allocated (opt.prof_accum); 0: unknown */
 };
 
 struct site {
@@ -35,13 +36,15 @@ struct sites {
     uint64_t rounds; /* number of profiles so far */
     struct amount bytes, objects;
     size_t stacks;
+    size_t tests; /* sites that share the error of their intervals (profile/trend.h) */
     uint64_t period;
 };
 
-/* The growth of a site in bytes; error: the part that the sampling alone may have caused. */
+/* The growth of a site in bytes, with its interval and verdict. */
 struct site_growth {
     int64_t bytes;
-    double per_second, error;
+    double per_second, error; /* error: half of the interval */
+    struct trend trend;
 };
 
 enum sites_order { SITES_BY_SIZE, SITES_BY_GROWTH };
@@ -60,10 +63,10 @@ void sites_free(struct sites *sites);
 uint64_t sites_window(const struct sites *sites);
 /* Returns the nanoseconds from the first profile to the newest. */
 uint64_t sites_time(const struct sites *sites);
-/* Returns the growth over that window. */
+/* Returns the growth over that window. Slow: for the sites that are shown. */
 struct site_growth sites_growth(const struct sites *sites, const struct site *site);
-/* Returns the growth since the first profile. */
-struct site_growth sites_growth_in_all(const struct sites *sites, const struct site *site);
+/* Returns the growth since the first profile, in bytes. */
+int64_t site_growth_in_all(const struct site *site);
 /*
  * Returns the sites sorted, the largest or the fastest growing first; the
  * caller frees the list. NULL: out of memory.

@@ -55,7 +55,10 @@ static void json_site(struct json *json, const struct sites *sites, const struct
         json_signed(json, "growth", growth.bytes);
         json_rounded(json, "growth_per_second", growth.per_second);
         json_rounded(json, "growth_error", growth.error);
-        json_signed(json, "growth_since_start", sites_growth_in_all(sites, site).bytes);
+        json_rounded(json, "growth_low", growth.trend.low);
+        json_rounded(json, "growth_high", growth.trend.high);
+        json_text(json, "verdict", trend_verdict_name(growth.trend.verdict));
+        json_signed(json, "growth_since_start", site_growth_in_all(site));
     }
     json_calls(json, site);
     json_item_end(json);

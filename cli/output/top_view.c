@@ -19,6 +19,8 @@ enum {
     UNLIMITED_WIDTH = 120, /* columns for which an unlimited width is laid out */
 };
 
+#define MARKS "  ~ unclear, = stopped"
+
 /* The keys, for narrower and narrower terminals. */
 static const char *const key_lines[] = {
     "q quits  r refreshes now  s sorts  arrows, j, k, PgUp, PgDn, g, G scroll",
@@ -321,6 +323,8 @@ static void write_heading(struct layout *view)
                     model->sites->count);
     else
         line_printf(line, "site, of %zu", model->sites->count);
+    if (sites_window(model->sites) && model->sites->period > 1 && line_space(line) > sizeof MARKS)
+        line_add(line, MARKS);
     end_view_line(view, TOP_BAR);
 }
 
@@ -359,8 +363,10 @@ static void write_numbers(struct layout *view, const struct site *site)
     bytes_text(now, narrow, bytes);
     if (sites_window(sites))
         rate_text(growth.per_second, narrow, rate);
-    if (growth.bytes && fabs((double)growth.bytes) < growth.error)
+    if (growth.bytes && growth.trend.verdict == TREND_UNCLEAR)
         mark = '~';
+    else if (growth.trend.verdict == TREND_STOPPED)
+        mark = '=';
     if (narrow)
         line_printf(line, "%6s %9s %c ", bytes, rate, mark);
     else
@@ -372,7 +378,7 @@ static void write_numbers(struct layout *view, const struct site *site)
 static void write_more_numbers(struct layout *view, const struct site *site)
 {
     const struct sites *sites = view->model->sites;
-    double all = (double)sites_growth_in_all(sites, site).bytes;
+    double all = (double)site_growth_in_all(site);
     char grown[UNITS_TEXT] = "";
 
     if (sites_window(sites) && all != 0)
@@ -404,8 +410,7 @@ static void write_sites_head(struct layout *view)
         line_printf(line, "profiled: %s in %lld objects",
                     units_bytes((double)sites->bytes.now, bytes), (long long)sites->objects.now);
         if (sites->period > 1)
-            line_printf(line, ", a sample every %s; ~ within the sampling error",
-                        units_bytes((double)sites->period, period));
+            line_printf(line, ", a sample every %s", units_bytes((double)sites->period, period));
     }
     end_view_line(view, TOP_DIM);
 }

@@ -319,12 +319,12 @@ const struct verb verb_leak = {
              "what has grown, by stack, first what grows, then what is uncertain: bytes, their\n"
              "interval, bytes per second and the trend, beside the RSS at both ends; with\n"
              "--call, stats.allocated, and how much of it the samples cover. Memory that was\n"
-             "allocated before sampling began has no stack. As record, it makes no call where that "
-             "is possible.\n"
+             "allocated before sampling began has no stack. As record, it makes no call where\n"
+             "that is possible.\n"
              "\n"
              "With --reset the list starts from nothing: what is in it was allocated since and\n"
-             "is still in use. Growth of a site that was old already counts in full, however\n"
-             "much of its older memory was freed meanwhile.\n",
+             "is still in use. An old site counts in full, however much of its older memory\n"
+             "was freed meanwhile.\n",
     .notes = "Ctrl-C ends it early, as it ends record: exit code 130.\n",
     .options =
         {

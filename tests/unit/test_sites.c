@@ -159,7 +159,7 @@ static void test_window(void)
         CHECK(update(&sites, two, 2 * i));
     CHECK(sites_window(&sites) == 2 * (SITES_HISTORY - 1) * SECOND);
     CHECK(sites_growth(&sites, find(&sites, "grow")).bytes == 0);
-    CHECK(sites_growth_in_all(&sites, find(&sites, "grow")).bytes == 2000);
+    CHECK(site_growth_in_all(find(&sites, "grow")) == 2000);
     sites_free(&sites);
 }
 
@@ -174,7 +174,7 @@ static void test_forgotten(void)
         CHECK(is_empty_profile_taken(&sites, 1 + i) && find(&sites, "walk"));
     CHECK(sites_growth(&sites, find(&sites, "walk")).bytes == -500);
     CHECK(is_empty_profile_taken(&sites, 100) && !find(&sites, "walk"));
-    CHECK(sites.count == 2 && sites_growth_in_all(&sites, find(&sites, "parse")).bytes == -5000);
+    CHECK(sites.count == 2 && site_growth_in_all(find(&sites, "parse")) == -5000);
     CHECK(update(&sites, two, 101) && find(&sites, "walk")->now.bytes == 500);
     CHECK(find(&sites, "grow")->now.bytes == 3000 && sites.count == 3);
     sites_free(&sites);

@@ -88,7 +88,7 @@ static void make_sites(struct sites *sites)
         site->objects = 1000;
         site->first.bytes = site->past[0].bytes = (int64_t)(100 * MIB / (i + 1));
         site->now.bytes = site->past[1].bytes = site->first.bytes + grown;
-        site->now.variance = i == 1 ? 1e15 : 0;
+        site->now.variance = site->past[1].variance = i == 1 ? 1e15 : 0;
         sites->bytes.now += site->now.bytes;
     }
     sites->objects.now = 1000 * NAMES;
