@@ -3,10 +3,11 @@
 #include "base/list.h"
 #include "profile/flame_tree.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Maximum characters of the data: browsers are quick with it, and mail accepts it. */
-enum { DATA_LIMIT = 1500 << 10 };
+enum { DATA_LIMIT = 1500 << 10, CHECKED_NODES = 1024 };
 
 /* A box may stand for many calls; these are the numbers of texts, except line and kind. */
 struct flame_call {
@@ -20,6 +21,7 @@ struct flame_data {
     size_t text_count, text_capacity, call_count, call_capacity;
     struct table text_table, call_table;
     const struct samples *samples;
+    struct flame_cursor cursor;
 };
 
 static bool same_data_text(const void *ctx, uint32_t place, const void *key)
@@ -67,7 +69,7 @@ static uint32_t find_data_call(struct flame_data *data, const struct flame_tree 
                                const struct flame_node *node)
 {
     const struct locations *locations = &data->samples->locations;
-    struct flame_place place = flame_place(tree, data->samples, node);
+    struct flame_place place = flame_place(tree, data->samples, node, &data->cursor);
     const struct function *function = &locations->functions[place.function];
     const char *module = place.mapping == TABLE_NONE ? "" : locations->mappings[place.mapping].path;
     struct flame_call call = {.name = find_data_text(data, locations->groups[node->name]),
@@ -115,13 +117,63 @@ static bool write_flame_node(struct flame_data *data, struct flame_tree *tree, s
     return true;
 }
 
-static bool write_flame_tree(struct flame_data *data, struct flame_tree *tree, const char *name,
+struct flame {
+    const struct samples *samples;
+    const struct display *display;
+    struct stacks stacks;
+    struct flame_tree tree;
+    double least;
+    double more; /* if the data are too large: the least that may make them small enough */
+};
+
+static int by_weight(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? 1 : x > y ? -1 : 0;
+}
+
+/* Returns the least amount that leaves this share of the nodes; NAN: out of memory. */
+static double least_of_share(const struct flame_tree *tree, double share)
+{
+    AUTO_FREE double *weights = reallocarray(NULL, tree->count, sizeof *weights);
+
+    if (!weights)
+        return NAN;
+    for (size_t i = 0; i < tree->count; i++)
+        weights[i] = flame_weight(&tree->nodes[i].amount);
+    qsort(weights, tree->count, sizeof *weights, by_weight);
+    return weights[(size_t)(share * (double)(tree->count - 1))];
+}
+
+/*
+ * Checks the size of the data so far, of which the tree's part began at `start`
+ * and has `done` nodes. If they are too large, estimates what is to be left out.
+ */
+static bool is_too_large(struct flame *flame, const struct json *json, long start, size_t done)
+{
+    const struct flame_tree *tree = &flame->tree;
+    double size = (double)ftell(json->out), whole;
+
+    if (size <= DATA_LIMIT)
+        return false;
+    whole = (double)start + (size - (double)start) * (double)tree->count / (double)done;
+    flame->more = least_of_share(tree, 0.9 * DATA_LIMIT / (tree->is_inverted ? whole : 2 * whole));
+    return true;
+}
+
+static bool write_flame_tree(struct flame *flame, struct flame_data *data, const char *name,
                              struct json *json)
 {
+    long start = ftell(json->out);
+
+    data->cursor = (struct flame_cursor){0};
     json_list_begin(json, name);
-    for (size_t i = 0; i < tree->count; i++)
-        if (!write_flame_node(data, tree, i, json))
+    for (size_t i = 0; i < flame->tree.count; i++) {
+        if (!write_flame_node(data, &flame->tree, i, json))
             return false;
+        if ((i + 1) % CHECKED_NODES == 0 && is_too_large(flame, json, start, i + 1))
+            break;
+    }
     json_list_end(json);
     return true;
 }
@@ -143,14 +195,6 @@ static void write_flame_calls(const struct flame_data *data, struct json *json)
     json_list_end(json);
 }
 
-struct flame {
-    const struct samples *samples;
-    const struct display *display;
-    struct stacks stacks;
-    struct flame_tree tree;
-    double least;
-};
-
 static void write_flame_head(const struct flame *flame, struct json *json)
 {
     const struct samples *samples = flame->samples;
@@ -170,11 +214,11 @@ static bool write_flame_trees(struct flame *flame, struct flame_data *data, stru
 {
     struct flame_tree *tree = &flame->tree;
     bool good = flame_tree_grow(tree, flame->samples, &flame->stacks, flame->least, false) &&
-                write_flame_tree(data, tree, "callees", json);
+                write_flame_tree(flame, data, "callees", json);
 
     stacks_invert(&flame->stacks);
     good = good && flame_tree_grow(tree, flame->samples, &flame->stacks, flame->least, true) &&
-           write_flame_tree(data, tree, "callers", json);
+           (flame->more > 0 || write_flame_tree(flame, data, "callers", json));
     return good;
 }
 
@@ -194,6 +238,8 @@ static bool write_flame_data(struct flame *flame, FILE *out)
     good = find_data_text(&data, "") == 0 && put_data_call(&data, &none) == 0 &&
            write_flame_trees(flame, &data, &json);
     write_flame_calls(&data, &json);
+    if (flame->more == 0)
+        is_too_large(flame, &json, 0, flame->tree.count);
     json_end(&json);
     free(data.texts);
     free(data.calls);
@@ -217,15 +263,19 @@ static char *make_flame_data(struct flame *flame, size_t *size)
     return NULL;
 }
 
-/* Reduces the detail until the data are small enough; a root and one box always are. */
+/* Reduces the detail until the data are small enough: in the end, all calls are joined. */
 static char *fit_flame_data(struct flame *flame, size_t *size)
 {
     for (;;) {
-        char *text = make_flame_data(flame, size);
-        if (!text || *size <= DATA_LIMIT || flame->tree.count <= 2)
+        char *text;
+        flame->more = 0;
+        text = make_flame_data(flame, size);
+        if (!text || flame->more == 0)
             return text;
         free(text);
-        flame->least = flame->least * 2 + 1;
+        if (isnan(flame->more))
+            return NULL;
+        flame->least = flame->more > flame->least ? flame->more : flame->least * 1.25 + 1;
         stacks_invert(&flame->stacks);
     }
 }

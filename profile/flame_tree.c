@@ -77,15 +77,15 @@ static bool next_place(const struct samples *samples, uint32_t sample, struct st
 }
 
 struct flame_place flame_place(const struct flame_tree *tree, const struct samples *samples,
-                               const struct flame_node *node)
+                               const struct flame_node *node, struct flame_cursor *cursor)
 {
-    struct stack_walk at = {.from_leaf = tree->is_inverted};
-    struct flame_place place = {0};
-
-    for (uint32_t i = 0; i < node->depth; i++)
-        if (!next_place(samples, node->sample, &at, &place))
-            break;
-    return place;
+    if (cursor->depth == 0 || cursor->sample != node->sample || cursor->depth > node->depth)
+        *cursor =
+            (struct flame_cursor){.sample = node->sample, .at = {.from_leaf = tree->is_inverted}};
+    while (cursor->depth < node->depth &&
+           next_place(samples, cursor->sample, &cursor->at, &cursor->place))
+        cursor->depth++;
+    return cursor->place;
 }
 
 static bool same_call_place(const struct samples *samples, const struct flame_place *a,
@@ -111,6 +111,8 @@ static void mark_places(struct flame_tree *tree, const struct samples *samples,
     struct stack_walk at = {.from_leaf = tree->is_inverted}, other = at;
     struct flame_place here, there;
 
+    while (common && tree->nodes[tree->open[common]].has_places)
+        common--;
     for (uint32_t i = 0; i < common; i++) {
         if (!next_place(samples, last->sample, &other, &there) ||
             !next_place(samples, stack->sample, &at, &here))

@@ -36,9 +36,19 @@ struct flame_tree {
 /* Returns how much an amount counts in a comparison: the larger of the two values. */
 double flame_weight(const struct amount *amount);
 
-/* Returns the place in the largest stack of a node, which must be a call. */
+/* A position in a stack: a deep one is walked once, not once for each of its nodes. */
+struct flame_cursor {
+    uint32_t sample, depth;
+    struct stack_walk at;
+    struct flame_place place;
+};
+
+/*
+ * Returns the place in the largest stack of a node, which must be a call. The
+ * cursor belongs to the tree; start with zeros.
+ */
 struct flame_place flame_place(const struct flame_tree *tree, const struct samples *samples,
-                               const struct flame_node *node);
+                               const struct flame_node *node, struct flame_cursor *cursor);
 
 /* Prepares for trees of these stacks; free with flame_tree_free in every case. */
 bool flame_tree_init(struct flame_tree *tree, const struct stacks *stacks);

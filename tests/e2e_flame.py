@@ -21,7 +21,7 @@ def flame_data(page):
     return json.loads(page.split('id="data">')[1].split("</script>")[0])
 
 
-def flame_boxes(data, tree):
+def flame_boxes(data, tree, deepest=40):
     """Returns the boxes of a tree: {path: (now, joined, file, line, module)}."""
     numbers, open_boxes, found, depth = iter(data[tree]), [], {}, -1
     for up in numbers:
@@ -33,9 +33,10 @@ def flame_boxes(data, tree):
         joined = 0 if call else next(numbers)
         name, _, file, line, module, _ = data["calls"][6 * call : 6 * call + 6]
         del open_boxes[depth:]
-        open_boxes.append((data["texts"][name], now))
-        path = ";".join(name for name, _ in open_boxes[1:])
-        found[path] = (now, joined, data["texts"][file], line, data["texts"][module])
+        open_boxes.append((data["texts"][name] or "(joined)", now))
+        if depth <= deepest:
+            path = ";".join(name for name, _ in open_boxes[1:])
+            found[path] = (now, joined, data["texts"][file], line, data["texts"][module])
     return found
 
 
@@ -88,6 +89,36 @@ class Data(Case):
             self.assertEqual(file.split("/")[-3:], SOURCE.split("/")[-3:])
             self.assertEqual(line, source_line(text), name)
             self.assertEqual(os.path.realpath(module), os.path.realpath(e2e_report.SITES))
+
+    def test_size_is_limited(self):
+        """Deep stacks without anything in common: the largest ones stay, the others are joined."""
+        path = os.path.join(self.directory(), "x.heap")
+        with open(path, "w", encoding="utf-8") as out:
+            out.write("heap_v2/1\n")
+            for i in range(2000):
+                calls = " ".join("%#x" % (0x100000 + 4096 * i + 16 * j) for j in range(120))
+                out.write("@ %s\n  t*: 1: %d [0: 0]\n" % (calls, 1000 + i))
+            out.write("\nMAPPED_LIBRARIES:\n1000-80000000 r-xp 00000000 08:02 1 /x/app\n")
+        text = self.report(path, "-f", "flame")
+        self.assertLess(len(text), 2 << 20)
+        boxes = flame_boxes(flame_data(text), "callees")
+        total = sum(1000 + i for i in range(2000))
+        self.assertEqual(boxes[""][0], total)
+        shown = [box for path, box in boxes.items() if path and ";" not in path]
+        joined = [box for box in shown if box[1]]
+        self.assertEqual(sum(box[0] for box in shown), total)
+        self.assertEqual(len(shown) - 1 + joined[0][1], 2000)
+        self.assertGreater(len(shown), 50)
+        self.assertGreater(min(box[0] for box in shown), 2000)
+
+    def test_one_chain(self):
+        """A chain that is too long for the page: all its calls hold the same."""
+        path = self.forge([(1, 1)])
+        with open(path, "w", encoding="utf-8") as out:
+            calls = " ".join("%#x" % (0x100000 + 16 * j) for j in range(60000))
+            out.write("heap_v2/1\n@ %s\n  t*: 1: 8000 [0: 0]\n\nMAPPED_LIBRARIES:\n" % calls)
+        boxes = flame_boxes(flame_data(self.report(path, "-f", "flame")), "callees")
+        self.assertEqual([box[:2] for box in boxes.values()], [(8000, 0), (8000, 1)])
 
     def test_hostile_names_are_text(self):
         with open(self.hostile(), encoding="utf-8") as page:
