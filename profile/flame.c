@@ -126,7 +126,7 @@ struct flame {
     double more; /* if the data are too large: the least that may make them small enough */
 };
 
-static int by_weight(const void *a, const void *b)
+static int heavier_first(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return x < y ? 1 : x > y ? -1 : 0;
@@ -141,7 +141,7 @@ static double least_of_share(const struct flame_tree *tree, double share)
         return NAN;
     for (size_t i = 0; i < tree->count; i++)
         weights[i] = flame_weight(&tree->nodes[i].amount);
-    qsort(weights, tree->count, sizeof *weights, by_weight);
+    qsort(weights, tree->count, sizeof *weights, heavier_first);
     return weights[(size_t)(share * (double)(tree->count - 1))];
 }
 
