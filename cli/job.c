@@ -362,7 +362,7 @@ static fault_code settle_job(struct job *job, struct sampling *sampling, struct 
 int job_finish_sampling(struct job *job, struct sampling *sampling, fault_code rc,
                         struct fault *fault)
 {
-    const struct subject subject = job_subject(job);
+    struct subject subject = job_subject(job);
     bool gone = sampling_is_gone(job->attachment, sampling, rc);
     fault_code settled;
     int code = EXIT_DONE, last;
@@ -370,6 +370,7 @@ int job_finish_sampling(struct job *job, struct sampling *sampling, fault_code r
     struct fault own;
     char time[UNITS_TEXT];
 
+    subject.samples_stay = job->keeps_samples && sampling->began && !gone;
     if (rc != FAULT_NONE && !left_without_result(sampling, rc))
         code = message_fault(&subject, fault);
     if (gone && sampling->began)

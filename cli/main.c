@@ -1,6 +1,7 @@
 #include "base/util.h"
 #include "cli/help.h"
 #include "cli/message.h"
+#include "cli/options_check.h"
 #include "cli/output/stdout.h"
 #include "cli/several.h"
 #include "cli/verb_word.h"
@@ -57,10 +58,12 @@ static bool is_one_without_stream(const struct options *options)
 static int run_verb(const struct verb *verb, int argc, char **argv)
 {
     struct options options;
+    char fix[OPTIONS_FIX];
     int code;
 
     if (!options_parse(&options, verb->takes, argc, argv)) {
-        fprintf(stderr, "  fix:   jeattach %s --help\n", verb->name);
+        options_fix(&options, options.wrong, verb->name, fix, sizeof fix);
+        fprintf(stderr, "  fix:   %s\n", fix);
         if (asks_for_json(argc, argv))
             message_usage_json(verb->name);
         return EXIT_USAGE;

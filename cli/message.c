@@ -142,6 +142,32 @@ static void append_process(char *line, const struct subject *subject)
     line_append(line, message_clean(subject->name, clean, sizeof clean));
 }
 
+/* Quotes a word for a shell, if it needs that. */
+static void append_quoted(char *line, const char *word, size_t len)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "%+,-./:=@_";
+    bool quoted = strspn(word, plain) < len;
+    char text[LINE_SIZE], clean[LINE_SIZE];
+
+    snprintf(text, sizeof text, "%.*s", (int)len, word);
+    line_append(line, quoted ? "'" : "");
+    for (const char *p = message_clean(text, clean, sizeof clean); *p; p++)
+        line_append(line, *p == '\'' ? "'\\''" : (char[]){*p, '\0'});
+    line_append(line, quoted ? "'" : "");
+}
+
+/* "a/b/c": a/b. */
+static void append_directory(char *line, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    if (slash)
+        append_quoted(line, path, slash > path ? (size_t)(slash - path) : 1);
+    else
+        line_append(line, ".");
+}
+
 static void append_directive(char *line, char directive, const struct expansion *from)
 {
     const struct fault *fault = from->fault;
@@ -154,6 +180,9 @@ static void append_directive(char *line, char directive, const struct expansion 
         break;
     case 'E':
         line_append_errno(line, fault->err);
+        break;
+    case 'D':
+        append_directory(line, fault->what);
         break;
     case 'P':
         append_process(line, from->subject);
@@ -250,6 +279,11 @@ void message_words(const struct subject *subject, const struct fault *fault,
     expand_template(words->cause, row->cause, &from);
     if (fix || row->fix)
         expand_template(words->fix, fix ? fix : row->fix, &from);
+    if (subject->samples_stay && fault_is_output(fault->code)) {
+        line_append(words->fix, words->fix[0] ? "; the" : "the");
+        line_append(words->fix, " process still has the samples: jeattach dump -o FILE ");
+        line_append_number(words->fix, subject->pid);
+    }
     if (subject->instead && concerns_call(fault->code)) {
         line_append(words->fix, words->fix[0] ? "; or " : "");
         line_append(words->fix, subject->instead);
@@ -291,6 +325,8 @@ int message_fault(const struct subject *subject, const struct fault *fault)
     struct fault_words words;
 
     message_words(subject, fault, &words);
+    if (fault->code == FAULT_OUTPUT && fault->reason == OUTPUT_READER_LEFT)
+        return words.exit;
     message("%s", words.what);
     fprintf(stderr, "  cause: %s\n", words.cause);
     if (words.fix[0])

@@ -28,13 +28,15 @@ struct subject {
     const char *verb;     /* "dump" */
     const char *variable; /* the environment variable that configures this jemalloc */
     const char *instead;  /* what needs no call, if a call is not possible; NULL: nothing */
+    bool samples_stay;    /* it still has the samples that could not be written */
     bool json;            /* faults are printed as JSON too */
     bool core;            /* name is a core file; pid is 0 */
 };
 
 /*
  * Prints the fault in three lines (what, cause, fix) and returns its exit code;
- * with subject->json also as an object {"error": {...}} on stdout.
+ * with subject->json also as an object {"error": {...}} on stdout. Prints nothing if the reader of
+ * stdout has left: it has what it wanted.
  */
 int message_fault(const struct subject *subject, const struct fault *fault);
 

@@ -346,7 +346,6 @@ static void set_format_and_output(struct options *options, unsigned takes)
 bool options_parse(struct options *options, unsigned takes, int argc, char **argv)
 {
     struct getopt_table table;
-    const char *wrong;
     int key;
 
     set_defaults(options);
@@ -360,10 +359,10 @@ bool options_parse(struct options *options, unsigned takes, int argc, char **arg
         if (!add_word(options, takes, argv[optind]))
             return false;
     set_format_and_output(options, takes);
-    wrong = options_inconsistency(options, takes);
-    if (wrong)
-        message("%s", wrong);
-    return !wrong;
+    options->wrong = options_inconsistency(options, takes);
+    if (options->wrong)
+        message("%s", options->wrong);
+    return !options->wrong;
 }
 
 bool options_is_series(const struct options *options)

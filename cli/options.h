@@ -83,6 +83,7 @@ struct options {
     bool list, no_call, call, freeze, force_hooks, allow_reset, full, prometheus, allow_slow;
     bool threads, repair, reset;
     int verbose;
+    const char *wrong; /* after options_parse: what is inconsistent; NULL: nothing */
     struct profile_options report;
     struct watch_options watch;
 };

@@ -1,6 +1,7 @@
 #include "cli/options_check.h"
 #include "run/filename.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { INTERVAL_MIN_NS = 100000000 };
@@ -40,6 +41,9 @@ static const char *wrong_with_file(const struct options *options)
     return NULL;
 }
 
+static const char one_output[] =
+    "-o FILE works with one process only, unless FILE is a directory or contains %p";
+
 const char *options_wrong_with_several(const struct options *options, unsigned takes)
 {
     if (takes & TAKES_ONE)
@@ -49,10 +53,28 @@ const char *options_wrong_with_several(const struct options *options, unsigned t
     if (options->output && takes & TAKES_SETTLE)
         return "-o FILE works with one process only";
     if (options->output && !filename_is_of_each(options->output))
-        return "-o FILE works with one process only, unless FILE is a directory or contains %p";
-    if (options->prometheus)
-        return "--prometheus works with one process only";
+        return one_output;
     return NULL;
+}
+
+/* True if a shell takes the text as one word, as it is. */
+static bool is_plain_word(const char *text)
+{
+    return !text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                              "%+,-./:=@_")];
+}
+
+const char *options_fix(const struct options *options, const char *wrong, const char *verb,
+                        char *out, size_t size)
+{
+    if (wrong != one_output)
+        snprintf(out, size, "jeattach %s --help", verb);
+    else if (is_plain_word(options->output) && strcmp(options->output, "-") != 0)
+        snprintf(out, size, "-o '%%n-%%p.heap'; or make it a directory: mkdir -p %s",
+                 options->output);
+    else
+        snprintf(out, size, "-o '%%n-%%p.heap', or -o DIR, which must exist");
+    return out;
 }
 
 static bool is_empty_text(const char *text)

@@ -242,8 +242,9 @@ static const char *output_fix(int err)
 {
     switch (err) {
     case ENOENT:
+        return "create the directory (mkdir -p %D), or give a path in an existing one";
     case ENOTDIR:
-        return "create the directory, or give a path in an existing one";
+        return "give a path in an existing directory";
     case EEXIST:
         return "give another name, or --force to replace that file";
     case EACCES:

@@ -25,6 +25,7 @@ void remedy_look(struct remedy *remedy, pid_t pid);
 
 /*
  * Returns a template of the fix; NULL: use the fix of cli/fault_table.c. Directives in
- * addition to those of cli/fault_table.h: %I: remedy.id, %U: remedy.uid, %J: remedy.program.
+ * addition to those of cli/fault_table.h: %I: remedy.id, %U: remedy.uid, %J: remedy.program, %D:
+ * the directory of fault.what, as a word of a shell.
  */
 const char *remedy_template(const struct remedy *remedy, const struct fault *fault);

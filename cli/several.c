@@ -38,9 +38,9 @@ struct several {
     struct worker *workers; /* one for each target */
     size_t parallel;        /* workers that run at once, at most */
     size_t started, printed, running;
-    int passed_on;    /* interruptions passed on to the workers */
-    int stdout_errno; /* of the first failed write */
-    sigset_t waited;  /* signals that are blocked except while the tool waits */
+    int passed_on;             /* interruptions passed on to the workers */
+    int stdout_errno;          /* of the first failed write */
+    sigset_t waited;           /* signals that are blocked except while the tool waits */
     sigset_t former;
 };
 
@@ -311,7 +311,7 @@ static int worst_code(const struct several *several)
             worst = several->workers[i].code;
     if (several->stdout_errno) {
         const struct subject subject = {.verb = "print", .name = "the results"};
-        fault_set(&fault, FAULT_OUTPUT, several->stdout_errno, "write output", "stdout");
+        output_stdout_failed(&fault, several->stdout_errno);
         int code = message_fault(&subject, &fault);
         worst = code > worst ? code : worst;
     }
@@ -349,6 +349,7 @@ static int run_single(const struct several *several, const struct target_pin *pi
 
 static int run_found(struct several *several)
 {
+    char fix[OPTIONS_FIX];
     const char *wrong;
 
     if (several->targets.count == 1)
@@ -356,7 +357,8 @@ static int run_found(struct several *several)
     wrong = options_wrong_with_several(several->options, several->verb->takes);
     if (wrong) {
         message("%s, but %zu match", wrong, several->targets.count);
-        fprintf(stderr, "  fix:   jeattach %s --help\n", several->verb->name);
+        options_fix(several->options, wrong, several->verb->name, fix, sizeof fix);
+        fprintf(stderr, "  fix:   %s\n", fix);
         if (several->options->json)
             message_usage_json(several->verb->name);
         return EXIT_USAGE;
@@ -375,6 +377,8 @@ int several_run(const struct options *options, const struct verb *verb)
     };
     int code;
 
+    if (verb->announce && !options->quiet && !options->dry_run)
+        verb->announce(options);
     if (!options_selective(options) && options->pid_count == 1)
         return verb->run(options, options->pids[0]);
     raise_file_limit();

@@ -27,3 +27,9 @@ enum {
     FAULT_CORE_LACKS,                        /* it does not contain what is needed */
     FAULT_CORE_FILES,                        /* the files that are needed with it are not here */
 };
+
+/* Values of fault.reason of FAULT_OUTPUT. */
+enum output_reason {
+    OUTPUT_OTHER,
+    OUTPUT_READER_LEFT, /* the reader of stdout has closed it, as head(1) does */
+};

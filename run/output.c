@@ -18,6 +18,14 @@ static fault_code output_failed(struct fault *fault, int err, const char *path)
     return fault_set(fault, FAULT_OUTPUT, err, "write output", "%s", path);
 }
 
+fault_code output_stdout_failed(struct fault *fault, int err)
+{
+    fault_code rc = output_failed(fault, err, "stdout");
+
+    fault_set_reason(fault, err == EPIPE ? OUTPUT_READER_LEFT : OUTPUT_OTHER);
+    return rc;
+}
+
 /* Names the entry that the rules of outfile.h forbid, and its owner. */
 static fault_code refused(struct fault *fault, int err, const struct outfile *file,
                           const char *path)
@@ -145,6 +153,7 @@ fault_code output_open(struct output *output, const char *path, struct fault *fa
         return open_named(output, path, true, fault);
     output->fd = dup(STDOUT_FILENO);
     output->path = strdup("stdout");
+    output->standard = true;
     return output->fd < 0 ? output_failed(fault, errno, "stdout") : FAULT_NONE;
 }
 
@@ -321,6 +330,8 @@ fault_code output_finish(struct output *output, const void *bytes, size_t len, s
     if (!err)
         err = give_name(output);
     output->ns = clock_now() - begun;
+    if (err && output->standard)
+        return output_stdout_failed(fault, err);
     if (err)
         return refused(fault, err, &output->file, output->path);
     forget_temporary(output);

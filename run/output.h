@@ -16,6 +16,7 @@ struct output {
     char *path; /* as requested; "-" is stdout */
     struct outfile file;
     char *temporary; /* name in its directory; NULL: written directly (stdout, FIFO, device) */
+    bool standard;   /* it is stdout */
     bool fresh;      /* existing files are never overwritten */
     unsigned number; /* with fresh: the first number to try, then the one used; 0: none */
     int err;         /* of the first write before output_finish that failed */
@@ -50,6 +51,9 @@ FILE *output_stream(struct output *output);
 fault_code output_finish(struct output *output, const void *bytes, size_t len, struct fault *fault);
 /* Removes an unfinished file; idempotent. */
 void output_close(struct output *output);
+
+/* Sets the fault of a write to stdout that failed with err, and returns its code. */
+fault_code output_stdout_failed(struct fault *fault, int err);
 
 /*
  * True if a failed write(2), with errno, should be repeated: after a tick of the

@@ -1,4 +1,5 @@
 #include "run/watch.h"
+#include "base/text.h"
 #include "run/faults.h"
 #include "run/filename.h"
 #include "run/interrupt.h"
@@ -17,7 +18,8 @@ fault_code watch_check_directory(const char *directory, struct fault *fault)
     struct stat st;
 
     if (stat(directory, &st))
-        return fault_set(fault, FAULT_OUTPUT, errno, "write output", "%s", directory);
+        return fault_set(fault, FAULT_OUTPUT, errno, "write output", "%s%s", directory,
+                         text_ends_with(directory, "/") ? "" : "/");
     if (!S_ISDIR(st.st_mode))
         return fault_set(fault, FAULT_OUTPUT, ENOTDIR, "write output", "%s", directory);
     snprintf(path, sizeof path, "%s/x", directory);

@@ -22,6 +22,9 @@ class ToolSide(lib.TestCase):
         sink = "/nonexistent/directory/x.heap"
         result = self.assert_output_failed(lib.run_tool("dump", victim.pid, "-o", sink), sink)
         self.assertIn("No such file", result.err)
+        self.assertIn("fix:   create the directory (mkdir -p /nonexistent/directory), or", result.err)
+        spaced = lib.run_tool("dump", victim.pid, "-o", "/nonexistent/it's here/x.heap")
+        self.assertIn("(mkdir -p '/nonexistent/it'\\''s here')", spaced.err)
         self.assert_untouched(victim, result)
 
     def test_output_in_no_directory(self):

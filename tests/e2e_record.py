@@ -679,6 +679,28 @@ class Series(TestCase):
         self.assertEqual(kept, [told["profiles"][-1]["path"]])
         self.assertLessEqual(len(told["profiles"]), 3)
 
+    def test_series_without_a_limit(self):
+        """It says so, and after the first profile what a day needs."""
+        victim = self.victim("malloc")
+        place = self.directory()
+        for words, told in ((("--every", "200ms"), r"a profile every 200 ms, 432000 a day, until"),
+                            (("--every-bytes", "1K"), r"a profile for every 1 KiB allocated, until")):
+            tool = self.start("record", victim.pid, *words, "-o", place)
+            self.first_lines = b""
+            self.assertTrue(tool.stdout.readline())
+            tool.send_signal(signal.SIGINT)
+            code, _, err = self.end(tool)
+            self.assertEqual(code, lib.INTERRUPTED, err)
+            self.assertRegex(err, r"\Ajeattach: no limit given: %s Ctrl-C; --count N or -d D ends "
+                             r"the series, --keep N keeps only the last N files\n" % told)
+            day = r"(?m)^jeattach: the first profile has [\d.]+ KiB: about [\d.]+ [MGT]iB a day$"
+            self.assertEqual(len(re.findall(day, err)), int("--every" in words), err)
+        for words in (("--count", "2"), ("--keep", "2", "-d", "50ms"), ("-d", "50ms"), ("-q", "-d", "50ms")):
+            result = self.assert_ran(self.tool("record", victim.pid, "--every", "20ms", *words,
+                                               "-o", place))
+            self.assertNotRegex(result.err, "no limit|a day")
+        self.assert_unharmed(victim, slow=True)
+
     def test_series_interrupted(self):
         victim = self.victim("malloc")
         place = self.directory()
@@ -705,6 +727,31 @@ class Triggered(TestCase):
         self.order(process, "grow %d" % (20 * self.MIB))
         self.assertTrue(lib.wait_until(lambda: self.rss(process) >= 20, 30))
         return process
+
+    def test_full_disk_and_then_a_dump(self):
+        """The message says how to get the samples, and that is so."""
+        process = self.grower()
+        before = self.assert_ran(self.tool("dump", "-o", "-", process.pid, "-f", "json"))
+        self.assertEqual(json.loads(before.out)["total"], 0)
+        for way in ("--no-call", "--call"):
+            with self.subTest(way=way):
+                tool = self.start_recording(process, way, "-o", "/dev/full")
+                self.grow(process, 32)
+                tool.send_signal(signal.SIGINT)
+                code, _, err = self.end(tool)
+                self.assertEqual(code, lib.OUTPUT_FAILED, err)
+                fix = re.search(r"the process still has the samples: jeattach (dump -o )FILE (\d+)\n", err)
+                self.assertTrue(fix, err)
+                self.assertIn("prof.active is false again", err)
+                words = [*fix[1].split(), "-", fix[2], "-f", "json"]
+                told = json.loads(self.assert_ran(self.tool(*words)).out)
+                self.assertGreater(told["total"], 4 * self.MIB)
+                self.order(process, "drop")
+        taken = os.path.join(self.directory(), "x.heap")
+        open(taken, "w").close()
+        for path in (taken, "/nosuchdir/x.heap"):  # nothing has been sampled
+            err = self.tool("record", process.pid, "-d", "1ms", "-o", path).err
+            self.assertNotIn("still has", err)
 
     def rss(self, process):
         return int(lib.status_fields(process.pid)["VmRSS"].split()[0]) >> 10

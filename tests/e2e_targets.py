@@ -509,11 +509,13 @@ class Targets(lib.TestCase):
         both = [self.sleeper(name), self.sleeper(name)]
         file = os.path.join(self.directory(), "x.heap")
         for words in (("dump", "-o", file), ("dump", "-o", "-"), ("dump", "-f", "text"),
-                      ("dump", "--path", file), ("stats", "--prometheus"), ("on", "--thread", "1")):
+                      ("dump", "--path", file), ("on", "--thread", "1")):
             for choice in (("-n", name, "--all"), [process.pid for process in both]):
                 result = lib.run_tool(words[0], "-vv", *words[1:], *choice)
                 self.assert_failed(result, lib.USAGE, "one process")
                 self.assertNotIn("call 1:", result.err)
+                if file in words and words[1] == "-o":
+                    self.assertIn("or make it a directory: mkdir -p %s\n" % file, result.err)
         self.assertFalse(os.path.exists(file))
 
     def test_a_file_each(self):

@@ -40,6 +40,5 @@ fault_code stdout_check(struct fault *fault)
     errno = 0;
     if (fflush(stdout) == 0 && !ferror(stdout))
         return FAULT_NONE;
-    return fault_set(fault, FAULT_OUTPUT, stdout_err ? stdout_err : errno, "write output",
-                     "stdout");
+    return output_stdout_failed(fault, stdout_err ? stdout_err : errno);
 }

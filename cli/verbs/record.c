@@ -1,4 +1,5 @@
 /* jeattach record */
+#include "base/units.h"
 #include "cli/filename_text.h"
 #include "cli/job.h"
 #include "cli/output/attachment_json.h"
@@ -10,6 +11,7 @@
 #include <string.h>
 
 #define DEFAULT_NS (30ull * 1000000000)
+#define DAY_NS     (24.0 * 3600 * 1000000000)
 
 enum { STEP_PERCENT = 5 }; /* of a new peak */
 
@@ -27,6 +29,42 @@ static bool records_to_stdout(const struct record *record)
     return strcmp(record->template, "-") == 0;
 }
 
+/* True if only Ctrl-C or a full disk would end it. The RSS limits the new peaks by itself. */
+static bool is_endless(const struct options *options)
+{
+    return (options->every_ns || options->every_bytes) && !options->count && !options->keep &&
+           !options->duration_ns;
+}
+
+static void announce_endless(const struct options *options)
+{
+    static const char advice[] = "until Ctrl-C; --count N or -d D ends the series, --keep N keeps "
+                                 "only the last N files";
+    char every[UNITS_TEXT];
+
+    if (!is_endless(options))
+        return;
+    if (options->every_bytes)
+        message("no limit given: a profile for every %s allocated, %s",
+                units_bytes((double)options->every_bytes, every), advice);
+    else
+        message("no limit given: a profile every %s, %.0f a day, %s",
+                units_duration(options->every_ns, every), DAY_NS / (double)options->every_ns,
+                advice);
+}
+
+/* The space that an endless series needs, as far as its first profile tells. */
+static void print_needed_space(const struct record *record, uint64_t bytes)
+{
+    const struct options *options = record->options;
+    char one[UNITS_TEXT], day[UNITS_TEXT];
+
+    if (options->quiet || !is_endless(options) || !options->every_ns)
+        return;
+    message("the first profile has %s: about %s a day", units_bytes((double)bytes, one),
+            units_bytes((double)bytes * (DAY_NS / (double)options->every_ns), day));
+}
+
 static void print_written(void *ctx, const struct recorded *recorded)
 {
     const struct record *record = ctx;
@@ -35,6 +73,8 @@ static void print_written(void *ctx, const struct recorded *recorded)
         printf("%s\n", recorded->path);
         fflush(stdout); /* so that a series can be followed */
     }
+    if (record->recording.count == 1)
+        print_needed_space(record, recorded->bytes);
     if (record->options->on_new_peak && recorded->why == RECORDED_END && !record->options->quiet)
         message("the RSS has not reached a new peak: the profile is of the end");
 }
@@ -142,6 +182,7 @@ static int record_main(const struct options *options, pid_t pid)
     if (prepare_record(&record, options)) {
         rc = job_open_profile(&record.job, &record.attachment, options, pid, "record process",
                               &fault);
+        record.job.keeps_samples = true;
         if (rc == FAULT_NONE)
             rc = perform_record(&record, &fault);
         if (record.recording.count && options->json && !records_to_stdout(&record))
@@ -189,5 +230,6 @@ const struct verb verb_record = {
             "mallctl prof.active (read)",
             "mallctl prof.dump, prof.active (the former value written), then read back",
         },
+    .announce = announce_endless,
     .run = record_main,
 };

@@ -6,6 +6,7 @@
 #include "cli/presentation.h"
 #include "cli/verbs/verbs.h"
 #include "cli/words.h"
+#include "run/output.h"
 #include "run/top_refresh.h"
 
 #include <errno.h>
@@ -151,7 +152,7 @@ static fault_code draw(struct top *top, struct fault *fault)
     if (!out || !write_block(top, out))
         return fault_set(fault, FAULT_INTERNAL, ENOMEM, "show", "a refresh");
     if (!screen_end(&top->screen))
-        return fault_set(fault, FAULT_OUTPUT, errno, "write", "stdout");
+        return output_stdout_failed(fault, errno);
     return FAULT_NONE;
 }
 

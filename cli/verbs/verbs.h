@@ -25,6 +25,8 @@ struct verb {
     const char *notes;                       /* and after them; NULL: none */
     struct option_help options[VERB_OPTIONS_MAX];
     const char *calls[VERB_CALLS_MAX]; /* of mallctl, as --dry-run lists them */
+    /* Called once, before the work on the first of the processes; NULL: nothing is to be said. */
+    void (*announce)(const struct options *options);
     /* Works on one process and returns an exit code. TAKES_HOST, TAKES_FILE: pid is 0. */
     int (*run)(const struct options *options, pid_t pid);
 };

@@ -377,7 +377,7 @@ static void test_particular(void)
     CHECK(parse(&options, TAKES_ALLOW_RESET, "--allow-reset 1 2") && options.allow_reset);
     CHECK(!parse(&options, TAKES_STATS, "--full --prometheus 1"));
     CHECK(!parse(&options, TAKES_STATS, "--full --json 1"));
-    CHECK(!parse(&options, TAKES_STATS, "--prometheus 1 2"));
+    CHECK(parse(&options, TAKES_STATS, "--prometheus 1 2"));
     CHECK(!parse(&options, TAKES_STATS, "--dry-run --full 1"));
     CHECK(!parse(&options, TAKES_NO_CALL, "--no-call --thread 1 1"));
     CHECK(!parse(&options, TAKES_NO_CALL, "--full 1"));
