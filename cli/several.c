@@ -3,6 +3,7 @@
 #include "cli/faults.h"
 #include "cli/message.h"
 #include "cli/options_check.h"
+#include "cli/output/exposition.h"
 #include "cli/output/lines.h"
 #include "run/interrupt.h"
 #include "run/output.h"
@@ -15,6 +16,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 /* AHEAD_MAX: workers ahead of the first one not yet printed; each has two files open. */
@@ -40,6 +42,7 @@ struct several {
     size_t started, printed, running;
     int passed_on;             /* interruptions passed on to the workers */
     int stdout_errno;          /* of the first failed write */
+    struct exposition metrics; /* with --prometheus: of all workers, printed at the end */
     sigset_t waited;           /* signals that are blocked except while the tool waits */
     sigset_t former;
 };
@@ -190,13 +193,46 @@ static void report_lost(const struct several *several, const struct worker *work
     fflush(stdout);
 }
 
+/* Adds a worker's output to those of the others. Returns 0 or errno. */
+static int gather_metrics(struct several *several, int from)
+{
+    char *text;
+    struct stat st;
+    int err = 0;
+
+    if (from < 0 || fstat(from, &st) || st.st_size == 0)
+        return 0;
+    text = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, from, 0);
+    if (text == MAP_FAILED)
+        return errno;
+    if (!exposition_add(&several->metrics, text, (size_t)st.st_size))
+        err = ENOMEM;
+    munmap(text, (size_t)st.st_size);
+    return err;
+}
+
+static void print_metrics(struct several *several)
+{
+    const struct exposition *metrics = &several->metrics;
+
+    for (size_t i = 0; i < metrics->count && !several->stdout_errno; i++)
+        several->stdout_errno =
+            write_whole(several, STDOUT_FILENO, metrics->list[i].text, metrics->list[i].len);
+}
+
+static int take_result(struct several *several, int from)
+{
+    return several->options->prometheus ? gather_metrics(several, from)
+                                        : copy_output(several, from, STDOUT_FILENO);
+}
+
 /* A killed worker may have printed part of a line on stdout: only its stderr is copied. */
 static void print_worker(struct several *several, size_t index)
 {
     struct worker *worker = &several->workers[index];
 
     if (!worker->signal && !several->stdout_errno)
-        several->stdout_errno = copy_output(several, worker->out, STDOUT_FILENO);
+        several->stdout_errno = take_result(several, worker->out);
     (void)copy_output(several, worker->err, STDERR_FILENO);
     if (worker->signal || worker->start_errno)
         report_lost(several, worker, several->targets.pins[index].pid);
@@ -331,10 +367,12 @@ static int run_workers(struct several *several)
     interrupt_patience(INT_MAX, NULL); /* the workers decide when to exit at once */
     while (!all_printed(several))
         several_step(several);
+    print_metrics(several);
     int code = worst_code(several);
     if (!several->options->quiet)
         print_summary(several);
     free(several->workers);
+    exposition_free(&several->metrics);
     return code;
 }
 

@@ -190,15 +190,43 @@ class Stats(allocators.TestCase):
                 self.assertIn("RSS", self.stats(allocator).text)
                 self.assert_well(allocator)
 
+    def several(self, *words):
+        """The metrics of processes with different versions, which have different metrics."""
+        pids = [self.allocator(version).pid for version in allocators.VERSIONS]
+        self.assert_ran(lib.run_tool("stats", *pids))  # gauges that --no-call finds
+        result = self.assert_ran(lib.run_tool("stats", "--prometheus", *words, *pids, pids[0]))
+        return pids, result
+
+    def test_several_processes(self):
+        """One group of lines for each metric, and one sample of each process in it."""
+        for words in ((), ("--no-call",), ("--parallel", "1")):
+            with self.subTest(words=words):
+                pids, result = self.several(*words)
+                groups = exposition(result.text)
+                self.assertGreater(len(groups), 10)
+                for name, found in groups.items():
+                    self.assertEqual(found, [pid for pid in pids if pid in found], name)
+                self.assertEqual(groups["jemalloc_process_resident_bytes"], pids)
+                self.assertIn("%d done" % len(pids), result.err)
+
+    def test_several_of_which_some_fail(self):
+        allocator, plain = self.allocator("5.3.0"), self.process(["sleep", "1000"])
+        self.assertTrue(lib.wait_until(
+            lambda: "sleep" in lib.read_text("/proc/%d/maps" % plain.pid)))
+        result = lib.run_tool("stats", "--prometheus", plain.pid, allocator.pid)
+        self.assertEqual(result.code, lib.NO_JEMALLOC, result)
+        for found in exposition(result.text).values():
+            self.assertEqual(found, [allocator.pid])
+
     def test_promtool(self):
         tool = promtool()
         allocator = self.allocator("5.3.0")
-        text = self.stats(allocator, "--prometheus").out
-        done = subprocess.run([tool, "check", "metrics"], input=text, capture_output=True)
-        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, b"", b""))
+        for text in (self.stats(allocator, "--prometheus").out, self.several()[1].out):
+            done = subprocess.run([tool, "check", "metrics"], input=text, capture_output=True)
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, b"", b""))
 
     def test_forms_exclude_each_other(self):
-        for words in (("--json", "--full"), ("--full", "--prometheus"), ("--prometheus", os.getpid())):
+        for words in (("--json", "--full"), ("--full", "--prometheus")):
             self.assert_failed(lib.run_tool("stats", os.getpid(), *words), lib.USAGE)
 
     def test_dry_run(self):
@@ -207,6 +235,28 @@ class Stats(allocators.TestCase):
         text = self.assert_ran(lib.run_tool("stats", "--dry-run", victim.pid)).text
         self.assertIn("malloc_stats_print", text)
         self.assertEqual(lib.snapshot_differences(victim.pid, before), [])
+
+
+def exposition(text):
+    """Metric -> pids of its samples. Each metric has one HELP, one TYPE and then all its samples
+    (https://prometheus.io/docs/instrumenting/exposition_formats)."""
+    groups, name = {}, None
+    lines = text.splitlines()
+    while lines:
+        line = lines.pop(0)
+        if line.startswith("# HELP "):
+            name = re.fullmatch(r"# HELP ([a-z_]+) \S.*", line)[1]
+            assert name not in groups, "two groups of %s" % name
+            groups[name] = []
+            assert re.fullmatch(r"# TYPE %s (gauge|counter)" % name, lines.pop(0)), name
+        else:
+            sample = re.fullmatch(r'%s\{pid="(\d+)",process="[^"]*"\} -?[\d.e+]+' % name, line)
+            assert sample, line
+            pid = int(sample[1])
+            assert pid not in groups[name], "%s of %d twice" % (name, pid)
+            groups[name].append(pid)
+    assert all(groups.values()), groups
+    return groups
 
 
 def resident(pid):
