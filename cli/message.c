@@ -142,6 +142,14 @@ static void append_process(char *line, const struct subject *subject)
     line_append(line, message_clean(subject->name, clean, sizeof clean));
 }
 
+static void append_other_pid(char *line, int pid)
+{
+    if (!pid)
+        return;
+    line_append(line, ": ");
+    line_append_number(line, pid);
+}
+
 /* Quotes a word for a shell, if it needs that. */
 static void append_quoted(char *line, const char *word, size_t len)
 {
@@ -191,9 +199,7 @@ static void append_directive(char *line, char directive, const struct expansion 
         line_append_number(line, fault->pid);
         break;
     case 'N':
-        line_append(line, fault->pid ? ": " : "");
-        if (fault->pid)
-            line_append_number(line, fault->pid);
+        append_other_pid(line, fault->pid);
         break;
     case 'V':
         line_append(line, variable && *variable ? variable : "MALLOC_CONF");

@@ -220,7 +220,7 @@ static void print_metrics(struct several *several)
             write_whole(several, STDOUT_FILENO, metrics->list[i].text, metrics->list[i].len);
 }
 
-static int take_result(struct several *several, int from)
+static int take_worker_result(struct several *several, int from)
 {
     return several->options->prometheus ? gather_metrics(several, from)
                                         : copy_output(several, from, STDOUT_FILENO);
@@ -232,7 +232,7 @@ static void print_worker(struct several *several, size_t index)
     struct worker *worker = &several->workers[index];
 
     if (!worker->signal && !several->stdout_errno)
-        several->stdout_errno = take_result(several, worker->out);
+        several->stdout_errno = take_worker_result(several, worker->out);
     (void)copy_output(several, worker->err, STDERR_FILENO);
     if (worker->signal || worker->start_errno)
         report_lost(several, worker, several->targets.pins[index].pid);
