@@ -1,11 +1,12 @@
 #include "profile/growth.h"
-#include "base/text.h"
 #include "base/units.h"
+#include "profile/call_label.h"
+#include "profile/stack_text.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { ROWS_DEFAULT = 10, CALLS_SHOWN = 12 };
+enum { ROWS_DEFAULT = 10 };
 
 /* What grows comes first, even if something uncertain seems to have grown more. */
 static int compare_growth(const void *a, const void *b)
@@ -135,41 +136,29 @@ static const char *signed_bytes(const struct display *display, double bytes,
     return out;
 }
 
-static void write_growth_call(const struct function *function, unsigned line, FILE *out)
+enum { CALL_INDENT = 12 };
+
+/*
+ * Writes the innermost call, its callers below it, and behind the last one the
+ * number of those that are left out. Returns that number. In lines of their own:
+ * names of C++ do not fit beside the numbers.
+ */
+static uint32_t write_growth_calls(const struct samples *samples, const struct display *display,
+                                   const struct growth_row *row, FILE *out)
 {
-    text_write_clean(out, function->name, "");
-    if (function->file && *function->file) {
-        fputs(" (", out);
-        text_write_clean(out, text_base_name(function->file), "");
-        if (line)
-            fprintf(out, ":%u", line);
-        fputc(')', out);
+    struct stack_text text;
+    char label[CALL_LABEL_SIZE];
+
+    stack_text_choose(samples, &samples->list[row->sample], display->depth, &text);
+    for (size_t i = 0; i < text.count; i++) {
+        call_label(samples, text.calls[i].function, text.calls[i].line, true, 0, label);
+        fprintf(out, "%s%*s%s", i ? "\n" : "", CALL_INDENT, "", label);
     }
+    if (text.left_out)
+        fprintf(out, ", %u more", text.left_out);
     fputc('\n', out);
+    return text.left_out;
 }
-
-/* Writes the innermost call in the row, its callers below it. */
-static void write_growth_calls(const struct samples *samples, const struct growth_row *row,
-                               int indent, FILE *out)
-{
-    struct growth_call at = {0, 0};
-    const struct function *function;
-    unsigned line, shown = 0, left = 0;
-
-    while (growth_next_call(samples, row, &at, &function, &line)) {
-        if (shown >= CALLS_SHOWN) {
-            left++;
-            continue;
-        }
-        if (shown++ > 0)
-            fprintf(out, "%*s", indent, "");
-        write_growth_call(function, line, out);
-    }
-    if (left)
-        fprintf(out, "%*sand %u more calls\n", indent, "", left);
-}
-
-enum { ROW_WIDTH = 11 + 1 + 24 + 1 + 13 + 1 + 17 + 1 };
 
 /* "+1.2 MiB to +3 MiB"; "exact" if every allocation was sampled. */
 static const char *interval_text(const struct growth_row *row, const struct display *display,
@@ -199,23 +188,26 @@ static const char *trend_text(const struct growth *growth, const struct growth_r
     return out;
 }
 
-static void write_stack_row(const struct growth *growth, const struct samples *samples,
-                            const struct display *display, const struct growth_row *row, FILE *out)
+static uint32_t write_stack_row(const struct growth *growth, const struct samples *samples,
+                                const struct display *display, const struct growth_row *row,
+                                FILE *out)
 {
     char bytes[DISPLAY_NUMBER_SIZE + 1], interval[2 * DISPLAY_NUMBER_SIZE + 8],
         rate[DISPLAY_NUMBER_SIZE + 1], per_s[DISPLAY_NUMBER_SIZE + 8] = "",
                                                                    verdict[UNITS_TEXT + 16];
+    uint32_t left_out;
 
     if (growth->seconds > 0)
         snprintf(per_s, sizeof per_s, "%s/s", signed_bytes(display, row->bytes_per_s, rate));
     if (row->within && display->colors)
         fputs("\033[2m", out);
-    fprintf(out, "%11s %24s %13s %-17s ", signed_bytes(display, (double)row->bytes, bytes),
+    fprintf(out, "%11s %24s %13s %s\n", signed_bytes(display, (double)row->bytes, bytes),
             interval_text(row, display, interval, sizeof interval), per_s,
             trend_text(growth, row, verdict, sizeof verdict));
-    write_growth_calls(samples, row, ROW_WIDTH, out);
+    left_out = write_growth_calls(samples, display, row, out);
     if (row->within && display->colors)
         fputs("\033[0m", out);
+    return left_out;
 }
 
 static void write_rest(const struct growth *growth, const struct display *display, size_t shown,
@@ -236,14 +228,17 @@ void growth_write(const struct growth *growth, const struct samples *samples,
                   const struct display *display, FILE *out)
 {
     size_t shown = growth_shown(growth, display);
+    uint64_t left_out = 0;
 
     if (growth->count == 0) {
         fputs("no sampled stack has changed\n", out);
         return;
     }
-    fprintf(out, "%11s %24s %13s %-17s %s\n", "growth", "interval (95 %)",
-            growth->seconds > 0 ? "rate" : "", "trend", "stack");
+    fprintf(out, "%11s %24s %13s %s\n", "growth", "interval (95 %)",
+            growth->seconds > 0 ? "rate" : "", "trend, and the stack below");
     for (size_t i = 0; i < shown; i++)
-        write_stack_row(growth, samples, display, &growth->rows[i], out);
+        left_out += write_stack_row(growth, samples, display, &growth->rows[i], out);
+    if (left_out)
+        fputs("more: calls of libraries and distant callers; --depth 0 shows them\n", out);
     write_rest(growth, display, shown, out);
 }

@@ -1,6 +1,9 @@
 #include "profile/sites.h"
 #include "base/list.h"
+#include "base/text.h"
+#include "profile/stack_text.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { NAMES_SIZE = 16 << 10 }; /* bytes of one site; longer ones are truncated */
@@ -10,6 +13,7 @@ struct names {
     char bytes[NAMES_SIZE];
     size_t len;
     uint32_t count;
+    struct stack_call first;
 };
 
 void sites_init(struct sites *sites)
@@ -51,18 +55,34 @@ static void add_call_name(struct names *names, const char *name, const char **la
 static void take_names(struct names *names, const struct samples *samples,
                        const struct sample *sample)
 {
-    const struct locations *locations = &samples->locations;
+    struct stack_walk walk = {0};
+    const struct stack_call *call;
     const char *last = NULL;
+    uint32_t own;
 
     names->len = 0;
     names->count = 0;
-    for (uint32_t i = 0; i < sample->depth && names->count < SITE_CALLS; i++) {
-        const struct location *location = &locations->list[samples->calls[sample->first + i]];
-        for (uint32_t j = 0; j < location->count; j++) {
-            uint32_t function = locations->lines[location->first + j].function;
-            add_call_name(names, locations->functions[function].name, &last);
-        }
+    stack_count_calls(samples, sample, &own);
+    while (names->count < SITE_CALLS && (call = stack_walk_next(&walk, samples, sample))) {
+        if (own && call->function->kind != CODE_OWN)
+            continue;
+        if (names->count == 0)
+            names->first = *call;
+        add_call_name(names, samples_shown_name(samples, call->function), &last);
     }
+}
+
+/* Notes where a call is: "list.c:12". */
+static void note_site_place(struct site *site, const struct stack_call *call)
+{
+    const char *file = text_base_name(call->function->file);
+
+    if (!*file)
+        site->place[0] = '\0';
+    else if (call->line)
+        snprintf(site->place, sizeof site->place, "%s:%u", file, call->line);
+    else
+        snprintf(site->place, sizeof site->place, "%s", file);
 }
 
 static bool same_calls(const void *ctx, uint32_t place, const void *key)
@@ -121,6 +141,10 @@ static bool add_to_sites(struct sites *sites, const struct samples *samples)
         struct amount objects = {.now = site->objects};
         amount_add(&sum, bytes);
         amount_add(&objects, &sample->values[VALUE_OBJECTS]);
+        if (!site->placed || bytes->now > site->largest)
+            note_site_place(site, &names.first);
+        site->placed = true;
+        site->largest = bytes->now > site->largest ? bytes->now : site->largest;
         site->now = (struct site_size){sum.now, sum.variance,
                                        site->now.total_variance +
                                            sample->values[VALUE_TOTAL_BYTES].variance};
@@ -249,6 +273,7 @@ bool sites_update(struct sites *sites, const struct samples *samples, uint64_t t
     for (size_t i = 0; i < sites->count; i++) {
         sites->list[i].now = (struct site_size){0};
         sites->list[i].objects = 0;
+        sites->list[i].largest = 0;
     }
     if (!add_to_sites(sites, samples))
         return false;

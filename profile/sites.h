@@ -1,7 +1,8 @@
 /*
  * Allocation sites, followed from one profile of a process to the next: the
  * memory that each holds, and how fast it grows. A site is the innermost calls
- * of a stack, by name; all stacks that begin with them are one site.
+ * of the program's own code in a stack, by name, or the innermost of all in a
+ * stack without own code; all stacks with the same ones are one site.
  */
 #pragma once
 
@@ -11,6 +12,8 @@ enum {
     SITE_CALLS = 4, /* calls that make a site: more would split sites that are one to an operator */
     SITES_HISTORY = 16, /* number of profiles over which growth is measured */
 };
+
+enum { SITE_PLACE_SIZE = 80 };
 
 /* The bytes that a site held at one time. */
 struct site_size {
@@ -23,6 +26,10 @@ struct site {
     char *calls; /* names, innermost first, each with its NUL */
     size_t len;  /* bytes of them */
     uint32_t call_count;
+    char place[SITE_PLACE_SIZE]; /* of the first call in its largest stack, "list.c:12"; "": unknown
+                                  */
+    bool placed;
+    int64_t largest; /* bytes of that stack */
     int64_t objects;
     struct site_size now, first; /* first: at the first profile */
     struct site_size past[SITES_HISTORY];

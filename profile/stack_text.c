@@ -1,29 +1,56 @@
 #include "profile/stack_text.h"
 
-static void take_call(struct stack_text *out, size_t limit, const struct stack_call *call)
+const struct stack_call *stack_walk_next(struct stack_walk *walk, const struct samples *samples,
+                                         const struct sample *sample)
 {
-    if (out->count < limit && out->count < STACK_TEXT_MAX)
-        out->calls[out->count++] = *call;
-    else
-        out->left_out++;
+    const struct locations *locations = &samples->locations;
+
+    for (; walk->location < sample->depth; walk->location++, walk->line = 0) {
+        const struct location *location =
+            &locations->list[samples->calls[sample->first + walk->location]];
+        const struct location_line *line;
+        if (walk->line >= location->count)
+            continue;
+        line = &locations->lines[location->first + walk->line++];
+        walk->call.function = &locations->functions[line->function];
+        walk->call.line = line->line;
+        walk->call.place += walk->began;
+        walk->began = true;
+        return &walk->call;
+    }
+    return NULL;
+}
+
+uint32_t stack_count_calls(const struct samples *samples, const struct sample *sample,
+                           uint32_t *own)
+{
+    struct stack_walk walk = {0};
+    const struct stack_call *call;
+    uint32_t count = 0;
+
+    *own = 0;
+    while ((call = stack_walk_next(&walk, samples, sample))) {
+        *own += call->function->kind == CODE_OWN;
+        count++;
+    }
+    return count;
 }
 
 void stack_text_choose(const struct samples *samples, const struct sample *sample, size_t limit,
                        struct stack_text *out)
 {
-    const struct locations *locations = &samples->locations;
-    struct stack_call call = {0};
+    struct stack_walk walk = {0};
+    const struct stack_call *call;
+    uint32_t own, total = stack_count_calls(samples, sample, &own);
+    bool own_only = own && (limit == 0 || limit < total);
 
+    if (limit == 0)
+        limit = STACK_TEXT_OWN;
+    if (limit > STACK_TEXT_MAX)
+        limit = STACK_TEXT_MAX;
     out->count = 0;
-    out->left_out = 0;
-    for (uint32_t i = 0; i < sample->depth; i++) {
-        const struct location *location = &locations->list[samples->calls[sample->first + i]];
-        for (uint32_t j = 0; j < location->count; j++) {
-            const struct location_line *line = &locations->lines[location->first + j];
-            call.function = &locations->functions[line->function];
-            call.line = line->line;
-            take_call(out, limit, &call);
-            call.place++;
-        }
-    }
+    while (out->count < limit && (call = stack_walk_next(&walk, samples, sample)))
+        if (!own_only || call->function->kind == CODE_OWN)
+            out->calls[out->count++] = *call;
+    out->left_out = total - (uint32_t)out->count;
 }

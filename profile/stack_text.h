@@ -6,7 +6,10 @@
 
 #include "profile/display.h"
 
-enum { STACK_TEXT_MAX = 64 };
+enum {
+    STACK_TEXT_MAX = 1024, /* calls; deeper stacks are cut even if all calls are asked for */
+    STACK_TEXT_OWN = 8,    /* calls of a row, if no number is asked for */
+};
 
 /* A call of a stack, inlined ones included. */
 struct stack_call {
@@ -15,6 +18,20 @@ struct stack_call {
     uint32_t place; /* number in the stack, innermost first, from 0 */
 };
 
+/* Iterates over the calls of a stack, the innermost first; begin with zeros. */
+struct stack_walk {
+    uint32_t location, line; /* of the next call */
+    struct stack_call call;  /* the one that is returned, with its place */
+    bool began;
+};
+
+/* Returns the next call, valid until the following one; NULL: there is none. */
+const struct stack_call *stack_walk_next(struct stack_walk *walk, const struct samples *samples,
+                                         const struct sample *sample);
+/* Returns the number of calls; *own: those of the program's own code. */
+uint32_t stack_count_calls(const struct samples *samples, const struct sample *sample,
+                           uint32_t *own);
+
 struct stack_text {
     struct stack_call calls[STACK_TEXT_MAX]; /* innermost first */
     size_t count;
@@ -22,8 +39,9 @@ struct stack_text {
 };
 
 /*
- * Chooses at most `limit` calls of a sample. Prefers the program's own; keeps
- * their order. The strings live as long as the samples.
+ * Chooses at most `limit` calls of a sample, the innermost first. If there are
+ * more, only the program's own, unless it has none. limit 0: only its own, at
+ * most STACK_TEXT_OWN. The strings live as long as the samples.
  */
 void stack_text_choose(const struct samples *samples, const struct sample *sample, size_t limit,
                        struct stack_text *out);

@@ -1,6 +1,7 @@
 #include "run/recent_sites.h"
 #include "base/list.h"
 #include "base/sort.h"
+#include "profile/stack_text.h"
 
 #include <string.h>
 
@@ -24,15 +25,14 @@ static void add_site_call(struct recent_site *site, uint32_t group)
 static void take_site_calls(struct recent_site *site, const struct samples *samples,
                             const struct sample *sample)
 {
-    const struct locations *locations = &samples->locations;
+    struct stack_walk walk = {0};
+    const struct stack_call *call;
+    uint32_t own;
 
-    for (uint32_t i = 0; i < sample->depth; i++) {
-        const struct location *location = &locations->list[samples->calls[sample->first + i]];
-        for (uint32_t j = 0; j < location->count; j++) {
-            uint32_t function = locations->lines[location->first + j].function;
-            add_site_call(site, locations->functions[function].group);
-        }
-    }
+    stack_count_calls(samples, sample, &own);
+    while ((call = stack_walk_next(&walk, samples, sample)))
+        if (!own || call->function->kind == CODE_OWN)
+            add_site_call(site, call->function->group);
 }
 
 static bool same_site_calls(const void *ctx, uint32_t place, const void *key)

@@ -150,6 +150,21 @@ bool line_add(struct line *line, const char *text)
     return line_add_within(line, text, SIZE_MAX);
 }
 
+void line_add_end(struct line *line, const char *text)
+{
+    size_t columns = columns_of(text);
+
+    if (columns > line_space(line)) {
+        while (*text && columns + 2 > line_space(line)) {
+            struct character next = next_character(text);
+            columns -= next.columns;
+            text += next.len;
+        }
+        line_add(line, "..");
+    }
+    line_add(line, text);
+}
+
 void line_printf(struct line *line, const char *fmt, ...)
 {
     char text[PRINTF_MAX];

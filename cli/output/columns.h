@@ -17,6 +17,8 @@ void line_init(struct line *line, char *text, size_t size, size_t limit);
  * a width are omitted. Returns false if the text was truncated.
  */
 bool line_add(struct line *line, const char *text);
+/* Like line_add, but truncated text loses its start: "..::last_part". */
+void line_add_end(struct line *line, const char *text);
 /* Like line_add, but uses at most `columns` columns. */
 bool line_add_within(struct line *line, const char *text, size_t columns);
 __attribute__((format(printf, 2, 3))) void line_printf(struct line *line, const char *fmt, ...);

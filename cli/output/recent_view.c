@@ -3,6 +3,8 @@
 #include "base/util.h"
 #include "cli/message.h"
 #include "cli/output/columns.h"
+#include "profile/call_label.h"
+#include "profile/stack_text.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -125,40 +127,19 @@ static const char *thread_text(const struct recent_thread *thread, char out[THRE
     return out;
 }
 
-/* Returns the innermost call of a stack that is shown. NULL: there is none. */
-static const struct location_line *innermost_line(const struct recent_view *view, uint32_t stack)
+/* The program's own function that allocated, or the innermost one. */
+static void print_place(const struct recent_view *view, uint32_t stack, FILE *out)
 {
     const struct samples *samples = view->samples;
     uint32_t number = stack == TABLE_NONE ? TABLE_NONE : view->sites->samples[stack];
-    const struct sample *sample;
+    char label[CALL_LABEL_SIZE] = "?";
+    struct stack_text text = {.count = 0};
 
-    if (number == TABLE_NONE)
-        return NULL;
-    sample = &samples->list[number];
-    for (uint32_t i = 0; i < sample->depth; i++) {
-        const struct location *location =
-            &samples->locations.list[samples->calls[sample->first + i]];
-        if (location->count)
-            return &samples->locations.lines[location->first];
-    }
-    return NULL;
-}
-
-static void print_place(const struct recent_view *view, uint32_t stack, FILE *out)
-{
-    const struct location_line *line = innermost_line(view, stack);
-    const struct function *function =
-        line ? &view->samples->locations.functions[line->function] : NULL;
-
-    text_write_clean(out, function ? function->name : "?", "");
-    if (function && *function->file) {
-        fputs(" (", out);
-        text_write_clean(out, text_base_name(function->file), "");
-        if (line->line)
-            fprintf(out, ":%u", line->line);
-        fputc(')', out);
-    }
-    fputc('\n', out);
+    if (number != TABLE_NONE)
+        stack_text_choose(samples, &samples->list[number], 1, &text);
+    if (text.count)
+        call_label(samples, text.calls[0].function, text.calls[0].line, true, 0, label);
+    fprintf(out, "%s\n", label);
 }
 
 static void print_record(const struct recent_view *view, const struct recent_record *record,

@@ -328,25 +328,37 @@ static void write_heading(struct layout *view)
     end_view_line(view, TOP_BAR);
 }
 
-/* Writes full names if all of them fit, else names without parameters and templates. */
+/* Returns the name, or a short one if it does not fit: with --full-names it is long. */
+static const char *fitting_name(const struct line *line, const char *call, char out[NAME_BYTES])
+{
+    return columns_of(call) <= line_space(line) ? call : short_name(call, out, NAME_BYTES);
+}
+
+/* Writes the function that the site is about, and where it is if that fits. */
+static void write_first_call(struct layout *view, const struct site *site)
+{
+    struct line *line = &view->line;
+    char name[NAME_BYTES];
+
+    line_add_end(line, fitting_name(line, site->calls, name));
+    if (site->place[0] && line_space(line) >= columns_of(site->place) + 3)
+        line_printf(line, " (%s)", site->place);
+}
+
 static void write_calls(struct layout *view, const struct site *site)
 {
     struct line *line = &view->line;
     const char *call = site->calls;
-    size_t whole = 0;
     char name[NAME_BYTES];
 
-    for (uint32_t i = 0; i < site->call_count; i++, call = site_next_call(call))
-        whole += columns_of(call) + (i ? 4 : 0);
-    call = site->calls;
-    for (uint32_t i = 0; i < site->call_count; i++, call = site_next_call(call)) {
-        if (i && line_space(line) < 4 + 6)
+    if (site->call_count)
+        write_first_call(view, site);
+    for (uint32_t i = 1; i < site->call_count; i++) {
+        call = site_next_call(call);
+        if (line_space(line) < 4 + 6)
             break; /* too narrow for a name */
-        if (i)
-            line_add(line, " <- ");
-        if (!line_add(line, whole <= line_space(line) && line->limit == SIZE_MAX
-                                ? call
-                                : short_name(call, name, sizeof name)))
+        line_add(line, " <- ");
+        if (!line_add(line, fitting_name(line, call, name)))
             break;
     }
 }

@@ -153,19 +153,17 @@ static void test_table(void)
     struct made made;
 
     if (CHECK(make(&made, now, before)))
-        CHECK(writes(&made, &display, 4,
-                     "     growth          interval (95 %)          rate trend             stack\n"
-                     "     +150 B                    exact       +38 B/s grows             "
-                     "parse? (parse.c:20)\n"
-                     "                                                                     "
-                     "main (main.c:10)\n"
-                     "     +100 B                    exact       +25 B/s grows             "
-                     "grow (list.h:5)\n"
-                     "                                                                     "
-                     "load (load.c:30)\n"
-                     "                                                                     "
-                     "main (main.c:10)\n"
-                     "       -6 B in 2 more stacks (--rows 0 shows all)\n"));
+        CHECK(
+            writes(&made, &display, 4,
+                   "     growth          interval (95 %)          rate trend, and the stack below\n"
+                   "     +150 B                    exact       +38 B/s grows\n"
+                   "            parse? (parse.c:20)\n"
+                   "            main (main.c:10)\n"
+                   "     +100 B                    exact       +25 B/s grows\n"
+                   "            grow (list.h:5)\n"
+                   "            load (load.c:30)\n"
+                   "            main (main.c:10)\n"
+                   "       -6 B in 2 more stacks (--rows 0 shows all)\n"));
     unmake(&made);
     if (CHECK(make(&made, before, before)))
         CHECK(writes(&made, &display, 4, "no sampled stack has changed\n"));
