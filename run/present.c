@@ -29,7 +29,7 @@ static fault_code no_memory(struct fault *fault)
 /* A profile between its text and its samples. */
 struct part {
     const struct present_source *source;
-    struct heap_profile profile; /* unless source->parsed is it */
+    struct heap_profile profile; /* with source->parsed: borrowed, with the mappings of another */
     struct symbols *symbols;     /* NULL with source->parsed */
 };
 
@@ -39,8 +39,6 @@ static fault_code open_part(struct part *part, const struct present_source *sour
     fault_code rc;
 
     part->source = source;
-    if (source->parsed)
-        return FAULT_NONE;
     rc = heap_parse(&part->profile, (const char *)source->text->bytes, source->text->len, fault);
     if (format != FORMAT_SYMBOLIZED)
         sink_free(source->text); /* some hundred bytes per stack, which the symbols can use */
@@ -50,9 +48,21 @@ static fault_code open_part(struct part *part, const struct present_source *sour
     return part->symbols ? FAULT_NONE : no_memory(fault);
 }
 
+/* The mappings show which calls are the allocator's. */
+static void borrow_part(struct part *part, const struct present_source *source,
+                        const struct heap_profile *newest)
+{
+    part->source = source;
+    part->profile = *source->parsed;
+    part->profile.mappings = newest->mappings;
+    part->profile.mapping_count = newest->mapping_count;
+    part->profile.has_maps = newest->has_maps;
+}
+
 static void close_part(struct part *part)
 {
-    heap_free(&part->profile);
+    if (!part->source || !part->source->parsed)
+        heap_free(&part->profile);
     if (part->symbols)
         symbols_free(part->symbols);
 }
@@ -213,9 +223,8 @@ static bool build_series(const struct presentation *presentation, const struct p
 
     memset(samples, 0, sizeof *samples);
     for (size_t i = 0; series && i < count; i++) {
-        const struct heap_profile *parsed = parts[i].source->parsed;
-        series[i] = (struct samples_part){parsed ? parsed : &parts[i].profile,
-                                          parsed ? parts[0].symbols : parts[i].symbols,
+        const struct part *named = parts[i].source->parsed ? &parts[0] : &parts[i];
+        series[i] = (struct samples_part){&parts[i].profile, named->symbols,
                                           count > 1 ? seconds_of(parts, count, i) : 0};
     }
     return series && samples_build_series(samples, &presentation->samples, series, count);
@@ -248,8 +257,12 @@ static fault_code present_parts(const struct presentation *presentation,
     AUTO_FREE struct part *parts = calloc(count, sizeof *parts);
     fault_code rc = parts ? FAULT_NONE : no_memory(fault);
 
-    for (size_t i = 0; rc == FAULT_NONE && i < count; i++)
-        rc = open_part(&parts[i], &sources[i], presentation->format, fault);
+    for (size_t i = 0; rc == FAULT_NONE && i < count; i++) {
+        if (sources[i].parsed)
+            borrow_part(&parts[i], &sources[i], &parts[0].profile);
+        else
+            rc = open_part(&parts[i], &sources[i], presentation->format, fault);
+    }
     if (rc == FAULT_NONE)
         rc = present_samples(presentation, parts, count, out, fault);
     for (size_t i = 0; parts && i < count; i++)

@@ -13,7 +13,7 @@ struct present_source {
     const struct symbols_options *symbols;
     uint64_t time_ns;   /* of the dump, CLOCK_REALTIME; 0: unknown */
     uint64_t moment_ns; /* of any clock, for the distances in a series; 0: time_ns */
-    /* Only between two others of the same process, whose names are used. */
+    /* Only between two others of the same process; has the mappings and names of the newest. */
     const struct heap_profile *parsed;
 };
 

@@ -1,0 +1,78 @@
+/* A series of profiles: those between the two ends have no mappings of their own. */
+#include "check.h"
+#include "run/present.h"
+
+#include <string.h>
+
+#define SECOND 1000000000ull
+#define HEAD   "heap_v2/1\n  t*: 1: 1 [0: 0]\n"
+#define STACK  "@ 0x8100 0x1301 0x1101\n"
+#define MAPS                                                                                       \
+    "\nMAPPED_LIBRARIES:\n"                                                                        \
+    "1000-2000 r-xp 00000000 08:02 1 /nonexistent/app\n"                                           \
+    "8000-9000 r-xp 00000000 08:02 2 /nonexistent/libjemalloc.so.2\n"
+
+static void fill_text(struct sink *sink, const char *text)
+{
+    unsigned char *bytes;
+
+    sink_init(sink, 1 << 20);
+    bytes = sink_reserve(sink, strlen(text));
+    CHECK(bytes != NULL);
+    if (bytes)
+        memcpy(bytes, text, strlen(text));
+    sink->len = bytes ? strlen(text) : 0;
+}
+
+struct seen {
+    size_t count;
+    double bytes[4], seconds[4];
+};
+
+static bool see(const struct samples *samples, const struct display *display, void *ctx)
+{
+    struct seen *seen = ctx;
+
+    (void)display;
+    CHECK(samples->count == 1 && samples->point_count == 3);
+    seen->count = samples->count == 1 ? samples->point_count : 0;
+    for (size_t i = 0; i < seen->count && i < ARRAY_LEN(seen->bytes); i++) {
+        seen->bytes[i] = samples_points(samples, 0)[i].bytes;
+        seen->seconds[i] = samples_points(samples, 0)[i].seconds;
+    }
+    return true;
+}
+
+/* Without the mappings of the newest the allocator's call would make it another stack. */
+static void test_point_between(void)
+{
+    static const char middle[] = HEAD STACK "  t*: 1: 2000 [0: 0]\n";
+    const struct symbols_options symbols = {0};
+    struct seen seen = {0};
+    struct presentation presentation = {.also = see, .also_ctx = &seen};
+    struct heap_profile between;
+    struct sink texts[2];
+    struct fault fault;
+
+    fill_text(&texts[0], HEAD STACK "  t*: 1: 3000 [0: 0]\n" MAPS);
+    fill_text(&texts[1], HEAD STACK "  t*: 1: 1000 [0: 0]\n" MAPS);
+    CHECK(heap_parse(&between, middle, sizeof middle - 1, &fault) == FAULT_NONE);
+    const struct present_source sources[] = {
+        {.text = &texts[0], .symbols = &symbols, .moment_ns = 5 * SECOND},
+        {.text = &texts[1], .symbols = &symbols, .moment_ns = 1 * SECOND},
+        {.parsed = &between, .moment_ns = 2 * SECOND}};
+    CHECK(present(&presentation, sources, 3, NULL, &fault) == FAULT_NONE);
+    CHECK(seen.count == 3);
+    CHECK(seen.bytes[0] == 1000 && seen.bytes[1] == 2000 && seen.bytes[2] == 3000);
+    CHECK(seen.seconds[0] == 0 && seen.seconds[1] == 1 && seen.seconds[2] == 4);
+    CHECK(between.line_count == 1); /* it is not freed */
+    heap_free(&between);
+    sink_free(&texts[0]);
+    sink_free(&texts[1]);
+}
+
+int main(void)
+{
+    test_point_between();
+    return check_result();
+}
