@@ -72,6 +72,9 @@ const struct option_row option_rows[] = {
      "percentage of the time for which a thread may be stopped (default 1)"},
     {"sort", '\0', OPTION_TEXT, AT(report.sort), TAKES_REFRESH | TAKES_RECENT | TAKES_FILE, 0,
      OPTIONS_OF_VERB, "BY", "cur: by the memory that a site holds (default); growth"},
+    {"list", '\0', OPTION_TEXT, AT(report.list), TAKES_FILE, 0, OPTIONS_OF_VERB, "RE",
+     "show the source of the functions that match this regular expression, with what each line "
+     "allocates"},
     {"lg-sample", '\0', OPTION_LG_SAMPLE, AT(lg_sample), TAKES_LG_SAMPLE, 0, OPTIONS_OF_VERB, "N",
      "from now on take a sample every 2^N bytes on average: 0 to 63; 19 is 512 KiB, jemalloc's "
      "default"},

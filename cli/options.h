@@ -37,7 +37,7 @@ enum {
 /* How a profile is shown; NULL or false: not given. */
 struct profile_options {
     const char *format, *focus, *ignore, *hide, *show, *unit, *value, *root, *perf_map;
-    const char *rows, *sort, *depth;
+    const char *rows, *sort, *depth, *list;
     bool by_thread, debuginfod, no_inlines, keep_allocator, no_fold, full_names, invert, lines;
 };
 

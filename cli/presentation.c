@@ -124,24 +124,6 @@ static bool refuse_option(const char *option, const char *formats)
     return false;
 }
 
-/* The options of some formats; a verb's own table, without an output, takes none of them. */
-static bool set_view(struct presentation *presentation, const struct options *options)
-{
-    const struct profile_options *report = &options->report;
-    bool written = options->output || report->format,
-         tree = written && presentation->format == FORMAT_TREE,
-         text = written && presentation->format == FORMAT_TEXT,
-         flame = written && presentation->format == FORMAT_FLAME;
-
-    presentation->display.inverted = report->invert;
-    presentation->display.lines = report->lines;
-    if (report->invert && !tree && !flame)
-        return refuse_option("--invert", "formats tree and flame");
-    if (report->lines && !tree && !text)
-        return refuse_option("--lines", "formats text and tree");
-    return true;
-}
-
 static bool set_regex(struct presentation *presentation, const char *option, const char *text,
                       const regex_t **out)
 {
@@ -160,6 +142,26 @@ static bool set_regex(struct presentation *presentation, const char *option, con
     regerror(rc, regex, reason, sizeof reason);
     message("%s is not a valid regular expression: %s", option, reason);
     return false;
+}
+
+/* The options of some formats; a verb's own table, without an output, takes none of them. */
+static bool set_view(struct presentation *presentation, const struct options *options)
+{
+    const struct profile_options *report = &options->report;
+    bool written = options->output || report->format,
+         tree = written && presentation->format == FORMAT_TREE,
+         text = written && presentation->format == FORMAT_TEXT,
+         flame = written && presentation->format == FORMAT_FLAME;
+
+    presentation->display.inverted = report->invert;
+    presentation->display.lines = report->lines;
+    if (report->invert && !tree && !flame)
+        return refuse_option("--invert", "formats tree and flame");
+    if (report->lines && !tree && !text)
+        return refuse_option("--lines", "formats text and tree");
+    if (report->list && !text)
+        return refuse_option("--list", "format text");
+    return set_regex(presentation, "--list", report->list, &presentation->display.list);
 }
 
 /* Other tools have options of their own for it. */

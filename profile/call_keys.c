@@ -6,6 +6,7 @@
 struct line_key {
     const struct locations *locations;
     uint32_t *first; /* for each key, a line that has it */
+    enum call_key key;
 };
 
 static bool same_source_line(const void *ctx, uint32_t place, const void *key)
@@ -15,21 +16,24 @@ static bool same_source_line(const void *ctx, uint32_t place, const void *key)
     const struct function *a = &keys->locations->functions[x->function],
                           *b = &keys->locations->functions[y->function];
 
-    return x->line == y->line && a->group == b->group && strcmp(a->file, b->file) == 0;
+    return (keys->key == KEY_FILE || x->line == y->line) && a->group == b->group &&
+           strcmp(a->file, b->file) == 0;
 }
 
-/* Numbers the lines of the source. */
-static bool number_lines(struct call_keys *keys, const struct locations *locations)
+/* Numbers the lines of the source, or the functions of each file. */
+static bool number_lines(struct call_keys *keys, const struct locations *locations,
+                         enum call_key key)
 {
     AUTO_FREE uint32_t *first = reallocarray(NULL, locations->line_count + 1, sizeof *first);
-    const struct line_key known = {locations, first};
+    const struct line_key known = {locations, first, key};
     struct table table;
     bool good = first != NULL;
 
     table_init(&table);
     for (size_t i = 0; good && i < locations->line_count; i++) {
         const struct location_line *line = &locations->lines[i];
-        uint64_t number = (uint64_t)locations->functions[line->function].group << 32 | line->line;
+        uint64_t number = (uint64_t)locations->functions[line->function].group << 32 |
+                          (key == KEY_LINE ? line->line : 0);
         first[keys->count] = (uint32_t)i;
         keys->of_line[i] = table_put(&table, table_hash_number(&table, number), same_source_line,
                                      &known, line, (uint32_t)keys->count);
@@ -40,14 +44,14 @@ static bool number_lines(struct call_keys *keys, const struct locations *locatio
     return good;
 }
 
-bool call_keys_make(struct call_keys *keys, const struct locations *locations, bool by_line)
+bool call_keys_make(struct call_keys *keys, const struct locations *locations, enum call_key key)
 {
-    keys->count = by_line ? 0 : locations->group_count;
+    keys->count = key == KEY_FUNCTION ? locations->group_count : 0;
     keys->of_line = reallocarray(NULL, locations->line_count + 1, sizeof *keys->of_line);
     if (!keys->of_line)
         return false;
-    if (by_line)
-        return number_lines(keys, locations);
+    if (key != KEY_FUNCTION)
+        return number_lines(keys, locations, key);
     for (size_t i = 0; i < locations->line_count; i++)
         keys->of_line[i] = locations->functions[locations->lines[i].function].group;
     return true;

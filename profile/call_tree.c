@@ -389,7 +389,8 @@ bool call_tree_make(struct call_tree *tree, const struct samples *samples,
     bool good;
 
     memset(tree, 0, sizeof *tree);
-    good = call_keys_make(&grower.keys, &samples->locations, display->lines) &&
+    good = call_keys_make(&grower.keys, &samples->locations,
+                          display->lines ? KEY_LINE : KEY_FUNCTION) &&
            allocate_grower(&grower) && plant_root(&grower);
     for (size_t i = 0; good && i < tree->count; i++)
         good = grow_children(&grower, (uint32_t)i);

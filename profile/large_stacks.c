@@ -19,7 +19,7 @@ static uint64_t *hash_locations(const struct locations *locations)
     struct table table;
 
     table_init(&table);
-    if (!call_keys_make(&keys, locations, true)) {
+    if (!call_keys_make(&keys, locations, KEY_LINE)) {
         free(hashes);
         hashes = NULL;
     }

@@ -16,8 +16,7 @@ static bool same_build_id(const struct build_id *a, const struct build_id *b)
     return a->len == b->len && memcmp(a->bytes, b->bytes, a->len) == 0;
 }
 
-/* Opens a regular file by its path in the root of the options. Or -errno. */
-static int open_in_options_root(const struct symbols_options *options, const char *path)
+int module_files_open_path(const struct symbols_options *options, const char *path)
 {
     AUTO_CLOSE int root =
         open(options->root ? options->root : "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -29,7 +28,7 @@ static int open_mapped(const struct symbols_options *options, const struct symbo
 {
     if (options->open)
         return options->open(options->ctx, mapping);
-    return mapping->path[0] == '/' ? open_in_options_root(options, mapping->path) : -ENOENT;
+    return mapping->path[0] == '/' ? module_files_open_path(options, mapping->path) : -ENOENT;
 }
 
 static enum symbols_lack open_module(struct module_files *files,
@@ -86,7 +85,7 @@ static struct object *open_in_dir(const struct symbols_options *options, const c
 
     if (!build_id_path(path, sizeof path, dir, id))
         return NULL;
-    return open_with_id(open_in_options_root(options, path), id, options);
+    return open_with_id(module_files_open_path(options, path), id, options);
 }
 
 static struct object *open_in_dirs(const struct symbols_options *options, const struct build_id *id)
@@ -143,7 +142,7 @@ static struct object *open_linked(const struct symbols_options *options, const c
     root = root_open(options->target);
     struct object *object =
         root < 0 ? NULL : open_with_id(root_open_file(root, path, INROOT_FOLLOW), id, options);
-    return object ? object : open_with_id(open_in_options_root(options, path), id, options);
+    return object ? object : open_with_id(module_files_open_path(options, path), id, options);
 }
 
 static struct object *open_supplement(const struct symbols_options *options, struct object *object,

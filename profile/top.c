@@ -113,15 +113,15 @@ static bool count_samples(struct counter *counter)
     return true;
 }
 
-bool top_make(struct top *top, const struct samples *samples, const struct display *display)
+bool top_make_by(struct top *top, const struct samples *samples, const struct display *display,
+                 enum call_key key)
 {
     struct counter counter = {.top = top, .samples = samples, .display = display};
     struct order order = {samples->locations.groups, display->sort};
     bool good;
 
     memset(top, 0, sizeof *top);
-    good = call_keys_make(&counter.keys, &samples->locations, display->lines) &&
-           count_samples(&counter);
+    good = call_keys_make(&counter.keys, &samples->locations, key) && count_samples(&counter);
     free(counter.seen);
     call_keys_free(&counter.keys);
     if (!good)
@@ -130,6 +130,11 @@ bool top_make(struct top *top, const struct samples *samples, const struct displ
     top->objects = samples_total(samples, display_objects(display));
     qsort_r(top->rows, top->count, sizeof *top->rows, by_size, &order);
     return true;
+}
+
+bool top_make(struct top *top, const struct samples *samples, const struct display *display)
+{
+    return top_make_by(top, samples, display, display->lines ? KEY_LINE : KEY_FUNCTION);
 }
 
 /* Returns the amount that percentages refer to: for a comparison, the base. */

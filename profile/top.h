@@ -1,14 +1,15 @@
 /* The functions of a profile with their amounts, largest first, as a table. */
 #pragma once
 
+#include "profile/call_keys.h"
 #include "profile/display.h"
 
 #include <stdio.h>
 
 struct top_row {
-    uint32_t group;    /* index in the locations' groups: a function name */
-    uint32_t function; /* with display->lines: the function, and the line in its file */
-    unsigned line;
+    uint32_t group;        /* index in the locations' groups: a function name */
+    uint32_t function;     /* with display->lines: the function, and the line in its file */
+    unsigned line;         /* with KEY_LINE */
     struct amount flat;    /* allocated by the function itself */
     struct amount whole;   /* by the function and all that it calls; a recursion counts once */
     struct amount objects; /* of flat */
@@ -23,6 +24,9 @@ struct top {
 
 /* False: out of memory. The caller frees rows. */
 bool top_make(struct top *top, const struct samples *samples, const struct display *display);
+/* Does the same with a row for each such key. */
+bool top_make_by(struct top *top, const struct samples *samples, const struct display *display,
+                 enum call_key key);
 
 /*
  * True if an amount, such as a row's whole, is large enough to be listed. In a

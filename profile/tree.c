@@ -10,6 +10,8 @@
 
 /* Deeper lines are not indented further: they would have no space left, in any terminal. */
 enum { LEVELS_SHOWN = 40, LABEL_LEAST = 24 };
+/* Calls that share a line: the arrow between them, " > 12 more > ", and their columns in a file. */
+enum { ARROW_WIDTH = 3, MORE_WIDTH = 14, SHARED_WIDTH = 70 };
 
 /* Children that are being written. */
 struct level {
@@ -166,18 +168,17 @@ static void write_part(const struct writer *writer, const struct call_node *node
     fputc('\n', writer->out);
 }
 
-/* Writes a call on the present line. Returns its columns. */
-static size_t write_call(const struct writer *writer, const struct call_node *node, size_t room)
+/* Writes a call on the present line. */
+static void write_call(const struct writer *writer, const struct call_node *node, size_t room)
 {
     char label[CALL_LABEL_SIZE];
     bool own = is_own(writer, node);
-    size_t columns = call_label(writer->samples, function_of(writer, node), node->line,
-                                own || writer->display->lines, room, label);
 
+    call_label(writer->samples, function_of(writer, node), node->line,
+               own || writer->display->lines, room, label);
     write_style(writer, own ? "\033[1m" : "\033[2m");
     fputs(label, writer->out);
     write_style(writer, "\033[0m");
-    return columns;
 }
 
 /*
@@ -191,35 +192,76 @@ static bool may_share(const struct writer *writer, const struct call_node *node,
            !is_own(writer, node) && !is_own(writer, next) && same_amounts(node, next);
 }
 
+/* Finds the last call of a run that may share one line. Returns the number of calls. */
+static uint32_t find_run(const struct writer *writer, const struct call_node *node,
+                         const struct call_node **last)
+{
+    const struct call_node *next;
+    uint32_t calls = 1;
+
+    while (next = only_child(writer, node), may_share(writer, node, next)) {
+        node = next;
+        calls++;
+    }
+    *last = node;
+    return calls;
+}
+
+static size_t call_width(const struct writer *writer, const struct call_node *node)
+{
+    char label[CALL_LABEL_SIZE];
+
+    return call_label(writer->samples, function_of(writer, node), 0, false, 0, label);
+}
+
+/* Returns the columns of all calls of a run, with the arrows between them. */
+static size_t run_width(const struct writer *writer, const struct call_node *node,
+                        const struct call_node *last)
+{
+    size_t width = call_width(writer, node);
+
+    for (; node != last; width += ARROW_WIDTH + call_width(writer, node))
+        node = only_child(writer, node);
+    return width;
+}
+
+/* Writes the calls of a run but the first: all, or only the last one. */
+static void write_run(struct writer *writer, const struct call_node *node,
+                      const struct call_node *last, uint32_t left_out)
+{
+    while (node != last) {
+        note_untold(writer, node);
+        node = only_child(writer, node);
+        if (left_out && node != last)
+            continue;
+        if (left_out)
+            fprintf(writer->out, " > %u more", left_out);
+        fputs(" > ", writer->out);
+        write_call(writer, node, 0);
+    }
+}
+
 /*
- * Writes a node and, as long as they fit, the calls that may share its line.
- * Returns the last one that was written.
+ * Writes a node and the calls that may share its line. If a run of them does not
+ * fit, its first and last call are named and the others counted. Returns the last
+ * call.
  */
 static const struct call_node *write_tree_line(struct writer *writer, const struct call_node *node,
                                                const struct call_node *above)
 {
-    static const char arrow[] = " > ";
-    size_t room = label_room(writer), used, limit = room ? room : 70;
-    const struct call_node *next;
-    char label[CALL_LABEL_SIZE];
+    size_t room = label_room(writer), limit = room ? room : SHARED_WIDTH;
+    const struct call_node *last;
+    uint32_t calls = find_run(writer, node, &last);
+    bool fits = run_width(writer, node, last) <= limit;
 
     begin_line(writer, node, above);
-    used = write_call(writer, node, room);
-    for (;;) {
-        next = only_child(writer, node);
-        if (!may_share(writer, node, next))
-            break;
-        used += strlen(arrow) +
-                call_label(writer->samples, function_of(writer, next), 0, false, 0, label);
-        if (used > limit)
-            break;
-        fputs(arrow, writer->out);
-        write_call(writer, next, 0);
-        note_untold(writer, node);
-        node = next;
-    }
-    end_line(writer, node);
-    return node;
+    if (!fits &&
+        (calls < 3 || call_width(writer, node) + call_width(writer, last) + MORE_WIDTH > limit))
+        last = node;
+    write_call(writer, node, room);
+    write_run(writer, node, last, fits || last == node ? 0 : calls - 2);
+    end_line(writer, last);
+    return last;
 }
 
 /* Writes a node and all calls that continue its line, then opens the level below them. */

@@ -1,6 +1,7 @@
 #include "run/present.h"
 #include "profile/dot.h"
 #include "profile/flame.h"
+#include "profile/listing.h"
 #include "profile/pprof.h"
 #include "profile/profile_json.h"
 #include "profile/symbolized.h"
@@ -175,9 +176,9 @@ static fault_code write_samples(const struct presentation *presentation,
                                 struct fault *fault)
 {
     static bool (*const writers[])(const struct samples *, const struct display *, FILE *) = {
-        [FORMAT_TEXT] = top_write,      [FORMAT_TREE] = tree_write,
-        [FORMAT_FOLDED] = folded_write, [FORMAT_FLAME] = flame_write,
-        [FORMAT_DOT] = dot_write,       [FORMAT_JSON] = profile_json_write,
+        [FORMAT_TREE] = tree_write,         [FORMAT_FOLDED] = folded_write,
+        [FORMAT_FLAME] = flame_write,       [FORMAT_DOT] = dot_write,
+        [FORMAT_JSON] = profile_json_write,
     };
     bool good = true;
 
@@ -189,6 +190,11 @@ static fault_code write_samples(const struct presentation *presentation,
     case FORMAT_SYMBOLIZED: /* the first locations are those that samples_build added */
         symbolized_write(&samples->locations, samples->first_location, &part->profile,
                          (const char *)part->source->text->bytes, part->source->text->len, out);
+        break;
+    case FORMAT_TEXT:
+        good = presentation->display.list
+                   ? listing_write(samples, &presentation->display, part->source->symbols, out)
+                   : top_write(samples, &presentation->display, out);
         break;
     default:
         good = writers[presentation->format](samples, &presentation->display, out);

@@ -19,10 +19,10 @@ struct present_source {
 
 struct presentation {
     enum format format;
-    struct display display;
+    struct display display;         /* its list may point into regexes */
     struct samples_options samples; /* its filter may point into regexes */
     bool no_inlines, debuginfod;    /* for the names of a target's addresses */
-    regex_t regexes[4];             /* freed by presentation_free */
+    regex_t regexes[5];             /* freed by presentation_free */
     size_t regex_count;
     char title[256];
     bool terse;                      /* no notes: an earlier profile had the same ones */

@@ -184,7 +184,7 @@ _jeattach()
             _jeattach_words 'auto B KiB MiB GiB' "$cur"
             return
             ;;
-        --path | --last | --instance | --focus | --ignore | --hide | --show | --rows | --count | --keep | --share | --step) return ;;
+        --path | --last | --instance | --focus | --ignore | --hide | --show | --list | --rows | --count | --keep | --share | --step) return ;;
         -d | --interval | --duration | --for | --every | --settle)
             _jeattach_words '10s 30s 5m 1h' "$cur"
             return

@@ -2,12 +2,15 @@
 #include "../unit/stub_symbols.h"
 #include "base/json_check.h"
 #include "fuzz.h"
+#include "profile/call_tree.h"
 #include "profile/dot.h"
 #include "profile/flame.h"
+#include "profile/listing.h"
 #include "profile/pprof.h"
 #include "profile/profile_json.h"
 #include "profile/symbolized.h"
 #include "profile/top.h"
+#include "profile/tree.h"
 
 #include <string.h>
 
@@ -32,11 +35,47 @@ static void write_json(const struct samples *samples, const struct display *disp
     free(text);
 }
 
+/* Each call has what its parts have, with and without limits. */
+static void write_trees(const struct samples *samples, const struct display *display, FILE *out)
+{
+    for (unsigned shape = 0; shape < 8; shape++) {
+        struct display own = *display;
+        struct call_tree tree;
+        own.inverted = shape & 1;
+        own.lines = shape & 2;
+        own.rows = shape & 4 ? 3 : 0;
+        own.colors = shape & 1;
+        own.width = shape & 4 ? 40 : 0;
+        expect(call_tree_make(&tree, samples, &own));
+        for (size_t i = 0; i < tree.count; i++)
+            expect(tree.nodes[i].count == 0 ||
+                   (tree.nodes[i].first > i &&
+                    tree.nodes[i].first + tree.nodes[i].count <= tree.count));
+        expect(own.rows == 0 || tree.nodes[0].count <= own.rows + 2);
+        call_tree_free(&tree);
+        expect(tree_write(samples, &own, out));
+    }
+}
+
+static void write_listing(const struct samples *samples, const struct display *display, FILE *out)
+{
+    static const struct symbols_options nothing = {.root = "/proc/self/fdinfo"};
+    struct display own = *display;
+    regex_t all;
+
+    expect(regcomp(&all, ".", REG_EXTENDED | REG_NOSUB) == 0);
+    own.list = &all;
+    expect(listing_write(samples, &own, &nothing, out));
+    regfree(&all);
+}
+
 static void write_all(const struct samples *samples, const struct display *display, FILE *out)
 {
     struct pprof_info info = {0};
 
     expect(top_write(samples, display, out));
+    write_trees(samples, display, out);
+    write_listing(samples, display, out);
     expect(folded_write(samples, display, out));
     expect(flame_write(samples, display, out));
     expect(dot_write(samples, display, out));
