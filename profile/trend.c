@@ -99,7 +99,11 @@ static struct trend trend_of_two(const struct trend_point *first, const struct t
     return trend;
 }
 
-/* Takes the interval from the models; says since when it has not grown, if so. */
+/*
+ * Takes the interval from the models; says since when it has not grown, if so. What two
+ * profiles alone show is never doubted: a program whose memory also changes in ways of its
+ * own makes the models less certain of the future, but not of what has happened.
+ */
 static void apply_fit(struct trend *trend, const struct trend_fit *fit, double rate)
 {
     double stopped = 0, most = 0, mean = 0, square = 0;
@@ -116,9 +120,11 @@ static void apply_fit(struct trend *trend, const struct trend_fit *fit, double r
             trend->stopped = model->stopped;
         }
     }
-    trend->variance = square - mean * mean;
-    trend->low = fmin(trend->bytes, trend_fit_quantile(fit, 1 - MODEL_CARE * rate / 2));
-    trend->high = fmax(trend->bytes, trend_fit_quantile(fit, MODEL_CARE * rate / 2));
+    trend->variance = fmin(trend->variance, square - mean * mean);
+    trend->low =
+        fmax(trend->low, fmin(trend->bytes, trend_fit_quantile(fit, 1 - MODEL_CARE * rate / 2)));
+    trend->high =
+        fmin(trend->high, fmax(trend->bytes, trend_fit_quantile(fit, MODEL_CARE * rate / 2)));
     if (stopped > 0.5)
         trend->verdict = TREND_STOPPED;
 }

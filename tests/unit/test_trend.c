@@ -136,6 +136,18 @@ static void test_cache(void)
     CHECK(fabs(outcome.stopped - 8) < 1);
 }
 
+/* A busy machine: it grows in leaps, each far beyond what the sampling can cause. */
+static void test_leaps(void)
+{
+    static const double bytes[] = {1000, 1010, 1900, 1700, 1720, 3100, 2800, 2810, 4000, 5200};
+    struct trend_point points[ARRAY_LEN(bytes)];
+
+    for (size_t i = 0; i < ARRAY_LEN(bytes); i++)
+        points[i] = (struct trend_point){(double)i, bytes[i], bytes[i], 0};
+    struct trend trend = trend_of(points, ARRAY_LEN(bytes), 10);
+    CHECK(trend.low > 3900 && trend.high < 4500 && trend.verdict != TREND_UNCLEAR);
+}
+
 /* With opt.prof_accum two profiles tell more: what was not allocated was not replaced. */
 static void test_accumulated(void)
 {
@@ -197,6 +209,7 @@ int main(void)
     test_churn();
     test_both();
     test_cache();
+    test_leaps();
     test_accumulated();
     test_exact();
     test_odd();
