@@ -64,7 +64,7 @@ static bool open_node(struct flame_tree *tree, uint32_t name)
     return true;
 }
 
-static bool next_place(const struct samples *samples, uint32_t sample, struct stack_walk *at,
+static bool next_place(const struct samples *samples, uint32_t sample, struct names_walk *at,
                        struct flame_place *place)
 {
     const struct location *location;
@@ -108,7 +108,7 @@ static void mark_places(struct flame_tree *tree, const struct samples *samples,
                         const struct named_stack *last, const struct named_stack *stack,
                         uint32_t common)
 {
-    struct stack_walk at = {.from_leaf = tree->is_inverted}, other = at;
+    struct names_walk at = {.from_leaf = tree->is_inverted}, other = at;
     struct flame_place here, there;
 
     while (common && tree->nodes[tree->open[common]].has_places)

@@ -39,7 +39,7 @@ double flame_weight(const struct amount *amount);
 /* A position in a stack: a deep one is walked once, not once for each of its nodes. */
 struct flame_cursor {
     uint32_t sample, depth;
-    struct stack_walk at;
+    struct names_walk at;
     struct flame_place place;
 };
 

@@ -12,7 +12,7 @@ static size_t count_names(const struct samples *samples)
     return count;
 }
 
-bool stacks_next(const struct samples *samples, const struct sample *sample, struct stack_walk *at,
+bool stacks_next(const struct samples *samples, const struct sample *sample, struct names_walk *at,
                  const struct location **location, const struct location_line **line)
 {
     const struct locations *locations = &samples->locations;

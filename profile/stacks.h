@@ -38,11 +38,11 @@ uint32_t stacks_common(const struct stacks *stacks, const struct named_stack *a,
  * first, or innermost first if from_leaf: the call, and its line of the
  * function, which may be inlined. False at the end. Start with zeros.
  */
-struct stack_walk {
+struct names_walk {
     bool from_leaf;
     uint32_t call, line;
 };
-bool stacks_next(const struct samples *samples, const struct sample *sample, struct stack_walk *at,
+bool stacks_next(const struct samples *samples, const struct sample *sample, struct names_walk *at,
                  const struct location **location, const struct location_line **line);
 
 /*
