@@ -34,8 +34,8 @@ static int by_place(const void *a, const void *b, void *data)
     return order ? order : x->line < y->line ? -1 : x->line > y->line;
 }
 
-static bool same_place(const struct listing *listing, const struct top_row *x,
-                       const struct top_row *y)
+static bool row_is_of(const struct listing *listing, const struct top_row *x,
+                      const struct top_row *y)
 {
     return x->group == y->group &&
            strcmp(row_function(listing, x)->file, row_function(listing, y)->file) == 0;
@@ -58,7 +58,7 @@ static size_t find_lines(const struct listing *listing, const struct top_row *fu
         else
             high = middle;
     }
-    for (end = low; end < lines->count && same_place(listing, &lines->rows[end], function);)
+    for (end = low; end < lines->count && row_is_of(listing, &lines->rows[end], function);)
         end++;
     *first = &lines->rows[low];
     return end - low;
@@ -70,7 +70,7 @@ static bool has_amount(const struct top_row *row)
 }
 
 /* Formats an amount, in a comparison its growth; "." for none. */
-static const char *amount_text(const struct listing *listing, const struct amount *amount,
+static const char *list_amount(const struct listing *listing, const struct amount *amount,
                                char out[NUMBERS_SIZE])
 {
     int64_t number = amount_growth(amount);
@@ -88,8 +88,8 @@ static void write_line_numbers(const struct listing *listing, const struct top_r
     char flat[NUMBERS_SIZE], cum[NUMBERS_SIZE];
 
     row = row ? row : &none;
-    fprintf(listing->out, "%11s %11s ", amount_text(listing, &row->flat, flat),
-            amount_text(listing, &row->whole, cum));
+    fprintf(listing->out, "%11s %11s ", list_amount(listing, &row->flat, flat),
+            list_amount(listing, &row->whole, cum));
     if (line)
         fprintf(listing->out, "%7u  ", line);
     else
@@ -182,7 +182,7 @@ static void write_function_head(const struct listing *listing, const struct top_
     fputs(" in ", listing->out);
     text_write_clean(listing->out, *function->file ? function->file : "an unknown file", "");
     fprintf(listing->out, "\n%11s %11s  %.1f%% of the whole\n",
-            amount_text(listing, &row->flat, flat), amount_text(listing, &row->whole, cum),
+            list_amount(listing, &row->flat, flat), list_amount(listing, &row->whole, cum),
             display_percent((double)amount_growth(&row->whole), whole));
 }
 
