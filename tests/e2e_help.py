@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 
 import lib
@@ -192,6 +193,14 @@ class Bash(lib.TestCase):
         self.assertEqual(sorted(w for w in self.complete("") if w[0] != "-"), sorted(expected))
         self.assertEqual(sorted(self.complete("help", "")), sorted(summaries()))
 
+    def test_bash_options_before_the_verb(self):
+        ps = sorted(VerbOptions("ps").all)
+        self.assertEqual(sorted(word[2:] for word in self.complete("--")), ps)
+        self.assertEqual(sorted(word[2:] for word in self.complete("-q", "--")), ps)
+        self.assertEqual(self.complete("-q", "du"), ["dump"])
+        self.assertEqual(self.complete("--timeout", "5s", "-q", "dump", "--fre"), ["--freeze"])
+        self.assertEqual(self.complete("-q", "report", "-f", "fla"), ["flame"])
+
     def test_bash_options(self):
         for verb in summaries():
             with self.subTest(verb=verb):
@@ -232,6 +241,78 @@ class Zsh(lib.TestCase):
                 found = self.options(verb)
                 self.assertEqual(len(found), len(set(found)), found)
                 self.assertEqual(sorted(found), sorted(VerbOptions(verb).all))
+
+
+class Fish(lib.TestCase):
+    """docs/completion/jeattach.fish, read; and asked as a shell asks it, where fish is installed."""
+
+    PATH = os.path.join(DOCS, "completion", "jeattach.fish")
+
+    def setUp(self):
+        with open(self.PATH) as file:
+            self.text = file.read()
+        self.sets = dict(re.findall(r"^set -l (\w+) (.*)$", self.text, re.M))
+
+    def expand(self, text):
+        return re.sub(r"\$(\w+)", lambda match: self.sets[match[1]], text)
+
+    def rows(self):
+        """(verbs, letter, name) of each option."""
+        line = r"^complete -c jeattach -n [\"']__jeattach_verb ([^\"']+)[\"'](?: -s (\w))? -l ([a-z-]+) "
+        for verbs, letter, name in re.findall(line, self.text, re.M):
+            yield self.expand(verbs).split(), letter, name
+
+    def ask(self, line):
+        """The candidates for the end of the line."""
+        if not shutil.which("fish"):
+            self.skipTest("fish is not installed")
+        place = self.directory()
+        os.symlink(lib.TOOL, os.path.join(place, "jeattach"))
+        env = dict(lib.tool_environment(), HOME=place, PATH=place + ":" + os.environ["PATH"])
+        script = 'source $argv[1]; complete -C $argv[2]'
+        done = subprocess.run(["fish", "--no-config", "-c", script, self.PATH, line], text=True,
+                              capture_output=True, timeout=lib.TOOL_TIMEOUT, check=True, env=env)
+        self.assertEqual(done.stderr, "")
+        return [row.partition("\t")[0] for row in done.stdout.splitlines()]
+
+    def test_fish_verbs(self):
+        verbs = dict(re.findall(r"(?m)^complete -c jeattach -n __jeattach_no_verb -a (\w+) -d '(.*)'$",
+                                self.text))
+        self.assertEqual(verbs.pop("help"), "show help, of a verb if one is given")
+        self.assertEqual(verbs, summaries())
+        self.assertEqual(sorted(self.sets["verbs"].split()), sorted(verbs))
+        known = re.search(r"(?m)^set -g __jeattach_verbs (.*)$", self.text)[1].split()
+        self.assertEqual(sorted(known), sorted([*verbs, "help"]))
+
+    def test_fish_options(self):
+        rows = list(self.rows())
+        self.assertEqual(len(rows), len(re.findall(r"(?m)^complete .* -l ", self.text)))
+        for verb in summaries():
+            with self.subTest(verb=verb):
+                options = VerbOptions(verb)
+                found = [name for verbs, _, name in rows if verb in verbs]
+                self.assertEqual(len(found), len(set(found)), found)
+                self.assertEqual(sorted(found), sorted(options.all))
+                letters = {letter: name for verbs, letter, name in rows if verb in verbs and letter}
+                self.assertEqual(letters, options.letters)
+
+    def test_fish_asked(self):
+        for verb in summaries():
+            with self.subTest(verb=verb):
+                for line in ("jeattach %s --", "jeattach -q %s --"):
+                    offered = self.ask(line % verb)
+                    self.assertEqual(sorted(word[2:] for word in offered),
+                                     sorted(VerbOptions(verb).all))
+        self.assertEqual(self.ask("jeattach du"), ["dump"])
+        self.assertEqual(sorted(self.ask("jeattach help ")), sorted(summaries()))
+        self.assertEqual(self.ask("jeattach report -f fla"), ["flame"])
+
+    def test_fish_processes(self):
+        victim = self.victim()
+        for line in ("jeattach dump ", "jeattach -q on ", "jeattach stats -p "):
+            self.assertIn(str(victim.pid), self.ask(line))
+        self.assertIn("victim", self.ask("jeattach stats -n "))
+        self.assertIn(str(victim.pid), self.ask("jeattach stats %d --thread " % victim.pid))
 
 
 if __name__ == "__main__":

@@ -67,7 +67,7 @@ _jeattach_files()
 
 _jeattach()
 {
-    local cur=${COMP_WORDS[COMP_CWORD]} option='' verb=${COMP_WORDS[1]-} pids=() i
+    local cur=${COMP_WORDS[COMP_CWORD]} option='' verb='' before='' pids=() i
     local verbs='ps status on off dump record leak recent watch report stats top reset purge mallctl'
     local looks='--format --focus --ignore --hide --show --by-thread --allocator --no-fold --full-names --depth --lines --invert --value --unit'
     looks+=' --rows --no-inlines --debuginfod --output --force'
@@ -76,15 +76,20 @@ _jeattach()
     local options="$common $choice --pid --timeout --thread --instance --dry-run"
 
     COMPREPLY=()
-    if [ "$COMP_CWORD" -eq 1 ]; then
+    # Options may stand before the verb; without a verb it is ps.
+    for ((i = 1; i < COMP_CWORD && ${#verb} == 0; i++)); do
+        [[ " $verbs help " == *" ${COMP_WORDS[i]} "* ]] && verb=${COMP_WORDS[i]}
+    done
+    if [ "$COMP_CWORD" -eq 1 ] && [[ $cur != -* ]]; then
         _jeattach_words "$verbs help --help --version" "$cur"
         return
     fi
     if [ "$verb" = help ]; then
-        [ "$COMP_CWORD" -eq 2 ] && _jeattach_words "$verbs" "$cur"
+        _jeattach_words "$verbs" "$cur"
         return
     fi
-    [[ " $verbs " == *" $verb "* ]] || return
+    [ -n "$verb" ] || before=1
+    verb=${verb:-ps}
     case $verb in
         ps) options="$common $choice --timeout" ;;
         report) options=$common ;;
@@ -210,6 +215,8 @@ _jeattach()
             stats.mapped stats.retained arenas.narenas arena.0. arena.4096.purge arena.4096.decay' "$cur"
     elif [ "$verb" = report ]; then
         _jeattach_files "$cur"
+    elif [ -n "$before" ]; then
+        _jeattach_words "$verbs help" "$cur"
     elif [ "$verb" = ps ]; then
         _jeattach_words "$options" "$cur"
     else

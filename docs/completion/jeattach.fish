@@ -1,0 +1,170 @@
+# fish completion for jeattach(1)
+
+set -g __jeattach_verbs ps status on off dump record leak recent watch report stats top reset purge mallctl help
+
+# True if the verb is one of the arguments. Options may stand before it; without a verb it is ps.
+function __jeattach_verb
+    set -l words (commandline -opc)
+    for word in $words[2..-1]
+        if contains -- $word $__jeattach_verbs
+            contains -- $word $argv
+            return
+        end
+    end
+    contains -- ps $argv
+end
+
+function __jeattach_no_verb
+    set -l words (commandline -opc)
+    for word in $words[2..-1]
+        contains -- $word $__jeattach_verbs; and return 1
+    end
+    return 0
+end
+
+# Prints "PID<tab>NAME" of each process that uses jemalloc and can be read.
+function __jeattach_processes
+    set -l words (commandline -opc)
+    command $words[1] ps 2>/dev/null | string match -rg '^ *(\d+) +\d+ +(\S+)' | paste -d '\t' - -
+end
+
+# Prints the names of these processes.
+function __jeattach_names
+    set -l words (commandline -opc)
+    command $words[1] ps 2>/dev/null | string match -rg '^ *\d+ +\d+ +(\S+)'
+end
+
+# Prints the ids of the containers of these processes.
+function __jeattach_containers
+    set -l words (commandline -opc)
+    command $words[1] ps 2>/dev/null | string match -rg ' [a-z-]+/([[:xdigit:]]+)(?: pod/\S+)?$'
+end
+
+# Prints "TID<tab>NAME" of each thread of the processes on the line.
+function __jeattach_threads
+    for pid in (commandline -opc | string match -r '^\d+$')
+        for comm in /proc/$pid/task/*/comm
+            read -l name <$comm 2>/dev/null
+            and printf '%s\t%s\n' (string match -rg 'task/(\d+)/' $comm) $name
+        end
+    end
+end
+
+set -l verbs ps status on off dump record leak recent watch report stats top reset purge mallctl
+set -l processes status on off dump record leak recent watch stats top reset purge mallctl
+set -l several status on off dump record leak recent stats reset purge mallctl
+set -l calls on off dump record leak watch top
+set -l hooks on dump record leak recent watch stats top reset purge mallctl
+set -l sites dump record leak recent report top
+set -l looks dump record leak recent report
+set -l cores status dump stats
+
+complete -c jeattach -f
+
+# ---- verbs ----
+complete -c jeattach -n __jeattach_no_verb -a ps -d 'list the processes on this host that use jemalloc'
+complete -c jeattach -n __jeattach_no_verb -a status -d 'show whether jemalloc can profile, whether it does, and what to do'
+complete -c jeattach -n __jeattach_no_verb -a on -d 'start sampling allocations (prof.active)'
+complete -c jeattach -n __jeattach_no_verb -a off -d 'stop sampling allocations'
+complete -c jeattach -n __jeattach_no_verb -a dump -d 'write a heap profile, here (-o) or in the target'
+complete -c jeattach -n __jeattach_no_verb -a record -d 'sample for a while, write a profile, restore the former state'
+complete -c jeattach -n __jeattach_no_verb -a leak -d 'show what grows, by stack, the largest growth first'
+complete -c jeattach -n __jeattach_no_verb -a recent -d 'list the last sampled allocations, with their age and lifetime'
+complete -c jeattach -n __jeattach_no_verb -a report -d 'show a profile from a file as a table, flame graph, pprof, ...'
+complete -c jeattach -n __jeattach_no_verb -a stats -d 'show where the memory is, by the counts of jemalloc and the kernel'
+complete -c jeattach -n __jeattach_no_verb -a top -d 'show memory and the largest allocation sites, live'
+complete -c jeattach -n __jeattach_no_verb -a watch -d 'write a profile at a size, near a memory limit, or under pressure'
+complete -c jeattach -n __jeattach_no_verb -a reset -d 'drop all samples, optionally change the sampling period'
+complete -c jeattach -n __jeattach_no_verb -a purge -d 'return unused memory from jemalloc to the kernel'
+complete -c jeattach -n __jeattach_no_verb -a mallctl -d 'read or write any setting or counter of jemalloc, by its name'
+complete -c jeattach -n __jeattach_no_verb -a help -d 'show help, of a verb if one is given'
+complete -c jeattach -n "__jeattach_verb help" -a "$verbs"
+
+# ---- operands ----
+complete -c jeattach -n "__jeattach_verb $processes" -a '(__jeattach_processes)'
+complete -c jeattach -n '__jeattach_verb report' -F
+complete -c jeattach -n '__jeattach_verb mallctl' -a 'version epoch opt. config. prof.active prof.gdump prof.lg_sample prof.prefix= prof.thread_active_init stats.allocated stats.active stats.metadata stats.resident stats.mapped stats.retained arenas.narenas arena.0. arena.4096.purge arena.4096.decay'
+
+# ---- options of every verb ----
+complete -c jeattach -n "__jeattach_verb $verbs" -l json -d 'print the result as one JSON object'
+complete -c jeattach -n "__jeattach_verb $verbs" -s q -l quiet -d 'suppress the closing line on stderr'
+complete -c jeattach -n "__jeattach_verb $verbs" -s v -l verbose -d 'show which thread was chosen and why; twice: every ptrace call'
+complete -c jeattach -n "__jeattach_verb $verbs" -s h -l help -d 'show help'
+complete -c jeattach -n "__jeattach_verb $verbs" -s V -l version -d 'show the version'
+
+# ---- which processes ----
+complete -c jeattach -n "__jeattach_verb ps $processes" -s n -l name -x -a '(__jeattach_names)' -d 'by name'
+complete -c jeattach -n "__jeattach_verb ps $processes" -l container -x -a '(__jeattach_containers)' -d 'in this container'
+complete -c jeattach -n "__jeattach_verb ps $processes" -l cgroup -r -F -d 'in this cgroup or one below it'
+complete -c jeattach -n "__jeattach_verb ps $processes" -l timeout -x -a '500ms 5s 30s 5m' -d 'time limit for each process'
+complete -c jeattach -n "__jeattach_verb $processes" -s p -l pid -x -a '(__jeattach_processes)' -d 'the process'
+complete -c jeattach -n "__jeattach_verb $processes" -l thread -x -a '(__jeattach_threads)' -d 'use only this thread'
+complete -c jeattach -n "__jeattach_verb $processes" -l instance -x -d 'use this jemalloc, if the process contains several'
+complete -c jeattach -n "__jeattach_verb $processes" -l dry-run -d 'show which calls would be made, where and in which thread'
+complete -c jeattach -n "__jeattach_verb $several" -l all -d 'all processes that match'
+complete -c jeattach -n "__jeattach_verb $several" -s s -l subprocesses -d 'each process and its descendants'
+complete -c jeattach -n "__jeattach_verb $several" -l parallel -x -a '1 2 4 8 16' -d 'work on at most this many processes at once'
+
+# ---- how it is done ----
+complete -c jeattach -n "__jeattach_verb status stats $calls" -l no-call -d 'make no call and stop nothing'
+complete -c jeattach -n "__jeattach_verb $calls" -l call -d 'make a thread of the process call jemalloc'
+complete -c jeattach -n '__jeattach_verb dump record leak' -l freeze -d 'stop all threads while the profile is read from memory'
+complete -c jeattach -n "__jeattach_verb $hooks" -l force-hooks -d 'make the call even if functions of the application may run in it'
+complete -c jeattach -n "__jeattach_verb $cores" -l core -r -F -d 'read a process that has ended from its core file'
+complete -c jeattach -n "__jeattach_verb $cores" -l exe -r -F -d 'with --core: the program'
+complete -c jeattach -n "__jeattach_verb report $cores" -l root -r -F -d 'look for the binaries below this directory'
+
+# ---- how a profile is written and shown ----
+complete -c jeattach -n "__jeattach_verb watch $looks" -s o -l output -r -F -d 'write to this file, or directory; - is stdout'
+complete -c jeattach -n "__jeattach_verb $looks" -l force -d 'replace the file of -o if it exists'
+complete -c jeattach -n "__jeattach_verb $looks" -s f -l format -x -a 'text tree flame pprof folded dot svg json raw symbolized' -d 'format of the profile'
+complete -c jeattach -n "__jeattach_verb $looks" -l by-thread -d 'show threads as the outermost calls'
+complete -c jeattach -n "__jeattach_verb $looks" -l value -x -a 'inuse_space inuse_objects alloc_space alloc_objects' -d 'what the numbers count'
+complete -c jeattach -n "__jeattach_verb $looks" -l unit -x -a 'auto B KiB MiB GiB' -d 'unit of sizes'
+complete -c jeattach -n "__jeattach_verb $looks" -l lines -d 'a row for each source line'
+complete -c jeattach -n "__jeattach_verb $looks" -l invert -d 'the tree from the innermost calls'
+complete -c jeattach -n "__jeattach_verb $sites" -l focus -x -d 'show only stacks with a call that matches'
+complete -c jeattach -n "__jeattach_verb $sites" -l ignore -x -d 'omit stacks with a call that matches'
+complete -c jeattach -n "__jeattach_verb $sites" -l hide -x -d 'omit matching calls from their stacks'
+complete -c jeattach -n "__jeattach_verb $sites" -l show -x -d 'omit all other calls from their stacks'
+complete -c jeattach -n "__jeattach_verb $sites" -l allocator -d "keep the allocator's own calls"
+complete -c jeattach -n "__jeattach_verb $sites" -l no-fold -d "keep the innermost calls of the language's library"
+complete -c jeattach -n "__jeattach_verb $sites" -l full-names -d 'show names with template arguments and parameters'
+complete -c jeattach -n "__jeattach_verb $sites" -l depth -x -d 'show at most this many calls of a stack'
+complete -c jeattach -n "__jeattach_verb $sites" -l rows -x -d 'show at most this many rows'
+complete -c jeattach -n "__jeattach_verb $sites" -l no-inlines -d 'use only symbol tables'
+complete -c jeattach -n "__jeattach_verb $sites" -l debuginfod -d 'ask servers for debug information'
+complete -c jeattach -n '__jeattach_verb top' -l sort -x -a 'cur growth' -d 'order of the sites'
+complete -c jeattach -n '__jeattach_verb recent' -l sort -x -a 'newest size lifetime' -d 'what is shown first'
+complete -c jeattach -n '__jeattach_verb report' -l sort -x -a 'flat cum' -d 'order of the functions'
+complete -c jeattach -n '__jeattach_verb report' -l base -r -F -d 'show the growth since this profile'
+complete -c jeattach -n '__jeattach_verb report' -l perf-map -r -F -d 'names of generated code'
+
+# ---- options of some verbs ----
+complete -c jeattach -n '__jeattach_verb dump' -l path -x -d 'write to this path in the target'
+complete -c jeattach -n '__jeattach_verb record leak recent' -s d -l duration -x -a '10s 30s 5m 1h' -d 'how long to sample'
+complete -c jeattach -n '__jeattach_verb top' -s d -l interval -x -a '500ms 1s 2s 5s 30s' -d 'time between two refreshes'
+complete -c jeattach -n '__jeattach_verb record' -l every -x -a '30s 5m 1h' -d 'take a series: one profile in each such time'
+complete -c jeattach -n '__jeattach_verb record' -l every-bytes -x -a '100M 1G 10G' -d 'take a series: one profile each time that so much was allocated'
+complete -c jeattach -n '__jeattach_verb record' -l on-new-peak -d 'take a series: one profile at each new peak of the RSS'
+complete -c jeattach -n '__jeattach_verb record' -l step -x -d 'percent from one peak to the next'
+complete -c jeattach -n '__jeattach_verb record top' -l count -x -d 'end after this many profiles or refreshes'
+complete -c jeattach -n '__jeattach_verb record watch' -l keep -x -d 'keep the last profiles'
+complete -c jeattach -n '__jeattach_verb leak' -l settle -x -a '10s 30s 5m' -d 'switch sampling off for this long before the second profile'
+complete -c jeattach -n '__jeattach_verb leak' -l reset -d 'drop all samples at the start'
+complete -c jeattach -n '__jeattach_verb recent' -l for -x -a '10s 30s 5m' -d 'how long to sample'
+complete -c jeattach -n '__jeattach_verb recent' -l last -x -a '100 1000 10000' -d 'list the last samples'
+complete -c jeattach -n '__jeattach_verb on' -l repair -d 'switch on the threads in which thread.prof.active is false'
+complete -c jeattach -n '__jeattach_verb on' -l allow-reset -d 'allow a call of prof.reset, if jemalloc 5.2 needs it'
+complete -c jeattach -n '__jeattach_verb reset' -l lg-sample -x -a '12 14 16 19 21' -d 'take a sample every 2^N bytes on average'
+complete -c jeattach -n '__jeattach_verb mallctl' -l list -d 'list names and their values'
+complete -c jeattach -n '__jeattach_verb stats' -l threads -d 'show each thread'
+complete -c jeattach -n '__jeattach_verb stats' -l full -d "print jemalloc's own report as text"
+complete -c jeattach -n '__jeattach_verb stats' -l prometheus -d 'print the rows as Prometheus metrics'
+complete -c jeattach -n '__jeattach_verb stats' -l allow-slow -d 'allow a thread to be stopped for seconds'
+complete -c jeattach -n '__jeattach_verb top watch' -l once -d 'end after the first refresh or profile'
+complete -c jeattach -n '__jeattach_verb top' -l share -x -a '1 2 5 10' -d 'percentage of the time for which a thread may be stopped'
+complete -c jeattach -n '__jeattach_verb watch' -l when -x -a 'rss\>80% cgroup\>85% psi.some\>20%/10s grow\>20%/10m' -d 'write a profile when this rule holds'
+complete -c jeattach -n '__jeattach_verb watch' -l max -x -d 'write at most this many profiles of one process'
+complete -c jeattach -n '__jeattach_verb watch' -l cooldown -x -a '1m 10m 1h' -d 'wait this long before the same rule fires again'
+complete -c jeattach -n '__jeattach_verb watch' -l on -d 'switch profiling on at the start, and back at the end'
