@@ -61,6 +61,10 @@ static void test_words(void)
         {"--timeout 1s --all", ""},
         {"--timeout", ""},
         {"-n", ""},
+        {"--list mallctl 42", "mallctl"}, /* a flag of mallctl, and report has it with a value */
+        {"--list record", ""},
+        {"--list main record", "record"},
+        {"--lis mallctl 42", "mallctl"},
     };
 
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
