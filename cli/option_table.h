@@ -18,6 +18,7 @@ enum option_kind {
     OPTION_LG_SAMPLE,
     OPTION_PARALLEL,
     OPTION_RULE,
+    OPTION_BETWEEN,
 };
 
 /* Where --help lists an option. */

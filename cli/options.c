@@ -119,6 +119,16 @@ static bool add_rule(struct options *options, const char *text)
     return true;
 }
 
+static bool add_between(struct options *options, const char *text)
+{
+    if (options->between_count == OPTIONS_BETWEEN_MAX) {
+        message("too many profiles: at most %d with --between", OPTIONS_BETWEEN_MAX);
+        return false;
+    }
+    options->between[options->between_count++] = text;
+    return true;
+}
+
 static bool set_file(struct options *options, const char *text)
 {
     if (options->file) {
@@ -240,6 +250,8 @@ static bool set_value(struct options *options, const struct option_row *row, con
         break;
     case OPTION_PID:
         return add_pid(options, text);
+    case OPTION_BETWEEN:
+        return add_between(options, text);
     case OPTION_RULE:
         return add_rule(options, text);
     default:

@@ -6,7 +6,7 @@
 #include <sys/types.h>
 
 enum { OPTIONS_PIDS_MAX = 256, OPTIONS_NAMES_MAX = 20, OPTIONS_PARALLEL_MAX = 64 };
-enum { OPTIONS_RULES_MAX = 8 };
+enum { OPTIONS_RULES_MAX = 8, OPTIONS_BETWEEN_MAX = 64 };
 
 /* Which options and operands a verb takes, besides the options of every verb. */
 enum {
@@ -63,16 +63,18 @@ struct options {
     uint64_t duration_ns, every_ns, settle_ns; /* 0: not given */
     uint64_t every_bytes;                      /* 0: not given */
     bool on_new_peak;
-    unsigned step;                        /* --step, in percent; 0: not given */
-    uint64_t interval_ns;                 /* -d of top */
-    unsigned share;                       /* --share, in percent */
-    unsigned count, keep, last;           /* 0: not given */
-    pid_t thread;                         /* 0: any */
-    pid_t instance;                       /* --instance, from 1; 0: the default */
-    const char *output;                   /* -o; NULL: none */
-    const char *path;                     /* --path; NULL: none */
-    const char *file;                     /* TAKES_FILE: the profile; "-": stdin */
-    const char *base;                     /* --base; NULL: none */
+    unsigned step;                            /* --step, in percent; 0: not given */
+    uint64_t interval_ns;                     /* -d of top */
+    unsigned share;                           /* --share, in percent */
+    unsigned count, keep, last;               /* 0: not given */
+    pid_t thread;                             /* 0: any */
+    pid_t instance;                           /* --instance, from 1; 0: the default */
+    const char *output;                       /* -o; NULL: none */
+    const char *path;                         /* --path; NULL: none */
+    const char *file;                         /* TAKES_FILE: the profile; "-": stdin */
+    const char *base;                         /* --base; NULL: none */
+    const char *between[OPTIONS_BETWEEN_MAX]; /* --between: profiles after base, before file */
+    size_t between_count;
     const char *core, *program;           /* --core, --exe; NULL: not given */
     const char *names[OPTIONS_NAMES_MAX]; /* TAKES_NAMES: the operands after the process */
     size_t name_count;

@@ -36,6 +36,11 @@ static const char *wrong_with_file(const struct options *options)
         return "no profile given: give a file, or - for stdin";
     if (options->base && strcmp(options->file, "-") == 0 && strcmp(options->base, "-") == 0)
         return "only one of the two profiles can come from stdin";
+    if (options->between_count && !options->base)
+        return "--between requires --base: it is for profiles between the two";
+    for (size_t i = 0; i < options->between_count; i++)
+        if (strcmp(options->between[i], "-") == 0)
+            return "a profile given with --between cannot come from stdin";
     if (options->json && strcmp(options->report.format, "json") != 0)
         return "--json cannot be combined with another format (-f)";
     return NULL;

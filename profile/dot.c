@@ -131,7 +131,8 @@ static const char *hue_of(const struct drawing *drawing, const struct amount *am
 
 static bool is_uncertain(const struct drawing *drawing, const struct amount *amount)
 {
-    return drawing->samples->compares && graph_size(amount) < amount_error(amount);
+    return drawing->samples->compares &&
+           graph_size(amount) < samples_error(drawing->samples, amount);
 }
 
 static void write_fill(const struct drawing *drawing, const struct amount *amount)

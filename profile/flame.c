@@ -110,7 +110,8 @@ static bool write_flame_node(struct flame_data *data, struct flame_tree *tree, s
     json_item_signed(json, outer->now - own->now);
     if (data->samples->compares) {
         json_item_signed(json, outer->base - own->base);
-        json_item_rounded(json, amount_error(outer) - amount_error(own));
+        json_item_rounded(json,
+                          samples_error(data->samples, outer) - samples_error(data->samples, own));
     }
     if (call == 0)
         json_item_signed(json, node->joined);

@@ -24,14 +24,14 @@ static int compare_growth(const void *a, const void *b)
 }
 
 static void fill_row(struct growth_row *row, const struct samples *samples, uint32_t number,
-                     double seconds, size_t tests)
+                     double seconds)
 {
     const struct amount *bytes = &samples->list[number].values[VALUE_BYTES];
 
     row->sample = number;
     row->bytes = amount_growth(bytes);
     row->objects = amount_growth(&samples->list[number].values[VALUE_OBJECTS]);
-    row->trend = trend_of(samples_points(samples, number), samples->point_count, tests);
+    row->trend = samples->trends[number];
     row->error = (row->trend.high - row->trend.low) / 2;
     row->within = row->trend.verdict == TREND_UNCLEAR && row->error > 0;
     row->bytes_per_s = seconds > 0 ? (double)row->bytes / seconds : 0;
@@ -44,19 +44,9 @@ static int64_t add_saturated(int64_t a, int64_t b)
     return __builtin_add_overflow(a, b, &sum) ? (a < 0 ? INT64_MIN + 1 : INT64_MAX) : sum;
 }
 
-static size_t count_tests(const struct samples *samples)
-{
-    struct trend_tests tests = {{0}};
-
-    for (size_t i = 0; i < samples->count; i++)
-        trend_tests_add(&tests, samples_points(samples, i), samples->point_count);
-    return trend_tests_count(&tests);
-}
-
 bool growth_make(struct growth *growth, const struct samples *samples, double seconds)
 {
     double variance = 0;
-    size_t tests = count_tests(samples);
 
     memset(growth, 0, sizeof *growth);
     growth->seconds = seconds;
@@ -65,7 +55,7 @@ bool growth_make(struct growth *growth, const struct samples *samples, double se
         return false;
     for (size_t i = 0; i < samples->count; i++) {
         struct growth_row *row = &growth->rows[growth->count];
-        fill_row(row, samples, (uint32_t)i, seconds, tests);
+        fill_row(row, samples, (uint32_t)i, seconds);
         variance += row->trend.variance;
         if (row->bytes == 0 && row->objects == 0)
             continue;

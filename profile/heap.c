@@ -499,3 +499,52 @@ bool heap_stack_cut(const struct heap_profile *profile, const struct heap_stack 
 
     return stack->depth >= limit;
 }
+
+static bool same_mapping(const struct heap_mapping *a, const struct heap_mapping *b)
+{
+    return a->start == b->start && a->end == b->end && a->offset == b->offset &&
+           strcmp(a->path, b->path) == 0;
+}
+
+bool heap_same_mappings(const struct heap_profile *a, const struct heap_profile *b)
+{
+    if (a->mapping_count != b->mapping_count)
+        return false;
+    for (size_t i = 0; i < a->mapping_count; i++)
+        if (!same_mapping(&a->mappings[i], &b->mappings[i]))
+            return false;
+    return true;
+}
+
+/* The kernel places it at random also where the program is not position-independent. */
+static const struct heap_mapping *find_vdso(const struct heap_profile *profile)
+{
+    for (size_t i = 0; i < profile->mapping_count; i++)
+        if (strcmp(profile->mappings[i].path, "[vdso]") == 0)
+            return &profile->mappings[i];
+    return NULL;
+}
+
+/* Both are sorted; a library may have been loaded or unloaded in between. */
+static size_t count_common(const struct heap_profile *a, const struct heap_profile *b)
+{
+    size_t common = 0;
+
+    for (size_t i = 0, j = 0; i < a->mapping_count && j < b->mapping_count;) {
+        const struct heap_mapping *x = &a->mappings[i], *y = &b->mappings[j];
+        common += x->start == y->start && strcmp(x->path, y->path) == 0;
+        i += x->start <= y->start;
+        j += y->start <= x->start;
+    }
+    return common;
+}
+
+bool heap_same_process(const struct heap_profile *a, const struct heap_profile *b)
+{
+    const struct heap_mapping *x = find_vdso(a), *y = find_vdso(b);
+    size_t more = a->mapping_count > b->mapping_count ? a->mapping_count : b->mapping_count;
+
+    if (a->period != b->period || !more || (x && y && x->start != y->start))
+        return false;
+    return count_common(a, b) >= (more + 1) / 2;
+}

@@ -112,5 +112,13 @@ void heap_free(struct heap_profile *profile);
 struct heap_estimate heap_estimate(const struct heap_profile *profile, uint64_t objects,
                                    uint64_t bytes);
 
+/*
+ * True if both are of one process, as far as the mappings tell: under ASLR those
+ * of another one are elsewhere, except those of a fork.
+ */
+bool heap_same_process(const struct heap_profile *a, const struct heap_profile *b);
+/* True if both have the same mappings. */
+bool heap_same_mappings(const struct heap_profile *a, const struct heap_profile *b);
+
 /* True if jemalloc has probably left out the outermost calls of a stack. */
 bool heap_stack_cut(const struct heap_profile *profile, const struct heap_stack *stack);

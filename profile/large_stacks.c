@@ -82,7 +82,7 @@ static size_t select_stacks(const struct samples *samples, const struct display 
             stack = (struct large_stack){.sample = (uint32_t)pairs[i].sample};
         amount_add(&stack.amount, &sample->values[display->value]);
         amount_add(&stack.objects, &sample->values[display_objects(display)]);
-        stack.error = amount_error(&stack.amount);
+        stack.error = samples_error(samples, &stack.amount);
         stack.within = fabs((double)amount_growth(&stack.amount)) < stack.error;
         if (i + 1 == samples->count || pairs[i + 1].hash != pairs[i].hash)
             count = keep_large(out, count, most, &stack);

@@ -47,7 +47,7 @@ static void write_json_function(struct json *json, const struct context *context
     json_text(json, "function", samples->locations.groups[row->group]);
     write_json_amount(json, "flat", &row->flat, samples);
     write_json_amount(json, "cum", &row->whole, samples);
-    json_rounded(json, "error", amount_error(&row->whole));
+    json_rounded(json, "error", samples_error(samples, &row->whole));
     write_json_amount(json, "objects", &row->objects, samples);
     json_item_end(json);
 }
@@ -98,6 +98,13 @@ static void write_json_calls(struct json *json, const struct samples *samples,
     json_list_end(json);
 }
 
+static void write_json_trend(struct json *json, const struct trend *trend)
+{
+    json_rounded(json, "low", trend->low);
+    json_rounded(json, "high", trend->high);
+    json_text(json, "verdict", trend_verdict_name(trend->verdict));
+}
+
 static void write_json_stack(struct json *json, const struct context *context,
                              const struct sample *sample)
 {
@@ -106,7 +113,9 @@ static void write_json_stack(struct json *json, const struct context *context,
 
     json_item_begin(json);
     write_json_amount(json, "amount", amount, samples);
-    json_rounded(json, "error", amount_error(amount));
+    json_rounded(json, "error", samples_error(samples, amount));
+    if (samples->compares && context->display->value == VALUE_BYTES)
+        write_json_trend(json, &samples->trends[sample - samples->list]);
     write_json_amount(json, "objects", &sample->values[display_objects(context->display)], samples);
     if (samples->thread_count && sample->thread != TABLE_NONE)
         json_text(json, "thread", samples->threads[sample->thread].name);

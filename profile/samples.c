@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { THREAD_NAME_SIZE = 128 };
+enum { THREAD_NAME_SIZE = 128, TRENDS_OF_ALL_POINTS = 1000 };
 
 /* One of the profiles. */
 struct part {
@@ -56,6 +56,11 @@ int64_t amount_growth(const struct amount *amount)
 double amount_error(const struct amount *amount)
 {
     return 2 * sqrt(amount->variance);
+}
+
+double samples_error(const struct samples *samples, const struct amount *amount)
+{
+    return samples->compares ? trend_error(amount->variance, samples->tests) : amount_error(amount);
 }
 
 struct amount samples_total(const struct samples *samples, enum value value)
@@ -113,8 +118,11 @@ static void add_values(const struct builder *builder, struct sample *sample,
 
     add_amount(&sample->values[VALUE_OBJECTS], live.objects, live.objects_variance, kind);
     add_amount(&sample->values[VALUE_BYTES], live.bytes, live.bytes_variance, kind);
-    add_amount(&sample->values[VALUE_TOTAL_OBJECTS], total.objects, total.objects_variance, kind);
-    add_amount(&sample->values[VALUE_TOTAL_BYTES], total.bytes, total.bytes_variance, kind);
+    /* What one process has allocated stays allocated: the later total contains the former. */
+    double sign = kind == PART_BASE && builder->samples->same_process ? -1 : 1;
+    add_amount(&sample->values[VALUE_TOTAL_OBJECTS], total.objects, sign * total.objects_variance,
+               kind);
+    add_amount(&sample->values[VALUE_TOTAL_BYTES], total.bytes, sign * total.bytes_variance, kind);
     add_to_point(builder, sample, &live, &total);
 }
 
@@ -405,6 +413,81 @@ static bool build_samples(struct builder *builder, struct part *parts, size_t co
     return good;
 }
 
+/* The first point and the last one. */
+static struct trend trend_of_ends(const struct samples *samples, size_t number)
+{
+    const struct trend_point *points = samples_points(samples, number);
+    struct trend_point ends[] = {points[0], points[samples->point_count - 1]};
+
+    if (!samples->same_process)
+        ends[0].total_variance = ends[1].total_variance = 0;
+    return trend_of(ends, ARRAY_LEN(ends), samples->tests);
+}
+
+static int by_change(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return x < y ? 1 : x > y ? -1 : 0;
+}
+
+/* Returns the change of bytes from which on a trend takes all points into account, at a cost. */
+static double least_change(const struct samples *samples)
+{
+    AUTO_FREE double *changes = reallocarray(NULL, samples->count + 1, sizeof *changes);
+    double least = 0;
+
+    for (size_t i = 0; changes && i < samples->count; i++)
+        changes[i] = fabs((double)amount_growth(&samples->list[i].values[VALUE_BYTES]));
+    if (changes && samples->count > TRENDS_OF_ALL_POINTS) {
+        qsort(changes, samples->count, sizeof *changes, by_change);
+        least = changes[TRENDS_OF_ALL_POINTS];
+    }
+    return changes ? least : INFINITY;
+}
+
+/* The variances of the other values follow that of the bytes in use. */
+static void settle_variances(struct sample *sample, const struct trend *trend, bool same_process)
+{
+    struct amount *bytes = &sample->values[VALUE_BYTES];
+
+    if (bytes->variance > 0)
+        sample->values[VALUE_OBJECTS].variance *= trend->variance / bytes->variance;
+    bytes->variance = trend->variance;
+    for (unsigned i = VALUE_TOTAL_OBJECTS; same_process && i <= VALUE_TOTAL_BYTES; i++)
+        sample->values[i].variance = fmax(0, sample->values[i].variance);
+}
+
+static bool find_trends(struct samples *samples)
+{
+    double least = least_change(samples);
+    struct trend_tests tests = {{0}};
+
+    samples->trends = reallocarray(NULL, samples->count + 1, sizeof *samples->trends);
+    for (size_t i = 0; samples->trends && i < samples->count; i++)
+        trend_tests_add(&tests, samples_points(samples, i), samples->point_count);
+    samples->tests = trend_tests_count(&tests);
+    for (size_t i = 0; samples->trends && i < samples->count; i++) {
+        double change = fabs((double)amount_growth(&samples->list[i].values[VALUE_BYTES]));
+        samples->trends[i] =
+            samples->same_process && change > least
+                ? trend_of(samples_points(samples, i), samples->point_count, samples->tests)
+                : trend_of_ends(samples, i);
+        settle_variances(&samples->list[i], &samples->trends[i], samples->same_process);
+    }
+    return samples->trends != NULL;
+}
+
+/* Profiles between the ends may come without their maps. */
+static bool are_same_process(const struct samples_part *parts, size_t count)
+{
+    for (size_t i = 1; i < count; i++)
+        if ((i == 1 || parts[i].profile->mapping_count) &&
+            !heap_same_process(parts[0].profile, parts[i].profile))
+            return false;
+    return true;
+}
+
 /* Numbers the parts in order of time: the base, those between, the newest. */
 static bool order_parts(struct builder *builder, struct part *parts,
                         const struct samples_part *given, size_t count)
@@ -437,8 +520,9 @@ bool samples_build_series(struct samples *samples, const struct samples_options 
     samples->period = given[0].profile->period;
     samples->base_period = given[samples->compares].profile->period;
     samples->point_count = samples->compares ? count : 0;
+    samples->same_process = are_same_process(given, count);
     good = parts && order_parts(&builder, parts, given, count) &&
-           build_samples(&builder, parts, count);
+           build_samples(&builder, parts, count) && (count == 1 || find_trends(samples));
     free(builder.marks);
     free(builder.same);
     free(builder.folding.begins);
@@ -467,6 +551,7 @@ void samples_free(struct samples *samples)
     free(samples->calls);
     free(samples->list);
     free(samples->points);
+    free(samples->trends);
     free(samples->threads);
     memset(samples, 0, sizeof *samples);
 }

@@ -79,6 +79,8 @@ static int by_size(const void *a, const void *b, void *data)
         first = order->sort == SORT_CUM ? whole : flat,
         second = order->sort == SORT_CUM ? flat : whole, name;
 
+    if (x->within != y->within)
+        return x->within ? 1 : -1;
     if (first || second)
         return first ? first : second;
     name = strcmp(order->names[x->group], order->names[y->group]);
@@ -128,6 +130,9 @@ bool top_make_by(struct top *top, const struct samples *samples, const struct di
         return false;
     top->total = samples_total(samples, display->value);
     top->objects = samples_total(samples, display_objects(display));
+    for (size_t i = 0; samples->compares && i < top->count; i++)
+        top->rows[i].within = fabs((double)amount_growth(&top->rows[i].whole)) <
+                              samples_error(samples, &top->rows[i].whole);
     qsort_r(top->rows, top->count, sizeof *top->rows, by_size, &order);
     return true;
 }
@@ -238,23 +243,22 @@ static void write_growth_row(const struct samples *samples, const struct display
 {
     char flat[DISPLAY_NUMBER_SIZE + 1], cum[DISPLAY_NUMBER_SIZE + 1], error[DISPLAY_NUMBER_SIZE],
         base[DISPLAY_NUMBER_SIZE], now[DISPLAY_NUMBER_SIZE];
-    bool within = fabs((double)amount_growth(&row->whole)) < amount_error(&row->whole);
 
-    if (within && display->colors)
+    if (row->within && display->colors)
         fputs("\033[2m", out);
     signed_number(display, amount_growth(&row->flat), flat);
     signed_number(display, amount_growth(&row->whole), cum);
-    display_number(display, amount_error(&row->whole), error);
+    display_number(display, samples_error(samples, &row->whole), error);
     if (is_narrow(display))
         fprintf(out, "%10s %10s %10s %+9lld %c ", flat, cum, error,
-                (long long)amount_growth(&row->objects), within ? '~' : ' ');
+                (long long)amount_growth(&row->objects), row->within ? '~' : ' ');
     else
         fprintf(out, "%13s %13s %12s %12s %12s %10lld %c ", flat, cum, error,
                 display_number(display, (double)row->whole.base, base),
                 display_number(display, (double)row->whole.now, now),
-                (long long)amount_growth(&row->objects), within ? '~' : ' ');
+                (long long)amount_growth(&row->objects), row->within ? '~' : ' ');
     write_row_name(samples, display, row, out);
-    if (within && display->colors)
+    if (row->within && display->colors)
         fputs("\033[0m", out);
 }
 

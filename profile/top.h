@@ -1,4 +1,7 @@
-/* The functions of a profile with their amounts, largest first, as a table. */
+/*
+ * The functions of a profile with their amounts, largest first, as a table; in a
+ * comparison those first whose growth is beyond the error.
+ */
 #pragma once
 
 #include "profile/call_keys.h"
@@ -13,6 +16,7 @@ struct top_row {
     struct amount flat;    /* allocated by the function itself */
     struct amount whole;   /* by the function and all that it calls; a recursion counts once */
     struct amount objects; /* of flat */
+    bool within;           /* in a comparison: the growth of whole is within its error */
 };
 
 struct top {

@@ -36,17 +36,17 @@ static const struct {
     {"\u251c\u2500", "\u2514\u2500", "\u2502 ", "  "},
 };
 
-static bool is_within(const struct amount *amount)
+static bool is_within(const struct writer *writer, const struct amount *amount)
 {
-    return fabs((double)amount_growth(amount)) < amount_error(amount);
+    return fabs((double)amount_growth(amount)) < samples_error(writer->samples, amount);
 }
 
 /* Writes the columns before the tree. */
 static void write_amounts(const struct writer *writer, const struct call_node *node)
 {
-    const struct amount_columns columns = {&node->amount, &node->objects,
-                                           &writer->tree->nodes[0].amount,
-                                           amount_error(&node->amount), is_within(&node->amount)};
+    const struct amount_columns columns = {
+        &node->amount, &node->objects, &writer->tree->nodes[0].amount,
+        samples_error(writer->samples, &node->amount), is_within(writer, &node->amount)};
 
     amount_columns_write(writer->samples, writer->display, &columns, writer->out);
 }
@@ -138,7 +138,7 @@ static bool same_amounts(const struct call_node *a, const struct call_node *b)
 static void begin_line(const struct writer *writer, const struct call_node *node,
                        const struct call_node *above)
 {
-    if (writer->samples->compares && is_within(&node->amount))
+    if (writer->samples->compares && is_within(writer, &node->amount))
         write_style(writer, "\033[2m");
     if (above && same_amounts(node, above))
         fprintf(writer->out, "%*s", (int)amount_columns_width(writer->samples), "");

@@ -43,16 +43,19 @@ size_t trend_tests_count(const struct trend_tests *tests)
 
 /* ---- quantiles ---- */
 
-/* Returns how many standard deviations a normal variable exceeds with this probability. */
+/*
+ * Returns how many standard deviations a normal variable exceeds with this
+ * probability, less than a half: Newton's method, from an approximation
+ * (Abramowitz and Stegun 26.2.22).
+ */
 static double normal_quantile(double probability)
 {
-    double low = 0, high = 40;
+    double t = sqrt(-2 * log(probability)),
+           z = t - (2.30753 + 0.27061 * t) / (1 + t * (0.99229 + 0.04481 * t));
 
-    for (unsigned i = 0; i < 64; i++) {
-        double middle = (low + high) / 2;
-        *(erfc(middle / M_SQRT2) / 2 > probability ? &low : &high) = middle;
-    }
-    return high;
+    for (unsigned i = 0; i < 4; i++)
+        z += (erfc(z / M_SQRT2) / 2 - probability) * sqrt(2 * M_PI) * exp(z * z / 2);
+    return z;
 }
 
 /* ---- the trend ---- */

@@ -31,11 +31,13 @@ static fault_code no_memory(struct fault *fault)
 struct part {
     const struct present_source *source;
     struct heap_profile profile; /* with source->parsed: borrowed, with the mappings of another */
-    struct symbols *symbols;     /* NULL with source->parsed */
+    struct symbols *symbols;     /* NULL: those of the first part */
 };
 
-static fault_code open_part(struct part *part, const struct present_source *source,
-                            enum format format, struct fault *fault)
+/* Opens a part; `first` is the first one, whose symbols serve all parts with its mappings. */
+static fault_code open_part(struct part *part, const struct part *first,
+                            const struct present_source *source, enum format format,
+                            struct fault *fault)
 {
     fault_code rc;
 
@@ -43,7 +45,7 @@ static fault_code open_part(struct part *part, const struct present_source *sour
     rc = heap_parse(&part->profile, (const char *)source->text->bytes, source->text->len, fault);
     if (format != FORMAT_SYMBOLIZED)
         sink_free(source->text); /* some hundred bytes per stack, which the symbols can use */
-    if (rc != FAULT_NONE)
+    if (rc != FAULT_NONE || (part != first && heap_same_mappings(&part->profile, &first->profile)))
         return rc;
     part->symbols = locations_symbols(&part->profile, source->symbols);
     return part->symbols ? FAULT_NONE : no_memory(fault);
@@ -229,7 +231,7 @@ static bool build_series(const struct presentation *presentation, const struct p
 
     memset(samples, 0, sizeof *samples);
     for (size_t i = 0; series && i < count; i++) {
-        const struct part *named = parts[i].source->parsed ? &parts[0] : &parts[i];
+        const struct part *named = parts[i].symbols ? &parts[i] : &parts[0];
         series[i] = (struct samples_part){&parts[i].profile, named->symbols,
                                           count > 1 ? seconds_of(parts, count, i) : 0};
     }
@@ -267,7 +269,7 @@ static fault_code present_parts(const struct presentation *presentation,
         if (sources[i].parsed)
             borrow_part(&parts[i], &sources[i], &parts[0].profile);
         else
-            rc = open_part(&parts[i], &sources[i], presentation->format, fault);
+            rc = open_part(&parts[i], &parts[0], &sources[i], presentation->format, fault);
     }
     if (rc == FAULT_NONE)
         rc = present_samples(presentation, parts, count, out, fault);

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { READ_SIZE = 1 << 20 };
+enum { READ_SIZE = 1 << 20, INPUTS_MAX = 2 + OPTIONS_BETWEEN_MAX };
 /* Larger than the limit of a streamed dump. */
 #define PROFILE_LIMIT ((size_t)8 << 30)
 
@@ -167,6 +167,19 @@ static int open_report_map(void *ctx)
                                     : open_map_of_process(options->file);
 }
 
+/* Reads the profile, the base if there is one, and those between them. */
+static fault_code read_inputs(struct input *inputs, size_t *count, const struct options *options,
+                              struct fault *fault)
+{
+    fault_code rc = read_input(&inputs[(*count)++], options->file, fault);
+
+    if (rc == FAULT_NONE && options->base)
+        rc = read_input(&inputs[(*count)++], options->base, fault);
+    for (size_t i = 0; rc == FAULT_NONE && i < options->between_count; i++)
+        rc = read_input(&inputs[(*count)++], options->between[i], fault);
+    return rc;
+}
+
 static fault_code perform_report(struct presentation *presentation, const struct options *options,
                                  struct input *inputs, struct output *output, struct fault *fault)
 {
@@ -178,20 +191,19 @@ static fault_code perform_report(struct presentation *presentation, const struct
         .debuginfod = options->report.debuginfod,
         .open_map = open_report_map,
         .ctx = (void *)options};
-    struct present_source sources[] = {{.text = &inputs[0].text, .symbols = &symbols},
-                                       {.text = &inputs[1].text, .symbols = &symbols}};
-    fault_code rc = read_input(&inputs[0], options->file, fault);
+    struct present_source sources[INPUTS_MAX] = {{0}};
+    size_t count = 0;
+    fault_code rc = read_inputs(inputs, &count, options, fault);
 
-    if (rc == FAULT_NONE && options->base)
-        rc = read_input(&inputs[1], options->base, fault);
     if (rc == FAULT_NONE)
         rc = output_open_named(output, options->output, options->force, fault);
     if (rc != FAULT_NONE)
         return rc;
-    sources[0].time_ns = inputs[0].time_ns;
-    sources[1].time_ns = inputs[1].time_ns;
+    for (size_t i = 0; i < count; i++)
+        sources[i] = (struct present_source){
+            .text = &inputs[i].text, .symbols = &symbols, .time_ns = inputs[i].time_ns};
     make_title(presentation, options);
-    return present(presentation, sources, options->base ? 2 : 1, output, fault);
+    return present(presentation, sources, count, output, fault);
 }
 
 /* The order of the rows. */
@@ -214,7 +226,7 @@ static bool set_sort(struct presentation *presentation, const char *word)
 static int report_main(const struct options *options, pid_t pid)
 {
     struct presentation presentation;
-    struct input inputs[2] = {0};
+    struct input inputs[INPUTS_MAX] = {0};
     struct output output = {.fd = -1};
     struct subject subject = {
         .name = options->file, .verb = "show the profile", .json = options->json};
@@ -232,8 +244,8 @@ static int report_main(const struct options *options, pid_t pid)
             code = message_fault(&subject, &fault);
     }
     output_close(&output);
-    sink_free(&inputs[0].text);
-    sink_free(&inputs[1].text);
+    for (size_t i = 0; i < INPUTS_MAX; i++)
+        sink_free(&inputs[i].text);
     presentation_free(&presentation);
     return code;
 }

@@ -101,7 +101,7 @@ _jeattach()
         record) options+=" --duration --every --every-bytes --on-new-peak --step --count --keep $looks" ;;
         leak) options+=" --duration --settle --reset $looks" ;;
         recent) options+=" --duration --for --last --sort $looks" ;;
-        report) options+=" --base --root --perf-map --sort --list $looks" ;;
+        report) options+=" --base --between --root --perf-map --sort --list $looks" ;;
         status) options+=' --no-call --core --exe --root' ;;
         on) options+=' --repair --allow-reset' ;;
         reset) options+=' --lg-sample' ;;
@@ -173,7 +173,7 @@ _jeattach()
             _jeattach_words '12 14 16 19 21' "$cur"
             return
             ;;
-        --base | --core | --exe | --root | --perf-map)
+        --base | --between | --core | --exe | --root | --perf-map)
             _jeattach_files "$cur"
             return
             ;;

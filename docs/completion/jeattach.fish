@@ -139,6 +139,7 @@ complete -c jeattach -n '__jeattach_verb recent' -l sort -x -a 'newest size life
 complete -c jeattach -n '__jeattach_verb report' -l sort -x -a 'flat cum' -d 'order of the functions'
 complete -c jeattach -n '__jeattach_verb report' -l list -x -d 'show the source of functions, with what each line allocates'
 complete -c jeattach -n '__jeattach_verb report' -l base -r -F -d 'show the growth since this profile'
+complete -c jeattach -n '__jeattach_verb report' -l between -r -F -d 'a profile from the time between the two'
 complete -c jeattach -n '__jeattach_verb report' -l perf-map -r -F -d 'take names of code made at run time from this file'
 
 # ---- options of some verbs ----
