@@ -195,6 +195,18 @@ static bool enter_declarator(struct shortener *from, const char *behind)
     return true;
 }
 
+/* Go: "pkg.(*T[int]).m" has the types of generics dropped as elsewhere. */
+static bool take_receiver(struct shortener *from, const char *behind)
+{
+    const char *types = memchr(from->from.at, '[', (size_t)(behind - from->from.at));
+
+    copy_until(from, types ? types : behind);
+    if (types)
+        append_text(from, "[...])", 6);
+    from->from.at = behind;
+    return true;
+}
+
 static bool take_parens(struct shortener *from)
 {
     static const char anonymous[] = "(anonymous namespace)";
@@ -208,10 +220,8 @@ static bool take_parens(struct shortener *from)
         from->params = false;
         return true;
     }
-    if (ends_with(from, ".")) { /* Go: pkg.(*T).m */
-        copy_until(from, behind);
-        return true;
-    }
+    if (ends_with(from, "."))
+        return take_receiver(from, behind);
     if (enter_declarator(from, behind))
         return true;
     from->from.at = behind;
@@ -305,8 +315,8 @@ static bool shorten_next(struct shortener *from)
         return take_space(from);
     default:
         from->over = is_hash(from->from);
-        copy_until(from, from->from.at + 1);
-        from->len -= from->over;
+        if (!from->over)
+            copy_until(from, from->from.at + 1);
         return true;
     }
 }
