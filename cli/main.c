@@ -121,7 +121,7 @@ static int run_without_verb(int argc, char **argv)
             return help_overview(verbs, ARRAY_LEN(verbs));
     code = run_verb(&verb_ps, argc, argv);
     if (code == EXIT_USAGE)
-        message("no verb given: the verb is then ps; jeattach --help lists the others");
+        message("no verb given, so the verb is ps; jeattach --help lists the others");
     return code;
 }
 

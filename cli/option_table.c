@@ -24,8 +24,7 @@ const struct option_row option_rows[] = {
      "switch sampling off for this long before the second profile, so that short-lived memory is "
      "freed and does not count as growth"},
     {"reset", '\0', OPTION_FLAG, AT(reset), TAKES_SETTLE, 0, OPTIONS_OF_VERB, NULL,
-     "call prof.reset first: it drops all samples taken so far, for everybody. The list then shows "
-     "objects that were allocated since and are still in use, not the net growth"},
+     "call prof.reset first, which drops all samples taken so far, for every user of the profile"},
     {"path", '\0', OPTION_TEXT, AT(path), TAKES_PATH, 0, OPTIONS_OF_VERB, "P",
      "write to this path in the target, relative to its working directory"},
     {"output", 'o', OPTION_TEXT, AT(output), TAKES_OUTPUT, 0, OPTIONS_OF_VERB, "FILE",

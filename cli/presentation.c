@@ -28,7 +28,9 @@ static bool refuse_format(const char *kind, const char *wrong, const char *(*wor
 static bool refuse_extension(const char *extension)
 {
     (void)refuse_format("extension", extension, format_extension);
-    fputs("  fix:   give such an extension, or the format: -f raw, -f flame, ...\n", stderr);
+    fputs("  fix:   use the extension of a format (.heap, .html, .txt, ...), or choose the format "
+          "with -f\n",
+          stderr);
     return false;
 }
 

@@ -122,7 +122,7 @@ class Words(lib.TestCase):
             (("recent", "--sort", "sise", "42"), "unknown order 'sise': did you mean size?"),
             (("42",), "no verb given for process 42\n  fix:   jeattach status 42\n"),
             (("42", "dump"), "the verb must come before process 42\n  fix:   jeattach dump 42\n"),
-            (("-p", "42"), "no verb given: the verb is then ps"),
+            (("-p", "42"), "no verb given, so the verb is ps"),
         )
         for words, message in wanted:
             with self.subTest(words=words):

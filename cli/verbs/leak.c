@@ -314,17 +314,17 @@ const struct verb verb_leak = {
     .takes = TAKES_OUTPUT | TAKES_FORMAT | TAKES_DURATION | TAKES_SETTLE | TAKES_HOOKS | TAKES_WAY |
              TAKES_FREEZE,
     .intro = "Takes a profile, samples for a while, takes another, and restores the former\n"
-             "value of prof.active. The first line says what leaks, how quickly, and between\n"
-             "which limits; or how much growth could be hidden by the sampling. Then it shows\n"
-             "what has grown, by stack, first what grows, then what is uncertain: bytes, their\n"
-             "interval, bytes per second and the trend, beside the RSS at both ends; with\n"
-             "--call, stats.allocated, and how much of it the samples cover. Memory that was\n"
-             "allocated before sampling began has no stack. As record, it makes no call where\n"
-             "that is possible.\n"
+             "value of prof.active. The first line is the answer: what leaks, how quickly, and\n"
+             "the interval of that; or how much growth the sampling could hide. The list below\n"
+             "it has a row for each stack that has changed, those that grow first: the growth\n"
+             "in bytes, its interval, bytes per second and the trend. The RSS at both ends is\n"
+             "shown too; with --call also stats.allocated, and how much of it the samples\n"
+             "cover. Memory that was allocated before sampling began has no stack. Like\n"
+             "record, it makes no call where that is possible.\n"
              "\n"
-             "With --reset the list starts from nothing: what is in it was allocated since and\n"
-             "is still in use. An old site counts in full, however much of its older memory\n"
-             "was freed meanwhile.\n",
+             "With --reset the list starts from nothing: it shows what was allocated since and\n"
+             "is still in use. That is not the net growth: older memory of the same stack may\n"
+             "have been freed meanwhile.\n",
     .notes = "Ctrl-C ends it early, as it ends record: exit code 130.\n",
     .options =
         {
@@ -332,7 +332,7 @@ const struct verb verb_leak = {
             {"output", NULL,
              "also write the difference to this file; - writes it to stdout instead"},
             {"format", NULL,
-             "format of the difference: text, flame, pprof, folded, dot, svg, json"},
+             "format of the difference: text, tree, flame, pprof, folded, dot, svg, json"},
             {"rows", NULL, "show at most N rows of the table (default 10); 0: all, however small"},
         },
     .calls =

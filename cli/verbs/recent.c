@@ -187,7 +187,8 @@ const struct verb verb_recent = {
              "also write the samples to this file, as a profile: in use are those that are alive. "
              "- writes it to stdout instead"},
             {"format", NULL,
-             "format of that profile: raw, symbolized, text, flame, pprof, folded, dot, svg, json"},
+             "format of that profile: raw, symbolized, text, tree, flame, pprof, folded, dot, svg, "
+             "json"},
             {"rows", NULL, "show at most N rows of each table (default 10); 0: all"},
             {"sort", NULL,
              "show first: newest (default), size: the largest, lifetime: the longest-lived"},

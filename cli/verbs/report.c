@@ -6,6 +6,7 @@
 #include "cli/notes.h"
 #include "cli/presentation.h"
 #include "cli/verbs/verbs.h"
+#include "cli/words.h"
 #include "elf/rootfile.h"
 #include "run/interrupt.h"
 
@@ -209,14 +210,11 @@ static fault_code perform_report(struct presentation *presentation, const struct
 /* The order of the rows. */
 static bool set_sort(struct presentation *presentation, const char *word)
 {
-    char clean[64];
+    static const char *const words[] = {"flat", "cum"};
 
     presentation->display.sort = word && strcmp(word, "cum") == 0 ? SORT_CUM : SORT_FLAT;
-    if (word && strcmp(word, "cum") != 0 && strcmp(word, "flat") != 0) {
-        message("unknown order '%s' (--sort): must be one of flat, cum",
-                message_clean(word, clean, sizeof clean));
-        return false;
-    }
+    if (word && strcmp(word, "cum") != 0 && strcmp(word, "flat") != 0)
+        return words_refuse("order", word, words, ARRAY_LEN(words));
     if (!word || presentation->format == FORMAT_TEXT || presentation->format == FORMAT_JSON)
         return true;
     message("--sort works only with the formats text and json: choose one with -f");
@@ -261,8 +259,8 @@ const struct verb verb_report = {
     .options =
         {
             {"format", NULL,
-             "text        the largest stacks, and the functions (default)\n"
-             "tree        the stacks as an indented tree of calls (.tree)\n"
+             "text        the largest stacks and functions (default)\n"
+             "tree        the stacks as a tree of calls (.tree)\n"
              "flame       flame graph, one HTML file without external\n"
              "            references (.html)\n"
              "pprof       for go tool pprof (.pb.gz)\n"
@@ -272,8 +270,8 @@ const struct verb verb_report = {
              "json        the functions and the largest stacks\n"
              "raw         as jemalloc wrote it (.heap)\n"
              "symbolized  the same with names, for jeprof (.symbolized)\n"
-             "Default: from the extension of the output file, which\n"
-             "may also be given as the format: -f html"},
+             "Default: from the extension of the output file. An\n"
+             "extension also names its format: -f html"},
             {"sort", "BY",
              "flat: by what a function allocates itself (default);\n"
              "cum: with all that it calls"},
