@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { THREAD_NAME_SIZE = 128, TRENDS_OF_ALL_POINTS = 1000 };
+/* CALLS_ADDED: at most, those of a stack that stand for no code. */
+enum { THREAD_NAME_SIZE = 128, TRENDS_OF_ALL_POINTS = 1000, CALLS_ADDED = 3 };
 
 /* One of the profiles. */
 struct part {
@@ -31,22 +32,6 @@ struct builder {
     const struct part *part; /* the part that is being added */
     double *seconds;         /* the times of the parts, in order */
 };
-
-static int64_t add_saturating(int64_t a, int64_t b)
-{
-    int64_t sum;
-
-    if (__builtin_add_overflow(a, b, &sum))
-        return a < 0 ? INT64_MIN + 1 : INT64_MAX;
-    return sum;
-}
-
-void amount_add(struct amount *sum, const struct amount *part)
-{
-    sum->now = add_saturating(sum->now, part->now);
-    sum->base = add_saturating(sum->base, part->base);
-    sum->variance += part->variance;
-}
 
 int64_t amount_growth(const struct amount *amount)
 {
@@ -126,13 +111,18 @@ static void add_values(const struct builder *builder, struct sample *sample,
     add_to_point(builder, sample, &live, &total);
 }
 
-static bool add_call(struct samples *samples, uint32_t location)
+/* Makes space for more calls; few stacks have so many that the list grows twice. */
+static bool reserve_calls(struct samples *samples, size_t count)
 {
-    if (!LIST_GROW(samples->calls, samples->call_capacity, samples->call_count) ||
-        samples->call_count >= TABLE_NONE)
-        return false;
+    while (samples->call_capacity - samples->call_count < count)
+        if (!LIST_GROW(samples->calls, samples->call_capacity, samples->call_capacity))
+            return false;
+    return samples->call_count + count < TABLE_NONE;
+}
+
+static void add_call(struct samples *samples, uint32_t location)
+{
     samples->calls[samples->call_count++] = location;
-    return true;
 }
 
 /* Adds the calls of a stack, and those that stand for no code, innermost first. */
@@ -142,20 +132,20 @@ static bool add_calls(struct builder *builder, const struct heap_line *line)
     const struct part *part = builder->part;
     const struct heap_stack *stack = &part->profile->stacks[line->stack];
 
-    for (uint32_t i = 0; i < stack->depth; i++)
-        if (!add_call(samples, part->first_location + part->profile->frames[stack->first + i]))
-            return false;
-    /* An unwinder that finds no frame leaves a sample without addresses. */
-    if (stack->depth == 0 && !add_call(samples, builder->no_stack))
+    if (!reserve_calls(samples, (size_t)stack->depth + CALLS_ADDED))
         return false;
+    for (uint32_t i = 0; i < stack->depth; i++)
+        add_call(samples, part->first_location + part->profile->frames[stack->first + i]);
+    /* An unwinder that finds no frame leaves a sample without addresses. */
+    if (stack->depth == 0)
+        add_call(samples, builder->no_stack);
     if (heap_stack_cut(part->profile, stack)) {
         samples->cut++;
-        if (!add_call(samples, builder->truncated))
-            return false;
+        add_call(samples, builder->truncated);
     }
     /* Thread numbers mean nothing in another run: names are compared. */
     if (line->thread != TABLE_NONE && (builder->options->thread_frames || builder->same))
-        return add_call(samples, part->first_thread + line->thread);
+        add_call(samples, part->first_thread + line->thread);
     return true;
 }
 

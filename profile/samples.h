@@ -101,8 +101,23 @@ const char *samples_shown_name(const struct samples *samples, const struct funct
 /* Returns the points of a sample of a comparison: samples->point_count, in order of time. */
 const struct trend_point *samples_points(const struct samples *samples, size_t number);
 
+static inline int64_t add_saturating(int64_t a, int64_t b)
+{
+    int64_t sum;
+
+    if (__builtin_add_overflow(a, b, &sum))
+        return a < 0 ? INT64_MIN + 1 : INT64_MAX;
+    return sum;
+}
+
 /* *sum += *part */
-void amount_add(struct amount *sum, const struct amount *part);
+static inline void amount_add(struct amount *sum, const struct amount *part)
+{
+    sum->now = add_saturating(sum->now, part->now);
+    sum->base = add_saturating(sum->base, part->base);
+    sum->variance += part->variance;
+}
+
 /* now - base */
 int64_t amount_growth(const struct amount *amount);
 /* Returns two standard deviations: the difference that the sampling alone may cause; 0: exact. */

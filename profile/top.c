@@ -15,46 +15,65 @@ static int64_t magnitude(int64_t value)
     return value < 0 ? -value : value; /* amounts never reach INT64_MIN */
 }
 
-/* What is counted for each sample. */
+/* What a key has so far. */
+struct tally {
+    uint32_t seen; /* the last sample that was counted: a recursion counts once */
+    struct amount whole;
+};
+
+/* The lines of a location, innermost first. */
+struct line_range {
+    uint32_t first, count;
+};
+
+/* Millions of calls are counted: what each needs is close together. */
 struct counter {
     struct top *top;
     const struct samples *samples;
     const struct display *display;
     struct call_keys keys;
-    uint32_t *seen; /* for each key, the last sample that it was counted for: a recursion counts
-                       once */
+    struct line_range *ranges; /* of each location */
+    struct tally *tallies;     /* of each key */
 };
 
-static void count_call(struct counter *counter, uint32_t line, const struct amount *amount,
-                       uint32_t number)
+static bool make_ranges(struct counter *counter)
 {
-    uint32_t key = counter->keys.of_line[line];
+    const struct locations *locations = &counter->samples->locations;
 
-    if (counter->seen[key] == number)
-        return;
-    counter->seen[key] = number;
-    amount_add(&counter->top->rows[key].whole, amount);
+    counter->ranges = reallocarray(NULL, locations->count + 1, sizeof *counter->ranges);
+    for (size_t i = 0; counter->ranges && i < locations->count; i++)
+        counter->ranges[i] =
+            (struct line_range){locations->list[i].first, locations->list[i].count};
+    return counter->ranges != NULL;
+}
+
+/* The innermost call of a sample has at least one line: others are left out of it. */
+static void count_innermost(struct counter *counter, const struct sample *sample)
+{
+    uint32_t call = counter->samples->calls[sample->first];
+    struct top_row *row = &counter->top->rows[counter->keys.of_line[counter->ranges[call].first]];
+
+    amount_add(&row->flat, &sample->values[counter->display->value]);
+    amount_add(&row->objects, &sample->values[display_objects(counter->display)]);
 }
 
 static void count_sample(struct counter *counter, const struct sample *sample, uint32_t number)
 {
-    const struct samples *samples = counter->samples;
-    const struct amount *amount = &sample->values[counter->display->value];
-    struct top_row *row = NULL;
+    const uint32_t *calls = &counter->samples->calls[sample->first];
+    const struct amount amount = sample->values[counter->display->value];
 
     for (uint32_t i = 0; i < sample->depth; i++) {
-        const struct location *location =
-            &samples->locations.list[samples->calls[sample->first + i]];
-        for (uint32_t j = 0; j < location->count; j++) {
-            if (!row)
-                row = &counter->top->rows[counter->keys.of_line[location->first + j]];
-            count_call(counter, location->first + j, amount, number);
+        struct line_range range = counter->ranges[calls[i]];
+        for (uint32_t j = 0; j < range.count; j++) {
+            struct tally *tally = &counter->tallies[counter->keys.of_line[range.first + j]];
+            if (tally->seen == number)
+                continue;
+            tally->seen = number;
+            amount_add(&tally->whole, &amount);
         }
     }
-    if (!row)
-        return;
-    amount_add(&row->flat, amount);
-    amount_add(&row->objects, &sample->values[display_objects(counter->display)]);
+    if (sample->depth && counter->ranges[calls[0]].count)
+        count_innermost(counter, sample);
 }
 
 /* Compares two amounts by their size, the larger first. */
@@ -107,11 +126,14 @@ static bool count_samples(struct counter *counter)
 {
     const struct samples *samples = counter->samples;
 
-    counter->seen = calloc(counter->keys.count + 1, sizeof *counter->seen);
-    if (!counter->seen || !make_rows(counter->top, &samples->locations, &counter->keys))
+    counter->tallies = calloc(counter->keys.count + 1, sizeof *counter->tallies);
+    if (!counter->tallies || !make_ranges(counter) ||
+        !make_rows(counter->top, &samples->locations, &counter->keys))
         return false;
     for (size_t i = 0; i < samples->count; i++)
         count_sample(counter, &samples->list[i], (uint32_t)i + 1);
+    for (size_t i = 0; i < counter->top->count; i++)
+        counter->top->rows[i].whole = counter->tallies[i].whole;
     return true;
 }
 
@@ -124,7 +146,8 @@ bool top_make_by(struct top *top, const struct samples *samples, const struct di
 
     memset(top, 0, sizeof *top);
     good = call_keys_make(&counter.keys, &samples->locations, key) && count_samples(&counter);
-    free(counter.seen);
+    free(counter.tallies);
+    free(counter.ranges);
     call_keys_free(&counter.keys);
     if (!good)
         return false;
