@@ -4,6 +4,7 @@
 #include "run/faults.h"
 #include "run/interrupt.h"
 
+#include <math.h>
 #include <string.h>
 
 struct leak_run {
@@ -41,6 +42,8 @@ static fault_code read_counts(struct attachment *attachment, struct leak_end *en
         return FAULT_NONE;
     rc = stats_read(&attachment->injection, &attachment->instance, &build, &end->gauges, fault);
     end->counted = rc == FAULT_NONE;
+    if (end->counted && version_within(build.version, VERSION_NUMBER(5, 0, 0), 0))
+        rc = size_classes_read(&attachment->injection, &attachment->instance, &end->classes, fault);
     return rc == FAULT_STATS_ABSENT ? FAULT_NONE : rc;
 }
 
@@ -218,14 +221,59 @@ fault_code leak_write(struct leak *leak, struct attachment *attachment,
  */
 enum { PROMOTED = 16384 };
 
+static bool promotes(const struct leak *leak)
+{
+    return version_within(leak->sampling.former.build.version, VERSION_NUMBER(4, 0, 0),
+                          VERSION_NUMBER(5, 3, 0));
+}
+
 static double promoted_bytes(const struct leak *leak, const struct heap_counts *counts)
 {
     double promoted = (double)counts->objects * PROMOTED;
 
-    if (!version_within(leak->sampling.former.build.version, VERSION_NUMBER(4, 0, 0),
-                        VERSION_NUMBER(5, 3, 0)))
+    if (!promotes(leak))
         return 0;
     return promoted > (double)counts->bytes ? promoted - (double)counts->bytes : 0;
+}
+
+/* The numbers of a profile are rounded, so that a mean is only near its class. */
+static size_t class_near(uint64_t bytes)
+{
+    enum { TOLERANCE = 200 };
+
+    for (size_t i = 0; i < SIZE_CLASSES; i++) {
+        uint64_t size = size_class_bytes(i), off = bytes > size ? bytes - size : size - bytes;
+        if (off <= size / TOLERANCE + 1)
+            return i;
+    }
+    return SIZE_CLASSES;
+}
+
+static void count_sampled(const struct leak *leak, struct leak_end *end,
+                          const struct heap_profile *profile, const struct heap_counts *counts)
+{
+    size_t class = counts->objects ? class_near(counts->bytes / counts->objects) : SIZE_CLASSES;
+
+    if (class == SIZE_CLASSES || !promotes(leak) || !profile->period)
+        return;
+    end->sampled_objects[class] +=
+        heap_estimate(profile, counts->objects, counts->bytes).objects *
+        -expm1(-(double)size_class_bytes(class) / (double)profile->period);
+}
+
+bool leak_class_growth(const struct leak *leak, uint64_t object_bytes, uint64_t *size,
+                       double *growth)
+{
+    const struct leak_end *before = &leak->before, *after = &leak->after;
+    size_t class = class_near(object_bytes);
+
+    if (class == SIZE_CLASSES || !before->classes.known || !after->classes.known)
+        return false;
+    *size = size_class_bytes(class);
+    *growth = ((double)after->classes.objects[class] - (double)before->classes.objects[class] +
+               after->sampled_objects[class] - before->sampled_objects[class]) *
+              (double)*size;
+    return true;
 }
 
 static fault_code estimate_end(const struct leak *leak, struct leak_end *end, struct fault *fault)
@@ -238,6 +286,7 @@ static fault_code estimate_end(const struct leak *leak, struct leak_end *end, st
         const struct heap_counts *counts = &profile.lines[i].counts;
         end->sampled += heap_estimate(&profile, counts->objects, counts->bytes).bytes;
         end->overhead += promoted_bytes(leak, counts);
+        count_sampled(leak, end, &profile, counts);
     }
     heap_free(&profile);
     return rc;

@@ -1,6 +1,7 @@
 /* Two profiles of one process and sampling between them, to show what has grown. */
 #pragma once
 
+#include "jemalloc/size_classes.h"
 #include "jemalloc/stats.h"
 #include "run/between.h"
 #include "run/sampling.h"
@@ -17,9 +18,11 @@ struct leak_request {
 struct leak_end {
     struct capture capture;
     struct stats_gauges gauges;
-    bool counted;    /* gauges; not without config.stats, nor without a call */
-    uint64_t rss;    /* bytes; 0: unknown */
-    double sampled;  /* bytes that the profile represents */
+    struct size_class_counts classes;
+    double sampled_objects[SIZE_CLASSES]; /* which up to 5.3.0 are in no class */
+    bool counted;                         /* gauges; not without config.stats, nor without a call */
+    uint64_t rss;                         /* bytes; 0: unknown */
+    double sampled;                       /* bytes that the profile represents */
     double overhead; /* bytes of gauges.allocated that exist because of the sampling */
     uint64_t at_ns;  /* CLOCK_MONOTONIC */
 };
@@ -56,5 +59,12 @@ fault_code leak_write(struct leak *leak, struct attachment *attachment,
 double leak_covered_whole(const struct leak *leak);
 /* The part of them that the samples represent, in percent. */
 double leak_covered_percent(const struct leak *leak);
+/*
+ * By how many bytes all objects have grown that have the size of these, as jemalloc
+ * counts them exactly. False: it is not known, or no small size class has nearly
+ * that size, as with a mean of several. *size: that of the class.
+ */
+bool leak_class_growth(const struct leak *leak, uint64_t object_bytes, uint64_t *size,
+                       double *growth);
 /* How long it sampled. */
 double leak_seconds(const struct leak *leak);

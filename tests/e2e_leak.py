@@ -100,6 +100,12 @@ class Leak(e2e_record.TestCase):
         seconds = told["sampled_ns"] / 1e9
         self.assertLess(abs(first["bytes_per_s"] - first["bytes"] / seconds), 2)
         self.assertGreater(told["allocated_after"] - told["allocated_before"], 3 << 19)
+        # Jemalloc counts the leaked objects exactly, and those that threads keep for later.
+        self.assertEqual(told["class"]["size"], 1024)
+        self.assertGreater(told["class"]["counted"], (3 << 19) - (1 << 18))
+        self.assertLess(told["class"]["counted"], most + (1 << 18))
+        self.assertEqual((told["verdict"], first["verdict"]), ("growing", "grows"))
+        self.assertIn("leaking: leak_here (leaky.c:", told["answer"])
         self.assertLess(told["allocated_before"], told["allocated_after"])
         self.assertTrue(0 < told["covered_percent"] <= 100, told)
         # The samples agree with jemalloc's own count, less the memory of sampling itself and the
@@ -127,7 +133,9 @@ class Leak(e2e_record.TestCase):
         self.assertLess(covered, 90, text)  # half of it was allocated before
         self.assertRegex(text, r"(?m)^sampled for [\d.]+ s: grew by [\d.]+ .iB, shrank by ")
         self.assertRegex(text, r"(?m)^  \+.* of this is caused by sampling: ")
-        first, call = text.splitlines()[6:8]
+        lines = text.splitlines()
+        heading = [i for i, line in enumerate(lines) if line.lstrip().startswith("growth ")][0]
+        first, call = lines[heading + 1 : heading + 3]
         self.assertRegex(
             first,
             r"^ +\+[\d.]+ .iB +\+[\d.]+ .?i?B to \+[\d.]+ .?i?B +\+[\d.]+ .?i?B/s "

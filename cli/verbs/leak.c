@@ -82,6 +82,48 @@ static void print_sum(const struct leak *leak, const struct growth *growth,
            display_bytes(display, growth->error, error));
 }
 
+/* The samples of all stacks whose objects have the size of the answer's. */
+struct class_check {
+    uint64_t size;
+    double counted, low, high; /* growth in bytes, as jemalloc counts it, and as estimated */
+};
+
+static bool check_class(const struct leak *leak, const struct growth *growth,
+                        const struct samples *samples, struct class_check *check)
+{
+    struct growth_answer answer;
+    double bytes = 0, error = 0, ignored;
+    uint64_t size;
+
+    growth_answer_choose(&answer, growth, samples);
+    if (!answer.row || !leak_class_growth(leak, samples->list[answer.row->sample].size,
+                                          &check->size, &check->counted))
+        return false;
+    for (size_t i = 0; i < growth->count; i++) {
+        const struct growth_row *row = &growth->rows[i];
+        if (!leak_class_growth(leak, samples->list[row->sample].size, &size, &ignored) ||
+            size != check->size)
+            continue;
+        bytes += (row->trend.low + row->trend.high) / 2;
+        error = hypot(error, (row->trend.high - row->trend.low) / 2);
+    }
+    check->low = bytes - error;
+    check->high = bytes + error;
+    return true;
+}
+
+static void print_class(const struct leak *leak, const struct growth *growth,
+                        const struct samples *samples)
+{
+    struct class_check check;
+    char counted[UNITS_TEXT], low[UNITS_TEXT], high[UNITS_TEXT];
+
+    if (check_class(leak, growth, samples, &check))
+        printf("  objects of %llu bytes: jemalloc counts %s; the samples say %s to %s\n",
+               (unsigned long long)check.size, units_change(check.counted, counted),
+               units_change(check.low, low), units_change(check.high, high));
+}
+
 static void print_answer(const struct leak_verb *verb, const struct growth *growth,
                          const struct samples *samples, const struct display *display)
 {
@@ -109,12 +151,14 @@ static bool print_table(const struct samples *samples, const struct display *dis
         return false;
     own.colors = isatty(STDOUT_FILENO);
     print_answer(verb, &growth, samples, &own);
-    if (leak->before.counted && leak->after.counted)
+    if (leak->before.counted && leak->after.counted) {
         print_counted(leak);
-    else if (verb->attachment.switches)
+        print_class(leak, &growth, samples);
+    } else if (verb->attachment.switches) {
         print_rss(leak);
-    else
+    } else {
         printf("stats.allocated is not known: this jemalloc was built without statistics\n");
+    }
     print_coverage(leak);
     print_sum(leak, &growth, &own);
     growth_write(&growth, samples, &own, stdout);
@@ -171,6 +215,23 @@ static void json_ends(const struct leak *leak, struct json *json)
     json_number(json, "allocated_ns", leak->after.at_ns - leak->before.at_ns);
 }
 
+static void json_class(const struct leak *leak, const struct growth *growth,
+                       const struct samples *samples, struct json *json)
+{
+    struct class_check check;
+
+    if (!check_class(leak, growth, samples, &check)) {
+        json_null(json, "class");
+        return;
+    }
+    json_object_begin(json, "class");
+    json_number(json, "size", check.size);
+    json_rounded(json, "counted", trunc(check.counted));
+    json_rounded(json, "low", trunc(check.low));
+    json_rounded(json, "high", trunc(check.high));
+    json_object_end(json);
+}
+
 static void json_dropped(const struct leak_dropped *dropped, struct json *json)
 {
     if (dropped->known) {
@@ -209,6 +270,7 @@ static bool print_leak_json(const struct samples *samples, const struct display 
     json_answer(&growth, samples, display, &json);
     sampling_json(&leak->sampling, &json);
     json_ends(leak, &json);
+    json_class(leak, &growth, samples, &json);
     json_dropped(&leak->dropped, &json);
     json_signed(&json, "grown", growth.grown);
     json_signed(&json, "shrunk", growth.shrunk);
@@ -341,7 +403,8 @@ const struct verb verb_leak = {
             "mallctl arenas.narenas, opt.narenas, arena.<each>.extent_hooks (read)",
             "with --reset: mallctl prof.lg_sample (read), prof.reset (drops all samples)",
             "mallctl prof.active=true (write, then read back), unless it is true",
-            "mallctl epoch (write), stats.allocated, ... (read); mallctl prof.dump",
+            "mallctl epoch (write), stats.allocated, ..., arenas.nbins (read); mallctl prof.dump",
+            "mallctl stats.arenas.4096.bins.<each>.curregs (read), at both ends",
             "while it waits: mallctl prof.dump from time to time, for 1 % of the time at most;",
             "then in one stop:",
             "mallctl prof.active (read); epoch (write), stats.allocated, ... (read)",
