@@ -117,10 +117,12 @@ static bool prepend_scope(char *buf, size_t *at, const char *text)
 }
 
 /*
- * Returns the name of a container; for one without a name, the demangler's
- * text. *whole: the name includes those of the containers around it.
+ * Returns the name of the container of `inner`; for one without a name, the
+ * demangler's text: a class without a name that can be called is a lambda.
+ * *whole: the name includes those of the containers around it.
  */
-static const char *container_name(struct debug_info *info, Dwarf_Die *die, bool *whole)
+static const char *container_name(struct debug_info *info, Dwarf_Die *die, const char *inner,
+                                  bool *whole)
 {
     struct symbol_line function = {0};
     int tag = info->lib.dwarf_tag(die);
@@ -135,7 +137,9 @@ static const char *container_name(struct debug_info *info, Dwarf_Die *die, bool 
     }
     if (name)
         return name;
-    return tag == DW_TAG_namespace ? "(anonymous namespace)" : "{unnamed}";
+    if (tag == DW_TAG_namespace)
+        return "(anonymous namespace)";
+    return strcmp(inner, "operator()") == 0 ? "{lambda}" : "{unnamed}";
 }
 
 /*
@@ -158,7 +162,8 @@ static const char *qualified_name(struct debug_info *info, const Dwarf_Die *die,
     for (unsigned i = 0; i < CONTAINERS_MAX && container != SPANS_NONE; i++) {
         Dwarf_Die outer = {.addr = unit->containers[container].die, .cu = unit->die.cu};
         bool whole;
-        if (!prepend_scope(buf, &at, container_name(info, &outer, &whole)) || whole)
+        const char *scope = container_name(info, &outer, i ? "" : name, &whole);
+        if (!prepend_scope(buf, &at, scope) || whole)
             break;
         container = unit->containers[container].parent;
     }

@@ -26,12 +26,12 @@ def need(*programs):
             raise lib.unittest.SkipTest("%s is not installed" % program)
 
 
-def after(text, heading):
-    """Returns the line after the first one that matches."""
+def after(text, heading, distance=1):
+    """Returns the line at a distance from the first one that matches."""
     lines = text.splitlines()
-    for number, line in enumerate(lines[:-1]):
+    for number, line in enumerate(lines[:-distance]):
         if re.search(heading, line):
-            return lines[number + 1]
+            return lines[number + distance]
     raise AssertionError("no %s in %s" % (heading, text))
 
 
@@ -51,7 +51,7 @@ class Shop(lib.TestCase):
         return program
 
     def start(self, program, mode):
-        conf = lib.malloc_conf(self.directory(), 14) + ",prof_active:true"
+        conf = lib.malloc_conf(self.directory(), 10) + ",prof_active:true"
         preload = {"MALLOC_CONF": conf, "LD_PRELOAD": "libjemalloc.so.2"}
         process = self.process(
             [program, mode], stdout=subprocess.PIPE, env=lib.tool_environment(preload)
@@ -87,14 +87,14 @@ class Shop(lib.TestCase):
         self.assert_ran(lib.run_tool("dump", process.pid, "-o", heap))
         report = self.assert_ran(lib.run_tool("report", heap)).text
         leak = self.assert_ran(
-            lib.run_tool("leak", process.pid, "-d", "300ms", "--settle", "10ms")
+            lib.run_tool("leak", process.pid, "-d", "500ms", "--settle", "10ms")
         ).text
         screen = self.on_terminal("top", "--once", str(process.pid))
         self.assertLessEqual(max(len(line) for line in screen.split("\n")), 80, screen)
         return heap, {
             "largest stack": after(report, "largest stacks"),
             "table": after(report, r"flat%"),
-            "leak": after(leak, r" grows$"),
+            "leak": after(leak, "stack below", 2),  # the stack is below the numbers
             "top": after(screen, "site, of"),
         }
 

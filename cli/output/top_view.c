@@ -301,6 +301,12 @@ static void write_gauges(struct layout *view)
 
 /* ---- the sites ---- */
 
+/* With --once there is no growth: its column is left to the names. */
+static bool has_growth(const struct layout *view)
+{
+    return view->model->interval || sites_window(view->model->sites);
+}
+
 /* The column that sorts the rows is in capitals. */
 static void write_heading(struct layout *view)
 {
@@ -310,7 +316,10 @@ static void write_heading(struct layout *view)
     struct line *line = begin_view_line(view);
     char in_all[UNITS_TEXT], grown[UNITS_TEXT + 8] = "";
 
-    if (view->columns < NARROW)
+    if (!has_growth(view))
+        line_printf(line, view->columns < NARROW ? "%6s%s  " : "%11s %6s  ", sizes,
+                    view->columns < NARROW ? "" : "share");
+    else if (view->columns < NARROW)
         line_printf(line, "%6s %9s   ", sizes, rates);
     else
         line_printf(line, "%11s %6s %14s   ", sizes, "share", rates);
@@ -379,7 +388,11 @@ static void write_numbers(struct layout *view, const struct site *site)
         mark = '~';
     else if (growth.trend.verdict == TREND_STOPPED)
         mark = '=';
-    if (narrow)
+    if (!has_growth(view) && narrow)
+        line_printf(line, "%6s  ", bytes);
+    else if (!has_growth(view))
+        line_printf(line, "%11s %5.1f%%  ", bytes, total > 0 ? 100 * now / total : 0);
+    else if (narrow)
         line_printf(line, "%6s %9s %c ", bytes, rate, mark);
     else
         line_printf(line, "%11s %5.1f%% %14s %c ", bytes, total > 0 ? 100 * now / total : 0, rate,
