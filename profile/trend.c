@@ -103,6 +103,36 @@ static struct trend trend_of_two(const struct trend_point *first, const struct t
 }
 
 /*
+ * Returns the variance of the growth that its parts between the profiles show, as if
+ * they were independent: of memory that soon comes back it is too much.
+ */
+static double variance_of_parts(const struct trend_point *points, size_t count)
+{
+    double parts = (double)(count - 1), mean = (points[count - 1].bytes - points[0].bytes) / parts,
+           sum = 0;
+
+    for (size_t i = 1; i < count; i++)
+        sum += pow(points[i].bytes - points[i - 1].bytes - mean, 2);
+    return sum * parts / (parts - 1);
+}
+
+/* Where even the least error hides the growth: narrows the interval, with Student's quantile. */
+static void apply_parts(struct trend *trend, const struct trend_point *points, size_t count,
+                        double rate)
+{
+    double z = normal_quantile(rate / 2), freedom = (double)(count - 2),
+           student = z + (pow(z, 3) + z) / (4 * freedom) +
+                     (5 * pow(z, 5) + 16 * pow(z, 3) + 3 * z) / (96 * freedom * freedom),
+           least = least_variance(&points[0], &points[count - 1]),
+           variance = fmax(least, variance_of_parts(points, count)),
+           error = fmin(student * sqrt(variance), z * sqrt(trend->variance));
+
+    trend->variance = fmin(variance, trend->variance);
+    trend->low = trend->bytes - error;
+    trend->high = trend->bytes + error;
+}
+
+/*
  * Takes the interval from the models; says since when it has not grown, if so. What two
  * profiles alone show is never doubted: a program whose memory also changes in ways of its
  * own makes the models less certain of the future, but not of what has happened.
@@ -148,8 +178,9 @@ struct trend trend_of(const struct trend_point *points, size_t count, size_t tes
     struct trend trend = trend_of_two(first, last, rate);
     struct trend_fit fit = {0};
 
-    if (count >= POINTS_LEAST && may_be_significant(points, count, rate) &&
-        trend_fit(&fit, points, count))
+    if (count >= POINTS_LEAST && !may_be_significant(points, count, rate))
+        apply_parts(&trend, points, count, rate);
+    else if (count >= POINTS_LEAST && trend_fit(&fit, points, count))
         apply_fit(&trend, &fit, rate);
     free(fit.models);
     trend.per_second = seconds > 0 ? trend.bytes / seconds : 0;
