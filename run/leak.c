@@ -267,7 +267,8 @@ bool leak_class_growth(const struct leak *leak, uint64_t object_bytes, uint64_t 
     const struct leak_end *before = &leak->before, *after = &leak->after;
     size_t class = class_near(object_bytes);
 
-    if (class == SIZE_CLASSES || !before->classes.known || !after->classes.known)
+    if (class == SIZE_CLASSES || !before->classes.known || !after->classes.known ||
+        end_of_series(leak) < after->at_ns) /* what came while it settled has no sample */
         return false;
     *size = size_class_bytes(class);
     *growth = ((double)after->classes.objects[class] - (double)before->classes.objects[class] +
