@@ -79,14 +79,13 @@ static inline bool cursor_take_decimal(struct cursor *text, uint64_t *out)
     return true;
 }
 
+/* 1 + the value of each character as a hexadecimal digit of either case; 0: it is not one. */
+extern const unsigned char cursor_hex_values[256];
+
 /* Returns the value of a hexadecimal digit of either case; -1: it is not one. */
 static inline int cursor_hex_digit(char ch)
 {
-    if (ch >= '0' && ch <= '9')
-        return ch - '0';
-    if (ch >= 'a' && ch <= 'f')
-        return ch - 'a' + 10;
-    return ch >= 'A' && ch <= 'F' ? ch - 'A' + 10 : -1;
+    return cursor_hex_values[(unsigned char)ch] - 1;
 }
 
 /* Takes hexadecimal digits, without a prefix. False in the same cases. */
@@ -94,12 +93,12 @@ static inline bool cursor_take_hex(struct cursor *text, uint64_t *out)
 {
     const char *p = text->at;
     uint64_t value = 0;
-    int digit;
+    unsigned digit;
 
-    for (; p < text->end && (digit = cursor_hex_digit(*p)) >= 0; p++) {
+    for (; p < text->end && (digit = cursor_hex_values[(unsigned char)*p]) != 0; p++) {
         if (value >> 60)
             return false;
-        value = value << 4 | (unsigned)digit;
+        value = value << 4 | (digit - 1);
     }
     if (p == text->at)
         return false;

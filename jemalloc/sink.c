@@ -5,6 +5,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 enum { SINK_FIRST = 4 << 20, SINK_LEAST = 64 << 20, SINK_DRAIN = 256 << 10 };
 
@@ -53,6 +55,16 @@ fault_code sink_refuse(const struct sink *sink, const char *stage, struct fault 
 
     return fault_set(fault, FAULT_TOO_LARGE, 0, stage, "%s",
                      units_bytes((double)sink->limit, limit));
+}
+
+void sink_forget(struct sink *sink, size_t first, size_t len)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = (uintptr_t)sink->bytes + first,
+              end = (start + len) / page * page;
+
+    start = (start + page - 1) / page * page;
+    if (start < end)
+        (void)madvise((void *)start, end - start, MADV_DONTNEED);
 }
 
 void sink_free(struct sink *sink)

@@ -26,4 +26,9 @@ void sink_init(struct sink *sink, size_t limit);
 unsigned char *sink_reserve(struct sink *sink, size_t len);
 /* Sets FAULT_TOO_LARGE with the limit, after sink_reserve has returned NULL. */
 fault_code sink_refuse(const struct sink *sink, const char *stage, struct fault *fault);
+/*
+ * Frees the memory of a part of the bytes, as far as it fills pages: their contents
+ * are undefined then; the rest stays where it is.
+ */
+void sink_forget(struct sink *sink, size_t first, size_t len);
 void sink_free(struct sink *sink);

@@ -146,8 +146,8 @@ static void write_fill(const struct drawing *drawing, const struct amount *amoun
 }
 
 /* "12 MiB"; in a comparison with its sign. */
-static const char *amount_text(const struct drawing *drawing, const struct amount *amount,
-                               char out[DISPLAY_NUMBER_SIZE + 1])
+static const char *growth_label(const struct drawing *drawing, const struct amount *amount,
+                                char out[DISPLAY_NUMBER_SIZE + 1])
 {
     char text[DISPLAY_NUMBER_SIZE];
     int64_t growth = amount_growth(amount);
@@ -173,14 +173,14 @@ static void write_node(const struct drawing *drawing, uint32_t number)
 
     fprintf(out, "  N%u [label=\"", number + 1);
     write_label_name(out, drawing->samples->locations.groups[node->group]);
-    fprintf(out, "\\n%s (%.2f%%)", amount_text(drawing, &node->flat, text),
+    fprintf(out, "\\n%s (%.2f%%)", growth_label(drawing, &node->flat, text),
             percent(drawing, &node->flat));
     if (amount_growth(&node->flat) != amount_growth(&node->whole))
-        fprintf(out, "\\nof %s (%.2f%%)", amount_text(drawing, &node->whole, text),
+        fprintf(out, "\\nof %s (%.2f%%)", growth_label(drawing, &node->whole, text),
                 percent(drawing, &node->whole));
     fputs("\" tooltip=\"", out);
     write_shortened(out, full_name(drawing, number), FULL_NAME);
-    fprintf(out, " (%s)\" fontsize=%.0f", amount_text(drawing, &node->whole, text),
+    fprintf(out, " (%s)\" fontsize=%.0f", growth_label(drawing, &node->whole, text),
             FONT_LEAST + (most > 0 ? FONT_GROWTH * sqrt(graph_size(&node->flat) / most) : 0));
     write_fill(drawing, &node->whole);
     fputs("];\n", out);
@@ -226,7 +226,7 @@ static void write_edge(const struct drawing *drawing, const struct graph_edge *e
     char text[DISPLAY_NUMBER_SIZE + 1];
     unsigned rows = rows_down(drawing, edge);
 
-    amount_text(drawing, &edge->amount, text);
+    growth_label(drawing, &edge->amount, text);
     fprintf(drawing->out, "  N%u -> N%u [label=\" %s\" penwidth=%.1f weight=%.0f", edge->from + 1,
             edge->to + 1, text, 1 + 5 * part, 1 + 100 * part);
     if (rows > 1)

@@ -19,12 +19,31 @@ enum {
     THREAD_LINES_MAX = 16 << 20,
     THREADS_MAX = 1 << 20,
     MAPPINGS_MAX = 1 << 20,
+    ADDRESSES_FIRST = 1 << 10, /* slots of the table */
+    PASSED_STEP = 4 << 20,     /* bytes of text */
+};
+
+/*
+ * The place of each address. Stacks have millions of frames, so this table, unlike
+ * base/table.h, has the keys in its slots.
+ */
+struct address_slot {
+    uint64_t address;
+    uint32_t place; /* TABLE_NONE: free */
+};
+
+struct address_table {
+    struct address_slot *slots;
+    size_t size, count; /* a power of two; at most half of the slots are used */
 };
 
 struct parser {
     struct heap_profile *profile;
     struct cursor text; /* the rest of it */
-    struct table addresses, uids;
+    struct address_table addresses;
+    struct table uids; /* its seed is also that of the addresses */
+    const struct heap_reader *reader;
+    const char *passed; /* the part of the text before it has been passed to the reader */
     size_t address_capacity, frame_capacity, stack_capacity, line_capacity, thread_line_capacity,
         thread_capacity, mapping_capacity;
     bool threaded; /* heap_v2/N, not "heap profile:" */
@@ -95,29 +114,68 @@ static bool within_limit(struct parser *parser, size_t count, size_t most, const
     return false;
 }
 
-static bool same_heap_address(const void *ctx, uint32_t place, const void *key)
+static struct address_slot *address_slot(const struct parser *parser, uint64_t address)
 {
-    const struct heap_profile *profile = ctx;
-    return profile->addresses[place] == *(const uint64_t *)key;
+    const struct address_table *table = &parser->addresses;
+    size_t at = table_hash_number(&parser->uids, address) & (table->size - 1);
+
+    while (table->slots[at].place != TABLE_NONE && table->slots[at].address != address)
+        at = (at + 1) & (table->size - 1);
+    return &table->slots[at];
+}
+
+static bool addresses_grow(struct parser *parser)
+{
+    struct address_table *table = &parser->addresses;
+    const struct address_table old = *table;
+    size_t size = old.size ? 2 * old.size : ADDRESSES_FIRST;
+
+    table->slots = reallocarray(NULL, size, sizeof *table->slots);
+    if (!table->slots) {
+        *table = old;
+        return false;
+    }
+    table->size = size;
+    memset(table->slots, 0xff, size * sizeof *table->slots);
+    for (size_t i = 0; i < old.size; i++)
+        if (old.slots[i].place != TABLE_NONE)
+            *address_slot(parser, old.slots[i].address) = old.slots[i];
+    free(old.slots);
+    return true;
+}
+
+/* Adds an address that has no place yet. */
+static bool add_new_address(struct parser *parser, uint64_t address)
+{
+    struct heap_profile *profile = parser->profile;
+
+    if (!GROW(parser, profile->addresses, parser->address_capacity, profile->address_count,
+              ADDRESSES_MAX))
+        return false;
+    if (parser->addresses.count >= parser->addresses.size / 2 && !addresses_grow(parser)) {
+        parser->no_memory = true;
+        return false;
+    }
+    *address_slot(parser, address) =
+        (struct address_slot){address, (uint32_t)profile->address_count};
+    parser->addresses.count++;
+    profile->addresses[profile->address_count++] = address;
+    return true;
 }
 
 static bool add_frame(struct parser *parser, uint64_t address)
 {
     struct heap_profile *profile = parser->profile;
-    uint32_t place;
+    const struct address_slot *slot = parser->addresses.size ? address_slot(parser, address) : NULL;
+    uint32_t place = slot ? slot->place : TABLE_NONE;
 
-    if (!GROW(parser, profile->addresses, parser->address_capacity, profile->address_count,
-              ADDRESSES_MAX) ||
-        !GROW(parser, profile->frames, parser->frame_capacity, profile->frame_count, FRAMES_MAX))
+    if (!GROW(parser, profile->frames, parser->frame_capacity, profile->frame_count, FRAMES_MAX))
         return false;
-    place = table_put(&parser->addresses, table_hash_number(&parser->addresses, address),
-                      same_heap_address, profile, &address, (uint32_t)profile->address_count);
     if (place == TABLE_NONE) {
-        parser->no_memory = true;
-        return false;
+        place = (uint32_t)profile->address_count;
+        if (!add_new_address(parser, address))
+            return false;
     }
-    if (place == profile->address_count)
-        profile->addresses[profile->address_count++] = address;
     profile->frames[profile->frame_count++] = place;
     return true;
 }
@@ -421,15 +479,26 @@ static bool take_header(struct parser *parser)
     return good && profile->period > 0 && line.at == line.end;
 }
 
-fault_code heap_parse(struct heap_profile *profile, const char *text, size_t len,
-                      struct fault *fault)
+/* Tells the reader from time to time how much of the text is no longer needed. */
+static void pass_text(struct parser *parser)
 {
-    struct parser parser = {.profile = profile, .text = cursor_of(text, len)};
+    size_t len = (size_t)(parser->text.at - parser->passed);
+
+    if (!parser->reader || len < PASSED_STEP)
+        return;
+    parser->reader->passed(parser->reader->ctx, parser->passed, len);
+    parser->passed = parser->text.at;
+}
+
+fault_code heap_parse_once(struct heap_profile *profile, const char *text, size_t len,
+                           const struct heap_reader *reader, struct fault *fault)
+{
+    struct parser parser = {
+        .profile = profile, .text = cursor_of(text, len), .reader = reader, .passed = text};
     struct cursor line;
     bool good;
 
     memset(profile, 0, sizeof *profile);
-    table_init(&parser.addresses);
     table_init(&parser.uids);
     good = take_header(&parser);
     while (good && !text_is_over(&parser) && next_line(&parser, &line)) {
@@ -438,8 +507,9 @@ fault_code heap_parse(struct heap_profile *profile, const char *text, size_t len
             break;
         }
         parse_line(&parser, &line);
+        pass_text(&parser);
     }
-    table_free(&parser.addresses);
+    free(parser.addresses.slots);
     table_free(&parser.uids);
     if (parser.too_many)
         return fault_set(fault, FAULT_TOO_LARGE, 0, "parse", "%zu %s", parser.most,
@@ -449,6 +519,12 @@ fault_code heap_parse(struct heap_profile *profile, const char *text, size_t len
     if (!good)
         return fault_set(fault, FAULT_PROFILE, 0, "parse", "it does not begin with heap_v2/");
     return FAULT_NONE;
+}
+
+fault_code heap_parse(struct heap_profile *profile, const char *text, size_t len,
+                      struct fault *fault)
+{
+    return heap_parse_once(profile, text, len, NULL, fault);
 }
 
 void heap_free(struct heap_profile *profile)

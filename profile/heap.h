@@ -102,6 +102,16 @@ struct heap_profile {
  */
 fault_code heap_parse(struct heap_profile *profile, const char *text, size_t len,
                       struct fault *fault);
+
+/* The owner of a text that is parsed for the last time. */
+struct heap_reader {
+    void (*passed)(void *ctx, const char *part, size_t len); /* this part is not read again */
+    void *ctx;
+};
+
+/* Does the same; tells the reader, unless it is NULL, which parts of the text may be freed. */
+fault_code heap_parse_once(struct heap_profile *profile, const char *text, size_t len,
+                           const struct heap_reader *reader, struct fault *fault);
 void heap_free(struct heap_profile *profile);
 
 /*

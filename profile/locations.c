@@ -308,6 +308,7 @@ bool locations_add(struct locations *locations, const struct heap_profile *profi
         if (!resolve_location(locations, &locations->list[first + order[i]], first_mapping,
                               symbols))
             return false;
+    symbols_finish(symbols);
     return true;
 }
 

@@ -33,7 +33,7 @@ static void load_debug(struct module_symbols *module, struct arena *arena)
 }
 
 void module_symbols_open(struct module_symbols *module, const struct symbol_mapping *mapping,
-                         const struct symbols_options *options, struct arena *arena)
+                         const struct symbols_options *options)
 {
     if (module->opened)
         return;
@@ -41,9 +41,18 @@ void module_symbols_open(struct module_symbols *module, const struct symbol_mapp
     module->lack = module_files_open(&module->files, mapping, options, &module->err);
     if (module->lack)
         return;
+    module->no_inlines = options->no_inlines;
+}
+
+/* Reads the tables when the first address needs them: many modules have none in a profile. */
+static void module_symbols_load(struct module_symbols *module, struct arena *arena)
+{
+    if (module->loaded)
+        return;
+    module->loaded = true;
     load_index(module, arena);
     module->lack = module->index.count ? SYMBOLS_LACK_LINES : SYMBOLS_LACK_TABLE;
-    if (!options->no_inlines)
+    if (!module->no_inlines)
         load_debug(module, arena);
 }
 
@@ -52,6 +61,8 @@ void module_symbols_free(struct module_symbols *module)
     debug_info_free(module->debug);
     symbol_index_free(&module->index);
     module_files_close(&module->files);
+    module->debug = NULL;
+    memset(&module->files, 0, sizeof module->files);
 }
 
 static const char unnamed[] = "(unnamed)";
@@ -89,7 +100,10 @@ size_t module_symbols_lines(struct module_symbols *module, uint64_t offset, stru
     size_t count = 0;
     uint64_t address;
 
-    if (!module->files.module || !object_code_address(module->files.module, offset, &address))
+    if (!module->files.module)
+        return 0;
+    module_symbols_load(module, arena);
+    if (!object_code_address(module->files.module, offset, &address))
         return 0;
     if (module->debug)
         count = debug_info_lines(module->debug, address, found, LINES_MAX);

@@ -7,7 +7,8 @@
 
 struct module_symbols {
     const char *path;
-    bool opened;
+    bool opened, loaded;
+    bool no_inlines;
     enum symbols_lack lack;
     int err;
     struct module_files files;
@@ -16,9 +17,10 @@ struct module_symbols {
     uint64_t addresses, with_function, with_line;
 };
 
-/* Opens it the first time; never fails: lack says what is missing. */
+/* Opens its files the first time; never fails: lack says what is missing. */
 void module_symbols_open(struct module_symbols *module, const struct symbol_mapping *mapping,
-                         const struct symbols_options *options, struct arena *arena);
+                         const struct symbols_options *options);
+/* Closes the files and frees all indexes; the numbers and lack stay. */
 void module_symbols_free(struct module_symbols *module);
 
 /* Does the same as symbols_lines, for a file offset. */

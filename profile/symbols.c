@@ -38,6 +38,7 @@ struct symbols {
     struct arena arena;
     uint64_t left; /* rest of SYMBOLS_READ_MAX */
     struct map_names map_names;
+    bool finished;
 };
 
 static bool copy_strings(struct symbols *symbols, const struct symbols_options *options)
@@ -125,6 +126,18 @@ struct symbols *symbols_new(const struct symbol_mapping *mappings, size_t count,
     return symbols;
 }
 
+void symbols_finish(struct symbols *symbols)
+{
+    if (!symbols->options.once)
+        return;
+    for (size_t i = 0; i < symbols->module_count; i++)
+        module_symbols_free(&symbols->modules[i]);
+    table_free(&symbols->table);
+    free(symbols->answers);
+    symbols->answers = NULL;
+    symbols->finished = true;
+}
+
 void symbols_free(struct symbols *symbols)
 {
     if (!symbols)
@@ -152,7 +165,7 @@ static struct module_symbols *module_of(struct symbols *symbols, const struct ma
 {
     struct module_symbols *module = &symbols->modules[mapping->module];
 
-    module_symbols_open(module, &mapping->given, &symbols->options, &symbols->arena);
+    module_symbols_open(module, &mapping->given, &symbols->options);
     return module;
 }
 
@@ -185,6 +198,8 @@ size_t symbols_lines(struct symbols *symbols, uint64_t address, const struct sym
     uint32_t fresh = (uint32_t)symbols->answer_count, place;
 
     *lines = NULL;
+    if (symbols->finished)
+        return 0;
     if (!LIST_GROW(symbols->answers, symbols->answer_capacity, symbols->answer_count))
         return 0;
     if (symbols->answer_count >= TABLE_NONE)

@@ -37,6 +37,7 @@ struct symbols_options {
     size_t debug_dir_count;
     bool no_inlines;   /* only symbol tables: faster, less memory; no files and lines */
     bool debuginfod;   /* ask the servers of $DEBUGINFOD_URLS for debug files */
+    bool once;         /* see symbols_finish */
     bool no_build_ids; /* symbols_build_id returns none, and opens no file to look for it */
     /*
      * Opens the file of a mapping. Returns a file descriptor, owned by the symbols, or -errno
@@ -103,6 +104,13 @@ bool symbols_build_id(struct symbols *symbols, size_t index, struct build_id *ou
  * symbols use grows with them.
  */
 size_t symbols_asked(const struct symbols *symbols);
+
+/*
+ * Ends the work on addresses, if the option `once` was given: closes the files and frees what
+ * was read from them, which may be hundreds of megabytes. symbols_lines finds nothing
+ * afterwards, and the strings of its former results are gone; symbols_coverage still works.
+ */
+void symbols_finish(struct symbols *symbols);
 
 /* The reason why a module's addresses have no names, or no lines. */
 enum symbols_lack {

@@ -34,20 +34,41 @@ struct part {
     struct symbols *symbols;     /* NULL: those of the first part */
 };
 
+/* The text has some hundred bytes per stack, which the parsed stacks can use. */
+static void forget_text(void *ctx, const char *part, size_t len)
+{
+    struct sink *text = ctx;
+    sink_forget(text, (size_t)(part - (const char *)text->bytes), len);
+}
+
+static fault_code parse_part(struct part *part, struct sink *text, enum format format,
+                             struct fault *fault)
+{
+    const struct heap_reader forgets = {forget_text, text};
+    bool once = format != FORMAT_SYMBOLIZED;
+    fault_code rc = heap_parse_once(&part->profile, (const char *)text->bytes, text->len,
+                                    once ? &forgets : NULL, fault);
+
+    if (once)
+        sink_free(text);
+    return rc;
+}
+
 /* Opens a part; `first` is the first one, whose symbols serve all parts with its mappings. */
 static fault_code open_part(struct part *part, const struct part *first,
-                            const struct present_source *source, enum format format,
+                            const struct present_source *source, enum format format, bool once,
                             struct fault *fault)
 {
+    struct symbols_options symbols;
     fault_code rc;
 
     part->source = source;
-    rc = heap_parse(&part->profile, (const char *)source->text->bytes, source->text->len, fault);
-    if (format != FORMAT_SYMBOLIZED)
-        sink_free(source->text); /* some hundred bytes per stack, which the symbols can use */
+    rc = parse_part(part, source->text, format, fault);
     if (rc != FAULT_NONE || (part != first && heap_same_mappings(&part->profile, &first->profile)))
         return rc;
-    part->symbols = locations_symbols(&part->profile, source->symbols);
+    symbols = *source->symbols;
+    symbols.once = once;
+    part->symbols = locations_symbols(&part->profile, &symbols);
     return part->symbols ? FAULT_NONE : no_memory(fault);
 }
 
@@ -264,12 +285,13 @@ static fault_code present_parts(const struct presentation *presentation,
 {
     AUTO_FREE struct part *parts = calloc(count, sizeof *parts);
     fault_code rc = parts ? FAULT_NONE : no_memory(fault);
+    bool once = count == 1; /* no other profile is named by the same symbols */
 
     for (size_t i = 0; rc == FAULT_NONE && i < count; i++) {
         if (sources[i].parsed)
             borrow_part(&parts[i], &sources[i], &parts[0].profile);
         else
-            rc = open_part(&parts[i], &parts[0], &sources[i], presentation->format, fault);
+            rc = open_part(&parts[i], &parts[0], &sources[i], presentation->format, once, fault);
     }
     if (rc == FAULT_NONE)
         rc = present_samples(presentation, parts, count, out, fault);

@@ -35,6 +35,11 @@ void symbols_free(struct symbols *symbols)
     free(symbols);
 }
 
+void symbols_finish(struct symbols *symbols)
+{
+    (void)symbols;
+}
+
 size_t symbols_lines(struct symbols *symbols, uint64_t address, const struct symbol_line **lines)
 {
     for (const struct stub_symbol *at = symbols->table; at && at->end; at++)

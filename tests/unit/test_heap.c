@@ -4,6 +4,8 @@
 #include "profile/heap.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static fault_code parse(struct heap_profile *profile, const char *text)
@@ -273,8 +275,71 @@ static void test_variance(void)
     CHECK(near(estimate.objects, 10) && near(estimate.bytes, 20000));
 }
 
+enum { LONG_STACKS = 40000, LONG_DEPTH = 20 };
+
+/* A text of 10 MB: its addresses, of all lengths, are used again and again. */
+static char *long_text(size_t *len)
+{
+    char *text = NULL;
+    FILE *out = open_memstream(&text, len);
+
+    fputs("heap_v2/1\n", out);
+    for (uint64_t i = 0; i < LONG_STACKS; i++) {
+        fputs("@", out);
+        for (uint64_t j = 0; j < LONG_DEPTH; j++)
+            fprintf(out, " %#llx", (unsigned long long)((i * j % 5000 + 1) << j));
+        fprintf(out, "\n t*: 1: %llu [0: 0]\n", (unsigned long long)i + 1);
+    }
+    fclose(out);
+    return text;
+}
+
+struct passing {
+    const char *next;
+    size_t len;
+};
+
+/* Whoever owns the text may do with the part what he likes. */
+static void overwrite(void *ctx, const char *part, size_t len)
+{
+    struct passing *passing = ctx;
+
+    CHECK(part == passing->next);
+    memset((char *)part, '@', len);
+    passing->next = part + len;
+    passing->len += len;
+}
+
+static void test_passed(void)
+{
+    struct heap_profile profile;
+    size_t len, different = 0;
+    char *text = long_text(&len);
+    struct passing passing = {.next = text};
+    const struct heap_reader reader = {overwrite, &passing};
+
+    if (CHECK(heap_parse_once(&profile, text, len, &reader, NULL) == FAULT_NONE)) {
+        CHECK(passing.len > len / 2 && passing.len <= len);
+        CHECK(profile.stack_count == LONG_STACKS && profile.line_count == LONG_STACKS);
+        for (size_t i = 0; i < LONG_STACKS * (size_t)LONG_DEPTH; i++) {
+            uint64_t stack = i / LONG_DEPTH, frame = i % LONG_DEPTH;
+            different += profile.addresses[profile.frames[i]] != (stack * frame % 5000 + 1)
+                                                                     << frame;
+        }
+        CHECK(different == 0 && profile.odd_lines == 0);
+        CHECK(profile.lines[LONG_STACKS - 1].counts.bytes == LONG_STACKS);
+        for (size_t i = 1; i < profile.address_count; i++)
+            for (size_t j = i > 50 ? i - 50 : 0; j < i; j++)
+                different += profile.addresses[i] == profile.addresses[j];
+        CHECK(different == 0);
+    }
+    heap_free(&profile);
+    free(text);
+}
+
 int main(void)
 {
+    test_passed();
     test_whole();
     test_threads();
     test_mappings();

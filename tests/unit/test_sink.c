@@ -108,8 +108,32 @@ static void test_affordable(void)
     tree_remove(&tree);
 }
 
+/* A part of the bytes is freed; those around it stay, to the byte. */
+static void test_forget(void)
+{
+    enum { SIZE = 8 << 20, FIRST = 12345, LEN = 5 << 20 };
+    struct sink sink;
+    size_t kept = 0, gone = 0;
+
+    sink_init(&sink, 1 << 30);
+    if (CHECK(sink_reserve(&sink, SIZE))) {
+        memset(sink.bytes, 'x', SIZE);
+        sink.len = SIZE;
+        sink_forget(&sink, FIRST, LEN);
+        sink_forget(&sink, FIRST, 1); /* less than a page */
+        for (size_t i = 0; i < SIZE; i++)
+            if (i < FIRST || i >= FIRST + LEN)
+                kept += sink.bytes[i] == 'x';
+            else
+                gone += sink.bytes[i] == 0;
+        CHECK(kept == SIZE - LEN && gone >= LEN - (256 << 10));
+    }
+    sink_free(&sink);
+}
+
 int main(void)
 {
+    test_forget();
     test_growth();
     test_limit();
     test_large_piece();

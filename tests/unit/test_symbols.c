@@ -48,6 +48,13 @@ static bool names_probe(struct symbols *symbols, const struct symbol_line **line
            strcmp((*lines)->linkage, "probed_function") == 0;
 }
 
+static bool names_probe_outermost(struct symbols *symbols)
+{
+    const struct symbol_line *lines;
+    size_t count = symbols_lines(symbols, probed(), &lines);
+    return count && strcmp(lines[count - 1].function, "probed_function") == 0;
+}
+
 static void test_own(void)
 {
     const struct symbols_options options = {.no_inlines = true};
@@ -65,6 +72,26 @@ static void test_own(void)
     CHECK(strcmp(coverage.path, path) == 0 && coverage.lack == SYMBOLS_LACK_LINES);
     CHECK(coverage.addresses == 1 && coverage.with_function == 1 && coverage.with_line == 0);
     CHECK(symbols_build_id(symbols, 0, &id) && id.len > 0 && !symbols_build_id(symbols, 1, &id));
+    symbols_free(symbols);
+}
+
+/* Nothing is open or found after the end of the work, if it was to be done once. */
+static void test_finish(void)
+{
+    const struct symbols_options options = {.once = true}, again = {0};
+    struct symbols *symbols = symbols_new(&mapping, 1, &options);
+    const struct symbol_line *lines;
+    struct symbols_coverage coverage;
+
+    CHECK(names_probe_outermost(symbols));
+    symbols_finish(symbols);
+    CHECK(symbols_lines(symbols, probed(), &lines) == 0 && !lines);
+    CHECK(symbols_coverage(symbols, 0, &coverage) && coverage.with_function == 1 &&
+          coverage.lack != SYMBOLS_LACK_TABLE);
+    symbols_free(symbols);
+    symbols = symbols_new(&mapping, 1, &again);
+    symbols_finish(symbols);
+    CHECK(names_probe_outermost(symbols));
     symbols_free(symbols);
 }
 
@@ -182,6 +209,7 @@ int main(void)
     CHECK(probed_function(1) == 2);
     if (CHECK(own_open(&own)) && CHECK(find_mapping())) {
         test_own();
+        test_finish();
         test_refused();
         test_accepted();
         test_live();
