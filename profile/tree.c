@@ -12,6 +12,9 @@
 enum { LEVELS_SHOWN = 40, LABEL_LEAST = 24 };
 /* Calls that share a line: the arrow between them, " > 12 more > ", and their columns in a file. */
 enum { ARROW_WIDTH = 3, MORE_WIDTH = 14, SHARED_WIDTH = 70 };
+enum {
+    SHARED_MAX = 256
+}; /* calls of a line: a chain is looked through again for each of its lines */
 
 /* Children that are being written. */
 struct level {
@@ -199,7 +202,7 @@ static uint32_t find_run(const struct writer *writer, const struct call_node *no
     const struct call_node *next;
     uint32_t calls = 1;
 
-    while (next = only_child(writer, node), may_share(writer, node, next)) {
+    while (calls < SHARED_MAX && (next = only_child(writer, node), may_share(writer, node, next))) {
         node = next;
         calls++;
     }
@@ -214,15 +217,15 @@ static size_t call_width(const struct writer *writer, const struct call_node *no
     return call_label(writer->samples, function_of(writer, node), 0, false, 0, label);
 }
 
-/* Returns the columns of all calls of a run, with the arrows between them. */
-static size_t run_width(const struct writer *writer, const struct call_node *node,
-                        const struct call_node *last)
+/* True if all calls of a run, with the arrows between them, have at most `limit` columns. */
+static bool run_fits(const struct writer *writer, const struct call_node *node,
+                     const struct call_node *last, size_t limit)
 {
     size_t width = call_width(writer, node);
 
-    for (; node != last; width += ARROW_WIDTH + call_width(writer, node))
+    for (; node != last && width <= limit; width += ARROW_WIDTH + call_width(writer, node))
         node = only_child(writer, node);
-    return width;
+    return width <= limit;
 }
 
 /* Writes the calls of a run but the first: all, or only the last one. */
@@ -252,7 +255,7 @@ static const struct call_node *write_tree_line(struct writer *writer, const stru
     size_t room = label_room(writer), limit = room ? room : SHARED_WIDTH;
     const struct call_node *last;
     uint32_t calls = find_run(writer, node, &last);
-    bool fits = run_width(writer, node, last) <= limit;
+    bool fits = run_fits(writer, node, last, limit);
 
     begin_line(writer, node, above);
     if (!fits &&

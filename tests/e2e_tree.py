@@ -122,6 +122,16 @@ class Tree(Case):
                 self.assertIn(name, result.err)
 
 
+    def test_deep_chain_of_a_library(self):
+        """60,000 calls with the same amounts, whose long names do not fit on one line."""
+        path = self.directory() + "/x.heap"
+        calls = " ".join("%#x" % (0x100000 + 16 * i) for i in range(60000))
+        with open(path, "w", encoding="ascii") as out:
+            out.write("heap_v2/1\n@ %s\n  t*: 1: 8000 [0: 0]\n\nMAPPED_LIBRARIES:\n" % calls)
+            out.write("1000-80000000 r-xp 0 08:02 1 /x/libc.so.%s\n" % ("a" * 60))
+        self.assertIn("+0x", self.tree(path))
+
+
 class Order(Case):
     def rows(self, *words):
         text = self.report(fixture("5.3.0"), "-q", "--unit", "B", "--rows", "0", *words)
