@@ -130,7 +130,8 @@ class Peculiar:
         """The process becomes undumpable after the stop (prctl, PR_SET_DUMPABLE)."""
         user, tool = self.other_user()
         path = "heap"
-        verbs = (("on", "--call"), ("stats",), ("dump",), ("dump", "--path", path), ("off", "--call"))
+        verbs = (("on", "--call"), ("stats",), ("dump",), ("dump", "--force", "--path", path))
+        verbs += (("off", "--call"),)
         verbs += (("dump", "--call", "-o", os.devnull), ("stats",), ("mallctl", "epoch"))
         seen = {}
         with self.run("closing", user=user) as victim, tool as words:
