@@ -36,6 +36,7 @@ static void write_json_head(struct json *json, const struct context *context, co
     write_json_amount(json, "objects", &top->objects, samples);
     json_number(json, "stacks", samples->count);
     json_number(json, "stacks_cut", samples->cut);
+    json_number(json, "calls_folded", samples->folded);
 }
 
 static void write_json_function(struct json *json, const struct context *context,

@@ -307,6 +307,8 @@ static void write_rows(const struct samples *samples, const struct display *disp
     }
     if (left_out)
         fprintf(out, "and %zu smaller ones\n", left_out);
+    if (samples->folded && shown)
+        fputs("memory of library calls counts as their caller's: --no-fold shows them\n", out);
 }
 
 static void write_headings(const struct samples *samples, const struct display *display, FILE *out)
