@@ -9,12 +9,9 @@
 #include <string.h>
 
 /* Deeper lines are not indented further: they would have no space left, in any terminal. */
-enum { LEVELS_SHOWN = 40, LABEL_LEAST = 24 };
+enum { LEVELS_SHOWN = 40, LABEL_LEAST = 28 };
 /* Calls that share a line: the arrow between them, " > 12 more > ", and their columns in a file. */
 enum { ARROW_WIDTH = 3, MORE_WIDTH = 14, SHARED_WIDTH = 70 };
-enum {
-    SHARED_MAX = 256
-}; /* calls of a line: a chain is looked through again for each of its lines */
 
 /* Children that are being written. */
 struct level {
@@ -202,7 +199,7 @@ static uint32_t find_run(const struct writer *writer, const struct call_node *no
     const struct call_node *next;
     uint32_t calls = 1;
 
-    while (calls < SHARED_MAX && (next = only_child(writer, node), may_share(writer, node, next))) {
+    while (next = only_child(writer, node), may_share(writer, node, next)) {
         node = next;
         calls++;
     }
@@ -228,43 +225,64 @@ static bool run_fits(const struct writer *writer, const struct call_node *node,
     return width <= limit;
 }
 
-/* Writes the calls of a run but the first: all, or only the last one. */
-static void write_run(struct writer *writer, const struct call_node *node,
-                      const struct call_node *last, uint32_t left_out)
+/* How a run is shown: all its calls, or the first ones, a number, and perhaps the last one. */
+struct run {
+    const struct call_node *last;
+    uint32_t calls;    /* 1: it is only its first call */
+    uint32_t left_out; /* of them, after the first */
+};
+
+/* Writes the calls of a run but the first. */
+static void write_run(struct writer *writer, const struct call_node *node, const struct run *run)
 {
-    while (node != last) {
+    for (uint32_t i = 1; i < run->calls; i++) {
         note_untold(writer, node);
         node = only_child(writer, node);
-        if (left_out && node != last)
+        if (i == run->left_out)
+            fprintf(writer->out, " > %u more", run->left_out);
+        if (i <= run->left_out)
             continue;
-        if (left_out)
-            fprintf(writer->out, " > %u more", left_out);
         fputs(" > ", writer->out);
         write_call(writer, node, 0);
     }
 }
 
+/* Decides how much of a run fits in the columns. */
+static void fit_run(const struct writer *writer, const struct call_node *node, struct run *run,
+                    size_t limit)
+{
+    size_t first = call_width(writer, node) + MORE_WIDTH;
+
+    run->left_out = 0;
+    if (run_fits(writer, node, run->last, limit))
+        return;
+    if (run->calls > 2 && first + call_width(writer, run->last) <= limit) {
+        run->left_out = run->calls - 2;
+    } else if (run->calls > 2) {
+        run->left_out = run->calls - 1;
+    } else {
+        run->last = node;
+        run->calls = 1;
+    }
+}
+
 /*
  * Writes a node and the calls that may share its line. If a run of them does not
- * fit, its first and last call are named and the others counted. Returns the last
- * call.
+ * fit, some are only counted. Returns the last call.
  */
 static const struct call_node *write_tree_line(struct writer *writer, const struct call_node *node,
                                                const struct call_node *above)
 {
-    size_t room = label_room(writer), limit = room ? room : SHARED_WIDTH;
-    const struct call_node *last;
-    uint32_t calls = find_run(writer, node, &last);
-    bool fits = run_fits(writer, node, last, limit);
+    size_t room = label_room(writer);
+    struct run run;
 
+    run.calls = find_run(writer, node, &run.last);
+    fit_run(writer, node, &run, room ? room : SHARED_WIDTH);
     begin_line(writer, node, above);
-    if (!fits &&
-        (calls < 3 || call_width(writer, node) + call_width(writer, last) + MORE_WIDTH > limit))
-        last = node;
-    write_call(writer, node, room);
-    write_run(writer, node, last, fits || last == node ? 0 : calls - 2);
-    end_line(writer, last);
-    return last;
+    write_call(writer, node, room && run.left_out ? room - MORE_WIDTH : room);
+    write_run(writer, node, &run);
+    end_line(writer, run.last);
+    return run.last;
 }
 
 /* Writes a node and all calls that continue its line, then opens the level below them. */

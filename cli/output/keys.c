@@ -50,7 +50,7 @@ static int take_in_sequence(struct keys *keys, unsigned char byte)
     if (byte >= ' ' && byte < '@')
         return KEY_NONE;
     keys->state = KEYS_PLAIN;
-    return final_key(keys, byte);
+    return (int)final_key(keys, byte);
 }
 
 int keys_take(struct keys *keys, unsigned char byte)

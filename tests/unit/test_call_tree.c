@@ -16,6 +16,9 @@ static const struct stub_symbol app[] = {
      0x1400,
      {{"grow", "grow", "/src/list.h", 5, 1}, {"load", "load", "/src/load.c", 30, 1}}},
     {0x1400, 0x1500, {{"deep", "deep", NULL, 0, 0}}},
+    {0x1500, 0x1600, {{"std::first", "first", "/usr/include/first.h", 1, 1}}},
+    {0x1600, 0x1700, {{"std::second", "second", "/usr/include/second.h", 2, 1}}},
+    {0x1700, 0x1800, {{"std::third", "third", "/usr/include/third.h", 3, 1}}},
     {0, 0, {{0}}},
 };
 
@@ -292,6 +295,43 @@ static void test_text(void)
     unmake(&made);
 }
 
+/* Calls of libraries share a line: all of them, or the first, a number, and the last if it fits. */
+static void test_runs(void)
+{
+    static const char stack[] = "heap_v2/1\n"
+                                "@ 0x1301 0x1701 0x1601 0x1501 0x1101\n t*: 1: 10 [0: 0]\n" MAPS;
+    static const struct {
+        size_t width;
+        bool unfolded;
+        const char *wanted;
+    } cases[] = {
+        {0, false, "std::first > std::second > std::third\n"},
+        {30 + 37, false, "std::first > std::second > std::third\n"},
+        {30 + 36, false, "std::first > 1 more > std::third\n"},
+        {30 + 33, false, "std::first > 2 more\n"},
+        {0, true,
+         "std::first\n                              std::second\n"
+         "                              std::third\n"},
+    };
+    struct display display = {.value = VALUE_BYTES};
+    struct made made;
+
+    if (CHECK(make(&made, stack, NULL, &display)))
+        for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+            char wanted[512];
+            display.width = cases[i].width;
+            display.unfolded = cases[i].unfolded;
+            snprintf(wanted, sizeof wanted,
+                     "in use: 10 B in 1 objects, 1 stacks\n"
+                     "    bytes   share    objects  calls, from the outermost\n"
+                     "     10 B  100.0%%          1  main (main.c:10)\n%30s%s%30sload (load.c:30)\n"
+                     "%30sgrow (list.h:5)\n",
+                     "", cases[i].wanted, "", "");
+            CHECK(writes(&made, &display, wanted));
+        }
+    unmake(&made);
+}
+
 int main(void)
 {
     test_from_root();
@@ -301,5 +341,6 @@ int main(void)
     test_growth();
     test_deep();
     test_text();
+    test_runs();
     return check_result();
 }
