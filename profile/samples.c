@@ -79,7 +79,8 @@ static void add_amount(struct amount *amount, double value, double variance, enu
 }
 
 static void add_to_point(const struct builder *builder, const struct sample *sample,
-                         const struct heap_estimate *live, const struct heap_estimate *total)
+                         const struct heap_counts *counts, const struct heap_estimate *live,
+                         const struct heap_estimate *total)
 {
     struct samples *samples = builder->samples;
     size_t number = (size_t)(sample - samples->list);
@@ -91,6 +92,8 @@ static void add_to_point(const struct builder *builder, const struct sample *sam
     point->bytes += live->bytes;
     point->variance += live->bytes_variance;
     point->total_variance += total->bytes_variance;
+    if (counts->objects)
+        point->own_variance += live->bytes * live->bytes / (double)counts->objects;
 }
 
 static void add_values(const struct builder *builder, struct sample *sample,
@@ -108,7 +111,7 @@ static void add_values(const struct builder *builder, struct sample *sample,
     add_amount(&sample->values[VALUE_TOTAL_OBJECTS], total.objects, sign * total.objects_variance,
                kind);
     add_amount(&sample->values[VALUE_TOTAL_BYTES], total.bytes, sign * total.bytes_variance, kind);
-    add_to_point(builder, sample, &live, &total);
+    add_to_point(builder, sample, counts, &live, &total);
 }
 
 /* Makes space for more calls; few stacks have so many that the list grows twice. */

@@ -133,11 +133,27 @@ static void apply_parts(struct trend *trend, const struct trend_point *points, s
 }
 
 /*
- * Takes the interval from the models; says since when it has not grown, if so. What two
- * profiles alone show is never doubted: a program whose memory also changes in ways of its
- * own makes the models less certain of the future, but not of what has happened.
+ * Narrows an interval to that of two profiles. Large objects are nearly all sampled, but
+ * their number goes up and down all the same.
  */
-static void apply_fit(struct trend *trend, const struct trend_fit *fit, double rate)
+static void bound_interval(struct trend *trend, const struct trend_point *first,
+                           const struct trend_point *last, double rate)
+{
+    double own = first->own_variance + last->own_variance,
+           error = interval_of(fmax(trend->variance, own), rate);
+
+    trend->low = fmax(trend->low, trend->bytes - error);
+    trend->high = fmin(trend->high, trend->bytes + error);
+}
+
+/*
+ * Takes the interval from the models; says since when it has not grown, if so. What two
+ * profiles show is not doubted, unless as many objects may come and go by chance: a program
+ * whose memory also changes in ways of its own makes the models less certain of the future,
+ * but not of what has happened.
+ */
+static void apply_fit(struct trend *trend, const struct trend_fit *fit,
+                      const struct trend_point *first, const struct trend_point *last, double rate)
 {
     double stopped = 0, most = 0, mean = 0, square = 0;
 
@@ -153,11 +169,11 @@ static void apply_fit(struct trend *trend, const struct trend_fit *fit, double r
             trend->stopped = model->stopped;
         }
     }
-    trend->variance = fmin(trend->variance, square - mean * mean);
-    trend->low =
-        fmax(trend->low, fmin(trend->bytes, trend_fit_quantile(fit, 1 - MODEL_CARE * rate / 2)));
-    trend->high =
-        fmin(trend->high, fmax(trend->bytes, trend_fit_quantile(fit, MODEL_CARE * rate / 2)));
+    trend->low = fmin(trend->bytes, trend_fit_quantile(fit, 1 - MODEL_CARE * rate / 2));
+    trend->high = fmax(trend->bytes, trend_fit_quantile(fit, MODEL_CARE * rate / 2));
+    bound_interval(trend, first, last, rate);
+    trend->variance =
+        fmin(fmax(trend->variance, first->own_variance + last->own_variance), square - mean * mean);
     if (stopped > 0.5)
         trend->verdict = TREND_STOPPED;
 }
@@ -181,7 +197,7 @@ struct trend trend_of(const struct trend_point *points, size_t count, size_t tes
     if (count >= POINTS_LEAST && !may_be_significant(points, count, rate))
         apply_parts(&trend, points, count, rate);
     else if (count >= POINTS_LEAST && trend_fit(&fit, points, count))
-        apply_fit(&trend, &fit, rate);
+        apply_fit(&trend, &fit, first, last, rate);
     free(fit.models);
     trend.per_second = seconds > 0 ? trend.bytes / seconds : 0;
     if (trend.high < 0)

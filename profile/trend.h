@@ -14,6 +14,8 @@ struct trend_point {
     double bytes;          /* in use */
     double variance;       /* of bytes, from the sampling, as if this were the only profile */
     double total_variance; /* of all bytes allocated so far (opt.prof_accum); 0: unknown */
+    double own_variance;   /* of bytes, if objects come and go at random, however many of them
+                              are sampled; 0: as variance */
 };
 
 enum trend_verdict {

@@ -65,7 +65,7 @@ static void make_series(struct trend_point points[POINTS], const struct scene *s
                 grown += count_events(scene->growth / scene->until / (POINTS - 1));
         }
         now = old + churn + grown;
-        points[i] = (struct trend_point){16 * share, now, now, 0};
+        points[i] = (struct trend_point){16 * share, now, now, 0, 0};
     }
 }
 
@@ -143,15 +143,33 @@ static void test_leaps(void)
     struct trend_point points[ARRAY_LEN(bytes)];
 
     for (size_t i = 0; i < ARRAY_LEN(bytes); i++)
-        points[i] = (struct trend_point){(double)i, bytes[i], bytes[i], 0};
+        points[i] = (struct trend_point){(double)i, bytes[i], bytes[i], 0, 0};
     struct trend trend = trend_of(points, ARRAY_LEN(bytes), 10);
     CHECK(trend.low > 3900 && trend.high < 4500 && trend.verdict != TREND_UNCLEAR);
+}
+
+/* A cache of large objects, nearly all sampled, whose number goes up and down. */
+static void test_large_objects(void)
+{
+    unsigned grows[2] = {0, 0};
+
+    for (unsigned run = 0; run < 2 * RUNS; run++) {
+        struct trend_point points[POINTS];
+        for (unsigned i = 0; i < POINTS; i++) {
+            double objects = count_events(50);
+            points[i] = (struct trend_point){i, objects, objects / 10, 0, objects};
+        }
+        const struct trend_point ends[] = {points[0], points[POINTS - 1]};
+        grows[0] += trend_of(ends, 2, 1).verdict == TREND_GROWS;
+        grows[1] += trend_of(points, POINTS, 1).verdict == TREND_GROWS;
+    }
+    CHECK(grows[0] > RUNS / 4 && grows[1] <= RUNS / 20);
 }
 
 /* With opt.prof_accum two profiles tell more: what was not allocated was not replaced. */
 static void test_accumulated(void)
 {
-    const struct trend_point first = {0, 2458, 2458, 9000}, last = {16, 2490, 2490, 9032};
+    const struct trend_point first = {0, 2458, 2458, 9000, 0}, last = {16, 2490, 2490, 9032, 0};
     const struct trend_point ends[] = {first, last};
     struct trend trend = trend_of(ends, 2, 1);
 
@@ -163,7 +181,7 @@ static void test_accumulated(void)
 /* Without sampling every change is exact. */
 static void test_exact(void)
 {
-    const struct trend_point first = {0, 1000, 0, 0}, last = {4, 900, 0, 0};
+    const struct trend_point first = {0, 1000, 0, 0, 0}, last = {4, 900, 0, 0, 0};
     const struct trend_point ends[] = {first, last}, none[] = {first, first};
     struct trend trend = trend_of(ends, 2, 1);
 
@@ -180,7 +198,7 @@ static void test_odd(void)
     for (unsigned i = 0; i < 256; i++) {
         for (unsigned j = 0; j < POINTS; j++)
             points[j] = (struct trend_point){i & 128 ? 0 : j, odd[(i >> (j % 4 * 2)) & 3],
-                                             odd[(i + j) % 4] * odd[j % 4], 0};
+                                             odd[(i + j) % 4] * odd[j % 4], 0, odd[i & 3]};
         struct trend trend = trend_of(points, POINTS, 3);
         CHECK(trend.verdict <= TREND_SHRINKS && !isnan(trend.low) && !isnan(trend.high));
     }
@@ -189,8 +207,8 @@ static void test_odd(void)
 /* 2^-n of n samples at most: many stacks of one sample do not count. */
 static void test_number(void)
 {
-    const struct trend_point small[] = {{0, 0, 0, 0}, {1, 1, 1, 0}},
-                             large[] = {{0, 50, 50, 0}, {1, 60, 60, 0}};
+    const struct trend_point small[] = {{0, 0, 0, 0, 0}, {1, 1, 1, 0, 0}},
+                             large[] = {{0, 50, 50, 0, 0}, {1, 60, 60, 0, 0}};
     struct trend_tests tests = {{0}};
 
     CHECK(trend_tests_count(&tests) == 1);
@@ -210,6 +228,7 @@ int main(void)
     test_both();
     test_cache();
     test_leaps();
+    test_large_objects();
     test_accumulated();
     test_exact();
     test_odd();
