@@ -39,6 +39,22 @@ static void print_missing_names(const struct symbols_coverage *coverage)
             nameless, all);
 }
 
+static void print_missing(const struct run_note *note)
+{
+    const struct symbols_coverage *coverage = note->coverage;
+    char module[256], path[256];
+
+    if (note->kind == NOTE_NAMES_MISSING)
+        print_missing_names(coverage);
+    else
+        message(
+            "%s: no inlined calls of %llu units: their .dwo files are not here, nor a .dwp "
+            "file: %s",
+            message_clean(coverage->path, module, sizeof module),
+            (unsigned long long)coverage->split_missing,
+            message_clean(coverage->split_path ? coverage->split_path : "?", path, sizeof path));
+}
+
 /* Nobody has done anything wrong: right after `on` this is the usual case. */
 static void print_empty(const struct run_note *note)
 {
@@ -113,7 +129,8 @@ void notes_print_profile(void *ctx, const struct run_note *note)
         print_empty(note);
         break;
     case NOTE_NAMES_MISSING:
-        print_missing_names(note->coverage);
+    case NOTE_SPLIT_MISSING:
+        print_missing(note);
         break;
     case NOTE_PERF_MAP_UNUSED:
         print_perf_map(note);
@@ -124,10 +141,9 @@ void notes_print_profile(void *ctx, const struct run_note *note)
     case NOTE_PERIODS_DIFFER:
         print_periods(note);
         break;
-    case NOTE_OUTPUT_SLOW:
-        print_slow_output(note);
-        break;
     default:
+        if (note->kind == NOTE_OUTPUT_SLOW)
+            print_slow_output(note);
         break;
     }
 }

@@ -24,11 +24,18 @@ static const char *const needed[] = {
     ".debug_abbrev", ".debug_addr",     info_name,    ".debug_line",        ".debug_line_str",
     ".debug_ranges", ".debug_rnglists", ".debug_str", ".debug_str_offsets",
 };
+static const char *const needed_of_split[] = {
+    ".debug_abbrev.dwo",   ".debug_info.dwo", ".debug_line.dwo",
+    ".debug_rnglists.dwo", ".debug_str.dwo",  ".debug_str_offsets.dwo",
+};
 
-static bool is_needed(const char *name)
+static bool is_needed(const struct debug_file *file, const char *name)
 {
-    for (size_t i = 0; i < ARRAY_LEN(needed); i++)
+    for (size_t i = 0; !file->split && i < ARRAY_LEN(needed); i++)
         if (strcmp(name, needed[i]) == 0)
+            return true;
+    for (size_t i = 0; file->split && i < ARRAY_LEN(needed_of_split); i++)
+        if (strcmp(name, needed_of_split[i]) == 0)
             return true;
     return false;
 }
@@ -93,8 +100,10 @@ static bool sections_prepare(struct debug_file *file, uint64_t *size)
     if (!object_bytes(object, object->header.e_shoff, object->section_count * sizeof(Elf64_Shdr)))
         return false;
     for (size_t i = 0; i < object->section_count; i++) {
-        const Elf64_Shdr *section = &object->sections[i];
-        bool used = is_needed(object_section_name(object, section)) &&
+        Elf64_Shdr here; /* in a package, of a part of the section */
+        memcpy(&here, object->bytes + object->header.e_shoff + i * sizeof here, sizeof here);
+        const Elf64_Shdr *section = &here;
+        bool used = is_needed(file, object_section_name(object, section)) &&
                     (is_by_unit(file, section) || object_section(object, section));
         uint64_t unpacked = used ? unpacked_size(object, section) : 0;
         if (unpacked > SECTIONS_UNPACKED_MAX - *size)
@@ -118,6 +127,19 @@ bool debug_file_open(struct debug_info *info, struct debug_file *file, struct ob
     if (file->elf)
         file->dwarf = info->lib.dwarf_begin_elf(file->elf, DWARF_C_READ, NULL);
     return file->dwarf != NULL;
+}
+
+struct debug_bytes debug_section(const struct debug_info *info, const struct debug_file *file,
+                                 const char *name)
+{
+    const Elf64_Shdr *section = object_section_named(file->object, name);
+    Elf_Scn *scn = section
+                       ? info->lib.elf_getscn(file->elf, (size_t)(section - file->object->sections))
+                       : NULL;
+    Elf_Data *data = scn ? info->lib.elf_getdata(scn, NULL) : NULL;
+
+    return data && data->d_buf ? (struct debug_bytes){data->d_buf, data->d_size}
+                               : (struct debug_bytes){NULL, 0};
 }
 
 void debug_file_close(struct debug_info *info, struct debug_file *file)
@@ -178,8 +200,10 @@ void debug_file_units(struct debug_info *info, struct debug_file *file)
     info->reads_left += 3 * unit.start;
 }
 
-static struct debug_file *unit_file(struct debug_info *info, const struct debug_unit *unit)
+struct debug_file *debug_unit_file(struct debug_info *info, const struct debug_unit *unit)
 {
+    if (unit->split)
+        return &unit->split->file;
     return unit->supplement ? &info->supplement : &info->own;
 }
 
@@ -189,7 +213,7 @@ bool debug_unit_load(struct debug_info *info, struct debug_unit *unit)
 
     if (unit->loaded)
         return true;
-    if (!read_info(unit_file(info, unit), unit->start, unit->end))
+    if (!read_info(debug_unit_file(info, unit), unit->start, unit->end))
         return false;
     unit->loaded = true;
     info->held += size;
@@ -199,7 +223,7 @@ bool debug_unit_load(struct debug_info *info, struct debug_unit *unit)
 
 bool debug_unit_ready(struct debug_info *info, struct debug_unit *unit)
 {
-    struct debug_file *file = unit_file(info, unit);
+    struct debug_file *file = debug_unit_file(info, unit);
 
     if (!debug_unit_load(info, unit))
         return false;
@@ -210,7 +234,7 @@ bool debug_unit_ready(struct debug_info *info, struct debug_unit *unit)
 
 static void unit_release(struct debug_info *info, struct debug_unit *unit)
 {
-    struct debug_file *file = unit_file(info, unit);
+    struct debug_file *file = debug_unit_file(info, unit);
     Dwarf_Off from = head_end(file, unit->start);
 
     debug_unit_free(unit);
@@ -239,6 +263,7 @@ void debug_trim_units(struct debug_info *info)
 {
     if (info->held <= DEBUG_HELD_MAX || !info->reads_left)
         return;
+    debug_splits_free(info);
     for (size_t i = 0; i < info->unit_count; i++) {
         info->units[i].ready = false;
         if (info->units[i].loaded)

@@ -5,13 +5,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Each split file is opened again after the units were freed, which is rare. */
+#define SPLIT_READ_MAX (8ull << 30)
+
 enum {
     ITEMS_MAX = 1 << 25,
     LINE_SIZE = 48
 }; /* LINE_SIZE: approximate bytes that libdw uses for a line */
 
+const struct debug_missing *debug_info_missing(const struct debug_info *info)
+{
+    return &info->missing;
+}
+
 struct debug_info *debug_info_open(struct object *object, struct object *supplement,
-                                   struct arena *arena, enum symbols_lack *lack)
+                                   const struct debug_files *files, struct arena *arena,
+                                   enum symbols_lack *lack)
 {
     struct debug_info *info = calloc(1, sizeof *info);
 
@@ -19,6 +28,8 @@ struct debug_info *debug_info_open(struct object *object, struct object *supplem
     if (!info)
         return NULL;
     info->arena = arena;
+    info->files = files;
+    info->split_left = SPLIT_READ_MAX;
     info->items_left = ITEMS_MAX;
     table_init(&info->function_table);
     table_init(&info->path_table);
@@ -49,6 +60,9 @@ void debug_info_free(struct debug_info *info)
         return;
     for (size_t i = 0; i < info->unit_count; i++)
         debug_unit_free(&info->units[i]);
+    debug_splits_free(info);
+    object_free(info->package);
+    free(info->splits);
     debug_file_close(info, &info->own);
     debug_file_close(info, &info->supplement);
     spans_free(&info->index);
@@ -78,6 +92,8 @@ struct debug_unit *debug_unit_of(struct debug_info *info, const void *at)
     size_t own = info->own_count;
     struct debug_unit *unit = unit_among(&info->own, info->units, own, at);
 
+    for (size_t i = info->split_count; !unit && i-- > 0;)
+        unit = unit_among(&info->splits[i]->file, &info->splits[i]->unit, 1, at);
     return unit ? unit
                 : unit_among(&info->supplement, info->units + own, info->unit_count - own, at);
 }
@@ -148,13 +164,18 @@ static void line_at(struct debug_info *info, struct debug_unit *unit, uint64_t a
 static void line_of_call(struct debug_info *info, struct debug_unit *unit, Dwarf_Die *die,
                          struct symbol_line *line)
 {
+    const struct debug_unit *body = debug_unit_of(info, die->addr);
+    Dwarf_Die table = unit->die;
     unsigned index = debug_number(info, die, DW_AT_call_file);
     Dwarf_Files *files;
     size_t count;
 
     line->file = NULL;
     line->line = debug_number(info, die, DW_AT_call_line);
-    if (info->lib.dwarf_getsrcfiles(&unit->die, &files, &count) == 0 && index < count)
+    /* gcc gives a split file a table of its own, clang uses that of the skeleton. */
+    if (body && body->split && debug_section(info, &body->split->file, ".debug_line.dwo").len)
+        table = body->die;
+    if (info->lib.dwarf_getsrcfiles(&table, &files, &count) == 0 && index < count)
         line->file = debug_path(info, unit, info->lib.dwarf_filesrc(files, index, NULL, NULL));
 }
 
@@ -163,22 +184,24 @@ size_t debug_info_lines(struct debug_info *info, uint64_t address, struct symbol
 {
     struct debug_unit *unit = unit_at(info, address);
     struct symbol_line place = {0};
+    struct debug_unit *body;
     size_t count = 0;
 
     if (unit && !unit->walked)
         debug_trim_units(info);
     if (!unit || !debug_unit_walk(info, unit))
         return 0;
+    body = debug_unit_body(info, unit);
     line_at(info, unit, address, &place);
-    uint32_t scope = spans_find(&unit->spans, address);
+    uint32_t scope = spans_find(&body->spans, address);
     while (scope != SPANS_NONE && count < max) {
-        Dwarf_Die die = {.addr = unit->scopes[scope].die, .cu = unit->die.cu};
+        Dwarf_Die die = {.addr = body->scopes[scope].die, .cu = body->die.cu};
         struct symbol_line *line = &lines[count++];
         memset(line, 0, sizeof *line);
         debug_name(info, &die, line);
         line->file = place.file;
         line->line = place.line;
-        scope = unit->scopes[scope].parent;
+        scope = body->scopes[scope].parent;
         if (scope != SPANS_NONE)
             line_of_call(info, unit, &die, &place);
     }

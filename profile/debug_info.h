@@ -11,9 +11,10 @@
  * data that they share stays: strings, the bytes of line tables, and all
  * compressed data.
  *
- * DWARF 2 to 5, with the supplementary file of dwz. For split DWARF only the
- * skeleton is read, which has the lines; the .dwo files are not opened: libdw
- * would look for them in the tool's own root, wherever the module is from.
+ * DWARF 2 to 5, with the supplementary file of dwz, and split DWARF of GNU (4) and
+ * of the standard (5): the skeleton in the module has the lines, its .dwo file has
+ * the functions. libdw would look for these files in the tool's own root, wherever
+ * the module is from; here the caller opens them.
  */
 #pragma once
 
@@ -23,12 +24,32 @@
 
 struct debug_info;
 
+/* How split files are opened. */
+struct debug_files {
+    /*
+     * Opens the file that a skeleton names: name, relative to the directory dir. Returns
+     * the file descriptor, which the caller owns, or -errno; attempt counts from 0 on, and
+     * -ENOENT is returned when there is no other place to look at.
+     */
+    int (*open)(void *ctx, const char *dir, const char *name, unsigned attempt);
+    void *ctx;
+    uint64_t *left; /* as of object_open */
+};
+
+/* Split files that were not found, or belong to another build. */
+struct debug_missing {
+    uint64_t count;
+    const char *path; /* of the first one; NULL: none */
+};
+
 /*
  * Opens the debug information of object, which must have some. Both objects
- * must outlive it. supplement: dwz's common file, or NULL.
+ * must outlive it. supplement: dwz's common file, or NULL. files: must outlive it.
  */
 struct debug_info *debug_info_open(struct object *object, struct object *supplement,
-                                   struct arena *arena, enum symbols_lack *lack);
+                                   const struct debug_files *files, struct arena *arena,
+                                   enum symbols_lack *lack);
+const struct debug_missing *debug_info_missing(const struct debug_info *info);
 void debug_info_free(struct debug_info *info);
 
 /* True if the object has a .debug_info. */

@@ -35,7 +35,9 @@ static bool attribute_of(const struct debug_info *info, Dwarf_Die *die, unsigned
 
 static const unsigned char *info_of(const struct debug_info *info, const struct debug_unit *unit)
 {
-    return unit->supplement ? info->supplement.info : info->own.info;
+    return unit->split        ? unit->split->file.info
+           : unit->supplement ? info->supplement.info
+                              : info->own.info;
 }
 
 /*
@@ -70,7 +72,10 @@ const char *debug_string(struct debug_info *info, Dwarf_Die *die, unsigned name)
 
 const char *debug_keep(struct debug_info *info, const char *text)
 {
-    return text && debug_unit_of(info, text) ? arena_string(info->arena, text, strlen(text)) : text;
+    /* Nothing of a split file stays. */
+    return text && (info->split_count || debug_unit_of(info, text))
+               ? arena_string(info->arena, text, strlen(text))
+               : text;
 }
 
 unsigned debug_number(struct debug_info *info, Dwarf_Die *die, unsigned name)

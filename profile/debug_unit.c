@@ -29,6 +29,20 @@ static bool item_left(struct debug_info *info)
     return true;
 }
 
+bool debug_add_range(struct debug_info *info, struct span span, struct spans *spans)
+{
+    return item_left(info) && spans_add(spans, span);
+}
+
+static bool add_ranges(const struct walk *walk, Dwarf_Die *die, uint32_t depth, uint32_t value)
+{
+    struct debug_unit *unit = walk->unit;
+    const struct span span = {.depth = depth, .value = value};
+
+    return unit->split ? debug_split_ranges(walk->info, unit->split, die, span, &unit->spans)
+                       : debug_ranges(walk->info, die, depth, value, &unit->spans);
+}
+
 bool debug_ranges(struct debug_info *info, Dwarf_Die *die, uint32_t depth, uint32_t value,
                   struct spans *spans)
 {
@@ -40,7 +54,7 @@ bool debug_ranges(struct debug_info *info, Dwarf_Die *die, uint32_t depth, uint3
         info->budget--;
         if (start == 0 || start >= end)
             continue;
-        if (!item_left(info) || !spans_add(spans, (struct span){start, end, depth, value}))
+        if (!debug_add_range(info, (struct span){start, end, depth, value}, spans))
             return any;
         any = true;
     }
@@ -119,7 +133,7 @@ static bool enter_scope(struct walk *walk, Dwarf_Die *die, bool function, struct
         return false;
     if (function)
         position->scope = SPANS_NONE;
-    if (position->dropped || !debug_ranges(walk->info, die, position->depth, scope, &unit->spans)) {
+    if (position->dropped || !add_ranges(walk, die, position->depth, scope)) {
         position->dropped = position->dropped || function;
         return true;
     }

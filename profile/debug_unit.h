@@ -32,6 +32,10 @@ struct debug_unit {
     Dwarf_Die die;               /* valid while it is ready */
     Dwarf_Off start, first, end; /* offsets in .debug_info, of the header, of the DIE */
     bool supplement;             /* it is in the supplementary file */
+    struct debug_split *split;   /* the file that it is in, if it is a split unit */
+    struct debug_split *body;    /* of a skeleton: the functions; NULL: none, or not open */
+    bool missed;                 /* its split file is missing */
+    bool body_sought;            /* since the units were freed the last time */
     bool ranged;                 /* its own DIE gives the range of its code */
     bool loaded;                 /* its bytes have been read */
     bool ready, walked, lined;
@@ -50,8 +54,14 @@ struct debug_function {
     struct symbol_line line; /* without file and line */
 };
 
-/* The module's own file, or the supplement. */
+struct debug_bytes {
+    const unsigned char *at;
+    uint64_t len;
+};
+
+/* The module's own file, the supplement, or a split file. */
 struct debug_file {
+    bool split; /* its sections are those of a split file */
     struct object *object;
     Elf *elf;
     Dwarf *dwarf;
@@ -60,8 +70,31 @@ struct debug_file {
     uint64_t size;             /* of .debug_info */
 };
 
+/*
+ * The .dwo file of a skeleton unit, or its part of a .dwp package: the functions and
+ * names. The lines, the addresses and, in DWARF 4, the ranges are in the module.
+ */
+struct debug_split {
+    struct object *object;
+    bool packaged; /* the object is the package */
+    struct debug_file file;
+    struct debug_unit unit; /* of `file` */
+    struct debug_unit *skeleton;
+    struct debug_bytes addresses; /* of the module, from the skeleton's base on */
+    struct debug_bytes ranges;    /* .debug_ranges of the module, or .debug_rnglists.dwo */
+    uint64_t base;                /* of relative ranges */
+    unsigned version;             /* of DWARF */
+};
+
 struct debug_info {
     struct libdw lib;
+    const struct debug_files *files; /* opens split files; NULL: none are opened */
+    struct debug_split **splits;     /* those that are open */
+    size_t split_count, split_capacity;
+    struct object *package; /* the module's .dwp; NULL: none, or not sought yet */
+    bool package_sought;
+    uint64_t split_left; /* bytes that may still be read of split files */
+    struct debug_missing missing;
     struct debug_file own, supplement;
     struct debug_unit *units; /* sorted by offset; those of the supplement last */
     size_t own_count, unit_count, unit_capacity;
@@ -112,6 +145,9 @@ struct debug_unit *debug_unit_of(struct debug_info *info, const void *at);
 bool debug_ranges(struct debug_info *info, Dwarf_Die *die, uint32_t depth, uint32_t value,
                   struct spans *spans);
 
+/* Adds a range that is not empty. False: no more are kept. */
+bool debug_add_range(struct debug_info *info, struct span span, struct spans *spans);
+
 /* Attributes of the DIE itself; NULL, 0 or false: it does not have the attribute. */
 /* The text is in a section that stays, or in .debug_info: see debug_keep. */
 const char *debug_string(struct debug_info *info, Dwarf_Die *die, unsigned name);
@@ -119,6 +155,23 @@ const char *debug_string(struct debug_info *info, Dwarf_Die *die, unsigned name)
 const char *debug_keep(struct debug_info *info, const char *text);
 unsigned debug_number(struct debug_info *info, Dwarf_Die *die, unsigned name);
 bool debug_reference(struct debug_info *info, Dwarf_Die *die, unsigned name, Dwarf_Die *out);
+
+/* Returns the data of the first section with a name, unpacked; of length 0: there is none. */
+struct debug_bytes debug_section(const struct debug_info *info, const struct debug_file *file,
+                                 const char *name);
+/* Returns the file that contains a unit. */
+struct debug_file *debug_unit_file(struct debug_info *info, const struct debug_unit *unit);
+
+/*
+ * Returns the unit with the functions of a unit: itself, or the split unit that
+ * belongs to it. If that is missing, notes it and returns the unit.
+ */
+struct debug_unit *debug_unit_body(struct debug_info *info, struct debug_unit *unit);
+/* Frees all split files: what is known of their DIEs as well. */
+void debug_splits_free(struct debug_info *info);
+/* Does the same as debug_ranges for a DIE of a split unit. */
+bool debug_split_ranges(struct debug_info *info, const struct debug_split *split, Dwarf_Die *die,
+                        struct span span, struct spans *spans);
 
 /* Finds name and start line of the function of a scope. */
 void debug_name(struct debug_info *info, Dwarf_Die *die, struct symbol_line *line);

@@ -12,6 +12,8 @@
     X(elf_version)                                                                                 \
     X(elf_memory)                                                                                  \
     X(elf_end)                                                                                     \
+    X(elf_getscn)                                                                                  \
+    X(elf_getdata)                                                                                 \
     X(dwarf_begin_elf)                                                                             \
     X(dwarf_end)                                                                                   \
     X(dwarf_setalt)                                                                                \
@@ -26,6 +28,7 @@
     X(dwarf_whatform)                                                                              \
     X(dwarf_formstring)                                                                            \
     X(dwarf_formudata)                                                                             \
+    X(dwarf_formaddr)                                                                              \
     X(dwarf_formref_die)                                                                           \
     X(dwarf_getsrclines)                                                                           \
     X(dwarf_getsrc_die)                                                                            \

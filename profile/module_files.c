@@ -197,3 +197,38 @@ void module_files_close(struct module_files *files)
     object_free(files->debug);
     object_free(files->supplement);
 }
+
+/* Makes the path of an attempt. Returns its length as snprintf does; -1: there is none. */
+static int split_path(char path[PATH_MAX], const char *module, const char *dir, const char *name,
+                      unsigned attempt)
+{
+    const char *slash = strrchr(module, '/'), *last = name ? strrchr(name, '/') : NULL;
+    int folder = slash ? (int)(slash - module) : 0;
+
+    if (!name)
+        return attempt ? -1 : snprintf(path, PATH_MAX, "%s.dwp", module);
+    if (attempt == 0)
+        return name[0] == '/' || !dir ? snprintf(path, PATH_MAX, "%s", name)
+                                      : snprintf(path, PATH_MAX, "%s/%s", dir, name);
+    if (attempt == 1 && name[0] != '/')
+        return snprintf(path, PATH_MAX, "%.*s/%s", folder, module, name);
+    if (attempt <= 2)
+        return snprintf(path, PATH_MAX, "%.*s/%s", folder, module, last ? last + 1 : name);
+    return -1;
+}
+
+int module_files_open_split(const char *module, const struct symbols_options *options,
+                            const char *dir, const char *name, unsigned attempt)
+{
+    AUTO_CLOSE int root = root_open(options->target);
+    char path[PATH_MAX];
+    int len = split_path(path, module, dir, name, attempt / 2);
+
+    if (len < 0)
+        return -EDOM;
+    if (len >= PATH_MAX)
+        return -ENAMETOOLONG;
+    if (attempt % 2)
+        return module_files_open_path(options, path);
+    return root < 0 || !options->target ? -ENOENT : root_open_file(root, path, INROOT_FOLLOW);
+}

@@ -26,3 +26,12 @@ void module_files_close(struct module_files *files);
  * out of it. Returns a file descriptor, which the caller closes, or -errno.
  */
 int module_files_open_path(const struct symbols_options *options, const char *path);
+
+/*
+ * Opens a file of split DWARF, in the root of the target or of the options: `name` of
+ * the directory dir where the compiler was, then beside the module; name NULL: the
+ * module's package, its path with .dwp. attempt counts the places from 0 on. Returns a
+ * file descriptor, or -errno; -EDOM: there is no other place.
+ */
+int module_files_open_split(const char *module, const struct symbols_options *options,
+                            const char *dir, const char *name, unsigned attempt);

@@ -22,14 +22,21 @@ static void load_index(struct module_symbols *module, struct arena *arena)
         symbol_index_free(&module->index);
 }
 
+static int open_split_file(void *ctx, const char *dir, const char *name, unsigned attempt)
+{
+    const struct module_symbols *module = ctx;
+
+    return module_files_open_split(module->path, module->options, dir, name, attempt);
+}
+
 static void load_debug(struct module_symbols *module, struct arena *arena)
 {
     struct object *const objects[] = {module->files.module, module->files.debug};
 
     for (size_t i = 0; i < ARRAY_LEN(objects) && !module->debug; i++)
         if (debug_info_present(objects[i]))
-            module->debug =
-                debug_info_open(objects[i], module->files.supplement, arena, &module->lack);
+            module->debug = debug_info_open(objects[i], module->files.supplement,
+                                            &module->split_files, arena, &module->lack);
 }
 
 void module_symbols_open(struct module_symbols *module, const struct symbol_mapping *mapping,
@@ -38,6 +45,8 @@ void module_symbols_open(struct module_symbols *module, const struct symbol_mapp
     if (module->opened)
         return;
     module->opened = true;
+    module->options = options;
+    module->split_files = (struct debug_files){open_split_file, module, options->left};
     module->lack = module_files_open(&module->files, mapping, options, &module->err);
     if (module->lack)
         return;
@@ -58,6 +67,8 @@ static void module_symbols_load(struct module_symbols *module, struct arena *are
 
 void module_symbols_free(struct module_symbols *module)
 {
+    if (module->debug)
+        module->missing = *debug_info_missing(module->debug);
     debug_info_free(module->debug);
     symbol_index_free(&module->index);
     module_files_close(&module->files);

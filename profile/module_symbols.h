@@ -9,9 +9,12 @@ struct module_symbols {
     const char *path;
     bool opened, loaded;
     bool no_inlines;
+    const struct symbols_options *options;
     enum symbols_lack lack;
     int err;
     struct module_files files;
+    struct debug_files split_files;
+    struct debug_missing missing; /* of debug, when that has been freed */
     struct symbol_index index;
     struct debug_info *debug; /* NULL: none, or not requested */
     uint64_t addresses, with_function, with_line;

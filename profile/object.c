@@ -192,6 +192,14 @@ void object_hide_section(struct object *object, size_t index)
         memcpy(object->bytes + at + offsetof(Elf64_Shdr, sh_type), &none, sizeof none);
 }
 
+void object_change_section(struct object *object, size_t index, const Elf64_Shdr *section)
+{
+    uint64_t at = object->header.e_shoff + index * sizeof *section;
+
+    if (object_bytes(object, at, sizeof *section))
+        memcpy(object->bytes + at, section, sizeof *section);
+}
+
 bool object_code_address(const struct object *object, uint64_t offset, uint64_t *address)
 {
     for (size_t i = 0; i < object->phdr_count; i++) {

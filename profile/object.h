@@ -59,6 +59,8 @@ bool object_build_id(struct object *object, struct build_id *out);
 void object_release(struct object *object, uint64_t offset, uint64_t len);
 /* Makes a section one without bytes for code that parses the copy. */
 void object_hide_section(struct object *object, size_t index);
+/* Replaces a section's header for such code. */
+void object_change_section(struct object *object, size_t index, const Elf64_Shdr *section);
 
 /*
  * Finds the link-time address of the code at a file offset. False: no

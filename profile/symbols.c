@@ -284,6 +284,7 @@ size_t symbols_asked(const struct symbols *symbols)
 bool symbols_coverage(const struct symbols *symbols, size_t index, struct symbols_coverage *out)
 {
     const struct module_symbols *module;
+    const struct debug_missing *missing;
 
     if (index >= symbols->module_count)
         return false;
@@ -296,5 +297,8 @@ bool symbols_coverage(const struct symbols *symbols, size_t index, struct symbol
         .lack = module->lack,
         .err = module->err,
     };
+    missing = module->debug ? debug_info_missing(module->debug) : &module->missing;
+    out->split_missing = missing->count;
+    out->split_path = missing->path;
     return true;
 }

@@ -129,6 +129,8 @@ struct symbols_coverage {
     uint64_t addresses, with_function, with_line;
     enum symbols_lack lack;
     int err;
+    uint64_t split_missing; /* units whose .dwo file was not found */
+    const char *split_path; /* the first of them; NULL: none */
 };
 
 /* Returns the coverage of module number index. False: there is no such module. */

@@ -99,6 +99,17 @@ static void report_note(const struct presentation *presentation, const struct ru
         events->note(events->ctx, note);
 }
 
+/* Reports of which modules .dwo files are missing. */
+static void report_split(const struct presentation *presentation, const struct symbols *symbols)
+{
+    struct symbols_coverage coverage;
+
+    for (size_t i = 0; symbols_coverage(symbols, i, &coverage); i++)
+        if (coverage.split_missing)
+            report_note(presentation,
+                        &(struct run_note){.kind = NOTE_SPLIT_MISSING, .coverage = &coverage});
+}
+
 /* Reports which modules lack names, and why. The allocator's own calls are not shown. */
 static void report_coverage(const struct presentation *presentation, const struct symbols *symbols)
 {
@@ -141,6 +152,7 @@ static void report_part(const struct presentation *presentation, const struct pa
         return;
     report_oddities(presentation, &part->profile);
     report_coverage(presentation, part->symbols);
+    report_split(presentation, part->symbols);
     if (symbols_map_error(part->symbols))
         report_note(presentation,
                     &(struct run_note){.kind = NOTE_PERF_MAP_UNUSED,
