@@ -17,7 +17,7 @@ static enum key numbered_key(unsigned number)
     case 6:
         return KEY_PAGE_DOWN;
     default:
-        return KEY_NONE;
+        return (int)KEY_NONE;
     }
 }
 
@@ -36,7 +36,7 @@ static enum key final_key(const struct keys *keys, unsigned char byte)
     case '~':
         return numbered_key(keys->number);
     default:
-        return KEY_NONE;
+        return (int)KEY_NONE;
     }
 }
 
@@ -48,7 +48,7 @@ static int take_in_sequence(struct keys *keys, unsigned char byte)
     else if (byte == ';')
         keys->number = NUMBER_MAX; /* with a modifier: no key of ours, unless it has a letter */
     if (byte >= ' ' && byte < '@')
-        return KEY_NONE;
+        return (int)KEY_NONE;
     keys->state = KEYS_PLAIN;
     return (int)final_key(keys, byte);
 }
@@ -57,7 +57,7 @@ int keys_take(struct keys *keys, unsigned char byte)
 {
     if (byte == ESCAPE) {
         keys->state = KEYS_ESCAPE;
-        return KEY_NONE;
+        return (int)KEY_NONE;
     }
     switch (keys->state) {
     case KEYS_ESCAPE:
