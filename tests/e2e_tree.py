@@ -121,7 +121,6 @@ class Tree(Case):
                 self.assertEqual(result.code, 2)
                 self.assertIn(name, result.err)
 
-
     def test_deep_chain_of_a_library(self):
         """60,000 calls with the same amounts, whose long names do not fit on one line."""
         path = self.directory() + "/x.heap"
@@ -129,7 +128,8 @@ class Tree(Case):
         with open(path, "w", encoding="ascii") as out:
             out.write("heap_v2/1\n@ %s\n  t*: 1: 8000 [0: 0]\n\nMAPPED_LIBRARIES:\n" % calls)
             out.write("1000-80000000 r-xp 0 08:02 1 /x/libc.so.%s\n" % ("a" * 60))
-        self.assertIn("+0x", self.tree(path))
+        self.assertRegex(self.tree(path), r"(?m)  \[truncated\] > 60000 more$")
+        self.assertEqual(self.tree(path, "--no-fold").count("+0x"), 60000)
 
 
 class Order(Case):
