@@ -135,6 +135,7 @@ fault_code capture_write_series(struct attachment *attachment, struct presentati
 {
     struct symbols_target live = {&attachment->modules, &attachment->target, &attachment->memory};
     const struct symbols_options symbols = {.root = attachment->root,
+                                            .target = &attachment->target,
                                             .no_inlines = presentation->no_inlines,
                                             .debuginfod = presentation->debuginfod,
                                             .open = symbols_open_in_target,

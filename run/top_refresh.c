@@ -26,7 +26,8 @@ void top_refresh_init(struct top_refresh *refresh, const struct top_request *req
     governor_init(&refresh->governor, request->interval_ns, request->percent);
     refresh->place =
         (struct symbols_target){&attachment->modules, &attachment->target, &attachment->memory};
-    refresh->names.options = (struct symbols_options){.no_inlines = request->no_inlines,
+    refresh->names.options = (struct symbols_options){.target = &attachment->target,
+                                                      .no_inlines = request->no_inlines,
                                                       .debuginfod = request->debuginfod,
                                                       .no_build_ids = true,
                                                       .open = symbols_open_in_target,

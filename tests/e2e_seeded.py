@@ -68,6 +68,22 @@ class Seeded(lib.TestCase):
     def test_c(self):
         self.assert_named(self.start_seeded([self.compile_c("leak.c")]), "session_new")
 
+    def test_debug_file_that_only_the_target_sees(self):
+        """In a mount namespace of its own, as in a container."""
+        lib.require_root()
+        place = self.directory()
+        program = self.compile_c("leak.c")
+        debug = program + ".debug"
+        build(["objcopy", "--only-keep-debug", program, debug])
+        build(["objcopy", "--strip-all", "--add-gnu-debuglink=" + debug, program])
+        start = 'mount -t tmpfs none "$1" && cp "$2" "$3" "$1" && exec "$1"/program'
+        process = self.start_seeded(
+            ["unshare", "-m", "sh", "-c", start, "sh", place, program, debug]
+        )
+        self.assertEqual(os.listdir(place), [])
+        for verb in (("dump", "-f", "text"), ("top", "--once")):
+            self.assertIn("cache_fill", self.screen_of(*verb, process.pid))
+
     def test_go_with_cgo(self):
         if not shutil.which("go"):
             self.skipTest("go is not installed (package golang-go)")
