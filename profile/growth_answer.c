@@ -6,7 +6,12 @@
 #include <math.h>
 #include <string.h>
 
-enum { NAME_BYTES = 256, PLACE_BYTES = NAME_BYTES + 128, TEXT_BYTES = 64 };
+enum {
+    NAME_BYTES = 256,
+    PLACE_CALLS = 2,
+    PLACE_BYTES = PLACE_CALLS * (NAME_BYTES + 128),
+    TEXT_BYTES = 64,
+};
 
 static const char *const verdict_names[] = {
     [GROWTH_NONE] = "none", [GROWTH_STOPPED] = "stopped", [GROWTH_GOES_ON] = "growing"};
@@ -65,25 +70,39 @@ void growth_answer_choose(struct growth_answer *answer, const struct growth *gro
 
 /* ---- in words ---- */
 
-/* "session_new (session.c:81)": the innermost call of the program's own code. */
-static void describe_place(const struct growth_row *row, const struct samples *samples, char *out)
+/* "session_new (session.c:81)" */
+static int describe_call(const struct stack_call *call, char *out, size_t size)
 {
-    const struct stack_call *call;
-    struct stack_text stack;
     char name[NAME_BYTES];
     int len;
 
-    stack_text_choose(samples, &samples->list[row->sample], 1, &stack);
-    if (!stack.count) {
-        strcpy(out, "a stack without calls");
-        return;
-    }
-    call = &stack.calls[0];
     short_name(call->function->name, name, sizeof name);
-    len = snprintf(out, PLACE_BYTES, "%s", name);
+    len = snprintf(out, size, "%s", name);
     if (call->function->file && *call->function->file && call->line)
-        snprintf(out + len, (size_t)(PLACE_BYTES - len), " (%.100s:%u)",
-                 text_base_name(call->function->file), call->line);
+        len += snprintf(out + len, size - (size_t)len, " (%.100s:%u)",
+                        text_base_name(call->function->file), call->line);
+    return len;
+}
+
+/*
+ * "xmalloc (xmalloc.c:28) <- session_new (session.c:81)": the innermost call of the
+ * program's own code and its caller there, because the first one may be a wrapper of
+ * malloc that everything calls.
+ */
+static void describe_place(const struct growth_row *row, const struct samples *samples, char *out)
+{
+    const char *before = "";
+    struct stack_text stack;
+    int len = 0;
+
+    stack_text_choose(samples, &samples->list[row->sample], 0, &stack);
+    if (!stack.count)
+        strcpy(out, "a stack without calls");
+    for (size_t i = 0; i < stack.count && i < PLACE_CALLS; i++) {
+        len += snprintf(out + len, (size_t)(PLACE_BYTES - len), "%s", before);
+        len += describe_call(&stack.calls[i], out + len, (size_t)(PLACE_BYTES - len));
+        before = " <- ";
+    }
 }
 
 /* The fit may know better than the difference of the two ends. */
@@ -162,7 +181,10 @@ const char *growth_answer_text(const struct growth_answer *answer, const struct 
     else
         len = describe_stopped(answer->row, growth, place, display, out, size);
     if (answer->more && (size_t)len < size)
-        snprintf(out + len, size - (size_t)len, "; so do%s %zu more stack%s",
-                 answer->more == 1 ? "es" : "", answer->more, answer->more == 1 ? "" : "s");
+        snprintf(out + len, size - (size_t)len, "; so %s %zu more stack%s",
+                 answer->verdict == GROWTH_STOPPED ? "did"
+                 : answer->more == 1               ? "does"
+                                                   : "do",
+                 answer->more, answer->more == 1 ? "" : "s");
     return out;
 }

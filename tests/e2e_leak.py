@@ -105,7 +105,10 @@ class Leak(e2e_record.TestCase):
         self.assertGreater(told["class"]["counted"], (3 << 19) - (1 << 18))
         self.assertLess(told["class"]["counted"], most + (1 << 18))
         self.assertEqual((told["verdict"], first["verdict"]), ("growing", "grows"))
-        self.assertIn("leaking: leak_here (leaky.c:", told["answer"])
+        self.assertRegex(
+            told["answer"],
+            r"^leaking: leak_here \(leaky\.c:\d+\) <- work \(leaky\.c:\d+\) grows by ",
+        )
         self.assertLess(told["allocated_before"], told["allocated_after"])
         self.assertTrue(0 < told["covered_percent"] <= 100, told)
         # The samples agree with jemalloc's own count, less the memory of sampling itself and the
