@@ -181,9 +181,10 @@ static void write_function_head(const struct listing *listing, const struct top_
     text_write_clean(listing->out, samples_shown_name(listing->samples, function), "");
     fputs(" in ", listing->out);
     text_write_clean(listing->out, *function->file ? function->file : "an unknown file", "");
-    fprintf(listing->out, "\n%11s %11s  %.1f%% of the whole\n",
+    fprintf(listing->out, "\n%11s %11s  %.1f%% of the whole%s\n",
             list_amount(listing, &row->flat, flat), list_amount(listing, &row->whole, cum),
-            display_percent((double)amount_growth(&row->whole), whole));
+            display_percent((double)amount_growth(&row->whole), whole),
+            listing->samples->compares ? " before" : "");
 }
 
 /* Returns where a function begins, if that is one line above all that allocate; or 0. */
@@ -229,6 +230,14 @@ static bool is_listed(const struct listing *listing, const struct top_row *row)
             regexec(list, samples_shown_name(listing->samples, function), 0, NULL, 0) == 0);
 }
 
+static void write_list_headings(const struct listing *listing)
+{
+    bool compares = listing->samples->compares;
+
+    fprintf(listing->out, "%11s %11s %7s  %s\n", compares ? "growth" : "flat", "cum", "line",
+            "source");
+}
+
 static bool write_functions(const struct listing *listing)
 {
     size_t listed = 0, left = 0;
@@ -237,12 +246,14 @@ static bool write_functions(const struct listing *listing)
         const struct top_row *row = &listing->functions.rows[i];
         if (!is_listed(listing, row))
             continue;
-        if (listing->display->rows && listed == listing->display->rows)
+        if (listing->display->rows && listed == listing->display->rows) {
             left++;
-        else if (!write_function(listing, row))
+            continue;
+        }
+        if (!listed++)
+            write_list_headings(listing);
+        if (!write_function(listing, row))
             return false;
-        else
-            listed++;
     }
     if (left)
         fprintf(listing->out, "\nand %zu more function%s that match\n", left, left == 1 ? "" : "s");
@@ -263,8 +274,6 @@ bool listing_write(const struct samples *samples, const struct display *display,
         qsort_r(listing.lines.rows, listing.lines.count, sizeof *listing.lines.rows, by_place,
                 &listing);
         top_head_write(samples, display, &listing.functions.total, &listing.functions.objects, out);
-        fprintf(out, "%11s %11s %7s  %s\n", samples->compares ? "growth" : "flat",
-                samples->compares ? "with calls" : "cum", "line", "source");
         good = write_functions(&listing);
     }
     free(listing.functions.rows);

@@ -32,7 +32,7 @@ static void write_json_head(struct json *json, const struct context *context, co
     if (samples->compares)
         json_number(json, "period_before", samples->base_period);
     write_json_amount(json, "total", &top->total, samples);
-    json_rounded(json, "error", amount_error(&top->total));
+    json_rounded(json, "error", samples_error(samples, &top->total));
     write_json_amount(json, "objects", &top->objects, samples);
     json_number(json, "stacks", samples->count);
     json_number(json, "stacks_cut", samples->cut);

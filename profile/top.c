@@ -184,28 +184,50 @@ static const char *kind_text(const struct display *display)
                                                                             : "allocated";
 }
 
+/* Formats a number with a sign: "+1.2 MiB". */
+static const char *signed_number(const struct display *display, int64_t number,
+                                 char out[DISPLAY_NUMBER_SIZE + 1])
+{
+    char text[DISPLAY_NUMBER_SIZE];
+
+    snprintf(out, DISPLAY_NUMBER_SIZE + 1, "%s%s", number > 0 ? "+" : "",
+             display_number(display, (double)number, text));
+    return out;
+}
+
+/* Formats the growth of a number of objects: "+125", "0". */
+static const char *signed_count(const struct amount *objects, char out[DISPLAY_NUMBER_SIZE])
+{
+    int64_t growth = amount_growth(objects);
+
+    snprintf(out, DISPLAY_NUMBER_SIZE, growth > 0 ? "+%lld" : "%lld", (long long)growth);
+    return out;
+}
+
 void top_head_write(const struct samples *samples, const struct display *display,
                     const struct amount *total, const struct amount *objects, FILE *out)
 {
     char now[DISPLAY_NUMBER_SIZE], error[DISPLAY_NUMBER_SIZE], period[DISPLAY_NUMBER_SIZE],
-        base[DISPLAY_NUMBER_SIZE];
+        base[DISPLAY_NUMBER_SIZE], growth[DISPLAY_NUMBER_SIZE + 1];
 
     if (display->title) {
         text_write_clean(out, display->title, "");
         fputc('\n', out);
     }
     display_number(display, (double)total->now, now);
-    display_number(display, amount_error(total), error);
+    display_number(display, samples_error(samples, total), error);
     units_bytes((double)samples->period, period);
     if (samples->compares)
-        fprintf(out, "%s: %s, before %s\n", kind_text(display), now,
-                display_number(display, (double)total->base, base));
+        fprintf(out, "%s: %s, before %s, growth %s\n", kind_text(display), now,
+                display_number(display, (double)total->base, base),
+                signed_number(display, amount_growth(total), growth));
     else
-        fprintf(out, "%s: %s in %lld objects, %zu stacks\n", kind_text(display), now,
-                (long long)objects->now, samples->count);
+        fprintf(out, "%s: %s in %lld object%s, %zu stack%s\n", kind_text(display), now,
+                (long long)objects->now, objects->now == 1 ? "" : "s", samples->count,
+                samples->count == 1 ? "" : "s");
     if (samples->period > 1)
-        fprintf(out, "estimated from samples, one in %s; error of the sum about %s\n", period,
-                error);
+        fprintf(out, "estimated from samples, one in %s; error of the %s about %s\n", period,
+                samples->compares ? "growth" : "sum", error);
 }
 
 /* True if the terminal has no space for all columns and a name. */
@@ -246,17 +268,6 @@ static void write_table_row(const struct samples *samples, const struct display 
     write_row_name(samples, display, row, out);
 }
 
-/* Formats a number with a sign: "+1.2 MiB". */
-static const char *signed_number(const struct display *display, int64_t number,
-                                 char out[DISPLAY_NUMBER_SIZE + 1])
-{
-    char text[DISPLAY_NUMBER_SIZE];
-
-    snprintf(out, DISPLAY_NUMBER_SIZE + 1, "%s%s", number > 0 ? "+" : "",
-             display_number(display, (double)number, text));
-    return out;
-}
-
 /*
  * A growth that the sampling alone may have caused is grey, and marked for
  * output without colors.
@@ -265,7 +276,7 @@ static void write_growth_row(const struct samples *samples, const struct display
                              const struct top_row *row, FILE *out)
 {
     char flat[DISPLAY_NUMBER_SIZE + 1], cum[DISPLAY_NUMBER_SIZE + 1], error[DISPLAY_NUMBER_SIZE],
-        base[DISPLAY_NUMBER_SIZE], now[DISPLAY_NUMBER_SIZE];
+        base[DISPLAY_NUMBER_SIZE], now[DISPLAY_NUMBER_SIZE], count[DISPLAY_NUMBER_SIZE];
 
     if (row->within && display->colors)
         fputs("\033[2m", out);
@@ -273,13 +284,13 @@ static void write_growth_row(const struct samples *samples, const struct display
     signed_number(display, amount_growth(&row->whole), cum);
     display_number(display, samples_error(samples, &row->whole), error);
     if (is_narrow(display))
-        fprintf(out, "%10s %10s %10s %+9lld %c ", flat, cum, error,
-                (long long)amount_growth(&row->objects), row->within ? '~' : ' ');
+        fprintf(out, "%10s %10s %10s %9s %c ", flat, cum, error, signed_count(&row->objects, count),
+                row->within ? '~' : ' ');
     else
-        fprintf(out, "%13s %13s %12s %12s %12s %10lld %c ", flat, cum, error,
+        fprintf(out, "%13s %13s %12s %12s %12s %10s %c ", flat, cum, error,
                 display_number(display, (double)row->whole.base, base),
                 display_number(display, (double)row->whole.now, now),
-                (long long)amount_growth(&row->objects), row->within ? '~' : ' ');
+                signed_count(&row->objects, count), row->within ? '~' : ' ');
     write_row_name(samples, display, row, out);
     if (row->within && display->colors)
         fputs("\033[0m", out);
@@ -306,27 +317,28 @@ static void write_rows(const struct samples *samples, const struct display *disp
             write_table_row(samples, display, row, sum, whole, out);
     }
     if (left_out)
-        fprintf(out, "and %zu smaller ones\n", left_out);
+        fprintf(out, "and %zu more %s%s (--rows 0 shows all)\n", left_out,
+                display->lines ? "line" : "function", left_out == 1 ? "" : "s");
     if (samples->folded && shown)
         fputs("memory of library calls counts as their caller's: --no-fold shows them\n", out);
 }
 
 static void write_headings(const struct samples *samples, const struct display *display, FILE *out)
 {
+    const char *row = display->lines ? "line" : "function";
     bool narrow = is_narrow(display);
 
     if (samples->compares && narrow)
-        fprintf(out, "%10s %10s %10s %9s   %s\n", "growth", "with calls", "error", "objects",
-                "function (~: within the error)");
+        fprintf(out, "%10s %10s %10s %9s   %s (~: within the error)\n", "growth", "cum", "error",
+                "objects", row);
     else if (samples->compares)
-        fprintf(out, "%13s %13s %12s %12s %12s %10s   %s\n", "growth", "with calls", "error",
-                "before", "now", "objects", "function (~: within the error)");
+        fprintf(out, "%13s %13s %12s %12s %12s %10s   %s (~: within the error)\n", "growth", "cum",
+                "error", "before", "now", "objects", row);
     else if (narrow)
-        fprintf(out, "%9s %6s %9s %6s %9s  %s\n", "flat", "flat%", "cum", "cum%", "objects",
-                "function");
+        fprintf(out, "%9s %6s %9s %6s %9s  %s\n", "flat", "flat%", "cum", "cum%", "objects", row);
     else
         fprintf(out, "%12s %7s %7s %12s %7s %10s %10s  %s\n", "flat", "flat%", "sum%", "cum",
-                "cum%", "objects", display_is_bytes(display) ? "mean size" : "", "function");
+                "cum%", "objects", display_is_bytes(display) ? "mean size" : "", row);
 }
 
 bool top_write(const struct samples *samples, const struct display *display, FILE *out)

@@ -330,8 +330,8 @@ static bool write_nodes_below(struct writer *writer)
 
 static void write_tree_head(const struct writer *writer)
 {
-    const char *calls = writer->display->inverted ? "allocating call, its callers below it"
-                                                  : "calls, from the outermost";
+    const char *calls =
+        writer->display->inverted ? "calls, innermost first" : "calls, outermost first";
 
     amount_columns_head(writer->samples, writer->display, calls, writer->out);
 }

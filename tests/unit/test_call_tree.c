@@ -270,7 +270,7 @@ static void test_text(void)
     if (CHECK(make(&made, text, NULL, &display))) {
         CHECK(writes(&made, &display,
                      "in use: 700 B in 16 objects, 5 stacks\n"
-                     "    bytes   share    objects  calls, from the outermost\n"
+                     "    bytes   share    objects  calls, outermost first\n"
                      "    700 B  100.0%         16  main (main.c)\n"
                      "    400 B   57.1%          4  |-load (load.c:30)\n"
                      "                              | grow (list.h:5)\n"
@@ -282,7 +282,7 @@ static void test_text(void)
         display = (struct display){.value = VALUE_BYTES, .least = 0.2, .utf8 = true};
         CHECK(writes(&made, &display,
                      "in use: 700 B in 16 objects, 5 stacks\n"
-                     "    bytes   share    objects  calls, from the outermost\n"
+                     "    bytes   share    objects  calls, outermost first\n"
                      "    700 B  100.0%         16  main (main.c)\n"
                      "    400 B   57.1%          4  ├─load (load.c:30)\n"
                      "                              │ grow (list.h:5)\n"
@@ -322,8 +322,8 @@ static void test_runs(void)
             display.width = cases[i].width;
             display.unfolded = cases[i].unfolded;
             snprintf(wanted, sizeof wanted,
-                     "in use: 10 B in 1 objects, 1 stacks\n"
-                     "    bytes   share    objects  calls, from the outermost\n"
+                     "in use: 10 B in 1 object, 1 stack\n"
+                     "    bytes   share    objects  calls, outermost first\n"
                      "     10 B  100.0%%          1  main (main.c:10)\n%30s%s%30sload (load.c:30)\n"
                      "%30sgrow (list.h:5)\n",
                      "", cases[i].wanted, "", "");
