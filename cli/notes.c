@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-static const char *lack_text(enum symbols_lack lack)
+static const char *lack_text(enum symbols_lack lack, bool one)
 {
     switch (lack) {
     case SYMBOLS_LACK_FILE:
@@ -16,7 +16,7 @@ static const char *lack_text(enum symbols_lack lack)
     case SYMBOLS_LACK_TABLE:
         return "it is stripped, and no debug file was found";
     default:
-        return "no symbol covers them";
+        return one ? "no symbol covers it" : "no symbol covers them";
     }
 }
 
@@ -26,17 +26,19 @@ static void print_missing_names(const struct symbols_coverage *coverage)
     char clean[256];
 
     unsigned long long all = coverage->addresses, nameless = all - coverage->with_function;
+    bool one = nameless == 1;
 
     if (*path)
-        message("%s: %llu of %llu addresses have no name: %s%s%s",
-                message_clean(path, clean, sizeof clean), nameless, all, lack_text(coverage->lack),
-                coverage->err ? ": " : "", coverage->err ? strerror(coverage->err) : "");
+        message("%s: %llu of %llu addresses ha%s no name: %s%s%s",
+                message_clean(path, clean, sizeof clean), nameless, all, one ? "s" : "ve",
+                lack_text(coverage->lack, one), coverage->err ? ": " : "",
+                coverage->err ? strerror(coverage->err) : "");
     else
         message(
-            "%llu of %llu addresses in memory without a file have no name: code of a JIT compiler "
+            "%llu of %llu addresses in memory without a file ha%s no name: code of a JIT compiler "
             "that is not in a perf map (/tmp/perf-PID.map), or of a library that is no longer "
             "loaded",
-            nameless, all);
+            nameless, all, one ? "s" : "ve");
 }
 
 static void print_missing(const struct run_note *note)
@@ -48,10 +50,11 @@ static void print_missing(const struct run_note *note)
         print_missing_names(coverage);
     else
         message(
-            "%s: no inlined calls of %llu units: their .dwo files are not here, nor a .dwp "
-            "file: %s",
+            "%s: the inlined calls of %llu unit%s are missing: neither the .dwo file%s nor a .dwp "
+            "file is here: %s",
             message_clean(coverage->path, module, sizeof module),
-            (unsigned long long)coverage->split_missing,
+            (unsigned long long)coverage->split_missing, coverage->split_missing == 1 ? "" : "s",
+            coverage->split_missing == 1 ? "" : "s",
             message_clean(coverage->split_path ? coverage->split_path : "?", path, sizeof path));
 }
 
@@ -77,12 +80,24 @@ static void print_slow_output(const struct run_note *note)
             units_duration(note->count, took));
 }
 
+static void print_truncated_stacks(unsigned long long count)
+{
+    message("%llu stack%s as deep as jemalloc records: %s in [truncated]", count,
+            count == 1 ? " is" : "s are", count == 1 ? "it ends" : "they end");
+}
+
 static void print_periods(const struct run_note *note)
 {
     char first[UNITS_TEXT], second[UNITS_TEXT];
 
     message("the two profiles have different sampling periods: %s and %s",
             units_bytes((double)note->count, first), units_bytes((double)note->total, second));
+}
+
+static void print_odd_lines(unsigned long long count)
+{
+    message("%llu line%s of the profile ha%s an unknown form and %s ignored", count,
+            count == 1 ? "" : "s", count == 1 ? "s" : "ve", count == 1 ? "was" : "were");
 }
 
 static void print_maps(const struct run_note *note)
@@ -119,7 +134,7 @@ void notes_print_profile(void *ctx, const struct run_note *note)
         message("the profile is truncated: it ends within a line, which is not counted");
         break;
     case NOTE_PROFILE_ODD_LINES:
-        message("%llu lines of the profile have an unknown form and were ignored", count);
+        print_odd_lines(count);
         break;
     case NOTE_PROFILE_ODD_MAPS:
     case NOTE_PROFILE_NO_MAPS:
@@ -136,7 +151,7 @@ void notes_print_profile(void *ctx, const struct run_note *note)
         print_perf_map(note);
         break;
     case NOTE_STACKS_TRUNCATED:
-        message("%llu stacks are as deep as jemalloc records: they end in [truncated]", count);
+        print_truncated_stacks(count);
         break;
     case NOTE_PERIODS_DIFFER:
         print_periods(note);

@@ -175,7 +175,8 @@ static void append_way(struct line *line, const struct watch_event *event)
     }
     append(line, ", read from memory in %s", units_duration(event->read->ns, time));
     if (event->read->unsettled)
-        append(line, ", %zu stacks left out as not consistent", event->read->unsettled);
+        append(line, ", %zu stack%s left out as not consistent", event->read->unsettled,
+               event->read->unsettled == 1 ? "" : "s");
 }
 
 static void append_profile(struct line *line, const struct watch_event *event)

@@ -118,8 +118,9 @@ static void print_core_result(const struct core_dump *dump)
     else if (!options_to_stdout(options))
         printf("%s\n", dump->output.path);
     if (dump->reading.unsettled)
-        message("warning: %zu stacks could not be read and are not in the profile",
-                dump->reading.unsettled);
+        message("warning: %zu stack%s could not be read and %s not in the profile",
+                dump->reading.unsettled, dump->reading.unsettled == 1 ? "" : "s",
+                dump->reading.unsettled == 1 ? "is" : "are");
     fflush(stdout); /* the result comes before the closing line */
     if (options->quiet)
         return;
