@@ -109,9 +109,24 @@ static bool sections_prepare(struct debug_file *file, uint64_t *size)
         if (unpacked > SECTIONS_UNPACKED_MAX - *size)
             return false;
         *size += unpacked;
+        if (section->sh_flags & SHF_COMPRESSED)
+            file->unpacked += unpacked;
         if (!used && !is_names_only(object, section))
             object_hide_section(object, i);
     }
+    return true;
+}
+
+/* A small file unpacks to gigabytes, and any number of units may name it: all share one limit. */
+static bool unpack_within_limit(struct debug_info *info, struct debug_file *file)
+{
+    if (!file->split)
+        return true;
+    if (file->unpacked > SECTIONS_UNPACKED_MAX - info->split_unpacked) {
+        file->unpacked = 0;
+        return false;
+    }
+    info->split_unpacked += file->unpacked;
     return true;
 }
 
@@ -120,7 +135,11 @@ bool debug_file_open(struct debug_info *info, struct debug_file *file, struct ob
     uint64_t size = 0;
 
     file->object = object;
-    if (!sections_prepare(file, &size))
+    if (!sections_prepare(file, &size)) {
+        file->unpacked = 0;
+        return false;
+    }
+    if (!unpack_within_limit(info, file))
         return false;
     file->elf = info->lib.elf_memory((char *)object->bytes, object->size);
     info->budget += 2 * size;
@@ -146,6 +165,8 @@ void debug_file_close(struct debug_info *info, struct debug_file *file)
 {
     info->lib.dwarf_end(file->dwarf);
     info->lib.elf_end(file->elf);
+    if (file->split)
+        info->split_unpacked -= file->unpacked;
 }
 
 static bool read_info(struct debug_file *file, Dwarf_Off start, Dwarf_Off end)

@@ -154,6 +154,26 @@ static bool find_split_unit(struct debug_info *info, struct debug_split *split,
     return false;
 }
 
+/*
+ * Bytes that were read or unpacked for a split unit. A package is read once for all
+ * units, but for each of them all its headers are.
+ */
+static uint64_t split_cost(const struct debug_split *split)
+{
+    const struct object *object = split->object;
+
+    return split->file.unpacked +
+           (split->packaged ? split->file.size + object->section_count * sizeof(Elf64_Shdr)
+                            : object->bytes_read);
+}
+
+static void pay_split(struct debug_info *info, const struct debug_split *split)
+{
+    uint64_t cost = split_cost(split);
+
+    info->split_left -= cost < info->split_left ? cost : info->split_left;
+}
+
 static void free_split(struct debug_info *info, struct debug_split *split)
 {
     debug_unit_free(&split->unit);
@@ -183,9 +203,11 @@ static struct debug_split *open_split(struct debug_info *info, struct object *ob
     split->unit = (struct debug_unit){.split = split, .loaded = true, .ready = true};
     if ((parts && !show_parts(object, parts)) || !debug_file_open(info, &split->file, object) ||
         !find_split_unit(info, split, skeleton)) {
+        pay_split(info, split); /* any number of skeletons may name a large file in vain */
         free_split(info, split);
         return NULL;
     }
+    pay_split(info, split);
     split->addresses =
         bytes_from(debug_section(info, &info->own, ".debug_addr"), skeleton->address_base);
     split->ranges = ranges_in_split ? debug_section(info, &split->file, ".debug_rnglists.dwo")
@@ -242,7 +264,7 @@ static struct debug_split *split_of_file(struct debug_info *info, const struct s
     struct debug_split *split = NULL;
     bool more = true;
 
-    for (unsigned i = 0; more && !split && i < SPLIT_ATTEMPTS; i++) {
+    for (unsigned i = 0; more && !split && info->split_left && i < SPLIT_ATTEMPTS; i++) {
         struct object *object = open_split_object(info, skeleton->dir, skeleton->name, i, &more);
         if (object)
             split = open_split(info, object, NULL, skeleton);
@@ -252,13 +274,10 @@ static struct debug_split *split_of_file(struct debug_info *info, const struct s
 
 static bool keep_split(struct debug_info *info, struct debug_unit *unit, struct debug_split *split)
 {
-    uint64_t size = split->packaged ? split->file.size : split->object->bytes_read;
-
     if (!LIST_GROW(info->splits, info->split_capacity, info->split_count))
         return false;
     info->splits[info->split_count++] = split;
-    info->held += size;
-    info->split_left -= size < info->split_left ? size : info->split_left;
+    info->held += split_cost(split);
     split->skeleton = unit;
     unit->body = split;
     return true;

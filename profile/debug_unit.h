@@ -68,6 +68,7 @@ struct debug_file {
     const unsigned char *info; /* .debug_info, valid as long as elf; NULL: no unit is in it */
     uint64_t offset;           /* of .debug_info, if read unit by unit; 0: read completely */
     uint64_t size;             /* of .debug_info */
+    uint64_t unpacked;         /* bytes that its compressed sections take in memory */
 };
 
 /*
@@ -93,7 +94,8 @@ struct debug_info {
     size_t split_count, split_capacity;
     struct object *package; /* the module's .dwp; NULL: none, or not sought yet */
     bool package_sought;
-    uint64_t split_left; /* bytes that may still be read of split files */
+    uint64_t split_left;     /* bytes that may still be read or unpacked of split files */
+    uint64_t split_unpacked; /* bytes that those that are open have unpacked */
     struct debug_missing missing;
     struct debug_file own, supplement;
     struct debug_unit *units; /* sorted by offset; those of the supplement last */

@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-enum { HEADER = 16, COLUMNS_MAX = 16 };
+/* PROBES_MAX: a third of the slots is free (DWARF 5, section 7.3.5.3), so that a few are enough. */
+enum { HEADER = 16, COLUMNS_MAX = 16, PROBES_MAX = 4096 };
 
 struct dwp_index {
     const unsigned char *ids, *rows, *columns, *offsets, *sizes;
@@ -47,7 +48,7 @@ static uint32_t row_of(const struct dwp_index *index, uint64_t id)
     uint32_t mask = index->slot_count - 1, at = (uint32_t)id & mask,
              step = ((uint32_t)(id >> 32) & mask) | 1;
 
-    for (uint32_t i = 0; i < index->slot_count; i++, at = (at + step) & mask) {
+    for (uint32_t i = 0; i < index->slot_count && i < PROBES_MAX; i++, at = (at + step) & mask) {
         uint64_t found;
         memcpy(&found, index->ids + 8ull * at, sizeof found);
         uint32_t row = index_word(index->rows, at);

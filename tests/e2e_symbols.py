@@ -17,6 +17,7 @@ import threading
 import unittest
 from collections import namedtuple
 
+import hostile
 import lib
 
 SOURCES = os.path.join(lib.ROOT, "tests", "symbols")
@@ -541,6 +542,32 @@ class Files(lib.TestCase):
         self.assertEqual(coverage[:3], self.full[1][:3])
         names = lambda all: {chain[-1].name.split(".")[0] for chain in all if chain}
         self.assertEqual(names(chains), names(self.full[0]))
+
+    def test_split_that_unpacks_to_much(self):
+        """Small .dwo files that unpack to much memory are not kept together."""
+        units, zeros = 3, os.path.join(self.where, "zeros")
+        with open(zeros, "wb") as file:
+            file.truncate(96 * hostile.MIB)
+        for i in range(units):
+            source = os.path.join(self.where, "unit%d.c" % i)
+            with open(source, "w") as file:
+                name = "unit%d" % i if i else "main"
+                file.write("int %s(int c) { return c + %d; }\n" % (name, i))
+            run(["gcc", "-g", "-O1", "-gsplit-dwarf", "-c", source, "-o", source[:-1] + "o"])
+            for change in ("--update-section=.debug_str.dwo=" + zeros, "--compress-debug-sections"):
+                run(["objcopy", change, source[:-1] + "dwo"])
+        path = os.path.join(self.where, "units")
+        run(["gcc", *(os.path.join(self.where, "unit%d.o" % i) for i in range(units)), "-o", path])
+        text = "".join("%x\n" % address for address in code_addresses(path, 1))
+        with open(os.path.join(self.where, "addresses"), "w+") as asked:
+            asked.write(text)
+            asked.seek(0)
+            child = subprocess.Popen([RESOLVE, path], stdin=asked, stdout=subprocess.DEVNULL)
+            _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        self.assertEqual(child.returncode, 0)
+        self.assertGreater(usage.ru_maxrss << 10, 96 * hostile.MIB)
+        self.assertLess(usage.ru_maxrss << 10, hostile.limit(224 * hostile.MIB))
 
     def test_unit_without_ranges(self):
         """The ranges of its functions are used instead."""

@@ -68,9 +68,30 @@ static void test_damaged(void)
     CHECK(!find(&made, 7, &unit));
 }
 
+/* A search in a full table ends, although the unit is in it: each skeleton causes one. */
+static void test_full_table(void)
+{
+    enum { MANY = 1 << 14 };
+    static struct {
+        uint32_t head[4];
+        uint64_t ids[MANY];
+        uint32_t rows[MANY], columns[2], offsets[2], sizes[2];
+    } __attribute__((packed)) full = {.head = {5, 2, 1, MANY}, .columns = {1, 3}};
+    struct dwp_unit unit;
+
+    for (size_t i = 0; i < MANY; i++)
+        full.rows[i] = 1;
+    full.ids[100] = MANY; /* the step is 1 */
+    CHECK(dwp_find(&full, sizeof full, MANY, &unit));
+    full.ids[100] = 0;
+    full.ids[MANY - 1] = MANY;
+    CHECK(!dwp_find(&full, sizeof full, MANY, &unit));
+}
+
 int main(void)
 {
     test_versions();
     test_damaged();
+    test_full_table();
     return check_result();
 }
