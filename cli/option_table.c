@@ -38,7 +38,7 @@ const struct option_row option_rows[] = {
      "show the growth since this profile; changes marked ~ or grey are within the sampling error"},
     {"between", '\0', OPTION_BETWEEN, 0, TAKES_FILE, 0, OPTIONS_OF_VERB, "FILE",
      "with --base: a profile of the same process from the time between the two; may be repeated, "
-     "in the order of time. Three or more show how much of the growth is noise, and whether it has "
+     "in the order of time. Two or more show how much of the growth is noise, and whether it has "
      "stopped"},
     {"core", '\0', OPTION_TEXT, AT(core), TAKES_CORE, 0, OPTIONS_OF_VERB, "FILE",
      "read a process that has ended from its core file, in place of a PID; - is stdin, for a "
