@@ -19,7 +19,8 @@ enum {
     UNLIMITED_WIDTH = 120, /* columns for which an unlimited width is laid out */
 };
 
-#define MARKS "  ~ unclear, = stopped"
+#define RATE_LEAST 0.5 /* bytes per second below which nothing changes */
+#define MARKS      "  ~ unclear, = stopped"
 
 /* The keys, for narrower and narrower terminals. */
 static const char *const key_lines[] = {
@@ -52,7 +53,7 @@ static const char *bytes_text(double bytes, bool compact, char out[UNITS_TEXT])
 
 static const char *rate_text(double bytes_per_second, bool compact, char out[UNITS_TEXT])
 {
-    if (fabs(bytes_per_second) < 0.5)
+    if (fabs(bytes_per_second) < RATE_LEAST)
         return strcpy(out, "-");
     units_rate(bytes_per_second, out);
     return compact ? units_shorten(out) : out;
@@ -134,7 +135,9 @@ static void write_title(struct layout *view)
 
 static const char *rate_of(const struct layout *view, enum gauge gauge, char out[UNITS_TEXT])
 {
-    return rate_text(trends_rate(&view->model->trends, gauge), false, out);
+    double rate = trends_rate(&view->model->trends, gauge);
+
+    return units_rate(fabs(rate) < RATE_LEAST ? 0 : rate, out);
 }
 
 static const char *trend_word(enum direction trend)

@@ -287,7 +287,7 @@ static void test_verdicts(void)
     add_gauges(&model, 200 * MIB, 150 * MIB, true);
     add_gauges(&model, 200 * MIB, 150 * MIB, true);
     lay_out(&shown, &page, 80, 24, 0);
-    CHECK(has(&shown, "steady: allocated -, RSS - (over 2 s)\n"));
+    CHECK(has(&shown, "steady: allocated 0 B/s, RSS 0 B/s (over 2 s)\n"));
     add_gauges(&model, 230 * MIB, 150 * MIB, true);
     add_gauges(&model, 260 * MIB, 150 * MIB, true);
     lay_out(&shown, &page, 0, 0, 0);
