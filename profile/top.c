@@ -341,6 +341,23 @@ static void write_headings(const struct samples *samples, const struct display *
                 "cum%", "objects", display_is_bytes(display) ? "mean size" : "", row);
 }
 
+static bool top_has_rows(const struct top *top, const struct samples *samples,
+                         const struct display *display)
+{
+    for (size_t i = 0; i < top->count; i++)
+        if (top_shows(top, samples, display, &top->rows[i].whole))
+            return true;
+    return false;
+}
+
+static bool top_has_changed(const struct top *top)
+{
+    for (size_t i = 0; i < top->count; i++)
+        if (amount_growth(&top->rows[i].whole))
+            return true;
+    return false;
+}
+
 bool top_write(const struct samples *samples, const struct display *display, FILE *out)
 {
     struct top top;
@@ -350,7 +367,10 @@ bool top_write(const struct samples *samples, const struct display *display, FIL
         return false;
     top_head_write(samples, display, &top.total, &top.objects, out);
     good = summary_write(samples, display, &top.total, out);
-    write_headings(samples, display, out);
+    if (top_has_rows(&top, samples, display))
+        write_headings(samples, display, out);
+    else if (samples->compares && !top_has_changed(&top))
+        fputs("no stack has changed\n", out);
     write_rows(samples, display, &top, out);
     free(top.rows);
     return good;

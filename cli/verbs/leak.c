@@ -53,15 +53,24 @@ static void print_counted(const struct leak *leak)
                units_change(leak->after.overhead - leak->before.overhead, change));
 }
 
-/* Memory that was allocated before sampling has no stack. */
+/*
+ * Memory that was allocated before sampling has no stack. An estimate may exceed
+ * what is counted.
+ */
 static void print_coverage(const struct leak *leak)
 {
+    double percent = leak_covered_percent(leak);
     char sampled[UNITS_TEXT], of[UNITS_TEXT];
 
     units_bytes(leak->after.sampled, sampled);
+    units_bytes(leak_covered_whole(leak), of);
+    if (leak->after.counted && percent >= 100) {
+        printf("covered: the samples represent %s, about all that is allocated (%s)\n", sampled,
+               of);
+        return;
+    }
     if (leak->after.counted)
-        printf("covered: the samples represent %s, %.1f %% of %s; ", sampled,
-               leak_covered_percent(leak), units_bytes(leak_covered_whole(leak), of));
+        printf("covered: the samples represent %s, %.1f %% of %s; ", sampled, percent, of);
     else
         printf("covered: the samples represent %s; ", sampled);
     printf("memory allocated before sampling started is not covered\n");
