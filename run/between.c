@@ -39,9 +39,23 @@ void between_free(struct between *between)
 
 static void drop_threads(struct heap_profile *profile)
 {
+    for (size_t i = 0; i < profile->thread_count; i++)
+        free(profile->threads[i].name);
+    free(profile->threads);
     free(profile->thread_lines);
+    profile->threads = NULL;
     profile->thread_lines = NULL;
-    profile->thread_line_count = 0;
+    profile->thread_count = profile->thread_line_count = 0;
+}
+
+static size_t thread_bytes(const struct heap_profile *profile)
+{
+    size_t bytes = profile->thread_count * sizeof *profile->threads;
+
+    for (size_t i = 0; i < profile->thread_count; i++)
+        if (profile->threads[i].name)
+            bytes += strlen(profile->threads[i].name) + 1;
+    return bytes;
 }
 
 static size_t profile_bytes(const struct heap_profile *profile)
@@ -49,7 +63,8 @@ static size_t profile_bytes(const struct heap_profile *profile)
     return profile->address_count * sizeof *profile->addresses +
            profile->frame_count * sizeof *profile->frames +
            profile->stack_count * sizeof *profile->stacks +
-           (profile->line_count + profile->thread_line_count) * sizeof *profile->lines;
+           (profile->line_count + profile->thread_line_count) * sizeof *profile->lines +
+           thread_bytes(profile);
 }
 
 static size_t bytes_kept(const struct between *between)
