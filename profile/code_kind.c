@@ -175,8 +175,9 @@ enum code_kind code_kind(const char *name)
     enum code_kind kind = kind_of_plain(name, part);
     char head[HEAD_SIZE];
 
-    if (kind == CODE_OWN)
-        kind = kind_in_rust(part);
+    if (kind != CODE_OWN || name_is_tangled(part))
+        return kind;
+    kind = kind_in_rust(part);
     if (kind != CODE_OWN || begins_with_impl(part))
         return kind;
     short_name(name, head, sizeof head);

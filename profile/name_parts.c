@@ -4,12 +4,14 @@
 #include <ctype.h>
 #include <string.h>
 
-enum { NESTED_MAX = 512 };
+/* ODD_MAX: more brackets without a partner than any name has. */
+enum { NESTED_MAX = 512, ODD_MAX = 16 };
 
 /* The brackets that are open. */
 struct nesting {
     char open[NESTED_MAX];
     size_t depth;
+    size_t odd; /* the '<' so far that were not brackets */
 };
 
 bool name_begins(struct name_part part, const char *text)
@@ -67,6 +69,7 @@ static bool close_bracket(struct nesting *nesting, char ch)
         if (nesting->open[nesting->depth - 1] != '<')
             return false;
         nesting->depth--;
+        nesting->odd++;
     }
     if (nesting->depth == 0)
         return false;
@@ -110,6 +113,15 @@ static const char *skip_no_bracket(struct name_part part, char before)
     return NULL;
 }
 
+/* True if one of the characters would be a bracket elsewhere. */
+static bool has_bracket(const char *at, const char *end)
+{
+    while (at < end)
+        if (strchr("<([{", *at++))
+            return true;
+    return false;
+}
+
 const char *name_skip_bracket(struct name_part part)
 {
     struct nesting nesting = {.depth = 0};
@@ -129,6 +141,26 @@ const char *name_skip_bracket(struct name_part part)
             return part.at;
     }
     return NULL;
+}
+
+bool name_is_tangled(struct name_part part)
+{
+    struct nesting nesting = {.depth = 0};
+    char before = ' ';
+
+    while (part.at < part.end && nesting.odd <= ODD_MAX) {
+        const char *behind = skip_no_bracket(part, before);
+        if (behind) {
+            nesting.odd += has_bracket(part.at, behind);
+            before = behind[-1];
+            part.at = behind;
+            continue;
+        }
+        if (!follow_brackets(&nesting, *part.at, before))
+            nesting.odd += nesting.depth + 1; /* no bracket that is open can be skipped */
+        before = *part.at++;
+    }
+    return nesting.odd + nesting.depth > ODD_MAX;
 }
 
 const char *name_search(struct name_part part, const char *text)

@@ -23,6 +23,11 @@ bool name_begins(struct name_part part, const char *text);
  */
 const char *name_skip_bracket(struct name_part part);
 /*
+ * True if many brackets have no partner, or are those of operators: looking for each
+ * partner would take a search through the whole name, and it is no name of a compiler.
+ */
+bool name_is_tangled(struct name_part part);
+/*
  * Returns the position after an operator's name, if the part begins with it:
  * "operator<<", "operator()", "operator new[]". NULL: it does not, or the
  * operator is a conversion ("operator int").

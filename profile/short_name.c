@@ -358,7 +358,7 @@ const char *short_name(const char *name, char *out, size_t size)
     struct shortener from = {
         .from = {start, start + strlen(start)}, .out = out, .len = 0, .size = size};
 
-    if (!is_no_name(name))
+    if (!is_no_name(name) && !name_is_tangled(from.from))
         shorten_part(&from);
     out[from.len] = '\0';
     if (from.len == 0)

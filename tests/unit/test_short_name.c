@@ -138,6 +138,8 @@ static void test_odd(void)
     CHECK(shortens("<", "<") && shortens("(", "(") && shortens("f(", "f(") &&
           shortens("a<b", "a<b"));
     CHECK(shortens(" ", " ") && shortens(">", ">") && shortens("()", "()"));
+    CHECK(shortens("f(a<b<c)", "f") && shortens("f(<<<<<<<<<<<<<<<<)", "f"));
+    CHECK(shortens("f(<<<<<<<<<<<<<<<<<)", "f(<<<<<<<<<<<<<<<<<)")); /* no compiler's */
     CHECK(strcmp(short_name("abcdef", out, sizeof out), "abc") == 0);
     CHECK(strcmp(short_name("abcdef()", out, 1), "") == 0);
 }
