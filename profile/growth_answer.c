@@ -11,6 +11,7 @@ enum {
     PLACE_CALLS = 2,
     PLACE_BYTES = PLACE_CALLS * (NAME_BYTES + 128),
     TEXT_BYTES = 64,
+    INTERVAL_BYTES = 2 * DISPLAY_NUMBER_SIZE + 16,
 };
 
 static const char *const verdict_names[] = {
@@ -112,6 +113,21 @@ static double best_estimate(const struct trend *trend)
                                                                    : trend->bytes;
 }
 
+/* "928 KiB/s to 1.1 MiB/s"; "exact" if every allocation was sampled. part: of the growth. */
+static const char *describe_interval(const struct trend *trend, double part, const char *per,
+                                     const struct display *display, char out[INTERVAL_BYTES])
+{
+    char low[DISPLAY_NUMBER_SIZE], high[DISPLAY_NUMBER_SIZE];
+
+    if (trend->high > trend->low)
+        snprintf(out, INTERVAL_BYTES, "%s%s to %s%s",
+                 display_bytes(display, trend->low * part, low), per,
+                 display_bytes(display, trend->high * part, high), per);
+    else
+        strcpy(out, "exact");
+    return out;
+}
+
 /* "1.02 MiB/s (928 KiB/s to 1.1 MiB/s), 16.1 MiB in 16 s" */
 static void describe_growth(const struct growth_row *row, const struct growth *growth,
                             const struct display *display, char *out, size_t size)
@@ -119,12 +135,11 @@ static void describe_growth(const struct growth_row *row, const struct growth *g
     const struct trend *trend = &row->trend;
     const double seconds = growth->seconds, part = seconds > 0 ? 1 / seconds : 1;
     const char *per = seconds > 0 ? "/s" : "";
-    char best[DISPLAY_NUMBER_SIZE], low[DISPLAY_NUMBER_SIZE], high[DISPLAY_NUMBER_SIZE],
-        all[DISPLAY_NUMBER_SIZE], time[UNITS_TEXT];
-    int len = snprintf(out, size, "%s%s (%s%s to %s%s)",
-                       display_bytes(display, best_estimate(trend) * part, best), per,
-                       display_bytes(display, trend->low * part, low), per,
-                       display_bytes(display, trend->high * part, high), per);
+    char best[DISPLAY_NUMBER_SIZE], all[DISPLAY_NUMBER_SIZE], interval[INTERVAL_BYTES],
+        time[UNITS_TEXT];
+    int len =
+        snprintf(out, size, "%s%s (%s)", display_bytes(display, best_estimate(trend) * part, best),
+                 per, describe_interval(trend, part, per, display, interval));
 
     if (seconds > 0)
         snprintf(out + len, size - (size_t)len, ", %s in %s",
@@ -132,21 +147,22 @@ static void describe_growth(const struct growth_row *row, const struct growth *g
                  units_duration((uint64_t)(seconds * 1e9), time));
 }
 
+/* A growth that has stopped: the process has not, so the sentence does not say "stopped". */
 static int describe_stopped(const struct growth_row *row, const struct growth *growth,
                             const char *place, const struct display *display, char *out,
                             size_t size)
 {
     const struct trend *trend = &row->trend;
     double ago = growth->seconds - trend->stopped;
-    char all[DISPLAY_NUMBER_SIZE], low[DISPLAY_NUMBER_SIZE], high[DISPLAY_NUMBER_SIZE],
-        time[UNITS_TEXT], since[TEXT_BYTES] = "";
+    char all[DISPLAY_NUMBER_SIZE], interval[INTERVAL_BYTES], time[UNITS_TEXT],
+        until[TEXT_BYTES] = "";
 
     if (growth->seconds > 0 && ago > 0)
-        snprintf(since, sizeof since, " %s ago", units_duration((uint64_t)(ago * 1e9), time));
-    return snprintf(out, size, "grew, then stopped%s: %s by %s (%s to %s)", since, place,
+        snprintf(until, sizeof until, ", until %s ago",
+                 units_duration((uint64_t)(ago * 1e9), time));
+    return snprintf(out, size, "no longer growing: %s grew by %s (%s)%s", place,
                     display_bytes(display, best_estimate(trend), all),
-                    display_bytes(display, trend->low, low),
-                    display_bytes(display, trend->high, high));
+                    describe_interval(trend, 1, "", display, interval), until);
 }
 
 static void describe_none(const struct growth_answer *answer, const struct display *display,

@@ -1,6 +1,6 @@
 /* Growth by stack: order, sums, rates, cuts, and the calls of a row. */
 #include "check.h"
-#include "profile/growth.h"
+#include "profile/growth_answer.h"
 #include "stub_symbols.h"
 
 #include <math.h>
@@ -192,9 +192,50 @@ static void test_error(void)
     unmake(&made);
 }
 
+static bool answers(const struct made *made, struct growth *growth, const char *wanted)
+{
+    struct display display = {.value = VALUE_BYTES};
+    struct growth_answer answer;
+    char text[512];
+
+    growth_answer_choose(&answer, growth, &made->samples);
+    growth_answer_text(&answer, growth, &made->samples, &display, text, sizeof text);
+    if (strcmp(text, wanted) != 0)
+        fprintf(stderr, "%s\n", text);
+    return strcmp(text, wanted) == 0;
+}
+
+/* The innermost call may be a wrapper: its caller is named, too. */
+static void test_answer(void)
+{
+    struct growth growth;
+    struct made made;
+
+    if (CHECK(make(&made, now, before)) && CHECK(growth_make(&growth, &made.samples, 4))) {
+        growth.rows[0].trend.verdict = TREND_UNCLEAR;
+        CHECK(answers(&made, &growth,
+                      "leaking: grow (list.h:5) <- load (load.c:30) grows by 25 B/s (exact), 100 B "
+                      "in 4 s; so does 1 more stack"));
+        growth.rows[1].trend = (struct trend){
+            .bytes = 100, .low = 90, .high = 110, .verdict = TREND_STOPPED, .stopped = 1};
+        growth.rows[2].trend.verdict = TREND_STOPPED;
+        CHECK(answers(&made, &growth,
+                      "no longer growing: grow (list.h:5) <- load (load.c:30) grew by 100 B (90 B "
+                      "to 110 B), until 3 s ago; so did 1 more stack"));
+        growth.rows[1].trend.verdict = growth.rows[2].trend.verdict = TREND_UNCLEAR;
+        growth.rows[0].trend.high = 160;
+        CHECK(answers(&made, &growth,
+                      "nothing grows beyond the sampling error: growth of one stack by up to 160 B "
+                      "would not be seen"));
+        growth_free(&growth);
+    }
+    unmake(&made);
+}
+
 int main(void)
 {
     test_rows();
+    test_answer();
     test_shown();
     test_calls();
     test_table();
