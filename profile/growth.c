@@ -187,7 +187,7 @@ static uint32_t write_stack_row(const struct growth *growth, const struct sample
                                                                    verdict[UNITS_TEXT + 16];
     uint32_t left_out;
 
-    if (growth->seconds > 0)
+    if (growth->seconds > 0 && row->trend.verdict != TREND_STOPPED)
         snprintf(per_s, sizeof per_s, "%s/s", signed_bytes(display, row->bytes_per_s, rate));
     if (row->within && display->colors)
         fputs("\033[2m", out);
@@ -209,9 +209,9 @@ static void write_rest(const struct growth *growth, const struct display *displa
     for (size_t i = shown; i < growth->count; i++)
         rest = add_saturated(rest, growth->rows[i].bytes);
     if (shown < growth->count)
-        fprintf(out, "%11s in %zu more stack%s (--rows 0 shows all)\n",
+        fprintf(out, "%11s in %zu %sstack%s (--rows 0 shows all)\n",
                 signed_bytes(display, (double)rest, bytes), growth->count - shown,
-                growth->count - shown == 1 ? "" : "s");
+                shown ? "more " : "", growth->count - shown == 1 ? "" : "s");
 }
 
 void growth_write(const struct growth *growth, const struct samples *samples,
@@ -224,8 +224,9 @@ void growth_write(const struct growth *growth, const struct samples *samples,
         fputs("no sampled stack has changed\n", out);
         return;
     }
-    fprintf(out, "%11s %24s %13s %s\n", "growth", "interval (95 %)",
-            growth->seconds > 0 ? "rate" : "", "trend, and the stack below");
+    if (shown)
+        fprintf(out, "%11s %24s %13s %s\n", "growth", "interval (95 %)",
+                growth->seconds > 0 ? "rate" : "", "trend, and the stack below");
     for (size_t i = 0; i < shown; i++)
         left_out += write_stack_row(growth, samples, display, &growth->rows[i], out);
     if (left_out)

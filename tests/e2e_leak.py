@@ -141,8 +141,8 @@ class Leak(e2e_record.TestCase):
         first, call = lines[heading + 1 : heading + 3]
         self.assertRegex(
             first,
-            r"^ +\+[\d.]+ .iB +\+[\d.]+ .?i?B to \+[\d.]+ .?i?B +\+[\d.]+ .?i?B/s "
-            r"(grows|stopped \S+ m?s ago)$",
+            r"^ +\+[\d.]+ .iB +\+[\d.]+ .?i?B to \+[\d.]+ .?i?B +"
+            r"(\+[\d.]+ .?i?B/s grows|stopped \S+ m?s ago)$",
         )
         self.assertRegex(call, r"^ +leak_here \(leaky\.c:\d+\)$")
         self.assertIn("interrupted; sampled for ", err)

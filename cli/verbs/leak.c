@@ -128,9 +128,10 @@ static void print_class(const struct leak *leak, const struct growth *growth,
     char counted[UNITS_TEXT], low[UNITS_TEXT], high[UNITS_TEXT];
 
     if (check_class(leak, growth, samples, &check))
-        printf("  objects of %llu bytes: jemalloc counts %s; the samples say %s to %s\n",
+        printf("  objects of %llu bytes: jemalloc counts %s; the samples say %s to %s%s\n",
                (unsigned long long)check.size, units_change(check.counted, counted),
-               units_change(check.low, low), units_change(check.high, high));
+               units_change(check.low, low), units_change(check.high, high),
+               leak->dropped.known ? " (older ones that were freed are not subtracted)" : "");
 }
 
 static void print_answer(const struct leak_verb *verb, const struct growth *growth,
