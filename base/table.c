@@ -6,21 +6,6 @@
 
 enum { TABLE_FIRST = 64 };
 
-/* The finalizer of MurmurHash3: every input bit affects every output bit. */
-static uint64_t mix(uint64_t x)
-{
-    x ^= x >> 33;
-    x *= 0xff51afd7ed558ccdu;
-    x ^= x >> 33;
-    x *= 0xc4ceb9fe1a85ec53u;
-    return x ^ (x >> 33);
-}
-
-uint64_t table_hash_number(const struct table *table, uint64_t number)
-{
-    return mix(mix(number ^ table->seed) + table->seed);
-}
-
 uint64_t table_hash_bytes(const struct table *table, const void *bytes, size_t len)
 {
     const unsigned char *p = bytes;
@@ -28,11 +13,11 @@ uint64_t table_hash_bytes(const struct table *table, const void *bytes, size_t l
 
     for (; len >= sizeof word; p += sizeof word, len -= sizeof word) {
         memcpy(&word, p, sizeof word);
-        hash = mix(hash ^ word) + table->seed;
+        hash = table_mix(hash ^ word) + table->seed;
     }
     word = 0;
     memcpy(&word, p, len);
-    return mix(hash ^ word);
+    return table_mix(hash ^ word);
 }
 
 static struct table_slot *find_free(const struct table *table, uint32_t hash)

@@ -27,8 +27,21 @@ typedef bool (*table_same)(const void *ctx, uint32_t index, const void *key);
 
 void table_init(struct table *table);
 
-/* Hashes for table_put. */
-uint64_t table_hash_number(const struct table *table, uint64_t number);
+/* The finalizer of MurmurHash3: every input bit affects every output bit. */
+static inline uint64_t table_mix(uint64_t x)
+{
+    x ^= x >> 33;
+    x *= 0xff51afd7ed558ccdu;
+    x ^= x >> 33;
+    x *= 0xc4ceb9fe1a85ec53u;
+    return x ^ (x >> 33);
+}
+
+/* Hashes for table_put. The one of a number is inline: a large profile has millions of frames. */
+static inline uint64_t table_hash_number(const struct table *table, uint64_t number)
+{
+    return table_mix(table_mix(number ^ table->seed) + table->seed);
+}
 uint64_t table_hash_bytes(const struct table *table, const void *bytes, size_t len);
 
 /*
