@@ -1,4 +1,5 @@
 #include "profile/module_symbols.h"
+#include "profile/code_kind.h"
 #include "profile/demangle.h"
 
 #include <string.h>
@@ -50,7 +51,8 @@ void module_symbols_open(struct module_symbols *module, const struct symbol_mapp
     module->lack = module_files_open(&module->files, mapping, options, &module->err);
     if (module->lack)
         return;
-    module->no_inlines = options->no_inlines;
+    module->no_inlines = options->no_inlines || (!options->system_lines &&
+                                                 code_kind_of_module(mapping->path) == CODE_SYSTEM);
 }
 
 /* Reads the tables when the first address needs them: many modules have none in a profile. */

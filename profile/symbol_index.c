@@ -110,6 +110,12 @@ bool symbol_index_add(struct symbol_index *index, struct object *object, struct 
     return true;
 }
 
+/* True for glibc's own name of a function that has another one too: __GI___clone3. */
+static bool is_hidden_alias(const struct index_symbol *symbol)
+{
+    return strncmp(symbol->name, "__GI_", 5) == 0;
+}
+
 static int binding_rank(const struct index_symbol *symbol)
 {
     return symbol->binding == STB_LOCAL ? 0 : symbol->binding == STB_WEAK ? 1 : 2;
@@ -126,6 +132,8 @@ static int compare_symbols(const void *a, const void *b)
         return x->size ? 1 : -1;
     if (x->code != y->code)
         return x->code ? 1 : -1;
+    if (is_hidden_alias(x) != is_hidden_alias(y))
+        return is_hidden_alias(x) ? -1 : 1;
     if (binding_rank(x) != binding_rank(y))
         return binding_rank(x) - binding_rank(y);
     return strcmp(y->name, x->name);

@@ -56,18 +56,19 @@ static fault_code parse_part(struct part *part, struct sink *text, enum format f
 
 /* Opens a part; `first` is the first one, whose symbols serve all parts with its mappings. */
 static fault_code open_part(struct part *part, const struct part *first,
-                            const struct present_source *source, enum format format, bool once,
-                            struct fault *fault)
+                            const struct present_source *source,
+                            const struct presentation *presentation, bool once, struct fault *fault)
 {
     struct symbols_options symbols;
     fault_code rc;
 
     part->source = source;
-    rc = parse_part(part, source->text, format, fault);
+    rc = parse_part(part, source->text, presentation->format, fault);
     if (rc != FAULT_NONE || (part != first && heap_same_mappings(&part->profile, &first->profile)))
         return rc;
     symbols = *source->symbols;
     symbols.once = once;
+    symbols.system_lines = presentation->display.lines || presentation->display.list;
     part->symbols = locations_symbols(&part->profile, &symbols);
     return part->symbols ? FAULT_NONE : no_memory(fault);
 }
@@ -303,7 +304,7 @@ static fault_code present_parts(const struct presentation *presentation,
         if (sources[i].parsed)
             borrow_part(&parts[i], &sources[i], &parts[0].profile);
         else
-            rc = open_part(&parts[i], &parts[0], &sources[i], presentation->format, once, fault);
+            rc = open_part(&parts[i], &parts[0], &sources[i], presentation, once, fault);
     }
     if (rc == FAULT_NONE)
         rc = present_samples(presentation, parts, count, out, fault);
