@@ -568,6 +568,7 @@ class Output(TestCase):
         self.assert_profile(out + rest)
 
     def test_reader_that_leaves(self):
+        """Silent, as other tools are; profiling is off again."""
         victim = self.victim("malloc")
         read_end, write_end = os.pipe()
         tool = self.start("record", victim.pid, "-d", "50ms", "-o", "-", stdout=write_end)
@@ -576,7 +577,7 @@ class Output(TestCase):
         os.close(read_end)
         code, _, err = self.end(tool)
         self.assertEqual(code, lib.OUTPUT_FAILED, err)
-        self.assertIn("EPIPE", err)
+        self.assertNotIn("cause:", err)
         self.assert_active(victim.pid, False)
 
     def test_interrupted_while_nobody_reads(self):

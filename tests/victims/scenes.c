@@ -24,7 +24,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-#define CALLER __attribute__((noinline, noclone))
+#define CALLER __attribute__((noinline))
 
 enum { OBJECT = 4096, MIB = (1 << 20) / OBJECT, OLD = 1229 * MIB, TURNS = 10 };
 
