@@ -274,7 +274,7 @@ const struct verb verb_report = {
              "extension also names its format: -f html"},
             {"sort", "BY",
              "flat: by what a function allocates itself (default);\n"
-             "cum: with all that it calls"},
+             "cum: including all that it calls"},
             {"json", NULL, "the same as -f json; an error is {\"error\": {...}}"},
             {"quiet", NULL, "suppress messages about missing symbols"},
         },
