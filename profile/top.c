@@ -222,7 +222,8 @@ void top_head_write(const struct samples *samples, const struct display *display
                 display_number(display, (double)total->base, base),
                 signed_number(display, amount_growth(total), growth));
     else
-        fprintf(out, "%s: %s in %lld object%s, %zu stack%s\n", kind_text(display), now,
+        fprintf(out, "%s: %s%s%lld object%s, %zu stack%s\n", kind_text(display),
+                display_is_bytes(display) ? now : "", display_is_bytes(display) ? " in " : "",
                 (long long)objects->now, objects->now == 1 ? "" : "s", samples->count,
                 samples->count == 1 ? "" : "s");
     if (samples->period > 1)
