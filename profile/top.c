@@ -178,10 +178,15 @@ bool top_shows(const struct top *top, const struct samples *samples, const struc
     return size > 0 && size >= display->least * fabs(whole_of(samples, top));
 }
 
+/* True if the numbers are of all allocations, not only of those in use. */
+static bool is_total(const struct display *display)
+{
+    return display->value == VALUE_TOTAL_BYTES || display->value == VALUE_TOTAL_OBJECTS;
+}
+
 static const char *kind_text(const struct display *display)
 {
-    return display->value == VALUE_BYTES || display->value == VALUE_OBJECTS ? "in use"
-                                                                            : "allocated";
+    return is_total(display) ? "allocated" : "in use";
 }
 
 /* Formats a number with a sign: "+1.2 MiB". */
@@ -229,6 +234,8 @@ void top_head_write(const struct samples *samples, const struct display *display
     if (samples->period > 1)
         fprintf(out, "estimated from samples, one in %s; error of the %s about %s\n", period,
                 samples->compares ? "growth" : "sum", error);
+    if (is_total(display) && !samples->accumulates)
+        fputs("the profile has only memory in use: all allocations need prof_accum:true\n", out);
 }
 
 /* True if the terminal has no space for all columns and a name. */

@@ -174,6 +174,9 @@ class Recorded(Case):
         )
         self.assertLessEqual(abs(size - jeprof), 2)
         self.assertEqual(self.totals("5.3.0", "alloc_space")[0], 0)
+        for version, told in (("5.3.0", True), ("5.3.0-accum", False)):
+            text = self.report(fixture(version), "--value", "alloc_space")
+            self.assertEqual("all allocations need prof_accum:true" in text, told, text)
 
     def test_totals_are_near_the_truth(self):
         for version in VERSIONS:
