@@ -1,6 +1,6 @@
 #include "profile/locations.h"
 #include "base/list.h"
-#include "profile/short_name.h"
+#include "profile/names/short_name.h"
 
 #include <stdio.h>
 #include <string.h>

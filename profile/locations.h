@@ -10,9 +10,9 @@
 
 #include "base/arena.h"
 #include "base/table.h"
-#include "profile/code_kind.h"
 #include "profile/heap.h"
-#include "profile/symbols.h"
+#include "profile/names/code_kind.h"
+#include "profile/symbols/symbols.h"
 
 struct function {
     const char *name;            /* demangled, or "module+0x1234" */

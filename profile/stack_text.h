@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "profile/display.h"
+#include "profile/samples.h"
 
 enum {
     STACK_TEXT_MAX = 1024, /* calls; deeper stacks are cut even if all calls are asked for */

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "base/fault.h"
-#include "profile/symbols.h"
+#include "profile/symbols/symbols.h"
 
 enum run_note_kind {
     /* of sampling */

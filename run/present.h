@@ -2,7 +2,7 @@
 #pragma once
 
 #include "jemalloc/sink.h"
-#include "profile/display.h"
+#include "profile/views/display.h"
 #include "run/events.h"
 #include "run/format.h"
 #include "run/output.h"

@@ -26,8 +26,11 @@ BELOW = {
     "elf": ("attach",),
     "inject": ("elf",),
     "jemalloc": ("inject",),
-    "profile": ("elf",),
-    "run": ("jemalloc", "profile"),
+    "profile/names": ("elf",),
+    "profile/symbols": ("profile/names",),
+    "profile": ("profile/symbols",),
+    "profile/views": ("profile",),
+    "run": ("jemalloc", "profile/views"),
     "cli": ("run",),
 }
 BELOW_JEMALLOC = ("base", "host", "attach", "elf", "inject")
@@ -50,7 +53,9 @@ def below(folder):
 
 
 def folder_of(path):
-    return path.split("/")[0]
+    folders = path.split("/")
+    inner = "/".join(folders[:2])
+    return inner if inner in BELOW else folders[0]
 
 
 def upward_includes(sources):
@@ -196,10 +201,11 @@ class Layers(Rule):
             "host/a.c": '#include "host/b.h"\n#include "base/c.h"\n#include <elf/x.h>\n',
             "host/d.h": '#  include "elf/modules.h"\n',
             "profile/e.c": '#include "elf/modules.h"\n#include "inject/call.h"\n',
+            "profile/f.h": '#include "profile/symbols/a.h"\n#include "profile/views/b.h"\n',
             "run/f.c": '#include "profile/heap.h"\n#include "cli/verbs.h"\n',
         }))
         self.assertEqual(found, [("host/d.h", "elf/modules.h"), ("profile/e.c", "inject/call.h"),
-                                 ("run/f.c", "cli/verbs.h")])
+                                 ("profile/f.h", "profile/views/b.h"), ("run/f.c", "cli/verbs.h")])
         self.assertEqual(list(users_of_options({
             "run/a.h": "int f(const struct options *o);", "run/b.h": "/* struct options */",
             "run/c.h": "struct options_of_it x;", "cli/d.h": "struct options;"})), ["run/a.h"])

@@ -3,8 +3,8 @@
 #include "base/util.h"
 #include "cli/message.h"
 #include "cli/output/columns.h"
-#include "profile/call_label.h"
 #include "profile/stack_text.h"
+#include "profile/views/call_label.h"
 
 #include <inttypes.h>
 #include <string.h>

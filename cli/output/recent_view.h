@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/json.h"
-#include "profile/display.h"
+#include "profile/views/display.h"
 #include "run/recent_sites.h"
 
 enum recent_order { RECENT_BY_AGE, RECENT_BY_SIZE, RECENT_BY_LIFETIME };

@@ -2,7 +2,7 @@
 #include "base/units.h"
 #include "cli/output/columns.h"
 #include "cli/output/usage_aged.h"
-#include "profile/short_name.h"
+#include "profile/names/short_name.h"
 
 #include <math.h>
 #include <stdio.h>

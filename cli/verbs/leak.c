@@ -6,7 +6,7 @@
 #include "cli/output/attachment_json.h"
 #include "cli/presentation.h"
 #include "cli/verbs/verbs.h"
-#include "profile/growth_answer.h"
+#include "profile/views/growth_answer.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,8 +3,8 @@
  * bytes. The package is where the program's is sought; no other file is.
  */
 #include "fuzz.h"
-#include "profile/dwp_index.h"
-#include "profile/symbols.h"
+#include "profile/symbols/dwp_index.h"
+#include "profile/symbols/symbols.h"
 
 #include <fcntl.h>
 #include <stdio.h>

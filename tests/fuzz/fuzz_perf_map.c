@@ -3,7 +3,7 @@
  * plain search for the last line that covers an address.
  */
 #include "fuzz.h"
-#include "profile/perf_map.h"
+#include "profile/symbols/perf_map.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* A function's name, which may be any text: shortened, and judged whose code it is. */
 #include "fuzz.h"
-#include "profile/code_kind.h"
-#include "profile/name_parts.h"
-#include "profile/short_name.h"
+#include "profile/names/code_kind.h"
+#include "profile/names/name_parts.h"
+#include "profile/names/short_name.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Files of source code: lines that cover the text, and nothing in them that acts on a terminal. */
 #include "fuzz.h"
-#include "profile/source_file.h"
+#include "profile/symbols/source_file.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* A file with symbol tables and debug information, and addresses in all of its code. */
 #include "fuzz.h"
-#include "profile/symbols.h"
+#include "profile/symbols/symbols.h"
 
 #include <fcntl.h>
 #include <string.h>

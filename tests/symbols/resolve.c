@@ -2,11 +2,11 @@
  * resolve [--no-inlines] [--debuginfod] [--root DIR] [--debug-dir DIR] FILE < ADDRESSES
  *
  * Resolves link-time addresses (hexadecimal, one a line) of an ELF file by
- * profile/symbols.h. Prints for each a line with the address and the number of
+ * profile/symbols/symbols.h. Prints for each a line with the address and the number of
  * lines that follow; these have function, linkage name, file, line and start
  * line, separated by tabs. The last line has the coverage, time and memory.
  */
-#include "profile/symbols.h"
+#include "profile/symbols/symbols.h"
 
 #include <fcntl.h>
 #include <getopt.h>

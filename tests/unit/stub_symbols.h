@@ -1,7 +1,7 @@
 /* Replaces the symbolizer: names and lines of addresses are chosen by a test. */
 #pragma once
 
-#include "profile/symbols.h"
+#include "profile/symbols/symbols.h"
 
 #include <stdlib.h>
 

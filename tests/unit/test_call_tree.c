@@ -1,7 +1,7 @@
 /* The tree of calls: sums, order, pruning, and its text. */
 #include "check.h"
-#include "profile/call_tree.h"
-#include "profile/tree.h"
+#include "profile/views/call_tree.h"
+#include "profile/views/tree.h"
 #include "stub_symbols.h"
 
 #include <string.h>

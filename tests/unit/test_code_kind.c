@@ -1,6 +1,6 @@
 /* Whose code a function is: names as demanglers print them, taken from real programs. */
 #include "check.h"
-#include "profile/code_kind.h"
+#include "profile/names/code_kind.h"
 
 static bool is_kind(enum code_kind kind, const char *name)
 {

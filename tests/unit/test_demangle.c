@@ -1,6 +1,6 @@
 /* Names of C++ and Rust, and hostile names. */
 #include "check.h"
-#include "profile/demangle.h"
+#include "profile/symbols/demangle.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* The index of a DWARF package: both versions, and damaged ones. */
 #include "check.h"
-#include "profile/dwp_index.h"
+#include "profile/symbols/dwp_index.h"
 
 #include <string.h>
 

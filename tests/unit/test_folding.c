@@ -1,6 +1,6 @@
 /* Innermost calls of libraries count as those of the caller, inlined ones included. */
 #include "check.h"
-#include "profile/stacks.h"
+#include "profile/views/stacks.h"
 #include "stub_symbols.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* The call graph: which functions and calls of a profile are drawn. */
 #include "check.h"
-#include "profile/dot.h"
-#include "profile/graph.h"
+#include "profile/views/dot.h"
+#include "profile/views/graph.h"
 #include "stub_symbols.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* Growth by stack: order, sums, rates, cuts, and the calls of a row. */
 #include "check.h"
-#include "profile/growth_answer.h"
+#include "profile/views/growth_answer.h"
 #include "stub_symbols.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* An ELF file in private memory, also one that is cut or changed while it is read. */
 #include "check.h"
 #include "elf_file.h"
-#include "profile/object.h"
+#include "profile/symbols/object.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,10 +1,10 @@
 /* Profiles as samples: the allocator's calls, filters, threads, differences, and output. */
 #include "base/text.h"
 #include "check.h"
-#include "profile/dot.h"
-#include "profile/flame.h"
-#include "profile/symbolized.h"
-#include "profile/top.h"
+#include "profile/views/dot.h"
+#include "profile/views/flame.h"
+#include "profile/views/symbolized.h"
+#include "profile/views/top.h"
 #include "stub_symbols.h"
 
 #include <math.h>

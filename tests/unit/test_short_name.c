@@ -1,6 +1,6 @@
 /* Names of functions, shortened. */
 #include "check.h"
-#include "profile/short_name.h"
+#include "profile/names/short_name.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Source files: lines, and what is not read. */
 #include "check.h"
-#include "profile/source_file.h"
+#include "profile/symbols/source_file.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Ranges that nest, overlap and touch; any input against a search of all of them. */
 #include "check.h"
-#include "profile/spans.h"
+#include "profile/symbols/spans.h"
 
 #include <stdlib.h>
 

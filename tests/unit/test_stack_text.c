@@ -1,6 +1,7 @@
 /* The calls of a stack for little room: which are chosen, and how many are left out. */
 #include "check.h"
 #include "profile/stack_text.h"
+#include "profile/views/display.h"
 
 #include <string.h>
 

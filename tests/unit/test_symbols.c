@@ -1,7 +1,7 @@
 /* Addresses of the test's own functions, and the reason if a file is not available. */
 #include "check.h"
 #include "own.h"
-#include "profile/symbols.h"
+#include "profile/symbols/symbols.h"
 
 #include <errno.h>
 #include <fcntl.h>

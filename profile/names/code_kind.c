@@ -1,0 +1,218 @@
+#include "profile/names/code_kind.h"
+#include "base/util.h"
+#include "profile/names/name_parts.h"
+#include "profile/names/short_name.h"
+
+#include <string.h>
+
+enum { HEAD_SIZE = 256 }; /* what is looked at is at the start of a name */
+
+struct prefix {
+    const char *text;
+    enum code_kind kind;
+};
+
+/* Of names without parameters, such as those of C, of Go and of Rust's allocation. */
+static const struct prefix plain_prefixes[] = {
+    {"__rust_alloc", CODE_ALLOCATOR},
+    {"__rust_realloc", CODE_ALLOCATOR},
+    {"__rg_", CODE_ALLOCATOR},
+    {"__rdl_", CODE_ALLOCATOR},
+    {"__rustc::__rust_", CODE_ALLOCATOR},
+    {"__rustc::__rg_", CODE_ALLOCATOR},
+    {"__rustc::__rdl_", CODE_ALLOCATOR},
+    {"__cxa_", CODE_PLUMBING},
+    {"__gxx_", CODE_PLUMBING},
+    {"_Unwind_", CODE_SYSTEM},
+    {"_dl_", CODE_SYSTEM},
+    {"__libc_", CODE_SYSTEM},
+    {"__pthread_", CODE_SYSTEM},
+    {"pthread_create", CODE_SYSTEM},
+    {"runtime/cgo.", CODE_SYSTEM},
+    {"_cgo_", CODE_SYSTEM},
+    {"x_cgo_", CODE_SYSTEM},
+};
+
+/*
+ * Functions of the C library that return memory or lead to main, for programs
+ * that contain it; not those that a program may call its own, such as getline.
+ */
+static const char *const system_names[] = {
+    "_start",         "clone3",         "__clone",         "__clone3",  "__clone_internal",
+    "strdup",         "__strdup",       "strndup",         "__strndup", "asprintf",
+    "vasprintf",      "__asprintf_chk", "__vasprintf_chk", "getdelim",  "realpath",
+    "open_memstream", "crosscall2",
+};
+
+/* Of functions of C++ and Rust, after return types are removed. */
+static const struct prefix scopes[] = {
+    {"std::", CODE_PLUMBING},         {"__gnu_cxx::", CODE_PLUMBING},
+    {"__gnu_debug::", CODE_PLUMBING}, {"__gnu_parallel::", CODE_PLUMBING},
+    {"__cxxabiv1::", CODE_PLUMBING},  {"abi::", CODE_PLUMBING},
+    {"operator new", CODE_PLUMBING},  {"operator delete", CODE_PLUMBING},
+};
+
+static const struct prefix allocator_crates[] = {
+    {"jemallocator::", CODE_ALLOCATOR},
+    {"jemalloc_sys::", CODE_ALLOCATOR},
+    {"tikv_jemallocator::", CODE_ALLOCATOR},
+    {"tikv_jemalloc_sys::", CODE_ALLOCATOR},
+};
+
+static enum code_kind find_prefix(const struct prefix *list, size_t count, struct name_part part)
+{
+    for (size_t i = 0; i < count; i++)
+        if (name_begins(part, list[i].text))
+            return list[i].kind;
+    return CODE_OWN;
+}
+
+#define FIND_PREFIX(list, part) find_prefix(list, ARRAY_LEN(list), part)
+
+/* ---- Rust ---- */
+
+/* Only of Rust: in C++ these crates may be the program's own namespaces. */
+static enum code_kind kind_of_crate(struct name_part part)
+{
+    return name_in_rust_library(part) ? CODE_PLUMBING : FIND_PREFIX(allocator_crates, part);
+}
+
+/* Types that belong to no crate: "T", "u8", "[T]", "(A, B)", "fn(u8)". */
+static bool has_crate(struct name_part type)
+{
+    return *type.at == '<' || name_search(type, "::");
+}
+
+/* "<<app::A as Trait>::Item as Other>": the crate of the innermost type. */
+static struct name_part innermost_type(struct name_part type)
+{
+    for (int nested = 0; nested < 8 && type.at < type.end && *type.at == '<'; nested++) {
+        struct name_impl impl = name_split_impl(type);
+        type = name_of_impl(&impl);
+    }
+    return type;
+}
+
+/* Types that are of no crate are the language's own. */
+static enum code_kind kind_of_path(struct name_part path)
+{
+    path = innermost_type(path);
+    return has_crate(path) ? kind_of_crate(path) : CODE_PLUMBING;
+}
+
+/* An impl is in the crate of its type or of its trait; either may be the program's own. */
+static enum code_kind kind_of_impl(struct name_part part)
+{
+    struct name_impl impl = name_split_impl(part);
+
+    if (impl.trait.at && name_begins(impl.trait, "core::alloc::"))
+        return CODE_ALLOCATOR; /* GlobalAlloc: also a program's own one is an allocator */
+    if (impl.trait.at && kind_of_path(impl.trait) == CODE_OWN)
+        return CODE_OWN;
+    return kind_of_path(name_of_impl(&impl));
+}
+
+/* C++ has parameters at the end: "core::Engine::run()"; Rust's names have none. */
+static bool has_params(struct name_part part)
+{
+    return name_search(part, "(") != NULL;
+}
+
+/* "core::run" may be the program's: functions of Rust's library are in modules. */
+static bool has_module(struct name_part part)
+{
+    const char *crate = name_search(part, "::");
+
+    return crate && name_search((struct name_part){crate + 2, part.end}, "::");
+}
+
+/* "<Type>::f" or "<Type as Trait>::f"; not "<lambda()>::operator()", which is of gcc. */
+static bool begins_with_impl(struct name_part part)
+{
+    const char *behind = *part.at == '<' ? name_skip_bracket(part) : NULL;
+
+    return behind && name_begins((struct name_part){behind, part.end}, "::") &&
+           !name_begins(part, "<lambda");
+}
+
+static enum code_kind kind_in_rust(struct name_part part)
+{
+    if (begins_with_impl(part))
+        return kind_of_impl(part);
+    if (name_search(part, "::<impl ")) /* "core::str::<impl str>::parse" */
+        return kind_of_crate(part);
+    if (has_params(part))
+        return CODE_OWN;
+    return has_module(part) ? kind_of_crate(part) : FIND_PREFIX(allocator_crates, part);
+}
+
+/* ---- Go and C ---- */
+
+/* Go's runtime; "runtime.part.0" is a part of a function of C. */
+static bool is_go_runtime(const char *name)
+{
+    static const char *const clones[] = {".part.", ".constprop.", ".isra.", ".cold", ".lto_priv."};
+
+    if (strncmp(name, "runtime.", strlen("runtime.")) != 0)
+        return false;
+    for (size_t i = 0; i < ARRAY_LEN(clones); i++)
+        if (strstr(name, clones[i]))
+            return false;
+    return true;
+}
+
+static enum code_kind kind_of_plain(const char *name, struct name_part part)
+{
+    for (size_t i = 0; i < ARRAY_LEN(system_names); i++)
+        if (strcmp(name, system_names[i]) == 0)
+            return CODE_SYSTEM;
+    return is_go_runtime(name) ? CODE_SYSTEM : FIND_PREFIX(plain_prefixes, part);
+}
+
+enum code_kind code_kind(const char *name)
+{
+    struct name_part part = {name, name + strlen(name)};
+    enum code_kind kind = kind_of_plain(name, part);
+    char head[HEAD_SIZE];
+
+    if (kind != CODE_OWN || name_is_tangled(part))
+        return kind;
+    kind = kind_in_rust(part);
+    if (kind != CODE_OWN || begins_with_impl(part))
+        return kind;
+    short_name(name, head, sizeof head);
+    return FIND_PREFIX(scopes, ((struct name_part){head, head + strlen(head)}));
+}
+
+/* ---- modules ---- */
+
+/* True if the file's name is the library's, with any version: "libc.so.6", "libc-2.31.so". */
+static bool is_library(const char *file, const char *name)
+{
+    size_t len = strlen(name);
+    const char *rest = file + len;
+
+    if (strncmp(file, name, len) != 0)
+        return false;
+    return strncmp(rest, ".so", 3) == 0 || strncmp(rest, ".musl", 5) == 0 ||
+           (*rest == '-' && rest[1] >= '0' && rest[1] <= '9');
+}
+
+enum code_kind code_kind_of_module(const char *path)
+{
+    static const char *const libraries[] = {
+        "libc",     "libpthread", "libm",   "libdl",     "librt",     "libresolv",
+        "libgcc_s", "libstdc++",  "libc++", "libc++abi", "libunwind", "ld",
+    };
+    const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
+
+    if (strstr(file, "jemalloc"))
+        return CODE_ALLOCATOR;
+    if (strncmp(file, "ld-linux", 8) == 0 || strncmp(file, "ld-musl", 7) == 0 ||
+        strcmp(path, "[vdso]") == 0)
+        return CODE_SYSTEM;
+    for (size_t i = 0; i < ARRAY_LEN(libraries); i++)
+        if (is_library(file, libraries[i]))
+            return CODE_SYSTEM;
+    return CODE_OWN;
+}

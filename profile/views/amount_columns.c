@@ -1,0 +1,45 @@
+#include "profile/views/amount_columns.h"
+
+enum { AMOUNTS_WIDTH = 30, GROWTH_WIDTH = 34 };
+
+size_t amount_columns_width(const struct samples *samples)
+{
+    return samples->compares ? GROWTH_WIDTH : AMOUNTS_WIDTH;
+}
+
+void amount_columns_head(const struct samples *samples, const struct display *display,
+                         const char *rest, FILE *out)
+{
+    if (samples->compares)
+        fprintf(out, "%10s %10s %9s   %s (~: within the error)\n", "growth", "error", "objects",
+                rest);
+    else
+        fprintf(out, "%9s %7s %10s  %s\n", display_is_bytes(display) ? "bytes" : "", "share",
+                "objects", rest);
+}
+
+static void write_growth(const struct display *display, const struct amount_columns *columns,
+                         FILE *out)
+{
+    int64_t growth = amount_growth(columns->amount);
+    char number[DISPLAY_NUMBER_SIZE], sign[DISPLAY_NUMBER_SIZE + 1], error[DISPLAY_NUMBER_SIZE];
+
+    snprintf(sign, sizeof sign, "%s%s", growth > 0 ? "+" : "",
+             display_number(display, (double)growth, number));
+    fprintf(out, "%10s %10s %+9lld %c ", sign, display_number(display, columns->error, error),
+            (long long)amount_growth(columns->objects), columns->within ? '~' : ' ');
+}
+
+void amount_columns_write(const struct samples *samples, const struct display *display,
+                          const struct amount_columns *columns, FILE *out)
+{
+    double now = (double)columns->amount->now;
+    char text[DISPLAY_NUMBER_SIZE];
+
+    if (samples->compares)
+        write_growth(display, columns, out);
+    else
+        fprintf(out, "%9s %6.1f%% %10lld  ", display_number(display, now, text),
+                display_percent(now, (double)columns->whole->now),
+                (long long)columns->objects->now);
+}

@@ -1,0 +1,305 @@
+#include "profile/views/flame.h"
+#include "base/json.h"
+#include "base/list.h"
+#include "profile/views/flame_tree.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Maximum characters of the data: browsers are quick with it, and mail accepts it. */
+enum { DATA_LIMIT = 1500 << 10, CHECKED_NODES = 1024 };
+
+/* A box may stand for many calls; these are the numbers of texts, except line and kind. */
+struct flame_call {
+    uint32_t name, full_name, file, line, module, kind;
+};
+
+/* What the boxes refer to, numbered in the order of its first use. */
+struct flame_data {
+    const char **texts;
+    struct flame_call *calls;
+    size_t text_count, text_capacity, call_count, call_capacity;
+    struct table text_table, call_table;
+    const struct samples *samples;
+    struct flame_cursor cursor;
+};
+
+static bool same_data_text(const void *ctx, uint32_t place, const void *key)
+{
+    const struct flame_data *data = ctx;
+    return strcmp(data->texts[place], key) == 0;
+}
+
+static uint32_t find_data_text(struct flame_data *data, const char *text)
+{
+    uint64_t hash = table_hash_bytes(&data->text_table, text, strlen(text));
+    uint32_t place;
+
+    if (!LIST_GROW(data->texts, data->text_capacity, data->text_count))
+        return TABLE_NONE;
+    place =
+        table_put(&data->text_table, hash, same_data_text, data, text, (uint32_t)data->text_count);
+    if (place == data->text_count)
+        data->texts[data->text_count++] = text;
+    return place;
+}
+
+static bool same_data_call(const void *ctx, uint32_t place, const void *key)
+{
+    const struct flame_data *data = ctx;
+    return memcmp(&data->calls[place], key, sizeof *data->calls) == 0;
+}
+
+static uint32_t put_data_call(struct flame_data *data, const struct flame_call *call)
+{
+    uint64_t hash = table_hash_bytes(&data->call_table, call, sizeof *call);
+    uint32_t place;
+
+    if (!LIST_GROW(data->calls, data->call_capacity, data->call_count))
+        return TABLE_NONE;
+    place =
+        table_put(&data->call_table, hash, same_data_call, data, call, (uint32_t)data->call_count);
+    if (place == data->call_count)
+        data->calls[data->call_count++] = *call;
+    return place;
+}
+
+/* Returns the number of the call of a box, or TABLE_NONE: out of memory. */
+static uint32_t find_data_call(struct flame_data *data, const struct flame_tree *tree,
+                               const struct flame_node *node)
+{
+    const struct locations *locations = &data->samples->locations;
+    struct flame_place place = flame_place(tree, data->samples, node, &data->cursor);
+    const struct function *function = &locations->functions[place.function];
+    const char *module = place.mapping == TABLE_NONE ? "" : locations->mappings[place.mapping].path;
+    struct flame_call call = {.name = find_data_text(data, locations->groups[node->name]),
+                              .full_name = find_data_text(data, function->name),
+                              .file = find_data_text(data, function->file),
+                              .line = place.line,
+                              .module = find_data_text(data, module),
+                              .kind = (uint32_t)function->kind};
+
+    if (call.name == TABLE_NONE || call.full_name == TABLE_NONE || call.file == TABLE_NONE ||
+        call.module == TABLE_NONE)
+        return TABLE_NONE;
+    return put_data_call(data, &call);
+}
+
+/*
+ * Writes what distinguishes a box from the one before it and from its caller, so
+ * that most numbers are small: the levels back to its caller; its call, times
+ * two, plus one if it has other places; how much less than its caller it holds,
+ * also before and in the error if the profile compares. A joined box has the call
+ * 0, and their number in the end.
+ */
+static bool write_flame_node(struct flame_data *data, struct flame_tree *tree, size_t index,
+                             struct json *json)
+{
+    static const struct amount none;
+    const struct flame_node *node = &tree->nodes[index];
+    const struct amount *own = &node->amount,
+                        *outer =
+                            node->depth ? &tree->nodes[tree->open[node->depth - 1]].amount : &none;
+    uint32_t call = 0, before = index ? tree->nodes[index - 1].depth + 1 : 0;
+
+    if (node->name != FLAME_SMALLER && (call = find_data_call(data, tree, node)) == TABLE_NONE)
+        return false;
+    tree->open[node->depth] = (uint32_t)index;
+    json_item_signed(json, before - node->depth);
+    json_item_signed(json, (int64_t)call * 2 + node->has_places);
+    json_item_signed(json, outer->now - own->now);
+    if (data->samples->compares) {
+        json_item_signed(json, outer->base - own->base);
+        json_item_rounded(json,
+                          samples_error(data->samples, outer) - samples_error(data->samples, own));
+    }
+    if (call == 0)
+        json_item_signed(json, node->joined);
+    return true;
+}
+
+struct flame {
+    const struct samples *samples;
+    const struct display *display;
+    struct stacks stacks;
+    struct flame_tree tree;
+    double least;
+    double more; /* if the data are too large: the least that may make them small enough */
+};
+
+static int heavier_first(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? 1 : x > y ? -1 : 0;
+}
+
+/* Returns the least amount that leaves this share of the nodes; NAN: out of memory. */
+static double least_of_share(const struct flame_tree *tree, double share)
+{
+    AUTO_FREE double *weights = reallocarray(NULL, tree->count, sizeof *weights);
+
+    if (!weights)
+        return NAN;
+    for (size_t i = 0; i < tree->count; i++)
+        weights[i] = flame_weight(&tree->nodes[i].amount);
+    qsort(weights, tree->count, sizeof *weights, heavier_first);
+    return weights[(size_t)(share * (double)(tree->count - 1))];
+}
+
+/*
+ * Checks the size of the data so far, of which the tree's part began at `start`
+ * and has `done` nodes. If they are too large, estimates what is to be left out.
+ */
+static bool is_too_large(struct flame *flame, const struct json *json, long start, size_t done)
+{
+    const struct flame_tree *tree = &flame->tree;
+    double size = (double)ftell(json->out), whole;
+
+    if (size <= DATA_LIMIT)
+        return false;
+    whole = (double)start + (size - (double)start) * (double)tree->count / (double)done;
+    flame->more = least_of_share(tree, 0.9 * DATA_LIMIT / (tree->is_inverted ? whole : 2 * whole));
+    return true;
+}
+
+static bool write_flame_tree(struct flame *flame, struct flame_data *data, const char *name,
+                             struct json *json)
+{
+    long start = ftell(json->out);
+
+    data->cursor = (struct flame_cursor){0};
+    json_list_begin(json, name);
+    for (size_t i = 0; i < flame->tree.count; i++) {
+        if (!write_flame_node(data, &flame->tree, i, json))
+            return false;
+        if ((i + 1) % CHECKED_NODES == 0 && is_too_large(flame, json, start, i + 1))
+            break;
+    }
+    json_list_end(json);
+    return true;
+}
+
+static void write_flame_calls(const struct flame_data *data, struct json *json)
+{
+    json_list_begin(json, "texts");
+    for (size_t i = 0; i < data->text_count; i++)
+        json_item_text(json, data->texts[i]);
+    json_list_end(json);
+    json_list_begin(json, "calls");
+    for (size_t i = 0; i < data->call_count; i++) {
+        const struct flame_call *call = &data->calls[i];
+        const uint32_t numbers[] = {call->name, call->full_name, call->file,
+                                    call->line, call->module,    call->kind};
+        for (size_t j = 0; j < sizeof numbers / sizeof *numbers; j++)
+            json_item_signed(json, numbers[j]);
+    }
+    json_list_end(json);
+}
+
+static void write_flame_head(const struct flame *flame, struct json *json)
+{
+    const struct samples *samples = flame->samples;
+    const struct display *display = flame->display;
+
+    json_text(json, "title", display->title ? display->title : "heap profile");
+    json_text(json, "value", value_name(display->value));
+    json_bool(json, "bytes", display_is_bytes(display));
+    json_bool(json, "compares", samples->compares);
+    json_bool(json, "inverted", display->inverted);
+    json_number(json, "period", samples->period);
+    json_rounded(json, "least", flame->least);
+}
+
+/* Writes both trees: from the root to the callees, and from the allocation to its callers. */
+static bool write_flame_trees(struct flame *flame, struct flame_data *data, struct json *json)
+{
+    struct flame_tree *tree = &flame->tree;
+    bool good = flame_tree_grow(tree, flame->samples, &flame->stacks, flame->least, false) &&
+                write_flame_tree(flame, data, "callees", json);
+
+    stacks_invert(&flame->stacks);
+    good = good && flame_tree_grow(tree, flame->samples, &flame->stacks, flame->least, true) &&
+           (flame->more > 0 || write_flame_tree(flame, data, "callers", json));
+    return good;
+}
+
+static bool write_flame_data(struct flame *flame, FILE *out)
+{
+    static const struct flame_call none;
+    struct flame_data data = {.samples = flame->samples};
+    struct json json;
+    bool good;
+
+    table_init(&data.text_table);
+    table_init(&data.call_table);
+    json_begin(&json, out);
+    json.compact = true;
+    write_flame_head(flame, &json);
+    /* Number 0 is no text, and no call. */
+    good = find_data_text(&data, "") == 0 && put_data_call(&data, &none) == 0 &&
+           write_flame_trees(flame, &data, &json);
+    write_flame_calls(&data, &json);
+    if (flame->more == 0)
+        is_too_large(flame, &json, 0, flame->tree.count);
+    json_end(&json);
+    free(data.texts);
+    free(data.calls);
+    table_free(&data.text_table);
+    table_free(&data.call_table);
+    return good;
+}
+
+/* Returns the data as text; NULL: out of memory. */
+static char *make_flame_data(struct flame *flame, size_t *size)
+{
+    char *text = NULL;
+    FILE *out = open_memstream(&text, size);
+    bool good = out && write_flame_data(flame, out);
+
+    if (out && fclose(out) != 0)
+        good = false;
+    if (good)
+        return text;
+    free(text);
+    return NULL;
+}
+
+/* Reduces the detail until the data are small enough: in the end, all calls are joined. */
+static char *fit_flame_data(struct flame *flame, size_t *size)
+{
+    for (;;) {
+        char *text;
+        flame->more = 0;
+        text = make_flame_data(flame, size);
+        if (!text || flame->more == 0)
+            return text;
+        free(text);
+        if (isnan(flame->more))
+            return NULL;
+        flame->least = flame->more > flame->least ? flame->more : flame->least * 1.25 + 1;
+        stacks_invert(&flame->stacks);
+    }
+}
+
+bool flame_write(const struct samples *samples, const struct display *display, FILE *out)
+{
+    struct amount total = samples_total(samples, display->value);
+    struct flame flame = {
+        .samples = samples, .display = display, .least = flame_weight(&total) * display->least};
+    char *data = NULL;
+    size_t size = 0;
+
+    if (!stacks_make_each(&flame.stacks, samples, display->value))
+        return false;
+    if (flame_tree_init(&flame.tree, &flame.stacks))
+        data = fit_flame_data(&flame, &size);
+    if (data) {
+        fwrite(flame_page, 1, flame_page_size, out);
+        fwrite(data, 1, size, out);
+        fputs("</script>\n</html>\n", out);
+    }
+    free(data);
+    flame_tree_free(&flame.tree);
+    stacks_free(&flame.stacks);
+    return data != NULL;
+}

@@ -1,0 +1,206 @@
+#include "profile/views/growth_answer.h"
+#include "base/text.h"
+#include "profile/names/short_name.h"
+#include "profile/stack_text.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+    NAME_BYTES = 256,
+    PLACE_CALLS = 2,
+    PLACE_BYTES = PLACE_CALLS * (NAME_BYTES + 128),
+    TEXT_BYTES = 64,
+    INTERVAL_BYTES = 2 * DISPLAY_NUMBER_SIZE + 16,
+};
+
+static const char *const verdict_names[] = {
+    [GROWTH_NONE] = "none", [GROWTH_STOPPED] = "stopped", [GROWTH_GOES_ON] = "growing"};
+
+const char *growth_verdict_name(enum growth_verdict verdict)
+{
+    return verdict_names[verdict];
+}
+
+static enum growth_verdict verdict_of(const struct growth_row *row)
+{
+    switch (row->trend.verdict) {
+    case TREND_GROWS:
+        return GROWTH_GOES_ON;
+    case TREND_STOPPED:
+        return GROWTH_STOPPED;
+    default:
+        return GROWTH_NONE;
+    }
+}
+
+/*
+ * What a stack may have grown by unseen: up to the end of the interval of a row, or, if
+ * no object of it was sampled, three times the period, which 95 of 100 leaks exceed.
+ */
+static double unseen_growth(const struct growth *growth, const struct samples *samples)
+{
+    double most = samples->period > 1 ? 3 * (double)samples->period : 0;
+
+    for (size_t i = 0; i < growth->count; i++)
+        if (verdict_of(&growth->rows[i]) == GROWTH_NONE)
+            most = fmax(most, growth->rows[i].trend.high);
+    return most;
+}
+
+void growth_answer_choose(struct growth_answer *answer, const struct growth *growth,
+                          const struct samples *samples)
+{
+    *answer = (struct growth_answer){.unseen = unseen_growth(growth, samples)};
+    for (size_t i = 0; i < growth->count; i++) {
+        const struct growth_row *row = &growth->rows[i];
+        enum growth_verdict verdict = verdict_of(row);
+        if (verdict < answer->verdict || verdict == GROWTH_NONE)
+            continue;
+        if (verdict > answer->verdict) {
+            answer->verdict = verdict;
+            answer->row = row;
+            answer->more = 0;
+            continue;
+        }
+        answer->more++;
+        if (row->trend.low > answer->row->trend.low)
+            answer->row = row;
+    }
+}
+
+/* ---- in words ---- */
+
+/* "session_new (session.c:81)" */
+static int describe_call(const struct stack_call *call, char *out, size_t size)
+{
+    char name[NAME_BYTES];
+    int len;
+
+    short_name(call->function->name, name, sizeof name);
+    len = snprintf(out, size, "%s", name);
+    if (call->function->file && *call->function->file && call->line)
+        len += snprintf(out + len, size - (size_t)len, " (%.100s:%u)",
+                        text_base_name(call->function->file), call->line);
+    return len;
+}
+
+/*
+ * "xmalloc (xmalloc.c:28) <- session_new (session.c:81)": the innermost call of the
+ * program's own code and its caller there, because the first one may be a wrapper of
+ * malloc that everything calls.
+ */
+static void describe_place(const struct growth_row *row, const struct samples *samples, char *out)
+{
+    const char *before = "";
+    struct stack_text stack;
+    int len = 0;
+
+    stack_text_choose(samples, &samples->list[row->sample], 0, &stack);
+    if (!stack.count)
+        strcpy(out, "a stack without calls");
+    for (size_t i = 0; i < stack.count && i < PLACE_CALLS; i++) {
+        len += snprintf(out + len, (size_t)(PLACE_BYTES - len), "%s", before);
+        len += describe_call(&stack.calls[i], out + len, (size_t)(PLACE_BYTES - len));
+        before = " <- ";
+    }
+}
+
+/* The fit may know better than the difference of the two ends. */
+static double best_estimate(const struct trend *trend)
+{
+    return trend->bytes < trend->low || trend->bytes > trend->high ? (trend->low + trend->high) / 2
+                                                                   : trend->bytes;
+}
+
+/* "928 KiB/s to 1.1 MiB/s"; "exact" if every allocation was sampled. part: of the growth. */
+static const char *describe_interval(const struct trend *trend, double part, const char *per,
+                                     const struct display *display, char out[INTERVAL_BYTES])
+{
+    char low[DISPLAY_NUMBER_SIZE], high[DISPLAY_NUMBER_SIZE];
+
+    if (trend->high > trend->low)
+        snprintf(out, INTERVAL_BYTES, "%s%s to %s%s",
+                 display_bytes(display, trend->low * part, low), per,
+                 display_bytes(display, trend->high * part, high), per);
+    else
+        strcpy(out, "exact");
+    return out;
+}
+
+/* "1.02 MiB/s (928 KiB/s to 1.1 MiB/s), 16.1 MiB in 16 s" */
+static void describe_growth(const struct growth_row *row, const struct growth *growth,
+                            const struct display *display, char *out, size_t size)
+{
+    const struct trend *trend = &row->trend;
+    const double seconds = growth->seconds, part = seconds > 0 ? 1 / seconds : 1;
+    const char *per = seconds > 0 ? "/s" : "";
+    char best[DISPLAY_NUMBER_SIZE], all[DISPLAY_NUMBER_SIZE], interval[INTERVAL_BYTES],
+        time[UNITS_TEXT];
+    int len =
+        snprintf(out, size, "%s%s (%s)", display_bytes(display, best_estimate(trend) * part, best),
+                 per, describe_interval(trend, part, per, display, interval));
+
+    if (seconds > 0)
+        snprintf(out + len, size - (size_t)len, ", %s in %s",
+                 display_bytes(display, best_estimate(trend), all),
+                 units_duration((uint64_t)(seconds * 1e9), time));
+}
+
+/* A growth that has stopped: the process has not, so the sentence does not say "stopped". */
+static int describe_stopped(const struct growth_row *row, const struct growth *growth,
+                            const char *place, const struct display *display, char *out,
+                            size_t size)
+{
+    const struct trend *trend = &row->trend;
+    double ago = growth->seconds - trend->stopped;
+    char all[DISPLAY_NUMBER_SIZE], interval[INTERVAL_BYTES], time[UNITS_TEXT],
+        until[TEXT_BYTES] = "";
+
+    if (growth->seconds > 0 && ago > 0)
+        snprintf(until, sizeof until, ", until %s ago",
+                 units_duration((uint64_t)(ago * 1e9), time));
+    return snprintf(out, size, "no longer growing: %s grew by %s (%s)%s", place,
+                    display_bytes(display, best_estimate(trend), all),
+                    describe_interval(trend, 1, "", display, interval), until);
+}
+
+static void describe_none(const struct growth_answer *answer, const struct display *display,
+                          char *out, size_t size)
+{
+    char unseen[DISPLAY_NUMBER_SIZE];
+
+    if (answer->unseen > 0)
+        snprintf(out, size,
+                 "nothing grows beyond the sampling error: growth of one stack by up to %s would "
+                 "not be seen",
+                 display_bytes(display, answer->unseen, unseen));
+    else
+        snprintf(out, size, "nothing grows");
+}
+
+const char *growth_answer_text(const struct growth_answer *answer, const struct growth *growth,
+                               const struct samples *samples, const struct display *display,
+                               char *out, size_t size)
+{
+    char place[PLACE_BYTES], grown[4 * DISPLAY_NUMBER_SIZE];
+    int len;
+
+    if (answer->verdict == GROWTH_NONE) {
+        describe_none(answer, display, out, size);
+        return out;
+    }
+    describe_place(answer->row, samples, place);
+    describe_growth(answer->row, growth, display, grown, sizeof grown);
+    if (answer->verdict == GROWTH_GOES_ON)
+        len = snprintf(out, size, "leaking: %s grows by %s", place, grown);
+    else
+        len = describe_stopped(answer->row, growth, place, display, out, size);
+    if (answer->more && (size_t)len < size)
+        snprintf(out + len, size - (size_t)len, "; so %s %zu more stack%s",
+                 answer->verdict == GROWTH_STOPPED ? "did"
+                 : answer->more == 1               ? "does"
+                                                   : "do",
+                 answer->more, answer->more == 1 ? "" : "s");
+    return out;
+}

@@ -1,0 +1,177 @@
+#include "profile/views/profile_json.h"
+#include "base/json.h"
+#include "profile/views/top.h"
+
+#include <inttypes.h>
+
+struct context {
+    const struct samples *samples;
+    const struct display *display;
+};
+
+/* In a comparison, the number before is NAME_before; the growth is the difference. */
+static void write_json_amount(struct json *json, const char *name, const struct amount *amount,
+                              const struct samples *samples)
+{
+    char before[32];
+
+    json_signed(json, name, amount->now);
+    snprintf(before, sizeof before, "%s_before", name);
+    if (samples->compares)
+        json_signed(json, before, amount->base);
+}
+
+static void write_json_head(struct json *json, const struct context *context, const struct top *top)
+{
+    const struct samples *samples = context->samples;
+
+    json_text_or_null(json, "title", context->display->title);
+    json_text(json, "value", value_name(context->display->value));
+    json_text(json, "unit", display_is_bytes(context->display) ? "bytes" : "objects");
+    json_number(json, "period", samples->period);
+    if (samples->compares)
+        json_number(json, "period_before", samples->base_period);
+    write_json_amount(json, "total", &top->total, samples);
+    json_rounded(json, "error", samples_error(samples, &top->total));
+    write_json_amount(json, "objects", &top->objects, samples);
+    json_number(json, "stacks", samples->count);
+    json_number(json, "stacks_cut", samples->cut);
+    json_number(json, "calls_folded", samples->folded);
+}
+
+static void write_json_function(struct json *json, const struct context *context,
+                                const struct top_row *row)
+{
+    const struct samples *samples = context->samples;
+
+    json_item_begin(json);
+    json_text(json, "function", samples->locations.groups[row->group]);
+    write_json_amount(json, "flat", &row->flat, samples);
+    write_json_amount(json, "cum", &row->whole, samples);
+    json_rounded(json, "error", samples_error(samples, &row->whole));
+    write_json_amount(json, "objects", &row->objects, samples);
+    json_item_end(json);
+}
+
+static void write_json_functions(struct json *json, const struct context *context,
+                                 const struct top *top)
+{
+    size_t shown = 0;
+
+    json_list_begin(json, "functions");
+    for (size_t i = 0; i < top->count; i++)
+        if (top_shows(top, context->samples, context->display, &top->rows[i].whole) &&
+            (!context->display->rows || shown++ < context->display->rows))
+            write_json_function(json, context, &top->rows[i]);
+    json_list_end(json);
+}
+
+static void write_json_call(struct json *json, const struct locations *locations,
+                            const struct location *location, const struct location_line *line)
+{
+    const struct function *function = &locations->functions[line->function];
+    const struct location_mapping *mapping =
+        location->mapping == TABLE_NONE ? NULL : &locations->mappings[location->mapping];
+    char address[24] = "";
+
+    if (location->address)
+        snprintf(address, sizeof address, "0x%" PRIx64, location->address);
+    json_item_begin(json);
+    json_text(json, "function", function->name);
+    json_text_or_null(json, "file", function->file);
+    json_number(json, "line", line->line);
+    json_text_or_null(json, "module", mapping ? mapping->path : NULL);
+    json_text_or_null(json, "address", address);
+    json_item_end(json);
+}
+
+static void write_json_calls(struct json *json, const struct samples *samples,
+                             const struct sample *sample)
+{
+    const struct locations *locations = &samples->locations;
+
+    json_list_begin(json, "calls");
+    for (uint32_t i = 0; i < sample->depth; i++) {
+        const struct location *location = &locations->list[samples->calls[sample->first + i]];
+        for (uint32_t j = 0; j < location->count; j++)
+            write_json_call(json, locations, location, &locations->lines[location->first + j]);
+    }
+    json_list_end(json);
+}
+
+static void write_json_trend(struct json *json, const struct trend *trend)
+{
+    json_rounded(json, "low", trend->low);
+    json_rounded(json, "high", trend->high);
+    json_text(json, "verdict", trend_verdict_name(trend->verdict));
+}
+
+static void write_json_stack(struct json *json, const struct context *context,
+                             const struct sample *sample)
+{
+    const struct samples *samples = context->samples;
+    const struct amount *amount = &sample->values[context->display->value];
+
+    json_item_begin(json);
+    write_json_amount(json, "amount", amount, samples);
+    json_rounded(json, "error", samples_error(samples, amount));
+    if (samples->compares && context->display->value == VALUE_BYTES)
+        write_json_trend(json, &samples->trends[sample - samples->list]);
+    write_json_amount(json, "objects", &sample->values[display_objects(context->display)], samples);
+    if (samples->thread_count && sample->thread != TABLE_NONE)
+        json_text(json, "thread", samples->threads[sample->thread].name);
+    write_json_calls(json, samples, sample);
+    json_item_end(json);
+}
+
+static int by_growth(const void *a, const void *b, void *data)
+{
+    const struct context *context = data;
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    const struct sample *list = context->samples->list;
+    int64_t of_x = llabs(amount_growth(&list[x].values[context->display->value])),
+            of_y = llabs(amount_growth(&list[y].values[context->display->value]));
+
+    if (of_x != of_y)
+        return of_x < of_y ? 1 : -1;
+    return x < y ? -1 : x > y;
+}
+
+static bool write_json_stacks(struct json *json, struct context *context, const struct top *top)
+{
+    const struct samples *samples = context->samples;
+    const struct display *display = context->display;
+    AUTO_FREE uint32_t *order = calloc(samples->count + 1, sizeof *order);
+
+    if (!order)
+        return false;
+    for (size_t i = 0; i < samples->count; i++)
+        order[i] = (uint32_t)i;
+    qsort_r(order, samples->count, sizeof *order, by_growth, context);
+    json_list_begin(json, "largest_stacks");
+    for (size_t i = 0; i < samples->count && (!display->rows || i < display->rows); i++) {
+        const struct sample *sample = &samples->list[order[i]];
+        if (top_shows(top, samples, display, &sample->values[display->value]))
+            write_json_stack(json, context, sample);
+    }
+    json_list_end(json);
+    return true;
+}
+
+bool profile_json_write(const struct samples *samples, const struct display *display, FILE *out)
+{
+    struct context context = {samples, display};
+    struct json json;
+    struct top top;
+    bool good;
+
+    if (!top_make(&top, samples, display))
+        return false;
+    json_begin(&json, out);
+    write_json_head(&json, &context, &top);
+    write_json_functions(&json, &context, &top);
+    good = write_json_stacks(&json, &context, &top);
+    json_end(&json);
+    free(top.rows);
+    return good;
+}
