@@ -32,9 +32,11 @@ def calls():
 
 
 def has_run(pid, tid):
-    """True if it has used a tick of CPU time, and so is in its call."""
-    words = lib.read_text("/proc/%d/task/%d/stat" % (pid, tid)).rpartition(")")[2].split()
-    return int(words[11]) + int(words[12]) > 0
+    """True if it has used 2 ms of CPU time, and so is in its call; or if it has ended."""
+    try:
+        return int(lib.read_text("/proc/%d/task/%d/schedstat" % (pid, tid)).split()[0]) > 2000000
+    except FileNotFoundError:
+        return True
 
 
 class Check:
