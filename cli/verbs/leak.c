@@ -6,6 +6,7 @@
 #include "cli/output/attachment_json.h"
 #include "cli/presentation.h"
 #include "cli/verbs/verbs.h"
+#include "profile/stack_text.h"
 #include "profile/views/growth_answer.h"
 
 #include <math.h>
@@ -179,9 +180,8 @@ static bool print_table(const struct samples *samples, const struct display *dis
 
 static void json_row(struct json *json, const struct samples *samples, const struct growth_row *row)
 {
-    struct growth_call at = {0, 0};
-    const struct function *function;
-    unsigned line;
+    const struct stack_call *call;
+    struct stack_walk walk = {0};
 
     json_signed(json, "bytes", row->bytes);
     json_signed(json, "objects", row->objects);
@@ -196,11 +196,11 @@ static void json_row(struct json *json, const struct samples *samples, const str
     else
         json_null(json, "stopped_s");
     json_list_begin(json, "stack");
-    while (growth_next_call(samples, row, &at, &function, &line)) {
+    while ((call = stack_walk_next(&walk, samples, &samples->list[row->sample]))) {
         json_item_begin(json);
-        json_text(json, "function", function->name);
-        json_text_or_null(json, "file", function->file);
-        json_number(json, "line", line);
+        json_text(json, "function", call->function->name);
+        json_text_or_null(json, "file", call->function->file);
+        json_number(json, "line", call->line);
         json_item_end(json);
     }
     json_list_end(json);

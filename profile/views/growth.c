@@ -94,27 +94,6 @@ size_t growth_shown(const struct growth *growth, const struct display *display)
     return shown;
 }
 
-bool growth_next_call(const struct samples *samples, const struct growth_row *row,
-                      struct growth_call *at, const struct function **function, unsigned *line)
-{
-    const struct sample *sample = &samples->list[row->sample];
-    const struct locations *locations = &samples->locations;
-
-    while (at->location < sample->depth) {
-        const struct location *location =
-            &locations->list[samples->calls[sample->first + at->location]];
-        if (at->line < location->count) {
-            const struct location_line *here = &locations->lines[location->first + at->line++];
-            *function = &locations->functions[here->function];
-            *line = here->line;
-            return true;
-        }
-        at->location++;
-        at->line = 0;
-    }
-    return false;
-}
-
 /* Formats bytes with a sign: "+1.2 MiB". */
 static const char *signed_bytes(const struct display *display, double bytes,
                                 char out[DISPLAY_NUMBER_SIZE + 1])

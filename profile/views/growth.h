@@ -39,14 +39,3 @@ size_t growth_shown(const struct growth *growth, const struct display *display);
 /* Writes the rows as a table, each with its stack. Errors of out are the caller's to check. */
 void growth_write(const struct growth *growth, const struct samples *samples,
                   const struct display *display, FILE *out);
-
-/*
- * Iterates over the calls of a row's stack, innermost first, including inlined
- * ones: returns the call at *at and advances it; false at the end. Start with
- * zeros.
- */
-struct growth_call {
-    uint32_t location, line; /* of the next one */
-};
-bool growth_next_call(const struct samples *samples, const struct growth_row *row,
-                      struct growth_call *at, const struct function **function, unsigned *line);

@@ -1,5 +1,6 @@
 /* Growth by stack: order, sums, rates, cuts, and the calls of a row. */
 #include "check.h"
+#include "profile/stack_text.h"
 #include "profile/views/growth_answer.h"
 #include "stub_symbols.h"
 
@@ -108,19 +109,21 @@ static void test_calls(void)
         const char *name;
         unsigned line;
     } wanted[] = {{"grow", 5}, {"load", 30}, {"main", 10}};
-    const struct function *function;
-    struct growth_call at = {0, 0};
+    const struct stack_call *call;
+    struct stack_walk walk = {0};
     struct growth growth;
     struct made made;
-    unsigned line;
 
     if (CHECK(make(&made, now, before)) && CHECK(growth_make(&growth, &made.samples, 0))) {
+        const struct sample *sample = &made.samples.list[growth.rows[1].sample];
         for (size_t i = 0; i < ARRAY_LEN(wanted); i++) {
-            if (!CHECK(growth_next_call(&made.samples, &growth.rows[1], &at, &function, &line)))
+            call = stack_walk_next(&walk, &made.samples, sample);
+            if (!CHECK(call != NULL))
                 break;
-            CHECK(strcmp(function->name, wanted[i].name) == 0 && line == wanted[i].line);
+            CHECK(strcmp(call->function->name, wanted[i].name) == 0 &&
+                  call->line == wanted[i].line);
         }
-        CHECK(!growth_next_call(&made.samples, &growth.rows[1], &at, &function, &line));
+        CHECK(!stack_walk_next(&walk, &made.samples, sample));
         growth_free(&growth);
     }
     unmake(&made);
