@@ -264,6 +264,7 @@ class Names(lib.TestCase):
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
+        self.assertEqual(process.stdout.readline(), b"ready\n")
         self.grow(process)
         return process
 

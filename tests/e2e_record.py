@@ -725,6 +725,7 @@ class Triggered(TestCase):
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
+        self.assertEqual(process.stdout.readline(), b"ready\n")
         self.order(process, "grow %d" % (20 * self.MIB))
         self.assertTrue(lib.wait_until(lambda: self.rss(process) >= 20, 30))
         return process
