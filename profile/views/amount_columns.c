@@ -21,12 +21,10 @@ void amount_columns_head(const struct samples *samples, const struct display *di
 static void write_growth(const struct display *display, const struct amount_columns *columns,
                          FILE *out)
 {
-    int64_t growth = amount_growth(columns->amount);
-    char number[DISPLAY_NUMBER_SIZE], sign[DISPLAY_NUMBER_SIZE + 1], error[DISPLAY_NUMBER_SIZE];
+    char growth[DISPLAY_CHANGE_SIZE], error[DISPLAY_NUMBER_SIZE];
 
-    snprintf(sign, sizeof sign, "%s%s", growth > 0 ? "+" : "",
-             display_number(display, (double)growth, number));
-    fprintf(out, "%10s %10s %+9lld %c ", sign, display_number(display, columns->error, error),
+    display_change(display, (double)amount_growth(columns->amount), growth);
+    fprintf(out, "%10s %10s %+9lld %c ", growth, display_number(display, columns->error, error),
             (long long)amount_growth(columns->objects), columns->within ? '~' : ' ');
 }
 

@@ -34,6 +34,26 @@ const char *display_number(const struct display *display, double number,
     return out;
 }
 
+static const char *prefix_sign(double number, const char *text, char out[DISPLAY_CHANGE_SIZE])
+{
+    snprintf(out, DISPLAY_CHANGE_SIZE, "%s%s", number > 0 ? "+" : "", text);
+    return out;
+}
+
+const char *display_change(const struct display *display, double number,
+                           char out[DISPLAY_CHANGE_SIZE])
+{
+    char text[DISPLAY_NUMBER_SIZE];
+    return prefix_sign(number, display_number(display, number, text), out);
+}
+
+const char *display_bytes_change(const struct display *display, double bytes,
+                                 char out[DISPLAY_CHANGE_SIZE])
+{
+    char text[DISPLAY_NUMBER_SIZE];
+    return prefix_sign(bytes, display_bytes(display, bytes, text), out);
+}
+
 bool display_is_bytes(const struct display *display)
 {
     return display->value == VALUE_BYTES || display->value == VALUE_TOTAL_BYTES;

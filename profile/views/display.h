@@ -32,7 +32,7 @@ struct display {
 
 #define DISPLAY_DEPTH_ALL SIZE_MAX
 
-enum { DISPLAY_NUMBER_SIZE = UNITS_TEXT };
+enum { DISPLAY_NUMBER_SIZE = UNITS_TEXT, DISPLAY_CHANGE_SIZE = DISPLAY_NUMBER_SIZE + 1 };
 
 /* Formats a number of the displayed value: "12.3 MiB", "1234". */
 const char *display_number(const struct display *display, double number,
@@ -40,6 +40,11 @@ const char *display_number(const struct display *display, double number,
 /* Formats bytes, whatever the displayed value is. */
 const char *display_bytes(const struct display *display, double bytes,
                           char out[DISPLAY_NUMBER_SIZE]);
+/* The same for a difference, with its sign: "+12.3 MiB". */
+const char *display_change(const struct display *display, double number,
+                           char out[DISPLAY_CHANGE_SIZE]);
+const char *display_bytes_change(const struct display *display, double bytes,
+                                 char out[DISPLAY_CHANGE_SIZE]);
 bool display_is_bytes(const struct display *display);
 /* Returns the object count that belongs to the displayed value: in use, or accumulated. */
 enum value display_objects(const struct display *display);

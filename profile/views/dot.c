@@ -147,15 +147,12 @@ static void write_fill(const struct drawing *drawing, const struct amount *amoun
 
 /* "12 MiB"; in a comparison with its sign. */
 static const char *growth_label(const struct drawing *drawing, const struct amount *amount,
-                                char out[DISPLAY_NUMBER_SIZE + 1])
+                                char out[DISPLAY_CHANGE_SIZE])
 {
-    char text[DISPLAY_NUMBER_SIZE];
-    int64_t growth = amount_growth(amount);
+    double growth = (double)amount_growth(amount);
 
-    snprintf(out, DISPLAY_NUMBER_SIZE + 1, "%s%s",
-             drawing->samples->compares && growth > 0 ? "+" : "",
-             display_number(drawing->display, (double)growth, text));
-    return out;
+    return drawing->samples->compares ? display_change(drawing->display, growth, out)
+                                      : display_number(drawing->display, growth, out);
 }
 
 static double percent(const struct drawing *drawing, const struct amount *amount)
@@ -168,7 +165,7 @@ static void write_node(const struct drawing *drawing, uint32_t number)
 {
     const struct graph_node *node = &drawing->graph.nodes[number];
     double most = drawing->graph.max_flat;
-    char text[DISPLAY_NUMBER_SIZE + 1];
+    char text[DISPLAY_CHANGE_SIZE];
     FILE *out = drawing->out;
 
     fprintf(out, "  N%u [label=\"", number + 1);
@@ -223,7 +220,7 @@ static unsigned rows_down(const struct drawing *drawing, const struct graph_edge
 static void write_edge(const struct drawing *drawing, const struct graph_edge *edge)
 {
     double part = part_of(drawing, &edge->amount);
-    char text[DISPLAY_NUMBER_SIZE + 1];
+    char text[DISPLAY_CHANGE_SIZE];
     unsigned rows = rows_down(drawing, edge);
 
     growth_label(drawing, &edge->amount, text);

@@ -37,13 +37,6 @@ static void fill_row(struct growth_row *row, const struct samples *samples, uint
     row->bytes_per_s = seconds > 0 ? (double)row->bytes / seconds : 0;
 }
 
-static int64_t add_saturated(int64_t a, int64_t b)
-{
-    int64_t sum;
-
-    return __builtin_add_overflow(a, b, &sum) ? (a < 0 ? INT64_MIN + 1 : INT64_MAX) : sum;
-}
-
 bool growth_make(struct growth *growth, const struct samples *samples, double seconds)
 {
     double variance = 0;
@@ -61,7 +54,7 @@ bool growth_make(struct growth *growth, const struct samples *samples, double se
             continue;
         growth->count++;
         *(row->bytes > 0 ? &growth->grown : &growth->shrunk) =
-            add_saturated(row->bytes > 0 ? growth->grown : growth->shrunk, row->bytes);
+            add_saturating(row->bytes > 0 ? growth->grown : growth->shrunk, row->bytes);
     }
     growth->error = trend_error(variance, 1);
     qsort(growth->rows, growth->count, sizeof *growth->rows, compare_growth);
@@ -94,17 +87,6 @@ size_t growth_shown(const struct growth *growth, const struct display *display)
     return shown;
 }
 
-/* Formats bytes with a sign: "+1.2 MiB". */
-static const char *signed_bytes(const struct display *display, double bytes,
-                                char out[DISPLAY_NUMBER_SIZE + 1])
-{
-    char text[DISPLAY_NUMBER_SIZE];
-
-    snprintf(out, DISPLAY_NUMBER_SIZE + 1, "%s%s", bytes > 0 ? "+" : "",
-             display_bytes(display, bytes, text));
-    return out;
-}
-
 enum { CALL_INDENT = 12 };
 
 /*
@@ -133,11 +115,11 @@ static uint32_t write_growth_calls(const struct samples *samples, const struct d
 static const char *interval_text(const struct growth_row *row, const struct display *display,
                                  char *out, size_t size)
 {
-    char low[DISPLAY_NUMBER_SIZE + 1], high[DISPLAY_NUMBER_SIZE + 1];
+    char low[DISPLAY_CHANGE_SIZE], high[DISPLAY_CHANGE_SIZE];
 
     if (row->error > 0)
-        snprintf(out, size, "%s to %s", signed_bytes(display, row->trend.low, low),
-                 signed_bytes(display, row->trend.high, high));
+        snprintf(out, size, "%s to %s", display_bytes_change(display, row->trend.low, low),
+                 display_bytes_change(display, row->trend.high, high));
     else
         snprintf(out, size, "exact");
     return out;
@@ -161,16 +143,16 @@ static uint32_t write_stack_row(const struct growth *growth, const struct sample
                                 const struct display *display, const struct growth_row *row,
                                 FILE *out)
 {
-    char bytes[DISPLAY_NUMBER_SIZE + 1], interval[2 * DISPLAY_NUMBER_SIZE + 8],
-        rate[DISPLAY_NUMBER_SIZE + 1], per_s[DISPLAY_NUMBER_SIZE + 8] = "",
-                                                                   verdict[UNITS_TEXT + 16];
+    char bytes[DISPLAY_CHANGE_SIZE], interval[2 * DISPLAY_NUMBER_SIZE + 8],
+        rate[DISPLAY_CHANGE_SIZE], per_s[DISPLAY_NUMBER_SIZE + 8] = "", verdict[UNITS_TEXT + 16];
     uint32_t left_out;
 
     if (growth->seconds > 0 && row->trend.verdict != TREND_STOPPED)
-        snprintf(per_s, sizeof per_s, "%s/s", signed_bytes(display, row->bytes_per_s, rate));
+        snprintf(per_s, sizeof per_s, "%s/s",
+                 display_bytes_change(display, row->bytes_per_s, rate));
     if (row->within && display->colors)
         fputs("\033[2m", out);
-    fprintf(out, "%11s %24s %13s %s\n", signed_bytes(display, (double)row->bytes, bytes),
+    fprintf(out, "%11s %24s %13s %s\n", display_bytes_change(display, (double)row->bytes, bytes),
             interval_text(row, display, interval, sizeof interval), per_s,
             trend_text(growth, row, verdict, sizeof verdict));
     left_out = write_growth_calls(samples, display, row, out);
@@ -182,14 +164,14 @@ static uint32_t write_stack_row(const struct growth *growth, const struct sample
 static void write_rest(const struct growth *growth, const struct display *display, size_t shown,
                        FILE *out)
 {
-    char bytes[DISPLAY_NUMBER_SIZE + 1];
+    char bytes[DISPLAY_CHANGE_SIZE];
     int64_t rest = 0;
 
     for (size_t i = shown; i < growth->count; i++)
-        rest = add_saturated(rest, growth->rows[i].bytes);
+        rest = add_saturating(rest, growth->rows[i].bytes);
     if (shown < growth->count)
         fprintf(out, "%11s in %zu %sstack%s (--rows 0 shows all)\n",
-                signed_bytes(display, (double)rest, bytes), growth->count - shown,
+                display_bytes_change(display, (double)rest, bytes), growth->count - shown,
                 shown ? "more " : "", growth->count - shown == 1 ? "" : "s");
 }
 

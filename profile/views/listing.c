@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Lines around those that allocate; further apart, the lines between are left out. */
-enum { CONTEXT_LINES = 3, NUMBERS_SIZE = DISPLAY_NUMBER_SIZE + 1 };
+enum { CONTEXT_LINES = 3 };
 
 struct listing {
     const struct samples *samples;
@@ -71,21 +71,21 @@ static bool has_amount(const struct top_row *row)
 
 /* Formats an amount, in a comparison its growth; "." for none. */
 static const char *list_amount(const struct listing *listing, const struct amount *amount,
-                               char out[NUMBERS_SIZE])
+                               char out[DISPLAY_CHANGE_SIZE])
 {
-    int64_t number = amount_growth(amount);
-    char text[DISPLAY_NUMBER_SIZE];
+    double number = (double)amount_growth(amount);
 
-    snprintf(out, NUMBERS_SIZE, "%s%s", listing->samples->compares && number > 0 ? "+" : "",
-             number ? display_number(listing->display, (double)number, text) : ".");
-    return out;
+    if (number == 0)
+        return ".";
+    return listing->samples->compares ? display_change(listing->display, number, out)
+                                      : display_number(listing->display, number, out);
 }
 
 static void write_line_numbers(const struct listing *listing, const struct top_row *row,
                                unsigned line)
 {
     static const struct top_row none;
-    char flat[NUMBERS_SIZE], cum[NUMBERS_SIZE];
+    char flat[DISPLAY_CHANGE_SIZE], cum[DISPLAY_CHANGE_SIZE];
 
     row = row ? row : &none;
     fprintf(listing->out, "%11s %11s ", list_amount(listing, &row->flat, flat),
@@ -175,7 +175,7 @@ static void write_function_head(const struct listing *listing, const struct top_
     const struct function *function = row_function(listing, row);
     double whole = (double)(listing->samples->compares ? listing->functions.total.base
                                                        : listing->functions.total.now);
-    char flat[NUMBERS_SIZE], cum[NUMBERS_SIZE];
+    char flat[DISPLAY_CHANGE_SIZE], cum[DISPLAY_CHANGE_SIZE];
 
     fputc('\n', listing->out);
     text_write_clean(listing->out, samples_shown_name(listing->samples, function), "");

@@ -189,17 +189,6 @@ static const char *kind_text(const struct display *display)
     return is_total(display) ? "allocated" : "in use";
 }
 
-/* Formats a number with a sign: "+1.2 MiB". */
-static const char *signed_number(const struct display *display, int64_t number,
-                                 char out[DISPLAY_NUMBER_SIZE + 1])
-{
-    char text[DISPLAY_NUMBER_SIZE];
-
-    snprintf(out, DISPLAY_NUMBER_SIZE + 1, "%s%s", number > 0 ? "+" : "",
-             display_number(display, (double)number, text));
-    return out;
-}
-
 /* Formats the growth of a number of objects: "+125", "0". */
 static const char *signed_count(const struct amount *objects, char out[DISPLAY_NUMBER_SIZE])
 {
@@ -213,7 +202,7 @@ void top_head_write(const struct samples *samples, const struct display *display
                     const struct amount *total, const struct amount *objects, FILE *out)
 {
     char now[DISPLAY_NUMBER_SIZE], error[DISPLAY_NUMBER_SIZE], period[DISPLAY_NUMBER_SIZE],
-        base[DISPLAY_NUMBER_SIZE], growth[DISPLAY_NUMBER_SIZE + 1];
+        base[DISPLAY_NUMBER_SIZE], growth[DISPLAY_CHANGE_SIZE];
 
     if (display->title) {
         text_write_clean(out, display->title, "");
@@ -225,7 +214,7 @@ void top_head_write(const struct samples *samples, const struct display *display
     if (samples->compares)
         fprintf(out, "%s: %s, before %s, growth %s\n", kind_text(display), now,
                 display_number(display, (double)total->base, base),
-                signed_number(display, amount_growth(total), growth));
+                display_change(display, (double)amount_growth(total), growth));
     else
         fprintf(out, "%s: %s%s%lld object%s, %zu stack%s\n", kind_text(display),
                 display_is_bytes(display) ? now : "", display_is_bytes(display) ? " in " : "",
@@ -283,13 +272,13 @@ static void write_table_row(const struct samples *samples, const struct display 
 static void write_growth_row(const struct samples *samples, const struct display *display,
                              const struct top_row *row, FILE *out)
 {
-    char flat[DISPLAY_NUMBER_SIZE + 1], cum[DISPLAY_NUMBER_SIZE + 1], error[DISPLAY_NUMBER_SIZE],
+    char flat[DISPLAY_CHANGE_SIZE], cum[DISPLAY_CHANGE_SIZE], error[DISPLAY_NUMBER_SIZE],
         base[DISPLAY_NUMBER_SIZE], now[DISPLAY_NUMBER_SIZE], count[DISPLAY_NUMBER_SIZE];
 
     if (row->within && display->colors)
         fputs("\033[2m", out);
-    signed_number(display, amount_growth(&row->flat), flat);
-    signed_number(display, amount_growth(&row->whole), cum);
+    display_change(display, (double)amount_growth(&row->flat), flat);
+    display_change(display, (double)amount_growth(&row->whole), cum);
     display_number(display, samples_error(samples, &row->whole), error);
     if (is_narrow(display))
         fprintf(out, "%10s %10s %10s %9s %c ", flat, cum, error, signed_count(&row->objects, count),
