@@ -130,7 +130,7 @@ static void take_path(struct shortener *from, struct name_part part)
     }
 }
 
-/* True if what is there so far is a path of the program itself. */
+/* True if the path written so far belongs to the program itself. */
 static bool is_in_own_crate(const struct shortener *from)
 {
     return from->len && !name_in_rust_library((struct name_part){from->out, from->out + from->len});
