@@ -11,8 +11,8 @@
 const struct option_row option_rows[] = {
     {"when", '\0', OPTION_RULE, 0, TAKES_RULES, 0, OPTIONS_OF_VERB, "RULE",
      "write a profile when this rule holds; up to 8 rules (required)"},
-    {"duration", 'd', OPTION_DURATION, AT(duration_ns), TAKES_DURATION, 0, OPTIONS_OF_VERB, "D",
-     "how long to sample: 30s (default), 5m, 1h"},
+    {"duration", 'd', OPTION_DURATION, AT(duration_ns), TAKES_DURATION | TAKES_GROW, 0,
+     OPTIONS_OF_VERB, "D", "how long to sample: 30s (default), 5m, 1h"},
     {"for", '\0', OPTION_DURATION, AT(duration_ns), TAKES_RECENT, 0, OPTIONS_OF_VERB, "D",
      "the same as --duration"},
     {"last", '\0', OPTION_NUMBER, AT(last), TAKES_RECENT, 0, OPTIONS_OF_VERB, "N",
@@ -91,6 +91,19 @@ const struct option_row option_rows[] = {
     {"threads", '\0', OPTION_FLAG, AT(threads), TAKES_STATS, 0, OPTIONS_OF_VERB, NULL,
      "show each thread: what it has allocated and freed since it started, its arena, and whether "
      "it samples; read from memory, without a call"},
+    {"bins", '\0', OPTION_FLAG, AT(bins), TAKES_STATS, 0, OPTIONS_OF_VERB, NULL,
+     "show each size class: live objects and bytes, free space in its slabs, requests"},
+    {"arenas", '\0', OPTION_FLAG, AT(arenas), TAKES_STATS, 0, OPTIONS_OF_VERB, NULL,
+     "show each arena; with --bins each size class of each arena"},
+    {"stats", '\0', OPTION_TEXT, AT(stats_file), TAKES_FILE, 0, OPTIONS_OF_VERB, "FILE",
+     "show the fragmentation by stack: shares out the free space in slabs, from the statistics of "
+     "the same process (jeattach stats --json), to the stacks whose objects keep them"},
+    {"period", '\0', OPTION_NUMBER, AT(period), TAKES_GROW, 0, OPTIONS_OF_VERB, "N",
+     "take a sample every N page faults of each thread (default: adapts to the rate)"},
+    {"samples", '\0', OPTION_NUMBER, AT(samples), TAKES_PEEK, 0, OPTIONS_OF_VERB, "N",
+     "look at N objects at most (default 20000)"},
+    {"show-bytes", '\0', OPTION_FLAG, AT(show_bytes), TAKES_PEEK, 0, OPTIONS_OF_VERB, NULL,
+     "also print the first bytes of examples: a heap holds secrets"},
     {"allow-slow", '\0', OPTION_FLAG, AT(allow_slow), TAKES_STATS, 0, OPTIONS_OF_VERB, NULL,
      "allow --json and --full to stop a thread for seconds, as jemalloc before 5.3 needs under a "
      "seccomp filter"},
@@ -141,7 +154,8 @@ const struct option_row option_rows[] = {
      "inuse_space (default), inuse_objects, alloc_space, alloc_objects"},
     {"unit", '\0', OPTION_TEXT, AT(report.unit), TAKES_FORMAT, 0, OPTIONS_PROFILE, "U",
      "auto (default), B, KiB, MiB, GiB"},
-    {"rows", '\0', OPTION_TEXT, AT(report.rows), VIEW, 0, OPTIONS_PROFILE, "N",
+    {"rows", '\0', OPTION_TEXT, AT(report.rows), VIEW | TAKES_PEEK | TAKES_FRAG, 0, OPTIONS_PROFILE,
+     "N",
      "show at most N rows of the table, functions of the graph or calls of the tree; 0: all, "
      "however small"},
     {"no-inlines", '\0', OPTION_FLAG, AT(report.no_inlines), VIEW, 0, OPTIONS_PROFILE, NULL,

@@ -30,10 +30,12 @@ BELOW = {
     "profile/symbols": ("profile/names",),
     "profile": ("profile/symbols",),
     "profile/views": ("profile",),
-    "run": ("jemalloc", "profile/views"),
+    "perf": ("profile/symbols",),
+    "contents": ("profile/symbols",),
+    "run": ("jemalloc", "profile/views", "perf", "contents"),
     "cli": ("run",),
 }
-BELOW_JEMALLOC = ("base", "host", "attach", "elf", "inject")
+BELOW_JEMALLOC = ("base", "host", "attach", "elf", "inject", "perf", "contents")
 ALLOCATOR = re.compile(r"[^\n]*(?:jemalloc|mallctl|\bprof\.|\bje_)[^\n]*", re.I)
 ALLOCATOR_LAYER = ("base/fault.h", "FAULT_IN_JEMALLOC,")  # the folder, in the list of layers
 MEDIAN_LINES, MOST_LINES = 15, 40  # from the line of the return type to the closing brace

@@ -32,10 +32,14 @@ struct verb {
 };
 
 extern const struct verb verb_dump;
+extern const struct verb verb_explain;
+extern const struct verb verb_frag;
+extern const struct verb verb_grow;
 extern const struct verb verb_leak;
 extern const struct verb verb_mallctl;
 extern const struct verb verb_off;
 extern const struct verb verb_on;
+extern const struct verb verb_peek;
 extern const struct verb verb_ps;
 extern const struct verb verb_purge;
 extern const struct verb verb_recent;

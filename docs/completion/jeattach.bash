@@ -68,7 +68,7 @@ _jeattach_files()
 _jeattach()
 {
     local cur=${COMP_WORDS[COMP_CWORD]} option='' verb='' before='' pids=() i
-    local verbs='ps status on off dump record leak recent watch report stats top reset purge mallctl'
+    local verbs='ps status explain on off dump record leak grow recent watch report stats frag peek top reset purge mallctl'
     local looks='--format --focus --ignore --hide --show --by-thread --allocator --no-fold --full-names --depth --lines --invert --value --unit'
     looks+=' --rows --no-inlines --debuginfod --output --force'
     local looks_live='--focus --ignore --hide --show --allocator --no-fold --full-names --depth --rows --no-inlines --debuginfod'
@@ -100,15 +100,19 @@ _jeattach()
         dump) options+=" --path $looks --core --exe --root" ;;
         record) options+=" --duration --every --every-bytes --on-new-peak --step --count --keep $looks" ;;
         leak) options+=" --duration --settle --reset $looks" ;;
+        grow) options+=" --duration --period $looks" ;;
+        frag) options+=' --rows --force-hooks' ;;
+        peek) options+=' --samples --show-bytes --rows' ;;
+        explain) options+=' --force-hooks' ;;
         recent) options+=" --duration --for --last --sort $looks" ;;
-        report) options+=" --base --between --root --perf-map --sort --list $looks" ;;
+        report) options+=" --base --between --stats --root --perf-map --sort --list $looks" ;;
         status) options+=' --no-call --core --exe --root' ;;
         on) options+=' --repair --allow-reset' ;;
         reset) options+=' --lg-sample' ;;
         mallctl) options+=' --list' ;;
         top) options+=" --interval --count --once --share --sort $looks_live" ;;
         watch) options+=' --when --output --max --cooldown --keep --once --on' ;;
-        stats) options+=' --full --prometheus --threads --allow-slow --no-call --core --exe --root' ;;
+        stats) options+=' --full --prometheus --threads --bins --arenas --allow-slow --no-call --core --exe --root' ;;
     esac
     case $verb in
         on | off | dump | record | leak | watch | top) options+=' --call --no-call' ;;

@@ -1,6 +1,6 @@
 # fish completion for jeattach(1)
 
-set -g __jeattach_verbs ps status on off dump record leak recent watch report stats top reset purge mallctl help
+set -g __jeattach_verbs ps status explain on off dump record leak grow recent watch report stats frag peek top reset purge mallctl help
 
 # True if the verb is one of the arguments. Options may stand before it; without a verb it is ps.
 function __jeattach_verb
@@ -50,13 +50,13 @@ function __jeattach_threads
     end
 end
 
-set -l verbs ps status on off dump record leak recent watch report stats top reset purge mallctl
-set -l processes status on off dump record leak recent watch stats top reset purge mallctl
-set -l several status on off dump record leak recent stats reset purge mallctl
+set -l verbs ps status explain on off dump record leak grow recent watch report stats frag peek top reset purge mallctl
+set -l processes status explain on off dump record leak grow recent watch stats frag peek top reset purge mallctl
+set -l several status explain on off dump record leak grow recent stats frag peek reset purge mallctl
 set -l calls on off dump record leak watch top
-set -l hooks on dump record leak recent watch stats top reset purge mallctl
-set -l sites dump record leak recent report top
-set -l looks dump record leak recent report
+set -l hooks explain on dump record leak recent watch stats frag top reset purge mallctl
+set -l sites dump record leak grow recent report top
+set -l looks dump record leak grow recent report
 set -l cores status dump stats
 
 complete -c jeattach -f
@@ -64,14 +64,18 @@ complete -c jeattach -f
 # ---- verbs ----
 complete -c jeattach -n __jeattach_no_verb -a ps -d 'list the processes on this host that use jemalloc'
 complete -c jeattach -n __jeattach_no_verb -a status -d 'show whether jemalloc can profile, whether it does, and what to do'
+complete -c jeattach -n __jeattach_no_verb -a explain -d 'explain the memory of a process on one screen'
 complete -c jeattach -n __jeattach_no_verb -a on -d 'start sampling allocations (prof.active)'
 complete -c jeattach -n __jeattach_no_verb -a off -d 'stop sampling allocations'
 complete -c jeattach -n __jeattach_no_verb -a dump -d 'write a heap profile, here (-o) or in the target'
 complete -c jeattach -n __jeattach_no_verb -a record -d 'sample for a while, write a profile, restore the former state'
 complete -c jeattach -n __jeattach_no_verb -a leak -d 'show what grows, by stack, the largest growth first'
+complete -c jeattach -n __jeattach_no_verb -a grow -d 'show what makes the RSS grow, by stack, in any process'
 complete -c jeattach -n __jeattach_no_verb -a recent -d 'list the last sampled allocations, with their age and lifetime'
 complete -c jeattach -n __jeattach_no_verb -a report -d 'show a profile from a file as a table, flame graph, pprof, ...'
 complete -c jeattach -n __jeattach_no_verb -a stats -d 'show where the memory is, by the counts of jemalloc and the kernel'
+complete -c jeattach -n __jeattach_no_verb -a frag -d 'show which stacks keep free memory from being returned'
+complete -c jeattach -n __jeattach_no_verb -a peek -d 'show what the objects in the heap are, by a sample'
 complete -c jeattach -n __jeattach_no_verb -a top -d 'show memory and the largest allocation sites, live'
 complete -c jeattach -n __jeattach_no_verb -a watch -d 'write a profile at a size, near a memory limit, or under pressure'
 complete -c jeattach -n __jeattach_no_verb -a reset -d 'drop all samples, optionally change the sampling period'
@@ -170,3 +174,11 @@ complete -c jeattach -n '__jeattach_verb watch' -l when -x -a 'rss\>80% cgroup\>
 complete -c jeattach -n '__jeattach_verb watch' -l max -x -d 'write at most this many profiles of one process'
 complete -c jeattach -n '__jeattach_verb watch' -l cooldown -x -a '1m 10m 1h' -d 'wait this long before the same rule fires again'
 complete -c jeattach -n '__jeattach_verb watch' -l on -d 'switch profiling on at the start, and back at the end'
+complete -c jeattach -n '__jeattach_verb grow' -s d -l duration -x -a '10s 60s 5m' -d 'how long to sample'
+complete -c jeattach -n '__jeattach_verb grow' -l period -x -d 'take a sample every N page faults'
+complete -c jeattach -n '__jeattach_verb peek' -l samples -x -a '1000 20000 100000' -d 'look at N objects at most'
+complete -c jeattach -n '__jeattach_verb peek' -l show-bytes -d 'also print the first bytes of examples'
+complete -c jeattach -n '__jeattach_verb peek frag' -l rows -x -d 'show at most N rows; 0: all'
+complete -c jeattach -n '__jeattach_verb stats' -l bins -d 'show each size class'
+complete -c jeattach -n '__jeattach_verb stats' -l arenas -d 'show each arena'
+complete -c jeattach -n '__jeattach_verb report' -l stats -r -F -d 'show the fragmentation by stack, from these statistics'

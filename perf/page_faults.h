@@ -1,0 +1,49 @@
+/*
+ * Samples the page faults of a process: which address was touched first, by which
+ * calls. The kernel counts them as a software event (perf_event_open(2),
+ * PERF_COUNT_SW_PAGE_FAULTS) in each thread; threads that start later are included.
+ * No thread is stopped, and nothing remains after the end of the tool.
+ */
+#pragma once
+
+#include "attach/target.h"
+#include "perf/user_state.h"
+
+struct page_fault {
+    uint64_t time_ns; /* CLOCK_MONOTONIC */
+    remote_addr addr;
+    pid_t tid;
+    uint64_t weight; /* number of page faults that this sample stands for */
+    struct user_state state; /* valid during the call only */
+};
+
+struct page_fault_request {
+    uint64_t period;       /* one sample every N faults of a thread; 0: adapts to the rate */
+    uint32_t stack_bytes;  /* of each copy; 0: the usual number */
+    unsigned most_per_s;   /* samples a second of the process, at most; 0: the usual number */
+};
+
+/* Why some faults are not seen. */
+struct page_fault_lack {
+    bool kernel;           /* faults in system calls (read(2) into new memory) are not permitted */
+    size_t threads;        /* threads that could not be opened */
+    uint64_t lost;         /* samples that the kernel has dropped */
+    uint64_t throttled;    /* times that the kernel stopped the sampling for a while */
+};
+
+struct page_faults;
+
+/*
+ * Starts the sampling. FAULT_PERF_*: the kernel refuses it, with the cause (perf/faults.h).
+ * page_faults_close releases everything, also after a failure.
+ */
+fault_code page_faults_open(struct page_faults **faults, const struct target *target,
+                            const struct page_fault_request *request, struct fault *fault);
+
+typedef void (*page_fault_action)(void *ctx, const struct page_fault *fault);
+
+/* Waits at most timeout_ms for samples, and calls the action for each one. */
+fault_code page_faults_read(struct page_faults *faults, int timeout_ms, page_fault_action action,
+                            void *ctx, struct fault *fault);
+struct page_fault_lack page_faults_lack(const struct page_faults *faults);
+void page_faults_close(struct page_faults *faults);
