@@ -1,37 +1,72 @@
 /*
  * The live objects of a process, from jemalloc's own records in its memory: the tree from
- * page to extent, the extents, and the bitmap of each slab. Nothing is called and nothing
- * is stopped. The layout is chosen by the version and then proven on the data.
+ * page to extent (rtree.h), the extents (extent_structs.h, edata.h since 5.3) and the bitmap
+ * of each slab. Nothing is called and nothing is stopped, and no symbol is needed: from 5.0.
+ * The layout is proven on the data, or refused: each record must lead back to the page that
+ * leads to it, and agree with the tree on size class and kind; the bitmap of a slab must
+ * have as many free bits as its record counts.
+ *
+ * Nothing changes in the process: a page without contents is never read, because the kernel
+ * would give it a page table entry (residence.h).
  */
 #pragma once
 
 #include "jemalloc/reader/reader.h"
 
-/* Some objects next to each other in memory: a slab, or one large object. */
+/* A slab of small objects, or one large object. */
 struct extent {
-    remote_addr start;
-    uint64_t bytes;   /* of the whole */
-    uint64_t size;    /* bytes of an object */
-    uint32_t objects; /* that fit; large: 1 */
+    remote_addr start; /* of the first object */
+    uint64_t bytes;    /* of the whole; a large one has up to a page more than its object */
+    uint64_t size;     /* usable bytes of an object: those of its size class */
+    uint32_t objects;  /* that fit; large: 1 */
     uint32_t used;
     unsigned arena;
     bool slab;
     uint64_t bitmap[8]; /* slab: bit set: in use, or kept by a thread for its next allocation */
 };
 
+enum { EXTENT_OBJECTS_MAX = 512 };
+
 struct extents;
 
-/* Finds and proves the records. FAULT_UNREADABLE with the reason, as reader_open. */
+/*
+ * Finds and proves the records; *extents is NULL on failure. FAULT_UNREADABLE with one of
+ * enum unreadable_reason: UNREADABLE_VERSION (before 5.0), UNREADABLE_TABLE (not found),
+ * UNREADABLE_PROOF. Takes some ms, and more for a program of many megabytes of static data.
+ */
 fault_code extents_open(struct extents **extents, const struct reader_source *source,
                         struct fault *fault);
 
+/* One pass over the records. */
+struct extents_pass {
+    uint64_t limit;   /* in: bytes of memory whose records are read; 0: the usual 64 GiB */
+    double share;     /* of memory whose records were read, 1: all; divide sums by it */
+    size_t extents;   /* that were passed on */
+    size_t unsettled; /* left out, because they changed while they were read */
+    uint64_t ns;      /* time that it took */
+};
+
 /*
  * Calls the action for each extent in use, in the order of addresses, until it returns false.
- * An extent that changes while it is read is left out and counted.
+ * A process with more memory than the limit is read in random parts of 1 or 2 MiB. Memory that
+ * the process mapped after source.modules was read is not seen.
  */
 typedef bool (*extent_action)(void *ctx, const struct extent *extent);
-fault_code extents_each(struct extents *extents, extent_action action, void *ctx, size_t *unsettled,
-                        struct fault *fault);
+fault_code extents_each(struct extents *extents, extent_action action, void *ctx,
+                        struct extents_pass *pass, struct fault *fault);
+
 /* Finds the extent that contains addr, as it is now; false: none is in use there. */
 bool extents_at(struct extents *extents, remote_addr addr, struct extent *extent);
 void extents_close(struct extents *extents);
+
+/* Returns the first address of the extent's object `at`, of extent->objects. */
+static inline remote_addr extent_object(const struct extent *extent, uint32_t at)
+{
+    return extent->start + at * extent->size;
+}
+
+/* True if object `at` is in use, or kept by a thread for its next allocation. */
+static inline bool extent_in_use(const struct extent *extent, uint32_t at)
+{
+    return !extent->slab || extent->bitmap[at / 64] >> at % 64 & 1;
+}
