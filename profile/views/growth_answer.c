@@ -1,15 +1,10 @@
 #include "profile/views/growth_answer.h"
-#include "base/text.h"
-#include "profile/names/short_name.h"
-#include "profile/stack_text.h"
+#include "profile/views/place_text.h"
 
 #include <math.h>
 #include <string.h>
 
 enum {
-    NAME_BYTES = 256,
-    PLACE_CALLS = 2,
-    PLACE_BYTES = PLACE_CALLS * (NAME_BYTES + 128),
     TEXT_BYTES = 64,
     INTERVAL_BYTES = 2 * DISPLAY_NUMBER_SIZE + 16,
 };
@@ -70,41 +65,6 @@ void growth_answer_choose(struct growth_answer *answer, const struct growth *gro
 }
 
 /* ---- in words ---- */
-
-/* "session_new (session.c:81)" */
-static int describe_call(const struct stack_call *call, char *out, size_t size)
-{
-    char name[NAME_BYTES];
-    int len;
-
-    short_name(call->function->name, name, sizeof name);
-    len = snprintf(out, size, "%s", name);
-    if (call->function->file && *call->function->file && call->line)
-        len += snprintf(out + len, size - (size_t)len, " (%.100s:%u)",
-                        text_base_name(call->function->file), call->line);
-    return len;
-}
-
-/*
- * "xmalloc (xmalloc.c:28) <- session_new (session.c:81)": the innermost call of the
- * program's own code and its caller there, because the first one may be a wrapper of
- * malloc that everything calls.
- */
-static void describe_place(const struct growth_row *row, const struct samples *samples, char *out)
-{
-    const char *before = "";
-    struct stack_text stack;
-    int len = 0;
-
-    stack_text_choose(samples, &samples->list[row->sample], 0, &stack);
-    if (!stack.count)
-        strcpy(out, "a stack without calls");
-    for (size_t i = 0; i < stack.count && i < PLACE_CALLS; i++) {
-        len += snprintf(out + len, (size_t)(PLACE_BYTES - len), "%s", before);
-        len += describe_call(&stack.calls[i], out + len, (size_t)(PLACE_BYTES - len));
-        before = " <- ";
-    }
-}
 
 /* The fit may know better than the difference of the two ends. */
 static double best_estimate(const struct trend *trend)
@@ -183,14 +143,14 @@ const char *growth_answer_text(const struct growth_answer *answer, const struct 
                                const struct samples *samples, const struct display *display,
                                char *out, size_t size)
 {
-    char place[PLACE_BYTES], grown[4 * DISPLAY_NUMBER_SIZE];
+    char place[PLACE_TEXT_SIZE], grown[4 * DISPLAY_NUMBER_SIZE];
     int len;
 
     if (answer->verdict == GROWTH_NONE) {
         describe_none(answer, display, out, size);
         return out;
     }
-    describe_place(answer->row, samples, place);
+    place_text(samples, &samples->list[answer->row->sample], place);
     describe_growth(answer->row, growth, display, grown, sizeof grown);
     if (answer->verdict == GROWTH_GOES_ON)
         len = snprintf(out, size, "leaking: %s grows by %s", place, grown);
