@@ -1,8 +1,373 @@
 #include "profile/waste.h"
+#include "base/list.h"
+#include "base/table.h"
+#include "profile/stack_text.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 uint64_t waste_bytes(const struct waste_class *class)
 {
-    uint64_t fit = class->slabs * class->per_slab;
+    uint64_t fit, bytes;
 
-    return fit > class->objects ? (fit - class->objects) * class->size : 0;
+    if (__builtin_mul_overflow(class->slabs, class->per_slab, &fit))
+        fit = UINT64_MAX;
+    if (fit <= class->objects)
+        return 0;
+    if (__builtin_mul_overflow(fit - class->objects, class->size, &bytes))
+        return UINT64_MAX;
+    return bytes;
+}
+
+/* ---- the class of a stack ---- */
+
+struct sharing {
+    struct waste *waste;
+    const struct samples *samples; /* NULL: no profile */
+    size_t *order;                 /* of the classes, by size */
+    size_t ordered;
+    struct table table; /* of rows, by class and calls */
+    size_t capacity;
+};
+
+static int compare_classes(const void *a, const void *b, void *ctx)
+{
+    const struct waste_class *classes = ctx;
+    const size_t x = *(const size_t *)a, y = *(const size_t *)b;
+
+    if (classes[x].size != classes[y].size)
+        return classes[x].size < classes[y].size ? -1 : 1;
+    return x < y ? -1 : x > y;
+}
+
+static bool order_classes(struct sharing *sharing)
+{
+    const struct waste *waste = sharing->waste;
+
+    sharing->order = reallocarray(NULL, waste->class_count + 1, sizeof *sharing->order);
+    for (size_t i = 0; sharing->order && i < waste->class_count; i++)
+        if (waste->classes[i].size)
+            sharing->order[sharing->ordered++] = i;
+    if (sharing->order)
+        qsort_r(sharing->order, sharing->ordered, sizeof *sharing->order, compare_classes,
+                (void *)waste->classes);
+    return sharing->order;
+}
+
+static uint64_t size_at(const struct sharing *sharing, size_t place)
+{
+    return sharing->waste->classes[sharing->order[place]].size;
+}
+
+/* The numbers of a profile are rounded, so that a mean is only near its class. */
+static bool is_near(uint64_t mean, uint64_t size)
+{
+    enum { TOLERANCE = 200 };
+    uint64_t off = mean > size ? mean - size : size - mean;
+
+    return off <= size / TOLERANCE + 1;
+}
+
+/* Returns the place of the first class that is not smaller than the mean. */
+static size_t find_class(const struct sharing *sharing, uint64_t mean)
+{
+    size_t low = 0, high = sharing->ordered;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (size_at(sharing, middle) < mean)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Which part of a stack's objects has the size of which class. */
+struct split {
+    size_t count; /* 0: they are larger than all classes */
+    size_t places[2];
+    double parts[2];
+};
+
+static struct split split_stack(const struct sharing *sharing, uint64_t mean)
+{
+    const size_t above = find_class(sharing, mean);
+    double low, high, part;
+
+    if (above > 0 && is_near(mean, size_at(sharing, above - 1)))
+        return (struct split){1, {above - 1}, {1}};
+    if (above == sharing->ordered)
+        return (struct split){.count = 0};
+    if (above == 0 || is_near(mean, size_at(sharing, above)))
+        return (struct split){1, {above}, {1}};
+    low = (double)size_at(sharing, above - 1);
+    high = (double)size_at(sharing, above);
+    part = ((double)mean - low) / (high - low);
+    return (struct split){2, {above - 1, above}, {1 - part, part}};
+}
+
+/* ---- the rows of the stacks ---- */
+
+static uint64_t hash_row(const struct sharing *sharing, const struct waste_row *row)
+{
+    struct stack_walk walk = {0};
+    const struct stack_call *call;
+    uint64_t hash = row->class;
+
+    while ((call = stack_walk_next(&walk, sharing->samples, &sharing->samples->list[row->sample])))
+        hash = table_hash_number(&sharing->table, hash ^ (uintptr_t)call->function ^ call->line);
+    return hash;
+}
+
+/* Two addresses of a line are one row. */
+static bool same_row(const void *ctx, uint32_t index, const void *key)
+{
+    const struct sharing *sharing = ctx;
+    const struct samples *samples = sharing->samples;
+    const struct waste_row *have = &sharing->waste->rows[index], *want = key;
+    struct stack_walk walk = {0}, other = {0};
+    const struct stack_call *a, *b;
+
+    if (have->class != want->class)
+        return false;
+    do {
+        a = stack_walk_next(&walk, samples, &samples->list[have->sample]);
+        b = stack_walk_next(&other, samples, &samples->list[want->sample]);
+    } while (a && b && a->function == b->function && a->line == b->line);
+    return !a && !b;
+}
+
+static bool add_row(struct sharing *sharing, const struct waste_row *row)
+{
+    struct waste *waste = sharing->waste;
+    struct waste_row *have;
+    uint32_t place;
+
+    if (!LIST_GROW(waste->rows, sharing->capacity, waste->count) || waste->count >= TABLE_NONE)
+        return false;
+    place = table_put(&sharing->table, hash_row(sharing, row), same_row, sharing, row,
+                      (uint32_t)waste->count);
+    if (place == TABLE_NONE)
+        return false;
+    have = &waste->rows[place];
+    if (place == waste->count) {
+        waste->rows[waste->count++] = *row;
+        return true;
+    }
+    have->objects += row->objects;
+    have->variance += row->variance;
+    have->mixed |= row->mixed;
+    return true;
+}
+
+/* The part of the objects of a size that is not sampled: each byte is with 1 / period. */
+static double unsampled_part(const struct samples *samples, uint64_t size)
+{
+    return exp(-(double)size / (samples->period ? (double)samples->period : 1));
+}
+
+static bool add_stack(struct sharing *sharing, uint32_t number)
+{
+    const struct sample *sample = &sharing->samples->list[number];
+    const struct amount *objects = &sample->values[VALUE_OBJECTS];
+    const struct split split = split_stack(sharing, sample->size);
+
+    if (objects->now <= 0)
+        return true;
+    if (!split.count)
+        sharing->waste->unsharable += (double)objects->now;
+    for (size_t i = 0; i < split.count; i++) {
+        double part =
+            split.parts[i] * unsampled_part(sharing->samples, size_at(sharing, split.places[i]));
+        const struct waste_row row = {.sample = number,
+                                      .class = sharing->order[split.places[i]],
+                                      .objects = (double)objects->now * part,
+                                      .variance = objects->variance * part * part,
+                                      .mixed = split.count > 1};
+        if (!add_row(sharing, &row))
+            return false;
+    }
+    return true;
+}
+
+static bool add_stacks(struct sharing *sharing)
+{
+    for (size_t i = 0; sharing->samples && i < sharing->samples->count; i++)
+        if (!add_stack(sharing, (uint32_t)i))
+            return false;
+    return true;
+}
+
+/* ---- their shares ---- */
+
+/* All rows of one class. */
+struct sums {
+    double objects, variance; /* of the stacks */
+    double whole;             /* that the free space is shared among */
+    double rest;              /* of it: of no stack */
+};
+
+static void sum_class(const struct waste_class *class, struct sums *sums)
+{
+    sums->rest = (double)class->objects - sums->objects;
+    if (sums->rest <= 2 * sqrt(sums->variance))
+        sums->rest = 0;
+    if (sums->objects <= 0)
+        sums->rest = 1; /* not 0: the free space of a class without objects has a row, too */
+    sums->whole = sums->objects + sums->rest;
+}
+
+static double share_variance(const struct waste_row *row, const struct sums *sums)
+{
+    double share = row->objects / sums->whole, others = sums->variance - row->variance;
+
+    if (sums->rest > 0) /* jemalloc itself counts the whole */
+        return row->variance / (sums->whole * sums->whole);
+    return ((1 - share) * (1 - share) * row->variance + share * share * fmax(others, 0)) /
+           (sums->whole * sums->whole);
+}
+
+/* Bytes of a whole up to a part of it. */
+static uint64_t bytes_up_to(uint64_t bytes, double part)
+{
+    double up_to = (double)bytes * part;
+
+    return part >= 1 || up_to >= (double)bytes ? bytes : (uint64_t)fmax(up_to, 0);
+}
+
+/* What has been shared out of each class so far, so that no byte is lost by rounding. */
+struct given {
+    double objects;
+    uint64_t bytes;
+};
+
+static void give_share(struct waste_row *row, uint64_t bytes, const struct sums *sums,
+                       struct given *given)
+{
+    uint64_t up_to;
+
+    given->objects += row->objects;
+    up_to = bytes_up_to(bytes, given->objects / sums->whole);
+    row->bytes = up_to > given->bytes ? up_to - given->bytes : 0;
+    given->bytes += row->bytes;
+    row->error = fmin(2 * sqrt(share_variance(row, sums)), 1) * (double)bytes;
+}
+
+static void add_rest(struct waste *waste, size_t class, uint64_t bytes, const struct sums *sums)
+{
+    const struct waste_class *of = &waste->classes[class];
+
+    waste->rows[waste->count++] = (struct waste_row){
+        .sample = TABLE_NONE,
+        .class = class,
+        .objects = sums->objects > 0 ? sums->rest : (double)of->objects,
+        .bytes = bytes,
+        .error = sums->objects > 0
+                     ? fmin(2 * sqrt(sums->variance) / sums->whole, 1) * (double)waste_bytes(of)
+                     : 0,
+    };
+    if (__builtin_add_overflow(waste->unknown, bytes, &waste->unknown))
+        waste->unknown = UINT64_MAX;
+}
+
+/* What the rows of one class need, one for each class. */
+struct shares {
+    struct sums sums;
+    struct given given;
+    struct waste_row *last; /* of a stack */
+};
+
+static void share_to_stacks(struct waste *waste, struct shares *shares)
+{
+    for (size_t i = 0; i < waste->count; i++) {
+        struct sums *sums = &shares[waste->rows[i].class].sums;
+        sums->objects += waste->rows[i].objects;
+        sums->variance += waste->rows[i].variance;
+    }
+    for (size_t i = 0; i < waste->class_count; i++)
+        sum_class(&waste->classes[i], &shares[i].sums);
+    for (size_t i = 0; i < waste->count; i++) {
+        struct waste_row *row = &waste->rows[i];
+        struct shares *share = &shares[row->class];
+        give_share(row, waste_bytes(&waste->classes[row->class]), &share->sums, &share->given);
+        share->last = row;
+    }
+}
+
+static void add_rests(struct waste *waste, struct shares *shares)
+{
+    for (size_t i = 0; i < waste->class_count; i++) {
+        const uint64_t bytes = waste_bytes(&waste->classes[i]),
+                       left = bytes - shares[i].given.bytes;
+        if (__builtin_add_overflow(waste->bytes, bytes, &waste->bytes))
+            waste->bytes = UINT64_MAX;
+        if (shares[i].sums.rest > 0)
+            add_rest(waste, i, left, &shares[i].sums);
+        else
+            shares[i].last->bytes += left; /* of rounding */
+    }
+}
+
+static bool share_classes(struct sharing *sharing)
+{
+    struct waste *waste = sharing->waste;
+    AUTO_FREE struct shares *shares = calloc(waste->class_count + 1, sizeof *shares);
+    struct waste_row *rows =
+        reallocarray(waste->rows, waste->count + waste->class_count + 1, sizeof *rows);
+
+    if (rows)
+        waste->rows = rows; /* with room for one more in each class: they no longer move */
+    if (!shares || !rows)
+        return false;
+    share_to_stacks(waste, shares);
+    add_rests(waste, shares);
+    return true;
+}
+
+/* ---- all of it ---- */
+
+static int compare_rows(const void *a, const void *b)
+{
+    const struct waste_row *x = a, *y = b;
+
+    if (x->bytes != y->bytes)
+        return x->bytes < y->bytes ? 1 : -1;
+    if (x->class != y->class)
+        return x->class < y->class ? -1 : 1;
+    return x->sample < y->sample ? -1 : x->sample > y->sample;
+}
+
+static void sort_rows(struct waste *waste)
+{
+    if (waste->count)
+        qsort(waste->rows, waste->count, sizeof *waste->rows, compare_rows);
+    while (waste->count && !waste->rows[waste->count - 1].bytes)
+        waste->count--;
+}
+
+bool waste_make(struct waste *waste, const struct waste_class *classes, size_t class_count,
+                const struct samples *samples)
+{
+    struct sharing sharing = {.waste = waste, .samples = samples};
+    bool good;
+
+    memset(waste, 0, sizeof *waste);
+    waste->classes = classes;
+    waste->class_count = class_count;
+    waste->has_profile = samples != NULL;
+    table_init(&sharing.table);
+    good = order_classes(&sharing) && add_stacks(&sharing) && share_classes(&sharing);
+    if (good)
+        sort_rows(waste);
+    table_free(&sharing.table);
+    free(sharing.order);
+    return good;
+}
+
+void waste_free(struct waste *waste)
+{
+    free(waste->rows);
+    memset(waste, 0, sizeof *waste);
 }

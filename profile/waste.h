@@ -13,5 +13,41 @@ struct waste_class {
     uint64_t requests; /* allocations since the start of the process; 0: unknown */
 };
 
-/* Returns the bytes that are free in its slabs: (slabs * per_slab - objects) * size. */
+/* Returns the bytes that are free in its slabs: (slabs * per_slab - objects) * size. Saturates. */
 uint64_t waste_bytes(const struct waste_class *class);
+
+/* The free space of a class that the objects of one stack keep. */
+struct waste_row {
+    uint32_t sample; /* the first one with these calls; TABLE_NONE: the stacks are not known */
+    size_t class;    /* index in classes */
+    double objects;  /* of the stack in slabs of the class, as estimated */
+    double variance; /* of objects */
+    uint64_t bytes;  /* of the free space */
+    double error;    /* of bytes: two standard deviations of the sampling; 0: exact */
+    bool mixed;      /* the stack has objects of several sizes: those of this one are a guess */
+};
+
+struct waste {
+    const struct waste_class *classes; /* of the caller */
+    size_t class_count;
+    struct waste_row *rows; /* the largest first; without those of 0 bytes */
+    size_t count;
+    uint64_t bytes;    /* of all classes, which is the sum of the rows; saturates */
+    uint64_t unknown;  /* of them: of rows without a sample */
+    bool has_profile;  /* samples were given */
+    double unsharable; /* objects of stacks that are larger than all classes */
+};
+
+/*
+ * Shares the free space of each class out in proportion to the objects that the stacks have in it:
+ * a profile has no addresses, so that nobody knows which slabs they are in. A stack counts for the
+ * class of its mean size; if that is between two classes, for both (mixed). Objects that were
+ * sampled do not count, because they are not in slabs (jemalloc's arena_prof_promote, 4.0 and
+ * later). If the class has more objects than the samples explain, beyond their error, the rest of
+ * the free space has a row without a sample: they were allocated before sampling began, or are
+ * kept by threads for their next allocations. samples NULL: all rows are without. Neither is
+ * copied. False: out of memory. Call waste_free in every case.
+ */
+bool waste_make(struct waste *waste, const struct waste_class *classes, size_t class_count,
+                const struct samples *samples);
+void waste_free(struct waste *waste);
