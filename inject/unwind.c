@@ -1,5 +1,5 @@
 #include "inject/unwind.h"
-#include "elf/image.h"
+#include "elf/unwind_table.h"
 #include "inject/ways.h"
 
 #include <dlfcn.h>
@@ -77,18 +77,7 @@ struct unwinder {
 };
 
 /*
- * .eh_frame_hdr: version 1; pointer to .eh_frame as pcrel sdata4; number of
- * entries as udata4; table as datarel sdata4 (LSB, "Exception Frames"). Every
- * linker writes this form.
- */
-struct eh_frame_hdr {
-    uint8_t version, pointer_encoding, count_encoding, table_encoding;
-    int32_t eh_frame;
-    uint32_t count;
-};
-
-/*
- * Finds the same two offsets for each function, as a substitute for a table
+ * Finds the two offsets of each function (elf/unwind_table.h), in place of a table
  * that the program lacks.
  */
 static bool find_own_table(const struct unwinder *unwinder, const struct module *module,
@@ -119,28 +108,20 @@ static bool read_own_table(const struct eh_frames *frames, remote_addr addr, unw
 
 static bool find_table(struct unwinder *unwinder, const struct module *module, unw_dyn_info_t *info)
 {
-    struct image image;
-    struct eh_frame_hdr header;
+    struct unwind_table table;
+    enum unwind_table_state state = unwind_table_find(&table, unwinder->memory, module);
 
-    if (!image_open(&image, unwinder->memory, module->start))
+    if (state == UNWIND_TABLE_NONE)
+        return find_own_table(unwinder, module, info);
+    if (state != UNWIND_TABLE_FOUND)
         return false;
-    for (size_t i = 0; i < image.phdr_count; i++) {
-        remote_addr at = image.phdrs[i].p_vaddr + image.bias;
-        if (image.phdrs[i].p_type != PT_GNU_EH_FRAME)
-            continue;
-        if (!memory_read_cached(unwinder->memory, at, &header, sizeof header) ||
-            header.version != 1 || header.pointer_encoding != 0x1b ||
-            header.count_encoding != 0x03 || header.table_encoding != 0x3b)
-            return false;
-        info->format = UNW_INFO_FORMAT_REMOTE_TABLE;
-        info->start_ip = module->start;
-        info->end_ip = module->end;
-        info->u.rti.segbase = at;
-        info->u.rti.table_data = at + sizeof header;
-        info->u.rti.table_len = header.count * 8ul / sizeof(unw_word_t);
-        return true;
-    }
-    return find_own_table(unwinder, module, info);
+    info->format = UNW_INFO_FORMAT_REMOTE_TABLE;
+    info->start_ip = module->start;
+    info->end_ip = module->end;
+    info->u.rti.segbase = table.base;
+    info->u.rti.table_data = table.entries;
+    info->u.rti.table_len = table.count * sizeof(struct unwind_entry) / sizeof(unw_word_t);
+    return true;
 }
 
 static int find_proc_info(unw_addr_space_t space, unw_word_t ip, unw_proc_info_t *info, int need,

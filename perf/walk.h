@@ -19,10 +19,20 @@ enum walk_end {
 
 struct walker;
 
-/* NULL: libunwind is not installed, or out of memory. Both must outlive it. */
-struct walker *walker_new(struct memory *memory, const struct modules *modules);
+/*
+ * NULL: out of memory. All three must outlive it. The modules are those of its start:
+ * code that is mapped later is not known.
+ */
+struct walker *walker_new(const struct target *target, struct memory *memory,
+                          const struct modules *modules);
 void walker_free(struct walker *walker);
 
 /* Fills the calls, innermost first: the interrupted address, then return addresses. */
 enum walk_end walker_walk(struct walker *walker, const struct user_state *state,
                           remote_addr calls[WALK_DEPTH_MAX], size_t *count);
+
+/*
+ * Returns how many calls of the last walk were found by frame pointers, not by call
+ * frame information: a function that keeps none may be missing before them.
+ */
+size_t walker_guesses(const struct walker *walker);
