@@ -39,6 +39,7 @@ enum fault_layer {
     FAULT_IN_PROFILE,
     FAULT_IN_RUN,
     FAULT_IN_CLI,
+    FAULT_IN_PERF,
 };
 
 /* A flag in a code: the fault may concern only one thread of the process. */

@@ -58,6 +58,32 @@ static const struct fault_row rows[] = {
      "end that tracer, then try again"},
     {FAULT_TOOL_TRACED, "tool_traced", EXIT_DENIED, "jeattach itself is traced by %T (%W)",
      "run it outside that tracer (strace: without -f)"},
+    {FAULT_PERF_PARANOID, "perf_paranoid", EXIT_DENIED,
+     "kernel.perf_event_paranoid is %W, which refuses perf events to users without CAP_PERFMON",
+     "run jeattach as root (sudo), or give it CAP_PERFMON; or: sudo sysctl "
+     "kernel.perf_event_paranoid=2"},
+    {FAULT_PERF_SECCOMP, "perf_seccomp", EXIT_DENIED,
+     "jeattach itself runs under a seccomp filter, which refuses perf_event_open with %W",
+     "run jeattach without that filter; in a container: with --cap-add PERFMON or --security-opt "
+     "seccomp=unconfined"},
+    {FAULT_PERF_MODULE, "perf_security_module", EXIT_DENIED,
+     "the kernel refuses perf events, although perf_event_paranoid permits them%E; security "
+     "modules: %W",
+     "SELinux: permit the class perf_event to jeattach's domain; lockdown: none, the kernel was "
+     "started so"},
+    {FAULT_PERF_TARGET, "perf_target", EXIT_DENIED,
+     "the kernel refuses perf events of this process%E: %W",
+     "run jeattach as root (sudo), or give it CAP_PERFMON"},
+    {FAULT_PERF_ABSENT, "perf_absent", EXIT_DENIED,
+     "this kernel has no perf events (perf_event_open: %W)",
+     "use a kernel with CONFIG_PERF_EVENTS=y"},
+    {FAULT_PERF_FILES, "perf_files", EXIT_DENIED,
+     "jeattach may not open enough files for perf events (%W)",
+     "raise the limit of open files: ulimit -n"},
+    {FAULT_PERF_MEMORY, "perf_memory", EXIT_DENIED,
+     "jeattach may not lock enough memory for the samples%E",
+     "raise the limit of locked memory (ulimit -l) or kernel.perf_event_mlock_kb, or give it "
+     "CAP_IPC_LOCK"},
     {FAULT_FROZEN, "frozen", EXIT_NO_SAFE_POINT, "its cgroup is frozen: %W",
      "thaw it, then try again"},
     {FAULT_STOPPED, "stopped", EXIT_NO_SAFE_POINT, "it is stopped by job control (%W)",

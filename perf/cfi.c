@@ -81,7 +81,7 @@ static bool record_read(struct memory *memory, remote_addr at, unsigned char *bu
     return true;
 }
 
-static remote_addr record_address(const struct record *record, const unsigned char *at)
+static remote_addr address_of_record(const struct record *record, const unsigned char *at)
 {
     return record->at + (uint64_t)(at - record->base);
 }
@@ -180,7 +180,7 @@ static void set_rule(struct program *program, uint64_t reg, enum cfi_how how, in
     *rule_of(program, reg, &unused) = (struct cfi_rule){.how = (unsigned char)how, .value = value};
 }
 
-static void set_register(struct program *program, uint64_t reg, uint64_t from)
+static void note_register(struct program *program, uint64_t reg, uint64_t from)
 {
     struct cfi_rule unused, *rule = rule_of(program, reg, &unused);
 
@@ -218,7 +218,7 @@ static void set_expression(struct program *program, struct cfi_rule *rule, enum 
     *rule = (struct cfi_rule){
         .how = (unsigned char)how,
         .len = (uint16_t)dwarf_left(&block),
-        .value = (int64_t)record_address(program->record, block.at),
+        .value = (int64_t)address_of_record(program->record, block.at),
     };
 }
 
@@ -334,7 +334,7 @@ static void define_other(struct program *program, unsigned char op)
         return;
     case CFA_REGISTER:
         reg = dwarf_uleb(bytes);
-        set_register(program, reg, dwarf_uleb(bytes));
+        note_register(program, reg, dwarf_uleb(bytes));
         return;
     case CFA_REMEMBER_STATE:
         keep_state(program);
@@ -363,8 +363,8 @@ static bool advance(struct program *program, unsigned char op)
         by = 0;
     program->location += by * program->cie->code_align;
     if (op == CFA_SET_LOC)
-        program->location =
-            read_encoded(bytes, program->cie->encoding, record_address(program->record, bytes->at));
+        program->location = read_encoded(bytes, program->cie->encoding,
+                                         address_of_record(program->record, bytes->at));
     return true;
 }
 
@@ -431,7 +431,7 @@ bool cfi_row_at(struct cfi_reader *reader, remote_addr at, remote_addr pc, struc
         !record_read(reader->memory, fde.at - back, reader->cie, sizeof reader->cie, &cie_record) ||
         !read_cie(&cie_record, &cie))
         return false;
-    start = read_encoded(&fde.bytes, cie.encoding, record_address(&fde, fde.bytes.at));
+    start = read_encoded(&fde.bytes, cie.encoding, address_of_record(&fde, fde.bytes.at));
     size = read_encoded(&fde.bytes, cie.encoding & ENCODED_FORMAT, 0);
     if (fde.bytes.bad || pc - start >= size)
         return false;

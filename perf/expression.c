@@ -80,7 +80,7 @@ static void push_picked(struct evaluation *eval, uint64_t from_top)
 }
 
 /* Moves the top below `count` others. */
-static void rotate(struct evaluation *eval, size_t count)
+static void rotate_words(struct evaluation *eval, size_t count)
 {
     if (eval->depth <= count) {
         eval->bytes.bad = true;
@@ -100,7 +100,7 @@ static void push_register(struct evaluation *eval, uint64_t reg, int64_t offset)
     push(eval, value + (uint64_t)offset);
 }
 
-static void push_word(struct evaluation *eval, uint64_t size)
+static void push_memory(struct evaluation *eval, uint64_t size)
 {
     uint64_t value = 0;
 
@@ -162,13 +162,13 @@ static bool do_move(struct evaluation *eval, unsigned char op)
     else if (op == OP_PICK)
         push_picked(eval, dwarf_fixed(&eval->bytes, 1));
     else if (op == OP_SWAP)
-        rotate(eval, 1);
+        rotate_words(eval, 1);
     else if (op == OP_ROT)
-        rotate(eval, 2);
+        rotate_words(eval, 2);
     else if (op == OP_DEREF)
-        push_word(eval, 8);
+        push_memory(eval, 8);
     else if (op == OP_DEREF_SIZE)
-        push_word(eval, dwarf_fixed(&eval->bytes, 1));
+        push_memory(eval, dwarf_fixed(&eval->bytes, 1));
     else if (op == OP_SKIP)
         jump(eval, true);
     else if (op == OP_BRA)

@@ -1,7 +1,247 @@
 #include "perf/page_faults.h"
+#include "perf/faults.h"
+#include "perf/pace.h"
+#include "perf/record.h"
+#include "perf/refusal.h"
+#include "perf/sources.h"
+
+#include <errno.h>
+#include <sys/resource.h>
+
+enum {
+    USUAL_RATE = 1000,    /* samples a second */
+    USUAL_STACK = 8192,   /* bytes */
+    STACK_MAX = 60 << 10, /* a record is shorter than 64 KiB */
+    RECORD_REST = 4096,   /* bytes of a sample beside its stack, at most: a chain of 127 calls */
+    NAP_MS = 25,          /* between two looks into the rings */
+    RENEW_MS = 100,       /* between two lists of threads */
+    PAUSE_MS = 100,       /* for which the rings are large enough if the tool does not run */
+    FILES_OTHER = 64,     /* that the tool opens besides */
+    NS_PER_MS = 1000000,
+};
+
+struct page_faults {
+    struct sources sources;
+    struct pace pace;
+    struct page_fault_lack lack;
+    uint64_t renewed_ns;
+    uint64_t drained; /* samples of one look into the rings */
+    page_fault_action action;
+    void *ctx;
+};
+
+/* ---- reading ---- */
+
+static void handle_sample(struct page_faults *faults, const struct ring_record *record)
+{
+    const struct sources *sources = &faults->sources;
+    struct sample_record sample;
+    struct page_fault fault;
+
+    if (!record_sample(&sample, record->body, record->len, sources->form.registers)) {
+        faults->lack.lost++;
+        return;
+    }
+    if (sample.pid != sources->target->pid ||
+        sources_is_double(&faults->sources, sample.tid, sample.event))
+        return;
+    faults->drained++;
+    fault = (struct page_fault){
+        .time_ns = sample.time_ns,
+        .addr = sample.addr,
+        .tid = sample.tid,
+        .weight = sources->form.period,
+        .state = sample.state,
+    };
+    faults->action(faults->ctx, &fault);
+}
+
+static void handle_record(struct page_faults *faults, const struct ring_record *record)
+{
+    if (record->type == PERF_RECORD_SAMPLE)
+        handle_sample(faults, record);
+    else if (record->type == PERF_RECORD_LOST)
+        faults->lack.lost += record_lost(record->body, record->len);
+    else if (record->type == PERF_RECORD_THROTTLE)
+        faults->lack.throttled++;
+}
+
+/* Reads a ring at most once around, as the target may fill it as fast as it is read. */
+static void drain_ring(void *ctx, struct ring *ring)
+{
+    struct page_faults *faults = ctx;
+    uint64_t start = ring_begin(ring), at = start;
+    struct ring_record record;
+
+    while (at - start < ring->size && ring_next(ring, &at, &record)) {
+        handle_record(faults, &record);
+        ring_release(ring, at);
+    }
+    ring_release(ring, at);
+}
+
+/* Begins again with another period: events of inheriting threads cannot be changed. */
+static fault_code restart(struct page_faults *faults, struct fault *fault)
+{
+    int rc;
+
+    sources_stop(&faults->sources);
+    sources_each_ring(&faults->sources, drain_ring, faults);
+    sources_clear(&faults->sources);
+    faults->sources.form.period = faults->pace.period;
+    rc = sources_open(&faults->sources);
+    faults->lack.threads = faults->sources.refused;
+    return rc ? refusal_explain(faults->sources.target, -rc, fault) : FAULT_NONE;
+}
+
+static fault_code keep_pace(struct page_faults *faults, uint64_t now, struct fault *fault)
+{
+    struct pace *pace = &faults->pace;
+    bool changed = pace_hurry(pace, faults->drained, now);
+
+    faults->drained = 0;
+    if (!changed && pace_is_due(pace, now))
+        changed = pace_look(pace, sources_faults(&faults->sources), now);
+    return changed ? restart(faults, fault) : FAULT_NONE;
+}
+
+/* One look into the rings; *samples is their number. */
+static fault_code look_into_rings(struct page_faults *faults, uint64_t *samples,
+                                  struct fault *fault)
+{
+    uint64_t now = clock_now();
+
+    sources_each_ring(&faults->sources, drain_ring, faults);
+    *samples = faults->drained;
+    if (now - faults->renewed_ns > (uint64_t)RENEW_MS * NS_PER_MS) {
+        sources_renew(&faults->sources, drain_ring, faults);
+        faults->renewed_ns = now;
+    }
+    return keep_pace(faults, now, fault);
+}
+
+/* Returns false if a signal ended it. */
+static bool nap(int ms)
+{
+    return nanosleep(&(struct timespec){.tv_nsec = (long)ms * NS_PER_MS}, NULL) == 0;
+}
+
+fault_code page_faults_read(struct page_faults *faults, int timeout_ms, page_fault_action action,
+                            void *ctx, struct fault *fault)
+{
+    fault_code rc = target_check(faults->sources.target, fault);
+    uint64_t samples;
+
+    faults->action = action;
+    faults->ctx = ctx;
+    if (rc != FAULT_NONE) { /* those that it took before its end */
+        sources_each_ring(&faults->sources, drain_ring, faults);
+        return rc;
+    }
+    for (;;) {
+        rc = look_into_rings(faults, &samples, fault);
+        if (rc != FAULT_NONE || samples || timeout_ms <= 0 ||
+            !nap(timeout_ms < NAP_MS ? timeout_ms : NAP_MS))
+            return rc;
+        timeout_ms -= NAP_MS;
+    }
+}
+
+/* ---- begin and end ---- */
+
+static size_t power_of_two(size_t least)
+{
+    size_t size = 4096;
+
+    while (size < least)
+        size *= 2;
+    return size;
+}
+
+static void plan_rings(struct page_faults *faults)
+{
+    struct sources *sources = &faults->sources;
+    size_t sample = sources->form.stack_bytes + RECORD_REST;
+
+    sources->ring_least = power_of_two(2 * sample);
+    sources->ring_size = power_of_two(sample * faults->pace.most / 1000 * PAUSE_MS);
+    if (sources->ring_size < sources->ring_least)
+        sources->ring_size = sources->ring_least;
+}
+
+/* As many files as the tool may open without a privilege. */
+static void allow_files(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= SOURCES_MAX + FILES_OTHER)
+        return;
+    limit.rlim_cur =
+        limit.rlim_max < SOURCES_MAX + FILES_OTHER ? limit.rlim_max : SOURCES_MAX + FILES_OTHER;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/* Faults in system calls need a right of their own (perf_allow_kernel): else without them. */
+static int open_sources(struct page_faults *faults)
+{
+    struct sources *sources = &faults->sources;
+    int rc;
+
+    sources->form.kernel = true;
+    rc = sources_open(sources);
+    if (rc != -EACCES && rc != -EPERM)
+        return rc;
+    sources_clear(sources);
+    sources->form.kernel = false;
+    faults->lack.kernel = true;
+    return sources_open(sources);
+}
+
+static void configure(struct page_faults *faults, const struct target *target,
+                      const struct page_fault_request *request)
+{
+    uint32_t stack = request->stack_bytes ? request->stack_bytes : USUAL_STACK;
+
+    pace_start(&faults->pace, request->period,
+               request->most_per_s ? request->most_per_s : USUAL_RATE, clock_now());
+    faults->renewed_ns = clock_now();
+    faults->sources.target = target;
+    faults->sources.form.stack_bytes = (stack < STACK_MAX ? stack : STACK_MAX) & ~7u;
+    faults->sources.form.period = faults->pace.period;
+    plan_rings(faults);
+}
+
+fault_code page_faults_open(struct page_faults **out, const struct target *target,
+                            const struct page_fault_request *request, struct fault *fault)
+{
+    struct page_faults *faults = calloc(1, sizeof *faults);
+    int rc;
+
+    *out = faults;
+    if (!faults)
+        return fault_set(fault, FAULT_INTERNAL, ENOMEM, "sample page faults", "%d", target->pid);
+    configure(faults, target, request);
+    allow_files();
+    rc = event_form_probe(&faults->sources.form);
+    if (rc == 0)
+        rc = open_sources(faults);
+    faults->lack.threads = faults->sources.refused;
+    return rc ? refusal_explain(target, -rc, fault) : FAULT_NONE;
+}
 
 struct page_fault_lack page_faults_lack(const struct page_faults *faults)
 {
-    (void)faults;
-    return (struct page_fault_lack){.kernel = false};
+    struct page_fault_lack lack = faults->lack;
+
+    lack.counted = sources_faults(&faults->sources);
+    lack.listed = faults->sources.listed;
+    return lack;
+}
+
+void page_faults_close(struct page_faults *faults)
+{
+    if (!faults)
+        return;
+    sources_close(&faults->sources);
+    free(faults);
 }

@@ -13,22 +13,26 @@ struct page_fault {
     uint64_t time_ns; /* CLOCK_MONOTONIC */
     remote_addr addr;
     pid_t tid;
-    uint64_t weight; /* number of page faults that this sample stands for */
+    uint64_t weight;         /* number of page faults that this sample stands for */
     struct user_state state; /* valid during the call only */
 };
 
 struct page_fault_request {
-    uint64_t period;       /* one sample every N faults of a thread; 0: adapts to the rate */
-    uint32_t stack_bytes;  /* of each copy; 0: the usual number */
-    unsigned most_per_s;   /* samples a second of the process, at most; 0: the usual number */
+    uint64_t period;      /* one sample every N faults of a thread; 0: adapts to the rate */
+    uint32_t stack_bytes; /* of each copy; 0: the usual number */
+    unsigned most_per_s;  /* samples a second of the process, at most; 0: the usual number */
 };
 
-/* Why some faults are not seen. */
+/* How many faults there were, and why some have no sample. */
 struct page_fault_lack {
-    bool kernel;           /* faults in system calls (read(2) into new memory) are not permitted */
-    size_t threads;        /* threads that could not be opened */
-    uint64_t lost;         /* samples that the kernel has dropped */
-    uint64_t throttled;    /* times that the kernel stopped the sampling for a while */
+    /* Those that the kernel has counted since the start, also where samples were lost. The
+       weights of the samples estimate it: scale them to it for an exact sum. */
+    uint64_t counted;
+    bool kernel;        /* faults in system calls (read(2) into new memory) are not permitted */
+    bool listed;        /* threads of less than 100 ms are not seen: there are too many threads */
+    size_t threads;     /* threads that could not be opened */
+    uint64_t lost;      /* samples that the kernel has dropped */
+    uint64_t throttled; /* times that the kernel stopped the sampling for a while */
 };
 
 struct page_faults;

@@ -101,7 +101,7 @@ static remote_addr find_record(struct rows *rows, remote_addr pc)
     return i == SIZE_MAX ? 0 : source->own.base + source->own.list[i].record;
 }
 
-static bool is_code(const struct rows *rows, remote_addr pc)
+static bool is_in_function(const struct rows *rows, remote_addr pc)
 {
     const struct vma *vma = modules_vma_at(rows->modules, pc);
 
@@ -114,7 +114,7 @@ static void slot_fill(struct rows *rows, struct slot *slot, remote_addr pc)
 
     slot->pc = pc;
     slot->found = false;
-    slot->code = is_code(rows, pc);
+    slot->code = is_in_function(rows, pc);
     record = slot->code ? find_record(rows, pc) : 0;
     slot->found = record && cfi_row_at(&rows->reader, record, pc, &slot->row);
 }

@@ -81,13 +81,13 @@ static bool is_copied(const struct walker *walker, remote_addr addr)
 }
 
 /* True if addr is behind the copy, and may be on the same stack. */
-static bool is_beyond(const struct walker *walker, remote_addr addr)
+static bool is_further_out(const struct walker *walker, remote_addr addr)
 {
     return addr + sizeof(uint64_t) > walker->stack_end && addr - walker->stack_start < STACK_MAX;
 }
 
 /* Reads a word of the copy, or one that cannot have changed since. */
-static bool read_word(void *ctx, remote_addr addr, uint64_t *value)
+static bool read_stack_word(void *ctx, remote_addr addr, uint64_t *value)
 {
     struct walker *walker = ctx;
 
@@ -95,7 +95,7 @@ static bool read_word(void *ctx, remote_addr addr, uint64_t *value)
         memcpy(value, walker->state->stack + (addr - walker->stack_start), sizeof *value);
         return true;
     }
-    if (is_beyond(walker, addr))
+    if (is_further_out(walker, addr))
         walker->cut = true;
     return memory_is_unchanging(walker->memory, addr) &&
            memory_read_cached(walker->memory, addr, value, sizeof *value);
@@ -111,7 +111,7 @@ static bool read_register(void *ctx, unsigned reg, uint64_t *value)
 static bool evaluate(struct walker *walker, const struct cfi_rule *rule, const uint64_t *cfa,
                      uint64_t *value)
 {
-    const struct expression_source source = {read_word, read_register, walker};
+    const struct expression_source source = {read_stack_word, read_register, walker};
     unsigned char bytes[EXPRESSION_MAX];
 
     return rule->len <= sizeof bytes &&
@@ -128,7 +128,7 @@ static bool rule_value(struct walker *walker, const struct cfi_rule *rule, const
 
     switch (rule->how) {
     case CFI_AT:
-        return read_word(walker, *cfa + (uint64_t)rule->value, value);
+        return read_stack_word(walker, *cfa + (uint64_t)rule->value, value);
     case CFI_IS:
         *value = *cfa + (uint64_t)rule->value;
         return true;
@@ -138,7 +138,7 @@ static bool rule_value(struct walker *walker, const struct cfi_rule *rule, const
         *value += (uint64_t)rule->value;
         return true;
     case CFI_AT_EXPRESSION:
-        return evaluate(walker, rule, cfa, &at) && read_word(walker, at, value);
+        return evaluate(walker, rule, cfa, &at) && read_stack_word(walker, at, value);
     case CFI_IS_EXPRESSION:
         return evaluate(walker, rule, cfa, value);
     default:
@@ -164,7 +164,7 @@ static const struct cfi_rule *link_rule(const struct cfi_row *row)
  * it is the same only if the interrupted function has used no stack. A signal handler
  * may have its own stack.
  */
-static enum step take_frame(struct walker *walker, struct frame *next, unsigned link, bool signal)
+static enum step step_by_link(struct walker *walker, struct frame *next, unsigned link, bool signal)
 {
     struct frame *frame = &walker->frame;
     uint64_t pc, sp, old_sp;
@@ -201,7 +201,7 @@ static enum step leave_by_cfi(struct walker *walker, const struct cfi_row *row)
         if (rule_value(walker, rule, &cfa, &value))
             frame_set(&next, rule->reg, value);
     }
-    return take_frame(walker, &next, row->link, row->signal);
+    return step_by_link(walker, &next, row->link, row->signal);
 }
 
 /* True if addr is a return address: code, behind a call. *target: as in machine_is_call. */
@@ -231,8 +231,8 @@ struct guess {
 
 static bool is_frame(struct walker *walker, struct guess *guess)
 {
-    return guess->fp >= guess->sp && read_word(walker, guess->fp, &guess->next_fp) &&
-           read_word(walker, guess->fp + 8, &guess->below) &&
+    return guess->fp >= guess->sp && read_stack_word(walker, guess->fp, &guess->next_fp) &&
+           read_stack_word(walker, guess->fp + 8, &guess->below) &&
            is_return(walker, guess->below, &guess->below_target);
 }
 
@@ -246,7 +246,7 @@ static bool guess_find(struct walker *walker, struct guess *guess)
         guess->sp = walker->stack_start;
     if (frame->exact)
         guess->has_top =
-            (machine.link == MACHINE_REGS ? read_word(walker, guess->sp, &guess->top)
+            (machine.link == MACHINE_REGS ? read_stack_word(walker, guess->sp, &guess->top)
                                           : frame_get(frame, machine.link, &guess->top)) &&
             is_return(walker, guess->top, &guess->top_target);
     guess->has_frame = is_frame(walker, guess);
@@ -260,7 +260,7 @@ static enum step leave_by_top(struct walker *walker, const struct guess *guess)
 
     frame_set(&next, machine.sp, guess->sp + (machine.link == MACHINE_REGS ? 8 : 0));
     frame_set(&next, machine.pc, guess->top);
-    return take_frame(walker, &next, machine.pc, false);
+    return step_by_link(walker, &next, machine.pc, false);
 }
 
 static enum step leave_by_frame(struct walker *walker, const struct guess *guess)
@@ -271,7 +271,7 @@ static enum step leave_by_frame(struct walker *walker, const struct guess *guess
     if (machine.fp_gives_sp)
         frame_set(&next, machine.sp, guess->fp + 16);
     frame_set(&next, machine.pc, guess->below);
-    return take_frame(walker, &next, machine.pc, false);
+    return step_by_link(walker, &next, machine.pc, false);
 }
 
 /*
@@ -312,10 +312,10 @@ static enum step leave_handler(struct walker *walker)
         return STEP_LOST;
     for (unsigned i = 0; i < MACHINE_REGS; i++) {
         size_t offset = machine_signal_offset(i);
-        if (offset != SIZE_MAX && read_word(walker, sp + offset, &value))
+        if (offset != SIZE_MAX && read_stack_word(walker, sp + offset, &value))
             frame_set(&next, i, value);
     }
-    return take_frame(walker, &next, machine.pc, true);
+    return step_by_link(walker, &next, machine.pc, true);
 }
 
 static bool is_handler_end(struct walker *walker, remote_addr pc)

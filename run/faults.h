@@ -2,6 +2,7 @@
 #pragma once
 
 #include "jemalloc/faults.h"
+#include "perf/faults.h"
 #include "profile/faults.h"
 
 enum {

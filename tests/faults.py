@@ -11,7 +11,8 @@ import unittest
 import lib
 import rules
 
-ORDER = ("base", "host", "attach", "elf", "inject", "jemalloc", "profile", "run", "cli")
+ORDER = ("base", "host", "attach", "elf", "inject", "jemalloc", "profile", "perf", "contents",
+         "run", "cli")
 CODE = re.compile(r"\bFAULT_[A-Z_]+\b")
 
 

@@ -12,7 +12,8 @@ import unittest
 
 ROOT = os.environ.get("JEATTACH_SOURCES",
                       os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-FOLDERS = ("base", "host", "attach", "elf", "inject", "jemalloc", "profile", "run", "cli")
+FOLDERS = ("base", "host", "attach", "elf", "inject", "jemalloc", "profile", "perf", "contents",
+           "run", "cli")
 TAKES_PATH = (
     r"open|open64|openat|openat64|creat|fopen|fopen64|freopen|opendir|scandir|scandirat|ftw|nftw|"
     r"fts_open|glob|readlink|readlinkat|l?stat|fstatat|statx|access|faccessat|eaccess|euidaccess|"
@@ -80,6 +81,8 @@ PROCFS_ALLOWED = {
     ("host/task.c", "%s/status"): "an entry of /proc: numbers, or \"self\"",
     ("host/lsm.c", "%s/attr/current"): "an entry of /proc: a number, or \"self\"",
     ("attach/permit.c", "self/root/sys/kernel/security/lsm"): "the tool's own root",
+    ("perf/refusal.c", "self/root/sys/kernel/security/lsm"): "the tool's own root",
+    ("perf/refusal.c", "self/root/sys/kernel/security/lockdown"): "the tool's own root",
     ("host/lsm.c", "self/root/sys/fs/selinux/enforce"): "the tool's own root",
     ("host/namespaces.c", "self/ns/user"): "a file of nsfs, which no process can replace",
     ("host/namespaces.c", "%d/ns/user"): "a file of nsfs, which no process can replace",
