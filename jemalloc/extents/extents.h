@@ -20,6 +20,7 @@ struct extent {
     uint64_t size;     /* usable bytes of an object: those of its size class */
     uint32_t objects;  /* that fit; large: 1 */
     uint32_t used;
+    unsigned class; /* index of its size class, the small ones first */
     unsigned arena;
     bool slab;
     uint64_t bitmap[8]; /* slab: bit set: in use, or kept by a thread for its next allocation */
@@ -28,6 +29,7 @@ struct extent {
 enum { EXTENT_OBJECTS_MAX = 512 };
 
 struct extents;
+struct classes;
 
 /*
  * Finds and proves the records; *extents is NULL on failure. FAULT_UNREADABLE with one of
@@ -58,6 +60,9 @@ fault_code extents_each(struct extents *extents, extent_action action, void *ctx
 /* Finds the extent that contains addr, as it is now; false: none is in use there. */
 bool extents_at(struct extents *extents, remote_addr addr, struct extent *extent);
 void extents_close(struct extents *extents);
+
+/* Returns the size classes of this jemalloc (extents/classes.h), which live as long. */
+const struct classes *extents_classes(const struct extents *extents);
 
 /* Returns the first address of the extent's object `at`, of extent->objects. */
 static inline remote_addr extent_object(const struct extent *extent, uint32_t at)

@@ -1,0 +1,31 @@
+/* The sums of a process's live objects, by size class, from the records in its memory. */
+#pragma once
+
+#include "jemalloc/extents/classes.h"
+#include "jemalloc/extents/extents.h"
+
+/* Objects of one small class, in its slabs. */
+struct slab_total {
+    uint64_t slabs, nonfull; /* nonfull: with free objects */
+    uint64_t objects;        /* in use, or kept by a thread for its next allocation */
+};
+
+/*
+ * Objects that have an extent of their own: of a large class, or sampled ones of a small class,
+ * which stats.* counts in the smallest large class up to 5.3.0.
+ */
+struct large_total {
+    uint64_t objects;
+    uint64_t bytes; /* usable; extents are larger by a page each, or by the rest of a page */
+};
+
+struct extent_totals {
+    struct classes classes;
+    struct slab_total slab[CLASSES_MAX]; /* of classes.bins */
+    struct large_total large[CLASSES_MAX];
+    struct extents_pass pass; /* pass.share below 1: the sums are those of that share */
+};
+
+/* One pass over the records; limit as in struct extents_pass. Faults of extents_each. */
+fault_code totals_read(struct extents *extents, uint64_t limit, struct extent_totals *totals,
+                       struct fault *fault);
