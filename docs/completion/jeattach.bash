@@ -103,7 +103,7 @@ _jeattach()
         grow) options+=" --duration --period $looks" ;;
         frag) options+=' --rows --force-hooks' ;;
         peek) options+=' --samples --show-bytes --rows' ;;
-        explain) options+=' --force-hooks' ;;
+        explain) ;;
         recent) options+=" --duration --for --last --sort $looks" ;;
         report) options+=" --base --between --stats --root --perf-map --sort --list $looks" ;;
         status) options+=' --no-call --core --exe --root' ;;

@@ -54,7 +54,7 @@ set -l verbs ps status explain on off dump record leak grow recent watch report 
 set -l processes status explain on off dump record leak grow recent watch stats frag peek top reset purge mallctl
 set -l several status explain on off dump record leak grow recent stats frag peek reset purge mallctl
 set -l calls on off dump record leak watch top
-set -l hooks explain on dump record leak recent watch stats frag top reset purge mallctl
+set -l hooks on dump record leak recent watch stats frag top reset purge mallctl
 set -l sites dump record leak grow recent report top
 set -l looks dump record leak grow recent report
 set -l cores status dump stats

@@ -1,0 +1,186 @@
+#include "cli/output/explain_json.h"
+#include "cli/output/explain_text.h"
+#include "cli/output/explain_words.h"
+#include "cli/verdict.h"
+#include "profile/names/short_name.h"
+
+#include <stdio.h>
+
+enum { NAME_BYTES = 48, CALLS_SHOWN = 3, CAUSE_BYTES = 200 };
+
+static void limit_json(const struct explain *explain, struct json *json)
+{
+    if (!explain->limited) {
+        json_null(json, "limit");
+        return;
+    }
+    json_object_begin(json, "limit");
+    json_text(json, "of", explain->machine ? "machine" : "cgroup");
+    json_number(json, "bytes", explain->use.limit);
+    json_number(json, "used", explain->use.used);
+    json_number(json, "left", explain_space_left(explain));
+    if (explain->events.known)
+        json_number(json, "oom_kills", explain->events.oom_kills);
+    if (explain->has_pressure)
+        json_rounded(json, "stalled_us_per_second", explain->stalled * 1e6);
+    json_object_end(json);
+}
+
+static void growth_json(const struct explain *explain, struct json *json)
+{
+    static const char *const states[] = {
+        [RISE_UNKNOWN] = "unknown", [RISE_NONE] = "none",       [RISE_GROWING] = "growing",
+        [RISE_STEP] = "step",       [RISE_FALLING] = "falling",
+    };
+    uint64_t left;
+
+    json_object_begin(json, "growth");
+    json_text(json, "state", states[explain->rise.state]);
+    json_signed(json, "bytes", explain->rise.change);
+    json_number(json, "ns", explain->rise.ns);
+    if (explain_time_left(explain, &left))
+        json_number(json, "limit_in_ns", left);
+    else
+        json_null(json, "limit_in_ns");
+    json_object_end(json);
+}
+
+static void parts_json(const struct explain *explain, struct json *json)
+{
+    const struct resident *resident = &explain->resident;
+    const struct resident_parts *parts = &explain->parts;
+
+    json_object_begin(json, "parts");
+    if (explain->parts_state == PARTS_READ) {
+        json_number(json, "anonymous", parts->anonymous);
+        json_number(json, "brk", parts->heap);
+        json_number(json, "stacks", parts->stacks);
+        json_number(json, "variables", parts->written);
+        json_number(json, "files", parts->files);
+        json_number(json, "shared", parts->shared);
+        json_number(json, "huge", parts->huge);
+        json_number(json, "lazy_free", parts->lazy_free);
+    } else {
+        json_number(json, "anonymous", resident->anonymous);
+        json_number(json, "files", resident->files);
+        json_number(json, "shared", resident->shared);
+    }
+    json_object_end(json);
+}
+
+static void heaps_json(const struct explain *explain, struct json *json)
+{
+    json_list_begin(json, "allocators");
+    if (explain->no_heap.code == FAULT_NONE)
+        json_item_text(json, "jemalloc");
+    for (unsigned kind = 0; kind < HEAP_KINDS; kind++)
+        if (explain->heaps & 1u << kind)
+            json_item_text(json, heap_kind_name((enum heap_kind)kind));
+    json_list_end(json);
+}
+
+static void counts_json(const struct explain *explain, struct json *json)
+{
+    const struct stats_gauges *gauges = &explain->gauges.gauges;
+
+    if (!gauges_known(&explain->gauges)) {
+        json_null(json, "counts");
+        return;
+    }
+    json_object_begin(json, "counts");
+    if (explain->gauges.aged == AGE_UNKNOWN)
+        json_null(json, "age_ns");
+    else
+        json_number(json, "age_ns", explain->gauges.age_ns);
+    json_number(json, "allocated", gauges->allocated);
+    json_number(json, "active", gauges->active);
+    json_number(json, "metadata", gauges->metadata);
+    json_number(json, "resident", gauges->resident);
+    json_object_end(json);
+}
+
+static void site_json(const struct site *site, struct json *json)
+{
+    const char *call = site->calls;
+    char name[NAME_BYTES];
+
+    json_item_begin(json);
+    json_signed(json, "bytes", site->now.bytes);
+    json_list_begin(json, "calls");
+    for (uint32_t i = 0; i < site->call_count && i < CALLS_SHOWN; i++) {
+        json_item_text(json, short_name(call, name, sizeof name));
+        call = i + 1 < site->call_count ? site_next_call(call) : call;
+    }
+    json_list_end(json);
+    json_item_end(json);
+}
+
+static void sites_json(const struct explain *explain, struct json *json)
+{
+    const struct sites *sites = &explain->sites;
+    const struct site **list = sites_sorted(sites, SITES_BY_SIZE);
+
+    json_list_begin(json, "sites");
+    for (size_t i = 0; list && i < sites->count && i < EXPLAIN_SITES; i++)
+        site_json(list[i], json);
+    json_list_end(json);
+    free(list);
+}
+
+static void cause_json(const char *name, const struct fault *fault, const struct subject *subject,
+                       struct json *json)
+{
+    char cause[CAUSE_BYTES];
+
+    if (fault->code == FAULT_NONE)
+        json_null(json, name);
+    else
+        json_text(json, name, message_cause(subject, fault, cause, sizeof cause));
+}
+
+static void jemalloc_json(const struct explain *explain, const struct subject *subject,
+                          struct json *json)
+{
+    cause_json("no_jemalloc", &explain->no_heap, subject, json);
+    if (explain->no_heap.code != FAULT_NONE)
+        return;
+    json_object_begin(json, "jemalloc");
+    json_text_or_null(json, "version", explain->prof.build.text);
+    json_text_or_null(json, "profiling", verdict_name(explain->facts.prof));
+    counts_json(explain, json);
+    cause_json("no_profile", &explain->no_profile, subject, json);
+    sites_json(explain, json);
+    json_object_end(json);
+}
+
+static void next_json(const struct explain *explain, const struct subject *subject,
+                      struct json *json)
+{
+    char command[EXPLAIN_COMMAND];
+
+    json_object_begin(json, "next");
+    json_text(json, "step", explain_step_name(explain->step));
+    json_text(json, "command", explain_command(explain, subject, command));
+    json_text(json, "why", explain_reason(explain->step));
+    json_object_end(json);
+}
+
+void explain_json(const struct explain *explain, const struct subject *subject, struct json *json)
+{
+    char verdict[EXPLAIN_VERDICT];
+
+    json_text(json, "verdict", explain_verdict(explain, verdict));
+    json_bool(json, "halted", explain->facts.halted);
+    json_number(json, "age_ns", explain->age_ns);
+    json_number(json, "threads", explain->threads);
+    limit_json(explain, json);
+    growth_json(explain, json);
+    json_number(json, "rss", explain->resident.rss);
+    json_number(json, "peak", explain->resident.peak);
+    json_number(json, "swap", explain->resident.swap);
+    parts_json(explain, json);
+    heaps_json(explain, json);
+    jemalloc_json(explain, subject, json);
+    cause_json("no_attach", &explain->refusal, subject, json);
+    next_json(explain, subject, json);
+}

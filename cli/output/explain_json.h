@@ -1,0 +1,8 @@
+/* What explain has found, as JSON members: less than 2.5 KB. */
+#pragma once
+
+#include "base/json.h"
+#include "cli/message.h"
+#include "run/explain.h"
+
+void explain_json(const struct explain *explain, const struct subject *subject, struct json *json);

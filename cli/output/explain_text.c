@@ -1,0 +1,303 @@
+#include "cli/output/explain_text.h"
+#include "base/units.h"
+#include "cli/faults.h"
+#include "cli/output/columns.h"
+#include "cli/output/explain_words.h"
+#include "cli/verdict.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
+
+enum { COLUMNS = 80, LABEL = 13, TEXT = 1024, ROW_LINES = 2 };
+enum { CALL_LEAST = 14 }; /* columns into which an arrow and a name fit */
+
+/* ---- lines ---- */
+
+/* Returns how much of the text fits into so many columns, at the end of a word. */
+static size_t fitting_words(const char *text, size_t columns)
+{
+    size_t len = strlen(text), fits = columns;
+
+    if (len <= columns)
+        return len;
+    while (fits > 0 && text[fits] != ' ')
+        fits--;
+    return fits ? fits : columns;
+}
+
+/* Prints a text behind a label, in at most `lines` lines; the rest is left out. */
+static void print_row_text(const char *label, const char *text, size_t lines, FILE *out)
+{
+    size_t indent = *label ? LABEL : 0;
+
+    for (size_t i = 0; i < lines && *text; i++) {
+        size_t fits = fitting_words(text, COLUMNS - indent);
+        fprintf(out, "%-*s%.*s\n", (int)indent, i ? "" : label, (int)fits, text);
+        text += fits;
+        text += strspn(text, " ");
+    }
+}
+
+__attribute__((format(printf, 3, 4))) static void print_labelled(FILE *out, const char *label,
+                                                                 const char *fmt, ...)
+{
+    char text[TEXT];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    print_row_text(label, text, ROW_LINES, out);
+}
+
+/* ---- the limit and the growth ---- */
+
+static void print_limit(const struct explain *explain, FILE *out)
+{
+    const struct limit_use *use = &explain->use;
+    char limit[UNITS_TEXT], used[UNITS_TEXT], left[UNITS_TEXT], peak[UNITS_TEXT + 16] = "";
+    char text[UNITS_TEXT];
+
+    if (!explain->limited) {
+        print_labelled(out, "limit", "not known");
+        return;
+    }
+    units_bytes((double)use->limit, limit);
+    units_bytes((double)use->used, used);
+    units_bytes((double)explain_space_left(explain), left);
+    if (explain->events.has_peak && !explain->machine)
+        snprintf(peak, sizeof peak, "; at most %s",
+                 units_bytes((double)explain->events.peak, text));
+    print_labelled(out, "limit", "%s (%s): %s used%s, %s left", limit,
+                   explain->machine ? "the machine, no cgroup limit" : "its cgroup", used, peak,
+                   left);
+}
+
+static void print_pressure(const struct explain *explain, FILE *out)
+{
+    const char *whose = explain->pressure_of_host ? "of the machine" : "of its cgroup";
+    char kills[80] = "";
+
+    if (explain->events.known && explain->events.oom_kills)
+        snprintf(kills, sizeof kills, "; the kernel has killed %" PRIu64 " in the cgroup",
+                 explain->events.oom_kills);
+    if (!explain->has_pressure)
+        print_labelled(out, "pressure", "not measured by this kernel%s", kills);
+    else if (explain->stalled < 0.001)
+        print_labelled(out, "pressure", "no task %s waits for memory%s", whose, kills);
+    else
+        print_labelled(out, "pressure", "some task %s waited for memory %.1f %% of the time%s",
+                       whose, 100 * explain->stalled, kills);
+}
+
+static void print_explained_change(const struct explain *explain, FILE *out)
+{
+    const struct rise *rise = &explain->rise;
+    char change[UNITS_TEXT], time[UNITS_TEXT], peak[UNITS_TEXT], age[UNITS_TEXT];
+
+    print_labelled(out, "change", "%s in %s; largest RSS so far %s; started %s ago",
+                   units_change((double)rise->change, change), units_duration(rise->ns, time),
+                   units_bytes((double)explain->resident.peak, peak),
+                   units_duration(explain->age_ns, age));
+}
+
+/* ---- the parts ---- */
+
+static void print_part_row(const char *name, uint64_t bytes, uint64_t all, const char *meaning,
+                           FILE *out)
+{
+    char size[UNITS_TEXT];
+
+    if (bytes)
+        fprintf(out, "  %-11s%9s %6.1f %%  %s\n", name, units_bytes((double)bytes, size),
+                100 * (double)bytes / (double)all, meaning);
+}
+
+static void print_kinds(const struct explain *explain, FILE *out)
+{
+    const struct resident *resident = &explain->resident;
+    uint64_t all = resident->rss;
+
+    print_part_row("anonymous", resident->anonymous, all, "heaps, stacks, variables", out);
+    print_part_row("files", resident->files, all, "code and mapped files", out);
+    print_part_row("shared", resident->shared, all, "shared memory", out);
+    if (explain->parts_state == PARTS_TOO_LARGE)
+        print_labelled(out, "", "  (no details: reading them could delay a process of this size)");
+}
+
+static void print_parts(const struct explain *explain, FILE *out)
+{
+    const struct resident_parts *parts = &explain->parts;
+    uint64_t all = parts->rss;
+    char stacks[64];
+
+    snprintf(stacks, sizeof stacks, "stacks of %zu of %zu threads, and of the first",
+             parts->thread_stacks, explain->threads);
+    print_part_row("anonymous", parts->anonymous, all, "heaps, memory without a file", out);
+    print_part_row("[heap]", parts->heap, all, "heap that brk(2) has made", out);
+    print_part_row("stacks", parts->stacks, all,
+                   parts->thread_stacks ? stacks : "stack of the first thread", out);
+    print_part_row("variables", parts->written, all, "changed pages of mapped files", out);
+    print_part_row("files", parts->files, all, "code and mapped files", out);
+    print_part_row("shared", parts->shared, all, "shared memory", out);
+}
+
+static void add_rss_note(char *text, uint64_t bytes, const char *words)
+{
+    size_t len = strlen(text);
+    char size[UNITS_TEXT];
+
+    if (bytes)
+        snprintf(text + len, TEXT - len, "%s%s %s", len ? ", " : "",
+                 units_bytes((double)bytes, size), words);
+}
+
+static void print_explained_rss(const struct explain *explain, FILE *out)
+{
+    const struct resident_parts *parts = &explain->parts;
+    bool detailed = explain->parts_state == PARTS_READ && parts->rss;
+    char rss[UNITS_TEXT], more[TEXT] = "";
+
+    add_rss_note(more, parts->huge, "in huge pages");
+    add_rss_note(more, parts->lazy_free, "lazily freed");
+    add_rss_note(more, explain->resident.swap, "more swapped out");
+    add_rss_note(more, explain->resident.huge_tlb, "more of hugetlbfs");
+    units_bytes((double)(detailed ? parts->rss : explain->resident.rss), rss);
+    print_labelled(out, "RSS", "%s%s%s", rss, *more ? ": " : "", more);
+    if (detailed)
+        print_parts(explain, out);
+    else
+        print_kinds(explain, out);
+}
+
+/* ---- jemalloc ---- */
+
+static const char *gauges_when(const struct gauges_reading *gauges, char *out, size_t size)
+{
+    char age[UNITS_TEXT];
+
+    units_duration(gauges->age_ns, age);
+    if (gauges->aged == AGE_UNKNOWN)
+        snprintf(out, size, "counted at an unknown time");
+    else
+        snprintf(out, size, "counted %s%s ago", gauges->aged == AGE_AT_MOST ? "at most " : "", age);
+    return out;
+}
+
+static void print_counts(const struct explain *explain, const char *version, FILE *out)
+{
+    const struct gauges_reading *reading = &explain->gauges;
+    const struct stats_gauges *gauges = &reading->gauges;
+    char use[UNITS_TEXT], slack[UNITS_TEXT], pages[UNITS_TEXT], own[UNITS_TEXT], when[64];
+    uint64_t kept = gauges->active + gauges->metadata;
+
+    if (!gauges_known(reading)) {
+        print_labelled(out, "jemalloc", "%s; no counts in its memory%s", version,
+                       reading->state == GAUGES_NEVER ? ": nothing has counted yet" : "");
+        return;
+    }
+    units_bytes((double)gauges->allocated, use);
+    units_bytes((double)gauges->active - (double)gauges->allocated, slack);
+    units_bytes(gauges->resident > kept ? (double)(gauges->resident - kept) : 0, pages);
+    units_bytes((double)gauges->metadata, own);
+    print_labelled(out, "jemalloc",
+                   "%s, %s: %s in use, %s free between them, %s in free pages, %s its own data",
+                   version, gauges_when(reading, when, sizeof when), use, slack, pages, own);
+}
+
+static void print_allocators(const struct explain *explain, const struct subject *subject,
+                             FILE *out)
+{
+    char version[VERSION_TEXT_MAX], others[160], cause[MESSAGE_LINE];
+    const char *known = explain->prof.build.text;
+
+    heap_kinds_text(explain->heaps, others, sizeof others);
+    if (explain->no_heap.code == FAULT_NONE) {
+        message_clean(*known ? known : "?", version, sizeof version);
+        version[strcspn(version, "-")] = '\0';
+        print_counts(explain, version, out);
+        return;
+    }
+    message_cause(subject, &explain->no_heap, cause, sizeof cause);
+    if (explain->facts.readable && explain->no_heap.code == FAULT_NO_ALLOCATOR)
+        print_labelled(out, "allocator", "%s; no jemalloc", *others ? others : "not recognized");
+    else
+        print_labelled(out, explain->facts.readable ? "allocator" : "not read", "%s", cause);
+}
+
+static void print_explained_site(const struct sites *sites, const struct site *site, FILE *out)
+{
+    double bytes = (double)site->now.bytes, all = (double)sites->bytes.now;
+    const char *call = site->calls;
+    char text[TEXT], size[UNITS_TEXT];
+    struct line line;
+
+    line_init(&line, text, sizeof text, COLUMNS);
+    line_printf(&line, "  %20s %6.1f %%  ", units_bytes(bytes, size),
+                all > 0 ? 100 * bytes / all : 0);
+    for (uint32_t i = 0; i < site->call_count && line_space(&line) >= CALL_LEAST; i++) {
+        if (i)
+            line_add(&line, " <- ");
+        line_add(&line, call);
+        call = i + 1 < site->call_count ? site_next_call(call) : call;
+    }
+    fprintf(out, "%s\n", text);
+}
+
+static void print_explained_sites(const struct explain *explain, FILE *out)
+{
+    const struct sites *sites = &explain->sites;
+    const struct site **list = sites_sorted(sites, SITES_BY_SIZE);
+
+    for (size_t i = 0; list && i < sites->count && i < EXPLAIN_SITES; i++)
+        if (list[i]->now.bytes > 0)
+            print_explained_site(sites, list[i], out);
+    free(list);
+}
+
+static void print_profiling(const struct explain *explain, const struct subject *subject, FILE *out)
+{
+    char cause[MESSAGE_LINE], size[UNITS_TEXT];
+
+    if (explain->no_heap.code != FAULT_NONE)
+        return;
+    if (explain->no_profile.code != FAULT_NONE)
+        print_labelled(out, "profile", "%s; not read: %s", verdict_text(explain->facts.prof),
+                       message_cause(subject, &explain->no_profile, cause, sizeof cause));
+    else if (explain->sites.count)
+        print_labelled(out, "profile", "%s: %s in use was sampled",
+                       verdict_text(explain->facts.prof),
+                       units_bytes((double)explain->sites.bytes.now, size));
+    else
+        print_labelled(out, "profile", "%s%s", verdict_text(explain->facts.prof),
+                       explain->facts.prof >= PROF_DENSE ? "; no samples yet" : "");
+    print_explained_sites(explain, out);
+}
+
+/* ---- all ---- */
+
+static const char *attach_cause(const struct explain *explain, const struct subject *subject,
+                                char *out, size_t size)
+{
+    if (explain->refusal.code == FAULT_NONE || !explain->facts.readable)
+        return NULL;
+    return message_cause(subject, &explain->refusal, out, size);
+}
+
+void explain_print(const struct explain *explain, const struct subject *subject, FILE *out)
+{
+    char verdict[EXPLAIN_VERDICT], command[EXPLAIN_COMMAND], cause[MESSAGE_LINE];
+
+    print_row_text("", explain_verdict(explain, verdict), ROW_LINES + 1, out);
+    print_limit(explain, out);
+    print_pressure(explain, out);
+    print_explained_change(explain, out);
+    print_explained_rss(explain, out);
+    print_allocators(explain, subject, out);
+    print_profiling(explain, subject, out);
+    if (attach_cause(explain, subject, cause, sizeof cause))
+        print_labelled(out, "attach", "not possible: %s", cause);
+    fprintf(out, "next: %s\n", explain_command(explain, subject, command));
+    fprintf(out, "      %s\n", explain_reason(explain->step));
+}

@@ -1,0 +1,26 @@
+/* The words of explain that its screen and its JSON share. */
+#pragma once
+
+#include "cli/message.h"
+#include "run/explain.h"
+
+enum { EXPLAIN_VERDICT = 512, EXPLAIN_COMMAND = MESSAGE_LINE };
+
+/* Writes the answer in one sentence. Returns out. */
+const char *explain_verdict(const struct explain *explain, char out[EXPLAIN_VERDICT]);
+
+/* Writes the next command, or the remedy if a right is missing. Returns out. */
+const char *explain_command(const struct explain *explain, const struct subject *subject,
+                            char out[EXPLAIN_COMMAND]);
+/* Returns the reason for it, a sentence without a full stop. */
+const char *explain_reason(enum explain_step step);
+/* Returns its name in JSON: "leak". */
+const char *explain_step_name(enum explain_step step);
+
+/* Returns the name of an allocator: "glibc malloc". */
+const char *heap_kind_name(enum heap_kind kind);
+/* Writes the names of all that are set: "Go", "Python, glibc malloc"; "" if there is none. */
+const char *heap_kinds_text(unsigned kinds, char *out, size_t size);
+
+/* "about 40 s", "about 23 min", "about 5 h", "about 3 days". Returns out. */
+const char *explain_about(uint64_t ns, char out[32]);

@@ -1,0 +1,74 @@
+/*
+ * All that can be known of the memory of a process within about a second, without a
+ * call, without a stop and without a right: each part that cannot be read is left out,
+ * with its cause.
+ */
+#pragma once
+
+#include "host/group_events.h"
+#include "host/limits.h"
+#include "host/resident.h"
+#include "jemalloc/facts.h"
+#include "jemalloc/reader/gauges.h"
+#include "profile/name_cache.h"
+#include "profile/sites.h"
+#include "run/explain_next.h"
+#include "run/heap_kind.h"
+#include "run/readout.h"
+
+enum parts_state {
+    PARTS_READ,
+    PARTS_DENIED,    /* err is the errno */
+    PARTS_TOO_LARGE, /* reading them would keep the process from changing its mappings for long */
+};
+
+enum { EXPLAIN_GROUP_MAX = 512 };
+
+struct explain {
+    struct attachment *attachment; /* borrowed */
+    struct proc_stat stat;         /* at the end */
+    uint64_t age_ns;               /* of the process */
+    size_t threads;
+
+    struct resident resident; /* at the end */
+    enum parts_state parts_state;
+    int parts_err;
+    struct resident_parts parts;
+    struct rise_points points; /* RSS and swap */
+    struct rise rise;
+
+    bool limited;         /* the next three are known */
+    struct limit_use use; /* of the cgroup that is nearest to its limit, or of the machine */
+    bool machine;         /* it is the machine */
+    struct rise_points use_points;
+    struct rise use_rise; /* of its use */
+    struct group_events events;
+    bool has_pressure, pressure_of_host;
+    double stalled; /* share of the time in which some task of the cgroup waited for memory */
+
+    struct fault refusal; /* why an attach would fail; FAULT_NONE: it is possible */
+    struct fault no_heap; /* why jemalloc was not found; FAULT_NONE: it was */
+    unsigned heaps;       /* other allocators: 1 << enum heap_kind */
+    struct prof_state prof;
+    struct gauges_reading gauges;
+    struct fault no_profile; /* why its profile was not read; FAULT_NONE: it was */
+    struct sites sites;      /* of the profile */
+
+    struct explain_facts facts;
+    enum explain_step step;
+};
+
+void explain_init(struct explain *explain, struct attachment *attachment);
+void explain_free(struct explain *explain);
+
+/*
+ * After attachment_find, which may have failed with `found`: reads everything and takes
+ * the time of the look. FAULT_GONE and the like: the process has ended meanwhile.
+ * FAULT_INTERRUPTED: a signal came.
+ */
+fault_code explain_read(struct explain *explain, const struct fault *found, struct fault *fault);
+
+/* True if the time to the limit is known, at the rate at which the process grows now. */
+bool explain_time_left(const struct explain *explain, uint64_t *ns);
+/* Returns what is left below the limit, bytes; 0 if that is not known. */
+uint64_t explain_space_left(const struct explain *explain);

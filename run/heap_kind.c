@@ -1,0 +1,73 @@
+#include "run/heap_kind.h"
+#include "elf/sections.h"
+
+#include <string.h>
+
+/* Each kind by the start of a file name. A program has its name alone, a library a suffix. */
+static const struct {
+    const char *start;
+    enum heap_kind kind;
+} files[] = {
+    {"libtcmalloc", HEAP_TCMALLOC},
+    {"libmimalloc", HEAP_MIMALLOC},
+    {"libjvm.so", HEAP_JVM},
+    {"libnode.so", HEAP_V8},
+    {"node", HEAP_V8},
+    {"libv8.so", HEAP_V8},
+    {"chrome", HEAP_V8},
+    {"libcoreclr.so", HEAP_DOTNET},
+    {"libpython", HEAP_PYTHON},
+    {"python", HEAP_PYTHON},
+    {"libruby", HEAP_RUBY},
+    {"ruby", HEAP_RUBY},
+    {"php", HEAP_PHP},
+    {"libphp", HEAP_PHP},
+    {"beam.smp", HEAP_ERLANG},
+    {"ld-musl-", HEAP_MUSL},
+    {"libc.musl-", HEAP_MUSL},
+    {"libc.so.6", HEAP_GLIBC},
+    {"libc-2.", HEAP_GLIBC},
+};
+
+/* A program's name may go on with its version, a library's with anything. */
+static bool names_file(const char *name, const char *start)
+{
+    size_t len = strlen(start);
+
+    if (strncmp(name, start, len) != 0)
+        return false;
+    return strncmp(start, "lib", 3) == 0 || strchr(start, '-') ||
+           name[len + strspn(name + len, "0123456789.")] == '\0';
+}
+
+/* The tables of its run-time system: the linker of Go always writes them. */
+static bool is_go(const struct modules *modules, const struct target *target, struct memory *memory)
+{
+    AUTO_CLOSE int fd = modules->count ? module_open(&modules->list[0], target, memory) : -1;
+    struct sections sections;
+    Elf64_Shdr found;
+
+    return fd >= 0 && sections_open(&sections, fd) &&
+           (section_named(&sections, ".gopclntab", &found) ||
+            section_named(&sections, ".data.rel.ro.gopclntab", &found));
+}
+
+unsigned heap_kinds_find(const struct modules *modules, const struct target *target,
+                         struct memory *memory)
+{
+    const unsigned libc = 1u << HEAP_GLIBC | 1u << HEAP_MUSL;
+    unsigned kinds = is_go(modules, target, memory) ? 1u << HEAP_GO : 0;
+
+    for (size_t i = 0; i < modules->count; i++)
+        for (size_t j = 0; j < ARRAY_LEN(files); j++)
+            if (names_file(module_name(&modules->list[i]), files[j].start))
+                kinds |= 1u << files[j].kind;
+    if (kinds & (1u << HEAP_TCMALLOC | 1u << HEAP_MIMALLOC))
+        kinds &= ~libc;
+    return kinds;
+}
+
+bool heap_kind_is_managed(enum heap_kind kind)
+{
+    return kind >= HEAP_GO;
+}
