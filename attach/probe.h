@@ -20,6 +20,9 @@ struct own_filter {
 
 void probe_filter(struct own_filter *filter);
 
+/* The answer of that filter to perf_event_open(2), in the same way. */
+unsigned char probe_perf(void);
+
 /* "ptrace", "process_vm_readv", "pidfd_getfd" */
 const char *probe_name(enum probe probe);
 

@@ -63,7 +63,7 @@ static const struct fault_row rows[] = {
      "run jeattach as root (sudo), or give it CAP_PERFMON; or: sudo sysctl "
      "kernel.perf_event_paranoid=2"},
     {FAULT_PERF_SECCOMP, "perf_seccomp", EXIT_DENIED,
-     "jeattach itself runs under a seccomp filter, which refuses perf_event_open with %W",
+     "jeattach itself runs under a seccomp filter, which %W",
      "run jeattach without that filter; in a container: with --cap-add PERFMON or --security-opt "
      "seccomp=unconfined"},
     {FAULT_PERF_MODULE, "perf_security_module", EXIT_DENIED,

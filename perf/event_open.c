@@ -94,13 +94,17 @@ static uint64_t probe_registers(struct event_form form)
     return known;
 }
 
+/*
+ * One event stays open meanwhile: the first one and the end of the last one make the kernel
+ * patch its code on all CPUs (perf_swevent_enabled, a static key).
+ */
 int event_form_probe(struct event_form *form)
 {
     struct event_form plain = {.period = 1, .stack_bytes = form->stack_bytes};
-    int rc = try_form(&plain);
+    AUTO_CLOSE int fd = event_open(&plain, 0, -1);
 
-    if (rc)
-        return rc;
+    if (fd < 0)
+        return fd;
     form->registers = probe_registers(plain);
     plain.inherit = plain.threads_only = true;
     form->threads_only = try_form(&plain) == 0;

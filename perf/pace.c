@@ -99,7 +99,7 @@ bool pace_hurry(struct pace *pace, uint64_t samples, uint64_t now_ns)
     uint64_t ns = now_ns - pace->window_ns;
 
     pace->samples += samples;
-    if (!pace->fixed && pace->samples > pace->most * (2 * WINDOW_MS / 1000.0)) {
+    if (!pace->fixed && pace->samples * 1000 > (uint64_t)pace->most * 2 * WINDOW_MS) {
         double rate = (double)pace->samples * 1e9 / (double)(ns ? ns : 1);
         if (rate > 2.0 * pace->most)
             return change_period(pace, period_for(pace, rate * (double)pace->period), now_ns);

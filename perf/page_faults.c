@@ -16,7 +16,8 @@ enum {
     NAP_MS = 25,          /* between two looks into the rings */
     RENEW_MS = 100,       /* between two lists of threads */
     PAUSE_MS = 100,       /* for which the rings are large enough if the tool does not run */
-    FILES_OTHER = 64,     /* that the tool opens besides */
+    FILES_MAX = 1 << 16,
+    FILES_OTHER = 64, /* that the tool opens besides */
     NS_PER_MS = 1000000,
 };
 
@@ -56,12 +57,19 @@ static void handle_sample(struct page_faults *faults, const struct ring_record *
     faults->action(faults->ctx, &fault);
 }
 
+/* For the pace they are samples like the others. */
+static void note_lost(struct page_faults *faults, uint64_t lost)
+{
+    faults->lack.lost += lost;
+    faults->drained += lost;
+}
+
 static void handle_record(struct page_faults *faults, const struct ring_record *record)
 {
     if (record->type == PERF_RECORD_SAMPLE)
         handle_sample(faults, record);
     else if (record->type == PERF_RECORD_LOST)
-        faults->lack.lost += record_lost(record->body, record->len);
+        note_lost(faults, record_lost(record->body, record->len));
     else if (record->type == PERF_RECORD_THROTTLE)
         faults->lack.throttled++;
 }
@@ -169,16 +177,19 @@ static void plan_rings(struct page_faults *faults)
         sources->ring_size = sources->ring_least;
 }
 
-/* As many files as the tool may open without a privilege. */
-static void allow_files(void)
+/* Raises the limit of open files as far as is useful. Returns how many events there may be. */
+static size_t allow_files(void)
 {
+    rlim_t wanted = FILES_MAX + FILES_OTHER;
     struct rlimit limit;
 
-    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= SOURCES_MAX + FILES_OTHER)
-        return;
-    limit.rlim_cur =
-        limit.rlim_max < SOURCES_MAX + FILES_OTHER ? limit.rlim_max : SOURCES_MAX + FILES_OTHER;
-    (void)setrlimit(RLIMIT_NOFILE, &limit);
+    if (getrlimit(RLIMIT_NOFILE, &limit))
+        return FILES_OTHER;
+    if (limit.rlim_cur < wanted) {
+        limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+    }
+    return limit.rlim_cur > FILES_OTHER ? (size_t)limit.rlim_cur - FILES_OTHER : 0;
 }
 
 /* Faults in system calls need a right of their own (perf_allow_kernel): else without them. */
@@ -220,8 +231,10 @@ fault_code page_faults_open(struct page_faults **out, const struct target *targe
     *out = faults;
     if (!faults)
         return fault_set(fault, FAULT_INTERNAL, ENOMEM, "sample page faults", "%d", target->pid);
+    if (refusal_of_filter(target, fault) != FAULT_NONE)
+        return FAULT_PERF_SECCOMP;
     configure(faults, target, request);
-    allow_files();
+    faults->sources.files_max = allow_files();
     rc = event_form_probe(&faults->sources.form);
     if (rc == 0)
         rc = open_sources(faults);

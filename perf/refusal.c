@@ -13,15 +13,32 @@ enum { CAP_SYS_ADMIN_BIT = 21, CAP_PERFMON_BIT = 38 }; /* linux/capability.h */
 
 static const char stage[] = "sample page faults";
 
+static fault_code blame_filter(unsigned char filter, struct fault *fault)
+{
+    const char *name = strerrorname_np(filter);
+
+    if (filter == PROBE_KILLED)
+        return fault_set(fault, FAULT_PERF_SECCOMP, 0, stage, "kills callers of perf_event_open");
+    return fault_set(fault, FAULT_PERF_SECCOMP, filter, stage, "refuses perf_event_open with %s",
+                     name ? name : "an error");
+}
+
+fault_code refusal_of_filter(const struct target *target, struct fault *fault)
+{
+    struct proc_status own;
+    unsigned char filter = 0;
+
+    if (process_status(target->proc, PROC_SELF, &own) || own.seccomp)
+        filter = probe_perf();
+    return filter ? blame_filter(filter, fault) : FAULT_NONE;
+}
+
 /* What an event in the tool itself was refused for concerns every process. */
 static fault_code judge_own(const struct refusal_view *view, struct fault *fault)
 {
-    const char *name = strerrorname_np(view->own_err);
-
-    if (view->filtered)
-        return fault_set(fault, FAULT_PERF_SECCOMP, view->own_err, stage, "%s", name ? name : "?");
     if (view->own_err == ENOSYS || view->own_err == ENOENT || view->own_err == EOPNOTSUPP)
-        return fault_set(fault, FAULT_PERF_ABSENT, view->own_err, stage, "%s", name);
+        return fault_set(fault, FAULT_PERF_ABSENT, view->own_err, stage, "%s",
+                         strerrorname_np(view->own_err));
     if (view->own_err != EACCES && view->own_err != EPERM)
         return fault_set(fault, FAULT_INTERNAL, view->own_err, stage, "perf_event_open");
     if (!view->capable && view->paranoid > 2)
@@ -84,11 +101,9 @@ static void read_refusal(struct refusal_view *view, const struct target *target)
 
     view->own_err = -event_form_probe(&form);
     view->paranoid = read_paranoid(target->proc);
-    if (process_status(target->proc, PROC_SELF, &own) == 0) {
+    if (process_status(target->proc, PROC_SELF, &own) == 0)
         view->capable =
             own.cap_effective >> CAP_PERFMON_BIT & 1 || own.cap_effective >> CAP_SYS_ADMIN_BIT & 1;
-        view->filtered = own.seccomp != 0;
-    }
     read_modules(view, target->proc);
 }
 

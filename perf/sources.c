@@ -8,8 +8,10 @@
 #include <unistd.h>
 
 enum {
-    PASSES_MAX = 50,      /* over the list of threads, while new ones appear */
-    RINGS_MAX = 64 << 20, /* bytes of all rings */
+    PASSES_MAX = 50,
+    /* over the list of threads, while new ones appear */ LISTED_RINGS_MAX =
+        128 << 20,        /* if each thread has a ring */
+    RINGS_MAX = 64 << 20, /* bytes of all rings, which the kernel locks into memory */
 };
 
 /* ---- one thread ---- */
@@ -46,12 +48,14 @@ static size_t share_of_rings(const struct sources *sources, size_t rings)
 static int open_with_ring(struct sources *sources, pid_t tid)
 {
     AUTO_CLOSE int fd = event_open(&sources->form, tid, -1);
-    struct ring ring;
-    int rc;
+    struct ring ring = {.page = NULL};
+    int rc = -EPERM;
 
     if (fd < 0)
         return fd;
-    rc = ring_map(&ring, fd, share_of_rings(sources, sources->opened.count), sources->ring_least);
+    if (sources->count * sources->ring_least < LISTED_RINGS_MAX)
+        rc = ring_map(&ring, fd, share_of_rings(sources, sources->opened.count),
+                      sources->ring_least);
     if (rc == 0)
         rc = add_source(sources, fd, tid, false);
     if (rc) {
@@ -82,6 +86,8 @@ static int open_thread(struct sources *sources, pid_t tid, bool late)
 {
     int rc = 0;
 
+    if (sources->count + sources->cpu_count > sources->files_max)
+        return -EMFILE;
     if (sources->listed)
         return open_with_ring(sources, tid);
     for (size_t i = 0; i < sources->cpu_count && rc == 0; i++)
@@ -136,7 +142,10 @@ static ssize_t open_new(struct sources *sources, const struct tid_list *now, boo
         if (rc && rc != -ESRCH && !sources->listed &&
             (rc == -EMFILE || rc == -ENFILE || sources->count == 0))
             return rc;
-        sources->refused += rc && rc != -ESRCH;
+        if (rc && rc != -ESRCH) {
+            sources->refused++;
+            sources->refused_err = rc;
+        }
         opened++;
     }
     return opened;
@@ -168,7 +177,9 @@ static int open_threads(struct sources *sources)
 
     for (unsigned pass = 0; pass < PASSES_MAX && opened && rc == 0; pass++)
         rc = open_pass(sources, pass > 0, &opened);
-    return rc == 0 && sources->count == 0 ? -ESRCH : rc;
+    if (rc == 0 && sources->count == 0)
+        rc = sources->refused ? sources->refused_err : -ESRCH;
+    return rc;
 }
 
 /* ---- the rings of the CPUs ---- */
@@ -222,7 +233,8 @@ static bool has_too_many(const struct sources *sources)
 {
     struct tid_list now = {.tids = NULL};
     bool many = read_tids(&now, sources->target) == 0 &&
-                now.count * (size_t)sysconf(_SC_NPROCESSORS_ONLN) > SOURCES_MAX;
+                now.count * (size_t)sysconf(_SC_NPROCESSORS_ONLN) >
+                    (sources->files_max < SOURCES_MAX ? sources->files_max : SOURCES_MAX);
 
     free(now.tids);
     return many;

@@ -13,7 +13,7 @@
 #include "perf/event_open.h"
 #include "perf/ring.h"
 
-enum { SOURCES_MAX = 4096 };
+enum { SOURCES_MAX = 8192 };
 
 struct source {
     int fd;      /* -1: closed */
@@ -38,6 +38,7 @@ struct sources {
     const struct target *target;
     struct event_form form;
     size_t ring_size, ring_least; /* bytes; of a ring on a machine with one CPU; the least of any */
+    size_t files_max;             /* file descriptors that the tool may use */
     bool listed;                  /* not the usual way */
     struct cpu_ring *rings;       /* of each CPU, unless listed */
     size_t cpu_count;
@@ -47,6 +48,7 @@ struct sources {
     size_t late_count;
     uint64_t faults; /* that closed events have counted */
     size_t refused;  /* threads that could not be opened */
+    int refused_err; /* the last reason, -errno */
 };
 
 /*
