@@ -26,19 +26,34 @@ int machine_perf_register(unsigned dwarf)
     return dwarf == DWARF_PC ? PERF_REG_ARM64_PC : -1;
 }
 
-bool machine_is_call(const unsigned char *bytes, remote_addr after, remote_addr *target)
+bool machine_is_call(const unsigned char *bytes, remote_addr after, struct machine_call *call)
 {
     uint32_t code;
-    int32_t distance;
 
-    *target = 0;
+    *call = (struct machine_call){0};
     memcpy(&code, bytes, sizeof code);
     if ((code & 0xfc000000) == 0x94000000) { /* BL: 26 bits, in words */
-        distance = (int32_t)(code << 6) >> 4;
-        *target = after - 4 + (uint64_t)(int64_t)distance;
+        int32_t distance = (int32_t)(code << 6) >> 4;
+        call->target = after - 4 + (uint64_t)(int64_t)distance;
         return true;
     }
     return (code & 0xfefff800) == 0xd63f0000; /* BLR, BLRAA and the like */
+}
+
+remote_addr machine_jump_slot(const unsigned char code[16], remote_addr at)
+{
+    (void)code;
+    (void)at;
+    return 0;
+}
+
+/* Functions without call frame information are left by their frame record. */
+bool machine_read_prologue(const unsigned char *code, size_t len, struct machine_prologue *out)
+{
+    (void)code;
+    (void)len;
+    *out = (struct machine_prologue){.depth = 0};
+    return false;
 }
 
 /* mov x8, #139; svc #0 */

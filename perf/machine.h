@@ -1,6 +1,6 @@
 /*
  * What the walk of a stack must know of the machine. One implementation for each,
- * chosen by CMake: perf/x86_64.c, perf/aarch64.c. The DWARF numbers of the registers
+ * chosen by CMake: perf/x86_64*.c, perf/aarch64*.c. The DWARF numbers of the registers
  * are those of the machine's ABI; the others are those of asm/perf_regs.h.
  */
 #pragma once
@@ -27,11 +27,42 @@ extern const struct machine machine;
 /* Returns the number of a register in asm/perf_regs.h; -1: it is not sampled. */
 int machine_perf_register(unsigned dwarf);
 
+/* Where a call leads to: as far as the instruction itself says it. */
+struct machine_call {
+    remote_addr target; /* 0: not in the instruction */
+    remote_addr slot;   /* the word with the target; 0: none */
+};
+
 /*
  * True if the bytes before a return address, machine.call_size of them, end in a call
- * instruction. *target: where it leads to; 0: that is not in the instruction.
+ * instruction.
  */
-bool machine_is_call(const unsigned char *bytes, remote_addr after, remote_addr *target);
+bool machine_is_call(const unsigned char *bytes, remote_addr after, struct machine_call *call);
+
+/* Returns the word with the target if code at `at` only jumps there, as in a PLT; 0: it does not.
+ */
+remote_addr machine_jump_slot(const unsigned char code[16], remote_addr at);
+
+enum { MACHINE_SAVED_MAX = 8, MACHINE_PROLOGUE_SPARE = 16 /* bytes */ };
+
+/* The stack of a function after its first instructions. */
+struct machine_prologue {
+    uint64_t depth; /* bytes from the stack pointer to the CFA */
+    bool keeps_fp;  /* the frame pointer has been set */
+    int64_t jump; /* without a frame, it goes on at this distance from its start; 0: it does not */
+    unsigned count;
+    struct {
+        unsigned reg;    /* DWARF number */
+        uint64_t offset; /* it is saved at CFA - offset */
+    } saved[MACHINE_SAVED_MAX];
+};
+
+/*
+ * Reads the len first bytes of a function, up to a branch that is always taken;
+ * MACHINE_PROLOGUE_SPARE more bytes can be read behind them. False: the stack pointer is
+ * not known behind them.
+ */
+bool machine_read_prologue(const unsigned char *code, size_t len, struct machine_prologue *out);
 
 /* True if code is the start of the C library's return from a signal handler. */
 bool machine_is_signal_return(const unsigned char code[16]);

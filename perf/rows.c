@@ -86,7 +86,7 @@ static struct source *source_of(struct rows *rows, const struct module *module)
 }
 
 /* Returns the address of the FDE that may describe pc; 0: none. */
-static remote_addr find_record(struct rows *rows, remote_addr pc)
+static remote_addr find_fde(struct rows *rows, remote_addr pc)
 {
     const struct module *module = modules_at(rows->modules, pc);
     const struct source *source;
@@ -115,7 +115,7 @@ static void slot_fill(struct rows *rows, struct slot *slot, remote_addr pc)
     slot->pc = pc;
     slot->found = false;
     slot->code = is_in_function(rows, pc);
-    record = slot->code ? find_record(rows, pc) : 0;
+    record = slot->code ? find_fde(rows, pc) : 0;
     slot->found = record && cfi_row_at(&rows->reader, record, pc, &slot->row);
 }
 

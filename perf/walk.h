@@ -20,7 +20,8 @@ enum walk_end {
 struct walker;
 
 /*
- * NULL: out of memory. All three must outlive it. The modules are those of its start:
+ * NULL: out of memory. All three must outlive it; memory knows what does not change
+ * (modules_tell_memory), or every walk reads it again. The modules are those of its start:
  * code that is mapped later is not known.
  */
 struct walker *walker_new(const struct target *target, struct memory *memory,

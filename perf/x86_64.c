@@ -52,20 +52,42 @@ static bool is_indirect_call(const unsigned char *bytes, size_t len)
     return need == len;
 }
 
-bool machine_is_call(const unsigned char *bytes, remote_addr after, remote_addr *target)
+static remote_addr add_distance(const unsigned char *bytes, remote_addr after)
 {
-    int32_t offset;
+    int32_t distance;
 
-    *target = 0;
+    memcpy(&distance, bytes, sizeof distance);
+    return after + (uint64_t)(int64_t)distance;
+}
+
+bool machine_is_call(const unsigned char *bytes, remote_addr after, struct machine_call *call)
+{
+    *call = (struct machine_call){0};
     if (bytes[2] == 0xe8) {
-        memcpy(&offset, bytes + 3, sizeof offset);
-        *target = after + (uint64_t)(int64_t)offset;
+        call->target = add_distance(bytes + 3, after);
         return true;
     }
-    for (size_t len = 2; len <= machine.call_size; len++)
-        if (is_indirect_call(bytes + machine.call_size - len, len))
-            return true;
+    for (size_t len = 2; len <= machine.call_size; len++) {
+        const unsigned char *at = bytes + machine.call_size - len;
+        if (!is_indirect_call(at, len))
+            continue;
+        if (len == 6 && at[1] == 0x15) /* call *distance(%rip) */
+            call->slot = add_distance(at + 2, after);
+        return true;
+    }
     return false;
+}
+
+/* endbr64, if there is one; bnd, if there is one; jmp *distance(%rip) */
+remote_addr machine_jump_slot(const unsigned char code[16], remote_addr at)
+{
+    static const unsigned char endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
+    size_t i = memcmp(code, endbr64, sizeof endbr64) == 0 ? sizeof endbr64 : 0;
+
+    i += code[i] == 0xf2;
+    if (code[i] != 0xff || code[i + 1] != 0x25)
+        return 0;
+    return add_distance(code + i + 2, at + i + 6);
 }
 
 /* mov $15, %rax or %eax; syscall */

@@ -1,12 +1,13 @@
 /*
- * walks PID SECONDS [page-faults|cpu-clock [PERIOD [STACK-BYTES]]]
+ * walks PID SECONDS [page-faults|cpu-clock [PERIOD [STACK-BYTES [TID [SAMPLES]]]]]
  * walks PID FILE
  *
- * Samples the first thread of a process by perf_event_open(2), or takes the samples of all
- * its threads from a file of `perf record --call-graph dwarf`, while the process still
- * runs. Prints the calls of each sample that perf/walk.h finds: how the walk ended, the
- * number of guesses, then innermost first FILE+OFFSET, or the address alone. The last line
- * has the number of samples, and the microseconds of a walk: first time, then repeated.
+ * Samples a thread of a process, usually the first, by perf_event_open(2), for some seconds
+ * or until there are that many samples; or takes the samples of all its threads from a file of
+ * `perf record --call-graph dwarf`, while the process still runs. Prints the calls of each sample
+ * that perf/walk.h finds: how the walk ended, the number of guesses, then innermost first
+ * FILE+OFFSET, or the address alone. The last line has the number of samples, and the microseconds
+ * of a walk: first time, then repeated.
  */
 #include "perf/machine.h"
 #include "perf/walk.h"
@@ -170,7 +171,8 @@ static uint64_t sampled_registers(void)
     return mask;
 }
 
-static int open_event(struct walks *walks, const char *event, uint64_t period, uint32_t stack)
+static int open_event(struct walks *walks, const char *event, uint64_t period, uint32_t stack,
+                      pid_t tid)
 {
     struct perf_event_attr attr = {
         .type = PERF_TYPE_SOFTWARE,
@@ -190,7 +192,7 @@ static int open_event(struct walks *walks, const char *event, uint64_t period, u
 
     walks->sample_type = attr.sample_type;
     walks->regs = attr.sample_regs_user;
-    return (int)syscall(SYS_perf_event_open, &attr, walks->pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+    return (int)syscall(SYS_perf_event_open, &attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
 static void read_ring(struct walks *walks, struct perf_event_mmap_page *page)
@@ -207,7 +209,7 @@ static void read_ring(struct walks *walks, struct perf_event_mmap_page *page)
     __atomic_store_n(&page->data_tail, head, __ATOMIC_RELEASE);
 }
 
-static bool sample(struct walks *walks, double seconds, int fd)
+static bool sample(struct walks *walks, double seconds, size_t enough, int fd)
 {
     void *page =
         fd < 0 ? MAP_FAILED
@@ -217,7 +219,7 @@ static bool sample(struct walks *walks, double seconds, int fd)
         perror("perf_event_open");
         return false;
     }
-    for (int slices = (int)(seconds * 20) + 1; slices > 0; slices--) {
+    for (int slices = (int)(seconds * 20) + 1; slices > 0 && walks->count < enough; slices--) {
         struct pollfd wait = {fd, POLLIN, 0};
         poll(&wait, 1, 50);
         read_ring(walks, page);
@@ -302,10 +304,11 @@ int main(int argc, char **argv)
     if (strchr(argv[2], '/'))
         read_file(&walks, argv[2]);
     else
-        good = sample(&walks, atof(argv[2]),
+        good = sample(&walks, atof(argv[2]), argc > 7 ? strtoul(argv[7], NULL, 0) : KEPT_MAX,
                       open_event(&walks, argc > 3 ? argv[3] : "page-faults",
                                  argc > 4 ? strtoull(argv[4], NULL, 0) : 1,
-                                 argc > 5 ? (uint32_t)strtoul(argv[5], NULL, 0) : 8192));
+                                 argc > 5 ? (uint32_t)strtoul(argv[5], NULL, 0) : 8192,
+                                 argc > 6 ? (pid_t)atoi(argv[6]) : walks.pid));
     if (modules_load(&walks.modules, &walks.target, NULL) != FAULT_NONE)
         return 2;
     modules_tell_memory(&walks.modules, &walks.memory);

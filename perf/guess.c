@@ -1,0 +1,272 @@
+/*
+ * The caller of a function without call frame information: code of a JIT compiler, Go, a C
+ * library without it. A word of the stack is taken for the return address if it is
+ * behind a call, and what is known of that call agrees.
+ */
+#include "perf/walker.h"
+
+#include <string.h>
+
+enum {
+    LOWEST_CODE = 4096,
+    NEAR = 64 << 10,    /* bytes: the function that a call leads to may contain what is so close */
+    PROLOGUE_MAX = 128, /* bytes */
+    ARGUMENTS_MAX = 48, /* bytes that a function pushes for another call */
+    WORDS_MAX = 256,    /* of the stack, that are looked at for a return address */
+};
+
+/* A return address that was found in the stack, and the function that was called. */
+struct found {
+    uint64_t address;
+    remote_addr at;                   /* address of the word behind it: the CFA */
+    remote_addr target;               /* 0: unknown */
+    struct machine_prologue prologue; /* of the target */
+};
+
+/* A frame record: the saved frame pointer and the return address. */
+struct frame_record {
+    uint64_t next_fp, address;
+    remote_addr at;
+    bool valid;     /* the address is one */
+    bool certain;   /* its call leads to the function of pc, which has set the frame pointer */
+    bool outermost; /* the saved frame pointer is 0, as in a thread's first function */
+    remote_addr target;
+};
+
+struct guess {
+    uint64_t pc, sp, fp;
+    uint64_t
+        spare; /* bytes that the stack pointer may be lower than behind the first instructions */
+    struct frame_record record;
+};
+
+static bool is_behind_call(struct walker *walker, remote_addr addr, struct machine_call *call)
+{
+    const struct vma *vma = modules_vma_at(walker->modules, addr - 1);
+    unsigned char bytes[8];
+
+    if (!vma || !(vma->prot & MAP_EXEC) ||
+        !memory_read_cached(walker->memory, addr - machine.call_size, bytes, machine.call_size))
+        return false;
+    return machine_is_call(bytes, addr, call) || walker_is_handler_end(walker, addr);
+}
+
+bool walker_is_return(struct walker *walker, remote_addr addr, struct machine_call *call)
+{
+    struct return_slot *slot;
+
+    addr &= machine.address_mask;
+    if (addr < LOWEST_CODE || addr >> 56)
+        return false;
+    slot = &walker->returns[(addr * 0x9e3779b97f4a7c15) >> (64 - RETURN_BITS)];
+    if (slot->addr != addr) {
+        *slot = (struct return_slot){.addr = addr};
+        slot->good = is_behind_call(walker, addr, &slot->call);
+    }
+    *call = slot->call;
+    return slot->good;
+}
+
+/* Follows a call through a word of memory, and through the stub of a PLT. */
+static remote_addr target_of(struct walker *walker, const struct machine_call *call)
+{
+    remote_addr target = call->target, slot = call->slot;
+    unsigned char code[16];
+
+    if (target && memory_read_cached(walker->memory, target, code, sizeof code))
+        slot = machine_jump_slot(code, target);
+    if (slot && !memory_read(walker->memory, slot, &target, sizeof target))
+        return 0;
+    return target;
+}
+
+/* True if the function at target may contain pc. */
+static bool may_contain(remote_addr target, remote_addr pc)
+{
+    return target && target <= pc && pc - target < NEAR;
+}
+
+static bool read_prologue(struct walker *walker, remote_addr target, remote_addr pc,
+                          struct machine_prologue *out)
+{
+    unsigned char code[PROLOGUE_MAX + MACHINE_PROLOGUE_SPARE];
+    size_t len = pc - target < PROLOGUE_MAX ? (size_t)(pc - target) : PROLOGUE_MAX;
+
+    *out = (struct machine_prologue){.depth = 0};
+    return memory_read_cached(walker->memory, target, code, len + MACHINE_PROLOGUE_SPARE) &&
+           machine_read_prologue(code, len, out);
+}
+
+/*
+ * True if the call leads to the function of pc, and the stack pointer is where the first
+ * instructions of that function have moved it.
+ */
+static bool found_fits(struct walker *walker, const struct guess *guess, struct found *found)
+{
+    return may_contain(found->target, guess->pc) &&
+           read_prologue(walker, found->target, guess->pc, &found->prologue) &&
+           found->at - guess->sp - found->prologue.depth <= guess->spare;
+}
+
+/* Follows a function that only jumps to another one. */
+static bool follow_jump(struct walker *walker, struct found *found)
+{
+    struct machine_prologue prologue;
+
+    if (!found->target || !read_prologue(walker, found->target, UINT64_MAX, &prologue) ||
+        !prologue.jump)
+        return false;
+    found->target += (uint64_t)prologue.jump;
+    return true;
+}
+
+/* Looks at one word. False: it is no address behind a call to the function of pc. */
+static bool find_at(struct walker *walker, const struct guess *guess, remote_addr at,
+                    struct found *found)
+{
+    struct machine_call call;
+
+    if (!walker_word(walker, at, &found->address) ||
+        !walker_is_return(walker, found->address, &call))
+        return false;
+    found->at = at + sizeof found->address;
+    found->target = target_of(walker, &call);
+    return found_fits(walker, guess, found) ||
+           (follow_jump(walker, found) && found_fits(walker, guess, found));
+}
+
+/*
+ * Looks for a call to the function of pc, whose return address is as far from the stack
+ * pointer as the first instructions of that function have moved it. If several agree, the
+ * function that begins closest before pc is that of pc. Behind a frame record are only other
+ * functions.
+ */
+static bool find_call(struct walker *walker, const struct guess *guess, struct found *best)
+{
+    remote_addr end = guess->record.certain ? guess->record.at : UINT64_MAX;
+    struct found found;
+
+    best->target = 0;
+    for (size_t i = 0; i < WORDS_MAX; i++) {
+        remote_addr at = guess->sp + i * sizeof found.address;
+        if (at + sizeof found.address > walker->stack_end || at >= end)
+            break;
+        if (find_at(walker, guess, at, &found) && found.target > best->target)
+            *best = found;
+    }
+    return best->target != 0;
+}
+
+static enum step leave_by_call(struct walker *walker, const struct found *found)
+{
+    struct frame next = walker->frame;
+
+    for (unsigned i = 0; i < found->prologue.count; i++) {
+        unsigned reg = found->prologue.saved[i].reg;
+        uint64_t value;
+        if (walker_word(walker, found->at - found->prologue.saved[i].offset, &value))
+            frame_set(&next, reg, value);
+    }
+    frame_set(&next, machine.sp, found->at);
+    frame_set(&next, machine.pc, found->address);
+    return walker_leave(walker, &next, machine.pc, false);
+}
+
+static void find_frame_record(struct walker *walker, struct guess *guess)
+{
+    struct frame_record *record = &guess->record;
+    struct machine_prologue prologue = {.depth = 0};
+    struct machine_call call;
+    const struct vma *vma;
+
+    record->at = guess->fp + 16;
+    if (guess->fp < guess->sp || !walker_word(walker, guess->fp, &record->next_fp) ||
+        !walker_word(walker, guess->fp + 8, &record->address))
+        return;
+    record->valid = walker_is_return(walker, record->address, &call);
+    record->target = record->valid ? target_of(walker, &call) : 0;
+    vma = modules_vma_at(walker->modules, record->address);
+    if (may_contain(record->target, guess->pc))
+        read_prologue(walker, record->target, guess->pc, &prologue);
+    record->certain = prologue.keeps_fp;
+    record->outermost = !record->next_fp && vma && vma->prot & MAP_EXEC;
+}
+
+static enum step leave_by_record(struct walker *walker, const struct frame_record *record)
+{
+    struct frame next = {.known = 0};
+
+    frame_set(&next, machine.fp, record->next_fp);
+    if (machine.fp_gives_sp)
+        frame_set(&next, machine.sp, record->at);
+    frame_set(&next, machine.pc, record->address);
+    return walker_leave(walker, &next, machine.pc, false);
+}
+
+/*
+ * Where the call leads elsewhere, the function that it leads to may have jumped to this
+ * one; or this one has no frame record. Then the next record is not one either.
+ */
+static bool is_record_possible(struct walker *walker, const struct guess *guess)
+{
+    const struct frame_record *record = &guess->record;
+    struct machine_call call;
+    uint64_t address;
+
+    if (!record->valid || !record->target || may_contain(record->target, guess->pc))
+        return record->valid;
+    return record->next_fp > guess->fp && walker_word(walker, record->next_fp + 8, &address) &&
+           walker_is_return(walker, address, &call);
+}
+
+/*
+ * Takes the return address in the link register, or that at the stack pointer if nobody knows
+ * where its call leads to: the function may have no frame.
+ */
+static enum step leave_by_top(struct walker *walker, const struct guess *guess)
+{
+    struct frame next = walker->frame;
+    struct machine_call call;
+    uint64_t address;
+    bool linked = machine.link != MACHINE_REGS;
+
+    if (!walker->frame.exact ||
+        !(linked ? frame_get(&walker->frame, machine.link, &address)
+                 : walker_word(walker, guess->sp, &address)) ||
+        !walker_is_return(walker, address, &call) || (!linked && target_of(walker, &call)))
+        return STEP_LOST;
+    frame_set(&next, machine.sp, guess->sp + (linked ? 0 : sizeof address));
+    frame_set(&next, machine.pc, address);
+    return walker_leave(walker, &next, machine.pc, false);
+}
+
+enum step walker_guess(struct walker *walker)
+{
+    struct guess guess = {.record = {.valid = false}};
+    struct found found;
+    bool called;
+
+    if (!frame_get(&walker->frame, machine.pc, &guess.pc))
+        return STEP_LOST;
+    guess.pc -= !walker->frame.exact;
+    if (!frame_get(&walker->frame, machine.sp, &guess.sp))
+        guess.sp = walker->stack_start;
+    if (frame_get(&walker->frame, machine.fp, &guess.fp))
+        find_frame_record(walker, &guess);
+    called = find_call(walker, &guess, &found);
+    if (!called && !guess.record.certain && !walker->frame.exact) {
+        guess.spare = ARGUMENTS_MAX;
+        called = find_call(walker, &guess, &found);
+    }
+    if (guess.record.certain && !(called && found.target > guess.record.target))
+        return leave_by_record(walker, &guess.record);
+    if (called)
+        return leave_by_call(walker, &found);
+    if (is_record_possible(walker, &guess))
+        return leave_by_record(walker, &guess.record);
+    if (leave_by_top(walker, &guess) == STEP_DONE)
+        return STEP_DONE;
+    if (guess.record.outermost)
+        return STEP_OUTERMOST;
+    return walker->cut ? STEP_CUT : STEP_LOST;
+}

@@ -1,0 +1,72 @@
+/* Internal to the walk of a stack: perf/walk.c, perf/guess.c. */
+#pragma once
+
+#include "perf/rows.h"
+#include "perf/walk.h"
+
+/* A thread in one of its calls: the registers that are known there. */
+struct frame {
+    uint64_t regs[MACHINE_REGS]; /* by DWARF number */
+    uint64_t known;              /* bit i: regs[i] */
+    bool exact; /* pc is where the thread was interrupted; otherwise after a call */
+};
+
+enum step { STEP_DONE, STEP_OUTERMOST, STEP_CUT, STEP_LOST };
+
+enum { RETURN_BITS = 12, WALKS_KEPT = 4096 };
+
+/* Whether an address is a return address (walker_is_return). */
+struct return_slot {
+    remote_addr addr; /* 0: empty */
+    bool good;
+    struct machine_call call;
+};
+
+struct walker {
+    struct memory *memory;
+    const struct modules *modules;
+    struct rows *rows;
+    const struct user_state *state;
+    struct frame frame;
+    remote_addr stack_start, stack_end; /* of the copy */
+    bool cut;                           /* a word behind the copy was needed */
+    size_t guesses;
+    /* Kept for some walks: a JIT compiler may put other code to an address. */
+    struct return_slot returns[1 << RETURN_BITS];
+    unsigned walks;
+};
+
+static inline bool frame_get(const struct frame *frame, unsigned reg, uint64_t *value)
+{
+    if (reg >= MACHINE_REGS || !(frame->known >> reg & 1))
+        return false;
+    *value = frame->regs[reg];
+    return true;
+}
+
+static inline void frame_set(struct frame *frame, unsigned reg, uint64_t value)
+{
+    frame->regs[reg] = value;
+    frame->known |= (uint64_t)1 << reg;
+}
+
+/*
+ * Reads a word of the copy, or one that cannot have changed since. False: neither. ctx is
+ * the walker.
+ */
+bool walker_word(void *ctx, remote_addr addr, uint64_t *value);
+
+/*
+ * Goes to the caller, whose return address is in the register `link`. The stack grows
+ * downwards, so a caller's stack pointer is higher; it is the same only if the interrupted
+ * function has used no stack. signal: the caller was interrupted, perhaps on another stack.
+ */
+enum step walker_leave(struct walker *walker, struct frame *next, unsigned link, bool signal);
+
+/* Goes to the caller of a function without call frame information (perf/guess.c). */
+enum step walker_guess(struct walker *walker);
+
+/* True if addr is a return address: code, behind a call. *call: that call. */
+bool walker_is_return(struct walker *walker, remote_addr addr, struct machine_call *call);
+/* True if pc is the C library's return from a signal handler. */
+bool walker_is_handler_end(struct walker *walker, remote_addr pc);
