@@ -4,6 +4,7 @@
 #include "host/pressure.h"
 #include "host/task.h"
 #include "jemalloc/dump.h"
+#include "jemalloc/extents/totals.h"
 #include "jemalloc/reader/birth.h"
 #include "run/faults.h"
 #include "run/interrupt.h"
@@ -18,6 +19,7 @@
 #define PARTS_BYTES ((uint64_t)4 << 30) /* smaps took 5 ms per GiB of pages of 4 KiB */
 #define SMAPS_LIMIT ((size_t)32 << 20)
 #define TEXT_LIMIT  ((size_t)32 << 20)  /* of a profile */
+#define LIVE_LIMIT  ((uint64_t)8 << 30) /* of memory whose records are read */
 #define FREE_LEAST  ((double)(8 << 20)) /* bytes of free memory that are worth a step */
 
 enum { STACKS_MAX = 1024, PARTS_MAPPINGS = 20000, STEPS_LEAST = 8 };
@@ -192,6 +194,60 @@ static void read_jemalloc_counts(struct explain *explain)
     gauges_read(&places, &explain->gauges);
 }
 
+static void keep_largest_class(struct explain_live *live, struct explain_class class)
+{
+    for (size_t i = 0; i < EXPLAIN_CLASSES; i++)
+        if (class.bytes > live->largest[i].bytes) {
+            struct explain_class less = live->largest[i];
+            live->largest[i] = class;
+            class = less;
+        }
+}
+
+static uint64_t scale_up(uint64_t bytes, double share)
+{
+    return share > 0 && share < 1 ? (uint64_t)((double)bytes / share) : bytes;
+}
+
+static void sum_up_live(struct explain_live *live, const struct extent_totals *totals)
+{
+    const struct classes *classes = &totals->classes;
+
+    *live = (struct explain_live){.share = totals->pass.share};
+    for (unsigned i = 0; i < classes->count; i++) {
+        const struct extent_class *class = &classes->list[i];
+        uint64_t small = totals->slab[i].objects * class->size;
+        uint64_t slabs = totals->slab[i].slabs * class->slab_bytes;
+        struct explain_class sum = {.size = class->size};
+        sum.objects = scale_up(totals->slab[i].objects + totals->large[i].objects, live->share);
+        sum.bytes = scale_up(small + totals->large[i].bytes, live->share);
+        live->in_use += sum.bytes;
+        live->slack += scale_up(slabs > small ? slabs - small : 0, live->share);
+        keep_largest_class(live, sum);
+    }
+}
+
+static fault_code read_live(struct explain *explain, struct fault *fault)
+{
+    struct attachment *attachment = explain->attachment;
+    const struct reader_source source = {.instance = &attachment->instance,
+                                         .modules = &attachment->modules,
+                                         .target = &attachment->target,
+                                         .memory = &attachment->memory,
+                                         .deadline = &attachment->deadline};
+    struct extent_totals totals;
+    struct extents *extents;
+    fault_code rc = extents_open(&extents, &source, fault);
+
+    if (rc != FAULT_NONE)
+        return rc;
+    rc = totals_read(extents, LIVE_LIMIT, &totals, fault);
+    if (rc == FAULT_NONE)
+        sum_up_live(&explain->live, &totals);
+    extents_close(extents);
+    return rc;
+}
+
 /* With names from symbol tables only: quick also for programs with much debug information. */
 static fault_code build_sites(struct explain *explain, const struct heap_profile *profile,
                               struct fault *fault)
@@ -249,8 +305,9 @@ static fault_code read_sites(struct explain *explain, struct fault *fault)
 static void read_jemalloc(struct explain *explain)
 {
     read_jemalloc_counts(explain);
+    explain->no_live.code = read_live(explain, &explain->no_live);
     if (prof_judge(&explain->prof) >= PROF_DENSE)
-        read_sites(explain, &explain->no_profile);
+        explain->no_profile.code = read_sites(explain, &explain->no_profile);
 }
 
 /* ---- the answer ---- */
@@ -267,6 +324,41 @@ static bool has_fresh_gauges(const struct explain *explain)
     const struct gauges_reading *gauges = &explain->gauges;
 
     return gauges_known(gauges) && gauges->aged == AGE_KNOWN && gauges->age_ns <= FRESH_NS;
+}
+
+static bool has_live(const struct explain *explain)
+{
+    return explain->no_heap.code == FAULT_NONE && explain->no_live.code == FAULT_NONE;
+}
+
+/* Without new counts, memory without a file that has no objects may be free pages, or anything. */
+static bool is_unclear(const struct explain *explain)
+{
+    const struct explain_live *live = &explain->live;
+
+    if (has_fresh_gauges(explain))
+        return false;
+    return !has_live(explain) || share_of(explain, explain->resident.anonymous,
+                                          live->in_use + live->slack) >= EXPLAIN_FREE_PAGES;
+}
+
+/* The share of free space between objects; 0 also if it is not known. */
+static double slack_share(const struct explain *explain)
+{
+    const struct stats_gauges *gauges = &explain->gauges.gauges;
+
+    if (has_live(explain))
+        return share_of(explain, explain->live.slack, 0);
+    return has_fresh_gauges(explain) ? share_of(explain, gauges->active, gauges->allocated) : 0;
+}
+
+static double free_share(const struct explain *explain)
+{
+    const struct stats_gauges *gauges = &explain->gauges.gauges;
+
+    if (!has_fresh_gauges(explain))
+        return 0;
+    return share_of(explain, gauges->resident, gauges->active + gauges->metadata);
 }
 
 static bool is_open_to_reads(const struct explain *explain)
@@ -287,20 +379,18 @@ static enum prof_verdict judge_profiling(const struct prof_state *state)
 
 static void judge_explained(struct explain *explain)
 {
-    const struct stats_gauges *gauges = &explain->gauges.gauges;
-
     explain->facts = (struct explain_facts){
         .readable = is_open_to_reads(explain),
         .callable = explain->refusal.code == FAULT_NONE && explain->stat.state != 'T',
         .halted = explain->stat.state == 'T' || explain->refusal.code == FAULT_FROZEN,
         .jemalloc = explain->no_heap.code == FAULT_NONE,
         .profile = explain->sites.count > 0,
-        .fresh = has_fresh_gauges(explain),
+        .unclear = is_unclear(explain),
         .counts = explain->prof.build.config_stats != FACT_NO,
         .prof = judge_profiling(&explain->prof),
         .rise = explain->rise.state,
-        .free_pages = share_of(explain, gauges->resident, gauges->active + gauges->metadata),
-        .slack = share_of(explain, gauges->active, gauges->allocated),
+        .free_pages = free_share(explain),
+        .slack = slack_share(explain),
     };
     explain->step = explain_decide(&explain->facts);
 }

@@ -22,7 +22,20 @@ enum parts_state {
     PARTS_TOO_LARGE, /* reading them would keep the process from changing its mappings for long */
 };
 
-enum { EXPLAIN_GROUP_MAX = 512 };
+enum { EXPLAIN_CLASSES = 3 };
+
+/* Objects of one size. */
+struct explain_class {
+    uint64_t size, objects, bytes;
+};
+
+/* The live objects, from jemalloc's own records, at the time of the look. */
+struct explain_live {
+    uint64_t in_use; /* bytes of objects, those that threads keep for their next ones included */
+    uint64_t slack;  /* free space between them, in pages that have objects */
+    double share;    /* of the memory whose records were read; below 1 the sums are estimates */
+    struct explain_class largest[EXPLAIN_CLASSES]; /* by bytes; bytes 0: fewer classes */
+};
 
 struct explain {
     struct attachment *attachment; /* borrowed */
@@ -51,6 +64,8 @@ struct explain {
     unsigned heaps;       /* other allocators: 1 << enum heap_kind */
     struct prof_state prof;
     struct gauges_reading gauges;
+    struct fault no_live; /* why the next member is not known; FAULT_NONE: it is */
+    struct explain_live live;
     struct fault no_profile; /* why its profile was not read; FAULT_NONE: it was */
     struct sites sites;      /* of the profile */
 

@@ -23,7 +23,7 @@ static bool can_dump_halted(const struct explain_facts *facts)
 
 static bool has_counts_halted(const struct explain_facts *facts)
 {
-    return facts->halted && facts->jemalloc && facts->counts && !facts->fresh;
+    return facts->halted && facts->jemalloc && facts->counts && facts->unclear;
 }
 
 static bool is_halted(const struct explain_facts *facts)
@@ -38,12 +38,12 @@ static bool grows_and_profiles(const struct explain_facts *facts)
 
 static bool has_free_pages(const struct explain_facts *facts)
 {
-    return facts->callable && facts->fresh && facts->free_pages >= EXPLAIN_FREE_PAGES;
+    return facts->callable && facts->free_pages >= EXPLAIN_FREE_PAGES;
 }
 
 static bool has_slack(const struct explain_facts *facts)
 {
-    return facts->callable && facts->fresh && facts->slack >= EXPLAIN_SLACK;
+    return facts->callable && facts->slack >= EXPLAIN_SLACK;
 }
 
 static bool has_profile(const struct explain_facts *facts)
@@ -53,7 +53,7 @@ static bool has_profile(const struct explain_facts *facts)
 
 static bool lacks_counts(const struct explain_facts *facts)
 {
-    return facts->jemalloc && facts->counts && !facts->fresh;
+    return facts->jemalloc && facts->counts && facts->unclear;
 }
 
 static bool lacks_counts_callable(const struct explain_facts *facts)

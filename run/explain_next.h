@@ -4,14 +4,14 @@
 #include "jemalloc/prof.h"
 #include "run/rise.h"
 
-/* What the step depends on. Shares are of the RSS, 0 to 1; a negative one is not known. */
+/* What the step depends on. Shares are of the RSS, 0 to 1; 0 also if they are not known. */
 struct explain_facts {
     bool readable; /* its memory may be read */
     bool callable; /* a call is possible: nothing forbids an attach */
     bool halted;   /* stopped or frozen: it does not run */
     bool jemalloc; /* it has one */
     bool profile;  /* its profile was read, and has samples */
-    bool fresh;    /* jemalloc's counts are new enough to act on */
+    bool unclear;  /* how much of its memory is free: jemalloc's counts are old */
     bool counts;   /* it can have counts: not built without statistics */
     enum prof_verdict prof;
     enum rise_state rise;

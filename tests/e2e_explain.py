@@ -125,7 +125,11 @@ class Explain(allocators.TestCase):
         counts = answer["jemalloc"]["counts"]
         self.assertLess(counts["age_ns"], 20e9)
         self.assertLessEqual(counts["allocated"], counts["active"])
-        self.assertRegex(text, r"(?m)^jemalloc     5\.3\.0, counted .* ago: .* in use")
+        objects = answer["jemalloc"]["objects"]
+        pages = objects["in_use"] + objects["free_between"]
+        self.assertLess(abs(pages - counts["active"]), MIB, (objects, counts))
+        self.assertGreater(objects["in_use"], counts["allocated"] / 2)
+        self.assertRegex(text, r"(?m)^jemalloc     5\.3\.0: .* in use, .* free between them; counted ")
         self.assertNotEqual(answer["next"]["step"], "stats")
 
     def test_nothing_is_touched(self):

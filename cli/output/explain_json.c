@@ -99,6 +99,29 @@ static void counts_json(const struct explain *explain, struct json *json)
     json_object_end(json);
 }
 
+static void live_json(const struct explain *explain, struct json *json)
+{
+    const struct explain_live *live = &explain->live;
+
+    if (explain->no_live.code != FAULT_NONE) {
+        json_null(json, "objects");
+        return;
+    }
+    json_object_begin(json, "objects");
+    json_number(json, "in_use", live->in_use);
+    json_number(json, "free_between", live->slack);
+    json_bool(json, "estimated", live->share < 1);
+    json_list_begin(json, "largest");
+    for (size_t i = 0; i < EXPLAIN_CLASSES && live->largest[i].bytes; i++) {
+        json_item_begin(json);
+        json_number(json, "size", live->largest[i].size);
+        json_number(json, "objects", live->largest[i].objects);
+        json_item_end(json);
+    }
+    json_list_end(json);
+    json_object_end(json);
+}
+
 static void site_json(const struct site *site, struct json *json)
 {
     const char *call = site->calls;
@@ -148,6 +171,7 @@ static void jemalloc_json(const struct explain *explain, const struct subject *s
     json_text_or_null(json, "version", explain->prof.build.text);
     json_text_or_null(json, "profiling", verdict_name(explain->facts.prof));
     counts_json(explain, json);
+    live_json(explain, json);
     cause_json("no_profile", &explain->no_profile, subject, json);
     sites_json(explain, json);
     json_object_end(json);

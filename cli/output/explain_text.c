@@ -70,8 +70,7 @@ static void print_limit(const struct explain *explain, FILE *out)
         snprintf(peak, sizeof peak, "; at most %s",
                  units_bytes((double)explain->events.peak, text));
     print_labelled(out, "limit", "%s (%s): %s used%s, %s left", limit,
-                   explain->machine ? "the machine, no cgroup limit" : "its cgroup", used, peak,
-                   left);
+                   explain->machine ? "machine, no cgroup limit" : "its cgroup", used, peak, left);
 }
 
 static void print_pressure(const struct explain *explain, FILE *out)
@@ -185,25 +184,51 @@ static const char *gauges_when(const struct gauges_reading *gauges, char *out, s
     return out;
 }
 
-static void print_counts(const struct explain *explain, const char *version, FILE *out)
+/* "1.9 GiB in use, 100 MiB free between them" */
+static void write_objects(char *out, uint64_t in_use, uint64_t slack)
 {
-    const struct gauges_reading *reading = &explain->gauges;
-    const struct stats_gauges *gauges = &reading->gauges;
-    char use[UNITS_TEXT], slack[UNITS_TEXT], pages[UNITS_TEXT], own[UNITS_TEXT], when[64];
-    uint64_t kept = gauges->active + gauges->metadata;
+    char use[UNITS_TEXT], free_bytes[UNITS_TEXT];
 
-    if (!gauges_known(reading)) {
-        print_labelled(out, "jemalloc", "%s; no counts in its memory%s", version,
-                       reading->state == GAUGES_NEVER ? ": nothing has counted yet" : "");
-        return;
-    }
-    units_bytes((double)gauges->allocated, use);
-    units_bytes((double)gauges->active - (double)gauges->allocated, slack);
+    snprintf(out, TEXT, "%s in use, %s free between them", units_bytes((double)in_use, use),
+             units_bytes((double)slack, free_bytes));
+}
+
+/* "30 MiB in free pages, 12 MiB its own data" */
+static void write_pages(char *out, const struct stats_gauges *gauges)
+{
+    uint64_t kept = gauges->active + gauges->metadata;
+    char pages[UNITS_TEXT], own[UNITS_TEXT];
+
     units_bytes(gauges->resident > kept ? (double)(gauges->resident - kept) : 0, pages);
     units_bytes((double)gauges->metadata, own);
-    print_labelled(out, "jemalloc",
-                   "%s, %s: %s in use, %s free between them, %s in free pages, %s its own data",
-                   version, gauges_when(reading, when, sizeof when), use, slack, pages, own);
+    snprintf(out, TEXT, "%s in free pages, %s its own data", pages, own);
+}
+
+/* The objects as of now, if they are known; the rest as of the last count. */
+static void print_jemalloc_counts(const struct explain *explain, const char *version, FILE *out)
+{
+    const struct gauges_reading *reading = &explain->gauges;
+    bool live = explain->no_live.code == FAULT_NONE;
+    char objects[TEXT] = "", pages[TEXT] = "", when[64] = "nothing has counted the rest yet";
+
+    if (live)
+        write_objects(objects, explain->live.in_use, explain->live.slack);
+    else if (gauges_known(reading))
+        write_objects(objects, reading->gauges.allocated,
+                      reading->gauges.active - reading->gauges.allocated);
+    if (gauges_known(reading)) {
+        write_pages(pages, &reading->gauges);
+        gauges_when(reading, when, sizeof when);
+    }
+    if (live)
+        print_labelled(out, "jemalloc", "%s: %s%s; %s%s%s", version,
+                       explain->live.share < 1 ? "about " : "", objects, when,
+                       gauges_known(reading) ? ": " : "", pages);
+    else if (gauges_known(reading))
+        print_labelled(out, "jemalloc", "%s, %s: %s, %s", version, when, objects, pages);
+    else
+        print_labelled(out, "jemalloc", "%s; no counts in its memory%s", version,
+                       reading->state == GAUGES_NEVER ? ": nothing has counted yet" : "");
 }
 
 static void print_allocators(const struct explain *explain, const struct subject *subject,
@@ -216,7 +241,7 @@ static void print_allocators(const struct explain *explain, const struct subject
     if (explain->no_heap.code == FAULT_NONE) {
         message_clean(*known ? known : "?", version, sizeof version);
         version[strcspn(version, "-")] = '\0';
-        print_counts(explain, version, out);
+        print_jemalloc_counts(explain, version, out);
         return;
     }
     message_cause(subject, &explain->no_heap, cause, sizeof cause);
@@ -256,6 +281,21 @@ static void print_explained_sites(const struct explain *explain, FILE *out)
     free(list);
 }
 
+/* Where there are no sites. */
+static void print_classes(const struct explain *explain, FILE *out)
+{
+    const struct explain_live *live = &explain->live;
+    char size[UNITS_TEXT], bytes[UNITS_TEXT];
+
+    for (size_t i = 0; i < EXPLAIN_CLASSES && live->largest[i].bytes; i++)
+        fprintf(out, "  %20s %6.1f %%  %s%" PRIu64 " object%s of %s\n",
+                units_bytes((double)live->largest[i].bytes, bytes),
+                100 * (double)live->largest[i].bytes / (double)live->in_use,
+                live->share < 1 ? "about " : "", live->largest[i].objects,
+                live->largest[i].objects == 1 ? "" : "s",
+                units_bytes((double)live->largest[i].size, size));
+}
+
 static void print_profiling(const struct explain *explain, const struct subject *subject, FILE *out)
 {
     char cause[MESSAGE_LINE], size[UNITS_TEXT];
@@ -272,7 +312,10 @@ static void print_profiling(const struct explain *explain, const struct subject 
     else
         print_labelled(out, "profile", "%s%s", verdict_text(explain->facts.prof),
                        explain->facts.prof >= PROF_DENSE ? "; no samples yet" : "");
-    print_explained_sites(explain, out);
+    if (explain->sites.count)
+        print_explained_sites(explain, out);
+    else
+        print_classes(explain, out);
 }
 
 /* ---- all ---- */

@@ -74,9 +74,10 @@ const struct verb verb_explain = {
              "a slower leak needs a longer look: jeattach grow, leak, or watch. Time left is\n"
              "the space below the limit divided by the rate of that second.\n"
              "\n"
-             "Counts of jemalloc are those that are in its memory: of the last call that\n"
-             "counted, with their age; jeattach stats counts anew. What the RSS consists of is\n"
-             "read from smaps, for which the process cannot change its mappings for some\n"
-             "milliseconds; above 4 GiB it is not read.\n",
+             "Objects in use are counted now, from the records of jemalloc 5.0 and later.\n"
+             "Counts of free pages are those of the last call that counted, with their age;\n"
+             "jeattach stats counts anew. What the RSS consists of is read from smaps, for\n"
+             "which the process cannot change its mappings for some milliseconds; above 4 GiB\n"
+             "it is not read.\n",
     .run = explain_main,
 };

@@ -8,7 +8,6 @@ static struct explain_facts usual(void)
     return (struct explain_facts){.readable = true,
                                   .callable = true,
                                   .jemalloc = true,
-                                  .fresh = true,
                                   .counts = true,
                                   .prof = PROF_READY,
                                   .profile = true,
@@ -38,7 +37,7 @@ static void test_halted(void)
     CHECK(explain_decide(&facts) == STEP_DUMP);
     facts.profile = false;
     CHECK(explain_decide(&facts) == STEP_AGAIN);
-    facts.fresh = false;
+    facts.unclear = true;
     CHECK(explain_decide(&facts) == STEP_STATS_READ);
     facts.jemalloc = false;
     CHECK(explain_decide(&facts) == STEP_AGAIN);
@@ -76,9 +75,6 @@ static void test_free_memory(void)
     facts.slack = EXPLAIN_SLACK - 0.01;
     CHECK(explain_decide(&facts) == STEP_DUMP);
     facts.free_pages = facts.slack = 0.9;
-    facts.fresh = false; /* of counts that are old nothing follows */
-    CHECK(explain_decide(&facts) == STEP_DUMP);
-    facts.fresh = true;
     facts.callable = false;
     CHECK(explain_decide(&facts) == STEP_DUMP);
 }
@@ -92,7 +88,7 @@ static void test_in_use(void)
     CHECK(explain_decide(&facts) == STEP_RECORD);
     facts.prof = PROF_DISABLED;
     CHECK(explain_decide(&facts) == STEP_PEEK);
-    facts.fresh = false;
+    facts.unclear = true;
     CHECK(explain_decide(&facts) == STEP_STATS);
     facts.callable = false;
     CHECK(explain_decide(&facts) == STEP_STATS_READ);
@@ -117,7 +113,7 @@ static void test_all(void)
                                                     .halted = bits & 4,
                                                     .jemalloc = bits & 8,
                                                     .profile = bits & 16,
-                                                    .fresh = bits & 32,
+                                                    .unclear = bits & 32,
                                                     .counts = bits & 64,
                                                     .free_pages = bits & 128 ? 0.5 : 0,
                                                     .slack = bits & 256 ? 0.5 : 0,
