@@ -208,6 +208,8 @@ static const struct fault_row rows[] = {
     {FAULT_STATS_NO_JSON, "stats_no_json", EXIT_REFUSED,
      "its report is not JSON (%W): jemalloc has JSON since 4.3",
      "run jeattach stats without --json, or with --full"},
+    {FAULT_STATS_REPORT, "stats_report", EXIT_USAGE, "no report of jemalloc in JSON: %W",
+     "make one with jeattach stats --json PID"},
     {FAULT_RECENT_ABSENT, "recent_absent", EXIT_REFUSED,
      "this jemalloc does not list recent allocations: %W", "use jemalloc 5.3.0 or later"},
     {FAULT_RECENT_UNSAFE, "recent_unsafe", EXIT_REFUSED, "%W",

@@ -1,6 +1,9 @@
 /*
  * The statistics of size classes and arenas, after a write of epoch: stats.arenas.<i>.bins.<j>.*,
  * stats.arenas.<i>.lextents.<j>.*, arenas.bin.<j>.* (jemalloc(3)). Needs no profiling.
+ *
+ * jemalloc counts an object that a thread cache keeps for its next allocation as in use:
+ * arena_bins.cached is the sum of these.
  */
 #pragma once
 
@@ -9,37 +12,60 @@
 /* A small size class. All numbers are of the last write of epoch. */
 struct bin {
     uint64_t size, per_slab, slab_bytes;
-    uint64_t objects, slabs, nonfull; /* in use; slabs with free regions */
+    uint64_t objects, slabs, nonfull; /* in use; slabs with free regions: bins.has_nonfull */
     uint64_t allocations, frees, requests;
 };
 
-/* A large size class. */
+/* A large size class. With bins.has_large_counts also the last three. */
 struct large_class {
     uint64_t size, objects, allocations, frees, requests;
 };
 
+enum { ARENA_NAME_SIZE = 33 }; /* bytes with the NUL; ARENA_NAME_LEN is 32 */
+
 /* One arena, or the sum of all. */
 struct arena_bins {
-    int arena; /* -1: the sum */
+    int arena;                  /* -1: the sum */
+    char name[ARENA_NAME_SIZE]; /* since 5.3.1; "": unknown */
     uint64_t threads;
-    uint64_t active, dirty, muzzy, retained; /* bytes; has_*: as struct stats_gauges */
-    uint64_t metadata, resident;
-    struct bin *bins;
+    uint64_t allocated, active, dirty, muzzy, retained; /* bytes; muzzy since 5.0 */
+    uint64_t metadata, resident, cached;                /* bytes; the last two since 5.0, else 0 */
+    uint64_t uptime_ns;                                 /* since 5.0; 0: unknown */
+    struct bin *bins;                                   /* all, in ascending order of size */
     size_t bin_count;
-    struct large_class *large;
+    struct large_class *large; /* those in use, or known to have been used; ascending */
     size_t large_count;
 };
 
 struct bins {
+    char version[VERSION_TEXT_MAX];
     struct stats_gauges gauges;
-    struct arena_bins *arenas; /* the sum first; then each arena, if asked for */
+    struct arena_bins *arenas; /* the sum first; then each initialized one, if asked for */
     size_t count;
-    uint64_t time_ns; /* CLOCK_MONOTONIC */
+    bool has_nonfull;      /* since 5.2.1 */
+    bool has_large_counts; /* not in the report in JSON */
+    bool since_50;         /* muzzy, resident, cached and uptime_ns are known */
+    bool mixed;       /* another write of epoch came between, each time: not all of one moment */
+    uint64_t time_ns; /* CLOCK_MONOTONIC; of a report: 0 */
 };
 
-/* Reads the sum of all arenas; with each also each arena. FAULT_STATS_ABSENT as stats_read. */
+/* Returns the bytes that are free in the slabs of a class; 0 if the counts contradict it. */
+uint64_t bin_waste(const struct bin *bin);
+/* Returns the bytes of the objects in use. */
+uint64_t bin_live(const struct bin *bin);
+uint64_t large_live(const struct large_class *large);
+
+/*
+ * Reads the sum of all arenas; with each also each arena, for which the thread is
+ * stopped some 0.1 ms longer. FAULT_STATS_ABSENT as stats_read. FAULT_CTL_REFUSED.
+ * Free it with bins_free, after a failure, too.
+ */
 fault_code bins_read(struct injection *injection, const struct instance *instance, bool each,
                      struct bins *bins, struct fault *fault);
-/* Takes the same from a report of malloc_stats_print("J"). FAULT_STATS_NO_JSON: it is none. */
+/*
+ * Takes the same from a report of malloc_stats_print("J"), since 4.3, or from an object
+ * that has one as its member "stats" (jeattach stats --json of several processes).
+ * FAULT_STATS_REPORT: it is none, or lacks the size classes. The text may hold any bytes.
+ */
 fault_code bins_parse(struct bins *bins, const char *json, size_t len, struct fault *fault);
 void bins_free(struct bins *bins);

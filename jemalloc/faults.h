@@ -29,6 +29,7 @@ enum {
     FAULT_DUMP_UNSAFE, /* a dump to that file could harm the target */
     FAULT_DUMP_EXISTS, /* a dump would replace that file */
     FAULT_DUMP_NAMELESS, /* jemalloc has no name for the profile */
+    FAULT_STATS_REPORT,  /* a text is no report of malloc_stats_print in JSON */
     FAULT_RECENT_TEXT,   /* its list of recent allocations is not as in any known version */
 };
 
