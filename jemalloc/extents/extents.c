@@ -11,7 +11,7 @@ static const char stage[] = "read the extents";
 
 enum { RECORDS = 2048, BACK_PAGES = 1 << 18, BACK_PIECE = 512, UNSETTLED_PER_EXTENT = 1 };
 
-#define LIMIT (UINT64_C(64) << 30)
+#define LIMIT (UINT64_C(16) << 30)
 
 struct extents {
     struct reader_source source;

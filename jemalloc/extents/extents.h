@@ -41,7 +41,7 @@ fault_code extents_open(struct extents **extents, const struct reader_source *so
 
 /* One pass over the records. */
 struct extents_pass {
-    uint64_t limit;   /* in: bytes of memory whose records are read; 0: the usual 64 GiB */
+    uint64_t limit;   /* in: bytes of memory whose records are read; 0: the usual 16 GiB */
     double share;     /* of memory whose records were read, 1: all; divide sums by it */
     size_t extents;   /* that were passed on */
     size_t unsettled; /* left out, because they changed while they were read */
