@@ -123,7 +123,7 @@ static inline void heap_rig_write_header(struct heap_rig *rig)
     *data = (Elf64_Phdr){.p_type = PT_LOAD,
                          .p_flags = PF_R | PF_W,
                          .p_vaddr = HEAP_DATA - HEAP_CODE,
-                         .p_memsz = HEAP_DATA_BYTES};
+                         .p_memsz = HEAP_ROOT + (UINT64_C(8) << rig->shape->bits)};
 }
 
 /* Small classes of a quantum of 16 bytes: 8, 16, 32, ... 128, then four for each power of two. */
