@@ -29,6 +29,7 @@ struct frame_record {
     remote_addr at;
     bool valid;     /* the address is one */
     bool certain;   /* its call leads to the function of pc, which has set the frame pointer */
+    bool linked;    /* the saved frame pointer leads to another record */
     bool outermost; /* the saved frame pointer is 0, as in a thread's first function */
     remote_addr target;
 };
@@ -40,34 +41,7 @@ struct guess {
     struct frame_record record;
 };
 
-static bool is_behind_call(struct walker *walker, remote_addr addr, struct machine_call *call)
-{
-    const struct vma *vma = modules_vma_at(walker->modules, addr - 1);
-    unsigned char bytes[8];
-
-    if (!vma || !(vma->prot & MAP_EXEC) ||
-        !memory_read_cached(walker->memory, addr - machine.call_size, bytes, machine.call_size))
-        return false;
-    return machine_is_call(bytes, addr, call) || walker_is_handler_end(walker, addr);
-}
-
-bool walker_is_return(struct walker *walker, remote_addr addr, struct machine_call *call)
-{
-    struct return_slot *slot;
-
-    addr &= machine.address_mask;
-    if (addr < LOWEST_CODE || addr >> 56)
-        return false;
-    slot = &walker->returns[(addr * 0x9e3779b97f4a7c15) >> (64 - RETURN_BITS)];
-    if (slot->addr != addr) {
-        *slot = (struct return_slot){.addr = addr};
-        slot->good = is_behind_call(walker, addr, &slot->call);
-    }
-    *call = slot->call;
-    return slot->good;
-}
-
-/* Follows a call through a word of memory, and through the stub of a PLT. */
+/* Follows a call through a word of memory, and through the stub of a PLT. 0: unknown. */
 static remote_addr target_of(struct walker *walker, const struct machine_call *call)
 {
     remote_addr target = call->target, slot = call->slot;
@@ -80,59 +54,87 @@ static remote_addr target_of(struct walker *walker, const struct machine_call *c
     return target;
 }
 
+static bool read_prologue(struct walker *walker, remote_addr target, uint64_t len,
+                          struct machine_prologue *out)
+{
+    unsigned char code[PROLOGUE_MAX + MACHINE_PROLOGUE_SPARE];
+
+    if (len > PROLOGUE_MAX)
+        len = PROLOGUE_MAX;
+    *out = (struct machine_prologue){.depth = 0};
+    return memory_read_cached(walker->memory, target, code, len + MACHINE_PROLOGUE_SPARE) &&
+           machine_read_prologue(code, len, out);
+}
+
+static void look_behind(struct walker *walker, struct return_slot *slot)
+{
+    const struct vma *vma = modules_vma_at(walker->modules, slot->addr - 1);
+    struct machine_prologue prologue;
+    struct machine_call call;
+    unsigned char bytes[8];
+
+    if (!vma || !(vma->prot & MAP_EXEC) ||
+        !memory_read_cached(walker->memory, slot->addr - machine.call_size, bytes,
+                            machine.call_size))
+        return;
+    slot->good = machine_is_call(bytes, slot->addr, &call);
+    if (!slot->good)
+        slot->good = walker_is_handler_end(walker, slot->addr);
+    slot->target = target_of(walker, &call);
+    if (slot->target && read_prologue(walker, slot->target, PROLOGUE_MAX, &prologue) &&
+        prologue.jump)
+        slot->jump = slot->target + (uint64_t)prologue.jump;
+}
+
+const struct return_slot *walker_return(struct walker *walker, remote_addr addr)
+{
+    struct return_slot *slot;
+
+    addr &= machine.address_mask;
+    if (addr < LOWEST_CODE || addr >> 56)
+        return NULL;
+    slot = &walker->returns[(addr * 0x9e3779b97f4a7c15) >> (64 - RETURN_BITS)];
+    if (slot->addr != addr) {
+        *slot = (struct return_slot){.addr = addr};
+        look_behind(walker, slot);
+    }
+    return slot->good ? slot : NULL;
+}
+
 /* True if the function at target may contain pc. */
 static bool may_contain(remote_addr target, remote_addr pc)
 {
     return target && target <= pc && pc - target < NEAR;
 }
 
-static bool read_prologue(struct walker *walker, remote_addr target, remote_addr pc,
-                          struct machine_prologue *out)
-{
-    unsigned char code[PROLOGUE_MAX + MACHINE_PROLOGUE_SPARE];
-    size_t len = pc - target < PROLOGUE_MAX ? (size_t)(pc - target) : PROLOGUE_MAX;
-
-    *out = (struct machine_prologue){.depth = 0};
-    return memory_read_cached(walker->memory, target, code, len + MACHINE_PROLOGUE_SPARE) &&
-           machine_read_prologue(code, len, out);
-}
-
 /*
  * True if the call leads to the function of pc, and the stack pointer is where the first
  * instructions of that function have moved it.
  */
-static bool found_fits(struct walker *walker, const struct guess *guess, struct found *found)
+static bool found_fits(struct walker *walker, const struct guess *guess, struct found *found,
+                       remote_addr target)
 {
-    return may_contain(found->target, guess->pc) &&
-           read_prologue(walker, found->target, guess->pc, &found->prologue) &&
+    found->target = target;
+    return may_contain(target, guess->pc) &&
+           read_prologue(walker, target, guess->pc - target, &found->prologue) &&
            found->at - guess->sp - found->prologue.depth <= guess->spare;
 }
 
-/* Follows a function that only jumps to another one. */
-static bool follow_jump(struct walker *walker, struct found *found)
-{
-    struct machine_prologue prologue;
-
-    if (!found->target || !read_prologue(walker, found->target, UINT64_MAX, &prologue) ||
-        !prologue.jump)
-        return false;
-    found->target += (uint64_t)prologue.jump;
-    return true;
-}
-
-/* Looks at one word. False: it is no address behind a call to the function of pc. */
+/*
+ * Looks at one word. False: it is no address behind a call to the function of pc, or to one
+ * that only jumps to it.
+ */
 static bool find_at(struct walker *walker, const struct guess *guess, remote_addr at,
                     struct found *found)
 {
-    struct machine_call call;
+    const struct return_slot *slot;
 
     if (!walker_word(walker, at, &found->address) ||
-        !walker_is_return(walker, found->address, &call))
+        !(slot = walker_return(walker, found->address)))
         return false;
     found->at = at + sizeof found->address;
-    found->target = target_of(walker, &call);
-    return found_fits(walker, guess, found) ||
-           (follow_jump(walker, found) && found_fits(walker, guess, found));
+    return found_fits(walker, guess, found, slot->target) ||
+           found_fits(walker, guess, found, slot->jump);
 }
 
 /*
@@ -143,7 +145,7 @@ static bool find_at(struct walker *walker, const struct guess *guess, remote_add
  */
 static bool find_call(struct walker *walker, const struct guess *guess, struct found *best)
 {
-    remote_addr end = guess->record.certain ? guess->record.at : UINT64_MAX;
+    remote_addr end = guess->record.certain || guess->record.linked ? guess->record.at : UINT64_MAX;
     struct found found;
 
     best->target = 0;
@@ -172,23 +174,33 @@ static enum step leave_by_call(struct walker *walker, const struct found *found)
     return walker_leave(walker, &next, machine.pc, false);
 }
 
+static bool is_record_at(struct walker *walker, remote_addr fp)
+{
+    uint64_t address;
+
+    return walker_word(walker, fp + 8, &address) && walker_return(walker, address);
+}
+
 static void find_frame_record(struct walker *walker, struct guess *guess)
 {
     struct frame_record *record = &guess->record;
     struct machine_prologue prologue = {.depth = 0};
-    struct machine_call call;
+    const struct return_slot *slot;
     const struct vma *vma;
 
     record->at = guess->fp + 16;
     if (guess->fp < guess->sp || !walker_word(walker, guess->fp, &record->next_fp) ||
         !walker_word(walker, guess->fp + 8, &record->address))
         return;
-    record->valid = walker_is_return(walker, record->address, &call);
-    record->target = record->valid ? target_of(walker, &call) : 0;
-    vma = modules_vma_at(walker->modules, record->address);
+    slot = walker_return(walker, record->address);
+    record->valid = slot != NULL;
+    record->target = slot ? slot->target : 0;
     if (may_contain(record->target, guess->pc))
-        read_prologue(walker, record->target, guess->pc, &prologue);
+        read_prologue(walker, record->target, guess->pc - record->target, &prologue);
     record->certain = prologue.keeps_fp;
+    record->linked =
+        record->valid && record->next_fp > guess->fp && is_record_at(walker, record->next_fp);
+    vma = modules_vma_at(walker->modules, record->address);
     record->outermost = !record->next_fp && vma && vma->prot & MAP_EXEC;
 }
 
@@ -207,16 +219,12 @@ static enum step leave_by_record(struct walker *walker, const struct frame_recor
  * Where the call leads elsewhere, the function that it leads to may have jumped to this
  * one; or this one has no frame record. Then the next record is not one either.
  */
-static bool is_record_possible(struct walker *walker, const struct guess *guess)
+static bool is_record_possible(const struct guess *guess)
 {
     const struct frame_record *record = &guess->record;
-    struct machine_call call;
-    uint64_t address;
 
-    if (!record->valid || !record->target || may_contain(record->target, guess->pc))
-        return record->valid;
-    return record->next_fp > guess->fp && walker_word(walker, record->next_fp + 8, &address) &&
-           walker_is_return(walker, address, &call);
+    return record->valid &&
+           (!record->target || may_contain(record->target, guess->pc) || record->linked);
 }
 
 /*
@@ -226,14 +234,14 @@ static bool is_record_possible(struct walker *walker, const struct guess *guess)
 static enum step leave_by_top(struct walker *walker, const struct guess *guess)
 {
     struct frame next = walker->frame;
-    struct machine_call call;
+    const struct return_slot *slot;
     uint64_t address;
     bool linked = machine.link != MACHINE_REGS;
 
     if (!walker->frame.exact ||
         !(linked ? frame_get(&walker->frame, machine.link, &address)
                  : walker_word(walker, guess->sp, &address)) ||
-        !walker_is_return(walker, address, &call) || (!linked && target_of(walker, &call)))
+        !(slot = walker_return(walker, address)) || (!linked && slot->target))
         return STEP_LOST;
     frame_set(&next, machine.sp, guess->sp + (linked ? 0 : sizeof address));
     frame_set(&next, machine.pc, address);
@@ -262,7 +270,7 @@ enum step walker_guess(struct walker *walker)
         return leave_by_record(walker, &guess.record);
     if (called)
         return leave_by_call(walker, &found);
-    if (is_record_possible(walker, &guess))
+    if (is_record_possible(&guess))
         return leave_by_record(walker, &guess.record);
     if (leave_by_top(walker, &guess) == STEP_DONE)
         return STEP_DONE;

@@ -236,13 +236,11 @@ static void append_chain(struct walker *walker, remote_addr *calls, size_t *coun
 {
     const uint64_t *chain = walker->state->chain;
     size_t len = walker->state->chain_len, at = len;
-    struct machine_call call;
-
     for (size_t i = len; i-- > 0 && at == len;)
         if (chain[i] == calls[*count - 1])
             at = i;
     for (size_t i = at; i + 1 < len && *count < WALK_DEPTH_MAX; i++) {
-        if (chain[i + 1] > UINT64_MAX - CONTEXTS || !walker_is_return(walker, chain[i + 1], &call))
+        if (chain[i + 1] > UINT64_MAX - CONTEXTS || !walker_return(walker, chain[i + 1]))
             return;
         calls[(*count)++] = chain[i + 1];
         walker->guesses++;

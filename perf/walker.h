@@ -15,11 +15,12 @@ enum step { STEP_DONE, STEP_OUTERMOST, STEP_CUT, STEP_LOST };
 
 enum { RETURN_BITS = 12, WALKS_KEPT = 4096 };
 
-/* Whether an address is a return address (walker_is_return). */
+/* What is known of a word of the stack that may be a return address. */
 struct return_slot {
-    remote_addr addr; /* 0: empty */
-    bool good;
-    struct machine_call call;
+    remote_addr addr;   /* 0: empty */
+    remote_addr target; /* the function that was called; 0: unknown */
+    remote_addr jump;   /* where this function goes on without a frame; 0: nowhere */
+    bool good;          /* code, behind a call, or the return from a signal handler */
 };
 
 struct walker {
@@ -66,7 +67,7 @@ enum step walker_leave(struct walker *walker, struct frame *next, unsigned link,
 /* Goes to the caller of a function without call frame information (perf/guess.c). */
 enum step walker_guess(struct walker *walker);
 
-/* True if addr is a return address: code, behind a call. *call: that call. */
-bool walker_is_return(struct walker *walker, remote_addr addr, struct machine_call *call);
+/* NULL: addr is no return address. Valid until the next call. */
+const struct return_slot *walker_return(struct walker *walker, remote_addr addr);
 /* True if pc is the C library's return from a signal handler. */
 bool walker_is_handler_end(struct walker *walker, remote_addr pc);

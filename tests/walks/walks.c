@@ -31,6 +31,7 @@ struct kept {
     struct user_state state;
     uint64_t *chain;
     unsigned char *stack;
+    uint64_t time;
 };
 
 struct walks {
@@ -60,7 +61,7 @@ static uint64_t take(struct words *words)
     return value;
 }
 
-static bool take_ids(struct words *words, uint64_t type, pid_t pid)
+static bool take_ids(struct words *words, uint64_t type, pid_t pid, uint64_t *time)
 {
     static const uint64_t before[] = {PERF_SAMPLE_IDENTIFIER, PERF_SAMPLE_IP};
     static const uint64_t behind[] = {PERF_SAMPLE_TIME,      PERF_SAMPLE_ADDR, PERF_SAMPLE_ID,
@@ -72,9 +73,11 @@ static bool take_ids(struct words *words, uint64_t type, pid_t pid)
             take(words);
     if (type & PERF_SAMPLE_TID)
         good = (uint32_t)take(words) == (uint32_t)pid;
-    for (size_t i = 0; i < 6; i++)
-        if (type & behind[i])
-            take(words);
+    for (size_t i = 0; i < 6; i++) {
+        uint64_t value = type & behind[i] ? take(words) : 0;
+        if (behind[i] == PERF_SAMPLE_TIME)
+            *time = value;
+    }
     return good;
 }
 
@@ -115,9 +118,11 @@ static void take_sample(struct walks *walks, struct words words)
 {
     struct kept *kept = &walks->kept[walks->count];
 
-    if (walks->count == KEPT_MAX || !take_ids(&words, walks->sample_type, walks->pid))
+    uint64_t time;
+
+    if (walks->count == KEPT_MAX || !take_ids(&words, walks->sample_type, walks->pid, &time))
         return;
-    memset(kept, 0, sizeof *kept);
+    *kept = (struct kept){.time = time};
     if (walks->sample_type & PERF_SAMPLE_CALLCHAIN)
         take_chain(&words, kept);
     if (take(&words) != PERF_SAMPLE_REGS_ABI_64)
@@ -143,6 +148,12 @@ static void take_records(struct walks *walks, struct words words)
     }
 }
 
+static int compare_times(const void *a, const void *b)
+{
+    const struct kept *x = a, *y = b;
+    return (x->time > y->time) - (x->time < y->time);
+}
+
 /* The file: magic, size, size of an attribute, then sections of attributes and of data. */
 static void read_file(struct walks *walks, const char *path)
 {
@@ -159,6 +170,7 @@ static void read_file(struct walks *walks, const char *path)
     walks->sample_type = attr.sample_type;
     walks->regs = attr.sample_regs_user;
     take_records(walks, (struct words){bytes + head[5], bytes + head[5] + head[6]});
+    qsort(walks->kept, walks->count, sizeof *walks->kept, compare_times);
 }
 
 static uint64_t sampled_registers(void)
