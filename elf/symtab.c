@@ -22,9 +22,10 @@ struct search {
     char file[FILE_NAME_MAX];
 };
 
-static bool find_tables(int fd, struct sections *sections, Elf64_Shdr *symbols, Elf64_Shdr *strings)
+static bool find_tables(int fd, uint32_t table, struct sections *sections, Elf64_Shdr *symbols,
+                        Elf64_Shdr *strings)
 {
-    return sections_open(sections, fd) && section_of_type(sections, SHT_SYMTAB, symbols) &&
+    return sections_open(sections, fd) && section_of_type(sections, table, symbols) &&
            section_at(sections, symbols->sh_link, strings) && section_in_file(sections, symbols) &&
            !(symbols->sh_flags & SHF_COMPRESSED) && !(strings->sh_flags & SHF_COMPRESSED) &&
            symbols->sh_size / sizeof(Elf64_Sym) <= SYMTAB_SYMBOLS_MAX;
@@ -109,14 +110,14 @@ static bool visit_named(int fd, const Elf64_Shdr *symbols, struct search *search
     return good;
 }
 
-static bool visit_types(int fd, unsigned types, struct search *search)
+static bool visit_types(int fd, uint32_t table, unsigned types, struct search *search)
 {
     struct sections sections;
     Elf64_Shdr symbols, strings;
     struct strtab names;
     bool good;
 
-    if (!find_tables(fd, &sections, &symbols, &strings))
+    if (!find_tables(fd, table, &sections, &symbols, &strings))
         return false;
     good = strtab_open(&names, &sections, &strings, search->query ? STRTAB_BLOCK : STRTAB_WINDOW);
     search->names = &names;
@@ -131,7 +132,7 @@ bool symtab_visit(int fd, uint64_t bias, const struct name_query *names, symbol_
 {
     struct search search = {.query = names, .bias = bias, .visit = visit, .ctx = ctx};
 
-    return visit_types(fd, 1u << STT_FUNC, &search);
+    return visit_types(fd, SHT_SYMTAB, 1u << STT_FUNC, &search);
 }
 
 bool symtab_visit_all(int fd, uint64_t bias, const struct name_query *names, symbol_visitor visit,
@@ -139,5 +140,12 @@ bool symtab_visit_all(int fd, uint64_t bias, const struct name_query *names, sym
 {
     struct search search = {.query = names, .bias = bias, .visit = visit, .ctx = ctx};
 
-    return visit_types(fd, 1u << STT_FUNC | 1u << STT_OBJECT, &search);
+    return visit_types(fd, SHT_SYMTAB, 1u << STT_FUNC | 1u << STT_OBJECT, &search);
+}
+
+bool symtab_visit_dynamic(int fd, uint64_t bias, symbol_visitor visit, void *ctx)
+{
+    struct search search = {.bias = bias, .visit = visit, .ctx = ctx};
+
+    return visit_types(fd, SHT_DYNSYM, 1u << STT_FUNC | 1u << STT_OBJECT, &search);
 }

@@ -24,3 +24,6 @@ bool symtab_visit(int fd, uint64_t bias, const struct name_query *names, symbol_
 /* Does the same for the defined functions and data; symbol->type is the type. */
 bool symtab_visit_all(int fd, uint64_t bias, const struct name_query *names, symbol_visitor visit,
                       void *ctx);
+
+/* Visits the defined functions and data of .dynsym, which strip keeps. */
+bool symtab_visit_dynamic(int fd, uint64_t bias, symbol_visitor visit, void *ctx);

@@ -1,0 +1,105 @@
+#include "contents/class_names.h"
+#include "profile/symbols/demangle.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Bytes between the start of an object and a base of it with a vtable of its own. */
+enum { OFFSET_MAX = 16 << 20 };
+
+struct vtable_head {
+    int64_t offset_to_top;
+    remote_addr typeinfo;
+};
+
+struct typeinfo {
+    remote_addr vtable, name;
+};
+
+static bool is_in_module(struct places *places, remote_addr addr)
+{
+    return places_at(places, addr) >= 0;
+}
+
+static bool read_typeinfo(struct places *places, remote_addr at, struct typeinfo *typeinfo)
+{
+    return at % 8 == 0 && is_in_module(places, at) &&
+           memory_read(places->memory, at, typeinfo, sizeof *typeinfo) &&
+           is_in_module(places, typeinfo->name);
+}
+
+static bool read_vtable_head(struct places *places, remote_addr address_point, struct vtable_head *head)
+{
+    return address_point % 8 == 0 &&
+           memory_read(places->memory, address_point - sizeof *head, head, sizeof *head) &&
+           head->offset_to_top <= 0 && head->offset_to_top >= -OFFSET_MAX;
+}
+
+/* The name of a type in an unnamed namespace, or a local one, begins with a star in GCC's code. */
+static const char *read_type_name(struct places *places, remote_addr at, char name[CLASS_NAME_MAX])
+{
+    ssize_t len = memory_read_string(places->memory, at, name, CLASS_NAME_MAX);
+
+    return len < 1 ? NULL : name[0] == '*' ? name + 1 : name;
+}
+
+/* The classes of typeinfo objects of classes: without a base, with one, with several. */
+static bool is_family_name(const char *name)
+{
+    return strcmp(name, "N10__cxxabiv117__class_type_infoE") == 0 ||
+           strcmp(name, "N10__cxxabiv120__si_class_type_infoE") == 0 ||
+           strcmp(name, "N10__cxxabiv121__vmi_class_type_infoE") == 0;
+}
+
+static bool read_family(struct places *places, remote_addr vtable)
+{
+    char text[CLASS_NAME_MAX];
+    struct vtable_head head;
+    struct typeinfo typeinfo;
+    const char *name;
+
+    if (!is_in_module(places, vtable) || !read_vtable_head(places, vtable, &head) ||
+        !read_typeinfo(places, head.typeinfo, &typeinfo))
+        return false;
+    name = read_type_name(places, typeinfo.name, text);
+    return name && is_family_name(name);
+}
+
+static bool is_family(struct class_names *classes, remote_addr vtable)
+{
+    for (size_t i = 0; i < classes->proven_count; i++)
+        if (classes->proven[i] == vtable)
+            return true;
+    if (!read_family(classes->places, vtable))
+        return false;
+    if (classes->proven_count < CLASS_FAMILIES)
+        classes->proven[classes->proven_count++] = vtable;
+    return true;
+}
+
+/* The demangler knows the name of a type only as a part of a symbol. */
+static const char *demangle_type(struct arena *arena, const char *name)
+{
+    static const char before[] = "typeinfo name for ";
+    char symbol[CLASS_NAME_MAX + 8];
+    const char *text;
+
+    snprintf(symbol, sizeof symbol, "_ZTS%s", name);
+    text = demangle(arena, symbol);
+    return text && strncmp(text, before, sizeof before - 1) == 0 ? text + sizeof before - 1 : NULL;
+}
+
+const char *class_names_find(struct class_names *classes, remote_addr address_point)
+{
+    char text[CLASS_NAME_MAX];
+    struct vtable_head head;
+    struct typeinfo typeinfo;
+    const char *name;
+
+    if (!read_vtable_head(classes->places, address_point, &head) ||
+        !read_typeinfo(classes->places, head.typeinfo, &typeinfo) ||
+        !is_family(classes, typeinfo.vtable))
+        return NULL;
+    name = read_type_name(classes->places, typeinfo.name, text);
+    return name ? demangle_type(classes->arena, name) : NULL;
+}

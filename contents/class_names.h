@@ -1,0 +1,30 @@
+/*
+ * The C++ class of an object, from its vtable's run-time type information, as the Itanium
+ * C++ ABI 2.9.5 lays it out. It needs no symbols: a stripped program has it, unless it was
+ * compiled with -fno-rtti.
+ *
+ *   vtable           typeinfo of the class     vtable of the typeinfo's own class
+ *     offset to top    vtable address ---------> ... its typeinfo -> name
+ *     typeinfo ----->  name -> "7Session"            "N10__cxxabiv117__class_type_infoE", ...
+ *   > functions
+ */
+#pragma once
+
+#include "base/arena.h"
+#include "contents/places.h"
+
+enum { CLASS_NAME_MAX = 4096, CLASS_FAMILIES = 16 };
+
+struct class_names {
+    struct places *places;
+    struct arena *arena;
+    /* Addresses of vtables of typeinfo classes, proven; others are asked for again. */
+    remote_addr proven[CLASS_FAMILIES];
+    size_t proven_count;
+};
+
+/*
+ * Returns the name of the class whose vtable has its address point there, in the arena, or
+ * NULL: it is not proven to be one. Reads at most 5 words and 2 names.
+ */
+const char *class_names_find(struct class_names *classes, remote_addr address_point);
