@@ -16,7 +16,8 @@ enum {
     FAULT_NO_INSTANCE = FAULT_FIRST(RUN, ABSENT), /* no jemalloc of that number */
 
     FAULT_CALL_FORBIDDEN = FAULT_FIRST(RUN, PERMANENT), /* it needs a call, with WAY_MEMORY */
-    FAULT_NO_COUNTS, /* what its threads have allocated cannot be read from its memory */
+    FAULT_NO_COUNTS,          /* what its threads have allocated cannot be read from its memory */
+    FAULT_OBJECTS_UNREADABLE, /* its live objects cannot be found in its memory */
 
     FAULT_OUTPUT = FAULT_FIRST(RUN, OUTPUT), /* the tool's own output could not be written */
     FAULT_OUTPUT_OTHERS, /* a link or file of another user is in its way, where all may write */

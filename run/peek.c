@@ -1,0 +1,269 @@
+#include "run/peek.h"
+#include "run/faults.h"
+#include "run/peek_draw.h"
+#include "run/peek_rows.h"
+#include "run/presence.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { BATCH = 128 };
+
+static const char stage[] = "look at the objects";
+
+struct peek_pass {
+    struct peek *peek;
+    struct attachment *attachment;
+    struct extents *extents;
+    struct presence_map presence;
+    bool is_still;
+    struct memory_piece pieces[2 * BATCH];
+    unsigned char first[BATCH][CONTENT_FIRST], second[BATCH][CONTENT_SECOND];
+};
+
+static fault_code peek_out_of_memory(struct fault *fault)
+{
+    return fault_set(fault, FAULT_INTERNAL, ENOMEM, stage, "the sample");
+}
+
+static fault_code check_peek_time(const struct attachment *attachment, struct fault *fault)
+{
+    int pid = (int)attachment->target.pid;
+
+    if (attachment->target.record)
+        return FAULT_NONE;
+    if (deadline_interrupted(&attachment->deadline))
+        return fault_set(fault, FAULT_INTERRUPTED, EINTR, stage, "%d", pid);
+    if (deadline_passed(&attachment->deadline))
+        return fault_set(fault, FAULT_TOO_LATE, ETIMEDOUT, stage, "%d", pid);
+    return FAULT_NONE;
+}
+
+/* ---- the choice ---- */
+
+struct offer {
+    struct peek_draw draw;
+    const struct attachment *attachment;
+    size_t extents;
+    fault_code ended;
+    struct fault fault;
+};
+
+static bool offer_extent(void *ctx, const struct extent *extent)
+{
+    struct offer *offer = ctx;
+
+    if (++offer->extents % 1024 == 0)
+        offer->ended = check_peek_time(offer->attachment, &offer->fault);
+    return offer->ended == FAULT_NONE && peek_draw_offer(&offer->draw, extent);
+}
+
+static fault_code choose_objects(struct peek_pass *pass, size_t samples, struct fault *fault)
+{
+    struct offer offer = {.draw = {.peek = pass->peek, .samples = samples},
+                          .attachment = pass->attachment};
+    fault_code rc = extents_each(pass->extents, offer_extent, &offer, &pass->peek->pass, fault);
+
+    if (offer.ended != FAULT_NONE) {
+        *fault = offer.fault;
+        return offer.ended;
+    }
+    if (rc == FAULT_NONE && (offer.draw.failed || !peek_draw_choose(&offer.draw)))
+        return peek_out_of_memory(fault);
+    return rc;
+}
+
+/* ---- the reads ---- */
+
+static uint64_t size_of_sample(const struct peek *peek, const struct peek_sample *sample)
+{
+    return peek->classes[sample->of].size;
+}
+
+/* A piece of length 0 is not read. */
+static void plan_piece(struct peek_pass *pass, struct memory_piece *piece, remote_addr addr,
+                       size_t len, void *into)
+{
+    *piece = (struct memory_piece){
+        .addr = addr, .len = presence_len(&pass->presence, addr, len), .into = into};
+}
+
+static void plan_sample(struct peek_pass *pass, struct peek_sample *sample, size_t at)
+{
+    uint64_t size = size_of_sample(pass->peek, sample);
+    struct memory_piece *pieces = &pass->pieces[2 * at];
+
+    pieces[1].len = 0;
+    plan_piece(pass, &pieces[0], sample->addr, size < CONTENT_FIRST ? size : CONTENT_FIRST,
+               pass->first[at]);
+    if (!pieces[0].len) {
+        sample->state = presence_at(&pass->presence, sample->addr) == PAGE_SWAPPED ? PEEK_SWAPPED
+                                                                                   : PEEK_UNWRITTEN;
+        return;
+    }
+    if (size >= CONTENT_LARGE)
+        plan_piece(pass, &pieces[1], sample->addr + size / 2, CONTENT_SECOND, pass->second[at]);
+}
+
+static void read_pieces(struct peek_pass *pass, size_t count)
+{
+    struct memory_piece planned[2 * BATCH];
+    size_t from[2 * BATCH], n = 0;
+
+    for (size_t i = 0; i < 2 * count; i++)
+        if (pass->pieces[i].len) {
+            from[n] = i;
+            planned[n++] = pass->pieces[i];
+        }
+    if (n)
+        memory_read_pieces(&pass->attachment->memory, planned, n);
+    for (size_t i = 0; i < n; i++) {
+        pass->pieces[from[i]].read = planned[i].read;
+        pass->peek->bytes_read += planned[i].read ? planned[i].len : 0;
+    }
+    pass->peek->pieces += n;
+}
+
+/* After the read: what was released before it must not be judged. */
+static bool is_still_in_use(struct peek_pass *pass, const struct peek_sample *sample)
+{
+    struct extent extent;
+    uint64_t at;
+
+    if (pass->is_still)
+        return true;
+    if (!extents_at(pass->extents, sample->addr, &extent) ||
+        extent.size != size_of_sample(pass->peek, sample) || sample->addr < extent.start)
+        return false;
+    at = (sample->addr - extent.start) / extent.size;
+    return at < extent.objects && extent_in_use(&extent, (uint32_t)at) &&
+           extent_object(&extent, (uint32_t)at) == sample->addr;
+}
+
+static void keep_shown(struct peek_sample *sample, const unsigned char *bytes, size_t len)
+{
+    size_t at = sample->content.kind == CONTENT_TEXT ? sample->content.at : 0;
+    size_t end = sample->content.kind == CONTENT_TEXT ? at + sample->content.text_len : len;
+
+    end = end < len ? end : len;
+    sample->shown_len = (uint8_t)(end - at < PEEK_SHOWN ? end - at : PEEK_SHOWN);
+    memcpy(sample->shown, bytes + at, sample->shown_len);
+}
+
+static void judge_sample(struct peek_pass *pass, struct peek_sample *sample, size_t at)
+{
+    const struct memory_piece *pieces = &pass->pieces[2 * at];
+    const struct content_bytes bytes = {
+        .addr = sample->addr,
+        .size = size_of_sample(pass->peek, sample),
+        .first = pass->first[at],
+        .first_len = pieces[0].len,
+        .second = pass->second[at],
+        .second_len = pieces[1].len && pieces[1].read ? pieces[1].len : 0,
+    };
+
+    if (!is_still_in_use(pass, sample))
+        sample->state = PEEK_FREED;
+    if (sample->state != PEEK_CHOSEN)
+        return;
+    if (!pieces[0].read) {
+        sample->state = pass->is_still ? PEEK_UNWRITTEN : PEEK_FREED;
+        return;
+    }
+    sample->content = contents_judge(pass->peek->contents, &bytes);
+    keep_shown(sample, bytes.first, bytes.first_len);
+    sample->state = PEEK_JUDGED;
+}
+
+static fault_code look_at_samples(struct peek_pass *pass, struct fault *fault)
+{
+    struct peek *peek = pass->peek;
+    fault_code rc = FAULT_NONE;
+
+    for (size_t i = 0; rc == FAULT_NONE && i < peek->sample_count; i += BATCH) {
+        size_t left = peek->sample_count - i, n = left < BATCH ? left : BATCH;
+        for (size_t k = 0; k < n; k++)
+            plan_sample(pass, &peek->samples[i + k], k);
+        read_pieces(pass, n);
+        for (size_t k = 0; k < n; k++)
+            judge_sample(pass, &peek->samples[i + k], k);
+        rc = check_peek_time(pass->attachment, fault);
+    }
+    return rc;
+}
+
+/* ---- all of it ---- */
+
+/* A profile that cannot be read can be had by a call; the objects cannot. */
+static fault_code refuse_objects(fault_code rc, struct fault *fault)
+{
+    if (rc == FAULT_UNREADABLE)
+        rc = fault->code = FAULT_OBJECTS_UNREADABLE;
+    return rc;
+}
+
+static fault_code open_peek(struct peek_pass *pass, struct fault *fault)
+{
+    struct attachment *attachment = pass->attachment;
+    const struct reader_source source = {.instance = &attachment->instance,
+                                         .modules = &attachment->modules,
+                                         .target = &attachment->target,
+                                         .memory = &attachment->memory,
+                                         .is_still = pass->is_still,
+                                         .deadline = pass->is_still ? NULL : &attachment->deadline};
+    int err = presence_open(&pass->presence, &attachment->target);
+
+    if (err)
+        return fault_set(fault, FAULT_DENIED, -err, stage, "/proc/%d/pagemap",
+                         (int)attachment->target.pid);
+    pass->peek->contents =
+        contents_new(&attachment->memory, &attachment->modules, &attachment->target);
+    if (!pass->peek->contents)
+        return peek_out_of_memory(fault);
+    return refuse_objects(extents_open(&pass->extents, &source, fault), fault);
+}
+
+fault_code peek_run(struct peek *peek, struct attachment *attachment, size_t samples, bool is_still,
+                    struct fault *fault)
+{
+    struct peek_pass *pass = calloc(1, sizeof *pass);
+    uint64_t began = clock_now();
+    fault_code rc;
+
+    memset(peek, 0, sizeof *peek);
+    if (!pass)
+        return peek_out_of_memory(fault);
+    samples = samples ? samples : PEEK_SAMPLES;
+    pass->peek = peek;
+    pass->attachment = attachment;
+    pass->is_still = is_still;
+    peek_draw_seed(peek);
+    rc = open_peek(pass, fault);
+    if (rc == FAULT_NONE)
+        rc = refuse_objects(
+            choose_objects(pass, samples < PEEK_SAMPLES_MAX ? samples : PEEK_SAMPLES_MAX, fault),
+            fault);
+    if (rc == FAULT_NONE)
+        rc = look_at_samples(pass, fault);
+    if (rc == FAULT_NONE)
+        contents_resolve(peek->contents);
+    if (rc == FAULT_NONE && !peek_rows_make(peek))
+        rc = peek_out_of_memory(fault);
+    extents_close(pass->extents);
+    presence_close(&pass->presence);
+    free(pass);
+    peek->ns = clock_now() - began;
+    return rc;
+}
+
+void peek_free(struct peek *peek)
+{
+    for (size_t i = 0; i < peek->class_count; i++)
+        free(peek->classes[i].reservoir);
+    free(peek->samples);
+    free(peek->rows);
+    free(peek->totals);
+    free(peek->kinds);
+    contents_free(peek->contents);
+    memset(peek, 0, sizeof *peek);
+}
