@@ -157,6 +157,10 @@ static const struct fault_row rows[] = {
     {FAULT_UNREADABLE, "unreadable", EXIT_REFUSED, "its profile cannot be read from its memory: %W",
      "let the process write it by a call: the same command with --call, without --no-call or "
      "--freeze"},
+    {FAULT_OBJECTS_UNREADABLE, "objects_unreadable", EXIT_REFUSED,
+     "its live objects cannot be found in its memory: %W",
+     "jeattach stats --bins shows what its size classes hold, jeattach grow which code makes it "
+     "grow"},
     {FAULT_UNWRITABLE, "unwritable", EXIT_REFUSED,
      "prof.active cannot be written in its memory: %W%E",
      "let the process switch it by a call: the same command without --no-call"},

@@ -77,8 +77,7 @@ static bool set_display_value(struct presentation *presentation, const char *nam
     return words_refuse("value", name, names, ARRAY_LEN(names));
 }
 
-/* A whole number of rows or calls; 0: all. */
-static bool set_number(const char *option, const char *text, const char *things, size_t *out)
+bool presentation_number(const char *option, const char *text, const char *things, size_t *out)
 {
     char clean[64], *end;
 
@@ -98,7 +97,7 @@ static bool set_rows(struct presentation *presentation, const char *text)
         presentation->format == FORMAT_FLAME ? FLAME_SHARE_MIN : ROW_SHARE_MIN;
     if (!text)
         return true;
-    if (!set_number("--rows", text, "rows", &presentation->display.rows))
+    if (!presentation_number("--rows", text, "rows", &presentation->display.rows))
         return false;
     if (presentation->display.rows == 0 && presentation->format != FORMAT_FLAME)
         presentation->display.least = 0;
@@ -112,7 +111,7 @@ static bool set_depth(struct presentation *presentation, const char *text)
 
     if (!text)
         return true;
-    if (!set_number("--depth", text, "calls", depth))
+    if (!presentation_number("--depth", text, "calls", depth))
         return false;
     if (*depth == 0)
         *depth = DISPLAY_DEPTH_ALL;

@@ -11,3 +11,9 @@
  */
 bool presentation_init(struct presentation *presentation, const struct options *options,
                        enum format fallback);
+
+/*
+ * Parses the whole number of an option, 0 standing for all; false after a usage error is
+ * printed. things: what is counted, in the plural.
+ */
+bool presentation_number(const char *option, const char *text, const char *things, size_t *out);

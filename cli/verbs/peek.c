@@ -1,19 +1,164 @@
 /* jeattach peek */
+#include "run/peek.h"
+#include "cli/faults.h"
 #include "cli/job.h"
+#include "cli/output/attachment_json.h"
+#include "cli/output/peek_view.h"
+#include "cli/presentation.h"
+#include "cli/verbs/core.h"
 #include "cli/verbs/verbs.h"
+
+#include <stdio.h>
+
+enum { ROWS_SHOWN = 20 };
+
+/* --rows; in JSON all rows are the default. */
+static bool set_peek_rows(const struct options *options, size_t *rows)
+{
+    *rows = options->json ? SIZE_MAX : ROWS_SHOWN;
+    if (!options->report.rows)
+        return true;
+    if (!presentation_number("--rows", options->report.rows, "rows", rows))
+        return false;
+    *rows = *rows ? *rows : SIZE_MAX;
+    return true;
+}
+
+static bool peek_options_good(const struct options *options)
+{
+    size_t rows;
+
+    if (options->samples > PEEK_SAMPLES_MAX) {
+        message("--samples must be a number from 1 to %d", PEEK_SAMPLES_MAX);
+        return false;
+    }
+    return set_peek_rows(options, &rows);
+}
+
+static void print_peek(const struct job *job, const struct peek *peek, const char *origin)
+{
+    const struct target *target = &job->attachment->target;
+    struct peek_view view = {.peek = peek,
+                             .name = target->stat.comm,
+                             .pid = (int)target->pid,
+                             .origin = origin,
+                             .show_bytes = job->options->show_bytes};
+    struct json json;
+
+    set_peek_rows(job->options, &view.rows);
+    if (!job->options->json) {
+        peek_print(&view, stdout);
+        return;
+    }
+    attachment_json_begin(job->attachment, &json);
+    peek_json(&view, &json);
+    json_end(&json);
+}
+
+static fault_code look(struct job *job, const char *origin, struct fault *fault)
+{
+    struct peek *peek = malloc(sizeof *peek);
+    fault_code rc;
+
+    if (!peek)
+        return fault_set(fault, FAULT_INTERNAL, ENOMEM, "look at the objects", "the sample");
+    rc = peek_run(peek, job->attachment, job->options->samples, origin != NULL, fault);
+    if (rc == FAULT_NONE && !origin)
+        rc = target_check(&job->attachment->target, fault);
+    if (rc == FAULT_NONE)
+        print_peek(job, peek, origin);
+    peek_free(peek);
+    free(peek);
+    return rc;
+}
+
+/* ---- of a core file ---- */
+
+static int peek_core(const struct options *options)
+{
+    struct attachment attachment = {.planned = false};
+    struct core_file core = {.maps = NULL};
+    struct job job;
+    struct fault fault;
+    char origin[96];
+    int code;
+
+    job_init(&job, &attachment, options, "look at the objects in core file");
+    const struct core_request request = core_request_of(options, &job.events);
+    fault_code rc = core_file_open(&core, &attachment, &request, &fault);
+    core_describe(&core, origin, sizeof origin);
+    if (rc == FAULT_NONE)
+        rc = look(&job, origin, &fault);
+    core_print_lacks(options, &core);
+    code = job_finish(&job, rc, &fault);
+    core_file_close(&core);
+    return code;
+}
+
+/* ---- the verb ---- */
+
+static fault_code perform_peek(struct job *job, struct fault *fault)
+{
+    if (job->options->dry_run)
+        return job_describe_memory(job, "a sample of the objects is read from the memory of the "
+                                        "process");
+    return look(job, NULL, fault);
+}
 
 static int peek_main(const struct options *options, pid_t pid)
 {
-    (void)options;
-    (void)pid;
-    return EXIT_USAGE;
+    struct attachment attachment;
+    struct attach_request request;
+    struct job job;
+    struct fault fault;
+    fault_code rc;
+
+    if (!peek_options_good(options))
+        return EXIT_USAGE;
+    if (options->core)
+        return peek_core(options);
+    job_init(&job, &attachment, options, "look at the objects of process");
+    request = job_request(&job, pid);
+    rc = attachment_find(&attachment, &request, &fault);
+    if (rc == FAULT_NONE)
+        rc = perform_peek(&job, &fault);
+    return job_finish(&job, rc, &fault);
 }
 
 const struct verb verb_peek = {
     .name = "peek",
     .summary = "show what the objects in the heap are, by a sample",
-    .synopses = {"[options] PID..."},
-    .takes = TAKES_PEEK,
-    .intro = "To be written.\n",
+    .synopses = {"[options] PID...", "--core FILE [--exe FILE] [--root DIR] [options]"},
+    .takes = TAKES_PEEK | TAKES_CORE,
+    .intro = "Takes a random sample of the live objects, of each size class in proportion to\n"
+             "its bytes, and describes them by what they begin with:\n"
+             "\n"
+             "  class     an object of a C++ class, by the type information of its vtable,\n"
+             "            which a stripped program has, too\n"
+             "  type      another address in a module, such as a table of functions: its\n"
+             "            symbol, or MODULE+0xADDRESS\n"
+             "  text      and its form: JSON, XML or HTML, URL, path, PEM, digits, hex,\n"
+             "            base64, name, words; and in how many bytes many of them agree\n"
+             "  zeros     all bytes that were looked at\n"
+             "  pointers  at least half of its words, to other memory (heap) or into a module\n"
+             "  small numbers, random bytes (compressed or encrypted data), other\n"
+             "\n"
+             "A pattern in parentheses is the commonest one of the first words: p pointer to\n"
+             "memory, m pointer into a module, n small number, 0 zero, x anything else. The\n"
+             "numbers of objects are estimates with their error, and exact where each object\n"
+             "of a size was looked at. It needs jemalloc 5.0 or later, and no profiling.\n"
+             "Nothing is called, nothing is stopped, and only pages in memory are read.\n",
+    .notes = "A heap holds secrets. Bytes of objects are printed only with --show-bytes: the\n"
+             "beginnings that texts of a row share, and the first 32 bytes of three examples.\n"
+             "Names of classes, symbols and modules are always shown.\n"
+             "\n"
+             "An object that a thread keeps for its next allocation (tcache) counts as live:\n"
+             "its bytes are those of its former use. At most 256 bytes of an object are looked\n"
+             "at, and of one of 4 KiB or more 256 bytes from its middle.\n",
+    .options =
+        {
+            {"rows", NULL, "show at most N rows (default 20, with --json all); 0: all"},
+            {"json", NULL, "print the result as JSON; bytes of objects only with --show-bytes"},
+        },
     .run = peek_main,
 };

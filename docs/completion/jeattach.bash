@@ -102,7 +102,7 @@ _jeattach()
         leak) options+=" --duration --settle --reset $looks" ;;
         grow) options+=" --duration --period $looks" ;;
         frag) options+=' --rows --force-hooks' ;;
-        peek) options+=' --samples --show-bytes --rows' ;;
+        peek) options+=' --samples --show-bytes --rows --core --exe --root' ;;
         explain) ;;
         recent) options+=" --duration --for --last --sort $looks" ;;
         report) options+=" --base --between --stats --root --perf-map --sort --list $looks" ;;

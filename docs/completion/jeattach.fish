@@ -57,7 +57,7 @@ set -l calls on off dump record leak watch top
 set -l hooks on dump record leak recent watch stats frag top reset purge mallctl
 set -l sites dump record leak grow recent report top
 set -l looks dump record leak grow recent report
-set -l cores status dump stats
+set -l cores status dump stats peek
 
 complete -c jeattach -f
 

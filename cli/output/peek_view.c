@@ -1,0 +1,357 @@
+#include "cli/output/peek_view.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "cli/message.h"
+#include "cli/output/columns.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { ANSWER_PARTS = 4, EXAMPLES = 3, WHAT_COLUMNS = 100, WHAT_BYTES = 4 * WHAT_COLUMNS + 8 };
+enum { COUNT_TEXT = 40, NUMBER_COLUMNS = 5, NUMBER_CELL = 40 };
+
+/* ---- words ---- */
+
+static double percentage(double part, double all)
+{
+    return all > 0 ? 100 * part / all : 0;
+}
+
+/* "812", "704 thousand", "9.8 million" */
+static const char *count_words(double count, char out[COUNT_TEXT])
+{
+    if (count < 1e4)
+        snprintf(out, COUNT_TEXT, "%.0f", count);
+    else if (count < 999.5e3)
+        snprintf(out, COUNT_TEXT, "%.0f thousand", count / 1e3);
+    else
+        snprintf(out, COUNT_TEXT, "%.*f million", count < 99.95e6, count / 1e6);
+    return out;
+}
+
+/* What the objects of a row are, without their bytes. */
+static void add_kind(struct line *line, const struct peek_row *row)
+{
+    if (row->absent) {
+        line_printf(line, "not in memory, not read: ");
+        line_add(line, row->detail);
+        return;
+    }
+    switch (row->kind) {
+    case CONTENT_POINTERS:
+        line_printf(line, "pointers to ");
+        break;
+    case CONTENT_NUMBERS:
+        line_printf(line, "small numbers");
+        break;
+    case CONTENT_RANDOM:
+        line_printf(line, "%s", row->detail[0] ? "compressed: " : "random bytes");
+        break;
+    default:
+        line_printf(line, "%s%s", content_kind_name(row->kind),
+                    !row->detail[0]             ? ""
+                    : row->kind == CONTENT_TEXT ? ": "
+                                                : " ");
+    }
+    line_add(line, row->detail);
+    if (row->at)
+        line_printf(line, " at +%u", row->at);
+}
+
+static void write_shown(const struct peek_sample *sample, size_t len, FILE *out)
+{
+    char text[PEEK_SHOWN + 1];
+
+    len = len < sample->shown_len ? len : sample->shown_len;
+    memcpy(text, sample->shown, len);
+    text[len] = '\0';
+    text_write_clean(out, text, "");
+}
+
+static void write_bytes(const struct peek_sample *sample, FILE *out)
+{
+    if (sample->content.kind == CONTENT_TEXT && sample->content.text_len) {
+        fputc('"', out);
+        write_shown(sample, PEEK_SHOWN, out);
+        fputc('"', out);
+        return;
+    }
+    for (size_t i = 0; i < sample->shown_len; i++)
+        fprintf(out, "%s%02x", i && i % 8 == 0 ? " " : "", sample->shown[i]);
+}
+
+static void print_prefixes(const struct peek_view *view, const struct peek_row *row, FILE *out)
+{
+    for (size_t i = 0; i < row->prefix_count; i++) {
+        const struct peek_prefix *prefix = &row->prefixes[i];
+        double share = percentage((double)prefix->hits, (double)row->hits);
+        if (!view->show_bytes) {
+            fprintf(out, "%s%.0f %% begin with the same %zu bytes", i ? ", " : "; ", share,
+                    prefix->len);
+            continue;
+        }
+        fprintf(out, "%s%.0f %% begin with \"", i ? ", " : "; ", share);
+        write_shown(&view->peek->samples[row->first + prefix->first], prefix->len, out);
+        fputc('"', out);
+    }
+}
+
+/* "p p n 0" */
+static void print_shape(const struct peek_row *row, FILE *out)
+{
+    fprintf(out, " (%.0f %%:", percentage((double)row->shape_hits, (double)row->hits));
+    for (const char *p = row->shape; *p; p++)
+        fprintf(out, " %c", *p);
+    fputc(')', out);
+}
+
+static void print_what(const struct peek_view *view, const struct peek_row *row, FILE *out)
+{
+    char text[WHAT_BYTES];
+    struct line line;
+
+    line_init(&line, text, sizeof text, WHAT_COLUMNS);
+    add_kind(&line, row);
+    fputs(text, out);
+    if (row->shape[0] && row->kind != CONTENT_TYPE)
+        print_shape(row, out);
+    print_prefixes(view, row, out);
+    fputc('\n', out);
+}
+
+/* ---- the answer ---- */
+
+static void print_heap_answer(const struct peek_view *view, FILE *out)
+{
+    const struct peek *peek = view->peek;
+    char name[64], bytes[UNITS_TEXT], objects[COUNT_TEXT], text[WHAT_BYTES];
+
+    fprintf(out, "%s[%d]%s: %s in %s object%s", message_clean(view->name, name, sizeof name),
+            view->pid, view->origin ? view->origin : "", units_bytes(peek->bytes, bytes),
+            count_words(peek->objects, objects), peek->objects == 1 ? "" : "s");
+    for (size_t i = 0; i < peek->total_count && i < ANSWER_PARTS; i++) {
+        const struct peek_row *row = &peek->totals[i];
+        struct line line;
+        double share = percentage(row->bytes, peek->bytes);
+        if (i && share < 1)
+            break;
+        line_init(&line, text, sizeof text, WHAT_COLUMNS / 2);
+        add_kind(&line, row);
+        fprintf(out, "%s%.0f %% %s", i ? ", " : ": ", share, text);
+    }
+    fputc('\n', out);
+}
+
+static void print_sample(const struct peek *peek, FILE *out)
+{
+    fprintf(out,
+            "by a sample of %zu objects; a value after +- is half of the interval that is "
+            "right in 95 of 100 samples\n",
+            peek->judged);
+    if (peek->pass.share > 0 && peek->pass.share < 1)
+        fprintf(out,
+                "of %.1f %% of the memory, in random parts: numbers of objects are estimates\n",
+                100 * peek->pass.share);
+}
+
+/* ---- the table ---- */
+
+static const char *const number_headings[NUMBER_COLUMNS] = {"SIZE", "OBJECTS", "+-", "BYTES",
+                                                            "SHARE"};
+
+static void fill_numbers(const struct peek_view *view, const struct peek_row *row,
+                         char cells[NUMBER_COLUMNS][NUMBER_CELL])
+{
+    double all = view->peek->bytes;
+
+    units_bytes((double)row->size, cells[0]);
+    snprintf(cells[1], NUMBER_CELL, "%.0f", row->objects);
+    snprintf(cells[2], NUMBER_CELL, "%.0f", ceil(row->objects_error));
+    units_bytes(row->bytes, cells[3]);
+    snprintf(cells[4], NUMBER_CELL, "%.1f %%", percentage(row->bytes, all));
+}
+
+static void print_numbers(const size_t widths[NUMBER_COLUMNS],
+                          char cells[NUMBER_COLUMNS][NUMBER_CELL], FILE *out)
+{
+    for (size_t c = 0; c < NUMBER_COLUMNS; c++)
+        fprintf(out, "%*s  ", (int)widths[c], cells[c]);
+}
+
+static void print_examples(const struct peek_view *view, const struct peek_row *row, FILE *out)
+{
+    size_t step = row->hits / EXAMPLES ? row->hits / EXAMPLES : 1;
+
+    if (!view->show_bytes || row->absent || row->kind == CONTENT_ZEROS)
+        return;
+    for (size_t i = 0; i < EXAMPLES && i * step < row->hits; i++) {
+        const struct peek_sample *sample = &view->peek->samples[row->first + i * step];
+        fprintf(out, "        %#llx  ", (unsigned long long)sample->addr);
+        write_bytes(sample, out);
+        fputc('\n', out);
+    }
+}
+
+static void measure_numbers(const struct peek_view *view, size_t rows,
+                            size_t widths[NUMBER_COLUMNS])
+{
+    char cells[NUMBER_COLUMNS][NUMBER_CELL];
+
+    for (size_t c = 0; c < NUMBER_COLUMNS; c++)
+        widths[c] = strlen(number_headings[c]);
+    for (size_t i = 0; i < rows; i++) {
+        fill_numbers(view, &view->peek->rows[i], cells);
+        for (size_t c = 0; c < NUMBER_COLUMNS; c++)
+            widths[c] = strlen(cells[c]) > widths[c] ? strlen(cells[c]) : widths[c];
+    }
+}
+
+static void print_rest(const struct peek *peek, size_t shown, FILE *out)
+{
+    char text[UNITS_TEXT];
+    double bytes = 0;
+
+    for (size_t i = shown; i < peek->row_count; i++)
+        bytes += peek->rows[i].bytes;
+    if (shown < peek->row_count)
+        fprintf(out, "%zu more rows with %s are not shown (--rows)\n", peek->row_count - shown,
+                units_bytes(bytes, text));
+    if (peek->unjudged > 0)
+        fprintf(out, "%s are in sizes of which no object was looked at\n",
+                units_bytes(peek->unjudged, text));
+    if (peek->freed)
+        fprintf(out, "%zu objects were released before they were read, and left out\n",
+                peek->freed);
+    if (peek->pass.unsettled)
+        fprintf(out, "%zu slabs changed while they were read, and are left out\n",
+                peek->pass.unsettled);
+}
+
+void peek_print(const struct peek_view *view, FILE *out)
+{
+    const struct peek *peek = view->peek;
+    size_t rows = peek->row_count < view->rows ? peek->row_count : view->rows;
+    size_t widths[NUMBER_COLUMNS];
+    char cells[NUMBER_COLUMNS][NUMBER_CELL];
+
+    print_heap_answer(view, out);
+    print_sample(peek, out);
+    measure_numbers(view, rows, widths);
+    for (size_t c = 0; c < NUMBER_COLUMNS; c++)
+        snprintf(cells[c], NUMBER_CELL, "%s", number_headings[c]);
+    print_numbers(widths, cells, out);
+    fputs("WHAT\n", out);
+    for (size_t i = 0; i < rows; i++) {
+        fill_numbers(view, &peek->rows[i], cells);
+        print_numbers(widths, cells, out);
+        print_what(view, &peek->rows[i], out);
+        print_examples(view, &peek->rows[i], out);
+    }
+    print_rest(peek, rows, out);
+}
+
+/* ---- JSON ---- */
+
+static void shown_json(const char *name, const struct peek_sample *sample, size_t len,
+                       struct json *json)
+{
+    char text[2 * PEEK_SHOWN + 1];
+    bool is_text = sample->content.kind == CONTENT_TEXT && sample->content.text_len;
+
+    len = len < sample->shown_len ? len : sample->shown_len;
+    if (is_text)
+        memcpy(text, sample->shown, len);
+    for (size_t i = 0; i < len && !is_text; i++)
+        snprintf(text + 2 * i, 3, "%02x", sample->shown[i]);
+    text[is_text ? len : 2 * len] = '\0';
+    json_text(json, is_text ? name : "hex", text);
+}
+
+static void prefixes_json(const struct peek_view *view, const struct peek_row *row,
+                          struct json *json)
+{
+    json_list_begin(json, "prefixes");
+    for (size_t i = 0; i < row->prefix_count; i++) {
+        const struct peek_prefix *prefix = &row->prefixes[i];
+        json_item_begin(json);
+        json_number(json, "length", prefix->len);
+        json_number(json, "samples", prefix->hits);
+        if (view->show_bytes)
+            shown_json("text", &view->peek->samples[row->first + prefix->first], prefix->len, json);
+        json_item_end(json);
+    }
+    json_list_end(json);
+}
+
+static void examples_json(const struct peek_view *view, const struct peek_row *row,
+                          struct json *json)
+{
+    size_t step = row->hits / EXAMPLES ? row->hits / EXAMPLES : 1;
+
+    if (!view->show_bytes || row->absent || row->kind == CONTENT_ZEROS)
+        return;
+    json_list_begin(json, "examples");
+    for (size_t i = 0; i < EXAMPLES && i * step < row->hits; i++) {
+        json_item_begin(json);
+        shown_json("text", &view->peek->samples[row->first + i * step], PEEK_SHOWN, json);
+        json_item_end(json);
+    }
+    json_list_end(json);
+}
+
+static void row_json(const struct peek_row *row, struct json *json)
+{
+    json_text(json, "kind", row->absent ? "absent" : content_kind_name(row->kind));
+    json_text_or_null(json, "detail", row->detail);
+    json_number(json, "offset", row->at);
+    if (row->size)
+        json_number(json, "size", row->size);
+    else
+        json_null(json, "size");
+    json_number(json, "samples", row->hits);
+    json_rounded(json, "objects", row->objects);
+    json_rounded(json, "objects_error", ceil(row->objects_error));
+    json_rounded(json, "bytes", row->bytes);
+    json_rounded(json, "bytes_error", ceil(row->bytes_error));
+}
+
+static void sums_json(const char *name, const struct peek_row *rows, size_t count,
+                      struct json *json)
+{
+    json_list_begin(json, name);
+    for (size_t i = 0; i < count; i++) {
+        json_item_begin(json);
+        row_json(&rows[i], json);
+        json_item_end(json);
+    }
+    json_list_end(json);
+}
+
+void peek_json(const struct peek_view *view, struct json *json)
+{
+    const struct peek *peek = view->peek;
+
+    json_rounded(json, "objects", peek->objects);
+    json_rounded(json, "bytes", peek->bytes);
+    json_number(json, "samples", peek->judged);
+    json_number(json, "freed_samples", peek->freed);
+    json_number(json, "unsettled", peek->pass.unsettled);
+    json_number(json, "read_percent", (uint64_t)llround(100 * peek->pass.share));
+    json_rounded(json, "unjudged_bytes", peek->unjudged);
+    json_number(json, "bytes_read", peek->bytes_read);
+    json_number(json, "read_ns", peek->ns);
+    sums_json("kinds", peek->kinds, peek->kind_count, json);
+    sums_json("totals", peek->totals,
+              peek->total_count < view->rows ? peek->total_count : view->rows, json);
+    json_list_begin(json, "rows");
+    for (size_t i = 0; i < peek->row_count && i < view->rows; i++) {
+        json_item_begin(json);
+        row_json(&peek->rows[i], json);
+        json_text_or_null(json, "shape", peek->rows[i].shape);
+        json_number(json, "shape_samples", peek->rows[i].shape_hits);
+        prefixes_json(view, &peek->rows[i], json);
+        examples_json(view, &peek->rows[i], json);
+        json_item_end(json);
+    }
+    json_list_end(json);
+}
