@@ -5,16 +5,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum {
-    ROW_ALLOCATED,
-    ROW_FRAGMENTATION,
-    ROW_DIRTY,
-    ROW_METADATA,
-    ROW_PINNED,
-    ROW_OTHER,
-};
-_Static_assert(ROW_OTHER + 1 == USAGE_ROWS, "one name a row");
-
 /* The counts are not read at the same instant: a difference, exact modulo 2^64, can be negative. */
 static int64_t difference(uint64_t a, uint64_t b)
 {
@@ -39,24 +29,25 @@ void usage_rows(const struct usage *usage, struct usage_row rows[USAGE_ROWS])
     const struct stats_gauges *gauges = usage->gauges;
 
     memcpy(rows, all, sizeof all);
-    rows[ROW_ALLOCATED].bytes = (int64_t)gauges->allocated;
-    rows[ROW_FRAGMENTATION].bytes = difference(gauges->active, gauges->allocated);
-    rows[ROW_DIRTY].bytes =
+    rows[USAGE_ALLOCATED].bytes = (int64_t)gauges->allocated;
+    rows[USAGE_FRAGMENTATION].bytes = difference(gauges->active, gauges->allocated);
+    rows[USAGE_DIRTY].bytes =
         difference(gauges->resident, gauges->active + gauges->metadata + gauges->pinned);
     /* Some metadata is only reserved, and some is in active pages (base.c, arena.c). */
-    if (rows[ROW_DIRTY].bytes < 0)
-        rows[ROW_DIRTY].bytes = 0;
-    rows[ROW_METADATA].bytes = difference(gauges->resident, gauges->active + gauges->pinned +
-                                                                (uint64_t)rows[ROW_DIRTY].bytes);
-    rows[ROW_PINNED].bytes = (int64_t)gauges->pinned;
+    if (rows[USAGE_DIRTY].bytes < 0)
+        rows[USAGE_DIRTY].bytes = 0;
+    rows[USAGE_METADATA].bytes = difference(
+        gauges->resident, gauges->active + gauges->pinned + (uint64_t)rows[USAGE_DIRTY].bytes);
+    rows[USAGE_PINNED].bytes = (int64_t)gauges->pinned;
     if (!gauges->has_pinned)
-        rows[ROW_PINNED].name = NULL;
+        rows[USAGE_PINNED].name = NULL;
     else
-        rows[ROW_DIRTY].meaning = "free pages not yet returned to the kernel (resident - active - "
-                                  "metadata - pinned)";
-    rows[ROW_OTHER].bytes = difference(usage->process.rss, gauges->resident);
-    if (rows[ROW_OTHER].bytes < 0)
-        rows[ROW_OTHER].meaning =
+        rows[USAGE_DIRTY].meaning =
+            "free pages not yet returned to the kernel (resident - active - "
+            "metadata - pinned)";
+    rows[USAGE_OTHER].bytes = difference(usage->process.rss, gauges->resident);
+    if (rows[USAGE_OTHER].bytes < 0)
+        rows[USAGE_OTHER].meaning =
             "counted by jemalloc, but never touched or swapped out (RSS - resident)";
 }
 

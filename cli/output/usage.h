@@ -15,7 +15,15 @@ struct usage {
     const char *name;
 };
 
-enum { USAGE_ROWS = 6 };
+enum {
+    USAGE_ALLOCATED,
+    USAGE_FRAGMENTATION,
+    USAGE_DIRTY,
+    USAGE_METADATA,
+    USAGE_PINNED,
+    USAGE_OTHER,
+    USAGE_ROWS,
+};
 
 /* One part of the RSS in bytes. It can be negative: jemalloc also counts non-resident pages. */
 struct usage_row {
@@ -24,7 +32,7 @@ struct usage_row {
     int64_t bytes;
 };
 
-/* Fills the rows; their sum is the RSS. */
+/* Fills the rows, in this order; their sum is the RSS. */
 void usage_rows(const struct usage *usage, struct usage_row rows[USAGE_ROWS]);
 
 /* Describes stats.resident of this version. */
