@@ -1,12 +1,99 @@
 /* jeattach frag */
+#include "run/frag.h"
 #include "cli/job.h"
+#include "cli/output/attachment_json.h"
+#include "cli/output/frag_view.h"
+#include "cli/presentation.h"
 #include "cli/verbs/verbs.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+struct frag_verb {
+    struct attachment attachment;
+    struct job job;
+    struct presentation presentation;
+    const struct options *options;
+    struct frag frag;
+};
+
+static void print_frag_json(const struct frag_verb *verb, const struct frag_view *view)
+{
+    const struct attachment *attachment = &verb->attachment;
+    struct json json;
+
+    attachment_json_begin(attachment, &json);
+    frag_json(view, &json);
+    json_number(&json, "holds", attachment->holds);
+    json_number(&json, "longest_held_ns", attachment->longest_ns);
+    way_json(attachment, &json);
+    attachment_json(attachment, &json);
+    json_end(&json);
+}
+
+/* samples NULL: there is no profile. */
+static bool show_frag(const struct samples *samples, const struct display *display, void *ctx)
+{
+    const struct frag_verb *verb = ctx;
+    const struct frag *frag = &verb->frag;
+    struct display own = *display;
+    struct waste waste;
+    const struct frag_view view = {.frag = frag,
+                                   .samples = samples,
+                                   .waste = &waste,
+                                   .display = &own,
+                                   .name = verb->attachment.target.stat.comm,
+                                   .pid = (int)verb->attachment.target.pid};
+    bool good = waste_make(&waste, frag->classes, frag->class_count, samples);
+
+    own.colors = isatty(STDOUT_FILENO);
+    if (good && verb->options->json)
+        print_frag_json(verb, &view);
+    else if (good)
+        frag_print(&view, stdout);
+    fflush(stdout); /* before the messages */
+    waste_free(&waste);
+    return good;
+}
+
+static fault_code perform_frag(struct frag_verb *verb, struct fault *fault)
+{
+    struct frag *frag = &verb->frag;
+    fault_code rc;
+
+    if (verb->options->dry_run)
+        return job_describe(&verb->job, verb_frag.calls, fault);
+    rc = frag_take(frag, &verb->attachment, fault);
+    if (rc != FAULT_NONE)
+        return rc;
+    verb->presentation.also = show_frag;
+    verb->presentation.also_ctx = verb;
+    verb->presentation.events = &verb->job.events;
+    if (frag->capture.taken)
+        return capture_write(&verb->attachment, &verb->presentation, &frag->capture, NULL, fault);
+    if (!show_frag(NULL, &verb->presentation.display, verb))
+        return fault_set(fault, FAULT_INTERNAL, ENOMEM, "share the free space", "out of memory");
+    return FAULT_NONE;
+}
 
 static int frag_main(const struct options *options, pid_t pid)
 {
-    (void)options;
-    (void)pid;
-    return EXIT_USAGE;
+    struct frag_verb verb = {.options = options};
+    struct fault fault;
+    fault_code rc;
+    int code = EXIT_USAGE;
+
+    frag_init(&verb.frag);
+    if (presentation_init(&verb.presentation, options, FORMAT_TEXT)) {
+        rc = job_open(&verb.job, &verb.attachment, options, pid,
+                      "look for fragmentation in process", &fault);
+        if (rc == FAULT_NONE)
+            rc = perform_frag(&verb, &fault);
+        code = job_finish(&verb.job, rc, &fault);
+    }
+    presentation_free(&verb.presentation);
+    frag_free(&verb.frag);
+    return code;
 }
 
 const struct verb verb_frag = {
@@ -14,6 +101,33 @@ const struct verb verb_frag = {
     .summary = "show which stacks keep free memory from being returned",
     .synopses = {"[options] PID..."},
     .takes = TAKES_FRAG | TAKES_HOOKS,
-    .intro = "To be written.\n",
+    .intro = "Shows what of the memory of a process is free but not returned to the kernel,\n"
+             "and why. The first line is the answer: where most of it is. The rows below it\n"
+             "add up to RSS minus allocated: free space in slabs, dirty and muzzy pages,\n"
+             "jemalloc's own data, and memory outside jemalloc.\n"
+             "\n"
+             "A slab holds objects of one size, and stays as long as one of them is in use.\n"
+             "The free space in the slabs of each size is shared out to the stacks whose\n"
+             "objects are in them, the largest share first. That needs a profile (opt.prof);\n"
+             "without one the rows are size classes.\n",
+    .notes = "The shares are in proportion to the objects of each stack, as estimated from the\n"
+             "samples: a profile does not tell which slab an object is in. A stack counts for\n"
+             "the size class of the mean size of its objects; if that is between two classes,\n"
+             "for both, marked \"mixed sizes\". The row [not sampled] is for objects that were\n"
+             "allocated before sampling began, and for those that threads keep in their\n"
+             "caches.\n"
+             "\n"
+             "jeattach purge returns dirty and muzzy pages, not the space in slabs. For saved\n"
+             "files: jeattach report FILE --stats FILE.\n",
+    .options =
+        {
+            {"rows", NULL, "show at most N rows of the table (default 10); 0: all, however small"},
+        },
+    .calls =
+        {
+            "mallctl version, config.prof, opt.prof, ... (read)",
+            "mallctl epoch (write), stats.allocated, ..., stats.arenas.<each>.bins.<each>.* (read)",
+            "unless the profile is read from memory: mallctl prof.dump, in the same stop",
+        },
     .run = frag_main,
 };

@@ -1,0 +1,28 @@
+/*
+ * Where the memory is that is free but not returned: an answer, rows that add up to RSS minus
+ * allocated, and the stacks that keep the free space of slabs. As text or as JSON.
+ */
+#pragma once
+
+#include "base/json.h"
+#include "profile/views/display.h"
+#include "run/frag.h"
+
+struct frag_view {
+    const struct frag *frag;
+    const struct samples *samples; /* NULL: there is no profile */
+    const struct waste *waste;
+    const struct display *display;
+    const char *name;
+    int pid; /* 0: of files */
+};
+
+void frag_print(const struct frag_view *view, FILE *out);
+/* Adds the members. */
+void frag_json(const struct frag_view *view, struct json *json);
+
+/*
+ * True if the samples represent more memory than the statistics count, beyond the sampling error:
+ * they are not of the same process and time.
+ */
+bool frag_contradicts(const struct frag *frag, const struct samples *samples, double *sampled);

@@ -1,0 +1,176 @@
+"""Programs whose slabs are nearly empty: frag names the stack that pins them, live and offline."""
+
+import json
+import os
+import re
+import subprocess
+
+import e2e_seeded
+import lib
+
+CONF = "lg_prof_sample:%d,dirty_decay_ms:0,muzzy_decay_ms:0,prof:%s,prof_prefix:%s/own"
+# Of the program's own count, which is exact: printf and the tool's call may use some objects.
+TOLERANCE = 0.001
+SIZE = 48
+
+
+class Frag(lib.TestCase):
+    def start_waster(self, mode, sample=12, prof="true"):
+        """Returns the process, and its own count of the free space in slabs of 48 bytes."""
+        place = self.directory()
+        program = os.path.join(place, "frag")
+        source = os.path.join(e2e_seeded.SOURCES, "frag.c")
+        e2e_seeded.build(["gcc", "-g", "-O2", source, "-o", program])
+        process = self.process(
+            [program, mode],
+            env=lib.tool_environment(
+                {"LD_PRELOAD": "libjemalloc.so.2", "MALLOC_CONF": CONF % (sample, prof, place)}
+            ),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        word, size, waste = process.stdout.readline().split()
+        self.assertEqual((word, int(size)), (b"ready", SIZE))
+        return process, int(waste)
+
+    def frag(self, *words):
+        told = json.loads(self.assert_ran(lib.run_tool("frag", "--json", *words)).out)
+        self.assert_adds_up(told)
+        return told
+
+    def assert_adds_up(self, told):
+        parts = told["parts"]
+        self.assertEqual(sum(part or 0 for part in parts.values()), told["unallocated"])
+        resident = told["rss"] if told["rss"] is not None else told["resident"]
+        self.assertEqual(resident - told["allocated"], told["unallocated"])
+
+    def assert_blames(self, told, function, waste):
+        """The first row is of the function, and has what the program counts, within tolerance."""
+        first = told["rows"][0]
+        calls = [call["function"] for call in first["stack"] or ()]
+        self.assertIn(function, calls[:2])
+        self.assertEqual(first["size"], SIZE)
+        self.assertAlmostEqual(first["class_bytes"], waste, delta=TOLERANCE * waste)
+        self.assertAlmostEqual(first["bytes"], waste, delta=0.02 * waste)
+        self.assertGreaterEqual(told["parts"]["slabs"], first["class_bytes"])
+        self.assertEqual(told["verdict"], "slabs")
+        self.assertRegex(
+            told["answer"],
+            r"\A[\d.]+(?: MiB)? of [\d.]+ MiB of waste are in 48-byte slabs pinned by .*\b%s \("
+            r"frag\.c:\d+\)" % function,
+        )
+
+    def dump_both(self, process):
+        place = self.directory()
+        profile, stats = os.path.join(place, "x.heap"), os.path.join(place, "x.json")
+        self.assert_ran(lib.run_tool("dump", "-o", profile, process.pid))
+        with open(stats, "wb") as file:
+            file.write(self.assert_ran(lib.run_tool("stats", "--json", process.pid)).out)
+        return profile, stats
+
+    def assert_found(self, mode, function):
+        """Live, offline the same, and in words."""
+        process, waste = self.start_waster(mode)
+        told = self.frag(process.pid)
+        self.assert_blames(told, function, waste)
+        self.assertEqual(told["profile"], "sampled")
+        self.assertLess(told["parts"]["dirty"] + told["returned_by_purge"], 1 << 20)
+        profile, stats = self.dump_both(process)
+        offline = json.loads(
+            self.assert_ran(lib.run_tool("report", "--json", profile, "--stats", stats)).out
+        )
+        self.assert_adds_up(offline)
+        self.assertIsNone(offline["rss"])
+        self.assertEqual(offline["rows"][0]["stack"], told["rows"][0]["stack"])
+        self.assertEqual(offline["rows"][0]["bytes"], told["rows"][0]["bytes"])
+        self.assert_blames(offline, function, waste)
+        text = self.assert_ran(lib.run_tool("frag", process.pid)).text
+        answer, rest = text.split("\n", 1)
+        self.assertEqual(answer, "frag[%d] %s" % (process.pid, told["answer"]))
+        self.assertRegex(rest, r"\ARSS .* - allocated .* = .*:\n  slabs ")
+        self.assertIn("%s (frag.c:" % function, rest)
+        self.assertIsNone(process.poll())
+        return process, told, text
+
+    def test_survivors(self):
+        """One survivor a slab: who keeps it is blamed, not who filled the slab."""
+        _, told, _ = self.assert_found("survivors", "keep_b")
+        names = {call["function"] for row in told["rows"] for call in row["stack"] or []}
+        self.assertNotIn("churn_a", names)
+        self.assertEqual(told["rows"][0]["class_left_behind"], 0)
+
+    def test_resized(self):
+        """Some objects of the former size class stay."""
+        self.assert_found("resized", "session_new")
+
+    def test_left_behind(self):
+        """In the arena of a thread that has ended."""
+        _, told, text = self.assert_found("left", "keep_b")
+        first = told["rows"][0]
+        self.assertGreater(first["class_left_behind"], 0.98 * first["class_bytes"])
+        self.assertRegex(text, r"in the 48-byte slabs of 1 arena that no thread uses")
+
+    def test_without_profiling(self):
+        """The size class, and that nobody knows the stack."""
+        process, waste = self.start_waster("survivors", prof="false")
+        told = self.frag(process.pid)
+        first = told["rows"][0]
+        self.assertEqual((first["size"], first["stack"]), (SIZE, None))
+        self.assertAlmostEqual(first["bytes"], waste, delta=TOLERANCE * waste)
+        self.assertEqual((told["verdict"], told["profile"]), ("slabs", "disabled"))
+        self.assertRegex(
+            told["answer"],
+            r"in 48-byte slabs; which stacks keep them is not known: profiling was not enabled "
+            r"\(opt\.prof\)\Z",
+        )
+        text = self.assert_ran(lib.run_tool("frag", process.pid)).text
+        self.assertIn("jeattach peek %d" % process.pid, text)
+        self.assertIn("prof:true", text)
+
+    def test_no_waste(self):
+        process, waste = self.start_waster("full", sample=19)
+        told = self.frag(process.pid)
+        self.assertEqual(told["verdict"], "none")
+        self.assertLess(waste, 1 << 16)
+        self.assertLess(told["parts"]["slabs"], 1 << 18)
+        text = self.assert_ran(lib.run_tool("frag", process.pid)).text
+        self.assertRegex(text, r"\Afrag\[\d+\] no waste to speak of: .* \(RSS\)")
+        self.assertNotIn("free space   share", text)
+
+    def test_files(self):
+        """What report refuses, and the warning about files that are of two processes."""
+        process, _ = self.start_waster("survivors")
+        other, _ = self.start_waster("full")
+        profile, stats = self.dump_both(process)
+        other_profile, _ = self.dump_both(other)
+        quiet = self.assert_ran(lib.run_tool("report", profile, "--stats", stats))
+        self.assertNotIn("hardly", quiet.err)
+        strange = self.assert_ran(lib.run_tool("report", other_profile, "--stats", stats))
+        self.assertRegex(strange.err, r"represents .* hardly of the same process and time")
+        with open(stats, "rb") as file:
+            piped = self.assert_ran(lib.run_tool("report", profile, "--stats", "-", stdin=file))
+        self.assertEqual(piped.text, quiet.text)
+        for words, reason in (
+            ((profile, "--stats", profile), "(?i)statistics|JSON"),
+            ((profile, "--stats", "/nonexistent"), "No such file"),
+            ((profile, "--stats", stats, "-f", "flame"), "formats text and json"),
+            ((profile, "--stats", stats, "--base", profile), "--stats cannot be combined"),
+            (("-", "--stats", "-"), "only one of"),
+            ((profile, "--stats", ""), "requires a file"),
+        ):
+            with self.subTest(words=words):
+                result = lib.run_tool("report", *words)
+                self.assertEqual(result.code, lib.USAGE, result)
+                self.assertRegex(result.err, reason)
+        written = os.path.join(self.directory(), "x.txt")
+        self.assert_ran(lib.run_tool("report", profile, "--stats", stats, "-o", written))
+        with open(written, encoding="utf-8") as file:
+            self.assertEqual(file.read(), quiet.text)
+        cut = os.path.join(self.directory(), "cut.json")
+        with open(stats, "rb") as file, open(cut, "wb") as out:
+            out.write(re.sub(rb"\s+", b" ", file.read())[:5000])
+        self.assertNotEqual(lib.run_tool("report", profile, "--stats", cut).code, lib.OK)
+
+
+if __name__ == "__main__":
+    lib.main()

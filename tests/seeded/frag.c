@@ -1,0 +1,168 @@
+/*
+ * A server whose slabs are nearly empty, in one of three ways (the first argument):
+ *
+ *   survivors  churn_a fills slabs of 48 bytes, and one object of each slab, of keep_b, stays
+ *   resized    sessions of 48 bytes are replaced by fewer ones of 64; some of the old ones stay
+ *   left       a thread has ended, and what it keeps pins slabs of its arena
+ *   full       nothing is freed
+ *
+ * It prints "ready SIZE WASTE": the size class, and the bytes that are free in its slabs by
+ * jemalloc's own counts; and sleeps until its stdin ends.
+ */
+#include <dlfcn.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { OBJECTS = 600000, MANY = 256, SOME = 4096 };
+
+static void *table[OBJECTS], *fresh[OBJECTS / 8];
+static int (*mallctl)(const char *, void *, size_t *, void *, size_t);
+
+/* ---- what jemalloc counts ---- */
+
+static size_t count(const char *name)
+{
+    size_t value = 0, len = sizeof value;
+    uint32_t narrow;
+
+    if (strstr(name, "nregs")) {
+        len = sizeof narrow;
+        return mallctl(name, &narrow, &len, NULL, 0) ? 0 : narrow;
+    }
+    return mallctl(name, &value, &len, NULL, 0) ? 0 : value;
+}
+
+static size_t count_of(const char *pattern, unsigned bin)
+{
+    char name[64];
+
+    snprintf(name, sizeof name, pattern, bin);
+    return count(name);
+}
+
+/* 4096 is MALLCTL_ARENAS_ALL. */
+static size_t waste_of(size_t size)
+{
+    uint64_t epoch = 1;
+    unsigned bin = 0;
+
+    mallctl("epoch", NULL, NULL, &epoch, sizeof epoch);
+    while (count_of("arenas.bin.%u.size", bin) != size)
+        bin++;
+    return (count_of("stats.arenas.4096.bins.%u.curslabs", bin) *
+                count_of("arenas.bin.%u.nregs", bin) -
+            count_of("stats.arenas.4096.bins.%u.curregs", bin)) *
+           size;
+}
+
+/* ---- who allocates ---- */
+
+static void *fill(size_t size, int byte)
+{
+    void *block = malloc(size);
+
+    if (!block)
+        abort();
+    return memset(block, byte, size);
+}
+
+/* Not the same code: else the compiler makes them one function. */
+__attribute__((noinline)) static void *churn_a(void)
+{
+    return fill(48, 'a');
+}
+
+__attribute__((noinline)) static void *keep_b(void)
+{
+    return fill(48, 'b');
+}
+
+__attribute__((noinline)) static void *session_new(size_t size)
+{
+    return fill(size, 's');
+}
+
+/* Its slabs are full: it must not be blamed. */
+__attribute__((noinline)) static void cache_add(void)
+{
+    static void *volatile last;
+
+    last = fill(128, 'c');
+    (void)last;
+}
+
+/* A slab of 48 bytes has 256 objects (3 pages). */
+static size_t survive(void)
+{
+    for (size_t i = 0; i < OBJECTS; i++)
+        table[i] = i % MANY ? churn_a() : keep_b();
+    for (size_t i = 0; i < OBJECTS; i++)
+        if (i % MANY)
+            free(table[i]);
+    return 48;
+}
+
+static size_t resize(void)
+{
+    for (size_t i = 0; i < OBJECTS; i++)
+        table[i] = session_new(48);
+    for (size_t i = 0; i < OBJECTS; i++) {
+        if (i % 8 == 0)
+            fresh[i / 8] = session_new(64);
+        if (i % 100)
+            free(table[i]);
+    }
+    return 48;
+}
+
+static void *work(void *unused)
+{
+    (void)unused;
+    survive();
+    return NULL;
+}
+
+static size_t leave(void)
+{
+    pthread_t thread;
+
+    if (pthread_create(&thread, NULL, work, NULL) || pthread_join(thread, NULL))
+        abort();
+    return 48;
+}
+
+static size_t keep_all(void)
+{
+    for (size_t i = 0; i < OBJECTS; i++)
+        table[i] = session_new(48);
+    return 48;
+}
+
+int main(int argc, char **argv)
+{
+    struct pollfd input = {.events = POLLIN};
+    const char *mode = argc > 1 ? argv[1] : "";
+    size_t size;
+
+    mallctl =
+        (int (*)(const char *, void *, size_t *, void *, size_t))dlsym(RTLD_DEFAULT, "mallctl");
+    if (!mallctl)
+        return 2;
+    for (size_t i = 0; i < SOME; i++)
+        cache_add();
+    size = strcmp(mode, "survivors") == 0 ? survive()
+           : strcmp(mode, "resized") == 0 ? resize()
+           : strcmp(mode, "left") == 0    ? leave()
+                                          : keep_all();
+    mallctl("thread.tcache.flush", NULL, NULL, NULL, 0);
+    printf("ready %zu %zu\n", size, waste_of(size));
+    fflush(stdout);
+    while (poll(&input, 1, -1) < 0)
+        continue;
+    return 0;
+}
