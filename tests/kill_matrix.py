@@ -53,7 +53,7 @@ RECENT_OFF = "experimental.prof_recent.alloc_max=0"
 MALLCTL_NAMES = ["opt.prof", "prof.gdump=false", "arena.0.decay", "stats.resident", "version"]
 
 VERBS = ("on", "dump", "stream", "stats", "report", "mallctl", "reset", "purge", "record", "leak")
-VERBS += ("recent", "watch", "top", "several", "freeze", "byte", "repair")
+VERBS += ("recent", "watch", "top", "several", "freeze", "byte", "repair", "frag")
 
 # Other verbs write nothing the second time: profiling is already on.
 SWITCHING = ("on", "record", "leak", "recent", "watch", "several", "repair")
@@ -105,6 +105,7 @@ class Series:
             "freeze": ["dump", "--freeze", "--force", "-o", self.sink],
             "stats": ["stats"],
             "report": ["stats", "--json"],
+            "frag": ["frag"],
             "mallctl": ["mallctl"],
             "reset": ["reset", "--lg-sample", "12"],
             "purge": ["purge"],
