@@ -20,6 +20,16 @@ uint64_t waste_bytes(const struct waste_class *class)
     return bytes;
 }
 
+double waste_full_part(const struct waste_class *class)
+{
+    double full;
+
+    if (class->nonfull >= class->slabs || !class->objects)
+        return 0;
+    full = (double)(class->slabs - class->nonfull) * (double)class->per_slab;
+    return fmin(full / (double)class->objects, 1);
+}
+
 /* ---- the class of a stack ---- */
 
 struct sharing {
@@ -243,9 +253,26 @@ struct given {
     uint64_t bytes;
 };
 
-static void give_share(struct waste_row *row, uint64_t bytes, const struct sums *sums,
-                       struct given *given)
+/* The objects that are not in full slabs may all be of this row, or all of others. */
+static void bound_share(struct waste_row *row, const struct waste_class *class,
+                        const struct sums *sums)
 {
+    const double bytes = (double)waste_bytes(class), full = waste_full_part(class) * sums->whole,
+                 keeping = sums->whole - full,
+                 error = bytes > 0 ? row->error / bytes * sums->whole : 0;
+
+    row->least = 0;
+    row->most = bytes;
+    if (keeping <= 0)
+        return;
+    row->least = bytes * fmin(fmax(row->objects - error - full, 0) / keeping, 1);
+    row->most = bytes * fmin((row->objects + error) / keeping, 1);
+}
+
+static void give_share(struct waste_row *row, const struct waste_class *class,
+                       const struct sums *sums, struct given *given)
+{
+    const uint64_t bytes = waste_bytes(class);
     uint64_t up_to;
 
     given->objects += row->objects;
@@ -253,13 +280,15 @@ static void give_share(struct waste_row *row, uint64_t bytes, const struct sums 
     row->bytes = up_to > given->bytes ? up_to - given->bytes : 0;
     given->bytes += row->bytes;
     row->error = fmin(2 * sqrt(share_variance(row, sums)), 1) * (double)bytes;
+    bound_share(row, class, sums);
 }
 
 static void add_rest(struct waste *waste, size_t class, uint64_t bytes, const struct sums *sums)
 {
     const struct waste_class *of = &waste->classes[class];
+    struct waste_row *row = &waste->rows[waste->count++];
 
-    waste->rows[waste->count++] = (struct waste_row){
+    *row = (struct waste_row){
         .sample = TABLE_NONE,
         .class = class,
         .objects = sums->objects > 0 ? sums->rest : (double)of->objects,
@@ -267,7 +296,11 @@ static void add_rest(struct waste *waste, size_t class, uint64_t bytes, const st
         .error = sums->objects > 0
                      ? fmin(2 * sqrt(sums->variance) / sums->whole, 1) * (double)waste_bytes(of)
                      : 0,
+        .least = (double)bytes,
+        .most = (double)bytes,
     };
+    if (sums->objects > 0)
+        bound_share(row, of, sums);
     if (__builtin_add_overflow(waste->unknown, bytes, &waste->unknown))
         waste->unknown = UINT64_MAX;
 }
@@ -291,7 +324,7 @@ static void share_to_stacks(struct waste *waste, struct shares *shares)
     for (size_t i = 0; i < waste->count; i++) {
         struct waste_row *row = &waste->rows[i];
         struct shares *share = &shares[row->class];
-        give_share(row, waste_bytes(&waste->classes[row->class]), &share->sums, &share->given);
+        give_share(row, &waste->classes[row->class], &share->sums, &share->given);
         share->last = row;
     }
 }

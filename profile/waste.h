@@ -8,6 +8,7 @@ struct waste_class {
     uint64_t size;     /* bytes of an object */
     uint64_t objects;  /* in use */
     uint64_t slabs;    /* that have objects in use */
+    uint64_t nonfull;  /* of them: with free space; slabs: unknown */
     uint64_t per_slab; /* objects that fit into one slab */
     uint64_t slab_bytes;
     uint64_t requests; /* allocations since the start of the process; 0: unknown */
@@ -15,6 +16,8 @@ struct waste_class {
 
 /* Returns the bytes that are free in its slabs: (slabs * per_slab - objects) * size. Saturates. */
 uint64_t waste_bytes(const struct waste_class *class);
+/* Returns the part of its objects that are in full slabs, and so keep no free space. */
+double waste_full_part(const struct waste_class *class);
 
 /* The free space of a class that the objects of one stack keep. */
 struct waste_row {
@@ -24,6 +27,8 @@ struct waste_row {
     double variance; /* of objects */
     uint64_t bytes;  /* of the free space */
     double error;    /* of bytes: two standard deviations of the sampling; 0: exact */
+    double least;    /* bytes, if as many as possible of its objects are in full slabs */
+    double most;     /* and as few as possible; both include the error */
     bool mixed;      /* the stack has objects of several sizes: those of this one are a guess */
 };
 

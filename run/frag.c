@@ -24,9 +24,22 @@ static struct waste_class class_of(const struct bin *bin)
     return (struct waste_class){.size = bin->size,
                                 .objects = bin->objects,
                                 .slabs = bin->slabs,
+                                .nonfull = bin->slabs,
                                 .per_slab = bin->per_slab,
                                 .slab_bytes = bin->slab_bytes,
                                 .requests = bin->requests};
+}
+
+/* jemalloc does not count the slab that an arena allocates from (stats.arenas.<i>.bins). */
+static uint64_t count_nonfull(const struct bins *bins, size_t number)
+{
+    uint64_t count = bins->arenas->bins[number].nonfull, slabs = bins->arenas->bins[number].slabs;
+
+    if (!bins->has_nonfull)
+        return slabs;
+    for (size_t i = 1; i < bins->count; i++)
+        count += number < bins->arenas[i].bin_count && bins->arenas[i].bins[number].slabs > 0;
+    return count < slabs ? count : slabs;
 }
 
 static fault_code take_frag_classes(struct frag *frag, struct fault *fault)
@@ -37,8 +50,10 @@ static fault_code take_frag_classes(struct frag *frag, struct fault *fault)
     frag->classes = calloc(count + 1, sizeof *frag->classes);
     if (!frag->classes)
         return fault_set(fault, FAULT_INTERNAL, ENOMEM, "size classes", "out of memory");
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         frag->classes[i] = class_of(&all->bins[i]);
+        frag->classes[i].nonfull = count_nonfull(&frag->bins, i);
+    }
     frag->class_count = count;
     return FAULT_NONE;
 }

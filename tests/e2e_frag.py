@@ -54,6 +54,7 @@ class Frag(lib.TestCase):
         self.assertAlmostEqual(first["bytes"], waste, delta=0.02 * waste)
         self.assertGreaterEqual(told["parts"]["slabs"], first["class_bytes"])
         self.assertEqual(told["verdict"], "slabs")
+        self.assertGreater(first["least"], 0.9 * first["bytes"])
         self.assertRegex(
             told["answer"],
             r"\A[\d.]+(?: MiB)? of [\d.]+ MiB of waste are in 48-byte slabs pinned by .*\b%s \("
@@ -109,6 +110,20 @@ class Frag(lib.TestCase):
         first = told["rows"][0]
         self.assertGreater(first["class_left_behind"], 0.98 * first["class_bytes"])
         self.assertRegex(text, r"in the 48-byte slabs of 1 arena that no thread uses")
+
+    def test_full_slabs_beside(self):
+        """Most objects of that size are in full slabs, which pin nothing: nobody is blamed."""
+        process, waste = self.start_waster("beside", sample=9)
+        told = self.frag(process.pid)
+        cache, kept = told["rows"][0], told["rows"][1]
+        self.assertIn("cache_add", [call["function"] for call in cache["stack"]])
+        self.assertIn("keep_b", [call["function"] for call in kept["stack"]])
+        self.assertLess(cache["least"], 0.5 * cache["bytes"])
+        self.assertGreater(kept["most"], 0.5 * waste)
+        self.assertIn("it is not known who pins them", told["answer"])
+        self.assertNotIn("pinned by", told["answer"])
+        text = self.assert_ran(lib.run_tool("frag", process.pid)).text
+        self.assertRegex(text, r"\n\? +[\d.]+ MiB")
 
     def test_without_profiling(self):
         """The size class, and that nobody knows the stack."""

@@ -145,6 +145,12 @@ static bool is_rough(const struct waste_row *row)
     return row->error > (double)row->bytes / 2;
 }
 
+/* Another stack may have more of the objects that are not in full slabs. */
+static bool is_unsure(const struct waste_row *row)
+{
+    return row->least < (double)row->bytes / 2;
+}
+
 /* Why no stack is known, a clause. */
 static const char *why_no_stack(const struct frag_view *view)
 {
@@ -170,6 +176,25 @@ static void describe_untouched(const struct frag_view *view, const struct parts 
                  display_bytes(view->display, (double)untouched, text));
 }
 
+/* The stack that has most objects, if many of them may be in full slabs, is only the likeliest. */
+static void describe_unsure(const struct frag_view *view, const struct parts *parts, char *out,
+                            size_t size)
+{
+    const struct waste_row *row = &view->waste->rows[0];
+    const struct waste_class *class = &view->waste->classes[row->class];
+    char place[PLACE_TEXT_SIZE];
+    int len = describe_part(view, (double)waste_bytes(class), (double)parts->waste, out, size);
+
+    if (row->sample == TABLE_NONE)
+        strcpy(place, "objects that were not sampled");
+    else
+        place_text(view->samples, &view->samples->list[row->sample], place);
+    snprintf(out + len, size - (size_t)len,
+             " of waste are in %llu-byte slabs; it is not known who pins them: most objects are of "
+             "%s, but %.0f %% of all are in full slabs",
+             (unsigned long long)class->size, place, 100 * waste_full_part(class));
+}
+
 static void describe_slabs(const struct frag_view *view, const struct parts *parts, char *out,
                            size_t size)
 {
@@ -178,6 +203,10 @@ static void describe_slabs(const struct frag_view *view, const struct parts *par
     char place[PLACE_TEXT_SIZE];
     int len = is_rough(row) ? snprintf(out, size, "about ") : 0;
 
+    if (is_unsure(row)) {
+        describe_unsure(view, parts, out, size);
+        return;
+    }
     len += describe_part(view, (double)row->bytes, (double)parts->waste, out + len,
                          size - (size_t)len);
     if (row->sample == TABLE_NONE)
@@ -193,11 +222,14 @@ static const char *describe_answer(const struct frag_view *view, const struct pa
                                    enum verdict verdict, char out[ANSWER_BYTES])
 {
     static const char *const others[] = {
+        [VERDICT_NONE] = "",
+        [VERDICT_SLABS] = "in slabs",
         [VERDICT_PAGES] = "free pages, which jeattach purge returns",
         [VERDICT_PADDING] = "behind large objects, in their last pages",
         [VERDICT_PINNED] = "free pages that extent hooks have pinned: no purge returns them",
     };
-    const double bytes[] = {[VERDICT_PAGES] = (double)parts->returned,
+    const double bytes[] = {[VERDICT_SLABS] = (double)parts->bytes[PART_SLABS],
+                            [VERDICT_PAGES] = (double)parts->returned,
                             [VERDICT_PADDING] = (double)padding_in_memory(parts),
                             [VERDICT_PINNED] = (double)parts->bytes[PART_PINNED]};
     int len;
@@ -215,7 +247,7 @@ static const char *describe_answer(const struct frag_view *view, const struct pa
         snprintf(out + len, ANSWER_BYTES - (size_t)len, " of waste are %s", others[verdict]);
     }
     len = (int)strlen(out);
-    if (verdict != VERDICT_NONE)
+    if (verdict == VERDICT_PAGES || verdict == VERDICT_PADDING)
         describe_untouched(view, parts, out + len, ANSWER_BYTES - (size_t)len);
     return out;
 }
@@ -276,7 +308,7 @@ static bool is_counted(const struct frag_view *view, const struct parts *parts, 
     }
 }
 
-static void print_parts(const struct frag_view *view, const struct parts *parts, FILE *out)
+static void print_frag_parts(const struct frag_view *view, const struct parts *parts, FILE *out)
 {
     const struct stats_gauges *gauges = &view->frag->bins.gauges;
     char resident[DISPLAY_NUMBER_SIZE], allocated[DISPLAY_NUMBER_SIZE], text[DISPLAY_NUMBER_SIZE];
@@ -335,7 +367,10 @@ static uint32_t print_stack(const struct frag_view *view, const struct waste_row
     const struct waste_class *class = &view->waste->classes[row->class];
     char bytes[DISPLAY_NUMBER_SIZE];
 
-    fprintf(out, "%c%10s %6.1f%% %10.0f %6llu %9llu %7.1f%%%s\n", is_rough(row) ? '~' : ' ',
+    fprintf(out, "%c%10s %6.1f%% %10.0f %6llu %9llu %7.1f%%%s\n",
+            is_unsure(row)  ? '?'
+            : is_rough(row) ? '~'
+                            : ' ',
             display_bytes(view->display, (double)row->bytes, bytes),
             display_percent((double)row->bytes, (double)view->waste->bytes), row->objects,
             (unsigned long long)class->size, (unsigned long long)class->slabs,
@@ -374,16 +409,21 @@ static void print_hidden(const struct frag_view *view, size_t shown, FILE *out)
 
 static void print_table_notes(const struct frag_view *view, size_t shown, FILE *out)
 {
-    bool rough = false, mixed = false, unknown = false;
+    bool rough = false, mixed = false, unknown = false, unsure = false;
 
     for (size_t i = 0; i < shown; i++) {
         const struct waste_row *row = &view->waste->rows[i];
-        rough |= is_rough(row);
+        unsure |= is_unsure(row);
+        rough |= is_rough(row) && !is_unsure(row);
         mixed |= row->mixed;
         unknown |= row->sample == TABLE_NONE;
     }
     if (rough)
         fputs("~: few samples, the error is more than half of it\n", out);
+    if (unsure)
+        fputs("?: objects in full slabs pin nothing, and most of this stack may be in those: the "
+              "share may be much\n   smaller, and that of another stack of the same size larger\n",
+              out);
     if (mixed)
         fputs("mixed sizes: the mean size of the stack is between two size classes, which is a "
               "guess\n",
@@ -454,7 +494,7 @@ void frag_print(const struct frag_view *view, FILE *out)
 
     make_parts(view, &parts);
     print_frag_answer(view, &parts, out);
-    print_parts(view, &parts, out);
+    print_frag_parts(view, &parts, out);
     print_left(view, out);
     print_stacks(view, out);
     print_next(view, &parts, out);
@@ -490,12 +530,15 @@ static void json_frag_row(const struct frag_view *view, const struct waste_row *
     json_item_begin(json);
     json_number(json, "bytes", row->bytes);
     json_rounded(json, "error", trunc(row->error));
+    json_rounded(json, "least", trunc(row->least));
+    json_rounded(json, "most", trunc(row->most));
     json_rounded(json, "objects", trunc(row->objects));
     json_bool(json, "mixed", row->mixed);
     json_number(json, "size", class->size);
     json_number(json, "class_bytes", waste_bytes(class));
     json_number(json, "class_objects", class->objects);
     json_number(json, "slabs", class->slabs);
+    json_number(json, "nonfull", class->nonfull);
     json_number(json, "per_slab", class->per_slab);
     json_number(json, "class_left_behind", frag_left_behind(view->frag, class->size).bytes);
     json_stack(view, row, json);

@@ -4,6 +4,7 @@
  *   survivors  churn_a fills slabs of 48 bytes, and one object of each slab, of keep_b, stays
  *   resized    sessions of 48 bytes are replaced by fewer ones of 64; some of the old ones stay
  *   left       a thread has ended, and what it keeps pins slabs of its arena
+ *   beside     one object of each slab stays, and a full cache has far more objects of that size
  *   full       nothing is freed
  *
  * It prints "ready SIZE WASTE": the size class, and the bytes that are free in its slabs by
@@ -88,11 +89,11 @@ __attribute__((noinline)) static void *session_new(size_t size)
 }
 
 /* Its slabs are full: it must not be blamed. */
-__attribute__((noinline)) static void cache_add(void)
+__attribute__((noinline)) static void cache_add(size_t size)
 {
     static void *volatile last;
 
-    last = fill(128, 'c');
+    last = fill(size, 'c');
     (void)last;
 }
 
@@ -136,6 +137,13 @@ static size_t leave(void)
     return 48;
 }
 
+static size_t stand_beside(void)
+{
+    for (size_t i = 0; i < OBJECTS / 10; i++)
+        cache_add(48);
+    return survive();
+}
+
 static size_t keep_all(void)
 {
     for (size_t i = 0; i < OBJECTS; i++)
@@ -154,10 +162,11 @@ int main(int argc, char **argv)
     if (!mallctl)
         return 2;
     for (size_t i = 0; i < SOME; i++)
-        cache_add();
+        cache_add(128);
     size = strcmp(mode, "survivors") == 0 ? survive()
            : strcmp(mode, "resized") == 0 ? resize()
            : strcmp(mode, "left") == 0    ? leave()
+           : strcmp(mode, "beside") == 0  ? stand_beside()
                                           : keep_all();
     mallctl("thread.tcache.flush", NULL, NULL, NULL, 0);
     printf("ready %zu %zu\n", size, waste_of(size));

@@ -221,12 +221,44 @@ static void test_hostile(void)
                 const struct waste_row *row = &made.waste.rows[i];
                 CHECK(row->bytes <= waste_bytes(&classes[row->class]) && row->bytes);
                 CHECK(isfinite(row->error) && row->error >= 0 && isfinite(row->objects));
+                CHECK(isfinite(row->least) && row->least >= 0 && isfinite(row->most));
                 CHECK(i == 0 || made.waste.rows[i - 1].bytes >= row->bytes);
             }
             CHECK(sum(&made.waste) == made.waste.bytes || made.waste.bytes == UINT64_MAX);
         }
         unmake(&made);
     }
+}
+
+/* 3 of 4 objects are in full slabs: all of those that pin may be of the smaller stack, or none. */
+static void test_full_slabs(void)
+{
+    static const char text[] = PERIOD "@ 0x1101\n t*: 800: 38400 [0: 0]\n"
+                                      "@ 0x1201\n t*: 200: 9600 [0: 0]\n" MAPS;
+    struct waste_class class = {
+        .size = 48, .objects = 85000, .slabs = 1250, .nonfull = 1001, .per_slab = 256};
+    struct made made;
+
+    CHECK(fabs(waste_full_part(&class) - 0.75) < 0.001);
+    if (CHECK(make(&made, text, &class, 1)) && CHECK(made.waste.count == 2)) {
+        const struct waste_row *rows = made.waste.rows;
+        const double whole = (double)made.waste.bytes;
+        CHECK(row_is(&made, 0, "keep", 48, 0.79 * whole, 0.81 * whole));
+        /* 0.2 and 0.8, and two standard deviations of a share of 0.8 among 1000 samples, times 4 */
+        CHECK(rows[0].least < 0.2 * whole && rows[0].least > 0.08 * whole);
+        CHECK(rows[0].most == whole && rows[1].least == 0);
+        CHECK(rows[1].most > 0.8 * whole && rows[1].most < 0.92 * whole);
+    }
+    unmake(&made);
+    class.nonfull = class.slabs;
+    CHECK(waste_full_part(&class) == 0);
+    if (CHECK(make(&made, text, &class, 1)) && CHECK(made.waste.count == 2))
+        for (size_t i = 0; i < 2; i++) {
+            const struct waste_row *row = &made.waste.rows[i];
+            CHECK(fabs(row->least + row->error - (double)row->bytes) < 10);
+            CHECK(fabs(row->most - row->error - (double)row->bytes) < 10);
+        }
+    unmake(&made);
 }
 
 static void test_without_profile(void)
@@ -256,6 +288,7 @@ int main(void)
     test_mixed();
     test_near();
     test_not_in_slabs();
+    test_full_slabs();
     test_hostile();
     test_without_profile();
     return check_result();
