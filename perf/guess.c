@@ -149,7 +149,7 @@ static bool find_call(struct walker *walker, const struct guess *guess, struct f
     struct found found;
 
     best->target = 0;
-    for (size_t i = 0; i < WORDS_MAX; i++) {
+    for (size_t i = 0; i < WORDS_MAX && walker->words_left; i++, walker->words_left--) {
         remote_addr at = guess->sp + i * sizeof found.address;
         if (at + sizeof found.address > walker->stack_end || at >= end)
             break;

@@ -6,10 +6,12 @@
 #include <string.h>
 
 /*
- * A program in steady state shows some thousand different return addresses. Rows of
- * functions that are not in use are not touched, so that they take no memory.
+ * A program in steady state shows some thousand different return addresses. Slots that
+ * are not in use are not touched, so that they take no memory.
  */
-enum { SLOTS = 8192 };
+#ifndef ROWS_BITS /* the fuzz targets set another one */
+#define ROWS_BITS 13
+#endif
 
 struct slot {
     remote_addr pc; /* 0: empty */
@@ -31,7 +33,7 @@ struct rows {
     const struct modules *modules;
     struct source *sources; /* one for each module */
     struct cfi_reader reader;
-    struct slot slots[SLOTS];
+    struct slot slots[1 << ROWS_BITS];
 };
 
 struct rows *rows_new(const struct target *target, struct memory *memory,
@@ -121,7 +123,7 @@ static void slot_fill(struct rows *rows, struct slot *slot, remote_addr pc)
 
 const struct cfi_row *rows_at(struct rows *rows, remote_addr pc, bool *code)
 {
-    struct slot *slot = &rows->slots[(pc * 0x9e3779b97f4a7c15) >> 51];
+    struct slot *slot = &rows->slots[(pc * 0x9e3779b97f4a7c15) >> (64 - ROWS_BITS)];
 
     if (slot->pc != pc || !pc)
         slot_fill(rows, slot, pc);

@@ -7,6 +7,7 @@
 enum {
     EXPRESSION_MAX = 1024,
     STACK_MAX = 64 << 20, /* bytes; larger stacks are rare */
+    CHAIN_MAX = 1024,     /* addresses; the kernel stops at 127 (kernel.perf_event_max_stack) */
     CONTEXTS = 4095,      /* the highest values in a chain are marks (PERF_CONTEXT_MAX) */
 };
 
@@ -213,6 +214,7 @@ static bool begin(struct walker *walker, const struct user_state *state)
     *frame = (struct frame){.exact = true};
     walker->state = state;
     walker->guesses = 0;
+    walker->words_left = WORDS_OF_WALK;
     if (++walker->walks % WALKS_KEPT == 0)
         memset(walker->returns, 0, sizeof walker->returns);
     for (unsigned i = 0; i < MACHINE_REGS; i++) {
@@ -228,21 +230,46 @@ static bool begin(struct walker *walker, const struct user_state *state)
     return frame->known >> machine.pc & 1;
 }
 
+/* Returns how many calls, back from the last one, are those of the chain back from `at`. */
+static size_t count_agreed(const struct user_state *state, size_t at, const remote_addr *calls,
+                           size_t count)
+{
+    size_t n = 0;
+
+    while (n <= at && n < count && state->chain[at - n] == calls[count - 1 - n])
+        n++;
+    return n;
+}
+
+/* Finds the last call in the chain, by those before it, too: a recursion repeats its addresses. */
+static size_t find_in_chain(const struct user_state *state, const remote_addr *calls, size_t count)
+{
+    size_t best = 0, at = state->chain_len;
+
+    for (size_t i = 0; i < state->chain_len && i < CHAIN_MAX; i++) {
+        size_t n = count_agreed(state, i, calls, count);
+        if (n > best) {
+            best = n;
+            at = i;
+        }
+    }
+    return at;
+}
+
 /*
  * Appends what the kernel has found by frame pointers beyond the last call: it sees the
  * whole stack, and other stacks that the frame pointers lead to.
  */
 static void append_chain(struct walker *walker, remote_addr *calls, size_t *count)
 {
-    const uint64_t *chain = walker->state->chain;
-    size_t len = walker->state->chain_len, at = len;
-    for (size_t i = len; i-- > 0 && at == len;)
-        if (chain[i] == calls[*count - 1])
-            at = i;
-    for (size_t i = at; i + 1 < len && *count < WALK_DEPTH_MAX; i++) {
-        if (chain[i + 1] > UINT64_MAX - CONTEXTS || !walker_return(walker, chain[i + 1]))
+    const struct user_state *state = walker->state;
+    size_t at = find_in_chain(state, calls, *count);
+
+    for (size_t i = at; i + 1 < state->chain_len && *count < WALK_DEPTH_MAX; i++) {
+        remote_addr next = state->chain[i + 1];
+        if (next > UINT64_MAX - CONTEXTS || !walker_return(walker, next))
             return;
-        calls[(*count)++] = chain[i + 1];
+        calls[(*count)++] = next;
         walker->guesses++;
     }
 }

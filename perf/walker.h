@@ -13,7 +13,7 @@ struct frame {
 
 enum step { STEP_DONE, STEP_OUTERMOST, STEP_CUT, STEP_LOST };
 
-enum { RETURN_BITS = 12, WALKS_KEPT = 4096 };
+enum { RETURN_BITS = 12, WALKS_KEPT = 4096, WORDS_OF_WALK = 4096 };
 
 /* What is known of a word of the stack that may be a return address. */
 struct return_slot {
@@ -32,6 +32,7 @@ struct walker {
     remote_addr stack_start, stack_end; /* of the copy */
     bool cut;                           /* a word behind the copy was needed */
     size_t guesses;
+    unsigned words_left; /* that may be looked at as return addresses in this walk */
     /* Kept for some walks: a JIT compiler may put other code to an address. */
     struct return_slot returns[1 << RETURN_BITS];
     unsigned walks;
