@@ -13,16 +13,17 @@
 #include <errno.h>
 #include <string.h>
 
-#define LOOK_NS     1000000000u /* from the first measurement to the last, at least */
-#define STEP_NS     100000000u  /* between two of them */
-#define FRESH_NS    (60 * 1000000000ull)
-#define PARTS_BYTES ((uint64_t)4 << 30) /* smaps took 5 ms per GiB of pages of 4 KiB */
-#define SMAPS_LIMIT ((size_t)32 << 20)
-#define TEXT_LIMIT  ((size_t)32 << 20)  /* of a profile */
-#define LIVE_LIMIT  ((uint64_t)8 << 30) /* of memory whose records are read */
-#define FREE_LEAST  ((double)(8 << 20)) /* bytes of free memory that are worth a step */
+#define LOOK_NS      1000000000u /* from the first measurement to the last, at least */
+#define STEP_NS      100000000u  /* between two of them */
+#define FRESH_NS     (60 * 1000000000ull)
+#define PARTS_BYTES  ((uint64_t)4 << 30) /* smaps took 5 ms per GiB of pages of 4 KiB */
+#define SHARED_LEAST 0.8                 /* of the growth of the RSS is a growth of its cgroup */
+#define SMAPS_LIMIT  ((size_t)32 << 20)
+#define TEXT_LIMIT   ((size_t)32 << 20)  /* of a profile */
+#define LIVE_LIMIT   ((uint64_t)8 << 30) /* of memory whose records are read */
+#define FREE_LEAST   ((double)(8 << 20)) /* bytes of free memory that are worth a step */
 
-enum { STACKS_MAX = 1024, PARTS_MAPPINGS = 20000, STEPS_LEAST = 8 };
+enum { STACKS_MAX = 1024, PARTS_MAPPINGS = 20000 };
 
 /* What is open from the first measurement to the last. */
 struct look {
@@ -57,7 +58,9 @@ static void measure_process(struct look *look)
     if (resident_read(target->proc, target_via(target), &now) != 0)
         return;
     explain->resident = now;
-    rise_add(&explain->points, clock_now(), now.rss + now.swap);
+    bool apart = now.anonymous || now.files || now.shared;
+    rise_add(&explain->points, clock_now(), (apart ? now.anonymous : now.rss) + now.swap);
+    rise_add(&explain->rss_points, clock_now(), now.rss);
 }
 
 static void measure_limit(struct look *look)
@@ -90,15 +93,13 @@ static void begin_look(struct look *look, struct explain *explain)
     measure_all(look);
 }
 
-/* The first measurements are of the time of the other reads, the rest at equal distances. */
-static fault_code continue_look(struct look *look, struct fault *fault)
+static fault_code wait_and_measure(struct look *look, struct fault *fault)
 {
     const struct target *target = &look->explain->attachment->target;
-    uint64_t end = look->began + LOOK_NS, least = clock_now() + STEPS_LEAST * STEP_NS;
+    uint64_t end = look->began + LOOK_NS;
     enum pause_end ended = PAUSE_OVER;
 
-    end = least > end ? least : end;
-    for (uint64_t at = clock_now(); at < end && ended == PAUSE_OVER; at = clock_now()) {
+    for (uint64_t at = look->began; at < end && ended == PAUSE_OVER; at += STEP_NS) {
         const struct pause pause = {
             .until = at + STEP_NS, .interrupted = interrupt_flag(), .target = target};
         ended = pause_until(&pause);
@@ -110,6 +111,20 @@ static fault_code continue_look(struct look *look, struct fault *fault)
     return target_check(target, fault);
 }
 
+/*
+ * More shared memory and files in the RSS are new memory only if the cgroup uses more as well:
+ * others may have made what this process touches first now.
+ */
+static void judge_shared(struct explain *explain)
+{
+    const struct rise *all = &explain->rss_rise, *group = &explain->use_rise;
+
+    if (explain->rise.state != RISE_GROWING && all->state == RISE_GROWING && explain->limited &&
+        !explain->machine && group->state == RISE_GROWING &&
+        group->per_second >= SHARED_LEAST * all->per_second)
+        explain->rise = *all;
+}
+
 static void end_look(struct look *look)
 {
     struct explain *explain = look->explain;
@@ -117,7 +132,9 @@ static void end_look(struct look *look)
     struct pressure now;
 
     explain->rise = rise_judge(&explain->points);
+    explain->rss_rise = rise_judge(&explain->rss_points);
     explain->use_rise = rise_judge(&explain->use_points);
+    judge_shared(explain);
     explain->has_pressure =
         explain->has_pressure && ns && pressure_read(&look->pressure, &now) &&
         now.stalled_us[PRESSURE_SOME] >= look->stalled.stalled_us[PRESSURE_SOME];
@@ -174,6 +191,11 @@ static void read_parts(struct explain *explain)
     explain->parts_err = -resident_parts_read(target->proc, target_via(target), SMAPS_LIMIT,
                                               pointers, count, &explain->parts);
     explain->parts_state = explain->parts_err ? PARTS_DENIED : PARTS_READ;
+    if (explain->parts_err)
+        return;
+    explain->resident.rss = explain->parts.rss; /* exact: the other is summed up in batches */
+    if (explain->resident.peak < explain->parts.rss)
+        explain->resident.peak = explain->parts.rss;
 }
 
 /* ---- jemalloc ---- */
@@ -417,12 +439,16 @@ fault_code explain_read(struct explain *explain, const struct fault *found, stru
 
     explain->no_heap = *found;
     begin_look(&look, explain);
+    rc = wait_and_measure(&look, fault);
+    if (rc == FAULT_NONE)
+        read_parts(explain);
+    end_look(&look);
+    if (rc != FAULT_NONE)
+        return rc;
     read_circumstances(explain);
-    read_parts(explain);
     if (found->code == FAULT_NONE)
         read_jemalloc(explain);
-    rc = continue_look(&look, fault);
-    end_look(&look);
+    rc = target_check(&explain->attachment->target, fault);
     if (rc == FAULT_NONE)
         judge_explained(explain);
     return rc;

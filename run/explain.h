@@ -47,8 +47,14 @@ struct explain {
     enum parts_state parts_state;
     int parts_err;
     struct resident_parts parts;
-    struct rise_points points; /* RSS and swap */
+    /*
+     * Memory of its own: anonymous and swapped; where the kernel does not count that apart, the
+     * RSS and swap. Touching shared memory or a file makes only the RSS grow.
+     */
+    struct rise_points points;
     struct rise rise;
+    struct rise_points rss_points; /* the RSS */
+    struct rise rss_rise;
 
     bool limited;         /* the next three are known */
     struct limit_use use; /* of the cgroup that is nearest to its limit, or of the machine */

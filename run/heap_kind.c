@@ -66,8 +66,3 @@ unsigned heap_kinds_find(const struct modules *modules, const struct target *tar
         kinds &= ~libc;
     return kinds;
 }
-
-bool heap_kind_is_managed(enum heap_kind kind)
-{
-    return kind >= HEAP_GO;
-}

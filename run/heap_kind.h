@@ -25,5 +25,3 @@ enum heap_kind {
  */
 unsigned heap_kinds_find(const struct modules *modules, const struct target *target,
                          struct memory *memory);
-/* True if programs in this language allocate in a heap of its run-time system. */
-bool heap_kind_is_managed(enum heap_kind kind);

@@ -14,13 +14,15 @@ import lib
 PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
 MIB = 1 << 20
 LINES, COLUMNS = 24, 80
-# Holds some memory, says so, and then takes 4 MiB more every 50 ms until it holds `most`.
+# Holds some memory, says so, and then takes 4 MiB more every 50 ms until it holds `most`: private
+# memory, or shared memory, which is new because its cgroup grows as well.
 GROWING = """
 import mmap, sys, time
 step, most = 4 << 20, int(sys.argv[1])
+kind = mmap.MAP_SHARED if sys.argv[2] == 'shared' else mmap.MAP_PRIVATE
 kept = []
 def take():
-    area = mmap.mmap(-1, step)
+    area = mmap.mmap(-1, step, flags=kind | mmap.MAP_ANONYMOUS)
     area.write(b"x" * step)
     kept.append(area)
 take()
@@ -129,7 +131,8 @@ class Explain(allocators.TestCase):
         pages = objects["in_use"] + objects["free_between"]
         self.assertLess(abs(pages - counts["active"]), MIB, (objects, counts))
         self.assertGreater(objects["in_use"], counts["allocated"] / 2)
-        self.assertRegex(text, r"(?m)^jemalloc     5\.3\.0: .* in use, .* free between them; counted ")
+        self.assertRegex(
+            text, r"(?m)^jemalloc     5\.3\.0: .* in use, .* free between them; counted ")
         self.assertNotEqual(answer["next"]["step"], "stats")
 
     def test_nothing_is_touched(self):
@@ -143,7 +146,8 @@ class Explain(allocators.TestCase):
     def test_growing_below_a_limit(self):
         group = groups.MemoryGroup("jeattach-explain-%d" % os.getpid(), 4096 * MIB)
         self.addCleanup(group.remove)
-        process = self.started(PYTHON, "-c", GROWING, str(3000 * MIB), preexec_fn=group.enter)
+        process = self.started(PYTHON, "-c", GROWING, str(3000 * MIB), "shared",
+                               preexec_fn=group.enter)
         text, answer = self.explain(process.pid)
         self.assertEqual(answer["growth"]["state"], "growing", answer)
         self.assertEqual((answer["limit"]["of"], answer["limit"]["bytes"]), ("cgroup", 4096 * MIB))
@@ -163,7 +167,7 @@ class Explain(allocators.TestCase):
         """The same with jemalloc: the step is leak."""
         allocator = self.allocator("5.3.0")
         process = self.started(
-            PYTHON, "-c", GROWING, str(2000 * MIB),
+            PYTHON, "-c", GROWING, str(2000 * MIB), "private",
             env=lib.tool_environment({"LD_PRELOAD": self.preloaded(allocator),
                                       "MALLOC_CONF": "prof:true,lg_prof_sample:16"}))
         _, answer = self.explain(process.pid)

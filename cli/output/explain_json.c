@@ -37,6 +37,7 @@ static void growth_json(const struct explain *explain, struct json *json)
     json_object_begin(json, "growth");
     json_text(json, "state", states[explain->rise.state]);
     json_signed(json, "bytes", explain->rise.change);
+    json_signed(json, "rss_bytes", explain->rss_rise.change);
     json_number(json, "ns", explain->rise.ns);
     if (explain_time_left(explain, &left))
         json_number(json, "limit_in_ns", left);

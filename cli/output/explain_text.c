@@ -67,7 +67,7 @@ static void print_limit(const struct explain *explain, FILE *out)
     units_bytes((double)use->used, used);
     units_bytes((double)explain_space_left(explain), left);
     if (explain->events.has_peak && !explain->machine)
-        snprintf(peak, sizeof peak, "; at most %s",
+        snprintf(peak, sizeof peak, " (%s at most)",
                  units_bytes((double)explain->events.peak, text));
     print_labelled(out, "limit", "%s (%s): %s used%s, %s left", limit,
                    explain->machine ? "machine, no cgroup limit" : "its cgroup", used, peak, left);
@@ -92,11 +92,12 @@ static void print_pressure(const struct explain *explain, FILE *out)
 
 static void print_explained_change(const struct explain *explain, FILE *out)
 {
-    const struct rise *rise = &explain->rise;
-    char change[UNITS_TEXT], time[UNITS_TEXT], peak[UNITS_TEXT], age[UNITS_TEXT];
+    const struct rise *rise = &explain->rise, *rss = &explain->rss_rise;
+    char change[UNITS_TEXT], own[UNITS_TEXT], time[UNITS_TEXT], peak[UNITS_TEXT], age[UNITS_TEXT];
 
-    print_labelled(out, "change", "%s in %s; largest RSS so far %s; started %s ago",
-                   units_change((double)rise->change, change), units_duration(rise->ns, time),
+    print_labelled(out, "change", "RSS %s, its own memory %s in %s; at most %s; started %s ago",
+                   units_change((double)rss->change, change),
+                   units_change((double)rise->change, own), units_duration(rise->ns, time),
                    units_bytes((double)explain->resident.peak, peak),
                    units_duration(explain->age_ns, age));
 }
@@ -231,6 +232,15 @@ static void print_jemalloc_counts(const struct explain *explain, const char *ver
                        reading->state == GAUGES_NEVER ? ": nothing has counted yet" : "");
 }
 
+static void print_others(const struct explain *explain, const char *others, FILE *out)
+{
+    enum heap_kind collector = heap_kinds_collector(explain->heaps);
+    const char *tool = collector == HEAP_KINDS ? NULL : heap_kind_tool(collector);
+
+    print_labelled(out, "allocator", "%s; no jemalloc%s%s", others, tool ? "; its objects: " : "",
+                   tool ? tool : "");
+}
+
 static void print_allocators(const struct explain *explain, const struct subject *subject,
                              FILE *out)
 {
@@ -246,7 +256,7 @@ static void print_allocators(const struct explain *explain, const struct subject
     }
     message_cause(subject, &explain->no_heap, cause, sizeof cause);
     if (explain->facts.readable && explain->no_heap.code == FAULT_NO_ALLOCATOR)
-        print_labelled(out, "allocator", "%s; no jemalloc", *others ? others : "not recognized");
+        print_others(explain, *others ? others : "not recognized", out);
     else
         print_labelled(out, explain->facts.readable ? "allocator" : "not read", "%s", cause);
 }
@@ -259,7 +269,7 @@ static void print_explained_site(const struct sites *sites, const struct site *s
     struct line line;
 
     line_init(&line, text, sizeof text, COLUMNS);
-    line_printf(&line, "  %20s %6.1f %%  ", units_bytes(bytes, size),
+    line_printf(&line, "  %9s %5.1f %%  ", units_bytes(bytes, size),
                 all > 0 ? 100 * bytes / all : 0);
     for (uint32_t i = 0; i < site->call_count && line_space(&line) >= CALL_LEAST; i++) {
         if (i)
@@ -288,7 +298,7 @@ static void print_classes(const struct explain *explain, FILE *out)
     char size[UNITS_TEXT], bytes[UNITS_TEXT];
 
     for (size_t i = 0; i < EXPLAIN_CLASSES && live->largest[i].bytes; i++)
-        fprintf(out, "  %20s %6.1f %%  %s%" PRIu64 " object%s of %s\n",
+        fprintf(out, "  %9s %5.1f %%  %s%" PRIu64 " object%s of %s\n",
                 units_bytes((double)live->largest[i].bytes, bytes),
                 100 * (double)live->largest[i].bytes / (double)live->in_use,
                 live->share < 1 ? "about " : "", live->largest[i].objects,

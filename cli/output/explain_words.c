@@ -67,6 +67,7 @@ static void write_use(const struct explain *explain, char *out)
 
 static void write_growing(const struct explain *explain, char *out)
 {
+    enum heap_kind collector = heap_kinds_collector(explain->heaps);
     char rate[UNITS_TEXT], about[32];
     uint64_t left;
 
@@ -77,6 +78,16 @@ static void write_growing(const struct explain *explain, char *out)
                      explain->machine ? ": the memory of the machine is used up in %s"
                                       : ": the limit is reached in %s",
                      explain_about(left, about));
+    if (collector != HEAP_KINDS)
+        append_words(out, ", unless its garbage collector frees memory");
+}
+
+/* "a second", for the usual time of the look. */
+static const char *time_words(uint64_t ns, char out[UNITS_TEXT])
+{
+    if (ns < 3ull * SECOND_NS / 2)
+        return strcpy(out, "a second");
+    return units_duration(ns, out);
 }
 
 static void write_rise(const struct explain *explain, char *out)
@@ -84,13 +95,16 @@ static void write_rise(const struct explain *explain, char *out)
     double change = (double)explain->rise.change;
     char amount[UNITS_TEXT], time[UNITS_TEXT];
 
-    units_duration(explain->rise.ns, time);
+    time_words(explain->rise.ns, time);
     switch (explain->rise.state) {
     case RISE_UNKNOWN:
         append_words(out, "; whether it grows is not known");
         break;
     case RISE_NONE:
         append_words(out, " and did not grow within %s", time);
+        if (explain->rss_rise.state == RISE_GROWING)
+            append_words(out, "; it touches %s more of shared memory and files",
+                         units_rate(explain->rss_rise.per_second, amount) + 1);
         break;
     case RISE_GROWING:
         write_growing(explain, out);
@@ -159,7 +173,7 @@ static const struct {
     [STEP_LEAK] = {"leak", "leak", " -d 60s",
                    "it grows; this shows which calls allocate what stays"},
     [STEP_GROW] = {"grow", "grow", " -d 60s",
-                   "this shows which calls make its memory grow, in any program"},
+                   "it grows; this shows which calls use the new memory, without profiling"},
     [STEP_PURGE] = {"purge", "purge", "",
                     "jemalloc keeps free pages, and this returns them to the kernel"},
     [STEP_FRAG] = {"frag", "frag", "",
@@ -225,6 +239,28 @@ const char *heap_kind_name(enum heap_kind kind)
     };
 
     return names[kind];
+}
+
+enum heap_kind heap_kinds_collector(unsigned kinds)
+{
+    static const enum heap_kind collectors[] = {HEAP_JVM, HEAP_V8, HEAP_GO, HEAP_DOTNET};
+
+    for (size_t i = 0; i < sizeof collectors / sizeof *collectors; i++)
+        if (kinds & 1u << collectors[i])
+            return collectors[i];
+    return HEAP_KINDS;
+}
+
+const char *heap_kind_tool(enum heap_kind kind)
+{
+    static const char *const tools[HEAP_KINDS] = {
+        [HEAP_JVM] = "jcmd PID GC.class_histogram",
+        [HEAP_V8] = "node --inspect",
+        [HEAP_GO] = "/debug/pprof/heap",
+        [HEAP_DOTNET] = "dotnet-gcdump",
+    };
+
+    return tools[kind];
 }
 
 const char *heap_kinds_text(unsigned kinds, char *out, size_t size)

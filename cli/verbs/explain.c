@@ -70,9 +70,10 @@ const struct verb verb_explain = {
              "Works on every process, also without jemalloc, stopped, frozen or traced, and\n"
              "without any right as far as /proc shows it. Nothing is called and nothing is\n"
              "stopped. It takes about a second, for which it watches the RSS.\n",
-    .notes = "Growth is reported only if the RSS rises by 256 KiB or more within that second;\n"
-             "a slower leak needs a longer look: jeattach grow, leak, or watch. Time left is\n"
-             "the space below the limit divided by the rate of that second.\n"
+    .notes = "Growth is reported only if its own memory, anonymous or swapped, rises by 256\n"
+             "KiB or more within that second; a slower leak needs a longer look: jeattach\n"
+             "grow, leak, or watch. Time left is the space below the limit divided by the\n"
+             "rate of that second.\n"
              "\n"
              "Objects in use are counted now, from the records of jemalloc 5.0 and later.\n"
              "Counts of free pages are those of the last call that counted, with their age;\n"
