@@ -236,6 +236,11 @@ uint64_t target_file_size_limit(const struct target *target)
     return soft_limit(target, "Max file size");
 }
 
+uint64_t target_space_limit(const struct target *target)
+{
+    return soft_limit(target, "Max address space");
+}
+
 uint64_t target_stack_limit(const struct target *target)
 {
     return soft_limit(target, "Max stack size");

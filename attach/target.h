@@ -114,6 +114,8 @@ fault_code target_check_end(const struct target *target, struct fault *fault);
 uint64_t target_file_size_limit(const struct target *target);
 /* Returns its RLIMIT_STACK, the largest size of its first thread's stack, in the same way. */
 uint64_t target_stack_limit(const struct target *target);
+/* Returns its RLIMIT_AS, the largest size of its address space, in the same way. */
+uint64_t target_space_limit(const struct target *target);
 
 /*
  * Returns its resident memory in bytes (VmRSS); 0: unknown. Cheap: does not walk

@@ -61,6 +61,7 @@ struct explain {
     bool machine;         /* it is the machine */
     struct rise_points use_points;
     struct rise use_rise; /* of its use */
+    uint64_t space;       /* RLIMIT_AS, for resident.size, bytes; UINT64_MAX: none */
     struct group_events events;
     bool has_pressure, pressure_of_host;
     double stalled; /* share of the time in which some task of the cgroup waited for memory */

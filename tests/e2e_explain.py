@@ -4,6 +4,7 @@ import concurrent.futures
 import json
 import os
 import re
+import resource
 import signal
 import sys
 
@@ -13,6 +14,7 @@ import lib
 
 PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
 MIB = 1 << 20
+SPACE = 4 << 30
 LINES, COLUMNS = 24, 80
 # Holds some memory, says so, and then takes 4 MiB more every 50 ms until it holds `most`: private
 # memory, or shared memory, which is new because its cgroup grows as well.
@@ -83,8 +85,11 @@ class Explain(allocators.TestCase):
         self.assertLess(abs(sum(parts[name] for name in names) - answer["rss"]), 2 * MIB, parts)
 
     def test_without_jemalloc(self):
-        process = self.idle()
+        process = self.idle(
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (SPACE, SPACE)))
         text, answer = self.explain(process.pid)
+        self.assertEqual(answer["rlimit_as"], SPACE)
+        self.assertRegex(text, r"(?m)^RLIMIT_AS    4 GiB of address space: .* are mapped$")
         self.assertIn("glibc malloc", answer["allocators"])
         self.assertIn("Python", answer["allocators"])
         self.assertNotIn("jemalloc", answer)

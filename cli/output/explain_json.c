@@ -199,6 +199,10 @@ void explain_json(const struct explain *explain, const struct subject *subject, 
     json_number(json, "age_ns", explain->age_ns);
     json_number(json, "threads", explain->threads);
     limit_json(explain, json);
+    if (explain->space != UINT64_MAX) {
+        json_number(json, "rlimit_as", explain->space);
+        json_number(json, "address_space", explain->resident.size);
+    }
     growth_json(explain, json);
     json_number(json, "rss", explain->resident.rss);
     json_number(json, "peak", explain->resident.peak);

@@ -73,6 +73,17 @@ static void print_limit(const struct explain *explain, FILE *out)
                    explain->machine ? "machine, no cgroup limit" : "its cgroup", used, peak, left);
 }
 
+/* Few processes have one, and then malloc fails before any other limit. */
+static void print_space(const struct explain *explain, FILE *out)
+{
+    char limit[UNITS_TEXT], size[UNITS_TEXT];
+
+    if (explain->space != UINT64_MAX)
+        print_labelled(out, "RLIMIT_AS", "%s of address space: %s are mapped",
+                       units_bytes((double)explain->space, limit),
+                       units_bytes((double)explain->resident.size, size));
+}
+
 static void print_pressure(const struct explain *explain, FILE *out)
 {
     const char *whose = explain->pressure_of_host ? "of the machine" : "of its cgroup";
@@ -344,6 +355,7 @@ void explain_print(const struct explain *explain, const struct subject *subject,
 
     print_row_text("", explain_verdict(explain, verdict), ROW_LINES + 1, out);
     print_limit(explain, out);
+    print_space(explain, out);
     print_pressure(explain, out);
     print_explained_change(explain, out);
     print_explained_rss(explain, out);
