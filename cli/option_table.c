@@ -11,8 +11,8 @@
 const struct option_row option_rows[] = {
     {"when", '\0', OPTION_RULE, 0, TAKES_RULES, 0, OPTIONS_OF_VERB, "RULE",
      "write a profile when this rule holds; up to 8 rules (required)"},
-    {"duration", 'd', OPTION_DURATION, AT(duration_ns), TAKES_DURATION | TAKES_GROW, 0,
-     OPTIONS_OF_VERB, "D", "how long to sample: 30s (default), 5m, 1h"},
+    {"duration", 'd', OPTION_DURATION, AT(duration_ns), TAKES_DURATION | TAKES_GROW | TAKES_STATS,
+     0, OPTIONS_OF_VERB, "D", "how long to sample: 30s (default), 5m, 1h"},
     {"for", '\0', OPTION_DURATION, AT(duration_ns), TAKES_RECENT, 0, OPTIONS_OF_VERB, "D",
      "the same as --duration"},
     {"last", '\0', OPTION_NUMBER, AT(last), TAKES_RECENT, 0, OPTIONS_OF_VERB, "N",
@@ -73,8 +73,9 @@ const struct option_row option_rows[] = {
      "switch profiling on at the start, and back at the end"},
     {"share", '\0', OPTION_NUMBER, AT(share), TAKES_REFRESH, 0, OPTIONS_OF_VERB, "N",
      "percentage of the time for which a thread may be stopped (default 1)"},
-    {"sort", '\0', OPTION_TEXT, AT(report.sort), TAKES_REFRESH | TAKES_RECENT | TAKES_FILE, 0,
-     OPTIONS_OF_VERB, "BY", "cur: by the memory that a site holds (default); growth"},
+    {"sort", '\0', OPTION_TEXT, AT(report.sort),
+     TAKES_REFRESH | TAKES_RECENT | TAKES_FILE | TAKES_STATS, 0, OPTIONS_OF_VERB, "BY",
+     "cur: by the memory that a site holds (default); growth"},
     {"list", '\0', OPTION_TEXT, AT(report.list), TAKES_FILE, 0, OPTIONS_OF_VERB, "RE",
      "show the source of the functions that match this regular expression, with what each line "
      "allocates"},
@@ -154,8 +155,8 @@ const struct option_row option_rows[] = {
      "inuse_space (default), inuse_objects, alloc_space, alloc_objects"},
     {"unit", '\0', OPTION_TEXT, AT(report.unit), TAKES_FORMAT, 0, OPTIONS_PROFILE, "U",
      "auto (default), B, KiB, MiB, GiB"},
-    {"rows", '\0', OPTION_TEXT, AT(report.rows), VIEW | TAKES_PEEK | TAKES_FRAG, 0, OPTIONS_PROFILE,
-     "N",
+    {"rows", '\0', OPTION_TEXT, AT(report.rows), VIEW | TAKES_PEEK | TAKES_FRAG | TAKES_STATS, 0,
+     OPTIONS_PROFILE, "N",
      "show at most N rows of the table, functions of the graph or calls of the tree; 0: all, "
      "however small"},
     {"no-inlines", '\0', OPTION_FLAG, AT(report.no_inlines), VIEW, 0, OPTIONS_PROFILE, NULL,

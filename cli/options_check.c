@@ -170,6 +170,21 @@ static const char *wrong_with_way(const struct options *options, unsigned takes)
     return NULL;
 }
 
+/* Returns an error in the options of size classes and arenas, which are those of stats. */
+static const char *wrong_with_bins(const struct options *options)
+{
+    if (!options->bins && !options->arenas)
+        return options->duration_ns || options->report.rows || options->report.sort
+                   ? "-d, --rows and --sort require --bins or --arenas"
+                   : NULL;
+    if (options->threads || options->full)
+        return "--bins and --arenas cannot be combined with --threads or --full";
+    if (options->no_call || options->core)
+        return "--bins and --arenas make a call: they cannot be combined with --no-call or --core; "
+               "jeattach explain shows the largest size classes without a call";
+    return NULL;
+}
+
 /* Returns an error in the options of a core file, which is in place of a process. */
 static const char *wrong_with_core(const struct options *options)
 {
@@ -205,6 +220,8 @@ static const char *wrong_with_series(const struct options *options)
 
 static const char *wrong_with_process(const struct options *options, unsigned takes)
 {
+    if (takes & TAKES_STATS && wrong_with_bins(options))
+        return wrong_with_bins(options);
     if (options->core)
         return wrong_with_core(options);
     if (takes & TAKES_CORE && (options->program || options->report.root))

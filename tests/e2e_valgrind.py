@@ -55,7 +55,8 @@ class Valgrind(lib.TestCase):
         self.on_each("dump", "--call", "--force", "-o", sink, unwound=True)
 
     def test_stats(self):
-        for form in ((), ("--json",), ("--full",), ("--prometheus",)) if lib.LONG else ((),):
+        forms = ((), ("--bins", "--arenas"), ("--json",), ("--full",), ("--prometheus",))
+        for form in forms if lib.LONG else forms[:1]:
             self.on_each("stats", *form)
 
     def test_recent(self):

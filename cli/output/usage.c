@@ -116,11 +116,17 @@ static void print_label(const char *text, FILE *out)
     }
 }
 
+void usage_begin_labels(int pid, const char *name, FILE *out)
+{
+    fprintf(out, "{pid=\"%d\",process=\"", pid);
+    print_label(name, out);
+    fputc('"', out);
+}
+
 void usage_print_labels(const struct usage *usage, FILE *out)
 {
-    fprintf(out, "{pid=\"%d\",process=\"", usage->pid);
-    print_label(usage->name, out);
-    fprintf(out, "\"}");
+    usage_begin_labels(usage->pid, usage->name, out);
+    fputc('}', out);
 }
 
 void usage_print_metric(const struct usage *usage, const char *name, const char *help,

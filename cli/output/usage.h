@@ -44,5 +44,7 @@ void usage_print_metrics(const struct usage *usage, FILE *out);
 /* Prints one gauge of them, jemalloc_NAME_bytes, with its head. */
 void usage_print_metric(const struct usage *usage, const char *name, const char *help,
                         int64_t value, FILE *out);
-/* Prints the labels of a metric: pid and process. */
+/* Prints the labels of a metric that all have, pid and process, but not the closing brace. */
+void usage_begin_labels(int pid, const char *name, FILE *out);
+/* Prints only these labels. */
 void usage_print_labels(const struct usage *usage, FILE *out);

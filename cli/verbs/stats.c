@@ -6,6 +6,7 @@
 #include "cli/job.h"
 #include "cli/output/attachment_json.h"
 #include "cli/output/usage_aged.h"
+#include "cli/verbs/bins.h"
 #include "cli/verbs/core.h"
 #include "cli/verbs/threads.h"
 #include "cli/verbs/verbs.h"
@@ -258,6 +259,8 @@ static int stats_main(const struct options *options, pid_t pid)
         return stats_of_core(options);
     if (options->threads)
         return threads_main(options, pid);
+    if (options->bins || options->arenas)
+        return bins_main(options, pid);
     return options->no_call ? stats_no_call(options, pid) : stats_by_call(options, pid);
 }
 
@@ -274,6 +277,13 @@ const struct verb verb_stats = {
              "stopped, frozen and traced processes, too. With --core they are read from the\n"
              "core file of a process that has ended.\n"
              "\n"
+             "With --bins each size class is shown, the one with most live memory first. Its\n"
+             "waste is the free space in its slabs: no purge returns it, and objects of other\n"
+             "sizes cannot use it. Nonfull slabs have free space (since 5.2.1). With --arenas\n"
+             "each arena is shown; with both, also the size classes of each. A thread is\n"
+             "stopped for some milliseconds. Requests are counted when a thread fills or\n"
+             "flushes its cache, so those served from the cache are counted late.\n"
+             "\n"
              "With --threads each thread is shown, the one that keeps most memory first: KEPT\n"
              "is what it has allocated less what it has freed, of its own or of other threads.\n"
              "Nothing is called or stopped; unknown values are shown as ?. The words of\n"
@@ -289,14 +299,24 @@ const struct verb verb_stats = {
         {
             {"json", NULL,
              "print jemalloc's own report in JSON, byte for byte as malloc_stats_print(\"J\") "
-             "makes it (since 4.3); with --no-call: the gauges and their age; with --threads: the "
-             "threads"},
+             "makes it (since 4.3); with --no-call: the gauges and their age; with --threads, "
+             "--bins "
+             "and --arenas: what they show"},
+            {"duration", NULL,
+             "with --bins: look twice, D apart, and show the requests of that time; default: one "
+             "look, and the average since the start"},
+            {"rows", NULL, "with --bins and --arenas: show at most N rows (default 15); 0: all"},
+            {"sort", NULL, "with --bins: live (default), waste, requests or size"},
+            {"prometheus", NULL,
+             "print the rows as Prometheus metrics; with --bins and --arenas: size classes and "
+             "arenas, with the labels size and arena"},
             {"no-call", NULL,
              "make no call and stop nothing: show the gauges that are in memory, and their age"},
         },
     .calls =
         {
             "mallctl epoch (write), stats.allocated, stats.active, ... (read)",
+            "with --bins and --arenas also mallctl arenas.bin.<i>.*, stats.arenas.<i>.* (read)",
             "or, with --json and --full: mallctl arena.0.extent_hooks (read), malloc_stats_print",
         },
     .run = stats_main,

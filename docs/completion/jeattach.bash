@@ -112,7 +112,7 @@ _jeattach()
         mallctl) options+=' --list' ;;
         top) options+=" --interval --count --once --share --sort $looks_live" ;;
         watch) options+=' --when --output --max --cooldown --keep --once --on' ;;
-        stats) options+=' --full --prometheus --threads --bins --arenas --allow-slow --no-call --core --exe --root' ;;
+        stats) options+=' --full --prometheus --threads --bins --arenas --duration --rows --sort --allow-slow --no-call --core --exe --root' ;;
     esac
     case $verb in
         on | off | dump | record | leak | watch | top) options+=' --call --no-call' ;;
@@ -170,6 +170,7 @@ _jeattach()
         --sort)
             [ "$verb" = top ] && _jeattach_words 'cur growth' "$cur"
             [ "$verb" = report ] && _jeattach_words 'flat cum' "$cur"
+            [ "$verb" = stats ] && _jeattach_words 'live waste requests size' "$cur"
             [ "$verb" = recent ] && _jeattach_words 'newest size lifetime' "$cur"
             return
             ;;

@@ -181,4 +181,7 @@ complete -c jeattach -n '__jeattach_verb peek' -l show-bytes -d 'also print the 
 complete -c jeattach -n '__jeattach_verb peek frag' -l rows -x -d 'show at most N rows; 0: all'
 complete -c jeattach -n '__jeattach_verb stats' -l bins -d 'show each size class'
 complete -c jeattach -n '__jeattach_verb stats' -l arenas -d 'show each arena'
+complete -c jeattach -n '__jeattach_verb stats' -s d -l duration -x -a '1s 5s 30s' -d 'time between two looks at the size classes'
+complete -c jeattach -n '__jeattach_verb stats' -l rows -x -d 'show at most N rows; 0: all'
+complete -c jeattach -n '__jeattach_verb stats' -l sort -x -a 'live waste requests size' -d 'order of the size classes'
 complete -c jeattach -n '__jeattach_verb report' -l stats -r -F -d 'show the fragmentation by stack, from these statistics'

@@ -11,6 +11,7 @@ import re
 
 import lib
 import processes
+import size_classes
 
 TIMEOUT = "10s"  # for an idle process
 # Exit codes of a refusal: nothing is wrong with the process or with the command.
@@ -285,6 +286,21 @@ class Verbs:
         if self.variant.stats:
             for name in ("allocated", "active", "mapped"):
                 self.near(told["stats"][name], own["stats"][name], name)
+
+    def check_stats_bins(self):
+        if not self.variant.stats:
+            return self.without_stats("--bins")
+        own = json.loads(self.subject.own_stats("J"))["jemalloc"]
+        told = self.json("stats", "--bins", "--arenas")
+        classes, truth = size_classes.told(told["classes"]), size_classes.of(own)
+        self.near(sum(kind["live"] for kind in classes.values()),
+                  sum(kind["live"] for kind in truth.values()), "live")
+        self.near(told["waste"], sum(kind.get("waste", 0) for kind in truth.values()), "waste")
+        equal({size: kind["per_slab"] for size, kind in classes.items() if "slabs" in kind},
+              {size: kind["per_slab"] for size, kind in truth.items() if "slabs" in kind},
+              "objects of a slab")
+        equal(len(told["arenas"]), len([name for name in own["stats.arenas"] if name.isdigit()]),
+              "arenas")
 
     def check_stats_prometheus(self):
         if not self.variant.stats:

@@ -18,6 +18,7 @@
  *   dump FILE           calls prof.dump for FILE
  *   clear               each worker frees its blocks
  *   more N              allocates one block of N bytes, at least 8, and keeps it
+ *   comb N BYTES        allocates N blocks and frees every second one
  *   leave               the workers end
  *   counters FILE       writes of each worker: its thread, and what thread.allocated,
  *                       thread.deallocated and thread.arena say in it, a line each
@@ -230,6 +231,21 @@ static bool keep_more(size_t size)
     return true;
 }
 
+/* The list of the blocks stays, too. */
+static bool comb(char *words)
+{
+    const char *count_text = strtok(words, " \n"), *size_text = strtok(NULL, " \n");
+    unsigned long count = count_text ? strtoul(count_text, NULL, 10) : 0;
+    size_t size = size_text ? strtoul(size_text, NULL, 10) : 0;
+    void **blocks = JE(malloc)((count + 1) * sizeof(*blocks));
+
+    for (unsigned long i = 0; blocks && i < count; i++)
+        blocks[i] = JE(malloc)(size);
+    for (unsigned long i = 1; blocks && i < count; i += 2)
+        JE(free)(blocks[i]);
+    return blocks && size > 0;
+}
+
 static void own_message(void *ctx, const char *text)
 {
     (void)ctx;
@@ -261,6 +277,8 @@ static bool obey(char *line)
         return tell_workers(LEAVE);
     if (strncmp(line, "more ", 5) == 0)
         return keep_more(strtoul(line + 5, NULL, 10));
+    if (strncmp(line, "comb ", 5) == 0)
+        return comb(line + 5);
     if (strncmp(line, "stats ", 6) == 0)
         return print_stats(line + 6);
     if (strncmp(line, "counters ", 9) == 0)

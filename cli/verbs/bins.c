@@ -1,0 +1,111 @@
+#include "cli/verbs/bins.h"
+#include "base/units.h"
+#include "cli/faults.h"
+#include "cli/job.h"
+#include "cli/output/attachment_json.h"
+#include "cli/output/bins_view.h"
+#include "cli/verbs/verbs.h"
+#include "cli/words.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { BINS_ROWS = 15, BINS_ROWS_MAX = 1000000 };
+
+struct bins_verb {
+    size_t rows;
+    enum bins_order order;
+};
+
+static bool set_rows_of_bins(struct bins_verb *verb, const char *text)
+{
+    uint64_t rows = BINS_ROWS;
+    const char *rest = "";
+    char clean[64];
+
+    if (text && (!units_parse_digits(text, BINS_ROWS_MAX, &rows, &rest) || *rest)) {
+        message("--rows '%s' is not a number: use a whole number; 0 shows all rows",
+                message_clean(text, clean, sizeof clean));
+        return false;
+    }
+    verb->rows = rows;
+    return true;
+}
+
+static bool set_bins_order(struct bins_verb *verb, const char *name)
+{
+    static const char *const names[] = {[BINS_BY_LIVE] = "live",
+                                        [BINS_BY_WASTE] = "waste",
+                                        [BINS_BY_REQUESTS] = "requests",
+                                        [BINS_BY_SIZE] = "size"};
+
+    for (enum bins_order i = BINS_BY_LIVE; i < ARRAY_LEN(names); i++)
+        if (!name || strcmp(names[i], name) == 0) {
+            verb->order = i;
+            return true;
+        }
+    return words_refuse("order", name, names, ARRAY_LEN(names));
+}
+
+static bool print_bins_json(const struct job *job, const struct bins_view *view)
+{
+    const struct attachment *attachment = job->attachment;
+    struct json json;
+
+    attachment_json_begin(attachment, &json);
+    bool good = bins_view_json(view, &json);
+    json_number(&json, "holds", attachment->holds);
+    json_number(&json, "longest_held_ns", attachment->longest_ns);
+    attachment_json(attachment, &json);
+    json_end(&json);
+    return good;
+}
+
+static fault_code print_bins(const struct job *job, const struct bins_verb *verb,
+                             const struct bins_looks *looks, struct fault *fault)
+{
+    const struct options *options = job->options;
+    const struct bins_view view = {.looks = looks,
+                                   .name = job->attachment->target.stat.comm,
+                                   .pid = (int)job->attachment->target.pid,
+                                   .classes = options->bins,
+                                   .arenas = options->arenas,
+                                   .rows = verb->rows,
+                                   .order = verb->order};
+    bool good;
+
+    if (options->json)
+        good = print_bins_json(job, &view);
+    else
+        good =
+            options->prometheus ? bins_view_metrics(&view, stdout) : bins_view_print(&view, stdout);
+    if (!good)
+        return fault_set(fault, FAULT_INTERNAL, ENOMEM, "print", "size classes");
+    return FAULT_NONE;
+}
+
+static fault_code perform_bins(struct job *job, void *ctx, struct fault *fault)
+{
+    const struct bins_look_request request = {.each = job->options->arenas,
+                                              .wait_ns = job->options->duration_ns};
+    struct bins_looks looks;
+    fault_code rc;
+
+    if (job->options->dry_run)
+        return job_describe(job, verb_stats.calls, fault);
+    rc = bins_look(&looks, job->attachment, &request, fault);
+    if (rc == FAULT_NONE)
+        rc = print_bins(job, ctx, &looks, fault);
+    bins_looks_free(&looks);
+    return rc;
+}
+
+int bins_main(const struct options *options, pid_t pid)
+{
+    struct bins_verb verb;
+
+    if (!set_rows_of_bins(&verb, options->report.rows) ||
+        !set_bins_order(&verb, options->report.sort))
+        return EXIT_USAGE;
+    return job_run(options, pid, "read the size classes of process", perform_bins, &verb);
+}
