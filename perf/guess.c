@@ -143,7 +143,7 @@ static bool find_at(struct walker *walker, const struct guess *guess, remote_add
  * function that begins closest before pc is that of pc. Behind a frame record are only other
  * functions.
  */
-static bool find_call(struct walker *walker, const struct guess *guess, struct found *best)
+static bool search_call(struct walker *walker, const struct guess *guess, struct found *best)
 {
     remote_addr end = guess->record.certain || guess->record.linked ? guess->record.at : UINT64_MAX;
     struct found found;
@@ -157,6 +157,29 @@ static bool find_call(struct walker *walker, const struct guess *guess, struct f
             *best = found;
     }
     return best->target != 0;
+}
+
+/* Looks first where the return address was when the thread was at this pc before. */
+static bool find_call(struct walker *walker, struct guess *guess, struct found *best)
+{
+    struct call_slot *slot =
+        &walker->called[(guess->pc * 0x9e3779b97f4a7c15) >> (64 - CALLED_BITS)];
+    bool found;
+
+    guess->spare = ARGUMENTS_MAX;
+    if (slot->pc == guess->pc && find_at(walker, guess, guess->sp + slot->distance, best) &&
+        best->target == slot->target)
+        return true;
+    guess->spare = 0;
+    found = search_call(walker, guess, best);
+    if (!found && !guess->record.certain && !walker->frame.exact) {
+        guess->spare = ARGUMENTS_MAX;
+        found = search_call(walker, guess, best);
+    }
+    if (found)
+        *slot = (struct call_slot){guess->pc, best->at - sizeof best->address - guess->sp,
+                                   best->target};
+    return found;
 }
 
 static enum step leave_by_call(struct walker *walker, const struct found *found)
@@ -262,10 +285,6 @@ enum step walker_guess(struct walker *walker)
     if (frame_get(&walker->frame, machine.fp, &guess.fp))
         find_frame_record(walker, &guess);
     called = find_call(walker, &guess, &found);
-    if (!called && !guess.record.certain && !walker->frame.exact) {
-        guess.spare = ARGUMENTS_MAX;
-        called = find_call(walker, &guess, &found);
-    }
     if (guess.record.certain && !(called && found.target > guess.record.target))
         return leave_by_record(walker, &guess.record);
     if (called)

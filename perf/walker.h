@@ -13,7 +13,7 @@ struct frame {
 
 enum step { STEP_DONE, STEP_OUTERMOST, STEP_CUT, STEP_LOST };
 
-enum { RETURN_BITS = 12, WALKS_KEPT = 4096, WORDS_OF_WALK = 4096 };
+enum { RETURN_BITS = 12, CALLED_BITS = 10, WALKS_KEPT = 4096, WORDS_OF_WALK = 4096 };
 
 /* What is known of a word of the stack that may be a return address. */
 struct return_slot {
@@ -21,6 +21,13 @@ struct return_slot {
     remote_addr target; /* the function that was called; 0: unknown */
     remote_addr jump;   /* where this function goes on without a frame; 0: nowhere */
     bool good;          /* code, behind a call, or the return from a signal handler */
+};
+
+/* Where the return address of a function without call frame information has been found. */
+struct call_slot {
+    remote_addr pc;     /* 0: empty */
+    uint64_t distance;  /* of the word from the stack pointer */
+    remote_addr target; /* start of the function */
 };
 
 struct walker {
@@ -35,6 +42,7 @@ struct walker {
     unsigned words_left; /* that may be looked at as return addresses in this walk */
     /* Kept for some walks: a JIT compiler may put other code to an address. */
     struct return_slot returns[1 << RETURN_BITS];
+    struct call_slot called[1 << CALLED_BITS];
     unsigned walks;
 };
 

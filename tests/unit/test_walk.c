@@ -46,13 +46,25 @@ static remote_addr mapping_end(remote_addr addr)
     return vma ? vma->end : addr;
 }
 
+/* Fills the truth; a sanitizer's backtrace adds frames of its own before this one. */
+static void take_truth(const void *caller)
+{
+    int extra = 0;
+
+    truth_count = backtrace(truth, WALK_DEPTH_MAX);
+    while (extra + 1 < truth_count && truth[extra + 1] != caller)
+        extra++;
+    truth_count -= extra;
+    memmove(truth, truth + extra, (size_t)truth_count * sizeof *truth);
+}
+
 /* Takes the state as the kernel does: all registers, and the stack from its pointer on. */
 __attribute__((noinline)) static void take_state(void)
 {
     ucontext_t context;
     remote_addr sp;
 
-    truth_count = backtrace(truth, WALK_DEPTH_MAX);
+    take_truth(__builtin_return_address(0));
     getcontext(&context);
     state = (struct user_state){.stack = stack};
     for (unsigned i = 0; i < MACHINE_REGS; i++) {
@@ -66,7 +78,7 @@ __attribute__((noinline)) static void take_state(void)
     sp = get_register(machine.sp);
     stack_end = mapping_end(sp);
     state.stack_len = stack_end - sp < STACK_MAX ? (size_t)(stack_end - sp) : STACK_MAX;
-    memcpy(stack, (void *)(uintptr_t)sp, state.stack_len);
+    CHECK(memory_read(&own.memory, sp, stack, state.stack_len));
 }
 
 __attribute__((noinline)) static int nest(int n)
@@ -133,7 +145,9 @@ static void test_registers(void)
     CHECK(walk() != WALK_COMPLETE && count < WALK_DEPTH_MAX);
     set_register(machine.sp, sp);
     set_register(machine.pc, 0);
-    CHECK(walk() == WALK_LOST && count == 1);
+    /* The word at the stack pointer may be behind a call, as after a call of NULL. */
+    walk();
+    CHECK(count >= 1 && calls[0] == 0);
     set_register(machine.pc, pc);
 }
 
