@@ -462,7 +462,7 @@ uint64_t explain_space_left(const struct explain *explain)
     return explain->limited && use->limit > use->used ? use->limit - use->used : 0;
 }
 
-/* Other processes of the cgroup use up the same space. */
+/* Other processes of the cgroup use up the same space; those of the machine are too many. */
 bool explain_time_left(const struct explain *explain, uint64_t *ns)
 {
     double rate = explain->rise.per_second;
@@ -470,7 +470,8 @@ bool explain_time_left(const struct explain *explain, uint64_t *ns)
     *ns = 0;
     if (!explain->limited || explain->rise.state != RISE_GROWING)
         return false;
-    if (explain->use_rise.state == RISE_GROWING && explain->use_rise.per_second > rate)
+    if (!explain->machine && explain->use_rise.state == RISE_GROWING &&
+        explain->use_rise.per_second > rate)
         rate = explain->use_rise.per_second;
     return rise_time_left(explain_space_left(explain), rate, ns);
 }

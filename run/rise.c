@@ -39,8 +39,8 @@ static enum rise_state classify_rise(const struct rise_points *points, int64_t c
     size_t intervals = points->count - 1;
 
     if (change <= -RISE_LEAST)
-        return moves.down > 2 * moves.up ? RISE_FALLING : RISE_NONE;
-    if (change < RISE_LEAST || moves.up <= 2 * moves.down)
+        return moves.down > 4 * moves.up ? RISE_FALLING : RISE_NONE;
+    if (change < RISE_LEAST || moves.up <= 4 * moves.down)
         return RISE_NONE;
     return 3 * moves.ups >= intervals ? RISE_GROWING : RISE_STEP;
 }

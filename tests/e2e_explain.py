@@ -163,8 +163,8 @@ class Explain(allocators.TestCase):
         self.assertGreater(answer["growth"]["limit_in_ns"], 0.3 * left)
         self.assertEqual(answer["next"]["step"], "grow")
         self.assertRegex(text.replace("\n", " "),
-                         r" of 4 GiB \(\d+ %\) and grows by \S+ MiB/s: the limit is reached in "
-                         r"about \d+ (s|min) ")
+                         r" of 4 GiB \(\d+ %\) and grows by \S+ MiB/s: at this rate the limit is "
+                         r"reached in about \d+ (s|min) ")
         self.assertIn("its cgroup", text)
         lib.end_process(process)
 

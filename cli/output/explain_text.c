@@ -101,14 +101,18 @@ static void print_pressure(const struct explain *explain, FILE *out)
                        whose, 100 * explain->stalled, kills);
 }
 
+/* The change of its own memory is shown where it is not that of the RSS. */
 static void print_explained_change(const struct explain *explain, FILE *out)
 {
     const struct rise *rise = &explain->rise, *rss = &explain->rss_rise;
-    char change[UNITS_TEXT], own[UNITS_TEXT], time[UNITS_TEXT], peak[UNITS_TEXT], age[UNITS_TEXT];
+    char change[UNITS_TEXT], own[UNITS_TEXT + 24] = "", time[UNITS_TEXT], text[UNITS_TEXT];
+    char peak[UNITS_TEXT], age[UNITS_TEXT];
+    int64_t apart = rss->change - rise->change;
 
-    print_labelled(out, "change", "RSS %s, its own memory %s in %s; at most %s; started %s ago",
-                   units_change((double)rss->change, change),
-                   units_change((double)rise->change, own), units_duration(rise->ns, time),
+    if (apart > RISE_LEAST || apart < -RISE_LEAST)
+        snprintf(own, sizeof own, ", its own memory %s", units_change((double)rise->change, text));
+    print_labelled(out, "change", "RSS %s%s in %s; at most %s; started %s ago",
+                   units_change((double)rss->change, change), own, units_duration(rss->ns, time),
                    units_bytes((double)explain->resident.peak, peak),
                    units_duration(explain->age_ns, age));
 }

@@ -75,8 +75,8 @@ static void write_growing(const struct explain *explain, char *out)
     append_words(out, " and grows by %s", rate[0] == '+' ? rate + 1 : rate);
     if (explain_time_left(explain, &left))
         append_words(out,
-                     explain->machine ? ": the memory of the machine is used up in %s"
-                                      : ": the limit is reached in %s",
+                     explain->machine ? ": at this rate the machine has memory for %s"
+                                      : ": at this rate the limit is reached in %s",
                      explain_about(left, about));
     if (collector != HEAP_KINDS)
         append_words(out, ", unless its garbage collector frees memory");
