@@ -165,12 +165,18 @@ static bool judge_type(struct contents *contents, const struct seen_words *seen,
     return true;
 }
 
+/* Some random bytes are letters. */
+static bool is_chance(const struct text_place *place, const unsigned char *bytes, size_t len)
+{
+    return place->len < len / 4 && entropy_is_high(bytes, len);
+}
+
 static bool judge_text(const unsigned char *bytes, size_t len, remote_addr addr,
                        struct content *content)
 {
     struct text_place place;
 
-    if (!text_find(bytes, len, addr, &place))
+    if (!text_find(bytes, len, addr, &place) || is_chance(&place, bytes, len))
         return false;
     content->kind = CONTENT_TEXT;
     content->detail = text_form((const char *)bytes + place.at, place.len);

@@ -56,8 +56,9 @@ static uint64_t number_at(const char *bytes, size_t size)
 static bool header_has_number(const char *text, const struct text_place *place)
 {
     for (size_t size = 2; size <= 8; size *= 2)
-        for (size_t i = place->at % size; i + size <= place->at; i += size)
-            if (number_at(text + i, size) == place->len)
+        for (size_t i = 0; i + size <= place->at; i++)
+            if ((i % size == 0 || i % size == place->at % size) &&
+                number_at(text + i, size) == place->len)
                 return true;
     return false;
 }
@@ -78,14 +79,16 @@ static bool header_has_byte(const char *text, const struct text_place *place, si
 }
 
 /*
- * sds.h of Redis: length and capacity in a byte each, and the type, which is 1. The text may
- * have NULs.
+ * sds.h of Redis: length and capacity in a byte each, and the type, which is 1. There may be
+ * more behind a NUL.
  */
-static bool header_counts(const char *text, const struct text_place *place)
+static bool header_counts(const char *text, const struct text_place *place, size_t len)
 {
     const unsigned char *header = (const unsigned char *)text + place->at - 3;
 
-    return place->at >= 3 && header[2] == 1 && header[0] <= header[1] && place->len <= header[0];
+    if (place->at < 3 || (place->at + place->len < len && text[place->at + place->len]))
+        return false;
+    return header[2] == 1 && header[0] <= header[1] && place->len <= header[0];
 }
 
 static bool header_points(const char *text, const struct text_place *place, remote_addr addr)
@@ -102,7 +105,7 @@ static bool is_text_headed(const char *text, const struct text_place *place, siz
     if (place->len < LEAST_HEADED)
         return false;
     if (header_has_number(text, place) || header_has_byte(text, place, len) ||
-        header_counts(text, place) || header_points(text, place, addr))
+        header_counts(text, place, len) || header_points(text, place, addr))
         return true;
     return place->len >= (reaches_end(place, len) ? LONG_ENOUGH : LEAST_OPEN) &&
            place->len >= (len - place->at) / 2;

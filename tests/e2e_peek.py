@@ -1,0 +1,155 @@
+"""jeattach peek: how many objects of each kind a heap has, against a program that knows."""
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+
+import lib
+
+SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "seeded", "objects.cpp")
+# Of objects.cpp: kind, detail, size of the size class, objects.
+KNOWN = [
+    ("class", "Session", 48, 700000),
+    ("class", "shop::Order<long>", 192, 300000),
+    ("class", "shop::(anonymous namespace)::Cart", 48, 100000),
+    ("text", "JSON", 80, 50000),
+    ("zeros", None, 1024, 20000),
+    ("random", None, 4096, 2000),
+    ("absent", "never written", 1 << 20, 50),
+]
+DEVIATIONS = 4 / 1.96  # the printed error is 1.96 standard deviations; 4: 1 of 16,000 beyond
+FEW = 2  # other objects of the same kind and size: of the C++ library, of stdio
+
+
+class Peek(lib.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        place = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(place.cleanup)
+        cls.program = os.path.join(place.name, "objects")
+        subprocess.run(["g++", "-O1", SOURCE, "-o", cls.program], check=True)
+
+    def variant(self, *argv):
+        program = os.path.join(self.directory(), "objects")
+        subprocess.run([*argv, "-o", program], check=True)
+        return program
+
+    def core_of(self, process):
+        if not shutil.which("gcore"):
+            self.skipTest("gcore is not installed (package gdb)")
+        path = os.path.join(self.directory(), "core")
+        made = subprocess.run(["gcore", "-o", path, str(process.pid)], capture_output=True)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        return "%s.%d" % (path, process.pid)
+
+    def start(self, program=None):
+        process = self.process(
+            [program or self.program],
+            env=lib.tool_environment({"LD_PRELOAD": "libjemalloc.so.2"}),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        return process
+
+    def peek(self, process, *words):
+        return self.assert_ran(lib.run_tool("peek", str(process.pid), *words))
+
+    def assert_unchanged(self, process):
+        process.stdin.close()
+        self.assertEqual(process.stdout.readline(), b"ok\n")
+        self.assertEqual(process.wait(), 0)
+
+    def assert_counts(self, report, known=KNOWN):
+        rows = {(row["kind"], row["detail"], row["size"]): row for row in report["rows"]}
+        self.assertEqual(len(rows), len(report["rows"]))
+        for kind, detail, size, objects in known:
+            with self.subTest(kind=kind, detail=detail):
+                row = rows[kind, detail, size]
+                distance = abs(row["objects"] - objects)
+                print("%s %s: %d +- %d" % (kind, detail, row["objects"], row["objects_error"]))
+                self.assertLessEqual(distance, DEVIATIONS * row["objects_error"] + FEW)
+                self.assertLess(row["objects_error"], objects / 10)
+                self.assertAlmostEqual(row["bytes"], row["objects"] * size, delta=size)
+        for key in ("objects", "bytes"):
+            total = sum(row[key] for row in report["rows"])
+            self.assertAlmostEqual(report[key], total, delta=len(rows) + 1)
+
+    def test_counts(self):
+        """Without MALLOC_CONF. A peek changes nothing: no page is made, no table of pages grows."""
+        process = self.start()
+        fields = ("VmRSS", "VmPTE", "VmSwap")
+        state = lib.snapshot(process.pid)  # reads its code, which maps pages of files
+        before = lib.status_fields(process.pid)
+        report = json.loads(self.peek(process, "--json").text)
+        after = lib.status_fields(process.pid)
+        self.assert_counts(report)
+        self.assertLessEqual(report["samples"], 20000)
+        self.assertLess(report["bytes_read"], 20000 * 512)
+        self.assertEqual([before[key] for key in fields], [after[key] for key in fields])
+        self.assertEqual(lib.snapshot_differences(process.pid, state), [])
+        self.assert_unchanged(process)
+
+    def test_stripped(self):
+        """The names of classes are in their type information."""
+        report = json.loads(self.peek(self.start(self.variant("strip", self.program)), "--json").text)
+        self.assert_counts(report)
+
+    def test_without_type_information(self):
+        """The names are those of symbols."""
+        report = json.loads(self.peek(self.start(self.variant("g++", "-O1", "-fno-rtti", SOURCE)), "--json").text)
+        self.assert_counts(report, KNOWN[:3])
+
+    def test_core(self):
+        """Of a process that has ended; with a sample that takes all objects of most sizes, whose
+        numbers are exact."""
+        process = self.start()
+        core = self.core_of(process)
+        lib.end_process(process)
+        words = ("peek", "--core", core, "--json", "--samples", "300000")
+        report = json.loads(self.assert_ran(lib.run_tool(*words)).text)
+        rows = {(row["kind"], row["size"]): row for row in report["rows"]}
+        blocks = rows["random", 4096]
+        self.assertEqual((blocks["objects"], blocks["objects_error"]), (2000, 0))
+        self.assert_counts(report, KNOWN[:-1])  # a core has zeros in place of what was not written
+
+    def test_no_value_is_printed(self):
+        process = self.start()
+        for words in ([], ["--json"], ["--rows", "0"]):
+            with self.subTest(words=words):
+                result = self.peek(process, *words)
+                text = result.text + result.err
+                for secret in ("hunter2", "password", "terminal", b"hunter2".hex()):
+                    self.assertNotIn(secret, text)
+        for words in (["--show-bytes"], ["--show-bytes", "--json"]):
+            with self.subTest(words=words):
+                out = self.peek(process, *words, "--rows", "0").out
+                self.assertIn(b"hunter2", out)
+                self.assertIn(b"terminal", out)
+                controls = [byte for byte in out if byte < 0x20 and byte != 0x0A or byte == 0x7F]
+                self.assertEqual(controls, [])
+                self.assertNotIn(b"\x9b", out.replace(b"\xc2\x9b", b"\x9b"))
+                self.assertNotIn("\u202e".encode(), out)
+        self.assert_unchanged(process)
+
+    def test_answer(self):
+        process = self.start()
+        lines = self.peek(process, "--rows", "2").text.splitlines()
+        self.assertRegex(lines[0], r"^objects\[%d\]: \d+ MiB in 1\.2 million objects: " % process.pid)
+        self.assertRegex(lines[0], r": 3\d % class shop::Order<long>, 2\d % not in memory")
+        self.assertEqual(lines[2].split(), ["SIZE", "OBJECTS", "+-", "BYTES", "SHARE", "WHAT"])
+        self.assertRegex(lines[3], r"^192 B +\d{6} .* class shop::Order<long>$")
+        self.assertRegex(lines[5], r"^\d+ more rows with [\d.]+ MiB are not shown \(--rows\)$")
+
+    def test_refused(self):
+        process = self.process(["sleep", "100"])
+        self.assert_failed(lib.run_tool("peek", str(process.pid)), 5, "jemalloc")
+        for samples in ("0", "300001", "x"):
+            self.assertEqual(lib.run_tool("peek", "--samples", samples, "1").code, 2)
+        self.assertEqual(lib.run_tool("peek", "--rows", "x", "1").code, 2)
+
+
+if __name__ == "__main__":
+    lib.main()
