@@ -200,6 +200,11 @@ class Explain(allocators.TestCase):
         self.assert_failed(lib.run_tool("explain", process.pid), lib.GONE, "no such process")
         self.assert_failed(lib.run_tool("explain", "--json", process.pid), lib.GONE)
 
+    def test_dry_run(self):
+        for pid in (self.idle().pid, self.allocator("5.3.0").pid):
+            result = self.assert_ran(lib.run_tool("explain", "--dry-run", pid))
+            self.assertRegex(result.text, r"\Acalls      none: .*\n\Z")
+
     def test_ends_meanwhile(self):
         process = self.started("/bin/sh", "-c", "echo ready; sleep 0.5")
         result = lib.run_tool("explain", process.pid)
