@@ -216,6 +216,12 @@ static bool usage_line(struct cursor line, struct proc_usage *out)
     }
     if (line_has_key(&line, "Anonymous:") || line_has_key(&line, "RssAnon:"))
         add_kilobytes(&out->anonymous, line);
+    else if (line_has_key(&line, "RssFile:"))
+        add_kilobytes(&out->file, line);
+    else if (line_has_key(&line, "RssShmem:"))
+        add_kilobytes(&out->shared, line);
+    else if (line_has_key(&line, "AnonHugePages:"))
+        add_kilobytes(&out->huge, line);
     else if (line_has_key(&line, "LazyFree:"))
         add_kilobytes(&out->lazy_free, line);
     else if (line_has_key(&line, "Swap:") || line_has_key(&line, "VmSwap:"))

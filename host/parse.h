@@ -63,7 +63,10 @@ bool parse_syscall(const char *text, size_t len, struct proc_syscall *out);
 struct proc_usage {
     uint64_t rss;
     uint64_t anonymous; /* of rss: not backed by a file */
+    uint64_t file;      /* of rss: pages of files; only in status */
+    uint64_t shared;    /* of rss: shared memory, tmpfs; only in status */
     uint64_t lazy_free; /* of rss: released with MADV_FREE, not yet reclaimed by the kernel */
+    uint64_t huge;      /* of anonymous: in huge pages; not in status */
     uint64_t swap;
 };
 
