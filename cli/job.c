@@ -76,6 +76,9 @@ static void print_progress(void *ctx, const struct run_progress *progress)
 {
     const struct job *job = ctx;
     const struct target *target = &job->attachment->target;
+    static const char *const doings[] = {[RUN_RECORDING] = "recording",
+                                         [RUN_SETTLING] = "settling",
+                                         [RUN_GROWING] = "sampling page faults of"};
     char name[64], rss[UNITS_TEXT], done[UNITS_TEXT], whole[UNITS_TEXT];
     const char *doing;
 
@@ -83,7 +86,7 @@ static void print_progress(void *ctx, const struct run_progress *progress)
         progress_clear(job->options);
         return;
     }
-    doing = progress->activity == RUN_SETTLING ? "settling" : "recording";
+    doing = doings[progress->activity];
     message_clean(target->stat.comm, name, sizeof name);
     units_bytes((double)progress->rss_bytes, rss);
     units_duration(to_seconds(progress->done_ns), done);

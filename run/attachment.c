@@ -129,7 +129,7 @@ static fault_code unless_refused(const struct attachment *attachment, fault_code
     return FAULT_DENIED;
 }
 
-static fault_code find_allocator(struct attachment *attachment, bool every, struct fault *fault)
+static fault_code map_modules(struct attachment *attachment, struct fault *fault)
 {
     fault_code rc;
 
@@ -137,6 +137,13 @@ static fault_code find_allocator(struct attachment *attachment, bool every, stru
     rc = modules_load(&attachment->modules, &attachment->target, fault);
     if (rc == FAULT_NONE)
         modules_tell_memory(&attachment->modules, &attachment->memory);
+    return rc;
+}
+
+static fault_code find_allocator(struct attachment *attachment, bool every, struct fault *fault)
+{
+    fault_code rc = map_modules(attachment, fault);
+
     if (rc == FAULT_NONE)
         rc = find_instances(attachment, every, fault);
     if (rc == FAULT_NONE)
@@ -213,6 +220,16 @@ fault_code attachment_look(struct attachment *attachment, const struct attach_re
                            struct fault *fault)
 {
     return open_unplanned(attachment, request, true, fault);
+}
+
+fault_code attachment_map(struct attachment *attachment, const struct attach_request *request,
+                          struct fault *fault)
+{
+    fault_code rc = open_unmapped(attachment, request, fault);
+
+    if (rc == FAULT_NONE)
+        rc = map_modules(attachment, fault);
+    return explained(attachment, rc, fault);
 }
 
 fault_code attachment_look_recorded(struct attachment *attachment,

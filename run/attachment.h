@@ -104,6 +104,12 @@ fault_code attachment_look_recorded(struct attachment *attachment,
                                     const struct attach_request *request,
                                     const struct target *target, const struct memory_source *source,
                                     struct fault *fault);
+/*
+ * Opens a process whatever it has: its identity, memory and mappings, without jemalloc.
+ * No call is possible; of the functions below only rest, explain, note and close.
+ */
+fault_code attachment_map(struct attachment *attachment, const struct attach_request *request,
+                          struct fault *fault);
 /* After attachment_find or attachment_look: makes the plan, so that calls are possible. */
 fault_code attachment_prepare(struct attachment *attachment, struct fault *fault);
 /* Runs while a thread is stopped: attachment->injection is ready for calls. */

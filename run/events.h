@@ -46,7 +46,7 @@ struct run_note {
     const struct symbols_coverage *coverage;
 };
 
-enum run_activity { RUN_RECORDING, RUN_SETTLING };
+enum run_activity { RUN_RECORDING, RUN_SETTLING, RUN_GROWING };
 
 struct run_progress {
     enum run_activity activity;

@@ -1,0 +1,64 @@
+/*
+ * Who makes the RSS of a process grow: samples its page faults for a while, and
+ * attributes the pages that it has gained to the stacks that touched them. Needs no
+ * particular allocator, calls nothing and stops nothing.
+ */
+#pragma once
+
+#include "perf/page_faults.h"
+#include "run/attachment.h"
+#include "run/capture.h"
+#include "run/grow_sites.h"
+
+struct grow_request {
+    uint64_t duration_ns;
+    uint64_t period; /* one sample every N page faults of a thread; 0: adapts to the rate */
+};
+
+/* The memory of the process at one end of the time. */
+struct grow_end {
+    struct proc_usage usage; /* of /proc/PID/status */
+    uint64_t at_ns;          /* CLOCK_MONOTONIC */
+};
+
+struct grow {
+    struct grow_request request;
+    struct grow_pages pages;
+    struct grow_sites sites;
+    struct grow_sum sum; /* after the end */
+    struct grow_end before, after;
+    struct page_fault_lack lack;
+    uint64_t walks, guessed, cut, lost; /* stacks: walked; with guessed calls, cut short, lost */
+    bool interrupted;                   /* ended early by the operator */
+    struct fault ended; /* the process has ended, or is another program: what was seen until then */
+    struct capture capture; /* the growth by stack, as a profile */
+};
+
+void grow_init(struct grow *grow, const struct grow_request *request);
+void grow_free(struct grow *grow);
+
+/*
+ * Opened by attachment_map. Waits for the duration, Ctrl-C or the end of the process.
+ * FAULT_PERF_*, FAULT_DENIED: the kernel refuses page faults or pagemap. If the process
+ * has ended or has executed another program meanwhile, grow->ended is set, and what was
+ * seen until then is the result; FAULT_GONE, FAULT_EXECED: before anything was seen.
+ */
+fault_code grow_run(struct grow *grow, struct attachment *attachment, struct fault *fault);
+
+/* Returns the bytes of a number of pages. */
+double grow_bytes(const struct grow *grow, double pages);
+/* Returns for how long it was watched, ns. */
+uint64_t grow_ns(const struct grow *grow);
+/* Returns by how many bytes the resident memory has grown. */
+double grow_rss(const struct grow *grow);
+/*
+ * Returns by how many bytes its anonymous memory has grown without what is in flight:
+ * neither pages touched lately that are unlikely to stay, nor those of the first
+ * moment that did not.
+ */
+double grow_net(const struct grow *grow);
+/*
+ * Returns two standard deviations of a part of the growth by stack, bytes: the sum is
+ * exact, and its shares rest on a number of samples.
+ */
+double grow_error(const struct grow *grow, double bytes);

@@ -1,0 +1,317 @@
+#include "run/grow_pages.h"
+#include "base/list.h"
+#include "elf/modules.h"
+#include "host/task.h"
+#include "run/faults.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Address space that is read where the kernel cannot pass over what is empty. */
+#define READ_MOST ((uint64_t)256 << 30)
+
+/* ---- mappings ---- */
+
+/* Special mappings have no pages of their own (arch/x86/entry/vdso/vma.c). */
+static bool is_special(const struct map_entry *entry)
+{
+    const struct cursor path = cursor_of(entry->path, entry->path_len);
+
+    return cursor_begins(path, "[v");
+}
+
+static enum grow_kind kind_of_map(const struct map_entry *entry)
+{
+    const struct cursor path = cursor_of(entry->path, entry->path_len);
+
+    if ((entry->prot & MAP_SHARED_) || is_special(entry))
+        return GROW_SHARED;
+    if (cursor_is(path, "[stack]"))
+        return GROW_STACKS;
+    return entry->inode ? GROW_DATA : GROW_HEAP;
+}
+
+static bool add_range(struct grow_pages *pages, const struct map_entry *entry)
+{
+    if (entry->start >= entry->end ||
+        (pages->range_count && entry->start < pages->ranges[pages->range_count - 1].end))
+        return true;
+    if (!LIST_GROW(pages->ranges, pages->range_capacity, pages->range_count))
+        return false;
+    pages->ranges[pages->range_count++] =
+        (struct grow_range){entry->start, entry->end, kind_of_map(entry)};
+    return true;
+}
+
+static fault_code load_ranges(struct grow_pages *pages, const struct target *target,
+                              struct fault *fault)
+{
+    AUTO_FREE char *text = NULL;
+    struct map_entry entry;
+    struct cursor rest;
+    int found;
+    ssize_t n = target_maps(target, &text, MODULES_MAPS_LIMIT);
+
+    if (n == 0 || n == -ESRCH || n == -ENOENT)
+        return fault_set(fault, FAULT_GONE, ESRCH, "read maps", "%d", (int)target->pid);
+    if (n < 0)
+        return fault_set(fault, n == -EACCES || n == -EPERM ? FAULT_DENIED : FAULT_INTERNAL,
+                         (int)-n, "read maps", "%d", (int)target->pid);
+    pages->range_count = 0;
+    rest = cursor_of(text, (size_t)n);
+    while ((found = parse_map_line(&rest, &entry)))
+        if (found > 0 && !add_range(pages, &entry))
+            return fault_set(fault, FAULT_INTERNAL, ENOMEM, "read maps", "the mappings");
+    free(pages->maps);
+    pages->maps = steal_ptr(&text);
+    pages->maps_len = (size_t)n;
+    return FAULT_NONE;
+}
+
+const struct grow_range *grow_pages_range(const struct grow_pages *pages, remote_addr addr)
+{
+    size_t low = 0, high = pages->range_count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (pages->ranges[middle].end <= addr)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low < pages->range_count && pages->ranges[low].start <= addr)
+        return &pages->ranges[low];
+    return NULL;
+}
+
+void grow_pages_mark_stacks(struct grow_pages *pages, const struct target *target)
+{
+    struct task_dir dir;
+    char text[256];
+    pid_t tid;
+
+    if (task_dir_of_threads(&dir, target->proc, target->pid) == 0)
+        while ((tid = task_dir_next(&dir))) {
+            struct proc_syscall asleep;
+            ssize_t n = procfs_read(target->proc, text, sizeof text, "%d/task/%d/syscall",
+                                    (int)target->pid, (int)tid);
+            if (n <= 0 || !parse_syscall(text, (size_t)n, &asleep) || !asleep.asleep)
+                continue;
+            const struct grow_range *range = grow_pages_range(pages, asleep.sp);
+            if (range && range->kind == GROW_HEAP)
+                pages->ranges[range - pages->ranges].kind = GROW_STACKS;
+        }
+    task_dir_close(&dir);
+}
+
+/* ---- pieces ---- */
+
+static const struct grow_piece *find_grow_piece(const struct grow_piece *list, size_t count,
+                                                remote_addr start)
+{
+    size_t low = 0, high = count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (list[middle].start < start)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < count && list[low].start == start ? &list[low] : NULL;
+}
+
+const struct grow_piece *grow_pages_piece(const struct grow_pages *pages, remote_addr addr)
+{
+    return find_grow_piece(pages->list, pages->count,
+                           addr - addr % pagemap_piece_bytes(&pages->map));
+}
+
+/* Finds the piece among those before the look, or as the last one that the look has added. */
+static struct grow_piece *piece_for(struct grow_pages *pages, remote_addr start)
+{
+    const struct grow_piece *found = find_grow_piece(pages->list, pages->sorted, start);
+
+    if (found)
+        return &pages->list[found - pages->list];
+    if (pages->count > pages->sorted && pages->list[pages->count - 1].start == start)
+        return &pages->list[pages->count - 1];
+    if (pages->count >= GROW_PIECES_MAX || !LIST_GROW(pages->list, pages->capacity, pages->count))
+        return NULL;
+    pages->list[pages->count] = (struct grow_piece){.start = start, .look = pages->looks};
+    return &pages->list[pages->count++];
+}
+
+/* Pages that were not there at the look before. */
+static bool note_births(struct grow_piece *piece, size_t word, uint64_t fresh, unsigned look)
+{
+    if (!fresh)
+        return true;
+    if (!piece->born && !(piece->born = calloc(PAGEMAP_PIECE, 1)))
+        return false;
+    for (; fresh; fresh &= fresh - 1)
+        piece->born[word * 64 + (size_t)__builtin_ctzll(fresh)] = (unsigned char)look;
+    return true;
+}
+
+/*
+ * now has the pages of the look before until the first part of this look comes: two
+ * mappings can share a piece.
+ */
+static bool see_piece(void *ctx, const struct pagemap_piece *seen)
+{
+    struct grow_pages *pages = ctx;
+    struct grow_piece *piece = piece_for(pages, seen->start);
+    bool again = piece && piece->look == pages->looks;
+
+    if (!piece) {
+        pages->too_many = true;
+        return false;
+    }
+    piece->look = pages->looks;
+    pages->huge_now += seen->huge;
+    for (size_t i = 0; i < PAGEMAP_WORDS; i++) {
+        uint64_t there = seen->resident[i] | seen->swapped[i], before = piece->now[i];
+        pages->swap_now += (uint64_t)__builtin_popcountll(seen->swapped[i]);
+        piece->now[i] = again ? before | there : there;
+        if (pages->looks == 0)
+            piece->first[i] |= there;
+        else if (!note_births(piece, i, there & ~before & ~piece->first[i], pages->looks))
+            return false;
+    }
+    return true;
+}
+
+static int pieces_in_order(const void *a, const void *b)
+{
+    const struct grow_piece *x = a, *y = b;
+
+    return x->start < y->start ? -1 : x->start > y->start;
+}
+
+/* Pieces that the look has not come to have no pages any more. */
+static void settle_pieces(struct grow_pages *pages)
+{
+    if (pages->count > pages->sorted && pages->sorted)
+        qsort(pages->list, pages->count, sizeof *pages->list, pieces_in_order);
+    pages->lost[pages->looks] = 0;
+    for (size_t i = 0; i < pages->count; i++) {
+        struct grow_piece *piece = &pages->list[i];
+        if (piece->look != pages->looks)
+            memset(piece->now, 0, sizeof piece->now);
+        for (size_t word = 0; word < PAGEMAP_WORDS; word++)
+            pages->lost[pages->looks] +=
+                (uint64_t)__builtin_popcountll(piece->first[word] & ~piece->now[word]);
+    }
+    pages->sorted = pages->count;
+}
+
+static int visit_ranges(struct grow_pages *pages)
+{
+    uint64_t read = 0;
+    int err = 0;
+
+    pages->unread = 0;
+    for (size_t i = 0; i < pages->range_count && !err; i++) {
+        const struct grow_range *range = &pages->ranges[i];
+        uint64_t bytes = range->end - range->start;
+        if (range->kind == GROW_SHARED)
+            continue;
+        if (!pages->map.scans && bytes > READ_MOST - read) {
+            pages->unread += bytes;
+            continue;
+        }
+        read += bytes;
+        err = pagemap_visit(&pages->map, range->start, range->end, see_piece, pages);
+    }
+    return err == -ECANCELED ? 0 : err;
+}
+
+fault_code grow_pages_open(struct grow_pages *pages, const struct target *target,
+                           struct fault *fault)
+{
+    int err;
+
+    memset(pages, 0, sizeof *pages);
+    err = pagemap_open(&pages->map, target->proc, target_via(target));
+    if (!err)
+        return FAULT_NONE;
+    if (err == -EACCES || err == -EPERM)
+        return fault_set(fault, FAULT_DENIED, -err, "open", "pagemap");
+    return fault_set(fault, err == -ENOENT || err == -ESRCH ? FAULT_GONE : FAULT_INTERNAL, -err,
+                     "open", "pagemap");
+}
+
+void grow_pages_close(struct grow_pages *pages)
+{
+    pagemap_close(&pages->map);
+    for (size_t i = 0; i < pages->count; i++)
+        free(pages->list[i].born);
+    free(pages->list);
+    free(pages->ranges);
+    free(pages->maps);
+    pages->list = NULL;
+    pages->ranges = NULL;
+    pages->maps = NULL;
+    pages->count = pages->range_count = 0;
+}
+
+/* Without memory, a process shows no pages: that is not what it has given back. */
+static fault_code check_memory(const struct grow_pages *pages, const struct target *target,
+                               const struct memory *memory, struct fault *fault)
+{
+    char text[8];
+    ssize_t n = procfs_read(target->proc, text, sizeof text, "%d/maps", (int)target_via(target));
+
+    if (n <= 0)
+        return fault_set(fault, FAULT_GONE, ESRCH, "read maps", "%d", (int)target->pid);
+    if (!memory_is_same(memory, pages->anchor))
+        return fault_set(fault, FAULT_EXECED, 0, "read pagemap", "%d", (int)target->pid);
+    return FAULT_NONE;
+}
+
+static fault_code visit_pages(struct grow_pages *pages, const struct target *target,
+                              const struct memory *memory, struct fault *fault)
+{
+    int err;
+
+    pages->sorted = pages->count;
+    pages->huge_now = pages->swap_now = 0;
+    err = visit_ranges(pages);
+    if (err)
+        return fault_set(fault, err == -ESRCH ? FAULT_GONE : FAULT_INTERNAL, -err, "read",
+                         "pagemap");
+    return check_memory(pages, target, memory, fault);
+}
+
+/* Counts the look that began then. */
+static void count_look(struct grow_pages *pages, uint64_t began)
+{
+    uint64_t took = clock_now() - began;
+
+    if (pages->looks == 0) {
+        pages->huge_first = pages->huge_now;
+        pages->swap_first = pages->swap_now;
+    }
+    pages->began_ns[pages->looks++] = began;
+    pages->spent_ns += took;
+    if (took > pages->longest_ns)
+        pages->longest_ns = took;
+}
+
+fault_code grow_pages_look(struct grow_pages *pages, const struct target *target,
+                           const struct memory *memory, struct fault *fault)
+{
+    uint64_t began = clock_now();
+    fault_code rc = check_memory(pages, target, memory, fault);
+
+    if (rc == FAULT_NONE)
+        rc = load_ranges(pages, target, fault);
+    if (rc == FAULT_NONE)
+        rc = visit_pages(pages, target, memory, fault);
+    if (rc != FAULT_NONE)
+        return rc;
+    settle_pieces(pages);
+    count_look(pages, began);
+    return FAULT_NONE;
+}

@@ -1,0 +1,82 @@
+/*
+ * The anonymous pages of a process over a time: which were there at the first look,
+ * which are there now, and since which look each of the others has been there
+ * without a break. Swapped pages are there, too.
+ */
+#pragma once
+
+#include "attach/memory.h"
+#include "host/pagemap.h"
+
+enum {
+    GROW_LOOKS_MAX = 250,
+    GROW_PIECES_MAX = 4 << 20, /* with pages of 4 KiB: of 8 TiB in memory */
+};
+
+/* What a mapping is, as far as anonymous pages in it are concerned. */
+enum grow_kind {
+    GROW_HEAP,   /* brk, or anonymous: what allocators give to the program */
+    GROW_STACKS, /* of threads */
+    GROW_DATA,   /* written pages of private files: variables of programs and libraries */
+    GROW_KINDS,
+    GROW_SHARED = GROW_KINDS, /* has no anonymous pages */
+};
+
+struct grow_range {
+    remote_addr start, end;
+    enum grow_kind kind;
+};
+
+struct grow_piece {
+    remote_addr start;
+    uint64_t first[PAGEMAP_WORDS], now[PAGEMAP_WORDS];
+    unsigned char *born; /* of each page that is new: number of the look; NULL: none is */
+    unsigned look;       /* the last one that saw pages in it */
+};
+
+struct grow_pages {
+    struct pagemap map;
+    struct grow_piece *list; /* in the order of addresses */
+    size_t count, capacity;
+    size_t sorted;             /* during a look: the pieces that were there before it */
+    struct grow_range *ranges; /* the mappings at the last look, in the order of addresses */
+    size_t range_count, range_capacity;
+    char *maps; /* text of the last look */
+    size_t maps_len;
+    unsigned looks;                    /* so far */
+    uint64_t began_ns[GROW_LOOKS_MAX]; /* CLOCK_MONOTONIC */
+    uint64_t lost[GROW_LOOKS_MAX];     /* pages of the first look that were not there */
+    uint64_t longest_ns, spent_ns;     /* of one look; of all */
+    uint64_t unread;                   /* bytes of address space that the last look left out */
+    uint64_t huge_first, huge_now;     /* pages in huge pages */
+    uint64_t swap_first, swap_now;     /* swapped pages */
+    remote_addr anchor;                /* an address of the program, which stays mapped */
+    bool too_many;                     /* pieces: the rest is not seen */
+};
+
+/* FAULT_DENIED: its pagemap is refused; FAULT_INTERNAL. grow_pages_close in each case. */
+fault_code grow_pages_open(struct grow_pages *pages, const struct target *target,
+                           struct fault *fault);
+void grow_pages_close(struct grow_pages *pages);
+
+/*
+ * Looks at all pages; at most GROW_LOOKS_MAX times. memory is that of the process, in
+ * which pages->anchor is mapped. FAULT_GONE, FAULT_EXECED: the pages stay those of the
+ * look before.
+ */
+fault_code grow_pages_look(struct grow_pages *pages, const struct target *target,
+                           const struct memory *memory, struct fault *fault);
+
+/* Marks the mappings of thread stacks, as far as the threads are asleep now. */
+void grow_pages_mark_stacks(struct grow_pages *pages, const struct target *target);
+
+/* Returns the mapping that contains addr, or NULL. */
+const struct grow_range *grow_pages_range(const struct grow_pages *pages, remote_addr addr);
+/* Returns the piece of addr, or NULL. */
+const struct grow_piece *grow_pages_piece(const struct grow_pages *pages, remote_addr addr);
+
+/* The pages of a piece that are there now and were not at the first look. */
+static inline uint64_t grow_piece_gained(const struct grow_piece *piece, size_t word)
+{
+    return piece->now[word] & ~piece->first[word];
+}

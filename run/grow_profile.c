@@ -1,0 +1,150 @@
+#include "run/grow_profile.h"
+#include "host/task.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+struct writing {
+    const struct grow_sites *sites;
+    const struct grow_site **order; /* the sites of a stack are together */
+    uint64_t page;                  /* bytes */
+    FILE *out;
+};
+
+static int compare_calls(const struct grow_sites *sites, const struct grow_site *a,
+                         const struct grow_site *b)
+{
+    if (a->depth != b->depth)
+        return a->depth < b->depth ? -1 : 1;
+    return memcmp(sites->calls + a->first, sites->calls + b->first,
+                  a->depth * sizeof *sites->calls);
+}
+
+static int by_calls(const void *a, const void *b, void *sites)
+{
+    const struct grow_site *const *x = a, *const *y = b;
+    int order = compare_calls(sites, *x, *y);
+
+    return order ? order : ((*x)->tid > (*y)->tid) - ((*x)->tid < (*y)->tid);
+}
+
+static int by_tid(const void *a, const void *b)
+{
+    const struct grow_site *const *x = a, *const *y = b;
+
+    return ((*x)->tid > (*y)->tid) - ((*x)->tid < (*y)->tid);
+}
+
+/* "28: 114688 [30: 122880]" of all sites in the list */
+static void write_site_pages(const struct writing *writing, size_t first, size_t count)
+{
+    double growth = 0, touched = 0;
+    uint64_t pages, all;
+
+    for (size_t i = first; i < first + count; i++) {
+        growth += grow_site_growth(writing->order[i]);
+        touched += writing->order[i]->faults;
+    }
+    pages = (uint64_t)llround(growth);
+    all = (uint64_t)llround(fmax(touched, growth));
+    fprintf(writing->out, "%" PRIu64 ": %" PRIu64 " [%" PRIu64 ": %" PRIu64 "]", pages,
+            pages * writing->page, all, all * writing->page);
+}
+
+static void write_thread_name(const struct writing *writing, const struct target *target, pid_t tid)
+{
+    struct proc_stat stat;
+
+    if (thread_stat(target->proc, target->pid, tid, &stat) == 0 && !strchr(stat.comm, '\n'))
+        fprintf(writing->out, " %s", stat.comm);
+}
+
+static void write_site_threads(const struct writing *writing, const struct target *target)
+{
+    size_t count = writing->sites->count;
+
+    qsort(writing->order, count, sizeof *writing->order, by_tid);
+    for (size_t i = 0, n; i < count; i += n) {
+        for (n = 1; i + n < count && writing->order[i + n]->tid == writing->order[i]->tid;)
+            n++;
+        fprintf(writing->out, "  t%d: ", (int)writing->order[i]->tid);
+        write_site_pages(writing, i, n);
+        write_thread_name(writing, target, writing->order[i]->tid);
+        fputc('\n', writing->out);
+    }
+}
+
+/*
+ * Readers look up the address before, as that of the call; the innermost one is the
+ * address of the instruction itself.
+ */
+static void write_site_calls(const struct writing *writing, const struct grow_site *site)
+{
+    fputc('@', writing->out);
+    for (uint32_t i = 0; i < site->depth; i++)
+        fprintf(writing->out, " 0x%" PRIx64, writing->sites->calls[site->first + i] + (i == 0));
+}
+
+static void write_all_sites(const struct writing *writing)
+{
+    const struct grow_sites *sites = writing->sites;
+
+    qsort_r(writing->order, sites->count, sizeof *writing->order, by_calls,
+            (void *)(uintptr_t)sites);
+    for (size_t i = 0, n; i < sites->count; i += n) {
+        for (n = 1; i + n < sites->count &&
+                    !compare_calls(sites, writing->order[i], writing->order[i + n]);)
+            n++;
+        write_site_calls(writing, writing->order[i]);
+        fputs("\n  t*: ", writing->out);
+        write_site_pages(writing, i, n);
+        for (size_t k = i; k < i + n; k++) {
+            fprintf(writing->out, "\n  t%d: ", (int)writing->order[k]->tid);
+            write_site_pages(writing, k, 1);
+        }
+        fputc('\n', writing->out);
+    }
+}
+
+static bool write_growth_profile(const struct grow_sites *sites, const struct grow_pages *pages,
+                                 const struct target *target, FILE *out)
+{
+    AUTO_FREE const struct grow_site **order = calloc(sites->count + 1, sizeof *order);
+    const struct writing writing = {sites, order, pages->map.page, out};
+
+    if (!order)
+        return false;
+    for (size_t i = 0; i < sites->count; i++)
+        order[i] = &sites->list[i];
+    fputs("heap_v2/1\n  t*: ", out);
+    write_site_pages(&writing, 0, sites->count);
+    fputc('\n', out);
+    write_site_threads(&writing, target);
+    write_all_sites(&writing);
+    fputs("\nMAPPED_LIBRARIES:\n", out);
+    fwrite(pages->maps, 1, pages->maps_len, out);
+    return true;
+}
+
+fault_code grow_profile_make(const struct grow_sites *sites, const struct grow_pages *pages,
+                             const struct target *target, struct sink *sink, struct fault *fault)
+{
+    AUTO_FREE char *text = NULL;
+    size_t len = 0;
+    FILE *out = open_memstream(&text, &len);
+    bool good = out && write_growth_profile(sites, pages, target, out);
+    unsigned char *space;
+
+    if (out && fclose(out) != 0)
+        good = false;
+    if (!good)
+        return fault_set(fault, FAULT_INTERNAL, ENOMEM, "report", "the profile");
+    space = sink_reserve(sink, len);
+    if (!space)
+        return sink_refuse(sink, "report", fault);
+    memcpy(space, text, len);
+    sink->len += len;
+    return FAULT_NONE;
+}

@@ -1,0 +1,478 @@
+#include "run/grow_sites.h"
+#include "base/list.h"
+
+#include <string.h>
+
+void grow_sites_init(struct grow_sites *sites)
+{
+    memset(sites, 0, sizeof *sites);
+    table_init(&sites->table);
+}
+
+void grow_sites_free(struct grow_sites *sites)
+{
+    table_free(&sites->table);
+    free(sites->list);
+    free(sites->calls);
+    free(sites->samples);
+    memset(sites, 0, sizeof *sites);
+}
+
+/* ---- stacks ---- */
+
+struct site_key {
+    pid_t tid;
+    const remote_addr *calls;
+    size_t depth;
+};
+
+static bool same_site(const void *ctx, uint32_t index, const void *key)
+{
+    const struct grow_sites *sites = ctx;
+    const struct grow_site *site = &sites->list[index];
+    const struct site_key *sought = key;
+
+    return site->tid == sought->tid && site->depth == sought->depth &&
+           memcmp(sites->calls + site->first, sought->calls,
+                  sought->depth * sizeof *sought->calls) == 0;
+}
+
+/* Makes space for one more stack; false: no_memory, or there are too many. */
+static bool site_fits(struct grow_sites *sites, size_t depth)
+{
+    if (sites->count >= GROW_SITES_MAX || sites->call_count + depth > GROW_CALLS_MAX)
+        return false;
+    if (!LIST_GROW(sites->list, sites->capacity, sites->count))
+        return !(sites->no_memory = true);
+    while (sites->call_capacity < sites->call_count + depth)
+        if (!LIST_GROW(sites->calls, sites->call_capacity, sites->call_capacity))
+            return !(sites->no_memory = true);
+    return true;
+}
+
+static uint32_t put_grow_site(struct grow_sites *sites, const struct site_key *key)
+{
+    uint64_t hash = table_hash_bytes(&sites->table, key->calls, key->depth * sizeof *key->calls) ^
+                    table_hash_number(&sites->table, (uint64_t)key->tid);
+    uint32_t place;
+
+    if (!site_fits(sites, key->depth))
+        return TABLE_NONE;
+    place = table_put(&sites->table, hash, same_site, sites, key, (uint32_t)sites->count);
+    if (place == TABLE_NONE)
+        sites->no_memory = true;
+    if (place != sites->count)
+        return place;
+    if (key->depth)
+        memcpy(sites->calls + sites->call_count, key->calls, key->depth * sizeof *key->calls);
+    sites->list[sites->count++] = (struct grow_site){
+        .first = (uint32_t)sites->call_count, .depth = (uint32_t)key->depth, .tid = key->tid};
+    sites->call_count += key->depth;
+    return place;
+}
+
+/* ---- samples ---- */
+
+void grow_sites_add(struct grow_sites *sites, const struct grow_pages *pages,
+                    const struct grow_sample *sample, pid_t tid, const remote_addr *calls,
+                    size_t depth)
+{
+    const struct grow_range *range = grow_pages_range(pages, sample->page);
+    const struct site_key key = {tid, calls, depth};
+    struct grow_sample *kept;
+    uint32_t site;
+
+    sites->seen++;
+    sites->weight += sample->weight;
+    if (range && range->kind == GROW_SHARED) {
+        sites->other += sample->weight;
+        return;
+    }
+    site = put_grow_site(sites, &key);
+    if (site == TABLE_NONE || sites->sample_count >= GROW_SAMPLES_MAX ||
+        !LIST_GROW(sites->samples, sites->sample_capacity, sites->sample_count)) {
+        sites->dropped++;
+        return;
+    }
+    if (range && range->kind == GROW_DATA) /* most are pages of the file, which never are ours */
+        sites->other += sample->weight;
+    else
+        sites->list[site].faults += sample->weight;
+    kept = &sites->samples[sites->sample_count++];
+    *kept = *sample;
+    kept->page -= kept->page % pages->map.page;
+    kept->site = site;
+}
+
+/* The samples of a page are together, the latest first. */
+static int samples_in_order(const void *a, const void *b)
+{
+    const struct grow_sample *x = a, *y = b;
+
+    if (x->page != y->page)
+        return x->page < y->page ? -1 : 1;
+    return x->time_ns > y->time_ns ? -1 : x->time_ns < y->time_ns;
+}
+
+/* True if the page is new and has been there since the sample, as far as the looks tell. */
+static bool is_still_there(const struct grow_pages *pages, const struct grow_sample *sample)
+{
+    const struct grow_piece *piece = grow_pages_piece(pages, sample->page);
+    size_t page;
+
+    if (!piece)
+        return false;
+    page = (size_t)((sample->page - piece->start) / pages->map.page);
+    if (!(grow_piece_gained(piece, page / 64) >> page % 64 & 1) || !piece->born)
+        return false;
+    return piece->born[page] && sample->time_ns >= pages->began_ns[piece->born[page] - 1];
+}
+
+/* True if the last look may have come too early for it. */
+static bool is_newer(const struct grow_pages *pages, const struct grow_sample *sample)
+{
+    return !pages->looks || sample->time_ns >= pages->began_ns[pages->looks - 1];
+}
+
+static void thin_samples(struct grow_sites *sites, const struct grow_pages *pages, bool last)
+{
+    remote_addr before = 1; /* no page */
+    size_t kept = 0;
+
+    if (sites->sample_count)
+        qsort(sites->samples, sites->sample_count, sizeof *sites->samples, samples_in_order);
+    for (size_t i = 0; i < sites->sample_count; i++) {
+        const struct grow_sample *sample = &sites->samples[i];
+        bool older = sample->page == before;
+        before = sample->page;
+        if (!older && ((!last && is_newer(pages, sample)) || is_still_there(pages, sample)))
+            sites->samples[kept++] = *sample;
+    }
+    sites->sample_count = kept;
+}
+
+void grow_sites_thin(struct grow_sites *sites, const struct grow_pages *pages)
+{
+    thin_samples(sites, pages, false);
+}
+
+/* ---- the shares ---- */
+
+enum group { STAYED, YOUNG, GROUPS };
+
+/* A sample that owns pages. */
+struct owner {
+    const struct grow_sample *sample;
+    size_t range; /* index, or range_count: none */
+    enum group group;
+};
+
+struct sharing {
+    struct grow_sites *sites;
+    const struct grow_pages *pages;
+    struct grow_sum *sum;
+    struct owner *owners;
+    size_t count;
+    uint64_t cut_ns;         /* pages that were born later are young */
+    double (*rest)[GROUPS];  /* by range: gained pages of pieces without a sample */
+    uint64_t gained[GROUPS]; /* of the piece at hand */
+    size_t first;            /* of its owners */
+};
+
+static size_t range_index(const struct grow_pages *pages, remote_addr addr)
+{
+    const struct grow_range *range = grow_pages_range(pages, addr);
+
+    return range ? (size_t)(range - pages->ranges) : pages->range_count;
+}
+
+static enum group page_group(const struct sharing *sharing, const struct grow_piece *piece,
+                             size_t page)
+{
+    unsigned born = piece->born ? piece->born[page] : 0;
+
+    return sharing->pages->began_ns[born] > sharing->cut_ns ? YOUNG : STAYED;
+}
+
+static void add_share(struct sharing *sharing, const struct grow_sample *sample, enum group group,
+                      double pages)
+{
+    struct grow_site *site = &sharing->sites->list[sample->site];
+
+    *(group == YOUNG ? &site->young : &site->stayed) += pages;
+}
+
+/* The latest sample first. */
+static int owners_in_order(const void *a, const void *b)
+{
+    const struct owner *x = a, *y = b;
+
+    if (x->group != y->group)
+        return x->group < y->group ? -1 : 1;
+    return x->sample->time_ns > y->sample->time_ns ? -1 : x->sample->time_ns < y->sample->time_ns;
+}
+
+/*
+ * Keeps of the piece's owners of a group, which begin there, those that can own its pages:
+ * as many touches as there are pages, the latest ones; earlier touches were of pages
+ * that were given back. Returns where the next group begins.
+ */
+static size_t share_group(struct sharing *sharing, size_t from, size_t end, enum group group)
+{
+    double pages = (double)sharing->gained[group], weight = 0;
+    size_t next = from, kept = 0;
+
+    while (next < end && sharing->owners[next].group == group) {
+        if (weight < pages) {
+            weight += sharing->owners[next].sample->weight;
+            kept++;
+        }
+        next++;
+    }
+    for (size_t i = from; i < from + kept; i++) {
+        struct owner *owner = &sharing->owners[i];
+        struct grow_site *site = &sharing->sites->list[owner->sample->site];
+        add_share(sharing, owner->sample, group, pages * owner->sample->weight / weight);
+        site->live += owner->sample->weight;
+        site->samples++;
+        sharing->owners[sharing->count++] = *owner;
+    }
+    if (kept)
+        sharing->gained[group] = 0;
+    return next;
+}
+
+/* The owners from sharing->count to end are those of the piece; keeps them one after another. */
+static void share_piece(struct sharing *sharing, const struct grow_piece *piece, size_t end)
+{
+    size_t from = sharing->count, range = range_index(sharing->pages, piece->start);
+
+    if (end > from)
+        qsort(sharing->owners + from, end - from, sizeof *sharing->owners, owners_in_order);
+    from = share_group(sharing, from, end, STAYED);
+    share_group(sharing, from, end, YOUNG);
+    for (size_t page = 0; range == sharing->pages->range_count && page < PAGEMAP_PIECE; page++)
+        if (grow_piece_gained(piece, page / 64) >> page % 64 & 1)
+            range = range_index(sharing->pages, piece->start + page * sharing->pages->map.page);
+    for (enum group group = STAYED; group < GROUPS; group++)
+        sharing->rest[range][group] += (double)sharing->gained[group];
+}
+
+/* Returns the kind of a page; of one that is unmapped, heap. */
+static enum grow_kind kind_at(const struct grow_pages *pages, remote_addr addr)
+{
+    const struct grow_range *range = grow_pages_range(pages, addr);
+
+    return range && range->kind < GROW_KINDS ? range->kind : GROW_HEAP;
+}
+
+static void count_word(struct sharing *sharing, const struct grow_piece *piece, size_t word)
+{
+    uint64_t gained = grow_piece_gained(piece, word), lost = piece->first[word] & ~piece->now[word];
+    const struct grow_pages *pages = sharing->pages;
+
+    for (uint64_t left = gained | lost; left; left &= left - 1) {
+        size_t page = word * 64 + (size_t)__builtin_ctzll(left);
+        bool more = gained & left & -left;
+        enum grow_kind kind = kind_at(pages, piece->start + page * pages->map.page);
+        sharing->sum->kinds[kind] += more ? 1 : -1;
+        sharing->sum->gained += more;
+        sharing->sum->lost += !more;
+        if (more)
+            sharing->gained[page_group(sharing, piece, page)]++;
+    }
+}
+
+/* Takes the samples of the piece, which begin at *at, as its owners. Returns their end. */
+static size_t take_owners(struct sharing *sharing, const struct grow_piece *piece, size_t *at)
+{
+    const struct grow_pages *pages = sharing->pages;
+    const struct grow_sites *sites = sharing->sites;
+    remote_addr end = piece->start + pagemap_piece_bytes(&pages->map);
+    size_t count = sharing->count;
+
+    for (; *at < sites->sample_count && sites->samples[*at].page < end; (*at)++) {
+        const struct grow_sample *sample = &sites->samples[*at];
+        size_t page = (size_t)((sample->page - piece->start) / pages->map.page);
+        sharing->owners[count++] = (struct owner){sample, range_index(pages, sample->page),
+                                                  page_group(sharing, piece, page)};
+    }
+    return count;
+}
+
+static void share_pieces(struct sharing *sharing)
+{
+    size_t at = 0;
+
+    for (size_t i = 0; i < sharing->pages->count; i++) {
+        const struct grow_piece *piece = &sharing->pages->list[i];
+        memset(sharing->gained, 0, sizeof sharing->gained);
+        for (size_t word = 0; word < PAGEMAP_WORDS; word++)
+            count_word(sharing, piece, word);
+        share_piece(sharing, piece, take_owners(sharing, piece, &at));
+    }
+}
+
+/* ---- the rest ---- */
+
+/* Ever larger neighbourhoods, whose samples share the pages of pieces without one. */
+enum nearness { SAME_GROUP, SAME_RANGE, SAME_KIND, ANYWHERE, NEARNESSES };
+
+static size_t bucket_of(const struct sharing *sharing, enum nearness nearness, size_t range,
+                        enum group group)
+{
+    const struct grow_pages *pages = sharing->pages;
+
+    switch (nearness) {
+    case SAME_GROUP:
+        return GROUPS * range + group;
+    case SAME_RANGE:
+        return range;
+    case SAME_KIND:
+        return range < pages->range_count ? pages->ranges[range].kind : GROW_HEAP;
+    default:
+        return 0;
+    }
+}
+
+static size_t bucket_count(const struct sharing *sharing)
+{
+    return GROUPS * (sharing->pages->range_count + 1) + GROW_KINDS;
+}
+
+/* Moves the rest of each range to its bucket, if that has owners. */
+static void collect_rest(struct sharing *sharing, enum nearness nearness, const double *weights,
+                         double (*shared)[GROUPS])
+{
+    for (size_t range = 0; range <= sharing->pages->range_count; range++)
+        for (enum group group = STAYED; group < GROUPS; group++) {
+            size_t bucket = bucket_of(sharing, nearness, range, group);
+            if (weights[bucket] <= 0)
+                continue;
+            shared[bucket][group] += sharing->rest[range][group];
+            sharing->rest[range][group] = 0;
+        }
+}
+
+/* Shares the rest out among owners that are near enough. */
+static void spread(struct sharing *sharing, enum nearness nearness, double *weights,
+                   double (*shared)[GROUPS])
+{
+    memset(weights, 0, bucket_count(sharing) * sizeof *weights);
+    memset(shared, 0, bucket_count(sharing) * sizeof *shared);
+    for (size_t i = 0; i < sharing->count; i++) {
+        const struct owner *owner = &sharing->owners[i];
+        weights[bucket_of(sharing, nearness, owner->range, owner->group)] += owner->sample->weight;
+    }
+    collect_rest(sharing, nearness, weights, shared);
+    for (size_t i = 0; i < sharing->count; i++) {
+        const struct owner *owner = &sharing->owners[i];
+        size_t bucket = bucket_of(sharing, nearness, owner->range, owner->group);
+        for (enum group group = STAYED; group < GROUPS; group++)
+            add_share(sharing, owner->sample, group,
+                      shared[bucket][group] * owner->sample->weight / weights[bucket]);
+    }
+}
+
+static bool spread_rest(struct sharing *sharing)
+{
+    AUTO_FREE double *weights = calloc(bucket_count(sharing), sizeof *weights);
+    AUTO_FREE double(*shared)[GROUPS] = calloc(bucket_count(sharing), sizeof *shared);
+
+    if (!weights || !shared)
+        return false;
+    for (enum nearness nearness = SAME_GROUP; nearness < NEARNESSES; nearness++)
+        spread(sharing, nearness, weights, shared);
+    for (size_t range = 0; range <= sharing->pages->range_count; range++)
+        sharing->sum->nobody += sharing->rest[range][STAYED] + sharing->rest[range][YOUNG];
+    return true;
+}
+
+/* ---- all of it ---- */
+
+double grow_site_staying(const struct grow_site *site)
+{
+    return site->live < site->faults ? site->live / site->faults : 1;
+}
+
+double grow_site_growth(const struct grow_site *site)
+{
+    return site->stayed + site->young * grow_site_staying(site);
+}
+
+static void sum_sites(const struct grow_sites *sites, struct grow_sum *sum)
+{
+    for (size_t i = 0; i < sites->count; i++) {
+        const struct grow_site *site = &sites->list[i];
+        double growth = grow_site_growth(site);
+        sum->by_stack += growth;
+        sum->in_flight += site->stayed + site->young - growth;
+        sum->samples += site->samples;
+        if (site->faults > site->live)
+            sum->again += site->faults - site->live;
+    }
+}
+
+/* The last fifth of the time. */
+static void set_cut(struct sharing *sharing)
+{
+    const struct grow_pages *pages = sharing->pages;
+    uint64_t end = pages->began_ns[pages->looks - 1];
+
+    sharing->sum->young_ns = (end - pages->began_ns[0]) / 5;
+    sharing->cut_ns = end - sharing->sum->young_ns;
+}
+
+/* Pages that were in flight at the first look are gone soon. */
+static void count_late(const struct grow_pages *pages, struct grow_sum *sum)
+{
+    uint64_t begin = pages->began_ns[0];
+    unsigned look = 0;
+
+    while (look + 1 < pages->looks && pages->began_ns[look + 1] <= begin + sum->young_ns)
+        look++;
+    sum->lost_late = sum->lost > pages->lost[look] ? sum->lost - pages->lost[look] : 0;
+}
+
+static bool share_all(struct sharing *sharing)
+{
+    AUTO_FREE struct owner *owners = calloc(sharing->sites->sample_count + 1, sizeof *owners);
+    AUTO_FREE double(*rest)[GROUPS] = calloc(sharing->pages->range_count + 1, sizeof *rest);
+
+    if (!owners || !rest)
+        return false;
+    sharing->owners = owners;
+    sharing->rest = rest;
+    share_pieces(sharing);
+    return spread_rest(sharing);
+}
+
+/* Lost samples make the weights of the others too small. */
+static void scale_sites(struct grow_sites *sites, uint64_t counted)
+{
+    double scale = counted && sites->weight > 0 ? (double)counted / sites->weight : 1;
+
+    for (size_t i = 0; i < sites->count; i++)
+        sites->list[i].faults *= scale;
+    for (size_t i = 0; i < sites->sample_count; i++)
+        sites->samples[i].weight *= scale;
+    sites->other *= scale;
+}
+
+bool grow_sites_share(struct grow_sites *sites, const struct grow_pages *pages, uint64_t counted,
+                      struct grow_sum *sum)
+{
+    struct sharing sharing = {.sites = sites, .pages = pages, .sum = sum};
+
+    memset(sum, 0, sizeof *sum);
+    if (!pages->looks || sites->no_memory)
+        return !sites->no_memory;
+    thin_samples(sites, pages, true);
+    scale_sites(sites, counted);
+    set_cut(&sharing);
+    if (!share_all(&sharing))
+        return false;
+    sum_sites(sites, sum);
+    count_late(pages, sum);
+    return true;
+}
