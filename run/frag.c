@@ -30,16 +30,13 @@ static struct waste_class class_of(const struct bin *bin)
                                 .requests = bin->requests};
 }
 
-/* jemalloc does not count the slab that an arena allocates from (stats.arenas.<i>.bins). */
-static uint64_t count_nonfull(const struct bins *bins, size_t number)
+/* The slab that an arena allocates from is in no count (stats.arenas.<i>.bins.<j>.nonfull_slabs).
+ */
+static uint64_t count_nonfull(const struct frag *frag, const struct bin *bin)
 {
-    uint64_t count = bins->arenas->bins[number].nonfull, slabs = bins->arenas->bins[number].slabs;
+    const uint64_t count = bin->nonfull + frag->left.initialized;
 
-    if (!bins->has_nonfull)
-        return slabs;
-    for (size_t i = 1; i < bins->count; i++)
-        count += number < bins->arenas[i].bin_count && bins->arenas[i].bins[number].slabs > 0;
-    return count < slabs ? count : slabs;
+    return frag->bins.has_nonfull && count < bin->slabs ? count : bin->slabs;
 }
 
 static fault_code take_frag_classes(struct frag *frag, struct fault *fault)
@@ -52,10 +49,22 @@ static fault_code take_frag_classes(struct frag *frag, struct fault *fault)
         return fault_set(fault, FAULT_INTERNAL, ENOMEM, "size classes", "out of memory");
     for (size_t i = 0; i < count; i++) {
         frag->classes[i] = class_of(&all->bins[i]);
-        frag->classes[i].nonfull = count_nonfull(&frag->bins, i);
+        frag->classes[i].nonfull = count_nonfull(frag, &all->bins[i]);
     }
     frag->class_count = count;
     return FAULT_NONE;
+}
+
+/* Returns the number of the class with most free space; SIZE_MAX: there is none. */
+static size_t largest_class(const struct bins *bins)
+{
+    const struct arena_bins *all = bins->arenas;
+    size_t most = SIZE_MAX;
+
+    for (size_t i = 0; bins->count && i < all->bin_count; i++)
+        if (most == SIZE_MAX || bin_waste(&all->bins[i]) > bin_waste(&all->bins[most]))
+            most = i;
+    return most;
 }
 
 /* ---- of a process ---- */
@@ -66,11 +75,16 @@ static fault_code count_held(struct attachment *attachment, void *ctx, struct fa
     struct frag *frag = ctx;
     struct injection *injection = &attachment->injection;
     fault_code rc = build_read(injection, &attachment->instance, &frag->build, fault);
+    size_t largest;
 
     bins_free(&frag->bins); /* of an attempt before */
     memset(&frag->bins, 0, sizeof frag->bins);
     if (rc == FAULT_NONE)
-        rc = bins_read(injection, &attachment->instance, true, &frag->bins, fault);
+        rc = bins_read(injection, &attachment->instance, false, &frag->bins, fault);
+    largest = rc == FAULT_NONE ? largest_class(&frag->bins) : SIZE_MAX;
+    if (largest != SIZE_MAX)
+        rc = left_behind_read(injection, &attachment->instance, &frag->bins, largest, &frag->left,
+                              fault);
     frag->counted = rc == FAULT_NONE;
     return rc == FAULT_NONE ? build_can_profile(&frag->build, fault) : rc;
 }
@@ -121,24 +135,10 @@ fault_code frag_take(struct frag *frag, struct attachment *attachment, struct fa
 fault_code frag_parse(struct frag *frag, const char *json, size_t len, struct fault *fault)
 {
     fault_code rc = bins_parse(&frag->bins, json, len, fault);
+    size_t largest = rc == FAULT_NONE ? largest_class(&frag->bins) : SIZE_MAX;
 
+    if (largest != SIZE_MAX)
+        left_behind_take(&frag->bins, largest, &frag->left);
     frag->counted = rc == FAULT_NONE;
     return rc == FAULT_NONE ? take_frag_classes(frag, fault) : rc;
-}
-
-struct frag_left frag_left_behind(const struct frag *frag, uint64_t size)
-{
-    struct frag_left left = {0};
-
-    for (size_t i = 1; i < frag->bins.count; i++) {
-        const struct arena_bins *arena = &frag->bins.arenas[i];
-        for (size_t j = 0; arena->threads == 0 && j < arena->bin_count; j++) {
-            const struct waste_class class = class_of(&arena->bins[j]);
-            uint64_t bytes = class.size == size ? waste_bytes(&class) : 0;
-            left.arenas += bytes > 0;
-            if (__builtin_add_overflow(left.bytes, bytes, &left.bytes))
-                left.bytes = UINT64_MAX;
-        }
-    }
-    return left;
 }

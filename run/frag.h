@@ -1,13 +1,14 @@
 /* What of the memory of a process is free but not returned, and which stacks keep it. */
 #pragma once
 
-#include "jemalloc/bins.h"
+#include "jemalloc/left_behind.h"
 #include "profile/waste.h"
 #include "run/capture.h"
 
 struct frag {
     struct build build;
-    struct bins bins;            /* with each arena */
+    struct bins bins;
+    struct left_behind left;     /* of the class with most free space */
     bool counted;                /* bins has been read */
     struct waste_class *classes; /* of all arenas */
     size_t class_count;
@@ -29,10 +30,3 @@ fault_code frag_take(struct frag *frag, struct attachment *attachment, struct fa
 
 /* Takes the statistics from a report of jemalloc in JSON: faults of bins_parse. The RSS is 0. */
 fault_code frag_parse(struct frag *frag, const char *json, size_t len, struct fault *fault);
-
-/* Of a size class, the free space in arenas that no thread uses (any more). */
-struct frag_left {
-    uint64_t bytes;
-    size_t arenas; /* that have some of it */
-};
-struct frag_left frag_left_behind(const struct frag *frag, uint64_t size);

@@ -45,16 +45,20 @@ class Frag(lib.TestCase):
         self.assertEqual(resident - told["allocated"], told["unallocated"])
 
     def assert_blames(self, told, function, waste):
-        """The first row is of the function, and has what the program counts, within tolerance."""
+        """The first row is of the function; its class has what the program counts.
+
+        In 2 of 100 runs so few of its objects are sampled that the rest counts as not sampled.
+        """
         first = told["rows"][0]
         calls = [call["function"] for call in first["stack"] or ()]
         self.assertIn(function, calls[:2])
         self.assertEqual(first["size"], SIZE)
         self.assertAlmostEqual(first["class_bytes"], waste, delta=TOLERANCE * waste)
-        self.assertAlmostEqual(first["bytes"], waste, delta=0.02 * waste)
+        self.assertLessEqual(first["bytes"], first["class_bytes"])
+        self.assertGreater(first["bytes"], 0.3 * waste)
         self.assertGreaterEqual(told["parts"]["slabs"], first["class_bytes"])
         self.assertEqual(told["verdict"], "slabs")
-        self.assertGreater(first["least"], 0.9 * first["bytes"])
+        self.assertGreater(first["least"] + 2 * first["error"], 0.9 * first["bytes"])
         self.assertRegex(
             told["answer"],
             r"\A[\d.]+(?: MiB)? of [\d.]+ MiB of waste are in 48-byte slabs pinned by .*\b%s \("
@@ -84,6 +88,7 @@ class Frag(lib.TestCase):
         self.assertIsNone(offline["rss"])
         self.assertEqual(offline["rows"][0]["stack"], told["rows"][0]["stack"])
         self.assertEqual(offline["rows"][0]["bytes"], told["rows"][0]["bytes"])
+        self.assertEqual(offline["left_behind"], told["left_behind"])
         self.assert_blames(offline, function, waste)
         text = self.assert_ran(lib.run_tool("frag", process.pid)).text
         answer, rest = text.split("\n", 1)
@@ -98,7 +103,7 @@ class Frag(lib.TestCase):
         _, told, _ = self.assert_found("survivors", "keep_b")
         names = {call["function"] for row in told["rows"] for call in row["stack"] or []}
         self.assertNotIn("churn_a", names)
-        self.assertEqual(told["rows"][0]["class_left_behind"], 0)
+        self.assertEqual((told["left_behind"]["bytes"], told["left_behind"]["arenas"]), (0, 0))
 
     def test_resized(self):
         """Some objects of the former size class stay."""
@@ -107,13 +112,14 @@ class Frag(lib.TestCase):
     def test_left_behind(self):
         """In the arena of a thread that has ended."""
         _, told, text = self.assert_found("left", "keep_b")
-        first = told["rows"][0]
-        self.assertGreater(first["class_left_behind"], 0.98 * first["class_bytes"])
-        self.assertRegex(text, r"in the 48-byte slabs of 1 arena that no thread uses")
+        left, whole = told["left_behind"], told["rows"][0]["class_bytes"]
+        self.assertEqual((left["size"], left["arenas"]), (SIZE, 1))
+        self.assertAlmostEqual(left["bytes"], whole, delta=0.02 * whole)
+        self.assertRegex(text, r"in the 48-byte slabs of 1 arena that no thread is assigned to")
 
     def test_full_slabs_beside(self):
         """Most objects of that size are in full slabs, which pin nothing: nobody is blamed."""
-        process, waste = self.start_waster("beside", sample=9)
+        process, waste = self.start_waster("beside", sample=10)
         told = self.frag(process.pid)
         cache, kept = told["rows"][0], told["rows"][1]
         self.assertIn("cache_add", [call["function"] for call in cache["stack"]])
@@ -141,6 +147,16 @@ class Frag(lib.TestCase):
         text = self.assert_ran(lib.run_tool("frag", process.pid)).text
         self.assertIn("jeattach peek %d" % process.pid, text)
         self.assertIn("prof:true", text)
+
+    def test_nothing_sampled(self):
+        """Profiling is possible, but was never active."""
+        process, _ = self.start_waster("survivors", prof="true,prof_active:false")
+        told = self.frag(process.pid)
+        self.assertEqual((told["profile"], told["rows"][0]["stack"]), ("empty", None))
+        self.assertIn("not known: the profile has no sample", told["answer"])
+        self.assertEqual(told["not_sampled"], told["parts"]["slabs"])
+        text = self.assert_ran(lib.run_tool("frag", process.pid)).text
+        self.assertIn("next: jeattach on %d" % process.pid, text)
 
     def test_no_waste(self):
         process, waste = self.start_waster("full", sample=19)

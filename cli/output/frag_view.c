@@ -145,10 +145,10 @@ static bool is_rough(const struct waste_row *row)
     return row->error > (double)row->bytes / 2;
 }
 
-/* Another stack may have more of the objects that are not in full slabs. */
+/* Another stack may have more of the objects that are not in full slabs, whatever the sampling. */
 static bool is_unsure(const struct waste_row *row)
 {
-    return row->least < (double)row->bytes / 2;
+    return row->least + row->error < (double)row->bytes / 2;
 }
 
 /* Why no stack is known, a clause. */
@@ -456,17 +456,15 @@ static void print_stacks(const struct frag_view *view, FILE *out)
 
 static void print_left(const struct frag_view *view, FILE *out)
 {
-    const struct waste *waste = view->waste;
-    uint64_t size = waste->count ? waste->classes[waste->rows[0].class].size : 0;
-    struct frag_left left = frag_left_behind(view->frag, size);
+    const struct left_behind *left = &view->frag->left;
     char bytes[DISPLAY_NUMBER_SIZE];
 
-    if (left.bytes)
+    if (left->bytes)
         fprintf(out,
-                "%s in the %llu-byte slabs of %zu arena%s that no thread uses: no new object "
-                "fills it\n",
-                display_bytes(view->display, (double)left.bytes, bytes), (unsigned long long)size,
-                left.arenas, left.arenas == 1 ? "" : "s");
+                "%s in the %llu-byte slabs of %u arena%s that no thread is assigned to: no new "
+                "object fills it\n",
+                display_bytes(view->display, (double)left->bytes, bytes),
+                (unsigned long long)left->size, left->arenas, left->arenas == 1 ? "" : "s");
 }
 
 static void print_next(const struct frag_view *view, const struct parts *parts, FILE *out)
@@ -540,7 +538,6 @@ static void json_frag_row(const struct frag_view *view, const struct waste_row *
     json_number(json, "slabs", class->slabs);
     json_number(json, "nonfull", class->nonfull);
     json_number(json, "per_slab", class->per_slab);
-    json_number(json, "class_left_behind", frag_left_behind(view->frag, class->size).bytes);
     json_stack(view, row, json);
     json_item_end(json);
 }
@@ -587,6 +584,11 @@ void frag_json(const struct frag_view *view, struct json *json)
         json_number(json, "retained", gauges->retained);
     else
         json_null(json, "retained");
+    json_object_begin(json, "left_behind");
+    json_number(json, "size", view->frag->left.size);
+    json_number(json, "bytes", view->frag->left.bytes);
+    json_number(json, "arenas", view->frag->left.arenas);
+    json_object_end(json);
     json_number(json, "not_sampled", view->waste->unknown);
     json_list_begin(json, "rows");
     for (size_t i = 0; i < rows_shown(view); i++)

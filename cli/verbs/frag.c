@@ -126,7 +126,8 @@ const struct verb verb_frag = {
     .calls =
         {
             "mallctl version, config.prof, opt.prof, ... (read)",
-            "mallctl epoch (write), stats.allocated, ..., stats.arenas.<each>.bins.<each>.* (read)",
+            "mallctl epoch (write), stats.allocated, ..., stats.arenas.4096.bins.<each>.* (read)",
+            "mallctl stats.arenas.<each>.nthreads, and of one size class .bins.<j>.* (read)",
             "unless the profile is read from memory: mallctl prof.dump, in the same stop",
         },
     .run = frag_main,
