@@ -37,7 +37,7 @@ bool machine_is_call(const unsigned char *bytes, remote_addr after, struct machi
         call->target = after - 4 + (uint64_t)(int64_t)distance;
         return true;
     }
-    return (code & 0xfefff800) == 0xd63f0000; /* BLR, BLRAA and the like */
+    return (code & 0xfefff000) == 0xd63f0000; /* BLR, BLRAA and the like */
 }
 
 remote_addr machine_jump_slot(const unsigned char code[16], remote_addr at)

@@ -66,6 +66,15 @@ static bool read_prologue(struct walker *walker, remote_addr target, uint64_t le
            machine_read_prologue(code, len, out);
 }
 
+/* True if pc is the C library's return from a signal handler. */
+static bool is_handler_end(struct walker *walker, remote_addr pc)
+{
+    unsigned char code[16];
+
+    return memory_read_cached(walker->memory, pc, code, sizeof code) &&
+           machine_is_signal_return(code);
+}
+
 static void look_behind(struct walker *walker, struct return_slot *slot)
 {
     const struct vma *vma = modules_vma_at(walker->modules, slot->addr - 1);
@@ -77,9 +86,8 @@ static void look_behind(struct walker *walker, struct return_slot *slot)
         !memory_read_cached(walker->memory, slot->addr - machine.call_size, bytes,
                             machine.call_size))
         return;
-    slot->good = machine_is_call(bytes, slot->addr, &call);
-    if (!slot->good)
-        slot->good = walker_is_handler_end(walker, slot->addr);
+    slot->handler_end = is_handler_end(walker, slot->addr);
+    slot->good = machine_is_call(bytes, slot->addr, &call) || slot->handler_end;
     slot->target = target_of(walker, &call);
     if (slot->target && read_prologue(walker, slot->target, PROLOGUE_MAX, &prologue) &&
         prologue.jump)

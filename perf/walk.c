@@ -180,17 +180,10 @@ static enum step leave_handler(struct walker *walker)
     return walker_leave(walker, &next, machine.pc, true);
 }
 
-bool walker_is_handler_end(struct walker *walker, remote_addr pc)
-{
-    unsigned char code[16];
-
-    return memory_read_cached(walker->memory, pc, code, sizeof code) &&
-           machine_is_signal_return(code);
-}
-
 static enum step next_call(struct walker *walker)
 {
     uint64_t pc = walker->frame.regs[machine.pc], sp;
+    const struct return_slot *back;
     const struct cfi_row *row;
     enum step step;
     bool code;
@@ -200,7 +193,8 @@ static enum step next_call(struct walker *walker)
     row = rows_at(walker->rows, walker->frame.exact ? pc : pc - 1, &code);
     if (row)
         return leave_by_cfi(walker, row);
-    if (!walker->frame.exact && walker_is_handler_end(walker, pc))
+    back = walker->frame.exact ? NULL : walker_return(walker, pc);
+    if (back && back->handler_end)
         return leave_handler(walker);
     step = walker_guess(walker);
     walker->guesses += step == STEP_DONE;

@@ -20,7 +20,8 @@ struct return_slot {
     remote_addr addr;   /* 0: empty */
     remote_addr target; /* the function that was called; 0: unknown */
     remote_addr jump;   /* where this function goes on without a frame; 0: nowhere */
-    bool good;          /* code, behind a call, or the return from a signal handler */
+    bool good;          /* code, behind a call, or the next one */
+    bool handler_end;   /* the C library's return from a signal handler */
 };
 
 /* Where the return address of a function without call frame information has been found. */
@@ -78,5 +79,3 @@ enum step walker_guess(struct walker *walker);
 
 /* NULL: addr is no return address. Valid until the next call. */
 const struct return_slot *walker_return(struct walker *walker, remote_addr addr);
-/* True if pc is the C library's return from a signal handler. */
-bool walker_is_handler_end(struct walker *walker, remote_addr pc);
