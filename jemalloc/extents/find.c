@@ -1,10 +1,10 @@
 #include "jemalloc/extents/find.h"
-#include "base/list.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum {
-    CANDIDATES_MAX = 4096,
+    CANDIDATES_MAX = 1024,
     RANGES_MAX = 64,
     INDEXES_MAX = 16,
     FIRST_PAGES = 128,
@@ -15,39 +15,6 @@ enum {
     TRUE_PER_FALSE = 8,
     NODE_ALIGNED = 64,
 };
-
-/* ---- the words that may be entries of the root ---- */
-
-struct candidates {
-    const struct heap_pages *heap;
-    struct candidate {
-        remote_addr at, value;
-    } * list;
-    size_t count, capacity;
-};
-
-static uint64_t node_bytes(const struct tree_shape *shape)
-{
-    return (shape->levels == 2 ? shape->entry : 8) * (UINT64_C(1) << shape->bits);
-}
-
-static bool visit_root_words(void *ctx, remote_addr at, const unsigned char *bytes, size_t len)
-{
-    struct candidates *candidates = ctx;
-    remote_addr word;
-
-    for (size_t i = 0; i + sizeof word <= len; i += 8) {
-        memcpy(&word, bytes + i, sizeof word);
-        if (!word || word % NODE_ALIGNED ||
-            !pages_is_heap(candidates->heap, word, node_bytes(&tree_shapes[1])))
-            continue;
-        if (candidates->count == CANDIDATES_MAX ||
-            !LIST_GROW(candidates->list, candidates->capacity, candidates->count))
-            return false;
-        candidates->list[candidates->count++] = (struct candidate){at + i, word};
-    }
-    return true;
-}
 
 /* ---- where to look for extents ---- */
 
@@ -80,6 +47,99 @@ static void choose_ranges(struct ranges *ranges, const struct modules *modules)
     }
 }
 
+/* ---- the words that may be entries of the root ---- */
+
+/* An index that a mapping of the heap has in a root of a shape. */
+struct root_index {
+    const struct tree_shape *shape;
+    uint64_t index;
+    bool before, after; /* the heap has the index before, or after it, as well */
+};
+
+struct candidates {
+    const struct heap_pages *heap;
+    struct memory_range data;
+    struct root_index indexes[TREE_SHAPES * INDEXES_MAX];
+    size_t index_count;
+    struct tree list[CANDIDATES_MAX];
+    size_t count;
+};
+
+static uint64_t node_bytes(const struct tree_shape *shape)
+{
+    return (shape->levels == 2 ? shape->entry : 8) * (UINT64_C(1) << shape->bits);
+}
+
+static bool has_index(const struct candidates *all, const struct tree_shape *shape, uint64_t index)
+{
+    const struct modules *modules = all->heap->source->modules;
+
+    for (size_t i = 0; i < modules->vma_count; i++) {
+        const struct vma *vma = &modules->vmas[i];
+        if (vma->prot & MAP_WRITE && vma->module < 0 &&
+            tree_root_index(shape, vma->start) <= index &&
+            tree_root_index(shape, vma->end - 1) >= index)
+            return true;
+    }
+    return false;
+}
+
+static void add_indexes(struct candidates *all, const struct ranges *ranges,
+                        const struct tree_shape *shape)
+{
+    const size_t first = all->index_count;
+
+    for (size_t i = 0; i < ranges->count && all->index_count - first < INDEXES_MAX; i++) {
+        uint64_t index = tree_root_index(shape, ranges->list[i].start);
+        size_t k = first;
+        while (k < all->index_count && all->indexes[k].index != index)
+            k++;
+        if (k == all->index_count)
+            all->indexes[all->index_count++] = (struct root_index){
+                shape, index, has_index(all, shape, index - 1), has_index(all, shape, index + 1)};
+    }
+}
+
+/* Words of an array of pointers, say, have neighbours that no entry of a root could have. */
+static bool may_be_entry(const struct candidates *all, const struct root_index *index,
+                         remote_addr at, const uint64_t words[3])
+{
+    const uint64_t root_bytes = UINT64_C(8) << index->shape->bits;
+
+    return (!words[0] || index->before) && (!words[2] || index->after) &&
+           at - all->data.start >= 8 * index->index &&
+           all->data.end - (at - 8 * index->index) >= root_bytes &&
+           pages_is_heap(all->heap, words[1], node_bytes(index->shape));
+}
+
+static bool add_candidates(struct candidates *all, remote_addr at, const uint64_t words[3])
+{
+    for (size_t i = 0; i < all->index_count; i++) {
+        const struct root_index *index = &all->indexes[i];
+        if (!may_be_entry(all, index, at, words))
+            continue;
+        all->list[all->count++] = (struct tree){index->shape, at - 8 * index->index};
+        if (all->count == CANDIDATES_MAX)
+            return false;
+    }
+    return true;
+}
+
+static bool visit_root_words(void *ctx, remote_addr at, const unsigned char *bytes, size_t len)
+{
+    struct candidates *all = ctx;
+    uint64_t words[3];
+
+    for (size_t i = 0; i + sizeof *words <= len; i += sizeof *words) {
+        bool first = i == 0, last = i + 2 * sizeof *words > len;
+        memset(words, 0, sizeof words);
+        memcpy(words + first, bytes + i - 8 * !first, 8u * (3u - first - last));
+        if (words[1] && words[1] % NODE_ALIGNED == 0 && !add_candidates(all, at + i, words))
+            return false;
+    }
+    return true;
+}
+
 /* ---- the proof ---- */
 
 struct trial {
@@ -110,12 +170,15 @@ static bool walk_parts(struct walk *walk, const struct memory_range *range, bool
 {
     const uint64_t bytes = range_bytes(range);
     uint64_t first = whole ? UINT64_C(1) << 30 : FIRST_PAGES * MEMORY_PAGE;
+    remote_addr end;
 
+    if (!tree_entry(walk->tree, walk->heap, range->start, &end) && end >= range->end)
+        return true;
     if (!walk_range(walk, range->start, range->start + (first < bytes ? first : bytes)))
         return false;
     for (uint64_t i = 1; i < PARTS && !whole && first < bytes; i++) {
         remote_addr start = range->start + bytes / PARTS / MEMORY_PAGE * MEMORY_PAGE * i;
-        remote_addr end = start + PART_PAGES * MEMORY_PAGE;
+        end = start + PART_PAGES * MEMORY_PAGE;
         walk->last = 0;
         if (!walk_range(walk, start, end < range->end ? end : range->end))
             return false;
@@ -185,7 +248,6 @@ struct tree_search {
     const struct heap_pages *heap;
     struct version version;
     struct candidates candidates;
-    struct memory_range data;
     struct ranges ranges;
     struct trial trial;
 };
@@ -195,69 +257,62 @@ static bool is_proven(const struct found_tree *found)
     return found->proven >= RECORDS_MIN && found->refuted <= found->proven / TRUE_PER_FALSE;
 }
 
-static void try_candidates(struct tree_search *search, struct found_tree *best,
-                           const struct tree_shape *shape, uint64_t index, bool whole)
-{
-    const struct candidates *all = &search->candidates;
-    const uint64_t root_bytes = UINT64_C(8) << shape->bits;
-
-    for (size_t i = 0; i < all->count && !is_proven(best) && !pages_is_late(search->heap); i++) {
-        const struct candidate *candidate = &all->list[i];
-        const struct tree tree = {shape, candidate->at - 8 * index};
-        if (candidate->at - search->data.start >= 8 * index && tree.root < search->data.end &&
-            search->data.end - tree.root >= root_bytes &&
-            pages_is_heap(search->heap, candidate->value, node_bytes(shape)))
-            try_root(&search->trial, best, &tree, search->version, &search->ranges, whole);
-    }
-}
-
-/* Each index that the larger mappings have in a root. */
-static void try_shape(struct tree_search *search, struct found_tree *best,
-                      const struct tree_shape *shape, bool whole)
-{
-    uint64_t tried[INDEXES_MAX];
-    size_t count = 0;
-
-    for (size_t i = 0; i < search->ranges.count && count < INDEXES_MAX; i++) {
-        uint64_t index = tree_root_index(shape, search->ranges.list[i].start);
-        size_t k = 0;
-        while (k < count && tried[k] != index)
-            k++;
-        if (k < count)
-            continue;
-        tried[count++] = index;
-        try_candidates(search, best, shape, index, whole);
-    }
-}
-
+/* At first only parts of each mapping are looked at. */
 static void search_tree(struct tree_search *search, struct found_tree *best)
 {
-    for (unsigned pass = 0; pass < 2 && !is_proven(best); pass++)
-        for (size_t i = 0; i < TREE_SHAPES && !is_proven(best); i++)
-            try_shape(search, best, &tree_shapes[i], pass > 0);
+    const struct candidates *all = &search->candidates;
+
+    for (unsigned pass = 0; pass < 2; pass++)
+        for (size_t i = 0; i < all->count && !pages_is_late(search->heap); i++) {
+            try_root(&search->trial, best, &all->list[i], search->version, &search->ranges,
+                     pass > 0);
+            if (is_proven(best))
+                return;
+        }
+}
+
+static void search_data(struct tree_search *search, struct found_tree *best)
+{
+    struct candidates *candidates = &search->candidates;
+
+    candidates->heap = search->heap;
+    if (!pages_data_range(search->heap, &candidates->data))
+        return;
+    choose_ranges(&search->ranges, search->heap->source->modules);
+    for (size_t i = 0; i < TREE_SHAPES; i++)
+        add_indexes(candidates, &search->ranges, &tree_shapes[i]);
+    pages_segments(search->heap, true, 16, visit_root_words, candidates);
+    search_tree(search, best);
+}
+
+static bool open_trial(struct trial *trial, const struct heap_pages *heap, struct batch *batch)
+{
+    trial->batch = batch;
+    trial->records = malloc(RECORDS * sizeof *trial->records);
+    trial->items = malloc(RECORDS * sizeof *trial->items);
+    trial->walk =
+        (struct walk){.heap = heap, .visit = add_trial_record, .ctx = trial, .below = UINT64_MAX};
+    return trial->records && trial->items;
 }
 
 enum find_end tree_find(struct found_tree *found, const struct heap_pages *heap,
                         struct batch *batch, struct version version)
 {
-    struct tree_search search = {.heap = heap, .version = version, .candidates.heap = heap};
-    struct trial *trial = &search.trial;
+    struct tree_search *search = calloc(1, sizeof *search);
+    bool opened = search && open_trial(&search->trial, heap, batch);
 
     found->proven = found->refuted = 0;
-    *trial = (struct trial){.batch = batch,
-                            .records = malloc(RECORDS * sizeof *trial->records),
-                            .items = malloc(RECORDS * sizeof *trial->items)};
-    trial->walk = (struct walk){.heap = heap, .visit = add_trial_record, .below = UINT64_MAX};
-    trial->walk.ctx = trial;
-    if (trial->records && trial->items && pages_data_range(heap, &search.data)) {
-        pages_segments(heap, true, 0, visit_root_words, &search.candidates);
-        choose_ranges(&search.ranges, heap->source->modules);
-        search_tree(&search, found);
+    if (opened) {
+        search->heap = heap;
+        search->version = version;
+        search_data(search, found);
     }
-    free(trial->records);
-    free(trial->items);
-    free(search.candidates.list);
-    if (!trial->records || !trial->items)
+    if (search) {
+        free(search->trial.records);
+        free(search->trial.items);
+    }
+    free(search);
+    if (!opened)
         return FIND_OUT_OF_MEMORY;
     return is_proven(found) ? FIND_PROVEN : found->proven ? FIND_REFUTED : FIND_NONE;
 }

@@ -1,0 +1,28 @@
+"""As e2e_extents.py, for builds of jemalloc that Debian does not have."""
+
+import e2e_extents
+import lib
+import releases
+
+
+class Built(e2e_extents.Extents):
+    def check_built(self, version, *flags):
+        process = self.kept(version, library=releases.built(version, *flags))
+        self.assert_kept(process, self.sums(process))
+        self.assert_well(process)
+
+    def test_built_5_1_0(self):
+        self.check_built("5.1.0")
+
+    def test_built_debug(self):
+        self.check_built("5.3.0", "--enable-debug")
+
+    def test_built_with_other_classes(self):
+        """Without statistics, with which it could be compared."""
+        self.check_built(
+            "5.3.0", "--disable-stats", "--disable-initial-exec-tls", "--with-lg-quantum=3"
+        )
+
+
+if __name__ == "__main__":
+    lib.main()
