@@ -60,7 +60,8 @@ static bool is_entry(const char *name)
         "malloc",        "calloc",         "realloc",        "reallocarray", "posix_memalign",
         "aligned_alloc", "memalign",       "valloc",         "pvalloc",      "mallocx",
         "rallocx",       "xallocx",        "malloc_default", "smallocx",     "do_rallocx",
-        "fallback_impl", "newImpl<false>", "newImpl<true>",  "handleOOM",
+        "fallback_impl", "newImpl<false>", "newImpl<true>",  "handleOOM",    "default_malloc",
+        "malloc_impl",
     };
 
     size_t len = strcspn(name, "."); /* without ".cold", ".localalias" and the like */

@@ -104,7 +104,7 @@ static uint64_t look_after(const struct growing *growing, uint64_t now)
 {
     const struct grow *grow = growing->grow;
     uint64_t pause = (now - growing->began) / 8, most = grow->request.duration_ns / LOOKS;
-    uint64_t cost = grow->pages.longest_ns * COST;
+    uint64_t cost = grow->pages.spent_ns / grow->pages.looks * COST;
 
     if (pause > most)
         pause = most;
@@ -115,7 +115,7 @@ static uint64_t look_after(const struct growing *growing, uint64_t now)
     return now + (pause > cost ? pause : cost);
 }
 
-static fault_code look(struct growing *growing, struct fault *fault)
+static fault_code grow_look(struct growing *growing, struct fault *fault)
 {
     struct grow *grow = growing->grow;
     struct attachment *attachment = growing->attachment;
@@ -175,7 +175,7 @@ static fault_code grow_step(struct growing *growing, uint64_t now, struct fault 
     if (rc == FAULT_NONE)
         rc = target_check(&growing->attachment->target, fault);
     if (rc == FAULT_NONE && clock_now() >= growing->look_at) {
-        rc = look(growing, fault);
+        rc = grow_look(growing, fault);
         read_grow_end(growing, &grow->after);
     }
     report_growth(growing, now);
@@ -201,7 +201,7 @@ static fault_code watch_growth(struct growing *growing, struct fault *fault)
 static fault_code finish_growing(struct growing *growing, struct fault *fault)
 {
     struct grow *grow = growing->grow;
-    fault_code rc = look(growing, fault);
+    fault_code rc = grow_look(growing, fault);
 
     if (rc == FAULT_NONE)
         read_grow_end(growing, &grow->after);
@@ -252,7 +252,7 @@ static fault_code begin_growing(struct growing *growing, struct fault *fault)
     growing->began = clock_now();
     growing->until = growing->began + grow->request.duration_ns;
     if (rc == FAULT_NONE)
-        rc = look(growing, fault);
+        rc = grow_look(growing, fault);
     read_grow_end(growing, &grow->before);
     grow->after = grow->before;
     return rc;

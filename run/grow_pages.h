@@ -46,7 +46,8 @@ struct grow_pages {
     unsigned looks;                    /* so far */
     uint64_t began_ns[GROW_LOOKS_MAX]; /* CLOCK_MONOTONIC */
     uint64_t lost[GROW_LOOKS_MAX];     /* pages of the first look that were not there */
-    uint64_t longest_ns, spent_ns;     /* of one look; of all */
+    uint64_t longest_ns;               /* of one look */
+    uint64_t spent_ns;                 /* CPU time of all looks */
     uint64_t unread;                   /* bytes of address space that the last look left out */
     uint64_t huge_first, huge_now;     /* pages in huge pages */
     uint64_t swap_first, swap_now;     /* swapped pages */

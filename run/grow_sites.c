@@ -266,7 +266,7 @@ static enum grow_kind kind_at(const struct grow_pages *pages, remote_addr addr)
     return range && range->kind < GROW_KINDS ? range->kind : GROW_HEAP;
 }
 
-static void count_word(struct sharing *sharing, const struct grow_piece *piece, size_t word)
+static void count_pages(struct sharing *sharing, const struct grow_piece *piece, size_t word)
 {
     uint64_t gained = grow_piece_gained(piece, word), lost = piece->first[word] & ~piece->now[word];
     const struct grow_pages *pages = sharing->pages;
@@ -308,7 +308,7 @@ static void share_pieces(struct sharing *sharing)
         const struct grow_piece *piece = &sharing->pages->list[i];
         memset(sharing->gained, 0, sizeof sharing->gained);
         for (size_t word = 0; word < PAGEMAP_WORDS; word++)
-            count_word(sharing, piece, word);
+            count_pages(sharing, piece, word);
         share_piece(sharing, piece, take_owners(sharing, piece, &at));
     }
 }

@@ -1,0 +1,403 @@
+#include "cli/output/grow_view.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "profile/stack_text.h"
+#include "profile/views/call_label.h"
+#include "profile/views/place_text.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+    ANSWER_ROWS = 3,
+    NOTABLE_PAGES = 16, /* a smaller change of the whole is none */
+    CALL_INDENT = 12,
+};
+
+/* ---- rows ---- */
+
+static uint64_t hash_stack(const struct samples *samples, const struct sample *sample)
+{
+    struct stack_text text;
+    uint64_t hash = 0;
+
+    stack_text_choose(samples, sample, 0, &text);
+    for (size_t i = 0; i < text.count; i++)
+        hash = table_mix(hash + (uintptr_t)text.calls[i].function);
+    return hash;
+}
+
+static int rows_by_hash(const void *a, const void *b)
+{
+    const struct grow_row *x = a, *y = b;
+
+    if (x->hash != y->hash)
+        return x->hash < y->hash ? -1 : 1;
+    return x->bytes > y->bytes ? -1 : x->bytes < y->bytes;
+}
+
+static int rows_by_bytes(const void *a, const void *b)
+{
+    const struct grow_row *x = a, *y = b;
+
+    if (x->bytes != y->bytes)
+        return x->bytes > y->bytes ? -1 : 1;
+    return (x->sample > y->sample) - (x->sample < y->sample);
+}
+
+/* Adds up the rows with the same hash, which are together. */
+static void merge_rows(struct grow_rows *rows)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < rows->count; i++) {
+        struct grow_row *last = kept ? &rows->list[kept - 1] : NULL;
+        if (last && last->hash == rows->list[i].hash)
+            last->bytes = add_saturating(last->bytes, rows->list[i].bytes);
+        else
+            rows->list[kept++] = rows->list[i];
+    }
+    rows->count = kept;
+}
+
+bool grow_rows_make(struct grow_rows *rows, const struct grow *grow, const struct samples *samples)
+{
+    *rows = (struct grow_rows){.list = calloc(samples->count + 1, sizeof *rows->list)};
+    if (!rows->list)
+        return false;
+    for (uint32_t i = 0; i < samples->count; i++) {
+        int64_t bytes = samples->list[i].values[VALUE_BYTES].now;
+        if (bytes > 0)
+            rows->list[rows->count++] =
+                (struct grow_row){hash_stack(samples, &samples->list[i]), i, bytes, bytes, 0};
+        rows->bytes = add_saturating(rows->bytes, bytes);
+    }
+    qsort(rows->list, rows->count, sizeof *rows->list, rows_by_hash);
+    merge_rows(rows);
+    qsort(rows->list, rows->count, sizeof *rows->list, rows_by_bytes);
+    for (size_t i = 0; i < rows->count; i++)
+        rows->list[i].error = grow_error(grow, (double)rows->list[i].bytes);
+    return true;
+}
+
+void grow_rows_free(struct grow_rows *rows)
+{
+    free(rows->list);
+    rows->list = NULL;
+}
+
+/* ---- the answer ---- */
+
+static double view_seconds(const struct grow_view *view)
+{
+    return (double)grow_ns(view->grow) / 1e9;
+}
+
+/* "grows by 1.02 MiB/s" */
+static void write_grow_verdict(const struct grow_view *view, FILE *out)
+{
+    const struct grow *grow = view->grow;
+    double seconds = view_seconds(view), change = grow_net(grow), rss = grow_rss(grow),
+           notable = grow_bytes(grow, NOTABLE_PAGES);
+    char text[UNITS_TEXT];
+
+    if (change >= notable && seconds > 0)
+        fprintf(out, "grows by %s", units_rate(change / seconds, text) + 1);
+    else if (change <= -notable && seconds > 0)
+        fprintf(out, "shrinks by %s", units_rate(-change / seconds, text) + 1);
+    else if (rss >= notable)
+        fprintf(out, "grows by %s, in files or shared memory only",
+                units_rate(rss / fmax(seconds, 1e-3), text) + 1);
+    else
+        fputs("does not grow", out);
+}
+
+/* ": session_new (leaky.c:12) 61 %, ..." */
+static void write_culprits(const struct grow_view *view, FILE *out)
+{
+    const struct grow_rows *rows = view->rows;
+    char place[PLACE_TEXT_SIZE];
+    const char *before = ": ";
+
+    if (grow_net(view->grow) < grow_bytes(view->grow, NOTABLE_PAGES))
+        return;
+    if (!rows->count || (double)rows->list[0].bytes <= rows->list[0].error) {
+        fputs(": too few samples to name a stack; try a longer time (-d), or --period with a "
+              "smaller number",
+              out);
+        return;
+    }
+    for (size_t i = 0; i < rows->count && i < ANSWER_ROWS; i++) {
+        const struct grow_row *row = &rows->list[i];
+        double percent = display_percent((double)row->bytes, (double)rows->bytes);
+        if (i > 0 && (percent < 1 || (double)row->bytes <= row->error))
+            break;
+        fputs(before, out);
+        text_write_clean(out, place_text(view->samples, &view->samples->list[row->sample], place),
+                         "");
+        fprintf(out, " %.0f %%", percent);
+        before = ", ";
+    }
+}
+
+static void write_answer(const struct grow_view *view, FILE *out)
+{
+    if (view->colors)
+        fputs("\033[1m", out);
+    text_write_clean(out, view->target->stat.comm, "");
+    fprintf(out, "[%d] ", (int)view->target->pid);
+    write_grow_verdict(view, out);
+    write_culprits(view, out);
+    fputs(view->colors ? "\033[0m\n" : "\n", out);
+}
+
+/* ---- what has changed ---- */
+
+static const char *const kind_names[] = {
+    [GROW_HEAP] = "heap", [GROW_STACKS] = "thread stacks", [GROW_DATA] = "program data"};
+
+static void write_change(const char *name, double bytes, FILE *out)
+{
+    char text[UNITS_TEXT];
+
+    if (bytes != 0)
+        fprintf(out, ", %s %s", name, units_change(bytes, text));
+}
+
+static double end_change(const struct grow *grow, size_t offset)
+{
+    const char *before = (const char *)&grow->before.usage,
+               *after = (const char *)&grow->after.usage;
+
+    return (double)*(const uint64_t *)(const void *)(after + offset) -
+           (double)*(const uint64_t *)(const void *)(before + offset);
+}
+
+#define END_CHANGE(grow, member) end_change(grow, offsetof(struct proc_usage, member))
+
+static void write_rss(const struct grow_view *view, FILE *out)
+{
+    const struct grow *grow = view->grow;
+    char from[UNITS_TEXT], to[UNITS_TEXT], change[UNITS_TEXT], time[UNITS_TEXT];
+
+    fprintf(out, "RSS: %s -> %s, %s in %s", units_bytes((double)grow->before.usage.rss, from),
+            units_bytes((double)grow->after.usage.rss, to), units_change(grow_rss(grow), change),
+            units_duration(grow_ns(grow), time));
+    for (enum grow_kind kind = GROW_HEAP; kind < GROW_KINDS; kind++)
+        write_change(kind_names[kind], grow_bytes(grow, grow->sum.kinds[kind]), out);
+    write_change("files", END_CHANGE(grow, file), out);
+    write_change("shared memory", END_CHANGE(grow, shared), out);
+    write_change("swap", END_CHANGE(grow, swap), out);
+    write_change("of this in huge pages",
+                 grow_bytes(grow, (double)grow->pages.huge_now - (double)grow->pages.huge_first),
+                 out);
+    fputc('\n', out);
+}
+
+/* How the gained pages are divided. */
+static void write_division(const struct grow_view *view, FILE *out)
+{
+    const struct grow *grow = view->grow;
+    const struct grow_sum *sum = &grow->sum;
+    char text[UNITS_TEXT];
+
+    fprintf(out, "anonymous memory: %s by stack, from %zu sample%s",
+            units_change(grow_bytes(grow, sum->by_stack), text), sum->samples,
+            sum->samples == 1 ? "" : "s");
+    if (sum->nobody >= 1)
+        fprintf(out, ", %s without a sample", units_change(grow_bytes(grow, sum->nobody), text));
+    if (sum->in_flight >= 1)
+        fprintf(out, ", %s in flight", units_change(grow_bytes(grow, sum->in_flight), text));
+    if (sum->lost)
+        fprintf(out, ", %s of before was given back",
+                units_change(-grow_bytes(grow, (double)sum->lost), text));
+    fputc('\n', out);
+    if (sum->again >= NOTABLE_PAGES)
+        fprintf(out,
+                "not growth: %s of other page faults, in memory that was given back meanwhile\n",
+                units_bytes(grow_bytes(grow, sum->again), text));
+}
+
+/* What was not seen, or not whole. */
+static void write_lacks(const struct grow_view *view, FILE *out)
+{
+    const struct grow *grow = view->grow;
+    const struct page_fault_lack *lack = &grow->lack;
+    char text[UNITS_TEXT];
+
+    if (lack->kernel)
+        fputs("not seen: page faults inside system calls, such as read(2) into new memory: the "
+              "kernel does not permit it\n",
+              out);
+    if (lack->listed)
+        fputs("not seen: page faults of threads of less than 100 ms: there are too many threads\n",
+              out);
+    if (lack->threads)
+        fprintf(out, "not seen: page faults of %zu threads that could not be opened\n",
+                lack->threads);
+    if (lack->lost || lack->throttled || grow->sites.dropped)
+        fprintf(out, "lost: %llu of %llu samples; the kernel paused the sampling %llu times\n",
+                (unsigned long long)(lack->lost + grow->sites.dropped),
+                (unsigned long long)(lack->lost + grow->sites.seen),
+                (unsigned long long)lack->throttled);
+    if (grow->pages.unread)
+        fprintf(out, "not seen: pages in %s of address space\n",
+                units_bytes((double)grow->pages.unread, text));
+    if (grow->walks && (grow->cut || grow->lost || grow->guessed))
+        fprintf(out,
+                "stacks: of %llu, %llu are cut short, %llu end at an unknown caller, %llu have "
+                "guessed callers\n",
+                (unsigned long long)grow->walks, (unsigned long long)grow->cut,
+                (unsigned long long)grow->lost, (unsigned long long)grow->guessed);
+}
+
+/* ---- the table ---- */
+
+static void write_grow_calls(const struct grow_view *view, const struct grow_row *row, FILE *out)
+{
+    struct stack_text text;
+    char label[CALL_LABEL_SIZE];
+
+    stack_text_choose(view->samples, &view->samples->list[row->sample], view->depth, &text);
+    for (size_t i = 0; i < text.count; i++) {
+        call_label(view->samples, text.calls[i].function, text.calls[i].line, true, 0, label);
+        fprintf(out, "%s%*s%s", i ? "\n" : "", CALL_INDENT, "", label);
+    }
+    if (text.left_out)
+        fprintf(out, ", %u more", text.left_out);
+    fputc('\n', out);
+}
+
+static void write_grow_row(const struct grow_view *view, const struct grow_row *row, FILE *out)
+{
+    double seconds = view_seconds(view), bytes = (double)row->bytes;
+    char grown[UNITS_TEXT], error[UNITS_TEXT], rate[UNITS_TEXT], around[UNITS_TEXT + 4];
+    bool within = bytes <= row->error;
+
+    snprintf(around, sizeof around, "+-%s", units_bytes(row->error, error));
+    if (within && view->colors)
+        fputs("\033[2m", out);
+    fprintf(out, "%11s %12s %6.1f %13s%s\n", units_change(bytes, grown), around,
+            display_percent(bytes, (double)view->rows->bytes),
+            seconds > 0 ? units_rate(bytes / seconds, rate) : "", within ? " ~" : "");
+    write_grow_calls(view, row, out);
+    if (within && view->colors)
+        fputs("\033[0m", out);
+}
+
+static void write_table(const struct grow_view *view, FILE *out)
+{
+    const struct grow_rows *rows = view->rows;
+    size_t shown = !view->limit || view->limit > rows->count ? rows->count : view->limit;
+    int64_t rest = 0;
+    char text[UNITS_TEXT];
+
+    if (shown)
+        fprintf(out, "%11s %12s %6s %13s %s\n", "growth", "error", "%", "rate",
+                "stack below (~: within its error)");
+    for (size_t i = 0; i < shown; i++)
+        write_grow_row(view, &rows->list[i], out);
+    for (size_t i = shown; i < rows->count; i++)
+        rest = add_saturating(rest, rows->list[i].bytes);
+    if (shown < rows->count)
+        fprintf(out, "%11s in %zu more stack%s (--rows 0 shows all)\n",
+                units_change((double)rest, text), rows->count - shown,
+                rows->count - shown == 1 ? "" : "s");
+}
+
+void grow_print(const struct grow_view *view, FILE *out)
+{
+    write_answer(view, out);
+    write_rss(view, out);
+    write_division(view, out);
+    write_lacks(view, out);
+    write_table(view, out);
+}
+
+/* ---- JSON ---- */
+
+static void json_grow_end(struct json *json, const char *name, const struct grow_end *end)
+{
+    json_object_begin(json, name);
+    json_number(json, "rss", end->usage.rss);
+    json_number(json, "anonymous", end->usage.anonymous);
+    json_number(json, "file", end->usage.file);
+    json_number(json, "shared", end->usage.shared);
+    json_number(json, "swap", end->usage.swap);
+    json_object_end(json);
+}
+
+static void json_growth_row(const struct grow_view *view, const struct grow_row *row,
+                            struct json *json)
+{
+    const struct stack_call *call;
+    struct stack_walk walk = {0};
+
+    json_item_begin(json);
+    json_signed(json, "bytes", row->bytes);
+    json_rounded(json, "error", row->error);
+    json_bool(json, "within_error", (double)row->bytes <= row->error);
+    json_list_begin(json, "stack");
+    while ((call = stack_walk_next(&walk, view->samples, &view->samples->list[row->sample]))) {
+        json_item_begin(json);
+        json_text(json, "function", call->function->name);
+        json_text_or_null(json, "file", call->function->file);
+        json_number(json, "line", call->line);
+        json_item_end(json);
+    }
+    json_list_end(json);
+    json_item_end(json);
+}
+
+static void json_division(const struct grow *grow, struct json *json)
+{
+    static const char *const names[] = {
+        [GROW_HEAP] = "heap", [GROW_STACKS] = "stacks", [GROW_DATA] = "data"};
+    const struct grow_sum *sum = &grow->sum;
+
+    for (enum grow_kind kind = GROW_HEAP; kind < GROW_KINDS; kind++)
+        json_rounded(json, names[kind], grow_bytes(grow, sum->kinds[kind]));
+    json_rounded(json, "huge",
+                 grow_bytes(grow, (double)grow->pages.huge_now - (double)grow->pages.huge_first));
+    json_rounded(json, "net", grow_net(grow));
+    json_rounded(json, "gained", grow_bytes(grow, (double)sum->gained));
+    json_rounded(json, "lost", grow_bytes(grow, (double)sum->lost));
+    json_rounded(json, "by_stack", grow_bytes(grow, sum->by_stack));
+    json_rounded(json, "without_sample", grow_bytes(grow, sum->nobody));
+    json_rounded(json, "in_flight", grow_bytes(grow, sum->in_flight));
+    json_rounded(json, "again", grow_bytes(grow, sum->again));
+}
+
+static void json_lacks(const struct grow *grow, struct json *json)
+{
+    json_number(json, "samples", grow->sites.seen);
+    json_number(json, "samples_of_growth", grow->sum.samples);
+    json_number(json, "samples_lost", grow->lack.lost + grow->sites.dropped);
+    json_number(json, "throttled", grow->lack.throttled);
+    json_bool(json, "system_calls_seen", !grow->lack.kernel);
+    json_number(json, "page_faults", grow->lack.counted);
+    json_number(json, "threads_missed", grow->lack.threads);
+    json_number(json, "stacks_cut", grow->cut);
+    json_number(json, "stacks_lost", grow->lost);
+    json_number(json, "stacks_guessed", grow->guessed);
+    json_number(json, "looks", grow->pages.looks);
+    json_number(json, "longest_look_ns", grow->pages.longest_ns);
+    json_number(json, "unread", grow->pages.unread);
+    json_bool(json, "interrupted", grow->interrupted);
+    json_bool(json, "ended", grow->ended.code != FAULT_NONE);
+}
+
+void grow_json(const struct grow_view *view, struct json *json)
+{
+    const struct grow *grow = view->grow;
+
+    json_number(json, "sampled_ns", grow_ns(grow));
+    json_grow_end(json, "before", &grow->before);
+    json_grow_end(json, "after", &grow->after);
+    json_division(grow, json);
+    json_lacks(grow, json);
+    json_list_begin(json, "rows");
+    for (size_t i = 0; i < view->rows->count; i++)
+        json_growth_row(view, &view->rows->list[i], json);
+    json_list_end(json);
+}

@@ -1,0 +1,213 @@
+"""jeattach grow: who makes the RSS grow, in processes whose allocator was never prepared."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import unittest
+
+import allocators
+import lib
+
+SOURCE = os.path.join(lib.ROOT, "tests", "seeded", "growing.c")
+PERIOD = 32  # 1 GB/s of churn causes 8000 samples/s, a leak of 1 MB/s 8: so that few seconds do
+PAGE = os.sysconf("SC_PAGESIZE")
+KIB = 1024
+
+
+def anonymous(pid):
+    """Bytes."""
+    return int(lib.status_fields(pid)["RssAnon"].split()[0]) * KIB
+
+
+def debian_jemalloc():
+    for directory in ("x86_64-linux-gnu", "aarch64-linux-gnu"):
+        path = "/usr/lib/%s/libjemalloc.so.2" % directory
+        if os.path.exists(path):
+            return path
+    raise unittest.SkipTest("libjemalloc2 is not installed")
+
+
+def functions(row):
+    """Innermost first."""
+    return [call["function"] for call in row["stack"]]
+
+
+class TestCase(lib.TestCase):
+    def build(self, compiler, *words):
+        if not shutil.which(compiler):
+            raise unittest.SkipTest("%s is not installed" % compiler)
+        path = os.path.join(self.directory(), "growing")
+        subprocess.run(
+            [compiler, "-O2", "-g", "-D_GNU_SOURCE", *words, SOURCE, "-o", path, "-lpthread"],
+            check=True,
+        )
+        return path
+
+    def growing(self, program, **env):
+        process = allocators.Allocator(self.directory(), [program], env, None)
+        self.addCleanup(process.stop)
+        process.ask("run 64 100")  # what it needs once is no growth
+        return process
+
+    def start_grow(self, pid, *words):
+        """Returns when page faults are sampled."""
+        tool = subprocess.Popen(
+            [lib.TOOL, "grow", "-d", "1h", *words, str(pid)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=lib.tool_environment(),
+        )
+        self.addCleanup(lib.end_process, tool)
+        self.assertTrue(lib.wait_until(lambda: tool.poll() is not None or self.samples(tool.pid)))
+        if tool.poll() is not None:
+            out, err = tool.communicate()
+            if tool.returncode == lib.NOT_PERMITTED and b"perf" in err:
+                raise unittest.SkipTest("page faults may not be sampled here: %s" % err.decode())
+            self.fail((tool.returncode, out, err))
+        self.wait_until_looked(tool)
+        return tool
+
+    @staticmethod
+    def samples(pid):
+        try:
+            names = [os.readlink("/proc/%d/fd/%s" % (pid, fd))
+                     for fd in os.listdir("/proc/%d/fd" % pid)]
+        except OSError:
+            return False
+        return any("perf_event" in name for name in names)
+
+    def wait_until_looked(self, tool):
+        """After the first look the tool only sleeps."""
+        slept = lambda: int(lib.status_fields(tool.pid)["voluntary_ctxt_switches"])
+        before = slept()
+        self.assertTrue(lib.wait_until(lambda: slept() >= before + 4))
+
+    def interrupt(self, tool):
+        tool.send_signal(signal.SIGINT)
+        out, err = tool.communicate(timeout=lib.TOOL_TIMEOUT)
+        self.assertEqual(tool.returncode, lib.INTERRUPTED, err)
+        return out.decode()
+
+
+class Seeded(TestCase):
+    """1 MB/s by leak_here among 1 GB/s by churn_here: leak_here is first, and nearly all of it."""
+
+    def check_leak(self, process):
+        before = anonymous(process.pid)
+        tool = self.start_grow(process.pid, "--period", str(PERIOD), "--json")
+        process.ask("run 2500 2500")
+        grown = anonymous(process.pid) - before
+        told = json.loads(self.interrupt(tool))
+        first = told["rows"][0]
+        self.assertIn("leak_here", functions(first), told)
+        self.assertGreater(first["bytes"], 0.6 * told["by_stack"], told)
+        self.assertNotIn("churn_here", functions(first))
+        self.assertGreater(grown, 2400 * KIB)
+        self.assertAlmostEqual(told["net"], grown, delta=grown / 10)
+        self.assertEqual(sum(row["bytes"] > first["bytes"] for row in told["rows"]), 0)
+        parts = told["by_stack"] + told["without_sample"] + told["in_flight"]
+        self.assertAlmostEqual(parts, told["gained"], delta=PAGE)
+        anonymous_change = told["heap"] + told["stacks"] + told["data"]
+        self.assertAlmostEqual(told["gained"] - told["lost"], anonymous_change, delta=PAGE)
+        self.assertGreater(told["again"], 10 * grown)  # the churn is seen, and is no growth
+        self.assertTrue(process.alive())
+        process.ask("give")
+
+    def test_glibc(self):
+        self.check_leak(self.growing(self.build("cc")))
+
+    def test_jemalloc(self):
+        self.check_leak(self.growing(self.build("cc"), LD_PRELOAD=debian_jemalloc()))
+
+    def test_musl_static(self):
+        self.check_leak(self.growing(self.build("musl-gcc", "-static")))
+
+
+class Verb(TestCase):
+    def setUp(self):
+        self.process = self.growing(self.build("cc"))
+
+    def test_text_and_profile(self):
+        """The text begins with the answer; the profile has the same sum in each format."""
+        path = os.path.join(self.directory(), "grow.heap")
+        tool = self.start_grow(self.process.pid, "--period", "1", "-o", path)
+        self.process.ask("leak 4000 200")
+        text = self.interrupt(tool)
+        self.assertRegex(text, r"\Agrowing\[%d\] grows by [0-9.]+ [KM]iB/s: "
+                               r"leak_here \(growing.c:\d+\)" % self.process.pid)
+        self.assertRegex(text, r"\nRSS: \S+ MiB -> \S+ MiB, \+.* in .*, heap \+\S+ MiB")
+        report = lib.run_tool("report", path, "-f", "json")
+        self.assert_ran(report)
+        bytes_ = json.loads(report.text)["total"]
+        self.assertGreater(bytes_, 3600 * KIB)
+        self.assertLess(bytes_, 4800 * KIB)
+        folded = lib.run_tool("report", path, "-f", "folded").text
+        leaked = sum(int(line.rpartition(" ")[2]) for line in folded.splitlines()
+                     if "leak_here" in line)
+        self.assertGreater(leaked, 0.9 * bytes_)
+
+    def test_at_rest(self):
+        result = lib.run_tool("grow", "-d", "300ms", self.process.pid)
+        self.assert_ran(result)
+        self.assertIn("growing[%d] does not grow\n" % self.process.pid, result.text)
+
+    def test_shrinks(self):
+        self.process.ask("hold")
+        tool = self.start_grow(self.process.pid)
+        self.process.ask("rest 300")
+        self.process.ask("give")
+        self.assertRegex(self.interrupt(tool), r"\Agrowing\[\d+\] shrinks by ")
+
+    def test_killed(self):
+        """A death of the tool leaves nothing behind."""
+        tool = self.start_grow(self.process.pid, "--period", "1")
+        self.process.process.stdin.write("leak 2000 300\n")
+        self.process.process.stdin.flush()
+        self.assertTrue(lib.wait_until(lambda: anonymous(self.process.pid) > 1000 * KIB))
+        tool.kill()
+        tool.wait()
+        self.assertEqual(self.process.process.stdout.readline(), "ok\n")
+        self.assertEqual(lib.tracer_of(self.process.pid), 0)
+        self.assertEqual(self.process.said(), "")
+        self.process.ask("give")
+
+    def test_target_ends(self):
+        """What was seen until then is shown, and the end is reported."""
+        tool = self.start_grow(self.process.pid, "--period", "1")
+        self.process.ask("leak 1000 500")
+        self.process.ask("rest 1000")  # the last look is not at the end
+        self.process.process.stdin.close()
+        out, err = tool.communicate(timeout=lib.TOOL_TIMEOUT)
+        self.assertEqual(tool.returncode, lib.GONE, err)
+        self.assertIn(b"leak_here", out)
+        self.assertIn(b"has ended", err)
+
+    def test_dry_run(self):
+        result = lib.run_tool("grow", "--dry-run", self.process.pid)
+        self.assert_ran(result)
+        self.assertIn("calls      none", result.text)
+
+
+class Filled(TestCase):
+    def test_redis(self):
+        redis = lib.Redis(self.directory())
+        self.addCleanup(redis.stop)
+        before = anonymous(redis.pid)
+        tool = self.start_grow(redis.pid, "--json")
+        redis.cli("eval", "for i=1,100000 do redis.call('SET','k'..i,string.rep('x',100)) end",
+                  "0")
+        grown = anonymous(redis.pid) - before
+        told = json.loads(self.interrupt(tool))
+        self.assertGreater(grown, 10 << 20)
+        self.assertAlmostEqual(sum(row["bytes"] for row in told["rows"]), grown,
+                               delta=grown / 10)
+        self.assertTrue({"createStringObject", "_sdsnewlen", "dbAdd"} &
+                        set(functions(told["rows"][0])), told["rows"][0])
+
+
+if __name__ == "__main__":
+    lib.main()
