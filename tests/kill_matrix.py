@@ -53,7 +53,7 @@ RECENT_OFF = "experimental.prof_recent.alloc_max=0"
 MALLCTL_NAMES = ["opt.prof", "prof.gdump=false", "arena.0.decay", "stats.resident", "version"]
 
 VERBS = ("on", "dump", "stream", "stats", "report", "mallctl", "reset", "purge", "record", "leak")
-VERBS += ("recent", "watch", "top", "several", "freeze", "byte", "repair", "frag")
+VERBS += ("recent", "watch", "top", "several", "freeze", "byte", "repair", "frag", "bins")
 
 # Other verbs write nothing the second time: profiling is already on.
 SWITCHING = ("on", "record", "leak", "recent", "watch", "several", "repair")
@@ -104,6 +104,7 @@ class Series:
             "stream": ["dump", "--call", "--force", "-o", self.sink],
             "freeze": ["dump", "--freeze", "--force", "-o", self.sink],
             "stats": ["stats"],
+            "bins": ["stats", "--bins"],
             "report": ["stats", "--json"],
             "frag": ["frag"],
             "mallctl": ["mallctl"],
