@@ -179,9 +179,10 @@ static const char *wrong_with_bins(const struct options *options)
                    : NULL;
     if (options->threads || options->full)
         return "--bins and --arenas cannot be combined with --threads or --full";
-    if (options->no_call || options->core)
-        return "--bins and --arenas make a call: they cannot be combined with --no-call or --core; "
-               "jeattach explain shows the largest size classes without a call";
+    if (options->core)
+        return "--bins and --arenas require a running process, not --core";
+    if (options->no_call && (options->arenas || options->duration_ns))
+        return "--no-call shows size classes only: --arenas and -d make a call";
     return NULL;
 }
 

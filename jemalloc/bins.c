@@ -361,6 +361,7 @@ static fault_code read_bins_once(struct reading *reading, bool each, struct bins
     bins->count = 1;
     bins->since_50 = reading->head.where & BINS_5;
     bins->has_nonfull = reading->head.where & BINS_521;
+    bins->has_requests = true;
     bins->has_large_counts = true;
     if (each)
         list_initialized(reading, bins);

@@ -313,6 +313,7 @@ fault_code bins_parse(struct bins *bins, const char *json, size_t len, struct fa
     struct cursor report;
 
     memset(bins, 0, sizeof *bins);
+    bins->has_requests = true;
     if (!classes)
         return fault_set(fault, FAULT_INTERNAL, ENOMEM, "read the report", "size classes");
     if (!json_valid(json, len))

@@ -1,5 +1,9 @@
 #include "run/bins_look.h"
+#include "jemalloc/extents/totals.h"
+#include "jemalloc/facts.h"
+#include "jemalloc/faults.h"
 #include "jemalloc/reader/birth.h"
+#include "run/faults.h"
 #include "run/interrupt.h"
 #include "run/pause.h"
 
@@ -56,6 +60,97 @@ fault_code bins_look(struct bins_looks *looks, struct attachment *attachment,
         looks->interval_ns = looks->two ? looks->last.time_ns - looks->first.time_ns
                                         : bins_age(&looks->last, attachment);
     return rc;
+}
+
+/* ---- without a call ---- */
+
+static uint64_t scale_count(uint64_t count, double share)
+{
+    return share > 0 && share < 1 ? (uint64_t)((double)count / share + 0.5) : count;
+}
+
+static void take_slabs(struct arena_bins *sum, const struct extent_totals *totals)
+{
+    const double share = totals->pass.share;
+
+    for (size_t i = 0; i < totals->classes.bins; i++) {
+        const struct extent_class *class = &totals->classes.list[i];
+        const struct slab_total *slab = &totals->slab[i];
+        sum->bins[sum->bin_count++] = (struct bin){.size = class->size,
+                                                   .per_slab = class->objects,
+                                                   .slab_bytes = class->slab_bytes,
+                                                   .objects = scale_count(slab->objects, share),
+                                                   .slabs = scale_count(slab->slabs, share),
+                                                   .nonfull = scale_count(slab->nonfull, share)};
+        sum->allocated += bin_live(&sum->bins[i]);
+    }
+}
+
+/* Sampled objects of a small class have an extent of their own: they count with the large ones. */
+static void take_large_objects(struct arena_bins *sum, const struct extent_totals *totals)
+{
+    for (size_t i = 0; i < totals->classes.count; i++) {
+        const struct large_total *large = &totals->large[i];
+        struct large_class class = {.size = totals->classes.list[i].size,
+                                    .objects = scale_count(large->objects, totals->pass.share)};
+        if (!large->objects)
+            continue;
+        sum->large[sum->large_count++] = class;
+        sum->allocated += large_live(&class);
+    }
+}
+
+static fault_code take_totals(struct bins_looks *looks, const struct extent_totals *totals,
+                              struct fault *fault)
+{
+    struct bins *bins = &looks->last;
+    struct arena_bins *sum = calloc(1, sizeof *sum);
+
+    if (!sum)
+        return fault_set(fault, FAULT_INTERNAL, ENOMEM, "read the size classes", "memory");
+    bins->arenas = sum;
+    bins->count = 1;
+    sum->arena = -1;
+    sum->bins = calloc(CLASSES_MAX, sizeof *sum->bins);
+    sum->large = calloc(CLASSES_MAX, sizeof *sum->large);
+    if (!sum->bins || !sum->large)
+        return fault_set(fault, FAULT_INTERNAL, ENOMEM, "read the size classes", "memory");
+    take_slabs(sum, totals);
+    take_large_objects(sum, totals);
+    bins->has_nonfull = true;
+    bins->gauges.allocated = sum->allocated;
+    looks->share = totals->pass.share;
+    looks->unsettled = totals->pass.unsettled;
+    return FAULT_NONE;
+}
+
+fault_code bins_look_memory(struct bins_looks *looks, struct attachment *attachment,
+                            struct fault *fault)
+{
+    const struct reader_source source = {.instance = &attachment->instance,
+                                         .modules = &attachment->modules,
+                                         .target = &attachment->target,
+                                         .memory = &attachment->memory,
+                                         .deadline = &attachment->deadline};
+    struct fact_variables variables;
+    struct extent_totals totals;
+    struct extents *extents;
+    fault_code rc = extents_open(&extents, &source, fault);
+
+    memset(looks, 0, sizeof *looks);
+    looks->memory = true;
+    if (rc == FAULT_UNREADABLE)
+        rc = fault->code = FAULT_OBJECTS_UNREADABLE;
+    if (rc != FAULT_NONE)
+        return rc;
+    looks->last.time_ns = clock_now();
+    rc = totals_read(extents, 0, &totals, fault);
+    extents_close(extents);
+    if (rc != FAULT_NONE)
+        return rc;
+    facts_locate(&variables, source.instance, source.modules, source.target, source.memory);
+    memcpy(looks->last.version, variables.version, sizeof looks->last.version);
+    return take_totals(looks, &totals, fault);
 }
 
 void bins_looks_free(struct bins_looks *looks)

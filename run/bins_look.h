@@ -13,6 +13,9 @@ struct bins_looks {
     bool interrupted; /* Ctrl-C: the second look came early */
     /* What rates refer to: the time between the looks, or since jemalloc started; 0: unknown. */
     uint64_t interval_ns;
+    bool memory;      /* read without a call: gauges.allocated is the sum of the objects in use */
+    double share;     /* of the memory whose records were read; below 1 the counts are estimates */
+    size_t unsettled; /* slabs and large objects left out, because they changed meanwhile */
 };
 
 struct bins_look_request {
@@ -26,6 +29,13 @@ struct bins_look_request {
  */
 fault_code bins_look(struct bins_looks *looks, struct attachment *attachment,
                      const struct bins_look_request *request, struct fault *fault);
+/*
+ * After attachment_find: reads jemalloc's own records of slabs and objects, since 5.0 (extents.h).
+ * Nothing is called or stopped. What jemalloc only counts, allocations, frees and requests, stays
+ * unknown (bins.has_requests), and so do the arenas. FAULT_OBJECTS_UNREADABLE: see extents_open.
+ */
+fault_code bins_look_memory(struct bins_looks *looks, struct attachment *attachment,
+                            struct fault *fault);
 void bins_looks_free(struct bins_looks *looks);
 
 /* Returns the same arena in the first look; NULL: it was not there, or there was one look. */

@@ -13,6 +13,13 @@ PLAIN = "narenas:4"  # without profiling
 CACHED = 400  # objects of a small size that the thread's cache can keep
 
 
+def without(names, classes):
+    return {
+        size: {name: value for name, value in row.items() if name not in names}
+        for size, row in classes.items()
+    }
+
+
 class Bins(allocators.TestCase):
     maxDiff = None
 
@@ -47,6 +54,26 @@ class Bins(allocators.TestCase):
                 objects = size_classes.told(told["classes"])[48]["objects"]
                 self.assertGreaterEqual(objects, 50000)
                 self.assertLess(objects, 50000 + CACHED)
+                self.assert_well(allocator)
+
+    def test_no_call(self):
+        """Equal to those of the process, but for requests, and slabs that are just in use."""
+        unknown = {"allocations", "requests", "nonfull"}
+        for version, link in allocators.CELLS:
+            with self.subTest(version=version, link=link):
+                allocator = self.allocator(version, link, conf=PLAIN, words=("--threads", 3))
+                allocator.ask("comb 100000 48")
+                allocator.ask("more 5000000")
+                self.own(allocator)
+                told, own = self.agreed(
+                    allocator, lambda: self.told(allocator.pid, "--bins", "--no-call")
+                )
+                truth = size_classes.of(own)
+                self.assertEqual(told["way"], "memory")
+                self.assertEqual(
+                    without(unknown, size_classes.told(told["classes"])), without(unknown, truth)
+                )
+                self.assertEqual(told["waste"], self.waste(own))
                 self.assert_well(allocator)
 
     def waste(self, own):
@@ -148,6 +175,8 @@ class Bins(allocators.TestCase):
             (("--bins", "--threads"), "cannot be combined"),
             (("--rows", "3"), "require --bins or --arenas"),
             (("-d", "1s"), "require --bins or --arenas"),
+            (("--arenas", "--no-call"), "make a call"),
+            (("--bins", "--no-call", "-d", "1s"), "make a call"),
             (("--bins", "--rows", "x"), "is not a number"),
             (("--bins", "--sort", "x"), "unknown order 'x'"),
         ):

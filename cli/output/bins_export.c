@@ -6,6 +6,14 @@
 
 /* ---- JSON ---- */
 
+static void json_known(struct json *json, const char *name, bool known, uint64_t value)
+{
+    if (known)
+        json_number(json, name, value);
+    else
+        json_null(json, name);
+}
+
 static void class_json(const struct bins_view *view, const struct bins_row *row, struct json *json)
 {
     json_item_begin(json);
@@ -22,9 +30,9 @@ static void class_json(const struct bins_view *view, const struct bins_row *row,
             json_null(json, "nonfull");
         json_number(json, "waste", row->waste);
     }
-    json_number(json, "allocations", row->allocations);
-    json_number(json, "frees", row->frees);
-    json_number(json, "requests", row->requests);
+    json_known(json, "allocations", view->looks->last.has_requests, row->allocations);
+    json_known(json, "frees", view->looks->last.has_requests, row->frees);
+    json_known(json, "requests", view->looks->last.has_requests, row->requests);
     if (row->rate < 0)
         json_null(json, "requests_per_second");
     else
@@ -39,14 +47,6 @@ static void classes_json(const struct bins_view *view, const struct bins_rows *r
     for (size_t i = 0; i < rows->count; i++)
         class_json(view, &rows->list[i], json);
     json_list_end(json);
-}
-
-static void json_known(struct json *json, const char *name, bool known, uint64_t value)
-{
-    if (known)
-        json_number(json, name, value);
-    else
-        json_null(json, name);
 }
 
 static bool arena_json(const struct bins_view *view, const struct arena_bins *arena,
@@ -98,9 +98,10 @@ bool bins_view_json(const struct bins_view *view, struct json *json)
         return false;
     json_text_or_null(json, "version", bins->version);
     json_number(json, "allocated", bins->gauges.allocated);
-    json_number(json, "active", bins->gauges.active);
+    json_known(json, "active", !view->looks->memory, bins->gauges.active);
     json_number(json, "waste", rows.waste);
     json_known(json, "cached", bins->since_50, bins->arenas[0].cached);
+    json_text(json, "way", view->looks->memory ? "memory" : "call");
     json_bool(json, "since_start", !view->looks->two);
     json_known(json, "interval_ns", view->looks->interval_ns, view->looks->interval_ns);
     json_bool(json, "mixed", bins->mixed);
@@ -176,6 +177,8 @@ static bool print_class_metrics(const struct bins_view *view, FILE *out)
     bool good = true;
 
     for (enum metric_of metric = OF_OBJECTS; metric <= OF_REQUESTS; metric++) {
+        if (metric == OF_REQUESTS && !bins->has_requests)
+            continue;
         print_metric_head(class_metrics[metric].name, class_metrics[metric].type,
                           class_metrics[metric].help, out);
         for (size_t i = first; i < end && good; i++)

@@ -12,7 +12,7 @@ double bins_percent(uint64_t part, uint64_t rest)
 /* An arena that was destroyed between the looks counts from zero again: then it is unknown. */
 static double requests_rate(const struct bins_looks *looks, uint64_t now, uint64_t before)
 {
-    if (!looks->interval_ns || now < before)
+    if (!looks->last.has_requests || !looks->interval_ns || now < before)
         return -1;
     return (double)(now - before) / ((double)looks->interval_ns / 1e9);
 }

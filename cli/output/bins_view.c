@@ -200,6 +200,8 @@ static void print_interval(const struct bins_looks *looks, FILE *out)
 {
     char time[UNITS_TEXT];
 
+    if (looks->memory)
+        fprintf(out, "requests are known only by a call: without --no-call\n");
     if (!looks->interval_ns)
         return;
     units_duration(looks->interval_ns, time);
@@ -225,6 +227,11 @@ static void print_bins_notes(const struct bins_view *view, const struct bins_row
                 "large objects are shown with the size of their class; theirs is smaller, by "
                 "%s in total\n",
                 units_bytes((double)(rows->live - bins->gauges.allocated), text));
+    if (view->looks->memory && view->looks->share < 1)
+        fprintf(out, "estimated from %.0f %% of its memory\n", 100 * view->looks->share);
+    if (view->looks->unsettled)
+        fprintf(out, "without %zu slabs and large objects that changed while they were read\n",
+                view->looks->unsettled);
     if (bins->mixed)
         fprintf(out, "another program collects the statistics all the time: the numbers are not "
                      "of one moment\n");

@@ -54,9 +54,11 @@ static bool print_bins_json(const struct job *job, const struct bins_view *view)
 
     attachment_json_begin(attachment, &json);
     bool good = bins_view_json(view, &json);
-    json_number(&json, "holds", attachment->holds);
-    json_number(&json, "longest_held_ns", attachment->longest_ns);
-    attachment_json(attachment, &json);
+    if (!view->looks->memory) {
+        json_number(&json, "holds", attachment->holds);
+        json_number(&json, "longest_held_ns", attachment->longest_ns);
+        attachment_json(attachment, &json);
+    }
     json_end(&json);
     return good;
 }
@@ -100,6 +102,31 @@ static fault_code perform_bins(struct job *job, void *ctx, struct fault *fault)
     return rc;
 }
 
+/* Works on a process that is stopped, frozen or traced, too. */
+static int bins_no_call(const struct options *options, pid_t pid, const struct bins_verb *verb)
+{
+    struct attachment attachment;
+    struct attach_request request;
+    struct bins_looks looks = {.memory = true};
+    struct job job;
+    struct fault fault;
+    fault_code rc;
+    int code;
+
+    job_init(&job, &attachment, options, "read the size classes of process");
+    request = job_request(&job, pid);
+    rc = attachment_find(&attachment, &request, &fault);
+    if (rc == FAULT_NONE)
+        rc = bins_look_memory(&looks, &attachment, &fault);
+    if (rc == FAULT_NONE)
+        rc = target_check(&attachment.target, &fault);
+    if (rc == FAULT_NONE)
+        rc = print_bins(&job, verb, &looks, &fault);
+    code = job_finish(&job, rc, &fault);
+    bins_looks_free(&looks);
+    return code;
+}
+
 int bins_main(const struct options *options, pid_t pid)
 {
     struct bins_verb verb;
@@ -107,5 +134,7 @@ int bins_main(const struct options *options, pid_t pid)
     if (!set_rows_of_bins(&verb, options->report.rows) ||
         !set_bins_order(&verb, options->report.sort))
         return EXIT_USAGE;
+    if (options->no_call)
+        return bins_no_call(options, pid, &verb);
     return job_run(options, pid, "read the size classes of process", perform_bins, &verb);
 }

@@ -281,7 +281,8 @@ const struct verb verb_stats = {
              "waste is the free space in its slabs: no purge returns it, and objects of other\n"
              "sizes cannot use it. Nonfull slabs have free space (since 5.2.1). With --arenas\n"
              "each arena is shown; with both, also the size classes of each. A thread is\n"
-             "stopped for some milliseconds. Requests are counted when a thread fills or\n"
+             "stopped for some milliseconds; with --no-call none is, and requests are unknown\n"
+             "(since 5.0, without --arenas). Requests are counted when a thread fills or\n"
              "flushes its cache, so those served from the cache are counted late.\n"
              "\n"
              "With --threads each thread is shown, the one that keeps most memory first: KEPT\n"
@@ -311,7 +312,9 @@ const struct verb verb_stats = {
              "print the rows as Prometheus metrics; with --bins and --arenas: size classes and "
              "arenas, with the labels size and arena"},
             {"no-call", NULL,
-             "make no call and stop nothing: show the gauges that are in memory, and their age"},
+             "make no call and stop nothing: show the gauges that are in memory, and their age; "
+             "with "
+             "--bins: the size classes, as of now"},
         },
     .calls =
         {
