@@ -446,6 +446,10 @@ fault_code explain_read(struct explain *explain, const struct fault *found, stru
     end_look(&look);
     if (rc != FAULT_NONE)
         return rc;
+    if (found->code == FAULT_NONE) /* its mappings as of now, as it may have grown */
+        rc = attachment_renew(explain->attachment, interrupt_flag(), fault);
+    if (rc != FAULT_NONE)
+        return rc;
     read_circumstances(explain);
     if (found->code == FAULT_NONE)
         read_jemalloc(explain);
