@@ -17,6 +17,7 @@ struct peek_pass {
     struct extents *extents;
     struct presence_map presence;
     bool is_still;
+    struct extent last; /* that was read after the pieces of the batch; bytes 0: none */
     struct memory_piece pieces[2 * BATCH];
     unsigned char first[BATCH][CONTENT_FIRST], second[BATCH][CONTENT_SECOND];
 };
@@ -124,20 +125,29 @@ static void read_pieces(struct peek_pass *pass, size_t count)
     pass->peek->pieces += n;
 }
 
+/* Samples are in the order of addresses, so those of a slab follow each other. */
+static bool find_extent(struct peek_pass *pass, remote_addr addr)
+{
+    struct extent *last = &pass->last;
+
+    if (addr < last->start || addr - last->start >= last->bytes)
+        last->bytes = extents_at(pass->extents, addr, last) ? last->bytes : 0;
+    return last->bytes && addr >= last->start;
+}
+
 /* After the read: what was released before it must not be judged. */
 static bool is_still_in_use(struct peek_pass *pass, const struct peek_sample *sample)
 {
-    struct extent extent;
+    const struct extent *extent = &pass->last;
     uint64_t at;
 
     if (pass->is_still)
         return true;
-    if (!extents_at(pass->extents, sample->addr, &extent) ||
-        extent.size != size_of_sample(pass->peek, sample) || sample->addr < extent.start)
+    if (!find_extent(pass, sample->addr) || extent->size != size_of_sample(pass->peek, sample))
         return false;
-    at = (sample->addr - extent.start) / extent.size;
-    return at < extent.objects && extent_in_use(&extent, (uint32_t)at) &&
-           extent_object(&extent, (uint32_t)at) == sample->addr;
+    at = (sample->addr - extent->start) / extent->size;
+    return at < extent->objects && extent_in_use(extent, (uint32_t)at) &&
+           extent_object(extent, (uint32_t)at) == sample->addr;
 }
 
 static void keep_shown(struct peek_sample *sample, const unsigned char *bytes, size_t len)
@@ -185,6 +195,7 @@ static fault_code look_at_samples(struct peek_pass *pass, struct fault *fault)
         for (size_t k = 0; k < n; k++)
             plan_sample(pass, &peek->samples[i + k], k);
         read_pieces(pass, n);
+        pass->last.bytes = 0;
         for (size_t k = 0; k < n; k++)
             judge_sample(pass, &peek->samples[i + k], k);
         rc = check_peek_time(pass->attachment, fault);

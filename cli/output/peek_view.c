@@ -8,6 +8,7 @@
 #include <string.h>
 
 enum { ANSWER_PARTS = 4, EXAMPLES = 3, WHAT_COLUMNS = 100, WHAT_BYTES = 4 * WHAT_COLUMNS + 8 };
+enum { SHAPE_SHARE = 4 }; /* a pattern of fewer than a quarter says nothing */
 enum { COUNT_TEXT = 40, NUMBER_COLUMNS = 5, NUMBER_CELL = 40 };
 
 /* ---- words ---- */
@@ -113,7 +114,7 @@ static void print_what(const struct peek_view *view, const struct peek_row *row,
     line_init(&line, text, sizeof text, WHAT_COLUMNS);
     add_kind(&line, row);
     fputs(text, out);
-    if (row->shape[0] && row->kind != CONTENT_TYPE)
+    if (row->shape_hits * SHAPE_SHARE >= row->hits && row->shape[0] && row->kind != CONTENT_TYPE)
         print_shape(row, out);
     print_prefixes(view, row, out);
     fputc('\n', out);

@@ -173,6 +173,17 @@ static void test_estimates(void)
     peek_free(&peek);
 }
 
+/* Half of the objects were looked at: the other half is uncertain, and the error 0.71 times. */
+static void test_half_of_the_objects(void)
+{
+    struct peek peek = {.class_count = 1, .pass.share = 1};
+
+    peek.classes[0] = (struct peek_class){.size = 48, .objects = 20000};
+    fill_rows(&peek, 10000, 3000);
+    CHECK(peek_rows_make(&peek) && fabs(peek.rows[1].objects_error - 20000 * 0.00898 * 0.7071) < 2);
+    peek_free(&peek);
+}
+
 /* All objects were looked at: no error. Half of the memory was: twice as many. */
 static void test_whole_and_half(void)
 {
@@ -200,6 +211,7 @@ int main(void)
     test_too_many_sizes();
     test_prefixes();
     test_estimates();
+    test_half_of_the_objects();
     test_whole_and_half();
     return check_result();
 }
