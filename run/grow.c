@@ -25,6 +25,8 @@ struct growing {
     struct attachment *attachment;
     struct page_faults *faults;
     struct walker *walker;
+    struct modules modules;                    /* of the walker, unless they are the attachment's */
+    uint64_t lost_before;                      /* walks, when it was made */
     uint64_t began, until, look_at, report_at; /* CLOCK_MONOTONIC, ns */
 };
 
@@ -39,6 +41,7 @@ void grow_init(struct grow *grow, const struct grow_request *request)
 
 void grow_free(struct grow *grow)
 {
+    modules_free(&grow->former);
     grow_pages_close(&grow->pages);
     grow_sites_free(&grow->sites);
     capture_free(&grow->capture);
@@ -115,6 +118,34 @@ static uint64_t look_after(const struct growing *growing, uint64_t now)
     return now + (pause > cost ? pause : cost);
 }
 
+/*
+ * Calls may be lost because code has been mapped since: by dlopen(3), by a JIT compiler. Its
+ * names are those of the newer modules, too.
+ */
+static fault_code renew_walker(struct growing *growing, struct fault *fault)
+{
+    struct attachment *attachment = growing->attachment;
+    struct modules *former = &growing->grow->former, now;
+
+    if (growing->grow->lost == growing->lost_before)
+        return FAULT_NONE;
+    growing->lost_before = growing->grow->lost;
+    if (modules_load(&now, &attachment->target, NULL) != FAULT_NONE) {
+        modules_free(&now);
+        return FAULT_NONE; /* the old ones will do */
+    }
+    walker_free(growing->walker);
+    if (!former->list)
+        *former = attachment->modules;
+    else
+        modules_free(&attachment->modules);
+    attachment->modules = now;
+    modules_tell_memory(&attachment->modules, &attachment->memory);
+    growing->walker = walker_new(&attachment->target, &attachment->memory, &attachment->modules);
+    return growing->walker ? FAULT_NONE
+                           : fault_set(fault, FAULT_INTERNAL, ENOMEM, "prepare", "the walks");
+}
+
 static fault_code grow_look(struct growing *growing, struct fault *fault)
 {
     struct grow *grow = growing->grow;
@@ -125,7 +156,7 @@ static fault_code grow_look(struct growing *growing, struct fault *fault)
         return rc;
     grow_sites_thin(&grow->sites, &grow->pages);
     growing->look_at = look_after(growing, clock_now());
-    return FAULT_NONE;
+    return renew_walker(growing, fault);
 }
 
 static void read_grow_end(struct growing *growing, struct grow_end *end)

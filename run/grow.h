@@ -32,6 +32,8 @@ struct grow {
     bool interrupted;                   /* ended early by the operator */
     struct fault ended; /* the process has ended, or is another program: what was seen until then */
     struct capture capture; /* the growth by stack, as a profile */
+    struct modules
+        former; /* the attachment's at the start, if it has newer ones: in use elsewhere */
 };
 
 void grow_init(struct grow *grow, const struct grow_request *request);

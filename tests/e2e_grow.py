@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import subprocess
+import time
 import unittest
 
 import allocators
@@ -125,6 +126,32 @@ class Seeded(TestCase):
 
     def test_musl_static(self):
         self.check_leak(self.growing(self.build("musl-gcc", "-static")))
+
+
+class Later(TestCase):
+    def test_library_opened_later(self):
+        """Callers in code that was mapped after the start are found."""
+        directory = self.directory()
+        source = os.path.join(lib.ROOT, "tests", "seeded", "later.c")
+        library, program = (os.path.join(directory, name) for name in ("later.so", "later"))
+        compiler = ["cc", "-O2", "-g", "-D_GNU_SOURCE", source, "-ldl"]
+        words = ["-shared", "-fPIC", "-DLIBRARY"]
+        subprocess.run([*compiler, *words, "-o", library], check=True)
+        subprocess.run([*compiler, "-o", program], check=True)
+        process = self.process([program, library], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        process.stdout.readline()
+        tool = self.start_grow(process.pid, "--period", "1", "--json")
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        time.sleep(1)
+        told = json.loads(self.interrupt(tool))
+        wanted = ["grow_in_library", "call_back", "main"]
+        found = sum(
+            row["bytes"]
+            for row in told["rows"]
+            if [name for name in functions(row) if name in wanted] == wanted
+        )
+        self.assertGreater(found, 0.5 * told["by_stack"], told)
 
 
 class Verb(TestCase):
