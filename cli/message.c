@@ -269,6 +269,16 @@ static bool concerns_call(fault_code code)
     return false;
 }
 
+/* Page faults need no profiling. */
+static void append_grow(char *line, const struct subject *subject, fault_code code)
+{
+    if ((code != FAULT_PROF_DISABLED && code != FAULT_PROF_ABSENT) || subject->core ||
+        !subject->pid)
+        return;
+    line_append(line, "; to see which stacks make its RSS grow, without profiling: jeattach grow ");
+    line_append_number(line, subject->pid);
+}
+
 void message_words(const struct subject *subject, const struct fault *fault,
                    struct fault_words *words)
 {
@@ -285,6 +295,7 @@ void message_words(const struct subject *subject, const struct fault *fault,
     expand_template(words->cause, row->cause, &from);
     if (fix || row->fix)
         expand_template(words->fix, fix ? fix : row->fix, &from);
+    append_grow(words->fix, subject, fault->code);
     if (subject->samples_stay && fault_is_output(fault->code)) {
         line_append(words->fix, words->fix[0] ? "; the" : "the");
         line_append(words->fix, " process still has the samples: jeattach dump -o FILE ");

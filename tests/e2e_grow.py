@@ -220,6 +220,14 @@ class Verb(TestCase):
 
 
 class Filled(TestCase):
+    def test_leak_offers_it(self):
+        """Where profiling was not enabled, the fix names grow."""
+        process = self.growing(self.build("cc"), LD_PRELOAD=debian_jemalloc())
+        result = lib.run_tool("leak", process.pid)
+        self.assertEqual(result.code, lib.PROFILING_OFF, result)
+        self.assertIn("; to see which stacks make its RSS grow, without profiling: "
+                      "jeattach grow %d\n" % process.pid, result.err)
+
     def test_redis(self):
         redis = lib.Redis(self.directory())
         self.addCleanup(redis.stop)
