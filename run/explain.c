@@ -406,6 +406,7 @@ static void judge_explained(struct explain *explain)
         .callable = explain->refusal.code == FAULT_NONE && explain->stat.state != 'T',
         .halted = explain->stat.state == 'T' || explain->refusal.code == FAULT_FROZEN,
         .jemalloc = explain->no_heap.code == FAULT_NONE,
+        .objects = has_live(explain),
         .profile = explain->sites.count > 0,
         .unclear = is_unclear(explain),
         .counts = explain->prof.build.config_stats != FACT_NO,

@@ -63,7 +63,12 @@ static bool lacks_counts_callable(const struct explain_facts *facts)
 
 static bool has_objects(const struct explain_facts *facts)
 {
-    return facts->jemalloc && facts->callable;
+    return facts->objects;
+}
+
+static bool has_objects_halted(const struct explain_facts *facts)
+{
+    return facts->halted && facts->objects;
 }
 
 /* The first that applies. */
@@ -74,6 +79,7 @@ static const struct {
     {is_denied, STEP_PERMIT},
     {can_dump_halted, STEP_DUMP},
     {has_counts_halted, STEP_STATS_READ},
+    {has_objects_halted, STEP_PEEK},
     {is_halted, STEP_AGAIN},
     {grows_and_profiles, STEP_LEAK},
     {is_growing, STEP_GROW},

@@ -10,6 +10,7 @@ struct explain_facts {
     bool callable; /* a call is possible: nothing forbids an attach */
     bool halted;   /* stopped or frozen: it does not run */
     bool jemalloc; /* it has one */
+    bool objects;  /* its records of live objects can be read */
     bool profile;  /* its profile was read, and has samples */
     bool unclear;  /* how much of its memory is free: jemalloc's counts are old */
     bool counts;   /* it can have counts: not built without statistics */

@@ -176,8 +176,9 @@ static const struct {
                    "it grows; this shows which calls use the new memory, without profiling"},
     [STEP_PURGE] = {"purge", "purge", "",
                     "jemalloc keeps free pages, and this returns them to the kernel"},
-    [STEP_FRAG] = {"frag", "frag", "",
-                   "pages are kept by few allocations; this shows whose they are"},
+    [STEP_FRAG] =
+        {"frag", "frag", "",
+         "few objects keep many pages; this shows their sizes, and with a profile their calls"},
     [STEP_DUMP] = {"dump", "dump", " -f text",
                    "its profile shows which calls allocated what is in use"},
     [STEP_RECORD] = {"record", "record", " -d 60s -f text",

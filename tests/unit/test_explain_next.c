@@ -9,6 +9,7 @@ static struct explain_facts usual(void)
                                   .callable = true,
                                   .jemalloc = true,
                                   .counts = true,
+                                  .objects = true,
                                   .prof = PROF_READY,
                                   .profile = true,
                                   .rise = RISE_NONE};
@@ -36,6 +37,8 @@ static void test_halted(void)
     facts.free_pages = facts.slack = 0.9;
     CHECK(explain_decide(&facts) == STEP_DUMP);
     facts.profile = false;
+    CHECK(explain_decide(&facts) == STEP_PEEK);
+    facts.objects = false;
     CHECK(explain_decide(&facts) == STEP_AGAIN);
     facts.unclear = true;
     CHECK(explain_decide(&facts) == STEP_STATS_READ);
@@ -93,9 +96,9 @@ static void test_in_use(void)
     facts.callable = false;
     CHECK(explain_decide(&facts) == STEP_STATS_READ);
     facts.counts = false;
-    CHECK(explain_decide(&facts) == STEP_LOOK);
-    facts.callable = true;
     CHECK(explain_decide(&facts) == STEP_PEEK);
+    facts.objects = false; /* before 5.0 */
+    CHECK(explain_decide(&facts) == STEP_LOOK);
     facts.jemalloc = false;
     CHECK(explain_decide(&facts) == STEP_LOOK);
 }
@@ -105,7 +108,7 @@ static void test_all(void)
 {
     unsigned long seen = 0;
 
-    for (unsigned bits = 0; bits < 1u << 9; bits++)
+    for (unsigned bits = 0; bits < 1u << 10; bits++)
         for (unsigned prof = 0; prof <= PROF_READY; prof++)
             for (unsigned rise = 0; rise <= RISE_FALLING; rise++) {
                 const struct explain_facts facts = {.readable = bits & 1,
@@ -117,11 +120,11 @@ static void test_all(void)
                                                     .counts = bits & 64,
                                                     .free_pages = bits & 128 ? 0.5 : 0,
                                                     .slack = bits & 256 ? 0.5 : 0,
+                                                    .objects = bits & 512,
                                                     .prof = (enum prof_verdict)prof,
                                                     .rise = (enum rise_state)rise};
                 enum explain_step step = explain_decide(&facts);
-                bool calls = step == STEP_PURGE || step == STEP_FRAG || step == STEP_STATS ||
-                             step == STEP_PEEK;
+                bool calls = step == STEP_PURGE || step == STEP_FRAG || step == STEP_STATS;
                 seen |= 1ul << step;
                 if (calls && !facts.callable)
                     CHECK(!"a call that is not possible");

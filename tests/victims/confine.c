@@ -18,7 +18,8 @@ static const struct {
 } calls[] = {
     {"ptrace", SYS_ptrace},
     {"process_vm_readv", SYS_process_vm_readv},
-    {"process_vm_writev", SYS_process_vm_writev},    {"perf_event_open", SYS_perf_event_open},
+    {"process_vm_writev", SYS_process_vm_writev},
+    {"perf_event_open", SYS_perf_event_open},
     {"pidfd_getfd", 438}, /* not in the headers of older C libraries */
 };
 
