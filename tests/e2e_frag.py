@@ -15,7 +15,7 @@ SIZE = 48
 
 
 class Frag(lib.TestCase):
-    def start_waster(self, mode, sample=12, prof="true"):
+    def start_waster(self, mode, sample=11, prof="true"):
         """Returns the process, and its own count of the free space in slabs of 48 bytes."""
         place = self.directory()
         program = os.path.join(place, "frag")
@@ -47,7 +47,8 @@ class Frag(lib.TestCase):
     def assert_blames(self, told, function, waste):
         """The first row is of the function; its class has what the program counts.
 
-        In 2 of 100 runs so few of its objects are sampled that the rest counts as not sampled.
+        Some 55 of its objects are sampled: in 2 of 100 runs they are so few that the rest counts
+        as not sampled. Half of them would be some 4 standard deviations.
         """
         first = told["rows"][0]
         calls = [call["function"] for call in first["stack"] or ()]
@@ -55,15 +56,25 @@ class Frag(lib.TestCase):
         self.assertEqual(first["size"], SIZE)
         self.assertAlmostEqual(first["class_bytes"], waste, delta=TOLERANCE * waste)
         self.assertLessEqual(first["bytes"], first["class_bytes"])
-        self.assertGreater(first["bytes"], 0.3 * waste)
+        self.assertGreater(first["bytes"], 0.4 * waste)
         self.assertGreaterEqual(told["parts"]["slabs"], first["class_bytes"])
         self.assertEqual(told["verdict"], "slabs")
         self.assertGreater(first["least"] + 2 * first["error"], 0.9 * first["bytes"])
         self.assertRegex(
             told["answer"],
-            r"\A[\d.]+(?: MiB)? of [\d.]+ MiB of waste are in 48-byte slabs pinned by .*\b%s \("
+            r"\A(?:about )?[\d.]+(?: MiB)? of [\d.]+ MiB of waste are in 48-byte slabs pinned by .*\b%s \("
             r"frag\.c:\d+\)" % function,
         )
+
+    def row_of(self, told, function):
+        """The row of the size class that a function has."""
+        rows = [
+            row
+            for row in told["rows"]
+            if row["size"] == SIZE and function in [call["function"] for call in row["stack"] or ()]
+        ]
+        self.assertEqual(len(rows), 1, told["rows"])
+        return rows[0]
 
     def dump_both(self, process):
         place = self.directory()
@@ -121,9 +132,8 @@ class Frag(lib.TestCase):
         """Most objects of that size are in full slabs, which pin nothing: nobody is blamed."""
         process, waste = self.start_waster("beside", sample=10)
         told = self.frag(process.pid)
-        cache, kept = told["rows"][0], told["rows"][1]
-        self.assertIn("cache_add", [call["function"] for call in cache["stack"]])
-        self.assertIn("keep_b", [call["function"] for call in kept["stack"]])
+        cache, kept = self.row_of(told, "cache_add"), self.row_of(told, "keep_b")
+        self.assertIs(cache, told["rows"][0])
         self.assertLess(cache["least"], 0.5 * cache["bytes"])
         self.assertGreater(kept["most"], 0.5 * waste)
         self.assertIn("it is not known who pins them", told["answer"])

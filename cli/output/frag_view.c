@@ -39,9 +39,10 @@ struct parts {
     bool has_lazy;     /* muzzy is counted by the kernel */
     uint64_t resident; /* the RSS, or stats.resident */
     int64_t whole;     /* the sum */
-    int64_t
-        waste; /* the sum of those that are free memory of jemalloc, as far as known in memory */
-    int64_t returned; /* of it: what a purge returns */
+    int64_t waste;     /* of free memory of jemalloc, what is in memory at least */
+    int64_t returned;  /* what a purge returns at most */
+    int64_t padding;   /* of padding, what is in memory at least */
+    int64_t pages;     /* and of dirty and muzzy pages */
 };
 
 static int64_t limited(uint64_t bytes)
@@ -49,26 +50,35 @@ static int64_t limited(uint64_t bytes)
     return bytes > INT64_MAX ? INT64_MAX : (int64_t)bytes;
 }
 
-/* Of pages that were never touched most are behind large and sampled objects. */
-static int64_t padding_in_memory(const struct parts *parts)
+static int64_t or_none(int64_t bytes)
 {
-    int64_t padding = parts->bytes[PART_PADDING];
+    return bytes > 0 ? bytes : 0;
+}
 
-    if (parts->bytes[PART_OTHER] < 0)
-        padding = add_saturating(padding, parts->bytes[PART_OTHER]);
-    return padding > 0 ? padding : 0;
+/*
+ * jemalloc also counts pages that were never touched. Most of those are behind large and sampled
+ * objects; after these, free pages are the likeliest. All regions of a slab have been in use.
+ */
+static void take_off_untouched(struct parts *parts)
+{
+    const int64_t other = parts->bytes[PART_OTHER],
+                  untouched = other > -INT64_MAX ? or_none(-other) : INT64_MAX,
+                  padding = or_none(parts->bytes[PART_PADDING]);
+
+    parts->padding = or_none(padding - untouched);
+    parts->pages = or_none(parts->returned - or_none(untouched - padding));
 }
 
 static void add_sums(struct parts *parts)
 {
-    static const enum part waste[] = {PART_SLABS, PART_DIRTY, PART_MUZZY, PART_PINNED};
-
     for (enum part i = 0; i < PARTS; i++)
         parts->whole = add_saturating(parts->whole, parts->bytes[i]);
-    parts->waste = padding_in_memory(parts);
-    for (size_t i = 0; i < ARRAY_LEN(waste); i++)
-        parts->waste = add_saturating(parts->waste, parts->bytes[waste[i]]);
     parts->returned = add_saturating(parts->bytes[PART_DIRTY], parts->bytes[PART_MUZZY]);
+    if (parts->returned > limited(parts->resident))
+        parts->returned = limited(parts->resident);
+    take_off_untouched(parts);
+    parts->waste = add_saturating(add_saturating(parts->bytes[PART_SLABS], parts->padding),
+                                  add_saturating(parts->pages, parts->bytes[PART_PINNED]));
 }
 
 /* The rows of stats, two of them divided: the free space in slabs, and lazily freed pages. */
@@ -112,8 +122,8 @@ static const char *const verdict_names[] = {
 static enum verdict judge(const struct parts *parts)
 {
     const int64_t sizes[] = {[VERDICT_SLABS] = parts->bytes[PART_SLABS],
-                             [VERDICT_PAGES] = parts->returned,
-                             [VERDICT_PADDING] = padding_in_memory(parts),
+                             [VERDICT_PAGES] = parts->pages,
+                             [VERDICT_PADDING] = parts->padding,
                              [VERDICT_PINNED] = parts->bytes[PART_PINNED]};
     enum verdict most = VERDICT_SLABS;
 
@@ -161,19 +171,6 @@ static const char *why_no_stack(const struct frag_view *view)
     return view->frag->why == FAULT_PROF_ABSENT
                ? "this jemalloc was built without profiling (config.prof)"
                : "profiling was not enabled (opt.prof)";
-}
-
-/* jemalloc's counts are upper limits: of its pages some may never have been touched. */
-static void describe_untouched(const struct frag_view *view, const struct parts *parts, char *out,
-                               size_t size)
-{
-    const int64_t other = parts->bytes[PART_OTHER], padding = parts->bytes[PART_PADDING];
-    const int64_t untouched = other < 0 ? -(other + (padding > 0 ? padding : 0)) : 0;
-    char text[DISPLAY_NUMBER_SIZE];
-
-    if (untouched > parts->waste / 10)
-        snprintf(out, size, "; %s of what jemalloc counts is not in memory",
-                 display_bytes(view->display, (double)untouched, text));
 }
 
 /* The stack that has most objects, if many of them may be in full slabs, is only the likeliest. */
@@ -229,8 +226,8 @@ static const char *describe_answer(const struct frag_view *view, const struct pa
         [VERDICT_PINNED] = "free pages that extent hooks have pinned: no purge returns them",
     };
     const double bytes[] = {[VERDICT_SLABS] = (double)parts->bytes[PART_SLABS],
-                            [VERDICT_PAGES] = (double)parts->returned,
-                            [VERDICT_PADDING] = (double)padding_in_memory(parts),
+                            [VERDICT_PAGES] = (double)parts->pages,
+                            [VERDICT_PADDING] = (double)parts->padding,
                             [VERDICT_PINNED] = (double)parts->bytes[PART_PINNED]};
     int len;
 
@@ -246,9 +243,6 @@ static const char *describe_answer(const struct frag_view *view, const struct pa
         len = describe_part(view, bytes[verdict], (double)parts->waste, out, ANSWER_BYTES);
         snprintf(out + len, ANSWER_BYTES - (size_t)len, " of waste are %s", others[verdict]);
     }
-    len = (int)strlen(out);
-    if (verdict == VERDICT_PAGES || verdict == VERDICT_PADDING)
-        describe_untouched(view, parts, out + len, ANSWER_BYTES - (size_t)len);
     return out;
 }
 
@@ -275,6 +269,16 @@ static void print_frag_part(const struct frag_view *view, const struct parts *pa
              display_percent((double)bytes, (double)parts->resident));
     fprintf(out, "  %-13s %12s %9s  %s\n", name, display_bytes(view->display, (double)bytes, text),
             share, meaning);
+}
+
+/* What is not one of the parts. */
+static void print_beside(const struct frag_view *view, const char *name, uint64_t bytes,
+                         const char *meaning, FILE *out)
+{
+    char text[DISPLAY_NUMBER_SIZE];
+
+    fprintf(out, "  %-13s %12s %9s  %s\n", name, display_bytes(view->display, (double)bytes, text),
+            "", meaning);
 }
 
 static const char *meaning_of(const struct parts *parts, enum part part)
@@ -321,9 +325,11 @@ static void print_frag_parts(const struct frag_view *view, const struct parts *p
         if (is_counted(view, parts, i))
             print_frag_part(view, parts, part_names[i], parts->bytes[i], meaning_of(parts, i), out);
     if (gauges->has_retained)
-        fprintf(out, "  %-13s %12s %9s  %s\n", "retained",
-                display_bytes(view->display, (double)gauges->retained, text), "",
-                "address space without memory, not in the RSS");
+        print_beside(view, "retained", gauges->retained,
+                     "address space without memory, not in the RSS", out);
+    if (view->frag->bins.since_50)
+        print_beside(view, "cached", view->frag->bins.arenas->cached,
+                     "in thread caches: counted as allocated, and pins slabs as well", out);
     fprintf(out, "jeattach purge would return up to %s; the free space in slabs only returns when ",
             display_bytes(view->display, (double)parts->returned, text));
     fputs("all objects of a slab are freed\n", out);
@@ -584,6 +590,10 @@ void frag_json(const struct frag_view *view, struct json *json)
         json_number(json, "retained", gauges->retained);
     else
         json_null(json, "retained");
+    if (view->frag->bins.since_50)
+        json_number(json, "cached", view->frag->bins.arenas->cached);
+    else
+        json_null(json, "cached");
     json_object_begin(json, "left_behind");
     json_number(json, "size", view->frag->left.size);
     json_number(json, "bytes", view->frag->left.bytes);
