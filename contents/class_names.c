@@ -77,6 +77,18 @@ static bool is_family(struct class_names *classes, remote_addr vtable)
     return true;
 }
 
+/* A name of a few bytes can stand for 64 KiB, and a process may have thousands of such names. */
+const char *class_names_demangle(struct arena *arena, const char *symbol)
+{
+    struct arena scratch = {.chunks = NULL};
+    const char *text = demangle(&scratch, symbol), *kept = NULL;
+
+    if (text)
+        kept = arena_string(arena, text, strnlen(text, CLASS_TEXT_MAX));
+    arena_free(&scratch);
+    return kept;
+}
+
 /* The demangler knows the name of a type only as a part of a symbol. */
 static const char *demangle_type(struct arena *arena, const char *name)
 {
@@ -85,7 +97,7 @@ static const char *demangle_type(struct arena *arena, const char *name)
     const char *text;
 
     snprintf(symbol, sizeof symbol, "_ZTS%s", name);
-    text = demangle(arena, symbol);
+    text = class_names_demangle(arena, symbol);
     return text && strncmp(text, before, sizeof before - 1) == 0 ? text + sizeof before - 1 : NULL;
 }
 

@@ -13,7 +13,7 @@
 #include "base/arena.h"
 #include "contents/places.h"
 
-enum { CLASS_NAME_MAX = 4096, CLASS_FAMILIES = 16 };
+enum { CLASS_NAME_MAX = 4096, CLASS_TEXT_MAX = 1000, CLASS_FAMILIES = 16 };
 
 struct class_names {
     struct places *places;
@@ -28,3 +28,6 @@ struct class_names {
  * NULL: it is not proven to be one. Reads at most 5 words and 2 names.
  */
 const char *class_names_find(struct class_names *classes, remote_addr address_point);
+
+/* Returns the demangled name of a symbol, of at most CLASS_TEXT_MAX bytes, in the arena, or NULL. */
+const char *class_names_demangle(struct arena *arena, const char *symbol);

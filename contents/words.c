@@ -3,7 +3,6 @@
 #include "base/search.h"
 #include "elf/function_names.h"
 #include "elf/symtab.h"
-#include "profile/symbols/demangle.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -83,10 +82,8 @@ static int compare_words(const void *a, const void *b)
 static void name_word(struct word_search *search, struct content_word *word, const char *name,
                       const struct symbol *symbol)
 {
-    const char *text = demangle(search->words->arena, name);
+    const char *text = class_names_demangle(search->words->arena, name);
 
-    if (text == name)
-        text = arena_string(search->words->arena, name, strlen(name));
     if (!text)
         return;
     word->symbol = text;

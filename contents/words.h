@@ -4,7 +4,7 @@
 #include "base/table.h"
 #include "contents/class_names.h"
 
-enum { CONTENT_WORDS_MAX = 1 << 20, WORD_TEXT_MAX = 4096 };
+enum { CONTENT_WORDS_MAX = 1 << 20, WORD_TEXT_MAX = CLASS_TEXT_MAX + 32 };
 
 struct content_word {
     remote_addr value;

@@ -118,7 +118,7 @@ static bool replace_object(struct peek_draw *draw, struct peek_class *class, rem
 
 bool peek_draw_offer(struct peek_draw *draw, const struct extent *extent)
 {
-    struct peek_class *class = class_of_size(draw->peek, extent->size);
+    struct peek_class *class = extent->size ? class_of_size(draw->peek, extent->size) : NULL;
     uint64_t used = count_in_use(extent);
 
     if (!class)

@@ -93,6 +93,17 @@ static void test_what_is_no_class(void)
     contents_rig_end(&rig);
 }
 
+/* Each back reference doubles the text: 64 KiB for each of thousands of vtables is too much. */
+static void test_name_that_grows(void)
+{
+    CHECK(contents_rig_begin(&rig, "1XI1YIS_S_E1YIS1_S1_E1YIS3_S3_E1YIS5_S5_E1YIS7_S7_E"
+                                   "1YIS9_S9_E1YISB_SB_E1YISD_SD_E1YISF_SF_E1YISH_SH_EE"));
+    struct content content = WORDS(RIG_MODULE + CLASS_VTABLE, 1);
+    CHECK(content.kind == CONTENT_CLASS && strlen(content.detail) > 900 &&
+          strlen(content.detail) <= 1000);
+    contents_rig_end(&rig);
+}
+
 /* A name without an end, up to the last byte of the module. */
 static void test_endless_name(void)
 {
@@ -244,6 +255,7 @@ int main(void)
     test_classes();
     test_names_of_classes();
     test_what_is_no_class();
+    test_name_that_grows();
     test_endless_name();
     test_forms_of_text();
     test_headers_of_text();
