@@ -80,7 +80,8 @@ static fault_code open_extents(struct extents *extents, struct fault *fault)
     if (classes_find(&extents->classes, &extents->heap))
         rc = find_tree(extents, version, fault);
     else
-        rc = refuse_extents(fault, UNREADABLE_TABLE, "its table of size classes was not found in ",
+        rc = refuse_extents(fault, UNREADABLE_TABLE,
+                            "its table of size classes (for pages of 4 KiB) was not found in ",
                             module_name(&source->instance->module));
     return rc == FAULT_NONE || check_time(extents, NULL) == FAULT_NONE ? rc
                                                                        : check_time(extents, fault);
