@@ -162,7 +162,7 @@ class Extents(allocators.TestCase):
         """The limit is 8 MiB of about 30: the sums of many random parts are near the whole."""
         process = self.kept("5.3.0")
         whole = self.sums(process)["extents"]
-        parts = [self.sums(process, 8 << 20) for _ in range(24)]
+        parts = [self.sums(process, 8 << 20) for _ in range(96)]
         self.assertTrue(all(part["per_million"] < 1000000 for part in parts))
         share = sum(part["per_million"] for part in parts) / 1e6
         self.assertGreater(share, 1)
