@@ -3,8 +3,10 @@
  *
  *   churn LEAK_MB CHURN_MB COUNTER
  *
- * Each round of a millisecond allocates and frees CHURN_MB / 1000 of blocks, and keeps
- * LEAK_MB / 1000. The file COUNTER gets the number of rounds, as a uint64_t.
+ * Each round of 40 ms allocates, touches and frees a block of CHURN_MB / 25, and keeps
+ * LEAK_MB / 25 in small objects. The file COUNTER gets the number of rounds, as a uint64_t.
+ * The block is 40 MB for 1 GB/s, which every allocator gives back to the kernel: of memory
+ * that an allocator hands on to the leak, the churn has taken the page faults.
  */
 #include <fcntl.h>
 #include <stdint.h>
@@ -15,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LEAKED = 256, BLOCK = 64 << 10, BLOCKS = 64 };
+enum { LEAKED = 256, PAGE = 4096, ROUNDS_PER_S = 25 };
 
 void leak_session(size_t bytes);
 void churn_request(size_t bytes);
@@ -34,19 +36,11 @@ __attribute__((noinline)) void leak_session(size_t bytes)
 
 __attribute__((noinline)) void churn_request(size_t bytes)
 {
-    void *blocks[BLOCKS];
+    volatile char *block = malloc(bytes);
 
-    while (bytes) {
-        size_t count = 0;
-        for (; count < BLOCKS && bytes; count++) {
-            size_t size = bytes < BLOCK ? bytes : BLOCK;
-            blocks[count] = malloc(size);
-            memset(blocks[count], 2, size);
-            bytes -= size;
-        }
-        while (count)
-            free(blocks[--count]);
-    }
+    for (size_t i = 0; i < bytes; i += PAGE)
+        block[i] = 1;
+    free((void *)block);
 }
 
 static volatile uint64_t *map_counter(const char *path)
@@ -67,12 +61,13 @@ int main(int argc, char **argv)
 
     if (!rounds)
         return 1;
-    size_t leak = strtoul(argv[1], NULL, 10) * 1000, churn = strtoul(argv[2], NULL, 10) * 1000;
+    size_t leak = strtoul(argv[1], NULL, 10) * 1000000 / ROUNDS_PER_S,
+           churn = strtoul(argv[2], NULL, 10) * 1000000 / ROUNDS_PER_S;
     clock_gettime(CLOCK_MONOTONIC, &next);
     for (;; ++*rounds) {
         churn_request(churn);
         leak_session(leak);
-        next.tv_nsec += 1000000;
+        next.tv_nsec += 1000000000 / ROUNDS_PER_S;
         if (next.tv_nsec >= 1000000000) {
             next.tv_nsec -= 1000000000;
             next.tv_sec++;

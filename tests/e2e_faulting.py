@@ -1,0 +1,130 @@
+"""Sampling the page faults of a process: the process notices nothing, also when the tool is killed
+at any moment, and each refusal of the kernel has one cause.
+
+tests/unit/test_page_faults.c has the numbers of faults and threads.
+"""
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import time
+import unittest
+
+import lib
+
+CONFINE = os.path.join(lib.VICTIMS, "confine")
+PARANOID = "/proc/sys/kernel/perf_event_paranoid"
+KILLS = 24
+LATEST = 0.3  # seconds after the start at which it is killed: it samples since about 0.05
+
+
+def perf_files(pid):
+    """Its events."""
+    return sum("perf_event" in target for target in lib.descriptors(pid).values())
+
+
+class Faulting(lib.TestCase):
+    def grow(self, pid, *words, **options):
+        return lib.run_tool("grow", pid, "-d", "500ms", *words, **options)
+
+    def setUp(self):
+        if not os.path.exists(PARANOID):
+            raise unittest.SkipTest("this kernel has no perf events")
+        lib.require_root()
+
+    def assert_unnoticed(self, mode):
+        victim = self.victim(mode)
+        before = lib.snapshot(victim.pid)
+        self.assert_ran(self.grow(victim.pid))
+        self.assertTrue(victim.wait_rounds(2))
+        self.assertEqual(lib.snapshot_differences(victim.pid, before), [])
+        self.assert_unharmed(victim)
+
+    def test_nanosleep(self):
+        self.assert_unnoticed("nanosleep")
+
+    def test_epoll_wait(self):
+        self.assert_unnoticed("epoll_wait")
+
+    def test_malloc(self):
+        self.assert_unnoticed("malloc")
+
+    def test_killed(self):
+        """SIGKILL at random moments, before, while and after the events are opened."""
+        victim = self.victim("malloc")
+        before = lib.snapshot(victim.pid)
+        opened = 0
+        for _ in range(KILLS):
+            tool = subprocess.Popen(
+                [lib.TOOL, "grow", str(victim.pid), "-d", "60s"], env=lib.tool_environment(),
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+            time.sleep(random.uniform(0, LATEST))
+            try:
+                self.assertIsNone(tool.poll(), tool.stderr.read() if tool.poll() else None)
+                opened += perf_files(tool.pid) > 0
+            finally:
+                lib.end_process(tool)
+        self.assertGreater(opened, KILLS // 4)  # most of them were sampling
+        self.assertTrue(victim.wait_rounds(2))
+        self.assertEqual(lib.snapshot_differences(victim.pid, before), [])
+        self.assert_unharmed(victim)
+
+
+class Refused(lib.TestCase):
+    def setUp(self):
+        if not os.path.exists(PARANOID):
+            raise unittest.SkipTest("this kernel has no perf events")
+        lib.require_root()
+        if not shutil.which("setpriv"):
+            raise unittest.SkipTest("setpriv is not installed")
+        self.public = self.directory()
+        os.chmod(self.public, 0o755)
+
+    def copy(self, program):
+        path = os.path.join(self.public, os.path.basename(program))
+        return path if os.path.exists(path) else shutil.copy(program, path)
+
+    def grow(self, pid, *before):
+        return lib.run_tool(*before[1:], self.copy(lib.TOOL), "grow", pid, "-d", "200ms", "--json",
+                            tool=before[0], cwd="/", env={"ASAN_OPTIONS": "detect_leaks=0"})
+
+    def assert_refused(self, result, name, *words):
+        error = json.loads(result.text)["error"]
+        self.assertEqual((result.code, error["code"]), (lib.NOT_PERMITTED, name), result)
+        for word in words:
+            self.assertIn(word, error["cause"] + error["fix"], result)
+
+    def test_filter(self):
+        victim = self.victim()
+        for action, word in (("EPERM", "refuses perf_event_open with EPERM"),
+                             ("ENOSYS", "refuses perf_event_open with ENOSYS"),
+                             ("KILL", "kills callers of perf_event_open")):
+            result = self.grow(victim.pid, self.copy(CONFINE), action, "perf_event_open")
+            self.assert_refused(result, "perf_seccomp", word, "--cap-add PERFMON")
+        self.assert_unharmed(victim)
+
+    def as_nobody(self):
+        user = str(lib.NOBODY)
+        return ("setpriv", "--reuid", user, "--regid", user, "--clear-groups")
+
+    def test_process_of_others(self):
+        victim = self.victim()
+        self.assert_refused(self.grow(victim.pid, *self.as_nobody()), "denied_uid", "its uid is 0")
+        self.assert_unharmed(victim)
+
+    def test_own_process_of_a_user(self):
+        """perf_event_paranoid decides: with 2 all but the faults in system calls, with 3 none."""
+        victim = self.victim(user=lib.NOBODY)
+        paranoid = int(lib.read_text(PARANOID))
+        result = self.grow(victim.pid, *self.as_nobody())
+        if paranoid > 2:
+            self.assert_refused(result, "perf_paranoid", "perf_event_paranoid is %d" % paranoid)
+        else:
+            self.assert_ran(result)
+        self.assert_unharmed(victim)
+
+
+if __name__ == "__main__":
+    lib.main()
