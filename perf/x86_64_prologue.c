@@ -191,7 +191,8 @@ static size_t read_one(struct instruction *in, struct machine_prologue *out, boo
     if (!len || len > in->left)
         return 0;
     if (is_stack_pointer_changed(in)) {
-        bool back = in->at[1] == 0xc4; /* add: the function ends */
+        /* add $n, %rsp: the function ends */
+        bool back = (in->at[0] == 0x83 || in->at[0] == 0x81) && in->at[1] == 0xc4;
         *known = back || move_stack_pointer(in, out);
         if (back || !*known)
             return 0;
