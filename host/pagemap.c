@@ -6,10 +6,11 @@
 #include <sys/ioctl.h>
 
 enum {
-    ENTRY = 8,             /* bytes of a page in the file */
-    ENTRIES = 64 << 10,    /* pages in one read */
-    REGIONS = 4096,        /* of one ioctl */
-    SCAN_STEP = 256 << 20, /* bytes of address space in one ioctl */
+    ENTRY = 8,            /* bytes of a page in the file */
+    ENTRIES = 64 << 10,   /* pages in one read */
+    REGIONS = 4096,       /* of one ioctl */
+    SCAN_STEP = 64 << 20, /* bytes of address space in one ioctl, and pages that it finds: */
+    SCAN_PAGES = 1024,    /* it has the lock meanwhile, for 0.1 ms (measured) */
 };
 
 /* Bits of an entry (Documentation/admin-guide/mm/pagemap.rst). */
@@ -57,6 +58,7 @@ static struct scan_arg scan_of(const struct pagemap *map, remote_addr start, rem
         .end = end,
         .vec = (uint64_t)(uintptr_t)map->space,
         .vec_len = REGIONS,
+        .max_pages = SCAN_PAGES,
         .category_inverted = SCAN_IS_FILE | SCAN_IS_ZERO,
         .category_mask = SCAN_IS_FILE | SCAN_IS_ZERO,
         .category_anyof_mask = SCAN_IS_PRESENT | SCAN_IS_SWAPPED,

@@ -160,6 +160,8 @@ void grow_sites_thin(struct grow_sites *sites, const struct grow_pages *pages)
 
 enum group { STAYED, YOUNG, GROUPS };
 
+enum { SURPLUS = 2 }; /* weights are estimates: so many times the pages may be touched */
+
 /* A sample that owns pages. */
 struct owner {
     const struct grow_sample *sample;
@@ -214,8 +216,8 @@ static int owners_in_order(const void *a, const void *b)
 
 /*
  * Keeps of the piece's owners of a group, which begin there, those that can own its pages:
- * as many touches as there are pages, the latest ones; earlier touches were of pages
- * that were given back. Returns where the next group begins.
+ * touches of about as many pages as there are, the latest ones; earlier touches were of
+ * pages that were given back. Returns where the next group begins.
  */
 static size_t share_group(struct sharing *sharing, size_t from, size_t end, enum group group)
 {
@@ -223,7 +225,7 @@ static size_t share_group(struct sharing *sharing, size_t from, size_t end, enum
     size_t next = from, kept = 0;
 
     while (next < end && sharing->owners[next].group == group) {
-        if (weight < pages) {
+        if (weight < SURPLUS * pages) {
             weight += sharing->owners[next].sample->weight;
             kept++;
         }
