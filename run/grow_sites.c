@@ -425,15 +425,15 @@ static void set_cut(struct sharing *sharing)
     sharing->cut_ns = end - sharing->sum->young_ns;
 }
 
-/* Pages that were in flight at the first look are gone soon. */
+/* Pages that were in flight at the first look are gone at one of the next ones. */
 static void count_late(const struct grow_pages *pages, struct grow_sum *sum)
 {
-    uint64_t begin = pages->began_ns[0];
-    unsigned look = 0;
+    uint64_t soon = pages->began_ns[0] + sum->young_ns, early = 0;
 
-    while (look + 1 < pages->looks && pages->began_ns[look + 1] <= begin + sum->young_ns)
-        look++;
-    sum->lost_late = sum->lost > pages->lost[look] ? sum->lost - pages->lost[look] : 0;
+    for (unsigned look = 0; look < pages->looks && pages->began_ns[look] <= soon; look++)
+        if (pages->lost[look] > early)
+            early = pages->lost[look];
+    sum->lost_late = sum->lost > early ? sum->lost - early : 0;
 }
 
 static bool share_all(struct sharing *sharing)
