@@ -240,6 +240,8 @@ static fault_code finish_growing(struct growing *growing, struct fault *fault)
         rc = page_faults_read(growing->faults, 0, take_fault, growing, fault);
     if (rc == FAULT_NONE)
         grow_pages_mark_stacks(&grow->pages, &growing->attachment->target);
+    if (rc == FAULT_NONE && grow->objects_before.known)
+        object_look_take(&grow->objects_after, growing->attachment);
     return rc;
 }
 
@@ -286,6 +288,8 @@ static fault_code begin_growing(struct growing *growing, struct fault *fault)
         rc = grow_look(growing, fault);
     read_grow_end(growing, &grow->before);
     grow->after = grow->before;
+    if (rc == FAULT_NONE)
+        object_look_take(&grow->objects_before, attachment);
     return rc;
 }
 

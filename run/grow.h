@@ -9,6 +9,7 @@
 #include "run/attachment.h"
 #include "run/capture.h"
 #include "run/grow_sites.h"
+#include "run/object_growth.h"
 
 struct grow_request {
     uint64_t duration_ns;
@@ -28,6 +29,7 @@ struct grow {
     struct grow_sum sum; /* after the end */
     struct grow_end before, after;
     struct page_fault_lack lack;
+    struct object_look objects_before, objects_after; /* unknown: no jemalloc, for instance */
     uint64_t walks, guessed, cut, lost; /* stacks: walked; with guessed calls, cut short, lost */
     bool interrupted;                   /* ended early by the operator */
     struct fault ended; /* the process has ended, or is another program: what was seen until then */

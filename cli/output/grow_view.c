@@ -10,6 +10,7 @@
 
 enum {
     ANSWER_ROWS = 3,
+    OBJECT_ROWS = 10,   /* sizes in JSON */
     NOTABLE_PAGES = 16, /* a smaller change of the whole is none */
     CALL_INDENT = 12,
 };
@@ -112,12 +113,29 @@ static void write_grow_verdict(const struct grow_view *view, FILE *out)
         fputs("does not grow", out);
 }
 
-/* ": session_new (leaky.c:12) 61 %, ..." */
+/* ", most of it in objects of 1 KiB": if jemalloc's records say so. */
+static void write_size(const struct grow_view *view, FILE *out)
+{
+    const struct grow *grow = view->grow;
+    struct object_growth growth;
+    char text[UNITS_TEXT];
+
+    object_growth_make(&growth, &grow->objects_before, &grow->objects_after);
+    if (growth.known && growth.count && grow_net(grow) >= grow_bytes(grow, NOTABLE_PAGES) &&
+        (double)growth.rows[0].bytes > grow_net(grow) / 2)
+        fprintf(out, ", most of it in objects of %s",
+                units_bytes((double)growth.rows[0].size, text));
+}
+
+/*
+ * ", first touched by session_new (leaky.c:12) 61 %, ..." Not more than that is known: an
+ * allocator may have given the memory to another stack since.
+ */
 static void write_culprits(const struct grow_view *view, FILE *out)
 {
     const struct grow_rows *rows = view->rows;
     char place[PLACE_TEXT_SIZE];
-    const char *before = ": ";
+    const char *before = ", first touched by ";
 
     if (grow_net(view->grow) < grow_bytes(view->grow, NOTABLE_PAGES))
         return;
@@ -147,6 +165,7 @@ static void write_answer(const struct grow_view *view, FILE *out)
     text_write_clean(out, view->target->stat.comm, "");
     fprintf(out, "[%d] ", (int)view->target->pid);
     write_grow_verdict(view, out);
+    write_size(view, out);
     write_culprits(view, out);
     fputs(view->colors ? "\033[0m\n" : "\n", out);
 }
@@ -216,6 +235,31 @@ static void write_division(const struct grow_view *view, FILE *out)
         fprintf(out,
                 "not growth: %s of other page faults, in memory that was given back meanwhile\n",
                 units_bytes(grow_bytes(grow, sum->again), text));
+}
+
+/*
+ * A page belongs to who touched it first. What an allocator gives out again shows only here:
+ * by size, not by stack.
+ */
+static void write_objects(const struct grow_view *view, FILE *out)
+{
+    const struct grow *grow = view->grow;
+    struct object_growth growth;
+    char text[UNITS_TEXT];
+
+    object_growth_make(&growth, &grow->objects_before, &grow->objects_after);
+    if (!growth.known)
+        return;
+    fprintf(out, "jemalloc: %s in objects in use", units_change((double)growth.bytes, text));
+    for (size_t i = 0; i < growth.count && i < ANSWER_ROWS; i++) {
+        const struct object_growth_row *row = &growth.rows[i];
+        if (row->bytes < (int64_t)grow_bytes(grow, NOTABLE_PAGES))
+            break;
+        fprintf(out, "%s %s in %lld of ", i ? "," : ":", units_change((double)row->bytes, text),
+                (long long)row->objects);
+        fputs(units_bytes((double)row->size, text), out);
+    }
+    fputc('\n', out);
 }
 
 /* What was not seen, or not whole. */
@@ -310,6 +354,7 @@ void grow_print(const struct grow_view *view, FILE *out)
     write_answer(view, out);
     write_rss(view, out);
     write_division(view, out);
+    write_objects(view, out);
     write_lacks(view, out);
     write_table(view, out);
 }
@@ -368,6 +413,29 @@ static void json_division(const struct grow *grow, struct json *json)
     json_rounded(json, "again", grow_bytes(grow, sum->again));
 }
 
+static void json_objects(const struct grow *grow, struct json *json)
+{
+    struct object_growth growth;
+
+    object_growth_make(&growth, &grow->objects_before, &grow->objects_after);
+    if (!growth.known) {
+        json_null(json, "objects");
+        return;
+    }
+    json_object_begin(json, "objects");
+    json_signed(json, "bytes", growth.bytes);
+    json_list_begin(json, "sizes");
+    for (size_t i = 0; i < growth.count && i < OBJECT_ROWS; i++) {
+        json_item_begin(json);
+        json_number(json, "size", growth.rows[i].size);
+        json_signed(json, "objects", growth.rows[i].objects);
+        json_signed(json, "bytes", growth.rows[i].bytes);
+        json_item_end(json);
+    }
+    json_list_end(json);
+    json_object_end(json);
+}
+
 static void json_lacks(const struct grow *grow, struct json *json)
 {
     json_number(json, "samples", grow->sites.seen);
@@ -395,6 +463,7 @@ void grow_json(const struct grow_view *view, struct json *json)
     json_grow_end(json, "before", &grow->before);
     json_grow_end(json, "after", &grow->after);
     json_division(grow, json);
+    json_objects(grow, json);
     json_lacks(grow, json);
     json_list_begin(json, "rows");
     for (size_t i = 0; i < view->rows->count; i++)

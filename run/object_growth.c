@@ -1,0 +1,67 @@
+#include "run/object_growth.h"
+
+#include <stdlib.h>
+
+#define LOOK_LIMIT ((uint64_t)32 << 30) /* of memory whose records are read in one look */
+
+void object_look_take(struct object_look *look, struct attachment *attachment)
+{
+    struct memory *memory = &attachment->memory;
+    struct instance instance;
+    const struct reader_source source = {.instance = &instance,
+                                         .modules = &attachment->modules,
+                                         .target = &attachment->target,
+                                         .memory = memory};
+    struct extents *extents;
+    struct fault fault;
+
+    look->known = false;
+    if (instance_find(&instance, source.modules, source.target, memory, &fault) != FAULT_NONE)
+        return;
+    instance.module.path = instance.path;
+    if (extents_open(&extents, &source, &fault) != FAULT_NONE)
+        return;
+    look->known = totals_read(extents, LOOK_LIMIT, &look->totals, &fault) == FAULT_NONE &&
+                  look->totals.pass.share >= 1;
+    extents_close(extents);
+}
+
+static uint64_t objects_of(const struct extent_totals *totals, unsigned class)
+{
+    return totals->slab[class].objects + totals->large[class].objects;
+}
+
+static uint64_t bytes_of(const struct extent_totals *totals, unsigned class)
+{
+    return totals->slab[class].objects * totals->classes.list[class].size +
+           totals->large[class].bytes;
+}
+
+static int compare_growth(const void *a, const void *b)
+{
+    const struct object_growth_row *x = a, *y = b;
+
+    return (x->bytes < y->bytes) - (x->bytes > y->bytes);
+}
+
+void object_growth_make(struct object_growth *growth, const struct object_look *before,
+                        const struct object_look *after)
+{
+    const struct extent_totals *from = &before->totals, *to = &after->totals;
+
+    *growth = (struct object_growth){.known = before->known && after->known &&
+                                              from->classes.count == to->classes.count};
+    if (!growth->known)
+        return;
+    for (unsigned i = 0; i < to->classes.count; i++) {
+        struct object_growth_row row = {
+            .size = to->classes.list[i].size,
+            .objects = (int64_t)(objects_of(to, i) - objects_of(from, i)),
+            .bytes = (int64_t)(bytes_of(to, i) - bytes_of(from, i)),
+        };
+        growth->bytes += row.bytes;
+        if (row.objects || row.bytes)
+            growth->rows[growth->count++] = row;
+    }
+    qsort(growth->rows, growth->count, sizeof *growth->rows, compare_growth);
+}
