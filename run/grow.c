@@ -277,6 +277,7 @@ static fault_code begin_growing(struct growing *growing, struct fault *fault)
 
     if (rc != FAULT_NONE)
         return rc;
+    object_look_take(&grow->objects_before, attachment);
     growing->walker = walker_new(&attachment->target, &attachment->memory, &attachment->modules);
     if (!growing->walker)
         return fault_set(fault, FAULT_INTERNAL, ENOMEM, "prepare", "the walks");
@@ -288,8 +289,6 @@ static fault_code begin_growing(struct growing *growing, struct fault *fault)
         rc = grow_look(growing, fault);
     read_grow_end(growing, &grow->before);
     grow->after = grow->before;
-    if (rc == FAULT_NONE)
-        object_look_take(&grow->objects_before, attachment);
     return rc;
 }
 

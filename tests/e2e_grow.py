@@ -117,12 +117,19 @@ class Seeded(TestCase):
         self.assertGreater(told["again"], 10 * grown)  # the churn is seen, and is no growth
         self.assertTrue(process.alive())
         process.ask("give")
+        return told, grown
 
     def test_glibc(self):
-        self.check_leak(self.growing(self.build("cc")))
+        told, _ = self.check_leak(self.growing(self.build("cc")))
+        self.assertIsNone(told["objects"])
 
     def test_jemalloc(self):
-        self.check_leak(self.growing(self.build("cc"), LD_PRELOAD=debian_jemalloc()))
+        """Its records show the sizes that grow, too."""
+        process = self.growing(self.build("cc"), LD_PRELOAD=debian_jemalloc())
+        told, grown = self.check_leak(process)
+        # Objects in the thread's cache, up to 200 of a size, are in use for the records.
+        self.assertAlmostEqual(told["objects"]["bytes"], grown, delta=grown / 2)
+        self.assertGreater(told["objects"]["sizes"][0]["objects"], 0)
 
     def test_musl_static(self):
         self.check_leak(self.growing(self.build("musl-gcc", "-static")))
@@ -164,7 +171,7 @@ class Verb(TestCase):
         tool = self.start_grow(self.process.pid, "--period", "1", "-o", path)
         self.process.ask("leak 4000 200")
         text = self.interrupt(tool)
-        self.assertRegex(text, r"\Agrowing\[%d\] grows by [0-9.]+ [KM]iB/s: "
+        self.assertRegex(text, r"\Agrowing\[%d\] grows by [0-9.]+ [KM]iB/s, first touched by "
                                r"leak_here \(growing.c:\d+\)" % self.process.pid)
         self.assertRegex(text, r"\nRSS: \S+ MiB -> \S+ MiB, \+.* in .*, heap \+\S+ MiB")
         report = lib.run_tool("report", path, "-f", "json")
