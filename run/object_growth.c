@@ -37,7 +37,7 @@ static uint64_t bytes_of(const struct extent_totals *totals, unsigned class)
            totals->large[class].bytes;
 }
 
-static int compare_growth(const void *a, const void *b)
+static int compare_sizes_grown(const void *a, const void *b)
 {
     const struct object_growth_row *x = a, *y = b;
 
@@ -63,5 +63,5 @@ void object_growth_make(struct object_growth *growth, const struct object_look *
         if (row.objects || row.bytes)
             growth->rows[growth->count++] = row;
     }
-    qsort(growth->rows, growth->count, sizeof *growth->rows, compare_growth);
+    qsort(growth->rows, growth->count, sizeof *growth->rows, compare_sizes_grown);
 }

@@ -241,7 +241,7 @@ static void write_division(const struct grow_view *view, FILE *out)
  * A page belongs to who touched it first. What an allocator gives out again shows only here:
  * by size, not by stack.
  */
-static void write_objects(const struct grow_view *view, FILE *out)
+static void write_object_growth(const struct grow_view *view, FILE *out)
 {
     const struct grow *grow = view->grow;
     struct object_growth growth;
@@ -354,7 +354,7 @@ void grow_print(const struct grow_view *view, FILE *out)
     write_answer(view, out);
     write_rss(view, out);
     write_division(view, out);
-    write_objects(view, out);
+    write_object_growth(view, out);
     write_lacks(view, out);
     write_table(view, out);
 }
