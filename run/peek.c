@@ -17,7 +17,7 @@ struct peek_pass {
     struct extents *extents;
     struct presence_map presence;
     bool is_still;
-    struct extent last; /* that was read after the pieces of the batch; bytes 0: none */
+    struct extent last; /* that was read after the pieces of the batch; objects 0: none */
     struct memory_piece pieces[2 * BATCH];
     unsigned char first[BATCH][CONTENT_FIRST], second[BATCH][CONTENT_SECOND];
 };
@@ -130,9 +130,9 @@ static bool find_extent(struct peek_pass *pass, remote_addr addr)
 {
     struct extent *last = &pass->last;
 
-    if (addr < last->start || addr - last->start >= last->bytes)
-        last->bytes = extents_at(pass->extents, addr, last) ? last->bytes : 0;
-    return last->bytes && addr >= last->start;
+    if (addr < last->start || addr - last->start >= last->size * last->objects)
+        last->objects = extents_at(pass->extents, addr, last) ? last->objects : 0;
+    return last->objects && addr >= last->start;
 }
 
 /* After the read: what was released before it must not be judged. */
@@ -195,7 +195,7 @@ static fault_code look_at_samples(struct peek_pass *pass, struct fault *fault)
         for (size_t k = 0; k < n; k++)
             plan_sample(pass, &peek->samples[i + k], k);
         read_pieces(pass, n);
-        pass->last.bytes = 0;
+        pass->last.objects = 0;
         for (size_t k = 0; k < n; k++)
             judge_sample(pass, &peek->samples[i + k], k);
         rc = check_peek_time(pass->attachment, fault);

@@ -87,6 +87,7 @@ class Peek(lib.TestCase):
         after = lib.status_fields(process.pid)
         self.assert_counts(report)
         self.assertLessEqual(report["samples"], 20000)
+        self.assertEqual((report["freed_samples"], report["unsettled"]), (0, 0))  # it sleeps
         self.assertLess(report["bytes_read"], 20000 * 512)
         self.assertEqual([before[key] for key in fields], [after[key] for key in fields])
         self.assertEqual(lib.snapshot_differences(process.pid, state), [])
