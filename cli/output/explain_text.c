@@ -201,7 +201,7 @@ static const char *gauges_when(const struct gauges_reading *gauges, char *out, s
 }
 
 /* "1.9 GiB in use, 100 MiB free between them" */
-static void write_objects(char *out, uint64_t in_use, uint64_t slack)
+static void write_live_objects(char *out, uint64_t in_use, uint64_t slack)
 {
     char use[UNITS_TEXT], free_bytes[UNITS_TEXT];
 
@@ -228,10 +228,10 @@ static void print_jemalloc_counts(const struct explain *explain, const char *ver
     char objects[TEXT] = "", pages[TEXT] = "", when[64] = "nothing has counted the rest yet";
 
     if (live)
-        write_objects(objects, explain->live.in_use, explain->live.slack);
+        write_live_objects(objects, explain->live.in_use, explain->live.slack);
     else if (gauges_known(reading))
-        write_objects(objects, reading->gauges.allocated,
-                      reading->gauges.active - reading->gauges.allocated);
+        write_live_objects(objects, reading->gauges.allocated,
+                           reading->gauges.active - reading->gauges.allocated);
     if (gauges_known(reading)) {
         write_pages(pages, &reading->gauges);
         gauges_when(reading, when, sizeof when);
