@@ -196,7 +196,7 @@ static const struct fault_row rows[] = {
     {FAULT_STATS_ABSENT, "stats_absent", EXIT_REFUSED,
      "this jemalloc was built without statistics (config.stats is false): %W",
      "use a jemalloc built with --enable-stats (Rust: the feature 'stats'); --full and --json show "
-     "what is available without it"},
+     "what is available without it, --bins --no-call the size classes (since 5.0)"},
     {FAULT_STATS_MESSAGE, "stats_message", EXIT_REFUSED,
      "the program has set %W to its own function, which would be called with the report, "
      "because executable memory is not allowed",
