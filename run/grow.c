@@ -69,11 +69,23 @@ double grow_net(const struct grow *grow)
     return grow_bytes(grow, sum->by_stack + sum->nobody - (double)sum->lost_late);
 }
 
+/*
+ * The samples that the growth by stack should have. If it has more, some are of pages
+ * that were given back and touched again by another stack, of which no sample was taken.
+ */
+static double true_samples(const struct grow *grow)
+{
+    const struct grow_sites *sites = &grow->sites;
+    double each = sites->seen ? sites->weight / (double)sites->seen : 1;
+
+    return fmin((double)grow->sum.samples, grow->sum.by_stack / fmax(each, 1));
+}
+
 /* The error of a share p of n samples is sqrt(p (1 - p) / n); of all or none of them, about 1 / n.
  */
 double grow_error(const struct grow *grow, double bytes)
 {
-    double whole = grow_bytes(grow, grow->sum.by_stack), samples = (double)grow->sum.samples,
+    double whole = grow_bytes(grow, grow->sum.by_stack), samples = true_samples(grow),
            share = whole > 0 ? fmin(fabs(bytes) / whole, 1) : 0;
 
     if (samples <= 0)
