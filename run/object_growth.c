@@ -4,26 +4,38 @@
 
 #define LOOK_LIMIT ((uint64_t)32 << 30) /* of memory whose records are read in one look */
 
+static bool look_at_objects(struct object_look *look, const struct reader_source *source)
+{
+    struct extents *extents;
+    struct fault fault;
+    bool good;
+
+    if (extents_open(&extents, source, &fault) != FAULT_NONE)
+        return false;
+    good = totals_read(extents, LOOK_LIMIT, &look->totals, &fault) == FAULT_NONE &&
+           look->totals.pass.share >= 1;
+    extents_close(extents);
+    return good;
+}
+
+/* The mappings are those of now: objects in new ones count, too. */
 void object_look_take(struct object_look *look, struct attachment *attachment)
 {
-    struct memory *memory = &attachment->memory;
+    struct modules modules;
     struct instance instance;
     const struct reader_source source = {.instance = &instance,
-                                         .modules = &attachment->modules,
+                                         .modules = &modules,
                                          .target = &attachment->target,
-                                         .memory = memory};
-    struct extents *extents;
+                                         .memory = &attachment->memory};
     struct fault fault;
 
     look->known = false;
-    if (instance_find(&instance, source.modules, source.target, memory, &fault) != FAULT_NONE)
-        return;
-    instance.module.path = instance.path;
-    if (extents_open(&extents, &source, &fault) != FAULT_NONE)
-        return;
-    look->known = totals_read(extents, LOOK_LIMIT, &look->totals, &fault) == FAULT_NONE &&
-                  look->totals.pass.share >= 1;
-    extents_close(extents);
+    if (modules_load(&modules, source.target, &fault) == FAULT_NONE &&
+        instance_find(&instance, &modules, source.target, source.memory, &fault) == FAULT_NONE) {
+        instance.module.path = instance.path;
+        look->known = look_at_objects(look, &source);
+    }
+    modules_free(&modules);
 }
 
 static uint64_t objects_of(const struct extent_totals *totals, unsigned class)

@@ -131,6 +131,17 @@ class Seeded(TestCase):
         self.assertAlmostEqual(told["objects"]["bytes"], grown, delta=grown / 2)
         self.assertGreater(told["objects"]["sizes"][0]["objects"], 0)
 
+    def test_objects_in_new_mappings(self):
+        """jemalloc maps more memory meanwhile."""
+        process = self.growing(self.build("cc"), LD_PRELOAD=debian_jemalloc())
+        before = anonymous(process.pid)
+        tool = self.start_grow(process.pid, "--json")
+        process.ask("leak 60000 200")
+        grown = anonymous(process.pid) - before
+        told = json.loads(self.interrupt(tool))
+        self.assertAlmostEqual(told["objects"]["bytes"], grown, delta=grown / 10)
+        self.assertEqual(told["objects"]["sizes"][0]["size"], PAGE)
+
     def test_musl_static(self):
         self.check_leak(self.growing(self.build("musl-gcc", "-static")))
 
