@@ -30,7 +30,7 @@ BELOW = {
     "profile/symbols": ("profile/names",),
     "profile": ("profile/symbols",),
     "profile/views": ("profile",),
-    "perf": ("profile/symbols",),
+    "perf": ("elf",),
     "contents": ("profile/symbols",),
     "run": ("jemalloc", "profile/views", "perf", "contents"),
     "cli": ("run",),
