@@ -12,6 +12,8 @@ enum {
     ANSWER_ROWS = 3,
     OBJECT_ROWS = 10,   /* sizes in JSON */
     NOTABLE_PAGES = 16, /* a smaller change of the whole is none */
+    /* The tool's own reads bring pages of the program's files into memory. */
+    NOTABLE_FILE_PAGES = 256,
     CALL_INDENT = 12,
 };
 
@@ -94,21 +96,33 @@ static double view_seconds(const struct grow_view *view)
     return (double)grow_ns(view->grow) / 1e9;
 }
 
+static double end_change(const struct grow *grow, size_t offset)
+{
+    const char *before = (const char *)&grow->before.usage,
+               *after = (const char *)&grow->after.usage;
+
+    return (double)*(const uint64_t *)(const void *)(after + offset) -
+           (double)*(const uint64_t *)(const void *)(before + offset);
+}
+
+#define END_CHANGE(grow, member) end_change(grow, offsetof(struct proc_usage, member))
+
 /* "grows by 1.02 MiB/s" */
 static void write_grow_verdict(const struct grow_view *view, FILE *out)
 {
     const struct grow *grow = view->grow;
-    double seconds = view_seconds(view), change = grow_net(grow), rss = grow_rss(grow),
-           notable = grow_bytes(grow, NOTABLE_PAGES);
+    double seconds = view_seconds(view), change = grow_net(grow),
+           notable = grow_bytes(grow, NOTABLE_PAGES),
+           files = END_CHANGE(grow, file) + END_CHANGE(grow, shared);
     char text[UNITS_TEXT];
 
     if (change >= notable && seconds > 0)
         fprintf(out, "grows by %s", units_rate(change / seconds, text) + 1);
     else if (change <= -notable && seconds > 0)
         fprintf(out, "shrinks by %s", units_rate(-change / seconds, text) + 1);
-    else if (rss >= notable)
+    else if (files >= grow_bytes(grow, NOTABLE_FILE_PAGES))
         fprintf(out, "grows by %s, in files or shared memory only",
-                units_rate(rss / fmax(seconds, 1e-3), text) + 1);
+                units_rate(files / fmax(seconds, 1e-3), text) + 1);
     else
         fputs("does not grow", out);
 }
@@ -182,17 +196,6 @@ static void write_change(const char *name, double bytes, FILE *out)
     if (bytes != 0)
         fprintf(out, ", %s %s", name, units_change(bytes, text));
 }
-
-static double end_change(const struct grow *grow, size_t offset)
-{
-    const char *before = (const char *)&grow->before.usage,
-               *after = (const char *)&grow->after.usage;
-
-    return (double)*(const uint64_t *)(const void *)(after + offset) -
-           (double)*(const uint64_t *)(const void *)(before + offset);
-}
-
-#define END_CHANGE(grow, member) end_change(grow, offsetof(struct proc_usage, member))
 
 static void write_rss(const struct grow_view *view, FILE *out)
 {
