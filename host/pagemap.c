@@ -7,6 +7,7 @@
 
 enum {
     ENTRY = 8,            /* bytes of a page in the file */
+    FEW = 512,            /* pages in one read by pagemap_states */
     ENTRIES = 64 << 10,   /* pages in one read */
     REGIONS = 4096,       /* of one ioctl */
     SCAN_STEP = 64 << 20, /* bytes of address space in one ioctl, and pages that it finds: */
@@ -68,16 +69,9 @@ static struct scan_arg scan_of(const struct pagemap *map, remote_addr start, rem
 
 int pagemap_open(struct pagemap *map, const struct procfs *proc, pid_t pid)
 {
-    struct scan_arg none;
-
     *map = (struct pagemap){.page = (unsigned)sysconf(_SC_PAGESIZE)};
     map->fd = procfs_openf(proc, O_RDONLY, "%d/pagemap", (int)pid);
-    map->space = malloc((size_t)ENTRIES * ENTRY);
-    if (map->fd < 0 || !map->space)
-        return map->fd < 0 ? map->fd : -ENOMEM;
-    none = scan_of(map, 0, 0);
-    map->scans = ioctl(map->fd, SCAN_REQUEST, &none) >= 0;
-    return 0;
+    return map->fd < 0 ? map->fd : 0;
 }
 
 void pagemap_close(struct pagemap *map)
@@ -85,6 +79,53 @@ void pagemap_close(struct pagemap *map)
     util_close(&map->fd);
     free(map->space);
     map->space = NULL;
+}
+
+/* Returns the number of pages that the file tells about, from page number `first` on; or -errno. */
+static ssize_t read_entries(const struct pagemap *map, uint64_t first, void *entries, size_t count)
+{
+    ssize_t n = pread(map->fd, entries, count * ENTRY, (off_t)(first * ENTRY));
+
+    return n < 0 ? -errno : n / ENTRY;
+}
+
+/* ---- the states of a few pages ---- */
+
+static enum page_state page_state_of(uint64_t entry)
+{
+    if (entry & ENTRY_PRESENT)
+        return PAGE_PRESENT;
+    return entry & ENTRY_SWAPPED ? PAGE_SWAPPED : PAGE_EMPTY;
+}
+
+void pagemap_states(const struct pagemap *map, remote_addr addr, enum page_state *states,
+                    size_t count)
+{
+    uint64_t entries[FEW];
+
+    for (size_t at = 0, n; at < count; at += n) {
+        ssize_t known;
+        n = count - at < FEW ? count - at : FEW;
+        known = read_entries(map, addr / map->page + at, entries, n);
+        for (size_t i = 0; i < n; i++)
+            states[at + i] = (ssize_t)i < known ? page_state_of(entries[i]) : PAGE_UNKNOWN;
+    }
+}
+
+/* ---- the pages of a range ---- */
+
+static int prepare_visits(struct pagemap *map)
+{
+    struct scan_arg none;
+
+    if (map->space)
+        return 0;
+    map->space = malloc((size_t)ENTRIES * ENTRY);
+    if (!map->space)
+        return -ENOMEM;
+    none = scan_of(map, 0, 0);
+    map->scans = ioctl(map->fd, SCAN_REQUEST, &none) >= 0;
+    return 0;
 }
 
 /* False: the action has ended the visit. */
@@ -167,15 +208,15 @@ static int read_step(struct visit *visit, remote_addr start, remote_addr end, re
 
     if (pages > ENTRIES)
         pages = ENTRIES;
-    n = pread(map->fd, map->space, pages * ENTRY, (off_t)(start / map->page * ENTRY));
-    if (n < ENTRY) /* 0: its memory is gone */
-        return n < 0 ? -errno : -ESRCH;
-    for (size_t i = 0; i < (size_t)n / ENTRY; i++) {
+    n = read_entries(map, start / map->page, map->space, pages);
+    if (n <= 0) /* 0: its memory is gone */
+        return n < 0 ? (int)n : -ESRCH;
+    for (size_t i = 0; i < (size_t)n; i++) {
         uint64_t categories = categories_of(entries[i]);
         if (categories && !add_to_piece(visit, start + i * map->page, 1, categories))
             return -ECANCELED;
     }
-    *walked = start + (uint64_t)n / ENTRY * map->page;
+    *walked = start + (uint64_t)n * map->page;
     return 0;
 }
 
@@ -183,7 +224,7 @@ int pagemap_visit(struct pagemap *map, remote_addr start, remote_addr end, pagem
                   void *ctx)
 {
     struct visit visit = {.map = map, .action = action, .ctx = ctx};
-    int err = 0;
+    int err = prepare_visits(map);
 
     while (!err && start < end)
         err = map->scans ? scan_step(&visit, start, end, &start)

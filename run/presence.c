@@ -1,43 +1,30 @@
 #include "run/presence.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <string.h>
-
-#define PAGEMAP_PRESENT (UINT64_C(1) << 63)
-#define PAGEMAP_SWAPPED (UINT64_C(1) << 62)
-
 int presence_open(struct presence_map *map, const struct target *target)
 {
-    char name[PROC_NAME_MAX];
-
-    *map = (struct presence_map){.fd = -1, .last = UINT64_MAX};
-    map->page = (uint64_t)sysconf(_SC_PAGESIZE);
-    map->is_file = target->record != NULL;
-    if (map->is_file)
-        return 0;
-    map->fd =
-        procfs_openf(target->proc, O_RDONLY, "%s/pagemap", procfs_name(target_via(target), name));
-    return map->fd < 0 ? map->fd : 0;
+    *map = (struct presence_map){.is_file = target->record != NULL, .last = UINT64_MAX};
+    map->pages.fd = -1;
+    return map->is_file ? 0 : pagemap_open(&map->pages, target->proc, target_via(target));
 }
 
 void presence_close(struct presence_map *map)
 {
-    util_close(&map->fd);
+    pagemap_close(&map->pages);
 }
 
-enum presence presence_at(struct presence_map *map, remote_addr addr)
+enum page_state presence_at(struct presence_map *map, remote_addr addr)
 {
-    uint64_t page = addr / map->page, entry = 0;
+    uint64_t page;
 
-    if (map->is_file || page == map->last)
-        return map->is_file ? PAGE_PRESENT : map->last_found;
-    if (pread(map->fd, &entry, sizeof entry, (off_t)(page * sizeof entry)) != sizeof entry)
-        entry = 0;
+    if (map->is_file)
+        return PAGE_PRESENT;
+    page = addr / map->pages.page;
+    if (page == map->last)
+        return map->last_found;
     map->last = page;
-    map->last_found = entry & PAGEMAP_PRESENT   ? PAGE_PRESENT
-                      : entry & PAGEMAP_SWAPPED ? PAGE_SWAPPED
-                                                : PAGE_EMPTY;
+    pagemap_states(&map->pages, addr, &map->last_found, 1);
+    if (map->last_found == PAGE_UNKNOWN)
+        map->last_found = PAGE_EMPTY;
     return map->last_found;
 }
 
@@ -45,7 +32,9 @@ size_t presence_len(struct presence_map *map, remote_addr addr, size_t len)
 {
     remote_addr at = addr;
 
+    if (map->is_file)
+        return len;
     while (at - addr < len && presence_at(map, at) == PAGE_PRESENT)
-        at = (at / map->page + 1) * map->page;
+        at = (at / map->pages.page + 1) * map->pages.page;
     return at - addr < len ? (size_t)(at - addr) : len;
 }

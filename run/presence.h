@@ -1,30 +1,25 @@
 /*
- * Which pages of a process are in memory. A read by another process brings a page back from
- * swap, or makes one that was never written, so only pages that are present are read.
+ * Which bytes of a process are read: only those in pages that are present, because a read by
+ * another process brings a page back from swap, or makes one that was never written
+ * (host/pagemap.h). Of a core file each read is harmless.
  */
 #pragma once
 
 #include "attach/target.h"
-
-enum presence {
-    PAGE_PRESENT,
-    PAGE_SWAPPED,
-    PAGE_EMPTY, /* never written, or given back */
-};
+#include "host/pagemap.h"
 
 struct presence_map {
-    int fd;       /* /proc/PID/pagemap (Documentation/admin-guide/mm/pagemap.rst) */
-    bool is_file; /* a core file, of which each read is harmless */
-    uint64_t page;
-    remote_addr last; /* the page that was looked up last, and what was found */
-    enum presence last_found;
+    struct pagemap pages; /* unused of a core file */
+    bool is_file;
+    uint64_t last; /* number of the page that was looked up last, and what was found */
+    enum page_state last_found;
 };
 
 /* Returns 0 or -errno. presence_close in either case. */
 int presence_open(struct presence_map *map, const struct target *target);
 void presence_close(struct presence_map *map);
 /* What cannot be looked up counts as empty: then it is not read. */
-enum presence presence_at(struct presence_map *map, remote_addr addr);
+enum page_state presence_at(struct presence_map *map, remote_addr addr);
 /* Returns how many of the len bytes from addr on are in pages that are present, one after the
  * other. */
 size_t presence_len(struct presence_map *map, remote_addr addr, size_t len);

@@ -73,7 +73,9 @@ ALLOWED = {
 }
 # Links of /proc/PID that lead out of /proc: opened by O_PATH or read as text, never followed.
 LEADS_OUT = re.compile(r"(?:^|/)(?:root|cwd|exe|map_files|fd|ns)(?:/|$|%)|^%s")
-PROCFS_CALL = re.compile(r"\bprocfs_(read|slurp|openf)\s*\(((?:[^()]|\([^()]*\))*)\)")
+PROCFS_CALL = re.compile(
+    r"\bprocfs_(read|slurp|openf)\s*\(((?:[^()]|\((?:[^()]|\([^()]*\))*\))*)\)"
+)
 PROCFS_ALLOWED = {
     ("host/cgroup.c", "%s/cgroup"): "an entry of /proc: a number, or \"self\"",
     ("host/mountinfo.c", "%s/mountinfo"): "an entry of /proc: a number, or \"self\"",
