@@ -23,7 +23,7 @@ uint64_t bin_live(const struct bin *bin)
 
 uint64_t large_live(const struct large_class *large)
 {
-    return large->objects * large->size;
+    return large->bytes ? large->bytes : large->objects * large->size;
 }
 
 void bins_free(struct bins *bins)

@@ -18,7 +18,9 @@ struct bin {
 
 /* A large size class. With bins.has_large_counts also the last three. */
 struct large_class {
-    uint64_t size, objects, allocations, frees, requests;
+    uint64_t size, objects;
+    uint64_t bytes; /* of the objects, which may be smaller than the class; 0: unknown */
+    uint64_t allocations, frees, requests;
 };
 
 enum { ARENA_NAME_SIZE = 33 }; /* bytes with the NUL; ARENA_NAME_LEN is 32 */
@@ -54,6 +56,7 @@ struct bins {
 uint64_t bin_waste(const struct bin *bin);
 /* Returns the bytes of the objects in use. */
 uint64_t bin_live(const struct bin *bin);
+/* The same; size times number if the bytes are unknown, which may be too much since 5.3.1. */
 uint64_t large_live(const struct large_class *large);
 
 /*

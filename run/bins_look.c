@@ -64,24 +64,18 @@ fault_code bins_look(struct bins_looks *looks, struct attachment *attachment,
 
 /* ---- without a call ---- */
 
-static uint64_t scale_count(uint64_t count, double share)
-{
-    return share > 0 && share < 1 ? (uint64_t)((double)count / share + 0.5) : count;
-}
-
 static void take_slabs(struct arena_bins *sum, const struct extent_totals *totals)
 {
-    const double share = totals->pass.share;
-
     for (size_t i = 0; i < totals->classes.bins; i++) {
         const struct extent_class *class = &totals->classes.list[i];
         const struct slab_total *slab = &totals->slab[i];
-        sum->bins[sum->bin_count++] = (struct bin){.size = class->size,
-                                                   .per_slab = class->objects,
-                                                   .slab_bytes = class->slab_bytes,
-                                                   .objects = scale_count(slab->objects, share),
-                                                   .slabs = scale_count(slab->slabs, share),
-                                                   .nonfull = scale_count(slab->nonfull, share)};
+        sum->bins[sum->bin_count++] =
+            (struct bin){.size = class->size,
+                         .per_slab = class->objects,
+                         .slab_bytes = class->slab_bytes,
+                         .objects = totals_estimate(totals, slab->objects),
+                         .slabs = totals_estimate(totals, slab->slabs),
+                         .nonfull = totals_estimate(totals, slab->nonfull)};
         sum->allocated += bin_live(&sum->bins[i]);
     }
 }
@@ -92,7 +86,8 @@ static void take_large_objects(struct arena_bins *sum, const struct extent_total
     for (size_t i = 0; i < totals->classes.count; i++) {
         const struct large_total *large = &totals->large[i];
         struct large_class class = {.size = totals->classes.list[i].size,
-                                    .objects = scale_count(large->objects, totals->pass.share)};
+                                    .objects = totals_estimate(totals, large->objects),
+                                    .bytes = totals_estimate(totals, large->bytes)};
         if (!large->objects)
             continue;
         sum->large[sum->large_count++] = class;

@@ -226,26 +226,17 @@ static void keep_largest_class(struct explain_live *live, struct explain_class c
         }
 }
 
-static uint64_t scale_up(uint64_t bytes, double share)
-{
-    return share > 0 && share < 1 ? (uint64_t)((double)bytes / share) : bytes;
-}
-
 static void sum_up_live(struct explain_live *live, const struct extent_totals *totals)
 {
-    const struct classes *classes = &totals->classes;
-
     *live = (struct explain_live){.share = totals->pass.share};
-    for (unsigned i = 0; i < classes->count; i++) {
-        const struct extent_class *class = &classes->list[i];
-        uint64_t small = totals->slab[i].objects * class->size;
-        uint64_t slabs = totals->slab[i].slabs * class->slab_bytes;
-        struct explain_class sum = {.size = class->size};
-        sum.objects = scale_up(totals->slab[i].objects + totals->large[i].objects, live->share);
-        sum.bytes = scale_up(small + totals->large[i].bytes, live->share);
-        live->in_use += sum.bytes;
-        live->slack += scale_up(slabs > small ? slabs - small : 0, live->share);
-        keep_largest_class(live, sum);
+    for (unsigned i = 0; i < totals->classes.count; i++) {
+        const struct class_total read = totals_of_class(totals, i);
+        const struct explain_class class = {.size = totals->classes.list[i].size,
+                                            .objects = totals_estimate(totals, read.objects),
+                                            .bytes = totals_estimate(totals, read.bytes)};
+        live->in_use += class.bytes;
+        live->slack += totals_estimate(totals, read.free);
+        keep_largest_class(live, class);
     }
 }
 

@@ -38,17 +38,6 @@ void object_look_take(struct object_look *look, struct attachment *attachment)
     modules_free(&modules);
 }
 
-static uint64_t objects_of(const struct extent_totals *totals, unsigned class)
-{
-    return totals->slab[class].objects + totals->large[class].objects;
-}
-
-static uint64_t bytes_of(const struct extent_totals *totals, unsigned class)
-{
-    return totals->slab[class].objects * totals->classes.list[class].size +
-           totals->large[class].bytes;
-}
-
 static int compare_sizes_grown(const void *a, const void *b)
 {
     const struct object_growth_row *x = a, *y = b;
@@ -66,11 +55,10 @@ void object_growth_make(struct object_growth *growth, const struct object_look *
     if (!growth->known)
         return;
     for (unsigned i = 0; i < to->classes.count; i++) {
-        struct object_growth_row row = {
-            .size = to->classes.list[i].size,
-            .objects = (int64_t)(objects_of(to, i) - objects_of(from, i)),
-            .bytes = (int64_t)(bytes_of(to, i) - bytes_of(from, i)),
-        };
+        const struct class_total was = totals_of_class(from, i), is = totals_of_class(to, i);
+        const struct object_growth_row row = {.size = to->classes.list[i].size,
+                                              .objects = (int64_t)(is.objects - was.objects),
+                                              .bytes = (int64_t)(is.bytes - was.bytes)};
         growth->bytes += row.bytes;
         if (row.objects || row.bytes)
             growth->rows[growth->count++] = row;

@@ -57,7 +57,11 @@ class Bins(allocators.TestCase):
                 self.assert_well(allocator)
 
     def test_no_call(self):
-        """Equal to those of the process, but for requests, and slabs that are just in use."""
+        """Equal to those of the process, but for requests, and slabs that are just in use.
+
+        Since 5.3.1 a large object may be smaller than its class: without a call the bytes are
+        its own, and add up to those that jemalloc counts.
+        """
         unknown = {"allocations", "requests", "nonfull"}
         for version, link in allocators.CELLS:
             with self.subTest(version=version, link=link):
@@ -68,11 +72,16 @@ class Bins(allocators.TestCase):
                 told, own = self.agreed(
                     allocator, lambda: self.told(allocator.pid, "--bins", "--no-call")
                 )
-                truth = size_classes.of(own)
+                truth, found = size_classes.of(own), size_classes.told(told["classes"])
                 self.assertEqual(told["way"], "memory")
+                large = {size for size, row in truth.items() if "slabs" not in row}
                 self.assertEqual(
-                    without(unknown, size_classes.told(told["classes"])), without(unknown, truth)
+                    sum(found[size]["live"] for size in large), size_classes.large_bytes(own)
                 )
+                for size in large if version == "5.3.1" else ():
+                    self.assertLessEqual(found[size]["live"], truth[size]["live"])
+                    found[size]["live"] = truth[size]["live"]
+                self.assertEqual(without(unknown, found), without(unknown, truth))
                 self.assertEqual(told["waste"], self.waste(own))
                 self.assert_well(allocator)
 

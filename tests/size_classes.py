@@ -53,6 +53,12 @@ def of(report, arena="merged"):
     return {size: row for size, row in found.items() if row["live"] or "slabs" in row}
 
 
+def large_bytes(report):
+    """Returns the bytes of large objects that jemalloc has counted, of each its own size."""
+    buffer = BUFFER if has_buffer(report, "merged") else 0
+    return totals(report)["large"]["allocated"] - buffer
+
+
 def told(classes):
     """The same of the classes that the tool prints in JSON."""
     return {

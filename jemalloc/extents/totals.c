@@ -27,3 +27,23 @@ fault_code totals_read(struct extents *extents, uint64_t limit, struct extent_to
     totals->pass.limit = limit;
     return extents_each(extents, add_extent, totals, &totals->pass, fault);
 }
+
+struct class_total totals_of_class(const struct extent_totals *totals, unsigned class)
+{
+    const struct extent_class *shape = &totals->classes.list[class];
+    uint64_t slabs = totals->slab[class].slabs * shape->slab_bytes;
+    uint64_t small = totals->slab[class].objects * shape->size;
+
+    return (struct class_total){
+        .objects = totals->slab[class].objects + totals->large[class].objects,
+        .bytes = small + totals->large[class].bytes,
+        .free = slabs > small ? slabs - small : 0,
+    };
+}
+
+uint64_t totals_estimate(const struct extent_totals *totals, uint64_t read)
+{
+    const double share = totals->pass.share;
+
+    return share > 0 && share < 1 ? (uint64_t)((double)read / share + 0.5) : read;
+}

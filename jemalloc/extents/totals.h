@@ -29,3 +29,15 @@ struct extent_totals {
 /* One pass over the records; limit as in struct extents_pass. Faults of extents_each. */
 fault_code totals_read(struct extents *extents, uint64_t limit, struct extent_totals *totals,
                        struct fault *fault);
+
+/* One size class. Objects that a thread keeps for its next allocation count as in use. */
+struct class_total {
+    uint64_t objects, bytes; /* in use; a large object may be smaller than its class: 5.3.1 */
+    uint64_t free;           /* bytes of its slabs without object */
+};
+
+/* Sums up what was read of a class, below classes.count: of the share, not of all. */
+struct class_total totals_of_class(const struct extent_totals *totals, unsigned class);
+
+/* Returns the estimate for all memory of a number of what was read: equal if share is 1. */
+uint64_t totals_estimate(const struct extent_totals *totals, uint64_t read);

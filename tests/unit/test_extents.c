@@ -83,6 +83,24 @@ static void check_totals(void)
     CHECK(totals.classes.list[231].size == UINT64_C(7) << 60);
 }
 
+static void test_class_totals(void)
+{
+    static struct extent_totals totals = {.classes = {.list = {{48, 12288, 256}, {20480, 0, 0}}},
+                                          .slab = {{.slabs = 2, .objects = 300}},
+                                          .large = {{1, 48}, {2, 36864}}};
+    struct class_total small = totals_of_class(&totals, 0), large = totals_of_class(&totals, 1);
+
+    CHECK(small.objects == 301 && small.bytes == 301 * 48 && small.free == 212 * 48);
+    CHECK(large.objects == 2 && large.bytes == 36864 && large.free == 0);
+    totals.slab[0].slabs = 1; /* contradicts its objects */
+    CHECK(totals_of_class(&totals, 0).free == 0);
+    CHECK(totals_estimate(&totals, 7) == 7); /* nothing was read */
+    totals.pass.share = 1;
+    CHECK(totals_estimate(&totals, UINT64_MAX) == UINT64_MAX);
+    totals.pass.share = 0.3;
+    CHECK(totals_estimate(&totals, 2) == 7);
+}
+
 static bool begin(size_t layout, size_t shape, const char *version)
 {
     return CHECK(heap_rig_begin(&rig, &record_layouts[layout], &tree_shapes[shape], version));
@@ -290,6 +308,7 @@ static void test_share(void)
 
 int main(void)
 {
+    test_class_totals();
     test_each_layout();
     test_refused();
     test_share_that_contradicts();
