@@ -62,8 +62,10 @@ bool walker_word(void *ctx, remote_addr addr, uint64_t *value)
     }
     if (is_further_out(walker, addr))
         walker->cut = true;
-    return memory_is_unchanging(walker->memory, addr) &&
-           memory_read_cached(walker->memory, addr, value, sizeof *value);
+    if (!walker->reads_left || !memory_is_unchanging(walker->memory, addr))
+        return false;
+    walker->reads_left--;
+    return memory_read_cached(walker->memory, addr, value, sizeof *value);
 }
 
 static bool read_register(void *ctx, unsigned reg, uint64_t *value)
@@ -79,6 +81,9 @@ static bool evaluate(struct walker *walker, const struct cfi_rule *rule, const u
     const struct expression_source source = {walker_word, read_register, walker};
     unsigned char bytes[EXPRESSION_MAX];
 
+    if (!walker->expressions_left)
+        return false;
+    walker->expressions_left--;
     return rule->len <= sizeof bytes &&
            memory_read_cached(walker->memory, (remote_addr)rule->value, bytes, rule->len) &&
            expression_value((struct dwarf_bytes){bytes, bytes + rule->len, false}, cfa, &source,
@@ -209,6 +214,8 @@ static bool begin(struct walker *walker, const struct user_state *state)
     walker->state = state;
     walker->guesses = 0;
     walker->words_left = WORDS_OF_WALK;
+    walker->reads_left = READS_OF_WALK;
+    walker->expressions_left = EXPRESSIONS_OF_WALK;
     if (++walker->walks % WALKS_KEPT == 0)
         memset(walker->returns, 0, sizeof walker->returns);
     for (unsigned i = 0; i < MACHINE_REGS; i++) {

@@ -15,6 +15,9 @@ enum step { STEP_DONE, STEP_OUTERMOST, STEP_CUT, STEP_LOST };
 
 enum { RETURN_BITS = 12, CALLED_BITS = 10, WALKS_KEPT = 4096, WORDS_OF_WALK = 4096 };
 
+/* Of one walk; one without a hostile program's information takes some dozens. */
+enum { READS_OF_WALK = 4096, EXPRESSIONS_OF_WALK = 256 };
+
 /* What is known of a word of the stack that may be a return address. */
 struct return_slot {
     remote_addr addr;   /* 0: empty */
@@ -41,6 +44,8 @@ struct walker {
     bool cut;                           /* a word behind the copy was needed */
     size_t guesses;
     unsigned words_left; /* that may be looked at as return addresses in this walk */
+    unsigned reads_left; /* of words that are not in the copy */
+    unsigned expressions_left;
     /* Kept for some walks: a JIT compiler may put other code to an address. */
     struct return_slot returns[1 << RETURN_BITS];
     struct call_slot called[1 << CALLED_BITS];

@@ -16,6 +16,8 @@ enum {
     LOOKS = 40,               /* in the whole time, at most */
     COST = 100,               /* looking takes one part of so many of the time */
     SAMPLES_PER_S = 2000,
+    WALKS_FIRST_MS = 200, /* CPU time of walks, and one part of WALKS_PART of the time */
+    WALKS_PART = 2,
     PROFILE_LIMIT = 1 << 30, /* bytes of its text */
 };
 
@@ -27,6 +29,7 @@ struct growing {
     struct walker *walker;
     struct modules modules;                    /* of the walker, unless they are the attachment's */
     uint64_t lost_before;                      /* walks, when it was made */
+    uint64_t walks_ns;                         /* CPU time of all walks */
     uint64_t began, until, look_at, report_at; /* CLOCK_MONOTONIC, ns */
 };
 
@@ -95,6 +98,37 @@ double grow_error(const struct grow *grow, double bytes)
 
 /* ---- samples ---- */
 
+static uint64_t walking_time(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+    return (uint64_t)ts.tv_sec * SECOND_NS + (uint64_t)ts.tv_nsec;
+}
+
+/* What a walk costs is up to the program: its call frame information may be made to take long. */
+static bool may_walk(const struct growing *growing)
+{
+    return growing->walks_ns <
+           (uint64_t)WALKS_FIRST_MS * 1000000 + (clock_now() - growing->began) / WALKS_PART;
+}
+
+static size_t walk_fault(struct growing *growing, const struct page_fault *fault,
+                         remote_addr calls[WALK_DEPTH_MAX])
+{
+    struct grow *grow = growing->grow;
+    uint64_t before = walking_time();
+    size_t depth = 0;
+    enum walk_end end = walker_walk(growing->walker, &fault->state, calls, &depth);
+
+    growing->walks_ns += walking_time() - before;
+    grow->walks++;
+    grow->cut += end == WALK_CUT;
+    grow->lost += end == WALK_LOST;
+    grow->guessed += walker_guesses(growing->walker) > 0;
+    return depth;
+}
+
 static void take_fault(void *ctx, const struct page_fault *fault)
 {
     struct growing *growing = ctx;
@@ -102,13 +136,10 @@ static void take_fault(void *ctx, const struct page_fault *fault)
     const struct grow_sample sample = {
         .page = fault->addr, .time_ns = fault->time_ns, .weight = (double)fault->weight};
     remote_addr calls[WALK_DEPTH_MAX];
-    size_t depth = 0;
-    enum walk_end end = walker_walk(growing->walker, &fault->state, calls, &depth);
+    bool walks = may_walk(growing);
+    size_t depth = walks ? walk_fault(growing, fault, calls) : 0;
 
-    grow->walks++;
-    grow->cut += end == WALK_CUT;
-    grow->lost += end == WALK_LOST;
-    grow->guessed += walker_guesses(growing->walker) > 0;
+    grow->unwalked += !walks;
     grow_sites_add(&grow->sites, &grow->pages, &sample, fault->tid, calls, depth);
 }
 

@@ -31,6 +31,7 @@ struct grow {
     struct page_fault_lack lack;
     struct object_look objects_before, objects_after; /* unknown: no jemalloc, for instance */
     uint64_t walks, guessed, cut, lost; /* stacks: walked; with guessed calls, cut short, lost */
+    uint64_t unwalked;                  /* left out, as their walks took too much CPU time */
     bool interrupted;                   /* ended early by the operator */
     struct fault ended; /* the process has ended, or is another program: what was seen until then */
     struct capture capture; /* the growth by stack, as a profile */

@@ -262,5 +262,27 @@ class Filled(TestCase):
                         set(functions(told["rows"][0])), told["rows"][0])
 
 
+@unittest.skipUnless(os.uname().machine == "x86_64", "its code is of x86-64")
+class Dear(lib.TestCase):
+    def test_walks_are_bounded(self):
+        """Call frame information may be made to take long: it was minutes, without an end."""
+        program = os.path.join(self.directory(), "dear_walks")
+        source = os.path.join(lib.ROOT, "tests", "seeded", "dear_walks.c")
+        subprocess.run(["cc", "-O1", "-D_GNU_SOURCE", source, "-o", program], check=True)
+        path = os.path.join(self.directory(), "file")
+        with open(path, "wb") as file:
+            file.truncate(1 << 30)
+        process = subprocess.Popen([program, path], stdout=subprocess.PIPE)
+        self.addCleanup(lib.end_process, process)
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        result = lib.run_tool("grow", "-d", "1s", "--json", process.pid)
+        if result.code == lib.NOT_PERMITTED and "perf" in result.err:
+            raise unittest.SkipTest("page faults may not be sampled here: %s" % result.err)
+        self.assert_ran(result)
+        told = json.loads(result.text)
+        self.assertLess(told["sampled_ns"], 20e9)
+        self.assertGreater(told["samples"], told["stacks_left_out"])
+
+
 if __name__ == "__main__":
     lib.main()

@@ -296,6 +296,11 @@ static void write_lacks(const struct grow_view *view, FILE *out)
                 "guessed callers\n",
                 (unsigned long long)grow->walks, (unsigned long long)grow->cut,
                 (unsigned long long)grow->lost, (unsigned long long)grow->guessed);
+    if (grow->unwalked)
+        fprintf(out,
+                "stacks: %llu samples have none: to find more would take more than half of a "
+                "CPU\n",
+                (unsigned long long)grow->unwalked);
 }
 
 /* ---- the table ---- */
@@ -451,6 +456,7 @@ static void json_lacks(const struct grow *grow, struct json *json)
     json_number(json, "stacks_cut", grow->cut);
     json_number(json, "stacks_lost", grow->lost);
     json_number(json, "stacks_guessed", grow->guessed);
+    json_number(json, "stacks_left_out", grow->unwalked);
     json_number(json, "looks", grow->pages.looks);
     json_number(json, "longest_look_ns", grow->pages.longest_ns);
     json_number(json, "unread", grow->pages.unread);
