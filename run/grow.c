@@ -202,6 +202,7 @@ static fault_code grow_look(struct growing *growing, struct fault *fault)
     return renew_walker(growing, fault);
 }
 
+/* The memory of another program, which the process runs meanwhile, is not that of this one. */
 static void read_grow_end(struct growing *growing, struct grow_end *end)
 {
     const struct target *target = &growing->attachment->target;
@@ -209,7 +210,8 @@ static void read_grow_end(struct growing *growing, struct grow_end *end)
     char text[8192];
     ssize_t n = procfs_read(target->proc, text, sizeof text, "%d/status", (int)target_via(target));
 
-    if (n > 0 && parse_usage(text, (size_t)n, &usage) && usage.rss) {
+    if (n > 0 && parse_usage(text, (size_t)n, &usage) && usage.rss &&
+        memory_is_same(&growing->attachment->memory, growing->grow->pages.anchor)) {
         end->usage = usage;
         end->at_ns = clock_now();
     }

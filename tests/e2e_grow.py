@@ -231,6 +231,23 @@ class Verb(TestCase):
         self.assertIn(b"leak_here", out)
         self.assertIn(b"has ended", err)
 
+    def test_target_executes_another(self):
+        """Its RSS is that of the program that was looked at."""
+        script = ("import os; print('ready', flush=True); kept = bytearray(30 << 20); input(); "
+                  "os.execvp('sleep', ['sleep', '600'])")
+        process = subprocess.Popen(["python3", "-c", script], stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE)
+        self.addCleanup(lib.end_process, process)
+        process.stdout.readline()
+        tool = self.start_grow(process.pid, "--json")
+        process.stdin.write(b"\n")
+        process.stdin.close()
+        out, err = tool.communicate(timeout=lib.TOOL_TIMEOUT)
+        self.assertEqual(tool.returncode, lib.GONE, err)
+        self.assertIn(b"another program", err)
+        told = json.loads(out.decode().splitlines()[0])
+        self.assertGreaterEqual(told["after"]["rss"], told["before"]["rss"])
+
     def test_dry_run(self):
         result = lib.run_tool("grow", "--dry-run", self.process.pid)
         self.assert_ran(result)
