@@ -35,7 +35,8 @@ static bool is_same_word(const void *ctx, uint32_t index, const void *key)
 
 static bool has_space(struct content_words *words)
 {
-    return words->count < CONTENT_WORDS_MAX && LIST_GROW(words->list, words->capacity, words->count);
+    return words->count < CONTENT_WORDS_MAX &&
+           LIST_GROW(words->list, words->capacity, words->count);
 }
 
 uint32_t words_put(struct content_words *words, remote_addr value, int module)
@@ -61,12 +62,19 @@ const char *words_module_name(const struct content_words *words, int module)
 
 /* ---- their symbols ---- */
 
+/*
+ * A word is in a few symbols, of which the last is the most precise. A file can be made to
+ * have millions that contain every word: the first of them will do.
+ */
+enum { NAMES_PER_WORD = 16, VISITS_PER_WORD = 4096 };
+
 static const char vtable_words[] = "vtable for ";
 
 struct word_search {
     struct content_words *words;
     struct content_word **sorted; /* those of the module that have no class, by address */
     size_t count;
+    size_t names_left, visits_left;
 };
 
 static int compare_words(const void *a, const void *b)
@@ -102,8 +110,13 @@ static bool visit_symbol(void *ctx, const char *name, const struct symbol *symbo
 
     for (; i < search->count && search->sorted[i]->value - symbol->address < size; i++) {
         struct content_word *word = search->sorted[i];
-        if (*name && (!word->symbol || word->symbol_at < symbol->address))
-            name_word(search, word, name, symbol);
+        if (!search->names_left || !search->visits_left)
+            return false;
+        search->visits_left--;
+        if (!*name || (word->symbol && word->symbol_at >= symbol->address))
+            continue;
+        search->names_left--;
+        name_word(search, word, name, symbol);
     }
     return true;
 }
@@ -142,7 +155,9 @@ void words_resolve(struct content_words *words)
     for (size_t start = 0, end; start < count; start = end) {
         for (end = start; end < count && sorted[end]->module == sorted[start]->module;)
             end++;
-        struct word_search search = {words, sorted + start, end - start};
+        struct word_search search = {words, sorted + start, end - start,
+                                     (end - start) * NAMES_PER_WORD,
+                                     (end - start) * VISITS_PER_WORD};
         search_module(&search);
     }
 }

@@ -103,6 +103,27 @@ class Peek(lib.TestCase):
         report = json.loads(self.peek(self.start(self.variant("g++", "-O1", "-fno-rtti", SOURCE)), "--json").text)
         self.assert_counts(report, KNOWN[:3])
 
+    def test_many_symbols_of_one_word(self):
+        """A file may be made to have a symbol for each byte that contains all that follow."""
+        assembly = os.path.join(self.directory(), "symbols.s")
+        with open(assembly, "w") as file:
+            file.write(".data\n.globl blob\nblob: .zero 500000\n")
+            for i in range(400000):
+                file.write(".type s%d,@object\n.set s%d,blob+%d\n.size s%d,900000\n"
+                           % (i, i, i, i))
+            file.write('.section .note.GNU-stack,"",@progbits\n')
+        code = ("#include <stdio.h>\n#include <stdlib.h>\nextern char blob[];\nint main(void)\n{"
+                "for (int i = 0; i < 10000; i++) {char **p = malloc(64); *p = blob + 400000 + i;}"
+                "puts(\"ready\"); fflush(stdout); return getchar();}\n")
+        source = os.path.join(self.directory(), "symbols.c")
+        with open(source, "w") as file:
+            file.write(code)
+        program = self.variant("gcc", "-O0", source, assembly)
+        process = self.start(program)
+        report = json.loads(self.peek(process, "--json").text)  # it took more than a minute
+        rows = [row for row in report["rows"] if (row["size"], row["kind"]) == (64, "type")]
+        self.assertGreater(sum(row["objects"] for row in rows), 9000)
+
     def test_core(self):
         """Of a process that has ended; with a sample that takes all objects of most sizes, whose
         numbers are exact."""
