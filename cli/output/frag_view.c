@@ -2,6 +2,7 @@
 #include "base/text.h"
 #include "base/util.h"
 #include "cli/message.h"
+#include "cli/output/stack_json.h"
 #include "cli/output/usage.h"
 #include "profile/stack_text.h"
 #include "profile/views/call_label.h"
@@ -508,22 +509,10 @@ void frag_print(const struct frag_view *view, FILE *out)
 
 static void json_stack(const struct frag_view *view, const struct waste_row *row, struct json *json)
 {
-    const struct stack_call *call;
-    struct stack_walk walk = {0};
-
-    if (row->sample == TABLE_NONE) {
+    if (row->sample == TABLE_NONE)
         json_null(json, "stack");
-        return;
-    }
-    json_list_begin(json, "stack");
-    while ((call = stack_walk_next(&walk, view->samples, &view->samples->list[row->sample]))) {
-        json_item_begin(json);
-        json_text(json, "function", call->function->name);
-        json_text_or_null(json, "file", call->function->file);
-        json_number(json, "line", call->line);
-        json_item_end(json);
-    }
-    json_list_end(json);
+    else
+        stack_json(json, "stack", view->samples, &view->samples->list[row->sample]);
 }
 
 static void json_frag_row(const struct frag_view *view, const struct waste_row *row,

@@ -1,6 +1,7 @@
 #include "cli/output/grow_view.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "cli/output/stack_json.h"
 #include "profile/stack_text.h"
 #include "profile/views/call_label.h"
 #include "profile/views/place_text.h"
@@ -383,22 +384,11 @@ static void json_grow_end(struct json *json, const char *name, const struct grow
 static void json_growth_row(const struct grow_view *view, const struct grow_row *row,
                             struct json *json)
 {
-    const struct stack_call *call;
-    struct stack_walk walk = {0};
-
     json_item_begin(json);
     json_signed(json, "bytes", row->bytes);
     json_rounded(json, "error", row->error);
     json_bool(json, "within_error", (double)row->bytes <= row->error);
-    json_list_begin(json, "stack");
-    while ((call = stack_walk_next(&walk, view->samples, &view->samples->list[row->sample]))) {
-        json_item_begin(json);
-        json_text(json, "function", call->function->name);
-        json_text_or_null(json, "file", call->function->file);
-        json_number(json, "line", call->line);
-        json_item_end(json);
-    }
-    json_list_end(json);
+    stack_json(json, "stack", view->samples, &view->samples->list[row->sample]);
     json_item_end(json);
 }
 

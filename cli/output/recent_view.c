@@ -3,6 +3,7 @@
 #include "base/util.h"
 #include "cli/message.h"
 #include "cli/output/columns.h"
+#include "cli/output/stack_json.h"
 #include "profile/stack_text.h"
 #include "profile/views/call_label.h"
 
@@ -248,24 +249,6 @@ static void json_recent_site(const struct recent_view *view, const struct recent
     json_list_end(json);
 }
 
-static void json_stack_calls(const struct samples *samples, const struct sample *sample,
-                             struct json *json)
-{
-    const struct locations *locations = &samples->locations;
-
-    for (uint32_t i = 0; i < sample->depth; i++) {
-        const struct location *location = &locations->list[samples->calls[sample->first + i]];
-        for (uint32_t j = 0; j < location->count; j++) {
-            const struct location_line *line = &locations->lines[location->first + j];
-            json_item_begin(json);
-            json_text(json, "function", locations->functions[line->function].name);
-            json_text_or_null(json, "file", locations->functions[line->function].file);
-            json_number(json, "line", line->line);
-            json_item_end(json);
-        }
-    }
-}
-
 /* A stack that a filter hides has no calls. */
 static void json_stacks(const struct recent_view *view, struct json *json)
 {
@@ -275,10 +258,12 @@ static void json_stacks(const struct recent_view *view, struct json *json)
     for (size_t i = 0; i < view->recent->list.stack_count; i++) {
         uint32_t sample = view->sites->samples[i];
         json_item_begin(json);
-        json_list_begin(json, "calls");
-        if (sample != TABLE_NONE)
-            json_stack_calls(samples, &samples->list[sample], json);
-        json_list_end(json);
+        if (sample != TABLE_NONE) {
+            stack_json(json, "calls", samples, &samples->list[sample]);
+        } else {
+            json_list_begin(json, "calls");
+            json_list_end(json);
+        }
         json_item_end(json);
     }
     json_list_end(json);

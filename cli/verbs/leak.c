@@ -4,9 +4,9 @@
 #include "base/units.h"
 #include "cli/job.h"
 #include "cli/output/attachment_json.h"
+#include "cli/output/stack_json.h"
 #include "cli/presentation.h"
 #include "cli/verbs/verbs.h"
-#include "profile/stack_text.h"
 #include "profile/views/growth_answer.h"
 
 #include <math.h>
@@ -180,9 +180,6 @@ static bool print_table(const struct samples *samples, const struct display *dis
 
 static void json_row(struct json *json, const struct samples *samples, const struct growth_row *row)
 {
-    const struct stack_call *call;
-    struct stack_walk walk = {0};
-
     json_signed(json, "bytes", row->bytes);
     json_signed(json, "objects", row->objects);
     json_rounded(json, "error", trunc(row->error));
@@ -195,15 +192,7 @@ static void json_row(struct json *json, const struct samples *samples, const str
         json_rounded(json, "stopped_s", row->trend.stopped);
     else
         json_null(json, "stopped_s");
-    json_list_begin(json, "stack");
-    while ((call = stack_walk_next(&walk, samples, &samples->list[row->sample]))) {
-        json_item_begin(json);
-        json_text(json, "function", call->function->name);
-        json_text_or_null(json, "file", call->function->file);
-        json_number(json, "line", call->line);
-        json_item_end(json);
-    }
-    json_list_end(json);
+    stack_json(json, "stack", samples, &samples->list[row->sample]);
 }
 
 static void json_ends(const struct leak *leak, struct json *json)
