@@ -174,6 +174,19 @@ bool memory_read(struct memory *memory, remote_addr addr, void *buf, size_t len)
     return read_peek(memory, addr, buf, len);
 }
 
+void memory_read_pages(struct memory *memory, remote_addr addr, unsigned char *buf, size_t len)
+{
+    if (memory_read(memory, addr, buf, len))
+        return;
+    for (size_t at = 0, n; at < len; at += n) {
+        n = MEMORY_PAGE - (addr + at) % MEMORY_PAGE;
+        if (n > len - at)
+            n = len - at;
+        if (!memory_read(memory, addr + at, buf + at, n))
+            memset(buf + at, 0, n);
+    }
+}
+
 /* Returns the number of pieces that were read whole, from the first on; -1: refused. */
 static ssize_t read_vm_pieces(struct memory *memory, struct memory_piece *pieces, size_t count)
 {

@@ -69,6 +69,9 @@ struct memory_piece {
     bool read; /* out: all of it was read */
 };
 
+/* Reads what can be read of len bytes: pages that cannot, those of a core file say, are zero. */
+void memory_read_pages(struct memory *memory, remote_addr addr, unsigned char *buf, size_t len);
+
 /*
  * Reads many pieces with few system calls: process_vm_readv(2) takes up to 1024
  * at once. A piece that cannot be read whole does not affect the others.

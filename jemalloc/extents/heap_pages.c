@@ -21,19 +21,6 @@ bool pages_is_late(const struct heap_pages *heap)
 
 /* --- reading --- */
 
-static void read_run(struct memory *memory, remote_addr addr, unsigned char *buf, size_t len)
-{
-    if (memory_read(memory, addr, buf, len))
-        return;
-    for (size_t at = 0, n; at < len; at += n) {
-        n = MEMORY_PAGE - (addr + at) % MEMORY_PAGE;
-        if (n > len - at)
-            n = len - at;
-        if (!memory_read(memory, addr + at, buf + at, n))
-            memset(buf + at, 0, n);
-    }
-}
-
 /* Reads as many pages as agree on having contents. Returns the bytes. */
 static size_t read_alike(const struct heap_pages *heap, remote_addr addr, unsigned char *buf,
                          size_t len, const bool *has)
@@ -46,7 +33,7 @@ static size_t read_alike(const struct heap_pages *heap, remote_addr addr, unsign
     if (n > len)
         n = len;
     if (has[0])
-        read_run(heap->source->memory, addr, buf, n);
+        memory_read_pages(heap->source->memory, addr, buf, n);
     else
         memset(buf, 0, n);
     return n;

@@ -180,20 +180,6 @@ struct data_visit {
     size_t overlap;
 };
 
-/* Pages that cannot be read, of a core file say, are zero. */
-static void read_data(struct memory *memory, remote_addr addr, unsigned char *buf, size_t len)
-{
-    if (memory_read(memory, addr, buf, len))
-        return;
-    for (size_t at = 0, n; at < len; at += n) {
-        n = MEMORY_PAGE - (addr + at) % MEMORY_PAGE;
-        if (n > len - at)
-            n = len - at;
-        if (!memory_read(memory, addr + at, buf + at, n))
-            memset(buf + at, 0, n);
-    }
-}
-
 static void visit_data_segment(const struct data_visit *data, remote_addr start, uint64_t size,
                                unsigned char *buf)
 {
@@ -201,7 +187,7 @@ static void visit_data_segment(const struct data_visit *data, remote_addr start,
     for (uint64_t at = 0; at + data->overlap < size && !is_late(data->reader); at += DATA_CHUNK) {
         size_t n = size - at < DATA_CHUNK + data->overlap ? (size_t)(size - at)
                                                           : DATA_CHUNK + data->overlap;
-        read_data(data->reader->source.memory, start + at, buf, n);
+        memory_read_pages(data->reader->source.memory, start + at, buf, n);
         data->visit(data->ctx, start + at, buf, n);
     }
 }
