@@ -1,6 +1,7 @@
 #include "jemalloc/sink.h"
 #include "base/large_list.h"
 #include "base/units.h"
+#include "base/util.h"
 #include "host/meminfo.h"
 
 #include <stdlib.h>
@@ -55,6 +56,27 @@ fault_code sink_refuse(const struct sink *sink, const char *stage, struct fault 
 
     return fault_set(fault, FAULT_TOO_LARGE, 0, stage, "%s",
                      units_bytes((double)sink->limit, limit));
+}
+
+fault_code sink_print(struct sink *sink, sink_printer print, const void *ctx, const char *stage,
+                      const char *what, struct fault *fault)
+{
+    AUTO_FREE char *text = NULL;
+    size_t len = 0;
+    FILE *out = open_memstream(&text, &len);
+    bool good = out && print(ctx, out);
+    unsigned char *space;
+
+    if (out && fclose(out) != 0)
+        good = false;
+    if (!good)
+        return fault_set(fault, FAULT_INTERNAL, ENOMEM, stage, "%s", what);
+    space = sink_reserve(sink, len);
+    if (!space)
+        return sink_refuse(sink, stage, fault);
+    memcpy(space, text, len);
+    sink->len += len;
+    return FAULT_NONE;
 }
 
 void sink_forget(struct sink *sink, size_t first, size_t len)

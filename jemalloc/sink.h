@@ -4,6 +4,9 @@
 #include "base/fault.h"
 #include "host/procfs.h"
 
+#include <stdbool.h>
+#include <stdio.h>
+
 struct sink {
     unsigned char *bytes;
     size_t len;    /* bytes in use */
@@ -26,6 +29,13 @@ void sink_init(struct sink *sink, size_t limit);
 unsigned char *sink_reserve(struct sink *sink, size_t len);
 /* Sets FAULT_TOO_LARGE with the limit, after sink_reserve has returned NULL. */
 fault_code sink_refuse(const struct sink *sink, const char *stage, struct fault *fault);
+/*
+ * Appends what print writes to a stream; false of print: out of memory. FAULT_TOO_LARGE;
+ * FAULT_INTERNAL with `what`; then nothing is appended.
+ */
+typedef bool (*sink_printer)(const void *ctx, FILE *out);
+fault_code sink_print(struct sink *sink, sink_printer print, const void *ctx, const char *stage,
+                      const char *what, struct fault *fault);
 /*
  * Frees the memory of a part of the bytes, as far as it fills pages: their contents
  * are undefined then; the rest stays where it is.

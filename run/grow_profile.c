@@ -108,9 +108,17 @@ static void write_all_sites(const struct writing *writing)
     }
 }
 
-static bool write_growth_profile(const struct grow_sites *sites, const struct grow_pages *pages,
-                                 const struct target *target, FILE *out)
+struct growth_text {
+    const struct grow_sites *sites;
+    const struct grow_pages *pages;
+    const struct target *target;
+};
+
+static bool write_growth_profile(const void *ctx, FILE *out)
 {
+    const struct growth_text *text = ctx;
+    const struct grow_sites *sites = text->sites;
+    const struct grow_pages *pages = text->pages;
     AUTO_FREE const struct grow_site **order = calloc(sites->count + 1, sizeof *order);
     const struct writing writing = {sites, order, pages->map.page, out};
 
@@ -121,7 +129,7 @@ static bool write_growth_profile(const struct grow_sites *sites, const struct gr
     fputs("heap_v2/1\n  t*: ", out);
     write_site_pages(&writing, 0, sites->count);
     fputc('\n', out);
-    write_site_threads(&writing, target);
+    write_site_threads(&writing, text->target);
     write_all_sites(&writing);
     fputs("\nMAPPED_LIBRARIES:\n", out);
     fwrite(pages->maps, 1, pages->maps_len, out);
@@ -131,20 +139,7 @@ static bool write_growth_profile(const struct grow_sites *sites, const struct gr
 fault_code grow_profile_make(const struct grow_sites *sites, const struct grow_pages *pages,
                              const struct target *target, struct sink *sink, struct fault *fault)
 {
-    AUTO_FREE char *text = NULL;
-    size_t len = 0;
-    FILE *out = open_memstream(&text, &len);
-    bool good = out && write_growth_profile(sites, pages, target, out);
-    unsigned char *space;
+    const struct growth_text text = {sites, pages, target};
 
-    if (out && fclose(out) != 0)
-        good = false;
-    if (!good)
-        return fault_set(fault, FAULT_INTERNAL, ENOMEM, "report", "the profile");
-    space = sink_reserve(sink, len);
-    if (!space)
-        return sink_refuse(sink, "report", fault);
-    memcpy(space, text, len);
-    sink->len += len;
-    return FAULT_NONE;
+    return sink_print(sink, write_growth_profile, &text, "report", "the profile", fault);
 }

@@ -147,8 +147,9 @@ static void write_recent_stacks(const struct recent_list *list,
     }
 }
 
-static bool write_recent_profile(const struct recent_list *list, FILE *out)
+static bool write_recent_profile(const void *ctx, FILE *out)
 {
+    const struct recent_list *list = ctx;
     AUTO_FREE const struct recent_record **records =
         reallocarray(NULL, list->count + 1, sizeof *records);
 
@@ -164,20 +165,5 @@ static bool write_recent_profile(const struct recent_list *list, FILE *out)
 fault_code recent_profile_make(const struct recent_list *list, struct sink *sink,
                                struct fault *fault)
 {
-    AUTO_FREE char *text = NULL;
-    size_t len = 0;
-    FILE *out = open_memstream(&text, &len);
-    bool good = out && write_recent_profile(list, out);
-    unsigned char *space;
-
-    if (out && fclose(out) != 0)
-        good = false;
-    if (!good)
-        return fault_set(fault, FAULT_INTERNAL, ENOMEM, "report", "the profile");
-    space = sink_reserve(sink, len);
-    if (!space)
-        return sink_refuse(sink, "report", fault);
-    memcpy(space, text, len);
-    sink->len += len;
-    return FAULT_NONE;
+    return sink_print(sink, write_recent_profile, list, "report", "the profile", fault);
 }
