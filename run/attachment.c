@@ -446,6 +446,16 @@ fault_code attachment_hold(struct attachment *attachment, held_action action, vo
     return hold.code;
 }
 
+struct reader_source attachment_source(struct attachment *attachment,
+                                       const struct deadline *deadline)
+{
+    return (struct reader_source){.instance = &attachment->instance,
+                                  .modules = &attachment->modules,
+                                  .target = &attachment->target,
+                                  .memory = &attachment->memory,
+                                  .deadline = deadline};
+}
+
 void attachment_close(struct attachment *attachment)
 {
     stall_guard_stop(&attachment->stall_guard);

@@ -142,6 +142,10 @@ fault_code attachment_renew(struct attachment *attachment, const volatile sig_at
 fault_code attachment_explain(struct attachment *attachment, fault_code code, struct fault *fault);
 /* For code that stops threads itself, after a hold that has checked the frame. */
 struct injection_env attachment_env(struct attachment *attachment);
+/* Returns what reads jemalloc's data in memory; the attachment must outlive it. deadline: NULL:
+ * none. */
+struct reader_source attachment_source(struct attachment *attachment,
+                                       const struct deadline *deadline);
 /* Closes everything; idempotent. */
 void attachment_close(struct attachment *attachment);
 

@@ -122,11 +122,7 @@ static fault_code take_totals(struct bins_looks *looks, const struct extent_tota
 fault_code bins_look_memory(struct bins_looks *looks, struct attachment *attachment,
                             struct fault *fault)
 {
-    const struct reader_source source = {.instance = &attachment->instance,
-                                         .modules = &attachment->modules,
-                                         .target = &attachment->target,
-                                         .memory = &attachment->memory,
-                                         .deadline = &attachment->deadline};
+    const struct reader_source source = attachment_source(attachment, &attachment->deadline);
     struct fact_variables variables;
     struct extent_totals totals;
     struct extents *extents;

@@ -196,14 +196,12 @@ static fault_code append_reading(struct reader *reader, struct capture *capture,
 fault_code core_file_read(const struct core_file *file, struct attachment *attachment,
                           struct capture *capture, struct reading *reading, struct fault *fault)
 {
-    const struct reader_source source = {.instance = &attachment->instance,
-                                         .modules = &attachment->modules,
-                                         .target = &attachment->target,
-                                         .memory = &attachment->memory,
-                                         .is_still = true};
+    struct reader_source source = attachment_source(attachment, NULL);
     struct reader reader;
-    fault_code rc = reader_open(&reader, &source, fault);
+    fault_code rc;
 
+    source.is_still = true;
+    rc = reader_open(&reader, &source, fault);
     if (rc == FAULT_NONE)
         rc = append_reading(&reader, capture, reading, fault);
     reader_close(&reader);

@@ -203,10 +203,7 @@ static void read_parts(struct explain *explain)
 static void read_jemalloc_counts(struct explain *explain)
 {
     struct attachment *attachment = explain->attachment;
-    const struct reader_source source = {.instance = &attachment->instance,
-                                         .modules = &attachment->modules,
-                                         .target = &attachment->target,
-                                         .memory = &attachment->memory};
+    const struct reader_source source = attachment_source(attachment, NULL);
     struct fact_variables variables;
     struct gauges_memory places;
 
@@ -243,11 +240,7 @@ static void sum_up_live(struct explain_live *live, const struct extent_totals *t
 static fault_code read_live(struct explain *explain, struct fault *fault)
 {
     struct attachment *attachment = explain->attachment;
-    const struct reader_source source = {.instance = &attachment->instance,
-                                         .modules = &attachment->modules,
-                                         .target = &attachment->target,
-                                         .memory = &attachment->memory,
-                                         .deadline = &attachment->deadline};
+    const struct reader_source source = attachment_source(attachment, &attachment->deadline);
     struct extent_totals totals;
     struct extents *extents;
     fault_code rc = extents_open(&extents, &source, fault);

@@ -216,14 +216,11 @@ static fault_code refuse_objects(fault_code rc, struct fault *fault)
 static fault_code open_peek(struct peek_pass *pass, struct fault *fault)
 {
     struct attachment *attachment = pass->attachment;
-    const struct reader_source source = {.instance = &attachment->instance,
-                                         .modules = &attachment->modules,
-                                         .target = &attachment->target,
-                                         .memory = &attachment->memory,
-                                         .is_still = pass->is_still,
-                                         .deadline = pass->is_still ? NULL : &attachment->deadline};
+    struct reader_source source =
+        attachment_source(attachment, pass->is_still ? NULL : &attachment->deadline);
     int err = presence_open(&pass->presence, &attachment->target);
 
+    source.is_still = pass->is_still;
     if (err)
         return fault_set(fault, FAULT_DENIED, -err, stage, "/proc/%d/pagemap",
                          (int)attachment->target.pid);

@@ -24,11 +24,7 @@ static fault_code check_end(const struct attachment *attachment, fault_code rc, 
 
 static fault_code open_reader(struct attachment *attachment, struct fault *fault)
 {
-    const struct reader_source source = {.instance = &attachment->instance,
-                                         .modules = &attachment->modules,
-                                         .target = &attachment->target,
-                                         .memory = &attachment->memory,
-                                         .deadline = &attachment->deadline};
+    const struct reader_source source = attachment_source(attachment, &attachment->deadline);
     fault_code rc = reader_open(&attachment->reader, &source, fault);
 
     attachment->reader_opened = rc == FAULT_NONE;

@@ -114,11 +114,7 @@ static fault_code read_profile(struct top_refresh *refresh, struct fault *fault)
 /* The gauges that the program, or a tool, has collected. */
 static void read_gauges(struct top_refresh *refresh)
 {
-    const struct attachment *attachment = &refresh->attachment;
-    const struct reader_source source = {.instance = &attachment->instance,
-                                         .modules = &attachment->modules,
-                                         .target = &attachment->target,
-                                         .memory = &refresh->attachment.memory};
+    const struct reader_source source = attachment_source(&refresh->attachment, NULL);
 
     if (!refresh->located)
         gauges_locate(&refresh->gauges_memory, &source);
