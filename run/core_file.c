@@ -169,6 +169,8 @@ fault_code core_file_open(struct core_file *file, struct attachment *attachment,
     core_memory_init(&file->memory, &file->core, &attachment->modules, &attachment->target);
     rc = attachment_look_recorded(attachment, &attach, &target, &file->memory.source, fault);
     attachment->root = request->root;
+    /* A file takes as long as it needs, but may be made to need hours. */
+    attachment->deadline = (struct deadline){.at = UINT64_MAX, .interrupted = interrupt_flag()};
     wrong = check_core_program(file, attachment, request, fault);
     return wrong != FAULT_NONE ? wrong : restate(file, rc, fault);
 }
@@ -196,7 +198,7 @@ static fault_code append_reading(struct reader *reader, struct capture *capture,
 fault_code core_file_read(const struct core_file *file, struct attachment *attachment,
                           struct capture *capture, struct reading *reading, struct fault *fault)
 {
-    struct reader_source source = attachment_source(attachment, NULL);
+    struct reader_source source = attachment_source(attachment, &attachment->deadline);
     struct reader reader;
     fault_code rc;
 

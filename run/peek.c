@@ -31,8 +31,6 @@ static fault_code check_peek_time(const struct attachment *attachment, struct fa
 {
     int pid = (int)attachment->target.pid;
 
-    if (attachment->target.record)
-        return FAULT_NONE;
     if (deadline_interrupted(&attachment->deadline))
         return fault_set(fault, FAULT_INTERRUPTED, EINTR, stage, "%d", pid);
     if (deadline_passed(&attachment->deadline))
@@ -216,8 +214,7 @@ static fault_code refuse_objects(fault_code rc, struct fault *fault)
 static fault_code open_peek(struct peek_pass *pass, struct fault *fault)
 {
     struct attachment *attachment = pass->attachment;
-    struct reader_source source =
-        attachment_source(attachment, pass->is_still ? NULL : &attachment->deadline);
+    struct reader_source source = attachment_source(attachment, &attachment->deadline);
     int err = presence_open(&pass->presence, &attachment->target);
 
     source.is_still = pass->is_still;
